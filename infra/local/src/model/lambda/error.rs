@@ -1,6 +1,6 @@
 //! Lambda's errors, with AWS's names and messages.
 
-use std::fmt::Display;
+use std::{fmt::Display, ops::RangeInclusive};
 
 /// Why an operation of Lambda's API was refused. Its `Display` is the message that AWS gives.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -116,8 +116,9 @@ impl LambdaError {
 pub(crate) struct Faults(Vec<String>);
 
 impl Faults {
-    /// Requires that `value` of the member `name` is within `range`.
-    pub(crate) fn range(&mut self, name: &str, value: i64, range: std::ops::RangeInclusive<i64>) {
+    /// Requires that `value` of the member `name`, if it is given, is within `range`.
+    pub(crate) fn range(&mut self, name: &str, value: Option<i64>, range: RangeInclusive<i64>) {
+        let Some(value) = value else { return };
         let bound = if value < *range.start() {
             format!("greater than or equal to {}", range.start())
         } else if value > *range.end() {
@@ -151,9 +152,9 @@ mod tests {
     #[test]
     fn all_faults_are_told_at_once() {
         let mut faults = Faults::default();
-        faults.range("timeout", 0, 1..=900);
-        faults.range("memorySize", 128, 128..=10_240);
-        faults.range("maximumRetryAttempts", 3, 0..=2);
+        faults.range("timeout", Some(0), 1..=900);
+        faults.range("memorySize", Some(128), 128..=10_240);
+        faults.range("maximumRetryAttempts", Some(3), 0..=2);
         assert_eq!(
             faults.check().unwrap_err().to_string(),
             "2 validation errors detected: Value '0' at 'timeout' failed to satisfy constraint: \

@@ -227,12 +227,8 @@ impl Configuration {
 /// Checks settings against AWS's limits.
 fn check(settings: &Settings) -> Result<(), LambdaError> {
     let mut faults = Faults::default();
-    if let Some(timeout) = settings.timeout {
-        faults.range("timeout", timeout, TIMEOUT_SECS);
-    }
-    if let Some(memory) = settings.memory_size {
-        faults.range("memorySize", memory, MEMORY_MB);
-    }
+    faults.range("timeout", settings.timeout, TIMEOUT_SECS);
+    faults.range("memorySize", settings.memory_size, MEMORY_MB);
     faults.check()?;
     if let Some(DeadLetterConfig { target_arn: Some(target) }) = &settings.dead_letter_config
         && !target.is_empty()

@@ -84,12 +84,9 @@ impl EventInvokeConfig {
         settings: &EventInvokeSettings,
     ) -> Result<Self, LambdaError> {
         let mut faults = Faults::default();
-        if let Some(attempts) = settings.maximum_retry_attempts {
-            faults.range("maximumRetryAttempts", attempts, RETRY_ATTEMPTS);
-        }
-        if let Some(age) = settings.maximum_event_age_in_seconds {
-            faults.range("maximumEventAgeInSeconds", age, EVENT_AGE_SECS);
-        }
+        faults.range("maximumRetryAttempts", settings.maximum_retry_attempts, RETRY_ATTEMPTS);
+        let age = settings.maximum_event_age_in_seconds;
+        faults.range("maximumEventAgeInSeconds", age, EVENT_AGE_SECS);
         faults.check()?;
         let number = |given: Option<i64>| given.and_then(|given| u32::try_from(given).ok());
         let old = old.cloned().unwrap_or_default();

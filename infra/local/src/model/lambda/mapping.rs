@@ -256,15 +256,11 @@ impl Mapping {
 
 fn check(settings: &MappingSettings) -> Result<(), LambdaError> {
     let mut faults = Faults::default();
-    if let Some(size) = settings.batch_size {
-        faults.range("batchSize", size, BATCH_SIZE);
-    }
-    if let Some(window) = settings.maximum_batching_window_in_seconds {
-        faults.range("maximumBatchingWindowInSeconds", window, WINDOW_SECS);
-    }
-    if let Some(ScalingConfig { maximum_concurrency: Some(maximum) }) = settings.scaling_config {
-        faults.range("scalingConfig.maximumConcurrency", maximum, MAXIMUM_CONCURRENCY);
-    }
+    faults.range("batchSize", settings.batch_size, BATCH_SIZE);
+    let window = settings.maximum_batching_window_in_seconds;
+    faults.range("maximumBatchingWindowInSeconds", window, WINDOW_SECS);
+    let maximum = settings.scaling_config.and_then(|scaling| scaling.maximum_concurrency);
+    faults.range("scalingConfig.maximumConcurrency", maximum, MAXIMUM_CONCURRENCY);
     for other in settings.function_response_types.iter().flatten() {
         if other != "ReportBatchItemFailures" {
             faults.constraint(
