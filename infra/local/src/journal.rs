@@ -24,55 +24,45 @@ const EVENTS_MAX: usize = 20_000;
 /// How many bytes of payloads, responses and lines are kept with them.
 const BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// Something that happened. `function` is a function's name, `request_id` the id of an invocation, the same in all
-/// of Lambda's own attempts of one event.
+/// Something that happened.
+#[derive(Clone, Debug, Serialize)]
+pub struct Event {
+    /// When it happened.
+    pub at: Timestamp,
+    /// The name of the function that it happened to.
+    pub function: Arc<str>,
+    /// The id of the invocation, the same in all of Lambda's own attempts of one event.
+    pub request_id: Option<Arc<str>>,
+    /// What happened.
+    #[serde(flatten)]
+    pub what: What,
+}
+
+/// What happened.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "type")]
 #[non_exhaustive]
-#[allow(missing_docs, reason = "the fields that all share are told above")]
-pub enum Event {
+#[allow(missing_docs, reason = "the names of the fields say it")]
+pub enum What {
     /// An asynchronous invocation was accepted (202).
-    Accepted { at: Timestamp, function: Arc<str>, request_id: Arc<str> },
+    Accepted,
     /// A run of a function began.
-    Started { at: Timestamp, function: Arc<str>, request_id: Arc<str>, payload: Payload },
+    Started { payload: Payload },
     /// A run of a function ended.
-    Finished {
-        at: Timestamp,
-        function: Arc<str>,
-        request_id: Arc<str>,
-        outcome: Ending,
-        response: Payload,
-    },
+    Finished { outcome: Ending, response: Payload },
     /// A run had to wait, or was refused, because the function's concurrency was used up.
-    Throttled { at: Timestamp, function: Arc<str>, request_id: Option<Arc<str>> },
+    Throttled,
     /// Recursive-loop detection refused a run.
-    RecursionStopped { at: Timestamp, function: Arc<str>, request_id: Option<Arc<str>> },
+    RecursionStopped,
     /// Lambda gave an event up. Its deliveries follow as events of their own. It is lost if there is neither a
     /// destination nor a dead-letter queue.
-    GivenUp {
-        at: Timestamp,
-        function: Arc<str>,
-        request_id: Arc<str>,
-        condition: &'static str,
-        lost: bool,
-    },
+    GivenUp { condition: &'static str, lost: bool },
     /// A record was sent to a destination, or an event to a dead-letter queue.
-    DestinationSent {
-        at: Timestamp,
-        function: Arc<str>,
-        request_id: Arc<str>,
-        destination: Arc<str>,
-    },
+    DestinationSent { destination: Arc<str> },
     /// It could not be sent. AWS counts this in the metric `DestinationDeliveryFailures`.
-    DestinationFailed {
-        at: Timestamp,
-        function: Arc<str>,
-        request_id: Arc<str>,
-        destination: Arc<str>,
-        reason: String,
-    },
+    DestinationFailed { destination: Arc<str>, reason: String },
     /// A function wrote a line to its standard output or error.
-    Logged { at: Timestamp, function: Arc<str>, request_id: Option<Arc<str>>, line: String },
+    Logged { line: String },
 }
 
 /// How a run of a function ended.
@@ -91,18 +81,27 @@ pub enum Ending {
 }
 
 impl Event {
+    pub(crate) fn new(
+        at: Timestamp,
+        function: &Arc<str>,
+        request_id: Option<&Arc<str>>,
+        what: What,
+    ) -> Self {
+        Self { at, function: Arc::clone(function), request_id: request_id.cloned(), what }
+    }
+
     /// About how much memory this event takes.
     fn size(&self) -> usize {
-        let text = match self {
-            Self::Started { payload, .. } => payload.get().len(),
-            Self::Finished { response, .. } => response.get().len(),
-            Self::Logged { line, .. } => line.len(),
-            Self::DestinationFailed { reason, .. } => reason.len(),
-            Self::Accepted { .. }
-            | Self::Throttled { .. }
-            | Self::RecursionStopped { .. }
-            | Self::GivenUp { .. }
-            | Self::DestinationSent { .. } => 0,
+        let text = match &self.what {
+            What::Started { payload } => payload.get().len(),
+            What::Finished { response, .. } => response.get().len(),
+            What::Logged { line } => line.len(),
+            What::DestinationFailed { reason, .. } => reason.len(),
+            What::Accepted
+            | What::Throttled
+            | What::RecursionStopped
+            | What::GivenUp { .. }
+            | What::DestinationSent { .. } => 0,
         };
         size_of::<Self>() + text
     }
@@ -172,10 +171,10 @@ impl Journal {
 
 impl Kept {
     fn push(&mut self, event: Event) {
-        if let Event::Logged { line, .. } = &event {
+        if let What::Logged { line } = &event.what {
             self.metrics.count(line);
-        } else if let Event::Finished { at, function, outcome, .. } = &event {
-            self.metrics.run(*at, function, *outcome != Ending::Succeeded);
+        } else if let What::Finished { outcome, .. } = &event.what {
+            self.metrics.run(event.at, &event.function, *outcome != Ending::Succeeded);
         }
         self.last += 1;
         self.bytes += event.size();
@@ -195,12 +194,8 @@ mod tests {
     use crate::model::emf::Metric;
 
     fn line(text: &str) -> Event {
-        Event::Logged {
-            at: Timestamp::UNIX_EPOCH,
-            function: "f".into(),
-            request_id: None,
-            line: text.to_owned(),
-        }
+        let what = What::Logged { line: text.to_owned() };
+        Event::new(Timestamp::UNIX_EPOCH, &"f".into(), None, what)
     }
 
     #[test]
@@ -229,12 +224,9 @@ mod tests {
     fn runs_are_counted_by_function_and_minute() {
         let journal = Journal::default();
         let at = |seconds| Timestamp::from_timestamp(seconds, 0).unwrap();
-        let end = |seconds, function: &str, outcome| Event::Finished {
-            at: at(seconds),
-            function: function.into(),
-            request_id: "r".into(),
-            outcome,
-            response: Payload::parse(b"1").unwrap(),
+        let end = |seconds, function: &str, outcome| {
+            let what = What::Finished { outcome, response: Payload::of(&1) };
+            Event::new(at(seconds), &function.into(), Some(&"r".into()), what)
         };
         let sums = |name: &str| {
             let dimensions = [("FunctionName".to_owned(), "orders".to_owned())].into();
@@ -261,7 +253,7 @@ mod tests {
         journal.write([line("hello")]);
         assert_eq!(
             serde_json::to_string(&journal.after(0, 1)).unwrap(),
-            r#"[{"n":1,"type":"Logged","at":"1970-01-01T00:00:00Z","function":"f","request_id":null,"line":"hello"}]"#
+            r#"[{"n":1,"at":"1970-01-01T00:00:00Z","function":"f","request_id":null,"type":"Logged","line":"hello"}]"#
         );
     }
 }

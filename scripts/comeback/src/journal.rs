@@ -26,7 +26,7 @@ struct Page {
 
 /// An entry of the journal. Members that entries of its type do not have are `None`.
 #[derive(Clone, Debug, Deserialize)]
-#[allow(missing_docs, reason = "`comeback_local::journal::Event` documents them")]
+#[allow(missing_docs, reason = "`comeback_local::journal` documents them")]
 pub struct Entry {
     #[serde(rename = "type")]
     pub kind: String,

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::{body, without_nulls};
 use crate::{
-    journal::{Entry, Event},
+    journal::{Entry, Event, What},
     model::{ACCOUNT, REGION, log_filter::LogFilter},
     shared::Shared,
 };
@@ -121,7 +121,9 @@ fn filter(shared: &Shared, asked: &FilterLogEvents) -> Result<Value, Refusal> {
         let Some(last) = entries.last() else { break };
         let read_to = last.n;
         for Entry { n, event } in entries {
-            let Event::Logged { at, function: of, line, .. } = event else { continue };
+            let Event { at, function: of, what: What::Logged { line }, .. } = event else {
+                continue;
+            };
             let at = at.timestamp_millis();
             if *of == *function && times.contains(&at) && filter.wants(&line) {
                 if events.len() == limit || bytes > LINES_BYTES_MAX {

@@ -185,10 +185,8 @@ impl Environment {
             }
         };
         match timeout(limit, answered).await {
-            Ok(Ok(Answer::Response(bytes))) => Ran::Reusable(Outcome::Returned(bytes)),
-            Ok(Ok(Answer::Error(bytes))) => Ran::Reusable(Outcome::Failed(bytes)),
-            Ok(Ok(Answer::Long)) => Ran::Reusable(Outcome::ResponseTooLarge),
-            Ok(Ok(Answer::TooLarge)) => Ran::Over(Outcome::ResponseTooLarge),
+            Ok(Ok(Answer { outcome, goes_on: true })) => Ran::Reusable(outcome),
+            Ok(Ok(Answer { outcome, goes_on: false })) => Ran::Over(outcome),
             Ok(Err(Ended::Runtime(exit))) => Ran::Over(Outcome::Exited(exit)),
             Ok(Err(Ended::Extension(failure))) => Ran::Over(Outcome::ExtensionFailed(failure)),
             Err(_) => Ran::Over(Outcome::TimedOut),
@@ -238,7 +236,7 @@ fn invoke_event(run: &Run, limit: Duration) -> String {
         "eventType": "INVOKE",
         "deadlineMs": later(clock::now(), limit).timestamp_millis(),
         "requestId": run.request_id,
-        "invokedFunctionArn": run.invoked_arn,
+        "invokedFunctionArn": run.configuration.arn,
         "tracing": { "type": "X-Amzn-Trace-Id", "value": run.trace_header },
     });
     event.to_string()

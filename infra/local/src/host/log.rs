@@ -7,7 +7,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, BufReader};
 use super::runtime_api::RuntimeApi;
 use crate::{
     clock,
-    journal::{Event, Journal},
+    journal::{Event, Journal, What},
 };
 
 /// Longer lines, counted with their ends, are split.
@@ -45,11 +45,9 @@ impl Log {
 
     /// Writes a line.
     pub(super) fn write(&self, line: &[u8]) {
-        self.journal.write([Event::Logged {
-            at: clock::now(),
-            function: Arc::clone(&self.function),
-            request_id: self.api.latest_request_id(),
-            line: String::from_utf8_lossy(line).trim_end_matches('\r').to_owned(),
-        }]);
+        let line = String::from_utf8_lossy(line).trim_end_matches('\r').to_owned();
+        let request_id = self.api.latest_request_id();
+        let what = What::Logged { line };
+        self.journal.write([Event::new(clock::now(), &self.function, request_id.as_ref(), what)]);
     }
 }

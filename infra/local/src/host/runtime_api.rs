@@ -24,21 +24,16 @@ use tokio::sync::{Notify, oneshot};
 use super::body::{Read, read};
 use crate::{
     clock,
-    model::lambda::run::{RESPONSE_BYTES_MAX, Run},
+    model::lambda::run::{Outcome, RESPONSE_BYTES_MAX, Run},
     shared::lock,
 };
 
 /// A function's answer to an event.
 #[derive(Debug)]
-pub(super) enum Answer {
-    /// A response.
-    Response(Vec<u8>),
-    /// A report of its error.
-    Error(Vec<u8>),
-    /// A stream that is longer than the largest response.
-    Long,
-    /// Something over Lambda's limit.
-    TooLarge,
+pub(super) struct Answer {
+    pub(super) outcome: Outcome,
+    /// Whether the function goes on: its environment can make another run.
+    pub(super) goes_on: bool,
 }
 
 /// Resolves when the function first asks for an event, or reports a failed initialisation.
@@ -137,11 +132,11 @@ pub(super) fn router(api: Arc<RuntimeApi>) -> Router {
         .route("/2018-06-01/runtime/invocation/next", get(next))
         .route(
             "/2018-06-01/runtime/invocation/{id}/response",
-            post(|api, id, headers, body| settle(api, id, headers, body, Answer::Response)),
+            post(|api, id, headers, body| settle(api, id, headers, body, Outcome::Returned)),
         )
         .route(
             "/2018-06-01/runtime/invocation/{id}/error",
-            post(|api, id, headers, body| settle(api, id, headers, body, Answer::Error)),
+            post(|api, id, headers, body| settle(api, id, headers, body, Outcome::Failed)),
         )
         .route("/2018-06-01/runtime/init/error", post(init_error))
         .fallback(|| async {
@@ -167,7 +162,7 @@ fn event(run: &Run, limit: Duration) -> Response {
     for (name, value) in [
         ("lambda-runtime-aws-request-id", &*run.request_id),
         ("lambda-runtime-deadline-ms", &deadline),
-        ("lambda-runtime-invoked-function-arn", &run.invoked_arn),
+        ("lambda-runtime-invoked-function-arn", &run.configuration.arn),
         ("lambda-runtime-trace-id", &run.trace_header),
         ("lambda-runtime-client-context", run.client_context.as_deref().unwrap_or_default()),
     ] {
@@ -187,20 +182,23 @@ async fn settle(
     Path(id): Path<String>,
     headers: HeaderMap,
     body: Body,
-    answer: fn(Vec<u8>) -> Answer,
+    outcome: fn(Vec<u8>) -> Outcome,
 ) -> Response {
     if !api.is_at(&id) {
         return invalid_request_id();
     }
-    let (answer, status) = match read(&headers, body).await {
-        Read::Whole(bytes) => (answer(bytes), accepted()),
-        Read::Failed(report) => (Answer::Error(report), accepted()),
-        Read::Long => (Answer::Long, accepted()),
-        Read::TooLarge => (Answer::TooLarge, too_large()),
+    let (outcome, goes_on) = match read(&headers, body).await {
+        Read::Whole(bytes) => (outcome(bytes), true),
+        Read::Failed(report) => (Outcome::Failed(report), true),
+        Read::Long => (Outcome::ResponseTooLarge, true),
+        Read::TooLarge => (Outcome::ResponseTooLarge, false),
         // The function closed the connection; its exit will be reported.
         Read::Broken => return incomplete(),
     };
-    if api.answer(&id, answer) { status } else { invalid_request_id() }
+    if !api.answer(&id, Answer { outcome, goes_on }) {
+        return invalid_request_id();
+    }
+    if goes_on { accepted() } else { too_large() }
 }
 
 async fn init_error(

@@ -21,7 +21,7 @@ use super::{
     payload::Payload,
     sqs::{MessageAttributes, Outgoing},
 };
-use crate::journal::Event;
+use crate::journal::{Event, What};
 
 /// The number of letters in a role id after the prefix `AROA`.
 const ROLE_ID_LENGTH: usize = 17;
@@ -123,14 +123,11 @@ impl Cloud {
         destination: Arc<str>,
         sent: Result<(), String>,
     ) {
-        let function = Arc::clone(&event.function);
-        let request_id = Arc::clone(&event.request_id);
-        self.happened.push(match sent {
-            Ok(()) => Event::DestinationSent { at, function, request_id, destination },
-            Err(reason) => {
-                Event::DestinationFailed { at, function, request_id, destination, reason }
-            }
-        });
+        let what = match sent {
+            Ok(()) => What::DestinationSent { destination },
+            Err(reason) => What::DestinationFailed { destination, reason },
+        };
+        self.happened.push(Event::new(at, &event.function, Some(&event.request_id), what));
     }
 
     pub(super) fn give_up(
@@ -140,13 +137,8 @@ impl Cloud {
         condition: &'static str,
         lost: bool,
     ) {
-        self.happened.push(Event::GivenUp {
-            at,
-            function: Arc::clone(&event.function),
-            request_id: Arc::clone(&event.request_id),
-            condition,
-            lost,
-        });
+        let what = What::GivenUp { condition, lost };
+        self.happened.push(Event::new(at, &event.function, Some(&event.request_id), what));
     }
 }
 

@@ -21,7 +21,7 @@ use super::{
     },
     payload::Payload,
 };
-use crate::journal::Event;
+use crate::journal::{Event, What};
 
 /// The largest payload of a synchronous invocation, in bytes: 6 MB.
 const SYNCHRONOUS_BYTES_MAX: usize = 6 * 1024 * 1024;
@@ -112,11 +112,7 @@ impl Cloud {
         let request_id: Arc<str> = self.lambda.ids.uuid().into();
         let trace_header =
             trace_header.unwrap_or_else(|| TraceHeader::begin(now, &mut self.lambda.ids).into());
-        self.happened.push(Event::Accepted {
-            at: now,
-            function: Arc::clone(function),
-            request_id: Arc::clone(&request_id),
-        });
+        self.happened.push(Event::new(now, function, Some(&request_id), What::Accepted));
         let event = QueuedEvent {
             function: Arc::clone(function),
             request_id: Arc::clone(&request_id),
@@ -188,17 +184,15 @@ impl Cloud {
         request_id: Option<&Arc<str>>,
     ) -> Result<(), LambdaError> {
         let function = self.lambda.function(name)?;
-        let name = Arc::clone(&function.configuration.name);
-        let request_id = request_id.cloned();
+        let name = &function.configuration.name;
         if function.recursive_loop == RecursiveLoop::Terminate
             && trace.runs(&function.configuration.hash) >= RUNS_MAX
         {
-            let error = LambdaError::RecursiveInvocation(name.to_string());
-            self.happened.push(Event::RecursionStopped { at: now, function: name, request_id });
-            return Err(error);
+            self.happened.push(Event::new(now, name, request_id, What::RecursionStopped));
+            return Err(LambdaError::RecursiveInvocation(name.to_string()));
         }
         if let Some(reason) = self.lambda.throttle(function) {
-            self.happened.push(Event::Throttled { at: now, function: name, request_id });
+            self.happened.push(Event::new(now, name, request_id, What::Throttled));
             return Err(LambdaError::TooManyRequests(reason));
         }
         Ok(())
@@ -215,27 +209,15 @@ impl Cloud {
         origin: Origin,
     ) -> Run {
         let header: Arc<str> = trace.enter(&configuration.hash, now, &mut self.lambda.ids).into();
-        self.happened.push(Event::Started {
-            at: now,
-            function: Arc::clone(&configuration.name),
-            request_id: Arc::clone(&request_id),
-            payload: payload.clone(),
-        });
+        let what = What::Started { payload: payload.clone() };
+        self.happened.push(Event::new(now, &configuration.name, Some(&request_id), what));
         let id = self.lambda.begin(
             Arc::clone(&configuration),
             Arc::clone(&request_id),
             Arc::clone(&header),
             origin,
         );
-        Run {
-            id,
-            invoked_arn: Arc::clone(&configuration.arn),
-            configuration,
-            request_id,
-            payload,
-            trace_header: header,
-            client_context: None,
-        }
+        Run { id, configuration, request_id, payload, trace_header: header, client_context: None }
     }
 
     /// Takes a run's outcome. Its event is settled or queued again, or the messages of its batch are deleted.
@@ -244,13 +226,10 @@ impl Cloud {
         let running = self.lambda.end(run)?;
         let timeout = running.configuration.timeout();
         let response = outcome.response(&running.request_id, timeout);
-        self.happened.push(Event::Finished {
-            at: now,
-            function: Arc::clone(&running.configuration.name),
-            request_id: Arc::clone(&running.request_id),
-            outcome: response.ending,
-            response: Payload::of_response(&response.payload),
-        });
+        let told = Payload::of_response(&response.payload);
+        let what = What::Finished { outcome: response.ending, response: told };
+        let function = &running.configuration.name;
+        self.happened.push(Event::new(now, function, Some(&running.request_id), what));
         match running.origin {
             Origin::Synchronous => {}
             Origin::Asynchronous(mut event) => {

@@ -5,7 +5,7 @@ use std::{rc::Rc, sync::Arc, time::Duration};
 
 use comeback_core::{error_type::ErrorReport, time::rfc3339};
 use comeback_local::{
-    journal::{Ending, Event},
+    journal::{Ending, Event, What},
     model::{
         Invocation, InvocationType, Invoked,
         lambda::run::{Exit, Outcome, Run},
@@ -281,19 +281,17 @@ impl World {
         // The cloud reports the error of a failed run before the fate of its record.
         let mut error = ErrorReport::default();
         while let Some(event) = happened.next() {
-            if let Event::Finished { request_id, outcome, response, .. } = event {
+            let Some(request_id) = event.request_id else { continue };
+            if let What::Finished { outcome, response } = event.what {
                 if outcome == Ending::Succeeded {
                     self.judge.succeeded(&request_id);
                 } else if self.judge.open.contains_key(&request_id) {
                     error = read(response.get());
                 }
-            } else if let Event::GivenUp { request_id, condition, .. } = event {
-                let is_delivery = |next: &Event| {
-                    matches!(next, Event::DestinationSent { request_id: of, .. }
-                        | Event::DestinationFailed { request_id: of, .. } if *of == request_id)
-                };
-                match happened.next_if(is_delivery) {
-                    Some(Event::DestinationSent { .. }) => {
+            } else if let What::GivenUp { condition, .. } = event.what {
+                let delivery = happened.next_if(|next| is_delivery_of(next, &request_id));
+                match delivery.map(|delivery| delivery.what) {
+                    Some(What::DestinationSent { .. }) => {
                         self.judge.failed(&request_id, condition, std::mem::take(&mut error));
                     }
                     Some(_) => {
@@ -305,6 +303,12 @@ impl World {
             }
         }
     }
+}
+
+fn is_delivery_of(event: &Event, of: &Arc<str>) -> bool {
+    let delivered =
+        matches!(event.what, What::DestinationSent { .. } | What::DestinationFailed { .. });
+    delivered && event.request_id.as_ref() == Some(of)
 }
 
 /// The error that a failed run reported, or an empty one if it can't be parsed.

@@ -30,8 +30,6 @@ pub struct Run {
     pub configuration: Arc<Configuration>,
     /// The request id, which is the same in all runs of one event.
     pub request_id: Arc<str>,
-    /// The ARN that the function was invoked by.
-    pub invoked_arn: Arc<str>,
     /// The event.
     pub payload: Payload,
     /// The trace header that the function is given.

@@ -23,7 +23,7 @@ use super::{
     queue_arn,
     sqs::{AttributeValue, Outgoing, Received},
 };
-use crate::journal::Event;
+use crate::journal::What;
 
 /// A cloud and its clock, which only the tests advance.
 struct World {
