@@ -115,10 +115,10 @@ impl Done {
 
 #[cfg(test)]
 mod tests {
-    use std::pin::pin;
+    use std::pin::Pin;
 
     use axum::body::Body;
-    use futures_util::poll;
+    use futures_util::FutureExt as _;
 
     use super::*;
     use crate::{
@@ -133,8 +133,6 @@ mod tests {
         },
         start,
     };
-
-    const LONG_POLL: &[u8] = br#"{"QueueUrl":"q","WaitTimeSeconds":20}"#;
 
     /// A local cloud with queue `q`, and with `dead` as its dead-letter queue after one receive.
     async fn cloud() -> Server {
@@ -159,6 +157,17 @@ mod tests {
         shared.step(step).unwrap().remove(0).receipt_handle
     }
 
+    /// A receive with a long poll of this queue. It has looked, and found nothing.
+    fn waiting<'a>(
+        server: &'a Server,
+        queue: &'static str,
+    ) -> Pin<Box<impl Future<Output = Done> + use<'a>>> {
+        let body = json!({ "QueueUrl": queue, "WaitTimeSeconds": 20 }).to_string();
+        let mut poll = Box::pin(async move { receive(server.shared(), body.as_bytes()).await });
+        assert!(poll.as_mut().now_or_never().is_none());
+        poll
+    }
+
     fn told(done: &Done) -> &str {
         std::str::from_utf8(done.answer.as_deref().unwrap()).unwrap()
     }
@@ -166,18 +175,16 @@ mod tests {
     #[tokio::test]
     async fn a_receive_without_patience_answers_at_once() {
         let server = cloud().await;
-        let mut receive = pin!(receive(server.shared(), br#"{"QueueUrl":"q"}"#));
-        let poll = poll!(receive.as_mut());
-        assert!(matches!(poll, std::task::Poll::Ready(done) if told(&done) == "{}"));
+        let done = receive(server.shared(), br#"{"QueueUrl":"q"}"#).now_or_never();
+        assert_eq!(done.as_ref().map(told), Some("{}"));
     }
 
     #[tokio::test]
     async fn a_receive_waits_until_a_message_is_sent() {
         let server = cloud().await;
-        let mut receive = pin!(receive(server.shared(), LONG_POLL));
-        assert!(poll!(receive.as_mut()).is_pending());
+        let mut receive = waiting(&server, "q");
         send(server.shared(), "dead", "elsewhere");
-        assert!(poll!(receive.as_mut()).is_pending());
+        assert!(receive.as_mut().now_or_never().is_none());
         send(server.shared(), "q", "here");
         assert!(told(&receive.await).contains(r#""Body":"here""#));
     }
@@ -187,9 +194,7 @@ mod tests {
         let server = cloud().await;
         send(server.shared(), "dead", "held");
         let handle = hold(server.shared(), "dead", 600);
-        let mut receive =
-            pin!(receive(server.shared(), br#"{"QueueUrl":"dead","WaitTimeSeconds":20}"#));
-        assert!(poll!(receive.as_mut()).is_pending());
+        let receive = waiting(&server, "dead");
         let let_go = |cloud: &mut Cloud, now| cloud.sqs.change_visibility(now, "dead", &handle, 0);
         server.shared().step(let_go).unwrap();
         assert!(told(&receive.await).contains(r#""Body":"held""#));
@@ -200,9 +205,7 @@ mod tests {
         let server = cloud().await;
         send(server.shared(), "dead", "held");
         hold(server.shared(), "dead", 1);
-        let mut receive =
-            pin!(receive(server.shared(), br#"{"QueueUrl":"dead","WaitTimeSeconds":20}"#));
-        assert!(poll!(receive.as_mut()).is_pending());
+        let receive = waiting(&server, "dead");
         assert!(told(&receive.await).contains(r#""Body":"held""#));
     }
 
@@ -211,9 +214,7 @@ mod tests {
         let server = cloud().await;
         send(server.shared(), "q", "worn out");
         hold(server.shared(), "q", 0);
-        let mut waiting =
-            pin!(receive(server.shared(), br#"{"QueueUrl":"dead","WaitTimeSeconds":20}"#));
-        assert!(poll!(waiting.as_mut()).is_pending());
+        let waiting = waiting(&server, "dead");
         assert_eq!(told(&receive(server.shared(), br#"{"QueueUrl":"q"}"#).await), "{}");
         assert!(told(&waiting.await).contains(r#""Body":"worn out""#));
     }
@@ -233,9 +234,7 @@ mod tests {
         send(server.shared(), "q", "worn out");
         hold(server.shared(), "q", 1);
         server.shared().step(function);
-        let mut waiting =
-            pin!(receive(server.shared(), br#"{"QueueUrl":"dead","WaitTimeSeconds":20}"#));
-        assert!(poll!(waiting.as_mut()).is_pending());
+        let waiting = waiting(&server, "dead");
         assert!(told(&waiting.await).contains(r#""Body":"worn out""#));
     }
 
@@ -249,8 +248,7 @@ mod tests {
         };
         server.shared().step(start).unwrap();
         hold(server.shared(), "q", 600);
-        let mut receive = pin!(receive(server.shared(), LONG_POLL));
-        assert!(poll!(receive.as_mut()).is_pending());
+        let receive = waiting(&server, "q");
         assert!(told(&receive.await).contains(r#""Body":"moved""#));
     }
 
@@ -262,8 +260,8 @@ mod tests {
         server.shared().step(set).unwrap();
         for request in [&br#"{"QueueUrl":"q","WaitTimeSeconds":1}"#[..], br#"{"QueueUrl":"dead"}"#]
         {
-            let mut receive = pin!(receive(server.shared(), request));
-            assert!(poll!(receive.as_mut()).is_pending());
+            let mut receive = Box::pin(receive(server.shared(), request));
+            assert!(receive.as_mut().now_or_never().is_none());
             assert_eq!(told(&receive.await), "{}");
         }
     }
@@ -271,8 +269,7 @@ mod tests {
     #[tokio::test]
     async fn a_receive_ends_with_its_queue() {
         let server = cloud().await;
-        let mut receive = pin!(receive(server.shared(), LONG_POLL));
-        assert!(poll!(receive.as_mut()).is_pending());
+        let receive = waiting(&server, "q");
         server.shared().step(|cloud, now| cloud.sqs.delete_queue(now, "q")).unwrap();
         let error = receive.await.answer.unwrap_err();
         assert_eq!(fault::name(&error).shape, "com.amazonaws.sqs#QueueDoesNotExist");

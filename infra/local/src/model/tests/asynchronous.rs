@@ -201,27 +201,20 @@ fn invalid_event_invoke_configs_are_refused_with_awss_messages() {
 }
 
 #[test]
-fn a_record_too_large_for_a_message_is_reported_as_a_failed_delivery() {
-    let mut world = World::new();
-    world.on_failure(0, 60);
-    world.play(&format!("\"{}\"", "x".repeat(1024 * 1024 - 2)), failure());
-    assert_eq!(world.messages("failed"), 0);
-    let happened = world.cloud.take_happened();
-    assert!(
-        happened.iter().any(|event| matches!(event.what, What::DestinationFailed { .. })),
-        "{:?}",
-        happened.last()
-    );
-}
-
-#[test]
-fn a_record_for_a_deleted_queue_is_reported_as_a_failed_delivery() {
-    let mut world = World::new();
-    world.on_failure(0, 60);
-    world.cloud.sqs.delete_queue(world.now, "failed").unwrap();
-    world.play("1", failure());
-    let happened = world.cloud.take_happened();
-    assert!(matches!(happened.last().unwrap().what, What::DestinationFailed { .. }));
+fn a_record_that_is_too_large_or_whose_queue_is_deleted_is_reported_as_a_failed_delivery() {
+    let largest = format!("\"{}\"", "x".repeat(1024 * 1024 - 2));
+    for (payload, deleted) in [(&*largest, false), ("1", true)] {
+        let mut world = World::new();
+        world.on_failure(0, 60);
+        if deleted {
+            world.cloud.sqs.delete_queue(world.now, "failed").unwrap();
+        }
+        world.play(payload, failure());
+        let happened = world.cloud.take_happened();
+        let last = &happened.last().unwrap().what;
+        assert!(matches!(last, What::DestinationFailed { .. }), "{last:?}");
+        assert!(deleted || world.messages("failed") == 0);
+    }
 }
 
 #[test]

@@ -241,34 +241,34 @@ fn a_throttled_batch_is_retried_until_its_messages_are_visible_and_then_received
 
 #[test]
 fn invalid_mappings_are_refused_with_awss_messages() {
-    let mut world = World::new();
-    world.queue("q", &[("VisibilityTimeout", "2")]);
+    let mut world = mapped(&MappingSettings::default());
+    world.queue("short", &[("VisibilityTimeout", "2")]);
     let mut create = |arn: &str, function: &str| {
         let settings = MappingSettings::default();
         world.cloud.create_mapping(world.now, arn, function, &settings).map(|_| ()).unwrap_err()
     };
-    assert_eq!(
-        create(&queue_arn("q"), "f").to_string(),
-        "Queue visibility timeout: 2 seconds is less than Function timeout: 3 seconds"
-    );
-    assert_eq!(create(&queue_arn("none"), "f").code(), "InvalidParameterValueException");
-    assert_eq!(create("q", "f").code(), "InvalidParameterValueException");
     for (arn, function, message) in [
-        (queue_arn("q"), "none", "Function does not exist"),
-        (String::new(), "none", "Unrecognized event source."),
+        (
+            &*queue_arn("short"),
+            "f",
+            "Queue visibility timeout: 2 seconds is less than Function timeout: 3 seconds",
+        ),
+        (
+            &queue_arn("none"),
+            "f",
+            "Error occurred while ReceiveMessage. SQS Error Code: \
+             AWS.SimpleQueueService.NonExistentQueue. SQS Error Message: The specified queue does not exist.",
+        ),
+        ("q", "f", "an event source must be an SQS queue of this account and region here, got q"),
+        (&queue_arn("short"), "none", "Function does not exist"),
+        ("", "none", "Unrecognized event source."),
     ] {
-        let error = create(&arn, function);
+        let error = create(arn, function);
         assert_eq!(error.code(), "InvalidParameterValueException");
         assert_eq!(error.to_string(), message);
     }
-}
-
-#[test]
-fn a_queue_is_mapped_to_a_function_once() {
-    let mut world = mapped(&MappingSettings::default());
-    let again =
-        world.cloud.create_mapping(world.now, &queue_arn("q"), "f", &MappingSettings::default());
-    assert_eq!(again.map(|_| ()).unwrap_err().code(), "ResourceConflictException");
+    let again = create(&queue_arn("q"), "f");
+    assert_eq!(again.code(), "ResourceConflictException", "a queue is mapped to a function once");
 }
 
 #[test]
