@@ -1,4 +1,4 @@
-//! The start and the end of a local cloud.
+//! The options, the start and the end of a local cloud.
 
 use std::{io, net::Ipv4Addr, time::Duration};
 
@@ -10,14 +10,46 @@ use tokio::{
 };
 
 use crate::{
-    config::Config,
     gate::{self, call},
-    model::{Cloud, Waiting},
+    host::Inherited,
+    model::{Cloud, Waiting, sqs::IN_FLIGHT_MAX},
+    outage::Outages,
     shared::Shared,
 };
 
 /// How long a stop waits for requests to end.
 const LEAVE_MAX: Duration = Duration::from_secs(5);
+
+/// Options of the local cloud.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The port on 127.0.0.1 to listen on; 0 for any that is free.
+    pub port: u16,
+    /// How many runs of functions there may be at a time, and how many processes, including those that wait for an
+    /// event. AWS gives an account 1,000.
+    pub concurrency: u32,
+    /// How many messages of a queue may be in flight. SQS's quota is [`IN_FLIGHT_MAX`].
+    pub in_flight_max: usize,
+    /// The environment variables that functions inherit.
+    pub inherited: Inherited,
+    /// What answers requests without a signature, which a browser makes.
+    pub page: Option<Router>,
+    /// The functions that fail for a while instead of running.
+    pub outages: Outages,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            port: 0,
+            concurrency: 100,
+            in_flight_max: IN_FLIGHT_MAX,
+            inherited: Inherited::default(),
+            page: None,
+            outages: Outages::default(),
+        }
+    }
+}
 
 /// A running local cloud. It ends when it is stopped or dropped; only stopping also waits until the functions'
 /// processes are gone.

@@ -18,7 +18,6 @@ use tokio::{
 
 use crate::{
     clock,
-    config::Config,
     host::{Host, unpacked::Unpacked, variables::Common},
     journal::Journal,
     model::{
@@ -26,6 +25,7 @@ use crate::{
         lambda::run::{Response, Run},
     },
     outage::Outages,
+    server::Config,
 };
 
 /// How often environments are ended that have been idle for long.

@@ -18,7 +18,7 @@ use minicbor::{
 use serde::Deserialize;
 use serde_json::{Map, Number, Value};
 
-use super::body;
+use super::read_body;
 use crate::{
     model::emf::{self, Emf, Values},
     shared::Shared,
@@ -84,7 +84,7 @@ pub(crate) async fn handle(shared: &Shared, request: Request) -> Response {
         let why = format!("This local cloud does not have {operation}.");
         return refuse("UnsupportedOperation", &why);
     }
-    let Ok(body) = body::read(body, BODY_BYTES_MAX).await else {
+    let Ok(body) = read_body(body, BODY_BYTES_MAX).await else {
         return refuse("SerializationException", "The request can't be read.");
     };
     match read(&body) {

@@ -11,7 +11,7 @@ use axum::{
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-use super::{body, without_nulls};
+use super::{read_body, without_nulls};
 use crate::{
     journal::{Entry, Event, What},
     model::{ACCOUNT, REGION, log_filter::LogFilter},
@@ -59,7 +59,7 @@ type Refusal = (&'static str, String);
 
 /// Answers a request for an operation of CloudWatch Logs.
 pub(crate) async fn handle(shared: &Shared, request: Request, action: &str) -> Response {
-    let body = body::read(request.into_body(), BODY_BYTES_MAX).await.unwrap_or_default();
+    let body = read_body(request.into_body(), BODY_BYTES_MAX).await.unwrap_or_default();
     let answer = match action {
         "FilterLogEvents" => read(&body).and_then(|asked| filter(shared, &asked)),
         "DescribeLogGroups" => read(&body).map(|asked| describe(shared, &asked)),

@@ -1,12 +1,12 @@
 //! The services' APIs: they read requests, make steps on the model, and write AWS's answers.
 
-mod body;
 pub(crate) mod cloudwatch;
 pub(crate) mod lambda;
 pub(crate) mod logs;
 pub(crate) mod sqs;
 
-use axum::http::Uri;
+use axum::{body::Body, http::Uri};
+use futures_util::StreamExt as _;
 
 /// The values that a query has by this name.
 pub(crate) fn query_values<'a>(uri: &'a Uri, wanted: &'a str) -> impl Iterator<Item = String> {
@@ -20,4 +20,30 @@ fn without_nulls(mut object: serde_json::Value) -> serde_json::Value {
         members.retain(|_, value| !value.is_null());
     }
     object
+}
+
+/// Why a body can't be read.
+enum Unread {
+    /// It has more bytes than the service accepts.
+    TooLong,
+    /// The connection failed, for this reason.
+    Broken(String),
+}
+
+/// Reads a whole body of at most `bytes_max` bytes. A longer one is read to its end and discarded, because a
+/// client that is still sending doesn't read the refusal.
+async fn read_body(body: Body, bytes_max: usize) -> Result<Vec<u8>, Unread> {
+    let mut chunks = body.into_data_stream();
+    let mut bytes = Vec::new();
+    let mut too_long = false;
+    while let Some(chunk) = chunks.next().await {
+        let chunk = chunk.map_err(|error| Unread::Broken(error.to_string()))?;
+        too_long |= bytes.len() + chunk.len() > bytes_max;
+        if too_long {
+            bytes = Vec::new();
+        } else {
+            bytes.extend_from_slice(&chunk);
+        }
+    }
+    if too_long { Err(Unread::TooLong) } else { Ok(bytes) }
 }

@@ -5,14 +5,13 @@ use std::{net::Ipv4Addr, path::PathBuf, sync::Arc, time::Duration};
 use axum::serve::ListenerExt as _;
 use comeback_core::time::later;
 use serde_json::json;
-use tokio::{net::TcpListener, process::Command, sync::watch, time::timeout};
+use tokio::{net::TcpListener, sync::watch, time::timeout};
 
 use super::{
     extensions::Extensions,
     extensions_api,
     launch::Plan,
     log::Log,
-    process::Process,
     runtime_api::{self, Answer, Handed, Init, RuntimeApi},
     shutdown::{Processes, Reason},
 };
@@ -93,8 +92,8 @@ impl Environment {
         let log = plan.log(&api);
         let (reason, ending) = (Reason::default(), plan.ending.clone());
         let mut environment = Self { configuration, api, processes, reason, ending };
-        let launch = Launch { plan, files, address, log: &log };
-        let initialised = timeout(limit, environment.initialise(launch, init)).await;
+        let initialise = environment.initialise(&plan, files, &address, &log, init);
+        let initialised = timeout(limit, initialise).await;
         for line in told.lines() {
             log.write(line.as_bytes());
         }
@@ -107,27 +106,31 @@ impl Environment {
         Err(not_ready)
     }
 
-    async fn initialise(&mut self, launch: Launch<'_>, init: Init) -> Result<(), Outcome> {
+    async fn initialise(
+        &mut self,
+        plan: &Plan<'_>,
+        files: Vec<(Arc<str>, PathBuf)>,
+        address: &str,
+        log: &Log,
+        init: Init,
+    ) -> Result<(), Outcome> {
         let told = Arc::clone(&self.processes.told);
-        for (name, file) in &launch.files {
-            let started = launch.plan.extension(file, &launch.address);
-            let extension =
-                started.and_then(|command| launch.start(command)).map_err(|reason| {
-                    let fault = ExtensionFault::NotStarted(reason);
-                    Outcome::InitExtensionFailed(ExtensionFailure {
-                        extension: name.clone(),
-                        fault,
-                    })
-                })?;
+        for (name, file) in files {
+            let command = plan.extension(&file, address);
+            let extension = command.and_then(|command| plan.start(command, log));
+            let extension = extension.map_err(|reason| {
+                let fault = ExtensionFault::NotStarted(reason);
+                Outcome::InitExtensionFailed(ExtensionFailure { extension: name.clone(), fault })
+            })?;
             tokio::spawn(fail_at_end(extension.exit(), name.clone(), Arc::clone(&told)));
-            self.processes.extensions.push((name.clone(), extension));
+            self.processes.extensions.push((name, extension));
         }
         tokio::select! {
             biased;
             () = told.registered() => {}
             failure = told.failure() => return Err(Outcome::InitExtensionFailed(failure)),
         }
-        let runtime = launch.start(launch.plan.runtime(&launch.address));
+        let runtime = plan.start(plan.runtime(address), log);
         self.processes.runtime = Some(runtime.map_err(Outcome::NotStarted)?);
         let ready = async {
             if let Ok(Err(report)) = init.await {
@@ -205,23 +208,6 @@ impl Environment {
     /// Whether its processes are running.
     pub(super) fn is_alive(&self) -> bool {
         self.processes.are_well()
-    }
-}
-
-/// What is started, and how.
-struct Launch<'a> {
-    plan: Plan<'a>,
-    files: Vec<(Arc<str>, PathBuf)>,
-    /// Where the APIs are.
-    address: String,
-    log: &'a Log,
-}
-
-impl Launch<'_> {
-    fn start(&self, command: Command) -> Result<Process, String> {
-        let held = (Arc::clone(self.plan.configuration), self.plan.alive.clone());
-        Process::start(command, self.log, held)
-            .map_err(|error| format!("can't be started: {error}"))
     }
 }
 

@@ -24,6 +24,7 @@ use tokio::{
 
 use super::{
     log::Log,
+    process::Process,
     runtime_api::RuntimeApi,
     runtimes::{BOOTSTRAP, is_executable},
     variables::{Common, for_extensions},
@@ -53,6 +54,12 @@ pub(super) struct Plan<'a> {
 }
 
 impl Plan<'_> {
+    /// Starts a process.
+    pub(super) fn start(&self, command: Command, log: &Log) -> Result<Process, String> {
+        let held = (Arc::clone(self.configuration), self.alive.clone());
+        Process::start(command, log, held).map_err(|error| format!("can't be started: {error}"))
+    }
+
     /// Where its processes write.
     pub(super) fn log(&self, api: &Arc<RuntimeApi>) -> Log {
         Log {

@@ -102,30 +102,20 @@ pub(crate) fn program(
     folder: Folder,
     named: String,
 ) -> Result<Program, CodeError> {
-    match Runtime::of(runtime)? {
+    let name = runtime.unwrap_or_default();
+    let client = match Runtime::of(runtime)? {
         Runtime::Provided if is_executable(&folder.path().join(BOOTSTRAP)) => {
-            Ok(Program::Bootstrap(folder))
+            return Ok(Program::Bootstrap(folder));
         }
-        Runtime::Provided => Err(CodeError::Bootstrap(named)),
-        Runtime::Python => {
-            let client = python(common, runtime.unwrap_or_default(), folder.path())?;
-            Ok(Program::Handler(folder, client))
-        }
-        Runtime::Node => {
-            let client = node(common, runtime.unwrap_or_default(), folder.path())?;
-            Ok(Program::Handler(folder, client))
-        }
-    }
+        Runtime::Provided => return Err(CodeError::Bootstrap(named)),
+        Runtime::Python => python(common, name, folder.path())?,
+        Runtime::Node => node(common, name, folder.path())?,
+    };
+    Ok(Program::Handler(folder, client))
 }
 
 fn python(common: &Common, runtime: &str, folder: &Path) -> Result<Client, CodeError> {
     let packages = common.inherited.runtime_clients().join(PYTHON_PACKAGES);
-    let client = |python: &Path| Client {
-        command: vec![python.into(), "-m".into(), "awslambdaric".into()],
-        search_path: "PYTHONPATH",
-        layer: PYTHON_PACKAGES,
-        packages: packages.clone(),
-    };
     let found: Vec<_> = [runtime, "python3"].iter().filter_map(|name| find(common, name)).collect();
     let has_client = |python: &&PathBuf| {
         let check = [OsString::from("-c"), PYTHON_CLIENT.into()];
@@ -137,13 +127,17 @@ fn python(common: &Common, runtime: &str, folder: &Path) -> Result<Client, CodeE
     let Some(first) = found.first() else {
         return Err(CodeError::Interpreter { runtime: runtime.to_owned(), names: "python3" });
     };
-    found.iter().find(has_client).map(|python| client(python)).ok_or_else(|| {
-        let install = format!(
-            "{} -m pip install --target {} awslambdaric",
-            first.display(),
-            packages.display()
-        );
-        CodeError::Client { runtime: runtime.to_owned(), client: "awslambdaric", install }
+    let Some(python) = found.iter().find(has_client) else {
+        let (python, folder) = (first.display(), packages.display());
+        let install = format!("{python} -m pip install --target {folder} awslambdaric");
+        let client = "awslambdaric";
+        return Err(CodeError::Client { runtime: runtime.to_owned(), client, install });
+    };
+    Ok(Client {
+        command: vec![python.into(), "-m".into(), "awslambdaric".into()],
+        search_path: "PYTHONPATH",
+        layer: PYTHON_PACKAGES,
+        packages,
     })
 }
 

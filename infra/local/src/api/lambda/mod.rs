@@ -22,10 +22,7 @@ use axum::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
 
-use super::{
-    body::{self, Unread},
-    query_values,
-};
+use super::{Unread, query_values, read_body};
 use crate::{
     model::lambda::{error::LambdaError, name::resolve},
     shared::Shared,
@@ -90,7 +87,7 @@ pub(crate) fn router() -> Router<Shared> {
 /// Reads the request's body, has the operation answer, and gives a refusal its request id.
 pub(crate) async fn handle(shared: &Shared, request: Request, next: Next) -> Response {
     let (head, body) = request.into_parts();
-    let response = match body::read(body, REQUEST_BYTES_MAX).await {
+    let response = match read_body(body, REQUEST_BYTES_MAX).await {
         Ok(bytes) => next.run(Request::from_parts(head, bytes.into())).await,
         Err(Unread::TooLong) => {
             LambdaError::RequestEntityTooLarge { limit: REQUEST_BYTES_MAX }.into_response()

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::{Call, Caller, answer, fault, read, receive::ReceiveMessage, write};
 use crate::{
-    api::body::{self, Unread},
+    api::{Unread, read_body},
     clock,
     model::{
         Cloud,
@@ -29,7 +29,7 @@ pub(crate) async fn handle(shared: &Shared, request: Request, action: &str) -> R
         host: text(header::HOST.as_str()).unwrap_or_default(),
         trace_header: text("x-amzn-trace-id"),
     };
-    let body = body::read(body, BODY_BYTES_MAX).await.map_err(|unread| match unread {
+    let body = read_body(body, BODY_BYTES_MAX).await.map_err(|unread| match unread {
         Unread::TooLong => too_long(MESSAGE_BYTES_MAX),
         Unread::Broken(reason) => SqsError::Serialization(reason),
     });
