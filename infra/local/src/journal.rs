@@ -151,7 +151,6 @@ impl Journal {
         kept.entries.iter().skip(from).take(max).cloned().collect()
     }
 
-    /// Looks at the metrics.
     pub(crate) fn metrics<T>(&self, look: impl FnOnce(&Emf) -> T) -> T {
         look(&lock(&self.shared.0).metrics)
     }

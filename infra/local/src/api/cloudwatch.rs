@@ -71,12 +71,10 @@ struct Dimension {
     value: String,
 }
 
-/// Whether a request is one to CloudWatch.
 pub(crate) fn is_meant(uri: &Uri) -> bool {
     uri.path().starts_with(SERVICE)
 }
 
-/// Answers a request to CloudWatch.
 pub(crate) async fn handle(shared: &Shared, request: Request) -> Response {
     let (head, body) = request.into_parts();
     let operation = head.uri.path().strip_prefix(SERVICE).unwrap_or_default();

@@ -57,7 +57,6 @@ struct DescribeLogGroups {
 /// A refusal: AWS's name for it, and why.
 type Refusal = (&'static str, String);
 
-/// Answers a request for an operation of CloudWatch Logs.
 pub(crate) async fn handle(shared: &Shared, request: Request, action: &str) -> Response {
     let body = read_body(request.into_body(), BODY_BYTES_MAX).await.unwrap_or_default();
     let answer = match action {

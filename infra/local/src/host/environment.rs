@@ -205,7 +205,6 @@ impl Environment {
         }
     }
 
-    /// Whether its processes are running.
     pub(super) fn is_alive(&self) -> bool {
         self.processes.are_well()
     }

@@ -86,7 +86,6 @@ pub(super) enum Refusal {
 }
 
 impl Refusal {
-    /// Lambda's error type.
     pub(super) fn error_type(&self) -> &'static str {
         match self {
             Self::InvalidExtensionName => "Extension.InvalidExtensionName",
@@ -247,7 +246,6 @@ impl Extensions {
         }
     }
 
-    /// Whether no extension has failed.
     pub(super) fn are_well(&self) -> bool {
         self.failed.borrow().is_none()
     }

@@ -34,7 +34,6 @@ const ERROR_TYPE: &str = "lambda-extension-function-error-type";
 /// The routes' state: the extensions, and the configuration of the function that they extend.
 type Shared = State<(Arc<Extensions>, Arc<Configuration>)>;
 
-/// The API's routes.
 pub(super) fn router(extensions: Arc<Extensions>, configuration: Arc<Configuration>) -> Router {
     Router::new()
         .route("/2020-01-01/extension/register", post(register))

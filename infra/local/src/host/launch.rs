@@ -54,7 +54,6 @@ pub(super) struct Plan<'a> {
 }
 
 impl Plan<'_> {
-    /// Starts a process.
     pub(super) fn start(&self, command: Command, log: &Log) -> Result<Process, String> {
         let held = (Arc::clone(self.configuration), self.alive.clone());
         Process::start(command, log, held).map_err(|error| format!("can't be started: {error}"))

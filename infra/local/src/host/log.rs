@@ -43,7 +43,6 @@ impl Log {
         }
     }
 
-    /// Writes a line.
     pub(super) fn write(&self, line: &[u8]) {
         let line = String::from_utf8_lossy(line).trim_end_matches('\r').to_owned();
         let request_id = self.api.latest_request_id();

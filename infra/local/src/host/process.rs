@@ -33,7 +33,6 @@ impl Process {
         Ok(Self { exited, guard })
     }
 
-    /// Resolves when the process has ended.
     pub(super) fn exit(&self) -> impl Future<Output = Exit> + use<> {
         let mut exited = self.exited.clone();
         async move {
@@ -45,7 +44,6 @@ impl Process {
         }
     }
 
-    /// Whether it is running.
     pub(super) fn is_alive(&self) -> bool {
         self.exited.borrow().is_none()
     }

@@ -47,7 +47,6 @@ pub(super) struct RuntimeApi {
 
 #[derive(Default)]
 struct Exchange {
-    /// Resolves when the function first asks for an event, or reports a failed initialisation.
     init: Option<oneshot::Sender<Result<(), Vec<u8>>>>,
     /// The event that waits for a request.
     waiting: Option<Handover>,
@@ -71,9 +70,7 @@ struct Current {
 
 /// Tells the host when the function has taken an event and when it has answered it.
 pub(super) struct Handed {
-    /// The function has asked for it.
     pub(super) taken: oneshot::Receiver<()>,
-    /// The function has answered it.
     pub(super) answer: oneshot::Receiver<Answer>,
 }
 
@@ -126,7 +123,6 @@ impl RuntimeApi {
     }
 }
 
-/// The API's routes.
 pub(super) fn router(api: Arc<RuntimeApi>) -> Router {
     Router::new()
         .route("/2018-06-01/runtime/invocation/next", get(next))

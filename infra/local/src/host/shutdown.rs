@@ -46,7 +46,6 @@ pub(super) struct Processes {
     pub(super) extensions: Vec<(Arc<str>, Process)>,
     /// The extensions' side of their API.
     pub(super) told: Arc<Extensions>,
-    /// The listener.
     pub(super) server: JoinSet<()>,
 }
 
@@ -59,7 +58,6 @@ impl Processes {
         }
     }
 
-    /// Whether nothing has failed.
     pub(super) fn are_well(&self) -> bool {
         self.runtime.as_ref().is_none_or(Process::is_alive) && self.told.are_well()
     }

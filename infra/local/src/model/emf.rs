@@ -64,12 +64,10 @@ struct Definition {
 }
 
 impl Values {
-    /// One value.
     pub(crate) fn of(value: f64) -> Self {
         Self { count: 1.0, sum: value, min: value, max: value }
     }
 
-    /// Both together.
     pub(crate) fn and(self, other: Self) -> Self {
         Self {
             count: self.count + other.count,
@@ -79,7 +77,6 @@ impl Values {
         }
     }
 
-    /// The value of a statistic.
     pub(crate) fn statistic(&self, name: &str) -> Option<f64> {
         match name {
             "SampleCount" => Some(self.count),

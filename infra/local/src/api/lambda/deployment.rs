@@ -34,7 +34,6 @@ pub(super) const LOCAL_FOLDER: &str = "local-folder";
 /// Stands for an image and means a command of this machine.
 const LOCAL_COMMAND: &str = "local-command";
 
-/// Creates a function.
 pub(super) async fn create(State(shared): State<Shared>, body: Bytes) -> Answer {
     let request: FunctionRequest = parse(&body)?;
     let name = resolve(request.function_name.as_deref().unwrap_or_default(), None)?;

@@ -14,7 +14,6 @@ use crate::{
     shared::Shared,
 };
 
-/// Publishes a version of a layer.
 pub(super) async fn publish(
     State(shared): State<Shared>,
     Named(name): Named<String>,

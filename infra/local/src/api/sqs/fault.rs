@@ -12,7 +12,6 @@ pub(crate) struct Name {
     pub(crate) shape: String,
     /// The code of earlier protocols: header `x-amzn-query-error`, and the code of a batch's entry.
     pub(crate) code: String,
-    /// The HTTP status.
     pub(crate) status: u16,
 }
 

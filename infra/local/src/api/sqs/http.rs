@@ -21,7 +21,6 @@ use crate::{
 /// JSON can be much longer than its message: an escape takes six bytes for one.
 const BODY_BYTES_MAX: usize = 8 * MESSAGE_BYTES_MAX as usize;
 
-/// Answers a request for an operation of SQS.
 pub(crate) async fn handle(shared: &Shared, request: Request, action: &str) -> Response {
     let (head, body) = request.into_parts();
     let text = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok());

@@ -30,7 +30,6 @@ pub(crate) fn is_meant(request: &Request) -> bool {
     (path.is_empty() || path.starts_with(ACCOUNT)) && (is_form || has_action)
 }
 
-/// The answer to such a request.
 pub(crate) fn refuse() -> Response {
     (StatusCode::BAD_REQUEST, [(header::CONTENT_TYPE, "text/xml")], REFUSAL).into_response()
 }

@@ -5,6 +5,7 @@ use std::{fmt::Display, ops::RangeInclusive};
 /// Why an operation of Lambda's API was refused. Its `Display` is the message that AWS gives.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "an error's text says what its fields are")]
 pub enum LambdaError {
     /// What the request names doesn't exist.
     #[error("{0}")]
@@ -25,20 +26,10 @@ pub enum LambdaError {
     #[error(
         "{bytes} byte payload is too large for the {invocation_type} invocation type (limit {limit} bytes)"
     )]
-    RequestTooLarge {
-        /// Its size.
-        bytes: usize,
-        /// `Event` or `RequestResponse`.
-        invocation_type: &'static str,
-        /// The size that is allowed.
-        limit: usize,
-    },
+    RequestTooLarge { bytes: usize, invocation_type: &'static str, limit: usize },
     /// The body of a request is over the limit of any operation.
     #[error("Request must be smaller than {limit} bytes")]
-    RequestEntityTooLarge {
-        /// The size that is allowed.
-        limit: usize,
-    },
+    RequestEntityTooLarge { limit: usize },
     /// The function's concurrency is used up.
     #[error("Rate Exceeded.")]
     TooManyRequests(ThrottleReason),

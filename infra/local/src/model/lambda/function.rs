@@ -285,7 +285,6 @@ pub(crate) struct Function {
     pub(crate) configuration: Arc<Configuration>,
     pub(crate) reserved_concurrency: Option<u32>,
     pub(crate) recursive_loop: RecursiveLoop,
-    /// Its tags.
     pub(crate) tags: BTreeMap<String, String>,
     pub(crate) event_invoke_config: Option<EventInvokeConfig>,
     /// How many runs are in progress.

@@ -41,12 +41,10 @@ pub struct LayerVersion {
 }
 
 impl LayerVersion {
-    /// The layer's ARN.
     pub(crate) fn layer_arn(&self) -> String {
         layer_arn(&self.name)
     }
 
-    /// This version's ARN.
     pub(crate) fn arn(&self) -> String {
         format!("{}:{}", self.layer_arn(), self.version)
     }
@@ -83,7 +81,6 @@ impl Layers {
         Ok(published)
     }
 
-    /// A version of a layer.
     pub(crate) fn version(
         &self,
         reference: &str,

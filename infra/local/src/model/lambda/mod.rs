@@ -64,13 +64,10 @@ pub(crate) enum Origin {
     Asynchronous(QueuedEvent),
     /// A batch of a mapping's queue.
     Mapping {
-        /// The mapping.
         uuid: Arc<str>,
-        /// Its queue's name.
         queue: Arc<str>,
         /// Whether the response may name failures.
         report_batch_item_failures: bool,
-        /// The messages.
         batch: Vec<Held>,
     },
 }
@@ -130,12 +127,10 @@ impl Lambda {
         self.function(name).map(|function| &function.configuration)
     }
 
-    /// All functions, by name.
     pub(crate) fn functions(&self) -> impl Iterator<Item = &Arc<Configuration>> {
         self.functions.values().map(|function| &function.configuration)
     }
 
-    /// Changes a function's configuration.
     pub(crate) fn update_configuration(
         &mut self,
         now: Timestamp,
@@ -148,7 +143,6 @@ impl Lambda {
         Ok(Arc::clone(&function.configuration))
     }
 
-    /// Changes a function's code.
     pub(crate) fn update_code(
         &mut self,
         now: Timestamp,
@@ -272,7 +266,6 @@ impl Lambda {
         config.ok_or_else(|| no_event_invoke_config(name))
     }
 
-    /// Removes a function's event invoke config.
     pub(crate) fn delete_event_invoke_config(&mut self, name: &str) -> Result<(), LambdaError> {
         let function = self.functions.get_mut(name);
         let config = function.and_then(|function| function.event_invoke_config.take());
@@ -284,7 +277,6 @@ impl Lambda {
         self.mappings.values()
     }
 
-    /// A mapping.
     pub(crate) fn mapping(&self, uuid: &str) -> Result<&Mapping, LambdaError> {
         self.mappings.get(uuid).ok_or_else(no_mapping)
     }

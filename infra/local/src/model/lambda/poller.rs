@@ -80,7 +80,6 @@ impl Default for Poller {
 }
 
 impl Poller {
-    /// Adds a message.
     pub(crate) fn hold(&mut self, message: Held) {
         self.held_bytes += message.bytes();
         self.held.push_back(message);

@@ -3,9 +3,8 @@
 /// A refusal. Its text is AWS's, with its capitals and full stops, because programs match on it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-#[allow(missing_docs, reason = "an error's text says what its fields are")]
+#[allow(missing_docs, reason = "an error's text says what it is and what its fields are")]
 pub enum SqsError {
-    /// No queue has this name.
     #[error("The specified queue does not exist.")]
     QueueDoesNotExist,
 
@@ -15,13 +14,11 @@ pub enum SqsError {
     )]
     QueueNameExists { attribute: String },
 
-    /// A queue of this name was deleted less than a minute ago.
     #[error(
         "You must wait 60 seconds after deleting a queue before you can create another with the same name."
     )]
     QueueDeletedRecently,
 
-    /// This queue was purged less than a minute ago.
     #[error("Only one PurgeQueue operation on {queue} is allowed every 60 seconds.")]
     PurgeQueueInProgress { queue: String },
 
@@ -29,17 +26,14 @@ pub enum SqsError {
     #[error("Unknown Attribute {name}.")]
     InvalidAttributeName { name: String },
 
-    /// A queue can't use two kinds of encryption.
     #[error(
         "You can use one type of server-side encryption (SSE) at one time. You can either enable KMS SSE or SQS SSE."
     )]
     TwoEncryptions,
 
-    /// A queue's attribute has an invalid value.
     #[error("Invalid value for the parameter {name}.")]
     InvalidAttributeValue { name: String },
 
-    /// A parameter has an invalid value.
     #[error("Value {value} for parameter {name} is invalid. Reason: {reason}")]
     InvalidParameterValue { name: &'static str, value: String, reason: String },
 
@@ -51,11 +45,9 @@ pub enum SqsError {
     #[error("{0}")]
     InvalidRequest(String),
 
-    /// A parameter names something that doesn't exist.
     #[error("The resource that you specified for the {parameter} parameter doesn't exist.")]
     ResourceNotFound { parameter: &'static str },
 
-    /// No message move task has this handle.
     #[error("Task does not exist.")]
     TaskDoesNotExist,
 
@@ -77,7 +69,6 @@ pub enum SqsError {
     #[error("{0}")]
     UnsupportedOperation(String),
 
-    /// No operation has this name.
     #[error("The operation {0} is not known.")]
     UnknownOperation(String),
 
@@ -85,15 +76,12 @@ pub enum SqsError {
     #[error("{0}")]
     Serialization(String),
 
-    /// A batch has no entries.
     #[error("There should be at least one {entry} in the request.")]
     EmptyBatchRequest { entry: &'static str },
 
-    /// A batch has too many entries.
     #[error("Maximum number of entries per request are {max}. You have sent {sent}.")]
     TooManyEntriesInBatchRequest { max: usize, sent: usize },
 
-    /// Two entries of a batch have this id.
     #[error("Id {id} repeated.")]
     BatchEntryIdsNotDistinct { id: String },
 
@@ -103,7 +91,6 @@ pub enum SqsError {
     )]
     InvalidBatchEntryId,
 
-    /// The messages of a batch are too long together.
     #[error("Batch requests cannot be longer than {max} bytes. You have sent {sent} bytes.")]
     BatchRequestTooLong { max: u32, sent: usize },
 }

@@ -136,7 +136,6 @@ impl Sqs {
         Ok(())
     }
 
-    /// The queue that has this name.
     pub(crate) fn queue(&self, name: &str) -> Result<&QueueName, SqsError> {
         self.queues.get_key_value(name).map(|(name, _)| name).ok_or(SqsError::QueueDoesNotExist)
     }
@@ -339,7 +338,6 @@ impl Sqs {
         std::mem::take(&mut self.redriven)
     }
 
-    /// The id of a request.
     pub(crate) fn request_id(&mut self) -> String {
         self.ids.uuid()
     }

@@ -24,7 +24,6 @@ const RATE_MAX: u32 = 500;
 /// `ListMessageMoveTasks` returns at most this many tasks of a queue, the latest ones.
 pub(crate) const TASKS_TOLD_MAX: usize = 10;
 
-/// A message move task.
 #[derive(Debug)]
 pub(crate) struct MoveTask {
     handle: String,
@@ -33,24 +32,19 @@ pub(crate) struct MoveTask {
     pub(crate) destination: Option<QueueName>,
     /// The rate limit in messages a second, if the caller set one.
     pub(crate) per_second: Option<u32>,
-    /// When the task was started.
     pub(crate) started_at: Timestamp,
     /// How many messages were visible in the source when the task started.
     pub(crate) to_move: usize,
     /// How many of them have been moved.
     pub(crate) moved: usize,
-    /// Whether the task runs, or how it ended.
     pub(crate) status: MoveStatus,
 }
 
 /// The status of a task. A cancelled task stops at once, so AWS's status `CANCELLING` does not occur here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MoveStatus {
-    /// The task is moving messages.
     Running,
-    /// The task has moved all messages.
     Completed,
-    /// The task was cancelled.
     Cancelled,
     /// The task stopped for this reason.
     Failed(&'static str),
@@ -95,7 +89,6 @@ impl MoveTask {
         self.handle.clone()
     }
 
-    /// Whether this queue is the task's source.
     pub(super) fn is_from(&self, queue: &QueueName) -> bool {
         self.source == *queue
     }

@@ -23,7 +23,6 @@ use super::{
 /// "approximately".
 pub const IN_FLIGHT_MAX: usize = 120_000;
 
-/// A message in the queue.
 #[derive(Debug)]
 pub(super) struct Message {
     /// The message as its latest receive returned it, but for the receipt handle, or with a receive count of 0.
@@ -42,7 +41,6 @@ enum Place {
     InFlight(Timestamp),
 }
 
-/// A queue.
 #[derive(Debug)]
 pub(super) struct Queue {
     pub(super) attributes: QueueAttributes,
@@ -225,7 +223,6 @@ impl Queue {
         Ok(())
     }
 
-    /// Whether the message is still here.
     pub(super) fn has(&self, handle: &str) -> bool {
         self.read(handle).is_ok_and(|receipt| self.messages.contains_key(&receipt.message))
     }
@@ -304,7 +301,6 @@ impl Queue {
         }
     }
 
-    /// Takes a message out.
     pub(super) fn remove(&mut self, number: u64) -> Option<Message> {
         let message = self.messages.remove(&number)?;
         self.places.take(number, message.place);
