@@ -44,6 +44,13 @@ impl Answer {
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap()
     }
+
+    /// Checks that it is Lambda's own report of a run.
+    pub fn reports(&self, error_type: &str, what: &str) {
+        let message = format!("RequestId: {} Error: {what}", self.request_id);
+        assert_eq!(self.json(), json!({"errorType": error_type, "errorMessage": message}));
+        assert!(self.is_error);
+    }
 }
 
 impl Cloud {

@@ -119,9 +119,7 @@ fn an_extension_that_fails_to_start_fails_the_initialisation_with_its_name() {
         let cloud = Cloud::start();
         let f = function(&cloud, &json!({"bad": does, "good": {}}), json!({}));
         let failure = f.invoke(&json!({}));
-        assert!(failure.is_error);
-        let message = format!("RequestId: {} Error: extension bad: {what}", failure.request_id);
-        assert_eq!(failure.json(), json!({"errorType": error_type, "errorMessage": message}));
+        failure.reports(error_type, &format!("extension bad: {what}"));
         let finished = cloud.journal_until(|event| event["type"] == "Finished");
         assert_eq!(finished["outcome"], "InitFailed");
     }
@@ -132,10 +130,8 @@ fn an_extension_that_is_not_executable_fails_the_initialisation() {
     let cloud = Cloud::start();
     let content = json!({"ZipFile": zip(&[("extensions/bad", 0o644, b"#!/bin/sh\n")])});
     let layer = cloud.layer("l", &content);
-    let failure = cloud.function("f", json!({"Layers": [layer]})).invoke(&json!({})).json();
-    assert_eq!(failure["errorType"], "Extension.LaunchError");
-    let message = failure["errorMessage"].as_str().unwrap();
-    assert!(message.ends_with("extension bad: permission denied"), "{message}");
+    let failure = cloud.function("f", json!({"Layers": [layer]})).invoke(&json!({}));
+    failure.reports("Extension.LaunchError", "extension bad: permission denied");
 }
 
 #[test]
@@ -149,8 +145,7 @@ fn an_extension_that_fails_during_an_invocation_ends_the_invocation() {
         let extensions = json!({"bad": does, "good": {}});
         let f = function(&cloud, &extensions, json!({"Timeout": 60}));
         let failure = f.invoke(&json!({"do": "meet", "port": port}));
-        let message = format!("RequestId: {} Error: extension bad: {what}", failure.request_id);
-        assert_eq!(failure.json(), json!({"errorType": error_type, "errorMessage": message}));
+        failure.reports(error_type, &format!("extension bad: {what}"));
         let finished = cloud.journal_until(|event| event["type"] == "Finished");
         assert_eq!(finished["outcome"], "Crashed");
         assert_eq!(told(&cloud, "good", "SHUTDOWN")["shutdownReason"], "FAILURE");

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::fault;
 use crate::model::{arn::is_name, sqs::SqsError};
@@ -12,6 +12,14 @@ const ENTRIES_MAX: usize = 10;
 
 /// The longest id of an entry, in characters.
 const ENTRY_ID_MAX: usize = 80;
+
+/// The parameters of a batch.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct Batch<E> {
+    pub(super) queue_url: Option<String>,
+    pub(super) entries: Option<Vec<E>>,
+}
 
 /// The results of a batch's entries. The request itself succeeds.
 #[derive(Debug, Serialize)]

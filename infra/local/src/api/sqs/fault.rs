@@ -37,9 +37,7 @@ pub(crate) fn name(error: &SqsError) -> Name {
             plain("InvalidAttributeName")
         }
         SqsError::InvalidAttributeValue { .. } => plain("InvalidAttributeValue"),
-        SqsError::InvalidParameterValue { .. }
-        | SqsError::InvalidMessage(_)
-        | SqsError::InvalidRequest(_) => {
+        SqsError::InvalidParameterValue { .. } | SqsError::InvalidRequest(_) => {
             of(COMMON, "InvalidParameterValueException", "InvalidParameterValue")
         }
         SqsError::ResourceNotFound { .. } | SqsError::TaskDoesNotExist => {

@@ -36,22 +36,20 @@ pub(super) struct ReceivedAnswer {
 }
 
 #[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
 struct MessageAnswer {
-    #[serde(rename = "MessageId")]
     message_id: Arc<str>,
-    #[serde(rename = "ReceiptHandle")]
     receipt_handle: String,
     #[serde(rename = "MD5OfBody")]
     md5_of_body: Md5,
-    #[serde(rename = "Body")]
     body: Arc<str>,
     #[serde(rename = "Attributes", skip_serializing_if = "BTreeMap::is_empty")]
     system: BTreeMap<&'static str, String>,
     /// The digest of the returned attributes only.
     #[serde(rename = "MD5OfMessageAttributes", skip_serializing_if = "Option::is_none")]
     md5_of_attributes: Option<Md5>,
-    #[serde(rename = "MessageAttributes", skip_serializing_if = "BTreeMap::is_empty")]
-    attributes: BTreeMap<String, AttributeAnswer>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    message_attributes: BTreeMap<String, AttributeAnswer>,
 }
 
 #[derive(Serialize)]
@@ -157,7 +155,7 @@ impl<'a> Wanted<'a> {
         let attributes = wanted().map(|(name, it)| (name.clone(), AttributeAnswer::of(it)));
         MessageAnswer {
             md5_of_attributes: Md5::of_attributes(wanted()),
-            attributes: attributes.collect(),
+            message_attributes: attributes.collect(),
             system,
             md5_of_body: message.md5_of_body(),
             message_id: message.message_id,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{
     Call, Caller,
-    batch::{self, BatchResult},
+    batch::{self, Batch, BatchResult},
     queue_name,
 };
 use crate::model::sqs::{
@@ -27,17 +27,10 @@ pub(super) struct SendMessage {
     message: SendEntry,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-pub(super) struct SendMessageBatch {
-    queue_url: Option<String>,
-    entries: Option<Vec<SendEntry>>,
-}
-
 /// A message of a batch, or the only one.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct SendEntry {
+pub(super) struct SendEntry {
     id: Option<String>,
     message_body: Option<Arc<str>>,
     delay_seconds: Option<i64>,
@@ -82,7 +75,7 @@ pub(super) fn send(
 }
 
 pub(super) fn send_batch(
-    request: SendMessageBatch,
+    request: Batch<SendEntry>,
     Call { sqs, now, caller }: Call<'_>,
 ) -> Result<BatchResult<SentAnswer>, SqsError> {
     let queue = queue_name(&request.queue_url)?;
@@ -156,7 +149,7 @@ impl WrittenAttribute {
             (None, Some(bytes)) => AttributeValue::Binary(bytes),
             (None, None) => AttributeValue::String(String::new()),
             (Some(_), Some(_)) => {
-                return Err(SqsError::InvalidMessage(format!(
+                return Err(SqsError::InvalidRequest(format!(
                     "Message (user) attribute '{name}' must have one value, either StringValue or BinaryValue."
                 )));
             }
@@ -168,7 +161,7 @@ impl WrittenAttribute {
 /// The trace header in a message's system attributes.
 fn trace_header(system: &MessageAttributes) -> Result<Option<&str>, SqsError> {
     if let Some(name) = system.keys().find(|name| *name != TRACE_HEADER) {
-        return Err(SqsError::InvalidMessage(format!(
+        return Err(SqsError::InvalidRequest(format!(
             "Message system attribute name '{name}' is invalid. Only {TRACE_HEADER} can be sent."
         )));
     }
@@ -179,7 +172,7 @@ fn trace_header(system: &MessageAttributes) -> Result<Option<&str>, SqsError> {
         {
             Ok(Some(header))
         }
-        Some(_) => Err(SqsError::InvalidMessage(format!(
+        Some(_) => Err(SqsError::InvalidRequest(format!(
             "Message system attribute '{TRACE_HEADER}' must contain a non-empty value of type 'String'."
         ))),
     }

@@ -1,10 +1,11 @@
 //! What a receiver does with a message: DeleteMessage, ChangeMessageVisibility and their batches.
 
 use serde::Deserialize;
+use serde_json::{Value, json};
 
 use super::{
     Call,
-    batch::{self, BatchResult},
+    batch::{self, Batch, BatchResult},
     queue_name, required,
 };
 use crate::model::sqs::{SqsError, bad_visibility};
@@ -19,19 +20,7 @@ pub(super) struct HeldMessage {
     visibility_timeout: Option<i64>,
 }
 
-/// The parameters of either batch.
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-pub(super) struct HeldMessages {
-    queue_url: Option<String>,
-    entries: Option<Vec<HeldMessage>>,
-}
-
-/// Serializes as `{}`.
-#[derive(Debug, serde::Serialize)]
-pub(super) struct Empty {}
-
-type Answer = Result<Empty, SqsError>;
+type Answer = Result<Value, SqsError>;
 
 pub(super) fn delete_one(message: HeldMessage, mut call: Call<'_>) -> Answer {
     delete(&mut call, queue_name(&message.queue_url)?, &message)
@@ -42,39 +31,37 @@ pub(super) fn change_one(message: HeldMessage, mut call: Call<'_>) -> Answer {
 }
 
 pub(super) fn delete_batch(
-    messages: HeldMessages,
+    batch: Batch<HeldMessage>,
     call: Call<'_>,
-) -> Result<BatchResult<Empty>, SqsError> {
-    messages.settle("DeleteMessageBatchRequestEntry", call, delete)
+) -> Result<BatchResult<Value>, SqsError> {
+    settle(batch, "DeleteMessageBatchRequestEntry", call, delete)
 }
 
 pub(super) fn change_batch(
-    messages: HeldMessages,
+    batch: Batch<HeldMessage>,
     call: Call<'_>,
-) -> Result<BatchResult<Empty>, SqsError> {
-    messages.settle("ChangeMessageVisibilityBatchRequestEntry", call, change)
+) -> Result<BatchResult<Value>, SqsError> {
+    settle(batch, "ChangeMessageVisibilityBatchRequestEntry", call, change)
 }
 
-impl HeldMessages {
-    /// Settles each message by itself, in a batch whose entries AWS calls `entry`.
-    fn settle(
-        self,
-        entry: &'static str,
-        mut call: Call<'_>,
-        settle: impl Fn(&mut Call<'_>, &str, &HeldMessage) -> Answer,
-    ) -> Result<BatchResult<Empty>, SqsError> {
-        let queue = queue_name(&self.queue_url)?;
-        let entries = self.entries.unwrap_or_default();
-        batch::check(entry, entries.iter().map(|entry| &entry.id))?;
-        call.sqs.queue(queue)?;
-        let id = |entry: &mut HeldMessage| entry.id.take();
-        Ok(batch::perform(entries, id, |entry| settle(&mut call, queue, &entry)))
-    }
+/// Settles each message by itself, in a batch whose entries AWS calls `entry`.
+fn settle(
+    batch: Batch<HeldMessage>,
+    entry: &'static str,
+    mut call: Call<'_>,
+    settle: impl Fn(&mut Call<'_>, &str, &HeldMessage) -> Answer,
+) -> Result<BatchResult<Value>, SqsError> {
+    let queue = queue_name(&batch.queue_url)?;
+    let entries = batch.entries.unwrap_or_default();
+    batch::check(entry, entries.iter().map(|entry| &entry.id))?;
+    call.sqs.queue(queue)?;
+    let id = |entry: &mut HeldMessage| entry.id.take();
+    Ok(batch::perform(entries, id, |entry| settle(&mut call, queue, &entry)))
 }
 
 fn delete(call: &mut Call<'_>, queue: &str, message: &HeldMessage) -> Answer {
     call.sqs.delete(call.now, queue, required("ReceiptHandle", &message.receipt_handle)?)?;
-    Ok(Empty {})
+    Ok(json!({}))
 }
 
 fn change(call: &mut Call<'_>, queue: &str, message: &HeldMessage) -> Answer {
@@ -83,5 +70,5 @@ fn change(call: &mut Call<'_>, queue: &str, message: &HeldMessage) -> Answer {
     let seconds = seconds.ok_or(SqsError::MissingParameter("VisibilityTimeout"))?;
     let seconds = u32::try_from(seconds).map_err(|_| bad_visibility(seconds))?;
     call.sqs.change_visibility(call.now, queue, handle, seconds)?;
-    Ok(Empty {})
+    Ok(json!({}))
 }

@@ -81,14 +81,15 @@ impl AsynchronousQueue {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn event(runs: u32, throttles: u32) -> QueuedEvent {
+    /// An event of `my-function`.
+    pub(crate) fn event(payload: &[u8], runs: u32, throttles: u32) -> QueuedEvent {
         QueuedEvent {
-            function: "f".into(),
-            request_id: "r".into(),
-            payload: Payload::of(&()),
+            function: "my-function".into(),
+            request_id: "e4b46cbf".into(),
+            payload: Payload::parse(payload).unwrap(),
             trace_header: "Root=1-0-0".into(),
             accepted_at: Timestamp::UNIX_EPOCH,
             runs,
@@ -103,7 +104,7 @@ mod tests {
     #[test]
     fn throttled_events_come_back_from_one_second_doubling_to_five_minutes() {
         for (throttles, wait) in [(1, 1), (2, 2), (3, 4), (9, 256), (10, 300), (200, 300)] {
-            assert_eq!(event(0, throttles).throttled_until(at(0)), at(wait), "{throttles}");
+            assert_eq!(event(b"1", 0, throttles).throttled_until(at(0)), at(wait), "{throttles}");
         }
     }
 
@@ -111,7 +112,7 @@ mod tests {
     fn events_leave_in_the_order_they_are_due_and_first_come_first_served() {
         let mut queue = AsynchronousQueue::default();
         for (due, runs) in [(5, 1), (3, 2), (5, 3)] {
-            queue.push(at(due), event(runs, 0));
+            queue.push(at(due), event(b"1", runs, 0));
         }
         assert_eq!(queue.next_due(), Some(at(3)));
         assert!(queue.pop_due(at(2)).is_none());

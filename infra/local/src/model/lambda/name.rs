@@ -28,8 +28,7 @@ pub(crate) fn qualified_arn(name: &str) -> String {
 /// If the reference is malformed, if it names a version, an alias or a region that does not exist here, or if its
 /// own qualifier differs from `qualifier`.
 pub(crate) fn resolve(reference: &str, qualifier: Option<&str>) -> Result<String, LambdaError> {
-    check_region(reference)?;
-    let (name, own) = split(reference).ok_or_else(|| malformed(reference))?;
+    let (name, own) = split(reference)?;
     if let (Some(own), Some(given)) = (own, qualifier)
         && own != given
     {
@@ -56,35 +55,33 @@ pub(crate) fn latest_not_found(name: &str) -> LambdaError {
     LambdaError::ResourceNotFound(format!("Function not found: {}", qualified_arn(name)))
 }
 
-/// Refuses ARNs of other regions.
-fn check_region(reference: &str) -> Result<(), LambdaError> {
-    let mut parts = reference.strip_prefix("arn:aws:lambda:").unwrap_or_default().split(':');
-    match (parts.next(), parts.next()) {
-        (Some(region), Some(_)) if region != REGION => Err(LambdaError::ResourceNotFound(format!(
-            "Functions from '{region}' are not reachable in this region ('{REGION}')"
-        ))),
-        _ => Ok(()),
-    }
-}
-
 /// Splits a reference into name and qualifier.
-fn split(reference: &str) -> Option<(&str, Option<&str>)> {
-    let rest = match reference.strip_prefix("arn:aws:lambda:") {
-        Some(rest) => rest.strip_prefix(REGION)?.strip_prefix(':')?,
-        None => reference,
+fn split(reference: &str) -> Result<(&str, Option<&str>), LambdaError> {
+    let parts: Vec<&str> = reference.split(':').collect();
+    let rest = match parts.as_slice() {
+        ["arn", "aws", "lambda", region, _, ..] if *region != REGION => {
+            return Err(LambdaError::ResourceNotFound(format!(
+                "Functions from '{region}' are not reachable in this region ('{REGION}')"
+            )));
+        }
+        ["arn", "aws", "lambda", REGION, ACCOUNT, "function", rest @ ..]
+        | [ACCOUNT, "function", rest @ ..] => rest,
+        ["function", rest @ ..] if !rest.is_empty() => rest,
+        // An account without a function.
+        [ACCOUNT, ..] => &[],
+        rest => rest,
     };
-    let rest = match rest.strip_prefix(ACCOUNT) {
-        Some(rest) => rest.strip_prefix(':')?.strip_prefix("function:")?,
-        None if rest.len() < reference.len() => return None,
-        None => rest.strip_prefix("function:").unwrap_or(rest),
-    };
-    let (name, qualifier) = match rest.split_once(':') {
-        Some((name, qualifier)) => (name, Some(qualifier)),
-        None => (rest, None),
+    let (name, qualifier) = match *rest {
+        [name] => (name, None),
+        [name, qualifier] => (name, Some(qualifier)),
+        _ => return Err(malformed(reference)),
     };
     let is_qualifier = |qualifier| qualifier == LATEST || is_name(qualifier, NAME_MAX);
-    let good = is_name(name, NAME_MAX) && qualifier.is_none_or(is_qualifier);
-    good.then_some((name, qualifier))
+    if is_name(name, NAME_MAX) && qualifier.is_none_or(is_qualifier) {
+        Ok((name, qualifier))
+    } else {
+        Err(malformed(reference))
+    }
 }
 
 fn malformed(reference: &str) -> LambdaError {

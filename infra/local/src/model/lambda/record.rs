@@ -137,18 +137,10 @@ fn attribute_text(message: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::journal::Ending;
+    use crate::{journal::Ending, model::lambda::asynchronous::tests};
 
     fn event(runs: u32) -> QueuedEvent {
-        QueuedEvent {
-            function: "my-function".into(),
-            request_id: "e4b46cbf".into(),
-            payload: Payload::parse(br#"{"z":1.0,"big":12345678901234567890123}"#).unwrap(),
-            trace_header: "Root=1-0-0".into(),
-            accepted_at: Timestamp::UNIX_EPOCH,
-            runs,
-            throttles: 0,
-        }
+        tests::event(br#"{"z":1.0,"big":12345678901234567890123}"#, runs, 0)
     }
 
     fn failed(payload: &str) -> Response {

@@ -57,14 +57,14 @@ pub(crate) fn is_carried(character: char) -> bool {
 /// Refuses attributes that SQS refuses.
 pub(super) fn check(attributes: &MessageAttributes) -> Result<(), SqsError> {
     if attributes.len() > MESSAGE_ATTRIBUTES_MAX {
-        return Err(SqsError::InvalidMessage(format!(
+        return Err(SqsError::InvalidRequest(format!(
             "Number of message attributes [{}] exceeds the allowed maximum [{MESSAGE_ATTRIBUTES_MAX}].",
             attributes.len()
         )));
     }
     attributes.iter().try_for_each(|(name, attribute)| {
         check_attribute(name, attribute).map_err(|fault| {
-            SqsError::InvalidMessage(format!("Message (user) attribute '{name}' {fault}"))
+            SqsError::InvalidRequest(format!("Message (user) attribute '{name}' {fault}"))
         })
     })
 }
@@ -195,7 +195,7 @@ mod tests {
             ("a", "String", AttributeValue::Binary(vec![1])),
         ] {
             let refusal = check_one(name, data_type, value.clone()).unwrap_err();
-            let SqsError::InvalidMessage(text) = &refusal else { panic!("{refusal:?}") };
+            let SqsError::InvalidRequest(text) = &refusal else { panic!("{refusal:?}") };
             let expected = format!("Message (user) attribute '{name}' ");
             assert!(text.starts_with(&expected), "{data_type:?} {value:?}: {text}");
         }
@@ -208,6 +208,6 @@ mod tests {
             check(&(0..count).map(one).collect())
         };
         assert_eq!(of(10), Ok(()));
-        assert!(matches!(of(11), Err(SqsError::InvalidMessage(_))));
+        assert!(matches!(of(11), Err(SqsError::InvalidRequest(_))));
     }
 }

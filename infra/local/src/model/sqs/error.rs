@@ -37,11 +37,7 @@ pub enum SqsError {
     #[error("Value {value} for parameter {name} is invalid. Reason: {reason}")]
     InvalidParameterValue { name: &'static str, value: String, reason: String },
 
-    /// A message is refused because of its size or one of its attributes.
-    #[error("{0}")]
-    InvalidMessage(String),
-
-    /// A request is refused for a reason that names no value.
+    /// A request is refused for a reason that names no value, such as the size of a message.
     #[error("{0}")]
     InvalidRequest(String),
 

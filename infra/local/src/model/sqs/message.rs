@@ -118,7 +118,7 @@ pub(crate) fn bad_delay(seconds: impl ToString) -> SqsError {
 
 /// The refusal of a message that is longer than its queue accepts.
 pub(crate) fn too_long(bytes_max: u32) -> SqsError {
-    SqsError::InvalidMessage(format!(
+    SqsError::InvalidRequest(format!(
         "One or more parameters are invalid. Reason: Message must be shorter than {bytes_max} bytes."
     ))
 }
