@@ -36,25 +36,25 @@ impl Cloud {
         settings: &MappingSettings,
     ) -> Result<&Mapping, LambdaError> {
         if event_source_arn.is_empty() {
-            let unrecognized = "Unrecognized event source.".to_owned();
-            return Err(LambdaError::InvalidParameterValue(unrecognized));
+            return Err(LambdaError::invalid("Unrecognized event source."));
         }
-        let configuration = self.lambda.configuration(function).cloned().map_err(|_| {
-            LambdaError::InvalidParameterValue("Function does not exist".to_owned())
-        })?;
+        let configuration = self
+            .lambda
+            .configuration(function)
+            .cloned()
+            .map_err(|_| LambdaError::invalid("Function does not exist"))?;
         let uuid: Arc<str> = self.lambda.ids.uuid().into();
         let name = Arc::clone(&configuration.name);
         let mapping = Mapping::new(now, Arc::clone(&uuid), event_source_arn, name, settings)?;
         let Ok(visibility) = self.sqs.settings(&mapping.queue).map(|it| it.visibility) else {
-            return Err(LambdaError::InvalidParameterValue(
+            return Err(LambdaError::invalid(
                 "Error occurred while ReceiveMessage. SQS Error Code: \
                  AWS.SimpleQueueService.NonExistentQueue. SQS Error Message: The specified queue \
-                 does not exist."
-                    .to_owned(),
+                 does not exist.",
             ));
         };
         if visibility < configuration.timeout_secs {
-            return Err(LambdaError::InvalidParameterValue(format!(
+            return Err(LambdaError::invalid(format_args!(
                 "Queue visibility timeout: {visibility} seconds is less than Function timeout: {} \
                  seconds",
                 configuration.timeout_secs

@@ -41,10 +41,9 @@ pub(super) async fn create(State(shared): State<Shared>, body: Bytes) -> Answer 
     let code =
         prepare(&shared, request.code, request.image_config, settings.runtime.clone()).await?;
     if matches!(code.program, Program::Handler(..)) && settings.handler.is_none() {
-        return Err(LambdaError::InvalidParameterValue(
+        return Err(LambdaError::invalid(
             "Runtime and Handler are mandatory parameters for functions created with deployment \
-             packages."
-                .to_owned(),
+             packages.",
         ));
     }
     settings.layers = lay_over(&shared, request.layers.as_deref()).await?;
@@ -127,7 +126,7 @@ async fn prepare(
         CodeRequest { image_uri: Some(image), .. } if image == LOCAL_COMMAND => {
             command_code(shared, image_config.unwrap_or_default())
         }
-        _ => Err(LambdaError::InvalidParameterValue(format!(
+        _ => Err(LambdaError::invalid(format_args!(
             "code must be a ZipFile, a folder (S3Bucket={LOCAL_FOLDER}, S3Key=the folder) or a \
              command (ImageUri={LOCAL_COMMAND}, with the command in ImageConfig)"
         ))),
@@ -185,7 +184,7 @@ pub(super) async fn unpack<T: Send + 'static, E: Display + Send + 'static>(
     let shared = shared.clone();
     let unpacking =
         tokio::task::spawn_blocking(move || unpack(&shared.0.unpacked, &shared.0.host.common));
-    unpacking.await.map_err(unusable)?.map_err(unusable)
+    unpacking.await.map_err(LambdaError::invalid)?.map_err(LambdaError::invalid)
 }
 
 /// A command of this machine as a function's code.
@@ -193,9 +192,5 @@ fn command_code(shared: &Shared, config: ImageConfig) -> Result<Code, LambdaErro
     let mut command = config.entry_point.unwrap_or_default();
     command.extend(config.command.unwrap_or_default());
     let path = shared.0.host.common.inherited.path();
-    code::command(command, config.working_directory.as_deref(), path).map_err(unusable)
-}
-
-pub(super) fn unusable(error: impl Display) -> LambdaError {
-    LambdaError::InvalidParameterValue(error.to_string())
+    code::command(command, config.working_directory.as_deref(), path).map_err(LambdaError::invalid)
 }

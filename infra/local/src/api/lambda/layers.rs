@@ -4,7 +4,7 @@ use axum::{body::Bytes, extract::State, http::StatusCode};
 
 use super::{
     Answer, Named, answer,
-    deployment::{LOCAL_FOLDER, decode, unpack, unusable},
+    deployment::{LOCAL_FOLDER, decode, unpack},
     parse,
     shapes::{CodeRequest, LayerRequest, layer_version},
 };
@@ -53,11 +53,12 @@ async fn prepare(shared: &Shared, content: CodeRequest) -> Result<Content, Lambd
             .await
         }
         CodeRequest { s3_bucket: Some(bucket), s3_key, .. } if bucket == LOCAL_FOLDER => {
-            let folder = code::absolute(&s3_key.unwrap_or_default()).map_err(unusable)?;
+            let folder =
+                code::absolute(&s3_key.unwrap_or_default()).map_err(LambdaError::invalid)?;
             let folder = unpack(shared, move |unpacked, _| unpacked.lay_over(&[&folder])).await?;
             Ok(Content { folder, size: 0, sha256: String::new() })
         }
-        _ => Err(LambdaError::InvalidParameterValue(format!(
+        _ => Err(LambdaError::invalid(format_args!(
             "content must be a ZipFile or a folder (S3Bucket={LOCAL_FOLDER}, S3Key=the folder)"
         ))),
     }

@@ -173,9 +173,8 @@ impl EventInvokeRequest {
             self;
         let limits = maximum_retry_attempts.or(maximum_event_age_in_seconds);
         if limits.is_none() && destination_config.is_none() {
-            return Err(LambdaError::InvalidParameterValue(
-                "You must specify at least one of error handling or destination setting."
-                    .to_owned(),
+            return Err(LambdaError::invalid(
+                "You must specify at least one of error handling or destination setting.",
             ));
         }
         let destinations = destination_config.unwrap_or_default();
@@ -251,14 +250,13 @@ impl MappingRequest {
     /// If it asks for something that isn't supported here.
     pub(super) fn settings(&self) -> Result<&MappingSettings, LambdaError> {
         if self.filter_criteria.is_some() {
-            return Err(LambdaError::InvalidParameterValue(
-                "this local cloud has no event filtering (FilterCriteria)".to_owned(),
+            return Err(LambdaError::invalid(
+                "this local cloud has no event filtering (FilterCriteria)",
             ));
         }
         if self.destination_config.is_some() {
-            return Err(LambdaError::InvalidParameterValue(
-                "Unsupported DestinationConfig parameter for given event source mapping type."
-                    .to_owned(),
+            return Err(LambdaError::invalid(
+                "Unsupported DestinationConfig parameter for given event source mapping type.",
             ));
         }
         Ok(&self.settings)

@@ -94,16 +94,6 @@ fn no_more_extensions_register_than_aws_allows() {
 }
 
 #[test]
-fn events_are_parsed_from_their_names() {
-    let named = |names: &[&str]| {
-        Events::named(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
-    };
-    assert_eq!(named(&["INVOKE", "SHUTDOWN"]), Ok(BOTH));
-    assert_eq!(named(&[]), Ok(Events::default()));
-    assert_eq!(named(&["invoke"]), Err(Refusal::InvalidEventType("invoke".to_owned())));
-}
-
-#[test]
 fn only_the_first_failure_is_reported() {
     let extensions = extensions(["a", "b"]);
     let a = extensions.register("a", BOTH).unwrap();

@@ -64,6 +64,10 @@ impl ThrottleReason {
 }
 
 impl LambdaError {
+    pub(crate) fn invalid(why: impl Display) -> Self {
+        Self::InvalidParameterValue(why.to_string())
+    }
+
     /// The only fault: the value of the member `name` breaks a rule.
     pub(crate) fn constraint(name: &str, value: impl Display, rule: &str) -> Self {
         Self::Validation(vec![fault(name, value, rule)])

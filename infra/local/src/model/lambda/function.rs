@@ -234,7 +234,7 @@ fn check(settings: &Settings) -> Result<(), LambdaError> {
         && !target.is_empty()
         && queue_name(target).is_none()
     {
-        return Err(LambdaError::InvalidParameterValue(format!(
+        return Err(LambdaError::invalid(format_args!(
             "a dead-letter queue must be an SQS queue of this account and region here, got {target}"
         )));
     }
@@ -248,7 +248,7 @@ fn check_environment(environment: &BTreeMap<String, String>) -> Result<(), Lambd
         .filter(|name| RESERVED_VARIABLES.contains(name))
         .collect();
     if !reserved.is_empty() {
-        return Err(LambdaError::InvalidParameterValue(format!(
+        return Err(LambdaError::invalid(format_args!(
             "Lambda was unable to configure your environment variables because the environment \
              variables you have provided contains reserved keys that are currently not supported \
              for modification. Reserved keys used in this request: {}",
@@ -262,14 +262,14 @@ fn check_environment(environment: &BTreeMap<String, String>) -> Result<(), Lambd
             && !value.contains('\0');
         (!good).then_some(name)
     }) {
-        return Err(LambdaError::InvalidParameterValue(format!(
+        return Err(LambdaError::invalid(format_args!(
             "environment variable {name:?} must have a name of letters, digits and underscores \
              that begins with a letter or an underscore, and a value without NUL"
         )));
     }
     let bytes: usize = environment.iter().map(|(name, value)| name.len() + value.len()).sum();
     if bytes > ENVIRONMENT_BYTES_MAX {
-        return Err(LambdaError::InvalidParameterValue(format!(
+        return Err(LambdaError::invalid(format_args!(
             "Lambda was unable to configure your environment variables because the environment \
              variables you have provided exceeded the 4KB limit: {bytes} bytes"
         )));

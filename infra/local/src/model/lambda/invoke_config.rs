@@ -67,7 +67,7 @@ impl Destination {
         } else if arn.starts_with("arn:aws:lambda:") {
             DestinationKind::Function(name::resolve(arn, None)?.into())
         } else {
-            return Err(LambdaError::InvalidParameterValue(format!(
+            return Err(LambdaError::invalid(format_args!(
                 "The provided destination config is invalid: a destination must be an SQS queue or a \
                  Lambda function of this account and region here, got {arn}"
             )));

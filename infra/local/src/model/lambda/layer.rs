@@ -93,7 +93,7 @@ impl Layers {
 
     /// Resolves the ARNs in a function's configuration to layer versions.
     pub(crate) fn versions(&self, arns: &[String]) -> Result<Vec<Arc<LayerVersion>>, LambdaError> {
-        let refuse = |message| Err(LambdaError::InvalidParameterValue(message));
+        let refuse = |message| Err(LambdaError::invalid(message));
         if arns.len() > LAYERS_MAX {
             return refuse(format!("Cannot reference more than {LAYERS_MAX} layers."));
         }

@@ -95,7 +95,7 @@ impl Mapping {
         settings: &MappingSettings,
     ) -> Result<Self, LambdaError> {
         let queue = queue_name(event_source_arn).ok_or_else(|| {
-            LambdaError::InvalidParameterValue(format!(
+            LambdaError::invalid(format_args!(
                 "an event source must be an SQS queue of this account and region here, got \
                  {event_source_arn}"
             ))
@@ -156,7 +156,7 @@ impl Mapping {
             None => self.window,
         };
         if batch_size > BATCH_SIZE_WITHOUT_WINDOW_MAX && window.is_zero() {
-            return Err(LambdaError::InvalidParameterValue(format!(
+            return Err(LambdaError::invalid(format_args!(
                 "Maximum batch window in seconds must be greater than 0 if maximum batch size is \
                  greater than {BATCH_SIZE_WITHOUT_WINDOW_MAX}"
             )));

@@ -183,7 +183,7 @@ impl Lambda {
         let available = self.concurrency.saturating_sub(others);
         let function = self.function_mut(name)?;
         if reserved.is_some_and(|reserved| reserved > available) {
-            return Err(LambdaError::InvalidParameterValue(format!(
+            return Err(LambdaError::invalid(format_args!(
                 "Specified ReservedConcurrentExecutions for function exceeds the concurrency that \
                  is left in the account, {available}."
             )));
@@ -225,12 +225,12 @@ impl Lambda {
         for Destination { arn, kind } in config.on_success.iter().chain(&config.on_failure) {
             let DestinationKind::Function(destination) = kind else { continue };
             if **destination == *name {
-                return Err(LambdaError::InvalidParameterValue(
-                    "You can't specify the function as a destination for itself.".to_owned(),
+                return Err(LambdaError::invalid(
+                    "You can't specify the function as a destination for itself.",
                 ));
             }
             if !self.functions.contains_key(destination) {
-                return Err(LambdaError::InvalidParameterValue(format!(
+                return Err(LambdaError::invalid(format_args!(
                     "The destination ARN {arn} is invalid."
                 )));
             }

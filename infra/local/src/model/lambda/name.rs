@@ -32,9 +32,8 @@ pub(crate) fn resolve(reference: &str, qualifier: Option<&str>) -> Result<String
     if let (Some(own), Some(given)) = (own, qualifier)
         && own != given
     {
-        return Err(LambdaError::InvalidParameterValue(
-            "The derived qualifier from the function name does not match the specified qualifier."
-                .to_owned(),
+        return Err(LambdaError::invalid(
+            "The derived qualifier from the function name does not match the specified qualifier.",
         ));
     }
     match own.or(qualifier) {
