@@ -12,7 +12,7 @@ use super::{
     extensions_api,
     launch::Plan,
     log::Log,
-    runtime_api::{self, Answer, Handed, Init, RuntimeApi},
+    runtime_api::{self, Answer, Init, RuntimeApi},
     shutdown::{Processes, Reason},
 };
 use crate::{
@@ -164,7 +164,7 @@ impl Environment {
         let asked = async {
             self.processes.told.ready().await;
             self.processes.told.invoke(&invoke_event(run, limit));
-            let Handed { taken, answer } = self.api.hand_over(run, limit);
+            let (taken, answer) = self.api.hand_over(run, limit);
             taken.await.ok().map(|()| answer)
         };
         let asked = async {

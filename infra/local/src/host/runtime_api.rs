@@ -50,8 +50,8 @@ struct Exchange {
     init: Option<oneshot::Sender<Result<(), Vec<u8>>>>,
     /// The event that waits for a request.
     waiting: Option<Handover>,
-    /// The event that the function is handling.
-    current: Option<Current>,
+    /// Takes the answer to the event that the function is handling.
+    answer: Option<oneshot::Sender<Answer>>,
     /// The id of the event that was delivered last.
     latest: Option<Arc<str>>,
 }
@@ -63,17 +63,6 @@ struct Handover {
     answer: oneshot::Sender<Answer>,
 }
 
-struct Current {
-    request_id: Arc<str>,
-    answer: oneshot::Sender<Answer>,
-}
-
-/// Tells the host when the function has taken an event and when it has answered it.
-pub(super) struct Handed {
-    pub(super) taken: oneshot::Receiver<()>,
-    pub(super) answer: oneshot::Receiver<Answer>,
-}
-
 impl RuntimeApi {
     /// The API of a function that is about to be started.
     pub(super) fn new() -> (Arc<Self>, Init) {
@@ -82,13 +71,18 @@ impl RuntimeApi {
         (Arc::new(Self { state, handed: Notify::new() }), init)
     }
 
-    /// Hands an event over to the next request for one. The function has `limit` for it.
-    pub(super) fn hand_over(&self, run: &Run, limit: Duration) -> Handed {
+    /// Hands an event over to the next request for one. The function has `limit` for it. The results tell when it
+    /// has taken the event, and what it answers.
+    pub(super) fn hand_over(
+        &self,
+        run: &Run,
+        limit: Duration,
+    ) -> (oneshot::Receiver<()>, oneshot::Receiver<Answer>) {
         let (taken, is_taken) = oneshot::channel();
         let (answer, is_answered) = oneshot::channel();
         lock(&self.state).waiting = Some(Handover { run: run.clone(), limit, taken, answer });
         self.handed.notify_one();
-        Handed { taken: is_taken, answer: is_answered }
+        (is_taken, is_answered)
     }
 
     /// The request id for the function's log lines: that of its latest event, because a line that was written
@@ -104,9 +98,8 @@ impl RuntimeApi {
             let _ = init.send(Ok(()));
         }
         let Handover { run, limit, taken, answer } = exchange.waiting.take()?;
-        let request_id = Arc::clone(&run.request_id);
-        exchange.latest = Some(Arc::clone(&request_id));
-        exchange.current = Some(Current { request_id, answer });
+        exchange.latest = Some(Arc::clone(&run.request_id));
+        exchange.answer = Some(answer);
         let _ = taken.send(());
         Some((run, limit))
     }
@@ -114,12 +107,15 @@ impl RuntimeApi {
     /// Answers the event with this id, if it is the current one.
     fn answer(&self, request_id: &str, answer: Answer) -> bool {
         let mut exchange = lock(&self.state);
-        let current = exchange.current.take_if(|current| *current.request_id == *request_id);
-        current.map(|current| current.answer.send(answer)).is_some()
+        let current = if exchange.is_at(request_id) { exchange.answer.take() } else { None };
+        current.map(|current| current.send(answer)).is_some()
     }
+}
 
+impl Exchange {
+    /// Whether the function is handling the event with this id.
     fn is_at(&self, request_id: &str) -> bool {
-        lock(&self.state).current.as_ref().is_some_and(|current| *current.request_id == *request_id)
+        self.answer.is_some() && self.latest.as_deref() == Some(request_id)
     }
 }
 
@@ -180,7 +176,7 @@ async fn settle(
     body: Body,
     outcome: fn(Vec<u8>) -> Outcome,
 ) -> Response {
-    if !api.is_at(&id) {
+    if !lock(&api.state).is_at(&id) {
         return invalid_request_id();
     }
     let (outcome, goes_on) = match read(&headers, body).await {
