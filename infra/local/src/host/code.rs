@@ -65,11 +65,11 @@ pub(crate) fn folder(
     Ok(Code { program, size, sha256: String::new() })
 }
 
-/// A command of this machine as a function's code. Programs without a slash are looked for in `path`.
+/// A command of this machine as a function's code. Programs without a slash are looked for in `PATH`.
 pub(crate) fn command(
     command: Vec<String>,
     working_directory: Option<&str>,
-    path: &std::ffi::OsStr,
+    common: &Common,
 ) -> Result<Code, CodeError> {
     let program = command.first().filter(|program| !program.is_empty());
     let program = program.ok_or_else(|| CodeError::Command(String::new()))?;
@@ -79,7 +79,7 @@ pub(crate) fn command(
         let here = working_directory.as_deref().unwrap_or(Path::new(""));
         is_executable(&here.join(program))
     } else {
-        std::env::split_paths(path).any(|folder| is_executable(&folder.join(program)))
+        runtimes::find(common, program).is_some()
     };
     if !found {
         return Err(CodeError::Command(program.clone()));
@@ -144,8 +144,9 @@ mod tests {
 
     #[test]
     fn a_command_must_be_found() {
-        let find =
-            |program: &str, folder| command(vec![program.to_owned()], folder, "/bin".as_ref());
+        let inherited = Inherited::from_lookup(|name| (name == "PATH").then(|| "/bin".into()));
+        let common = Common::new(inherited, "");
+        let find = |program: &str, folder| command(vec![program.to_owned()], folder, &common);
         assert!(find("sh", None).is_ok());
         assert!(find("/bin/sh", Some("/")).is_ok());
         assert!(find("./bin/sh", Some("/")).is_ok());
@@ -153,6 +154,6 @@ mod tests {
             assert!(matches!(find(program, None), Err(CodeError::Command(_))), "{program}");
         }
         assert!(matches!(find("sh", Some("here")), Err(CodeError::Folder(_))));
-        assert!(matches!(command(Vec::new(), None, "".as_ref()), Err(CodeError::Command(_))));
+        assert!(matches!(command(Vec::new(), None, &common), Err(CodeError::Command(_))));
     }
 }

@@ -4,7 +4,7 @@ use std::{io, process::ExitStatus, sync::Arc};
 
 use tokio::{
     io::AsyncWriteExt as _,
-    process::{Child, ChildStdin, Command},
+    process::{ChildStdin, Command},
     sync::{mpsc, watch},
 };
 
@@ -29,7 +29,11 @@ impl Process {
         log.follow(child.stderr.take());
         let guard = child.stdin.take();
         let (sender, exited) = watch::channel(None);
-        tokio::spawn(wait(child, sender, held));
+        tokio::spawn(async move {
+            let exit = child.wait().await.map_or(Exit::Status(1), how);
+            let _ = sender.send(Some(exit));
+            drop(held);
+        });
         Ok(Self { exited, guard })
     }
 
@@ -55,12 +59,6 @@ impl Process {
             let _ = guard.write_all(&[TERMINATE]).await;
         }
     }
-}
-
-async fn wait(mut child: Child, exited: watch::Sender<Option<Exit>>, held: Held) {
-    let exit = child.wait().await.map_or(Exit::Status(1), how);
-    let _ = exited.send(Some(exit));
-    drop(held);
 }
 
 fn how(status: ExitStatus) -> Exit {

@@ -162,7 +162,7 @@ fn node(common: &Common, runtime: &str, folder: &Path) -> Result<Client, CodeErr
 }
 
 /// The program of this name that is first in `PATH`.
-fn find(common: &Common, name: &str) -> Option<PathBuf> {
+pub(super) fn find(common: &Common, name: &str) -> Option<PathBuf> {
     let mut programs =
         std::env::split_paths(common.inherited.path()).map(|folder| folder.join(name));
     programs.find(|program| is_executable(program))

@@ -10,7 +10,7 @@
 use std::{
     fs::{self, File},
     io::{self, Cursor, Read as _},
-    os::unix::fs::{PermissionsExt as _, symlink},
+    os::unix::fs::{DirBuilderExt as _, PermissionsExt as _, symlink},
     path::{Path, PathBuf},
     sync::atomic::{AtomicU64, Ordering},
 };
@@ -98,7 +98,9 @@ impl Unpacked {
 
     /// A new folder. It is removed when the result is dropped, even if the zip is refused halfway.
     fn temporary(&self) -> Result<Temporary, UnpackError> {
-        make_private(&self.root.0).map_err(UnpackError::Temporary)?;
+        // Only this user can read it, because functions' code may hold secrets.
+        let mut private = fs::DirBuilder::new();
+        private.recursive(true).mode(0o700).create(&self.root.0).map_err(UnpackError::Temporary)?;
         let folder = self.root.0.join(self.next.fetch_add(1, Ordering::Relaxed).to_string());
         fs::create_dir(&folder).map_err(UnpackError::Temporary)?;
         Ok(Temporary(folder))
@@ -114,12 +116,6 @@ impl Drop for Temporary {
         // There is nobody to report an error to.
         let _ = fs::remove_dir_all(&self.0);
     }
-}
-
-/// Makes a folder that only this user can read, because functions' code may hold secrets.
-fn make_private(folder: &Path) -> io::Result<()> {
-    fs::create_dir_all(folder)?;
-    fs::set_permissions(folder, fs::Permissions::from_mode(0o700))
 }
 
 fn unpack(

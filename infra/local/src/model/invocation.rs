@@ -241,7 +241,9 @@ impl Cloud {
                     let report = report_batch_item_failures.then_some(&*response.payload);
                     self.delete_batch(now, &queue, &batch, report);
                 }
-                self.finish_batch(&uuid);
+                if let Some(mapping) = self.lambda.mappings.get_mut(&uuid) {
+                    mapping.poller.finished();
+                }
             }
         }
         Some(response)

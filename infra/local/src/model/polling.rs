@@ -185,13 +185,6 @@ impl Cloud {
         }
     }
 
-    /// Frees the mapping's concurrency for its next batch.
-    pub(super) fn finish_batch(&mut self, uuid: &str) {
-        if let Some(mapping) = self.lambda.mappings.get_mut(uuid) {
-            mapping.poller.finished();
-        }
-    }
-
     /// When the next mapping has to poll.
     pub(super) fn next_poll(&mut self, now: Timestamp) -> Option<Timestamp> {
         let Self { sqs, lambda, .. } = self;

@@ -191,6 +191,6 @@ pub(super) async fn unpack<T: Send + 'static, E: Display + Send + 'static>(
 fn command_code(shared: &Shared, config: ImageConfig) -> Result<Code, LambdaError> {
     let mut command = config.entry_point.unwrap_or_default();
     command.extend(config.command.unwrap_or_default());
-    let path = shared.0.host.common.inherited.path();
-    code::command(command, config.working_directory.as_deref(), path).map_err(LambdaError::invalid)
+    code::command(command, config.working_directory.as_deref(), &shared.0.host.common)
+        .map_err(LambdaError::invalid)
 }

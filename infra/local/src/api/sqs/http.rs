@@ -42,7 +42,9 @@ pub(crate) async fn handle(shared: &Shared, request: Request, action: &str) -> R
                     answer(action, &body, call)
                 }),
             };
-            if is_reading(action) { shared.look(step) } else { shared.step(step) }
+            // These change nothing that others wait for.
+            let is_reading = action.starts_with("Get") || action.starts_with("List");
+            if is_reading { shared.look(step) } else { shared.step(step) }
         }
     };
     done.respond()
@@ -52,11 +54,6 @@ pub(crate) async fn handle(shared: &Shared, request: Request, action: &str) -> R
 struct Done {
     answer: Result<Vec<u8>, SqsError>,
     request_id: String,
-}
-
-/// Whether an operation changes nothing that others wait for.
-fn is_reading(action: &str) -> bool {
-    action.starts_with("Get") || action.starts_with("List")
 }
 
 /// Receives messages. If there are none, waits until a message becomes visible, something changes, or the long

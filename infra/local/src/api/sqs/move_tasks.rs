@@ -44,7 +44,7 @@ pub(super) fn list(request: Request, Call { sqs, .. }: Call<'_>) -> Answer {
 /// A task as it is answered. As on AWS, only a task that can be cancelled has a handle.
 fn told(source_arn: &str, task: &MoveTask) -> Value {
     let (failure_reason, task_handle) = match task.status {
-        MoveStatus::Running => (None, Some(task.handle())),
+        MoveStatus::Running => (None, Some(&task.handle)),
         MoveStatus::Failed(reason) => (Some(reason), None),
         MoveStatus::Completed | MoveStatus::Cancelled => (None, None),
     };

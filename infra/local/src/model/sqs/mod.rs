@@ -276,7 +276,12 @@ impl Sqs {
         let visibility = visibility.unwrap_or(source.attributes.visibility);
         let (messages, given_up) = source.receive(now, max, visibility, receives_max);
         if let Some((target, _)) = redrive.filter(|_| !given_up.is_empty()) {
-            self.redrive(now, queue, &target, given_up)?;
+            let source: Arc<str> = queue_arn(queue).into();
+            let target = self.queue_mut(target.as_str())?;
+            for (number, message) in given_up {
+                target.admit(now, number, message.given_up_by(Arc::clone(&source)), 0);
+            }
+            self.redriven = true;
         }
         Ok(messages)
     }
@@ -340,23 +345,6 @@ impl Sqs {
 
     pub(crate) fn request_id(&mut self) -> String {
         self.ids.uuid()
-    }
-
-    /// Moves messages to a dead-letter queue, where they are visible at once.
-    fn redrive(
-        &mut self,
-        now: Timestamp,
-        source: &str,
-        target: &QueueName,
-        given_up: Vec<(u64, Message)>,
-    ) -> Result<(), SqsError> {
-        let source: Arc<str> = queue_arn(source).into();
-        let target = self.queue_mut(target.as_str())?;
-        for (number, message) in given_up {
-            target.admit(now, number, message.given_up_by(Arc::clone(&source)), 0);
-        }
-        self.redriven = true;
-        Ok(())
     }
 
     fn check_redrive(&self, attributes: &QueueAttributes) -> Result<(), SqsError> {

@@ -26,7 +26,8 @@ pub(crate) const TASKS_TOLD_MAX: usize = 10;
 
 #[derive(Debug)]
 pub(crate) struct MoveTask {
-    handle: String,
+    /// With it, a caller cancels the task.
+    pub(crate) handle: String,
     source: QueueName,
     /// The destination, if the caller named one.
     pub(crate) destination: Option<QueueName>,
@@ -84,11 +85,6 @@ impl Handle {
 }
 
 impl MoveTask {
-    /// The task handle, with which a caller cancels the task.
-    pub(crate) fn handle(&self) -> String {
-        self.handle.clone()
-    }
-
     pub(super) fn is_from(&self, queue: &QueueName) -> bool {
         self.source == *queue
     }
@@ -128,7 +124,8 @@ impl Sqs {
                 "There is already a task running. Only one active task is allowed for a source queue arn at a given time.",
             ));
         }
-        let forgotten = self.tasks_of(&source).nth(TASKS_TOLD_MAX - 1).map(MoveTask::handle);
+        let forgotten =
+            self.tasks_of(&source).nth(TASKS_TOLD_MAX - 1).map(|task| task.handle.clone());
         self.move_tasks.retain(|task| Some(&task.handle) != forgotten.as_ref());
         let handle =
             Handle { task_id: self.ids.uuid(), source_arn: source_arn.to_owned() }.encode();
@@ -206,27 +203,16 @@ impl Sqs {
             task.status = MoveStatus::Failed("AWS.SimpleQueueService.NonExistentQueue");
             return;
         };
-        self.move_one(now, &task.source, number, &destination);
+        let (id, new_number) = (self.ids.uuid().into(), self.number());
+        let message = self.queues.get_mut(&task.source).and_then(|queue| queue.remove(number));
+        if let (Some(message), Some(to)) = (message, self.queues.get_mut(&destination)) {
+            let delay = to.attributes.delay;
+            to.admit(now, new_number, message.sent_again(now, id), delay);
+            self.redriven = true;
+        }
         task.moved += 1;
         if task.moved == task.to_move {
             task.status = MoveStatus::Completed;
-        }
-    }
-
-    fn move_one(
-        &mut self,
-        now: Timestamp,
-        source: &QueueName,
-        number: u64,
-        destination: &QueueName,
-    ) {
-        let (id, new_number) = (self.ids.uuid().into(), self.number());
-        let message = self.queues.get_mut(source).and_then(|queue| queue.remove(number));
-        let destination = self.queues.get_mut(destination);
-        if let (Some(message), Some(destination)) = (message, destination) {
-            let delay = destination.attributes.delay;
-            destination.admit(now, new_number, message.sent_again(now, id), delay);
-            self.redriven = true;
         }
     }
 

@@ -24,8 +24,7 @@ fn a_failing_event_runs_three_times_with_one_request_id_and_then_becomes_a_recor
     let message = world.receive("failed").remove(0);
     let record: Value = serde_json::from_str(&message.body).unwrap();
     assert_eq!(record["requestContext"]["requestId"], request_id);
-    assert_eq!(record["requestContext"]["condition"], "RetriesExhausted");
-    assert_eq!(record["requestContext"]["approximateInvokeCount"], 3);
+    assert_eq!(ended(&record), ("RetriesExhausted", 3));
     assert_eq!(record["responsePayload"]["errorMessage"], "no luck");
     assert!(message.body.contains(&format!(r#""requestPayload":{payload},"#)), "{}", message.body);
     assert_eq!(world.wait(), None);
@@ -38,8 +37,7 @@ fn without_retries_the_first_failure_becomes_a_record() {
     for outcome in [failure(), Outcome::TimedOut, Outcome::Exited(Exit::Signal(9))] {
         world.play("{}", outcome);
         let record = world.record("failed");
-        assert_eq!(record["requestContext"]["condition"], "RetriesExhausted");
-        assert_eq!(record["requestContext"]["approximateInvokeCount"], 1);
+        assert_eq!(ended(&record), ("RetriesExhausted", 1));
         assert_eq!(record["responseContext"]["functionError"], "Unhandled");
     }
 }
@@ -71,8 +69,7 @@ fn an_event_is_given_up_at_once_if_it_would_be_too_old_for_its_next_retry() {
     world.pass(secs(1));
     world.finish(&run, failure());
     let record = world.record("failed");
-    assert_eq!(record["requestContext"]["condition"], "EventAgeExceeded");
-    assert_eq!(record["requestContext"]["approximateInvokeCount"], 1);
+    assert_eq!(ended(&record), ("EventAgeExceeded", 1));
     assert_eq!(record["responsePayload"]["errorMessage"], "no luck");
 }
 
@@ -93,8 +90,7 @@ fn a_throttled_event_backs_off_until_it_reaches_its_maximum_age() {
     }
     assert_eq!(waits, [1, 2, 4, 8, 16, 29]);
     let record = world.record("failed");
-    assert_eq!(record["requestContext"]["condition"], "EventAgeExceeded");
-    assert_eq!(record["requestContext"]["approximateInvokeCount"], 0);
+    assert_eq!(ended(&record), ("EventAgeExceeded", 0));
     assert_eq!(record["requestPayload"], 2);
     assert!(record.get("responseContext").is_none());
     world.finish(&busy, success());
@@ -126,8 +122,7 @@ fn zero_reserved_concurrency_sends_events_to_the_failure_destination_at_once() {
     assert!(message.trace_header.is_some_and(|header| header.starts_with("Root=1-")));
     let record: Value = serde_json::from_str(&message.body).unwrap();
     assert_eq!(record["requestContext"]["requestId"], request_id);
-    assert_eq!(record["requestContext"]["condition"], "ZeroReservedConcurrency");
-    assert_eq!(record["requestContext"]["approximateInvokeCount"], 0);
+    assert_eq!(ended(&record), ("ZeroReservedConcurrency", 0));
     assert!(record.get("responseContext").is_none());
     assert!(record.get("responsePayload").is_none());
 }

@@ -181,6 +181,13 @@ impl World {
     }
 }
 
+/// The condition and the number of runs in a record.
+fn ended(record: &Value) -> (&str, u64) {
+    let context = &record["requestContext"];
+    let condition = context["condition"].as_str().unwrap();
+    (condition, context["approximateInvokeCount"].as_u64().unwrap())
+}
+
 fn text(attribute: &AttributeValue) -> &str {
     match attribute {
         AttributeValue::String(text) => text,
