@@ -58,7 +58,10 @@ impl Cloud {
         }
         if let Some(target) = dead_letter_target {
             let attributes = record::dead_letter_attributes(event, condition, response);
-            let sent = self.send_dead_letter(now, event, &role, &target, attributes);
+            let queue = queue_name(&target).ok_or_else(|| "it is not a queue".to_owned());
+            let body = event.payload.get();
+            let sent = queue
+                .and_then(|queue| self.send_message(now, event, &role, queue, body, attributes));
             self.note_delivery(now, event, target, sent);
         }
     }
@@ -73,13 +76,7 @@ impl Cloud {
     ) -> Result<(), String> {
         match &destination.kind {
             DestinationKind::Queue(queue) => {
-                let message = Outgoing {
-                    body: record.get().into(),
-                    trace_header: Some(event.trace_header.to_string()),
-                    sender_id: Some(sender_id(now, role)),
-                    ..Outgoing::default()
-                };
-                self.sqs.send(now, queue, message).map(|_| ()).map_err(|error| error.to_string())
+                self.send_message(now, event, role, queue, record.get(), MessageAttributes::new())
             }
             DestinationKind::Function(name) => {
                 let function = self.lambda.function(name).map_err(|error| error.to_string())?;
@@ -96,18 +93,17 @@ impl Cloud {
         }
     }
 
-    /// Sends the event unchanged to the function's dead-letter queue.
-    fn send_dead_letter(
+    fn send_message(
         &mut self,
         now: Timestamp,
         event: &QueuedEvent,
         role: &str,
-        target: &str,
+        queue: &str,
+        body: &str,
         attributes: MessageAttributes,
     ) -> Result<(), String> {
-        let queue = queue_name(target).ok_or_else(|| "it is not a queue".to_owned())?;
         let message = Outgoing {
-            body: event.payload.get().into(),
+            body: body.into(),
             attributes,
             trace_header: Some(event.trace_header.to_string()),
             sender_id: Some(sender_id(now, role)),
