@@ -199,7 +199,7 @@ fn values(query: &Query, asked: &GetMetricData, emf: &Emf) -> Vec<(i64, f64)> {
     for (began, values) in emf.of(&emf::Metric { namespace, name, dimensions }, &(start..end)) {
         let period = began - began.rem_euclid(i64::from(*period));
         let sum = periods.entry(period);
-        sum.and_modify(|sum| *sum = sum.and(values)).or_insert(values);
+        sum.and_modify(|sum| *sum = sum.merge(values)).or_insert(values);
     }
     let values = periods.into_iter().rev();
     values.filter_map(|(began, values)| Some((began, values.statistic(stat)?))).collect()

@@ -124,7 +124,7 @@ fn filter(shared: &Shared, asked: &FilterLogEvents) -> Result<Value, Refusal> {
                 continue;
             };
             let at = at.timestamp_millis();
-            if *of == *function && times.contains(&at) && filter.wants(&line) {
+            if *of == *function && times.contains(&at) && filter.matches(&line) {
                 if events.len() == limit || bytes > LINES_BYTES_MAX {
                     next = Some((n - 1).to_string());
                     break 'all;

@@ -1,17 +1,17 @@
-//! The names of queues, as other services give them, and what names may consist of.
+//! ARNs of queues, and the syntax of names.
 
-/// The account that everything belongs to.
+/// The id of the local cloud's only account.
 pub const ACCOUNT: &str = "000000000000";
 
-/// The region that everything is in.
+/// The local cloud's only region.
 pub const REGION: &str = "us-east-1";
 
-/// The ARN of the queue that has this name, whether it exists or not.
+/// The ARN of the queue `name`. The queue need not exist.
 pub fn queue_arn(name: &str) -> String {
     format!("arn:aws:sqs:{REGION}:{ACCOUNT}:{name}")
 }
 
-/// The name of the queue that `arn` means, if it is one of this account and region.
+/// The queue name in `arn`, or `None` if it is not the ARN of a queue in this account and region.
 pub(crate) fn queue_name(arn: &str) -> Option<&str> {
     let rest = arn.strip_prefix("arn:aws:sqs:")?;
     let rest = rest.strip_prefix(REGION)?.strip_prefix(':')?;
@@ -19,7 +19,7 @@ pub(crate) fn queue_name(arn: &str) -> Option<&str> {
     (!name.is_empty() && !name.contains(':')).then_some(name)
 }
 
-/// Whether `name` has 1 to `max` letters, digits, hyphens and underscores, as AWS's names mostly have.
+/// Whether `name` consists of 1 to `max` letters, digits, hyphens and underscores, the syntax of most AWS names.
 pub(crate) fn is_name(name: &str, max: usize) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     (1..=max).contains(&name.len()) && name.bytes().all(allowed)

@@ -1,4 +1,4 @@
-//! The state of the local cloud, and its passing of time.
+//! The state of the local cloud, and its steps in time.
 
 use std::collections::BTreeMap;
 
@@ -10,16 +10,16 @@ use super::{
 };
 use crate::journal::Event;
 
-/// The events that have not ended.
+/// The pending invocations and messages, which are lost when the local cloud stops.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Waiting {
-    /// Those that Lambda has accepted: queued, running, or between two runs.
+    /// Accepted asynchronous invocations: queued, running, or waiting for a retry.
     pub invocations: usize,
-    /// How many messages each queue has, received or not; queues without messages are left out.
+    /// The number of messages in each queue, delayed and in flight included. Empty queues are left out.
     pub messages: BTreeMap<String, usize>,
 }
 
-/// The whole of the local cloud's state.
+/// The state of both services.
 pub struct Cloud {
     /// The queues.
     pub sqs: Sqs,
@@ -29,18 +29,18 @@ pub struct Cloud {
 }
 
 impl Cloud {
-    /// An empty cloud with room for `concurrency` runs of functions at a time. With the same `seed`, the same
-    /// calls have the same results.
+    /// Creates an empty cloud with this concurrency of the account. With the same `seed`, the same calls have the same
+    /// results.
     pub fn new(concurrency: u32, seed: u64) -> Self {
         Self {
             sqs: Sqs::new(seed),
-            // The queues' identifiers must be others.
+            // A different seed, so that Lambda's ids differ from those of SQS.
             lambda: Lambda::new(concurrency, seed.wrapping_add(1)),
             happened: Vec::new(),
         }
     }
 
-    /// Does everything that is due, and returns the runs that the host has to make.
+    /// Does everything that is due, and returns the runs that the host must start.
     pub fn advance(&mut self, now: Timestamp) -> Vec<Run> {
         let mut runs = Vec::new();
         self.sqs.move_due(now);
@@ -49,7 +49,7 @@ impl Cloud {
         runs
     }
 
-    /// When [`Cloud::advance`] must be called next if nothing else happens before.
+    /// When [`Cloud::advance`] must be called next, unless another step comes first.
     pub fn next_wakeup(&mut self, now: Timestamp) -> Option<Timestamp> {
         let event = self.lambda.queue.next_due();
         let poll = self.next_poll(now);
@@ -57,12 +57,12 @@ impl Cloud {
         [event, poll, next_move].into_iter().flatten().min()
     }
 
-    /// The events that have not ended.
+    /// The pending invocations and messages, which are lost when the local cloud stops.
     pub fn waiting(&mut self, now: Timestamp) -> Waiting {
         Waiting { invocations: self.lambda.invocations(), messages: self.sqs.messages(now) }
     }
 
-    /// What happened since the last call.
+    /// Returns and clears the journal events since the last call.
     pub fn take_happened(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.happened)
     }

@@ -1,7 +1,7 @@
 //! Destinations and dead-letter queues: where Lambda sends an event when it succeeds or is given up.
 //!
 //! Each message or invocation carries the trace header of the event's last run, or the header that the event was
-//! accepted with if it never ran. Recursion detection counts along this header.
+//! accepted with if it never ran. Recursion detection counts the runs in this header.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! What CloudWatch counts, added up by the minute: metrics in log lines (embedded metric format), and Lambda's own
-//! of the runs of functions.
+//! CloudWatch metrics, aggregated by the minute: those in log lines (embedded metric format), and Lambda's own metrics
+//! of runs.
 
 use std::{collections::BTreeMap, ops::Range};
 
@@ -7,13 +7,13 @@ use comeback_core::Timestamp;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-/// Minutes that are older than this are forgotten.
+/// Values older than this many minutes are dropped.
 const MINUTES_MAX: i64 = 24 * 60;
 
-/// What every line with metrics has.
+/// Every line with metrics contains this text.
 const MARK: &str = "\"_aws\"";
 
-/// The metrics of all lines and runs.
+/// All metrics, each with its values by minute.
 #[derive(Debug, Default)]
 pub(crate) struct Emf(BTreeMap<Metric, BTreeMap<i64, Values>>);
 
@@ -25,7 +25,7 @@ pub(crate) struct Metric {
     pub(crate) dimensions: BTreeMap<String, String>,
 }
 
-/// The values of a metric in some time.
+/// The statistics of a metric in one period.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Values {
     pub(crate) count: f64,
@@ -37,14 +37,14 @@ pub(crate) struct Values {
 #[derive(Deserialize)]
 struct Line {
     #[serde(rename = "_aws")]
-    about: About,
+    metadata: Metadata,
     #[serde(flatten)]
     members: Map<String, Value>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct About {
+struct Metadata {
     timestamp: i64,
     cloud_watch_metrics: Vec<Directive>,
 }
@@ -68,7 +68,7 @@ impl Values {
         Self { count: 1.0, sum: value, min: value, max: value }
     }
 
-    pub(crate) fn and(self, other: Self) -> Self {
+    pub(crate) fn merge(self, other: Self) -> Self {
         Self {
             count: self.count + other.count,
             sum: self.sum + other.sum,
@@ -90,16 +90,16 @@ impl Values {
 }
 
 impl Emf {
-    /// Counts the metrics of a line, if it has some.
+    /// Counts the metrics in a log line, if there are any.
     pub(crate) fn count(&mut self, line: &str) {
         if !line.contains(MARK) {
             return;
         }
-        let Ok(Line { about, members }) = serde_json::from_str(line) else { return };
-        let Some(at) = Timestamp::from_timestamp_millis(about.timestamp) else { return };
-        for Directive { namespace, dimensions, metrics } in about.cloud_watch_metrics {
+        let Ok(Line { metadata, members }) = serde_json::from_str(line) else { return };
+        let Some(at) = Timestamp::from_timestamp_millis(metadata.timestamp) else { return };
+        for Directive { namespace, dimensions, metrics } in metadata.cloud_watch_metrics {
             if namespace.starts_with("AWS/") {
-                // AWS keeps these for its own services.
+                // AWS reserves these namespaces for its own services.
                 continue;
             }
             for Definition { name } in metrics {
@@ -116,7 +116,7 @@ impl Emf {
         }
     }
 
-    /// Counts a run of a function that has ended.
+    /// Counts a finished run of a function.
     pub(crate) fn run(&mut self, at: Timestamp, function: &str, is_error: bool) {
         let errors = f64::from(u8::from(is_error));
         for (name, value) in [("Invocations", 1.0), ("Errors", errors)] {
@@ -131,10 +131,10 @@ impl Emf {
         let minutes = self.0.entry(metric).or_default();
         minutes.retain(|&old, _| old > minute - MINUTES_MAX);
         let sum = minutes.entry(minute);
-        sum.and_modify(|sum| *sum = sum.and(values)).or_insert(values);
+        sum.and_modify(|sum| *sum = sum.merge(values)).or_insert(values);
     }
 
-    /// The minutes of a metric that began in this time and have values, each with the seconds since 1970.
+    /// The values of a metric by minute, for minutes that began within `time`, in seconds since 1970.
     pub(crate) fn of(&self, metric: &Metric, time: &Range<Timestamp>) -> Vec<(i64, Values)> {
         let seconds = time.start.timestamp()..time.end.timestamp();
         let minutes = self.0.get(metric).into_iter().flatten();
@@ -143,10 +143,10 @@ impl Emf {
     }
 }
 
-/// The values of a metric in a line: a number, or a list of them.
+/// The values of a metric in a line, which are a number or a list of numbers.
 fn values(value: &Value) -> Option<Values> {
     let several = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
-    several.iter().filter_map(Value::as_f64).map(Values::of).reduce(Values::and)
+    several.iter().filter_map(Value::as_f64).map(Values::of).reduce(Values::merge)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Identifiers, drawn from a seeded generator so that the same run gives the same ones.
+//! Identifiers from a seeded generator, so that the same seed gives the same sequence.
 
 use rand::{Rng as _, SeedableRng as _, rngs::Xoshiro256PlusPlus};
 use uuid::Builder;

@@ -1,7 +1,7 @@
 //! The life of an invocation.
 //!
-//! A synchronous one runs now or is refused. An asynchronous one is accepted into the queue. It runs, is retried
-//! after a failure, waits while it is throttled, and in the end goes to the destinations of its function.
+//! A synchronous invocation runs at once or is refused. An asynchronous one is queued, runs, is retried after a
+//! failure, waits while it is throttled, and finally goes to the destinations of its function.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ const SYNCHRONOUS_BYTES_MAX: usize = 6 * 1024 * 1024;
 /// The largest payload of an asynchronous invocation, in bytes: 1 MB.
 pub(crate) const ASYNCHRONOUS_BYTES_MAX: usize = 1024 * 1024;
 
-/// The payload of an invocation without one.
+/// The payload that a function receives if the invocation has none.
 const NO_PAYLOAD: &[u8] = b"{}";
 
 /// The kind of an invocation.
@@ -61,9 +61,9 @@ pub struct Invocation<'a> {
 pub enum Invoked {
     /// The event is in the asynchronous queue; it has this request id.
     Accepted(Arc<str>),
-    /// The host has to make this run, and the invoker waits.
+    /// The host must start this run, and the invoker waits for its response.
     Running(Box<Run>),
-    /// The request is good.
+    /// The request of a dry run is valid.
     Possible,
 }
 
@@ -72,8 +72,8 @@ impl Cloud {
     ///
     /// # Errors
     ///
-    /// If there is no such function, the payload is too large or no JSON, or, where the invoker waits, the
-    /// function may not run now.
+    /// If there is no such function, if the payload is too large or not JSON, or if a synchronous invocation is
+    /// throttled or in a recursive loop.
     pub fn invoke(
         &mut self,
         now: Timestamp,
@@ -151,8 +151,8 @@ impl Cloud {
             self.settle(now, &event, Condition::EventAgeExceeded, None);
             return None;
         }
-        let came_with = Arc::clone(&event.trace_header);
-        let trace = TraceHeader::parse(&came_with);
+        let original_header = Arc::clone(&event.trace_header);
+        let trace = TraceHeader::parse(&original_header);
         match self.may_run(now, &event.function, &trace, Some(&event.request_id)) {
             Ok(()) => {}
             Err(LambdaError::RecursiveInvocation(_)) => {
@@ -161,7 +161,7 @@ impl Cloud {
             }
             Err(_) => {
                 event.throttles += 1;
-                // When it is too old, it comes back once more and is given up.
+                // If the event expires before that, it is taken out of the queue then, and given up.
                 let due = event.throttled_until(now).min(expires_at);
                 self.lambda.queue.push(due, event);
                 return None;
@@ -220,21 +220,22 @@ impl Cloud {
         Run { id, configuration, request_id, payload, trace_header: header, client_context: None }
     }
 
-    /// Takes a run's outcome. Its event is settled or queued again, or the messages of its batch are deleted.
-    /// Returns the response for an invoker that waits; none if there is no such run.
+    /// Records a run's outcome: settles its event or queues it again, or deletes the messages of its batch. Returns the
+    /// response for the invoker, or `None` if there is no such run.
     pub fn finish(&mut self, now: Timestamp, run: RunId, outcome: Outcome) -> Option<Response> {
         let running = self.lambda.end(run)?;
         let timeout = running.configuration.timeout();
         let response = outcome.response(&running.request_id, timeout);
-        let told = Payload::of_response(&response.payload);
-        let what = What::Finished { outcome: response.ending, response: told };
+        let payload = Payload::of_response(&response.payload);
+        let what = What::Finished { outcome: response.ending, response: payload };
         let function = &running.configuration.name;
         self.happened.push(Event::new(now, function, Some(&running.request_id), what));
         match running.origin {
             Origin::Synchronous => {}
             Origin::Asynchronous(mut event) => {
-                let came_with = std::mem::replace(&mut event.trace_header, running.trace_header);
-                self.finish_event(now, event, came_with, &response);
+                let original_header =
+                    std::mem::replace(&mut event.trace_header, running.trace_header);
+                self.finish_event(now, event, original_header, &response);
             }
             Origin::Mapping { uuid, queue, report_batch_item_failures, batch } => {
                 if !response.is_error() {
@@ -249,13 +250,13 @@ impl Cloud {
         Some(response)
     }
 
-    /// Settles an event whose run has ended, or queues it again. `event` has the trace header of the run, for its
-    /// record; it is queued with the header that it came with.
+    /// Settles an event whose run has ended, or queues it again. `event` has the trace header of the run, which its
+    /// record needs. It is queued again with `original_header`.
     fn finish_event(
         &mut self,
         now: Timestamp,
         mut event: QueuedEvent,
-        came_with: Arc<str>,
+        original_header: Arc<str>,
         response: &Response,
     ) {
         let function = self.lambda.function(&event.function).ok();
@@ -268,10 +269,10 @@ impl Cloud {
         } else if event.runs > retries {
             Condition::RetriesExhausted
         } else if retry_at > expires_at {
-            // It would be too old by then.
+            // The event would be too old by then.
             Condition::EventAgeExceeded
         } else {
-            event.trace_header = came_with;
+            event.trace_header = original_header;
             self.lambda.queue.push(retry_at, event);
             return;
         };
@@ -279,7 +280,7 @@ impl Cloud {
     }
 }
 
-/// The payload of an invocation, within its type's limit.
+/// Parses an invocation's payload, and checks it against the limit of the invocation's type.
 fn check_payload(invocation: Invocation<'_>) -> Result<Payload, LambdaError> {
     let (limit, invocation_type) = match invocation.invocation_type {
         InvocationType::Event => (ASYNCHRONOUS_BYTES_MAX, "Event"),

@@ -6,15 +6,15 @@ use std::iter::Peekable;
 use comeback_core::pattern;
 use serde_json::Value;
 
-/// Deeper parentheses are refused.
+/// More deeply nested parentheses are refused.
 const DEPTH_MAX: usize = 16;
 
-/// Which lines somebody wants.
+/// A filter for log lines.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum LogFilter {
-    /// Lines with all of `all`, none of `none`, and one of `any` if there are some.
+    /// Matches lines that contain all terms of `all`, none of `none`, and one of `any` unless that is empty.
     Terms { all: Vec<String>, any: Vec<String>, none: Vec<String> },
-    /// Lines that are JSON objects for which this is true.
+    /// Matches lines that are JSON objects and meet this condition.
     Members(Condition),
 }
 
@@ -33,21 +33,21 @@ pub(crate) enum Comparison {
 }
 
 impl LogFilter {
-    /// Reads a pattern. `None` if it is none, or one that this local cloud does not have.
+    /// Parses a pattern. `None` if it is invalid or not supported here.
     pub(crate) fn parse(pattern: &str) -> Option<Self> {
         let pattern = pattern.trim();
         if let Some(inside) = pattern.strip_prefix('{') {
-            let words = words(inside.strip_suffix('}')?)?;
-            let mut words = words.into_iter().peekable();
-            let condition = any(&mut words, 0)?;
-            return words.next().is_none().then_some(Self::Members(condition));
+            let tokens = tokens(inside.strip_suffix('}')?)?;
+            let mut tokens = tokens.into_iter().peekable();
+            let condition = any(&mut tokens, 0)?;
+            return tokens.next().is_none().then_some(Self::Members(condition));
         }
         if pattern.starts_with(['[', '%']) {
             return None;
         }
         let (mut all, mut any, mut none) = (Vec::new(), Vec::new(), Vec::new());
-        for word in words(pattern)? {
-            let Word { text, is_quoted } = word;
+        for token in tokens(pattern)? {
+            let Token { text, is_quoted } = token;
             match text.split_at_checked(1) {
                 Some(("?", rest)) if !is_quoted => any.push(rest.to_owned()),
                 Some(("-", rest)) if !is_quoted => none.push(rest.to_owned()),
@@ -57,8 +57,8 @@ impl LogFilter {
         Some(Self::Terms { all, any, none })
     }
 
-    /// Whether this line is wanted.
-    pub(crate) fn wants(&self, line: &str) -> bool {
+    /// Whether the filter matches this line.
+    pub(crate) fn matches(&self, line: &str) -> bool {
         match self {
             Self::Terms { all, any, none } => {
                 let has = |term: &String| line.contains(term.as_str());
@@ -113,72 +113,72 @@ impl Comparison {
     }
 }
 
-struct Word {
+struct Token {
     text: String,
     is_quoted: bool,
 }
 
-/// The words of a pattern; operators and parentheses are words, and so is a quoted text.
-fn words(pattern: &str) -> Option<Vec<Word>> {
+/// Splits a pattern into tokens. Each operator, parenthesis and quoted text is one token.
+fn tokens(pattern: &str) -> Option<Vec<Token>> {
     const OPERATORS: [&str; 10] = ["&&", "||", "!=", "<=", ">=", "=", "<", ">", "(", ")"];
-    let mut words = Vec::new();
+    let mut tokens = Vec::new();
     let mut rest = pattern.trim_start();
     while !rest.is_empty() {
         let operator = OPERATORS.into_iter().find(|operator| rest.starts_with(operator));
-        let (word, after) = if let Some(quoted) = rest.strip_prefix('"') {
+        let (token, after) = if let Some(quoted) = rest.strip_prefix('"') {
             let (text, after) = quoted.split_once('"')?;
-            (Word { text: text.to_owned(), is_quoted: true }, after)
+            (Token { text: text.to_owned(), is_quoted: true }, after)
         } else if let Some(operator) = operator {
-            (Word { text: operator.to_owned(), is_quoted: false }, &rest[operator.len()..])
+            (Token { text: operator.to_owned(), is_quoted: false }, &rest[operator.len()..])
         } else {
             let is_end = |c: char| c.is_whitespace() || "&|!=<>()\"".contains(c);
             let end = rest.find(is_end).filter(|end| *end > 0).unwrap_or(rest.len());
-            (Word { text: rest[..end].to_owned(), is_quoted: false }, &rest[end..])
+            (Token { text: rest[..end].to_owned(), is_quoted: false }, &rest[end..])
         };
-        words.push(word);
+        tokens.push(token);
         rest = after.trim_start();
     }
-    Some(words)
+    Some(tokens)
 }
 
-type Words = Peekable<std::vec::IntoIter<Word>>;
+type Tokens = Peekable<std::vec::IntoIter<Token>>;
 
-fn take(words: &mut Words, wanted: &str) -> bool {
-    words.next_if(|word| !word.is_quoted && word.text == wanted).is_some()
+fn take(tokens: &mut Tokens, wanted: &str) -> bool {
+    tokens.next_if(|token| !token.is_quoted && token.text == wanted).is_some()
 }
 
-fn any(words: &mut Words, depth: usize) -> Option<Condition> {
-    let mut conditions = vec![all(words, depth)?];
-    while take(words, "||") {
-        conditions.push(all(words, depth)?);
+fn any(tokens: &mut Tokens, depth: usize) -> Option<Condition> {
+    let mut conditions = vec![all(tokens, depth)?];
+    while take(tokens, "||") {
+        conditions.push(all(tokens, depth)?);
     }
     Some(Condition::Any(conditions))
 }
 
-fn all(words: &mut Words, depth: usize) -> Option<Condition> {
-    let mut conditions = vec![one(words, depth)?];
-    while take(words, "&&") {
-        conditions.push(one(words, depth)?);
+fn all(tokens: &mut Tokens, depth: usize) -> Option<Condition> {
+    let mut conditions = vec![one(tokens, depth)?];
+    while take(tokens, "&&") {
+        conditions.push(one(tokens, depth)?);
     }
     Some(Condition::All(conditions))
 }
 
-fn one(words: &mut Words, depth: usize) -> Option<Condition> {
-    if take(words, "(") {
-        let inside = (depth < DEPTH_MAX).then(|| any(words, depth + 1))??;
-        return take(words, ")").then_some(inside);
+fn one(tokens: &mut Tokens, depth: usize) -> Option<Condition> {
+    if take(tokens, "(") {
+        let inside = (depth < DEPTH_MAX).then(|| any(tokens, depth + 1))??;
+        return take(tokens, ")").then_some(inside);
     }
-    let selector = words.next().filter(|word| !word.is_quoted)?;
+    let selector = tokens.next().filter(|token| !token.is_quoted)?;
     let path = selector.text.strip_prefix("$.")?;
     let path: Vec<_> = path.split('.').map(str::to_owned).collect();
-    let operator = words.next().filter(|word| !word.is_quoted)?.text;
+    let operator = tokens.next().filter(|token| !token.is_quoted)?.text;
     match operator.as_str() {
         "EXISTS" => return Some(Condition::Exists(path, true)),
-        "NOT" => return take(words, "EXISTS").then_some(Condition::Exists(path, false)),
+        "NOT" => return take(tokens, "EXISTS").then_some(Condition::Exists(path, false)),
         "=" | "!=" | "<" | ">" | "<=" | ">=" => {}
         _ => return None,
     }
-    let Word { text, is_quoted } = words.next()?;
+    let Token { text, is_quoted } = tokens.next()?;
     let comparison = match text.parse() {
         Ok(number) if !is_quoted => Comparison::Number { operator, number },
         _ if operator == "=" || operator == "!=" => {
@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_wanted_or_not() {
+    fn lines_match_by_terms_and_by_conditions() {
         let line = r#"{"level":"INFO","event_id":"e-1","attempt":3,"nested":{"ok":true},"n":null}"#;
         for (pattern, wanted) in [
             ("", true),
@@ -222,14 +222,14 @@ mod tests {
         ] {
             let filter =
                 LogFilter::parse(pattern).unwrap_or_else(|| panic!("{pattern} is refused"));
-            assert_eq!(filter.wants(line), wanted, "{pattern}");
+            assert_eq!(filter.matches(line), wanted, "{pattern}");
         }
         let no_json = LogFilter::parse("{ $.a EXISTS }").unwrap();
-        assert!(!no_json.wants("REPORT RequestId: 1") && !no_json.wants(""));
+        assert!(!no_json.matches("REPORT RequestId: 1") && !no_json.matches(""));
     }
 
     #[test]
-    fn what_this_local_cloud_does_not_have_is_refused() {
+    fn invalid_and_unsupported_patterns_are_refused() {
         let deep = format!("{{ {}$.a = 1{} }}", "(".repeat(20), ")".repeat(20));
         for pattern in [
             "[a, b]",

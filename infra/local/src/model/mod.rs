@@ -1,9 +1,8 @@
-//! The rules of the local cloud, pure: every method takes the present as an argument.
+//! The rules of the local cloud. They are pure: every method takes the current time as an argument.
 //!
 //! [`Cloud`] joins the two services as AWS does: Lambda's destinations and dead-letter queues send to SQS, and event
-//! source mappings poll it. Its caller does three things. It calls [`Cloud::advance`] after every request and when
-//! [`Cloud::next_wakeup`] says so, it makes the runs that this returns, and it passes each outcome to
-//! [`Cloud::finish`].
+//! source mappings poll it. Its caller must call [`Cloud::advance`] after every request and at the time of
+//! [`Cloud::next_wakeup`], carry out the runs that `advance` returns, and pass each outcome to [`Cloud::finish`].
 
 pub(crate) mod arn;
 mod cloud;

@@ -1,4 +1,4 @@
-//! JSON whose bytes are kept as they came.
+//! JSON that keeps its original bytes.
 
 use std::sync::Arc;
 
@@ -12,28 +12,28 @@ use serde_json::value::RawValue;
 pub struct Payload(Arc<RawValue>);
 
 impl Payload {
-    /// The payload that `bytes` are.
+    /// Parses `bytes`.
     ///
     /// # Errors
     ///
-    /// If they aren't one JSON value in UTF-8.
+    /// If `bytes` aren't exactly one JSON value in UTF-8.
     pub fn parse(bytes: &[u8]) -> Result<Self, serde_json::Error> {
         serde_json::from_slice::<Box<RawValue>>(bytes).map(|raw| Self(raw.into()))
     }
 
-    /// What a function answered. One that isn't JSON is told as a string, because a record of it must be JSON.
+    /// A function's response. If it isn't JSON, it becomes a JSON string, because records must be JSON.
     pub fn of_response(bytes: &[u8]) -> Self {
         Self::parse(bytes).unwrap_or_else(|_| Self::of(&String::from_utf8_lossy(bytes)))
     }
 
-    /// `value` as JSON; `null` in place of what can't be.
+    /// `value` as JSON, or `null` if it can't be serialized.
     pub fn of<T: Serialize + ?Sized>(value: &T) -> Self {
         let raw =
             serde_json::value::to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned());
         Self(raw.into())
     }
 
-    /// Its text.
+    /// The JSON text.
     pub fn get(&self) -> &str {
         self.0.get()
     }
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_json_is_refused_as_an_event_and_quoted_as_a_response() {
+    fn invalid_json_is_refused_as_an_event_and_quoted_as_a_response() {
         for bytes in [&b"{"[..], b"", b"1 2", b"\"\xff\""] {
             assert!(Payload::parse(bytes).is_err());
         }

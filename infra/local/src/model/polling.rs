@@ -75,7 +75,7 @@ impl Cloud {
 
     /// Lets every mapping deliver as many batches as it can now.
     pub(super) fn poll_queues(&mut self, now: Timestamp, runs: &mut Vec<Run>) {
-        // Polling borrows the whole cloud, so the mappings leave it meanwhile.
+        // Polling borrows the whole cloud, so the mappings are taken out of it meanwhile.
         let mut mappings = std::mem::take(&mut self.lambda.mappings);
         for mapping in mappings.values_mut() {
             // A mapping whose function was deleted does not receive messages.
@@ -139,7 +139,7 @@ impl Cloud {
         mapping: &mut Mapping,
         batch: Vec<Held>,
     ) -> Option<Run> {
-        // The messages of a larger batch come from several traces, so none of them continues.
+        // The messages of a larger batch may have different traces, so the run continues none of them.
         let header = match batch.as_slice() {
             [only] => only.trace_header.clone(),
             _ => None,

@@ -8,7 +8,7 @@ use crate::{
     api::without_nulls,
     model::{
         queue_arn,
-        sqs::{MoveStatus, MoveTask, SqsError, TASKS_TOLD_MAX},
+        sqs::{MoveStatus, MoveTask, SqsError, TASKS_LISTED_MAX},
     },
 };
 
@@ -35,7 +35,7 @@ pub(super) fn start(request: Request, Call { sqs, now, .. }: Call<'_>) -> Answer
 
 pub(super) fn list(request: Request, Call { sqs, .. }: Call<'_>) -> Answer {
     let source_arn = required("SourceArn", &request.source_arn)?;
-    let max = up_to(TASKS_TOLD_MAX, "MaxResults", request.max_results.unwrap_or(1))?;
+    let max = up_to(TASKS_LISTED_MAX, "MaxResults", request.max_results.unwrap_or(1))?;
     let tasks = sqs.move_tasks(source_arn)?.take(max);
     let results: Vec<_> = tasks.map(|task| told(source_arn, task)).collect();
     Ok(json!({ "Results": results }))

@@ -1,9 +1,9 @@
 //! The queue in front of asynchronous invocations.
 //!
-//! An event waits here until it is due: at once when it is accepted, a minute after its first failed run, two
-//! minutes after its second. An event that finds no free concurrency is throttled: it comes back after a second,
-//! then after twice as long each time, up to five minutes, and none of this counts as a run. An event leaves the
-//! queue for good when it succeeds, when its runs or its age are used up, or when the function may not run at all.
+//! An event waits here until it is due: at once when it is accepted, a minute after its first failed run, two minutes
+//! after its second. Without free concurrency, an event is throttled: it waits for a second, then for twice as long
+//! each time, up to five minutes. This does not count as a run. An event leaves the queue for good when it succeeds,
+//! when its retries are used up, when it is too old, or when its function may not run at all.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -20,24 +20,24 @@ const THROTTLE_WAIT_MIN: Duration = Duration::from_secs(1);
 /// The longest wait after an event was throttled.
 const THROTTLE_WAIT_MAX: Duration = Duration::from_secs(5 * 60);
 
-/// An event on its way to its function.
+/// An accepted asynchronous event.
 #[derive(Clone, Debug)]
 pub(crate) struct QueuedEvent {
     pub(crate) function: Arc<str>,
     pub(crate) request_id: Arc<str>,
     pub(crate) payload: Payload,
-    /// The trace header that the event came with, or that it was given when it was accepted; each run is given one
-    /// made from it, so that Lambda's own retries don't count as a loop.
+    /// The trace header of the request, or a new one if the request had none. The header of each run is derived from
+    /// this one, so that Lambda's own retries don't count as a loop.
     pub(crate) trace_header: Arc<str>,
     pub(crate) accepted_at: Timestamp,
-    /// How often the function has run with it.
+    /// The number of runs so far.
     pub(crate) runs: u32,
-    /// How often in a row it was throttled.
+    /// The number of times it was throttled since its last run.
     pub(crate) throttles: u32,
 }
 
 impl QueuedEvent {
-    /// When it is tried again after a failed run.
+    /// When it is retried after a failed run.
     pub(crate) fn retry_at(&self, now: Timestamp) -> Timestamp {
         later(now, RETRY_WAIT.saturating_mul(self.runs))
     }
@@ -49,7 +49,7 @@ impl QueuedEvent {
     }
 }
 
-/// The events that wait, in the order in which they are due.
+/// The waiting events, in the order in which they are due.
 #[derive(Default)]
 pub(crate) struct AsynchronousQueue {
     waiting: BTreeMap<(Timestamp, u64), QueuedEvent>,
@@ -57,19 +57,19 @@ pub(crate) struct AsynchronousQueue {
 }
 
 impl AsynchronousQueue {
-    /// Puts an event in, to be taken out at `due`.
+    /// Queues an event until `due`.
     pub(crate) fn push(&mut self, due: Timestamp, event: QueuedEvent) {
         self.sequence += 1;
         self.waiting.insert((due, self.sequence), event);
     }
 
-    /// Takes the first event that is due.
+    /// Removes and returns the first event that is due.
     pub(crate) fn pop_due(&mut self, now: Timestamp) -> Option<QueuedEvent> {
         let first = self.waiting.first_entry()?;
         (first.key().0 <= now).then(|| first.remove())
     }
 
-    /// How many events wait.
+    /// The number of waiting events.
     pub(crate) fn len(&self) -> usize {
         self.waiting.len()
     }
@@ -102,7 +102,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn throttled_events_come_back_from_one_second_doubling_to_five_minutes() {
+    fn throttled_events_wait_from_one_second_doubling_to_five_minutes() {
         for (throttles, wait) in [(1, 1), (2, 2), (3, 4), (9, 256), (10, 300), (200, 300)] {
             assert_eq!(event(b"1", 0, throttles).throttled_until(at(0)), at(wait), "{throttles}");
         }

@@ -5,8 +5,8 @@
 
 use serde_json::Value;
 
-/// The ids of the messages that failed, by the response for a batch. `None` if the response is invalid, so that all
-/// messages failed. `has` tells whether a message id belongs to the batch.
+/// The ids of the messages that failed, according to the response for a batch. `None` if the response is invalid, so
+/// that all messages failed. `has` tells whether a message id belongs to the batch.
 pub(crate) fn failed(response: &[u8], has: impl Fn(&str) -> bool) -> Option<Vec<String>> {
     // Runtimes encode "no return value" in different ways. An empty body counts as `null`, and on AWS an empty
     // list does too.

@@ -2,18 +2,18 @@
 
 use std::{fmt::Display, ops::RangeInclusive};
 
-/// Why an operation of Lambda's API was refused. Its `Display` is the message that AWS gives.
+/// Why an operation of Lambda's API was refused. `Display` writes AWS's message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "an error's text says what its fields are")]
 pub enum LambdaError {
-    /// What the request names doesn't exist.
+    /// The requested resource doesn't exist.
     #[error("{0}")]
     ResourceNotFound(String),
-    /// What the request would create exists.
+    /// The resource exists already.
     #[error("{0}")]
     ResourceConflict(String),
-    /// A parameter's value is not acceptable.
+    /// A parameter's value is invalid.
     #[error("{0}")]
     InvalidParameterValue(String),
     /// Parameters are out of their ranges. All faults are listed.
@@ -54,7 +54,7 @@ pub enum ThrottleReason {
 }
 
 impl ThrottleReason {
-    /// AWS's name of it.
+    /// AWS's name of the reason.
     pub fn name(self) -> &'static str {
         match self {
             Self::Account => "ConcurrentInvocationLimitExceeded",
@@ -68,7 +68,7 @@ impl LambdaError {
         Self::InvalidParameterValue(why.to_string())
     }
 
-    /// The only fault: the value of the member `name` breaks a rule.
+    /// A validation error with one fault: the value of the member `name` breaks `rule`.
     pub(crate) fn constraint(name: &str, value: impl Display, rule: &str) -> Self {
         Self::Validation(vec![fault(name, value, rule)])
     }
@@ -90,7 +90,7 @@ impl LambdaError {
         }
     }
 
-    /// The HTTP status that AWS gives it.
+    /// The HTTP status of the error on AWS.
     pub fn status(&self) -> u16 {
         match self {
             Self::InvalidParameterValue(_)
@@ -111,7 +111,7 @@ impl LambdaError {
 pub(crate) struct Faults(Vec<String>);
 
 impl Faults {
-    /// Requires that `value` of the member `name`, if it is given, is within `range`.
+    /// Adds a fault if the member `name` has a value outside `range`.
     pub(crate) fn range(&mut self, name: &str, value: Option<i64>, range: RangeInclusive<i64>) {
         let Some(value) = value else { return };
         let bound = if value < *range.start() {
@@ -124,12 +124,12 @@ impl Faults {
         self.0.push(fault(name, value, &format!("Member must have value {bound}")));
     }
 
-    /// Adds that the member `name` breaks a rule.
+    /// Adds the fault that the member `name` breaks `rule`.
     pub(crate) fn constraint(&mut self, name: &str, value: &str, rule: &str) {
         self.0.push(fault(name, value, rule));
     }
 
-    /// Refuses if there was any.
+    /// Fails if there are any faults.
     pub(crate) fn check(self) -> Result<(), LambdaError> {
         if self.0.is_empty() { Ok(()) } else { Err(LambdaError::Validation(self.0)) }
     }
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_faults_are_told_at_once() {
+    fn all_faults_are_reported_at_once() {
         let mut faults = Faults::default();
         faults.range("timeout", Some(0), 1..=900);
         faults.range("memorySize", Some(128), 128..=10_240);

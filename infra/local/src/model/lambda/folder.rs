@@ -10,17 +10,17 @@ use std::{
 #[derive(Clone, Debug)]
 pub struct Folder {
     path: PathBuf,
-    /// Removes the folder when it is dropped with the last copy. None for a folder that belongs to a person.
+    /// Removes the folder when it is dropped with the last copy. `None` for a folder that the user provided.
     _keeper: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 impl Folder {
-    /// A folder that exists as long as its `keeper`.
+    /// A folder that `keeper` removes when it is dropped.
     pub(crate) fn kept(path: PathBuf, keeper: impl Any + Send + Sync) -> Self {
         Self { path, _keeper: Some(Arc::new(keeper)) }
     }
 
-    /// Where it is.
+    /// The folder's path.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -120,7 +120,7 @@ pub struct Environment {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct DeadLetterConfig {
-    /// The queue's ARN. An empty string removes the dead-letter queue. As on AWS, `None` leaves things as they are.
+    /// The queue's ARN. An empty string removes the dead-letter queue. As on AWS, `None` changes nothing.
     pub target_arn: Option<String>,
 }
 
@@ -131,7 +131,7 @@ pub struct DeadLetterConfig {
 pub struct Configuration {
     pub name: Arc<str>,
     pub arn: Arc<str>,
-    /// How recursive-loop detection names it.
+    /// The function's hash in the `Lineage` of trace headers.
     pub(crate) hash: String,
     pub role: String,
     pub handler: Option<String>,
@@ -255,7 +255,7 @@ fn check_environment(environment: &BTreeMap<String, String>) -> Result<(), Lambd
             reserved.join(", ")
         )));
     }
-    // A process's environment can't hold such a name, nor a value with a NUL byte.
+    // A process's environment can't hold other names, nor values with a NUL byte.
     if let Some(name) = environment.iter().find_map(|(name, value)| {
         let good = name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
             && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')

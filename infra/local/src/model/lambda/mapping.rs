@@ -1,7 +1,7 @@
-//! An event source mapping: which queue is polled for which function, and how.
+//! An event source mapping: how a queue is polled for a function.
 //!
-//! Its settings are AWS's. Its `Poller` does the work of AWS's pollers: it knows the messages that were received
-//! and not delivered yet, how many batches are running, and how many may run.
+//! The settings are AWS's. The `Poller` stands for AWS's pollers: it tracks the messages that were received but not
+//! delivered yet, how many batches are running, and how many may run.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,7 +21,7 @@ use crate::model::arn::queue_name;
 const BATCH_SIZE: std::ops::RangeInclusive<i64> = 1..=10_000;
 const BATCH_SIZE_DEFAULT: u32 = 10;
 
-/// A batch over this many messages needs a batching window.
+/// A larger batch size needs a batching window.
 const BATCH_SIZE_WITHOUT_WINDOW_MAX: u32 = 10;
 
 /// The batching window, in seconds: AWS's bounds.
@@ -30,7 +30,7 @@ const WINDOW_SECS: std::ops::RangeInclusive<i64> = 0..=300;
 /// AWS's bounds of a mapping's maximum concurrency.
 const MAXIMUM_CONCURRENCY: std::ops::RangeInclusive<i64> = 2..=1_000;
 
-/// The largest event of a batch, in bytes, as of any synchronous invocation.
+/// The largest payload of a batch, in bytes, as of any synchronous invocation.
 const BATCH_BYTES_MAX: usize = 6 * 1024 * 1024;
 
 /// How long each transient state of a mapping lasts. On AWS they take up to a minute together; here they last just
@@ -45,7 +45,7 @@ const ENABLING: Transition = &["Enabling"];
 const DISABLING: Transition = &["Disabling"];
 const UPDATING: Transition = &["Updating"];
 
-/// What a request sets of a mapping; what is absent stays as it is.
+/// The settings of a create or update request. `None` leaves a setting unchanged.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 #[allow(missing_docs, reason = "the names are those of Lambda's API")]
@@ -57,7 +57,7 @@ pub struct MappingSettings {
     pub enabled: Option<bool>,
 }
 
-/// How a mapping scales.
+/// A mapping's limit of concurrent batches.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct ScalingConfig {
@@ -80,7 +80,7 @@ pub struct Mapping {
     pub enabled: bool,
     pub last_modified: Timestamp,
     transition: Transition,
-    /// From when on it polls, if it is enabled.
+    /// When it starts to poll, if it is enabled.
     polls_from: Timestamp,
     pub(crate) poller: Poller,
 }
@@ -117,12 +117,16 @@ impl Mapping {
         };
         mapping.set(now, settings)?;
         let enabled = mapping.enabled;
-        mapping.pass(if enabled { ENABLED_FROM_THE_START } else { DISABLED_FROM_THE_START });
+        mapping.begin_transition(if enabled {
+            ENABLED_FROM_THE_START
+        } else {
+            DISABLED_FROM_THE_START
+        });
         Ok(mapping)
     }
 
     /// Begins a transition.
-    fn pass(&mut self, transition: Transition) {
+    fn begin_transition(&mut self, transition: Transition) {
         self.transition = transition;
         if transition.ends_with(ENABLING) {
             let steps = u32::try_from(transition.len()).unwrap_or(u32::MAX);
@@ -130,19 +134,19 @@ impl Mapping {
         }
     }
 
-    /// Its state, by AWS's name.
+    /// AWS's name of its current state.
     pub(crate) fn state(&self, now: Timestamp) -> &'static str {
         let steps = between(self.last_modified, now).as_millis() / TRANSITION.as_millis();
-        let passing = usize::try_from(steps).ok().and_then(|step| self.transition.get(step));
-        passing.copied().unwrap_or(if self.enabled { "Enabled" } else { "Disabled" })
+        let transient = usize::try_from(steps).ok().and_then(|step| self.transition.get(step));
+        transient.copied().unwrap_or(if self.enabled { "Enabled" } else { "Disabled" })
     }
 
-    /// Whether it takes messages from its queue.
+    /// Whether it polls its queue now.
     pub(crate) fn polls(&self, now: Timestamp) -> bool {
         self.enabled && now >= self.polls_from
     }
 
-    /// Sets what `settings` has; nothing if any of it is wrong.
+    /// Applies `settings`. If any of them is invalid, nothing changes.
     pub(crate) fn set(
         &mut self,
         now: Timestamp,
@@ -177,12 +181,12 @@ impl Mapping {
         };
         self.enabled = enabled;
         if !self.enabled {
-            // Its messages become visible again in the queue.
+            // The messages that it holds become visible again in the queue.
             self.poller.held.clear();
             self.poller.held_bytes = 0;
         }
         self.last_modified = now;
-        self.pass(transition);
+        self.begin_transition(transition);
         Ok(())
     }
 
@@ -200,7 +204,7 @@ impl Mapping {
         self.poller.running < self.batches_max()
     }
 
-    /// How many messages the next batch lacks.
+    /// The number of messages that the next batch still needs.
     pub(crate) fn wanted(&self) -> usize {
         let size = usize::try_from(self.batch_size).unwrap_or(usize::MAX);
         size.saturating_sub(self.poller.held.len())

@@ -1,6 +1,6 @@
 //! Lambda's state: functions and their settings, layers, the asynchronous queue, current runs, and mappings.
 //!
-//! This module administers functions. They are run by `invocation` and `polling`, which are beside this module
+//! This module manages functions. The modules `invocation` and `polling` run them. They are in the parent module,
 //! because they also need SQS.
 
 pub(crate) mod asynchronous;
@@ -42,21 +42,21 @@ pub struct Lambda {
     pub(crate) mappings: BTreeMap<Arc<str>, Mapping>,
     pub(crate) runs: BTreeMap<RunId, Running>,
     concurrency: u32,
-    /// The last number of a run or a function.
+    /// The last number given to a run or a function.
     sequence: u64,
 }
 
-/// A run that the host is making.
+/// A run in progress.
 pub(crate) struct Running {
     pub(crate) configuration: Arc<Configuration>,
     incarnation: u64,
     pub(crate) request_id: Arc<str>,
-    /// The trace header that the function was given.
+    /// The trace header that the function received.
     pub(crate) trace_header: Arc<str>,
     pub(crate) origin: Origin,
 }
 
-/// Why a run is made.
+/// The cause of a run.
 pub(crate) enum Origin {
     /// An invoker waits for its response.
     Synchronous,
@@ -66,14 +66,14 @@ pub(crate) enum Origin {
     Mapping {
         uuid: Arc<str>,
         queue: Arc<str>,
-        /// Whether the response may name failures.
+        /// Whether the response may list failed messages.
         report_batch_item_failures: bool,
         batch: Vec<Held>,
     },
 }
 
 impl Lambda {
-    /// No functions, and room for `concurrency` runs at a time.
+    /// Creates a Lambda without functions, with this concurrency of the account.
     pub(crate) fn new(concurrency: u32, seed: u64) -> Self {
         Self {
             ids: Ids::new(seed),
@@ -91,7 +91,7 @@ impl Lambda {
     ///
     /// # Errors
     ///
-    /// If there is one of that name, or a setting is wrong.
+    /// If a function with this name exists, or if a setting is invalid.
     pub fn create_function(
         &mut self,
         now: Timestamp,
@@ -167,12 +167,12 @@ impl Lambda {
         self.functions.remove(name).map(|_| ()).ok_or_else(|| name::not_found(name))
     }
 
-    /// Reserves concurrency for a function, or removes the reservation. On AWS, 100 of an account's concurrency
-    /// can't be reserved; here all of it can, because there is less.
+    /// Reserves concurrency for a function, or removes the reservation. AWS keeps 100 of an account's concurrency
+    /// unreserved. Here all of it can be reserved, because there is less.
     ///
     /// # Errors
     ///
-    /// If there is no such function, or the other functions have reserved too much.
+    /// If there is no such function, or if the other functions have reserved too much.
     pub fn set_reserved_concurrency(
         &mut self,
         name: &str,
@@ -206,12 +206,12 @@ impl Lambda {
         Ok(())
     }
 
-    /// Replaces a function's event invoke config, or with `update` changes it.
+    /// Replaces a function's event invoke config, or changes it if `update` is set.
     ///
     /// # Errors
     ///
-    /// If there is no such function, a setting is wrong, a destination is the function itself or one that doesn't
-    /// exist, or there is nothing to update.
+    /// If there is no such function, if a setting is invalid, if a destination is the function itself or doesn't exist,
+    /// or if there is no config to update.
     pub fn set_event_invoke_config(
         &mut self,
         now: Timestamp,
@@ -256,7 +256,7 @@ impl Lambda {
         Ok(self.event_invoke_config(name).ok())
     }
 
-    /// A function's event invoke config. As on AWS, a missing function has the error of a missing config.
+    /// A function's event invoke config. As on AWS, the error is the same if the function itself is missing.
     pub(crate) fn event_invoke_config(
         &self,
         name: &str,
@@ -272,7 +272,7 @@ impl Lambda {
         config.map(|_| ()).ok_or_else(|| no_event_invoke_config(name))
     }
 
-    /// All mappings, by their ids.
+    /// All mappings, sorted by id.
     pub fn mappings(&self) -> impl Iterator<Item = &Mapping> {
         self.mappings.values()
     }
@@ -285,7 +285,7 @@ impl Lambda {
     ///
     /// # Errors
     ///
-    /// If a setting is wrong.
+    /// If there is no such mapping or function, or if a setting is invalid.
     pub fn update_mapping(
         &mut self,
         now: Timestamp,
@@ -310,7 +310,7 @@ impl Lambda {
         self.mappings.remove(uuid).ok_or_else(no_mapping)
     }
 
-    /// How many asynchronous invocations have not ended.
+    /// The number of asynchronous invocations that are queued or running.
     pub(crate) fn invocations(&self) -> usize {
         let running = self.runs.values();
         let running = running.filter(|run| matches!(run.origin, Origin::Asynchronous(_)));
@@ -339,7 +339,7 @@ impl Lambda {
         (running >= bound).then_some(ThrottleReason::Account)
     }
 
-    /// Notes that a run begins.
+    /// Records that a run begins.
     pub(crate) fn begin(
         &mut self,
         configuration: Arc<Configuration>,
@@ -359,7 +359,7 @@ impl Lambda {
         id
     }
 
-    /// Notes that a run has ended, and returns it.
+    /// Records that a run has ended, and returns it.
     pub(crate) fn end(&mut self, id: RunId) -> Option<Running> {
         let run = self.runs.remove(&id)?;
         if let Some(function) = self.functions.get_mut(&run.configuration.name)

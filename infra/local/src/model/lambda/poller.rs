@@ -1,8 +1,8 @@
 //! The polling of one mapping's queue, as AWS's pollers do it.
 //!
-//! A poller may run five batches at first, and five more each second while it uses all of them, up to the
-//! mapping's limit. A batch that finds no free concurrency stays here and is tried again with backoff, until its
-//! messages are visible in the queue again.
+//! A poller may run five batches at first, and five more each second while it uses all of them, up to the mapping's
+//! limit. A throttled batch stays here and is tried again with backoff, until its messages become visible in the queue
+//! again.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -34,12 +34,12 @@ pub(crate) struct Held {
     /// The message as the function will see it, in JSON.
     pub(crate) record: Payload,
     pub(crate) received_at: Timestamp,
-    /// When the queue shows it again.
+    /// When it becomes visible in the queue again.
     pub(crate) hidden_until: Timestamp,
 }
 
 impl Held {
-    /// Its bytes in the event, with a comma.
+    /// The number of bytes that it adds to the event, with a comma.
     pub(super) fn bytes(&self) -> usize {
         self.record.get().len() + 1
     }
@@ -50,13 +50,13 @@ impl Held {
 pub(crate) struct Poller {
     /// Messages that were received and not delivered, the oldest first.
     pub(super) held: VecDeque<Held>,
-    /// Bytes of their records.
+    /// The size of their records in bytes.
     pub(super) held_bytes: usize,
     /// How many batches are running.
     pub(super) running: u32,
-    /// How many batches may run.
+    /// How many batches may run, apart from the mapping's own limit.
     pub(super) granted: u32,
-    /// Whether there are messages for all of them, and since when, or when the last ones were granted.
+    /// Whether there are messages for all of them. `granted_at` is when that began, or when `granted` last grew.
     is_saturated: bool,
     pub(super) granted_at: Timestamp,
     /// How often in a row a batch was throttled.
@@ -93,7 +93,7 @@ impl Poller {
         }
     }
 
-    /// Notes that a batch was delivered.
+    /// Records that a batch was delivered.
     pub(crate) fn delivered(&mut self, now: Timestamp) {
         self.throttles = 0;
         self.running += 1;
@@ -103,7 +103,7 @@ impl Poller {
         }
     }
 
-    /// Notes that there are not enough messages for another batch.
+    /// Records that there are not enough messages for another batch.
     pub(crate) fn drained(&mut self) {
         self.is_saturated = false;
         if self.running == 0 {
@@ -111,7 +111,7 @@ impl Poller {
         }
     }
 
-    /// Notes that the function is done with a batch.
+    /// Records that a batch's run has ended.
     pub(crate) fn finished(&mut self) {
         self.running = self.running.saturating_sub(1);
     }
@@ -133,7 +133,7 @@ impl Poller {
         self.paused_until = Some(later(now, EMPTY_WAIT));
     }
 
-    /// Allows more batches if there were messages for all allowed ones for long enough.
+    /// Allows more batches if there have been messages for all allowed ones for `GROWTH_INTERVAL`.
     pub(super) fn grow(&mut self, now: Timestamp) {
         if self.is_saturated && now >= later(self.granted_at, GROWTH_INTERVAL) {
             self.granted = self.granted.saturating_add(BATCHES_GROWTH).min(BATCHES_MAX);

@@ -1,5 +1,5 @@
-//! What Lambda sends at the end of an asynchronous invocation: a record to a destination, and a dead letter to the
-//! function's own dead-letter queue.
+//! The messages that Lambda sends at the end of an asynchronous invocation: a record to a destination, and a dead
+//! letter to the function's own dead-letter queue.
 //!
 //! The record's members are in AWS's order, and its payloads keep their bytes.
 
@@ -10,20 +10,20 @@ use serde::Serialize;
 use super::{asynchronous::QueuedEvent, name, run::Response};
 use crate::model::{
     payload::Payload,
-    sqs::{MessageAttribute, MessageAttributes, is_carried},
+    sqs::{MessageAttribute, MessageAttributes, is_valid_char},
 };
 
-/// How much of an error's message is in a dead letter's attribute: the first KB.
+/// The longest error message in a dead letter's attribute. The rest is cut off.
 const ERROR_MESSAGE_BYTES_MAX: usize = 1024;
 
-/// Why Lambda is done with an event.
+/// Why an event has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Condition {
     /// A run succeeded.
     Success,
     /// The last allowed run failed.
     RetriesExhausted,
-    /// It is too old, or would be too old at its next run.
+    /// The event is too old, or would be too old at its next run.
     EventAgeExceeded,
     /// Its function's reserved concurrency is 0.
     ZeroReservedConcurrency,
@@ -33,7 +33,7 @@ pub(crate) enum Condition {
 }
 
 impl Condition {
-    /// AWS's name.
+    /// AWS's name of the condition.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Success => "Success",
@@ -129,7 +129,7 @@ pub(crate) fn dead_letter_attributes(
 
 /// `message` without the characters that SQS refuses, and truncated.
 fn attribute_text(message: &str) -> String {
-    let mut text: String = message.chars().filter(|character| is_carried(*character)).collect();
+    let mut text: String = message.chars().filter(|character| is_valid_char(*character)).collect();
     text.truncate(text.floor_char_boundary(ERROR_MESSAGE_BYTES_MAX));
     text
 }
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dead_letter_tells_the_first_kilobyte_that_an_attribute_can_hold() {
+    fn a_dead_letter_has_the_first_kilobyte_that_an_attribute_can_hold() {
         let long = format!("\u{1}{}é", "x".repeat(ERROR_MESSAGE_BYTES_MAX - 1));
         for (message, expected) in [
             ("plain", "plain"),

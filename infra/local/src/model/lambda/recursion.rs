@@ -1,9 +1,9 @@
 //! Recursive-loop detection: how often a function has run in one chain of requests.
 //!
-//! Lambda counts in the member `Lineage` of the X-Ray trace header, whether or not tracing is on. A function is
-//! given the header with its own entry incremented. The AWS SDKs pass it on with every call, SQS stores it with
-//! the message as `AWSTraceHeader`, and so it comes back with the next invocation. AWS stops a function after
-//! "approximately" 16 runs; here it is exactly 16.
+//! Lambda counts in the member `Lineage` of the X-Ray trace header, whether or not tracing is on. A function receives
+//! the header with its own entry incremented. The AWS SDKs pass it on with every call, SQS stores it with the message
+//! as `AWSTraceHeader`, and so it reaches the next invocation. AWS stops a function after "approximately" 16 runs; here
+//! it is exactly 16.
 //!
 //! AWS writes `Lineage=a87bd80c:1|68fd508a:5`, each entry with a function's hash and how often it ran before, or
 //! `Lineage=1:e547cb94:0` with another number first. The first form is written here, because it names every
@@ -40,7 +40,7 @@ pub(crate) struct TraceHeader<'a> {
 }
 
 impl<'a> TraceHeader<'a> {
-    /// Reads a header. Members that can't be read are left out.
+    /// Parses a header. Malformed members are ignored.
     pub(crate) fn parse(header: &'a str) -> Self {
         let mut parsed = Self::default();
         for member in header.split(';') {
@@ -64,12 +64,12 @@ impl<'a> TraceHeader<'a> {
         entry.map_or(0, |(_, before)| before.saturating_add(1))
     }
 
-    /// The header of an event that comes without one.
+    /// A new header for an event without one.
     pub(crate) fn begin(now: Timestamp, ids: &mut Ids) -> String {
         format!("Root={};Parent={:016x};Sampled=0", root(now, ids), ids.number())
     }
 
-    /// The header that a run of the function with this hash is given, with this run counted.
+    /// The header for a run of the function with this hash. This run is counted in it.
     pub(crate) fn enter(&self, hash: &str, now: Timestamp, ids: &mut Ids) -> String {
         let root = self.root.map_or_else(|| root(now, ids).into(), Cow::Borrowed);
         let (parent, sampled) = (ids.number(), self.sampled.unwrap_or("0"));
@@ -83,12 +83,12 @@ impl<'a> TraceHeader<'a> {
     }
 }
 
-/// A new trace's name.
+/// A new trace id.
 fn root(now: Timestamp, ids: &mut Ids) -> String {
     format!("1-{:08x}-{:016x}{:08x}", now.timestamp(), ids.number(), ids.number() >> 32)
 }
 
-/// One entry of a lineage.
+/// Parses one entry of a lineage.
 fn entry(text: &str) -> Option<(&str, u32)> {
     let (ahead, before) = text.rsplit_once(':')?;
     let hash = ahead.rsplit_once(':').map_or(ahead, |(_, hash)| hash);
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn members_that_cannot_be_read_are_left_out() {
+    fn malformed_members_are_ignored() {
         for header in ["", ";;;", "Lineage", "Lineage=;", "Lineage=a|b:c|:", "x=y", "Lineage=a:-1"]
         {
             assert_eq!(TraceHeader::parse(header).runs(&hash("f")), 0, "{header}");

@@ -1,4 +1,4 @@
-//! One run of a function: the host's order, and its outcome.
+//! One run of a function, and its outcome.
 
 use std::{
     fmt::{self, Display, Formatter},
@@ -17,7 +17,7 @@ pub const RESPONSE_BYTES_MAX: usize = 6 * 1024 * 1024 + 100;
 /// The error type of a crash. Lambda has given crashes and time-outs a type since 2025.
 const EXIT_ERROR: &str = "Runtime.ExitError";
 
-/// Tells a run from all others.
+/// Identifies a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RunId(pub(crate) u64);
 
@@ -32,7 +32,7 @@ pub struct Run {
     pub request_id: Arc<str>,
     /// The event.
     pub payload: Payload,
-    /// The trace header that the function is given.
+    /// The trace header for the function.
     pub trace_header: Arc<str>,
     /// The client context of a synchronous invocation, as JSON.
     pub client_context: Option<Arc<str>>,
@@ -57,9 +57,9 @@ pub enum Outcome {
     InitExited(Exit),
     /// Its process could not be started, for this reason.
     NotStarted(String),
-    /// An extension failed before it and its runtime had asked for an event.
+    /// An extension failed before the runtime and all extensions had asked for an event.
     InitExtensionFailed(ExtensionFailure),
-    /// An extension failed before it answered.
+    /// An extension failed before the function answered.
     ExtensionFailed(ExtensionFailure),
 }
 
@@ -68,7 +68,7 @@ pub enum Outcome {
 pub struct ExtensionFailure {
     /// The name of the extension's file.
     pub extension: Arc<str>,
-    /// What it did.
+    /// How it failed.
     pub fault: ExtensionFault,
 }
 
@@ -81,23 +81,23 @@ pub enum ExtensionFault {
     Exited(Exit),
     /// It reported this as an error of its initialisation.
     InitError(String),
-    /// It reported this as an error before it ends.
+    /// It reported this error before its exit.
     ExitError(String),
 }
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// With this status.
+    /// It exited with this status.
     Status(i32),
-    /// By this signal.
+    /// It was killed by this signal.
     Signal(i32),
 }
 
-/// What the invoker of a function receives.
+/// The response to the invoker of a function.
 #[derive(Clone, Debug)]
 pub struct Response {
-    /// What the function returned or reported, or Lambda's own report.
+    /// The function's response or error report, or Lambda's own report.
     pub payload: Vec<u8>,
     /// How the run ended.
     pub ending: Ending,
@@ -109,7 +109,7 @@ impl Response {
         self.ending != Ending::Succeeded
     }
 
-    /// The message of the error, if it has one.
+    /// The error's message, or an empty string if it has none.
     pub(crate) fn error_message(&self) -> String {
         #[derive(serde::Deserialize)]
         struct Report {
@@ -120,7 +120,7 @@ impl Response {
     }
 }
 
-/// Lambda's own report of a run, if the function reported nothing.
+/// Lambda's own report of a failed run in which the function reported nothing.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Report<'a> {
@@ -129,14 +129,14 @@ struct Report<'a> {
 }
 
 impl Outcome {
-    /// What the invoker receives.
+    /// The response to the invoker.
     pub(crate) fn response(self, request_id: &str, timeout: Duration) -> Response {
-        let say = |error_type, error_message| {
-            let report = Report { error_type, error_message };
-            Payload::of(&report).get().as_bytes().to_vec()
+        let report = |error_type, error_message| {
+            let content = Report { error_type, error_message };
+            Payload::of(&content).get().as_bytes().to_vec()
         };
-        let tell = |error_type, what: &dyn Display| {
-            say(error_type, format!("RequestId: {request_id} Error: {what}"))
+        let with_request_id = |error_type, what: &dyn Display| {
+            report(error_type, format!("RequestId: {request_id} Error: {what}"))
         };
         let (ending, payload) = match self {
             Self::Returned(payload) => (Ending::Succeeded, payload),
@@ -146,30 +146,34 @@ impl Outcome {
                     "Response payload size exceeded maximum allowed payload size \
                      ({RESPONSE_BYTES_MAX} bytes)."
                 );
-                (Ending::Failed, say("Function.ResponseSizeTooLarge", message))
+                (Ending::Failed, report("Function.ResponseSizeTooLarge", message))
             }
-            Self::Exited(exit) => (Ending::Crashed, tell(EXIT_ERROR, &exit.of_runtime())),
+            Self::Exited(exit) => {
+                (Ending::Crashed, with_request_id(EXIT_ERROR, &exit.of_runtime()))
+            }
             Self::TimedOut => {
                 let what = format!("Task timed out after {:.2} seconds", timeout.as_secs_f64());
-                (Ending::TimedOut, tell("Sandbox.Timedout", &what))
+                (Ending::TimedOut, with_request_id("Sandbox.Timedout", &what))
             }
             Self::InitFailed(payload) => (Ending::InitFailed, payload),
-            Self::InitExited(exit) => (Ending::InitFailed, tell(EXIT_ERROR, &exit.of_runtime())),
+            Self::InitExited(exit) => {
+                (Ending::InitFailed, with_request_id(EXIT_ERROR, &exit.of_runtime()))
+            }
             Self::NotStarted(reason) => {
-                (Ending::InitFailed, tell("Runtime.InvalidEntrypoint", &reason))
+                (Ending::InitFailed, with_request_id("Runtime.InvalidEntrypoint", &reason))
             }
             Self::InitExtensionFailed(failure) => {
-                (Ending::InitFailed, tell(failure.fault.error_type(), &failure))
+                (Ending::InitFailed, with_request_id(failure.fault.error_type(), &failure))
             }
             Self::ExtensionFailed(failure) => {
-                (Ending::Crashed, tell(failure.fault.error_type(), &failure))
+                (Ending::Crashed, with_request_id(failure.fault.error_type(), &failure))
             }
         };
         Response { payload, ending }
     }
 }
 
-/// AWS says only how the process ended. This also names the extension and what it reported.
+/// AWS's message only says how the process ended. This one also names the extension and what it reported.
 impl Display for ExtensionFailure {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "extension {}: ", self.extension)?;
@@ -194,7 +198,7 @@ impl ExtensionFault {
 }
 
 impl Exit {
-    /// What is said of a runtime that ended like this.
+    /// Lambda's message about a runtime that ended like this.
     fn of_runtime(self) -> String {
         match self {
             Self::Status(0) => "Runtime exited without providing a reason".to_owned(),
@@ -276,10 +280,10 @@ mod tests {
         ] {
             let (ending, payload) = response(outcome);
             assert_ne!(ending, Ending::Succeeded);
-            let told = format!(
+            let expected = format!(
                 r#"{{"errorType":"{error_type}","errorMessage":"RequestId: r1 Error: {message}"}}"#
             );
-            assert_eq!(payload, told);
+            assert_eq!(payload, expected);
         }
     }
 
@@ -294,14 +298,14 @@ mod tests {
             (ExtensionFault::ExitError(reported()), "Extension.ExitError", "A.B: no port"),
         ] {
             let failure = ExtensionFailure { extension: "proxy".into(), fault };
-            let told = format!(
+            let expected = format!(
                 r#"{{"errorType":"{error_type}","errorMessage":"RequestId: r1 Error: extension proxy: {what}"}}"#
             );
             for (outcome, ending) in [
                 (Outcome::InitExtensionFailed(failure.clone()), Ending::InitFailed),
                 (Outcome::ExtensionFailed(failure), Ending::Crashed),
             ] {
-                assert_eq!(response(outcome), (ending, told.clone()));
+                assert_eq!(response(outcome), (ending, expected.clone()));
             }
         }
     }

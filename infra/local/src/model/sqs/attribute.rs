@@ -1,4 +1,4 @@
-//! The attributes that a sender gives a message.
+//! Message attributes, which the sender sets.
 
 use std::collections::BTreeMap;
 
@@ -46,15 +46,15 @@ impl MessageAttribute {
     }
 }
 
-/// Whether SQS accepts `character` in a body or an attribute: those of XML 1.0.
-pub(crate) fn is_carried(character: char) -> bool {
+/// Whether SQS accepts `character` in a body or an attribute. It accepts the characters of XML 1.0.
+pub(crate) fn is_valid_char(character: char) -> bool {
     !matches!(
         character,
         '\0'..='\u{8}' | '\u{b}' | '\u{c}' | '\u{e}'..='\u{1f}' | '\u{fffe}' | '\u{ffff}'
     )
 }
 
-/// Refuses attributes that SQS refuses.
+/// Checks attributes against SQS's rules.
 pub(super) fn check(attributes: &MessageAttributes) -> Result<(), SqsError> {
     if attributes.len() > MESSAGE_ATTRIBUTES_MAX {
         return Err(SqsError::InvalidRequest(format!(
@@ -69,11 +69,11 @@ pub(super) fn check(attributes: &MessageAttributes) -> Result<(), SqsError> {
     })
 }
 
-/// Refuses one attribute. The error ends a sentence that begins with the attribute's name.
+/// Checks one attribute. The error is the end of a sentence that begins with the attribute's name.
 fn check_attribute(name: &str, attribute: &MessageAttribute) -> Result<(), String> {
     check_name(name)?;
     let data_type = attribute.data_type.as_str();
-    if data_type.chars().count() > ATTRIBUTE_LABEL_MAX || !data_type.chars().all(is_carried) {
+    if data_type.chars().count() > ATTRIBUTE_LABEL_MAX || !data_type.chars().all(is_valid_char) {
         return Err(format!(
             "must have a type of up to {ATTRIBUTE_LABEL_MAX} characters that a message may have."
         ));
@@ -86,7 +86,7 @@ fn check_attribute(name: &str, attribute: &MessageAttribute) -> Result<(), Strin
         ("Binary", AttributeValue::Binary(value)) if value.is_empty() => {
             Err(format!("must contain a non-empty value of type '{data_type}'."))
         }
-        ("String", AttributeValue::String(value)) if !value.chars().all(is_carried) => {
+        ("String", AttributeValue::String(value)) if !value.chars().all(is_valid_char) => {
             Err("must contain only characters that a message may have.".to_owned())
         }
         ("Number", AttributeValue::String(value)) if !is_number(value) => {
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attribute_that_is_well_formed_is_taken() {
+    fn well_formed_attributes_are_accepted() {
         for (name, data_type, value) in [
             ("a", "String", text("x")),
             ("a.b-c_9", "String.label", text("x")),
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attribute_that_is_not_is_refused_by_name() {
+    fn malformed_attributes_are_refused_by_name() {
         let long = "n".repeat(257);
         for (name, data_type, value) in [
             ("", "String", text("x")),
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn ten_attributes_are_taken_and_eleven_refused() {
+    fn ten_attributes_are_accepted_and_eleven_refused() {
         let of = |count: usize| {
             let one = |number| (format!("a{number}"), MessageAttribute::number(number));
             check(&(0..count).map(one).collect())

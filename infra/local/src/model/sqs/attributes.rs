@@ -23,7 +23,7 @@ const MESSAGE_BYTES_MIN: u32 = 1024;
 /// The bounds of the retention period, in seconds: a minute and fourteen days.
 const RETENTION_SECONDS: (u32, u32) = (60, 1_209_600);
 
-/// Attributes that are stored and have no effect here: callers aren't told apart and nothing is encrypted.
+/// Attributes that are stored but have no effect here, because callers aren't distinguished and nothing is encrypted.
 pub(crate) const STORED: [&str; 5] = [
     "KmsDataKeyReusePeriodSeconds",
     "KmsMasterKeyId",
@@ -32,7 +32,7 @@ pub(crate) const STORED: [&str; 5] = [
     "SqsManagedSseEnabled",
 ];
 
-/// What a queue's owner can set.
+/// The attributes that callers can set.
 #[derive(Clone, Debug)]
 pub(crate) struct QueueAttributes {
     pub(super) delay: u32,
@@ -113,9 +113,9 @@ impl QueueAttributes {
         Ok(())
     }
 
-    /// The attributes as SQS answers them.
-    pub(super) fn told(&self) -> Attributes {
-        let mut told: Attributes = [
+    /// The attributes as SQS returns them.
+    pub(super) fn to_map(&self) -> Attributes {
+        let mut attributes: Attributes = [
             ("DelaySeconds", self.delay),
             ("MaximumMessageSize", self.message_bytes_max),
             ("MessageRetentionPeriod", self.retention),
@@ -125,18 +125,19 @@ impl QueueAttributes {
         .into_iter()
         .map(|(name, value)| (name.to_owned(), value.to_string()))
         .collect();
-        told.extend(self.stored.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
+        attributes
+            .extend(self.stored.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
         if !self.stored.contains_key("KmsMasterKeyId") {
-            told.remove("KmsDataKeyReusePeriodSeconds");
+            attributes.remove("KmsDataKeyReusePeriodSeconds");
         }
         if let Some(policy) = &self.redrive {
-            told.insert("RedrivePolicy".to_owned(), policy.to_json());
+            attributes.insert("RedrivePolicy".to_owned(), policy.to_json());
         }
-        told
+        attributes
     }
 }
 
-/// The refusal of a visibility timeout.
+/// The error for an invalid visibility timeout.
 pub(crate) fn bad_visibility(seconds: impl ToString) -> SqsError {
     let reason = format!("Must be between 0 and {VISIBILITY_SECONDS_MAX}, if provided.");
     SqsError::invalid("VisibilityTimeout", seconds, reason)
@@ -156,12 +157,12 @@ mod tests {
 
     fn changed(name: &str, value: &str) -> Result<Attributes, SqsError> {
         let changes = [(name.to_owned(), value.to_owned())].into();
-        QueueAttributes::default().with(&changes).map(|attributes| attributes.told())
+        QueueAttributes::default().with(&changes).map(|attributes| attributes.to_map())
     }
 
     #[test]
     fn every_attribute_has_awss_default() {
-        let told = QueueAttributes::default().told();
+        let attributes = QueueAttributes::default().to_map();
         for (name, value) in [
             ("DelaySeconds", "0"),
             ("MaximumMessageSize", "1048576"),
@@ -170,9 +171,9 @@ mod tests {
             ("SqsManagedSseEnabled", "true"),
             ("VisibilityTimeout", "30"),
         ] {
-            assert_eq!(told.get(name).map(String::as_str), Some(value), "{name}");
+            assert_eq!(attributes.get(name).map(String::as_str), Some(value), "{name}");
         }
-        assert_eq!(told.len(), 6);
+        assert_eq!(attributes.len(), 6);
     }
 
     #[test]
@@ -185,8 +186,8 @@ mod tests {
             ("VisibilityTimeout", 0, 43_200),
         ] {
             for value in [least, most] {
-                let told = changed(name, &value.to_string()).unwrap();
-                assert_eq!(told.get(name), Some(&value.to_string()), "{name}");
+                let attributes = changed(name, &value.to_string()).unwrap();
+                assert_eq!(attributes.get(name), Some(&value.to_string()), "{name}");
             }
             let refusal = SqsError::InvalidAttributeValue { name: name.to_owned() };
             for value in [(least - 1).to_string(), (most + 1).to_string(), "x".into(), "".into()] {
@@ -197,8 +198,8 @@ mod tests {
 
     #[test]
     fn attributes_without_effect_are_stored_and_an_empty_value_removes_them() {
-        let told = changed("Policy", "{}").unwrap();
-        assert_eq!(told.get("Policy").map(String::as_str), Some("{}"));
+        let attributes = changed("Policy", "{}").unwrap();
+        assert_eq!(attributes.get("Policy").map(String::as_str), Some("{}"));
         assert_eq!(changed("Policy", "").unwrap().get("Policy"), None);
         assert_eq!(changed("SqsManagedSseEnabled", "").unwrap().len(), 5);
     }
@@ -221,14 +222,14 @@ mod tests {
         let with_key =
             set(&QueueAttributes::default(), &[key, ("KmsDataKeyReusePeriodSeconds", "600")])
                 .unwrap();
-        let told = with_key.told();
-        assert_eq!(told.get("SqsManagedSseEnabled").map(String::as_str), Some("false"));
-        assert_eq!(told.get("KmsDataKeyReusePeriodSeconds").map(String::as_str), Some("600"));
-        let told =
+        let attributes = with_key.to_map();
+        assert_eq!(attributes.get("SqsManagedSseEnabled").map(String::as_str), Some("false"));
+        assert_eq!(attributes.get("KmsDataKeyReusePeriodSeconds").map(String::as_str), Some("600"));
+        let attributes =
             set(&with_key, &[("KmsMasterKeyId", ""), ("KmsDataKeyReusePeriodSeconds", "300")]);
-        let told = told.unwrap().told();
-        assert_eq!(told.get("SqsManagedSseEnabled").map(String::as_str), Some("false"));
-        assert!(!told.keys().any(|name| name.starts_with("Kms")), "{told:?}");
+        let attributes = attributes.unwrap().to_map();
+        assert_eq!(attributes.get("SqsManagedSseEnabled").map(String::as_str), Some("false"));
+        assert!(!attributes.keys().any(|name| name.starts_with("Kms")), "{attributes:?}");
         let both = set(&with_key, &[key, ("SqsManagedSseEnabled", "true")]);
         assert_eq!(both.unwrap_err(), SqsError::TwoEncryptions);
     }

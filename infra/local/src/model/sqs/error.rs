@@ -1,6 +1,6 @@
-//! Why SQS refuses a request.
+//! SQS's errors.
 
-/// A refusal. Its text is AWS's, with its capitals and full stops, because programs match on it.
+/// Why SQS refuses a request. The text is AWS's, with its capitals and full stops, because programs match on it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "an error's text says what it is and what its fields are")]
@@ -8,7 +8,7 @@ pub enum SqsError {
     #[error("The specified queue does not exist.")]
     QueueDoesNotExist,
 
-    /// The name is taken by a queue that differs in this attribute.
+    /// A queue with this name exists, and differs in this attribute.
     #[error(
         "A queue already exists with the same name and a different value for attribute {attribute}"
     )]
@@ -37,7 +37,7 @@ pub enum SqsError {
     #[error("Value {value} for parameter {name} is invalid. Reason: {reason}")]
     InvalidParameterValue { name: &'static str, value: String, reason: String },
 
-    /// A request is refused for a reason that names no value, such as the size of a message.
+    /// Any other invalid request, such as a message that is too long.
     #[error("{0}")]
     InvalidRequest(String),
 
@@ -57,11 +57,11 @@ pub enum SqsError {
     #[error("The request must contain the parameter {0}.")]
     MissingParameter(&'static str),
 
-    /// The handle isn't one of this queue.
+    /// The handle is malformed, or belongs to another queue.
     #[error("The input receipt handle \"{handle}\" is not a valid receipt handle.")]
     ReceiptHandleIsInvalid { handle: String },
 
-    /// Only AWS can do this, or the task is in the wrong state.
+    /// The local cloud does not support this, or the task is in the wrong state.
     #[error("{0}")]
     UnsupportedOperation(String),
 
@@ -92,7 +92,7 @@ pub enum SqsError {
 }
 
 impl SqsError {
-    /// A parameter whose value is refused for `reason`.
+    /// The error for a parameter whose value is invalid.
     pub fn invalid(name: &'static str, value: impl ToString, reason: impl Into<String>) -> Self {
         Self::InvalidParameterValue { name, value: value.to_string(), reason: reason.into() }
     }

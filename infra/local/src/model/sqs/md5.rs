@@ -1,7 +1,7 @@
-//! The digests by which SDKs check what SQS received and returned.
+//! The digests with which SDKs verify what SQS received and returned.
 //!
-//! SDKs refuse an answer whose digest differs from their own, so the encoding of attributes follows AWS's
-//! published algorithm exactly.
+//! SDKs reject a response whose digest differs from their own, so the encoding of attributes follows AWS's published
+//! algorithm exactly.
 
 use std::fmt;
 
@@ -10,10 +10,10 @@ use serde::{Serialize, Serializer};
 
 use super::attribute::{AttributeValue, MessageAttribute};
 
-/// How AWS's encoding of an attribute marks text, numbers included.
+/// The type byte of strings and numbers in AWS's encoding of an attribute.
 const TRANSPORT_STRING: u8 = 1;
 
-/// How AWS's encoding of an attribute marks bytes.
+/// The type byte of binary values in AWS's encoding of an attribute.
 const TRANSPORT_BINARY: u8 = 2;
 
 /// An MD5 digest, written in hexadecimal.
@@ -26,7 +26,7 @@ impl Md5 {
         Self(Hasher::digest(body.as_bytes()).into())
     }
 
-    /// The digest of `attributes`, which must be sorted by name; none if there are no attributes.
+    /// The digest of `attributes`, which must be sorted by name. `None` if there are no attributes.
     pub fn of_attributes<'a>(
         attributes: impl IntoIterator<Item = (&'a String, &'a MessageAttribute)>,
     ) -> Option<Self> {
@@ -101,7 +101,7 @@ mod tests {
         }
     }
 
-    /// The digests are those that AWS answered for these attributes.
+    /// AWS returned these digests for these attributes.
     #[test]
     fn digests_of_attributes_are_those_of_aws() {
         let trace = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1";

@@ -1,11 +1,11 @@
-//! A message: what is sent, SQS's answer, what is received, and what SQS refuses.
+//! A message as it is sent and as it is received, and SQS's limits.
 
 use std::sync::{Arc, OnceLock};
 
 use comeback_core::Timestamp;
 
 use super::{
-    attribute::{self, AttributeValue, MessageAttribute, MessageAttributes, is_carried},
+    attribute::{self, AttributeValue, MessageAttribute, MessageAttributes, is_valid_char},
     error::SqsError,
     md5::Md5,
 };
@@ -27,22 +27,22 @@ pub struct Outgoing {
     pub trace_header: Option<String>,
     /// The tenant that the message belongs to: system attribute `MessageGroupId`. It has no effect on the order.
     pub group_id: Option<String>,
-    /// The sender; without it, the account.
+    /// The sender. The default is the account.
     pub sender_id: Option<Arc<str>>,
-    /// The delay in seconds; without it, the queue's.
+    /// The delay in seconds. The default is the queue's.
     pub delay: Option<u32>,
 }
 
-/// A message as it is received, or as SQS has accepted it, with a receive count of 0.
+/// A received message, or an accepted one, whose receive count is 0.
 #[derive(Clone, Debug)]
 pub struct Received {
     /// The message's identifier, the same at every receive.
     pub message_id: Arc<str>,
-    /// Identifies this receive in requests to delete the message or to change its visibility; empty before the first.
+    /// Identifies this receive in requests to delete the message or to change its visibility. Empty before the first.
     pub receipt_handle: String,
     /// The body.
     pub body: Arc<str>,
-    /// Digest of the body, computed when it is first asked for. Copies of the message share it.
+    /// Digest of the body, computed on first use. Copies of the message share it.
     pub(super) md5_of_body: Arc<OnceLock<Md5>>,
     /// The sender's attributes by name. A map of them would take several times the memory.
     pub attributes: Arc<[(String, MessageAttribute)]>,
@@ -50,13 +50,13 @@ pub struct Received {
     pub sent_at: Timestamp,
     /// When it was first received.
     pub first_received_at: Timestamp,
-    /// How often it has been received, in all its queues, including this time.
+    /// The number of receives in all its queues, including this one.
     pub receive_count: u32,
-    /// Who sent it.
+    /// The id of the sender.
     pub sender_id: Arc<str>,
-    /// The trace that it belongs to.
+    /// The trace that the message belongs to.
     pub trace_header: Option<Arc<str>>,
-    /// The tenant that it belongs to.
+    /// The tenant that the message belongs to.
     pub group_id: Option<Arc<str>>,
     /// The ARN of the queue that gave it up, if this is a dead-letter queue.
     pub dead_letter_source: Option<Arc<str>>,
@@ -88,7 +88,7 @@ impl Outgoing {
         self.body.len() + attributes.sum::<usize>()
     }
 
-    /// Refuses what a queue with this size limit refuses.
+    /// Checks the message against SQS's rules and the queue's size limit.
     pub(super) fn check(&self, bytes_max: u32) -> Result<(), SqsError> {
         if self.body.is_empty() {
             return Err(SqsError::MissingParameter("MessageBody"));
@@ -96,7 +96,7 @@ impl Outgoing {
         if self.size() > bytes_max as usize {
             return Err(too_long(bytes_max));
         }
-        if !is_printable(&self.body) && !self.body.chars().all(is_carried) {
+        if !is_printable(&self.body) && !self.body.chars().all(is_valid_char) {
             return Err(SqsError::InvalidMessageContents);
         }
         if let Some(delay) = self.delay.filter(|delay| *delay > DELAY_SECONDS_MAX) {
@@ -110,21 +110,21 @@ impl Outgoing {
     }
 }
 
-/// The refusal of a delay.
+/// The error for an invalid delay.
 pub(crate) fn bad_delay(seconds: impl ToString) -> SqsError {
     let reason = format!("DelaySeconds must be >= 0 and <= {DELAY_SECONDS_MAX}.");
     SqsError::invalid("DelaySeconds", seconds, reason)
 }
 
-/// The refusal of a message that is longer than its queue accepts.
+/// The error for a message that is longer than its queue accepts.
 pub(crate) fn too_long(bytes_max: u32) -> SqsError {
     SqsError::InvalidRequest(format!(
         "One or more parameters are invalid. Reason: Message must be shorter than {bytes_max} bytes."
     ))
 }
 
-/// Whether `text` consists of ASCII's printable characters, as most bodies do. The loop has no early end, so that the
-/// compiler can look at many bytes at a time.
+/// Whether `text` is printable ASCII, as most bodies are. The loop has no early exit, so that the compiler can
+/// vectorize it.
 fn is_printable(text: &str) -> bool {
     text.bytes().fold(true, |printable, byte| printable & matches!(byte, b' '..=b'~'))
 }

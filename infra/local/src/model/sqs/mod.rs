@@ -27,7 +27,7 @@ mod tests;
 
 use std::{collections::BTreeMap, ops::Bound, sync::Arc, time::Duration};
 
-pub(crate) use attribute::is_carried;
+pub(crate) use attribute::is_valid_char;
 pub use attribute::{AttributeValue, MessageAttribute, MessageAttributes};
 use attributes::QueueAttributes;
 pub use attributes::{Attributes, VISIBILITY_SECONDS_MAX, WAIT_SECONDS_MAX};
@@ -37,7 +37,7 @@ pub use error::SqsError;
 pub use md5::Md5;
 pub use message::{MESSAGE_BYTES_MAX, Outgoing, Received};
 pub(crate) use message::{bad_delay, too_long};
-pub(crate) use move_task::{MoveStatus, MoveTask, TASKS_TOLD_MAX};
+pub(crate) use move_task::{MoveStatus, MoveTask, TASKS_LISTED_MAX};
 pub use name::QueueName;
 pub use queue::IN_FLIGHT_MAX;
 use queue::{Counts, Message, Queue};
@@ -47,13 +47,13 @@ use super::{
     ids::Ids,
 };
 
-/// How long the name of a deleted queue can't be used again, and how long after a purge the next one is refused.
-const SETTLING: Duration = Duration::from_secs(60);
+/// How long a deleted queue's name can't be reused, and how long after a purge the next one is refused.
+const COOLDOWN: Duration = Duration::from_secs(60);
 
 /// SQS in one region of one account.
 #[derive(Debug)]
 pub struct Sqs {
-    /// The sender of messages that don't name one. Callers aren't told apart, so it is the account, as on AWS for
+    /// The sender of messages that don't name one. Callers aren't distinguished, so it is the account, as on AWS for
     /// the root user.
     account: Arc<str>,
     ids: Ids,
@@ -61,16 +61,16 @@ pub struct Sqs {
     next_number: u64,
     queues: BTreeMap<QueueName, Queue>,
     deleted: BTreeMap<QueueName, Timestamp>,
-    /// Message move tasks, the latest of a queue last.
+    /// Message move tasks, oldest first.
     move_tasks: Vec<MoveTask>,
-    /// How many messages of a new queue may be in flight.
+    /// The limit of messages in flight for new queues.
     pub in_flight_max: usize,
     /// Whether messages were moved from one queue to another since the last [`Sqs::take_redriven`].
     redriven: bool,
 }
 
 impl Sqs {
-    /// SQS without queues. All identifiers follow from `seed`.
+    /// Creates an SQS without queues. All identifiers derive from `seed`.
     pub fn new(seed: u64) -> Self {
         Self {
             account: ACCOUNT.into(),
@@ -98,14 +98,14 @@ impl Sqs {
     ) -> Result<QueueName, SqsError> {
         let name = QueueName::new(name)?;
         if let Some(existing) = self.queues.get(&name) {
-            let wanted = existing.attributes.with(attributes)?.told();
-            let told = existing.attributes.told();
-            return match attributes.keys().find(|name| wanted.get(*name) != told.get(*name)) {
+            let wanted = existing.attributes.with(attributes)?.to_map();
+            let current = existing.attributes.to_map();
+            return match attributes.keys().find(|name| wanted.get(*name) != current.get(*name)) {
                 Some(attribute) => Err(SqsError::QueueNameExists { attribute: attribute.clone() }),
                 None => Ok(name),
             };
         }
-        if self.deleted.get(&name).is_some_and(|at| now < time::later(*at, SETTLING)) {
+        if self.deleted.get(&name).is_some_and(|at| now < time::later(*at, COOLDOWN)) {
             return Err(SqsError::QueueDeletedRecently);
         }
         let attributes = QueueAttributes::default().with(attributes)?;
@@ -120,7 +120,7 @@ impl Sqs {
     pub(crate) fn delete_queue(&mut self, now: Timestamp, queue: &str) -> Result<(), SqsError> {
         let (name, _) = self.queues.remove_entry(queue).ok_or(SqsError::QueueDoesNotExist)?;
         self.move_tasks.retain(|task| !task.is_from(&name));
-        self.deleted.retain(|_, at| now < time::later(*at, SETTLING));
+        self.deleted.retain(|_, at| now < time::later(*at, COOLDOWN));
         self.deleted.insert(name, now);
         Ok(())
     }
@@ -128,7 +128,7 @@ impl Sqs {
     /// Deletes every message in a queue.
     pub(crate) fn purge_queue(&mut self, now: Timestamp, queue: &str) -> Result<(), SqsError> {
         let purged = self.queue_mut(queue)?;
-        if purged.purged_at.is_some_and(|at| now < time::later(at, SETTLING)) {
+        if purged.purged_at.is_some_and(|at| now < time::later(at, COOLDOWN)) {
             return Err(SqsError::PurgeQueueInProgress { queue: queue.to_owned() });
         }
         purged.purged_at = Some(now);
@@ -140,7 +140,7 @@ impl Sqs {
         self.queues.get_key_value(name).map(|(name, _)| name).ok_or(SqsError::QueueDoesNotExist)
     }
 
-    /// The queue that has this ARN, if it exists.
+    /// The queue with this ARN, if it exists.
     pub(crate) fn queue_by_arn(&self, arn: &str) -> Option<&QueueName> {
         self.queue(queue_name(arn)?).ok()
     }
@@ -182,8 +182,8 @@ impl Sqs {
         let arn = queue_arn(queue);
         let queue = self.queue_mut(queue)?;
         let counts = queue.counts(now);
-        let mut told = queue.attributes.told();
-        told.extend(
+        let mut attributes = queue.attributes.to_map();
+        attributes.extend(
             [
                 ("ApproximateNumberOfMessages", counts.visible.to_string()),
                 ("ApproximateNumberOfMessagesDelayed", counts.delayed.to_string()),
@@ -194,10 +194,10 @@ impl Sqs {
             ]
             .map(|(name, value)| (name.to_owned(), value)),
         );
-        Ok(told)
+        Ok(attributes)
     }
 
-    /// How many messages each queue has; queues without messages are left out.
+    /// The number of messages in each queue. Empty queues are left out.
     pub(crate) fn messages(&mut self, now: Timestamp) -> BTreeMap<String, usize> {
         let counts = self.queues.iter_mut().map(|(name, queue)| {
             let Counts { visible, in_flight, delayed } = queue.counts(now);
@@ -221,7 +221,7 @@ impl Sqs {
         Ok(())
     }
 
-    /// What a queue's owner has set.
+    /// The attributes of a queue that callers can set.
     pub(crate) fn settings(&self, queue: &str) -> Result<&QueueAttributes, SqsError> {
         self.queues.get(queue).map(|queue| &queue.attributes).ok_or(SqsError::QueueDoesNotExist)
     }
@@ -231,7 +231,7 @@ impl Sqs {
         self.queue_mut(queue).map(|queue| &mut queue.tags)
     }
 
-    /// Sends a message, and returns it as it was accepted.
+    /// Sends a message, and returns it as SQS stores it.
     ///
     /// # Errors
     ///
@@ -252,8 +252,8 @@ impl Sqs {
         Ok(queue.admit(now, number, message, delay))
     }
 
-    /// Receives up to `max` messages and hides them for `visibility` seconds, or for the queue's own timeout. A
-    /// message whose receives are used up goes to the queue's dead-letter queue instead, if that still exists.
+    /// Receives up to `max` messages and hides them for `visibility` seconds, or for the queue's own timeout. A message
+    /// that has been received `maxReceiveCount` times moves to the dead-letter queue instead, if that still exists.
     ///
     /// # Errors
     ///
@@ -286,7 +286,7 @@ impl Sqs {
         Ok(messages)
     }
 
-    /// Deletes a received message. It is no error if it is gone. A message that was received again since stays.
+    /// Deletes a received message, unless it has been received again since. It is no error if the message is gone.
     ///
     /// # Errors
     ///
@@ -300,12 +300,12 @@ impl Sqs {
         self.queue_mut(queue)?.delete(now, receipt_handle)
     }
 
-    /// Whether the message that a receipt handle was given for is still in its queue.
+    /// Whether the message of this receipt handle is still in its queue.
     pub fn has(&self, queue: &str, receipt_handle: &str) -> bool {
         self.queues.get(queue).is_some_and(|queue| queue.has(receipt_handle))
     }
 
-    /// Makes a received message visible again in so many seconds.
+    /// Makes a received message visible again after `seconds`.
     ///
     /// # Errors
     ///
@@ -321,7 +321,7 @@ impl Sqs {
         self.queue_mut(queue)?.change_visibility(now, receipt_handle, seconds)
     }
 
-    /// Sets how many messages of a queue may be in flight from now on.
+    /// Sets a queue's limit of messages in flight.
     ///
     /// # Errors
     ///
@@ -331,14 +331,14 @@ impl Sqs {
         Ok(())
     }
 
-    /// When a receive of this queue will next find a message, as far as is known; `now` or earlier if it would
-    /// find one at once.
+    /// When a receive from this queue will next find a message, if nothing else changes. `now` or earlier if one is
+    /// visible already.
     pub fn next_visible_at(&mut self, queue: &str, now: Timestamp) -> Option<Timestamp> {
         self.queues.get_mut(queue)?.next_visible_at(now)
     }
 
-    /// Whether a receive or a move task moved messages to another queue since the last call. Others may be waiting
-    /// for them there, and no event in the journal says so.
+    /// Whether a receive or a move task moved messages to another queue since the last call. A receive may be waiting
+    /// for them there, and the journal has no event for such a move.
     pub(crate) fn take_redriven(&mut self) -> bool {
         std::mem::take(&mut self.redriven)
     }

@@ -22,11 +22,11 @@ use super::{QueueName, Sqs, SqsError};
 const RATE_MAX: u32 = 500;
 
 /// `ListMessageMoveTasks` returns at most this many tasks of a queue, the latest ones.
-pub(crate) const TASKS_TOLD_MAX: usize = 10;
+pub(crate) const TASKS_LISTED_MAX: usize = 10;
 
 #[derive(Debug)]
 pub(crate) struct MoveTask {
-    /// With it, a caller cancels the task.
+    /// Callers need it to cancel the task.
     pub(crate) handle: String,
     source: QueueName,
     /// The destination, if the caller named one.
@@ -125,7 +125,7 @@ impl Sqs {
             ));
         }
         let forgotten =
-            self.tasks_of(&source).nth(TASKS_TOLD_MAX - 1).map(|task| task.handle.clone());
+            self.tasks_of(&source).nth(TASKS_LISTED_MAX - 1).map(|task| task.handle.clone());
         self.move_tasks.retain(|task| Some(&task.handle) != forgotten.as_ref());
         let handle =
             Handle { task_id: self.ids.uuid(), source_arn: source_arn.to_owned() }.encode();
@@ -169,7 +169,7 @@ impl Sqs {
 
     /// Moves every message that is due.
     pub(crate) fn move_due(&mut self, now: Timestamp) {
-        // Moving a message borrows all queues, so the tasks leave `self` meanwhile.
+        // Moving a message borrows all queues, so the tasks are taken out of `self` meanwhile.
         let mut tasks = std::mem::take(&mut self.move_tasks);
         for task in &mut tasks {
             while task.next_at().is_some_and(|at| at <= now) {

@@ -13,7 +13,7 @@ const QUEUE_NAME_MAX: usize = 80;
 pub struct QueueName(Arc<str>);
 
 impl QueueName {
-    /// `name` as a queue's.
+    /// Checks the name of a queue.
     ///
     /// # Errors
     ///

@@ -1,8 +1,8 @@
 //! One queue and its messages.
 //!
-//! A message is in one of three places: *delayed*, *visible*, or *in flight* until its visibility timeout ends.
-//! Each place is sorted by time, so that a step only has to look at the first message. What changes as time passes
-//! is brought up to date at the beginning of the next step.
+//! A message is in one of three places: *delayed*, *visible*, or *in flight* until its visibility timeout ends. Each
+//! place is sorted by time, so that a step only has to look at its first messages. Messages whose time has come change
+//! places at the beginning of the next step.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,21 +19,20 @@ use super::{
     receipt::Receipt,
 };
 
-/// How many messages of a queue may be in flight. At this limit a receive returns nothing. AWS says
-/// "approximately".
+/// SQS's quota of messages in flight in one queue. At this limit, a receive returns nothing. AWS says "approximately".
 pub const IN_FLIGHT_MAX: usize = 120_000;
 
 #[derive(Debug)]
 pub(super) struct Message {
-    /// The message as its latest receive returned it, but for the receipt handle, or with a receive count of 0.
+    /// The message as its latest receive returned it, without the receipt handle. Its receive count may be 0.
     pub(super) latest: Received,
     received_at: Timestamp,
-    /// Receives in this queue, which its redrive policy counts.
+    /// The number of receives from this queue, which the redrive policy limits.
     receives_here: u32,
     place: Place,
 }
 
-/// Where a message is, and since or until when.
+/// The place of a message, and since or until when it is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Delayed(Timestamp),
@@ -48,19 +47,19 @@ pub(super) struct Queue {
     pub(super) created_at: Timestamp,
     pub(super) modified_at: Timestamp,
     pub(super) purged_at: Option<Timestamp>,
-    /// Differs from that of an earlier queue of this name and of another run, so that an old receipt handle never
-    /// matches a message of this queue.
+    /// Unique, also among deleted queues of this name and earlier starts, so that an old receipt handle never matches a
+    /// message of this queue.
     identity: u64,
-    /// By number, which is the order in which they were sent. Boxed, because a tree moves its values.
+    /// By number, in the order in which they were sent. Boxed, because a tree moves its values.
     messages: BTreeMap<u64, Box<Message>>,
     places: Places,
-    /// For which time it was last brought up to date.
+    /// The time for which the queue was last brought up to date. `None` if that must be done again.
     settled_at: Option<Timestamp>,
-    /// A field, so that tests can lower it.
+    /// The limit of messages in flight.
     pub(super) in_flight_max: usize,
 }
 
-/// The messages of each place by their numbers, and when each enters or leaves it.
+/// The numbers of the messages in each place, and when each entered it (visible) or will leave it.
 #[derive(Debug, Default)]
 struct Places {
     delayed: BTreeSet<(Timestamp, u64)>,
@@ -68,7 +67,7 @@ struct Places {
     in_flight: BTreeSet<(Timestamp, u64)>,
 }
 
-/// How many messages are where.
+/// The number of messages in each place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Counts {
     pub(super) visible: usize,
@@ -77,7 +76,7 @@ pub(super) struct Counts {
 }
 
 impl Message {
-    /// `outgoing` as it is stored, with its new identifier. `account` is the default sender.
+    /// A new message with this identifier. `account` is the default sender.
     pub(super) fn new(now: Timestamp, id: Arc<str>, outgoing: Outgoing, account: Arc<str>) -> Self {
         let latest = Received {
             message_id: id,
@@ -96,13 +95,13 @@ impl Message {
         Self { latest, received_at: now, receives_here: 0, place: Place::Visible(now) }
     }
 
-    /// The message as it arrives in a dead-letter queue. Everything else stays.
+    /// The message as it arrives in a dead-letter queue, from the queue with the ARN `source`.
     pub(super) fn given_up_by(mut self, source: Arc<str>) -> Self {
         self.latest.dead_letter_source = Some(source);
         Self { receives_here: 0, ..self }
     }
 
-    /// The message as a new one: what its sender gave it, without its history.
+    /// The message as a new one: with its content, but without its history.
     pub(super) fn sent_again(self, now: Timestamp, id: Arc<str>) -> Self {
         let latest = Received {
             message_id: id,
@@ -114,7 +113,7 @@ impl Message {
         Self { latest, receives_here: 0, ..self }
     }
 
-    /// The message as a receive from this queue returns it.
+    /// Counts a receive, and returns the message with a new receipt handle.
     fn hand_out(&mut self, now: Timestamp, queue: u64, number: u64) -> Received {
         self.received_at = now;
         self.receives_here = self.receives_here.saturating_add(1);
@@ -164,15 +163,15 @@ impl Queue {
             delay => Place::Delayed(after(now, delay)),
         };
         if message.latest.sent_at < now {
-            // It may be past this queue's retention period.
+            // The message may be older than this queue's retention period.
             self.settled_at = None;
         }
         self.places.add(number, place);
         &self.messages.entry(number).or_insert(Box::new(Message { place, ..message })).latest
     }
 
-    /// Receives up to `max` visible messages, those that have been visible longest first, and removes those that
-    /// this queue gives up after `receives_max` receives.
+    /// Receives up to `max` visible messages, the longest visible first. Removes messages that have been received
+    /// `receives_max` times already, and returns them separately.
     pub(super) fn receive(
         &mut self,
         now: Timestamp,
@@ -196,7 +195,7 @@ impl Queue {
             taken.push(number);
         }
         if visibility == 0 {
-            // Only now, because this receive would find them again.
+            // Not earlier, because this receive would find them again.
             for number in taken {
                 self.make_visible(number, now);
             }
@@ -211,8 +210,8 @@ impl Queue {
         Some((number, self.messages.get(&number)?.latest.dead_letter_source.clone()))
     }
 
-    /// Deletes the message, unless it was received again since: then only the later handle deletes it. It is no
-    /// error if it is gone.
+    /// Deletes the message, unless it was received again since: then only the later handle deletes it. It is no error
+    /// if the message is gone.
     pub(super) fn delete(&mut self, now: Timestamp, handle: &str) -> Result<(), SqsError> {
         let receipt = self.read(handle)?;
         self.settle(now);
@@ -255,13 +254,13 @@ impl Queue {
         Ok(())
     }
 
-    /// Deletes all messages, wherever they are.
+    /// Deletes all messages in all places.
     pub(super) fn purge(&mut self) {
         self.messages.clear();
         self.places = Places::default();
     }
 
-    /// When a receive will next find a message; now or earlier if it would find one at once.
+    /// When a receive will next find a message. `now` or earlier if one is visible already.
     pub(super) fn next_visible_at(&mut self, now: Timestamp) -> Option<Timestamp> {
         self.settle(now);
         let Places { delayed, visible, in_flight } = &self.places;
@@ -339,14 +338,14 @@ impl Places {
         }
     }
 
-    /// The first message that becomes visible, if its time has come.
+    /// The first message that is due to become visible, and since when.
     fn first_due(&self, now: Timestamp) -> Option<(Timestamp, u64)> {
         let first = [self.delayed.first(), self.in_flight.first()].into_iter().flatten().min()?;
         (first.0 <= now).then_some(*first)
     }
 }
 
-/// Whether `seconds` can be a visibility timeout at all.
+/// Checks `seconds` against the longest visibility timeout.
 pub(super) fn check_visibility(seconds: u32) -> Result<(), SqsError> {
     if seconds <= VISIBILITY_SECONDS_MAX { Ok(()) } else { Err(bad_visibility(seconds)) }
 }

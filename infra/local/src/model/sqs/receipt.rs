@@ -1,20 +1,20 @@
-//! Receipt handles: which receive of which message a caller means.
+//! Receipt handles, each of which identifies one receive of a message.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 
-/// The content of a receipt handle. To callers it is opaque text, and new with every receive.
+/// The content of a receipt handle. Callers see opaque text, which differs with every receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Receipt {
     /// The identity of the queue. Other queues refuse the handle.
     pub(super) queue: u64,
-    /// The message.
+    /// The message's number.
     pub(super) message: u64,
-    /// Which of the message's receives it was, counted from 1.
+    /// The number of this receive of the message, counted from 1.
     pub(super) receive: u32,
 }
 
 impl Receipt {
-    /// The handle that is given to a caller.
+    /// Encodes the receipt as a handle.
     pub(super) fn handle(self) -> String {
         let mut bytes = [0; 20];
         bytes[..8].copy_from_slice(&self.queue.to_be_bytes());
@@ -23,7 +23,7 @@ impl Receipt {
         STANDARD.encode(bytes)
     }
 
-    /// The receive that `handle` names, if it is a handle.
+    /// Decodes a handle. `None` if it is malformed.
     pub(super) fn read(handle: &str) -> Option<Self> {
         let bytes: [u8; 20] = STANDARD.decode(handle).ok()?.try_into().ok()?;
         let (queue, rest) = bytes.split_first_chunk::<8>()?;

@@ -1,4 +1,4 @@
-//! Redrive policies: when a queue gives a message up, and to which queue.
+//! Redrive policies: after how many receives a message moves to which dead-letter queue.
 
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -12,7 +12,7 @@ const MAX_RECEIVE_COUNT_MAX: u32 = 1000;
 #[serde(rename_all = "camelCase")]
 pub(super) struct RedrivePolicy {
     pub(super) dead_letter_target_arn: String,
-    /// After this many receives, the next one moves the message instead.
+    /// After this many receives, the next one moves the message to the dead-letter queue.
     pub(super) max_receive_count: u32,
 }
 
@@ -31,8 +31,7 @@ fn number_or_text<'de, D: Deserializer<'de>>(source: D) -> Result<Option<String>
 }
 
 impl RedrivePolicy {
-    /// Reads a policy. An empty text is none, and removes a policy. The caller checks that the dead-letter queue
-    /// exists.
+    /// Parses a policy. An empty text means no policy. The caller must check that the dead-letter queue exists.
     pub(super) fn parse(json: &str) -> Result<Option<Self>, SqsError> {
         if json.is_empty() {
             return Ok(None);
@@ -55,7 +54,7 @@ impl RedrivePolicy {
         Ok(Some(Self { dead_letter_target_arn, max_receive_count }))
     }
 
-    /// The refusal of a policy whose dead-letter queue doesn't exist.
+    /// The error for a policy whose dead-letter queue doesn't exist.
     pub(super) fn target_missing(&self) -> SqsError {
         invalid(&self.to_json(), "Dead letter target does not exist.")
     }
@@ -76,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_count_may_be_a_number_or_text_and_is_told_as_a_number() {
+    fn a_count_may_be_a_number_or_text_and_is_returned_as_a_number() {
         for count in ["42", "\"42\""] {
             let json = format!(r#"{{"maxReceiveCount":{count},"deadLetterTargetArn":"arn:q"}}"#);
             let policy = RedrivePolicy::parse(&json).unwrap().unwrap();
@@ -90,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_that_cannot_be_followed_is_refused_with_its_reason() {
+    fn an_invalid_policy_is_refused_with_its_reason() {
         for (json, reason) in [
             ("x", "not a valid JSON map"),
             ("[]", "not a valid JSON map"),

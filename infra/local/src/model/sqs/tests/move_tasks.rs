@@ -33,7 +33,7 @@ fn start(
 }
 
 /// The latest task's status, how many messages it has moved, and how many it has to move.
-fn told(sqs: &Sqs) -> (MoveStatus, usize, usize) {
+fn latest_task(sqs: &Sqs) -> (MoveStatus, usize, usize) {
     let task = sqs.move_tasks(&queue_arn(DEAD)).unwrap().next().unwrap();
     (task.status, task.moved, task.to_move)
 }
@@ -51,7 +51,7 @@ fn dead_letters_go_back_to_their_source_queues() {
     give_up(&mut sqs, 1, QUEUE, &["a", "b"]);
     give_up(&mut sqs, 2, OTHER, &["c"]);
     start(&mut sqs, 3, None, None).unwrap();
-    assert_eq!(told(&sqs), (MoveStatus::Completed, 3, 3));
+    assert_eq!(latest_task(&sqs), (MoveStatus::Completed, 3, 3));
     assert_eq!(bodies(&take(&mut sqs, 3, QUEUE)), ["a", "b"]);
     assert_eq!(bodies(&take(&mut sqs, 3, OTHER)), ["c"]);
     assert!(take(&mut sqs, 3, DEAD).is_empty());
@@ -99,13 +99,13 @@ fn a_task_with_a_rate_limit_moves_the_first_message_at_once_and_the_others_at_in
     let mut sqs = world();
     give_up(&mut sqs, 0, QUEUE, &["a", "b", "c"]);
     start(&mut sqs, 10, Some(OTHER), Some(1)).unwrap();
-    assert_eq!(told(&sqs), (MoveStatus::Running, 1, 3));
+    assert_eq!(latest_task(&sqs), (MoveStatus::Running, 1, 3));
     assert_eq!(sqs.next_move_at(), Some(at(11)));
     assert_eq!(bodies(&take(&mut sqs, 10, OTHER)), ["a"]);
     assert_eq!(bodies(&take(&mut sqs, 11, OTHER)), ["b"]);
     // A late call moves all messages that became due in the meantime.
     assert_eq!(bodies(&take(&mut sqs, 20, OTHER)), ["c"]);
-    assert_eq!(told(&sqs), (MoveStatus::Completed, 3, 3));
+    assert_eq!(latest_task(&sqs), (MoveStatus::Completed, 3, 3));
     assert_eq!(sqs.next_move_at(), None);
 }
 
@@ -128,7 +128,7 @@ fn a_task_ends_even_if_every_moved_message_fails_again() {
         sqs.move_due(at(second));
         (0..2).for_each(|_| drop(sqs.receive(at(second), QUEUE, 10, Some(0)).unwrap()));
     }
-    assert_eq!(told(&sqs), (MoveStatus::Completed, 2, 2));
+    assert_eq!(latest_task(&sqs), (MoveStatus::Completed, 2, 2));
     assert_eq!(take(&mut sqs, 5, DEAD).len(), 2);
 }
 
@@ -138,7 +138,7 @@ fn messages_in_flight_are_not_moved() {
     give_up(&mut sqs, 0, QUEUE, &["held", "free"]);
     sqs.receive(at(0), DEAD, 1, Some(30)).unwrap();
     start(&mut sqs, 1, Some(OTHER), None).unwrap();
-    assert_eq!(told(&sqs), (MoveStatus::Completed, 1, 1));
+    assert_eq!(latest_task(&sqs), (MoveStatus::Completed, 1, 1));
     assert_eq!(bodies(&take(&mut sqs, 1, OTHER)), ["free"]);
     assert_eq!(bodies(&take(&mut sqs, 30, DEAD)), ["held"]);
 }
@@ -148,7 +148,7 @@ fn a_message_that_was_sent_to_the_dead_letter_queue_needs_a_named_destination() 
     let mut sqs = world();
     sqs.send(at(0), DEAD, outgoing("sent")).unwrap();
     start(&mut sqs, 0, None, None).unwrap();
-    assert_eq!(told(&sqs), (MoveStatus::Failed("CouldNotDetermineMessageSource"), 0, 1));
+    assert_eq!(latest_task(&sqs), (MoveStatus::Failed("CouldNotDetermineMessageSource"), 0, 1));
     start(&mut sqs, 0, Some(QUEUE), None).unwrap();
     assert_eq!(bodies(&take(&mut sqs, 0, QUEUE)), ["sent"]);
 }
@@ -162,7 +162,7 @@ fn a_task_whose_destination_is_deleted_fails_and_leaves_the_other_messages() {
         sqs.delete_queue(at(0), destination.unwrap_or(QUEUE)).unwrap();
         assert_eq!(bodies(&take(&mut sqs, 1, DEAD)), ["b"]);
         let failed = MoveStatus::Failed("AWS.SimpleQueueService.NonExistentQueue");
-        assert_eq!(told(&sqs), (failed, 1, 2));
+        assert_eq!(latest_task(&sqs), (failed, 1, 2));
     }
 }
 
@@ -173,7 +173,7 @@ fn a_cancelled_task_moves_no_more_messages_and_cannot_be_cancelled_again() {
     let handle = start(&mut sqs, 0, Some(OTHER), Some(1)).unwrap();
     assert_eq!(sqs.cancel_move_task(&handle), Ok(1));
     assert_eq!(bodies(&take(&mut sqs, 9, OTHER)), ["a"]);
-    assert_eq!(told(&sqs), (MoveStatus::Cancelled, 1, 2));
+    assert_eq!(latest_task(&sqs), (MoveStatus::Cancelled, 1, 2));
     let again = sqs.cancel_move_task(&handle);
     assert!(matches!(again, Err(SqsError::UnsupportedOperation(_))), "{again:?}");
 }
