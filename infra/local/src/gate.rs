@@ -84,10 +84,10 @@ async fn answer(shared: &Shared, page: Option<Router>, request: Request, next: N
     if let Some(action) = target.strip_prefix("Logs_20140328.") {
         return api::logs::handle(shared, request, action).await;
     }
-    if api::cloudwatch::is_meant(request.uri()) {
+    if api::cloudwatch::is_cloudwatch_request(request.uri()) {
         return api::cloudwatch::handle(shared, request).await;
     }
-    if api::sqs::query::is_meant(&request) {
+    if api::sqs::query::is_query_request(&request) {
         return api::sqs::query::refuse();
     }
     api::lambda::handle(shared, request, next).await

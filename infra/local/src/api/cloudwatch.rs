@@ -1,5 +1,5 @@
-//! CloudWatch as SDKs speak to it, for one operation: `GetMetricData` of the metrics `Invocations` and `Errors` of
-//! functions, and of the metrics in the lines that functions write. The protocol is Smithy's RPC v2 with CBOR.
+//! CloudWatch's operation `GetMetricData`, for the metrics `Invocations` and `Errors` of functions and for the metrics
+//! in functions' log lines. The protocol is Smithy's RPC v2 with CBOR.
 
 use std::collections::BTreeMap;
 
@@ -26,10 +26,10 @@ use crate::{
 
 const SERVICE: &str = "/service/GraniteServiceVersion20100801/operation/";
 
-/// A request with the most queries is smaller.
+/// The largest request, in bytes. A request with AWS's maximum of queries is smaller.
 const BODY_BYTES_MAX: usize = 1024 * 1024;
 
-/// Nested deeper than any request.
+/// The deepest nesting in a request. Valid requests are not nested that deeply.
 const DEPTH_MAX: u32 = 16;
 
 #[derive(Debug, Deserialize)]
@@ -71,7 +71,7 @@ struct Dimension {
     value: String,
 }
 
-pub(crate) fn is_meant(uri: &Uri) -> bool {
+pub(crate) fn is_cloudwatch_request(uri: &Uri) -> bool {
     uri.path().starts_with(SERVICE)
 }
 
@@ -86,8 +86,8 @@ pub(crate) async fn handle(shared: &Shared, request: Request) -> Response {
         return refuse("SerializationException", "The request can't be read.");
     };
     match read(&body) {
-        Ok(asked) => {
-            let answer = shared.0.journal.metrics(|emf| answer(&asked, emf));
+        Ok(request) => {
+            let answer = shared.0.journal.metrics(|emf| answer(&request, emf));
             respond(StatusCode::OK, answer.unwrap_or_default())
         }
         Err(why) => refuse("SerializationException", &why),
@@ -99,7 +99,7 @@ fn read(body: &[u8]) -> Result<GetMetricData, String> {
     serde_json::from_value(value).map_err(|error| error.to_string())
 }
 
-/// Reads a value as JSON. A tag only says what its value means, such as a time.
+/// Decodes a value to JSON. Tags, which only mark a value as a time for example, are ignored.
 fn value(decoder: &mut Decoder<'_>, depth: u32) -> Result<Value, decode::Error> {
     if depth > DEPTH_MAX {
         return Err(decode::Error::message("nested too deep"));
@@ -119,7 +119,7 @@ fn value(decoder: &mut Decoder<'_>, depth: u32) -> Result<Value, decode::Error> 
         Type::Array | Type::ArrayIndef => {
             let length = decoder.array()?;
             let mut items = Vec::new();
-            while goes_on(decoder, length, items.len())? {
+            while has_more(decoder, length, items.len())? {
                 items.push(value(decoder, depth + 1)?);
             }
             Value::Array(items)
@@ -127,7 +127,7 @@ fn value(decoder: &mut Decoder<'_>, depth: u32) -> Result<Value, decode::Error> 
         Type::Map | Type::MapIndef => {
             let length = decoder.map()?;
             let (mut members, mut read) = (Map::new(), 0);
-            while goes_on(decoder, length, read)? {
+            while has_more(decoder, length, read)? {
                 members.insert(decoder.str()?.to_owned(), value(decoder, depth + 1)?);
                 read += 1;
             }
@@ -146,8 +146,8 @@ fn value(decoder: &mut Decoder<'_>, depth: u32) -> Result<Value, decode::Error> 
     })
 }
 
-/// Whether a list or a map of this length has more. One without a length ends with a break, which is read.
-fn goes_on(
+/// Whether a list or a map of this length has more items. One without a length ends with a break, which this consumes.
+fn has_more(
     decoder: &mut Decoder<'_>,
     length: Option<u64>,
     read: usize,
@@ -159,14 +159,14 @@ fn goes_on(
     }
 }
 
-type Written = Result<Vec<u8>, encode::Error<std::convert::Infallible>>;
+type Encoded = Result<Vec<u8>, encode::Error<std::convert::Infallible>>;
 
-fn answer(asked: &GetMetricData, emf: &Emf) -> Written {
+fn answer(request: &GetMetricData, emf: &Emf) -> Encoded {
     let mut encoder = Encoder::new(Vec::new());
     encoder.map(2)?.str("Messages")?.array(0)?;
-    encoder.str("MetricDataResults")?.array(asked.metric_data_queries.len() as u64)?;
-    for query in &asked.metric_data_queries {
-        let values = values(query, asked, emf);
+    encoder.str("MetricDataResults")?.array(request.metric_data_queries.len() as u64)?;
+    for query in &request.metric_data_queries {
+        let values = values(query, request, emf);
         let metric = query.metric_stat.as_ref().map_or("", |stat| &stat.metric.metric_name);
         encoder.map(5)?.str("Id")?.str(&query.id)?;
         encoder.str("Label")?.str(metric)?;
@@ -183,10 +183,10 @@ fn answer(asked: &GetMetricData, emf: &Emf) -> Written {
     Ok(encoder.into_writer())
 }
 
-/// The values that a query asks for, the latest first. What this local cloud does not count has none.
-fn values(query: &Query, asked: &GetMetricData, emf: &Emf) -> Vec<(i64, f64)> {
+/// The values that a query requests, the latest first. Metrics that the local cloud does not count have no values.
+fn values(query: &Query, request: &GetMetricData, emf: &Emf) -> Vec<(i64, f64)> {
     let Some(Stat { metric, period, stat }) = &query.metric_stat else { return Vec::new() };
-    let (Some(start), Some(end)) = (at(asked.start_time), at(asked.end_time)) else {
+    let (Some(start), Some(end)) = (at(request.start_time), at(request.end_time)) else {
         return Vec::new();
     };
     if *period == 0 || !period.is_multiple_of(60) {
@@ -214,7 +214,7 @@ fn refuse(code: &str, why: &str) -> Response {
     let body = || {
         let mut encoder = Encoder::new(Vec::new());
         encoder.map(2)?.str("__type")?.str(code)?.str("message")?.str(why)?;
-        Written::Ok(encoder.into_writer())
+        Encoded::Ok(encoder.into_writer())
     };
     respond(StatusCode::BAD_REQUEST, body().unwrap_or_default())
 }
@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whatever_comes_is_read_or_refused() {
+    fn requests_are_decoded_or_refused() {
         assert!(read(b"").is_err());
         assert!(read(b"{}").is_err());
         assert!(read(&[0xa0]).unwrap_err().contains("MetricDataQueries"));
@@ -244,8 +244,8 @@ mod tests {
         body.extend([0xc1, 0x18, 0x3c, 0x67]);
         body.extend(b"EndTime");
         body.extend([0xf9, 0x3c, 0x00, 0xff]);
-        let asked = read(&body).unwrap();
-        assert_eq!(asked.metric_data_queries[0].id, "q");
-        assert_eq!((asked.start_time, asked.end_time), (60.0, 1.0));
+        let request = read(&body).unwrap();
+        assert_eq!(request.metric_data_queries[0].id, "q");
+        assert_eq!((request.start_time, request.end_time), (60.0, 1.0));
     }
 }

@@ -1,5 +1,5 @@
-//! CloudWatch Logs as SDKs speak to it, as far as one reads what functions write: `FilterLogEvents` and
-//! `DescribeLogGroups`. The lines are those of the journal, so only the latest are kept.
+//! The operations of CloudWatch Logs that read functions' log lines: `FilterLogEvents` and `DescribeLogGroups`. The
+//! lines come from the journal, so only the latest are kept.
 
 use std::sync::Arc;
 
@@ -18,22 +18,22 @@ use crate::{
     shared::Shared,
 };
 
-/// What a function's log group has before its name.
+/// The prefix of a log group's name, before the function's name.
 const GROUP_PREFIX: &str = "/aws/lambda/";
 
-/// A request with the longest pattern is smaller.
+/// The largest request, in bytes. A request with AWS's longest filter pattern is smaller.
 const BODY_BYTES_MAX: usize = 64 * 1024;
 
 /// The only log stream of each group.
 const STREAM: &str = "local";
 
-/// How many lines an answer has at most.
+/// The most lines in one response.
 const LINES_MAX: usize = 10_000;
 
-/// How many bytes of lines an answer has, roughly.
+/// The approximate limit of the lines in one response, in bytes.
 const LINES_BYTES_MAX: usize = 1024 * 1024;
 
-/// How many entries of the journal are read at a time, so that those who write to it don't wait for long.
+/// How many journal entries are read at a time, so that writers don't wait for the lock for long.
 const ENTRIES: usize = 1_000;
 
 #[derive(Debug, Deserialize)]
@@ -54,14 +54,14 @@ struct DescribeLogGroups {
     log_group_name_prefix: Option<String>,
 }
 
-/// A refusal: AWS's name for it, and why.
+/// An error: AWS's name for it, and its message.
 type Refusal = (&'static str, String);
 
 pub(crate) async fn handle(shared: &Shared, request: Request, action: &str) -> Response {
     let body = read_body(request.into_body(), BODY_BYTES_MAX).await.unwrap_or_default();
     let answer = match action {
-        "FilterLogEvents" => read(&body).and_then(|asked| filter(shared, &asked)),
-        "DescribeLogGroups" => read(&body).map(|asked| describe(shared, &asked)),
+        "FilterLogEvents" => read(&body).and_then(|request| filter(shared, &request)),
+        "DescribeLogGroups" => read(&body).map(|request| describe(shared, &request)),
         other => {
             Err(("UnknownOperationException", format!("This local cloud does not have {other}.")))
         }
@@ -80,8 +80,8 @@ fn read<R: DeserializeOwned>(body: &[u8]) -> Result<R, Refusal> {
     serde_json::from_slice(body).map_err(|error| ("SerializationException", error.to_string()))
 }
 
-fn describe(shared: &Shared, asked: &DescribeLogGroups) -> Value {
-    let prefix = asked.log_group_name_prefix.as_deref().unwrap_or_default();
+fn describe(shared: &Shared, request: &DescribeLogGroups) -> Value {
+    let prefix = request.log_group_name_prefix.as_deref().unwrap_or_default();
     let names: Vec<_> = shared.look(|cloud, _| {
         cloud.lambda.functions().map(|configuration| Arc::clone(&configuration.name)).collect()
     });
@@ -93,9 +93,9 @@ fn describe(shared: &Shared, asked: &DescribeLogGroups) -> Value {
     json!({ "logGroups": names.into_iter().filter_map(group).collect::<Vec<_>>() })
 }
 
-fn filter(shared: &Shared, asked: &FilterLogEvents) -> Result<Value, Refusal> {
+fn filter(shared: &Shared, request: &FilterLogEvents) -> Result<Value, Refusal> {
     let invalid = |message: &str| ("InvalidParameterException", message.to_owned());
-    let group = asked.log_group_name.as_deref().or(asked.log_group_identifier.as_deref());
+    let group = request.log_group_name.as_deref().or(request.log_group_identifier.as_deref());
     let group =
         group.ok_or_else(|| invalid("One of logGroupName and logGroupIdentifier is required."))?;
     let group = group.strip_suffix(":*").unwrap_or(group);
@@ -107,12 +107,12 @@ fn filter(shared: &Shared, asked: &FilterLogEvents) -> Result<Value, Refusal> {
         let message = "The specified log group does not exist.";
         return Err(("ResourceNotFoundException", message.to_owned()));
     };
-    let filter = LogFilter::parse(asked.filter_pattern.as_deref().unwrap_or_default());
+    let filter = LogFilter::parse(request.filter_pattern.as_deref().unwrap_or_default());
     let filter = filter.ok_or_else(|| invalid("Invalid or unsupported filter pattern."))?;
-    let after = asked.next_token.as_deref().unwrap_or("0").parse();
+    let after = request.next_token.as_deref().unwrap_or("0").parse();
     let mut after: u64 = after.map_err(|_| invalid("The specified nextToken is invalid."))?;
-    let limit = asked.limit.unwrap_or(LINES_MAX).clamp(1, LINES_MAX);
-    let times = asked.start_time.unwrap_or(0)..asked.end_time.unwrap_or(i64::MAX);
+    let limit = request.limit.unwrap_or(LINES_MAX).clamp(1, LINES_MAX);
+    let times = request.start_time.unwrap_or(0)..request.end_time.unwrap_or(i64::MAX);
     let (mut events, mut bytes) = (Vec::new(), 0);
     let mut next = None;
     'all: loop {

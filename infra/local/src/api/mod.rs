@@ -1,4 +1,4 @@
-//! The services' APIs: they read requests, make steps on the model, and write AWS's answers.
+//! The services' APIs. They parse requests, make steps on the model, and write responses in AWS's format.
 
 pub(crate) mod cloudwatch;
 pub(crate) mod lambda;
@@ -8,7 +8,7 @@ pub(crate) mod sqs;
 use axum::{body::Body, http::Uri};
 use futures_util::StreamExt as _;
 
-/// The values that a query has by this name.
+/// The values of this parameter in the query of a URI.
 pub(crate) fn query_values<'a>(uri: &'a Uri, wanted: &'a str) -> impl Iterator<Item = String> {
     let pairs = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
     pairs.filter(move |(name, _)| name == wanted).map(|(_, value)| value.into_owned())
@@ -23,21 +23,21 @@ fn without_nulls(mut object: serde_json::Value) -> serde_json::Value {
 }
 
 /// Why a body can't be read.
-enum Unread {
+enum BodyError {
     /// It has more bytes than the service accepts.
     TooLong,
     /// The connection failed, for this reason.
     Broken(String),
 }
 
-/// Reads a whole body of at most `bytes_max` bytes. A longer one is read to its end and discarded, because a
-/// client that is still sending doesn't read the refusal.
-async fn read_body(body: Body, bytes_max: usize) -> Result<Vec<u8>, Unread> {
+/// Reads a whole body of at most `bytes_max` bytes. A longer one is read to its end and discarded, because a client
+/// that is still sending doesn't read the error response.
+async fn read_body(body: Body, bytes_max: usize) -> Result<Vec<u8>, BodyError> {
     let mut chunks = body.into_data_stream();
     let mut bytes = Vec::new();
     let mut too_long = false;
     while let Some(chunk) = chunks.next().await {
-        let chunk = chunk.map_err(|error| Unread::Broken(error.to_string()))?;
+        let chunk = chunk.map_err(|error| BodyError::Broken(error.to_string()))?;
         too_long |= bytes.len() + chunk.len() > bytes_max;
         if too_long {
             bytes = Vec::new();
@@ -45,5 +45,5 @@ async fn read_body(body: Body, bytes_max: usize) -> Result<Vec<u8>, Unread> {
             bytes.extend_from_slice(&chunk);
         }
     }
-    if too_long { Err(Unread::TooLong) } else { Ok(bytes) }
+    if too_long { Err(BodyError::TooLong) } else { Ok(bytes) }
 }

@@ -85,7 +85,7 @@ impl Unpacked {
     }
 
     /// Copies folders over each other into one, the first one first.
-    pub(crate) fn lay_over(&self, folders: &[&Path]) -> Result<Folder, UnpackError> {
+    pub(crate) fn merge(&self, folders: &[&Path]) -> Result<Folder, UnpackError> {
         let keeper = self.temporary()?;
         for folder in folders {
             copy(folder, &keeper.0).map_err(|source| {
@@ -242,7 +242,7 @@ pub(super) mod tests {
         let files: [(&str, u32, &[u8]); 2] = [("bin/run", 0o755, b"1"), ("data", 0o644, b"2")];
         let links = [("run", "bin/run"), ("away", "/etc/passwd")];
         let unzipped = unpacked.zip(&linked_zip(&files, &links)).unwrap();
-        let copied = unpacked.lay_over(&[unzipped.folder.path()]).unwrap();
+        let copied = unpacked.merge(&[unzipped.folder.path()]).unwrap();
         for folder in [unzipped.folder.path(), copied.path()] {
             let mode = |name| fs::metadata(folder.join(name)).unwrap().permissions().mode() & 0o777;
             assert_eq!((mode("bin/run"), mode("data")), (0o755, 0o644));
@@ -270,7 +270,7 @@ pub(super) mod tests {
         let link = unpacked.zip(&linked_zip(&[], &[("a", there), ("b", &victim)])).unwrap().folder;
         let over: [(&str, u32, &[u8]); 2] = [("a/victim", 0o644, b"new"), ("b", 0o644, b"new")];
         let over = unpacked.zip(&zip(&over)).unwrap().folder;
-        let laid = unpacked.lay_over(&[link.path(), over.path()]).unwrap();
+        let laid = unpacked.merge(&[link.path(), over.path()]).unwrap();
         for written in ["a/victim", "b"] {
             assert_eq!(fs::read(laid.path().join(written)).unwrap(), b"new");
         }
@@ -284,7 +284,7 @@ pub(super) mod tests {
         let below = zip(&[("a", 0o644, b"1"), ("f/x", 0o644, b"1"), ("g/x", 0o644, b"1")]);
         let above = zip(&[("a", 0o755, b"2"), ("f/y", 0o644, b"2"), ("g", 0o644, b"2")]);
         let [below, above] = [below, above].map(|bytes| unpacked.zip(&bytes).unwrap().folder);
-        let laid = unpacked.lay_over(&[below.path(), above.path()]).unwrap();
+        let laid = unpacked.merge(&[below.path(), above.path()]).unwrap();
         for (name, bytes) in [("a", b"2"), ("f/x", b"1"), ("f/y", b"2"), ("g", b"2")] {
             assert_eq!(fs::read(laid.path().join(name)).unwrap(), bytes, "{name}");
         }

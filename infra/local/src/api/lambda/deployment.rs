@@ -1,7 +1,7 @@
-//! The operations that change what is started for a function.
+//! The operations that change a function's processes.
 //!
-//! They prepare its code ([`crate::host::code`]) and its layers, change the model, and then end the processes of
-//! the old version.
+//! They prepare the function's code ([`crate::host::code`]) and layers, change the model, and then end the idle
+//! processes of the old version.
 
 use std::{fmt::Display, sync::Arc};
 
@@ -28,10 +28,10 @@ use crate::{
     shared::Shared,
 };
 
-/// Stands for an S3 bucket and means a folder of this machine.
+/// In place of an S3 bucket, means a folder on this machine.
 pub(super) const LOCAL_FOLDER: &str = "local-folder";
 
-/// Stands for an image and means a command of this machine.
+/// In place of an image, means a command on this machine.
 const LOCAL_COMMAND: &str = "local-command";
 
 pub(super) async fn create(State(shared): State<Shared>, body: Bytes) -> Answer {
@@ -46,8 +46,8 @@ pub(super) async fn create(State(shared): State<Shared>, body: Bytes) -> Answer 
              packages.",
         ));
     }
-    settings.layers = lay_over(&shared, request.layers.as_deref()).await?;
-    // A copy, so that the folder of refused code isn't removed within the step.
+    settings.layers = merge_layers(&shared, request.layers.as_deref()).await?;
+    // A copy, so that if the code is refused, its folder is not removed within the step.
     let created = shared
         .step(|cloud, now| cloud.lambda.create_function(now, &name, code.clone(), settings))?;
     Ok(answer(StatusCode::CREATED, &function_configuration(&created)))
@@ -72,7 +72,7 @@ pub(super) async fn update_configuration(
         (None, Some(runtime)) => other_runtime(&shared, &old.code, runtime).await?,
         (None, None) => None,
     };
-    settings.layers = lay_over(&shared, request.layers.as_deref()).await?;
+    settings.layers = merge_layers(&shared, request.layers.as_deref()).await?;
     let updated = shared.step(|cloud, now| {
         let updated = cloud.lambda.update_configuration(now, &name, settings)?;
         match code {
@@ -90,8 +90,8 @@ pub(super) async fn update_code(Function { shared, name }: Function, body: Bytes
     Ok(changed(&shared, &updated))
 }
 
-/// The function before a change. Keep it until after the step: the folder of its code is removed with its last
-/// copy.
+/// The configuration before a change. The caller must keep it until after the step, because the folder of the code is
+/// removed with the last copy.
 fn configuration(shared: &Shared, name: &str) -> Result<Arc<Configuration>, LambdaError> {
     shared.look(|cloud, _| cloud.lambda.configuration(name).cloned())
 }
@@ -133,8 +133,8 @@ async fn prepare(
     }
 }
 
-/// The layers that a function's request names, copied over each other.
-async fn lay_over(
+/// The layers that a request names, copied over each other.
+async fn merge_layers(
     shared: &Shared,
     arns: Option<&[String]>,
 ) -> Result<Option<Layered>, LambdaError> {
@@ -148,12 +148,12 @@ async fn lay_over(
     let layers = versions.clone();
     let opt = unpack(shared, move |unpacked, _| {
         let folders: Vec<_> = layers.iter().map(|layer| layer.content.folder.path()).collect();
-        unpacked.lay_over(&folders)
+        unpacked.merge(&folders)
     });
     Ok(Some(Layered { opt: Some(opt.await?), versions }))
 }
 
-/// The bytes of a zip in a request.
+/// Decodes the zip in a request.
 pub(super) fn decode(zip: String) -> Result<Vec<u8>, LambdaError> {
     BASE64
         .decode(zip)
@@ -176,7 +176,7 @@ async fn other_runtime(
     Ok(Some(Code { program: program.await?, ..code.clone() }))
 }
 
-/// Unpacks or examines something, which may take a while.
+/// Unpacks or checks files on a thread for blocking work.
 pub(super) async fn unpack<T: Send + 'static, E: Display + Send + 'static>(
     shared: &Shared,
     unpack: impl FnOnce(&Unpacked, &Common) -> Result<T, E> + Send + 'static,
@@ -187,7 +187,7 @@ pub(super) async fn unpack<T: Send + 'static, E: Display + Send + 'static>(
     unpacking.await.map_err(LambdaError::invalid)?.map_err(LambdaError::invalid)
 }
 
-/// A command of this machine as a function's code.
+/// Checks a command on this machine, as a function's code.
 fn command_code(shared: &Shared, config: ImageConfig) -> Result<Code, LambdaError> {
     let mut command = config.entry_point.unwrap_or_default();
     command.extend(config.command.unwrap_or_default());

@@ -1,4 +1,4 @@
-//! What is asked and set of a function without a change of its processes.
+//! The operations on functions that don't change their processes.
 
 use axum::{
     body::Bytes,

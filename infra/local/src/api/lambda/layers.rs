@@ -3,7 +3,7 @@
 use axum::{body::Bytes, extract::State, http::StatusCode};
 
 use super::{
-    Answer, Named, answer,
+    Answer, Params, answer,
     deployment::{LOCAL_FOLDER, decode, unpack},
     parse,
     shapes::{CodeRequest, LayerRequest, layer_version},
@@ -16,12 +16,12 @@ use crate::{
 
 pub(super) async fn publish(
     State(shared): State<Shared>,
-    Named(name): Named<String>,
+    Params(name): Params<String>,
     body: Bytes,
 ) -> Answer {
     let request: LayerRequest = parse(&body)?;
     let content = prepare(&shared, request.content).await?;
-    // A copy, so that the folder of a refused layer isn't removed within the step.
+    // A copy, so that if the layer is refused, its folder is not removed within the step.
     let published = shared.step(|cloud, now| {
         cloud.lambda.layers.publish(now, &name, &request.description, content.clone())
     })?;
@@ -30,7 +30,7 @@ pub(super) async fn publish(
 
 pub(super) async fn get(
     State(shared): State<Shared>,
-    Named((name, version)): Named<(String, usize)>,
+    Params((name, version)): Params<(String, usize)>,
 ) -> Answer {
     shared.look(|cloud, _| {
         let version = cloud.lambda.layers.version(&name, version)?;
@@ -38,7 +38,7 @@ pub(super) async fn get(
     })
 }
 
-/// A layer's content. A folder of this machine is copied, because what is published never changes.
+/// A layer's content. A folder on this machine is copied, because a published version never changes.
 async fn prepare(shared: &Shared, content: CodeRequest) -> Result<Content, LambdaError> {
     match content {
         CodeRequest { zip_file: Some(zip), .. } => {
@@ -55,7 +55,7 @@ async fn prepare(shared: &Shared, content: CodeRequest) -> Result<Content, Lambd
         CodeRequest { s3_bucket: Some(bucket), s3_key, .. } if bucket == LOCAL_FOLDER => {
             let folder =
                 code::absolute(&s3_key.unwrap_or_default()).map_err(LambdaError::invalid)?;
-            let folder = unpack(shared, move |unpacked, _| unpacked.lay_over(&[&folder])).await?;
+            let folder = unpack(shared, move |unpacked, _| unpacked.merge(&[&folder])).await?;
             Ok(Content { folder, size: 0, sha256: String::new() })
         }
         _ => Err(LambdaError::invalid(format_args!(

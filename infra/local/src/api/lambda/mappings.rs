@@ -8,7 +8,7 @@ use axum::{
 use serde_json::json;
 
 use super::{
-    Answer, Named, answer, parse,
+    Answer, Params, answer, parse,
     shapes::{self, MappingRequest},
 };
 use crate::{api::query_values, model::lambda::name::resolve, shared::Shared};
@@ -41,7 +41,7 @@ pub(super) async fn list(State(shared): State<Shared>, uri: Uri) -> Answer {
     })
 }
 
-pub(super) async fn get(State(shared): State<Shared>, Named(uuid): Named<String>) -> Answer {
+pub(super) async fn get(State(shared): State<Shared>, Params(uuid): Params<String>) -> Answer {
     shared.look(|cloud, now| {
         let mapping = cloud.lambda.mapping(&uuid)?;
         Ok(answer(StatusCode::OK, &shapes::mapping(mapping, mapping.state(now))))
@@ -50,7 +50,7 @@ pub(super) async fn get(State(shared): State<Shared>, Named(uuid): Named<String>
 
 pub(super) async fn update(
     State(shared): State<Shared>,
-    Named(uuid): Named<String>,
+    Params(uuid): Params<String>,
     body: Bytes,
 ) -> Answer {
     let request: MappingRequest = parse(&body)?;
@@ -63,9 +63,9 @@ pub(super) async fn update(
     })
 }
 
-pub(super) async fn delete(State(shared): State<Shared>, Named(uuid): Named<String>) -> Answer {
+pub(super) async fn delete(State(shared): State<Shared>, Params(uuid): Params<String>) -> Answer {
     shared.step(|cloud, _| {
-        // The state that AWS answers while it deletes.
+        // AWS returns the state of a mapping that is being deleted.
         let mapping = cloud.lambda.delete_mapping(&uuid)?;
         Ok(answer(StatusCode::ACCEPTED, &shapes::mapping(&mapping, "Deleting")))
     })

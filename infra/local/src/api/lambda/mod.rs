@@ -1,8 +1,8 @@
 //! Lambda's REST API.
 //!
-//! Most operations are one step on the model ([`functions`], [`mappings`]). Those that change what is started for
-//! a function prepare it first and end old processes afterwards ([`deployment`], [`layers`]). If the invoker waits
-//! for the response, the run is given to the host ([`invoke`]).
+//! Most operations are one step on the model ([`functions`], [`mappings`]). Those with code or layers unpack them first
+//! and end old processes afterwards ([`deployment`], [`layers`]). A synchronous invocation passes its run to the host,
+//! and waits for the response ([`invoke`]).
 
 mod deployment;
 mod functions;
@@ -22,7 +22,7 @@ use axum::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
 
-use super::{Unread, query_values, read_body};
+use super::{BodyError, query_values, read_body};
 use crate::{
     model::lambda::{error::LambdaError, name::resolve},
     shared::Shared,
@@ -31,10 +31,10 @@ use crate::{
 /// The largest request, in bytes: AWS's limit, so that a zip of 50 MB fits in base64.
 const REQUEST_BYTES_MAX: usize = 69_905_067;
 
-/// What an operation answers.
+/// The response of an operation.
 type Answer = Result<Response, LambdaError>;
 
-/// The operations, by AWS's methods and paths. Each setting came to Lambda with a date of its own.
+/// The operations, by AWS's methods and paths. The date in a path is the API version in which AWS added the operation.
 pub(crate) fn router() -> Router<Shared> {
     let routes = [
         ("/2015-03-31/functions", post(deployment::create).get(functions::list)),
@@ -84,15 +84,17 @@ pub(crate) fn router() -> Router<Shared> {
     router.fallback(unknown).method_not_allowed_fallback(unknown).layer(DefaultBodyLimit::disable())
 }
 
-/// Reads the request's body, has the operation answer, and gives a refusal its request id.
+/// Reads the request's body, performs the operation, and adds a request id to an error response.
 pub(crate) async fn handle(shared: &Shared, request: Request, next: Next) -> Response {
     let (head, body) = request.into_parts();
     let response = match read_body(body, REQUEST_BYTES_MAX).await {
         Ok(bytes) => next.run(Request::from_parts(head, bytes.into())).await,
-        Err(Unread::TooLong) => {
+        Err(BodyError::TooLong) => {
             LambdaError::RequestEntityTooLarge { limit: REQUEST_BYTES_MAX }.into_response()
         }
-        Err(Unread::Broken(reason)) => LambdaError::InvalidRequestContent(reason).into_response(),
+        Err(BodyError::Broken(reason)) => {
+            LambdaError::InvalidRequestContent(reason).into_response()
+        }
     };
     if response.headers().contains_key("x-amzn-errortype") {
         let request_id = shared.look(|cloud, _| cloud.lambda.ids.uuid());
@@ -105,10 +107,10 @@ async fn unknown(method: Method, uri: Uri) -> LambdaError {
     LambdaError::UnknownOperation(format!("{method} {}", uri.path()))
 }
 
-/// What a path names, decoded. A path that names nothing of this kind is no operation.
-struct Named<T>(T);
+/// The parameters in a path, decoded. If they have the wrong type, the operation is unknown.
+struct Params<T>(T);
 
-impl<T: DeserializeOwned + Send> FromRequestParts<Shared> for Named<T> {
+impl<T: DeserializeOwned + Send> FromRequestParts<Shared> for Params<T> {
     type Rejection = LambdaError;
 
     async fn from_request_parts(parts: &mut Parts, shared: &Shared) -> Result<Self, LambdaError> {
@@ -119,7 +121,7 @@ impl<T: DeserializeOwned + Send> FromRequestParts<Shared> for Named<T> {
     }
 }
 
-/// The function that a path names, with the qualifier that the query may have.
+/// The function that a path names. The query may have a qualifier.
 struct Function {
     shared: Shared,
     name: String,
@@ -129,7 +131,7 @@ impl FromRequestParts<Shared> for Function {
     type Rejection = LambdaError;
 
     async fn from_request_parts(parts: &mut Parts, shared: &Shared) -> Result<Self, LambdaError> {
-        let Named(reference) = Named::<String>::from_request_parts(parts, shared).await?;
+        let Params(reference) = Params::<String>::from_request_parts(parts, shared).await?;
         let qualifier = query_values(&parts.uri, "Qualifier").next();
         Ok(Self { name: resolve(&reference, qualifier.as_deref())?, shared: shared.clone() })
     }
@@ -150,7 +152,7 @@ fn answer<T: Serialize>(status: StatusCode, body: &T) -> Response {
     }
 }
 
-/// An error in AWS's form. Throttling has a reason, and writes `message` in lower case.
+/// An error in AWS's format. A throttling error has a reason, and its member `message` is in lower case.
 impl IntoResponse for LambdaError {
     fn into_response(self) -> Response {
         let message = self.to_string();

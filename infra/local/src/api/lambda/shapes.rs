@@ -1,4 +1,4 @@
-//! The JSON shapes of Lambda's API that are used here.
+//! The JSON of Lambda's requests and responses.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ pub(super) struct FunctionRequest {
     pub(super) function_name: Option<String>,
     pub(super) code: CodeRequest,
     pub(super) image_config: Option<ImageConfig>,
-    /// The ARNs of layers' versions; an empty list takes them all away.
+    /// The ARNs of layer versions. An empty list removes all layers.
     pub(super) layers: Option<Vec<String>>,
     #[serde(flatten)]
     pub(super) settings: Settings,
@@ -44,7 +44,7 @@ pub(super) struct CodeRequest {
     pub(super) image_uri: Option<String>,
 }
 
-/// How an image is started: here, a command.
+/// How an image is started. Here, it is the command that stands in for the image.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub(super) struct ImageConfig {
@@ -56,10 +56,10 @@ pub(super) struct ImageConfig {
     pub(super) working_directory: Option<String>,
 }
 
-/// This machine's architecture by AWS's name.
+/// AWS's name of this machine's architecture.
 const ARCHITECTURE: &str = if cfg!(target_arch = "aarch64") { "arm64" } else { "x86_64" };
 
-/// A function's configuration, as it is answered.
+/// A function's configuration in a response.
 pub(super) fn function_configuration(configuration: &Configuration) -> Value {
     let environment = &configuration.environment;
     let layers = configuration.layers.versions.iter();
@@ -93,7 +93,7 @@ pub(super) fn function_configuration(configuration: &Configuration) -> Value {
     }))
 }
 
-/// The command of a function, which new code of a command keeps.
+/// The command of a function. An update of the code keeps it.
 pub(super) fn image_config(configuration: &Configuration) -> Option<ImageConfig> {
     match &configuration.code.program {
         Program::Bootstrap(_) | Program::Handler(..) => None,
@@ -105,7 +105,7 @@ pub(super) fn image_config(configuration: &Configuration) -> Option<ImageConfig>
     }
 }
 
-/// The answer to `GetFunction`.
+/// The response to `GetFunction`.
 pub(super) fn function(configuration: &Configuration, reserved: Option<u32>) -> Value {
     let location = match &configuration.code.program {
         Program::Bootstrap(folder) | Program::Handler(folder, _) => {
@@ -120,7 +120,7 @@ pub(super) fn function(configuration: &Configuration, reserved: Option<u32>) -> 
     }))
 }
 
-/// Reserved concurrency, in requests and answers.
+/// Reserved concurrency, in requests and responses.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub(super) struct Concurrency {
@@ -189,7 +189,7 @@ impl EventInvokeRequest {
     }
 }
 
-/// An event invoke config, as it is answered.
+/// An event invoke config in a response.
 pub(super) fn event_invoke_config(function: &str, config: &EventInvokeConfig) -> Value {
     let target = |destination: &Option<Destination>| match destination {
         Some(destination) => json!({ "Destination": destination.arn }),
@@ -215,7 +215,7 @@ pub(super) struct LayerRequest {
     pub(super) description: String,
 }
 
-/// A version of a layer, as it is answered.
+/// A version of a layer in a response.
 pub(super) fn layer_version(version: &LayerVersion) -> Value {
     let content = &version.content;
     json!({
@@ -247,7 +247,7 @@ pub(super) struct MappingRequest {
 impl MappingRequest {
     /// # Errors
     ///
-    /// If it asks for something that isn't supported here.
+    /// If it has a setting that isn't supported here.
     pub(super) fn settings(&self) -> Result<&MappingSettings, LambdaError> {
         if self.filter_criteria.is_some() {
             return Err(LambdaError::invalid(
@@ -263,7 +263,7 @@ impl MappingRequest {
     }
 }
 
-/// An event source mapping in this state, as it is answered.
+/// An event source mapping in a response, with its current state.
 pub(super) fn mapping(mapping: &Mapping, state: &str) -> Value {
     let uuid = &mapping.uuid;
     let arn = format!("arn:aws:lambda:{REGION}:{ACCOUNT}:event-source-mapping:{uuid}");
@@ -293,7 +293,7 @@ fn epoch_seconds(at: Timestamp) -> f64 {
     at.timestamp_millis() as f64 / 1000.0
 }
 
-/// A time as AWS writes it of functions and of layers.
+/// A time as AWS writes it for functions and layers.
 fn date(at: Timestamp) -> String {
     at.format("%FT%T%.3f+0000").to_string()
 }

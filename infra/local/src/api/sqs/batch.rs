@@ -1,4 +1,4 @@
-//! Batches, whose entries succeed or fail one by one.
+//! Batch requests, whose entries succeed or fail independently.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ const ENTRIES_MAX: usize = 10;
 /// The longest id of an entry, in characters.
 const ENTRY_ID_MAX: usize = 80;
 
-/// The parameters of a batch.
+/// The parameters of a batch request.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub(super) struct Batch<E> {
@@ -48,7 +48,7 @@ struct Failed {
     sender_fault: bool,
 }
 
-/// Refuses a batch, whose entries AWS calls `entry`, if their number or ids are wrong.
+/// Checks the number of entries in a batch and their ids. `entry` is AWS's name of the entries, for the error.
 pub(super) fn check<'a>(
     entry: &'static str,
     ids: impl ExactSizeIterator<Item = &'a Option<String>>,
@@ -69,7 +69,7 @@ pub(super) fn check<'a>(
     Ok(())
 }
 
-/// Performs each entry alone, so that the others don't fail with it.
+/// Performs each entry separately, so that its failure doesn't affect the others.
 pub(super) fn perform<E, T>(
     entries: Vec<E>,
     id: impl Fn(&mut E) -> Option<String>,

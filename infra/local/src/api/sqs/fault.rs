@@ -1,16 +1,16 @@
-//! Refusals as they go over the wire.
+//! SQS's errors in HTTP responses.
 //!
-//! AWS tells an error twice: by the type of its shape, in the body, and by the code that it had before SQS spoke
-//! JSON, in a header. SDKs read either, so both are AWS's.
+//! AWS names an error twice: by its shape in the body, and in a header by its code in the older query protocol. SDKs
+//! read either, so both are AWS's names.
 
 use crate::model::sqs::SqsError;
 
-/// What AWS calls a fault.
+/// AWS's names and status of an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Name {
-    /// The shape's type: member `__type` of the body.
+    /// The name of the shape: member `__type` of the body.
     pub(crate) shape: String,
-    /// The code of earlier protocols: header `x-amzn-query-error`, and the code of a batch's entry.
+    /// The code in the query protocol: header `x-amzn-query-error`, and the code of a batch entry.
     pub(crate) code: String,
     pub(crate) status: u16,
 }
@@ -21,7 +21,7 @@ const SQS: &str = "com.amazonaws.sqs";
 /// The namespace of error types that all of AWS's services share.
 const COMMON: &str = "com.amazon.coral.service";
 
-/// What AWS calls `error`.
+/// AWS's names and status of `error`.
 pub(crate) fn name(error: &SqsError) -> Name {
     let of = |namespace, shape, code: &str| (namespace, shape, code.to_owned());
     let plain = |shape| of(SQS, shape, shape);

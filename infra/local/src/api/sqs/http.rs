@@ -1,4 +1,4 @@
-//! SQS's side of HTTP: headers in, status and headers out, and receives that wait.
+//! SQS over HTTP: the headers of requests and responses, and long polls.
 
 use axum::{
     extract::Request,
@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::{Call, Caller, answer, fault, read, receive::ReceiveMessage, write};
 use crate::{
-    api::{Unread, read_body},
+    api::{BodyError, read_body},
     clock,
     model::{
         Cloud,
@@ -18,7 +18,7 @@ use crate::{
     shared::Shared,
 };
 
-/// JSON can be much longer than its message: an escape takes six bytes for one.
+/// The largest request, in bytes. JSON can be much longer than its message, because one byte may be escaped as six.
 const BODY_BYTES_MAX: usize = 8 * MESSAGE_BYTES_MAX as usize;
 
 pub(crate) async fn handle(shared: &Shared, request: Request, action: &str) -> Response {
@@ -28,57 +28,57 @@ pub(crate) async fn handle(shared: &Shared, request: Request, action: &str) -> R
         host: text(header::HOST.as_str()).unwrap_or_default(),
         trace_header: text("x-amzn-trace-id"),
     };
-    let body = read_body(body, BODY_BYTES_MAX).await.map_err(|unread| match unread {
-        Unread::TooLong => too_long(MESSAGE_BYTES_MAX),
-        Unread::Broken(reason) => SqsError::Serialization(reason),
+    let body = read_body(body, BODY_BYTES_MAX).await.map_err(|error| match error {
+        BodyError::TooLong => too_long(MESSAGE_BYTES_MAX),
+        BodyError::Broken(reason) => SqsError::Serialization(reason),
     });
-    let done = match (action, body) {
+    let reply = match (action, body) {
         ("ReceiveMessage", Ok(body)) => receive(shared, &body).await,
         (action, body) => {
-            let step = |cloud: &mut Cloud, now| Done {
+            let step = |cloud: &mut Cloud, now| Reply {
                 request_id: cloud.sqs.request_id(),
                 answer: body.and_then(|body| {
                     let call = Call { sqs: &mut cloud.sqs, now, caller: &caller };
                     answer(action, &body, call)
                 }),
             };
-            // These change nothing that others wait for.
+            // These don't change anything that long polls wait for.
             let is_reading = action.starts_with("Get") || action.starts_with("List");
             if is_reading { shared.look(step) } else { shared.step(step) }
         }
     };
-    done.respond()
+    reply.respond()
 }
 
-/// An answer or a refusal.
-struct Done {
+/// A response, or the error of a refused request.
+struct Reply {
     answer: Result<Vec<u8>, SqsError>,
     request_id: String,
 }
 
-/// Receives messages. If there are none, waits until a message becomes visible, something changes, or the long
-/// poll ends.
-async fn receive(shared: &Shared, body: &[u8]) -> Done {
+/// Receives messages. If there are none, tries again when a message becomes visible or something changes, until the
+/// long poll ends.
+async fn receive(shared: &Shared, body: &[u8]) -> Reply {
     let request = read::<ReceiveMessage>(body);
-    let mut patience = None;
+    let mut deadline = None;
     loop {
-        // Called before the look, so that no change in between is missed.
+        // Subscribed before the receive, so that no change in between is missed.
         let changed = shared.changed();
-        let (look, request_id) = shared.look(|cloud, now| {
+        let (poll, request_id) = shared.look(|cloud, now| {
             let request = request.as_ref().map_err(Clone::clone);
-            let look = request.and_then(|request| request.look(&mut cloud.sqs, now));
-            (look, cloud.sqs.request_id())
+            let poll = request.and_then(|request| request.short_poll(&mut cloud.sqs, now));
+            (poll, cloud.sqs.request_id())
         });
-        let look = match look {
-            Ok(look) => look,
-            Err(error) => return Done { answer: Err(error), request_id },
+        let poll = match poll {
+            Ok(poll) => poll,
+            Err(error) => return Reply { answer: Err(error), request_id },
         };
-        if !look.found_nothing() || look.wait.is_zero() {
-            return Done { answer: write(&look.answer), request_id };
+        if !poll.found_nothing() || poll.wait.is_zero() {
+            return Reply { answer: write(&poll.answer), request_id };
         }
-        let patience = patience.get_or_insert_with(|| Box::pin(tokio::time::sleep(look.wait)));
+        let deadline = deadline.get_or_insert_with(|| Box::pin(tokio::time::sleep(poll.wait)));
         let visible = async {
-            match look.next_visible_at {
+            match poll.next_visible_at {
                 Some(at) => tokio::time::sleep(clock::until(at)).await,
                 None => std::future::pending().await,
             }
@@ -86,12 +86,12 @@ async fn receive(shared: &Shared, body: &[u8]) -> Done {
         tokio::select! {
             () = changed => {}
             () = visible => {}
-            () = patience => return Done { answer: write(&look.answer), request_id },
+            () = deadline => return Reply { answer: write(&poll.answer), request_id },
         }
     }
 }
 
-impl Done {
+impl Reply {
     fn respond(self) -> Response {
         let json = [(header::CONTENT_TYPE, "application/x-amz-json-1.0")];
         let request_id = [("x-amzn-requestid", self.request_id)];
@@ -99,10 +99,10 @@ impl Done {
             Ok(body) => (request_id, json, body).into_response(),
             Err(error) => {
                 let name = fault::name(&error);
-                let told = json!({ "__type": name.shape, "message": error.to_string() });
+                let content = json!({ "__type": name.shape, "message": error.to_string() });
                 let status = StatusCode::from_u16(name.status).unwrap_or(StatusCode::BAD_REQUEST);
                 let code = [("x-amzn-query-error", format!("{};Sender", name.code))];
-                let body = write(&told).unwrap_or_default();
+                let body = write(&content).unwrap_or_default();
                 (status, request_id, code, json, body).into_response()
             }
         }
@@ -130,7 +130,7 @@ mod tests {
         start,
     };
 
-    /// A local cloud with queue `q`, and with `dead` as its dead-letter queue after one receive.
+    /// A local cloud with queue `q`, which moves messages to its dead-letter queue `dead` after one receive.
     async fn cloud() -> Server {
         let server = start(Config::default()).await.unwrap();
         server.shared().step(|cloud, now| {
@@ -153,26 +153,26 @@ mod tests {
         shared.step(step).unwrap().remove(0).receipt_handle
     }
 
-    /// A receive with a long poll of this queue. It has looked, and found nothing.
+    /// A long poll of this queue, which has found nothing yet.
     fn waiting<'a>(
         server: &'a Server,
         queue: &'static str,
-    ) -> Pin<Box<impl Future<Output = Done> + use<'a>>> {
+    ) -> Pin<Box<impl Future<Output = Reply> + use<'a>>> {
         let body = json!({ "QueueUrl": queue, "WaitTimeSeconds": 20 }).to_string();
         let mut poll = Box::pin(async move { receive(server.shared(), body.as_bytes()).await });
         assert!(poll.as_mut().now_or_never().is_none());
         poll
     }
 
-    fn told(done: &Done) -> &str {
-        std::str::from_utf8(done.answer.as_deref().unwrap()).unwrap()
+    fn body_text(reply: &Reply) -> &str {
+        std::str::from_utf8(reply.answer.as_deref().unwrap()).unwrap()
     }
 
     #[tokio::test]
-    async fn a_receive_without_patience_answers_at_once() {
+    async fn a_receive_without_a_wait_time_returns_at_once() {
         let server = cloud().await;
-        let done = receive(server.shared(), br#"{"QueueUrl":"q"}"#).now_or_never();
-        assert_eq!(done.as_ref().map(told), Some("{}"));
+        let reply = receive(server.shared(), br#"{"QueueUrl":"q"}"#).now_or_never();
+        assert_eq!(reply.as_ref().map(body_text), Some("{}"));
     }
 
     #[tokio::test]
@@ -182,18 +182,18 @@ mod tests {
         send(server.shared(), "dead", "elsewhere");
         assert!(receive.as_mut().now_or_never().is_none());
         send(server.shared(), "q", "here");
-        assert!(told(&receive.await).contains(r#""Body":"here""#));
+        assert!(body_text(&receive.await).contains(r#""Body":"here""#));
     }
 
     #[tokio::test]
-    async fn a_receive_waits_until_a_message_is_let_go() {
+    async fn a_receive_waits_until_a_message_is_released() {
         let server = cloud().await;
         send(server.shared(), "dead", "held");
         let handle = hold(server.shared(), "dead", 600);
         let receive = waiting(&server, "dead");
-        let let_go = |cloud: &mut Cloud, now| cloud.sqs.change_visibility(now, "dead", &handle, 0);
-        server.shared().step(let_go).unwrap();
-        assert!(told(&receive.await).contains(r#""Body":"held""#));
+        let release = |cloud: &mut Cloud, now| cloud.sqs.change_visibility(now, "dead", &handle, 0);
+        server.shared().step(release).unwrap();
+        assert!(body_text(&receive.await).contains(r#""Body":"held""#));
     }
 
     #[tokio::test]
@@ -202,7 +202,7 @@ mod tests {
         send(server.shared(), "dead", "held");
         hold(server.shared(), "dead", 1);
         let receive = waiting(&server, "dead");
-        assert!(told(&receive.await).contains(r#""Body":"held""#));
+        assert!(body_text(&receive.await).contains(r#""Body":"held""#));
     }
 
     #[tokio::test]
@@ -211,8 +211,8 @@ mod tests {
         send(server.shared(), "q", "worn out");
         hold(server.shared(), "q", 0);
         let waiting = waiting(&server, "dead");
-        assert_eq!(told(&receive(server.shared(), br#"{"QueueUrl":"q"}"#).await), "{}");
-        assert!(told(&waiting.await).contains(r#""Body":"worn out""#));
+        assert_eq!(body_text(&receive(server.shared(), br#"{"QueueUrl":"q"}"#).await), "{}");
+        assert!(body_text(&waiting.await).contains(r#""Body":"worn out""#));
     }
 
     #[tokio::test]
@@ -226,12 +226,13 @@ mod tests {
             let arn = queue_arn("q");
             cloud.create_mapping(now, &arn, "f", &mapping).unwrap();
         };
-        // Worn out, and held until the pump's next look: that one gives it up and starts nothing.
+        // The message has used up its only receive. When it becomes visible, the pump's step moves it and starts no
+        // run.
         send(server.shared(), "q", "worn out");
         hold(server.shared(), "q", 1);
         server.shared().step(function);
         let waiting = waiting(&server, "dead");
-        assert!(told(&waiting.await).contains(r#""Body":"worn out""#));
+        assert!(body_text(&waiting.await).contains(r#""Body":"worn out""#));
     }
 
     #[tokio::test]
@@ -245,25 +246,25 @@ mod tests {
         server.shared().step(start).unwrap();
         hold(server.shared(), "q", 600);
         let receive = waiting(&server, "q");
-        assert!(told(&receive.await).contains(r#""Body":"moved""#));
+        assert!(body_text(&receive.await).contains(r#""Body":"moved""#));
     }
 
     #[tokio::test]
-    async fn a_receive_gives_up_when_its_or_its_queues_patience_ends() {
+    async fn a_receive_returns_after_its_own_or_its_queues_wait_time() {
         let server = cloud().await;
-        let patience = [("ReceiveMessageWaitTimeSeconds".to_owned(), "1".to_owned())].into();
-        let set = |cloud: &mut Cloud, now| cloud.sqs.set_attributes(now, "dead", &patience);
+        let wait_time = [("ReceiveMessageWaitTimeSeconds".to_owned(), "1".to_owned())].into();
+        let set = |cloud: &mut Cloud, now| cloud.sqs.set_attributes(now, "dead", &wait_time);
         server.shared().step(set).unwrap();
         for request in [&br#"{"QueueUrl":"q","WaitTimeSeconds":1}"#[..], br#"{"QueueUrl":"dead"}"#]
         {
             let mut receive = Box::pin(receive(server.shared(), request));
             assert!(receive.as_mut().now_or_never().is_none());
-            assert_eq!(told(&receive.await), "{}");
+            assert_eq!(body_text(&receive.await), "{}");
         }
     }
 
     #[tokio::test]
-    async fn a_receive_ends_with_its_queue() {
+    async fn a_receive_ends_when_its_queue_is_deleted() {
         let server = cloud().await;
         let receive = waiting(&server, "q");
         server.shared().step(|cloud, now| cloud.sqs.delete_queue(now, "q")).unwrap();
@@ -294,7 +295,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_is_ok_and_tells_in_json() {
+    async fn a_response_has_status_200_and_json() {
         let server = cloud().await;
         let answer = respond(&server, "AmazonSQS.GetQueueUrl", r#"{"QueueName":"q"}"#).await;
         let url = r#"{"QueueUrl":"http://127.0.0.1:4566/000000000000/q"}"#.to_owned();
@@ -302,7 +303,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_refusal_tells_its_error_twice() {
+    async fn an_error_is_named_in_the_body_and_in_a_header() {
         let server = cloud().await;
         let (status, code, told) =
             respond(&server, "AmazonSQS.DeleteQueue", r#"{"QueueUrl":"none"}"#).await;
@@ -316,7 +317,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_body_too_long_for_any_message_is_refused_as_one() {
+    async fn a_body_longer_than_any_message_is_refused_as_a_long_message() {
         let server = cloud().await;
         let body = vec![b'x'; BODY_BYTES_MAX + 1];
         let (status, code, told) = respond(&server, "AmazonSQS.SendMessage", body).await;

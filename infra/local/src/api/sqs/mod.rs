@@ -1,9 +1,9 @@
-//! SQS as SDKs speak to it: AWS JSON 1.0.
+//! SQS's API in the protocol AWS JSON 1.0.
 //!
 //! A request names its operation in a header and has its parameters as JSON. Each operation is a function of the
-//! parameters and the model. The operations are in [`queues`], [`send`], [`receive`],
-//! [`settle`] and [`move_tasks`]; refusals are in [`fault`]. All of this is a function of the request, the model and
-//! the time. Only [`http`] knows HTTP, and receives that wait.
+//! parameters and the model. The operations are in [`queues`], [`send`], [`receive`], [`settle`] and [`move_tasks`];
+//! errors are in [`fault`]. All of this is a function of the request, the model and the time. Only [`http`] handles
+//! HTTP and long polls.
 
 mod batch;
 mod fault;
@@ -26,11 +26,11 @@ use crate::model::{
     sqs::{QueueName, Sqs, SqsError},
 };
 
-/// The context of a request: everything but its operation and its parameters.
+/// The context of a request, apart from its operation and parameters.
 struct Caller<'a> {
-    /// The host of the request, which queue URLs have too.
+    /// The host in the request, which queue URLs repeat.
     host: &'a str,
-    /// The trace of the request and of the messages that it sends.
+    /// The trace header of the request, which is also that of the messages that it sends.
     trace_header: Option<&'a str>,
 }
 
@@ -40,7 +40,7 @@ impl Caller<'_> {
     }
 }
 
-/// What an operation is performed on.
+/// The model, the time and the caller of an operation.
 struct Call<'a> {
     sqs: &'a mut Sqs,
     now: Timestamp,
@@ -107,7 +107,7 @@ fn required<'a>(name: &'static str, value: &'a Option<String>) -> Result<&'a str
     value.ok_or(SqsError::MissingParameter(name))
 }
 
-/// The name of the queue that a URL leads to. AWS takes the bare name as well.
+/// The queue name in a URL. As on AWS, a bare name works as well.
 fn queue_name(url: &Option<String>) -> Result<&str, SqsError> {
     let url = required("QueueUrl", url)?;
     let Some((_, address)) = url.split_once("://") else { return Ok(url) };

@@ -37,12 +37,12 @@ pub(super) fn list(request: Request, Call { sqs, .. }: Call<'_>) -> Answer {
     let source_arn = required("SourceArn", &request.source_arn)?;
     let max = up_to(TASKS_LISTED_MAX, "MaxResults", request.max_results.unwrap_or(1))?;
     let tasks = sqs.move_tasks(source_arn)?.take(max);
-    let results: Vec<_> = tasks.map(|task| told(source_arn, task)).collect();
+    let results: Vec<_> = tasks.map(|task| task_answer(source_arn, task)).collect();
     Ok(json!({ "Results": results }))
 }
 
-/// A task as it is answered. As on AWS, only a task that can be cancelled has a handle.
-fn told(source_arn: &str, task: &MoveTask) -> Value {
+/// A task in a response. As on AWS, only a task that can be cancelled has a handle.
+fn task_answer(source_arn: &str, task: &MoveTask) -> Value {
     let (failure_reason, task_handle) = match task.status {
         MoveStatus::Running => (None, Some(&task.handle)),
         MoveStatus::Failed(reason) => (Some(reason), None),

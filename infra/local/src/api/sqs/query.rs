@@ -1,5 +1,5 @@
-//! The query protocol that SDKs spoke to SQS until November 2023: forms in, XML out. It isn't spoken here; the
-//! refusal says what to use instead, in XML, because an old SDK shows no other.
+//! The query protocol, which SDKs used for SQS until November 2023: forms in, XML out. It is not supported here. The
+//! error says which SDK versions work. It is XML, because an old SDK shows no other error.
 
 use axum::{
     extract::Request,
@@ -18,8 +18,8 @@ speaks SQS's JSON protocol, not its query protocol. Use an SDK or AWS CLI from a
 3.447.0, for .NET 3.7.681, for PHP 3.285.2, aws-sdk-sqs 1.67.0 for Ruby, or newer.</Message></Error>\
 </ErrorResponse>";
 
-/// Whether a request is one to SQS in its query protocol: a form, or an action in the URL.
-pub(crate) fn is_meant(request: &Request) -> bool {
+/// Whether a request uses SQS's query protocol: it is a form, or has an action in the URL.
+pub(crate) fn is_query_request(request: &Request) -> bool {
     let path = request.uri().path().trim_start_matches('/');
     let is_form = request.method() == Method::POST
         && request
@@ -41,9 +41,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn forms_and_actions_to_sqs_are_the_query_protocols_and_nothing_of_lambdas_is() {
+    fn only_forms_and_actions_to_sqs_use_the_query_protocol() {
         let form = "application/x-www-form-urlencoded; charset=utf-8";
-        for (method, uri, kind, meant) in [
+        for (method, uri, kind, expected) in [
             ("POST", "/", form, true),
             ("POST", "/000000000000/q", form, true),
             ("GET", "/?Action=ListQueues&Version=2012-11-05", "", true),
@@ -55,7 +55,7 @@ mod tests {
         ] {
             let request = Request::builder().method(method).uri(uri);
             let request = request.header(header::CONTENT_TYPE, kind).body(Body::empty()).unwrap();
-            assert_eq!(is_meant(&request), meant, "{method} {uri} {kind}");
+            assert_eq!(is_query_request(&request), expected, "{method} {uri} {kind}");
         }
     }
 }

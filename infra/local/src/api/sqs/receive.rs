@@ -12,7 +12,7 @@ use crate::model::sqs::{
     bad_visibility,
 };
 
-/// The most messages of one receive.
+/// The most messages in one response.
 const MESSAGES_MAX: usize = 10;
 
 #[derive(Deserialize)]
@@ -22,7 +22,7 @@ pub(super) struct ReceiveMessage {
     max_number_of_messages: Option<i64>,
     visibility_timeout: Option<i64>,
     wait_time_seconds: Option<i64>,
-    /// The older name of the next.
+    /// The deprecated name of `message_system_attribute_names`.
     attribute_names: Option<Vec<String>>,
     message_system_attribute_names: Option<Vec<String>>,
     message_attribute_names: Option<Vec<String>>,
@@ -62,16 +62,16 @@ struct AttributeAnswer {
     data_type: String,
 }
 
-/// The result of one look at the queue.
-pub(super) struct Look {
+/// The result of one receive, without waiting.
+pub(super) struct ShortPoll {
     pub(super) answer: ReceivedAnswer,
-    /// How long the caller waits in total.
+    /// The length of the long poll.
     pub(super) wait: Duration,
-    /// When to look again even if nothing happens before.
+    /// When to receive again, even if nothing changes before.
     pub(super) next_visible_at: Option<Timestamp>,
 }
 
-impl Look {
+impl ShortPoll {
     pub(super) fn found_nothing(&self) -> bool {
         self.answer.messages.is_empty()
     }
@@ -81,12 +81,12 @@ pub(super) fn receive(
     request: ReceiveMessage,
     Call { sqs, now, .. }: Call<'_>,
 ) -> Result<ReceivedAnswer, SqsError> {
-    request.look(sqs, now).map(|look| look.answer)
+    request.short_poll(sqs, now).map(|poll| poll.answer)
 }
 
 impl ReceiveMessage {
-    /// Receives what is there now.
-    pub(super) fn look(&self, sqs: &mut Sqs, now: Timestamp) -> Result<Look, SqsError> {
+    /// Receives the messages that are visible now.
+    pub(super) fn short_poll(&self, sqs: &mut Sqs, now: Timestamp) -> Result<ShortPoll, SqsError> {
         let queue = queue_name(&self.queue_url)?;
         let max = self.max_number_of_messages.unwrap_or(1);
         let max = up_to(MESSAGES_MAX, "MaxNumberOfMessages", max)?;
@@ -94,11 +94,11 @@ impl ReceiveMessage {
         let visibility = self
             .visibility_timeout
             .map(|seconds| u32::try_from(seconds).map_err(|_| bad_visibility(seconds)));
-        let wanted = Wanted::of(self)?;
+        let selection = Selection::of(self)?;
         let wait = wait.map_or_else(|| sqs.settings(queue).map(|it| it.wait), Ok)?;
         let received = sqs.receive(now, queue, max, visibility.transpose()?)?;
-        let messages = received.into_iter().map(|it| wanted.tell(it)).collect();
-        Ok(Look {
+        let messages = received.into_iter().map(|it| selection.answer(it)).collect();
+        Ok(ShortPoll {
             answer: ReceivedAnswer { messages },
             wait: Duration::from_secs(wait.into()),
             next_visible_at: sqs.next_visible_at(queue, now),
@@ -117,13 +117,13 @@ impl ReceiveMessage {
     }
 }
 
-/// The attributes that a receiver asks for.
-struct Wanted<'a> {
+/// The attributes that a receiver requests.
+struct Selection<'a> {
     system: Vec<&'a str>,
     attributes: &'a [String],
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> Selection<'a> {
     fn of(request: &'a ReceiveMessage) -> Result<Self, SqsError> {
         let names = [&request.attribute_names, &request.message_system_attribute_names];
         let system: Vec<&str> = names.into_iter().flatten().flatten().map(String::as_str).collect();
@@ -133,12 +133,12 @@ impl<'a> Wanted<'a> {
         Ok(Self { system, attributes: request.message_attribute_names.as_deref().unwrap_or(&[]) })
     }
 
-    fn wants_system(&self, name: &str) -> bool {
+    fn selects_system(&self, name: &str) -> bool {
         self.system.iter().any(|wanted| *wanted == "All" || *wanted == name)
     }
 
     /// Attributes are requested by name, by prefix (`name.*`), or all at once.
-    fn wants(&self, name: &str) -> bool {
+    fn selects(&self, name: &str) -> bool {
         self.attributes.iter().any(|wanted| match wanted.as_str() {
             "All" | "*" | ".*" => true,
             wanted => {
@@ -147,14 +147,14 @@ impl<'a> Wanted<'a> {
         })
     }
 
-    fn tell(&self, message: Received) -> MessageAnswer {
+    fn answer(&self, message: Received) -> MessageAnswer {
         let system =
-            system_attributes(&message).filter(|(name, _)| self.wants_system(name)).collect();
+            system_attributes(&message).filter(|(name, _)| self.selects_system(name)).collect();
         let attributes = || message.attributes.iter().map(|(name, it)| (name, it));
-        let wanted = || attributes().filter(|(name, _)| self.wants(name));
-        let attributes = wanted().map(|(name, it)| (name.clone(), AttributeAnswer::of(it)));
+        let selected = || attributes().filter(|(name, _)| self.selects(name));
+        let attributes = selected().map(|(name, it)| (name.clone(), AttributeAnswer::of(it)));
         MessageAnswer {
-            md5_of_attributes: Md5::of_attributes(wanted()),
+            md5_of_attributes: Md5::of_attributes(selected()),
             message_attributes: attributes.collect(),
             system,
             md5_of_body: message.md5_of_body(),
@@ -175,7 +175,7 @@ impl AttributeAnswer {
     }
 }
 
-/// The system attributes that a message has, times in milliseconds since 1970.
+/// A message's system attributes. Times are in milliseconds since 1970.
 fn system_attributes(message: &Received) -> impl Iterator<Item = (&'static str, String)> {
     let text = |value: &Option<Arc<str>>| value.as_deref().map(str::to_owned);
     let millis = |at: Timestamp| Some(at.timestamp_millis().to_string());

@@ -27,7 +27,7 @@ pub(super) struct SendMessage {
     message: SendEntry,
 }
 
-/// A message of a batch, or the only one.
+/// A message in a request, or in an entry of a batch.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub(super) struct SendEntry {

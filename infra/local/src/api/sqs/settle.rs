@@ -1,4 +1,4 @@
-//! What a receiver does with a message: DeleteMessage, ChangeMessageVisibility and their batches.
+//! The operations on received messages: DeleteMessage, ChangeMessageVisibility and their batches.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::model::sqs::{SqsError, bad_visibility};
 
-/// The parameters of a request on one message, or with an id, an entry of a batch.
+/// The parameters of a request about one message. An entry of a batch also has an id.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub(super) struct HeldMessage {
@@ -44,7 +44,7 @@ pub(super) fn change_batch(
     settle(batch, "ChangeMessageVisibilityBatchRequestEntry", call, change)
 }
 
-/// Settles each message by itself, in a batch whose entries AWS calls `entry`.
+/// Performs `settle` for each message of a batch. `entry` is AWS's name of the entries, for the error.
 fn settle(
     batch: Batch<HeldMessage>,
     entry: &'static str,

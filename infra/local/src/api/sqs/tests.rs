@@ -19,19 +19,19 @@ fn at(second: u64) -> Timestamp {
     time::later(Timestamp::UNIX_EPOCH, Duration::from_secs(second))
 }
 
-/// SQS with one queue, and the time at which the test calls it.
-struct Spoken {
+/// A client of an SQS with one queue, and the time of its calls.
+struct Client {
     sqs: Sqs,
     now: Timestamp,
     trace_header: Option<&'static str>,
 }
 
-impl Spoken {
+impl Client {
     fn new() -> Self {
         let sqs = Sqs::new(7);
-        let mut spoken = Self { sqs, now: at(0), trace_header: None };
-        spoken.ok("CreateQueue", json!({"QueueName": "q"}));
-        spoken
+        let mut client = Self { sqs, now: at(0), trace_header: None };
+        client.ok("CreateQueue", json!({"QueueName": "q"}));
+        client
     }
 
     fn raw(&mut self, action: &str, body: &[u8]) -> Result<Value, SqsError> {
@@ -64,10 +64,10 @@ impl Spoken {
 
 #[test]
 fn a_queue_url_has_the_address_of_the_request_and_any_host_is_accepted() {
-    let mut spoken = Spoken::new();
-    assert_eq!(spoken.ok("GetQueueUrl", json!({"QueueName": "q"})), json!({"QueueUrl": URL}));
+    let mut client = Client::new();
+    assert_eq!(client.ok("GetQueueUrl", json!({"QueueName": "q"})), json!({"QueueUrl": URL}));
     for url in [URL, "q", "https://sqs.us-east-1.amazonaws.com/000000000000/q"] {
-        spoken.ok("SendMessage", json!({"QueueUrl": url, "MessageBody": "x"}));
+        client.ok("SendMessage", json!({"QueueUrl": url, "MessageBody": "x"}));
     }
     for url in [
         "http://127.0.0.1:4566/000000000000/other",
@@ -77,36 +77,36 @@ fn a_queue_url_has_the_address_of_the_request_and_any_host_is_accepted() {
         "http://127.0.0.1:4566",
         "other",
     ] {
-        let refusal = spoken.refused("SendMessage", json!({"QueueUrl": url, "MessageBody": "x"}));
+        let refusal = client.refused("SendMessage", json!({"QueueUrl": url, "MessageBody": "x"}));
         assert_eq!(refusal, ("AWS.SimpleQueueService.NonExistentQueue", 400), "{url}");
     }
     let owner = json!({"QueueName": "q", "QueueOwnerAWSAccountId": "111111111111"});
-    assert_eq!(spoken.refused("GetQueueUrl", owner).0, "AWS.SimpleQueueService.NonExistentQueue");
+    assert_eq!(client.refused("GetQueueUrl", owner).0, "AWS.SimpleQueueService.NonExistentQueue");
 }
 
 #[test]
 fn a_queue_is_created_with_attributes_and_tags() {
-    let mut spoken = Spoken::new();
+    let mut client = Client::new();
     let request = json!({
         "QueueName": "q2", "Attributes": {"VisibilityTimeout": "7"}, "tags": {"team": "a"},
     });
-    let answer = spoken.ok("CreateQueue", request);
+    let answer = client.ok("CreateQueue", request);
     assert_eq!(answer, json!({"QueueUrl": "http://127.0.0.1:4566/000000000000/q2"}));
     let request = json!({"QueueUrl": "q2", "AttributeNames": ["VisibilityTimeout", "QueueArn"]});
     let arn = "arn:aws:sqs:us-east-1:000000000000:q2";
     let told = json!({"Attributes": {"VisibilityTimeout": "7", "QueueArn": arn}});
-    assert_eq!(spoken.ok("GetQueueAttributes", request), told);
+    assert_eq!(client.ok("GetQueueAttributes", request), told);
     assert_eq!(
-        spoken.ok("ListQueueTags", json!({"QueueUrl": "q2"})),
+        client.ok("ListQueueTags", json!({"QueueUrl": "q2"})),
         json!({"Tags": {"team": "a"}})
     );
 }
 
 #[test]
 fn only_requested_queue_attributes_are_returned() {
-    let mut spoken = Spoken::new();
+    let mut client = Client::new();
     let set = json!({"QueueUrl": URL, "Attributes": {"DelaySeconds": "3"}});
-    assert_eq!(spoken.ok("SetQueueAttributes", set), json!({}));
+    assert_eq!(client.ok("SetQueueAttributes", set), json!({}));
     for (names, count) in [
         (json!(null), 0),
         (json!([]), 0),
@@ -115,7 +115,7 @@ fn only_requested_queue_attributes_are_returned() {
         (json!(["All"]), 12),
     ] {
         let request = json!({"QueueUrl": URL, "AttributeNames": names});
-        let told = spoken.ok("GetQueueAttributes", request);
+        let told = client.ok("GetQueueAttributes", request);
         let told = told.get("Attributes").and_then(Value::as_object);
         assert_eq!(told.map_or(0, serde_json::Map::len), count, "{names}");
     }
@@ -123,57 +123,57 @@ fn only_requested_queue_attributes_are_returned() {
 
 #[test]
 fn tags_are_added_replaced_and_removed() {
-    let mut spoken = Spoken::new();
+    let mut client = Client::new();
     for tags in [json!({"a": "1", "b": "2"}), json!({"b": "3"})] {
-        spoken.ok("TagQueue", json!({"QueueUrl": URL, "Tags": tags}));
+        client.ok("TagQueue", json!({"QueueUrl": URL, "Tags": tags}));
     }
-    spoken.ok("UntagQueue", json!({"QueueUrl": URL, "TagKeys": ["a", "unknown"]}));
-    assert_eq!(spoken.ok("ListQueueTags", json!({"QueueUrl": URL})), json!({"Tags": {"b": "3"}}));
-    spoken.ok("UntagQueue", json!({"QueueUrl": URL, "TagKeys": ["b"]}));
-    assert_eq!(spoken.ok("ListQueueTags", json!({"QueueUrl": URL})), json!({}));
+    client.ok("UntagQueue", json!({"QueueUrl": URL, "TagKeys": ["a", "unknown"]}));
+    assert_eq!(client.ok("ListQueueTags", json!({"QueueUrl": URL})), json!({"Tags": {"b": "3"}}));
+    client.ok("UntagQueue", json!({"QueueUrl": URL, "TagKeys": ["b"]}));
+    assert_eq!(client.ok("ListQueueTags", json!({"QueueUrl": URL})), json!({}));
 }
 
 #[test]
 fn queues_are_listed_page_by_page() {
-    let mut spoken = Spoken::new();
+    let mut client = Client::new();
     for name in ["r1", "r2", "r3"] {
-        spoken.ok("CreateQueue", json!({"QueueName": name}));
+        client.ok("CreateQueue", json!({"QueueName": name}));
     }
     let url = |name: &str| format!("http://127.0.0.1:4566/000000000000/{name}");
-    let first = spoken.ok("ListQueues", json!({"QueueNamePrefix": "r", "MaxResults": 2}));
+    let first = client.ok("ListQueues", json!({"QueueNamePrefix": "r", "MaxResults": 2}));
     assert_eq!(first["QueueUrls"], json!([url("r1"), url("r2")]));
     let token = &first["NextToken"];
     let next = json!({"QueueNamePrefix": "r", "MaxResults": 2, "NextToken": token});
-    assert_eq!(spoken.ok("ListQueues", next), json!({"QueueUrls": [url("r3")]}));
-    assert_eq!(spoken.ok("ListQueues", json!({}))["QueueUrls"].as_array().unwrap().len(), 4);
-    assert_eq!(spoken.ok("ListQueues", json!({"QueueNamePrefix": "x"})), json!({}));
+    assert_eq!(client.ok("ListQueues", next), json!({"QueueUrls": [url("r3")]}));
+    assert_eq!(client.ok("ListQueues", json!({}))["QueueUrls"].as_array().unwrap().len(), 4);
+    assert_eq!(client.ok("ListQueues", json!({"QueueNamePrefix": "x"})), json!({}));
 }
 
 #[test]
 fn sources_of_a_dead_letter_queue_are_listed() {
-    let mut spoken = Spoken::new();
-    spoken.ok("CreateQueue", json!({"QueueName": "dead"}));
+    let mut client = Client::new();
+    client.ok("CreateQueue", json!({"QueueName": "dead"}));
     let arn = "arn:aws:sqs:us-east-1:000000000000:dead";
     let policy = json!({"deadLetterTargetArn": arn, "maxReceiveCount": 3}).to_string();
-    spoken.ok(
+    client.ok(
         "SetQueueAttributes",
         json!({"QueueUrl": URL, "Attributes": {"RedrivePolicy": policy}}),
     );
-    let list = |spoken: &mut Spoken, queue| {
-        spoken.ok("ListDeadLetterSourceQueues", json!({"QueueUrl": queue}))
+    let list = |client: &mut Client, queue| {
+        client.ok("ListDeadLetterSourceQueues", json!({"QueueUrl": queue}))
     };
-    assert_eq!(list(&mut spoken, "dead"), json!({"queueUrls": [URL]}));
-    assert_eq!(list(&mut spoken, "q"), json!({"queueUrls": []}));
+    assert_eq!(list(&mut client, "dead"), json!({"queueUrls": [URL]}));
+    assert_eq!(list(&mut client, "q"), json!({"queueUrls": []}));
 }
 
 #[test]
 fn a_message_is_returned_with_its_digests_and_attributes() {
-    let mut spoken = Spoken::new();
+    let mut client = Client::new();
     let attributes = json!({
         "Hello": {"DataType": "String", "StringValue": "There"},
         "General": {"DataType": "String", "StringValue": "Kenobi"},
     });
-    let sent = spoken.ok(
+    let sent = client.ok(
         "SendMessage",
         json!({
             "QueueUrl": URL, "MessageBody": "msg", "MessageAttributes": attributes,
@@ -183,9 +183,9 @@ fn a_message_is_returned_with_its_digests_and_attributes() {
     assert_eq!(sent["MD5OfMessageBody"], "6e2baaf3b97dbeef01c0043275f9a0e7");
     assert_eq!(sent["MD5OfMessageAttributes"], "fca026605781cb4126a1e9044df24232");
     assert_eq!(sent["MD5OfMessageSystemAttributes"], TRACE.1);
-    spoken.now = at(2);
+    client.now = at(2);
     let received =
-        spoken.receive(json!({"AttributeNames": ["All"], "MessageAttributeNames": ["All"]}));
+        client.receive(json!({"AttributeNames": ["All"], "MessageAttributeNames": ["All"]}));
     let expected = json!({
         "MessageId": sent["MessageId"],
         "ReceiptHandle": received["ReceiptHandle"],
@@ -206,21 +206,21 @@ fn a_message_is_returned_with_its_digests_and_attributes() {
 
 #[test]
 fn binary_attributes_are_base64_on_the_wire() {
-    let mut spoken = Spoken::new();
+    let mut client = Client::new();
     let attributes = json!({"b": {"DataType": "Binary", "BinaryValue": "AP8="}});
     let message = json!({"QueueUrl": URL, "MessageBody": "x", "MessageAttributes": attributes});
-    spoken.ok("SendMessage", message);
-    let received = spoken.receive(json!({"MessageAttributeNames": ["b"]}));
+    client.ok("SendMessage", message);
+    let received = client.receive(json!({"MessageAttributeNames": ["b"]}));
     assert_eq!(received["MessageAttributes"], attributes);
 }
 
 #[test]
 fn attributes_that_were_not_requested_are_not_returned() {
-    let mut spoken = Spoken::new();
-    let sent = spoken.send("x");
+    let mut client = Client::new();
+    let sent = client.send("x");
     assert_eq!(sent.as_object().unwrap().len(), 2);
-    assert_eq!(spoken.receive(json!({})).as_object().unwrap().len(), 4);
-    assert_eq!(spoken.ok("ReceiveMessage", json!({"QueueUrl": URL})), json!({}));
+    assert_eq!(client.receive(json!({})).as_object().unwrap().len(), 4);
+    assert_eq!(client.ok("ReceiveMessage", json!({"QueueUrl": URL})), json!({}));
 }
 
 #[test]
@@ -247,10 +247,10 @@ fn message_attributes_are_selected_by_name_or_prefix_and_the_digest_covers_the_s
         (json!(["Foo", "Help", "AWS.", "..x"]), vec![], json!(null)),
         (json!([]), vec![], json!(null)),
     ] {
-        let mut spoken = Spoken::new();
+        let mut client = Client::new();
         let message = json!({"QueueUrl": URL, "MessageBody": "x", "MessageAttributes": attributes});
-        spoken.ok("SendMessage", message);
-        let received = spoken.receive(json!({"MessageAttributeNames": wanted}));
+        client.ok("SendMessage", message);
+        let received = client.receive(json!({"MessageAttributeNames": wanted}));
         let names = received["MessageAttributes"].as_object();
         let names: Vec<_> = names.into_iter().flat_map(|them| them.keys()).collect();
         assert_eq!(names, told, "{wanted}");
@@ -261,47 +261,47 @@ fn message_attributes_are_selected_by_name_or_prefix_and_the_digest_covers_the_s
 #[test]
 fn system_attributes_can_be_requested_with_either_parameter() {
     for names in ["AttributeNames", "MessageSystemAttributeNames"] {
-        let mut spoken = Spoken::new();
-        spoken.send("x");
-        let received = spoken.receive(json!({names: ["SenderId", "SequenceNumber"]}));
+        let mut client = Client::new();
+        client.send("x");
+        let received = client.receive(json!({names: ["SenderId", "SequenceNumber"]}));
         assert_eq!(received["Attributes"], json!({"SenderId": ACCOUNT}), "{names}");
     }
 }
 
 #[test]
 fn messages_get_the_requests_trace_header_unless_they_have_their_own() {
-    let mut spoken = Spoken::new();
-    spoken.trace_header = Some("Root=1-request");
+    let mut client = Client::new();
+    client.trace_header = Some("Root=1-request");
     let own = json!({"AWSTraceHeader": {"DataType": "String", "StringValue": "Root=1-own"}});
     let entries = json!([
         {"Id": "a", "MessageBody": "a"},
         {"Id": "b", "MessageBody": "b", "MessageSystemAttributes": own},
     ]);
-    let sent = spoken.ok("SendMessageBatch", json!({"QueueUrl": URL, "Entries": entries}));
+    let sent = client.ok("SendMessageBatch", json!({"QueueUrl": URL, "Entries": entries}));
     assert_eq!(sent["Successful"][0]["MD5OfMessageSystemAttributes"], json!(null));
-    spoken.send("c");
+    client.send("c");
     for trace in ["Root=1-request", "Root=1-own", "Root=1-request"] {
-        let received = spoken.receive(json!({"AttributeNames": ["AWSTraceHeader"]}));
+        let received = client.receive(json!({"AttributeNames": ["AWSTraceHeader"]}));
         assert_eq!(received["Attributes"]["AWSTraceHeader"], trace);
     }
 }
 
 #[test]
 fn a_received_messages_visibility_can_be_changed_and_it_can_be_deleted() {
-    let mut spoken = Spoken::new();
-    spoken.send("x");
-    let handle = spoken.receive(json!({}))["ReceiptHandle"].take();
+    let mut client = Client::new();
+    client.send("x");
+    let handle = client.receive(json!({}))["ReceiptHandle"].take();
     let change = json!({"QueueUrl": URL, "ReceiptHandle": handle, "VisibilityTimeout": 0});
-    assert_eq!(spoken.ok("ChangeMessageVisibility", change), json!({}));
-    let handle = spoken.receive(json!({"VisibilityTimeout": 0}))["ReceiptHandle"].take();
+    assert_eq!(client.ok("ChangeMessageVisibility", change), json!({}));
+    let handle = client.receive(json!({"VisibilityTimeout": 0}))["ReceiptHandle"].take();
     let delete = json!({"QueueUrl": URL, "ReceiptHandle": handle});
-    assert_eq!(spoken.ok("DeleteMessage", delete), json!({}));
-    assert_eq!(spoken.receive(json!({})), json!(null));
+    assert_eq!(client.ok("DeleteMessage", delete), json!({}));
+    assert_eq!(client.receive(json!({})), json!(null));
 }
 
 #[test]
 fn each_entry_of_a_batch_succeeds_or_fails_alone() {
-    let mut spoken = Spoken::new();
+    let mut client = Client::new();
     let entries = json!([
         {"Id": "good", "MessageBody": "x"},
         {"Id": "control", "MessageBody": "\u{1}"},
@@ -309,7 +309,7 @@ fn each_entry_of_a_batch_succeeds_or_fails_alone() {
         {"Id": "late", "MessageBody": "x", "DelaySeconds": 901},
         {"Id": "fifo", "MessageBody": "x", "MessageDeduplicationId": "1"},
     ]);
-    let sent = spoken.ok("SendMessageBatch", json!({"QueueUrl": URL, "Entries": entries}));
+    let sent = client.ok("SendMessageBatch", json!({"QueueUrl": URL, "Entries": entries}));
     assert_eq!(sent["Successful"][0]["Id"], "good");
     let failed: Vec<_> = sent["Failed"]
         .as_array()
@@ -329,14 +329,14 @@ fn each_entry_of_a_batch_succeeds_or_fails_alone() {
             ("fifo", "InvalidParameterValue"),
         ]
     );
-    let handle = spoken.receive(json!({}))["ReceiptHandle"].take();
+    let handle = client.receive(json!({}))["ReceiptHandle"].take();
     for (action, failed) in [("ChangeMessageVisibilityBatch", 2), ("DeleteMessageBatch", 1)] {
         let entries = json!([
             {"Id": "good", "ReceiptHandle": handle, "VisibilityTimeout": 60},
             {"Id": "garbage", "ReceiptHandle": "garbage", "VisibilityTimeout": 60},
             {"Id": "long", "ReceiptHandle": handle, "VisibilityTimeout": 43_201},
         ]);
-        let done = spoken.ok(action, json!({"QueueUrl": URL, "Entries": entries}));
+        let done = client.ok(action, json!({"QueueUrl": URL, "Entries": entries}));
         assert_eq!(done["Successful"][0], json!({"Id": "good"}), "{action}");
         assert_eq!(done["Failed"][0]["Code"], "ReceiptHandleIsInvalid", "{action}");
         assert_eq!(done["Failed"].as_array().unwrap().len(), failed, "{action}");
@@ -365,37 +365,37 @@ fn an_invalid_batch_is_refused_as_a_whole() {
             "BatchRequestTooLong",
         ),
     ] {
-        let mut spoken = Spoken::new();
+        let mut client = Client::new();
         let refusal =
-            spoken.refused("SendMessageBatch", json!({"QueueUrl": URL, "Entries": entries}));
+            client.refused("SendMessageBatch", json!({"QueueUrl": URL, "Entries": entries}));
         assert_eq!(refusal, (format!("AWS.SimpleQueueService.{code}").as_str(), 400));
-        assert_eq!(spoken.receive(json!({})), json!(null), "{code}");
+        assert_eq!(client.receive(json!({})), json!(null), "{code}");
     }
 }
 
 #[test]
 fn a_batch_of_exactly_one_mebibyte_is_accepted_and_has_no_member_failed() {
-    let mut spoken = Spoken::new();
+    let mut client = Client::new();
     let half = "x".repeat(524_288);
     let entries = json!([{"Id": "a", "MessageBody": half}, {"Id": "b", "MessageBody": half}]);
-    let sent = spoken.ok("SendMessageBatch", json!({"QueueUrl": URL, "Entries": entries}));
+    let sent = client.ok("SendMessageBatch", json!({"QueueUrl": URL, "Entries": entries}));
     assert_eq!(sent["Successful"].as_array().unwrap().len(), 2);
     assert_eq!(sent.as_object().unwrap().keys().collect::<Vec<_>>(), ["Successful"]);
 }
 
 #[test]
 fn a_batch_for_a_queue_that_does_not_exist_is_refused_as_a_whole() {
-    let mut spoken = Spoken::new();
+    let mut client = Client::new();
     for action in ["SendMessageBatch", "DeleteMessageBatch", "ChangeMessageVisibilityBatch"] {
         let request = json!({"QueueUrl": "none", "Entries": [{"Id": "a"}]});
-        assert_eq!(spoken.refused(action, request).0, "AWS.SimpleQueueService.NonExistentQueue");
+        assert_eq!(client.refused(action, request).0, "AWS.SimpleQueueService.NonExistentQueue");
     }
 }
 
 /// Checks that each request is refused with this error code and status 400.
 fn assert_refused<const N: usize>(requests: [(&str, Value, &str); N]) {
     for (action, request, code) in requests {
-        let refusal = Spoken::new().refused(action, request.clone());
+        let refusal = Client::new().refused(action, request.clone());
         assert_eq!(refusal, (code, 400), "{action} {request}");
     }
 }
@@ -464,7 +464,7 @@ fn invalid_message_parameters_are_refused_with_awss_codes() {
 
 #[test]
 fn an_error_names_its_shape_and_says_why() {
-    let mut spoken = Spoken::new();
+    let mut client = Client::new();
     for (action, request, shape, message) in [
         (
             "DeleteQueue",
@@ -485,21 +485,21 @@ fn an_error_names_its_shape_and_says_why() {
             "The operation Dance is not known.",
         ),
     ] {
-        let error = spoken.raw(action, request.to_string().as_bytes()).unwrap_err();
+        let error = client.raw(action, request.to_string().as_bytes()).unwrap_err();
         let told = (fault::name(&error).shape, error.to_string());
         assert_eq!(told, (shape.to_owned(), message.to_owned()));
     }
-    spoken.ok("PurgeQueue", json!({"QueueUrl": URL}));
-    let again = spoken.refused("PurgeQueue", json!({"QueueUrl": URL}));
+    client.ok("PurgeQueue", json!({"QueueUrl": URL}));
+    let again = client.refused("PurgeQueue", json!({"QueueUrl": URL}));
     assert_eq!(again, ("AWS.SimpleQueueService.PurgeQueueInProgress", 403));
-    spoken.ok("DeleteQueue", json!({"QueueUrl": URL}));
-    let again = spoken.refused("CreateQueue", json!({"QueueName": "q"}));
+    client.ok("DeleteQueue", json!({"QueueUrl": URL}));
+    let again = client.refused("CreateQueue", json!({"QueueName": "q"}));
     assert_eq!(again, ("AWS.SimpleQueueService.QueueDeletedRecently", 400));
 }
 
 #[test]
 fn malformed_json_is_a_serialization_exception() {
-    let mut spoken = Spoken::new();
+    let mut client = Client::new();
     for body in [
         &b""[..],
         b"{",
@@ -512,7 +512,7 @@ fn malformed_json_is_a_serialization_exception() {
         br#"{"QueueUrl": "q", "MessageBody": "\ud800"}"#,
         br#"{"QueueUrl": "q", "MessageBody": "x", "MessageAttributes": {"a": {"BinaryValue": "?"}}}"#,
     ] {
-        let name = fault::name(&spoken.raw("SendMessage", body).unwrap_err());
+        let name = fault::name(&client.raw("SendMessage", body).unwrap_err());
         let expected = ("com.amazon.coral.service#SerializationException", 400);
         assert_eq!((name.shape.as_str(), name.status), expected, "{}", String::from_utf8_lossy(body));
     }
@@ -520,27 +520,27 @@ fn malformed_json_is_a_serialization_exception() {
 
 #[test]
 fn unknown_members_are_ignored_and_null_counts_as_absent() {
-    let mut spoken = Spoken::new();
+    let mut client = Client::new();
     let request = json!({
         "QueueUrl": URL, "MessageBody": "x", "DelaySeconds": null, "MessageAttributes": null,
         "Unknown": [1],
     });
-    spoken.ok("SendMessage", request);
+    client.ok("SendMessage", request);
 }
 
 #[test]
 fn move_tasks_are_listed_with_their_progress() {
-    let mut spoken = Spoken::new();
+    let mut client = Client::new();
     let arn = crate::model::queue_arn;
     let policy = json!({"deadLetterTargetArn": arn("q"), "maxReceiveCount": 1}).to_string();
     let source = json!({"QueueName": "source", "Attributes": {"RedrivePolicy": policy}});
-    spoken.ok("CreateQueue", source);
-    (0..2).for_each(|_| drop(spoken.send("given up")));
-    spoken.now = at(5);
+    client.ok("CreateQueue", source);
+    (0..2).for_each(|_| drop(client.send("given up")));
+    client.now = at(5);
     let start = json!({
         "SourceArn": arn("q"), "DestinationArn": arn("source"), "MaxNumberOfMessagesPerSecond": 1
     });
-    let started = spoken.ok("StartMessageMoveTask", start);
+    let started = client.ok("StartMessageMoveTask", start);
     let handle = started["TaskHandle"].as_str().unwrap().to_owned();
     let mut task = json!({
         "SourceArn": arn("q"), "DestinationArn": arn("source"), "MaxNumberOfMessagesPerSecond": 1,
@@ -548,17 +548,17 @@ fn move_tasks_are_listed_with_their_progress() {
         "StartedTimestamp": 5000, "Status": "RUNNING", "TaskHandle": handle
     });
     let list = json!({"SourceArn": arn("q")});
-    assert_eq!(spoken.ok("ListMessageMoveTasks", list.clone()), json!({"Results": [task]}));
+    assert_eq!(client.ok("ListMessageMoveTasks", list.clone()), json!({"Results": [task]}));
 
-    let cancelled = spoken.ok("CancelMessageMoveTask", json!({"TaskHandle": handle}));
+    let cancelled = client.ok("CancelMessageMoveTask", json!({"TaskHandle": handle}));
     assert_eq!(cancelled, json!({"ApproximateNumberOfMessagesMoved": 1}));
     task.as_object_mut().unwrap().remove("TaskHandle");
     task["Status"] = "CANCELLED".into();
-    assert_eq!(spoken.ok("ListMessageMoveTasks", list), json!({"Results": [task]}));
+    assert_eq!(client.ok("ListMessageMoveTasks", list), json!({"Results": [task]}));
 
     // A message that was sent directly to the dead-letter queue has no source queue.
-    spoken.ok("StartMessageMoveTask", json!({"SourceArn": arn("q")}));
-    let told = spoken.ok("ListMessageMoveTasks", json!({"SourceArn": arn("q"), "MaxResults": 10}));
+    client.ok("StartMessageMoveTask", json!({"SourceArn": arn("q")}));
+    let told = client.ok("ListMessageMoveTasks", json!({"SourceArn": arn("q"), "MaxResults": 10}));
     let failed = json!({
         "SourceArn": arn("q"), "ApproximateNumberOfMessagesMoved": 0,
         "ApproximateNumberOfMessagesToMove": 1, "StartedTimestamp": 5000, "Status": "FAILED",
@@ -579,6 +579,6 @@ fn invalid_move_tasks_are_refused_with_awss_codes() {
         ("ListMessageMoveTasks", list(arn, 11), "InvalidParameterValue"),
         ("CancelMessageMoveTask", json!({"TaskHandle": "foobared"}), "InvalidParameterValue"),
     ]);
-    let missing = Spoken::new().refused("ListMessageMoveTasks", list(&format!("{arn}x"), 1));
+    let missing = Client::new().refused("ListMessageMoveTasks", list(&format!("{arn}x"), 1));
     assert_eq!(missing, ("ResourceNotFoundException", 404));
 }

@@ -116,17 +116,13 @@ impl Mapping {
             poller: Poller::default(),
         };
         mapping.set(now, settings)?;
-        let enabled = mapping.enabled;
-        mapping.begin_transition(if enabled {
-            ENABLED_FROM_THE_START
-        } else {
-            DISABLED_FROM_THE_START
-        });
+        let first = if mapping.enabled { ENABLED_FROM_THE_START } else { DISABLED_FROM_THE_START };
+        mapping.transition_to(first);
         Ok(mapping)
     }
 
     /// Begins a transition.
-    fn begin_transition(&mut self, transition: Transition) {
+    fn transition_to(&mut self, transition: Transition) {
         self.transition = transition;
         if transition.ends_with(ENABLING) {
             let steps = u32::try_from(transition.len()).unwrap_or(u32::MAX);
@@ -186,7 +182,7 @@ impl Mapping {
             self.poller.held_bytes = 0;
         }
         self.last_modified = now;
-        self.begin_transition(transition);
+        self.transition_to(transition);
         Ok(())
     }
 

@@ -135,7 +135,7 @@ impl Outcome {
             let content = Report { error_type, error_message };
             Payload::of(&content).get().as_bytes().to_vec()
         };
-        let with_request_id = |error_type, what: &dyn Display| {
+        let error = |error_type, what: &dyn Display| {
             report(error_type, format!("RequestId: {request_id} Error: {what}"))
         };
         let (ending, payload) = match self {
@@ -148,25 +148,21 @@ impl Outcome {
                 );
                 (Ending::Failed, report("Function.ResponseSizeTooLarge", message))
             }
-            Self::Exited(exit) => {
-                (Ending::Crashed, with_request_id(EXIT_ERROR, &exit.of_runtime()))
-            }
+            Self::Exited(exit) => (Ending::Crashed, error(EXIT_ERROR, &exit.of_runtime())),
             Self::TimedOut => {
                 let what = format!("Task timed out after {:.2} seconds", timeout.as_secs_f64());
-                (Ending::TimedOut, with_request_id("Sandbox.Timedout", &what))
+                (Ending::TimedOut, error("Sandbox.Timedout", &what))
             }
             Self::InitFailed(payload) => (Ending::InitFailed, payload),
-            Self::InitExited(exit) => {
-                (Ending::InitFailed, with_request_id(EXIT_ERROR, &exit.of_runtime()))
-            }
+            Self::InitExited(exit) => (Ending::InitFailed, error(EXIT_ERROR, &exit.of_runtime())),
             Self::NotStarted(reason) => {
-                (Ending::InitFailed, with_request_id("Runtime.InvalidEntrypoint", &reason))
+                (Ending::InitFailed, error("Runtime.InvalidEntrypoint", &reason))
             }
             Self::InitExtensionFailed(failure) => {
-                (Ending::InitFailed, with_request_id(failure.fault.error_type(), &failure))
+                (Ending::InitFailed, error(failure.fault.error_type(), &failure))
             }
             Self::ExtensionFailed(failure) => {
-                (Ending::Crashed, with_request_id(failure.fault.error_type(), &failure))
+                (Ending::Crashed, error(failure.fault.error_type(), &failure))
             }
         };
         Response { payload, ending }

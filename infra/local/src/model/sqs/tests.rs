@@ -62,7 +62,7 @@ fn bodies(received: &[Received]) -> Vec<&str> {
     received.iter().map(|message| &*message.body).collect()
 }
 
-fn queue_attribute(sqs: &mut Sqs, second: u64, name: &str) -> String {
+fn attribute(sqs: &mut Sqs, second: u64, name: &str) -> String {
     sqs.attributes(at(second), QUEUE).unwrap().remove(name).unwrap_or_default()
 }
 
@@ -245,7 +245,7 @@ fn a_message_is_deleted_after_its_retention_period_in_every_state() {
         assert!(receive(&mut sqs, 60).is_empty(), "{place}");
         for name in ["", "Delayed", "NotVisible"] {
             let name = format!("ApproximateNumberOfMessages{name}");
-            assert_eq!(queue_attribute(&mut sqs, 60, &name), "0", "{place} {name}");
+            assert_eq!(attribute(&mut sqs, 60, &name), "0", "{place} {name}");
         }
     }
 }
@@ -376,14 +376,8 @@ fn visible_delayed_and_in_flight_messages_are_counted() {
     for (second, visible, delayed, in_flight) in
         [(0, "2", "1", "1"), (5, "3", "1", "0"), (9, "4", "0", "0")]
     {
-        assert_eq!(queue_attribute(&mut sqs, second, "ApproximateNumberOfMessages"), visible);
-        assert_eq!(
-            queue_attribute(&mut sqs, second, "ApproximateNumberOfMessagesDelayed"),
-            delayed
-        );
-        assert_eq!(
-            queue_attribute(&mut sqs, second, "ApproximateNumberOfMessagesNotVisible"),
-            in_flight
-        );
+        assert_eq!(attribute(&mut sqs, second, "ApproximateNumberOfMessages"), visible);
+        assert_eq!(attribute(&mut sqs, second, "ApproximateNumberOfMessagesDelayed"), delayed);
+        assert_eq!(attribute(&mut sqs, second, "ApproximateNumberOfMessagesNotVisible"), in_flight);
     }
 }

@@ -139,7 +139,7 @@ proptest! {
         let known = live(&mut sqs, &steps);
         let counted: usize = ["", "Delayed", "NotVisible"]
             .into_iter()
-            .map(|place| queue_attribute(&mut sqs, 5000, &format!("ApproximateNumberOfMessages{place}")))
+            .map(|place| attribute(&mut sqs, 5000, &format!("ApproximateNumberOfMessages{place}")))
             .map(|count| count.parse::<usize>().unwrap())
             .sum();
         prop_assert_eq!(counted, known.values().filter(|it| !it.deleted).count());

@@ -57,7 +57,7 @@ fn attributes_include_the_times_of_creation_and_last_change() {
         ("QueueArn", "arn:aws:sqs:us-east-1:000000000000:retries"),
         ("VisibilityTimeout", "7"),
     ] {
-        assert_eq!(queue_attribute(&mut sqs, 9, name), value, "{name}");
+        assert_eq!(attribute(&mut sqs, 9, name), value, "{name}");
     }
 }
 
@@ -66,5 +66,5 @@ fn an_invalid_attribute_leaves_all_attributes_unchanged() {
     let mut sqs = sqs(&[]);
     let given = attributes(&[("DelaySeconds", "7"), ("VisibilityTimeout", "x")]);
     assert!(sqs.set_attributes(at(0), QUEUE, &given).is_err());
-    assert_eq!(queue_attribute(&mut sqs, 0, "DelaySeconds"), "0");
+    assert_eq!(attribute(&mut sqs, 0, "DelaySeconds"), "0");
 }
