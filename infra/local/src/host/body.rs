@@ -1,7 +1,7 @@
-//! What a function posts as its response: whole, or as a stream.
+//! The body of a function's response: whole, or streamed.
 //!
-//! A stream may be much longer than the largest response of an invoker that waits. It is read to its end, but a
-//! stream beyond that size isn't kept. A function that fails while it streams reports that in trailers.
+//! A stream may be much longer than the largest response to a synchronous invoker. It is read to its end, but a stream
+//! beyond that size isn't kept. A function that fails while it streams reports the error in trailers.
 
 use std::pin::Pin;
 
@@ -21,22 +21,22 @@ const RESPONSE_MODE: &str = "lambda-runtime-function-response-mode";
 const ERROR_TYPE: &str = "lambda-runtime-function-error-type";
 const ERROR_BODY: &str = "lambda-runtime-function-error-body";
 
-/// A body that was read.
+/// The result of reading a body.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Read {
-    /// All of it.
+    /// The whole body.
     Whole(Vec<u8>),
     /// A stream that ended with this error.
     Failed(Vec<u8>),
     /// A stream within its own limit that is longer than the largest response.
     Long,
-    /// It is longer than it may be.
+    /// The body exceeds the limit of its mode.
     TooLarge,
-    /// It ended too early.
+    /// The connection was closed before the end of the body.
     Broken,
 }
 
-/// Reads a body that comes with these headers.
+/// Reads the body of a request with these headers.
 pub(super) async fn read(headers: &HeaderMap, mut body: Body) -> Read {
     let mode = headers.get(RESPONSE_MODE).map(|mode| mode.as_bytes());
     let streams = mode.is_some_and(|mode| mode.eq_ignore_ascii_case(b"streaming"));
@@ -66,7 +66,7 @@ pub(super) async fn read(headers: &HeaderMap, mut body: Body) -> Read {
     if length > RESPONSE_BYTES_MAX { Read::Long } else { Read::Whole(kept) }
 }
 
-/// Adds a chunk to what is kept, until the body is too long.
+/// Appends a chunk to the kept bytes, or discards them if the body is too long.
 fn keep(kept: &mut Vec<u8>, chunk: &Bytes, length: usize) {
     if length > RESPONSE_BYTES_MAX {
         *kept = Vec::new();
@@ -75,7 +75,7 @@ fn keep(kept: &mut Vec<u8>, chunk: &Bytes, length: usize) {
     }
 }
 
-/// The error in trailers, in the form of a reported error.
+/// The error in trailers, in the format of an error report.
 fn error(trailers: &HeaderMap) -> Option<Vec<u8>> {
     let body = trailers.get(ERROR_BODY).and_then(|body| BASE64.decode(body).ok());
     let named = trailers.get(ERROR_TYPE).and_then(|error_type| error_type.to_str().ok());
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_kept_of_a_long_stream() {
+    fn a_long_stream_is_not_kept() {
         let mut kept = vec![b'x'; RESPONSE_BYTES_MAX];
         keep(&mut kept, &Bytes::from_static(b"x"), RESPONSE_BYTES_MAX + 1);
         assert_eq!(kept.capacity(), 0);
@@ -127,8 +127,8 @@ mod tests {
             (&[(ERROR_TYPE, "T"), (ERROR_BODY, "")], Some(r#"{"errorType":"T"}"#)),
             (&[("x-checksum", "1")], None),
         ] {
-            let told = error(&trailers(pairs)).map(|error| String::from_utf8(error).unwrap());
-            assert_eq!(told.as_deref(), expected, "{pairs:?}");
+            let actual = error(&trailers(pairs)).map(|error| String::from_utf8(error).unwrap());
+            assert_eq!(actual.as_deref(), expected, "{pairs:?}");
         }
     }
 }

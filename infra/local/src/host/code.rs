@@ -1,13 +1,13 @@
-//! Functions' code: zips that are unpacked, folders and commands that are checked.
+//! Functions' code: unpacks zips, and checks folders and commands.
 //!
 //! A function's code comes in one of three ways:
 //!
-//! - as on AWS, a zip: `--zip-file fileb://function.zip`. It holds an executable `bootstrap`, or with one of
-//!   the managed [`runtimes`] a handler;
-//! - a folder of this machine with the same: `--code S3Bucket=local-folder,S3Key=/absolute/folder`.
-//!   It is used as it is: a build can change it under the local cloud, and an update of the
-//!   function's code to the same folder ends the processes of the old one;
-//! - a command of this machine: `--package-type Image --code ImageUri=local-command --image-config
+//! - as on AWS, a zip: `--zip-file fileb://function.zip`. It holds an executable `bootstrap` or, with one of the
+//!   managed [`runtimes`], a handler;
+//! - a folder on this machine with the same content: `--code S3Bucket=local-folder,S3Key=/absolute/folder`. It is used
+//!   in place: after a rebuild, an update of the function's code to the same folder ends the idle processes of the old
+//!   build;
+//! - a command on this machine: `--package-type Image --code ImageUri=local-command --image-config
 //!   Command=python3,-m,awslambdaric,app.handler,WorkingDirectory=/absolute/folder`.
 
 use std::{
@@ -41,18 +41,18 @@ pub(crate) fn zip(
     })
 }
 
-/// A package's checksum, as AWS writes it.
+/// A package's checksum in AWS's format.
 pub(crate) fn sha256(bytes: &[u8]) -> String {
     BASE64.encode(Sha256::digest(bytes))
 }
 
-/// A folder of this machine, by its absolute path.
+/// Checks that `path` is the absolute path of a folder.
 pub(crate) fn absolute(path: &str) -> Result<PathBuf, CodeError> {
     let path = PathBuf::from(path);
     if path.is_absolute() && path.is_dir() { Ok(path) } else { Err(CodeError::Folder(path)) }
 }
 
-/// A folder of this machine as a function's code.
+/// A folder on this machine as a function's code.
 pub(crate) fn folder(
     path: &str,
     common: &Common,
@@ -65,7 +65,7 @@ pub(crate) fn folder(
     Ok(Code { program, size, sha256: String::new() })
 }
 
-/// A command of this machine as a function's code. Programs without a slash are looked for in `PATH`.
+/// A command on this machine as a function's code. A program without a slash is searched in `PATH`.
 pub(crate) fn command(
     command: Vec<String>,
     working_directory: Option<&str>,

@@ -1,4 +1,4 @@
-//! One environment of a function: its runtime, its extensions, and the APIs that they talk to.
+//! One environment of a function: its runtime, its extensions, and the APIs that they call.
 
 use std::{net::Ipv4Addr, path::PathBuf, sync::Arc, time::Duration};
 
@@ -31,31 +31,31 @@ pub(crate) struct Environment {
     pub(super) configuration: Arc<Configuration>,
     api: Arc<RuntimeApi>,
     processes: Processes,
-    /// The reason if it is ended now.
+    /// The reason to give extensions if it is ended now.
     reason: Reason,
-    /// Has a receiver while it is being ended.
+    /// Has a receiver while an environment of the function is being ended.
     ending: watch::Sender<()>,
 }
 
-/// Why an environment did not come up.
+/// Why an environment could not be initialised.
 pub(super) enum NotReady {
     /// It failed.
     Failed(Outcome),
-    /// It took too long, and was ended.
+    /// The initialisation took too long, and was ended.
     TimedOut,
 }
 
-/// The result of a run in an environment.
-pub(super) enum Ran {
+/// How a run in an environment ended.
+pub(super) enum RunEnd {
     /// The run ended, and the environment can make another.
     Reusable(Outcome),
     /// The run ended, and so did the environment.
     Over(Outcome),
-    /// The environment ended before it took the event.
+    /// The environment ended before the runtime took the event.
     Gone,
 }
 
-/// How an environment ended by itself.
+/// The process that ended by itself, and how.
 enum Ended {
     Runtime(Exit),
     Extension(ExtensionFailure),
@@ -77,15 +77,15 @@ impl Environment {
         let (api, init) = RuntimeApi::new();
         let files = plan.extensions();
         let names = files.iter().map(|(name, _)| Arc::clone(name));
-        let told = Arc::new(Extensions::new(names, Ids::new(plan.seed)));
+        let registry = Arc::new(Extensions::new(names, Ids::new(plan.seed)));
         let configuration = Arc::clone(plan.configuration);
         let router = runtime_api::router(Arc::clone(&api))
-            .merge(extensions_api::router(Arc::clone(&told), Arc::clone(&configuration)));
+            .merge(extensions_api::router(Arc::clone(&registry), Arc::clone(&configuration)));
         let listener = listener.tap_io(|stream| {
             // An answer in two packets must not wait for the first one's acknowledgement.
             let _ = stream.set_nodelay(true);
         });
-        let mut processes = Processes { told: Arc::clone(&told), ..Processes::default() };
+        let mut processes = Processes { registry: Arc::clone(&registry), ..Processes::default() };
         processes.server.spawn(async move {
             let _ = axum::serve(listener, router).await;
         });
@@ -94,7 +94,7 @@ impl Environment {
         let mut environment = Self { configuration, api, processes, reason, ending };
         let initialise = environment.initialise(&plan, files, &address, &log, init);
         let initialised = timeout(limit, initialise).await;
-        for line in told.lines() {
+        for line in registry.lines() {
             log.write(line.as_bytes());
         }
         let (reason, not_ready) = match initialised {
@@ -114,7 +114,7 @@ impl Environment {
         log: &Log,
         init: Init,
     ) -> Result<(), Outcome> {
-        let told = Arc::clone(&self.processes.told);
+        let registry = Arc::clone(&self.processes.registry);
         for (name, file) in files {
             let command = plan.extension(&file, address);
             let extension = command.and_then(|command| plan.start(command, log));
@@ -122,13 +122,13 @@ impl Environment {
                 let fault = ExtensionFault::NotStarted(reason);
                 Outcome::InitExtensionFailed(ExtensionFailure { extension: name.clone(), fault })
             })?;
-            tokio::spawn(fail_at_end(extension.exit(), name.clone(), Arc::clone(&told)));
+            tokio::spawn(report_exit(extension.exit(), name.clone(), Arc::clone(&registry)));
             self.processes.extensions.push((name, extension));
         }
         tokio::select! {
             biased;
-            () = told.registered() => {}
-            failure = told.failure() => return Err(Outcome::InitExtensionFailed(failure)),
+            () = registry.registered() => {}
+            failure = registry.failure() => return Err(Outcome::InitExtensionFailed(failure)),
         }
         let runtime = plan.start(plan.runtime(address), log);
         self.processes.runtime = Some(runtime.map_err(Outcome::NotStarted)?);
@@ -136,7 +136,7 @@ impl Environment {
             if let Ok(Err(report)) = init.await {
                 return Err(Outcome::InitFailed(report));
             }
-            told.ready().await;
+            registry.ready().await;
             Ok(())
         };
         tokio::select! {
@@ -150,35 +150,35 @@ impl Environment {
     }
 
     /// Runs the function once, for at most `limit`.
-    pub(super) async fn run(&mut self, run: &Run, limit: Duration) -> Ran {
+    pub(super) async fn run(&mut self, run: &Run, limit: Duration) -> RunEnd {
         let ran = self.invoke(run, limit).await;
         self.reason = match &ran {
-            Ran::Reusable(_) => Reason::Spindown,
-            Ran::Over(Outcome::TimedOut) => Reason::Timeout,
-            Ran::Over(_) | Ran::Gone => Reason::Failure,
+            RunEnd::Reusable(_) => Reason::Spindown,
+            RunEnd::Over(Outcome::TimedOut) => Reason::Timeout,
+            RunEnd::Over(_) | RunEnd::Gone => Reason::Failure,
         };
         ran
     }
 
-    async fn invoke(&self, run: &Run, limit: Duration) -> Ran {
-        let asked = async {
-            self.processes.told.ready().await;
-            self.processes.told.invoke(&invoke_event(run, limit));
-            let (taken, answer) = self.api.hand_over(run, limit);
+    async fn invoke(&self, run: &Run, limit: Duration) -> RunEnd {
+        let delivered = async {
+            self.processes.registry.ready().await;
+            self.processes.registry.invoke(&invoke_event(run, limit));
+            let (taken, answer) = self.api.offer(run, limit);
             taken.await.ok().map(|()| answer)
         };
-        let asked = async {
+        let delivered = async {
             tokio::select! {
                 biased;
-                asked = asked => asked,
+                delivered = delivered => delivered,
                 _ = self.ended() => None,
             }
         };
-        let mut answer = match timeout(limit, asked).await {
+        let mut answer = match timeout(limit, delivered).await {
             Ok(Some(answer)) => answer,
-            Ok(None) => return Ran::Gone,
-            // It is still busy after its last answer.
-            Err(_) => return Ran::Over(Outcome::TimedOut),
+            Ok(None) => return RunEnd::Gone,
+            // The environment is still busy with the previous event.
+            Err(_) => return RunEnd::Over(Outcome::TimedOut),
         };
         let answered = async {
             tokio::select! {
@@ -188,11 +188,11 @@ impl Environment {
             }
         };
         match timeout(limit, answered).await {
-            Ok(Ok(Answer { outcome, goes_on: true })) => Ran::Reusable(outcome),
-            Ok(Ok(Answer { outcome, goes_on: false })) => Ran::Over(outcome),
-            Ok(Err(Ended::Runtime(exit))) => Ran::Over(Outcome::Exited(exit)),
-            Ok(Err(Ended::Extension(failure))) => Ran::Over(Outcome::ExtensionFailed(failure)),
-            Err(_) => Ran::Over(Outcome::TimedOut),
+            Ok(Ok(Answer { outcome, reusable: true })) => RunEnd::Reusable(outcome),
+            Ok(Ok(Answer { outcome, reusable: false })) => RunEnd::Over(outcome),
+            Ok(Err(Ended::Runtime(exit))) => RunEnd::Over(Outcome::Exited(exit)),
+            Ok(Err(Ended::Extension(failure))) => RunEnd::Over(Outcome::ExtensionFailed(failure)),
+            Err(_) => RunEnd::Over(Outcome::TimedOut),
         }
     }
 
@@ -200,22 +200,22 @@ impl Environment {
     async fn ended(&self) -> Ended {
         tokio::select! {
             biased;
-            failure = self.processes.told.failure() => Ended::Extension(failure),
+            failure = self.processes.registry.failure() => Ended::Extension(failure),
             exit = self.processes.runtime_exit() => Ended::Runtime(exit),
         }
     }
 
     pub(super) fn is_alive(&self) -> bool {
-        self.processes.are_well()
+        self.processes.are_healthy()
     }
 }
 
-/// Reports an extension that ends by itself as failed. When the environment ends, nobody reads the report.
-async fn fail_at_end(exit: impl Future<Output = Exit>, name: Arc<str>, told: Arc<Extensions>) {
-    told.fail(name, ExtensionFault::Exited(exit.await));
+/// Reports an extension that ends by itself as failed. When the environment is being ended, the report has no effect.
+async fn report_exit(exit: impl Future<Output = Exit>, name: Arc<str>, registry: Arc<Extensions>) {
+    registry.fail(name, ExtensionFault::Exited(exit.await));
 }
 
-/// The event for extensions at an invocation.
+/// The event that extensions receive at an invocation.
 fn invoke_event(run: &Run, limit: Duration) -> String {
     let event = json!({
         "eventType": "INVOKE",

@@ -246,7 +246,7 @@ impl Extensions {
         }
     }
 
-    pub(super) fn are_well(&self) -> bool {
+    pub(super) fn are_healthy(&self) -> bool {
         self.failed.borrow().is_none()
     }
 
@@ -262,12 +262,12 @@ impl Extensions {
 
     /// Sends an invocation's event to the extensions that registered for `INVOKE`.
     pub(super) fn invoke(&self, event: &str) {
-        self.tell(event, |events| events.invoke);
+        self.send(event, |events| events.invoke);
     }
 
     /// Sends the shutdown event to the extensions that registered for `SHUTDOWN`.
     pub(super) fn shut_down(&self, event: &str) {
-        self.tell(event, |events| events.shutdown);
+        self.send(event, |events| events.shutdown);
     }
 
     /// Whether the extension with this name registered for `SHUTDOWN`.
@@ -288,7 +288,7 @@ impl Extensions {
         lock(&self.table).extensions.iter().map(line).collect()
     }
 
-    fn tell(&self, event: &str, to: impl Fn(Events) -> bool) {
+    fn send(&self, event: &str, to: impl Fn(Events) -> bool) {
         self.change(|table| {
             for extension in table.extensions.iter_mut().filter(|of| to(of.events)) {
                 extension.state = State::Busy;

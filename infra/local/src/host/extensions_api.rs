@@ -63,15 +63,15 @@ async fn register(
     let registration: Registration = parse(body).await?;
     let events = Events::named(&registration.events)?;
     let identifier = extensions.register(text(&headers, NAME), events)?;
-    let mut told = json!({
+    let mut content = json!({
         "functionName": configuration.name,
         "functionVersion": LATEST,
         "handler": configuration.handler.as_deref().unwrap_or_default(),
     });
     if text(&headers, ACCEPT_FEATURE).split(',').any(|name| name.trim() == "accountId") {
-        told["accountId"] = ACCOUNT.into();
+        content["accountId"] = ACCOUNT.into();
     }
-    Ok(answer([(IDENTIFIER, identifier)], told.to_string()))
+    Ok(answer([(IDENTIFIER, identifier)], content.to_string()))
 }
 
 async fn next(State((extensions, _)): Shared, headers: HeaderMap) -> Result<Response, Refusal> {
@@ -106,8 +106,8 @@ async fn reported(headers: &HeaderMap, body: Body) -> Result<String, Refusal> {
         return Err(Refusal::MissingHeader(ERROR_TYPE));
     }
     // The body is optional and may have any format.
-    let told: Value = parse(body).await.unwrap_or_default();
-    Ok(match told["errorMessage"].as_str() {
+    let content: Value = parse(body).await.unwrap_or_default();
+    Ok(match content["errorMessage"].as_str() {
         Some(message) => format!("{error_type}: {message}"),
         None => error_type.to_owned(),
     })

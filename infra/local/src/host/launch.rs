@@ -1,11 +1,11 @@
-//! What is started in an environment: command lines, each behind the warden's.
+//! The command lines of an environment's processes. Each starts with that of the warden.
 //!
-//! A runtime client or a command of this machine stands in for one of Lambda's own runtimes, and is started
-//! through the script that `AWS_LAMBDA_EXEC_WRAPPER` names. A `bootstrap` is not, because on AWS the runtimes
-//! `provided.*` aren't. No process sees a `/opt` of its own here: a wrapper below `/opt` is found in the folder
-//! that stands for it, and finds what lies beside it by its own path (`$0`).
+//! A runtime client or a command on this machine stands in for one of Lambda's own runtimes, and is started through the
+//! wrapper script that `AWS_LAMBDA_EXEC_WRAPPER` names. A `bootstrap` is started without it, as with AWS's runtimes
+//! `provided.*`. There is no real `/opt` here. A wrapper script below `/opt` is taken from the folder that stands for
+//! it, and must find the files beside it by its own path (`$0`).
 //!
-//! Every file in the folder `extensions` of the layers is started as an extension.
+//! Every file in the layers' folder `extensions` is started as an extension.
 
 use std::{
     collections::BTreeMap,
@@ -35,10 +35,10 @@ use crate::{
     model::lambda::function::{Client, Configuration, Program},
 };
 
-/// The variable of a function that names the script which starts its runtime.
+/// The variable that names the wrapper script, which starts the runtime.
 const EXEC_WRAPPER: &str = "AWS_LAMBDA_EXEC_WRAPPER";
 
-/// What an environment is started with.
+/// The parameters of a new environment.
 pub(super) struct Plan<'a> {
     pub(super) warden: &'a Path,
     pub(super) common: &'a Common,
@@ -47,7 +47,7 @@ pub(super) struct Plan<'a> {
     pub(super) journal: &'a Journal,
     /// Unique to this environment.
     pub(super) seed: u64,
-    /// Held by each process.
+    /// Each process holds a copy while it runs.
     pub(super) alive: mpsc::Sender<()>,
     /// Each of the function's environments that is being ended holds a receiver.
     pub(super) ending: watch::Sender<()>,
@@ -59,7 +59,7 @@ impl Plan<'_> {
         Process::start(command, log, held).map_err(|error| format!("can't be started: {error}"))
     }
 
-    /// Where its processes write.
+    /// The log of the environment's processes.
     pub(super) fn log(&self, api: &Arc<RuntimeApi>) -> Log {
         Log {
             journal: self.journal.clone(),
@@ -94,7 +94,7 @@ impl Plan<'_> {
         let mut variables =
             self.common.of(self.configuration, &task_root, runtime_api, self.log_stream);
         if let Program::Handler(_, client) = program {
-            self.search(client, &mut variables);
+            self.set_search_path(client, &mut variables);
         }
         let mut command = self.guarded(arguments, variables);
         if let Some(folder) = folder {
@@ -103,23 +103,22 @@ impl Plan<'_> {
         command
     }
 
-    /// Sets where packages are searched: first where the function says, then in its layers, then beside the
-    /// client.
-    fn search(&self, client: &Client, variables: &mut BTreeMap<OsString, OsString>) {
+    /// Sets the search path for packages: first the function's own setting, then its layers, then the client's folder.
+    fn set_search_path(&self, client: &Client, variables: &mut BTreeMap<OsString, OsString>) {
         let given = variables.get(OsStr::new(client.search_path)).into_iter().flat_map(split_paths);
         let opt = self.configuration.layers.opt.as_ref().map(|opt| opt.path().join(client.layer));
         let folders = given.chain(opt).chain([client.packages.clone()]);
-        // A folder whose name has a colon can't be searched in.
+        // A search path can't contain a folder whose name has a colon.
         if let Ok(path) = join_paths(folders) {
             variables.insert(client.search_path.into(), path);
         }
     }
 
-    /// The files that are extensions, by their names: all that are in the folder `extensions` of the layers.
+    /// The names and paths of the extensions: all files in the layers' folder `extensions`.
     pub(super) fn extensions(&self) -> Vec<(Arc<str>, PathBuf)> {
         let opt = self.configuration.layers.opt.as_ref();
         let folder = opt.map(|opt| opt.path().join("extensions"));
-        // Without layers, or without the folder, there are none.
+        // Without layers or without the folder, there are no extensions.
         let entries = folder.and_then(|folder| fs::read_dir(folder).ok());
         let mut files: Vec<_> = entries
             .into_iter()
@@ -145,7 +144,7 @@ impl Plan<'_> {
         Ok(command)
     }
 
-    /// A command line behind the warden's.
+    /// The warden's command line, with this one as its arguments.
     fn guarded(
         &self,
         arguments: Vec<OsString>,
@@ -165,8 +164,8 @@ impl Plan<'_> {
     }
 }
 
-/// The script that starts the runtime, if one is set. If it can't be started, the warden exits with status 127, as
-/// the shell does on AWS.
+/// The wrapper script, if one is set. If it can't be started, the warden exits with status 127, as the shell does on
+/// AWS.
 fn wrapper(configuration: &Configuration) -> Option<PathBuf> {
     let named = configuration.environment.get(EXEC_WRAPPER).filter(|named| !named.is_empty())?;
     let opt = configuration.layers.opt.as_ref();

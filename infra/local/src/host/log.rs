@@ -10,15 +10,15 @@ use crate::{
     journal::{Event, Journal, What},
 };
 
-/// Longer lines, counted with their ends, are split.
+/// The longest line, with its line break. Longer lines are split.
 const LINE_BYTES_MAX: u64 = 16 * 1024;
 
-/// Where an environment's lines go.
+/// Writes the lines of one environment.
 #[derive(Clone)]
 pub(super) struct Log {
     pub(super) journal: Journal,
     pub(super) function: Arc<str>,
-    /// Knows the event that a line belongs to.
+    /// Has the request id for each line.
     pub(super) api: Arc<RuntimeApi>,
 }
 
@@ -34,7 +34,7 @@ impl Log {
         let mut output = BufReader::new(output);
         loop {
             let mut line = Vec::new();
-            // What came before an error is written, too.
+            // If reading fails, the bytes before the error are written.
             let _ = (&mut output).take(LINE_BYTES_MAX).read_until(b'\n', &mut line).await;
             if line.is_empty() {
                 break;

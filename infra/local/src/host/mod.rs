@@ -1,9 +1,9 @@
-//! Runs functions: as child processes, each in an environment of its own, one event at a time.
+//! Runs functions as child processes. Each environment handles one event at a time.
 //!
-//! After a run, an environment stays warm for the function's next event; the most recently used one is taken
-//! first. It ends when it has been idle for long, when its function has changed, when another function needs its
-//! place, or when it fails. It ends because the pipes to its [`mod@warden`]s are closed, which kills its
-//! processes. Extensions are told before.
+//! After a run, an environment stays warm for the function's next event. The most recently used one is taken first. An
+//! environment is ended when it has been idle for `IDLE_MAX`, when its function has changed, when another function
+//! needs its place, or when it fails: extensions receive the shutdown event, then the pipes to the [`mod@warden`]s are
+//! closed, which kills the processes.
 
 mod body;
 pub(crate) mod code;
@@ -32,7 +32,7 @@ use std::{
 };
 
 use comeback_core::{Timestamp, time::between};
-use environment::{Environment, NotReady, Ran};
+use environment::{Environment, NotReady, RunEnd};
 use launch::Plan;
 use tokio::{
     sync::{mpsc, watch},
@@ -52,22 +52,22 @@ use crate::{
 /// How long the first initialisation of an environment may take.
 const INIT_MAX: Duration = Duration::from_secs(10);
 
-/// How long an environment stays warm without an event. AWS only says that it is minutes.
+/// How long an environment stays warm without an event. AWS only documents that it is minutes.
 const IDLE_MAX: Duration = Duration::from_secs(5 * 60);
 
 /// How long to wait for processes that are being ended.
 const STOP_MAX: Duration = Duration::from_secs(5);
 
-/// Where functions run.
+/// The environments of all functions.
 pub(crate) struct Host {
     warden: PathBuf,
-    /// What all functions' variables have in common.
+    /// The variables that all functions share.
     pub(crate) common: Common,
     journal: Journal,
     idle: Mutex<HashMap<Arc<str>, Vec<Idle>>>,
     /// How many environments are in use.
     busy: AtomicUsize,
-    /// How many there may be, in use and idle.
+    /// The most environments, in use and idle.
     environments_max: usize,
     /// By function. Each environment that is being ended holds a receiver; the sender is notified when none is
     /// left.
@@ -84,7 +84,7 @@ struct Idle {
 }
 
 impl Host {
-    /// A host without processes, for up to `environments_max` environments.
+    /// Creates a host without processes, for up to `environments_max` environments.
     ///
     /// # Errors
     ///
@@ -109,8 +109,8 @@ impl Host {
         })
     }
 
-    /// Makes a run, and returns its outcome. If the environment can make another run, the caller has to
-    /// [`keep`](Self::keep) it.
+    /// Makes a run, and returns its outcome. The environment is returned if it can make another run. Then the caller
+    /// must [`keep`](Self::keep) it.
     pub(crate) async fn run(&self, run: &Run) -> (Outcome, Option<Environment>) {
         let mut stopping = self.stopping.subscribe();
         self.busy.fetch_add(1, Ordering::Relaxed);
@@ -134,15 +134,15 @@ impl Host {
                 },
             };
             match environment.run(run, limit).await {
-                Ran::Reusable(outcome) => return (outcome, Some(environment)),
-                Ran::Over(outcome) => return (outcome, None),
-                Ran::Gone => {}
+                RunEnd::Reusable(outcome) => return (outcome, Some(environment)),
+                RunEnd::Over(outcome) => return (outcome, None),
+                RunEnd::Gone => {}
             }
         }
     }
 
-    /// Starts an environment, and returns how long its run may take. As on AWS, an initialisation that takes too
-    /// long runs again within the time-out of the invocation.
+    /// Starts an environment, and returns how long its run may take. As on AWS, an initialisation that exceeds
+    /// `INIT_MAX` runs again within the function's timeout.
     async fn initialise(&self, run: &Run) -> Result<(Environment, Duration), Outcome> {
         let limit = run.configuration.timeout();
         match self.start(run, INIT_MAX).await {
@@ -161,7 +161,7 @@ impl Host {
     }
 
     async fn start(&self, run: &Run, limit: Duration) -> Result<Environment, NotReady> {
-        drop(self.one_too_many());
+        drop(self.evict_longest_idle());
         let name = Arc::clone(&run.configuration.name);
         let ending = lock(&self.ending).entry(name).or_default().clone();
         let _ = timeout(STOP_MAX, ending.closed()).await;
@@ -193,8 +193,8 @@ impl Host {
         }
     }
 
-    /// The most recently used idle environment of a run's function, if there is one. Those of an earlier revision
-    /// are ended.
+    /// The most recently used idle environment of a run's function, if there is one. Environments of an earlier
+    /// revision are ended.
     fn take_idle(&self, run: &Run) -> Option<Environment> {
         let mut idle = lock(&self.idle);
         let environments = idle.get_mut(&run.configuration.name)?;
@@ -205,9 +205,9 @@ impl Host {
         environments.pop().map(|Idle { environment, .. }| environment)
     }
 
-    /// The environment that has been idle for longest, if there is no place for a new one. The model limits how
-    /// many are in use, so there is always an idle one then.
-    fn one_too_many(&self) -> Option<Environment> {
+    /// The environment that has been idle for longest, if a new one would exceed the limit. The model limits how many
+    /// are in use, so there is an idle one then.
+    fn evict_longest_idle(&self) -> Option<Environment> {
         let mut idle = lock(&self.idle);
         let kept: usize = idle.values().map(Vec::len).sum();
         if self.busy.load(Ordering::Relaxed) + kept <= self.environments_max {
@@ -219,14 +219,14 @@ impl Host {
         Some(longest.remove(0).environment)
     }
 
-    /// Ends a function's idle environments, because it has changed or is gone.
+    /// Ends a function's idle environments, because the function was changed or deleted.
     pub(crate) fn retire(&self, function: &str) {
         let ended = lock(&self.idle).remove(function);
-        // Not under the lock, because it may remove the folder of their code.
+        // Not under the lock, because this may remove the folder of their code.
         drop(ended);
     }
 
-    /// Ends the environments that have been idle for long.
+    /// Ends the environments that have been idle for `IDLE_MAX`.
     pub(crate) fn sweep(&self) {
         let now = clock::now();
         lock(&self.idle).retain(|_, environments| {

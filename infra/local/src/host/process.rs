@@ -1,4 +1,4 @@
-//! One process of an environment, behind its warden.
+//! One process of an environment, with its warden.
 
 use std::{io, process::ExitStatus, sync::Arc};
 
@@ -11,7 +11,7 @@ use tokio::{
 use super::{log::Log, warden::TERMINATE};
 use crate::model::lambda::{function::Configuration, run::Exit};
 
-/// What a process holds while it lives: its configuration with the unpacked code, and a sign that it is running.
+/// Held until a process ends: the configuration, which keeps the unpacked code, and the sender that shows that it runs.
 pub(super) type Held = (Arc<Configuration>, mpsc::Sender<()>);
 
 /// A process. It is killed when this is dropped.
@@ -22,7 +22,7 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Starts one with a command that the [`plan`](super::launch::Plan) has made.
+    /// Starts a process with a command of the [`plan`](super::launch::Plan).
     pub(super) fn start(mut command: Command, log: &Log, held: Held) -> io::Result<Self> {
         let mut child = command.spawn()?;
         log.follow(child.stdout.take());
@@ -30,7 +30,7 @@ impl Process {
         let guard = child.stdin.take();
         let (sender, exited) = watch::channel(None);
         tokio::spawn(async move {
-            let exit = child.wait().await.map_or(Exit::Status(1), how);
+            let exit = child.wait().await.map_or(Exit::Status(1), exit_of);
             let _ = sender.send(Some(exit));
             drop(held);
         });
@@ -52,16 +52,16 @@ impl Process {
         self.exited.borrow().is_none()
     }
 
-    /// Asks it to end, by SIGTERM.
+    /// Sends SIGTERM.
     pub(super) async fn terminate(&mut self) {
         if let Some(guard) = &mut self.guard {
-            // It fails if the process is gone.
+            // This fails if the process is gone.
             let _ = guard.write_all(&[TERMINATE]).await;
         }
     }
 }
 
-fn how(status: ExitStatus) -> Exit {
+fn exit_of(status: ExitStatus) -> Exit {
     use std::os::unix::process::ExitStatusExt as _;
     match status.signal() {
         Some(signal) => Exit::Signal(signal),

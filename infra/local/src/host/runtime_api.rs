@@ -1,8 +1,8 @@
 //! The Lambda Runtime API of one environment.
 //!
-//! Each environment has its own listener, because runtime clients can be given a host and a port, but no path.
-//! There is one event at a time. The next request for an event gets it, and a response or an error with its
-//! request id answers it.
+//! Each environment has its own listener, because runtime clients can be configured with a host and a port, but not
+//! with a path. There is one event at a time. It goes to the next request for an event, and ends with a response or an
+//! error for its request id.
 
 use std::{
     sync::{Arc, Mutex},
@@ -32,31 +32,31 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) outcome: Outcome,
-    /// Whether the function goes on: its environment can make another run.
-    pub(super) goes_on: bool,
+    /// Whether the environment can make another run.
+    pub(super) reusable: bool,
 }
 
 /// Resolves when the function first asks for an event, or reports a failed initialisation.
 pub(super) type Init = oneshot::Receiver<Result<(), Vec<u8>>>;
 
-/// One environment's side of the API.
+/// The state of one environment's API.
 pub(super) struct RuntimeApi {
     state: Mutex<Exchange>,
-    handed: Notify,
+    offered: Notify,
 }
 
 #[derive(Default)]
 struct Exchange {
     init: Option<oneshot::Sender<Result<(), Vec<u8>>>>,
-    /// The event that waits for a request.
-    waiting: Option<Handover>,
-    /// Takes the answer to the event that the function is handling.
+    /// The event that the next request gets.
+    waiting: Option<Offer>,
+    /// Receives the answer to the event that the function is handling.
     answer: Option<oneshot::Sender<Answer>>,
     /// The id of the event that was delivered last.
     latest: Option<Arc<str>>,
 }
 
-struct Handover {
+struct Offer {
     run: Run,
     limit: Duration,
     taken: oneshot::Sender<()>,
@@ -64,29 +64,29 @@ struct Handover {
 }
 
 impl RuntimeApi {
-    /// The API of a function that is about to be started.
+    /// Creates the API for a runtime that is about to be started.
     pub(super) fn new() -> (Arc<Self>, Init) {
         let (sender, init) = oneshot::channel();
         let state = Mutex::new(Exchange { init: Some(sender), ..Exchange::default() });
-        (Arc::new(Self { state, handed: Notify::new() }), init)
+        (Arc::new(Self { state, offered: Notify::new() }), init)
     }
 
-    /// Hands an event over to the next request for one. The function has `limit` for it. The results tell when it
-    /// has taken the event, and what it answers.
-    pub(super) fn hand_over(
+    /// Offers an event to the next request, with the time limit for the function. The first receiver resolves when the
+    /// function has taken the event, the second when it has answered.
+    pub(super) fn offer(
         &self,
         run: &Run,
         limit: Duration,
     ) -> (oneshot::Receiver<()>, oneshot::Receiver<Answer>) {
         let (taken, is_taken) = oneshot::channel();
         let (answer, is_answered) = oneshot::channel();
-        lock(&self.state).waiting = Some(Handover { run: run.clone(), limit, taken, answer });
-        self.handed.notify_one();
+        lock(&self.state).waiting = Some(Offer { run: run.clone(), limit, taken, answer });
+        self.offered.notify_one();
         (is_taken, is_answered)
     }
 
-    /// The request id for the function's log lines: that of its latest event, because a line that was written
-    /// before an answer may be read after it.
+    /// The request id for the function's log lines: that of the latest event, because a line that was written before
+    /// the answer may be read after it.
     pub(super) fn latest_request_id(&self) -> Option<Arc<str>> {
         lock(&self.state).latest.clone()
     }
@@ -97,7 +97,7 @@ impl RuntimeApi {
         if let Some(init) = exchange.init.take() {
             let _ = init.send(Ok(()));
         }
-        let Handover { run, limit, taken, answer } = exchange.waiting.take()?;
+        let Offer { run, limit, taken, answer } = exchange.waiting.take()?;
         exchange.latest = Some(Arc::clone(&run.request_id));
         exchange.answer = Some(answer);
         let _ = taken.send(());
@@ -139,15 +139,15 @@ pub(super) fn router(api: Arc<RuntimeApi>) -> Router {
 
 async fn next(State(api): State<Arc<RuntimeApi>>) -> Response {
     loop {
-        let handed = api.handed.notified();
+        let offered = api.offered.notified();
         if let Some((run, limit)) = api.take() {
             return event(&run, limit);
         }
-        handed.await;
+        offered.await;
     }
 }
 
-/// An event as it is given to a function.
+/// The response that delivers an event to the function.
 fn event(run: &Run, limit: Duration) -> Response {
     let deadline = later(clock::now(), limit).timestamp_millis().to_string();
     let mut headers = HeaderMap::new();
@@ -158,7 +158,7 @@ fn event(run: &Run, limit: Duration) -> Response {
         ("lambda-runtime-trace-id", &run.trace_header),
         ("lambda-runtime-client-context", run.client_context.as_deref().unwrap_or_default()),
     ] {
-        // Only a client context can have characters that a header can't hold. Then it is left out.
+        // Only a client context can have characters that are invalid in a header. It is left out then.
         if let Ok(value) = value.parse::<HeaderValue>()
             && !value.is_empty()
         {
@@ -179,18 +179,18 @@ async fn settle(
     if !lock(&api.state).is_at(&id) {
         return invalid_request_id();
     }
-    let (outcome, goes_on) = match read(&headers, body).await {
+    let (outcome, reusable) = match read(&headers, body).await {
         Read::Whole(bytes) => (outcome(bytes), true),
         Read::Failed(report) => (Outcome::Failed(report), true),
         Read::Long => (Outcome::ResponseTooLarge, true),
         Read::TooLarge => (Outcome::ResponseTooLarge, false),
-        // The function closed the connection; its exit will be reported.
+        // The function closed the connection. Its exit will be reported.
         Read::Broken => return incomplete(),
     };
-    if !api.answer(&id, Answer { outcome, goes_on }) {
+    if !api.answer(&id, Answer { outcome, reusable }) {
         return invalid_request_id();
     }
-    if goes_on { accepted() } else { too_large() }
+    if reusable { accepted() } else { too_large() }
 }
 
 async fn init_error(

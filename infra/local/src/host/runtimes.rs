@@ -1,14 +1,14 @@
-//! Lambda's managed runtimes, and the programs of this machine that stand in for them.
+//! Lambda's managed runtimes, and the programs on this machine that stand in for them.
 //!
-//! A managed runtime is an interpreter and AWS's runtime client, which asks the Runtime API for events and calls
-//! the handler in a function's folder. For Python and Node.js anybody can have both. The interpreter is looked for
-//! in `PATH`: for `python3.11` it is `python3.11`, or else `python3`, and for any `nodejs` it is `node`. The
-//! client is looked for
+//! A managed runtime is an interpreter and AWS's runtime client, which requests events from the Runtime API and calls
+//! the handler in a function's folder. For Python and Node.js, both are freely available. The interpreter is searched
+//! in `PATH`: for `python3.11` it is `python3.11`, or else `python3`, and for any `nodejs` it is `node`. The client is
+//! searched
 //!
-//! - in the function's own folder, as some functions pack it in;
+//! - in the function's own folder, because some functions bundle it;
 //! - for Python, among the interpreter's packages, such as those of an active virtual environment;
-//! - in the folder of runtime clients, which is laid out as a layer is: `python` and
-//!   `nodejs/node_modules`. Installed there it changes nothing else; a refusal has the command.
+//! - in the folder of runtime clients, which is laid out like a layer: `python` and `nodejs/node_modules`. Installing
+//!   it there changes nothing else on the machine. The error for a missing client has the command.
 
 use std::{
     ffi::OsString,
@@ -24,16 +24,16 @@ use crate::model::lambda::{
     function::{Client, Program},
 };
 
-/// The program in a function's code, unless it has a managed runtime.
+/// The executable of a function without a managed runtime.
 pub(super) const BOOTSTRAP: &str = "bootstrap";
 
-/// What Python must be able to import. The second module is compiled for one version of Python.
+/// The modules that Python must be able to import. The second module is compiled for one version of Python.
 const PYTHON_CLIENT: &str = "import awslambdaric.bootstrap, runtime_client";
 
-/// The client's program, in a folder of Node.js's packages.
+/// The client's program in a folder of Node.js packages.
 const NODE_CLIENT: &str = "aws-lambda-ric/bin/index.mjs";
 
-/// Where a layer, and the folder of runtime clients, have packages.
+/// The folders of packages in a layer, and in the folder of runtime clients.
 const PYTHON_PACKAGES: &str = "python";
 const NODE_PACKAGES: &str = "nodejs/node_modules";
 
@@ -61,7 +61,7 @@ pub(crate) enum CodeError {
     Command(String),
 }
 
-/// A runtime by the kind of program that it starts.
+/// The kinds of runtimes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Runtime {
     /// `bootstrap`, the function's own program.
@@ -73,7 +73,7 @@ enum Runtime {
 }
 
 impl Runtime {
-    /// The runtime that AWS calls `name`. Without a name it is the function's own program.
+    /// The runtime that AWS calls `name`. Without a name, it is the function's own `bootstrap`.
     fn of(name: Option<&str>) -> Result<Self, CodeError> {
         let number =
             |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -94,8 +94,8 @@ impl Runtime {
     }
 }
 
-/// The program of a function with this runtime and its code in `folder`, which errors call `named`. This runs an
-/// interpreter, which takes a moment.
+/// The program of a function with this runtime and with its code in `folder`, which error messages call `named`. This
+/// runs the interpreter, so it may block for a while.
 pub(crate) fn program(
     common: &Common,
     runtime: Option<&str>,
@@ -119,10 +119,10 @@ fn python(common: &Common, runtime: &str, folder: &Path) -> Result<Client, CodeE
     let found: Vec<_> = [runtime, "python3"].iter().filter_map(|name| find(common, name)).collect();
     let has_client = |python: &&PathBuf| {
         let check = [OsString::from("-c"), PYTHON_CLIENT.into()];
-        let mut asked = Command::new(python);
-        asked.args(check).current_dir(folder).env_clear().envs(&common.inherited.variables);
-        asked.env("PYTHONPATH", &packages).stdin(Stdio::null());
-        asked.output().is_ok_and(|output| output.status.success())
+        let mut command = Command::new(python);
+        command.args(check).current_dir(folder).env_clear().envs(&common.inherited.variables);
+        command.env("PYTHONPATH", &packages).stdin(Stdio::null());
+        command.output().is_ok_and(|output| output.status.success())
     };
     let Some(first) = found.first() else {
         return Err(CodeError::Interpreter { runtime: runtime.to_owned(), names: "python3" });
@@ -179,7 +179,7 @@ mod tests {
 
     use super::{super::variables::Inherited, *};
 
-    /// A machine with a folder of programs and one of runtime clients.
+    /// A folder that stands for a machine, with programs and runtime clients.
     struct Machine {
         root: PathBuf,
         common: Common,
@@ -199,8 +199,8 @@ mod tests {
             Self { common: Common::new(inherited, ""), root }
         }
 
-        /// A program that answers whatever it is asked with this status.
-        fn has(&self, program: &str, status: u8) {
+        /// Creates a program that always exits with this status.
+        fn install(&self, program: &str, status: u8) {
             let path = self.root.join("bin").join(program);
             fs::write(&path, format!("#!/bin/sh\nexit {status}\n")).unwrap();
             fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
@@ -236,11 +236,11 @@ mod tests {
         let client = |python: &str| {
             Ok(vec![format!("bin/{python}"), "-m".to_owned(), "awslambdaric".to_owned()])
         };
-        machine.has("python3", 0);
+        machine.install("python3", 0);
         assert_eq!(machine.program("python3.11"), client("python3"));
-        machine.has("python3.11", 1);
+        machine.install("python3.11", 1);
         assert_eq!(machine.program("python3.11"), client("python3"));
-        machine.has("python3.11", 0);
+        machine.install("python3.11", 0);
         assert_eq!(machine.program("python3.11"), client("python3.11"));
     }
 
@@ -264,7 +264,7 @@ mod tests {
             ),
         ] {
             if let Some(program) = program {
-                machine.has(program, 1);
+                machine.install(program, 1);
             }
             assert_eq!(machine.program(runtime), Err(refusal.to_owned()));
         }
@@ -273,13 +273,13 @@ mod tests {
     #[test]
     fn the_client_of_node_js_is_found_beside_the_code_and_in_the_folder_of_clients() {
         let machine = Machine::new("node");
-        machine.has("node", 1);
+        machine.install("node", 1);
         for packages in ["clients/nodejs/node_modules", "code/node_modules"] {
             let client = machine.root.join(packages).join(NODE_CLIENT);
             fs::create_dir_all(client.parent().unwrap()).unwrap();
             fs::write(&client, "").unwrap();
-            let told = vec!["bin/node".to_owned(), format!("{packages}/{NODE_CLIENT}")];
-            assert_eq!(machine.program("nodejs22.x"), Ok(told));
+            let expected = vec!["bin/node".to_owned(), format!("{packages}/{NODE_CLIENT}")];
+            assert_eq!(machine.program("nodejs22.x"), Ok(expected));
         }
     }
 

@@ -1,11 +1,11 @@
-//! An environment's processes, and their end.
+//! An environment's processes, and their shutdown.
 //!
 //! Without extensions, the processes are killed. With extensions, there is a shutdown as on AWS: the runtime gets
-//! SIGTERM and a share of the time, then the extensions that registered for it get an event. The others are killed
-//! at once, and whatever is left when the time is over is killed too.
+//! SIGTERM and a share of the time, then the extensions that registered for `SHUTDOWN` get that event. The other
+//! extensions are killed at that time. All remaining processes are killed when the time is over.
 //!
-//! Meanwhile an extension may still hold what the next environment needs, such as a port. So a function's new
-//! environment waits for the end of its earlier ones.
+//! Until then, an extension may hold resources that the next environment needs, such as a port. So a new environment of
+//! a function is started only when the earlier ones have ended.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,14 +21,14 @@ use crate::{clock, model::lambda::run::Exit};
 /// How long the shutdown of an environment with extensions may take.
 const SHUTDOWN_MAX: Duration = Duration::from_secs(2);
 
-/// The runtime's share of it, as in AWS's own emulator.
+/// The runtime's share of that time, as in AWS's own emulator.
 const RUNTIME_MAX: Duration = Duration::from_millis(600);
 
-/// Why an environment ends. AWS writes it in capitals.
+/// Why an environment ends. In the event, AWS writes it in capitals.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub(super) enum Reason {
-    /// It is no longer needed.
+    /// The environment is no longer needed.
     #[default]
     Spindown,
     /// A run took too long.
@@ -40,12 +40,12 @@ pub(super) enum Reason {
 /// An environment's processes and their APIs. The processes are killed when this is dropped.
 #[derive(Default)]
 pub(super) struct Processes {
-    /// None until all extensions have registered.
+    /// `None` until all extensions have registered.
     pub(super) runtime: Option<Process>,
-    /// By name.
+    /// The extensions' processes with their names.
     pub(super) extensions: Vec<(Arc<str>, Process)>,
-    /// The extensions' side of their API.
-    pub(super) told: Arc<Extensions>,
+    /// The state of the Extensions API.
+    pub(super) registry: Arc<Extensions>,
     pub(super) server: JoinSet<()>,
 }
 
@@ -58,11 +58,11 @@ impl Processes {
         }
     }
 
-    pub(super) fn are_well(&self) -> bool {
-        self.runtime.as_ref().is_none_or(Process::is_alive) && self.told.are_well()
+    pub(super) fn are_healthy(&self) -> bool {
+        self.runtime.as_ref().is_none_or(Process::is_alive) && self.registry.are_healthy()
     }
 
-    /// Ends them all. A shutdown holds a receiver of `ending` until it is over.
+    /// Ends all processes. A shutdown holds a receiver of `ending` until it is over.
     pub(super) fn end(self, reason: Reason, ending: &watch::Sender<()>) {
         if !self.extensions.is_empty()
             && let Ok(handle) = tokio::runtime::Handle::try_current()
@@ -74,14 +74,14 @@ impl Processes {
     async fn shut_down(mut self, reason: Reason, ending: watch::Receiver<()>) {
         let extensions = self.extensions.iter().map(|(_, extension)| extension);
         let gone = join_all(self.runtime.iter().chain(extensions).map(Process::exit));
-        let _ = timeout(SHUTDOWN_MAX, self.take_leave(reason)).await;
-        // What is left is killed.
+        let _ = timeout(SHUTDOWN_MAX, self.notify_and_wait(reason)).await;
+        // This kills the remaining processes.
         drop(self);
         gone.await;
         drop(ending);
     }
 
-    async fn take_leave(&mut self, reason: Reason) {
+    async fn notify_and_wait(&mut self, reason: Reason) {
         let deadline = later(clock::now(), SHUTDOWN_MAX).timestamp_millis();
         if let Some(mut runtime) = self.runtime.take() {
             runtime.terminate().await;
@@ -92,8 +92,8 @@ impl Processes {
             "shutdownReason": reason,
             "deadlineMs": deadline,
         });
-        self.told.shut_down(&event.to_string());
-        self.extensions.retain(|(name, _)| self.told.awaits_shutdown(name));
+        self.registry.shut_down(&event.to_string());
+        self.extensions.retain(|(name, _)| self.registry.awaits_shutdown(name));
         for (_, extension) in &self.extensions {
             extension.exit().await;
         }

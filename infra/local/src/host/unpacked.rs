@@ -1,8 +1,8 @@
 //! Temporary folders for unpacked zips.
 //!
-//! A function's zip is unpacked when it is deployed, a layer's when it is published. The layers of a function are
-//! copied over each other into the folder that stands for its `/opt`. A folder is removed when no function, layer,
-//! run or process uses it, and at the latest when the local cloud stops.
+//! A function's zip is unpacked when the function is deployed, a layer's when the layer is published. A function's
+//! layers are copied over each other into the folder that stands for its `/opt`. A folder is removed when no function,
+//! layer, run or process uses it, and at the latest when the local cloud stops.
 //!
 //! Executable bits and symbolic links are kept, as on AWS. A link may point outside its folder, but nothing is
 //! ever written through a link.
@@ -22,7 +22,7 @@ use crate::model::lambda::folder::Folder;
 /// How many bytes a zip may unpack to: AWS's limit.
 const UNPACKED_BYTES_MAX: u64 = 262_144_000;
 
-/// How many entries a zip may have. AWS has no such limit; a person's zip is far below it.
+/// How many entries a zip may have. AWS has no such limit, but real zips are far below it.
 const ENTRIES_MAX: usize = 50_000;
 
 /// The longest target of a link, in bytes: Linux's own limit.
@@ -48,7 +48,7 @@ pub(crate) enum UnpackError {
     Temporary(io::Error),
 }
 
-/// The folder that has a folder for each unpacked zip.
+/// The temporary folder, with a folder for each unpacked zip.
 #[derive(Debug)]
 pub(crate) struct Unpacked {
     root: Temporary,
@@ -60,12 +60,12 @@ pub(crate) struct Unpacked {
 #[derive(Debug)]
 pub(crate) struct Unzipped {
     pub(crate) folder: Folder,
-    /// What the zip holds, for people who zipped one folder too many.
+    /// Names some entries in error messages, in case the files are in a subfolder of the zip by mistake.
     pub(crate) entries: String,
 }
 
 impl Unpacked {
-    /// Each start has its own folder, which is made when it is needed.
+    /// Each start has its own folder, which is created when it is first needed.
     pub(crate) fn new(temporary: &Path, start: u64) -> Self {
         let root = temporary.join(format!("comeback-local-{}-{start:x}", std::process::id()));
         Self { root: Temporary(root), next: AtomicU64::new(0), bytes_max: UNPACKED_BYTES_MAX }
@@ -84,7 +84,7 @@ impl Unpacked {
         Ok(Unzipped { folder: Folder::kept(keeper.0.clone(), keeper), entries })
     }
 
-    /// Copies folders over each other into one, the first one first.
+    /// Copies folders into one, in this order. Later files overwrite earlier ones.
     pub(crate) fn merge(&self, folders: &[&Path]) -> Result<Folder, UnpackError> {
         let keeper = self.temporary()?;
         for folder in folders {
@@ -96,9 +96,9 @@ impl Unpacked {
         Ok(Folder::kept(keeper.0.clone(), keeper))
     }
 
-    /// A new folder. It is removed when the result is dropped, even if the zip is refused halfway.
+    /// A new folder. It is removed when the result is dropped, for example because the zip is refused halfway.
     fn temporary(&self) -> Result<Temporary, UnpackError> {
-        // Only this user can read it, because functions' code may hold secrets.
+        // Only this user can read it, because functions' code may contain secrets.
         let mut private = fs::DirBuilder::new();
         private.recursive(true).mode(0o700).create(&self.root.0).map_err(UnpackError::Temporary)?;
         let folder = self.root.0.join(self.next.fetch_add(1, Ordering::Relaxed).to_string());
@@ -113,7 +113,7 @@ struct Temporary(PathBuf);
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        // There is nobody to report an error to.
+        // An error can't be reported from here.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
@@ -160,8 +160,8 @@ fn unpack(
     Ok(())
 }
 
-/// Copies the content of a folder over that of another. Folders are merged. Anything else replaces what has its
-/// name, links included, so that nothing is written through a link.
+/// Copies the content of a folder into another. Folders are merged. Any other entry replaces the one with its name,
+/// even a link, so that nothing is written through a link.
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
     for entry in fs::read_dir(from)? {
         let entry = entry?;
@@ -203,7 +203,7 @@ pub(super) mod tests {
         linked_zip(files, &[])
     }
 
-    /// A zip of links, each with what it points to, and of files after them.
+    /// A zip of links with their targets, followed by files.
     fn linked_zip(files: &[(&str, u32, &[u8])], links: &[(&str, &str)]) -> Vec<u8> {
         let mut writer = ZipWriter::new(Cursor::new(Vec::new()));
         for (name, target) in links {
@@ -222,7 +222,7 @@ pub(super) mod tests {
         Unpacked::new(&std::env::temp_dir(), named)
     }
 
-    /// How many folders there are of what was unpacked.
+    /// The number of unpacked folders that exist.
     pub(in crate::host) fn kept(unpacked: &Unpacked) -> usize {
         fs::read_dir(&unpacked.root.0).unwrap().count()
     }

@@ -1,4 +1,4 @@
-//! The environment variables of a function: Lambda's own, and over them its configuration's.
+//! The environment variables of a function: Lambda's own, overridden by those in its configuration.
 
 use std::{
     collections::BTreeMap,
@@ -14,11 +14,11 @@ use crate::model::{
     },
 };
 
-/// What functions inherit from the local cloud's own environment, to find programs and the user's files.
+/// The variables that functions inherit from the local cloud's own environment, to find programs and the user's files.
 const INHERITED: [&str; 5] = ["HOME", "LANG", "PATH", "TMPDIR", "USER"];
 
 /// Variables of the runtime that extensions don't get.
-const RUNTIMES_OWN: [&str; 10] = [
+const RUNTIME_ONLY: [&str; 10] = [
     "AWS_EXECUTION_ENV",
     "AWS_LAMBDA_LOG_GROUP_NAME",
     "AWS_LAMBDA_LOG_STREAM_NAME",
@@ -40,10 +40,10 @@ const TMPDIR_DEFAULT: &str = "/tmp";
 /// The variable that names the folder of runtime clients.
 const RUNTIMES: &str = "COMEBACK_RUNTIMES";
 
-/// Its default, in the user's home.
+/// The default of `COMEBACK_RUNTIMES`, below the user's home.
 const RUNTIMES_DEFAULT: &str = ".comeback/runtimes";
 
-/// What the local cloud uses of its user's environment; by default nothing.
+/// The settings from the user's environment. The default has none.
 #[derive(Clone, Debug, Default)]
 pub struct Inherited {
     /// The variables that functions inherit.
@@ -52,7 +52,7 @@ pub struct Inherited {
 }
 
 impl Inherited {
-    /// Reads it through `lookup`.
+    /// Reads them through `lookup`.
     pub fn from_lookup(lookup: impl Fn(&str) -> Option<OsString>) -> Self {
         let named = INHERITED.iter().filter_map(|name| Some((OsString::from(name), lookup(name)?)));
         let runtime_clients = lookup(RUNTIMES).filter(|named| !named.is_empty()).map(PathBuf::from);
@@ -66,17 +66,17 @@ impl Inherited {
         })
     }
 
-    /// The search path of programs.
+    /// The search path for programs.
     pub(crate) fn path(&self) -> &OsStr {
         self.get("PATH").unwrap_or(OsStr::new(PATH_DEFAULT))
     }
 
-    /// Where temporary folders are made.
+    /// The folder for temporary folders.
     pub(crate) fn temporary(&self) -> &Path {
         Path::new(self.get("TMPDIR").unwrap_or(OsStr::new(TMPDIR_DEFAULT)))
     }
 
-    /// A variable. An empty one counts as unset.
+    /// The value of a variable. An empty one counts as unset.
     fn get(&self, name: &str) -> Option<&OsStr> {
         self.variables
             .get(OsStr::new(name))
@@ -87,10 +87,10 @@ impl Inherited {
 
 /// Removes the variables that extensions don't get.
 pub(super) fn for_extensions(variables: &mut BTreeMap<OsString, OsString>) {
-    variables.retain(|name, _| !RUNTIMES_OWN.iter().any(|own| name == own));
+    variables.retain(|name, _| !RUNTIME_ONLY.iter().any(|own| name == own));
 }
 
-/// What the environments of all functions share.
+/// The variables that all functions share.
 #[derive(Debug)]
 pub(crate) struct Common {
     pub(crate) inherited: Inherited,
@@ -98,12 +98,12 @@ pub(crate) struct Common {
 }
 
 impl Common {
-    /// `endpoint` is the local cloud's.
+    /// `endpoint` is that of the local cloud.
     pub(crate) fn new(inherited: Inherited, endpoint: &str) -> Self {
         Self { inherited, endpoint: endpoint.to_owned() }
     }
 
-    /// All the variables of one environment of a function.
+    /// All variables for one environment of a function.
     pub(crate) fn of(
         &self,
         configuration: &Configuration,

@@ -1,14 +1,14 @@
 //! Guards one function's process, so that no child is left behind, even if the local cloud is killed.
 //!
-//! The local cloud doesn't start a function itself. It starts its own executable again with [`WARDEN`] as the
-//! first argument. That process, the warden, starts the function in its own process group and watches it. The
-//! warden's standard input is a pipe from the local cloud. When the pipe is closed, because the local cloud ends
-//! the function or is dead, the warden kills the whole group. The only byte that is ever sent is [`TERMINATE`],
-//! which sends SIGTERM to the group. When the function exits by itself, the warden kills what the function
-//! started, and exits with the same status or signal.
+//! The local cloud doesn't start a function itself. It starts its own executable again with [`WARDEN`] as the first
+//! argument. That process, the warden, starts the function in its own process group and watches it. The warden's
+//! standard input is a pipe from the local cloud. When the pipe is closed, because the local cloud ends the function or
+//! is dead, the warden kills the whole group. The only byte that the local cloud writes to it is [`TERMINATE`]. On this
+//! byte, the warden sends SIGTERM to the group. When the function exits by itself, the warden kills the rest of the
+//! group, and exits with the same status or signal.
 //!
-//! The warden has its own process group as well, so that Ctrl-C at a terminal reaches neither of them. A process
-//! that leaves its group escapes.
+//! The warden has its own process group as well, so that Ctrl-C at a terminal reaches neither of them. A child that
+//! leaves its process group is not killed.
 
 use std::{
     ffi::OsString,
@@ -28,11 +28,11 @@ pub const WARDEN: &str = "__warden";
 /// The byte that makes a warden send SIGTERM.
 pub(super) const TERMINATE: u8 = b't';
 
-/// The exit status of a shell that can't start a command.
+/// The exit status if the command can't be started, as in a shell.
 const NOT_STARTED: u8 = 127;
 
-/// Starts the command `args`, and guards it until it ends. A program that [`start`](crate::start)s a local cloud
-/// must call this first in its `main` if its first argument is [`WARDEN`], with the arguments after that.
+/// Starts the command `args`, and guards it until it ends. A program that [`start`](crate::start)s a local cloud must
+/// begin its `main` with this: if its first argument is [`WARDEN`], call this with the remaining arguments.
 pub fn warden(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let mut args = args.into_iter();
     let Some(program) = args.next() else {
@@ -54,9 +54,9 @@ fn guard(mut child: Child) -> ExitCode {
         return ExitCode::from(NOT_STARTED);
     };
     thread::spawn(move || {
-        let mut asked = [0];
-        while let Ok(1) = std::io::stdin().read(&mut asked) {
-            if asked == [TERMINATE] {
+        let mut byte = [0];
+        while let Ok(1) = std::io::stdin().read(&mut byte) {
+            if byte == [TERMINATE] {
                 signal_group(group, Signal::TERM);
             }
         }
@@ -68,18 +68,18 @@ fn guard(mut child: Child) -> ExitCode {
     {}
     signal_group(group, Signal::KILL);
     match child.wait() {
-        Ok(status) => end_as(status),
+        Ok(status) => exit_like(status),
         Err(_) => ExitCode::from(NOT_STARTED),
     }
 }
 
 fn signal_group(group: Pid, signal: Signal) {
-    // It fails if the group has no process any more, which is fine.
+    // This fails if the group has no processes left, which is fine.
     let _ = kill_process_group(group, signal);
 }
 
-/// Exits as the child did.
-fn end_as(status: ExitStatus) -> ExitCode {
+/// Exits with the child's status or signal.
+fn exit_like(status: ExitStatus) -> ExitCode {
     if let Some(signal) = status.signal().and_then(Signal::from_named_raw) {
         let _ = kill_process(getpid(), signal);
     }

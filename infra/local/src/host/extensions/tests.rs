@@ -11,7 +11,7 @@ fn extensions<const N: usize>(names: [&str; N]) -> Extensions {
 /// Requests an event. Returns it if it is available at once.
 fn ask(extensions: &Extensions, identifier: &str) -> Option<String> {
     let asked = extensions.next(identifier).now_or_never();
-    asked.map(|told| told.unwrap().1)
+    asked.map(|event| event.unwrap().1)
 }
 
 fn is_ready(extensions: &Extensions) -> bool {
@@ -98,12 +98,12 @@ fn only_the_first_failure_is_reported() {
     let extensions = extensions(["a", "b"]);
     let a = extensions.register("a", BOTH).unwrap();
     let fault = ExtensionFault::InitError("A.B".to_owned());
-    assert!(extensions.are_well() && extensions.failure().now_or_never().is_none());
+    assert!(extensions.are_healthy() && extensions.failure().now_or_never().is_none());
     extensions.report(&a, fault.clone()).unwrap();
     extensions.fail("b".into(), ExtensionFault::NotStarted("gone".to_owned()));
     let failure = extensions.failure().now_or_never().unwrap();
     assert_eq!(failure, ExtensionFailure { extension: "a".into(), fault });
-    assert!(!extensions.are_well());
+    assert!(!extensions.are_healthy());
     let lines = extensions.lines();
     assert_eq!(lines[0], "EXTENSION\tName: a\tState: Failed\tEvents: [INVOKE,SHUTDOWN]");
     assert_eq!(lines[1], "EXTENSION\tName: b\tState: Started\tEvents: []");

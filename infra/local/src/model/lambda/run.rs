@@ -14,7 +14,7 @@ use crate::{journal::Ending, model::payload::Payload};
 /// The largest response of a function, in bytes: 6 MB and, as on AWS, 100 bytes more.
 pub const RESPONSE_BYTES_MAX: usize = 6 * 1024 * 1024 + 100;
 
-/// The error type of a crash. Lambda has given crashes and time-outs a type since 2025.
+/// The error type of a crash. Lambda has given crashes and timeouts a type since 2025.
 const EXIT_ERROR: &str = "Runtime.ExitError";
 
 /// Identifies a run.
