@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use comeback_core::Timestamp;
 
-/// The present, as every step on the model is given it.
+/// The current time, which every step on the model takes as an argument.
 #[allow(
     clippy::disallowed_methods,
     reason = "the shell's one source of the present; everything below it takes `now`"
@@ -13,7 +13,7 @@ pub(crate) fn now() -> Timestamp {
     Timestamp::from(std::time::SystemTime::now())
 }
 
-/// How long it is until `then`; nothing if that has passed.
+/// The time until `then`, or zero if that has passed.
 pub(crate) fn until(then: Timestamp) -> Duration {
     then.signed_duration_since(now()).to_std().unwrap_or(Duration::ZERO)
 }

@@ -1,13 +1,14 @@
-//! Which requests are allowed, and to which service they go.
+//! Checks whether requests are allowed, and routes them to their service.
 //!
 //! Only this machine can reach the listener, but that includes every web page in its browser. So a request must be
-//! addressed to a loopback name, which prevents DNS rebinding. A request to AWS's services must also carry a
-//! signature, because a page can't send that header to another origin. Any key is good.
+//! addressed to a loopback name, which prevents DNS rebinding. A request to AWS's services must also have a signature,
+//! because a page can't send that header to another origin. The signature may have any key.
 //!
-//! A request without a signature is a browser's. It goes to the page, if there is one, which has its own guard.
+//! A request without a signature is taken for a browser's. It goes to the page, if there is one, which has checks of
+//! its own.
 //!
-//! Beside AWS's services, observers have routes without a signature, closed to web pages: `GET /_local/health` and
-//! `GET /_local/journal?after=N&wait=SECONDS`.
+//! Besides AWS's services, there are routes for observers, which need no signature and refuse web pages: `GET
+//! /_local/health` and `GET /_local/journal?after=N&wait=SECONDS`.
 
 use std::time::Duration;
 
@@ -23,13 +24,13 @@ use serde::Serialize;
 
 use crate::{api, journal::Entry, shared::Shared};
 
-/// How long an observer may wait for news.
+/// The longest wait of an observer for new journal entries.
 const WAIT_MAX: Duration = Duration::from_secs(60);
 
-/// How many entries of the journal one answer has at most.
+/// The most journal entries in one response.
 const ENTRIES_MAX: usize = 1_000;
 
-/// Everything that the local cloud answers.
+/// All routes of the local cloud.
 pub(crate) fn router(shared: Shared, page: Option<Router>) -> Router {
     let json = [(header::CONTENT_TYPE, "application/json")];
     api::lambda::router()
@@ -39,7 +40,7 @@ pub(crate) fn router(shared: Shared, page: Option<Router>) -> Router {
         .with_state(shared)
 }
 
-/// Every request passes here. One that waits is ended when the local cloud stops.
+/// Every request passes here. A waiting request is ended when the local cloud stops.
 async fn enter(
     State((shared, page)): State<(Shared, Option<Router>)>,
     request: Request,
@@ -116,7 +117,7 @@ fn is_signed(headers: &HeaderMap) -> bool {
 }
 
 #[derive(Serialize)]
-struct News {
+struct Entries {
     /// The next request's `after`.
     next: u64,
     events: Vec<Entry>,
@@ -126,15 +127,15 @@ async fn journal(State(shared): State<Shared>, uri: Uri) -> Response {
     let number = |wanted| api::query_values(&uri, wanted).next()?.parse::<u64>().ok();
     let after = number("after").unwrap_or_default();
     let wait = Duration::from_secs(number("wait").unwrap_or_default()).min(WAIT_MAX);
-    let news = shared.0.journal.wait_after(after, ENTRIES_MAX);
-    // Without news in time, the list is empty.
-    let events = tokio::time::timeout(wait, news).await.unwrap_or_default();
+    let entries = shared.0.journal.wait_after(after, ENTRIES_MAX);
+    // The list is empty if there are no new entries in time.
+    let events = tokio::time::timeout(wait, entries).await.unwrap_or_default();
     let next = events.last().map_or(after, |entry| entry.n);
-    let body = serde_json::to_string(&News { next, events }).unwrap_or_default();
+    let body = serde_json::to_string(&Entries { next, events }).unwrap_or_default();
     ([(header::CONTENT_TYPE, "application/json")], body).into_response()
 }
 
-/// Makes one call of a service, whose trait is known here only through that of axum.
+/// Calls a service once. Its trait is only available here through axum's.
 pub(crate) fn call<S: ServiceExt<Request>>(mut service: S, request: Request) -> S::Future {
     service.call(request)
 }
@@ -144,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_loopback_names_are_answered_to() {
+    fn only_loopback_names_are_accepted() {
         for (host, good) in [
             ("127.0.0.1:4566", true),
             ("127.0.0.1", true),

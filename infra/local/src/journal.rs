@@ -1,8 +1,8 @@
-//! What happened, for observers.
+//! The journal: what happened in the local cloud, for observers.
 //!
-//! The model and the host write an [`Event`] for everything that a person or a test may want to see. The last
-//! events are kept in memory, limited by number and size. An observer asks for those after the last one it saw,
-//! and can wait for more.
+//! The model and the host write an [`Event`] for everything that a person or a test may want to see. The last events
+//! are kept in memory, limited by number and size. An observer requests the events after the last one that it has, and
+//! can wait for more.
 
 use std::{
     collections::VecDeque,
@@ -18,18 +18,18 @@ use crate::{
     shared::lock,
 };
 
-/// How many events are kept for observers that come late.
+/// The most events that are kept.
 const EVENTS_MAX: usize = 20_000;
 
-/// How many bytes of payloads, responses and lines are kept with them.
+/// The limit of the kept events' size, in bytes.
 const BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// Something that happened.
+/// An event in the journal.
 #[derive(Clone, Debug, Serialize)]
 pub struct Event {
     /// When it happened.
     pub at: Timestamp,
-    /// The name of the function that it happened to.
+    /// The name of the function.
     pub function: Arc<str>,
     /// The id of the invocation, the same in all of Lambda's own attempts of one event.
     pub request_id: Option<Arc<str>>,
@@ -50,16 +50,16 @@ pub enum What {
     Started { payload: Payload },
     /// A run of a function ended.
     Finished { outcome: Ending, response: Payload },
-    /// A run had to wait, or was refused, because the function's concurrency was used up.
+    /// A run was delayed or refused, because the function's concurrency was used up.
     Throttled,
     /// Recursive-loop detection refused a run.
     RecursionStopped,
-    /// Lambda gave an event up. Its deliveries follow as events of their own. It is lost if there is neither a
-    /// destination nor a dead-letter queue.
+    /// Lambda gave up an event. It is lost if there is neither a destination nor a dead-letter queue. Otherwise a
+    /// journal event follows for each delivery.
     GivenUp { condition: &'static str, lost: bool },
     /// A record was sent to a destination, or an event to a dead-letter queue.
     DestinationSent { destination: Arc<str> },
-    /// It could not be sent. AWS counts this in the metric `DestinationDeliveryFailures`.
+    /// A record or event could not be sent. AWS counts this in the metric `DestinationDeliveryFailures`.
     DestinationFailed { destination: Arc<str>, reason: String },
     /// A function wrote a line to its standard output or error.
     Logged { line: String },
@@ -68,15 +68,15 @@ pub enum What {
 /// How a run of a function ended.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
 pub enum Ending {
-    /// It returned a response.
+    /// The function returned a response.
     Succeeded,
-    /// It reported an error of its own.
+    /// The function reported an error.
     Failed,
     /// Its process ended before it answered.
     Crashed,
-    /// It took too long and was killed.
+    /// It exceeded its timeout and was killed.
     TimedOut,
-    /// It failed before it asked for an event.
+    /// It failed during its initialisation.
     InitFailed,
 }
 
@@ -90,7 +90,7 @@ impl Event {
         Self { at, function: Arc::clone(function), request_id: request_id.cloned(), what }
     }
 
-    /// About how much memory this event takes.
+    /// The approximate memory of this event, in bytes.
     fn size(&self) -> usize {
         let text = match &self.what {
             What::Started { payload } => payload.get().len(),
@@ -110,7 +110,7 @@ impl Event {
 /// An event and its number in the journal, counted from 1.
 #[derive(Clone, Debug, Serialize)]
 pub struct Entry {
-    /// Its number.
+    /// The number.
     pub n: u64,
     /// What happened.
     #[serde(flatten)]
@@ -128,12 +128,12 @@ struct Kept {
     entries: VecDeque<Entry>,
     bytes: usize,
     last: u64,
-    /// The metrics of all lines and runs, also of those that are no longer kept.
+    /// The metrics of all lines and runs, even of events that are no longer kept.
     metrics: Emf,
 }
 
 impl Journal {
-    /// Appends `events`, and wakes those who wait for them.
+    /// Appends `events`, and wakes waiting observers.
     pub(crate) fn write(&self, events: impl IntoIterator<Item = Event>) {
         let (kept, written) = &*self.shared;
         let mut kept = lock(kept);
@@ -151,8 +151,8 @@ impl Journal {
         kept.entries.iter().skip(from).take(max).cloned().collect()
     }
 
-    pub(crate) fn metrics<T>(&self, look: impl FnOnce(&Emf) -> T) -> T {
-        look(&lock(&self.shared.0).metrics)
+    pub(crate) fn metrics<T>(&self, read: impl FnOnce(&Emf) -> T) -> T {
+        read(&lock(&self.shared.0).metrics)
     }
 
     /// Events after number `n`; waits until there is one.
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_are_forgotten_beyond_the_bounds() {
+    fn the_oldest_events_are_dropped_beyond_the_limits() {
         let journal = Journal::default();
         journal.write((0..EVENTS_MAX + 5).map(|_| line("x")));
         assert_eq!(journal.after(0, usize::MAX)[0].n, 6);

@@ -1,14 +1,13 @@
-//! One process that is SQS and Lambda on loopback, for trying and for testing.
+//! SQS and Lambda in one process on loopback, for trying out and testing.
 //!
-//! It runs real, unmodified function binaries behind the Lambda Runtime API, and any AWS SDK or the AWS CLI can
-//! talk to it. A request comes in at the `gate`, which checks that it is allowed, and goes to the `api` of its
-//! service. There it is parsed and makes one step on the [`model`], which holds every rule: queues, the
-//! asynchronous queue, retries, destinations, mappings, concurrency. The model says which functions have to run
-//! now. The `host` runs them as child processes and tells the model how they ended. The [`journal`] records what
-//! happened.
+//! It runs real, unmodified function binaries behind the Lambda Runtime API, and any AWS SDK or the AWS CLI can talk to
+//! it. A request enters through the `gate`, which checks that it is allowed and passes it to the `api` of its service.
+//! There it is parsed and makes one step on the [`model`], which has every rule: queues, the asynchronous queue,
+//! retries, destinations, mappings, concurrency. The model decides which functions run. The `host` runs them as child
+//! processes and passes the outcomes to the model. The [`journal`] records what happened.
 //!
-//! The model is pure: time and randomness are arguments, so that a simulation can drive it in virtual time. The
-//! rest is a thin shell around it. `shared` holds the state; `server` starts and ends everything.
+//! The model is pure: time and randomness are arguments, so that a simulation can drive it in virtual time. The rest is
+//! a thin shell around it. `shared` holds the state. `server` starts and stops everything.
 //!
 //! Nothing here is durable or secured. It listens on loopback only, accepts any signature, and forgets everything
 //! when it ends.

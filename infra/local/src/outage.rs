@@ -1,4 +1,4 @@
-//! Functions that fail for a while instead of running, so that anyone can play an outage.
+//! Simulated outages: functions that fail for a while instead of running.
 
 use std::{
     collections::HashMap,
@@ -14,16 +14,17 @@ use crate::{model::lambda::run::Outcome, shared::lock};
 /// How a function fails.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Outage {
-    /// It reports an error, as if what it calls were down.
+    /// It reports an error, as if a service that it calls were down.
     Error,
-    /// It takes longer than its time-out.
+    /// It exceeds its timeout.
     TimeOut,
-    /// It has no concurrency. Whoever begins this outage takes that from the function, so no run is begun.
+    /// It has no concurrency, so no run starts. The caller of [`Outages::begin`] must set its reserved concurrency to
+    /// 0.
     Throttle,
 }
 
 impl Outage {
-    /// The outcome of a run of a function with this time-out. `None` if it runs as usual.
+    /// The outcome of a run during the outage. `limit` is the function's timeout. `None` if the run happens as usual.
     pub(crate) async fn carry_out(self, limit: Duration) -> Option<Outcome> {
         Some(match self {
             Self::Error => {
@@ -37,18 +38,18 @@ impl Outage {
                 tokio::time::sleep(limit).await;
                 Outcome::TimedOut
             }
-            // It began before its concurrency was taken.
+            // The run began before the concurrency was set to 0.
             Self::Throttle => return None,
         })
     }
 }
 
-/// The functions that fail, and until when. All copies are the same.
+/// The functions with an outage, and when it ends. Clones share their state.
 #[derive(Clone, Debug, Default)]
 pub struct Outages(Arc<Mutex<HashMap<String, (Outage, Timestamp)>>>);
 
 impl Outages {
-    /// Has a function fail until then. The latest outage of a function counts.
+    /// Makes a function fail until this time. This replaces an earlier outage of the function.
     pub fn begin(&self, function: &str, outage: Outage, until: Timestamp) {
         lock(&self.0).insert(function.to_owned(), (outage, until));
     }
@@ -58,7 +59,7 @@ impl Outages {
         lock(&self.0).remove(function);
     }
 
-    /// How a function fails at this time, if it does, and until when.
+    /// The outage of a function at this time, if there is one, and when it ends.
     pub fn now(&self, function: &str, now: Timestamp) -> Option<(Outage, Timestamp)> {
         lock(&self.0).get(function).copied().filter(|(_, until)| now < *until)
     }
@@ -87,7 +88,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_error_of_an_outage_is_reported_as_a_function_reports_its_own() {
+    async fn an_error_of_an_outage_has_the_format_of_a_functions_error() {
         let Some(Outcome::Failed(error)) = Outage::Error.carry_out(Duration::ZERO).await else {
             panic!("expected a failure")
         };

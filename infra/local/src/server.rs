@@ -1,4 +1,4 @@
-//! The options, the start and the end of a local cloud.
+//! The options of a local cloud, and its start and stop.
 
 use std::{io, net::Ipv4Addr, time::Duration};
 
@@ -17,22 +17,22 @@ use crate::{
     shared::Shared,
 };
 
-/// How long a stop waits for requests to end.
-const LEAVE_MAX: Duration = Duration::from_secs(5);
+/// The longest wait for open requests at a stop.
+const STOP_MAX: Duration = Duration::from_secs(5);
 
 /// Options of the local cloud.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The port on 127.0.0.1 to listen on; 0 for any that is free.
+    /// The port on 127.0.0.1 to listen on. 0 takes a free one.
     pub port: u16,
-    /// How many runs of functions there may be at a time, and how many processes, including those that wait for an
-    /// event. AWS gives an account 1,000.
+    /// The limit of concurrent runs of functions, and of environments, including idle ones. AWS's default for an
+    /// account is 1,000.
     pub concurrency: u32,
-    /// How many messages of a queue may be in flight. SQS's quota is [`IN_FLIGHT_MAX`].
+    /// The limit of messages in flight in a queue. SQS's quota is [`IN_FLIGHT_MAX`].
     pub in_flight_max: usize,
     /// The environment variables that functions inherit.
     pub inherited: Inherited,
-    /// What answers requests without a signature, which a browser makes.
+    /// The router for requests without a signature, such as those of a browser.
     pub page: Option<Router>,
     /// The functions that fail for a while instead of running.
     pub outages: Outages,
@@ -51,8 +51,8 @@ impl Default for Config {
     }
 }
 
-/// A running local cloud. It ends when it is stopped or dropped; only stopping also waits until the functions'
-/// processes are gone.
+/// A running local cloud. It ends when it is stopped or dropped. Only [`Server::stop`] waits until the functions'
+/// processes have ended.
 pub struct Server {
     endpoint: String,
     router: Router,
@@ -61,7 +61,7 @@ pub struct Server {
     tasks: JoinSet<()>,
     /// Closes the connections when it is dropped.
     open: watch::Sender<()>,
-    /// Ends when the shared state has been dropped.
+    /// Closed when the shared state has been dropped.
     gone: mpsc::Receiver<()>,
 }
 
@@ -71,7 +71,7 @@ pub struct Server {
 ///
 /// # Errors
 ///
-/// If the port can't be listened on.
+/// If listening on the port fails.
 pub async fn start(config: Config) -> io::Result<Server> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, config.port)).await?;
     let endpoint = format!("http://{}", listener.local_addr()?);
@@ -84,7 +84,7 @@ pub async fn start(config: Config) -> io::Result<Server> {
     let app = gate::router(shared.clone(), page);
     let router = app.clone();
     let listener = listener.tap_io(|stream| {
-        // An answer in two packets must not wait for the first one's acknowledgement.
+        // The second packet of a response must not wait until the first one is acknowledged.
         let _ = stream.set_nodelay(true);
     });
     let closing = shared.closing();
@@ -103,7 +103,7 @@ impl Server {
         &self.endpoint
     }
 
-    /// Answers a request without a connection.
+    /// Handles a request without a network connection.
     pub async fn answer(&self, request: Request) -> Response {
         let Ok(response) = call(self.router.clone(), request).await;
         response
@@ -115,20 +115,20 @@ impl Server {
         &self.shared
     }
 
-    /// How many events would be lost if it ended now.
+    /// The events and messages that would be lost if it stopped now.
     pub fn waiting(&self) -> Waiting {
         self.shared.look(Cloud::waiting)
     }
 
-    /// Stops listening, ends all connections and the functions' processes, and waits until they and all unpacked
-    /// folders are gone.
+    /// Stops listening, closes all connections, ends the functions' processes, and waits until they have ended and all
+    /// unpacked folders are removed.
     pub async fn stop(self) {
         let Self { router, shared, tasks, open, mut gone, .. } = self;
         drop((router, tasks, open));
         shared.0.host.stop().await;
         drop(shared);
-        // A client that doesn't read its answer is not waited for any longer.
-        let _ = tokio::time::timeout(LEAVE_MAX, gone.recv()).await;
+        // Don't wait any longer for a client that doesn't read its response.
+        let _ = tokio::time::timeout(STOP_MAX, gone.recv()).await;
     }
 }
 
@@ -144,10 +144,10 @@ mod tests {
 
     use super::*;
 
-    /// Longer than anything here takes. A test that waits this long has failed.
+    /// A test that waits this long has failed. Everything here takes less time.
     const PATIENCE: Duration = Duration::from_secs(60);
 
-    /// Everything that comes over a connection until its end, which may be a reset.
+    /// Reads a connection to its end, which may be a reset.
     async fn rest(mut connection: TcpStream) -> String {
         let mut text = String::new();
         let read = timeout(PATIENCE, connection.read_to_string(&mut text)).await;
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn with_the_end_connections_and_requests_that_wait_end_and_nothing_is_held() {
+    async fn a_stop_ends_connections_and_waiting_requests_and_drops_the_state() {
         let server = start(Config::default()).await.unwrap();
         let address = server.endpoint().strip_prefix("http://").unwrap().to_owned();
         let connect = || async { TcpStream::connect(&address).await.unwrap() };
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_local_cloud_that_is_dropped_ends_too() {
+    async fn dropping_a_local_cloud_ends_it() {
         let mut server = start(Config::default()).await.unwrap();
         let address = server.endpoint().strip_prefix("http://").unwrap().to_owned();
         let connection = TcpStream::connect(&address).await.unwrap();

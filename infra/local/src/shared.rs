@@ -1,8 +1,8 @@
 //! The state that all requests share, and the pump that advances the model.
 //!
-//! Every request makes its [`Shared::step`] under one lock: the model is fast and never waits. After a step, the
-//! runs that became due are given to the host, and all requests that wait for a change are woken. Between
-//! requests, the pump makes the next step at the time that the model asks for.
+//! Every request makes its [`Shared::step`] under one lock: the model is fast and never waits. After a step, the host
+//! starts the runs that became due, and all requests that wait for a change are woken. Between requests, the pump makes
+//! the next step when the model needs it.
 
 use std::{
     io,
@@ -28,10 +28,10 @@ use crate::{
     server::Config,
 };
 
-/// How often environments are ended that have been idle for long.
+/// How often [`Shared::sweep`] ends idle environments.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(30);
 
-/// What all requests share.
+/// The state that all requests share.
 #[derive(Clone)]
 pub(crate) struct Shared(pub(crate) Arc<Inner>);
 
@@ -47,13 +47,13 @@ pub(crate) struct Inner {
     sooner: Notify,
     /// Closed when the local cloud stops.
     closing: watch::Receiver<()>,
-    /// Dropped last: tells that everything else has been dropped.
+    /// Dropped last, which shows that everything else has been dropped.
     _held: mpsc::Sender<()>,
 }
 
 struct State {
     cloud: Cloud,
-    /// When the model wants the next step.
+    /// When the model needs the next step.
     wakeup: Option<Timestamp>,
 }
 
@@ -83,7 +83,7 @@ impl Shared {
         })))
     }
 
-    /// Makes one step on the model at the present time. Afterwards, the runs that became due are started, and all
+    /// Makes one step on the model at the current time. Afterwards, the runs that became due are started, and all
     /// requests that wait for a change are woken.
     pub(crate) fn step<T>(&self, step: impl FnOnce(&mut Cloud, Timestamp) -> T) -> T {
         let (result, _) = self.advance(step);
@@ -91,8 +91,8 @@ impl Shared {
         result
     }
 
-    /// Makes a step that by itself changes nothing that others wait for, such as a receive. It wakes them only if
-    /// something happened. Otherwise two long polls would wake each other forever.
+    /// Makes a step that itself changes nothing that other requests wait for, such as a receive. It wakes them only if
+    /// something else happened. Otherwise two long polls would wake each other forever.
     pub(crate) fn look<T>(&self, look: impl FnOnce(&mut Cloud, Timestamp) -> T) -> T {
         let (result, concerns_others) = self.advance(look);
         if concerns_others {
@@ -101,7 +101,7 @@ impl Shared {
         result
     }
 
-    /// Resolves when anything has changed since this call. Call it before you look, then await it.
+    /// Resolves when anything has changed since this call. Call this before [`Shared::look`], and await it afterwards.
     pub(crate) fn changed(&self) -> impl Future<Output = ()> + '_ {
         self.0.changed.notified()
     }
@@ -109,24 +109,23 @@ impl Shared {
     /// Resolves when the local cloud stops.
     pub(crate) fn closing(&self) -> impl Future<Output = ()> + use<> {
         let mut closing = self.0.closing.clone();
-        // Nothing is ever sent: an error means that the other end is gone.
+        // Nothing is ever sent. An error means that the sender was dropped.
         async move { while closing.changed().await.is_ok() {} }
     }
 
-    /// Gives a run to the host, and its outcome to the model. The handle resolves to the response for the run's
-    /// invoker.
+    /// Passes a run to the host, and its outcome to the model. The handle resolves to the response for the invoker.
     pub(crate) fn start(&self, run: Run) -> JoinHandle<Option<Response>> {
         let shared = self.clone();
         tokio::spawn(async move {
-            let played = match shared.0.outages.now(&run.configuration.name, clock::now()) {
+            let simulated = match shared.0.outages.now(&run.configuration.name, clock::now()) {
                 Some((outage, _)) => outage.carry_out(run.configuration.timeout()).await,
                 None => None,
             };
-            let (outcome, warm) = match played {
+            let (outcome, warm) = match simulated {
                 Some(outcome) => (outcome, None),
                 None => shared.0.host.run(&run).await,
             };
-            // The environment is kept before the model hears of the end, so that the next run finds it.
+            // The environment is kept before the model gets the outcome, so that the next run finds it.
             if let Some(warm) = warm
                 && shared.is_current(&run)
             {
@@ -136,8 +135,8 @@ impl Shared {
         })
     }
 
-    /// Makes a step and what follows from it. The second result says whether anything happened that others may
-    /// wait for.
+    /// Makes a step, and does everything that is due after it. The second result is whether something happened that
+    /// other requests may wait for.
     fn advance<T>(&self, step: impl FnOnce(&mut Cloud, Timestamp) -> T) -> (T, bool) {
         let now = clock::now();
         let mut state = lock(&self.0.state);
@@ -152,12 +151,12 @@ impl Shared {
         state.wakeup = wakeup;
         let concerns_others = state.cloud.sqs.take_redriven() || !happened.is_empty();
         if !happened.is_empty() {
-            // Written under the lock, so that the journal has the events in their order.
+            // Written under the lock, so that the journal's order is that of the steps.
             self.0.journal.write(happened);
         }
         drop(state);
         for run in runs {
-            // Nobody waits for the response; the model itself does what follows.
+            // No invoker waits for the response. The model settles the event or batch itself.
             drop(self.start(run));
         }
         if sooner {
@@ -166,14 +165,14 @@ impl Shared {
         (result, concerns_others)
     }
 
-    /// Whether a run's function is unchanged since the run began.
+    /// Whether the function has not changed since the run began.
     fn is_current(&self, run: &Run) -> bool {
         let state = lock(&self.0.state);
         let current = state.cloud.lambda.configuration(&run.configuration.name);
         current.is_ok_and(|current| current.revision_id == run.configuration.revision_id)
     }
 
-    /// Makes a step whenever the model asks for one.
+    /// Makes a step whenever the model needs one.
     pub(crate) async fn pump(self) {
         loop {
             let sooner = self.0.sooner.notified();
@@ -188,7 +187,7 @@ impl Shared {
         }
     }
 
-    /// Ends idle environments from time to time.
+    /// Ends idle environments at intervals.
     pub(crate) async fn sweep(self) {
         loop {
             tokio::time::sleep(SWEEP_INTERVAL).await;
@@ -197,12 +196,13 @@ impl Shared {
     }
 }
 
-/// Locks a mutex. A step that panicked may be half done, but other requests still need answers.
+/// Locks a mutex, even if it is poisoned. A step that panicked may be half done, but other requests still need
+/// responses.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A seed that differs at each start, so that a client that outlives the local cloud never sees an id twice.
+/// A seed that differs at each start, so that a client never sees the same id after a restart.
 fn seed() -> u64 {
     let nanos = clock::now().timestamp_nanos_opt().unwrap_or_default();
     nanos.cast_unsigned() ^ u64::from(std::process::id()).rotate_left(32)

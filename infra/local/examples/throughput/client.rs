@@ -1,5 +1,4 @@
-//! The least client of AWS JSON 1.0 over one connection that is kept alive: what is measured with it is the
-//! server.
+//! A minimal client of AWS JSON 1.0 over one persistent connection, so that the measurement is that of the server.
 
 use std::io;
 
@@ -14,7 +13,7 @@ pub struct Client {
     host: String,
 }
 
-/// What came back.
+/// A response.
 pub struct Answer {
     /// The HTTP status.
     pub status: u16,
@@ -31,7 +30,7 @@ impl Client {
         Ok(Self { stream: BufStream::with_capacity(64 * 1024, 64 * 1024, stream), host })
     }
 
-    /// Asks SQS to do `action`, and waits for the answer.
+    /// Sends an SQS request with this action, and waits for the response.
     pub async fn call(&mut self, action: &str, body: &str) -> io::Result<Answer> {
         let (host, length) = (&self.host, body.len());
         let head = format!(
@@ -63,7 +62,7 @@ impl Client {
         Ok(Answer { status, body })
     }
 
-    /// The next line of a head.
+    /// Reads the next line of the response's head.
     async fn line(&mut self) -> io::Result<String> {
         let mut line = String::new();
         match self.stream.read_line(&mut line).await? {

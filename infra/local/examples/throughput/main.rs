@@ -1,10 +1,9 @@
-//! How many messages a second the local cloud carries through one queue, over HTTP.
+//! Measures how many messages a second pass through one queue of the local cloud, over HTTP.
 //!
-//! The cloud and its callers share this process and the machine's cores. Each caller has one connection and goes
-//! round: it sends ten messages, receives ten, and deletes them. A message counts when it has been through all
-//! three.
+//! The cloud and its callers share this process and the machine's cores. Each caller has one connection and repeats: it
+//! sends ten messages, receives ten, and deletes them. A message counts when it has been deleted.
 //!
-//! With an endpoint as its argument, it measures the local cloud that runs there.
+//! With an endpoint as the argument, it measures the local cloud that runs there.
 
 mod client;
 
@@ -15,10 +14,10 @@ use comeback_local::Config;
 use serde::Deserialize;
 use serde_json::json;
 
-/// How often it is measured; the middle of the results is the one to quote.
+/// The number of measurements. Quote the median of the results.
 const ROUNDS: usize = 7;
 
-/// Messages in one round, and callers who share them.
+/// Messages in one round, and the callers that share them.
 const MESSAGES: usize = 40_000;
 const CALLERS: usize = 4;
 
@@ -39,7 +38,7 @@ async fn main() -> Result<(), Failure> {
     let own = server.as_ref().map(|server| server.endpoint().to_owned());
     let endpoint = given.or(own).unwrap_or_default();
     let queue = r#"{"QueueName":"bench"}"#;
-    done(&mut Client::connect(&endpoint).await?, "CreateQueue", queue).await?;
+    perform(&mut Client::connect(&endpoint).await?, "CreateQueue", queue).await?;
     println!("one queue, {CALLERS} callers, batches of {BATCH}, bodies of {BODY_BYTES} bytes");
     let mut rates = Vec::new();
     for round in 1..=ROUNDS {
@@ -93,8 +92,8 @@ async fn call(endpoint: String) -> Result<(), Failure> {
     let send = json!({"QueueUrl": "bench", "Entries": entries}).to_string();
     let receive = json!({"QueueUrl": "bench", "MaxNumberOfMessages": BATCH}).to_string();
     for _ in 0..MESSAGES / CALLERS / BATCH {
-        done(&mut client, "SendMessageBatch", &send).await?;
-        // Every caller has sent before it receives, so there are ten for each.
+        perform(&mut client, "SendMessageBatch", &send).await?;
+        // Every caller sends before it receives, so there are ten messages for each.
         let received = client.call("ReceiveMessage", &receive).await?.body;
         let received: Received = serde_json::from_slice(&received)?;
         if received.messages.len() != BATCH {
@@ -109,17 +108,17 @@ async fn call(endpoint: String) -> Result<(), Failure> {
             .map(|(id, it)| json!({"Id": id.to_string(), "ReceiptHandle": it.receipt_handle}))
             .collect();
         let delete = json!({"QueueUrl": "bench", "Entries": entries}).to_string();
-        done(&mut client, "DeleteMessageBatch", &delete).await?;
+        perform(&mut client, "DeleteMessageBatch", &delete).await?;
     }
     Ok(())
 }
 
-/// Performs a batch of which nothing may fail.
-async fn done(client: &mut Client, action: &str, request: &str) -> Result<(), Failure> {
+/// Performs a batch. An entry that fails is an error.
+async fn perform(client: &mut Client, action: &str, request: &str) -> Result<(), Failure> {
     let answer = client.call(action, request).await?;
-    let told = String::from_utf8_lossy(&answer.body);
-    if answer.status != 200 || told.contains("\"Failed\"") {
-        return Err(format!("{action}: {told}").into());
+    let body = String::from_utf8_lossy(&answer.body);
+    if answer.status != 200 || body.contains("\"Failed\"") {
+        return Err(format!("{action}: {body}").into());
     }
     Ok(())
 }

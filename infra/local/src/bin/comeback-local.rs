@@ -1,6 +1,6 @@
-//! Runs the local cloud alone, and guards its functions' processes.
+//! Runs only the local cloud. With [`WARDEN`] as the first argument, it guards a function's process.
 //!
-//! Takes the port to listen on as its only argument, any that is free without it, and prints the endpoint.
+//! The only argument is the port to listen on. The default is a free one. It prints the endpoint.
 
 use std::process::ExitCode;
 
