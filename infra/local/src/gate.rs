@@ -7,8 +7,8 @@
 //! A request without a signature is taken for a browser's. It goes to the page, if there is one, which has checks of
 //! its own.
 //!
-//! Besides AWS's services, there are routes for observers, which need no signature and refuse web pages: `GET
-//! /_local/health` and `GET /_local/journal?after=N&wait=SECONDS`.
+//! Besides AWS's services, there are routes for observers, which need no signature and refuse web pages:
+//! `GET /_local/health` and `GET /_local/journal?after=N&wait=SECONDS`.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! Runs only the local cloud. With [`WARDEN`] as the first argument, it guards a function's process.
 //!
-//! The only argument is the port to listen on. The default is a free one. It prints the endpoint.
+//! The only argument is the port to listen on. The default is a free one. The program prints the endpoint.
 
 use std::process::ExitCode;
 
