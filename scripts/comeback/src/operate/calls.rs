@@ -230,12 +230,10 @@ impl Calls {
             of_targets.flat_map(|it| Metric::OF_TARGET.map(|metric| (metric, it.name.clone())));
         let oldest = (Metric::OldestMessage, dead_letters.name().to_owned());
         let wanted: Vec<_> = of_handler.into_iter().chain(of_targets).chain([oldest]).collect();
-        let query = |(metric, of): &(Metric, String)| Query {
-            namespace: metric.namespace(),
-            name: metric.name(),
-            dimensions: vec![(metric.dimension(), of.clone())],
-            statistic: metric.statistic(),
-            period: METRIC_POINT,
+        let query = |(metric, of): &(Metric, String)| {
+            let (namespace, name, dimension) = metric.place();
+            let (dimensions, statistic) = (vec![(dimension, of.clone())], metric.statistic());
+            Query { namespace, name, dimensions, statistic, period: METRIC_POINT }
         };
         let queries: Vec<_> = wanted.iter().map(query).collect();
         let values = self.call(metric_data(&self.aws, &queries, now - Metric::PERIOD, now)).await?;

@@ -311,37 +311,20 @@ impl Metric {
     pub const OF_HANDLER: [Self; 3] =
         [Self::RecursiveInvocationsDropped, Self::Throttles, Self::Errors];
 
-    /// Its namespace.
-    pub fn namespace(self) -> &'static str {
+    /// Its namespace, its name, and the dimension that names the function or the queue.
+    pub fn place(self) -> (&'static str, &'static str, &'static str) {
         match self {
-            Self::DestinationDeliveryFailures
-            | Self::RecursiveInvocationsDropped
-            | Self::Throttles
-            | Self::Errors => "AWS/Lambda",
-            Self::OldestMessage => "AWS/SQS",
-            Self::ConfigurationFaults | Self::DeadLettersNotSent => "Comeback",
-        }
-    }
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::DestinationDeliveryFailures => "DestinationDeliveryFailures",
-            Self::RecursiveInvocationsDropped => "RecursiveInvocationsDropped",
-            Self::Throttles => "Throttles",
-            Self::Errors => "Errors",
-            Self::OldestMessage => "ApproximateAgeOfOldestMessage",
-            Self::ConfigurationFaults => "ConfigurationFaults",
-            Self::DeadLettersNotSent => "DeadLettersNotSent",
-        }
-    }
-
-    /// The dimension that names the function or the queue.
-    pub fn dimension(self) -> &'static str {
-        match self.namespace() {
-            "AWS/SQS" => "QueueName",
-            "Comeback" => "Target",
-            _ => "FunctionName",
+            Self::DestinationDeliveryFailures => {
+                ("AWS/Lambda", "DestinationDeliveryFailures", "FunctionName")
+            }
+            Self::RecursiveInvocationsDropped => {
+                ("AWS/Lambda", "RecursiveInvocationsDropped", "FunctionName")
+            }
+            Self::Throttles => ("AWS/Lambda", "Throttles", "FunctionName"),
+            Self::Errors => ("AWS/Lambda", "Errors", "FunctionName"),
+            Self::OldestMessage => ("AWS/SQS", "ApproximateAgeOfOldestMessage", "QueueName"),
+            Self::ConfigurationFaults => ("Comeback", "ConfigurationFaults", "Target"),
+            Self::DeadLettersNotSent => ("Comeback", "DeadLettersNotSent", "Target"),
         }
     }
 

@@ -23,44 +23,31 @@ pub(super) fn examine(facts: &Facts, settings: Result<&Settings, &BadSettings>) 
     let mut it = Examined::new(format!("handler {name}"));
     state(&mut it, handler, "handler_inactive");
     if let Err(bad) = settings {
-        it.bad(
-            "settings_bad",
-            bad.to_string(),
-            "The handler does not start, so no event comes back.",
-        );
+        it.bad("settings_bad", bad.to_string())
+            .why("The handler does not start, so no event comes back.");
     }
     for misspelt in Misspelt::among(handler.environment.keys().cloned()) {
-        it.warn(
-            "setting_misspelt",
-            misspelt.to_string(),
-            "The handler uses the default of that setting.",
-        );
+        it.warn("setting_misspelt", misspelt.to_string())
+            .why("The handler uses the default of that setting.");
     }
     if let Some(max) = settings.ok().map(|it| it.in_flight_max.get()).filter(|max| *max > QUOTA) {
-        it.warn(
-            "in_flight_max_high",
-            format!("IN_FLIGHT_MAX is {max}, and SQS's quota is {QUOTA} unless AWS raised it"),
-            "At its quota a queue delivers nothing more, without an error.",
-        );
+        let says =
+            format!("IN_FLIGHT_MAX is {max}, and SQS's quota is {QUOTA} unless AWS raised it");
+        it.warn("in_flight_max_high", says)
+            .why("At its quota a queue delivers nothing more, without an error.");
     }
     code(&mut it, handler);
     if it.known(&handler.reserved) == Some(&Some(0)) {
-        it.bad(
-            "handler_paused",
-            "its reserved concurrency is 0",
-            "Nothing runs, so no event comes back.",
-        )
-        .mend(Mend::ByHand(format!(
-            "aws lambda delete-function-concurrency --function-name {name}"
-        )));
+        it.bad("handler_paused", "its reserved concurrency is 0")
+            .why("Nothing runs, so no event comes back.")
+            .mend(Mend::ByHand(format!(
+                "aws lambda delete-function-concurrency --function-name {name}"
+            )));
     }
     if it.known(&handler.may_loop) == Some(&false) {
-        it.bad(
-            "handler_loop_stopped",
-            "its RecursiveLoop is Terminate",
-            "Lambda stops retries after about 16 invocations of a chain.",
-        )
-        .mend(Mend::Loop { function: name.to_owned() });
+        it.bad("handler_loop_stopped", "its RecursiveLoop is Terminate")
+            .why("Lambda stops retries after about 16 invocations of a chain.")
+            .mend(Mend::Loop { function: name.to_owned() });
     }
     it.known(&facts.metrics);
     it.known(&facts.others);
@@ -84,25 +71,23 @@ pub(super) fn state(it: &mut Examined, function: &Function, name: &'static str) 
     match state.state.as_str() {
         "Active" | "" => {}
         "Failed" => {
-            it.bad(name, format!("its state is Failed: {reason}"), "Lambda does not run it.");
+            it.bad(name, format!("its state is Failed: {reason}")).why("Lambda does not run it.");
         }
         other => {
-            let says = format!("its state is {other}: {reason}");
-            it.warn(name, says, "Its first invocations fail until Lambda has prepared it.");
+            it.warn(name, format!("its state is {other}: {reason}"))
+                .why("Its first invocations fail until Lambda has prepared it.");
         }
     }
     if let Some(reason) = &state.failed_update {
-        let says = format!("its last change failed: {reason}");
-        it.bad("update_failed", says, "It still runs as it was before that change.");
+        it.bad("update_failed", format!("its last change failed: {reason}"))
+            .why("It still runs as it was before that change.");
     }
 }
 
 fn code(it: &mut Examined, handler: &Function) {
     let runtime = handler.runtime.as_deref();
     if runtime.is_some_and(|runtime| !runtime.starts_with("provided.")) {
-        it.bad(
-            "handler_runtime",
-            format!("its runtime is {}", runtime.unwrap_or_default()),
+        it.bad("handler_runtime", format!("its runtime is {}", runtime.unwrap_or_default())).why(
             "The handler is an executable, which only provided.al2023 and provided.al2 start.",
         );
     }
@@ -110,14 +95,11 @@ fn code(it: &mut Examined, handler: &Function) {
         let (name, timeout) = (handler.name(), handler.timeout);
         let says =
             format!("its time-out is {}, and {} are needed", span(timeout), span(TIMEOUT_MIN));
-        it.bad(
-            "handler_timeout_short",
-            says,
-            "Batches end before they are handled, and come again.",
-        )
-        .mend(Mend::ByHand(format!(
-            "aws lambda update-function-configuration --function-name {name} --timeout 30"
-        )));
+        it.bad("handler_timeout_short", says)
+            .why("Batches end before they are handled, and come again.")
+            .mend(Mend::ByHand(format!(
+                "aws lambda update-function-configuration --function-name {name} --timeout 30"
+            )));
     }
 }
 
@@ -125,17 +107,14 @@ fn counts(it: &mut Examined, facts: &Facts, name: &str) {
     let count = |metric| facts.metric(metric, name);
     let errors = count(Metric::Errors);
     if errors > 0.0 {
-        let says = format!("{errors} of its invocations failed in the last day");
-        it.warn("handler_errors", says, "Whole batches come again. Its log says why.");
+        it.warn("handler_errors", format!("{errors} of its invocations failed in the last day"))
+            .why("Whole batches come again. Its log says why.");
     }
     let throttles = count(Metric::Throttles);
     if throttles > 0.0 {
         let says = format!("{throttles} of its invocations were throttled in the last day");
-        it.warn(
-            "handler_throttled",
-            says,
-            "Retries come late, and each throttle counts as a receive of the message.",
-        );
+        it.warn("handler_throttled", says)
+            .why("Retries come late, and each throttle counts as a receive of the message.");
     }
     recursion(it, count(Metric::RecursiveInvocationsDropped));
 }
@@ -144,11 +123,8 @@ fn counts(it: &mut Examined, facts: &Facts, name: &str) {
 pub(super) fn recursion(it: &mut Examined, stopped: f64) {
     if stopped > 0.0 {
         let says = format!("Lambda stopped {stopped} invocations as a loop in the last day");
-        it.warn(
-            "loops_stopped",
-            says,
-            "The events are in the dead-letter queue, or on their way to it.",
-        );
+        it.warn("loops_stopped", says)
+            .why("The events are in the dead-letter queue, or on their way to it.");
     }
 }
 
@@ -170,11 +146,8 @@ pub(super) fn mappings(facts: &Facts) -> Vec<Examined> {
         let handler = facts.handler.name();
         let arn = facts.queues.iter().find(|it| it.queue.name() == queue);
         let arn = arn.map_or("QUEUE_ARN", |it| &it.queue.arn);
-        it.bad(
-            "mapping_missing",
-            format!("there is no mapping of {queue} to {handler}"),
-            "Nothing receives from the queue, so its events don't come back.",
-        )
+        it.bad("mapping_missing", format!("there is no mapping of {queue} to {handler}"))
+            .why("Nothing receives from the queue, so its events don't come back.")
         .mend(Mend::ByHand(format!(
             "aws lambda create-event-source-mapping --function-name {handler} --event-source-arn {} --batch-size \
              {BATCH_SIZE} --function-response-types ReportBatchItemFailures",
@@ -190,53 +163,37 @@ fn examine_mapping(mapping: &Mapping) -> Examined {
     let mend = || Mend::Mapping { uuid: mapping.uuid.clone() };
     let Mapping { batch_size, window, state, .. } = mapping;
     if matches!(state.as_str(), "Disabled" | "Disabling" | "Deleting") {
-        let says = format!("it is {}", state.to_lowercase());
-        it.bad(
-            "mapping_disabled",
-            says,
-            "Nothing receives from the queue, so its events don't come back.",
-        )
-        .mend(mend());
+        it.bad("mapping_disabled", format!("it is {}", state.to_lowercase()))
+            .why("Nothing receives from the queue, so its events don't come back.")
+            .mend(mend());
     }
     if !mapping.reports_failures {
-        it.bad(
-            "mapping_reports_nothing",
-            "ReportBatchItemFailures is off",
-            "Lambda deletes messages that should wait, so their events are lost.",
-        )
-        .mend(mend());
+        it.bad("mapping_reports_nothing", "ReportBatchItemFailures is off")
+            .why("Lambda deletes messages that should wait, so their events are lost.")
+            .mend(mend());
     }
     if mapping.is_filtered {
-        it.bad(
-            "mapping_filtered",
-            "it has a filter",
-            "Lambda deletes messages that don't match the filter, so their events are lost.",
-        )
-        .mend(Mend::ByHand(format!(
-            "aws lambda update-event-source-mapping --uuid {} --filter-criteria '{{}}'",
-            mapping.uuid
-        )));
+        it.bad("mapping_filtered", "it has a filter")
+            .why("Lambda deletes messages that don't match the filter, so their events are lost.")
+            .mend(Mend::ByHand(format!(
+                "aws lambda update-event-source-mapping --uuid {} --filter-criteria '{{}}'",
+                mapping.uuid
+            )));
     }
     if *batch_size != BATCH_SIZE {
         let says = format!("its batch size is {batch_size}, and not {BATCH_SIZE}");
-        it.warn(
-            "mapping_batch_size",
-            says,
-            "Smaller batches cost more calls, and larger ones need a batching window.",
-        )
-        .mend(mend());
+        it.warn("mapping_batch_size", says)
+            .why("Smaller batches cost more calls, and larger ones need a batching window.")
+            .mend(mend());
     }
     if !window.is_zero() {
-        let says = format!("its batching window is {}, and not 0", span(*window));
-        it.warn("mapping_window", says, "Retries are up to 20 seconds late if the queue is quiet.")
+        it.warn("mapping_window", format!("its batching window is {}, and not 0", span(*window)))
+            .why("Retries are up to 20 seconds late if the queue is quiet.")
             .mend(mend());
     }
     if let Some(problem) = mapping.last_result.as_ref().filter(|it| it.starts_with("PROBLEM")) {
-        it.bad(
-            "mapping_failing",
-            problem.clone(),
-            "Lambda can't receive, or can't invoke the handler.",
-        );
+        it.bad("mapping_failing", problem.clone())
+            .why("Lambda can't receive, or can't invoke the handler.");
     }
     it.good = format!(
         "enabled, batches of {batch_size}, no batching window, ReportBatchItemFailures is on"

@@ -25,20 +25,17 @@ pub(super) fn examine(facts: &Facts, settings: Option<&Settings>, ledger: &Ledge
     let mut it = Examined::new(format!("ledger {name}"));
     let Some(table) = it.known(table) else { return it };
     let Some(table) = table else {
-        it.bad(
-            "ledger_missing",
-            "there is no such table",
-            "The handler acts on nothing, so no event comes back.",
-        );
+        it.bad("ledger_missing", "there is no such table")
+            .why("The handler acts on nothing, so no event comes back.");
         return it;
     };
     if !matches!(table.status.as_str(), "ACTIVE" | "UPDATING") {
-        let says = format!("its status is {}", table.status);
-        it.bad("ledger_inactive", says, "The handler acts on nothing until the table is active.");
+        it.bad("ledger_inactive", format!("its status is {}", table.status))
+            .why("The handler acts on nothing until the table is active.");
     }
     if table.key != ["id S"] {
         let says = format!("its key is {}, and not id, a string", table.key.join(", "));
-        it.bad("ledger_key", says, "The handler can't claim failures, so no event comes back.");
+        it.bad("ledger_key", says).why("The handler can't claim failures, so no event comes back.");
     }
     if settings.is_some_and(|settings| settings.register) {
         register(&mut it, name, table.waiting.as_ref());
@@ -48,20 +45,18 @@ pub(super) fn examine(facts: &Facts, settings: Option<&Settings>, ledger: &Ledge
             Some(attribute) => format!("its items expire by {attribute}, and not by {EXPIRES_AT}"),
             None => "its items don't expire".to_owned(),
         };
-        it.warn("ledger_never_expires", says, "The table grows with each failure.");
+        let finding =
+            it.warn("ledger_never_expires", says).why("The table grows with each failure.");
         // DynamoDB does not change the attribute directly.
         if expiry.is_none() {
-            it.mend(Mend::Expiry { table: name.clone() });
+            finding.mend(Mend::Expiry { table: name.clone() });
         }
     }
     if let Some(denied) = it.known(denied).filter(|denied| !denied.is_empty()) {
         let says =
             format!("the handler's role {} lacks {}", facts.handler.role_name(), denied.join(", "));
-        it.bad(
-            "handler_lacks_ledger",
-            says,
-            "The handler can't claim failures, so no event comes back.",
-        );
+        it.bad("handler_lacks_ledger", says)
+            .why("The handler can't claim failures, so no event comes back.");
     }
     it.good = format!("active, items expire by {EXPIRES_AT}");
     it
@@ -71,23 +66,20 @@ fn register(it: &mut Examined, table: &str, waiting: Option<&(String, Vec<String
     match waiting {
         None => {
             let says = "REGISTER is true, and there is no index waiting";
-            let why = "Nobody can list what waits, and no event is brought forward.";
-            it.bad("register_index_missing", says, why).mend(Mend::ByHand(create_index(table)));
+            it.bad("register_index_missing", says)
+                .why("Nobody can list what waits, and no event is brought forward.")
+                .mend(Mend::ByHand(create_index(table)));
         }
         Some((_, key)) if *key != ["target S", "due_at N"] => {
             let says = format!(
                 "the key of its index waiting is {}, and not target and due_at",
                 key.join(", ")
             );
-            it.bad("register_index_key", says, "Nobody can list what waits.");
+            it.bad("register_index_key", says).why("Nobody can list what waits.");
         }
         Some((status, _)) if status != "ACTIVE" => {
-            let says = format!("its index waiting is {status}");
-            it.warn(
-                "register_index_building",
-                says,
-                "What waits can be listed when the index is active.",
-            );
+            it.warn("register_index_building", format!("its index waiting is {status}"))
+                .why("What waits can be listed when the index is active.");
         }
         Some(_) => {}
     }

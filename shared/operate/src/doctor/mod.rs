@@ -72,6 +72,17 @@ pub struct Finding {
     pub mend: Option<Mend>,
 }
 
+impl Finding {
+    fn why(&mut self, why: &'static str) -> &mut Self {
+        self.why = why;
+        self
+    }
+
+    fn mend(&mut self, mend: Mend) {
+        self.mend = Some(mend);
+    }
+}
+
 /// What was found of one part of a system.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Examined {
@@ -93,31 +104,16 @@ impl Examined {
         verdict: Verdict,
         name: &'static str,
         says: impl Into<String>,
-        why: &'static str,
-    ) {
-        self.findings.push(Finding { name, verdict, says: says.into(), why, mend: None });
+    ) -> &mut Finding {
+        self.findings.push_mut(Finding { name, verdict, says: says.into(), why: "", mend: None })
     }
 
-    fn bad(&mut self, name: &'static str, says: impl Into<String>, why: &'static str) -> &mut Self {
-        self.found(Verdict::Bad, name, says, why);
-        self
+    fn bad(&mut self, name: &'static str, says: impl Into<String>) -> &mut Finding {
+        self.found(Verdict::Bad, name, says)
     }
 
-    fn warn(
-        &mut self,
-        name: &'static str,
-        says: impl Into<String>,
-        why: &'static str,
-    ) -> &mut Self {
-        self.found(Verdict::Warning, name, says, why);
-        self
-    }
-
-    /// Adds the fix for the last finding.
-    fn mend(&mut self, mend: Mend) {
-        if let Some(last) = self.findings.last_mut() {
-            last.mend = Some(mend);
-        }
+    fn warn(&mut self, name: &'static str, says: impl Into<String>) -> &mut Finding {
+        self.found(Verdict::Warning, name, says)
     }
 
     /// The fact, if it was found out. The same fault of two calls is noted once.
@@ -138,7 +134,7 @@ impl Examined {
         let got = fault.code.as_deref().unwrap_or(message);
         let says = format!("can't be checked without {action} on {resource}: got {got}");
         if self.findings.iter().all(|finding| finding.says != says) {
-            self.found(Verdict::Unknown, "unchecked", says, "");
+            self.found(Verdict::Unknown, "unchecked", says);
         }
     }
 }

@@ -33,26 +33,19 @@ pub(super) fn examine(facts: &Facts, settings: Option<&Settings>, queue: &RetryQ
     retention(&mut it, longest(facts, settings), queue, attributes);
     redrive(&mut it, &facts.dead_letters.arn, queue, attributes);
     if !attributes.delay.is_zero() {
-        let says = format!("it delays each message by {}", span(attributes.delay));
-        it.warn(
-            "queue_delays",
-            says,
-            "A failure is read that much later, and retries may be late.",
-        )
-        .mend(set(queue, "DelaySeconds", Duration::ZERO));
+        it.warn("queue_delays", format!("it delays each message by {}", span(attributes.delay)))
+            .why("A failure is read that much later, and retries may be late.")
+            .mend(set(queue, "DelaySeconds", Duration::ZERO));
     }
     in_flight(&mut it, settings, attributes);
     for consumer in other_consumers {
-        let says = format!("{consumer} receives from it, too");
-        it.bad("queue_shared", says, "What it receives does not come back.");
+        it.bad("queue_shared", format!("{consumer} receives from it, too"))
+            .why("What it receives does not come back.");
     }
     let bound = queue_targets(&facts.handler.environment);
     if !bound.is_empty() && !bound.contains_key(name) {
-        it.bad(
-            "queue_unbound",
-            "QUEUE_TARGETS does not name it",
-            "All of its events are dead-lettered with the reason target_not_allowed.",
-        );
+        it.bad("queue_unbound", "QUEUE_TARGETS does not name it")
+            .why("All of its events are dead-lettered with the reason target_not_allowed.");
     }
     let may = |action| {
         let policy = attributes.policy.as_deref().unwrap_or_default();
@@ -62,26 +55,19 @@ pub(super) fn examine(facts: &Facts, settings: Option<&Settings>, queue: &RetryQ
     let closed: Vec<_> = closed.collect();
     if !closed.is_empty() {
         let says = format!("its policy denies the handler's role {}", closed.join(", "));
-        it.bad(
-            "queue_denies_handler",
-            says,
-            "The handler can't receive failed events, or can't let them wait.",
-        );
+        it.bad("queue_denies_handler", says)
+            .why("The handler can't receive failed events, or can't let them wait.");
     }
     let role = facts.handler.role_name();
     if let Some(denied) = it.known(denied).filter(|denied| !denied.is_empty()) {
-        let says = format!("the handler's role lacks {}", denied.join(", "));
-        it.bad(
-            "handler_lacks_queue",
-            says,
-            "The handler can't receive failed events, or can't let them wait.",
-        )
-        .mend(Mend::allow(
-            role,
-            &format!("queue-{name}"),
-            &ACTIONS_ON_RETRY_QUEUE,
-            std::slice::from_ref(&queue.arn),
-        ));
+        it.bad("handler_lacks_queue", format!("the handler's role lacks {}", denied.join(", ")))
+            .why("The handler can't receive failed events, or can't let them wait.")
+            .mend(Mend::allow(
+                role,
+                &format!("queue-{name}"),
+                &ACTIONS_ON_RETRY_QUEUE,
+                std::slice::from_ref(&queue.arn),
+            ));
     }
     it.good = format!(
         "visibility timeout {}, retention {}, {} messages, {} of them in flight",
@@ -101,8 +87,8 @@ fn existing<'a>(
 ) -> Option<&'a QueueAttributes> {
     let attributes = it.known(&queue.attributes)?;
     if attributes.is_none() {
-        let says = format!("there is no queue {}", queue.url);
-        it.bad(missing, says, "Failed events have nowhere to go, and are lost or stuck.");
+        it.bad(missing, format!("there is no queue {}", queue.url))
+            .why("Failed events have nowhere to go, and are lost or stuck.");
     }
     attributes.as_ref()
 }
@@ -122,16 +108,13 @@ fn visibility(it: &mut Examined, timeout: Duration, queue: &Queue, attributes: &
         span(visibility),
         span(expected)
     );
-    if visibility < timeout {
-        it.bad(
-            "visibility_short",
-            says,
-            "Messages are delivered again while the handler still works on them.",
-        );
+    let finding = if visibility < timeout {
+        it.bad("visibility_short", says)
+            .why("Messages are delivered again while the handler still works on them.")
     } else {
-        it.warn("visibility_short", says, "Throttled batches may be delivered twice.");
-    }
-    it.mend(set(queue, "VisibilityTimeout", expected));
+        it.warn("visibility_short", says).why("Throttled batches may be delivered twice.")
+    };
+    finding.mend(set(queue, "VisibilityTimeout", expected));
 }
 
 /// The longest age that any event may reach.
@@ -149,16 +132,13 @@ fn retention(it: &mut Examined, longest: Duration, queue: &Queue, attributes: &Q
     }
     let says =
         format!("it keeps messages for {}, and not for {}", span(retention), span(RETENTION));
-    if retention < longest {
-        it.bad("retention_short", says, "SQS deletes events that still wait, without a word.");
+    let finding = if retention < longest {
+        it.bad("retention_short", says).why("SQS deletes events that still wait, without a word.")
     } else {
-        it.warn(
-            "retention_short",
-            says,
-            "If the handler stops for longer, SQS deletes what waits.",
-        );
-    }
-    it.mend(set(queue, "MessageRetentionPeriod", RETENTION));
+        it.warn("retention_short", says)
+            .why("If the handler stops for longer, SQS deletes what waits.")
+    };
+    finding.mend(set(queue, "MessageRetentionPeriod", RETENTION));
 }
 
 fn redrive(it: &mut Examined, dead_letters: &str, queue: &Queue, attributes: &QueueAttributes) {
@@ -170,11 +150,8 @@ fn redrive(it: &mut Examined, dead_letters: &str, queue: &Queue, attributes: &Qu
     };
     match &attributes.redrive {
         None => it
-            .warn(
-                "redrive_missing",
-                "it has no redrive policy",
-                "A message that the handler can't finish comes again until SQS deletes it.",
-            )
+            .warn("redrive_missing", "it has no redrive policy")
+            .why("A message that the handler can't finish comes again until SQS deletes it.")
             .mend(mend()),
         Some(redrive) if redrive.receives_max < RECEIVES => {
             let receives = redrive.receives_max;
@@ -182,15 +159,11 @@ fn redrive(it: &mut Examined, dead_letters: &str, queue: &Queue, attributes: &Qu
                 "SQS moves messages away after {receives} receives, and not after {RECEIVES}"
             );
             let why = "Each wait and each throttle is a receive, so events are given up before their time.";
-            it.bad("receives_few", says, why).mend(mend());
+            it.bad("receives_few", says).why(why).mend(mend());
         }
         Some(redrive) if redrive.queue != dead_letters => {
-            let says = format!("SQS moves messages to {}", last(&redrive.queue));
-            it.warn(
-                "redrive_elsewhere",
-                says,
-                "Those are not in the dead-letter queue of the handler.",
-            );
+            it.warn("redrive_elsewhere", format!("SQS moves messages to {}", last(&redrive.queue)))
+                .why("Those are not in the dead-letter queue of the handler.");
         }
         Some(_) => {}
     }
@@ -202,10 +175,11 @@ fn in_flight(it: &mut Examined, settings: Option<&Settings>, attributes: &QueueA
         let says = format!(
             "{count} messages are in flight, and SQS's quota is {QUOTA} unless AWS raised it"
         );
-        it.bad("in_flight_quota", says, "The queue delivers nothing more, without an error.");
+        it.bad("in_flight_quota", says).why("The queue delivers nothing more, without an error.");
     } else if count >= u64::from(max) {
         let says = format!("{count} messages are in flight, and IN_FLIGHT_MAX is {max}");
-        it.warn("in_flight_full", says, "Further waits are kept as delays, which cost more calls.");
+        it.warn("in_flight_full", says)
+            .why("Further waits are kept as delays, which cost more calls.");
     }
 }
 
@@ -220,21 +194,15 @@ pub(super) fn dead_letters(facts: &Facts) -> Examined {
             &["sqs:SendMessage"],
             std::slice::from_ref(&queue.arn),
         );
-        it.bad(
-            "handler_lacks_dead_letters",
-            says,
-            "Events that are given up stay in the retry queue.",
-        )
-        .mend(mend);
+        it.bad("handler_lacks_dead_letters", says)
+            .why("Events that are given up stay in the retry queue.")
+            .mend(mend);
     }
     let Some(attributes) = existing(&mut it, queue, "dead_letter_queue_missing") else { return it };
     let policy = attributes.policy.as_deref().unwrap_or_default();
     if ask(policy, &facts.handler.role, "sqs:SendMessage") == Says::Deny {
-        it.bad(
-            "dead_letters_deny_handler",
-            "its policy denies the handler's role sqs:SendMessage",
-            "Events that are given up stay in the retry queue.",
-        );
+        it.bad("dead_letters_deny_handler", "its policy denies the handler's role sqs:SendMessage")
+            .why("Events that are given up stay in the retry queue.");
     }
     if attributes.retention < RETENTION {
         let says = format!(
@@ -242,20 +210,17 @@ pub(super) fn dead_letters(facts: &Facts) -> Examined {
             span(attributes.retention),
             span(RETENTION)
         );
-        it.warn(
-            "dead_letter_retention",
-            says,
-            "A letter that SQS moves there keeps its age, and may be deleted at once.",
-        )
-        .mend(set(queue, "MessageRetentionPeriod", RETENTION));
+        it.warn("dead_letter_retention", says)
+            .why("A letter that SQS moves there keeps its age, and may be deleted at once.")
+            .mend(set(queue, "MessageRetentionPeriod", RETENTION));
     }
     let oldest = Duration::from_secs(facts.metric(Metric::OldestMessage, queue.name()) as u64);
     let command = Mend::ByHand("comeback dead list --group-by reason,error".to_owned());
     let count = attributes.messages();
     let letters = if count == 1 { "1 letter".to_owned() } else { format!("{count} letters") };
     if count > 0 && oldest + NOTICE > attributes.retention {
-        let says = format!("{letters}, the oldest {} old", rough(oldest));
-        it.bad("dead_letters_expire", says, "SQS deletes them when the retention ends.")
+        it.bad("dead_letters_expire", format!("{letters}, the oldest {} old", rough(oldest)))
+            .why("SQS deletes them when the retention ends.")
             .mend(command);
     } else if count > 0 {
         let age = if oldest.is_zero() {
@@ -263,7 +228,8 @@ pub(super) fn dead_letters(facts: &Facts) -> Examined {
         } else {
             format!(", the oldest {} old", rough(oldest))
         };
-        it.warn("dead_letters", format!("{letters}{age}"), "These events were given up.")
+        it.warn("dead_letters", format!("{letters}{age}"))
+            .why("These events were given up.")
             .mend(command);
     }
     it.good = format!("no letters, retention {}", span(attributes.retention));

@@ -24,27 +24,22 @@ pub(super) fn examine(facts: &Facts, settings: Option<&Settings>, target: &Targe
     let name = &target.name;
     let mut it = Examined::new(format!("function {name}"));
     let Some(function) = &target.function else {
-        it.bad("target_missing", "there is no such function", "The handler's settings name it.");
+        it.bad("target_missing", "there is no such function")
+            .why("The handler's settings name it.");
         return it;
     };
     state(&mut it, function, "target_inactive");
     if it.known(&function.may_loop) == Some(&false) {
-        it.bad(
-            "loop_stopped",
-            "its RecursiveLoop is Terminate",
-            "Lambda stops its retries after about 16 attempts.",
-        )
-        .mend(Mend::Loop { function: name.clone() });
+        it.bad("loop_stopped", "its RecursiveLoop is Terminate")
+            .why("Lambda stops its retries after about 16 attempts.")
+            .mend(Mend::Loop { function: name.clone() });
     }
     if it.known(&function.reserved) == Some(&Some(0)) {
-        it.warn(
-            "target_paused",
-            "its reserved concurrency is 0",
-            "Its events wait until it may run again.",
-        )
-        .mend(Mend::ByHand(format!(
-            "aws lambda delete-function-concurrency --function-name {name}"
-        )));
+        it.warn("target_paused", "its reserved concurrency is 0")
+            .why("Its events wait until it may run again.")
+            .mend(Mend::ByHand(format!(
+                "aws lambda delete-function-concurrency --function-name {name}"
+            )));
     }
     let queues: Vec<_> = facts.queues.iter().map(|it| it.queue.arn.as_str()).collect();
     let is_own = |arn: &Option<String>| arn.as_deref().is_some_and(|arn| queues.contains(&arn));
@@ -59,27 +54,20 @@ pub(super) fn examine(facts: &Facts, settings: Option<&Settings>, target: &Targe
         }
     }
     if function.dead_letter_target.is_some() && !by_letters {
-        let says = "it has a dead-letter queue or topic of its own";
-        it.warn(
-            "own_dead_letters",
-            says,
-            "Lambda sends each failure there, too, whether its event comes back or not.",
-        );
+        it.warn("own_dead_letters", "it has a dead-letter queue or topic of its own")
+            .why("Lambda sends each failure there, too, whether its event comes back or not.");
     }
     if it.known(&target.may_be_invoked) == Some(&false) {
         let arn = &function.arn;
         let resources = [arn.clone(), format!("{arn}:*")];
-        it.bad(
-            "handler_may_not_invoke",
-            "the handler's role lacks lambda:InvokeFunction on it",
-            "Its events wait until they are given up.",
-        )
-        .mend(Mend::allow(
-            facts.handler.role_name(),
-            &format!("invoke-{name}"),
-            &["lambda:InvokeFunction"],
-            &resources,
-        ));
+        it.bad("handler_may_not_invoke", "the handler's role lacks lambda:InvokeFunction on it")
+            .why("Its events wait until they are given up.")
+            .mend(Mend::allow(
+                facts.handler.role_name(),
+                &format!("invoke-{name}"),
+                &["lambda:InvokeFunction"],
+                &resources,
+            ));
     }
     transparency(&mut it, function);
     counts(&mut it, facts, name);
@@ -94,15 +82,12 @@ fn destination(it: &mut Examined, name: &str, configs: &[InvokeConfig]) {
     let attach = Mend::ByHand(format!("comeback attach {name}"));
     match configs.iter().find_map(|config| config.on_failure.as_deref()) {
         None => it
-            .bad(
-                "destination_missing",
-                "it has no on-failure destination",
-                "Its failures are lost.",
-            )
+            .bad("destination_missing", "it has no on-failure destination")
+            .why("Its failures are lost.")
             .mend(attach),
         Some(elsewhere) => {
             let says = format!("its on-failure destination is {}", last(elsewhere));
-            it.bad("destination_elsewhere", says, "Its failures don't come back.").mend(attach);
+            it.bad("destination_elsewhere", says).why("Its failures don't come back.").mend(attach);
         }
     }
 }
@@ -121,20 +106,14 @@ fn examine_config(
     let of = qualifier.as_ref().map(|it| format!(" of {it}")).unwrap_or_default();
     if *retries != Some(0) {
         let says = format!("Lambda's own retries{of} are {}, and not 0", retries.unwrap_or(2));
-        it.warn(
-            "own_retries",
-            says,
-            "Each attempt runs up to three times, and its failure is known minutes later.",
-        )
-        .mend(Mend::Retries { function: name.clone(), qualifier: qualifier.clone() });
+        it.warn("own_retries", says)
+            .why("Each attempt runs up to three times, and its failure is known minutes later.")
+            .mend(Mend::Retries { function: name.clone(), qualifier: qualifier.clone() });
     }
     if let Some(age) = age_max.filter(|age| *age < AGE_MIN) {
         let says = format!("Lambda drops events{of} that could not run for {}", span(age));
-        it.warn(
-            "event_age_short",
-            says,
-            "While the function is throttled, each of them uses an attempt up.",
-        );
+        it.warn("event_age_short", says)
+            .why("While the function is throttled, each of them uses an attempt up.");
     }
     let qualified = qualifier.as_deref().unwrap_or("$LATEST");
     let record = FunctionArn::parse(&format!("{}:{qualified}", function.arn));
@@ -142,11 +121,9 @@ fn examine_config(
     if let (Some(settings), Some(record), Some(home)) = (settings, record, home)
         && !settings.rules.allow(&record, Some(queue), &home)
     {
-        it.bad(
-            "target_not_allowed",
-            format!("TARGET_FUNCTIONS or QUEUE_TARGETS does not allow it{of} for {queue}"),
-            "Its events are dead-lettered with the reason target_not_allowed.",
-        );
+        let says = format!("TARGET_FUNCTIONS or QUEUE_TARGETS does not allow it{of} for {queue}");
+        it.bad("target_not_allowed", says)
+            .why("Its events are dead-lettered with the reason target_not_allowed.");
     }
     let attributes = facts.queues.iter().find(|it| it.queue.arn == arn);
     let attributes = attributes.and_then(|it| it.queue.attributes.as_ref().ok()?.as_ref());
@@ -154,19 +131,20 @@ fn examine_config(
     match ask(policy, &function.role, "sqs:SendMessage") {
         Says::Deny => {
             let says = format!("the policy of {queue} denies its role sqs:SendMessage");
-            it.bad("queue_denies_target", says, "Its failures are lost.");
+            it.bad("queue_denies_target", says).why("Its failures are lost.");
         }
         Says::Allow => {}
         Says::Nothing => {
             let may_send = target.may_send.get(arn).and_then(|fact| it.known(fact));
             if may_send == Some(&false) {
-                let says = format!("its role lacks sqs:SendMessage on {queue}");
-                it.bad("role_may_not_send", says, "Its failures are lost.").mend(Mend::allow(
-                    function.role_name(),
-                    &format!("send-{name}"),
-                    &["sqs:SendMessage"],
-                    &[arn.to_owned()],
-                ));
+                it.bad("role_may_not_send", format!("its role lacks sqs:SendMessage on {queue}"))
+                    .why("Its failures are lost.")
+                    .mend(Mend::allow(
+                        function.role_name(),
+                        &format!("send-{name}"),
+                        &["sqs:SendMessage"],
+                        &[arn.to_owned()],
+                    ));
             }
         }
     }
@@ -179,21 +157,15 @@ fn transparency(it: &mut Examined, function: &Function) {
     let runtime = function.runtime.as_deref().unwrap_or("an image");
     if is_wrapped && (function.runtime.is_none() || runtime.starts_with("provided")) {
         let says = format!("{WRAPPER_VARIABLE} has no effect on {runtime}");
-        it.bad(
-            "wrapper_without_effect",
-            says,
-            "The function gets envelopes instead of its payloads.",
-        );
+        it.bad("wrapper_without_effect", says)
+            .why("The function gets envelopes instead of its payloads.");
     } else if is_wrapped && function.layers.is_empty() {
         let says = format!("{WRAPPER_VARIABLE} is {WRAPPER}, and there is no layer that has it");
-        it.bad("wrapper_without_layer", says, "The function does not start.");
+        it.bad("wrapper_without_layer", says).why("The function does not start.");
     } else if !is_wrapped && function.layers.iter().any(is_ours) {
         let says = format!("it has Comeback's layer, and {WRAPPER_VARIABLE} is not {WRAPPER}");
-        it.bad(
-            "layer_without_wrapper",
-            says,
-            "The function gets envelopes instead of its payloads.",
-        );
+        it.bad("layer_without_wrapper", says)
+            .why("The function gets envelopes instead of its payloads.");
     }
 }
 
@@ -203,34 +175,25 @@ fn counts(it: &mut Examined, facts: &Facts, name: &str) {
     if undelivered > 0.0 {
         let says =
             format!("Lambda could not deliver {undelivered} failures to the queue in the last day");
-        it.bad(
-            "deliveries_failed",
-            says,
-            "They are lost. Its role may lack a permission, or payloads are close to 1 MiB.",
-        );
+        it.bad("deliveries_failed", says)
+            .why("They are lost. Its role may lack a permission, or payloads are close to 1 MiB.");
     }
     let throttles = count(Metric::Throttles);
     if throttles > 0.0 {
         let says = format!("{throttles} of its invocations were throttled in the last day");
-        it.warn("target_throttled", says, "Its events run later than they are due.");
+        it.warn("target_throttled", says).why("Its events run later than they are due.");
     }
     let faults = count(Metric::ConfigurationFaults);
     if faults > 0.0 {
         let says = format!("the handler could not invoke it {faults} times in the last day");
-        it.bad(
-            "configuration_faults",
-            says,
-            "Its events wait until somebody fixes that. The handler's log says why.",
-        );
+        it.bad("configuration_faults", says)
+            .why("Its events wait until somebody fixes that. The handler's log says why.");
     }
     let unsent = count(Metric::DeadLettersNotSent);
     if unsent > 0.0 {
         let says = format!("{unsent} of its dead letters could not be sent in the last day");
-        it.bad(
-            "dead_letters_unsent",
-            says,
-            "They stay in the retry queue. The handler's log says why.",
-        );
+        it.bad("dead_letters_unsent", says)
+            .why("They stay in the retry queue. The handler's log says why.");
     }
     recursion(it, count(Metric::RecursiveInvocationsDropped));
 }
