@@ -48,9 +48,12 @@ pub fn duration(text: &str) -> Result<Duration, &'static str> {
     read.ok_or("expected a duration such as 90s, 15m, 24h or 7d")
 }
 
+/// Something and its name.
+pub type Named<T> = (&'static str, T);
+
 /// Reads one of these names.
-pub fn one_of<T: Copy>(all: &[(&str, T)], text: &str) -> Result<T, String> {
-    let found = all.iter().find(|(name, _)| *name == text);
+pub fn one_of<T: Copy>(all: &[Named<T>], text: &str) -> Result<Named<T>, String> {
     let names = all.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
-    found.map(|(_, it)| *it).ok_or_else(|| format!("expected one of {names}"))
+    let found = all.iter().find(|(name, _)| *name == text);
+    found.copied().ok_or_else(|| format!("expected one of {names}"))
 }

@@ -1,6 +1,6 @@
 //! A message of a dead-letter queue, and what is known about its event.
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::collections::BTreeMap;
 
 use comeback_core::{
     Timestamp,
@@ -10,8 +10,11 @@ use comeback_core::{
     record::{self, Message, MessageAttributes},
     time,
 };
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
+
+use super::selection::NO_REASON;
+use crate::systems::function_name;
 
 /// A message of a dead-letter queue, as it was received.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -29,7 +32,7 @@ pub struct Letter {
 }
 
 /// How a message came into a dead-letter queue.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
     /// The retry handler gave the event up. The body is the payload.
@@ -39,17 +42,19 @@ pub enum Origin {
     /// The queue is a function's own dead-letter queue, and Lambda sent the event.
     Lambda,
     /// Neither of these can be recognized: somebody else sent it, or changed its attributes.
+    #[default]
     Unknown,
 }
 
 /// What is known about the event of a letter.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Facts<'a> {
+#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
+pub struct Facts {
     /// How it came here.
     pub origin: Origin,
     /// Why the event was given up, if the handler did.
-    pub reason: Option<&'a str>,
+    pub reason: Option<String>,
     /// The qualified ARN of its function.
+    #[serde(serialize_with = "text")]
     pub function: Option<FunctionArn>,
     /// The request id of its first failed invocation.
     pub request_id: Option<String>,
@@ -64,7 +69,8 @@ pub struct Facts<'a> {
     /// The message of its last error.
     pub error_message: Option<String>,
     /// What its function was first given; `None` if that is not known or no JSON.
-    pub payload: Option<Cow<'a, str>>,
+    #[serde(skip)]
+    pub payload: Option<String>,
 }
 
 /// A letter for those who look at it.
@@ -72,24 +78,9 @@ pub struct Facts<'a> {
 pub struct Listed {
     /// SQS's id of the message.
     pub message_id: String,
-    /// How it came here.
-    pub origin: Origin,
-    /// Why the event was given up.
-    pub reason: Option<String>,
-    /// The qualified ARN of its function.
-    pub function: Option<String>,
-    /// The request id of its first failed invocation.
-    pub request_id: Option<String>,
-    /// How many attempts were made.
-    pub attempts: Option<u32>,
-    /// When it failed for the first time.
-    pub first_failure_at: Option<Timestamp>,
-    /// When it failed last.
-    pub last_failure_at: Option<Timestamp>,
-    /// The type of its last error.
-    pub error_type: Option<String>,
-    /// The message of its last error.
-    pub error_message: Option<String>,
+    /// What is known about its event, without the payload.
+    #[serde(flatten)]
+    pub facts: Facts,
     /// When the letter was sent to the queue.
     pub sent_at: Option<Timestamp>,
     /// How many bytes its payload has; `None` if it has no JSON payload.
@@ -99,29 +90,38 @@ pub struct Listed {
     pub payload: Option<String>,
 }
 
+impl Listed {
+    /// The function of its event, as people name it.
+    pub fn function_name(&self) -> Option<&str> {
+        self.facts.function.as_ref().map(|function| function_name(function.as_str()))
+    }
+
+    /// When its event failed last; if that is unknown, when it was sent.
+    pub fn failed_at(&self) -> Option<Timestamp> {
+        self.facts.last_failure_at.or(self.sent_at)
+    }
+}
+
+fn text<S: Serializer>(arn: &Option<FunctionArn>, serializer: S) -> Result<S::Ok, S::Error> {
+    arn.as_ref().map(FunctionArn::as_str).serialize(serializer)
+}
+
 impl Letter {
     /// When its event failed last; if that is unknown, when it was sent.
-    pub fn failed_at(&self, facts: &Facts<'_>) -> Option<Timestamp> {
+    pub fn failed_at(&self, facts: &Facts) -> Option<Timestamp> {
         facts.last_failure_at.or(self.sent_at)
     }
 
     /// The letter for those who look at it.
     pub fn listed(&self, with_payload: bool) -> Listed {
-        let facts = self.facts();
+        let mut facts = self.facts();
+        let payload = facts.payload.take();
         Listed {
             message_id: self.id.clone(),
-            origin: facts.origin,
-            reason: facts.reason.map(str::to_owned),
-            function: facts.function.as_ref().map(ToString::to_string),
-            request_id: facts.request_id,
-            attempts: facts.attempts,
-            first_failure_at: facts.first_failure_at,
-            last_failure_at: facts.last_failure_at,
-            error_type: facts.error_type,
-            error_message: facts.error_message,
+            facts,
             sent_at: self.sent_at,
-            payload_bytes: facts.payload.as_ref().map(|payload| payload.len()),
-            payload: facts.payload.filter(|_| with_payload).map(Cow::into_owned),
+            payload_bytes: payload.as_ref().map(String::len),
+            payload: payload.filter(|_| with_payload),
         }
     }
 
@@ -131,7 +131,7 @@ impl Letter {
     }
 
     /// What is known about its event.
-    pub fn facts(&self) -> Facts<'_> {
+    pub fn facts(&self) -> Facts {
         let read = self.read();
         let Some(reason) = self.attribute("Reason") else {
             return read.unwrap_or_else(|| self.unknown());
@@ -144,7 +144,7 @@ impl Letter {
         let payload = if body_is_message { read.and_then(|it| it.payload) } else { self.payload() };
         Facts {
             origin: Origin::GivenUp,
-            reason: Some(reason),
+            reason: Some(reason.to_owned()),
             function: self.attribute("FunctionArn").and_then(FunctionArn::parse),
             request_id: text("RequestId"),
             attempts: self.attribute("Attempts").and_then(|text| text.parse().ok()),
@@ -157,31 +157,25 @@ impl Letter {
     }
 
     /// The body, if it is JSON, without an envelope.
-    fn payload(&self) -> Option<Cow<'_, str>> {
+    fn payload(&self) -> Option<String> {
         if let Some((_, payload)) = Envelope::find(&self.body) {
-            return Some(Cow::Borrowed(payload.get()));
+            return Some(payload.get().to_owned());
         }
         let is_json = serde_json::from_str::<&RawValue>(&self.body).is_ok();
-        is_json.then_some(Cow::Borrowed(self.body.as_str()))
+        is_json.then(|| self.body.clone())
     }
 
-    fn unknown(&self) -> Facts<'_> {
+    fn unknown(&self) -> Facts {
         Facts {
-            origin: Origin::Unknown,
-            reason: None,
             function: self.attribute("FunctionArn").and_then(FunctionArn::parse),
             request_id: self.attribute("RequestId").map(str::to_owned),
-            attempts: None,
-            first_failure_at: None,
-            last_failure_at: None,
-            error_type: None,
-            error_message: None,
             payload: self.payload(),
+            ..Facts::default()
         }
     }
 
     /// The facts of a message that was not given up by the handler, as the handler would read it.
-    fn read(&self) -> Option<Facts<'_>> {
+    fn read(&self) -> Option<Facts> {
         let lambda_request_id = self.attribute("RequestID");
         let message = Message {
             id: &self.id,
@@ -211,8 +205,46 @@ impl Letter {
             last_failure_at: Some(failure.failed_at),
             error_type: failure.error.error_type.clone(),
             error_message: failure.error.message.clone(),
-            payload: failure.event.map(|event| Cow::Owned(event.payload().get().to_owned())),
+            payload: failure.event.map(|event| event.payload().get().to_owned()),
         })
+    }
+}
+
+/// What letters are grouped by.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum GroupBy {
+    /// The reason.
+    Reason,
+    /// The function.
+    Function,
+    /// The error type.
+    Error,
+    /// The number of attempts.
+    Attempts,
+    /// The day of the last failure.
+    Day,
+}
+
+impl GroupBy {
+    /// All of them, by their names.
+    pub const ALL: [(&str, Self); 5] = [
+        ("reason", Self::Reason),
+        ("function", Self::Function),
+        ("error", Self::Error),
+        ("attempts", Self::Attempts),
+        ("day", Self::Day),
+    ];
+
+    /// What this letter has in common with the others of its group.
+    pub fn key(self, letter: &Letter, facts: &Facts) -> String {
+        let key = match self {
+            Self::Reason => facts.reason.clone(),
+            Self::Function => facts.function.as_ref().map(|it| it.name().to_owned()),
+            Self::Error => facts.error_type.clone(),
+            Self::Attempts => facts.attempts.map(|attempts| attempts.to_string()),
+            Self::Day => letter.failed_at(facts).map(|at| time::rfc3339(at)[..10].to_owned()),
+        };
+        key.unwrap_or_else(|| NO_REASON.to_owned())
     }
 }
 
@@ -258,7 +290,10 @@ pub(super) mod tests {
     fn a_letter_of_the_handler_is_known_by_its_attributes() {
         let letter = given_up(" {\"a\": 1.0} ", &[]);
         let facts = letter.facts();
-        assert_eq!((facts.origin, facts.reason), (Origin::GivenUp, Some("max_age_exceeded")));
+        assert_eq!(
+            (facts.origin, facts.reason.as_deref()),
+            (Origin::GivenUp, Some("max_age_exceeded"))
+        );
         assert_eq!(facts.function.unwrap().as_str(), ORDERS);
         assert_eq!((facts.attempts, facts.request_id.as_deref()), (Some(7), Some("first-id")));
         assert_eq!(facts.last_failure_at, time::parse("2026-01-01T10:00:00Z"));
@@ -315,7 +350,21 @@ pub(super) mod tests {
         let unreadable = [("Reason", "unreadable"), ("FunctionArn", "")];
         assert_eq!(given_up("{\"a\":1}", &unreadable).facts().payload, None);
         let record = include_str!("../../../core/fixtures/failure_record.json");
-        let payload = given_up(record, &unreadable).facts().payload.map(Cow::into_owned);
+        let payload = given_up(record, &unreadable).facts().payload;
         assert!(payload.unwrap().contains("ORDER_IDS"));
+    }
+    #[test]
+    fn every_letter_has_a_group() {
+        let letters = [given_up("1", &[]), bare("4", &[])];
+        let keys = GroupBy::ALL
+            .map(|(_, by)| letters.each_ref().map(|letter| by.key(letter, &letter.facts())));
+        let expected = [
+            ["max_age_exceeded", NO_REASON],
+            ["orders", NO_REASON],
+            ["app.PaymentError", NO_REASON],
+            ["7", NO_REASON],
+            ["2026-01-01", "2026-01-01"],
+        ];
+        assert_eq!(keys, expected);
     }
 }

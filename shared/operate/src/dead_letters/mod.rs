@@ -11,7 +11,6 @@
 //! If the program is killed, all letters that it has not deleted come back by themselves: the worst is that Lambda has
 //! accepted the events of one batch whose letters are still there.
 
-mod groups;
 mod held;
 mod letter;
 mod look;
@@ -23,8 +22,7 @@ mod selection;
 mod stand_in;
 mod work;
 
-pub use groups::GroupBy;
-pub use letter::{Facts, Letter, Listed, Origin};
+pub use letter::{Facts, GroupBy, Letter, Listed, Origin};
 pub use look::look;
 pub use order::{Action, Left, Order, Plan, Step};
 pub use pointer::{NoPlace, NotSet, Place};

@@ -107,7 +107,8 @@ impl Order {
         match &self.action {
             Action::Purge => Step::Delete,
             Action::Redrive { to, set, payload } => {
-                let invocation = self.invocation(&facts, to.as_ref(), set, payload.as_ref());
+                let payload = payload.clone();
+                let invocation = self.invocation(facts, to.clone(), set, payload);
                 invocation.map_or_else(Step::Leave, Step::Invoke)
             }
         }
@@ -115,18 +116,17 @@ impl Order {
 
     fn invocation(
         &self,
-        facts: &Facts<'_>,
-        to: Option<&String>,
+        facts: Facts,
+        to: Option<String>,
         set: &[Place],
-        payload: Option<&String>,
+        payload: Option<String>,
     ) -> Result<Invocation, Left> {
-        if to.is_none() && !self.selection.trusts(facts) {
+        if to.is_none() && !self.selection.trusts(&facts) {
             return Err(Left::NotAllowed);
         }
-        let own = || facts.function.as_ref().map(|function| function.as_str().to_owned());
-        let function = to.cloned().or_else(own).ok_or(Left::NoFunction)?;
-        let payload = payload.map(String::as_str).or(facts.payload.as_deref());
-        let payload = payload.ok_or(Left::NoPayload)?.to_owned();
+        let own = || facts.function.map(|function| function.as_str().to_owned());
+        let function = to.or_else(own).ok_or(Left::NoFunction)?;
+        let payload = payload.or(facts.payload).ok_or(Left::NoPayload)?;
         let set = set.iter().try_fold(payload, |payload, place| place.set(&payload));
         Ok(Invocation { function, payload: set.map_err(|_| Left::NotSet)? })
     }

@@ -38,11 +38,11 @@ pub struct Selection {
 
 impl Selection {
     /// Whether it means this letter.
-    pub fn means(&self, letter: &Letter, facts: &Facts<'_>, now: Timestamp) -> bool {
+    pub fn means(&self, letter: &Letter, facts: &Facts, now: Timestamp) -> bool {
         any(&self.ids, |id| {
             letter.id.starts_with(id)
                 || facts.request_id.as_ref().is_some_and(|it| it.starts_with(id))
-        }) && any(&self.reasons, |reason| facts.reason.unwrap_or(NO_REASON) == reason)
+        }) && any(&self.reasons, |reason| facts.reason.as_deref().unwrap_or(NO_REASON) == reason)
             && any(&self.functions, |wanted| {
                 facts.function.as_ref().is_some_and(|it| is_function(it, wanted))
             })
@@ -60,7 +60,7 @@ impl Selection {
                 .all(|place| facts.payload.as_deref().is_some_and(|payload| place.holds(payload)))
     }
 
-    fn is_of_age(&self, letter: &Letter, facts: &Facts<'_>, now: Timestamp) -> bool {
+    fn is_of_age(&self, letter: &Letter, facts: &Facts, now: Timestamp) -> bool {
         let Some(failed_at) = letter.failed_at(facts) else {
             return self.older_than.is_none() && self.newer_than.is_none();
         };
@@ -71,9 +71,9 @@ impl Selection {
 
     /// Whether the function of this letter may be invoked again. The handler may not invoke a function that a record
     /// without permission names, and neither does an operator by accident.
-    pub(super) fn trusts(&self, facts: &Facts<'_>) -> bool {
+    pub(super) fn trusts(&self, facts: &Facts) -> bool {
         let is_foreign = facts.origin == Origin::GivenUp
-            && facts.reason == Some(Reason::TargetNotAllowed.as_str());
+            && facts.reason.as_deref() == Some(Reason::TargetNotAllowed.as_str());
         !is_foreign || !self.reasons.is_empty() || !self.functions.is_empty()
     }
 }

@@ -107,11 +107,6 @@ impl GroupBy {
     pub const ALL: [(&str, Self); 3] =
         [("function", Self::Function), ("error", Self::Error), ("attempt", Self::Attempt)];
 
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        Self::ALL.into_iter().find(|(_, it)| *it == self).map_or("", |(name, _)| name)
-    }
-
     /// What this event has in common with the others of its group.
     pub fn key(self, event: &Entry) -> String {
         match self {
@@ -143,8 +138,5 @@ mod tests {
         event.error_type = None;
         event.target = "arn:aws:lambda:us-east-1:1:function:orders:live".to_owned();
         assert_eq!(keys(&event), ["orders:live", "none", "2"]);
-        for (name, by) in GroupBy::ALL {
-            assert_eq!(by.name(), name);
-        }
     }
 }

@@ -5,7 +5,7 @@ use std::{ops::RangeInclusive, path::PathBuf, time::Duration};
 use clap::Subcommand;
 use comeback_operate::dead_letters::{self, GroupBy, Place, Selection};
 
-use crate::operate::options::{Connection, Failures, duration, one_of};
+use crate::operate::options::{Connection, Failures, Named, duration, one_of};
 
 /// The commands for dead letters.
 #[derive(Debug, Subcommand)]
@@ -96,7 +96,7 @@ impl From<&Filter> for Selection {
 pub struct ListArgs {
     /// Count the letters that have these in common, separated by commas: reason, function, error, attempts, day.
     #[arg(long, value_name = "WHAT", value_delimiter = ',', value_parser = |text: &str| one_of(&GroupBy::ALL, text))]
-    pub group_by: Vec<GroupBy>,
+    pub group_by: Vec<Named<GroupBy>>,
     /// List at most this many letters. The whole queue is still read.
     #[arg(long, value_name = "N", default_value_t = 50)]
     pub limit: usize,

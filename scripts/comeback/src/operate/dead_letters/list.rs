@@ -9,7 +9,6 @@ use comeback_core::{
 use comeback_operate::{
     dead_letters::{Letter, Listed, Selection},
     groups::{Group, Groups},
-    systems::function_name,
     told,
 };
 use serde::Serialize;
@@ -61,7 +60,7 @@ pub async fn list(args: &ListArgs, shell: &Shell) -> Result<Ended, Failure> {
         let facts = letter.facts();
         if selection.means(&letter, &facts, now) {
             selected += 1;
-            let key = args.group_by.iter().map(|by| by.key(&letter, &facts)).collect();
+            let key = args.group_by.iter().map(|(_, by)| by.key(&letter, &facts)).collect();
             groups.count(key, letter.failed_at(&facts));
             if args.group_by.is_empty() && letters.len() < args.limit {
                 letters.push(letter.listed(args.payload));
@@ -70,8 +69,8 @@ pub async fn list(args: &ListArgs, shell: &Shell) -> Result<Ended, Failure> {
         true
     })
     .await?;
-    let names: Vec<_> = args.group_by.iter().map(|by| by.name()).collect();
-    letters.sort_by_key(|it| Reverse(it.last_failure_at.or(it.sent_at)));
+    let names: Vec<_> = args.group_by.iter().map(|(name, _)| *name).collect();
+    letters.sort_by_key(|it| Reverse(it.failed_at()));
     if args.json {
         let is_grouped = !args.group_by.is_empty();
         let document = Document {
@@ -126,16 +125,16 @@ fn rows(letters: &[Listed], now: Timestamp, width: Option<usize>) -> Vec<Line> {
     let header = ["letter", "function", "reason", "attempts", "failed", "error"];
     let row = |letter: &Listed| {
         let or_none = |text: &Option<String>| text.clone().unwrap_or("none".to_owned());
-        let message = letter.error_message.as_deref().unwrap_or_default();
-        let message = shortened(message, MESSAGE_MAX);
-        let error = [letter.error_type.as_deref().unwrap_or_default(), &message];
+        let facts = &letter.facts;
+        let message = shortened(facts.error_message.as_deref().unwrap_or_default(), MESSAGE_MAX);
+        let error = [facts.error_type.as_deref().unwrap_or_default(), &message];
         let error: Vec<_> = error.into_iter().filter(|text| !text.is_empty()).collect();
         [
             letter.message_id.chars().take(8).collect(),
-            letter.function.as_deref().map_or("unknown", function_name).to_owned(),
-            or_none(&letter.reason),
-            letter.attempts.map_or(String::new(), |attempts| attempts.to_string()),
-            format!("{} ago", age(letter.last_failure_at.or(letter.sent_at), now)),
+            letter.function_name().unwrap_or("unknown").to_owned(),
+            or_none(&facts.reason),
+            facts.attempts.map_or(String::new(), |attempts| attempts.to_string()),
+            format!("{} ago", age(letter.failed_at(), now)),
             error.join(": "),
         ]
     };
@@ -177,26 +176,27 @@ pub async fn show(args: &ShowArgs, shell: &Shell) -> Result<Ended, Failure> {
 }
 
 fn described(letter: &Listed, now: Timestamp) -> Vec<Line> {
+    let facts = &letter.facts;
     let moment = |at: Option<Timestamp>| {
         at.map(|at| format!("{} ({} ago)", rfc3339(at), age(Some(at), now)))
     };
-    let origin = serde_json::to_value(letter.origin).ok();
+    let origin = serde_json::to_value(facts.origin).ok();
     let size = letter.payload_bytes.map(|bytes| format!("{} bytes", count(bytes as u64)));
-    let facts = [
-        ("reason", letter.reason.clone()),
+    let members = [
+        ("reason", facts.reason.clone()),
         ("origin", origin.and_then(|it| it.as_str().map(str::to_owned))),
-        ("function", letter.function.clone()),
-        ("request id", letter.request_id.clone()),
-        ("attempts", letter.attempts.map(|attempts| attempts.to_string())),
-        ("first failure", moment(letter.first_failure_at)),
-        ("last failure", moment(letter.last_failure_at)),
-        ("error type", letter.error_type.clone()),
-        ("error message", letter.error_message.clone()),
+        ("function", facts.function.as_ref().map(ToString::to_string)),
+        ("request id", facts.request_id.clone()),
+        ("attempts", facts.attempts.map(|attempts| attempts.to_string())),
+        ("first failure", moment(facts.first_failure_at)),
+        ("last failure", moment(facts.last_failure_at)),
+        ("error type", facts.error_type.clone()),
+        ("error message", facts.error_message.clone()),
         ("sent", moment(letter.sent_at)),
         ("payload", Some(size.unwrap_or("none, or not JSON".to_owned()))),
     ];
     let mut lines = vec![Line::of(Style::Strong, format!("letter {}", letter.message_id))];
-    for (name, value) in facts {
+    for (name, value) in members {
         let Some(value) = value else { continue };
         lines.push(Line::of(Style::Faint, format!("  {name:<14}")).and(Style::Plain, value));
     }

@@ -6,7 +6,7 @@ use clap::Subcommand;
 use comeback_core::{Timestamp, duration, time};
 use comeback_operate::waiting::{GroupBy, Selection};
 
-use crate::operate::options::{Failures, Which, one_of};
+use crate::operate::options::{Failures, Named, Which, one_of};
 
 /// Options of `comeback waiting`.
 #[derive(Debug, clap::Args)]
@@ -93,7 +93,7 @@ impl When {
 pub struct ListArgs {
     /// Count the events that have these in common, separated by commas: function, error, attempt.
     #[arg(long, value_name = "WHAT", value_delimiter = ',', value_parser = |text: &str| one_of(&GroupBy::ALL, text))]
-    pub group_by: Vec<GroupBy>,
+    pub group_by: Vec<Named<GroupBy>>,
     /// How many events are listed at most, the next that are due first.
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     pub limit: u32,

@@ -77,7 +77,7 @@ impl Found<'_> {
         }
         self.selected += 1;
         if self.is_grouped() {
-            let key = self.args.group_by.iter().map(|by| by.key(&event)).collect();
+            let key = self.args.group_by.iter().map(|(_, by)| by.key(&event)).collect();
             self.groups.count(key, Some(event.due));
         } else {
             self.first.insert((event.due, event.id.clone()), event);
@@ -92,7 +92,7 @@ impl Found<'_> {
     }
 
     fn names(&self) -> Vec<&'static str> {
-        self.args.group_by.iter().map(|by| by.name()).collect()
+        self.args.group_by.iter().map(|(name, _)| *name).collect()
     }
 
     fn is_grouped(&self) -> bool {

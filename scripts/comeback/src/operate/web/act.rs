@@ -12,10 +12,10 @@ use maud::{Markup, html};
 
 use super::{
     html::{Foreign, csrf},
+    jobs::{Job, Progress, begin, on_a_thread},
     letters,
     live::{Live, Shared},
     params::Params,
-    work::{Progress, begin, on_a_thread},
 };
 use crate::shell::Failure;
 
@@ -183,60 +183,48 @@ pub async fn confirm(live: &Shared, params: &Params) -> Result<(String, Markup),
 /// If the order is none.
 pub fn start(live: &Shared, params: &Params) -> Result<u64, Failure> {
     let wish = wish(live, params)?;
-    let (title, back) = (wish.title(), wish.back());
-    let of = params.number("planned");
-    Ok(begin(live, &title, back, of, async move |live: Shared, progress: Progress| {
-        let done = match wish {
+    let job = Job {
+        title: wish.title(),
+        back: wish.back(),
+        of: params.number("planned"),
+        ..Job::default()
+    };
+    Ok(begin(live, job, async move |live: Shared, progress: Progress| {
+        let (mut told, ended) = match wish {
             Wish::Events(order, selection) => {
-                order_events(&live, order, &selection, progress).await?
+                let register = live.register()?;
+                let parts = register.parts(&selection.functions).await?;
+                let goes_on = |tally: &waiting::Tally| progress.is(tally.ordered());
+                let done = carry_out(order, &selection, &parts, None, &register, goes_on);
+                let (tally, ended) = done.await;
+                (tally.told(order), ended)
             }
             Wish::Letters(order) => {
-                let done = order_letters(&live, &order, progress).await?;
+                let (tally, ended) = order_letters(&live, &order, progress).await?;
                 letters::look_again(&live);
-                done
+                (tally.told(), ended)
             }
             Wish::Pause { target, is_pause } => {
                 let register = live.register()?;
                 register.pause(&target, is_pause.then(|| (live.now)())).await?;
-                vec![Told::good(format!(
-                    "{}.",
-                    waiting::pause_done(function_name(&target), is_pause)
-                ))]
+                let done = waiting::pause_done(function_name(&target), is_pause);
+                (vec![Told::good(format!("{done}."))], Ok(()))
             }
         };
-        Ok(done)
+        // What ended it before its time.
+        told.extend(ended.err().map(Told::bad));
+        Ok(told)
     }))
-}
-
-async fn order_events(
-    live: &Live,
-    order: Order,
-    selection: &waiting::Selection,
-    progress: Progress,
-) -> Result<Vec<Told>, Failure> {
-    let register = live.register()?;
-    let parts = register.parts(&selection.functions).await?;
-    let (tally, ended) =
-        carry_out(order, selection, &parts, None, &register, |tally| progress.is(tally.ordered()))
-            .await;
-    Ok(whole(tally.told(order), ended))
 }
 
 async fn order_letters(
     live: &Live,
     order: &dead_letters::Order,
     progress: Progress,
-) -> Result<Vec<Told>, Failure> {
+) -> Result<(dead_letters::Tally, Result<(), Fault>), Failure> {
     let _turn = live.letters.lock().await;
     let queue = live.dead_letters().await?;
     let pace = dead_letters::Pace { letters_per_second: None, batches: BATCHES };
-    let (tally, ended) =
-        dead_letters::carry_out(order, pace, &queue, |tally| progress.is(tally.done())).await;
-    Ok(whole(tally.told(), ended))
-}
-
-/// What was done, and what ended it before its time.
-fn whole(mut told: Vec<Told>, ended: Result<(), Fault>) -> Vec<Told> {
-    told.extend(ended.err().map(Told::bad));
-    told
+    let goes_on = |tally: &dead_letters::Tally| progress.is(tally.done());
+    Ok(dead_letters::carry_out(order, pace, &queue, goes_on).await)
 }

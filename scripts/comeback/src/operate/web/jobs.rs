@@ -1,39 +1,34 @@
-//! The jobs that an operator has started: how far each is, and how it ended.
+//! The jobs that an operator has started, which go on after their requests have been answered.
 
 use std::{
     collections::BTreeMap,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use comeback_operate::told::Told;
+use tokio::runtime::Handle;
+
+use super::live::Shared;
+use crate::shell::Failure;
 
 /// How many jobs are remembered.
 const KEPT_MAX: usize = 50;
 
 /// Something that was started.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Job {
     /// What it does.
     pub title: String,
-    /// How much is done.
-    pub done: u64,
+    /// The page that it was started from.
+    pub back: &'static str,
     /// How much there is to do, if that is known.
     pub of: Option<u64>,
+    /// How much is done.
+    pub done: u64,
+    /// Whether it was told to end after what it is doing now.
+    pub is_stopped: bool,
     /// How it ended: what was done, and why not all of it.
     pub ended: Option<Vec<Told>>,
-    /// The page that it was started from.
-    pub back: String,
-    stop: Arc<AtomicBool>,
-}
-
-impl Job {
-    /// Whether it was told to end.
-    pub fn is_stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
-    }
 }
 
 /// All of them, by their numbers.
@@ -52,26 +47,76 @@ impl Jobs {
 
     /// Tells a job to end after what it is doing now.
     pub fn stop(&self, number: u64) {
-        if let Some(job) = self.all().get(&number) {
-            job.stop.store(true, Ordering::Relaxed);
-        }
+        self.change(number, |job| job.is_stopped = true);
     }
 
-    pub(super) fn begin(&self, title: &str, back: &str, of: Option<u64>) -> (u64, Arc<AtomicBool>) {
+    fn add(&self, job: Job) -> u64 {
         let mut all = self.all();
         let number = all.last_key_value().map_or(1, |(number, _)| number + 1);
-        let stop = Arc::new(AtomicBool::new(false));
-        let (title, back) = (title.to_owned(), back.to_owned());
-        all.insert(number, Job { title, done: 0, of, ended: None, back, stop: Arc::clone(&stop) });
+        all.insert(number, job);
         if all.len() > KEPT_MAX {
             all.pop_first();
         }
-        (number, stop)
+        number
     }
 
-    pub(super) fn change(&self, number: u64, change: impl FnOnce(&mut Job)) {
-        if let Some(job) = self.all().get_mut(&number) {
-            change(job);
-        }
+    fn change(&self, number: u64, change: impl FnOnce(&mut Job)) {
+        self.all().get_mut(&number).map(change);
     }
+}
+
+/// How far a job is.
+pub struct Progress {
+    live: Shared,
+    number: u64,
+}
+
+impl Progress {
+    /// So much is done. Returns whether to go on.
+    pub fn is(&self, done: u64) -> bool {
+        let mut is_stopped = false;
+        self.live.jobs.change(self.number, |job| {
+            job.done = done;
+            is_stopped = job.is_stopped;
+        });
+        self.live.changed();
+        !is_stopped
+    }
+}
+
+/// Starts a job, and returns its number. What it says at its end is kept.
+pub fn begin<F>(
+    live: &Shared,
+    job: Job,
+    work: impl FnOnce(Shared, Progress) -> F + Send + 'static,
+) -> u64
+where
+    F: Future<Output = Result<Vec<Told>, Failure>>,
+{
+    let number = live.jobs.add(job);
+    let live = Shared::clone(live);
+    tokio::spawn(async move {
+        let progress = Progress { live: Shared::clone(&live), number };
+        let shared = Shared::clone(&live);
+        let ended = on_a_thread(move || work(shared, progress)).await;
+        let told = ended.unwrap_or_else(|failure| vec![Told::bad(failure)]);
+        live.jobs.change(number, |job| job.ended = Some(told));
+        live.changed();
+    });
+    number
+}
+
+/// Waits for a future that is not `Send`, on a thread of its own.
+///
+/// # Errors
+///
+/// Those of the future.
+pub async fn on_a_thread<F, T>(work: impl FnOnce() -> F + Send + 'static) -> Result<T, Failure>
+where
+    F: Future<Output = Result<T, Failure>>,
+    T: Send + 'static,
+{
+    let runtime = Handle::current();
+    let done = tokio::task::spawn_blocking(move || runtime.block_on(work())).await;
+    done.unwrap_or_else(|error| Err(Failure::Refused(format!("it crashed: {error}"))))
 }

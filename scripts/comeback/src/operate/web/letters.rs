@@ -1,19 +1,18 @@
 //! The dead letters.
 
-use comeback_core::Timestamp;
+use comeback_core::{Timestamp, arn::FunctionArn};
 use comeback_operate::{
     dead_letters::{GroupBy, Letter, Listed, NO_REASON, Selection, look},
     groups::Groups,
-    systems::function_name,
     told::{self, Told},
 };
 use maud::{Markup, html};
 
 use super::{
     html::{Foreign, csrf, term, until},
+    jobs::{Job, Progress, begin, on_a_thread},
     live::{Live, Looked, Seen, Shared},
     params::Params,
-    work::{Progress, begin, on_a_thread},
 };
 use crate::{
     operate::text::{count, shortened},
@@ -48,37 +47,35 @@ pub fn selection(params: &Params) -> Selection {
 
 /// Looks at all letters, and remembers the latest. Returns the number of the job.
 pub fn look_again(live: &Shared) -> u64 {
-    let of = live.seen().letters;
-    begin(
-        live,
-        "Look at the dead letters",
-        "/dead",
-        of,
-        async |live: Shared, progress: Progress| {
-            let _turn = live.letters.lock().await;
-            let queue = live.dead_letters().await?;
-            let (mut looked, mut goes_on) = (Looked::default(), true);
-            look(&queue, &queue, |letter| {
-                looked.letters += 1;
-                let facts = letter.facts();
-                let key = GROUP_BY.iter().map(|by| by.key(&letter, &facts)).collect();
-                looked.groups.count(key, letter.failed_at(&facts));
-                if looked.listed.len() < REMEMBERED_MAX {
-                    looked.listed.push(letter.listed(false));
-                }
-                goes_on = progress.is(looked.letters);
-                goes_on
-            })
-            .await?;
-            looked.listed.sort_by_key(|it| std::cmp::Reverse(it.last_failure_at.or(it.sent_at)));
-            looked.at = Some((live.now)());
-            let told = Told::good(format!("{} looked at", told::letters(looked.letters)));
-            let mut seen = live.seen();
-            seen.letters = Some(looked.letters);
-            seen.looked = Some(looked);
-            Ok(vec![told])
-        },
-    )
+    let job = Job {
+        title: "Look at the dead letters".to_owned(),
+        back: "/dead",
+        of: live.seen().letters,
+        ..Job::default()
+    };
+    begin(live, job, async |live: Shared, progress: Progress| {
+        let _turn = live.letters.lock().await;
+        let queue = live.dead_letters().await?;
+        let mut looked = Looked::default();
+        look(&queue, &queue, |letter| {
+            looked.letters += 1;
+            let facts = letter.facts();
+            let key = GROUP_BY.iter().map(|by| by.key(&letter, &facts)).collect();
+            looked.groups.count(key, letter.failed_at(&facts));
+            if looked.listed.len() < REMEMBERED_MAX {
+                looked.listed.push(letter.listed(false));
+            }
+            progress.is(looked.letters)
+        })
+        .await?;
+        looked.listed.sort_by_key(|it| std::cmp::Reverse(it.failed_at()));
+        looked.at = Some((live.now)());
+        let told = Told::good(format!("{} looked at", told::letters(looked.letters)));
+        let mut seen = live.seen();
+        seen.letters = Some(looked.letters);
+        seen.looked = Some(looked);
+        Ok(vec![told])
+    })
 }
 
 /// The letters that the parameters mean.
@@ -90,13 +87,13 @@ pub fn list(live: &Live, seen: &Seen, params: &Params, now: Timestamp) -> Markup
         let is = |wanted: Option<&str>, value: Option<&str>| {
             wanted.is_none_or(|wanted| wanted == value.unwrap_or(NO_REASON))
         };
-        let function = it.function.as_deref().map(function_name);
-        is(params.get("reason"), it.reason.as_deref())
-            && is(params.get("function"), function)
-            && is(params.get("error"), it.error_type.as_deref())
+        let facts = &it.facts;
+        is(params.get("reason"), facts.reason.as_deref())
+            && is(params.get("function"), it.function_name())
+            && is(params.get("error"), facts.error_type.as_deref())
             && params.get("id").is_none_or(|id| {
                 it.message_id.starts_with(id)
-                    || it.request_id.as_ref().is_some_and(|it| it.starts_with(id))
+                    || facts.request_id.as_ref().is_some_and(|it| it.starts_with(id))
             })
     };
     let selected: Vec<_> = looked.listed.iter().filter(means).collect();
@@ -176,17 +173,18 @@ fn table(letters: &[&Listed], now: Timestamp) -> Markup {
 }
 
 fn row(it: &Listed, now: Timestamp) -> Markup {
+    let facts = &it.facts;
     let text = |text: &Option<String>| text.clone().unwrap_or_else(|| NO_REASON.to_owned());
     html! {
         tr id=(format!("letter-{}", it.message_id)) {
             th scope="row" { a href=(format!("/dead/{}", it.message_id)) { (shortened(&it.message_id, ID_MAX)) } }
-            td { (Foreign(it.function.as_deref().map_or(NO_REASON, function_name))) }
-            td { (Foreign(&text(&it.reason))) }
-            td.number { @if let Some(attempts) = it.attempts { (attempts) } }
-            td { @if let Some(at) = it.last_failure_at.or(it.sent_at) { (until(at, now)) } }
+            td { (Foreign(it.function_name().unwrap_or(NO_REASON))) }
+            td { (Foreign(&text(&facts.reason))) }
+            td.number { @if let Some(attempts) = facts.attempts { (attempts) } }
+            td { @if let Some(at) = it.failed_at() { (until(at, now)) } }
             td.error {
-                strong { (Foreign(&shortened(&text(&it.error_type), MESSAGE_MAX))) }
-                @if let Some(message) = &it.error_message { " " (Foreign(&shortened(message, MESSAGE_MAX))) }
+                strong { (Foreign(&shortened(&text(&facts.error_type), MESSAGE_MAX))) }
+                @if let Some(message) = &facts.error_message { " " (Foreign(&shortened(message, MESSAGE_MAX))) }
             }
         }
     }
@@ -219,20 +217,21 @@ pub async fn find(live: &Shared, id: &str) -> Result<Letter, Failure> {
 /// A letter, with its payload after a click.
 pub fn letter(live: &Live, letter: &Letter, with_payload: bool, now: Timestamp) -> Markup {
     let it = letter.listed(true);
+    let facts = &it.facts;
     let text = |text: &Option<String>| text.clone().unwrap_or_else(|| NO_REASON.to_owned());
     let payload = it.payload.as_deref();
     let query = |order: &str| Params::default().with("do", order).with("id", &it.message_id);
     // A record that names a function without permission is only redriven if its function is named.
-    let named = it.function.as_deref().map(function_name).unwrap_or_default();
+    let named = it.function_name().unwrap_or_default();
     html! {
         dl.facts {
-            dt { "Reason" } dd { code { (Foreign(&text(&it.reason))) } }
-            dt { "Function" } dd { (Foreign(&text(&it.function))) }
-            dt { "Error" } dd { strong { (Foreign(&text(&it.error_type))) } @if let Some(message) = &it.error_message { br; q { (Foreign(message)) } } }
-            dt { "Attempts" } dd { @if let Some(attempts) = it.attempts { (attempts) } @else { "unknown" } }
-            dt { "First failure" } dd { @if let Some(at) = it.first_failure_at { (until(at, now)) } @else { "unknown" } }
-            dt { "Last failure" } dd { @if let Some(at) = it.last_failure_at { (until(at, now)) } @else { "unknown" } }
-            dt { "Event" } dd { @if let Some(id) = &it.request_id { a href=(super::events::path(id)) { code { (Foreign(id)) } } } @else { "unknown" } }
+            dt { "Reason" } dd { code { (Foreign(&text(&facts.reason))) } }
+            dt { "Function" } dd { (Foreign(facts.function.as_ref().map_or(NO_REASON, FunctionArn::as_str))) }
+            dt { "Error" } dd { strong { (Foreign(&text(&facts.error_type))) } @if let Some(message) = &facts.error_message { br; q { (Foreign(message)) } } }
+            dt { "Attempts" } dd { @if let Some(attempts) = facts.attempts { (attempts) } @else { "unknown" } }
+            dt { "First failure" } dd { @if let Some(at) = facts.first_failure_at { (until(at, now)) } @else { "unknown" } }
+            dt { "Last failure" } dd { @if let Some(at) = facts.last_failure_at { (until(at, now)) } @else { "unknown" } }
+            dt { "Event" } dd { @if let Some(id) = &facts.request_id { a href=(super::events::path(id)) { code { (Foreign(id)) } } } @else { "unknown" } }
             dt { "Message id" } dd { code { (it.message_id) } }
         }
         p.actions {
@@ -261,7 +260,7 @@ fn shown(live: &Live, payload: &str, it: &Listed) -> Markup {
             (csrf(live))
             input type="hidden" name="do" value="redrive";
             input type="hidden" name="id" value=(it.message_id);
-            input type="hidden" name="function" value=(it.function.as_deref().map(function_name).unwrap_or_default());
+            input type="hidden" name="function" value=(it.function_name().unwrap_or_default());
             label { "Edit it to redrive it changed" br; textarea name="payload" rows="12" spellcheck="false" { (payload) } }
             button { "Redrive with this payload…" }
         }

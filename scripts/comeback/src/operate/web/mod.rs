@@ -17,7 +17,6 @@ mod overview;
 mod params;
 mod play;
 mod policy;
-mod work;
 
 use std::{convert::Infallible, io, net::Ipv4Addr, time::Duration};
 
@@ -190,11 +189,11 @@ fn job_part(live: &Live, number: &str, job: &jobs::Job) -> Markup {
                 progress max=[job.of] value=[job.of.map(|_| job.done)] aria-label=(job.title) {}
                 p role="status" {
                     (count(job.done)) @if let Some(of) = job.of { " of about " (count(of)) }
-                    @if job.is_stopped() { ". Stopping after the current step." }
+                    @if job.is_stopped { ". Stopping after the current step." }
                 }
                 form method="post" action=(format!("/jobs/{number}/stop")) {
                     (csrf(live))
-                    button disabled[job.is_stopped()] { "Stop" }
+                    button disabled[job.is_stopped] { "Stop" }
                 }
             }
             Some(told) => {
@@ -205,7 +204,7 @@ fn job_part(live: &Live, number: &str, job: &jobs::Job) -> Markup {
                         Tone::Plain | Tone::Faint => p { (Foreign(text)) },
                     }
                 }
-                @if job.is_stopped() { p { "It was stopped before it was done." } }
+                @if job.is_stopped { p { "It was stopped before it was done." } }
                 p { a.button href=(job.back) { "Back" } }
             }
         }
