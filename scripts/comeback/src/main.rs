@@ -32,8 +32,7 @@ use args::{Args, Command};
 use clap::Parser;
 use comeback_cli::{dead_letters, deploy, journal};
 use comeback_core::Timestamp;
-use demo::Outcome;
-use shell::{Failure, INTERRUPTED, Shell};
+use shell::{Ended, Failure, Shell};
 use tokio::runtime::Runtime;
 
 fn main() -> ExitCode {
@@ -48,7 +47,7 @@ fn main() -> ExitCode {
     )]
     let shell = Shell::look(now, |name| env::var(name).ok());
     match start(&args, &shell) {
-        Ok(code) => code,
+        Ok(ended) => ended.into(),
         // The reader has closed the pipe, so nobody would see a message.
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
             ExitCode::FAILURE
@@ -60,7 +59,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn start(args: &Args, shell: &Shell) -> Result<ExitCode, Failure> {
+fn start(args: &Args, shell: &Shell) -> Result<Ended, Failure> {
     let runtime = Runtime::new()?;
     let ended = runtime.block_on(run(args, shell));
     // A write into a pipe that nobody reads must not keep this program running.
@@ -68,14 +67,10 @@ fn start(args: &Args, shell: &Shell) -> Result<ExitCode, Failure> {
     ended
 }
 
-async fn run(args: &Args, shell: &Shell) -> Result<ExitCode, Failure> {
+async fn run(args: &Args, shell: &Shell) -> Result<Ended, Failure> {
     match &args.command {
-        Command::Local(args) => local::run(args, shell).await.map(|()| ExitCode::SUCCESS),
-        Command::Demo(args) => Ok(match demo::run(args, shell).await? {
-            Outcome::AsItShould => ExitCode::SUCCESS,
-            Outcome::NotAsItShould => ExitCode::FAILURE,
-            Outcome::Interrupted => ExitCode::from(INTERRUPTED),
-        }),
+        Command::Local(args) => local::run(args, shell).await.map(|()| Ended::Well),
+        Command::Demo(args) => demo::run(args, shell).await,
         #[cfg(feature = "operate")]
         Command::Operate(command) => operate::run(command, shell).await,
     }

@@ -2,6 +2,7 @@
 
 use std::{
     io::{self, IsTerminal, Write},
+    process::ExitCode,
     time::Duration,
 };
 
@@ -27,6 +28,27 @@ pub const INTERRUPTED: u8 = 130;
 const WIDTH_DEFAULT: usize = 80;
 /// The height of a terminal that does not tell its size.
 const HEIGHT_DEFAULT: usize = 24;
+
+/// How a command ended that did not fail.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Ended {
+    /// As it should.
+    Well,
+    /// It found a problem, or nothing was done.
+    Badly,
+    /// It was interrupted.
+    Interrupted,
+}
+
+impl From<Ended> for ExitCode {
+    fn from(ended: Ended) -> Self {
+        match ended {
+            Ended::Well => Self::SUCCESS,
+            Ended::Badly => Self::FAILURE,
+            Ended::Interrupted => Self::from(INTERRUPTED),
+        }
+    }
+}
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]

@@ -32,7 +32,7 @@ use crate::{
     happening,
     journal::Journal,
     paint::{Line, Style},
-    shell::{Failure, Screen, Shell, Signals},
+    shell::{Ended, Failure, Screen, Shell, Signals},
 };
 
 /// How often news are shown.
@@ -44,23 +44,12 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// How long one request for the journal waits for news.
 const JOURNAL_WAIT: Duration = Duration::from_secs(30);
 
-/// How a demo ended.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Outcome {
-    /// Every event ended as it should.
-    AsItShould,
-    /// An event did not.
-    NotAsItShould,
-    /// The user interrupted it.
-    Interrupted,
-}
-
 /// Runs the demo.
 ///
 /// # Errors
 ///
 /// If the local cloud can't be started or a call to it fails.
-pub async fn run(args: &DemoArgs, shell: &Shell) -> Result<Outcome, Failure> {
+pub async fn run(args: &DemoArgs, shell: &Shell) -> Result<Ended, Failure> {
     let binaries = args.binaries.find()?;
     let play = Play { events: usize::from(args.events), outage: args.outage, seed: args.seed };
     let mut signals = Signals::listen()?;
@@ -69,7 +58,7 @@ pub async fn run(args: &DemoArgs, shell: &Shell) -> Result<Outcome, Failure> {
         comeback_local::start(config).await.map_err(|source| Failure::Port { port: 0, source })?;
     let played = tokio::select! {
         played = perform(&server, &binaries, play, shell) => played,
-        () = signals.any() => Ok(Outcome::Interrupted),
+        () = signals.any() => Ok(Ended::Interrupted),
     };
     server.stop().await;
     played
@@ -80,7 +69,7 @@ async fn perform(
     binaries: &Binaries,
     play: Play,
     shell: &Shell,
-) -> Result<Outcome, Failure> {
+) -> Result<Ended, Failure> {
     let cloud = Cloud::at(server.endpoint());
     let handler = binaries.handler(&play.settings());
     let queues = cloud.deploy(handler, VISIBILITY, &Play::targets(binaries)).await?;
@@ -118,7 +107,7 @@ async fn close(
     cloud: &Cloud,
     queues: &Queues,
     shell: &Shell,
-) -> Result<Outcome, Failure> {
+) -> Result<Ended, Failure> {
     let mut letters: Vec<DeadLetter> = Vec::new();
     loop {
         let more = cloud.take_dead_letters(&queues.dead_letter, 10, 0).await?;
@@ -133,10 +122,10 @@ async fn close(
     shell.print(&[Line::default()]).await?;
     shell.print(&summary::summary(story, &letters, &lost, &faults)).await?;
     if !faults.is_empty() {
-        return Ok(Outcome::NotAsItShould);
+        return Ok(Ended::Badly);
     }
     shell.print(&summary::next(&letters)).await?;
-    Ok(Outcome::AsItShould)
+    Ok(Ended::Well)
 }
 
 /// A demo that runs.

@@ -17,17 +17,6 @@ use crate::shell::{Failure, INTERRUPTED, Signals};
 /// How often the progress is drawn.
 const TICK: Duration = Duration::from_millis(100);
 
-/// How a command ended that did not fail.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Ended {
-    /// As it should.
-    Well,
-    /// It found a problem, or nothing was done.
-    Badly,
-    /// It was interrupted.
-    Interrupted,
-}
-
 /// Set by the first SIGINT or SIGTERM. The second one ends the program.
 pub fn interrupted() -> io::Result<Arc<AtomicBool>> {
     let flag = Arc::new(AtomicBool::new(false));

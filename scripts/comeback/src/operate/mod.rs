@@ -9,7 +9,6 @@ mod console;
 mod dead_letters;
 mod doctor;
 mod functions;
-mod generated;
 mod groups;
 mod logs;
 pub mod options;
@@ -21,48 +20,54 @@ mod waiting;
 pub mod web;
 
 use std::{
+    fs,
     io::{self, Write},
-    process::ExitCode,
+    path::Path,
 };
 
 use args::Operate;
-use console::Ended;
+use clap::CommandFactory;
 
-use crate::shell::{Failure, INTERRUPTED, Shell};
+use crate::{
+    args::Args,
+    shell::{Ended, Failure, Shell},
+};
 
 /// Runs a command.
 ///
 /// # Errors
 ///
 /// If it can't do what it is asked to.
-pub async fn run(command: &Operate, shell: &Shell) -> Result<ExitCode, Failure> {
-    let ended = match command {
-        Operate::Simulate(args) => {
-            simulate::run(args, shell).await?;
-            Ended::Well
-        }
-        Operate::Dead(command) => dead_letters::run(command, shell).await?,
-        Operate::Status(args) => status::run(args, shell).await?,
-        Operate::Trace(args) => trace::run(args, shell).await?,
-        Operate::Waiting(args) => waiting::run(args, shell).await?,
-        Operate::Pause(args) => waiting::pause(args, true, shell).await?,
-        Operate::Resume(args) => waiting::pause(args, false, shell).await?,
-        Operate::Doctor(args) => doctor::run(args, shell).await?,
-        Operate::Attach(args) => attach::run_attach(args, shell).await?,
-        Operate::Detach(args) => attach::run_detach(args, shell).await?,
-        Operate::Web(args) => web::run(args, shell).await?,
-        Operate::Completions { shell } => {
-            io::stdout().write_all(&generated::completions(*shell))?;
-            Ended::Well
-        }
-        Operate::Man { folder } => {
-            generated::man(folder)?;
-            Ended::Well
-        }
-    };
-    Ok(match ended {
-        Ended::Well => ExitCode::SUCCESS,
-        Ended::Badly => ExitCode::FAILURE,
-        Ended::Interrupted => ExitCode::from(INTERRUPTED),
-    })
+pub async fn run(command: &Operate, shell: &Shell) -> Result<Ended, Failure> {
+    match command {
+        Operate::Simulate(args) => simulate::run(args, shell).await,
+        Operate::Dead(command) => dead_letters::run(command, shell).await,
+        Operate::Status(args) => status::run(args, shell).await,
+        Operate::Trace(args) => trace::run(args, shell).await,
+        Operate::Waiting(args) => waiting::run(args, shell).await,
+        Operate::Pause(args) => waiting::pause(args, true, shell).await,
+        Operate::Resume(args) => waiting::pause(args, false, shell).await,
+        Operate::Doctor(args) => doctor::run(args, shell).await,
+        Operate::Attach(args) => attach::run_attach(args, shell).await,
+        Operate::Detach(args) => attach::run_detach(args, shell).await,
+        Operate::Web(args) => web::run(args, shell).await,
+        Operate::Completions { shell } => completions(*shell),
+        Operate::Man { folder } => man(folder),
+    }
+}
+
+/// Prints the completions for a shell.
+fn completions(shell: clap_complete::Shell) -> Result<Ended, Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Args::command(), "comeback", &mut script);
+    io::stdout().write_all(&script)?;
+    Ok(Ended::Well)
+}
+
+/// Writes a man page for each command into a folder.
+fn man(folder: &Path) -> Result<Ended, Failure> {
+    fs::create_dir_all(folder)
+        .and_then(|()| clap_mangen::generate_to(Args::command(), folder))
+        .map_err(|source| Failure::File { path: folder.to_owned(), source })?;
+    Ok(Ended::Well)
 }

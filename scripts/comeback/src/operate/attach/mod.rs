@@ -8,13 +8,10 @@ use args::{AttachArgs, DetachArgs, Manner};
 use comeback_operate::attach::{Order, Plan, Planned, Refusal, attach, carry_out, detach};
 use serde::Serialize;
 
-use super::{
-    aws::Aws,
-    console::{Ended, confirm},
-};
+use super::{aws::Aws, console::confirm};
 use crate::{
     paint::{Line, Style},
-    shell::{Failure, Shell},
+    shell::{Ended, Failure, Shell},
 };
 
 /// What `--json` prints.

@@ -13,12 +13,8 @@ use serde_json::json;
 
 use super::{look_at_all, open};
 use crate::{
-    operate::{
-        console::{Ended, interrupted},
-        dead_letters::args::ExportArgs,
-        text::count,
-    },
-    shell::{Failure, Shell},
+    operate::{console::interrupted, dead_letters::args::ExportArgs, text::count},
+    shell::{Ended, Failure, Shell},
 };
 
 /// The file name that means standard output.

@@ -17,13 +17,13 @@ use serde_json::{Value, json};
 use super::{look_at_all, open};
 use crate::{
     operate::{
-        console::{Ended, interrupted},
+        console::interrupted,
         dead_letters::args::{ListArgs, ShowArgs},
         groups,
         text::{count, narrowed, shortened, span},
     },
     paint::{Line, Style},
-    shell::{Failure, Shell},
+    shell::{Ended, Failure, Shell},
 };
 
 /// How many letters `show` shows.

@@ -16,12 +16,8 @@ use comeback_operate::{
 };
 pub use queue::Queue;
 
-use super::{
-    aws::Aws,
-    console::{Ended, progress},
-    text::count,
-};
-use crate::shell::{Failure, Shell};
+use super::{aws::Aws, console::progress, text::count};
+use crate::shell::{Ended, Failure, Shell};
 
 /// Runs a command.
 ///

@@ -17,12 +17,12 @@ use serde_json::value::RawValue;
 use super::{look_at_all, open, queue::Queue};
 use crate::{
     operate::{
-        console::{Ended, confirm, interrupted, progress},
+        console::{confirm, interrupted, progress},
         dead_letters::args::{OrderArgs, RedriveArgs},
         text::{count, lines},
     },
     paint::{Line, Style},
-    shell::{Failure, Shell},
+    shell::{Ended, Failure, Shell},
 };
 
 /// What `--json` prints.

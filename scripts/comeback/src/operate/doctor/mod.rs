@@ -12,14 +12,10 @@ use comeback_operate::{
 pub use gather::gather;
 use serde::Serialize;
 
-use super::{
-    aws::Aws,
-    console::{Ended, confirm},
-    options::Connection,
-};
+use super::{aws::Aws, console::confirm, options::Connection};
 use crate::{
     paint::{Line, Style},
-    shell::{Failure, Shell},
+    shell::{Ended, Failure, Shell},
 };
 
 /// What `--json` prints.

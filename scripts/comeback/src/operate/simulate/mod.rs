@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use crate::{
     settings::Setting,
-    shell::{Failure, Shell},
+    shell::{Ended, Failure, Shell},
 };
 
 /// The name of the only policy, if none is named.
@@ -28,7 +28,7 @@ struct Document<'a> {
 }
 
 /// Runs the command.
-pub async fn run(args: &SimulateArgs, shell: &Shell) -> Result<(), Failure> {
+pub async fn run(args: &SimulateArgs, shell: &Shell) -> Result<Ended, Failure> {
     let candidates = candidates(args)?;
     let run = Run { milliseconds: args.run_ms, memory_mb: args.memory };
     let scenario =
@@ -49,7 +49,7 @@ pub async fn run(args: &SimulateArgs, shell: &Shell) -> Result<(), Failure> {
     } else {
         shell.print(&facts::lines(&forecasts, &scenario, shell.width())).await?;
     }
-    Ok(())
+    Ok(Ended::Well)
 }
 
 /// The policies, each over the settings for all.

@@ -15,13 +15,12 @@ use serde_json::{Value, json};
 use super::{
     attached::{Attached, attached},
     aws::Aws,
-    console::Ended,
     functions::functions,
     text::{count, due, narrowed, span},
 };
 use crate::{
     paint::{Line, Style},
-    shell::{Failure, Screen, Shell, Signals},
+    shell::{Ended, Failure, Screen, Shell, Signals},
 };
 
 /// In a terminal with fewer columns, a table has only some of its columns.

@@ -15,14 +15,14 @@ use comeback_operate::{
 };
 
 use super::{
-    console::{Ended, interrupted},
+    console::interrupted,
     functions::find,
     logs,
     text::{due, span},
 };
 use crate::{
     paint::{Line, Style},
-    shell::{Failure, Shell},
+    shell::{Ended, Failure, Shell},
 };
 
 /// Runs the command.

@@ -21,13 +21,13 @@ use super::{args::ListArgs, register::DynamoRegister};
 use crate::{
     operate::{
         aws::Aws,
-        console::{Ended, interrupted, spinner},
+        console::{interrupted, spinner},
         functions::find,
         groups, logs,
         text::{due, narrowed, shortened},
     },
     paint::{Line, Style},
-    shell::{Failure, Shell},
+    shell::{Ended, Failure, Shell},
 };
 
 /// How much of an error message a row shows.

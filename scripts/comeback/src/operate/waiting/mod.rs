@@ -11,8 +11,7 @@ use comeback_core::claim::Order;
 pub use pause::pause;
 pub use register::DynamoRegister;
 
-use super::console::Ended;
-use crate::shell::{Failure, Shell};
+use crate::shell::{Ended, Failure, Shell};
 
 /// Runs `comeback waiting`.
 ///

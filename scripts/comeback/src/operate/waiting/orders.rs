@@ -12,11 +12,11 @@ use serde::Serialize;
 use super::{args::OrderArgs, register::open};
 use crate::{
     operate::{
-        console::{Ended, confirm, interrupted, progress, spinner},
+        console::{confirm, interrupted, progress, spinner},
         text::lines,
     },
     paint::{Line, Style},
-    shell::{Failure, Shell},
+    shell::{Ended, Failure, Shell},
 };
 
 /// What `--json` prints.

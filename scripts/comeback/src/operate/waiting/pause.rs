@@ -6,9 +6,9 @@ use serde::Serialize;
 
 use super::{args::PauseArgs, register::open};
 use crate::{
-    operate::console::{Ended, confirm},
+    operate::console::confirm,
     paint::{Line, Style},
-    shell::{Failure, Shell},
+    shell::{Ended, Failure, Shell},
 };
 
 /// What `--json` prints.

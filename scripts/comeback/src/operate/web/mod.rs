@@ -43,11 +43,11 @@ use params::Params;
 use serde_json::{Map, Value};
 use tokio::net::TcpListener;
 
-use super::{console::Ended, functions::find, options::Which};
+use super::{functions::find, options::Which};
 use crate::{
     journal::Journal,
     paint::{Line, Style},
-    shell::{Failure, Shell, Signals},
+    shell::{Ended, Failure, Shell, Signals},
 };
 
 /// How often a page is brought up to date at most. Much of the overview changes with every event, so a shorter time
