@@ -52,7 +52,7 @@ impl Watched {
     pub async fn deployed(&self, endpoint: &str) -> Result<(), Failure> {
         let local = Some(Some(endpoint.to_owned()));
         let connection = Connection { local, ..Connection::default() };
-        let aws = Aws::connect(&connection).await?;
+        let aws = Aws::connect(&connection, self.0.now).await?;
         self.0.connect(Cloud { aws, handler: Some(HANDLER.to_owned()), connection });
         Ok(())
     }

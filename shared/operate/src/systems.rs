@@ -1,40 +1,57 @@
 //! The retry systems of an account and a region.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 /// The setting by which a function is recognized as a retry handler.
 const DEAD_LETTER_QUEUE_URL: &str = "DEAD_LETTER_QUEUE_URL";
 
-/// What is known about a function.
+/// A function, as far as the list of all functions tells.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Function {
-    /// Its name.
-    pub name: String,
     /// Its ARN, without a qualifier.
     pub arn: String,
-    /// Its environment variables.
+    /// The ARN of its role.
+    pub role: String,
+    /// Its environment variables, which are the settings of a retry handler.
     pub environment: BTreeMap<String, String>,
+    /// Its runtime. A container image has none.
+    pub runtime: Option<String>,
+    /// Its architecture.
+    pub architecture: String,
+    /// Its time-out.
+    pub timeout: Duration,
+    /// The ARNs of its layers' versions.
+    pub layers: Vec<String>,
+    /// The SHA-256 of its code, in base64.
+    pub code: String,
+    /// Its own dead-letter queue or topic.
+    pub dead_letter_target: Option<String>,
     /// Where its log is.
     pub log_group: String,
+    /// Changes with each change of the function.
+    pub revision: Option<String>,
 }
 
-/// A retry system.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct System {
-    /// The name of the retry handler.
-    pub handler: String,
-    /// Its ARN.
-    pub arn: String,
-    /// Where it sends dead letters.
-    pub dead_letter_queue_url: String,
-    /// Where its log is.
-    pub log_group: String,
-    /// Its environment variables, which are its settings.
-    pub settings: BTreeMap<String, String>,
-}
+impl Function {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        last(&self.arn)
+    }
 
-impl System {
-    /// The ARN of a function that is named by its name or ARN: a name means the handler's own account and region.
+    /// The name of its role.
+    pub fn role_name(&self) -> &str {
+        role_name(&self.role)
+    }
+
+    /// Where it sends dead letters, if it is a retry handler.
+    pub fn dead_letter_queue_url(&self) -> Option<&str> {
+        self.environment.get(DEAD_LETTER_QUEUE_URL).map(String::as_str)
+    }
+
+    /// The ARN of a function that is named by its name or ARN: a name means this one's account and region.
     pub fn arn_of(&self, function: &str) -> String {
         match self.arn.rsplit_once(':') {
             Some((home, _)) if !function.starts_with("arn:") => format!("{home}:{function}"),
@@ -44,15 +61,25 @@ impl System {
 
     /// The table of its ledger, if it has one.
     pub fn ledger(&self) -> Option<&str> {
-        let table = self.settings.get("LEDGER_TABLE").map(|table| table.trim());
+        let table = self.environment.get("LEDGER_TABLE").map(|table| table.trim());
         table.filter(|table| !table.is_empty())
     }
 
     /// The table of its register, if it has one.
     pub fn register(&self) -> Option<&str> {
-        let is_on = self.settings.get("REGISTER").is_some_and(|value| value.trim() == "true");
+        let is_on = self.environment.get("REGISTER").is_some_and(|value| value.trim() == "true");
         self.ledger().filter(|_| is_on)
     }
+}
+
+/// The name of a role, from its ARN.
+pub fn role_name(arn: &str) -> &str {
+    arn.rsplit('/').next().unwrap_or(arn)
+}
+
+/// The last part of an ARN, which is the name.
+pub(crate) fn last(arn: &str) -> &str {
+    arn.rsplit(':').next().unwrap_or(arn)
 }
 
 /// Why no single retry system or dead-letter queue could be chosen.
@@ -83,28 +110,21 @@ pub fn function_name(arn: &str) -> &str {
     name.strip_suffix(":$LATEST").unwrap_or(name)
 }
 
-/// The retry systems among these functions.
-pub fn find(functions: &[Function]) -> Vec<System> {
-    let system = |function: &Function| {
-        Some(System {
-            handler: function.name.clone(),
-            arn: function.arn.clone(),
-            log_group: function.log_group.clone(),
-            dead_letter_queue_url: function.environment.get(DEAD_LETTER_QUEUE_URL)?.clone(),
-            settings: function.environment.clone(),
-        })
-    };
-    functions.iter().filter_map(system).collect()
+/// The retry handlers among these functions.
+pub fn handlers(functions: &[Function]) -> impl Iterator<Item = &Function> {
+    functions.iter().filter(|function| function.dead_letter_queue_url().is_some())
 }
 
-/// The retry system of this handler, or the only one.
+/// The retry handler with this name, or the only one.
 ///
 /// # Errors
 ///
 /// If there is none, or more than one.
-pub fn only(functions: &[Function], handler: Option<&str>) -> Result<System, NoSystem> {
-    let mut systems = named(functions, handler)?;
-    if systems.len() == 1 { Ok(systems.remove(0)) } else { Err(several(systems)) }
+pub fn only(functions: &[Function], handler: Option<&str>) -> Result<Function, NoSystem> {
+    match named(functions, handler)?[..] {
+        [handler] => Ok(handler.clone()),
+        ref several => Err(self::several(several)),
+    }
 }
 
 /// The URL of the dead-letter queue of this handler, or the only one. Several handlers may share it.
@@ -116,40 +136,57 @@ pub fn dead_letter_queue(
     functions: &[Function],
     handler: Option<&str>,
 ) -> Result<String, NoSystem> {
-    let systems = named(functions, handler)?;
-    let urls: BTreeSet<_> = systems.iter().map(|it| it.dead_letter_queue_url.as_str()).collect();
-    if urls.len() == 1 { Ok(urls.into_iter().collect()) } else { Err(several(systems)) }
+    let handlers = named(functions, handler)?;
+    let urls: BTreeSet<_> = handlers.iter().filter_map(|it| it.dead_letter_queue_url()).collect();
+    if urls.len() == 1 { Ok(urls.into_iter().collect()) } else { Err(several(&handlers)) }
 }
 
-fn named(functions: &[Function], handler: Option<&str>) -> Result<Vec<System>, NoSystem> {
-    let mut systems = find(functions);
-    if let Some(handler) = handler {
-        systems.retain(|system| system.handler == handler);
-    }
+/// The retry handlers that are meant, at least one.
+///
+/// # Errors
+///
+/// If there is none.
+pub fn named<'a>(
+    functions: &'a [Function],
+    handler: Option<&str>,
+) -> Result<Vec<&'a Function>, NoSystem> {
+    let is_meant = |it: &&Function| handler.is_none_or(|handler| handler == it.name());
+    let handlers: Vec<_> = handlers(functions).filter(is_meant).collect();
     match handler {
-        _ if !systems.is_empty() => Ok(systems),
+        _ if !handlers.is_empty() => Ok(handlers),
         Some(handler) => Err(NoSystem::NotHandler(handler.to_owned())),
         None => Err(NoSystem::None { functions: functions.len() }),
     }
 }
 
-fn several(systems: Vec<System>) -> NoSystem {
-    NoSystem::Several(systems.into_iter().map(|system| system.handler).collect())
+fn several(handlers: &[&Function]) -> NoSystem {
+    NoSystem::Several(handlers.iter().map(|handler| handler.name().to_owned()).collect())
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn function(name: &str, variable: &str, value: &str) -> Function {
+    /// A function with this name, and with a role of its own.
+    pub(crate) fn function(name: &str) -> Function {
+        Function {
+            arn: format!("arn:aws:lambda:us-east-1:123456789012:function:{name}"),
+            role: format!("arn:aws:iam::123456789012:role/service/{name}-role"),
+            runtime: Some("nodejs24.x".to_owned()),
+            timeout: Duration::from_secs(30),
+            ..Function::default()
+        }
+    }
+
+    fn with(name: &str, variable: &str, value: &str) -> Function {
         let environment = BTreeMap::from([(variable.to_owned(), value.to_owned())]);
-        Function { name: name.to_owned(), environment, ..Function::default() }
+        Function { environment, ..function(name) }
     }
 
     #[test]
     fn the_only_queue_is_found_and_of_several_one_must_be_named() {
-        let orders = function("orders", "TABLE", "t");
-        let handler = |name, url| function(name, DEAD_LETTER_QUEUE_URL, url);
+        let orders = with("orders", "TABLE", "t");
+        let handler = |name, url| with(name, DEAD_LETTER_QUEUE_URL, url);
         let [a, b, c] = [handler("a", "url-1"), handler("b", "url-2"), handler("c", "url-1")];
         let found = |functions: &[&Function], handler| {
             let functions: Vec<_> = functions.iter().map(|&it| it.clone()).collect();
@@ -166,8 +203,9 @@ mod tests {
         );
         let several = found(&[&a, &b], None).unwrap_err().to_string();
         assert!(several.contains("those of a, b; choose one with --handler"), "{several}");
-        let system =
-            |functions: &[Function], handler| only(functions, handler).map(|it| it.handler);
+        let system = |functions: &[Function], handler| {
+            only(functions, handler).map(|it| it.name().to_owned())
+        };
         assert_eq!(system(&[orders, a.clone()], None), Ok("a".to_owned()));
         assert_eq!(system(&[a.clone(), c.clone()], Some("c")), Ok("c".to_owned()));
         assert!(matches!(system(&[a, c], None), Err(NoSystem::Several(_))));
@@ -175,24 +213,19 @@ mod tests {
 
     #[test]
     fn a_name_means_a_function_beside_the_handler() {
-        let function = Function {
-            name: "retries".to_owned(),
-            arn: "arn:aws-cn:lambda:cn-north-1:1:function:retries".to_owned(),
-            environment: [(DEAD_LETTER_QUEUE_URL, "url"), ("LEDGER_TABLE", "table")]
-                .map(|(name, value)| (name.to_owned(), value.to_owned()))
-                .into(),
-            ..Function::default()
-        };
-        let mut system = only(&[function], None).unwrap();
+        let mut handler = with("retries", "LEDGER_TABLE", "table");
         for (name, expected) in [
-            ("orders", "arn:aws-cn:lambda:cn-north-1:1:function:orders"),
-            ("orders:live", "arn:aws-cn:lambda:cn-north-1:1:function:orders:live"),
-            ("arn:aws:lambda:us-east-1:2:function:a", "arn:aws:lambda:us-east-1:2:function:a"),
+            ("orders", "arn:aws:lambda:us-east-1:123456789012:function:orders"),
+            ("orders:live", "arn:aws:lambda:us-east-1:123456789012:function:orders:live"),
+            (
+                "arn:aws-cn:lambda:cn-north-1:2:function:a",
+                "arn:aws-cn:lambda:cn-north-1:2:function:a",
+            ),
         ] {
-            assert_eq!(system.arn_of(name), expected);
+            assert_eq!(handler.arn_of(name), expected);
         }
-        assert_eq!(system.register(), None, "REGISTER is not set");
-        system.settings.insert("REGISTER".to_owned(), "true".to_owned());
-        assert_eq!(system.register(), Some("table"));
+        assert_eq!(handler.register(), None, "REGISTER is not set");
+        handler.environment.insert("REGISTER".to_owned(), "true".to_owned());
+        assert_eq!(handler.register(), Some("table"));
     }
 }

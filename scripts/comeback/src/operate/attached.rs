@@ -3,11 +3,7 @@
 use std::collections::BTreeSet;
 
 use comeback_core::arn::FunctionArn;
-use comeback_operate::{
-    doctor::InvokeConfig,
-    ports::Fault,
-    systems::{Function, System},
-};
+use comeback_operate::{doctor::InvokeConfig, ports::Fault, systems::Function};
 use tokio::task::JoinSet;
 
 use super::{aws::Aws, calls::Calls};
@@ -24,26 +20,26 @@ pub struct Attached {
     pub queue_arn: String,
 }
 
-/// The functions that send their failures to a queue of this retry system.
+/// The functions that send their failures to a queue of this retry handler.
 ///
 /// # Errors
 ///
 /// If a call fails.
 pub async fn attached(
     aws: &Aws,
-    system: &System,
+    handler: &Function,
     functions: &[Function],
 ) -> Result<Vec<Attached>, Fault> {
     let calls = Calls::new(aws);
     // Those of an alias of the handler are among them.
     let is_handler = |arn: &str| {
-        FunctionArn::parse(arn).is_some_and(|function| function.unqualified() == system.arn)
+        FunctionArn::parse(arn).is_some_and(|function| function.unqualified() == handler.arn)
     };
     let mappings = calls.mappings().await?.into_iter();
     let mappings = mappings.filter(|mapping| is_handler(&mapping.function));
     let queues: BTreeSet<_> = mappings.map(|mapping| mapping.queue).collect();
     let mut asked = JoinSet::new();
-    for function in functions.iter().filter(|function| function.arn != system.arn) {
+    for function in functions.iter().filter(|function| function.arn != handler.arn) {
         asked.spawn(destinations(calls.clone(), function.arn.clone()));
     }
     let found: Result<Vec<_>, Fault> = asked.join_all().await.into_iter().collect();

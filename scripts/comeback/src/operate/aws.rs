@@ -13,8 +13,11 @@ use aws_sdk_sqs::{
 };
 #[cfg(feature = "account")]
 use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
-use comeback_core::fault::classify;
-use comeback_operate::{ports::Fault, systems::System};
+use comeback_core::{Timestamp, fault::classify};
+use comeback_operate::{
+    ports::{Clock, Fault},
+    systems::Function,
+};
 
 use super::{options::Connection, text::shortened};
 
@@ -70,8 +73,22 @@ pub struct Aws {
     pub sqs: aws_sdk_sqs::Client,
     /// The region.
     pub region: String,
+    /// Reads the clock.
+    now: fn() -> Timestamp,
     /// Whether all this is on this machine.
     is_local: bool,
+}
+
+impl Clock for Aws {
+    fn now(&self) -> Timestamp {
+        (self.now)()
+    }
+
+    async fn sleep(&self, duration: Duration) {
+        if duration > Duration::ZERO {
+            tokio::time::sleep(duration).await;
+        }
+    }
 }
 
 impl Aws {
@@ -80,7 +97,10 @@ impl Aws {
     /// # Errors
     ///
     /// If one of them is missing.
-    pub async fn connect(connection: &Connection) -> Result<Self, NoClients> {
+    pub async fn connect(
+        connection: &Connection,
+        now: fn() -> Timestamp,
+    ) -> Result<Self, NoClients> {
         let mut config = loader(connection).load().await;
         let is_local = config.endpoint_url().is_some_and(is_local);
         if is_local {
@@ -107,6 +127,7 @@ impl Aws {
             logs: aws_sdk_cloudwatchlogs::Client::new(&config),
             sqs: aws_sdk_sqs::Client::new(&config),
             region,
+            now,
             is_local,
         })
     }
@@ -143,9 +164,9 @@ impl Aws {
         Ok(faults(ACTION, resource, failed))
     }
 
-    /// DynamoDB as the handler of this system uses it: beside a local cloud it has an endpoint of its own.
-    pub fn dynamodb_of(&self, system: &System) -> aws_sdk_dynamodb::Client {
-        let endpoint = system.settings.get("AWS_ENDPOINT_URL_DYNAMODB");
+    /// DynamoDB as this handler uses it: beside a local cloud it has an endpoint of its own.
+    pub fn dynamodb_of(&self, handler: &Function) -> aws_sdk_dynamodb::Client {
+        let endpoint = handler.environment.get("AWS_ENDPOINT_URL_DYNAMODB");
         match endpoint.filter(|endpoint| self.is_local && is_local(endpoint)) {
             Some(endpoint) => {
                 let config = self.dynamodb.config().to_builder().endpoint_url(endpoint);
@@ -154,9 +175,7 @@ impl Aws {
             None => self.dynamodb.clone(),
         }
     }
-}
 
-impl Aws {
     /// The same clients of Lambda and IAM, which slow down when they are throttled. A command that makes hundreds of
     /// calls needs them: Lambda answers 15 of most kinds a second.
     #[must_use]

@@ -9,24 +9,22 @@ use aws_sdk_cloudwatch::{
 use aws_sdk_dynamodb::types::{KeySchemaElement, TableDescription, TimeToLiveStatus};
 use aws_sdk_iam::types::{EvaluationResult, PolicyEvaluationDecisionType};
 use aws_sdk_lambda::types::{
-    Architecture, EventSourceMappingConfiguration, FunctionConfiguration,
-    FunctionEventInvokeConfig, FunctionResponseType, LastUpdateStatus, RecursiveLoop,
+    EventSourceMappingConfiguration, FunctionEventInvokeConfig, FunctionResponseType,
+    LastUpdateStatus, RecursiveLoop,
 };
 use aws_sdk_sqs::types::QueueAttributeName;
 use comeback_core::Timestamp;
 use comeback_operate::{
     doctor::{
-        Fact, Function, InvokeConfig, Ledger, Mapping, Metric, Queue, QueueAttributes, State,
-        Table, Target, actions_on_ledger,
+        Fact, InvokeConfig, Ledger, Mapping, Metric, Queue, QueueAttributes, Running, State, Table,
+        Target, actions_on_ledger,
     },
-    ports::Fault,
+    ports::{Clock, Fault},
+    systems::Function,
 };
 use tokio::sync::Semaphore;
 
-use super::{
-    aws::{Aws, fault},
-    functions::function,
-};
+use super::aws::{Aws, fault};
 
 /// How many calls run at the same time. Lambda answers 15 calls a second of an account.
 const CALLS_MAX: usize = 16;
@@ -86,41 +84,22 @@ impl Calls {
         Ok(configs.iter().map(invoke_config).collect())
     }
 
-    /// The facts about a function: those in the list of functions, and those that take calls of their own.
-    pub async fn function(&self, listed: &FunctionConfiguration) -> Function {
-        let name = listed.function_name().unwrap_or_default();
+    /// What takes calls of its own to find out about a function.
+    pub async fn running(&self, name: &str) -> Running {
         let lambda = &self.aws.lambda;
         let (state, recursion, reserved) = tokio::join!(
             self.call(lambda.get_function_configuration().function_name(name).send()),
-            self.call(lambda.get_function_recursion_config().function_name(name).send()),
+            self.call(may_loop(&self.aws, name)),
             self.call(lambda.get_function_concurrency().function_name(name).send()),
         );
-        let seconds = u64::try_from(listed.timeout().unwrap_or_default()).unwrap_or_default();
-        let layers = listed.layers().iter().filter_map(|layer| layer.arn().map(str::to_owned));
-        let target = listed.dead_letter_config().and_then(|config| config.target_arn());
-        Function {
-            arn: listed.function_arn().unwrap_or_default().to_owned(),
-            role: listed.role().unwrap_or_default().to_owned(),
-            environment: function(listed.clone()).environment,
-            runtime: listed.runtime().map(|runtime| runtime.as_str().to_owned()),
-            architecture: listed
-                .architectures()
-                .first()
-                .map_or("x86_64", Architecture::as_str)
-                .to_owned(),
-            timeout: Duration::from_secs(seconds),
-            layers: layers.collect(),
-            code: listed.code_sha256().unwrap_or_default().to_owned(),
-            dead_letter_target: target.filter(|arn| !arn.is_empty()).map(str::to_owned),
+        Running {
             state: state.map_err(fault("lambda:GetFunctionConfiguration", name)).map(|it| State {
                 state: it.state.map(|state| state.as_str().to_owned()).unwrap_or_default(),
                 reason: it.state_reason,
                 failed_update: (it.last_update_status == Some(LastUpdateStatus::Failed))
                     .then(|| it.last_update_status_reason.unwrap_or_default()),
             }),
-            may_loop: recursion
-                .map_err(fault("lambda:GetFunctionRecursionConfig", name))
-                .map(|it| it.recursive_loop == Some(RecursiveLoop::Allow)),
+            may_loop: recursion,
             reserved: reserved
                 .map_err(fault("lambda:GetFunctionConcurrency", name))
                 .map(|it| it.reserved_concurrent_executions.and_then(|it| u32::try_from(it).ok())),
@@ -178,13 +157,9 @@ impl Calls {
         targets.iter().map(may_be_invoked).collect()
     }
 
-    /// The ledger, if there is one.
-    pub async fn ledger(
-        &self,
-        environment: &BTreeMap<String, String>,
-        handler_arn: &str,
-        role: &str,
-    ) -> Option<Ledger> {
+    /// The ledger of this handler, if it has one.
+    pub async fn ledger(&self, handler: &Function) -> Option<Ledger> {
+        let Function { arn: handler_arn, role, environment, .. } = handler;
         let name = environment.get("LEDGER_TABLE").filter(|name| !name.trim().is_empty())?.clone();
         let arn = if name.starts_with("arn:") {
             name.clone()
@@ -197,7 +172,7 @@ impl Calls {
         let (table, expiry, denied) = tokio::join!(
             self.call(dynamodb.describe_table().table_name(&name).send()),
             self.call(dynamodb.describe_time_to_live().table_name(&name).send()),
-            self.denied(role.to_owned(), &actions, vec![arn.clone()]),
+            self.denied(role.clone(), &actions, vec![arn.clone()]),
         );
         let table = match table.map_err(fault("dynamodb:DescribeTable", &arn)) {
             Ok(answer) => Ok(answer.table.as_ref().map(table_of)),
@@ -222,7 +197,6 @@ impl Calls {
         handler: &Function,
         targets: &[Target],
         dead_letters: &Queue,
-        now: Timestamp,
     ) -> Fact<BTreeMap<(Metric, String), f64>> {
         let of_handler = Metric::OF_HANDLER.map(|metric| (metric, handler.name().to_owned()));
         let of_targets = targets.iter().filter(|target| target.function.is_some());
@@ -236,10 +210,22 @@ impl Calls {
             Query { namespace, name, dimensions, statistic, period: METRIC_POINT }
         };
         let queries: Vec<_> = wanted.iter().map(query).collect();
+        let now = self.aws.now();
         let values = self.call(metric_data(&self.aws, &queries, now - Metric::PERIOD, now)).await?;
         let found = wanted.into_iter().zip(values);
         Ok(found.filter_map(|(key, value)| Some((key, value?))).collect())
     }
+}
+
+/// Whether Lambda lets a function be part of a loop.
+///
+/// # Errors
+///
+/// If the call fails.
+pub async fn may_loop(aws: &Aws, name: &str) -> Fact<bool> {
+    let call = aws.lambda.get_function_recursion_config().function_name(name).send();
+    let answer = call.await.map_err(fault("lambda:GetFunctionRecursionConfig", name))?;
+    Ok(answer.recursive_loop == Some(RecursiveLoop::Allow))
 }
 
 /// A metric that CloudWatch is asked for.
@@ -333,7 +319,7 @@ fn lacking(result: &EvaluationResult, asked: &[String]) -> Denied {
 
 /// The ARNs that records of a target name. Those of the function itself name the version `$LATEST`.
 fn invoked_arns(target: &Target) -> Vec<String> {
-    let Some(function) = &target.function else { return Vec::new() };
+    let Some((function, _)) = &target.function else { return Vec::new() };
     let qualifiers = target.configs.iter().flatten().map(|config| config.qualifier.as_deref());
     qualifiers.map(|it| format!("{}:{}", function.arn, it.unwrap_or("$LATEST"))).collect()
 }

@@ -1,9 +1,12 @@
 //! The functions of an account and a region.
 
-use aws_sdk_lambda::types::FunctionConfiguration;
+use std::time::Duration;
+
+use aws_sdk_lambda::types::{Architecture, FunctionConfiguration};
+use comeback_core::Timestamp;
 use comeback_operate::{
     ports::Fault,
-    systems::{Function, System, only},
+    systems::{Function, only},
 };
 
 use super::{
@@ -12,50 +15,52 @@ use super::{
 };
 use crate::shell::Failure;
 
-/// All functions, with their environment variables.
+/// All functions.
 ///
 /// # Errors
 ///
 /// If they can't be listed.
 pub async fn functions(aws: &Aws) -> Result<Vec<Function>, Fault> {
-    Ok(configurations(aws).await?.into_iter().map(function).collect())
-}
-
-/// Finds the retry system that is meant.
-///
-/// # Errors
-///
-/// If no single one can be chosen.
-pub async fn find(which: &Which) -> Result<(Aws, System), Failure> {
-    let aws = Aws::connect(&which.connection).await?;
-    let system = only(&functions(&aws).await?, which.handler.as_deref())?;
-    Ok((aws, system))
-}
-
-/// The configurations of all functions.
-///
-/// # Errors
-///
-/// If they can't be listed.
-pub async fn configurations(aws: &Aws) -> Result<Vec<FunctionConfiguration>, Fault> {
     let mut functions = Vec::new();
     let mut pages = aws.lambda.list_functions().into_paginator().send();
     while let Some(page) = pages.next().await {
         let page = page.map_err(fault("lambda:ListFunctions", "*"))?;
-        functions.extend(page.functions.unwrap_or_default());
+        functions.extend(page.functions.unwrap_or_default().into_iter().map(function));
     }
     Ok(functions)
 }
 
-/// What of a configuration all commands need.
-pub fn function(found: FunctionConfiguration) -> Function {
-    let name = found.function_name.unwrap_or_default();
-    let log_group = found.logging_config.and_then(|logging| logging.log_group);
-    let variables = found.environment.and_then(|environment| environment.variables);
+/// Finds the retry handler that is meant.
+///
+/// # Errors
+///
+/// If no single one can be chosen.
+pub async fn find(which: &Which, now: fn() -> Timestamp) -> Result<(Aws, Function), Failure> {
+    let aws = Aws::connect(&which.connection, now).await?;
+    let handler = only(&functions(&aws).await?, which.handler.as_deref())?;
+    Ok((aws, handler))
+}
+
+/// A function, by its configuration.
+pub fn function(it: FunctionConfiguration) -> Function {
+    let name = it.function_name.unwrap_or_default();
+    let log_group = it.logging_config.and_then(|logging| logging.log_group);
+    let variables = it.environment.and_then(|environment| environment.variables);
+    let architecture = it.architectures.unwrap_or_default().into_iter().next();
+    let seconds = it.timeout.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or_default();
+    let layers = it.layers.unwrap_or_default().into_iter().filter_map(|layer| layer.arn);
+    let target = it.dead_letter_config.and_then(|config| config.target_arn);
     Function {
-        arn: found.function_arn.unwrap_or_default(),
+        arn: it.function_arn.unwrap_or_default(),
+        role: it.role.unwrap_or_default(),
         environment: variables.unwrap_or_default().into_iter().collect(),
+        runtime: it.runtime.map(|runtime| runtime.as_str().to_owned()),
+        architecture: architecture.unwrap_or(Architecture::X8664).as_str().to_owned(),
+        timeout: Duration::from_secs(seconds),
+        layers: layers.collect(),
+        code: it.code_sha256.unwrap_or_default(),
+        dead_letter_target: target.filter(|arn| !arn.is_empty()),
         log_group: log_group.unwrap_or_else(|| format!("/aws/lambda/{name}")),
-        name,
+        revision: it.revision_id,
     }
 }

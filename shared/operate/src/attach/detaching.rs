@@ -19,15 +19,15 @@ use crate::{
 pub fn detach(facts: &Facts, order: &Order, now: bool) -> Result<Plan, Refusal> {
     let Facts { handler, function, queues, .. } = facts;
     let qualifier = order.qualifier.as_deref();
-    let before = Before::read(&function.tags, qualifier).ok_or(Refusal::NotAttached)?;
+    let before = Before::read(&facts.tags, qualifier).ok_or(Refusal::NotAttached)?;
     let mut plan = Plan { queue: before.queue.clone(), ..Plan::default() };
     invocations(&mut plan, facts, order, &before);
     let queue = queues.iter().find(|queue| queue.name() == before.queue);
-    if let Some(queue) = queue.filter(|queue| queue.messages > 0 && !now) {
-        plan.waiting = queue.messages;
+    if let Some(queue) = queue.filter(|queue| queue.attributes.messages() > 0 && !now) {
+        plan.waiting = queue.attributes.messages();
         return Ok(plan);
     }
-    let is_elsewhere = Before::is_elsewhere(&function.tags, qualifier);
+    let is_elsewhere = Before::is_elsewhere(&facts.tags, qualifier);
     if before.settings
         && !is_elsewhere
         && let Some((environment, is, becomes)) =
@@ -38,7 +38,7 @@ pub fn detach(facts: &Facts, order: &Order, now: bool) -> Result<Plan, Refusal> 
     }
     disallow(&mut plan, &facts.invoke_policy, &handler.role, invoke_policy_name(facts, order))?;
     if let Some(queue) = queue.filter(|_| before.policy && !is_elsewhere) {
-        let old = queue.policy.as_deref().unwrap_or_default();
+        let old = queue.attributes.policy.as_deref().unwrap_or_default();
         let policy =
             shut_out(old, &function.role, "sqs:SendMessage").filter(|policy| policy != old);
         if let Some(policy) = policy {
@@ -50,7 +50,7 @@ pub fn detach(facts: &Facts, order: &Order, now: bool) -> Result<Plan, Refusal> 
     if !is_elsewhere {
         function_itself(&mut plan, facts, &before);
     }
-    let keys = Before::keys(qualifier).into_iter().filter(|key| function.tags.contains_key(key));
+    let keys = Before::keys(qualifier).into_iter().filter(|key| facts.tags.contains_key(key));
     let step = Step::Untag { function: function.arn.clone(), keys: keys.collect() };
     plan.add(step, before.to_string(), "no tag");
     Ok(plan)

@@ -2,19 +2,26 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use crate::doctor::{Fact, InvokeConfig, last};
+use crate::{
+    doctor::{Fact, InvokeConfig, QueueAttributes},
+    systems::{Function, last},
+};
 
 /// What a plan depends on.
 #[derive(Clone, Debug)]
 pub struct Facts {
     /// The retry handler.
     pub handler: Function,
+    /// Its tags.
+    pub handler_tags: BTreeMap<String, String>,
     /// The retry queues of the handler.
     pub queues: Vec<RetryQueue>,
     /// The ARNs of the retry queues of other handlers, and those handlers.
     pub others: BTreeMap<String, String>,
     /// The function.
     pub function: Function,
+    /// Its tags.
+    pub tags: BTreeMap<String, String>,
     /// The event invoke config of the function, alias or version.
     pub config: Option<InvokeConfig>,
     /// Whether Lambda lets the function be part of a loop.
@@ -25,57 +32,24 @@ pub struct Facts {
     pub invoke_policy: Fact<Option<String>>,
 }
 
-/// A function.
-#[derive(Clone, Debug)]
-pub struct Function {
-    /// Its ARN, without a qualifier.
-    pub arn: String,
-    /// The ARN of its role.
-    pub role: String,
-    /// Its environment variables.
-    pub environment: BTreeMap<String, String>,
-    /// The ARNs of its layers' versions.
-    pub layers: Vec<String>,
-    /// Its runtime. A container image has none.
-    pub runtime: Option<String>,
-    /// Its own dead-letter queue or topic.
-    pub dead_letter_target: Option<String>,
-    /// Changes with each change of the function.
-    pub revision: Option<String>,
-    /// Its tags.
-    pub tags: BTreeMap<String, String>,
+/// What deploys a function, as far as its tags say.
+pub(super) fn manager(tags: &BTreeMap<String, String>) -> Option<String> {
+    let stack = tags.get("aws:cloudformation:stack-name");
+    let is_terraform = |text: &String| text.to_lowercase().contains("terraform");
+    let terraform = tags.iter().any(|(key, value)| is_terraform(key) || is_terraform(value));
+    let terraform = terraform.then(|| "Terraform".to_owned());
+    stack.map(|stack| format!("the stack {stack}")).or(terraform)
 }
 
-impl Function {
-    /// Its name.
-    pub fn name(&self) -> &str {
-        last(&self.arn)
-    }
-
-    /// What deploys it, as far as its tags say.
-    pub fn manager(&self) -> Option<String> {
-        let stack = self.tags.get("aws:cloudformation:stack-name");
-        let is_terraform = |text: &String| text.to_lowercase().contains("terraform");
-        let terraform =
-            self.tags.iter().any(|(key, value)| is_terraform(key) || is_terraform(value));
-        let terraform = terraform.then(|| "Terraform".to_owned());
-        stack.map(|stack| format!("the stack {stack}")).or(terraform)
-    }
-}
-
-/// A retry queue.
+/// A retry queue that exists.
 #[derive(Clone, Debug)]
 pub struct RetryQueue {
     /// Its ARN.
     pub arn: String,
     /// Its URL.
     pub url: String,
-    /// Its policy.
-    pub policy: Option<String>,
-    /// Its KMS key.
-    pub key: Option<String>,
-    /// How many messages it has, roughly.
-    pub messages: u64,
+    /// Its attributes.
+    pub attributes: QueueAttributes,
 }
 
 impl RetryQueue {

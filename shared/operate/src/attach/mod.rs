@@ -15,15 +15,16 @@ mod steps;
 mod tests;
 
 pub use detaching::detach;
-pub use facts::{Before, Facts, Function, RetryQueue};
+pub use facts::{Before, Facts, RetryQueue};
 pub use steps::{Account, Planned, Step, Stopped, carry_out};
 
 use comeback_core::arn::FunctionArn;
 
 use crate::{
-    doctor::{Fact, InvokeConfig, WRAPPER, WRAPPER_VARIABLE, allow, last, queue_targets},
+    doctor::{Fact, InvokeConfig, WRAPPER, WRAPPER_VARIABLE, allow, queue_targets},
     ports::Fault,
     queue_policy::{Says, ask, let_in},
+    systems::{Function, last},
 };
 
 /// What is asked for.
@@ -130,7 +131,7 @@ pub fn attach(facts: &Facts, order: &Order) -> Result<Plan, Refusal> {
     let policy = admission(function, queue)?;
     let settings = settings::with(handler, function, order.qualifier.as_deref(), queue.name())?;
     let transparency = transparency(function, order)?;
-    if Before::read(&function.tags, order.qualifier.as_deref()).is_none() {
+    if Before::read(&facts.tags, order.qualifier.as_deref()).is_none() {
         let adds_layer = transparency.as_ref().is_some_and(|(layers, _)| layers.is_some());
         let before = Before {
             queue: queue.name().to_owned(),
@@ -267,7 +268,7 @@ fn choose<'a>(facts: &'a Facts, order: &Order) -> Result<&'a RetryQueue, Refusal
         });
     }
     let destination = config.as_ref().and_then(|config| config.on_failure.as_ref());
-    let before = Before::read(&function.tags, order.qualifier.as_deref());
+    let before = Before::read(&facts.tags, order.qualifier.as_deref());
     let has = |queue: &&RetryQueue| {
         Some(&queue.arn) == destination
             || before.as_ref().is_some_and(|it| it.queue == queue.name())
@@ -292,7 +293,7 @@ fn choose<'a>(facts: &'a Facts, order: &Order) -> Result<&'a RetryQueue, Refusal
 /// The queue's policy with the role in it, if it is closed to the role.
 fn admission(function: &Function, queue: &RetryQueue) -> Result<Option<String>, Refusal> {
     const SEND: &str = "sqs:SendMessage";
-    let policy = queue.policy.as_deref().unwrap_or_default();
+    let policy = queue.attributes.policy.as_deref().unwrap_or_default();
     if ask(policy, &function.role, SEND) != Says::Deny {
         return Ok(None);
     }
@@ -334,11 +335,11 @@ fn transparency(function: &Function, order: &Order) -> Result<Option<Transparenc
 fn warnings(facts: &Facts, order: &Order) -> Vec<String> {
     let Facts { handler, function, .. } = facts;
     let mut warnings = Vec::new();
-    if let Some(manager) = function.manager() {
+    if let Some(manager) = facts::manager(&facts.tags) {
         let name = function.name();
         warnings.push(format!("{manager} manages {name}: its next deployment may undo this"));
     }
-    if let Some(manager) = handler.manager() {
+    if let Some(manager) = facts::manager(&facts.handler_tags) {
         warnings.push(format!(
             "{manager} manages {}: its next deployment may undo changes of the handler's variables and of the queue's policy",
             handler.name()
@@ -361,7 +362,7 @@ fn warnings(facts: &Facts, order: &Order) -> Vec<String> {
 /// The policy by which a role may send to the queue, and use its key.
 fn send_document(function: &Function, queue: &RetryQueue) -> String {
     let send = allow(&["sqs:SendMessage"], std::slice::from_ref(&queue.arn));
-    let Some(key) = queue.key.as_deref().filter(|key| !key.starts_with("alias/")) else {
+    let Some(key) = queue.attributes.key.as_deref().filter(|key| !key.starts_with("alias/")) else {
         return send;
     };
     let home = function

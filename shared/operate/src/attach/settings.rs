@@ -7,8 +7,8 @@ use comeback_core::{
     settings::{Settings, Targets},
 };
 
-use super::{Function, Refusal};
-use crate::doctor::queue_targets;
+use super::Refusal;
+use crate::{doctor::queue_targets, systems::Function};
 
 /// Lambda's limit for all variables of a function, including their names.
 const VARIABLES_MAX: usize = 4_096;

@@ -3,8 +3,9 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use crate::{
-    doctor::{InvokeConfig, last, role_name},
+    doctor::InvokeConfig,
     ports::{Clock, Fault},
+    systems::{last, role_name},
 };
 
 /// A change, which is idempotent.

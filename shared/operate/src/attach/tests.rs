@@ -12,31 +12,21 @@ use comeback_core::Timestamp;
 use serde_json::json;
 
 use super::*;
-use crate::ports::Clock;
+use crate::{doctor::QueueAttributes, ports::Clock, systems};
 
 const HOME: &str = "us-east-1:123456789012";
 const LAYER: &str = "arn:aws:lambda:us-east-1:123456789012:layer:comeback:3";
 
-fn function(name: &str, variables: &[(&str, &str)]) -> Function {
-    Function {
-        arn: format!("arn:aws:lambda:{HOME}:function:{name}"),
-        role: format!("arn:aws:iam::123456789012:role/{name}-role"),
-        environment: variables.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect(),
-        layers: Vec::new(),
-        runtime: Some("nodejs24.x".to_owned()),
-        dead_letter_target: None,
-        revision: Some("7".to_owned()),
-        tags: BTreeMap::new(),
-    }
+fn function(name: &str, variable: (&str, &str)) -> Function {
+    let environment = [(variable.0.to_owned(), variable.1.to_owned())].into();
+    Function { environment, ..systems::tests::function(name) }
 }
 
 fn queue(name: &str) -> RetryQueue {
     RetryQueue {
         arn: format!("arn:aws:sqs:{HOME}:{name}"),
         url: format!("https://sqs.us-east-1.amazonaws.com/123456789012/{name}"),
-        policy: None,
-        key: None,
-        messages: 0,
+        attributes: QueueAttributes::default(),
     }
 }
 
@@ -45,10 +35,12 @@ const DEAD: &str = "https://sqs.us-east-1.amazonaws.com/123456789012/dead";
 /// A system with a shared queue, and a function that nobody has touched.
 fn facts() -> Facts {
     Facts {
-        handler: function("handler", &[("DEAD_LETTER_QUEUE_URL", DEAD)]),
+        handler: function("handler", ("DEAD_LETTER_QUEUE_URL", DEAD)),
+        handler_tags: BTreeMap::new(),
         queues: vec![queue("retry")],
         others: BTreeMap::from([(format!("arn:aws:sqs:{HOME}:other"), "other-handler".to_owned())]),
-        function: function("orders", &[("TABLE", "t")]),
+        function: function("orders", ("TABLE", "t")),
+        tags: BTreeMap::new(),
         config: None,
         may_loop: Ok(false),
         send_policy: Ok(None),
@@ -59,13 +51,13 @@ fn facts() -> Facts {
 /// What the facts are after a step.
 fn apply(facts: &mut Facts, step: &Step) {
     match step.clone() {
-        Step::Tag { tags, .. } => facts.function.tags.extend(tags),
-        Step::Untag { keys, .. } => facts.function.tags.retain(|key, _| !keys.contains(key)),
+        Step::Tag { tags, .. } => facts.tags.extend(tags),
+        Step::Untag { keys, .. } => facts.tags.retain(|key, _| !keys.contains(key)),
         Step::Allow { policy, document, .. } => *policy_of(facts, &policy) = Ok(Some(document)),
         Step::Disallow { policy, .. } => *policy_of(facts, &policy) = Ok(None),
         Step::QueuePolicy { url, policy } => {
             let queue = facts.queues.iter_mut().find(|queue| queue.url == url).unwrap();
-            queue.policy = Some(policy);
+            queue.attributes.policy = Some(policy);
         }
         Step::Configure { function, environment, layers, .. } => {
             let is_handler = function == facts.handler.name();
@@ -145,7 +137,7 @@ const VARIANTS: [(&str, Change); 9] = [
             .insert("QUEUE_TARGETS".into(), r#"{"retry":["billing","mail"]}"#.into());
     }),
     ("a closed queue", |it| {
-        it.queues[0].policy = Some(
+        it.queues[0].attributes.policy = Some(
             json!({ "Statement": [{ "Effect": "Deny", "Principal": "*", "Action": "sqs:SendMessage",
                 "Condition": { "ArnNotEquals": { "aws:PrincipalArn": ["a"] } } }] })
             .to_string(),
@@ -209,13 +201,13 @@ fn what_waits_keeps_what_it_needs_until_the_queue_is_empty() {
     facts.handler.environment.insert("TARGET_FUNCTIONS".into(), "billing".into());
     let plan = attach(&facts, &Order::default()).unwrap().steps;
     plan.iter().for_each(|planned| apply(&mut facts, &planned.step));
-    facts.queues[0].messages = 3;
+    facts.queues[0].attributes.visible = 3;
     let first = detach(&facts, &Order::default(), false).unwrap();
     assert_eq!((whats(&first.steps), first.waiting), (vec!["orders: asynchronous invocations"], 3));
     let now = detach(&facts, &Order::default(), true).unwrap();
     assert_eq!((now.steps.len(), now.waiting), (6, 0));
     first.steps.iter().for_each(|planned| apply(&mut facts, &planned.step));
-    facts.queues[0].messages = 0;
+    facts.queues[0].attributes.visible = 0;
     let rest = detach(&facts, &Order::default(), false).unwrap();
     assert_eq!((rest.steps.len(), rest.waiting), (5, 0));
 }
@@ -234,7 +226,7 @@ fn aliases_of_a_function_are_attached_and_detached_by_themselves() {
     let back = detach(&facts, &Order::default(), false).unwrap().steps;
     assert!(!whats(&back).contains(&"orders: RecursiveLoop"), "the alias needs it: {back:#?}");
     back.iter().for_each(|planned| apply(&mut facts, &planned.step));
-    assert_eq!(facts.function.tags.keys().collect::<Vec<_>>(), ["comeback:before:live"]);
+    assert_eq!(facts.tags.keys().collect::<Vec<_>>(), ["comeback:before:live"]);
 }
 
 type Contradiction<'a> = &'a dyn Fn(&mut Facts, &mut Order);
@@ -294,7 +286,7 @@ fn what_contradicts_is_refused() {
         ),
         (
             &|it, _| {
-                it.queues[0].policy = Some(json!({ "Statement": [{ "Effect": "Deny", "Principal": "*", "Action": "sqs:*" }] }).to_string())
+                it.queues[0].attributes.policy = Some(json!({ "Statement": [{ "Effect": "Deny", "Principal": "*", "Action": "sqs:*" }] }).to_string())
             },
             "change it by hand",
         ),
@@ -342,8 +334,8 @@ fn fault(code: &str, message: &str) -> Fault {
 #[test]
 fn who_else_manages_the_function_and_what_is_left_out_is_said() {
     let mut facts = facts();
-    facts.function.tags.insert("aws:cloudformation:stack-name".into(), "shop".into());
-    facts.handler.tags.insert("managed-by".into(), "Terraform".into());
+    facts.tags.insert("aws:cloudformation:stack-name".into(), "shop".into());
+    facts.handler_tags.insert("managed-by".into(), "Terraform".into());
     facts.function.dead_letter_target = Some("arn:aws:sqs:x:1:y".into());
     facts.send_policy = Err(fault("UnsupportedOperation", ""));
     let order = Order { qualifier: Some("live".into()), ..order() };
@@ -367,8 +359,9 @@ fn a_queue_with_a_key_needs_permissions_on_the_key() {
         (Some("1234"), Some(format!("arn:aws:kms:{HOME}:key/1234"))),
         (Some("arn:aws:kms:x:1:key/2"), Some("arn:aws:kms:x:1:key/2".to_owned())),
     ] {
-        let queue = RetryQueue { key: key.map(str::to_owned), ..queue("retry") };
-        let document = send_document(&function("orders", &[]), &queue);
+        let mut queue = queue("retry");
+        queue.attributes.key = key.map(str::to_owned);
+        let document = send_document(&facts().function, &queue);
         let document: serde_json::Value = serde_json::from_str(&document).unwrap();
         let on_key = document["Statement"][1]["Resource"].as_str().map(str::to_owned);
         assert_eq!(on_key, expected);

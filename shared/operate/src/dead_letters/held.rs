@@ -8,7 +8,7 @@ use super::{
     letter::Letter,
     ports::{BATCH_MAX, DeadLetterQueue},
 };
-use crate::ports::{Clock, Fault, again};
+use crate::ports::{Fault, again};
 
 /// How many calls are made at the same time to look at letters and to release them.
 pub(super) const CALLS_MAX: usize = 8;
@@ -41,16 +41,12 @@ impl Held {
     }
 
     /// Makes all of them visible again at once.
-    pub(super) async fn release(
-        &mut self,
-        queue: &impl DeadLetterQueue,
-        clock: &impl Clock,
-    ) -> Result<(), Fault> {
+    pub(super) async fn release(&mut self, queue: &impl DeadLetterQueue) -> Result<(), Fault> {
         let handles: Vec<_> = self.handles.drain().map(|(_, handle)| handle).collect();
         let handles: Vec<_> = handles.iter().map(String::as_str).collect();
         for calls in handles.chunks(BATCH_MAX * CALLS_MAX) {
             let calls = calls.chunks(BATCH_MAX);
-            let released = calls.map(|batch| again(clock, || queue.release(batch)));
+            let released = calls.map(|batch| again(queue.clock(), || queue.release(batch)));
             join_all(released).await.into_iter().collect::<Result<(), _>>()?;
         }
         Ok(())

@@ -9,7 +9,7 @@ use super::{
     letter::Letter,
     ports::{BATCH_MAX, DeadLetterQueue},
 };
-use crate::ports::{Clock, Fault, again};
+use crate::ports::{Fault, again};
 
 /// How long letters are hidden while they are looked at. At a few thousand letters a second, this is long enough for
 /// as many as SQS has in flight at most. If the program is killed, they are hidden for the rest of it.
@@ -22,22 +22,20 @@ const HOLD: Duration = Duration::from_mins(5);
 /// If letters can't be received or made visible again. Those that were received become visible again within minutes.
 pub async fn look(
     queue: &impl DeadLetterQueue,
-    clock: &impl Clock,
     mut visit: impl FnMut(Letter) -> bool,
 ) -> Result<(), Fault> {
     let mut held = Held::default();
-    let looked = receive_all(queue, clock, &mut held, &mut visit).await;
-    looked.and(held.release(queue, clock).await)
+    let looked = receive_all(queue, &mut held, &mut visit).await;
+    looked.and(held.release(queue).await)
 }
 
 async fn receive_all(
     queue: &impl DeadLetterQueue,
-    clock: &impl Clock,
     held: &mut Held,
     visit: &mut impl FnMut(Letter) -> bool,
 ) -> Result<(), Fault> {
     loop {
-        let calls = (0..CALLS_MAX).map(|_| again(clock, || queue.receive(BATCH_MAX, HOLD)));
+        let calls = (0..CALLS_MAX).map(|_| again(queue.clock(), || queue.receive(BATCH_MAX, HOLD)));
         let mut failed = None;
         let mut letters = Vec::new();
         for received in join_all(calls).await {
@@ -71,7 +69,7 @@ mod tests {
     fn every_letter_is_seen_once_and_visible_again() {
         let queue = StandIn::with(257);
         let mut seen = Vec::new();
-        let looked = block_on(look(&queue, &queue, |letter| {
+        let looked = block_on(look(&queue, |letter| {
             seen.push(letter.id);
             true
         }));
@@ -85,13 +83,13 @@ mod tests {
     fn a_look_that_is_ended_early_or_fails_leaves_every_letter_visible() {
         let queue = StandIn::with(257);
         let mut seen = 0;
-        let ended = block_on(look(&queue, &queue, |_| {
+        let ended = block_on(look(&queue, |_| {
             seen += 1;
             seen < 5
         }));
         assert_eq!((ended, seen, queue.visible()), (Ok(()), 5, 257));
         queue.deny_receives_after(3);
-        let failed = block_on(look(&queue, &queue, |_| true)).unwrap_err();
+        let failed = block_on(look(&queue, |_| true)).unwrap_err();
         assert!(failed.is_denied());
         assert_eq!(queue.visible(), 257);
     }
@@ -101,7 +99,7 @@ mod tests {
         let queue = StandIn::with(25);
         queue.throttle(3);
         let mut seen = 0;
-        let looked = block_on(look(&queue, &queue, |_| {
+        let looked = block_on(look(&queue, |_| {
             seen += 1;
             true
         }));
@@ -115,7 +113,7 @@ mod tests {
         // Each call takes a minute, so the first letters come again before the last.
         queue.take_per_call(Duration::from_mins(1));
         let mut seen = 0;
-        let looked = block_on(look(&queue, &queue, |_| {
+        let looked = block_on(look(&queue, |_| {
             seen += 1;
             true
         }));

@@ -3,13 +3,19 @@
 use std::time::Duration;
 
 use super::Letter;
-use crate::ports::Fault;
+use crate::ports::{Clock, Fault};
 
 /// SQS gives, changes and deletes this many messages in one call.
 pub const BATCH_MAX: usize = 10;
 
 /// The dead-letter queue.
 pub trait DeadLetterQueue {
+    /// The clock by which its letters are hidden.
+    type Clock: Clock;
+
+    /// That clock.
+    fn clock(&self) -> &Self::Clock;
+
     /// Receives up to `max` letters, at most [`BATCH_MAX`]. Nobody else receives them for as long as `hold`. Waits
     /// for a moment if there seem to be none.
     fn receive(

@@ -113,6 +113,12 @@ fn fault(code: &str) -> Fault {
 }
 
 impl DeadLetterQueue for StandIn {
+    type Clock = Self;
+
+    fn clock(&self) -> &Self {
+        self
+    }
+
     async fn receive(&self, max: usize, hold: Duration) -> Result<Vec<Letter>, Fault> {
         self.throttles()?;
         self.receives.set(self.receives.get() + 1);

@@ -113,7 +113,7 @@ impl Tally {
 ///
 /// If letters can't be received, or those that stay can't be made visible again. The tally says what was done until
 /// then.
-pub async fn carry_out<A: DeadLetterQueue + Functions + Clock>(
+pub async fn carry_out<A: DeadLetterQueue + Functions>(
     order: &Order,
     pace: Pace,
     aws: &A,
@@ -129,7 +129,7 @@ pub async fn carry_out<A: DeadLetterQueue + Functions + Clock>(
         broken: BTreeSet::new(),
     };
     let done = work.until_empty(goes_on).await;
-    let released = work.held.release(aws, aws).await;
+    let released = work.held.release(aws).await;
     (work.tally, done.and(released))
 }
 
@@ -151,12 +151,12 @@ struct Work<'a, A> {
     broken: BTreeSet<String>,
 }
 
-impl<A: DeadLetterQueue + Functions + Clock> Work<'_, A> {
+impl<A: DeadLetterQueue + Functions> Work<'_, A> {
     async fn until_empty(&mut self, mut goes_on: impl FnMut(&Tally) -> bool) -> Result<(), Fault> {
         let (aws, pace) = (self.aws, self.pace);
-        let mut batch = receive(aws, pace, aws.now()).await?;
+        let mut batch = receive(aws, pace, aws.clock().now()).await?;
         while !batch.letters.is_empty() {
-            let next_at = next_at(pace, batch.letters.len(), aws.now());
+            let next_at = next_at(pace, batch.letters.len(), aws.clock().now());
             let (next, ()) = join(receive(aws, pace, next_at), self.settle(batch)).await;
             batch = next?;
             if !goes_on(&self.tally) || self.held.has_seen_all() {
@@ -171,12 +171,12 @@ impl<A: DeadLetterQueue + Functions + Clock> Work<'_, A> {
 
     /// Works on a batch: invokes, then deletes what was accepted.
     async fn settle(&mut self, batch: Batch) {
-        if between(batch.received_at, self.aws.now()) > FRESH {
+        if between(batch.received_at, self.aws.clock().now()) > FRESH {
             return self.give_back(&batch.letters).await;
         }
         let (mut invoked, mut invocations, mut deleted) = (Vec::new(), Vec::new(), Vec::new());
         for letter in batch.letters {
-            match self.order.step(&letter, self.aws.now()) {
+            match self.order.step(&letter, self.aws.clock().now()) {
                 Step::Invoke(invocation) if self.broken.contains(&invocation.function) => {
                     self.leave(&letter, Left::Failed);
                 }
@@ -238,7 +238,7 @@ impl<A: DeadLetterQueue + Functions + Clock> Work<'_, A> {
     async fn delete(&mut self, letters: &[Letter]) -> u64 {
         let mut handles: Vec<&str> = letters.iter().map(|it| it.receipt_handle.as_str()).collect();
         for wait in DELETE_WAITS {
-            self.aws.sleep(wait).await;
+            self.aws.clock().sleep(wait).await;
             let calls = handles.chunks(BATCH_MAX).map(|batch| self.aws.delete(batch));
             let answers = join_all(calls).await.into_iter().flatten();
             let failed =
@@ -271,7 +271,7 @@ impl<A: DeadLetterQueue + Functions + Clock> Work<'_, A> {
         self.tally.throttled += throttled.len() as u64;
         self.give_back(throttled).await;
         self.slow = (self.slow * 2).clamp(Duration::from_secs(1), SLOW_MAX);
-        self.aws.sleep(self.slow).await;
+        self.aws.clock().sleep(self.slow).await;
     }
 }
 
@@ -280,16 +280,12 @@ const DELETE_WAITS: [Duration; 4] =
     [Duration::ZERO, Duration::from_millis(500), Duration::from_secs(2), Duration::from_secs(4)];
 
 /// Receives the next batches, not before this moment.
-async fn receive<A: DeadLetterQueue + Clock>(
-    aws: &A,
-    pace: Pace,
-    at: Timestamp,
-) -> Result<Batch, Fault> {
-    aws.sleep(between(aws.now(), at)).await;
+async fn receive<A: DeadLetterQueue>(aws: &A, pace: Pace, at: Timestamp) -> Result<Batch, Fault> {
+    aws.clock().sleep(between(aws.clock().now(), at)).await;
     // At a slow pace, few letters at a time, so that none waits for its turn.
     let max = pace.letters_per_second.map_or(BATCH_MAX, |most| (most as usize).clamp(1, BATCH_MAX));
-    let received_at = aws.now();
-    let calls = (0..pace.batches).map(|_| again(aws, || aws.receive(max, HOLD)));
+    let received_at = aws.clock().now();
+    let calls = (0..pace.batches).map(|_| again(aws.clock(), || aws.receive(max, HOLD)));
     let batches: Vec<_> = join_all(calls).await.into_iter().collect::<Result<_, _>>()?;
     Ok(Batch { letters: batches.into_iter().flatten().collect(), received_at })
 }

@@ -5,7 +5,10 @@ use std::{collections::BTreeMap, num::NonZeroU32, time::Duration};
 use comeback_core::settings::{BadSettings, Settings};
 use serde_json::Value;
 
-use crate::ports::Fault;
+use crate::{
+    ports::Fault,
+    systems::{Function, last},
+};
 
 /// Something that a call to AWS says, or why it doesn't.
 pub type Fact<T> = Result<T, Fault>;
@@ -15,6 +18,8 @@ pub type Fact<T> = Result<T, Fault>;
 pub struct Facts {
     /// The retry handler.
     pub handler: Function,
+    /// How it runs.
+    pub running: Running,
     /// The handler's mappings of queues.
     pub mappings: Fact<Vec<Mapping>>,
     /// The retry queues: those that the handler receives from, and those that `QUEUE_TARGETS` names.
@@ -50,50 +55,15 @@ impl Facts {
     }
 }
 
-/// A function.
+/// What takes calls of its own to find out about a function.
 #[derive(Clone, Debug)]
-pub struct Function {
-    /// Its ARN, without a qualifier.
-    pub arn: String,
-    /// The ARN of its role.
-    pub role: String,
-    /// Its environment variables.
-    pub environment: BTreeMap<String, String>,
-    /// Its runtime. A container image has none.
-    pub runtime: Option<String>,
-    /// Its architecture.
-    pub architecture: String,
-    /// Its time-out.
-    pub timeout: Duration,
-    /// The ARNs of its layers' versions.
-    pub layers: Vec<String>,
-    /// The SHA-256 of its code, in base64.
-    pub code: String,
-    /// Its own dead-letter queue or topic.
-    pub dead_letter_target: Option<String>,
+pub struct Running {
     /// Whether it can run.
     pub state: Fact<State>,
     /// Whether Lambda lets it be part of a loop.
     pub may_loop: Fact<bool>,
     /// Its reserved concurrency.
     pub reserved: Fact<Option<u32>>,
-}
-
-impl Function {
-    /// Its name.
-    pub fn name(&self) -> &str {
-        last(&self.arn)
-    }
-
-    /// The name of its role.
-    pub fn role_name(&self) -> &str {
-        role_name(&self.role)
-    }
-}
-
-/// The name of a role, from its ARN.
-pub fn role_name(arn: &str) -> &str {
-    arn.rsplit('/').next().unwrap_or(arn)
 }
 
 /// What Lambda says about a function's state.
@@ -232,8 +202,8 @@ pub struct RetryQueue {
 pub struct Target {
     /// Its name.
     pub name: String,
-    /// The function; none if it doesn't exist.
-    pub function: Option<Function>,
+    /// The function, and how it runs; none if it doesn't exist.
+    pub function: Option<(Function, Running)>,
     /// Whether a setting of the handler names it.
     pub is_named: bool,
     /// Its event invoke configs: one of its own, and one of each alias and version that has one.
@@ -337,11 +307,6 @@ impl Metric {
 /// How many messages of a queue may wait in flight. If the settings are bad, the default.
 pub(super) fn in_flight_max(settings: Option<&Settings>) -> NonZeroU32 {
     settings.map_or(comeback_core::in_flight::IN_FLIGHT_MAX, |settings| settings.in_flight_max)
-}
-
-/// The last part of an ARN, which is the name.
-pub(crate) fn last(arn: &str) -> &str {
-    arn.rsplit(':').next().unwrap_or(arn)
 }
 
 /// The ARN of a queue, from its name or its URL. It is in the region of this function, and in its account unless the

@@ -8,11 +8,11 @@ use comeback_core::{
 };
 
 use super::{
-    Examined, Facts, Function, Mapping, Mend, Metric,
-    facts::last,
+    Examined, Facts, Mapping, Mend, Metric, Running,
     mend::{BATCH_SIZE, word},
     queue_targets, span,
 };
+use crate::systems::{Function, last};
 
 /// With less, the handler would have no time to wait for an answer, because it reserves time for its last steps.
 const TIMEOUT_MIN: Duration = Duration::from_secs(10);
@@ -21,7 +21,7 @@ pub(super) fn examine(facts: &Facts, settings: Result<&Settings, &BadSettings>) 
     let handler = &facts.handler;
     let name = handler.name();
     let mut it = Examined::new(format!("handler {name}"));
-    state(&mut it, handler, "handler_inactive");
+    state(&mut it, &facts.running, "handler_inactive");
     if let Err(bad) = settings {
         it.bad("settings_bad", bad.to_string())
             .why("The handler does not start, so no event comes back.");
@@ -37,14 +37,14 @@ pub(super) fn examine(facts: &Facts, settings: Result<&Settings, &BadSettings>) 
             .why("At its quota a queue delivers nothing more, without an error.");
     }
     code(&mut it, handler);
-    if it.known(&handler.reserved) == Some(&Some(0)) {
+    if it.known(&facts.running.reserved) == Some(&Some(0)) {
         it.bad("handler_paused", "its reserved concurrency is 0")
             .why("Nothing runs, so no event comes back.")
             .mend(Mend::ByHand(format!(
                 "aws lambda delete-function-concurrency --function-name {name}"
             )));
     }
-    if it.known(&handler.may_loop) == Some(&false) {
+    if it.known(&facts.running.may_loop) == Some(&false) {
         it.bad("handler_loop_stopped", "its RecursiveLoop is Terminate")
             .why("Lambda stops retries after about 16 invocations of a chain.")
             .mend(Mend::Loop { function: name.to_owned() });
@@ -65,8 +65,8 @@ pub(super) fn examine(facts: &Facts, settings: Result<&Settings, &BadSettings>) 
 }
 
 /// Whether a function can run.
-pub(super) fn state(it: &mut Examined, function: &Function, name: &'static str) {
-    let Some(state) = it.known(&function.state) else { return };
+pub(super) fn state(it: &mut Examined, running: &Running, name: &'static str) {
+    let Some(state) = it.known(&running.state) else { return };
     let reason = state.reason.as_deref().unwrap_or("no reason given");
     match state.state.as_str() {
         "Active" | "" => {}

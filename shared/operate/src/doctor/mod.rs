@@ -20,14 +20,13 @@ use std::{
 
 use comeback_core::arn::FunctionArn;
 pub use facts::{
-    Fact, Facts, Function, InvokeConfig, Ledger, Mapping, Metric, Queue, QueueAttributes, Redrive,
-    RetryQueue, State, Table, Target, queue_arn, role_name,
+    Fact, Facts, InvokeConfig, Ledger, Mapping, Metric, Queue, QueueAttributes, Redrive,
+    RetryQueue, Running, State, Table, Target, queue_arn,
 };
 pub use ledger::actions_on_ledger;
 pub use mend::{BATCH_SIZE, EXPIRES_AT, Mend};
 use serde::Serialize;
 pub(crate) use {
-    facts::last,
     mend::allow,
     targets::{WRAPPER, WRAPPER_VARIABLE},
 };

@@ -7,10 +7,12 @@ use serde_json::json;
 
 use super::{
     ACTIONS_ON_RETRY_QUEUE, Examined, Facts, Mend, Metric, Queue, QueueAttributes, RetryQueue,
-    facts::{in_flight_max, last},
-    queue_targets, span,
+    facts::in_flight_max, queue_targets, span,
 };
-use crate::queue_policy::{Says, ask};
+use crate::{
+    queue_policy::{Says, ask},
+    systems::last,
+};
 
 /// AWS recommends six times the function's time-out, so that no batch is delivered again while it is handled.
 const VISIBILITY_PER_TIMEOUT: u32 = 6;

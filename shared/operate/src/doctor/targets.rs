@@ -5,12 +5,14 @@ use std::time::Duration;
 use comeback_core::{arn::FunctionArn, settings::Settings};
 
 use super::{
-    Examined, Facts, Function, InvokeConfig, Mend, Metric, Target,
-    facts::last,
+    Examined, Facts, InvokeConfig, Mend, Metric, Target,
     handler::{recursion, state},
     span,
 };
-use crate::queue_policy::{Says, ask};
+use crate::{
+    queue_policy::{Says, ask},
+    systems::{Function, last},
+};
 
 /// The variable that makes Lambda start a wrapper before a managed runtime.
 pub const WRAPPER_VARIABLE: &str = "AWS_LAMBDA_EXEC_WRAPPER";
@@ -23,18 +25,18 @@ const AGE_MIN: Duration = Duration::from_mins(5);
 pub(super) fn examine(facts: &Facts, settings: Option<&Settings>, target: &Target) -> Examined {
     let name = &target.name;
     let mut it = Examined::new(format!("function {name}"));
-    let Some(function) = &target.function else {
+    let Some((function, running)) = &target.function else {
         it.bad("target_missing", "there is no such function")
             .why("The handler's settings name it.");
         return it;
     };
-    state(&mut it, function, "target_inactive");
-    if it.known(&function.may_loop) == Some(&false) {
+    state(&mut it, running, "target_inactive");
+    if it.known(&running.may_loop) == Some(&false) {
         it.bad("loop_stopped", "its RecursiveLoop is Terminate")
             .why("Lambda stops its retries after about 16 attempts.")
             .mend(Mend::Loop { function: name.clone() });
     }
-    if it.known(&function.reserved) == Some(&Some(0)) {
+    if it.known(&running.reserved) == Some(&Some(0)) {
         it.warn("target_paused", "its reserved concurrency is 0")
             .why("Its events wait until it may run again.")
             .mend(Mend::ByHand(format!(

@@ -3,25 +3,16 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::ports::Fault;
+use crate::{
+    ports::Fault,
+    systems::{Function, tests::function},
+};
 
 const HOME: &str = "us-east-1:123456789012";
 
-fn function(name: &str, runtime: &str) -> Function {
-    Function {
-        arn: format!("arn:aws:lambda:{HOME}:function:{name}"),
-        role: format!("arn:aws:iam::123456789012:role/service/{name}-role"),
-        environment: BTreeMap::new(),
-        runtime: Some(runtime.to_owned()),
-        architecture: "arm64".to_owned(),
-        timeout: Duration::from_secs(30),
-        layers: Vec::new(),
-        code: "e3b0c44298fc1c149afb".to_owned(),
-        dead_letter_target: None,
-        state: Ok(State { state: "Active".to_owned(), ..State::default() }),
-        may_loop: Ok(true),
-        reserved: Ok(None),
-    }
+fn running() -> Running {
+    let state = State { state: "Active".to_owned(), ..State::default() };
+    Running { state: Ok(state), may_loop: Ok(true), reserved: Ok(None) }
 }
 
 fn queue(name: &str, redrive: Option<Redrive>) -> Queue {
@@ -40,7 +31,8 @@ pub(crate) fn healthy() -> Facts {
     let dead_letters = queue("dead", None);
     let redrive = Redrive { queue: dead_letters.arn.clone(), receives_max: 1_000 };
     let retry = queue("retry", Some(redrive));
-    let mut handler = function("handler", "provided.al2023");
+    let mut handler = function("handler");
+    handler.runtime = Some("provided.al2023".to_owned());
     handler.environment = [
         ("DEAD_LETTER_QUEUE_URL", dead_letters.url.as_str()),
         ("QUEUE_TARGETS", r#"{"retry":["orders"]}"#),
@@ -49,7 +41,7 @@ pub(crate) fn healthy() -> Facts {
     ]
     .map(|(name, value)| (name.to_owned(), value.to_owned()))
     .into();
-    let mut orders = function("orders", "nodejs24.x");
+    let mut orders = function("orders");
     orders.environment.insert("AWS_LAMBDA_EXEC_WRAPPER".into(), "/opt/comeback-exec".into());
     orders.layers.push(format!("arn:aws:lambda:{HOME}:layer:comeback:1"));
     let config = InvokeConfig {
@@ -72,7 +64,7 @@ pub(crate) fn healthy() -> Facts {
         }]),
         targets: vec![Target {
             name: "orders".to_owned(),
-            function: Some(orders),
+            function: Some((orders, running())),
             is_named: true,
             configs: Ok(vec![config]),
             may_send: BTreeMap::from([(retry.arn.clone(), Ok(true))]),
@@ -80,6 +72,7 @@ pub(crate) fn healthy() -> Facts {
         }],
         others: Ok(()),
         handler,
+        running: running(),
         queues: vec![RetryQueue {
             queue: retry,
             denied: Ok(Vec::new()),
@@ -118,7 +111,11 @@ fn dead(facts: &mut Facts) -> &mut QueueAttributes {
 }
 
 fn orders(facts: &mut Facts) -> &mut Function {
-    facts.targets[0].function.as_mut().unwrap()
+    &mut facts.targets[0].function.as_mut().unwrap().0
+}
+
+fn orders_run(facts: &mut Facts) -> &mut Running {
+    &mut facts.targets[0].function.as_mut().unwrap().1
 }
 
 fn config(facts: &mut Facts) -> &mut InvokeConfig {
@@ -155,21 +152,21 @@ type Break = fn(&mut Facts);
 /// What breaks a system, and the only finding that it leads to.
 const BREAKS: [(&str, Break); 68] = [
     ("handler_inactive", |it| {
-        it.handler.state = Ok(State { state: "Failed".into(), ..State::default() })
+        it.running.state = Ok(State { state: "Failed".into(), ..State::default() })
     }),
     ("handler_inactive", |it| {
-        it.handler.state = Ok(State { state: "Inactive".into(), ..State::default() })
+        it.running.state = Ok(State { state: "Inactive".into(), ..State::default() })
     }),
     ("update_failed", |it| {
-        it.handler.state.as_mut().unwrap().failed_update = Some("no image".into())
+        it.running.state.as_mut().unwrap().failed_update = Some("no image".into())
     }),
     ("settings_bad", |it| set(it, "MAX_AGE", "never")),
     ("setting_misspelt", |it| set(it, "MAX_ATTEMPT", "3")),
     ("in_flight_max_high", |it| set(it, "IN_FLIGHT_MAX", "150000")),
     ("handler_runtime", |it| it.handler.runtime = Some("python3.14".into())),
     ("handler_timeout_short", |it| it.handler.timeout = Duration::from_secs(3)),
-    ("handler_paused", |it| it.handler.reserved = Ok(Some(0))),
-    ("handler_loop_stopped", |it| it.handler.may_loop = Ok(false)),
+    ("handler_paused", |it| it.running.reserved = Ok(Some(0))),
+    ("handler_loop_stopped", |it| it.running.may_loop = Ok(false)),
     ("handler_errors", |it| count(it, Metric::Errors, "handler", 3.0)),
     ("handler_throttled", |it| count(it, Metric::Throttles, "handler", 3.0)),
     ("loops_stopped", |it| count(it, Metric::RecursiveInvocationsDropped, "handler", 1.0)),
@@ -210,11 +207,11 @@ const BREAKS: [(&str, Break); 68] = [
     }),
     ("target_missing", |it| it.targets[0].function = None),
     ("target_inactive", |it| {
-        orders(it).state = Ok(State { state: "Failed".into(), ..State::default() })
+        orders_run(it).state = Ok(State { state: "Failed".into(), ..State::default() })
     }),
-    ("loop_stopped", |it| orders(it).may_loop = Ok(false)),
+    ("loop_stopped", |it| orders_run(it).may_loop = Ok(false)),
     ("loops_stopped", |it| count(it, Metric::RecursiveInvocationsDropped, "orders", 1.0)),
-    ("target_paused", |it| orders(it).reserved = Ok(Some(0))),
+    ("target_paused", |it| orders_run(it).reserved = Ok(Some(0))),
     ("destination_missing", |it| config(it).on_failure = None),
     ("destination_missing", |it| it.targets[0].configs = Ok(Vec::new())),
     ("destination_elsewhere", |it| config(it).on_failure = Some("arn:aws:sns:x:1:y".into())),
@@ -292,9 +289,9 @@ fn what_could_not_be_found_out_is_named_once_and_fails_nothing_else() {
     let fault = |action, resource: &str| Fault::of(action, resource, "AccessDenied", "no");
     let denied = || fault("iam:SimulatePrincipalPolicy", "role");
     let mut facts = healthy();
-    facts.handler.state = Err(fault("lambda:GetFunctionConfiguration", "handler"));
-    facts.handler.may_loop = Err(fault("lambda:GetFunctionRecursionConfig", "handler"));
-    facts.handler.reserved = Err(fault("lambda:GetFunctionConcurrency", "handler"));
+    facts.running.state = Err(fault("lambda:GetFunctionConfiguration", "handler"));
+    facts.running.may_loop = Err(fault("lambda:GetFunctionRecursionConfig", "handler"));
+    facts.running.reserved = Err(fault("lambda:GetFunctionConcurrency", "handler"));
     facts.metrics = Err(fault("cloudwatch:GetMetricData", "*"));
     facts.others = Err(fault("lambda:ListFunctionEventInvokeConfigs", "billing"));
     facts.mappings = Err(fault("lambda:ListEventSourceMappings", "*"));
@@ -335,8 +332,8 @@ fn how_bad_it_is_depends_on_what_is_lost() {
         (|it| retry(it).visibility = Duration::from_secs(30), Verdict::Warning),
         (|it| retry(it).retention = Duration::from_hours(23), Verdict::Bad),
         (|it| retry(it).retention = Duration::from_hours(24), Verdict::Warning),
-        (|it| it.handler.state.as_mut().unwrap().state = "Inactive".into(), Verdict::Warning),
-        (|it| it.handler.state.as_mut().unwrap().state = "Failed".into(), Verdict::Bad),
+        (|it| it.running.state.as_mut().unwrap().state = "Inactive".into(), Verdict::Warning),
+        (|it| it.running.state.as_mut().unwrap().state = "Failed".into(), Verdict::Bad),
     ] {
         assert_eq!(verdict(break_it), Some(expected));
     }

@@ -100,7 +100,7 @@ impl Tally {
 /// # Errors
 ///
 /// If the register can't be read. The tally says what was done until then.
-pub async fn carry_out<R: Register + Clock>(
+pub async fn carry_out<R: Register>(
     order: Order,
     selection: &Selection,
     parts: &[Part],
@@ -121,7 +121,7 @@ struct Work<'a, R> {
     tally: Tally,
 }
 
-impl<R: Register + Clock> Work<'_, R> {
+impl<R: Register> Work<'_, R> {
     async fn until_the_end(
         &mut self,
         selection: &Selection,
@@ -135,15 +135,15 @@ impl<R: Register + Clock> Work<'_, R> {
             events
                 .retain(|event| selection.means(event) && self.done.insert(hash(&event.event_id)));
             for batch in events.chunks(batch_max) {
-                let began = self.register.now();
+                let began = self.register.clock().now();
                 self.order(batch).await;
                 if !goes_on(&self.tally) {
                     return Ok(());
                 }
                 if let Some(rate) = events_per_second {
                     let wanted = Duration::from_secs_f64(batch.len() as f64 / f64::from(rate));
-                    let taken = between(began, self.register.now());
-                    self.register.sleep(wanted.saturating_sub(taken)).await;
+                    let taken = between(began, self.register.clock().now());
+                    self.register.clock().sleep(wanted.saturating_sub(taken)).await;
                 }
             }
         }
@@ -152,9 +152,9 @@ impl<R: Register + Clock> Work<'_, R> {
 
     /// Writes an order for each of these events, then makes their messages visible.
     async fn order(&mut self, batch: &[Entry]) {
-        let keep_until = later(self.register.now(), KEEP);
+        let keep_until = later(self.register.clock().now(), KEEP);
         let orders = batch.iter().map(|event| {
-            again(self.register, || self.register.order(&event.id, self.order, keep_until))
+            again(self.register.clock(), || self.register.order(&event.id, self.order, keep_until))
         });
         let mut visible: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for ordered in join_all(orders).await {

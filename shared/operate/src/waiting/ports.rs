@@ -2,7 +2,7 @@
 
 use comeback_core::{Timestamp, claim::Order, register::Entry};
 
-use crate::ports::Fault;
+use crate::ports::{Clock, Fault};
 
 /// SQS changes the visibility of this many messages in one call.
 pub const SHOWN_MAX: usize = 10;
@@ -29,6 +29,12 @@ pub struct Page<C> {
 pub trait Register {
     /// Where a page begins.
     type Cursor: Clone;
+
+    /// The clock by which events are due.
+    type Clock: Clock;
+
+    /// That clock.
+    fn clock(&self) -> &Self::Clock;
 
     /// A page of a part: its first one, or the one that begins there.
     fn page(

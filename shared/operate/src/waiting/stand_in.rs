@@ -100,6 +100,12 @@ impl Register for StandIn {
     /// The due time and the id of the last event.
     type Cursor = (Timestamp, String);
 
+    type Clock = Self;
+
+    fn clock(&self) -> &Self {
+        self
+    }
+
     async fn page(
         &self,
         part: &Part,

@@ -4,14 +4,14 @@ use comeback_core::register::Entry;
 use futures_util::future::join_all;
 
 use super::{Page, Part, Register};
-use crate::ports::{Clock, Fault, again};
+use crate::ports::{Fault, again};
 
 /// Visits the events of these parts, until `visit` returns false. Those of one function come by their due times.
 ///
 /// # Errors
 ///
 /// If the register can't be read.
-pub async fn visit<R: Register + Clock>(
+pub async fn visit<R: Register>(
     parts: &[Part],
     register: &R,
     mut visit: impl FnMut(Entry) -> bool,
@@ -36,15 +36,15 @@ impl<'a, C: Clone> Pages<'a, C> {
     }
 
     /// The events of the next pages; `None` if there are no more.
-    pub(super) async fn next<R>(&mut self, register: &R) -> Result<Option<Vec<Entry>>, Fault>
-    where
-        R: Register<Cursor = C> + Clock,
-    {
+    pub(super) async fn next<R: Register<Cursor = C>>(
+        &mut self,
+        register: &R,
+    ) -> Result<Option<Vec<Entry>>, Fault> {
         if self.0.is_empty() {
             return Ok(None);
         }
         let pages = self.0.drain(..).map(|(part, from)| async move {
-            (part, again(register, || register.page(part, from.clone())).await)
+            (part, again(register.clock(), || register.page(part, from.clone())).await)
         });
         let mut events = Vec::new();
         for (part, page) in join_all(pages).await {

@@ -1,20 +1,18 @@
 //! The facts of a function in an account, and the steps that change them.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use aws_sdk_lambda::types::{
-    DestinationConfig, Environment, FunctionEventInvokeConfig, OnFailure, OnSuccess, RecursiveLoop,
+    DestinationConfig, Environment, FunctionConfiguration, FunctionEventInvokeConfig, OnFailure,
+    OnSuccess, RecursiveLoop,
 };
 use aws_sdk_sqs::types::QueueAttributeName;
-use comeback_core::{Timestamp, arn};
+use comeback_core::arn;
 use comeback_operate::{
-    attach::{Account, Facts, Function, RetryQueue, Step, policy_name},
-    doctor::{Fact, InvokeConfig, Mapping, role_name},
-    ports::{Clock, Fault},
-    systems,
+    attach::{Account, Facts, RetryQueue, Step, policy_name},
+    doctor::{Fact, InvokeConfig, Mapping, Queue},
+    ports::Fault,
+    systems::{self, Function, role_name},
 };
 use percent_encoding::percent_decode_str;
 
@@ -22,197 +20,159 @@ use super::args::{Manner, Named};
 use crate::{
     operate::{
         aws::{Aws, fault},
-        calls::{Calls, invoke_config},
-        functions::functions,
+        calls::{Calls, invoke_config, may_loop},
+        functions::{function, functions},
     },
     shell::Failure,
 };
 
-/// An account and a region.
-pub struct There {
-    aws: Aws,
-    now: fn() -> Timestamp,
+type Tags = BTreeMap<String, String>;
+
+/// The facts about a function and about the retry system that it is attached to, or is to be.
+///
+/// # Errors
+///
+/// If there is no such function, or no single system can be chosen.
+pub async fn facts(
+    aws: &Aws,
+    (name, qualifier): &Named,
+    manner: &Manner,
+) -> Result<Facts, Failure> {
+    let calls = Calls::new(aws);
+    let (listed, mappings) = tokio::join!(functions(aws), calls.mappings());
+    let (listed, mappings) = (listed?, mappings?);
+    let own_handler = systems::only(&listed, manner.handler.as_deref())?;
+    let handlers: BTreeSet<_> = systems::handlers(&listed).map(Function::name).collect();
+    let handler_of = |mapping: &Mapping| {
+        let name = mapping.function.split(':').nth(6).unwrap_or_default();
+        handlers.get(name).map(|name| (*name).to_owned())
+    };
+    let mapped = mappings.iter().filter_map(|it| Some((it.queue.clone(), handler_of(it)?)));
+    let (own, others): (BTreeMap<_, _>, _) = mapped.partition(|(_, it)| it == own_handler.name());
+    let (handler, function) =
+        tokio::join!(configured(aws, own_handler.name()), configured(aws, name));
+    let ((handler, handler_tags), (function, tags)) = (handler?, function?);
+    let qualifier = qualifier.as_deref();
+    let (send, invoke) =
+        (policy_name("send", name, qualifier), policy_name("invoke", name, qualifier));
+    let (config, may_loop, send_policy, invoke_policy) = tokio::join!(
+        configured_invocations(aws, name, qualifier),
+        may_loop(aws, name),
+        inline_policy(aws, &function.role, &send),
+        inline_policy(aws, &handler.role, &invoke),
+    );
+    let mut queues = Vec::new();
+    for (arn, _) in own {
+        let url = arn::queue_url(&arn).unwrap_or_default();
+        let Queue { arn, url, attributes } = calls.queue(arn, url).await;
+        // Nobody can be attached to a queue that does not exist.
+        queues.extend(attributes?.map(|attributes| RetryQueue { arn, url, attributes }));
+    }
+    Ok(Facts {
+        handler,
+        handler_tags,
+        queues,
+        others,
+        function,
+        tags,
+        config: config?,
+        may_loop,
+        send_policy,
+        invoke_policy,
+    })
 }
 
-impl There {
-    /// With these clients.
-    pub fn new(aws: Aws, now: fn() -> Timestamp) -> Self {
-        Self { aws, now }
-    }
+/// A function and its tags.
+async fn configured(aws: &Aws, name: &str) -> Result<(Function, Tags), Fault> {
+    let call = aws.lambda.get_function_configuration().function_name(name).send();
+    let it = call.await.map_err(fault("lambda:GetFunctionConfiguration", name))?;
+    let configuration = FunctionConfiguration::builder()
+        .set_function_arn(it.function_arn)
+        .set_role(it.role)
+        .set_environment(it.environment)
+        .set_layers(it.layers)
+        .set_runtime(it.runtime)
+        .set_dead_letter_config(it.dead_letter_config)
+        .set_revision_id(it.revision_id);
+    let function = function(configuration.build());
+    let tags = aws.lambda.list_tags().resource(&function.arn).send().await;
+    let tags = tags.map_err(fault("lambda:ListTags", name))?.tags.unwrap_or_default();
+    Ok((function, tags.into_iter().collect()))
+}
 
-    /// The facts about a function and about the retry system that it is attached to, or is to be.
-    ///
-    /// # Errors
-    ///
-    /// If there is no such function, or no single system can be chosen.
-    pub async fn facts(
-        &self,
-        (name, qualifier): &Named,
-        manner: &Manner,
-    ) -> Result<Facts, Failure> {
-        let calls = Calls::new(&self.aws);
-        let (listed, mappings) = tokio::join!(functions(&self.aws), calls.mappings());
-        let (listed, mappings) = (listed?, mappings?);
-        let system = systems::only(&listed, manner.handler.as_deref())?;
-        let handlers: BTreeSet<_> =
-            systems::find(&listed).into_iter().map(|it| it.handler).collect();
-        let handler_of = |mapping: &Mapping| {
-            let name = mapping.function.split(':').nth(6).unwrap_or_default();
-            handlers.get(name).cloned()
-        };
-        let mapped = mappings.iter().filter_map(|it| Some((it.queue.clone(), handler_of(it)?)));
-        let (own, others): (BTreeMap<_, _>, _) = mapped.partition(|(_, it)| *it == system.handler);
-        let (handler, function) = tokio::join!(self.function(&system.handler), self.function(name));
-        let (handler, function) = (handler?, function?);
-        let qualifier = qualifier.as_deref();
-        let (send, invoke) =
-            (policy_name("send", name, qualifier), policy_name("invoke", name, qualifier));
-        let (config, may_loop, send_policy, invoke_policy) = tokio::join!(
-            self.invoke_config(name, qualifier),
-            self.may_loop(name),
-            self.inline_policy(&function.role, &send),
-            self.inline_policy(&handler.role, &invoke),
-        );
-        let mut queues = Vec::new();
-        for (arn, _) in own {
-            let url = arn::queue_url(&arn).unwrap_or_default();
-            let queue = calls.queue(arn, url).await;
-            // Nobody can be attached to a queue that does not exist.
-            let Some(it) = queue.attributes? else { continue };
-            let messages = it.messages();
-            queues.push(RetryQueue {
-                arn: queue.arn,
-                url: queue.url,
-                policy: it.policy,
-                key: it.key,
-                messages,
-            });
+async fn configured_invocations(
+    aws: &Aws,
+    name: &str,
+    qualifier: Option<&str>,
+) -> Fact<Option<InvokeConfig>> {
+    let call = aws.lambda.get_function_event_invoke_config().function_name(name);
+    let answer = call.set_qualifier(qualifier.map(str::to_owned)).send().await;
+    match answer.map_err(fault("lambda:GetFunctionEventInvokeConfig", name)) {
+        Ok(it) => {
+            let config = FunctionEventInvokeConfig::builder()
+                .set_function_arn(it.function_arn)
+                .set_maximum_retry_attempts(it.maximum_retry_attempts)
+                .set_maximum_event_age_in_seconds(it.maximum_event_age_in_seconds)
+                .set_destination_config(it.destination_config);
+            Ok(Some(invoke_config(&config.build())))
         }
-        Ok(Facts {
-            handler,
-            queues,
-            others,
-            function,
-            config: config?,
-            may_loop,
-            send_policy,
-            invoke_policy,
-        })
-    }
-
-    async fn function(&self, name: &str) -> Result<Function, Fault> {
-        let call = self.aws.lambda.get_function_configuration().function_name(name).send();
-        let it = call.await.map_err(fault("lambda:GetFunctionConfiguration", name))?;
-        let arn = it.function_arn().unwrap_or_default().to_owned();
-        let tags = self.aws.lambda.list_tags().resource(&arn).send().await;
-        let tags = tags.map_err(fault("lambda:ListTags", name))?.tags.unwrap_or_default();
-        let variables = it.environment().and_then(|it| it.variables()).cloned();
-        let layers = it.layers().iter().filter_map(|layer| layer.arn().map(str::to_owned));
-        let target = it.dead_letter_config().and_then(|config| config.target_arn());
-        Ok(Function {
-            role: it.role().unwrap_or_default().to_owned(),
-            environment: variables.unwrap_or_default().into_iter().collect(),
-            layers: layers.collect(),
-            runtime: it.runtime().map(|runtime| runtime.as_str().to_owned()),
-            dead_letter_target: target.filter(|arn| !arn.is_empty()).map(str::to_owned),
-            revision: it.revision_id().map(str::to_owned),
-            tags: tags.into_iter().collect(),
-            arn,
-        })
-    }
-
-    async fn invoke_config(
-        &self,
-        name: &str,
-        qualifier: Option<&str>,
-    ) -> Fact<Option<InvokeConfig>> {
-        let call = self.aws.lambda.get_function_event_invoke_config().function_name(name);
-        let answer = call.set_qualifier(qualifier.map(str::to_owned)).send().await;
-        match answer.map_err(fault("lambda:GetFunctionEventInvokeConfig", name)) {
-            Ok(it) => {
-                let config = FunctionEventInvokeConfig::builder()
-                    .set_function_arn(it.function_arn)
-                    .set_maximum_retry_attempts(it.maximum_retry_attempts)
-                    .set_maximum_event_age_in_seconds(it.maximum_event_age_in_seconds)
-                    .set_destination_config(it.destination_config);
-                Ok(Some(invoke_config(&config.build())))
-            }
-            Err(fault) if fault.code.as_deref() == Some("ResourceNotFoundException") => Ok(None),
-            Err(fault) => Err(fault),
-        }
-    }
-
-    async fn may_loop(&self, name: &str) -> Fact<bool> {
-        let call = self.aws.lambda.get_function_recursion_config().function_name(name).send();
-        let answer = call.await.map_err(fault("lambda:GetFunctionRecursionConfig", name))?;
-        Ok(answer.recursive_loop == Some(RecursiveLoop::Allow))
-    }
-
-    async fn inline_policy(&self, role: &str, policy: &str) -> Fact<Option<String>> {
-        let call = self.aws.iam.get_role_policy().role_name(role_name(role)).policy_name(policy);
-        match call.send().await.map_err(fault("iam:GetRolePolicy", role)) {
-            Ok(answer) => {
-                let document = percent_decode_str(&answer.policy_document);
-                Ok(Some(document.decode_utf8_lossy().into_owned()))
-            }
-            Err(fault) if fault.code.as_deref() == Some("NoSuchEntity") => Ok(None),
-            Err(fault) => Err(fault),
-        }
-    }
-
-    async fn configure(
-        &self,
-        function: &str,
-        environment: &BTreeMap<String, String>,
-        layers: Option<&Vec<String>>,
-        revision: Option<&String>,
-    ) -> Result<(), Fault> {
-        let variables = environment.clone().into_iter().collect();
-        let variables = Environment::builder().set_variables(Some(variables)).build();
-        let call = self.aws.lambda.update_function_configuration().function_name(function);
-        let call = call.environment(variables).set_layers(layers.cloned());
-        let answer = call.set_revision_id(revision.cloned()).send().await;
-        answer.map(drop).map_err(fault("lambda:UpdateFunctionConfiguration", function))
-    }
-
-    async fn set_invocations(
-        &self,
-        function: &str,
-        qualifier: Option<&String>,
-        config: &InvokeConfig,
-    ) -> Result<(), Fault> {
-        let InvokeConfig { retries, age_max, on_failure, on_success, .. } = config;
-        let number = |number: u64| i32::try_from(number).unwrap_or(i32::MAX);
-        let on_failure =
-            on_failure.as_ref().map(|arn| OnFailure::builder().destination(arn).build());
-        let on_success =
-            on_success.as_ref().map(|arn| OnSuccess::builder().destination(arn).build());
-        let destinations =
-            DestinationConfig::builder().set_on_failure(on_failure).set_on_success(on_success);
-        let call = self.aws.lambda.put_function_event_invoke_config().function_name(function);
-        let call = call
-            .set_qualifier(qualifier.cloned())
-            .set_maximum_retry_attempts(retries.map(|it| number(it.into())))
-            .set_maximum_event_age_in_seconds(age_max.map(|it| number(it.as_secs())))
-            .destination_config(destinations.build());
-        let answer = call.send().await;
-        answer.map(drop).map_err(fault("lambda:PutFunctionEventInvokeConfig", function))
+        Err(fault) if fault.code.as_deref() == Some("ResourceNotFoundException") => Ok(None),
+        Err(fault) => Err(fault),
     }
 }
 
-impl Clock for There {
-    fn now(&self) -> Timestamp {
-        (self.now)()
-    }
-
-    async fn sleep(&self, duration: Duration) {
-        tokio::time::sleep(duration).await;
+async fn inline_policy(aws: &Aws, role: &str, policy: &str) -> Fact<Option<String>> {
+    let call = aws.iam.get_role_policy().role_name(role_name(role)).policy_name(policy);
+    match call.send().await.map_err(fault("iam:GetRolePolicy", role)) {
+        Ok(answer) => {
+            let document = percent_decode_str(&answer.policy_document);
+            Ok(Some(document.decode_utf8_lossy().into_owned()))
+        }
+        Err(fault) if fault.code.as_deref() == Some("NoSuchEntity") => Ok(None),
+        Err(fault) => Err(fault),
     }
 }
 
-impl Account for There {
+async fn configure(
+    aws: &Aws,
+    function: &str,
+    environment: &BTreeMap<String, String>,
+    layers: Option<&Vec<String>>,
+    revision: Option<&String>,
+) -> Result<(), Fault> {
+    let variables = environment.clone().into_iter().collect();
+    let variables = Environment::builder().set_variables(Some(variables)).build();
+    let call = aws.lambda.update_function_configuration().function_name(function);
+    let call = call.environment(variables).set_layers(layers.cloned());
+    let answer = call.set_revision_id(revision.cloned()).send().await;
+    answer.map(drop).map_err(fault("lambda:UpdateFunctionConfiguration", function))
+}
+
+async fn set_invocations(
+    aws: &Aws,
+    function: &str,
+    qualifier: Option<&String>,
+    config: &InvokeConfig,
+) -> Result<(), Fault> {
+    let InvokeConfig { retries, age_max, on_failure, on_success, .. } = config;
+    let number = |number: u64| i32::try_from(number).unwrap_or(i32::MAX);
+    let on_failure = on_failure.as_ref().map(|arn| OnFailure::builder().destination(arn).build());
+    let on_success = on_success.as_ref().map(|arn| OnSuccess::builder().destination(arn).build());
+    let destinations =
+        DestinationConfig::builder().set_on_failure(on_failure).set_on_success(on_success);
+    let call = aws.lambda.put_function_event_invoke_config().function_name(function);
+    let call = call
+        .set_qualifier(qualifier.cloned())
+        .set_maximum_retry_attempts(retries.map(|it| number(it.into())))
+        .set_maximum_event_age_in_seconds(age_max.map(|it| number(it.as_secs())))
+        .destination_config(destinations.build());
+    let answer = call.send().await;
+    answer.map(drop).map_err(fault("lambda:PutFunctionEventInvokeConfig", function))
+}
+
+impl Account for Aws {
     async fn carry_out(&self, step: &Step) -> Result<(), Fault> {
-        let Aws { lambda, iam, sqs, .. } = &self.aws;
+        let Self { lambda, iam, sqs, .. } = self;
         match step {
             Step::Tag { function, tags } => {
                 let tags = tags.clone().into_iter().collect();
@@ -239,7 +199,7 @@ impl Account for There {
                 call.send().await.map(drop).map_err(fault("sqs:SetQueueAttributes", url))
             }
             Step::Configure { function, environment, layers, revision } => {
-                self.configure(function, environment, layers.as_ref(), revision.as_ref()).await
+                configure(self, function, environment, layers.as_ref(), revision.as_ref()).await
             }
             Step::Loop { function, allow } => {
                 let value = if *allow { RecursiveLoop::Allow } else { RecursiveLoop::Terminate };
@@ -248,7 +208,7 @@ impl Account for There {
                 answer.map(drop).map_err(fault("lambda:PutFunctionRecursionConfig", function))
             }
             Step::Invocations { function, qualifier, config: Some(config) } => {
-                self.set_invocations(function, qualifier.as_ref(), config).await
+                set_invocations(self, function, qualifier.as_ref(), config).await
             }
             Step::Invocations { function, qualifier, config: None } => {
                 let call = lambda.delete_function_event_invoke_config().function_name(function);

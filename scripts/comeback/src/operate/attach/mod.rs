@@ -3,7 +3,7 @@
 mod account;
 pub mod args;
 
-use account::There;
+use account::facts;
 use args::{AttachArgs, DetachArgs, Manner};
 use comeback_operate::attach::{Order, Plan, Planned, Refusal, attach, carry_out, detach};
 use serde::Serialize;
@@ -49,8 +49,8 @@ struct Work {
 ///
 /// If it is refused, or a step fails.
 pub async fn run_attach(args: &AttachArgs, shell: &Shell) -> Result<Ended, Failure> {
-    let there = There::new(Aws::connect(&args.manner.connection).await?, shell.now);
-    let facts = there.facts(&args.function, &args.manner).await?;
+    let aws = Aws::connect(&args.manner.connection, shell.now).await?;
+    let facts = facts(&aws, &args.function, &args.manner).await?;
     let (name, qualifier) = &args.function;
     let order = Order {
         qualifier: qualifier.clone(),
@@ -69,7 +69,7 @@ pub async fn run_attach(args: &AttachArgs, shell: &Shell) -> Result<Ended, Failu
         function,
         plan,
     };
-    run(&there, work, &args.manner, shell).await
+    run(&aws, work, &args.manner, shell).await
 }
 
 /// Runs `comeback detach`.
@@ -78,8 +78,8 @@ pub async fn run_attach(args: &AttachArgs, shell: &Shell) -> Result<Ended, Failu
 ///
 /// If it is refused, or a step fails.
 pub async fn run_detach(args: &DetachArgs, shell: &Shell) -> Result<Ended, Failure> {
-    let there = There::new(Aws::connect(&args.manner.connection).await?, shell.now);
-    let facts = there.facts(&args.function, &args.manner).await?;
+    let aws = Aws::connect(&args.manner.connection, shell.now).await?;
+    let facts = facts(&aws, &args.function, &args.manner).await?;
     let (name, qualifier) = &args.function;
     let order = Order { qualifier: qualifier.clone(), ..Order::default() };
     let plan = detach(&facts, &order, args.now).map_err(refused)?;
@@ -91,7 +91,7 @@ pub async fn run_detach(args: &DetachArgs, shell: &Shell) -> Result<Ended, Failu
         function,
         plan,
     };
-    run(&there, work, &args.manner, shell).await
+    run(&aws, work, &args.manner, shell).await
 }
 
 fn refused(refusal: Refusal) -> Failure {
@@ -102,7 +102,7 @@ fn full_name(name: &str, qualifier: Option<&String>) -> String {
     qualifier.map_or_else(|| name.to_owned(), |qualifier| format!("{name}:{qualifier}"))
 }
 
-async fn run(there: &There, work: Work, manner: &Manner, shell: &Shell) -> Result<Ended, Failure> {
+async fn run(aws: &Aws, work: Work, manner: &Manner, shell: &Shell) -> Result<Ended, Failure> {
     let Work { title, question, function, plan, advice } = work;
     let Plan { queue, steps, warnings, waiting } = plan;
     if !manner.json {
@@ -116,7 +116,7 @@ async fn run(there: &There, work: Work, manner: &Manner, shell: &Shell) -> Resul
     let ended = if manner.dry_run {
         Ok(())
     } else {
-        carry_out(there, &steps, |planned| done.push(planned.what.clone())).await
+        carry_out(aws, &steps, |planned| done.push(planned.what.clone())).await
     };
     let done_lines = done.iter().map(|what| Line::of(Style::Good, "✓ ").and(Style::Plain, what));
     let mut lines: Vec<_> = done_lines.collect();

@@ -35,7 +35,7 @@ pub async fn run(command: &Dead, shell: &Shell) -> Result<Ended, Failure> {
 }
 
 async fn open(which: &Which, shell: &Shell) -> Result<Queue, Failure> {
-    let queue = Queue::find(Aws::connect(&which.connection).await?, which, shell.now).await?;
+    let queue = Queue::find(Aws::connect(&which.connection, shell.now).await?, which).await?;
     if let Some(policy) = &queue.redrive_policy {
         eprintln!(
             "comeback: {} has a redrive policy, {policy}: each look at a letter is a receive, and SQS moves letters away after maxReceiveCount receives",
@@ -60,7 +60,7 @@ async fn look_at_all(
 ) -> Result<u64, Fault> {
     let bar = progress(queue.visible, "looked at");
     let mut seen = 0;
-    let looked = look(queue, queue, |letter| {
+    let looked = look(queue, |letter| {
         seen += 1;
         bar.set_position(seen);
         visit(letter) && !interrupted.load(Ordering::Relaxed)

@@ -6,10 +6,10 @@ use aws_sdk_lambda::{primitives::Blob, types::InvocationType};
 use aws_sdk_sqs::types::{
     DeleteMessageBatchRequestEntry, Message, MessageSystemAttributeName, QueueAttributeName,
 };
-use comeback_core::{Timestamp, time};
+use comeback_core::time;
 use comeback_operate::{
     dead_letters::{DeadLetterQueue, Functions, Invocation, Letter},
-    ports::{Clock, Fault},
+    ports::Fault,
     systems,
 };
 use tokio::task::JoinSet;
@@ -29,7 +29,6 @@ const RECEIVE_WAIT_SECONDS: i32 = 1;
 /// A dead-letter queue.
 pub struct Queue {
     aws: Aws,
-    now: fn() -> Timestamp,
     /// Its URL.
     pub url: String,
     /// Its ARN.
@@ -48,7 +47,7 @@ impl Queue {
     /// # Errors
     ///
     /// If it is not found, or may not be looked at.
-    pub async fn find(aws: Aws, which: &Which, now: fn() -> Timestamp) -> Result<Self, Failure> {
+    pub async fn find(aws: Aws, which: &Which) -> Result<Self, Failure> {
         let url = match &which.queue {
             Some(url) if url.contains("://") => url.clone(),
             Some(name) => url_of(&aws, name).await?,
@@ -68,7 +67,6 @@ impl Queue {
             arn: attributes.get(&QueueAttributeName::QueueArn).cloned().unwrap_or_default(),
             redrive_policy: attributes.get(&QueueAttributeName::RedrivePolicy).cloned(),
             aws,
-            now,
             url,
         })
     }
@@ -91,6 +89,12 @@ async fn url_of(aws: &Aws, name: &str) -> Result<String, Fault> {
 }
 
 impl DeadLetterQueue for Queue {
+    type Clock = Aws;
+
+    fn clock(&self) -> &Aws {
+        &self.aws
+    }
+
     async fn receive(&self, max: usize, hold: Duration) -> Result<Vec<Letter>, Fault> {
         let received = self
             .aws
@@ -163,17 +167,5 @@ impl Functions for Queue {
         let mut answers = calls.join_all().await;
         answers.sort_unstable_by_key(|(index, _)| *index);
         answers.into_iter().map(|(_, answer)| answer).collect()
-    }
-}
-
-impl Clock for Queue {
-    fn now(&self) -> Timestamp {
-        (self.now)()
-    }
-
-    async fn sleep(&self, duration: Duration) {
-        if duration > Duration::ZERO {
-            tokio::time::sleep(duration).await;
-        }
     }
 }

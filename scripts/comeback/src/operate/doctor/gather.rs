@@ -5,15 +5,14 @@ use std::{
     sync::Arc,
 };
 
-use aws_sdk_lambda::types::FunctionConfiguration;
-use comeback_core::{Timestamp, arn};
+use comeback_core::arn;
 use comeback_operate::{
     doctor::{
         ACTIONS_ON_RETRY_QUEUE, Fact, Facts, InvokeConfig, Mapping, RetryQueue, Target,
         named_targets, queue_arn, queue_targets,
     },
     ports::Fault,
-    systems::{self, NoSystem},
+    systems::{self, Function},
 };
 use tokio::task::JoinSet;
 
@@ -21,14 +20,14 @@ use crate::{
     operate::{
         aws::Aws,
         calls::{Calls, Denied},
-        functions::{configurations, function},
+        functions::functions,
     },
     shell::Failure,
 };
 
 /// The functions and mappings of the account and region.
 struct Account {
-    functions: BTreeMap<String, FunctionConfiguration>,
+    functions: BTreeMap<String, Function>,
     mappings: Fact<Vec<Mapping>>,
     configs: BTreeMap<String, Fact<Vec<InvokeConfig>>>,
 }
@@ -42,23 +41,14 @@ pub async fn gather(
     aws: &Aws,
     handler: Option<&str>,
     only: &[String],
-    now: Timestamp,
 ) -> Result<Vec<Facts>, Failure> {
     let calls = Calls::new(aws);
-    let (listed, mappings) = tokio::join!(calls.call(configurations(&calls.aws)), calls.mappings());
+    let (listed, mappings) = tokio::join!(calls.call(functions(&calls.aws)), calls.mappings());
     let listed = listed?;
-    let functions: Vec<_> = listed.iter().cloned().map(function).collect();
-    let mut systems = systems::find(&functions);
-    systems.retain(|system| handler.is_none_or(|handler| handler == system.handler));
-    if systems.is_empty() {
-        return Err(match handler {
-            Some(handler) => NoSystem::NotHandler(handler.to_owned()),
-            None => NoSystem::None { functions: functions.len() },
-        }
-        .into());
-    }
-    let named = |it: FunctionConfiguration| (it.function_name.clone().unwrap_or_default(), it);
-    let functions: BTreeMap<_, _> = listed.into_iter().map(named).collect();
+    let handlers = systems::named(&listed, handler)?.into_iter();
+    let handlers: Vec<_> = handlers.map(|handler| handler.name().to_owned()).collect();
+    let functions: BTreeMap<_, _> =
+        listed.into_iter().map(|it| (it.name().to_owned(), it)).collect();
     if let Some(unknown) = only.iter().find(|name| !functions.contains_key(*name)) {
         let text =
             format!("expected the name of a function of this account and region, got {unknown}");
@@ -68,8 +58,8 @@ pub async fn gather(
     let configs = each(asked.cloned(), |name| calls.clone().invoke_configs(name)).await;
     let account = Arc::new(Account { functions, mappings, configs });
     let only: BTreeSet<_> = only.iter().cloned().collect();
-    let facts = each(systems.into_iter().map(|system| system.handler), |handler| {
-        of_system(calls.clone(), Arc::clone(&account), handler, only.clone(), now)
+    let facts = each(handlers.into_iter(), |handler| {
+        of_system(calls.clone(), Arc::clone(&account), handler, only.clone())
     });
     let facts = facts.await.into_values().flatten();
     // A function belongs to the system that names it or that it sends its failures to.
@@ -108,49 +98,45 @@ async fn of_system(
     account: Arc<Account>,
     handler: String,
     only: BTreeSet<String>,
-    now: Timestamp,
 ) -> Option<Facts> {
-    let configuration = account.functions.get(&handler)?;
-    let environment = function(configuration.clone()).environment;
-    let handler_arn = configuration.function_arn().unwrap_or_default().to_owned();
-    let role = configuration.role().unwrap_or_default().to_owned();
-    let of_handler = |mapping: &&Mapping| name_in(&mapping.function) == handler;
+    let handler = account.functions.get(&handler)?;
+    let Function { arn: handler_arn, role, environment, .. } = handler;
+    let of_handler = |mapping: &&Mapping| name_in(&mapping.function) == handler.name();
     let mappings = account
         .mappings
         .as_ref()
         .map(|all| all.iter().filter(of_handler).cloned().collect::<Vec<_>>());
     let mapped = mappings.iter().flatten().map(|mapping| mapping.queue.clone());
-    let bound = queue_targets(&environment).into_keys();
-    let bound = bound.map(|name| queue_arn(&name, &handler_arn));
+    let bound = queue_targets(environment).into_keys();
+    let bound = bound.map(|name| queue_arn(&name, handler_arn));
     let queues: BTreeSet<_> = mapped.chain(bound).collect();
 
-    let named = named_targets(&environment);
+    let named = named_targets(environment);
     let related = account.functions.iter().filter(|(name, it)| {
         let configs = account.configs.get(*name).into_iter().flatten().flatten();
-        let own = it.dead_letter_config().and_then(|config| config.target_arn());
         configs
             .filter_map(|config| config.on_failure.as_deref())
-            .chain(own)
+            .chain(it.dead_letter_target.as_deref())
             .any(|arn| queues.contains(arn))
     });
     let mut targets: BTreeSet<_> =
         related.map(|(name, _)| name.clone()).chain(named.iter().cloned()).collect();
-    targets.remove(&handler);
+    targets.remove(handler.name());
     if !only.is_empty() {
         targets = only;
     }
     let dead_letters_url = environment.get("DEAD_LETTER_QUEUE_URL").cloned().unwrap_or_default();
-    let dead_letters_arn = queue_arn(&dead_letters_url, &handler_arn);
+    let dead_letters_arn = queue_arn(&dead_letters_url, handler_arn);
 
-    let (handler, targets, queues, dead_letters, dead_letters_denied, ledger) = tokio::join!(
-        calls.function(configuration),
+    let (running, targets, queues, dead_letters, dead_letters_denied, ledger) = tokio::join!(
+        calls.running(handler.name()),
         each(targets.into_iter(), |name| {
             of_target(calls.clone(), Arc::clone(&account), name, named.clone(), queues.clone())
         }),
         each(queues.clone().into_iter(), |arn| of_queue(calls.clone(), arn, role.clone())),
         calls.queue(dead_letters_arn.clone(), dead_letters_url),
         calls.denied(role.clone(), &["sqs:SendMessage"], vec![dead_letters_arn.clone()]),
-        calls.ledger(&environment, &handler_arn, &role),
+        calls.ledger(handler),
     );
     let mut targets: Vec<_> = targets.into_values().collect();
     let mut queues: Vec<_> = queues.into_values().collect();
@@ -160,8 +146,8 @@ async fn of_system(
         queue.other_consumers = others.map(|it| name_in(&it.function).to_owned()).collect();
     }
     let (metrics, invocations) = tokio::join!(
-        calls.metrics(&handler, &targets, &dead_letters, now),
-        calls.invocations(&role, &targets),
+        calls.metrics(handler, &targets, &dead_letters),
+        calls.invocations(role, &targets),
     );
     for (target, may_be_invoked) in targets.iter_mut().zip(invocations) {
         target.may_be_invoked = may_be_invoked;
@@ -171,7 +157,8 @@ async fn of_system(
     Some(Facts {
         others,
         mappings: mappings.map_err(Fault::clone),
-        handler,
+        handler: handler.clone(),
+        running,
         queues,
         dead_letters,
         dead_letters_denied: dead_letters_denied.map(actions),
@@ -188,7 +175,6 @@ async fn of_target(
     named: BTreeSet<String>,
     queues: BTreeSet<String>,
 ) -> Target {
-    let configuration = account.functions.get(&name);
     let configs = match account.configs.get(&name) {
         Some(configs) => configs.clone(),
         // A function that doesn't exist has none.
@@ -196,16 +182,15 @@ async fn of_target(
     };
     let own = configs.iter().flatten().filter_map(|config| config.on_failure.clone());
     let own: Vec<_> = own.filter(|arn| queues.contains(arn)).collect();
-    let (function, may_send) = match configuration {
-        Some(it) => {
-            let role = it.role().unwrap_or_default().to_owned();
-            let may_send = calls.denied(role, &["sqs:SendMessage"], own.clone());
-            let (function, denied) = tokio::join!(calls.function(it), may_send);
+    let (function, may_send) = match account.functions.get(&name) {
+        Some(function) => {
+            let may_send = calls.denied(function.role.clone(), &["sqs:SendMessage"], own.clone());
+            let (running, denied) = tokio::join!(calls.running(&name), may_send);
             let may_send = own.into_iter().map(|arn| {
                 let may = denied.clone().map(|denied| denied.iter().all(|(_, on)| *on != arn));
                 (arn, may)
             });
-            (Some(function), may_send.collect())
+            (Some((function.clone(), running)), may_send.collect())
         }
         None => (None, BTreeMap::new()),
     };

@@ -62,9 +62,8 @@ pub async fn run(args: &DoctorArgs, shell: &Shell) -> Result<Ended, Failure> {
         shell.print(&lines.collect::<Vec<_>>()).await?;
         return Ok(Ended::Well);
     }
-    let aws = Aws::connect(&args.connection).await?;
-    let now = (shell.now)();
-    let all = gather(&aws, args.handler.as_deref(), &args.functions, now).await?;
+    let aws = Aws::connect(&args.connection, shell.now).await?;
+    let all = gather(&aws, args.handler.as_deref(), &args.functions).await?;
     let all = all.iter().map(|facts| (facts.handler.name().to_owned(), diagnose(facts)));
     let all: Vec<_> = all.collect();
     if !args.json {

@@ -22,7 +22,7 @@ use comeback_dynamodb::{
 use comeback_operate::{
     ports::Fault,
     status::{Facts, Runs},
-    systems::System,
+    systems::Function,
 };
 use tokio::task::JoinSet;
 
@@ -47,15 +47,15 @@ const ITEMS_MAX: usize = 100;
 /// If a call fails.
 pub async fn gather(
     aws: &Aws,
-    system: &System,
+    handler: &Function,
     attached: &[Attached],
     now: Timestamp,
 ) -> Result<Vec<Facts>, Fault> {
     let (queues, metrics, items, dues) = tokio::try_join!(
         queues(aws, attached),
         metrics(aws, attached, now),
-        items(aws, system, attached),
-        dues(aws, system, attached),
+        items(aws, handler, attached),
+        dues(aws, handler, attached),
     )?;
     let facts = attached.iter().enumerate().map(|(nth, Attached { arn, queue_arn })| {
         let number = |name: QueueAttributeName| {
@@ -216,12 +216,12 @@ fn query(arn: &str, what: What, length: Duration) -> Query {
 /// The ledger's items of these functions, by their keys.
 async fn items(
     aws: &Aws,
-    system: &System,
+    handler: &Function,
     attached: &[Attached],
 ) -> Result<HashMap<String, Item>, Fault> {
     let mut items = HashMap::new();
-    let Some(table) = system.ledger() else { return Ok(items) };
-    let dynamodb = aws.dynamodb_of(system);
+    let Some(table) = handler.ledger() else { return Ok(items) };
+    let dynamodb = aws.dynamodb_of(handler);
     let mut keys: BTreeMap<String, Item> = BTreeMap::new();
     for Attached { arn, .. } in attached {
         let key = target_key(arn);
@@ -245,11 +245,11 @@ async fn items(
 /// When the next event of each function is due, if there is a register.
 async fn dues(
     aws: &Aws,
-    system: &System,
+    handler: &Function,
     attached: &[Attached],
 ) -> Result<HashMap<String, Timestamp>, Fault> {
-    let Some(table) = system.register() else { return Ok(HashMap::new()) };
-    let dynamodb = aws.dynamodb_of(system);
+    let Some(table) = handler.register() else { return Ok(HashMap::new()) };
+    let dynamodb = aws.dynamodb_of(handler);
     let mut calls = JoinSet::new();
     for Attached { arn, .. } in attached {
         let (dynamodb, table, arn) = (dynamodb.clone(), table.to_owned(), arn.clone());

@@ -7,7 +7,7 @@ use args::StatusArgs;
 use comeback_core::{Timestamp, pattern, time::between};
 use comeback_operate::{
     status::{Facts, State},
-    systems::{System, function_name, only},
+    systems::{Function, function_name, only},
 };
 pub use gather::gather;
 use serde_json::{Value, json};
@@ -32,10 +32,10 @@ const NARROW: (usize, &[usize]) = (100, &[0, 1, 2, 4]);
 ///
 /// If it can't do what it is asked to.
 pub async fn run(args: &StatusArgs, shell: &Shell) -> Result<Ended, Failure> {
-    let aws = Aws::connect(&args.which.connection).await?;
+    let aws = Aws::connect(&args.which.connection, shell.now).await?;
     let functions = functions(&aws).await?;
-    let system = only(&functions, args.which.handler.as_deref())?;
-    let mut attached = attached(&aws, &system, &functions).await?;
+    let handler = only(&functions, args.which.handler.as_deref())?;
+    let mut attached = attached(&aws, &handler, &functions).await?;
     if !args.functions.is_empty() {
         attached.retain(|it| {
             let name = function_name(&it.arn);
@@ -45,19 +45,19 @@ pub async fn run(args: &StatusArgs, shell: &Shell) -> Result<Ended, Failure> {
     if attached.is_empty() {
         return Err(Failure::Refused(format!(
             "expected functions that send their failures to the retry queues of {}, got none",
-            system.handler
+            handler.name()
         )));
     }
     if args.watch {
-        return watch(args, &aws, &system, &attached, shell).await;
+        return watch(args, &aws, &handler, &attached, shell).await;
     }
     let now = (shell.now)();
-    let facts = gather(&aws, &system, &attached, now).await?;
+    let facts = gather(&aws, &handler, &attached, now).await?;
     if args.json {
         let functions: Vec<_> = facts.iter().map(json_of).collect();
-        shell.print_json(&json!({ "handler": system.handler, "functions": functions })).await?;
+        shell.print_json(&json!({ "handler": handler.name(), "functions": functions })).await?;
     } else {
-        shell.print(&told(&system, &facts, now, shell.width())).await?;
+        shell.print(&told(handler.name(), &facts, now, shell.width())).await?;
     }
     Ok(Ended::Well)
 }
@@ -66,7 +66,7 @@ pub async fn run(args: &StatusArgs, shell: &Shell) -> Result<Ended, Failure> {
 async fn watch(
     args: &StatusArgs,
     aws: &Aws,
-    system: &System,
+    handler: &Function,
     attached: &[Attached],
     shell: &Shell,
 ) -> Result<Ended, Failure> {
@@ -75,10 +75,10 @@ async fn watch(
     loop {
         let now = (shell.now)();
         let facts = tokio::select! {
-            facts = gather(aws, system, attached, now) => facts?,
+            facts = gather(aws, handler, attached, now) => facts?,
             () = signals.any() => return Ok(Ended::Well),
         };
-        let lines = told(system, &facts, now, shell.width());
+        let lines = told(handler.name(), &facts, now, shell.width());
         match &mut screen {
             Some(screen) => screen.draw(&lines, shell.colour).await?,
             None => shell.print(&lines).await?,
@@ -98,7 +98,7 @@ fn json_of(facts: &Facts) -> Value {
     value
 }
 
-fn told(system: &System, facts: &[Facts], now: Timestamp, width: Option<usize>) -> Vec<Line> {
+fn told(handler: &str, facts: &[Facts], now: Timestamp, width: Option<usize>) -> Vec<Line> {
     let mut facts: Vec<_> = facts.iter().collect();
     facts.sort_by_key(|it| (it.state(), function_name(&it.function)));
     let header = [
@@ -124,7 +124,7 @@ fn told(system: &System, facts: &[Facts], now: Timestamp, width: Option<usize>) 
         ]
     };
     let functions = if facts.len() == 1 { "function" } else { "functions" };
-    let title = format!("{}: {} {functions}", system.handler, facts.len());
+    let title = format!("{handler}: {} {functions}", facts.len());
     let mut lines = vec![Line::of(Style::Strong, title)];
     lines.extend(narrowed(header, facts.iter().map(row), width, NARROW));
     if facts.iter().any(|it| it.queue_shared_with > 0) {
@@ -162,21 +162,9 @@ pub fn letters(facts: &Facts) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use comeback_operate::status::Runs;
 
     use super::*;
-
-    fn system() -> System {
-        System {
-            handler: "retries".to_owned(),
-            arn: String::new(),
-            log_group: String::new(),
-            dead_letter_queue_url: String::new(),
-            settings: BTreeMap::new(),
-        }
-    }
 
     #[test]
     fn the_worst_comes_first_and_a_narrow_terminal_shows_less() {
@@ -195,7 +183,7 @@ mod tests {
             },
         ];
         let text = |width| {
-            let lines = told(&system(), &facts, Timestamp::UNIX_EPOCH, width);
+            let lines = told("retries", &facts, Timestamp::UNIX_EPOCH, width);
             lines.iter().map(|line| line.paint(false)).collect::<Vec<_>>()
         };
         let wide = text(None);

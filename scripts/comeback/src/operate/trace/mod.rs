@@ -31,14 +31,14 @@ use crate::{
 ///
 /// If it can't do what it is asked to.
 pub async fn run(args: &TraceArgs, shell: &Shell) -> Result<Ended, Failure> {
-    let (aws, system) = find(&args.which).await?;
+    let (aws, handler) = find(&args.which, shell.now).await?;
     let interrupted = interrupted()?;
     let now = (shell.now)();
     let goes_on = || !interrupted.load(Ordering::Relaxed);
     // The handler's lines about events or requests whose ids begin so.
     let search = async |id: &str| {
         let pattern = format!(r#"{{ $.event_id = "{id}*" || $.request_id = "{id}*" }}"#);
-        let (group, from) = (&system.log_group, earlier(now, args.since));
+        let (group, from) = (&handler.log_group, earlier(now, args.since));
         logs::collected(&aws, group, &pattern, from, "lines found", goes_on).await
     };
     let mut lines = search(&args.id).await?;

@@ -10,7 +10,7 @@ use comeback_core::{
 use comeback_operate::{
     groups::{Group, Groups},
     life::lives,
-    systems::{System, function_name},
+    systems::function_name,
     told::events,
     waiting::{Listed, Part, Selection, of_life, visit},
 };
@@ -102,7 +102,7 @@ impl Found<'_> {
 
 /// Runs the command.
 pub async fn run(args: &ListArgs, shell: &Shell) -> Result<Ended, Failure> {
-    let (aws, system) = find(&args.which).await?;
+    let (aws, handler) = find(&args.which, shell.now).await?;
     let interrupted = interrupted()?;
     let goes_on = || !interrupted.load(Ordering::Relaxed);
     let now = (shell.now)();
@@ -115,20 +115,20 @@ pub async fn run(args: &ListArgs, shell: &Shell) -> Result<Ended, Failure> {
         groups: Groups::default(),
         first: BTreeMap::new(),
     };
-    let (handler, region) = (system.handler.clone(), aws.region.clone());
-    let source = if system.register().is_some() {
-        let register = DynamoRegister::of(system, aws, shell.now)?;
+    let (name, region) = (handler.name().to_owned(), aws.region.clone());
+    let source = if handler.register().is_some() {
+        let register = DynamoRegister::of(handler, aws)?;
         of_register(&register, &mut found, goes_on).await?;
         "register"
     } else {
-        of_log(&aws, &system, &mut found, now, goes_on).await?;
+        of_log(&aws, &handler.log_group, &mut found, now, goes_on).await?;
         "log"
     };
     found.complete &= goes_on();
     if args.json {
-        shell.print_json(&document(found, handler, source, now)).await?;
+        shell.print_json(&document(found, name, source, now)).await?;
     } else {
-        let place = format!("{handler} ({region})");
+        let place = format!("{name} ({region})");
         shell.print(&told(found, &place, source, now, shell.width())).await?;
     }
     Ok(if goes_on() { Ended::Well } else { Ended::Interrupted })
@@ -158,12 +158,12 @@ async fn of_register(
 /// Without a register: the events whose last decision in the handler's log was to wait.
 async fn of_log(
     aws: &Aws,
-    system: &System,
+    group: &str,
     found: &mut Found<'_>,
     now: Timestamp,
     goes_on: impl Fn() -> bool,
 ) -> Result<(), Failure> {
-    let (group, from) = (&system.log_group, earlier(now, LOG_SPAN));
+    let from = earlier(now, LOG_SPAN);
     let lines = logs::collected(aws, group, DECISIONS, from, "lines read", goes_on).await?;
     let events = lives(lines.iter().map(String::as_str)).into_iter().filter_map(of_life);
     events.for_each(|event| found.see(event));

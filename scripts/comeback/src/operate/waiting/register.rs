@@ -1,6 +1,6 @@
 //! The register in DynamoDB, and the messages of its events.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::collections::BTreeSet;
 
 use aws_sdk_dynamodb::{
     error::{ProvideErrorMetadata, SdkError},
@@ -16,8 +16,8 @@ use comeback_dynamodb::{
     register::{self, INDEX, PAUSED_AT, TARGET, entry},
 };
 use comeback_operate::{
-    ports::{Clock, Fault},
-    systems::System,
+    ports::Fault,
+    systems::Function,
     waiting::{Page, Part, Register},
 };
 
@@ -45,35 +45,34 @@ pub struct DynamoRegister {
     aws: Aws,
     dynamodb: aws_sdk_dynamodb::Client,
     table: String,
-    system: System,
-    now: fn() -> Timestamp,
+    handler: Function,
 }
 
 impl DynamoRegister {
-    /// The register of this retry system.
+    /// The register of this retry handler.
     ///
     /// # Errors
     ///
     /// If it has none.
-    pub fn of(system: System, aws: Aws, now: fn() -> Timestamp) -> Result<Self, Failure> {
-        let Some(table) = system.register().map(str::to_owned) else {
+    pub fn of(handler: Function, aws: Aws) -> Result<Self, Failure> {
+        let Some(table) = handler.register().map(str::to_owned) else {
             return Err(Failure::Refused(format!(
                 "expected {} to have a register of what waits, got no REGISTER=true with a LEDGER_TABLE",
-                system.handler
+                handler.name()
             )));
         };
-        let dynamodb = aws.dynamodb_of(&system);
-        Ok(Self { aws, dynamodb, table, system, now })
+        let dynamodb = aws.dynamodb_of(&handler);
+        Ok(Self { aws, dynamodb, table, handler })
     }
 
     /// The name of the handler.
     pub fn handler(&self) -> &str {
-        &self.system.handler
+        self.handler.name()
     }
 
     /// Where it is.
     pub fn place(&self) -> String {
-        format!("{} ({})", self.system.handler, self.aws.region)
+        format!("{} ({})", self.handler(), self.aws.region)
     }
 
     /// The parts that have the events of these functions. A function that is named without `*` has parts of its own.
@@ -98,7 +97,7 @@ impl DynamoRegister {
     ///
     /// If Lambda can't be asked for its aliases.
     pub async fn targets(&self, function: &str) -> Result<Vec<String>, Fault> {
-        qualified(&self.aws, &self.system.arn_of(function)).await
+        qualified(&self.aws, &self.handler.arn_of(function)).await
     }
 
     /// Since when this function is paused.
@@ -149,8 +148,8 @@ impl DynamoRegister {
 ///
 /// If there is none.
 pub async fn open(which: &Which, now: fn() -> Timestamp) -> Result<DynamoRegister, Failure> {
-    let (aws, system) = find(which).await?;
-    DynamoRegister::of(system, aws, now)
+    let (aws, handler) = find(which, now).await?;
+    DynamoRegister::of(handler, aws)
 }
 
 fn text(text: &str) -> AttributeValue {
@@ -163,6 +162,12 @@ fn number(number: i64) -> AttributeValue {
 
 impl Register for DynamoRegister {
     type Cursor = Item;
+
+    type Clock = Aws;
+
+    fn clock(&self) -> &Aws {
+        &self.aws
+    }
 
     async fn page(&self, part: &Part, from: Option<Item>) -> Result<Page<Item>, Fault> {
         let (items, next) = match part {
@@ -226,18 +231,6 @@ impl Register for DynamoRegister {
                 (0..receipt_handles.len()).map(answer).collect()
             }
             Err(fault) => vec![Err(fault); receipt_handles.len()],
-        }
-    }
-}
-
-impl Clock for DynamoRegister {
-    fn now(&self) -> Timestamp {
-        (self.now)()
-    }
-
-    async fn sleep(&self, duration: Duration) {
-        if duration > Duration::ZERO {
-            tokio::time::sleep(duration).await;
         }
     }
 }

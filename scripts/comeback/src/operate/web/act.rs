@@ -139,7 +139,7 @@ async fn plan_letters(
     let _turn = live.letters.lock().await;
     let queue = live.dead_letters().await?;
     let mut plan = Plan::default();
-    look(&queue, &queue, |letter| {
+    look(&queue, |letter| {
         plan.count(&order.step(&letter, order.given_at));
         true
     })

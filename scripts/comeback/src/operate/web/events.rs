@@ -95,12 +95,11 @@ pub fn list(seen: &Seen, params: &Params, now: Timestamp) -> Markup {
 
 /// What can be ordered for all that wait.
 fn orders(seen: &Seen, wanted: &Wanted) -> Markup {
-    let has_register = seen.system.as_ref().is_some_and(|system| system.register().is_some());
     let is_about_waiting = wanted.state.is_none_or(|state| state == State::Waiting);
     if !is_about_waiting {
         return html! {};
     }
-    if !has_register {
+    if !seen.has_register() {
         return html! { p.faint { "With a register (" code { "REGISTER=true" } ") waiting events can be retried now, or cancelled." } };
     }
     if wanted.text.is_some() {
@@ -228,7 +227,6 @@ pub fn life(live: &Live, seen: &Seen, id: &str, policy: Option<&Policy>, now: Ti
             pre { "comeback trace " (Foreign(id)) }
         };
     };
-    let has_register = seen.system.as_ref().is_some_and(|system| system.register().is_some());
     let order = |order: &str| {
         let params = Params::default().with("do", order).with("id", id);
         format!("/confirm?{}", params.with("function", &event.function))
@@ -242,7 +240,7 @@ pub fn life(live: &Live, seen: &Seen, id: &str, policy: Option<&Policy>, now: Ti
         }
         @if event.state() == State::Waiting {
             p.actions {
-                @if has_register {
+                @if seen.has_register() {
                     a.button href=(order("retry")) { "Retry now…" } " "
                     a.button href=(order("cancel")) { "Cancel…" }
                 } @else {

@@ -57,7 +57,7 @@ pub fn look_again(live: &Shared) -> u64 {
         let _turn = live.letters.lock().await;
         let queue = live.dead_letters().await?;
         let mut looked = Looked::default();
-        look(&queue, &queue, |letter| {
+        look(&queue, |letter| {
             looked.letters += 1;
             let facts = letter.facts();
             let key = GROUP_BY.iter().map(|by| by.key(&letter, &facts)).collect();
@@ -201,7 +201,7 @@ pub async fn find(live: &Shared, id: &str) -> Result<Letter, Failure> {
         let _turn = live.letters.lock().await;
         let queue = live.dead_letters().await?;
         let mut found = None;
-        look(&queue, &queue, |letter| {
+        look(&queue, |letter| {
             if letter.id == id {
                 found = Some(letter);
             }

@@ -23,7 +23,7 @@ use comeback_operate::{
     live::{Events, Run},
     ports::Fault,
     status::Facts,
-    systems::{self, System},
+    systems::{self, Function},
     waiting::visit,
 };
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -111,8 +111,8 @@ pub struct Live {
 pub struct Seen {
     /// The events.
     pub events: Events,
-    /// The retry system.
-    pub system: Option<System>,
+    /// The retry handler.
+    pub handler: Option<Function>,
     /// The functions whose failures are retried.
     pub functions: Vec<Facts>,
     /// How many letters are in the dead-letter queue.
@@ -130,6 +130,13 @@ pub struct Seen {
     registered_at: Option<Timestamp>,
     wanted_at: Option<Timestamp>,
     closed: bool,
+}
+
+impl Seen {
+    /// Whether waiting events can be listed and ordered.
+    pub fn has_register(&self) -> bool {
+        self.handler.as_ref().is_some_and(|handler| handler.register().is_some())
+    }
 }
 
 /// Dead letters that were looked at.
@@ -269,7 +276,7 @@ impl Live {
 
     /// The policy of a function, as the handler reads its settings.
     pub fn policy(&self, function: &str) -> Option<Policy> {
-        let settings = self.seen().system.as_ref()?.settings.clone();
+        let settings = self.seen().handler.as_ref()?.environment.clone();
         let settings = Settings::from_lookup(|name| settings.get(name).cloned()).ok()?;
         Some(settings.rules.policies.of(function).clone())
     }
@@ -281,10 +288,10 @@ impl Live {
     /// If there is none.
     pub fn register(&self) -> Result<DynamoRegister, Failure> {
         let cloud = self.cloud()?;
-        let system = self.seen().system.clone();
-        let system =
-            system.ok_or_else(|| Failure::Refused("no retry handler was found yet".to_owned()))?;
-        DynamoRegister::of(system, cloud.aws.clone(), self.now)
+        let handler = self.seen().handler.clone();
+        let handler =
+            handler.ok_or_else(|| Failure::Refused("no retry handler was found yet".to_owned()))?;
+        DynamoRegister::of(handler, cloud.aws.clone())
     }
 
     /// The dead-letter queue.
@@ -294,7 +301,7 @@ impl Live {
     /// If it is not found.
     pub async fn dead_letters(&self) -> Result<Queue, Failure> {
         let Cloud { aws, handler, .. } = self.cloud()?.clone();
-        Queue::find(aws, &Which { handler, ..Which::default() }, self.now).await
+        Queue::find(aws, &Which { handler, ..Which::default() }).await
     }
 
     /// Asks for facts while somebody looks, without end.
@@ -338,19 +345,19 @@ impl Live {
     async fn ask(&self) -> Result<(), Failure> {
         let Cloud { aws, handler, .. } = self.cloud()?;
         let functions = functions(aws).await?;
-        let system = systems::only(&functions, handler.as_deref())?;
-        let attached: Vec<Attached> = attached(aws, &system, &functions).await?;
-        let facts = gather(aws, &system, &attached, (self.now)()).await?;
+        let handler = systems::only(&functions, handler.as_deref())?;
+        let attached: Vec<Attached> = attached(aws, &handler, &functions).await?;
+        let facts = gather(aws, &handler, &attached, (self.now)()).await?;
         let letters = self.dead_letters().await.map(|queue| queue.visible + queue.hidden);
         let mut seen = self.seen();
-        (seen.system, seen.functions) = (Some(system), facts);
+        (seen.handler, seen.functions) = (Some(handler), facts);
         seen.letters = Some(letters?);
         Ok(())
     }
 
     /// What waits, if there is a register.
     async fn read_register(&self) -> Result<(), Failure> {
-        if self.seen().system.as_ref().is_none_or(|system| system.register().is_none()) {
+        if !self.seen().has_register() {
             return Ok(());
         }
         let register = self.register()?;
@@ -375,11 +382,10 @@ impl Live {
     /// If nothing can be examined.
     pub async fn examine(&self) -> Result<(), Failure> {
         let Cloud { aws, handler, .. } = self.cloud()?;
-        let now = (self.now)();
-        let found = doctor::gather(aws, handler.as_deref(), &[], now).await?;
+        let found = doctor::gather(aws, handler.as_deref(), &[]).await?;
         let mut seen = self.seen();
         seen.examined = found.iter().flat_map(diagnose).collect();
-        seen.examined_at = Some(now);
+        seen.examined_at = Some((self.now)());
         Ok(())
     }
 
@@ -389,7 +395,7 @@ impl Live {
         let mut read = HashSet::new();
         loop {
             self.until_somebody_looks().await;
-            let group = self.seen().system.as_ref().map(|system| system.log_group.clone());
+            let group = self.seen().handler.as_ref().map(|handler| handler.log_group.clone());
             if let (Some(group), Some(cloud)) = (group, self.cloud.get()) {
                 let began = (self.now)();
                 let lines = self.read_log(&cloud.aws, &group, from, &mut read).await;

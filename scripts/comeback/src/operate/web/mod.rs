@@ -70,7 +70,7 @@ type Part = (&'static str, Markup);
 ///
 /// If AWS can't be asked, or the port is taken.
 pub async fn run(args: &WebArgs, shell: &Shell) -> Result<Ended, Failure> {
-    let (aws, _) = find(&args.which).await?;
+    let (aws, _) = find(&args.which, shell.now).await?;
     let token = secret()?;
     let live = Live::new(Some(aws.region.clone()), shell.now, Some(token.clone()))?;
     let Which { handler, connection } = args.which.clone();

@@ -192,14 +192,14 @@ fn findings(live: &Live, seen: &Seen, now: Timestamp) -> Markup {
 }
 
 fn functions(seen: &Seen, now: Timestamp) -> Markup {
-    let has_register = seen.system.as_ref().is_some_and(|system| system.register().is_some());
+    let has_register = seen.has_register();
     let mut facts: Vec<&Facts> = seen.functions.iter().collect();
     facts.sort_by_key(|it| (it.state(), function_name(&it.function)));
     html! {
         h2 { "Functions" }
         @if facts.is_empty() {
-            @match &seen.system {
-                Some(system) => p { "No function sends its failures to the retry queues of " (Foreign(&system.handler)) " yet. See " code { "comeback attach" } "." }
+            @match &seen.handler {
+                Some(handler) => p { "No function sends its failures to the retry queues of " (Foreign(handler.name())) " yet. See " code { "comeback attach" } "." }
                 None => p.faint { "Looking…" }
             }
         } @else {
@@ -341,7 +341,7 @@ fn nothing_yet(live: &Live, seen: &Seen) -> Markup {
         } @else {
             p {
                 "This page reads the log of "
-                @match &seen.system { Some(system) => code { (Foreign(&system.handler)) } None => "the retry handler" }
+                @match &seen.handler { Some(handler) => code { (Foreign(handler.name())) } None => "the retry handler" }
                 ". An event that failed before the part of the log that the page has read appears with its next log line; --since reads more."
             }
         }
