@@ -1,8 +1,6 @@
 //! Plans to detach a function: its previous configuration is restored.
 
-use super::{
-    Before, Facts, Order, Plan, Refusal, Step, invoke_policy_name, send_policy_name, settings,
-};
+use super::{Before, Facts, Order, Plan, Refusal, Step, policy_name, settings};
 use crate::{
     doctor::{Fact, InvokeConfig, WRAPPER_VARIABLE},
     ports::Fault,
@@ -36,7 +34,8 @@ pub fn detach(facts: &Facts, order: &Order, now: bool) -> Result<Plan, Refusal> 
         let (function, revision) = (handler.name().to_owned(), handler.revision.clone());
         plan.add(Step::Configure { function, environment, layers: None, revision }, is, becomes);
     }
-    disallow(&mut plan, &facts.invoke_policy, &handler.role, invoke_policy_name(facts, order))?;
+    let policy = policy_name("invoke", function.name(), qualifier);
+    disallow(&mut plan, &facts.invoke_policy, &handler.role, policy)?;
     if let Some(queue) = queue.filter(|_| before.policy && !is_elsewhere) {
         let old = queue.attributes.policy.as_deref().unwrap_or_default();
         let policy =
@@ -46,7 +45,8 @@ pub fn detach(facts: &Facts, order: &Order, now: bool) -> Result<Plan, Refusal> 
             plan.add(Step::QueuePolicy { url: queue.url.clone(), policy }, is, "does not");
         }
     }
-    disallow(&mut plan, &facts.send_policy, &function.role, send_policy_name(facts, order))?;
+    let policy = policy_name("send", function.name(), qualifier);
+    disallow(&mut plan, &facts.send_policy, &function.role, policy)?;
     if !is_elsewhere {
         function_itself(&mut plan, facts, &before);
     }

@@ -109,6 +109,7 @@ pub struct Plan {
 /// If something contradicts it.
 pub fn attach(facts: &Facts, order: &Order) -> Result<Plan, Refusal> {
     let Facts { handler, function, config, .. } = facts;
+    let qualifier = order.qualifier.as_deref();
     if function.arn == handler.arn {
         return Err(Refusal::IsHandler);
     }
@@ -129,9 +130,9 @@ pub fn attach(facts: &Facts, order: &Order) -> Result<Plan, Refusal> {
     let name = queue.name().to_owned();
     let mut plan = Plan { queue: name, warnings: warnings(facts, order), ..Plan::default() };
     let policy = admission(function, queue)?;
-    let settings = settings::with(handler, function, order.qualifier.as_deref(), queue.name())?;
+    let settings = settings::with(handler, function, qualifier, queue.name())?;
     let transparency = transparency(function, order)?;
-    if Before::read(&facts.tags, order.qualifier.as_deref()).is_none() {
+    if Before::read(&facts.tags, qualifier).is_none() {
         let adds_layer = transparency.as_ref().is_some_and(|(layers, _)| layers.is_some());
         let before = Before {
             queue: queue.name().to_owned(),
@@ -144,13 +145,13 @@ pub fn attach(facts: &Facts, order: &Order) -> Result<Plan, Refusal> {
             layer: order.transparent.clone().filter(|_| adds_layer),
             wrapper: transparency.is_some() && !function.environment.contains_key(WRAPPER_VARIABLE),
         };
-        let tags = before.tags(order.qualifier.as_deref());
+        let tags = before.tags(qualifier);
         plan.add(Step::Tag { function: function.arn.clone(), tags }, "no tag", before.to_string());
     }
     plan.allow(
         &facts.send_policy,
         &function.role,
-        &send_policy_name(facts, order),
+        &policy_name("send", function.name(), qualifier),
         send_document(function, queue),
     )?;
     if let Some(policy) = policy {
@@ -163,7 +164,8 @@ pub fn attach(facts: &Facts, order: &Order) -> Result<Plan, Refusal> {
     }
     let arn = &function.arn;
     let invoke = allow(&["lambda:InvokeFunction"], &[arn.clone(), format!("{arn}:*")]);
-    plan.allow(&facts.invoke_policy, &handler.role, &invoke_policy_name(facts, order), invoke)?;
+    let policy = policy_name("invoke", function.name(), qualifier);
+    plan.allow(&facts.invoke_policy, &handler.role, &policy, invoke)?;
     if let Some((environment, is, becomes)) = settings {
         let revision = handler.revision.clone();
         let function = handler.name().to_owned();
@@ -380,16 +382,6 @@ fn send_document(function: &Function, queue: &RetryQueue) -> String {
         statements.push(statement);
     }
     document.to_string()
-}
-
-/// The name of the policy by which a function's role may send.
-pub fn send_policy_name(facts: &Facts, order: &Order) -> String {
-    policy_name("send", facts.function.name(), order.qualifier.as_deref())
-}
-
-/// The name of the policy by which the handler's role may invoke a function.
-pub fn invoke_policy_name(facts: &Facts, order: &Order) -> String {
-    policy_name("invoke", facts.function.name(), order.qualifier.as_deref())
 }
 
 /// The name of an inline policy. Roles may be shared, so it has the names of function and alias.

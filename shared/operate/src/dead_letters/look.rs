@@ -65,58 +65,49 @@ mod tests {
     use super::*;
     use crate::dead_letters::stand_in::{StandIn, block_on};
 
+    /// Looks at so many letters at most. Returns how that ended, and how many were seen.
+    fn looked(queue: &StandIn, most: usize) -> (Result<(), Fault>, usize) {
+        let mut seen = Vec::new();
+        let looked = block_on(look(queue, |letter| {
+            seen.push(letter.id);
+            seen.len() < most
+        }));
+        let visits = seen.len();
+        seen.sort_unstable();
+        seen.dedup();
+        assert_eq!(visits, seen.len(), "each letter once");
+        (looked, visits)
+    }
+
     #[test]
     fn every_letter_is_seen_once_and_visible_again() {
         let queue = StandIn::with(257);
-        let mut seen = Vec::new();
-        let looked = block_on(look(&queue, |letter| {
-            seen.push(letter.id);
-            true
-        }));
-        assert_eq!(looked, Ok(()));
-        seen.sort_unstable();
-        seen.dedup();
-        assert_eq!((seen.len(), queue.visible(), queue.len()), (257, 257, 257));
+        assert_eq!(looked(&queue, 1000), (Ok(()), 257));
+        assert_eq!((queue.visible(), queue.len()), (257, 257));
     }
 
     #[test]
     fn a_look_that_is_ended_early_or_fails_leaves_every_letter_visible() {
         let queue = StandIn::with(257);
-        let mut seen = 0;
-        let ended = block_on(look(&queue, |_| {
-            seen += 1;
-            seen < 5
-        }));
-        assert_eq!((ended, seen, queue.visible()), (Ok(()), 5, 257));
-        queue.deny_receives_after(3);
-        let failed = block_on(look(&queue, |_| true)).unwrap_err();
-        assert!(failed.is_denied());
+        assert_eq!((looked(&queue, 5), queue.visible()), ((Ok(()), 5), 257));
+        queue.denied_after.set(Some(3));
+        assert!(looked(&queue, 1000).0.unwrap_err().is_denied());
         assert_eq!(queue.visible(), 257);
     }
 
     #[test]
     fn a_look_takes_its_time_while_calls_are_throttled() {
         let queue = StandIn::with(25);
-        queue.throttle(3);
-        let mut seen = 0;
-        let looked = block_on(look(&queue, |_| {
-            seen += 1;
-            true
-        }));
-        assert_eq!((looked, seen, queue.visible()), (Ok(()), 25, 25));
-        assert!(queue.slept() >= Duration::from_secs(1));
+        queue.throttles.set(3);
+        assert_eq!((looked(&queue, 1000), queue.visible()), ((Ok(()), 25), 25));
+        assert!(queue.slept.get() >= Duration::from_secs(1));
     }
 
     #[test]
     fn letters_that_come_again_during_a_long_look_are_seen_once() {
         let queue = StandIn::with(257);
         // Each call takes a minute, so the first letters come again before the last.
-        queue.take_per_call(Duration::from_mins(1));
-        let mut seen = 0;
-        let looked = block_on(look(&queue, |_| {
-            seen += 1;
-            true
-        }));
-        assert_eq!((looked, seen, queue.visible()), (Ok(()), 257, 257));
+        queue.per_call.set(Duration::from_mins(1));
+        assert_eq!((looked(&queue, 1000), queue.visible()), ((Ok(()), 257), 257));
     }
 }

@@ -25,7 +25,7 @@ mod work;
 pub use letter::{Facts, GroupBy, Letter, Listed, Origin};
 pub use look::look;
 pub use order::{Action, Left, Order, Plan, Step};
-pub use pointer::{NoPlace, NotSet, Place};
+pub use pointer::{NoPlace, Place};
 pub use ports::{BATCH_MAX, DeadLetterQueue, Functions, Invocation};
 pub use selection::{NO_REASON, Selection, attempts};
 pub use work::{Pace, Tally, carry_out};

@@ -128,7 +128,7 @@ impl Order {
         let function = to.or_else(own).ok_or(Left::NoFunction)?;
         let payload = payload.or(facts.payload).ok_or(Left::NoPayload)?;
         let set = set.iter().try_fold(payload, |payload, place| place.set(&payload));
-        Ok(Invocation { function, payload: set.map_err(|_| Left::NotSet)? })
+        Ok(Invocation { function, payload: set.ok_or(Left::NotSet)? })
     }
 }
 

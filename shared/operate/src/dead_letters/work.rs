@@ -363,7 +363,7 @@ mod tests {
         });
         // Those that stay come again with every seventh receive.
         queue.in_order.set(true);
-        queue.take_per_call(Duration::from_secs(10));
+        queue.per_call.set(Duration::from_secs(10));
         let mut order = order(&queue, redrive());
         order.selection.attempts = attempts("1..");
         let (tally, ended) = run(&queue, &order, PACE);
@@ -397,7 +397,7 @@ mod tests {
             true
         }));
         assert_eq!((tally.done(), tally.throttled, queue.len()), (30, 40, 0));
-        assert_eq!(queue.slept(), Duration::from_secs(1 + 2 + 4 + 8));
+        assert_eq!(queue.slept.get(), Duration::from_secs(1 + 2 + 4 + 8));
     }
 
     #[test]
@@ -436,7 +436,11 @@ mod tests {
             let pace = Pace { letters_per_second: Some(rate), batches: 1 };
             let (tally, _) = run(&queue, &order(&queue, redrive()), pace);
             assert_eq!(tally.done(), letters as u64);
-            assert!(seconds.contains(&queue.slept().as_secs()), "{rate}: {:?}", queue.slept());
+            assert!(
+                seconds.contains(&queue.slept.get().as_secs()),
+                "{rate}: {:?}",
+                queue.slept.get()
+            );
         }
     }
 
@@ -444,7 +448,7 @@ mod tests {
     fn letters_that_were_held_for_too_long_are_not_worked_on() {
         let queue = StandIn::with(10);
         // Every receive takes so long that its letters are nearly visible again.
-        queue.take_per_call(Duration::from_secs(30));
+        queue.per_call.set(Duration::from_secs(30));
         let mut rounds = 0;
         let (tally, _) = block_on(carry_out(&order(&queue, redrive()), PACE, &queue, |_| {
             rounds += 1;

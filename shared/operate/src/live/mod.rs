@@ -184,24 +184,17 @@ impl Events {
             None => self.add(id, function, at),
         };
         let Some(event) = self.kept.get_mut(number - self.first) else { return id.into() };
-        let (before, known) = (event.state(), event.steps.len());
-        let waited = event.waits_until();
+        let (before, known) = ((event.state(), event.waits_until()), event.steps.len());
         change(event);
         let id = Arc::clone(&event.id);
         for step in event.steps.iter().skip(known) {
             beat(&mut self.seconds, step);
         }
         bring_in_order(&mut event.steps);
-        let (after, waits) = (event.state(), event.waits_until());
-        if waited != waits {
-            if let Some(until) = waited {
-                self.waiting.remove(&(until, number));
-            }
-            self.waiting.extend(waits.map(|until| (until, number)));
-        }
+        let after = (event.state(), event.waits_until());
         if before != after {
-            self.count(before, false);
-            self.count(after, true);
+            self.count(number, before, false);
+            self.count(number, after, true);
         }
         id
     }
@@ -216,24 +209,29 @@ impl Events {
         };
         let number = self.first + self.kept.len();
         self.numbers.insert(Arc::clone(&event.id), number);
-        self.count(event.state(), true);
+        self.count(number, (event.state(), None), true);
         self.kept.push_back(event);
         if self.kept.len() > KEPT_MAX
             && let Some(oldest) = self.kept.pop_front()
         {
             self.first += 1;
             self.numbers.remove(&oldest.id);
-            self.count(oldest.state(), false);
-            if let Some(until) = oldest.waits_until() {
-                self.waiting.remove(&(until, self.first - 1));
-            }
+            self.count(self.first - 1, (oldest.state(), oldest.waits_until()), false);
         }
         number
     }
 
-    fn count(&mut self, state: State, is_one_more: bool) {
+    /// Counts an event by how it is, or no longer.
+    fn count(&mut self, number: usize, how: (State, Option<Timestamp>), is_one_more: bool) {
+        let (state, until) = how;
         let count = self.counts.entry(state).or_default();
-        *count = if is_one_more { *count + 1 } else { count.saturating_sub(1) };
+        if is_one_more {
+            *count += 1;
+            self.waiting.extend(until.map(|until| (until, number)));
+        } else {
+            *count = count.saturating_sub(1);
+            until.map(|until| self.waiting.remove(&(until, number)));
+        }
     }
 
     /// How many events are in each state.

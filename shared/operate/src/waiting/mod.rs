@@ -6,7 +6,6 @@
 
 mod event;
 mod order;
-mod plan;
 mod ports;
 mod selection;
 #[cfg(test)]
@@ -14,8 +13,7 @@ mod stand_in;
 mod visit;
 
 pub use event::{GroupBy, Listed, of_life};
-pub use order::{Tally, carry_out, pause_done};
-pub use plan::Plan;
+pub use order::{Plan, Tally, carry_out, pause_done};
 pub use ports::{Page, Part, Register, SHOWN_MAX};
 pub use selection::Selection;
 pub use visit::visit;

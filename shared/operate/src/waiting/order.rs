@@ -1,4 +1,4 @@
-//! An operator's orders are carried out.
+//! An operator's orders: what they would be given for, and how they are carried out.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
@@ -33,6 +33,48 @@ pub fn pause_done(function: &str, is_pause: bool) -> String {
         format!("{function} is paused: what is due waits until it is resumed")
     } else {
         format!("{function} is resumed: what was held back comes within 15 minutes")
+    }
+}
+
+/// What an order would be given for.
+#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
+pub struct Plan {
+    /// How many events, by function.
+    pub events: BTreeMap<String, u64>,
+    /// How many of those are delayed.
+    pub delayed: u64,
+}
+
+impl Plan {
+    /// Counts an event that is selected.
+    pub fn count(&mut self, event: Entry) {
+        self.delayed += u64::from(event.receipt_handle.is_none());
+        *self.events.entry(event.target).or_default() += 1;
+    }
+
+    /// How many events there are.
+    pub fn all(&self) -> u64 {
+        self.events.values().sum()
+    }
+
+    /// What the order would do.
+    pub fn told(&self, order: Order) -> Vec<Told> {
+        let what = match order {
+            Order::Retry => "to retry now",
+            Order::Cancel => "to give up, as dead letters with the reason cancelled",
+        };
+        let line = |(function, number): (&String, &u64)| {
+            Told::plain(format!("{} of {} {what}", events(*number), function_name(function)))
+        };
+        let mut told: Vec<_> = self.events.iter().map(line).collect();
+        if told.is_empty() {
+            told.push(Told::nothing_to_do());
+        }
+        if self.delayed > 0 {
+            let text = format!("{} delayed: within 15 minutes", events(self.delayed));
+            told.push(Told { tone: Tone::Faint, text });
+        }
+        told
     }
 }
 
@@ -223,7 +265,7 @@ mod tests {
         let function = event("", 0).target;
         assert_eq!(tally, Tally { ordered: [(function, 50)].into(), ..Tally::default() });
         assert_eq!(register.ordered(Order::Cancel), 50);
-        assert_eq!(register.shown(), 50);
+        assert_eq!(register.state().shown, 50);
         let (event, kept_until) = register.order_of("7").unwrap();
         assert_eq!(event.order, Some(Order::Cancel));
         assert_eq!(kept_until, later(second(0), KEEP));
@@ -234,23 +276,23 @@ mod tests {
         let mut delayed = event("delayed", 1);
         delayed.receipt_handle = None;
         let register = StandIn::of([delayed, event("in flight", 2), event("over", 3)]);
-        register.ends("over");
+        register.state().over.push("over".to_owned());
         let tally = retry(&register, None);
         assert_eq!((tally.ordered(), tally.delayed, tally.too_late, tally.failed), (2, 1, 1, 0));
-        assert_eq!(register.shown(), 1);
+        assert_eq!(register.state().shown, 1);
     }
 
     #[test]
     fn an_event_that_waits_again_is_not_ordered_twice() {
         let register = StandIn::of((0..10).map(|nth| event(&nth.to_string(), nth)));
-        register.fails_again();
+        register.state().fails_again = true;
         assert_eq!(retry(&register, None).ordered(), 10);
     }
 
     #[test]
     fn a_message_that_cannot_be_shown_comes_back_when_it_is_due() {
         let register = StandIn::of((0..3).map(|nth| event(&nth.to_string(), nth)));
-        register.refuses_to_show();
+        register.state().refuses_to_show = true;
         let tally = retry(&register, None);
         assert_eq!((tally.ordered(), tally.not_shown, tally.faults.len()), (3, 3, 1));
         let told = tally.told(Order::Retry);
@@ -271,5 +313,27 @@ mod tests {
         let done = carry_out(Order::Retry, &all, &ALL, None, &register, |_| false);
         let (tally, _) = done.now_or_never().unwrap();
         assert_eq!(tally.ordered(), PAGE as u64);
+    }
+    #[test]
+    fn a_plan_counts_events_by_function_and_those_that_are_delayed() {
+        let mut plan = Plan::default();
+        let delayed = Entry { receipt_handle: None, ..event("b", 2) };
+        let other = Entry { target: "arn:other".to_owned(), ..event("c", 3) };
+        let orders = delayed.target.clone();
+        for event in [event("a", 1), delayed, other] {
+            plan.count(event);
+        }
+        assert_eq!(plan.events, [(orders, 2), ("arn:other".to_owned(), 1)].into());
+        assert_eq!((plan.delayed, plan.all()), (1, 3));
+        let text = |told: Told| told.text;
+        assert_eq!(
+            plan.told(Order::Retry).into_iter().map(text).collect::<Vec<_>>(),
+            [
+                "2 events of orders to retry now",
+                "1 event of arn:other to retry now",
+                "1 event delayed: within 15 minutes",
+            ]
+        );
+        assert_eq!(Plan::default().told(Order::Cancel), [Told::nothing_to_do()]);
     }
 }

@@ -1,6 +1,10 @@
 //! A register and a clock in memory, for the tests of the use cases. The program's own tests run with DynamoDB.
 
-use std::{cell::RefCell, collections::BTreeMap, time::Duration};
+use std::{
+    cell::{RefCell, RefMut},
+    collections::BTreeMap,
+    time::Duration,
+};
 
 use comeback_core::{Timestamp, claim::Order, register::Entry, time::later};
 
@@ -32,16 +36,22 @@ pub(super) fn second(second: u64) -> Timestamp {
 }
 
 #[derive(Default)]
-struct State {
+pub(super) struct State {
     now: Timestamp,
     events: BTreeMap<String, Entry>,
-    over: Vec<String>,
     kept_until: BTreeMap<String, Timestamp>,
-    throttled: u32,
-    slept: u32,
-    shown: usize,
-    fails_again: bool,
-    refuses_to_show: bool,
+    /// The events that end after they were listed.
+    pub(super) over: Vec<String>,
+    /// How many of the next calls are throttled.
+    pub(super) throttled: u32,
+    /// How often somebody waited.
+    pub(super) slept: u32,
+    /// How many messages were made visible.
+    pub(super) shown: usize,
+    /// Whether every event that is ordered fails at once, and waits for long.
+    pub(super) fails_again: bool,
+    /// Whether no message can be made visible.
+    pub(super) refuses_to_show: bool,
 }
 
 #[derive(Default)]
@@ -53,41 +63,16 @@ impl StandIn {
         Self(RefCell::new(State { now: second(0), events, ..State::default() }))
     }
 
-    /// The next calls are throttled.
-    pub(super) fn throttle(&self, calls: u32) {
-        self.0.borrow_mut().throttled = calls;
-    }
-
-    /// How often somebody waited.
-    pub(super) fn slept(&self) -> u32 {
-        self.0.borrow().slept
-    }
-
-    /// This event ends after it was listed.
-    pub(super) fn ends(&self, id: &str) {
-        self.0.borrow_mut().over.push(id.to_owned());
-    }
-
-    /// Every event that is ordered fails at once, and waits for long.
-    pub(super) fn fails_again(&self) {
-        self.0.borrow_mut().fails_again = true;
-    }
-
-    /// No message can be made visible.
-    pub(super) fn refuses_to_show(&self) {
-        self.0.borrow_mut().refuses_to_show = true;
-    }
-
-    pub(super) fn shown(&self) -> usize {
-        self.0.borrow().shown
+    pub(super) fn state(&self) -> RefMut<'_, State> {
+        self.0.borrow_mut()
     }
 
     pub(super) fn ordered(&self, order: Order) -> usize {
-        self.0.borrow().events.values().filter(|event| event.order == Some(order)).count()
+        self.state().events.values().filter(|event| event.order == Some(order)).count()
     }
 
     pub(super) fn order_of(&self, id: &str) -> Option<(Entry, Timestamp)> {
-        let state = self.0.borrow();
+        let state = self.state();
         Some((state.events.get(id)?.clone(), *state.kept_until.get(id)?))
     }
 }
@@ -111,7 +96,7 @@ impl Register for StandIn {
         part: &Part,
         from: Option<Self::Cursor>,
     ) -> Result<Page<Self::Cursor>, Fault> {
-        let mut state = self.0.borrow_mut();
+        let mut state = self.state();
         if state.throttled > 0 {
             state.throttled -= 1;
             return Err(fault("ThrottlingException"));
@@ -140,7 +125,7 @@ impl Register for StandIn {
         order: Order,
         keep_until: Timestamp,
     ) -> Result<Option<Entry>, Fault> {
-        let mut state = self.0.borrow_mut();
+        let mut state = self.state();
         if state.over.iter().any(|over| over == id) {
             return Ok(None);
         }
@@ -156,7 +141,7 @@ impl Register for StandIn {
     }
 
     async fn show(&self, _: &str, receipt_handles: &[&str]) -> Vec<Result<(), Fault>> {
-        let mut state = self.0.borrow_mut();
+        let mut state = self.state();
         let show = |_: &&str| {
             if state.refuses_to_show {
                 return Err(fault("AccessDenied"));
@@ -170,11 +155,11 @@ impl Register for StandIn {
 
 impl Clock for StandIn {
     fn now(&self) -> Timestamp {
-        self.0.borrow().now
+        self.state().now
     }
 
     async fn sleep(&self, duration: Duration) {
-        let mut state = self.0.borrow_mut();
+        let mut state = self.state();
         state.slept += 1;
         state.now = later(state.now, duration);
     }

@@ -91,8 +91,8 @@ mod tests {
     #[test]
     fn a_call_that_is_throttled_is_made_again() {
         let register = StandIn::of([event("a", 1)]);
-        register.throttle(2);
+        register.state().throttled = 2;
         assert_eq!(ids(&register, &[Part::Segment(0, 1)], 99), ["a"]);
-        assert_eq!(register.slept(), 2);
+        assert_eq!(register.state().slept, 2);
     }
 }
