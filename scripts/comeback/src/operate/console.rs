@@ -17,8 +17,8 @@ use crate::shell::{Failure, INTERRUPTED, Signals};
 /// How often the progress is drawn.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Set by the first SIGINT or SIGTERM. The second one ends the program.
-pub fn interrupted() -> io::Result<Arc<AtomicBool>> {
+/// Whether to go on: until the first SIGINT or SIGTERM. The second one ends the program.
+pub fn uninterrupted() -> io::Result<impl Fn() -> bool> {
     let flag = Arc::new(AtomicBool::new(false));
     let mut signals = Signals::listen()?;
     let set = Arc::clone(&flag);
@@ -28,7 +28,7 @@ pub fn interrupted() -> io::Result<Arc<AtomicBool>> {
         signals.any().await;
         std::process::exit(INTERRUPTED.into());
     });
-    Ok(flag)
+    Ok(move || !flag.load(Ordering::Relaxed))
 }
 
 /// A progress bar on standard error, if that is a terminal.

@@ -48,6 +48,15 @@ pub fn shortened(text: &str, most: usize) -> String {
     beginning
 }
 
+/// The type and the beginning of the message of an error.
+pub fn error(error_type: Option<&str>, message: Option<&str>) -> String {
+    const MESSAGE_MAX: usize = 60;
+    let message = message.map(|message| shortened(message, MESSAGE_MAX));
+    let parts = [error_type.unwrap_or_default(), message.as_deref().unwrap_or_default()];
+    let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    parts.join(": ")
+}
+
 /// When something is due or was: `in 5 m`, `3 s ago`.
 pub fn due(at: Timestamp, now: Timestamp) -> String {
     if at > now {

@@ -1,6 +1,6 @@
 //! Plans to detach a function: its previous configuration is restored.
 
-use super::{Before, Facts, Order, Plan, Refusal, Step, policy_name, settings};
+use super::{Before, Facts, Plan, Refusal, Step, policy_name, settings};
 use crate::{
     doctor::{Fact, InvokeConfig, WRAPPER_VARIABLE},
     ports::Fault,
@@ -14,12 +14,11 @@ use crate::{
 /// # Errors
 ///
 /// If it was not attached.
-pub fn detach(facts: &Facts, order: &Order, now: bool) -> Result<Plan, Refusal> {
+pub fn detach(facts: &Facts, qualifier: Option<&str>, now: bool) -> Result<Plan, Refusal> {
     let Facts { handler, function, queues, .. } = facts;
-    let qualifier = order.qualifier.as_deref();
     let before = Before::read(&facts.tags, qualifier).ok_or(Refusal::NotAttached)?;
     let mut plan = Plan { queue: before.queue.clone(), ..Plan::default() };
-    invocations(&mut plan, facts, order, &before);
+    invocations(&mut plan, facts, qualifier, &before);
     let queue = queues.iter().find(|queue| queue.name() == before.queue);
     if let Some(queue) = queue.filter(|queue| queue.attributes.messages() > 0 && !now) {
         plan.waiting = queue.attributes.messages();
@@ -57,7 +56,7 @@ pub fn detach(facts: &Facts, order: &Order, now: bool) -> Result<Plan, Refusal> 
 }
 
 /// Restores where failures go, unless somebody has changed that since.
-fn invocations(plan: &mut Plan, facts: &Facts, order: &Order, before: &Before) {
+fn invocations(plan: &mut Plan, facts: &Facts, qualifier: Option<&str>, before: &Before) {
     let Some(config) = &facts.config else { return };
     let queue = facts.queues.iter().find(|queue| queue.name() == before.queue);
     if config.on_failure.as_ref() != queue.map(|queue| &queue.arn) {
@@ -86,7 +85,7 @@ fn invocations(plan: &mut Plan, facts: &Facts, order: &Order, before: &Before) {
     let function = facts.function.name().to_owned();
     let is = format!("0 retries, then {}", config.on_failure.as_deref().unwrap_or_default());
     plan.add(
-        Step::Invocations { function, qualifier: order.qualifier.clone(), config: new },
+        Step::Invocations { function, qualifier: qualifier.map(str::to_owned), config: new },
         is,
         becomes,
     );

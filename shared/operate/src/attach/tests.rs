@@ -178,12 +178,12 @@ fn a_function_that_is_detached_is_as_it_was_before() {
         let mut facts = before.clone();
         let plan = attach(&facts, &order()).unwrap().steps;
         plan.iter().for_each(|planned| apply(&mut facts, &planned.step));
-        let back = detach(&facts, &Order::default(), false).unwrap();
+        let back = detach(&facts, None, false).unwrap();
         for stop in 0..=back.steps.len() {
             let mut facts = facts.clone();
             back.steps[..stop].iter().for_each(|planned| apply(&mut facts, &planned.step));
             if stop < back.steps.len() {
-                let rest = detach(&facts, &Order::default(), false).unwrap();
+                let rest = detach(&facts, None, false).unwrap();
                 rest.steps.iter().for_each(|planned| apply(&mut facts, &planned.step));
             }
             let environment = &mut facts.handler.environment;
@@ -202,13 +202,13 @@ fn what_waits_keeps_what_it_needs_until_the_queue_is_empty() {
     let plan = attach(&facts, &Order::default()).unwrap().steps;
     plan.iter().for_each(|planned| apply(&mut facts, &planned.step));
     facts.queues[0].attributes.visible = 3;
-    let first = detach(&facts, &Order::default(), false).unwrap();
+    let first = detach(&facts, None, false).unwrap();
     assert_eq!((whats(&first.steps), first.waiting), (vec!["orders: asynchronous invocations"], 3));
-    let now = detach(&facts, &Order::default(), true).unwrap();
+    let now = detach(&facts, None, true).unwrap();
     assert_eq!((now.steps.len(), now.waiting), (6, 0));
     first.steps.iter().for_each(|planned| apply(&mut facts, &planned.step));
     facts.queues[0].attributes.visible = 0;
-    let rest = detach(&facts, &Order::default(), false).unwrap();
+    let rest = detach(&facts, None, false).unwrap();
     assert_eq!((rest.steps.len(), rest.waiting), (5, 0));
 }
 
@@ -223,7 +223,7 @@ fn aliases_of_a_function_are_attached_and_detached_by_themselves() {
     let plan = attach(&facts, &live).unwrap().steps;
     assert_eq!(whats(&plan)[1], "role orders-role: policy comeback-send-orders.live");
     plan.iter().for_each(|planned| apply(&mut facts, &planned.step));
-    let back = detach(&facts, &Order::default(), false).unwrap().steps;
+    let back = detach(&facts, None, false).unwrap().steps;
     assert!(!whats(&back).contains(&"orders: RecursiveLoop"), "the alias needs it: {back:#?}");
     back.iter().for_each(|planned| apply(&mut facts, &planned.step));
     assert_eq!(facts.tags.keys().collect::<Vec<_>>(), ["comeback:before:live"]);
@@ -320,7 +320,7 @@ fn what_contradicts_is_refused() {
         let refusal = refused(change);
         assert!(refusal.contains(part), "{part} is not in {refusal}");
     }
-    assert_eq!(detach(&facts(), &Order::default(), false), Err(Refusal::NotAttached));
+    assert_eq!(detach(&facts(), None, false), Err(Refusal::NotAttached));
 }
 
 fn denied() -> Fault {

@@ -4,7 +4,7 @@ mod account;
 pub mod args;
 
 use account::facts;
-use args::{AttachArgs, DetachArgs, Manner};
+use args::{AttachArgs, DetachArgs, Manner, Named};
 use comeback_operate::attach::{Order, Plan, Planned, Refusal, attach, carry_out, detach};
 use serde::Serialize;
 
@@ -49,27 +49,23 @@ struct Work {
 ///
 /// If it is refused, or a step fails.
 pub async fn run_attach(args: &AttachArgs, shell: &Shell) -> Result<Ended, Failure> {
-    let aws = Aws::connect(&args.manner.connection, shell.now).await?;
-    let facts = facts(&aws, &args.function, &args.manner).await?;
-    let (name, qualifier) = &args.function;
+    let AttachArgs { function: named, queue, replace, transparent, manner } = args;
+    let aws = Aws::connect(&manner.connection, shell.now).await?;
+    let facts = facts(&aws, named, manner).await?;
     let order = Order {
-        qualifier: qualifier.clone(),
-        queue: args.queue.clone(),
-        replace: args.replace,
-        transparent: args.transparent.clone(),
+        qualifier: named.1.clone(),
+        queue: queue.clone(),
+        replace: *replace,
+        transparent: transparent.clone(),
     };
     let plan = attach(&facts, &order).map_err(refused)?;
-    let function = full_name(name, qualifier.as_ref());
-    let work = Work {
-        title: format!("Attach {function} to {} of {}", plan.queue, facts.handler.name()),
-        question: format!("Attach {function}?"),
-        advice: format!(
-            "run the same command again to continue, or comeback detach {function} to undo them"
-        ),
-        function,
-        plan,
-    };
-    run(&aws, work, &args.manner, shell).await
+    let function = full_name(named);
+    let advice = format!(
+        "run the same command again to continue, or comeback detach {function} to undo them"
+    );
+    let title = format!("Attach {function} to {} of {}", plan.queue, facts.handler.name());
+    let question = format!("Attach {function}?");
+    run(&aws, Work { title, question, function, plan, advice }, manner, shell).await
 }
 
 /// Runs `comeback detach`.
@@ -78,28 +74,23 @@ pub async fn run_attach(args: &AttachArgs, shell: &Shell) -> Result<Ended, Failu
 ///
 /// If it is refused, or a step fails.
 pub async fn run_detach(args: &DetachArgs, shell: &Shell) -> Result<Ended, Failure> {
-    let aws = Aws::connect(&args.manner.connection, shell.now).await?;
-    let facts = facts(&aws, &args.function, &args.manner).await?;
-    let (name, qualifier) = &args.function;
-    let order = Order { qualifier: qualifier.clone(), ..Order::default() };
-    let plan = detach(&facts, &order, args.now).map_err(refused)?;
-    let function = full_name(name, qualifier.as_ref());
-    let work = Work {
-        title: format!("Detach {function} from {} of {}", plan.queue, facts.handler.name()),
-        question: format!("Detach {function}?"),
-        advice: "run the same command again to continue".to_owned(),
-        function,
-        plan,
-    };
-    run(&aws, work, &args.manner, shell).await
+    let DetachArgs { function: named, now, manner } = args;
+    let aws = Aws::connect(&manner.connection, shell.now).await?;
+    let facts = facts(&aws, named, manner).await?;
+    let plan = detach(&facts, named.1.as_deref(), *now).map_err(refused)?;
+    let function = full_name(named);
+    let advice = "run the same command again to continue".to_owned();
+    let title = format!("Detach {function} from {} of {}", plan.queue, facts.handler.name());
+    let question = format!("Detach {function}?");
+    run(&aws, Work { title, question, function, plan, advice }, manner, shell).await
 }
 
 fn refused(refusal: Refusal) -> Failure {
     Failure::Refused(refusal.to_string())
 }
 
-fn full_name(name: &str, qualifier: Option<&String>) -> String {
-    qualifier.map_or_else(|| name.to_owned(), |qualifier| format!("{name}:{qualifier}"))
+fn full_name((name, qualifier): &Named) -> String {
+    qualifier.as_ref().map_or_else(|| name.clone(), |qualifier| format!("{name}:{qualifier}"))
 }
 
 async fn run(aws: &Aws, work: Work, manner: &Manner, shell: &Shell) -> Result<Ended, Failure> {

@@ -5,7 +5,6 @@ use std::{
     io::{self, BufWriter, Write},
     os::unix::fs::OpenOptionsExt,
     path::Path,
-    sync::atomic::Ordering,
 };
 
 use comeback_operate::dead_letters::{Letter, Selection};
@@ -13,7 +12,7 @@ use serde_json::json;
 
 use super::{look_at_all, open};
 use crate::{
-    operate::{console::interrupted, dead_letters::args::ExportArgs, text::count},
+    operate::{console::uninterrupted, dead_letters::args::ExportArgs, text::count},
     shell::{Ended, Failure, Shell},
 };
 
@@ -28,7 +27,7 @@ pub async fn run(args: &ExportArgs, shell: &Shell) -> Result<Ended, Failure> {
         return Err(Failure::Refused(text.to_owned()));
     }
     let queue = open(&args.which, shell).await?;
-    let interrupted = interrupted()?;
+    let goes_on = uninterrupted()?;
     let failed = |source: io::Error| Failure::File { path: args.file.clone(), source };
     let mut file: Box<dyn Write> = if to_stdout {
         Box::new(io::stdout())
@@ -40,7 +39,7 @@ pub async fn run(args: &ExportArgs, shell: &Shell) -> Result<Ended, Failure> {
     let selection = Selection::from(&args.filter);
     let now = (shell.now)();
     let (mut written, mut exported) = (Ok(()), 0_u64);
-    look_at_all(&queue, &interrupted, |letter| {
+    look_at_all(&queue, &goes_on, |letter| {
         if selection.means(&letter, &letter.facts(), now) {
             written = writeln!(file, "{}", line(&letter));
             exported += u64::from(written.is_ok());
@@ -50,7 +49,7 @@ pub async fn run(args: &ExportArgs, shell: &Shell) -> Result<Ended, Failure> {
     .await?;
     written.and_then(|()| file.flush()).map_err(failed)?;
     eprintln!("comeback: {} letters exported; they are still in {}", count(exported), queue.name());
-    Ok(if interrupted.load(Ordering::Relaxed) { Ended::Interrupted } else { Ended::Well })
+    Ok(if goes_on() { Ended::Well } else { Ended::Interrupted })
 }
 
 /// A letter as it is. The body is a string, in which every byte survives.

@@ -1,6 +1,6 @@
 //! `comeback dead list` and `comeback dead show`.
 
-use std::{cmp::Reverse, sync::atomic::Ordering};
+use std::cmp::Reverse;
 
 use comeback_core::{
     Timestamp,
@@ -17,10 +17,10 @@ use serde_json::{Value, json};
 use super::{look_at_all, open};
 use crate::{
     operate::{
-        console::interrupted,
+        console::uninterrupted,
         dead_letters::args::{ListArgs, ShowArgs},
         groups,
-        text::{count, narrowed, shortened, span},
+        text::{count, error, narrowed, span},
     },
     paint::{Line, Style},
     shell::{Ended, Failure, Shell},
@@ -28,9 +28,6 @@ use crate::{
 
 /// How many letters `show` shows.
 const SHOWN_MAX: usize = 10;
-
-/// How much of an error message a row shows.
-const MESSAGE_MAX: usize = 60;
 
 /// In a terminal with fewer columns, a list has only some of its columns: the letter, its function and its error.
 /// `show` has the rest.
@@ -51,12 +48,12 @@ struct Document<'a> {
 /// Runs `comeback dead list`.
 pub async fn list(args: &ListArgs, shell: &Shell) -> Result<Ended, Failure> {
     let queue = open(&args.which, shell).await?;
-    let interrupted = interrupted()?;
+    let goes_on = uninterrupted()?;
     let selection = Selection::from(&args.filter);
     let mut groups = Groups::default();
     let (mut selected, mut letters) = (0, Vec::new());
     let now = (shell.now)();
-    let looked_at = look_at_all(&queue, &interrupted, |letter| {
+    let looked_at = look_at_all(&queue, &goes_on, |letter| {
         let facts = letter.facts();
         if selection.means(&letter, &facts, now) {
             selected += 1;
@@ -106,7 +103,7 @@ pub async fn list(args: &ListArgs, shell: &Shell) -> Result<Ended, Failure> {
         }
         shell.print(&lines).await?;
     }
-    Ok(if interrupted.load(Ordering::Relaxed) { Ended::Interrupted } else { Ended::Well })
+    Ok(if goes_on() { Ended::Well } else { Ended::Interrupted })
 }
 
 fn summary(queue: &str, region: &str, looked_at: u64, selected: u64) -> Line {
@@ -126,16 +123,13 @@ fn rows(letters: &[Listed], now: Timestamp, width: Option<usize>) -> Vec<Line> {
     let row = |letter: &Listed| {
         let or_none = |text: &Option<String>| text.clone().unwrap_or("none".to_owned());
         let facts = &letter.facts;
-        let message = shortened(facts.error_message.as_deref().unwrap_or_default(), MESSAGE_MAX);
-        let error = [facts.error_type.as_deref().unwrap_or_default(), &message];
-        let error: Vec<_> = error.into_iter().filter(|text| !text.is_empty()).collect();
         [
             letter.message_id.chars().take(8).collect(),
             letter.function_name().unwrap_or("unknown").to_owned(),
             or_none(&facts.reason),
             facts.attempts.map_or(String::new(), |attempts| attempts.to_string()),
             format!("{} ago", age(letter.failed_at(), now)),
-            error.join(": "),
+            error(facts.error_type.as_deref(), facts.error_message.as_deref()),
         ]
     };
     narrowed(header, letters.iter().map(row), width, NARROW)
@@ -144,18 +138,18 @@ fn rows(letters: &[Listed], now: Timestamp, width: Option<usize>) -> Vec<Line> {
 /// Runs `comeback dead show`.
 pub async fn show(args: &ShowArgs, shell: &Shell) -> Result<Ended, Failure> {
     let queue = open(&args.which, shell).await?;
-    let interrupted = interrupted()?;
+    let goes_on = uninterrupted()?;
     let selection = Selection { ids: vec![args.id.clone()], ..Selection::default() };
     let now = (shell.now)();
     let mut found: Vec<Letter> = Vec::new();
-    look_at_all(&queue, &interrupted, |letter| {
+    look_at_all(&queue, &goes_on, |letter| {
         if selection.means(&letter, &letter.facts(), now) {
             found.push(letter);
         }
         found.len() < SHOWN_MAX
     })
     .await?;
-    if interrupted.load(Ordering::Relaxed) {
+    if !goes_on() {
         return Ok(Ended::Interrupted);
     }
     if found.is_empty() {

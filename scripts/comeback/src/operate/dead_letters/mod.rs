@@ -6,8 +6,6 @@ mod list;
 mod queue;
 mod work;
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use args::Dead;
 pub use args::Which;
 use comeback_operate::{
@@ -55,7 +53,7 @@ async fn open(which: &Which, shell: &Shell) -> Result<Queue, Failure> {
 /// Looks at every letter, with the progress on standard error.
 async fn look_at_all(
     queue: &Queue,
-    interrupted: &AtomicBool,
+    goes_on: &impl Fn() -> bool,
     mut visit: impl FnMut(Letter) -> bool,
 ) -> Result<u64, Fault> {
     let bar = progress(queue.visible, "looked at");
@@ -63,7 +61,7 @@ async fn look_at_all(
     let looked = look(queue, |letter| {
         seen += 1;
         bar.set_position(seen);
-        visit(letter) && !interrupted.load(Ordering::Relaxed)
+        visit(letter) && goes_on()
     });
     let looked = looked.await;
     bar.finish_and_clear();

@@ -1,9 +1,6 @@
 //! `comeback dead redrive` and `comeback dead purge`.
 
-use std::{
-    io,
-    sync::atomic::{AtomicBool, Ordering},
-};
+use std::io;
 
 use comeback_operate::{
     dead_letters::{Action, Left, Letter, Order, Pace, Plan, Selection, Step, Tally, carry_out},
@@ -17,7 +14,7 @@ use serde_json::value::RawValue;
 use super::{look_at_all, open, queue::Queue};
 use crate::{
     operate::{
-        console::{confirm, interrupted, progress},
+        console::{confirm, progress, uninterrupted},
         dead_letters::args::{OrderArgs, RedriveArgs},
         text::{count, lines},
     },
@@ -59,15 +56,15 @@ async fn run(
     shell: &Shell,
 ) -> Result<Ended, Failure> {
     let queue = open(&args.which, shell).await?;
-    let interrupted = interrupted()?;
+    let goes_on = uninterrupted()?;
     let selection = Selection::from(&args.filter);
     let mut order = Order { selection, given_at: (shell.now)(), action };
     // With --yes nobody reads the counts, and to look at a large queue takes time.
     let is_planned = !args.yes || args.dry_run || edit;
     let mut planned = None;
     if is_planned {
-        let (plan, letter) = plan(&queue, &order, &interrupted).await?;
-        if interrupted.load(Ordering::Relaxed) {
+        let (plan, letter) = plan(&queue, &order, &goes_on).await?;
+        if !goes_on() {
             return Ok(Ended::Interrupted);
         }
         if edit {
@@ -104,8 +101,8 @@ async fn run(
         shell.print(&[Line::of(Style::Plain, line)]).await?;
     }
     let letters = planned.as_ref().map_or(queue.visible, Plan::letters);
-    let (tally, ended) = work(&queue, &order, pace, letters, &interrupted).await;
-    let is_interrupted = interrupted.load(Ordering::Relaxed);
+    let (tally, ended) = work(&queue, &order, pace, letters, &goes_on).await;
+    let is_interrupted = !goes_on();
     let error = ended.as_ref().err().map(ToString::to_string);
     if args.json {
         print_json(shell, &queue, planned.as_ref(), Some(&tally), is_interrupted, error).await?;
@@ -124,10 +121,10 @@ async fn run(
 async fn plan(
     queue: &Queue,
     order: &Order,
-    interrupted: &AtomicBool,
+    goes_on: &impl Fn() -> bool,
 ) -> Result<(Plan, Option<Letter>), Fault> {
     let (mut plan, mut last) = (Plan::default(), None);
-    look_at_all(queue, interrupted, |letter| {
+    look_at_all(queue, goes_on, |letter| {
         let step = order.step(&letter, order.given_at);
         plan.count(&step);
         if matches!(step, Step::Invoke(_)) {
@@ -144,7 +141,7 @@ async fn work(
     order: &Order,
     pace: Pace,
     letters: u64,
-    interrupted: &AtomicBool,
+    goes_on: &impl Fn() -> bool,
 ) -> (Tally, Result<(), Fault>) {
     let what = match order.action {
         Action::Redrive { .. } => "redriven",
@@ -153,7 +150,7 @@ async fn work(
     let bar = progress(letters, what);
     let done = carry_out(order, pace, queue, |tally| {
         bar.set_position(tally.done());
-        !interrupted.load(Ordering::Relaxed)
+        goes_on()
     })
     .await;
     bar.finish_and_clear();

@@ -64,10 +64,6 @@ pub async fn gather(
         };
         let metric = |what: What| metrics.get(&(nth, what)).copied();
         let sum = |what| whole(metric(what).unwrap_or_default());
-        let runs = |of: fn(Run) -> What| Runs {
-            invocations: sum(of(Run::All)),
-            errors: sum(of(Run::Failed)),
-        };
         let item = items.get(&target_key(arn));
         let circuit = item.and_then(|item| Circuit::read(item.get("circuit")?.as_s().ok()?));
         let paused = item.and_then(|item| item.get(PAUSED_AT)?.as_n().ok()?.parse().ok());
@@ -82,8 +78,8 @@ pub async fn gather(
             in_flight: number(QueueAttributeName::ApproximateNumberOfMessagesNotVisible),
             delayed: number(QueueAttributeName::ApproximateNumberOfMessagesDelayed),
             due: number(QueueAttributeName::ApproximateNumberOfMessages),
-            recent: runs(What::Recent),
-            hour: runs(What::Hour),
+            recent: Runs { invocations: sum(What::RecentRuns), errors: sum(What::RecentErrors) },
+            hour: Runs { invocations: sum(What::Runs), errors: sum(What::Errors) },
             retried: sum(What::Retried),
             oldest_seconds: metric(What::Oldest),
             dead_letters: dead.collect(),
@@ -137,18 +133,14 @@ fn account_and_name(arn: &str) -> (&str, &str) {
 /// What is asked of CloudWatch about a function.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 enum What {
-    Recent(Run),
-    Hour(Run),
+    RecentRuns,
+    RecentErrors,
+    Runs,
+    Errors,
     Retried,
     Oldest,
     /// Dead letters, by the place of their reason in the list of all.
     Dead(usize),
-}
-
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-enum Run {
-    All,
-    Failed,
 }
 
 async fn metrics(
@@ -161,8 +153,8 @@ async fn metrics(
     let until = minute.unwrap_or(now);
     let mut found = HashMap::new();
     for (length, whats) in [
-        (RECENT, vec![What::Recent(Run::All), What::Recent(Run::Failed)]),
-        (HOUR, vec![What::Hour(Run::All), What::Hour(Run::Failed), What::Retried, What::Oldest]),
+        (RECENT, vec![What::RecentRuns, What::RecentErrors]),
+        (HOUR, vec![What::Runs, What::Errors, What::Retried, What::Oldest]),
         (DAY, (0..Reason::ALL.len()).map(What::Dead).collect()),
     ] {
         let asked: Vec<_> = (0..attached.len())
@@ -179,10 +171,6 @@ async fn metrics(
 /// The metric that is asked about, in periods of a minute for short times, and of an hour for a day.
 fn query(arn: &str, what: What, length: Duration) -> Query {
     let period = if length > HOUR { HOUR } else { Duration::from_mins(1) };
-    let of_lambda = |run| match run {
-        Run::All => "Invocations",
-        Run::Failed => "Errors",
-    };
     let function = FunctionArn::parse(arn);
     let function_dimensions = || {
         let Some(function) = &function else { return Vec::new() };
@@ -199,9 +187,8 @@ fn query(arn: &str, what: What, length: Duration) -> Query {
     let name = function.as_ref().map_or(arn, FunctionArn::name);
     let target = || vec![("Target", name.to_owned())];
     let (namespace, name, dimensions) = match what {
-        What::Recent(run) | What::Hour(run) => {
-            ("AWS/Lambda", of_lambda(run), function_dimensions())
-        }
+        What::RecentRuns | What::Runs => ("AWS/Lambda", "Invocations", function_dimensions()),
+        What::RecentErrors | What::Errors => ("AWS/Lambda", "Errors", function_dimensions()),
         What::Retried => ("Comeback", "Invoked", target()),
         What::Oldest => ("Comeback", "EventAge", target()),
         What::Dead(reason) => {
@@ -286,10 +273,10 @@ mod tests {
         let latest = format!("{arn}:$LATEST");
         let live = format!("{arn}:live");
         for (arn, what, expected) in [
-            (&latest, What::Hour(Run::All), "Invocations FunctionName=orders".to_owned()),
+            (&latest, What::Runs, "Invocations FunctionName=orders".to_owned()),
             (
                 &live,
-                What::Recent(Run::Failed),
+                What::RecentErrors,
                 "Errors FunctionName=orders Resource=orders:live".to_owned(),
             ),
             (&live, What::Retried, "Invoked Target=orders".to_owned()),

@@ -2,8 +2,6 @@
 
 pub mod args;
 
-use std::sync::atomic::Ordering;
-
 use args::TraceArgs;
 use comeback_core::{
     Timestamp,
@@ -15,7 +13,7 @@ use comeback_operate::{
 };
 
 use super::{
-    console::interrupted,
+    console::uninterrupted,
     functions::find,
     logs,
     text::{due, span},
@@ -32,14 +30,13 @@ use crate::{
 /// If it can't do what it is asked to.
 pub async fn run(args: &TraceArgs, shell: &Shell) -> Result<Ended, Failure> {
     let (aws, handler) = find(&args.which, shell.now).await?;
-    let interrupted = interrupted()?;
+    let goes_on = uninterrupted()?;
     let now = (shell.now)();
-    let goes_on = || !interrupted.load(Ordering::Relaxed);
     // The handler's lines about events or requests whose ids begin so.
     let search = async |id: &str| {
         let pattern = format!(r#"{{ $.event_id = "{id}*" || $.request_id = "{id}*" }}"#);
         let (group, from) = (&handler.log_group, earlier(now, args.since));
-        logs::collected(&aws, group, &pattern, from, "lines found", goes_on).await
+        logs::collected(&aws, group, &pattern, from, "lines found", &goes_on).await
     };
     let mut lines = search(&args.id).await?;
     let mut ids = event_ids(lines.iter().map(String::as_str));

@@ -1,6 +1,6 @@
 //! `comeback waiting`: what waits, and when it is due.
 
-use std::{collections::BTreeMap, sync::atomic::Ordering, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use comeback_core::{
     Timestamp,
@@ -21,17 +21,14 @@ use super::{args::ListArgs, register::DynamoRegister};
 use crate::{
     operate::{
         aws::Aws,
-        console::{interrupted, spinner},
+        console::{spinner, uninterrupted},
         functions::find,
         groups, logs,
-        text::{due, narrowed, shortened},
+        text::{due, error, narrowed},
     },
     paint::{Line, Style},
     shell::{Ended, Failure, Shell},
 };
-
-/// How much of an error message a row shows.
-const MESSAGE_MAX: usize = 60;
 
 /// In a terminal with fewer columns, a list has only some of its columns: the event, its function, and when it is due.
 const NARROW: (usize, &[usize]) = (80, &[0, 1, 3]);
@@ -42,8 +39,8 @@ const DECISIONS: &str = "{ $.decision EXISTS }";
 
 /// What `--json` prints.
 #[derive(Serialize)]
-struct Document {
-    handler: String,
+struct Document<'a> {
+    handler: &'a str,
     /// `register`, or `log` if there is no register.
     source: &'static str,
     /// How many were looked at, and how many of those are selected. Not all were looked at if `complete` is false.
@@ -87,14 +84,6 @@ impl Found<'_> {
         }
     }
 
-    fn listed(&self, now: Timestamp) -> Vec<Listed> {
-        self.first.values().map(|event| Listed::of(event, now)).collect()
-    }
-
-    fn names(&self) -> Vec<&'static str> {
-        self.args.group_by.iter().map(|(name, _)| *name).collect()
-    }
-
     fn is_grouped(&self) -> bool {
         !self.args.group_by.is_empty()
     }
@@ -103,8 +92,7 @@ impl Found<'_> {
 /// Runs the command.
 pub async fn run(args: &ListArgs, shell: &Shell) -> Result<Ended, Failure> {
     let (aws, handler) = find(&args.which, shell.now).await?;
-    let interrupted = interrupted()?;
-    let goes_on = || !interrupted.load(Ordering::Relaxed);
+    let goes_on = uninterrupted()?;
     let now = (shell.now)();
     let mut found = Found {
         args,
@@ -115,21 +103,54 @@ pub async fn run(args: &ListArgs, shell: &Shell) -> Result<Ended, Failure> {
         groups: Groups::default(),
         first: BTreeMap::new(),
     };
-    let (name, region) = (handler.name().to_owned(), aws.region.clone());
+    let name = handler.name().to_owned();
+    let place = format!("{name} ({})", aws.region);
     let source = if handler.register().is_some() {
         let register = DynamoRegister::of(handler, aws)?;
-        of_register(&register, &mut found, goes_on).await?;
+        of_register(&register, &mut found, &goes_on).await?;
         "register"
     } else {
-        of_log(&aws, &handler.log_group, &mut found, now, goes_on).await?;
+        of_log(&aws, &handler.log_group, &mut found, now, &goes_on).await?;
         "log"
     };
     found.complete &= goes_on();
+    let names: Vec<_> = args.group_by.iter().map(|(name, _)| *name).collect();
+    let listed: Vec<_> = found.first.values().map(|event| Listed::of(event, now)).collect();
     if args.json {
-        shell.print_json(&document(found, name, source, now)).await?;
+        let groups = found.is_grouped().then(|| {
+            groups::json(&names, &found.groups, |group| {
+                json!({
+                    "events": group.count,
+                    "first_due_at": group.first_at.map(rfc3339),
+                    "last_due_at": group.last_at.map(rfc3339),
+                })
+            })
+        });
+        let document = Document {
+            handler: &name,
+            source,
+            looked_at: found.looked_at,
+            selected: found.selected,
+            complete: found.complete,
+            groups,
+            events: (!found.is_grouped()).then_some(listed),
+        };
+        shell.print_json(&document).await?;
     } else {
-        let place = format!("{name} ({region})");
-        shell.print(&told(found, &place, source, now, shell.width())).await?;
+        let mut lines = summary(&found, &place, source);
+        if found.is_grouped() && found.selected > 0 {
+            let when = |at: Option<Timestamp>| at.map_or(String::new(), |at| due(at, now));
+            let times = |group: &Group| [when(group.first_at), when(group.last_at)];
+            let columns = ["events", "next due", "last due"];
+            lines.extend(groups::lines(&names, columns, &found.groups, times, shell.width()));
+        } else if !listed.is_empty() {
+            lines.extend(rows(&listed, now, shell.width()));
+            if found.selected > listed.len() as u64 {
+                let text = "… and more: pass --limit N, a filter or --group-by";
+                lines.push(Line::of(Style::Faint, text));
+            }
+        }
+        shell.print(&lines).await?;
     }
     Ok(if goes_on() { Ended::Well } else { Ended::Interrupted })
 }
@@ -170,62 +191,16 @@ async fn of_log(
     Ok(())
 }
 
-fn document(found: Found<'_>, handler: String, source: &'static str, now: Timestamp) -> Document {
-    let is_grouped = found.is_grouped();
-    let groups = is_grouped.then(|| {
-        groups::json(&found.names(), &found.groups, |group| {
-            let due = |at: Option<Timestamp>| at.map(rfc3339);
-            json!({
-                "events": group.count,
-                "first_due_at": due(group.first_at),
-                "last_due_at": due(group.last_at),
-            })
-        })
-    });
-    Document {
-        handler,
-        source,
-        looked_at: found.looked_at,
-        selected: found.selected,
-        complete: found.complete,
-        groups,
-        events: (!is_grouped).then(|| found.listed(now)),
-    }
-}
-
-fn told(
-    found: Found<'_>,
-    place: &str,
-    source: &str,
-    now: Timestamp,
-    width: Option<usize>,
-) -> Vec<Line> {
-    let selected = found.selected;
+fn summary(found: &Found<'_>, place: &str, source: &str) -> Vec<Line> {
     let number = if found.complete {
-        events(selected)
+        events(found.selected)
     } else {
-        format!("more than {}", events(selected.saturating_sub(1)))
+        format!("more than {}", events(found.selected.saturating_sub(1)))
     };
     let mut lines = vec![Line::of(Style::Strong, format!("{number} wait for {place}"))];
     if source == "log" {
         let text = "There is no register (REGISTER=true), so this is read from the last day of the handler's log.";
         lines.push(Line::of(Style::Faint, text));
-    }
-    if selected == 0 {
-        return lines;
-    }
-    if found.is_grouped() {
-        let when = |at: Option<Timestamp>| at.map_or(String::new(), |at| due(at, now));
-        let times = |group: &Group| [when(group.first_at), when(group.last_at)];
-        let columns = ["events", "next due", "last due"];
-        lines.extend(groups::lines(&found.names(), columns, &found.groups, times, width));
-    } else {
-        let listed = found.listed(now);
-        lines.extend(rows(&listed, now, width));
-        if selected > listed.len() as u64 {
-            let text = "… and more: pass --limit N, a filter or --group-by";
-            lines.push(Line::of(Style::Faint, text));
-        }
     }
     lines
 }
@@ -233,9 +208,6 @@ fn told(
 fn rows(events: &[Listed], now: Timestamp, width: Option<usize>) -> Vec<Line> {
     let header = ["event", "function", "attempt", "due", "waits", "error"];
     let row = |event: &Listed| {
-        let message = event.error_message.as_deref().unwrap_or_default();
-        let error = [event.error_type.clone().unwrap_or_default(), shortened(message, MESSAGE_MAX)];
-        let error: Vec<_> = error.into_iter().filter(|text| !text.is_empty()).collect();
         let waits = match (event.order, event.overdue) {
             (Some(order), _) => format!("{order} ordered"),
             (None, true) => "overdue".to_owned(),
@@ -247,7 +219,7 @@ fn rows(events: &[Listed], now: Timestamp, width: Option<usize>) -> Vec<Line> {
             event.attempt.to_string(),
             due(event.due_at, now),
             waits,
-            error.join(": "),
+            error(event.error_type.as_deref(), event.error_message.as_deref()),
         ]
     };
     narrowed(header, events.iter().map(row), width, NARROW)

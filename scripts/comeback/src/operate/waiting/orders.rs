@@ -1,7 +1,5 @@
 //! `comeback waiting retry-now` and `comeback waiting cancel`.
 
-use std::sync::atomic::Ordering;
-
 use comeback_core::claim::Order;
 use comeback_operate::{
     told::events,
@@ -12,7 +10,7 @@ use serde::Serialize;
 use super::{args::OrderArgs, register::open};
 use crate::{
     operate::{
-        console::{confirm, interrupted, progress, spinner},
+        console::{confirm, progress, spinner, uninterrupted},
         text::lines,
     },
     paint::{Line, Style},
@@ -34,7 +32,7 @@ struct Document<'a> {
 /// Runs the command.
 pub async fn run(order: Order, args: &OrderArgs, shell: &Shell) -> Result<Ended, Failure> {
     let register = open(&args.which, shell.now).await?;
-    let interrupted = interrupted()?;
+    let goes_on = uninterrupted()?;
     let selection = args.filter.selection((shell.now)());
     let parts = register.parts(&selection.functions).await?;
     let mut plan = None;
@@ -46,11 +44,11 @@ pub async fn run(order: Order, args: &OrderArgs, shell: &Shell) -> Result<Ended,
             if selection.means(&event) {
                 planned.count(event);
             }
-            !interrupted.load(Ordering::Relaxed)
+            goes_on()
         })
         .await?;
         spinner.finish_and_clear();
-        if interrupted.load(Ordering::Relaxed) {
+        if !goes_on() {
             return Ok(Ended::Interrupted);
         }
         plan = Some(planned);
@@ -79,11 +77,11 @@ pub async fn run(order: Order, args: &OrderArgs, shell: &Shell) -> Result<Ended,
     let bar = if planned > 0 { progress(planned, "ordered") } else { spinner("ordered") };
     let (tally, ended) = carry_out(order, &selection, &parts, args.rate, &register, |tally| {
         bar.set_position(tally.ordered());
-        !interrupted.load(Ordering::Relaxed)
+        goes_on()
     })
     .await;
     bar.finish_and_clear();
-    let is_interrupted = interrupted.load(Ordering::Relaxed);
+    let is_interrupted = !goes_on();
     if args.json {
         let document = Document {
             handler: register.handler(),

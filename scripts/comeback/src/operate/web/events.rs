@@ -14,7 +14,7 @@ use comeback_operate::{
 use maud::{Markup, html};
 
 use super::{
-    html::{Foreign, state, term, until},
+    html::{Foreign, order, state, term, until},
     live::{Live, Seen, bare_name},
     params::Params,
 };
@@ -105,16 +105,16 @@ fn orders(seen: &Seen, wanted: &Wanted) -> Markup {
     if wanted.text.is_some() {
         return html! { p.faint { "To retry or cancel all waiting events of a function or error type, clear the text filter." } };
     }
-    let query = |order: &str| {
-        let text = |text: &Option<String>| text.clone().unwrap_or_default();
-        let params = Params::default().with("do", order).with("function", &text(&wanted.function));
-        params.with("error", &text(&wanted.error)).to_string()
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let query = |what: &str| {
+        let params = Params::default().with("do", what).with("function", &text(&wanted.function));
+        params.with("error", &text(&wanted.error))
     };
     html! {
         p.actions {
             "All that wait: "
-            a.button href=(format!("/confirm?{}", query("retry"))) { "Retry now…" } " "
-            a.button href=(format!("/confirm?{}", query("cancel"))) { "Cancel…" }
+            (order("Retry now…", &query("retry"))) " "
+            (order("Cancel…", &query("cancel")))
         }
     }
 }
@@ -227,9 +227,9 @@ pub fn life(live: &Live, seen: &Seen, id: &str, policy: Option<&Policy>, now: Ti
             pre { "comeback trace " (Foreign(id)) }
         };
     };
-    let order = |order: &str| {
-        let params = Params::default().with("do", order).with("id", id);
-        format!("/confirm?{}", params.with("function", &event.function))
+    let query = |what: &str| {
+        let params = Params::default().with("do", what).with("id", id);
+        params.with("function", &event.function)
     };
     html! {
         dl.facts {
@@ -241,8 +241,8 @@ pub fn life(live: &Live, seen: &Seen, id: &str, policy: Option<&Policy>, now: Ti
         @if event.state() == State::Waiting {
             p.actions {
                 @if seen.has_register() {
-                    a.button href=(order("retry")) { "Retry now…" } " "
-                    a.button href=(order("cancel")) { "Cancel…" }
+                    (order("Retry now…", &query("retry"))) " "
+                    (order("Cancel…", &query("cancel")))
                 } @else {
                     span.faint { "With a register (" code { "REGISTER=true" } ") it could be retried now, or cancelled." }
                 }

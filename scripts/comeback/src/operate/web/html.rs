@@ -8,7 +8,7 @@ use comeback_core::{Timestamp, time::rfc3339};
 use comeback_operate::live::State;
 use maud::{DOCTYPE, Markup, PreEscaped, Render, html};
 
-use super::live::Live;
+use super::{live::Live, params::Params};
 use crate::operate::text::due;
 
 /// The pages, by their paths.
@@ -98,6 +98,11 @@ pub fn state(state: State) -> Markup {
         State::Unknown => "faint",
     };
     html! { span class=(format!("state {class}")) { (state.name()) } }
+}
+
+/// The button for an order, which is asked about first.
+pub fn order(text: &str, params: &Params) -> Markup {
+    html! { a.button href=(format!("/confirm?{params}")) { (text) } }
 }
 
 /// A word with what it means.

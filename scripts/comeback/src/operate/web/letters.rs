@@ -9,7 +9,7 @@ use comeback_operate::{
 use maud::{Markup, html};
 
 use super::{
-    html::{Foreign, csrf, term, until},
+    html::{Foreign, csrf, order, term, until},
     jobs::{Job, Progress, begin, on_a_thread},
     live::{Live, Looked, Seen, Shared},
     params::Params,
@@ -124,12 +124,11 @@ pub fn list(live: &Live, seen: &Seen, params: &Params, now: Timestamp) -> Markup
 
 /// What can be ordered for the selected letters.
 fn orders(params: &Params) -> Markup {
-    let query = |order: &str| params.with("do", order).to_string();
     html! {
         p.actions {
             "All of these: "
-            a.button href=(format!("/confirm?{}", query("redrive"))) { "Redrive…" } " "
-            a.button href=(format!("/confirm?{}", query("purge"))) { "Delete…" }
+            (order("Redrive…", &params.with("do", "redrive"))) " "
+            (order("Delete…", &params.with("do", "purge")))
         }
     }
 }
@@ -220,7 +219,7 @@ pub fn letter(live: &Live, letter: &Letter, with_payload: bool, now: Timestamp) 
     let facts = &it.facts;
     let text = |text: &Option<String>| text.clone().unwrap_or_else(|| NO_REASON.to_owned());
     let payload = it.payload.as_deref();
-    let query = |order: &str| Params::default().with("do", order).with("id", &it.message_id);
+    let query = |what: &str| Params::default().with("do", what).with("id", &it.message_id);
     // A record that names a function without permission is only redriven if its function is named.
     let named = it.function_name().unwrap_or_default();
     html! {
@@ -235,8 +234,8 @@ pub fn letter(live: &Live, letter: &Letter, with_payload: bool, now: Timestamp) 
             dt { "Message id" } dd { code { (it.message_id) } }
         }
         p.actions {
-            a.button href=(format!("/confirm?{}", query("redrive").with("function", named))) { "Redrive…" } " "
-            a.button href=(format!("/confirm?{}", query("purge"))) { "Delete…" }
+            (order("Redrive…", &query("redrive").with("function", named))) " "
+            (order("Delete…", &query("purge")))
         }
         @match payload {
             None => p { "The letter has no JSON payload." },
