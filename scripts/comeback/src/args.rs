@@ -136,10 +136,6 @@ pub struct BinariesArg {
 
 impl BinariesArg {
     /// Finds the binaries in that folder.
-    ///
-    /// # Errors
-    ///
-    /// If one is missing.
     pub fn find(&self) -> Result<Binaries, Missing> {
         let own = std::env::current_exe().ok();
         let own = own.as_deref().and_then(Path::parent).unwrap_or(Path::new("."));

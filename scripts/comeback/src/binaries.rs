@@ -39,10 +39,6 @@ pub struct Missing {
 
 impl Binaries {
     /// Finds the binaries in `folder`.
-    ///
-    /// # Errors
-    ///
-    /// If one is missing.
     pub fn find(folder: &Path) -> Result<Self, Missing> {
         // Functions start in other folders.
         let absolute = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());

@@ -85,10 +85,6 @@ pub fn parse(argument: &str) -> Result<Given, String> {
 }
 
 /// Reads the functions of the command line and of the file.
-///
-/// # Errors
-///
-/// If a file can't be read, or two functions have the same name.
 pub fn read(given: &[Given], file: Option<&Path>) -> Result<Vec<Function>, BadFunctions> {
     let mut functions = Vec::new();
     for (name, code) in given {

@@ -56,10 +56,6 @@ pub struct Ledger {
 
 impl Ledger {
     /// Starts a DynamoDB with this command unless its URL is given, and creates the table unless it is there.
-    ///
-    /// # Errors
-    ///
-    /// If there is no DynamoDB, or a call fails.
     pub async fn start(given: &str, command: Option<&str>) -> Result<Self, NoDynamoDb> {
         let ledger = if given.is_empty() {
             Self::serve(command.ok_or(NoDynamoDb::Unknown)?).await?

@@ -38,10 +38,6 @@ const JOURNAL_WAIT: Duration = Duration::from_secs(30);
 const WIDTH_MAX: usize = 100;
 
 /// Runs the local cloud until a signal ends it.
-///
-/// # Errors
-///
-/// If the local cloud can't be started, or the retry loop can't be deployed.
 pub async fn run(args: &LocalArgs, shell: &Shell) -> Result<(), Failure> {
     settings::check(&args.set, args.ledger.is_some())?;
     let deployment = if args.empty { None } else { Some(Deployment::of(args)?) };

@@ -166,10 +166,6 @@ impl Shell {
     }
 
     /// Prints lines and flushes them.
-    ///
-    /// # Errors
-    ///
-    /// If standard output is closed.
     pub async fn print(&self, lines: &[Line]) -> io::Result<()> {
         let mut text = String::new();
         for line in lines {
@@ -188,10 +184,6 @@ impl Shell {
     }
 
     /// Prints a value as one line of JSON.
-    ///
-    /// # Errors
-    ///
-    /// If standard output is closed.
     pub async fn print_json(&self, value: &impl serde::Serialize) -> io::Result<()> {
         write(&(serde_json::to_string(value)? + "\n")).await
     }
@@ -205,10 +197,6 @@ pub struct Signals {
 
 impl Signals {
     /// Starts to listen.
-    ///
-    /// # Errors
-    ///
-    /// If the handlers can't be installed.
     pub fn listen() -> io::Result<Self> {
         let interrupt = signal(SignalKind::interrupt())?;
         Ok(Self { interrupt, terminate: signal(SignalKind::terminate())? })
@@ -240,10 +228,6 @@ impl Screen {
     const CLEAR_BELOW: &str = "\x1b[J";
 
     /// Switches to the alternate screen.
-    ///
-    /// # Errors
-    ///
-    /// If the terminal is gone.
     pub fn take() -> io::Result<Self> {
         command(Self::ENTER).map(|()| Self(()))
     }
@@ -258,10 +242,6 @@ impl Screen {
     }
 
     /// Draws these lines over the last ones.
-    ///
-    /// # Errors
-    ///
-    /// If the terminal is gone.
     pub async fn draw(&mut self, lines: &[Line], colour: bool) -> io::Result<()> {
         let lines = lines.iter().map(|line| line.paint(colour) + Self::CLEAR_LINE);
         // No line break after the last line: it would scroll a full screen.

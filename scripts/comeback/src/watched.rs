@@ -26,10 +26,6 @@ pub struct Watched(Shared);
 
 impl Watched {
     /// Nothing has happened yet.
-    ///
-    /// # Errors
-    ///
-    /// If the system has no random numbers.
     pub fn new(shell: &Shell) -> Result<Self, Failure> {
         Ok(Self(Live::new(None, shell.now, None)?))
     }
@@ -45,10 +41,6 @@ impl Watched {
     }
 
     /// The loop is deployed, so the page can ask about it.
-    ///
-    /// # Errors
-    ///
-    /// If there are no clients.
     pub async fn deployed(&self, endpoint: &str) -> Result<(), Failure> {
         let local = Some(Some(endpoint.to_owned()));
         let connection = Connection { local, ..Connection::default() };

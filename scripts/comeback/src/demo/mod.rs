@@ -45,10 +45,6 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const JOURNAL_WAIT: Duration = Duration::from_secs(30);
 
 /// Runs the demo.
-///
-/// # Errors
-///
-/// If the local cloud can't be started or a call to it fails.
 pub async fn run(args: &DemoArgs, shell: &Shell) -> Result<Ended, Failure> {
     let binaries = args.binaries.find()?;
     let play = Play { events: usize::from(args.events), outage: args.outage, seed: args.seed };

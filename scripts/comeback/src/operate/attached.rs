@@ -21,10 +21,6 @@ pub struct Attached {
 }
 
 /// The functions that send their failures to a queue of this retry handler.
-///
-/// # Errors
-///
-/// If a call fails.
 pub async fn attached(
     aws: &Aws,
     handler: &Function,
@@ -51,10 +47,6 @@ pub async fn attached(
 
 /// The ARNs by which failure records may name this function: of the qualifier that it has, or else of `$LATEST` and of
 /// every qualifier with a destination of its own.
-///
-/// # Errors
-///
-/// If they can't be listed.
 pub async fn qualified(aws: &Aws, arn: &str) -> Result<Vec<String>, Fault> {
     let is_qualified =
         FunctionArn::parse(arn).is_none_or(|function| function.as_str() != function.unqualified());

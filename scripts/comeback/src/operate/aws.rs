@@ -134,10 +134,6 @@ impl Aws {
 
     /// Makes at most ten messages of a queue visible at once. Returns the faults of single messages by their places. A
     /// message that is visible already, or that somebody else has deleted, needs no change.
-    ///
-    /// # Errors
-    ///
-    /// If the call fails.
     pub async fn show(
         &self,
         queue_url: &str,

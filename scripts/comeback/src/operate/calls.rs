@@ -218,10 +218,6 @@ impl Calls {
 }
 
 /// Whether Lambda lets a function be part of a loop.
-///
-/// # Errors
-///
-/// If the call fails.
 pub async fn may_loop(aws: &Aws, name: &str) -> Fact<bool> {
     let call = aws.lambda.get_function_recursion_config().function_name(name).send();
     let answer = call.await.map_err(fault("lambda:GetFunctionRecursionConfig", name))?;
@@ -244,10 +240,6 @@ pub struct Query {
 
 /// The values of metrics in this time, in their order: the largest data point, or the sum of all. One without data
 /// points has no value.
-///
-/// # Errors
-///
-/// If CloudWatch can't be asked.
 pub async fn metric_data(
     aws: &Aws,
     queries: &[Query],

@@ -16,10 +16,6 @@ use super::{
 use crate::shell::Failure;
 
 /// All functions.
-///
-/// # Errors
-///
-/// If they can't be listed.
 pub async fn functions(aws: &Aws) -> Result<Vec<Function>, Fault> {
     let mut functions = Vec::new();
     let mut pages = aws.lambda.list_functions().into_paginator().send();

@@ -9,10 +9,6 @@ use super::{
 };
 
 /// The lines of a log group in this time that a filter pattern means, until `visit` returns false.
-///
-/// # Errors
-///
-/// If they can't be read.
 pub async fn lines(
     aws: &Aws,
     group: &str,
@@ -40,10 +36,6 @@ pub async fn lines(
 }
 
 /// All of these lines, until `goes_on` returns false. How many there are is shown on standard error meanwhile.
-///
-/// # Errors
-///
-/// If they can't be read.
 pub async fn collected(
     aws: &Aws,
     group: &str,

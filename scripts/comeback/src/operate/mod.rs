@@ -34,10 +34,6 @@ use crate::{
 };
 
 /// Runs a command.
-///
-/// # Errors
-///
-/// If it can't do what it is asked to.
 pub async fn run(command: &Operate, shell: &Shell) -> Result<Ended, Failure> {
     match command {
         Operate::Simulate(args) => simulate::run(args, shell).await,

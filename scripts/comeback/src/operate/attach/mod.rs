@@ -44,10 +44,6 @@ struct Work {
 }
 
 /// Runs `comeback attach`.
-///
-/// # Errors
-///
-/// If it is refused, or a step fails.
 pub async fn run_attach(args: &AttachArgs, shell: &Shell) -> Result<Ended, Failure> {
     let AttachArgs { function: named, queue, replace, transparent, manner } = args;
     let aws = Aws::connect(&manner.connection, shell.now).await?;
@@ -69,10 +65,6 @@ pub async fn run_attach(args: &AttachArgs, shell: &Shell) -> Result<Ended, Failu
 }
 
 /// Runs `comeback detach`.
-///
-/// # Errors
-///
-/// If it is refused, or a step fails.
 pub async fn run_detach(args: &DetachArgs, shell: &Shell) -> Result<Ended, Failure> {
     let DetachArgs { function: named, now, manner } = args;
     let aws = Aws::connect(&manner.connection, shell.now).await?;

@@ -18,10 +18,6 @@ use super::{aws::Aws, console::progress, text::count};
 use crate::shell::{Ended, Failure, Shell};
 
 /// Runs a command.
-///
-/// # Errors
-///
-/// If it can't do what it is asked to.
 pub async fn run(command: &Dead, shell: &Shell) -> Result<Ended, Failure> {
     match command {
         Dead::List(args) => list::list(args, shell).await,

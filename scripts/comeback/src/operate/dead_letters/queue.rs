@@ -43,10 +43,6 @@ pub struct Queue {
 
 impl Queue {
     /// Finds the queue that is meant, and asks how many letters it has.
-    ///
-    /// # Errors
-    ///
-    /// If it is not found, or may not be looked at.
     pub async fn find(aws: Aws, which: &Which) -> Result<Self, Failure> {
         let url = match &which.queue {
             Some(url) if url.contains("://") => url.clone(),

@@ -11,10 +11,6 @@ use comeback_operate::{
 use crate::operate::aws::{Aws, fault};
 
 /// Carries it out. Commands that a person has to decide about are not.
-///
-/// # Errors
-///
-/// If the call fails.
 pub async fn carry_out(aws: &Aws, mend: &Mend) -> Result<(), Fault> {
     match mend {
         Mend::Mapping { uuid } => {

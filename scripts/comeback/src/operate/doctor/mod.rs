@@ -51,10 +51,6 @@ struct Mended {
 }
 
 /// Runs `comeback doctor`.
-///
-/// # Errors
-///
-/// If it can't examine anything.
 pub async fn run(args: &DoctorArgs, shell: &Shell) -> Result<Ended, Failure> {
     if let Some(policy) = args.policy.as_deref().and_then(permissions::policy) {
         let text = serde_json::to_string_pretty(&policy).unwrap_or_default();

@@ -31,10 +31,6 @@ type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Drawn = Result<(), DrawingAreaErrorKind<io::Error>>;
 
 /// Draws the charts.
-///
-/// # Errors
-///
-/// If the backend has one, which writes to memory.
 pub fn draw(forecasts: &[Forecast], scenario: &Scenario) -> io::Result<String> {
     let mut svg = String::new();
     picture(&mut svg, forecasts, scenario).map_err(|error| io::Error::other(error.to_string()))?;

@@ -41,10 +41,6 @@ const DAY: Duration = Duration::from_hours(24);
 const ITEMS_MAX: usize = 100;
 
 /// Asks for everything about these functions, at the same time.
-///
-/// # Errors
-///
-/// If a call fails.
 pub async fn gather(
     aws: &Aws,
     handler: &Function,

@@ -27,10 +27,6 @@ use crate::{
 const NARROW: (usize, &[usize]) = (100, &[0, 1, 2, 4]);
 
 /// Runs the command.
-///
-/// # Errors
-///
-/// If it can't do what it is asked to.
 pub async fn run(args: &StatusArgs, shell: &Shell) -> Result<Ended, Failure> {
     let aws = Aws::connect(&args.which.connection, shell.now).await?;
     let functions = functions(&aws).await?;

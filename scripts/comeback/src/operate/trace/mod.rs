@@ -24,10 +24,6 @@ use crate::{
 };
 
 /// Runs the command.
-///
-/// # Errors
-///
-/// If it can't do what it is asked to.
 pub async fn run(args: &TraceArgs, shell: &Shell) -> Result<Ended, Failure> {
     let (aws, handler) = find(&args.which, shell.now).await?;
     let goes_on = uninterrupted()?;

@@ -14,10 +14,6 @@ pub use register::DynamoRegister;
 use crate::shell::{Ended, Failure, Shell};
 
 /// Runs `comeback waiting`.
-///
-/// # Errors
-///
-/// If it can't do what it is asked to.
 pub async fn run(args: &WaitingArgs, shell: &Shell) -> Result<Ended, Failure> {
     match &args.action {
         None => list::run(&args.list, shell).await,

@@ -21,10 +21,6 @@ struct Document<'a> {
 }
 
 /// Runs `comeback pause` or `comeback resume`.
-///
-/// # Errors
-///
-/// If it can't do what it is asked to.
 pub async fn pause(args: &PauseArgs, is_pause: bool, shell: &Shell) -> Result<Ended, Failure> {
     let register = open(&args.which, shell.now).await?;
     let targets = register.targets(&args.function).await?;

@@ -76,10 +76,6 @@ impl DynamoRegister {
     }
 
     /// The parts that have the events of these functions. A function that is named without `*` has parts of its own.
-    ///
-    /// # Errors
-    ///
-    /// If Lambda can't be asked for their aliases.
     pub async fn parts(&self, functions: &[String]) -> Result<Vec<Part>, Fault> {
         if functions.is_empty() || functions.iter().any(|function| function.contains('*')) {
             return Ok((0..SEGMENTS).map(|nth| Part::Segment(nth, SEGMENTS)).collect());
@@ -92,19 +88,11 @@ impl DynamoRegister {
     }
 
     /// The ARNs of this function that events can wait for.
-    ///
-    /// # Errors
-    ///
-    /// If Lambda can't be asked for its aliases.
     pub async fn targets(&self, function: &str) -> Result<Vec<String>, Fault> {
         qualified(&self.aws, &self.handler.arn_of(function)).await
     }
 
     /// Since when this function is paused.
-    ///
-    /// # Errors
-    ///
-    /// If the register can't be read.
     pub async fn paused_at(&self, target: &str) -> Result<Option<Timestamp>, Fault> {
         let call = self.dynamodb.get_item().table_name(&self.table).consistent_read(true);
         let answer = call.key(ID, text(&target_key(target))).send().await;
@@ -114,10 +102,6 @@ impl DynamoRegister {
     }
 
     /// Pauses this function since then, or ends its pause. What else its item says stays.
-    ///
-    /// # Errors
-    ///
-    /// If the register can't be written.
     pub async fn pause(&self, target: &str, since: Option<Timestamp>) -> Result<(), Fault> {
         let call = self
             .dynamodb

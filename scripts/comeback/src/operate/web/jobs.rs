@@ -107,10 +107,6 @@ where
 }
 
 /// Waits for a future that is not `Send`, on a thread of its own.
-///
-/// # Errors
-///
-/// Those of the future.
 pub async fn on_a_thread<F, T>(work: impl FnOnce() -> F + Send + 'static) -> Result<T, Failure>
 where
     F: Future<Output = Result<T, Failure>>,

@@ -190,10 +190,6 @@ fn row(it: &Listed, now: Timestamp) -> Markup {
 }
 
 /// Finds a letter in the queue.
-///
-/// # Errors
-///
-/// If it is not there, or the queue can't be read.
 pub async fn find(live: &Shared, id: &str) -> Result<Letter, Failure> {
     let (live, id) = (Shared::clone(live), id.to_owned());
     on_a_thread(async move || {

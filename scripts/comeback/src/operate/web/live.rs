@@ -154,10 +154,6 @@ pub struct Looked {
 
 impl Live {
     /// Nothing is known yet.
-    ///
-    /// # Errors
-    ///
-    /// If the system has no random numbers.
     pub fn new(
         region: Option<String>,
         now: fn() -> Timestamp,
@@ -295,10 +291,6 @@ impl Live {
     }
 
     /// The dead-letter queue.
-    ///
-    /// # Errors
-    ///
-    /// If it is not found.
     pub async fn dead_letters(&self) -> Result<Queue, Failure> {
         let Cloud { aws, handler, .. } = self.cloud()?.clone();
         Queue::find(aws, &Which { handler, ..Which::default() }).await
@@ -376,10 +368,6 @@ impl Live {
     }
 
     /// What is wrong.
-    ///
-    /// # Errors
-    ///
-    /// If nothing can be examined.
     pub async fn examine(&self) -> Result<(), Failure> {
         let Cloud { aws, handler, .. } = self.cloud()?;
         let found = doctor::gather(aws, handler.as_deref(), &[]).await?;
@@ -442,10 +430,6 @@ fn is_of_the_loop(function: &str) -> bool {
 }
 
 /// A text that nobody can guess.
-///
-/// # Errors
-///
-/// If the system has no random numbers.
 pub fn secret() -> io::Result<String> {
     let mut bytes = [0; 16];
     getrandom(&mut bytes, GetRandomFlags::empty())?;

@@ -65,10 +65,6 @@ const IDLE: Duration = Duration::from_secs(5);
 type Part = (&'static str, Markup);
 
 /// Serves the page of an account until Ctrl-C.
-///
-/// # Errors
-///
-/// If AWS can't be asked, or the port is taken.
 pub async fn run(args: &WebArgs, shell: &Shell) -> Result<Ended, Failure> {
     let (aws, _) = find(&args.which, shell.now).await?;
     let token = secret()?;

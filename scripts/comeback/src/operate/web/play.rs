@@ -112,10 +112,6 @@ fn forms(live: &Live, seen: &Seen) -> Markup {
 }
 
 /// Sends events.
-///
-/// # Errors
-///
-/// If the form is wrong, or Lambda does not accept them.
 pub async fn send(live: &Live, params: &Params) -> Result<(), Failure> {
     let function = params.get("function").unwrap_or_default();
     let events = params.number::<u32>("events").unwrap_or(1).clamp(1, EVENTS_MAX);
@@ -137,10 +133,6 @@ async fn invoke(live: &Live, function: &str, payload: &str) -> Result<(), Failur
 }
 
 /// Begins an outage, or ends it.
-///
-/// # Errors
-///
-/// If the form is wrong, or Lambda can't be asked.
 pub async fn outage(live: &Shared, params: &Params) -> Result<(), Failure> {
     let none = || Failure::Refused("expected a function, got none".to_owned());
     let function = params.text("function").ok_or_else(none)?;
