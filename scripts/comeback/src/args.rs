@@ -104,7 +104,6 @@ pub struct LocalArgs {
     /// the DynamoDB of moto. Sets LEDGER_TABLE, and REGISTER=true unless --set sets REGISTER.
     #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = "", conflicts_with = "empty")]
     pub ledger: Option<String>,
-    /// The folder of Comeback's own binaries.
     #[command(flatten)]
     pub binaries: BinariesArg,
 }
@@ -121,7 +120,6 @@ pub struct DemoArgs {
     /// Decides the order in which events are sent. Backoffs differ in every run.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// The folder of Comeback's own binaries.
     #[command(flatten)]
     pub binaries: BinariesArg,
 }
@@ -189,14 +187,6 @@ mod tests {
         for name in settings::names() {
             assert!(help.contains(name), "{name} is not in\n{help}");
         }
-    }
-
-    #[test]
-    fn settings_and_functions_are_repeatable() {
-        let line =
-            "comeback local --set BASE_BACKOFF=2s --set JITTER=none --function a=. --function b=.";
-        let Ok(Command::Local(local)) = parse(line) else { panic!("expected local") };
-        assert_eq!((local.set.len(), local.function.len()), (2, 2));
     }
 
     #[test]

@@ -55,17 +55,3 @@ impl Binaries {
         Function { environment: settings.to_vec(), ..handler }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_error_for_a_missing_binary_says_how_to_build_it() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let missing = Binaries::find(folder).unwrap_err().to_string();
-        let start = format!("retry-handler must be in {}, but is not; build it", folder.display());
-        assert!(missing.starts_with(&start), "{missing}");
-        assert!(missing.contains("cargo build --bins"), "{missing}");
-    }
-}

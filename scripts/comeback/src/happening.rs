@@ -13,9 +13,7 @@ use crate::journal::{Ending, Entry};
 /// Something that happened to a function.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Happening {
-    /// The time.
     pub at: Timestamp,
-    /// The function's name.
     pub function: Arc<str>,
     /// What happened.
     pub what: What,
@@ -24,11 +22,8 @@ pub struct Happening {
 /// What happened.
 #[derive(Clone, Debug, PartialEq)]
 pub enum What {
-    /// A run started.
     Started(Run),
-    /// A run ended.
     Ended {
-        /// The run's request id.
         request_id: Arc<str>,
         /// The kind of its end.
         ending: Ending,
@@ -45,7 +40,11 @@ pub enum What {
         lost: bool,
     },
     /// The retry handler carried out a decision.
-    Decided(Decided),
+    Decided {
+        /// The request id of the event's first failed invocation.
+        event_id: Arc<str>,
+        decision: Decision,
+    },
     /// A function wrote a line of another kind.
     Said(String),
     /// A warning or an error.
@@ -69,44 +68,27 @@ pub struct Error {
     /// Its type. Some errors have none.
     #[serde(rename = "errorType")]
     pub kind: Option<String>,
-    /// Its message.
     #[serde(rename = "errorMessage", default)]
     pub message: String,
-}
-
-/// A decision of the retry handler.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Decided {
-    /// The request id of the event's first failed invocation.
-    pub event_id: Arc<str>,
-    /// The decision.
-    pub decision: Decision,
 }
 
 /// What the retry handler decided.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Decision {
-    /// The event waits.
     Wait {
         /// The attempt that it waits for.
         attempt: u32,
-        /// The due time of the attempt.
         due: Timestamp,
         /// The time from the decision to the due time.
         delay: Duration,
     },
-    /// The event was re-invoked.
     Invoke {
-        /// The attempt.
         attempt: u32,
         /// How long after its due time.
         lateness: Duration,
     },
     /// The event was sent to the dead-letter queue.
-    DeadLetter {
-        /// The reason.
-        reason: String,
-    },
+    DeadLetter { reason: String },
 }
 
 /// Reads an entry of the journal. `None` if it tells a person nothing.
@@ -183,11 +165,11 @@ fn log_line(text: &str) -> Option<What> {
     let Ok(line) = serde_json::from_str::<LogLine>(text) else {
         return Some(What::Said(text.to_owned()));
     };
-    Some(decided(&line).map(What::Decided).unwrap_or_else(|| plain(line)))
+    Some(decided(&line).unwrap_or_else(|| plain(line)))
 }
 
 /// The decision in a line, if it was carried out.
-fn decided(line: &LogLine) -> Option<Decided> {
+fn decided(line: &LogLine) -> Option<What> {
     if line.error.is_some() {
         return None;
     }
@@ -213,7 +195,7 @@ fn decided(line: &LogLine) -> Option<Decided> {
     // An unreadable message has no request id, so its message id stands for it.
     let ids = [&line.event_id, &line.request_id, &line.message_id];
     let event_id = ids.into_iter().flatten().next()?.clone();
-    Some(Decided { event_id, decision })
+    Some(What::Decided { event_id, decision })
 }
 
 fn plain(line: LogLine) -> What {
@@ -291,7 +273,7 @@ mod tests {
                 r#"{{"timestamp":"2026-01-01T00:00:00Z","level":"INFO","message":"said","target":"arn","request_id":"r3","event_id":"r1",{rest}}}"#
             ))
         };
-        let decided = |decision| Some(What::Decided(Decided { event_id: "r1".into(), decision }));
+        let decided = |decision| Some(What::Decided { event_id: "r1".into(), decision });
         assert_eq!(
             line(
                 r#""decision":"wait","attempt":2,"due_time":"1970-01-01T00:00:00.000Z","delay_seconds":1.5"#
@@ -313,8 +295,8 @@ mod tests {
         let line = r#"{"level":"WARN","message":"given up","decision":"dead_letter","reason":"unreadable","why":"expected a failure record","message_id":"m1"}"#;
         let reason = "unreadable: expected a failure record, message m1".to_owned();
         let decision = Decision::DeadLetter { reason };
-        let decided = Decided { event_id: "m1".into(), decision };
-        assert_eq!(logged(line), Some(What::Decided(decided)));
+        let decided = What::Decided { event_id: "m1".into(), decision };
+        assert_eq!(logged(line), Some(decided));
     }
 
     #[test]

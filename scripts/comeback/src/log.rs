@@ -13,7 +13,7 @@ use comeback_core::{Timestamp, time::between};
 
 use crate::{
     deploy::HANDLER,
-    happening::{Decided, Decision, Error, Happening, Run, What},
+    happening::{Decision, Error, Happening, Run, What},
     journal::Ending,
     paint::{Line, Style},
     words::{failure, run, seconds},
@@ -57,7 +57,7 @@ impl Log {
                 };
                 entry(*at, function, request_id, Style::Bad, &words)
             }
-            What::Decided(Decided { event_id, decision }) => self.decided(*at, event_id, decision),
+            What::Decided { event_id, decision } => self.decided(*at, event_id, decision),
             What::Said(text) => entry(*at, function, "", Style::Faint, text),
             What::Trouble(text) => entry(*at, function, "", Style::Bad, text),
         }

@@ -1,6 +1,6 @@
 //! `comeback local` without the commands for operators has no page.
 
-use comeback_local::{Outages, Router};
+use comeback_local::Config;
 
 use crate::{
     happening::Happening,
@@ -26,14 +26,9 @@ impl Watched {
         Ok(Self)
     }
 
-    /// There is none.
-    pub fn page(&self) -> Option<Router> {
-        None
-    }
-
-    /// There are none.
-    pub fn outages(&self) -> Outages {
-        Outages::default()
+    /// Changes nothing.
+    pub fn configure(&self, config: Config) -> Config {
+        config
     }
 
     /// Changes nothing.

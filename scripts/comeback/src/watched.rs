@@ -1,7 +1,6 @@
 //! The live page of `comeback local`.
 
-use axum::Router;
-use comeback_local::Outages;
+use comeback_local::Config;
 
 use crate::{
     deploy::HANDLER,
@@ -30,14 +29,10 @@ impl Watched {
         Ok(Self(Live::new(None, shell.now, None)?))
     }
 
-    /// What answers a browser.
-    pub fn page(&self) -> Option<Router> {
-        Some(web::router(Shared::clone(&self.0)))
-    }
-
-    /// The outages that are played on the page.
-    pub fn outages(&self) -> Outages {
-        self.0.outages.clone()
+    /// A local cloud that answers browsers, and that outages can be played in.
+    pub fn configure(&self, config: Config) -> Config {
+        let page = Some(web::router(Shared::clone(&self.0)));
+        Config { page, outages: self.0.outages.clone(), ..config }
     }
 
     /// The loop is deployed, so the page can ask about it.

@@ -46,7 +46,8 @@ fn a_command_with_a_missing_binary_fails_before_it_prints_anything() {
         let refused = comeback(&[command, "--binaries", folder]);
         let stderr = text(&refused.stderr);
         assert_eq!(refused.status.code(), Some(1));
-        assert!(stderr.starts_with("comeback: retry-handler must be in "), "{stderr}");
+        let start = format!("comeback: retry-handler must be in {folder}, but is not; build it");
+        assert!(stderr.starts_with(&start) && stderr.contains("cargo build --bins"), "{stderr}");
         assert_eq!(text(&refused.stdout), "");
     }
 }

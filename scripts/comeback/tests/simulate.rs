@@ -2,22 +2,15 @@
 #![cfg(feature = "operate")]
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use std::{
-    collections::BTreeSet,
-    fs,
-    path::Path,
-    process::{Command, Output},
-};
+mod support;
+
+use std::{collections::BTreeSet, fs, path::Path, process::Output};
 
 use serde_json::Value;
+use support::{comeback, text};
 
 fn simulate(arguments: &[&str]) -> Output {
-    let mut comeback = Command::new(env!("CARGO_BIN_EXE_comeback"));
-    comeback.arg("simulate").args(arguments).output().unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
+    comeback().arg("simulate").args(arguments).output().unwrap()
 }
 
 /// Adds the names of all members.

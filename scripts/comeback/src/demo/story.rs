@@ -6,7 +6,7 @@ use comeback_core::{Timestamp, time::between};
 
 use crate::{
     deploy::HANDLER,
-    happening::{Decided, Decision, Error, Happening, What},
+    happening::{Decision, Error, Happening, What},
     journal::Ending,
     paint::{Line, Style},
     words::{failure, run, seconds},
@@ -138,7 +138,7 @@ impl Story {
                     (None, None) => {}
                 }
             }
-            What::Decided(Decided { event_id, decision }) => {
+            What::Decided { event_id, decision } => {
                 if let Some(&event) = self.by_event.get(event_id) {
                     self.decided(event, *at, decision);
                 }

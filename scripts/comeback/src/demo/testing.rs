@@ -7,7 +7,7 @@ use comeback_core::{Timestamp, time::later};
 use super::story::Story;
 use crate::{
     deploy::HANDLER,
-    happening::{Decided, Decision, Error, Happening, Run, What},
+    happening::{Decision, Error, Happening, Run, What},
     journal::Ending,
 };
 
@@ -46,8 +46,7 @@ pub fn ends(seconds: f64, request_id: &str) -> Happening {
 }
 
 pub fn decides(seconds: f64, event_id: &str, decision: Decision) -> Happening {
-    let decided = Decided { event_id: event_id.into(), decision };
-    happens(seconds, HANDLER, What::Decided(decided))
+    happens(seconds, HANDLER, What::Decided { event_id: event_id.into(), decision })
 }
 
 pub fn wait(attempt: u32, due: f64, delay: f64) -> Decision {

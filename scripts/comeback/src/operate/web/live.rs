@@ -76,17 +76,14 @@ pub type Shared = Arc<Live>;
 /// How the page reaches AWS.
 #[derive(Clone)]
 pub struct Cloud {
-    /// The clients.
     pub aws: Aws,
     /// The handler that was named.
     pub handler: Option<String>,
-    /// Where AWS is.
     pub connection: Connection,
 }
 
 /// What the page knows.
 pub struct Live {
-    /// Reads the clock.
     pub now: fn() -> Timestamp,
     /// The region of the account; `None` for the local cloud.
     pub region: Option<String>,
@@ -111,13 +108,11 @@ pub struct Live {
 pub struct Seen {
     /// The events.
     pub events: Events,
-    /// The retry handler.
     pub handler: Option<Function>,
     /// The functions whose failures are retried.
     pub functions: Vec<Facts>,
     /// How many letters are in the dead-letter queue.
     pub letters: Option<u64>,
-    /// What `comeback doctor` finds.
     pub examined: Vec<Examined>,
     /// When it did.
     pub examined_at: Option<Timestamp>,
@@ -259,7 +254,7 @@ impl Live {
                 }
                 What::Started(_)
                 | What::GivenUpByLambda { .. }
-                | What::Decided(_)
+                | What::Decided { .. }
                 | What::Said(_)
                 | What::Trouble(_) => {}
             }
@@ -290,7 +285,6 @@ impl Live {
         DynamoRegister::of(handler, cloud.aws.clone())
     }
 
-    /// The dead-letter queue.
     pub async fn dead_letters(&self) -> Result<Queue, Failure> {
         let Cloud { aws, handler, .. } = self.cloud()?.clone();
         Queue::find(aws, &Which { handler, ..Which::default() }).await
