@@ -23,31 +23,15 @@ pub type Given = (String, String);
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadFunctions {
-    /// A file can't be read.
     #[error("expected to read {path}, got: {source}", path = path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// The error.
-        source: io::Error,
-    },
-    /// A file of functions has another form.
+    Unreadable { path: PathBuf, source: io::Error },
     #[error(
         "{path} must be of the form {{\"NAME\": {{\"code\": \"CODE\", \"timeout\": 30, \"environment\": {{\"NAME\": \"VALUE\"}}}}}}, got: {source}",
         path = path.display()
     )]
-    Malformed {
-        /// The file.
-        path: PathBuf,
-        /// The error.
-        source: serde_json::Error,
-    },
-    /// Two functions have the same name.
+    Malformed { path: PathBuf, source: serde_json::Error },
     #[error("expected functions with different names, got two with the name {name:?}")]
-    SameName {
-        /// The name.
-        name: String,
-    },
+    SameName { name: String },
 }
 
 /// A function in a file.

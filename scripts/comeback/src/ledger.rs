@@ -29,20 +29,12 @@ pub const INDEX: &str = "waiting";
 /// There is no DynamoDB for the ledger.
 #[derive(Debug, thiserror::Error)]
 pub enum NoDynamoDb {
-    /// Nothing says which one.
     #[error(
         "expected the URL of a DynamoDB, such as --ledger http://127.0.0.1:8000 for DynamoDB Local; only scripts/local can start one by itself"
     )]
     Unknown,
-    /// Its command can't be started, or says something else.
     #[error("expected {DYNAMODB} to start a DynamoDB and to print its URL, got {got}: {command}")]
-    NotStarted {
-        /// The command.
-        command: String,
-        /// What it printed, or why it was not started.
-        got: String,
-    },
-    /// The table can't be created in it.
+    NotStarted { command: String, got: String },
     #[error(transparent)]
     NoTable(#[from] CallError),
 }

@@ -23,15 +23,10 @@ pub type Setting = (String, String);
 /// Why an argument is no setting.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum NoSetting {
-    /// There is no equals sign.
     #[error("expected NAME=VALUE, such as BASE_BACKOFF=2s")]
     NoValue,
-    /// The handler has no such setting.
     #[error("expected one of {}, got {name:?}", names().join(", "))]
-    Unknown {
-        /// The name in the argument.
-        name: String,
-    },
+    Unknown { name: String },
 }
 
 /// The names of the settings that a user may give.

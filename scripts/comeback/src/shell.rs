@@ -54,59 +54,36 @@ impl From<Ended> for ExitCode {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Failure {
-    /// A binary is missing.
     #[error(transparent)]
     Missing(#[from] Missing),
-    /// The retry handler would not start with these settings.
     #[error(transparent)]
     Settings(#[from] BadSettings),
-    /// The user's functions can't be read.
     #[error(transparent)]
     Functions(#[from] BadFunctions),
-    /// The local cloud could not be started.
     #[error("expected to listen on port {port} of 127.0.0.1, got: {source}{}", advice(source))]
-    Port {
-        /// The port.
-        port: u16,
-        /// The error.
-        source: io::Error,
-    },
-    /// The DynamoDB of the ledger could not be started.
+    Port { port: u16, source: io::Error },
     #[error(transparent)]
     DynamoDb(#[from] NoDynamoDb),
-    /// A file can't be written.
     #[cfg(feature = "operate")]
     #[error("expected to write {}, got: {source}", path.display())]
-    File {
-        /// The file.
-        path: std::path::PathBuf,
-        /// The error.
-        source: io::Error,
-    },
-    /// There are no clients of AWS.
+    File { path: std::path::PathBuf, source: io::Error },
     #[cfg(feature = "operate")]
     #[error(transparent)]
     Clients(#[from] crate::operate::aws::NoClients),
-    /// No single retry system could be chosen.
     #[cfg(feature = "operate")]
     #[error(transparent)]
     NoSystem(#[from] comeback_operate::systems::NoSystem),
-    /// A call to AWS failed.
     #[cfg(feature = "operate")]
     #[error(transparent)]
     Aws(#[from] comeback_operate::ports::Fault),
-    /// No single event could be chosen.
     #[cfg(feature = "operate")]
     #[error(transparent)]
     NoLife(#[from] comeback_operate::life::NoLife),
-    /// The command can't be carried out, or the operator said no.
     #[cfg(feature = "operate")]
     #[error("{0}")]
     Refused(String),
-    /// A call to the local cloud failed.
     #[error(transparent)]
     Call(#[from] CallError),
-    /// The terminal, or the reader of the pipe, is gone.
     #[error(transparent)]
     Output(#[from] io::Error),
 }

@@ -44,7 +44,6 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// How long one request for the journal waits for news.
 const JOURNAL_WAIT: Duration = Duration::from_secs(30);
 
-/// Runs the demo.
 pub async fn run(args: &DemoArgs, shell: &Shell) -> Result<Ended, Failure> {
     let binaries = args.binaries.find()?;
     let play = Play { events: usize::from(args.events), outage: args.outage, seed: args.seed };

@@ -44,12 +44,10 @@ const ADAPTIVE_CALL_MAX: Duration = Duration::from_mins(2);
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NoClients {
-    /// Nothing says which region.
     #[error(
         "expected a region in AWS_REGION, in the profile or in --region, got none; for the local cloud, pass --local"
     )]
     Region,
-    /// There are no credentials.
     #[error(
         "expected the credentials that the AWS CLI uses, got none: {0}; for the local cloud, pass --local"
     )]
@@ -65,13 +63,10 @@ pub struct Aws {
     pub dynamodb: aws_sdk_dynamodb::Client,
     /// IAM, which has the functions' roles.
     pub iam: aws_sdk_iam::Client,
-    /// Lambda.
     pub lambda: aws_sdk_lambda::Client,
     /// CloudWatch Logs.
     pub logs: aws_sdk_cloudwatchlogs::Client,
-    /// SQS.
     pub sqs: aws_sdk_sqs::Client,
-    /// The region.
     pub region: String,
     /// Reads the clock.
     now: fn() -> Timestamp,

@@ -48,7 +48,6 @@ pub struct Calls {
 }
 
 impl Calls {
-    /// With these clients.
     pub fn new(aws: &Aws) -> Self {
         Self { aws: aws.adaptive(), permits: Arc::new(Semaphore::new(CALLS_MAX)) }
     }
@@ -226,9 +225,7 @@ pub async fn may_loop(aws: &Aws, name: &str) -> Fact<bool> {
 
 /// A metric that CloudWatch is asked for.
 pub struct Query {
-    /// The namespace.
     pub namespace: &'static str,
-    /// The name.
     pub name: &'static str,
     /// The names and values of the dimensions.
     pub dimensions: Vec<(&'static str, String)>,

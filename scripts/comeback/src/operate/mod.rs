@@ -33,7 +33,6 @@ use crate::{
     shell::{Ended, Failure, Shell},
 };
 
-/// Runs a command.
 pub async fn run(command: &Operate, shell: &Shell) -> Result<Ended, Failure> {
     match command {
         Operate::Simulate(args) => simulate::run(args, shell).await,

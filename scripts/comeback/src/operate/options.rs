@@ -9,7 +9,6 @@ pub struct Which {
     /// The retry handler, if there are several.
     #[arg(long, value_name = "NAME")]
     pub handler: Option<String>,
-    /// Where AWS is.
     #[command(flatten)]
     pub connection: Connection,
 }

@@ -22,7 +22,6 @@ pub struct AttachArgs {
     /// Have this layer take the envelope off, so that the function gets its original payload in every attempt.
     #[arg(long, value_name = "LAYER_ARN")]
     pub transparent: Option<String>,
-    /// How to go about it.
     #[command(flatten)]
     pub manner: Manner,
 }
@@ -36,7 +35,6 @@ pub struct DetachArgs {
     /// Don't wait until the queue is empty: the function's waiting events are dead-lettered.
     #[arg(long)]
     pub now: bool,
-    /// How to go about it.
     #[command(flatten)]
     pub manner: Manner,
 }
@@ -56,7 +54,6 @@ pub struct Manner {
     /// Print one JSON document instead of lines.
     #[arg(long)]
     pub json: bool,
-    /// Where AWS is.
     #[command(flatten)]
     pub connection: Connection,
 }

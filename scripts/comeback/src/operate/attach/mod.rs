@@ -43,7 +43,6 @@ struct Work {
     advice: String,
 }
 
-/// Runs `comeback attach`.
 pub async fn run_attach(args: &AttachArgs, shell: &Shell) -> Result<Ended, Failure> {
     let AttachArgs { function: named, queue, replace, transparent, manner } = args;
     let aws = Aws::connect(&manner.connection, shell.now).await?;
@@ -64,7 +63,6 @@ pub async fn run_attach(args: &AttachArgs, shell: &Shell) -> Result<Ended, Failu
     run(&aws, Work { title, question, function, plan, advice }, manner, shell).await
 }
 
-/// Runs `comeback detach`.
 pub async fn run_detach(args: &DetachArgs, shell: &Shell) -> Result<Ended, Failure> {
     let DetachArgs { function: named, now, manner } = args;
     let aws = Aws::connect(&manner.connection, shell.now).await?;

@@ -43,7 +43,6 @@ pub struct Which {
     /// A dead-letter queue, by its name or URL; also a function's own.
     #[arg(long, value_name = "NAME|URL")]
     pub queue: Option<String>,
-    /// Where AWS is.
     #[command(flatten)]
     pub connection: Connection,
 }
@@ -58,7 +57,6 @@ pub struct Filter {
     /// A reason, such as max_age_exceeded, or none for letters that SQS or Lambda sent; repeatable.
     #[arg(long, value_name = "REASON")]
     pub reason: Vec<String>,
-    /// Which failures.
     #[command(flatten)]
     pub failures: Failures,
     /// The last failure is at least this long ago.
@@ -106,10 +104,8 @@ pub struct ListArgs {
     /// Print one JSON document instead of a table.
     #[arg(long)]
     pub json: bool,
-    /// Which letters.
     #[command(flatten)]
     pub filter: Filter,
-    /// Which queue.
     #[command(flatten)]
     pub which: Which,
 }
@@ -126,7 +122,6 @@ pub struct ShowArgs {
     /// Print a JSON list of the letters instead of a table.
     #[arg(long)]
     pub json: bool,
-    /// Which queue.
     #[command(flatten)]
     pub which: Which,
 }
@@ -140,10 +135,8 @@ pub struct ExportArgs {
     /// Allow payloads to be printed.
     #[arg(long)]
     pub payload: bool,
-    /// Which letters.
     #[command(flatten)]
     pub filter: Filter,
-    /// Which queue.
     #[command(flatten)]
     pub which: Which,
 }
@@ -160,10 +153,8 @@ pub struct OrderArgs {
     /// Print one JSON document instead of text.
     #[arg(long)]
     pub json: bool,
-    /// Which letters.
     #[command(flatten)]
     pub filter: Filter,
-    /// Which queue.
     #[command(flatten)]
     pub which: Which,
 }
@@ -187,7 +178,6 @@ pub struct RedriveArgs {
     /// killed, that many batches may be redriven twice.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=50))]
     pub batches: u8,
-    /// What all commands share.
     #[command(flatten)]
     pub order: OrderArgs,
 }

@@ -19,7 +19,6 @@ use crate::{
 /// The file name that means standard output.
 const STDOUT: &str = "-";
 
-/// Runs the command.
 pub async fn run(args: &ExportArgs, shell: &Shell) -> Result<Ended, Failure> {
     let to_stdout = args.file == Path::new(STDOUT);
     if to_stdout && !args.payload {

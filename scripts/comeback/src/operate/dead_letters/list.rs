@@ -45,7 +45,6 @@ struct Document<'a> {
     letters: Option<Vec<Listed>>,
 }
 
-/// Runs `comeback dead list`.
 pub async fn list(args: &ListArgs, shell: &Shell) -> Result<Ended, Failure> {
     let queue = open(&args.which, shell).await?;
     let goes_on = uninterrupted()?;
@@ -135,7 +134,6 @@ fn rows(letters: &[Listed], now: Timestamp, width: Option<usize>) -> Vec<Line> {
     narrowed(header, letters.iter().map(row), width, NARROW)
 }
 
-/// Runs `comeback dead show`.
 pub async fn show(args: &ShowArgs, shell: &Shell) -> Result<Ended, Failure> {
     let queue = open(&args.which, shell).await?;
     let goes_on = uninterrupted()?;

@@ -17,7 +17,6 @@ pub use queue::Queue;
 use super::{aws::Aws, console::progress, text::count};
 use crate::shell::{Ended, Failure, Shell};
 
-/// Runs a command.
 pub async fn run(command: &Dead, shell: &Shell) -> Result<Ended, Failure> {
     match command {
         Dead::List(args) => list::list(args, shell).await,

@@ -29,9 +29,7 @@ const RECEIVE_WAIT_SECONDS: i32 = 1;
 /// A dead-letter queue.
 pub struct Queue {
     aws: Aws,
-    /// Its URL.
     pub url: String,
-    /// Its ARN.
     pub arn: String,
     /// How many letters are visible, roughly.
     pub visible: u64,
@@ -67,12 +65,10 @@ impl Queue {
         })
     }
 
-    /// Its name.
     pub fn name(&self) -> &str {
         self.url.rsplit('/').next().unwrap_or(&self.url)
     }
 
-    /// The region.
     pub fn region(&self) -> &str {
         &self.aws.region
     }

@@ -34,7 +34,6 @@ struct Document<'a> {
     error: Option<String>,
 }
 
-/// Runs `comeback dead redrive`.
 pub async fn redrive(args: &RedriveArgs, shell: &Shell) -> Result<Ended, Failure> {
     let RedriveArgs { to, set, edit, rate, batches, order } = args;
     let action = Action::Redrive { to: to.clone(), set: set.clone(), payload: None };
@@ -42,7 +41,6 @@ pub async fn redrive(args: &RedriveArgs, shell: &Shell) -> Result<Ended, Failure
     run(order, action, pace, *edit, shell).await
 }
 
-/// Runs `comeback dead purge`.
 pub async fn purge(args: &OrderArgs, shell: &Shell) -> Result<Ended, Failure> {
     let pace = Pace { letters_per_second: None, batches: 1 };
     run(args, Action::Purge, pace, false, shell).await

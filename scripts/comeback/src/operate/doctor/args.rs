@@ -37,7 +37,6 @@ pub struct DoctorArgs {
     /// Print one JSON document instead of lines.
     #[arg(long)]
     pub json: bool,
-    /// Where AWS is.
     #[command(flatten)]
     pub connection: Connection,
 }

@@ -50,7 +50,6 @@ struct Mended {
     error: Option<String>,
 }
 
-/// Runs `comeback doctor`.
 pub async fn run(args: &DoctorArgs, shell: &Shell) -> Result<Ended, Failure> {
     if let Some(policy) = args.policy.as_deref().and_then(permissions::policy) {
         let text = serde_json::to_string_pretty(&policy).unwrap_or_default();

@@ -27,7 +27,6 @@ struct Document<'a> {
     policies: &'a [Forecast],
 }
 
-/// Runs the command.
 pub async fn run(args: &SimulateArgs, shell: &Shell) -> Result<Ended, Failure> {
     let candidates = candidates(args)?;
     let run = Run { milliseconds: args.run_ms, memory_mb: args.memory };

@@ -21,7 +21,6 @@ pub struct StatusArgs {
     /// Print one JSON document instead of a table.
     #[arg(long)]
     pub json: bool,
-    /// Which retry system.
     #[command(flatten)]
     pub which: Which,
 }

@@ -26,7 +26,6 @@ use crate::{
 /// In a terminal with fewer columns, a table has only some of its columns.
 const NARROW: (usize, &[usize]) = (100, &[0, 1, 2, 4]);
 
-/// Runs the command.
 pub async fn run(args: &StatusArgs, shell: &Shell) -> Result<Ended, Failure> {
     let aws = Aws::connect(&args.which.connection, shell.now).await?;
     let functions = functions(&aws).await?;

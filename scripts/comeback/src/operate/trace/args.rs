@@ -16,7 +16,6 @@ pub struct TraceArgs {
     /// Print one JSON document instead of a timeline.
     #[arg(long)]
     pub json: bool,
-    /// Which retry system.
     #[command(flatten)]
     pub which: Which,
 }

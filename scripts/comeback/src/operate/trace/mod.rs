@@ -23,7 +23,6 @@ use crate::{
     shell::{Ended, Failure, Shell},
 };
 
-/// Runs the command.
 pub async fn run(args: &TraceArgs, shell: &Shell) -> Result<Ended, Failure> {
     let (aws, handler) = find(&args.which, shell.now).await?;
     let goes_on = uninterrupted()?;

@@ -14,7 +14,6 @@ pub struct WaitingArgs {
     /// What to do with the events. Without it, they are listed.
     #[command(subcommand)]
     pub action: Option<Action>,
-    /// How they are listed.
     #[command(flatten)]
     pub list: ListArgs,
 }
@@ -42,7 +41,6 @@ pub struct Filter {
     /// The beginning of an event's id or of its latest request id; repeatable.
     #[arg(long, value_name = "ID")]
     pub id: Vec<String>,
-    /// Which failures.
     #[command(flatten)]
     pub failures: Failures,
     /// Due before this time, such as 2026-05-01T12:00:00Z, or within this duration, such as 15m.
@@ -100,10 +98,8 @@ pub struct ListArgs {
     /// Print one JSON document instead of a table.
     #[arg(long)]
     pub json: bool,
-    /// Which events.
     #[command(flatten)]
     pub filter: Filter,
-    /// Which retry system.
     #[command(flatten)]
     pub which: Which,
 }
@@ -123,10 +119,8 @@ pub struct OrderArgs {
     /// Print one JSON document instead of text.
     #[arg(long)]
     pub json: bool,
-    /// Which events.
     #[command(flatten)]
     pub filter: Filter,
-    /// Which retry system.
     #[command(flatten)]
     pub which: Which,
 }
@@ -143,7 +137,6 @@ pub struct PauseArgs {
     /// Print one JSON document instead of text.
     #[arg(long)]
     pub json: bool,
-    /// Which retry system.
     #[command(flatten)]
     pub which: Which,
 }

@@ -89,7 +89,6 @@ impl Found<'_> {
     }
 }
 
-/// Runs the command.
 pub async fn run(args: &ListArgs, shell: &Shell) -> Result<Ended, Failure> {
     let (aws, handler) = find(&args.which, shell.now).await?;
     let goes_on = uninterrupted()?;

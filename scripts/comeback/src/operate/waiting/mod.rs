@@ -13,7 +13,6 @@ pub use register::DynamoRegister;
 
 use crate::shell::{Ended, Failure, Shell};
 
-/// Runs `comeback waiting`.
 pub async fn run(args: &WaitingArgs, shell: &Shell) -> Result<Ended, Failure> {
     match &args.action {
         None => list::run(&args.list, shell).await,

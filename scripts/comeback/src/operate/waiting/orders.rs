@@ -29,7 +29,6 @@ struct Document<'a> {
     error: Option<String>,
 }
 
-/// Runs the command.
 pub async fn run(order: Order, args: &OrderArgs, shell: &Shell) -> Result<Ended, Failure> {
     let register = open(&args.which, shell.now).await?;
     let goes_on = uninterrupted()?;

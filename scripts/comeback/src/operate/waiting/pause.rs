@@ -20,7 +20,6 @@ struct Document<'a> {
     paused_at: Option<String>,
 }
 
-/// Runs `comeback pause` or `comeback resume`.
 pub async fn pause(args: &PauseArgs, is_pause: bool, shell: &Shell) -> Result<Ended, Failure> {
     let register = open(&args.which, shell.now).await?;
     let targets = register.targets(&args.function).await?;

@@ -13,7 +13,6 @@ pub struct WebArgs {
     /// How much of the handler's log is read at the start.
     #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = duration)]
     pub since: Duration,
-    /// Which retry system.
     #[command(flatten)]
     pub which: Which,
 }

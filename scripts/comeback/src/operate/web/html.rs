@@ -28,7 +28,6 @@ pub fn document(title: &str, body: &Markup) -> Response {
     page(text)
 }
 
-/// A page.
 pub fn frame(live: &Live, path: &str, title: &str, body: &Markup) -> Response {
     let pages = PAGES.into_iter().chain(live.is_local().then_some(PLAY));
     let text = html! {

@@ -61,7 +61,6 @@ fn play(params: &Params) -> Result<(Forecast, Scenario), String> {
     Ok((simulation::simulate(&candidate, &scenario), scenario))
 }
 
-/// The page.
 pub fn page(live: &Live, params: &Params) -> Markup {
     let functions = live.seen().functions.iter().map(|it| it.function.clone()).collect::<Vec<_>>();
     let policy =
