@@ -166,14 +166,9 @@ impl Story {
                 self.turn(event, at, Turn::Waits { attempt, due, delay });
             }
             Decision::Invoke { lateness, .. } => {
-                let waited = self.lives[event].turns.iter().rev().find_map(|turn| match turn {
-                    Turn::Waits { delay, .. } => Some(*delay),
-                    Turn::Sent
-                    | Turn::Started { .. }
-                    | Turn::Failed { .. }
-                    | Turn::Succeeded { .. }
-                    | Turn::TurnedAway
-                    | Turn::GivenUp { .. } => None,
+                let waited = self.lives[event].turns.iter().rev().find_map(|turn| {
+                    let Turn::Waits { delay, .. } = turn else { return None };
+                    Some(*delay)
                 });
                 let rounding = waited.map_or(Duration::ZERO, rounding);
                 self.latenesses.push(lateness.saturating_sub(rounding));

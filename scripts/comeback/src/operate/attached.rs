@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use comeback_core::arn::FunctionArn;
 use comeback_operate::{doctor::InvokeConfig, ports::Fault, systems::Function};
-use tokio::task::JoinSet;
+use futures_util::future::try_join_all;
 
 use super::{aws::Aws, calls::Calls};
 
@@ -34,12 +34,9 @@ pub async fn attached(
     let mappings = calls.mappings().await?.into_iter();
     let mappings = mappings.filter(|mapping| is_handler(&mapping.function));
     let queues: BTreeSet<_> = mappings.map(|mapping| mapping.queue).collect();
-    let mut asked = JoinSet::new();
-    for function in functions.iter().filter(|function| function.arn != handler.arn) {
-        asked.spawn(destinations(calls.clone(), function.arn.clone()));
-    }
-    let found: Result<Vec<_>, Fault> = asked.join_all().await.into_iter().collect();
-    let found = found?.into_iter().flatten();
+    let functions = functions.iter().filter(|function| function.arn != handler.arn);
+    let asked = functions.map(|function| destinations(&calls, &function.arn));
+    let found = try_join_all(asked).await?.into_iter().flatten();
     let mut attached: Vec<_> = found.filter(|it| queues.contains(&it.queue_arn)).collect();
     attached.sort_unstable();
     Ok(attached)
@@ -53,14 +50,14 @@ pub async fn qualified(aws: &Aws, arn: &str) -> Result<Vec<String>, Fault> {
     if is_qualified {
         return Ok(vec![arn.to_owned()]);
     }
-    let found = destinations(Calls::new(aws), arn.to_owned()).await?.into_iter();
+    let found = destinations(&Calls::new(aws), arn).await?.into_iter();
     let arns: BTreeSet<_> = found.map(|it| it.arn).chain([format!("{arn}:$LATEST")]).collect();
     Ok(arns.into_iter().collect())
 }
 
 /// Where this function sends its failures, by its qualifiers.
-async fn destinations(calls: Calls, arn: String) -> Result<Vec<Attached>, Fault> {
-    let configs = match calls.invoke_configs(arn.clone()).await {
+async fn destinations(calls: &Calls, arn: &str) -> Result<Vec<Attached>, Fault> {
+    let configs = match calls.invoke_configs(arn).await {
         // It was deleted since it was listed. Its events may still wait.
         Err(fault) if fault.code.as_deref() == Some(NOT_FOUND) => return Ok(Vec::new()),
         configs => configs?,

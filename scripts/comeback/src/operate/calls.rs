@@ -72,12 +72,12 @@ impl Calls {
     }
 
     /// The event invoke configs of a function, its aliases and its versions.
-    pub async fn invoke_configs(self, name: String) -> Fact<Vec<InvokeConfig>> {
+    pub async fn invoke_configs(&self, name: &str) -> Fact<Vec<InvokeConfig>> {
         let mut configs = Vec::new();
-        let call = self.aws.lambda.list_function_event_invoke_configs().function_name(&name);
+        let call = self.aws.lambda.list_function_event_invoke_configs().function_name(name);
         let mut pages = call.into_paginator().send();
         while let Some(page) = self.call(pages.next()).await {
-            let page = page.map_err(fault("lambda:ListFunctionEventInvokeConfigs", &name))?;
+            let page = page.map_err(fault("lambda:ListFunctionEventInvokeConfigs", name))?;
             configs.extend(page.function_event_invoke_configs.unwrap_or_default());
         }
         Ok(configs.iter().map(invoke_config).collect())
@@ -124,7 +124,7 @@ impl Calls {
     /// Which of these actions on these resources a role lacks, by IAM's own rules.
     pub async fn denied(
         &self,
-        role: String,
+        role: &str,
         actions: &[&str],
         resources: Vec<String>,
     ) -> Fact<Denied> {
@@ -132,13 +132,13 @@ impl Calls {
         if resources.is_empty() {
             return Ok(denied);
         }
-        let call = self.aws.iam.simulate_principal_policy().policy_source_arn(&role);
+        let call = self.aws.iam.simulate_principal_policy().policy_source_arn(role);
         let actions = actions.iter().map(|&action| action.to_owned()).collect();
         let call = call.set_action_names(Some(actions));
         let call = call.set_resource_arns(Some(resources.clone()));
         let mut pages = call.into_paginator().send();
         while let Some(page) = self.call(pages.next()).await {
-            let page = page.map_err(fault("iam:SimulatePrincipalPolicy", &role))?;
+            let page = page.map_err(fault("iam:SimulatePrincipalPolicy", role))?;
             let results = page.evaluation_results.unwrap_or_default();
             denied.extend(results.iter().flat_map(|result| lacking(result, &resources)));
         }
@@ -148,7 +148,7 @@ impl Calls {
     /// Whether the handler's role may invoke each of the targets, found out with one call.
     pub async fn invocations(&self, role: &str, targets: &[Target]) -> Vec<Fact<bool>> {
         let all = targets.iter().flat_map(invoked_arns).collect();
-        let denied = self.denied(role.to_owned(), &["lambda:InvokeFunction"], all).await;
+        let denied = self.denied(role, &["lambda:InvokeFunction"], all).await;
         let may_be_invoked = |target| {
             let own = invoked_arns(target);
             denied.clone().map(|denied| denied.iter().all(|(_, on)| !own.contains(on)))
@@ -171,7 +171,7 @@ impl Calls {
         let (table, expiry, denied) = tokio::join!(
             self.call(dynamodb.describe_table().table_name(&name).send()),
             self.call(dynamodb.describe_time_to_live().table_name(&name).send()),
-            self.denied(role.clone(), &actions, vec![arn.clone()]),
+            self.denied(role, &actions, vec![arn.clone()]),
         );
         let table = match table.map_err(fault("dynamodb:DescribeTable", &arn)) {
             Ok(answer) => Ok(answer.table.as_ref().map(table_of)),

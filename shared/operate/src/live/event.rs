@@ -80,28 +80,15 @@ impl Event {
 
     /// When it comes back, if it waits.
     pub(super) fn waits_until(&self) -> Option<Timestamp> {
-        match next(&self.steps) {
-            Next::Waits { until } if self.running.is_none() => Some(until),
-            Next::Waits { .. }
-            | Next::Retried
-            | Next::Succeeded
-            | Next::GivenUp { .. }
-            | Next::Unknown => None,
-        }
+        let Next::Waits { until } = self.next() else { return None };
+        self.running.is_none().then_some(until)
     }
 
     /// The type and the message of its last error.
     pub fn error(&self) -> (Option<&str>, Option<&str>) {
-        let failed = self.steps.iter().rev().find_map(|step| match &step.what {
-            What::Failed { error_type, error_message } => {
-                Some((error_type.as_deref(), error_message.as_deref()))
-            }
-            What::Waits { .. }
-            | What::Retried { .. }
-            | What::Succeeded
-            | What::GivenUp { .. }
-            | What::Dropped
-            | What::Trouble { .. } => None,
+        let failed = self.steps.iter().rev().find_map(|step| {
+            let What::Failed { error_type, error_message } = &step.what else { return None };
+            Some((error_type.as_deref(), error_message.as_deref()))
         });
         failed.unwrap_or_default()
     }

@@ -1,9 +1,6 @@
 //! Finds out the facts of the retry systems, as many as possible at the same time.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use comeback_core::arn;
 use comeback_operate::{
@@ -14,7 +11,7 @@ use comeback_operate::{
     ports::Fault,
     systems::{self, Function},
 };
-use tokio::task::JoinSet;
+use futures_util::future::join_all;
 
 use crate::{
     operate::{
@@ -46,7 +43,7 @@ pub async fn gather(
     let (listed, mappings) = tokio::join!(calls.call(functions(&calls.aws)), calls.mappings());
     let listed = listed?;
     let handlers = systems::named(&listed, handler)?.into_iter();
-    let handlers: Vec<_> = handlers.map(|handler| handler.name().to_owned()).collect();
+    let handlers: BTreeSet<_> = handlers.map(|handler| handler.name().to_owned()).collect();
     let functions: BTreeMap<_, _> =
         listed.into_iter().map(|it| (it.name().to_owned(), it)).collect();
     if let Some(unknown) = only.iter().find(|name| !functions.contains_key(*name)) {
@@ -55,15 +52,13 @@ pub async fn gather(
         return Err(Failure::Refused(text));
     }
     let asked = functions.keys().filter(|name| only.is_empty() || only.contains(name));
-    let configs = each(asked.cloned(), |name| calls.clone().invoke_configs(name)).await;
-    let account = Arc::new(Account { functions, mappings, configs });
-    let only: BTreeSet<_> = only.iter().cloned().collect();
-    let facts = each(handlers.into_iter(), |handler| {
-        of_system(calls.clone(), Arc::clone(&account), handler, only.clone())
-    });
-    let facts = facts.await.into_values().flatten();
+    let asked: Vec<_> = asked.cloned().collect();
+    let configs = join_all(asked.iter().map(|name| calls.invoke_configs(name))).await;
+    let configs = asked.iter().cloned().zip(configs).collect();
+    let account = Account { functions, mappings, configs };
+    let facts = handlers.iter().map(|handler| of_system(&calls, &account, handler, only));
+    let mut facts: Vec<_> = join_all(facts).await.into_iter().flatten().collect();
     // A function belongs to the system that names it or that it sends its failures to.
-    let mut facts: Vec<_> = facts.collect();
     if facts.len() > 1 && !only.is_empty() {
         facts.retain(|it| {
             it.targets.iter().any(|target| target.is_named || !target.may_send.is_empty())
@@ -76,30 +71,13 @@ pub async fn gather(
     Ok(facts)
 }
 
-/// Does something with each of these at the same time.
-async fn each<T, F>(
-    keys: impl Iterator<Item = String>,
-    work: impl Fn(String) -> F,
-) -> BTreeMap<String, T>
-where
-    T: Send + 'static,
-    F: Future<Output = T> + Send + 'static,
-{
-    let mut tasks = JoinSet::new();
-    for key in keys {
-        let task = work(key.clone());
-        tasks.spawn(async move { (key, task.await) });
-    }
-    tasks.join_all().await.into_iter().collect()
-}
-
 async fn of_system(
-    calls: Calls,
-    account: Arc<Account>,
-    handler: String,
-    only: BTreeSet<String>,
+    calls: &Calls,
+    account: &Account,
+    handler: &str,
+    only: &[String],
 ) -> Option<Facts> {
-    let handler = account.functions.get(&handler)?;
+    let handler = account.functions.get(handler)?;
     let Function { arn: handler_arn, role, environment, .. } = handler;
     let of_handler = |mapping: &&Mapping| name_in(&mapping.function) == handler.name();
     let mappings = account
@@ -123,23 +101,19 @@ async fn of_system(
         related.map(|(name, _)| name.clone()).chain(named.iter().cloned()).collect();
     targets.remove(handler.name());
     if !only.is_empty() {
-        targets = only;
+        targets = only.iter().cloned().collect();
     }
     let dead_letters_url = environment.get("DEAD_LETTER_QUEUE_URL").cloned().unwrap_or_default();
     let dead_letters_arn = queue_arn(&dead_letters_url, handler_arn);
 
-    let (running, targets, queues, dead_letters, dead_letters_denied, ledger) = tokio::join!(
+    let (running, mut targets, mut queues, dead_letters, dead_letters_denied, ledger) = tokio::join!(
         calls.running(handler.name()),
-        each(targets.into_iter(), |name| {
-            of_target(calls.clone(), Arc::clone(&account), name, named.clone(), queues.clone())
-        }),
-        each(queues.clone().into_iter(), |arn| of_queue(calls.clone(), arn, role.clone())),
+        join_all(targets.iter().map(|name| of_target(calls, account, name, &named, &queues))),
+        join_all(queues.iter().map(|arn| of_queue(calls, arn, role))),
         calls.queue(dead_letters_arn.clone(), dead_letters_url),
-        calls.denied(role.clone(), &["sqs:SendMessage"], vec![dead_letters_arn.clone()]),
+        calls.denied(role, &["sqs:SendMessage"], vec![dead_letters_arn.clone()]),
         calls.ledger(handler),
     );
-    let mut targets: Vec<_> = targets.into_values().collect();
-    let mut queues: Vec<_> = queues.into_values().collect();
     for queue in &mut queues {
         let others = account.mappings.iter().flatten().filter(|it| it.queue == queue.queue.arn);
         let others = others.filter(|it| name_in(&it.function) != handler.name());
@@ -169,23 +143,23 @@ async fn of_system(
 }
 
 async fn of_target(
-    calls: Calls,
-    account: Arc<Account>,
-    name: String,
-    named: BTreeSet<String>,
-    queues: BTreeSet<String>,
+    calls: &Calls,
+    account: &Account,
+    name: &str,
+    named: &BTreeSet<String>,
+    queues: &BTreeSet<String>,
 ) -> Target {
-    let configs = match account.configs.get(&name) {
+    let configs = match account.configs.get(name) {
         Some(configs) => configs.clone(),
         // A function that doesn't exist has none.
         None => Ok(Vec::new()),
     };
     let own = configs.iter().flatten().filter_map(|config| config.on_failure.clone());
     let own: Vec<_> = own.filter(|arn| queues.contains(arn)).collect();
-    let (function, may_send) = match account.functions.get(&name) {
+    let (function, may_send) = match account.functions.get(name) {
         Some(function) => {
-            let may_send = calls.denied(function.role.clone(), &["sqs:SendMessage"], own.clone());
-            let (running, denied) = tokio::join!(calls.running(&name), may_send);
+            let may_send = calls.denied(&function.role, &["sqs:SendMessage"], own.clone());
+            let (running, denied) = tokio::join!(calls.running(name), may_send);
             let may_send = own.into_iter().map(|arn| {
                 let may = denied.clone().map(|denied| denied.iter().all(|(_, on)| *on != arn));
                 (arn, may)
@@ -194,15 +168,15 @@ async fn of_target(
         }
         None => (None, BTreeMap::new()),
     };
-    let is_named = named.contains(&name);
+    let (is_named, name) = (named.contains(name), name.to_owned());
     Target { name, function, is_named, configs, may_send, may_be_invoked: Ok(true) }
 }
 
-async fn of_queue(calls: Calls, arn: String, role: String) -> RetryQueue {
-    let url = arn::queue_url(&arn).unwrap_or_default();
+async fn of_queue(calls: &Calls, arn: &str, role: &str) -> RetryQueue {
+    let url = arn::queue_url(arn).unwrap_or_default();
     let (queue, denied) = tokio::join!(
-        calls.queue(arn.clone(), url),
-        calls.denied(role, &ACTIONS_ON_RETRY_QUEUE, vec![arn.clone()]),
+        calls.queue(arn.to_owned(), url),
+        calls.denied(role, &ACTIONS_ON_RETRY_QUEUE, vec![arn.to_owned()]),
     );
     RetryQueue { queue, denied: denied.map(actions), other_consumers: Vec::new() }
 }

@@ -1,7 +1,7 @@
 //! The facts of `comeback status`, from SQS, CloudWatch and the ledger.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     time::Duration,
 };
 
@@ -24,7 +24,7 @@ use comeback_operate::{
     status::{Facts, Runs},
     systems::Function,
 };
-use tokio::task::JoinSet;
+use futures_util::future::try_join_all;
 
 use crate::operate::{
     attached::Attached,
@@ -96,28 +96,22 @@ fn whole(number: f64) -> u64 {
 type Attributes = HashMap<QueueAttributeName, String>;
 
 async fn queues(aws: &Aws, attached: &[Attached]) -> Result<HashMap<String, Attributes>, Fault> {
-    let mut calls = JoinSet::new();
-    let mut arns: Vec<_> = attached.iter().map(|it| &it.queue_arn).collect();
-    arns.sort_unstable();
-    arns.dedup();
-    for arn in arns {
-        let (sqs, arn) = (aws.sqs.clone(), arn.clone());
-        calls.spawn(async move {
-            let (account, name) = account_and_name(&arn);
-            let url = sqs.get_queue_url().queue_name(name).queue_owner_aws_account_id(account);
-            let url = url.send().await.map_err(fault("sqs:GetQueueUrl", &arn))?.queue_url;
-            let names = [
-                QueueAttributeName::ApproximateNumberOfMessages,
-                QueueAttributeName::ApproximateNumberOfMessagesNotVisible,
-                QueueAttributeName::ApproximateNumberOfMessagesDelayed,
-            ];
-            let call = sqs.get_queue_attributes().queue_url(url.unwrap_or_default());
-            let answer = call.set_attribute_names(Some(names.into())).send().await;
-            let answer = answer.map_err(fault("sqs:GetQueueAttributes", &arn))?;
-            Ok((arn, answer.attributes.unwrap_or_default()))
-        });
-    }
-    calls.join_all().await.into_iter().collect()
+    let arns: BTreeSet<_> = attached.iter().map(|it| it.queue_arn.as_str()).collect();
+    let counted = arns.into_iter().map(async |arn| {
+        let (account, name) = account_and_name(arn);
+        let url = aws.sqs.get_queue_url().queue_name(name).queue_owner_aws_account_id(account);
+        let url = url.send().await.map_err(fault("sqs:GetQueueUrl", arn))?.queue_url;
+        let names = [
+            QueueAttributeName::ApproximateNumberOfMessages,
+            QueueAttributeName::ApproximateNumberOfMessagesNotVisible,
+            QueueAttributeName::ApproximateNumberOfMessagesDelayed,
+        ];
+        let call = aws.sqs.get_queue_attributes().queue_url(url.unwrap_or_default());
+        let answer = call.set_attribute_names(Some(names.into())).send().await;
+        let answer = answer.map_err(fault("sqs:GetQueueAttributes", arn))?;
+        Ok((arn.to_owned(), answer.attributes.unwrap_or_default()))
+    });
+    Ok(try_join_all(counted).await?.into_iter().collect())
 }
 
 fn account_and_name(arn: &str) -> (&str, &str) {
@@ -233,25 +227,20 @@ async fn dues(
 ) -> Result<HashMap<String, Timestamp>, Fault> {
     let Some(table) = handler.register() else { return Ok(HashMap::new()) };
     let dynamodb = aws.dynamodb_of(handler);
-    let mut calls = JoinSet::new();
-    for Attached { arn, .. } in attached {
-        let (dynamodb, table, arn) = (dynamodb.clone(), table.to_owned(), arn.clone());
-        calls.spawn(async move {
-            let call = dynamodb
-                .query()
-                .table_name(&table)
-                .index_name(INDEX)
-                .key_condition_expression("#target = :target")
-                .expression_attribute_names("#target", TARGET)
-                .expression_attribute_values(":target", AttributeValue::S(arn.clone()))
-                .limit(1);
-            let answer = call.send().await.map_err(fault("dynamodb:Query", &table))?;
-            let first = answer.items.unwrap_or_default().first().and_then(register::due);
-            Ok(first.map(|due| (arn, due)))
-        });
-    }
-    let dues: Result<Vec<_>, Fault> = calls.join_all().await.into_iter().collect();
-    Ok(dues?.into_iter().flatten().collect())
+    let dues = attached.iter().map(async |Attached { arn, .. }| {
+        let call = dynamodb
+            .query()
+            .table_name(table)
+            .index_name(INDEX)
+            .key_condition_expression("#target = :target")
+            .expression_attribute_names("#target", TARGET)
+            .expression_attribute_values(":target", AttributeValue::S(arn.clone()))
+            .limit(1);
+        let answer = call.send().await.map_err(fault("dynamodb:Query", table))?;
+        let first = answer.items.unwrap_or_default().first().and_then(register::due);
+        Ok(first.map(|due| (arn.clone(), due)))
+    });
+    Ok(try_join_all(dues).await?.into_iter().flatten().collect())
 }
 
 #[cfg(test)]
