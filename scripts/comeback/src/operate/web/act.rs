@@ -12,7 +12,7 @@ use maud::{Markup, html};
 
 use super::{
     html::{Foreign, csrf},
-    jobs::{Job, Progress, begin, on_a_thread},
+    jobs::{Job, Progress, begin, to_the_end},
     letters,
     live::{Live, Shared},
     params::Params,
@@ -95,23 +95,26 @@ impl Wish {
 }
 
 /// What would be done: how much, and in lines.
-async fn plan(live: &Shared, params: &Params) -> Result<(u64, Vec<Told>), Failure> {
-    let (live, params) = (Shared::clone(live), params.clone());
-    on_a_thread(async move || match wish(&live, &params)? {
-        Wish::Events(order, selection) => plan_events(&live, order, &selection).await,
-        Wish::Letters(order) => plan_letters(&live, &order).await,
+async fn plan(live: &Live, wish: &Wish) -> Result<(u64, Vec<Told>), Failure> {
+    match wish {
+        Wish::Events(order, selection) => plan_events(live, *order, selection).await,
+        Wish::Letters(order) => plan_letters(live, order).await,
         Wish::Pause { target, is_pause } => {
             // Without a register nothing can be paused.
             live.register()?;
-            let name = function_name(&target).to_owned();
-            Ok((1, vec![Told::plain(if is_pause {
-                format!("Events of {name} keep waiting when they are due, until you resume it. No attempt is counted, but their age still grows. \"Retry now\" retries events in spite of the pause.")
-            } else {
-                format!("What was held back of {name} comes back within 15 minutes.")
-            })]))
+            let name = function_name(target);
+            Ok((
+                1,
+                vec![Told::plain(if *is_pause {
+                    format!(
+                        "Events of {name} keep waiting when they are due, until you resume it. No attempt is counted, but their age still grows. \"Retry now\" retries events in spite of the pause."
+                    )
+                } else {
+                    format!("What was held back of {name} comes back within 15 minutes.")
+                })],
+            ))
         }
-    })
-    .await
+    }
 }
 
 async fn plan_events(
@@ -155,7 +158,9 @@ async fn plan_letters(
 pub async fn confirm(live: &Shared, params: &Params) -> Result<(String, Markup), Failure> {
     let wish = wish(live, params)?;
     let (title, back) = (wish.title(), wish.back());
-    let (number, told) = plan(live, params).await?;
+    let shared = Shared::clone(live);
+    let planned = to_the_end(async move { plan(&shared, &wish).await });
+    let (number, told) = planned.await?;
     let asked = format!("{title}?");
     Ok((
         asked,

@@ -6,7 +6,6 @@ use std::{
 };
 
 use comeback_operate::told::Told;
-use tokio::runtime::Handle;
 
 use super::live::Shared;
 use crate::shell::Failure;
@@ -85,34 +84,26 @@ impl Progress {
 }
 
 /// Starts a job, and returns its number. What it says at its end is kept.
-pub fn begin<F>(
-    live: &Shared,
-    job: Job,
-    work: impl FnOnce(Shared, Progress) -> F + Send + 'static,
-) -> u64
+pub fn begin<F>(live: &Shared, job: Job, work: impl FnOnce(Shared, Progress) -> F) -> u64
 where
-    F: Future<Output = Result<Vec<Told>, Failure>>,
+    F: Future<Output = Result<Vec<Told>, Failure>> + Send + 'static,
 {
     let number = live.jobs.add(job);
     let live = Shared::clone(live);
+    let progress = Progress { live: Shared::clone(&live), number };
+    let work = work(Shared::clone(&live), progress);
     tokio::spawn(async move {
-        let progress = Progress { live: Shared::clone(&live), number };
-        let shared = Shared::clone(&live);
-        let ended = on_a_thread(move || work(shared, progress)).await;
-        let told = ended.unwrap_or_else(|failure| vec![Told::bad(failure)]);
+        let told = to_the_end(work).await.unwrap_or_else(|failure| vec![Told::bad(failure)]);
         live.jobs.change(number, |job| job.ended = Some(told));
         live.changed();
     });
     number
 }
 
-/// Waits for a future that is not `Send`, on a thread of its own.
-pub async fn on_a_thread<F, T>(work: impl FnOnce() -> F + Send + 'static) -> Result<T, Failure>
-where
-    F: Future<Output = Result<T, Failure>>,
-    T: Send + 'static,
-{
-    let runtime = Handle::current();
-    let done = tokio::task::spawn_blocking(move || runtime.block_on(work())).await;
+/// Goes on even if the browser does not wait for the answer: letters that were looked at become visible again.
+pub async fn to_the_end<T: Send + 'static>(
+    work: impl Future<Output = Result<T, Failure>> + Send + 'static,
+) -> Result<T, Failure> {
+    let done = tokio::spawn(work).await;
     done.unwrap_or_else(|error| Err(Failure::Refused(format!("it crashed: {error}"))))
 }

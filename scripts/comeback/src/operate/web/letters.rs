@@ -10,7 +10,7 @@ use maud::{Markup, html};
 
 use super::{
     html::{Foreign, csrf, order, term, until},
-    jobs::{Job, Progress, begin, on_a_thread},
+    jobs::{Job, Progress, begin, to_the_end},
     live::{Live, Looked, Seen, Shared},
     params::Params,
 };
@@ -192,7 +192,7 @@ fn row(it: &Listed, now: Timestamp) -> Markup {
 /// Finds a letter in the queue.
 pub async fn find(live: &Shared, id: &str) -> Result<Letter, Failure> {
     let (live, id) = (Shared::clone(live), id.to_owned());
-    on_a_thread(async move || {
+    to_the_end(async move {
         let _turn = live.letters.lock().await;
         let queue = live.dead_letters().await?;
         let mut found = None;
