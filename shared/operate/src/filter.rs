@@ -1,19 +1,19 @@
-//! How the filters of all commands compare.
+//! Comparisons that the filters of all commands share.
 
 use comeback_core::{arn::FunctionArn, error_type, pattern};
 
-/// Whether one of these matches, or there are none.
+/// Whether any of the wanted values matches. An empty list matches everything.
 pub fn any(wanted: &[String], matches: impl Fn(&str) -> bool) -> bool {
     wanted.is_empty() || wanted.iter().any(|wanted| matches(wanted))
 }
 
-/// Whether this is the function, by its name or ARN, in which `*` matches any characters.
+/// Whether the function has this name or ARN, in which `*` matches any characters.
 pub fn is_function(function: &FunctionArn, wanted: &str) -> bool {
     let names = [function.name(), function.unqualified(), function.as_str()];
     names.iter().any(|name| pattern::matches(wanted, name))
 }
 
-/// Whether this is the error type, whole or its last segment; `*` matches any characters.
+/// Whether the error type, or its last segment, is the wanted one, in which `*` matches any characters.
 pub fn is_error(error: &str, wanted: &str) -> bool {
     error_type::names(error).iter().any(|name| pattern::matches(wanted, name))
 }
@@ -21,12 +21,12 @@ pub fn is_error(error: &str, wanted: &str) -> bool {
 /// The name for an unknown error type.
 pub const NO_ERROR: &str = "none";
 
-/// The same of an error that may have no type, which is meant by [`NO_ERROR`].
+/// Like [`is_error`], but [`NO_ERROR`] matches an unknown error type.
 pub fn is_error_of(error: Option<&str>, wanted: &str) -> bool {
     error.map_or(wanted == NO_ERROR, |error| is_error(error, wanted))
 }
 
-/// Whether a text has this part, in upper or lower case.
+/// Whether a text contains this part, ignoring case.
 pub fn contains(text: &str, part: &str) -> bool {
     text.to_lowercase().contains(&part.to_lowercase())
 }

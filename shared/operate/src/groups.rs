@@ -1,26 +1,26 @@
-//! Things counted by what they have in common.
+//! Counts of events or dead letters, grouped by a key.
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
 use comeback_core::Timestamp;
 
-/// Things counted by what they have in common.
+/// Counts of events or dead letters, grouped by a key.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Groups(BTreeMap<Vec<String>, Group>);
 
-/// The things of one group.
+/// One group.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Group {
-    /// How many there are.
+    /// The size of the group.
     pub count: u64,
-    /// The earliest of their times.
+    /// The earliest time in the group.
     pub first_at: Option<Timestamp>,
-    /// The latest of their times.
+    /// The latest time in the group.
     pub last_at: Option<Timestamp>,
 }
 
 impl Groups {
-    /// Counts a thing of the group with this key.
+    /// Adds one member to the group with this key.
     pub fn count(&mut self, key: Vec<String>, at: Option<Timestamp>) {
         let group = self.0.entry(key).or_default();
         group.count += 1;

@@ -1,4 +1,4 @@
-//! The life of one event, as the handler's log tells it.
+//! The history of one event, reconstructed from the handler's log.
 
 use std::collections::BTreeMap;
 
@@ -32,66 +32,66 @@ pub struct Life {
     pub event_id: String,
     /// The ARN of its function.
     pub function: Option<String>,
-    /// What has happened, in order.
+    /// Its steps so far, in order.
     pub steps: Vec<Step>,
     /// What happens next.
     pub next: Next,
 }
 
-/// Something that happened to an event.
+/// A step in the life of an event.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Step {
     /// When it happened.
     pub at: Timestamp,
-    /// The attempt that it is about, counted from 1: the next one after a failure.
+    /// The attempt that the step is about, counted from 1. For a failure, this is the attempt after it.
     pub attempt: Option<u32>,
     /// The request id of the invocation that failed.
     pub request_id: String,
-    /// What happened.
+    /// The kind of the step.
     #[serde(flatten)]
-    pub what: What,
+    pub what: StepKind,
 }
 
-/// What happened to an event.
+/// The kinds of steps in the life of an event.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "what", rename_all = "snake_case")]
-pub enum What {
-    /// Its function failed. The time is that of the handler's first line about it.
+pub enum StepKind {
+    /// The function failed. The step's time is that of the handler's first log line about the failure.
     Failed {
         /// The type of the error.
         error_type: Option<String>,
-        /// Its message, which is not in the handler's log.
+        /// The error message, which is not in the handler's log.
         #[serde(skip_serializing_if = "Option::is_none")]
         error_message: Option<String>,
     },
-    /// Its function succeeded. Only the local cloud tells this.
+    /// The function succeeded. Only the local cloud reports this.
     Succeeded,
-    /// It waits.
+    /// The event waits.
     Waits {
-        /// When its attempt is due.
+        /// When the attempt is due.
         due_at: Option<Timestamp>,
-        /// When it comes back, which is later if something holds it back.
+        /// When the event comes back. This is later than the due time if it is held back.
         until: Timestamp,
-        /// How often it came back and waits again.
+        /// The number of times it came back and was made to wait again.
         again: u32,
     },
     /// Lambda accepted the attempt.
     Retried {
-        /// How late, in milliseconds.
+        /// How late the attempt was made, in milliseconds.
         late_ms: u64,
     },
-    /// It was given up.
+    /// The event was given up.
     GivenUp {
-        /// The reason of its dead letter.
+        /// The reason in its dead letter.
         reason: String,
     },
-    /// A message was dropped, because its failure was already acted on.
+    /// A duplicate message was dropped, because its failure had already been handled.
     Dropped,
-    /// Something stood in the way.
+    /// The handler could not act on the event.
     Trouble {
-        /// What the handler says.
+        /// The handler's log message.
         said: String,
-        /// What AWS said.
+        /// The error that AWS returned.
         error: Option<String>,
     },
 }
@@ -100,39 +100,39 @@ pub enum What {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum Next {
-    /// It waits.
+    /// The event waits.
     Waits {
         /// When it comes back.
         until: Timestamp,
     },
-    /// It was retried. It runs, or has succeeded: no failure of it was recorded since.
+    /// The event was retried, and no failure was recorded since: it is still running, or it has succeeded.
     Retried,
-    /// It has succeeded. Only the local cloud tells this.
+    /// The event succeeded. Only the local cloud reports this.
     Succeeded,
-    /// It has ended as a dead letter.
+    /// The event was given up, and is a dead letter.
     GivenUp {
-        /// The reason.
+        /// The reason in its dead letter.
         reason: String,
     },
-    /// The log does not say.
+    /// The log has no decision about the event.
     Unknown,
 }
 
-/// Why no single event could be chosen.
+/// Why an id does not identify one event.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NoLife {
-    /// No line is about it.
+    /// No log line mentions the event.
     #[error(
         "expected lines about {0} in the handler's log, got none; an event that never failed has none, and an older one needs --since"
     )]
     None(String),
-    /// Several events have ids that begin so.
+    /// The ids of several events begin with the given text.
     #[error("expected one event, got {}; pass more of its id", .0.join(", "))]
     Several(Vec<String>),
 }
 
-/// The ids of the events that these lines are about.
+/// The ids of all events in these lines of the handler's log.
 pub fn event_ids<'a>(lines: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     let mut ids: Vec<_> = lines.into_iter().filter_map(|line| read(line)?.id()).collect();
     ids.sort_unstable();
@@ -140,16 +140,16 @@ pub fn event_ids<'a>(lines: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     ids
 }
 
-/// The lives of all events that these lines are about.
+/// The lives of all events in these lines of the handler's log.
 pub fn lives<'a>(lines: impl IntoIterator<Item = &'a str>) -> Vec<Life> {
     let mut events: BTreeMap<String, Vec<Line>> = BTreeMap::new();
     for line in lines.into_iter().filter_map(read) {
         events.entry(line.id().unwrap_or_default()).or_default().push(line);
     }
-    events.into_iter().filter_map(|(id, lines)| told(id, lines)).collect()
+    events.into_iter().filter_map(|(id, lines)| from_lines(id, lines)).collect()
 }
 
-/// The life of the event with this id, as these lines of the handler's log tell it.
+/// The life of the event with this id, from these lines of the handler's log.
 ///
 /// # Errors
 ///
@@ -157,10 +157,10 @@ pub fn lives<'a>(lines: impl IntoIterator<Item = &'a str>) -> Vec<Life> {
 pub fn life<'a>(event_id: &str, lines: impl IntoIterator<Item = &'a str>) -> Result<Life, NoLife> {
     let lines = lines.into_iter().filter_map(read);
     let lines = lines.filter(|line| line.id().as_deref() == Some(event_id)).collect();
-    told(event_id.to_owned(), lines).ok_or_else(|| NoLife::None(event_id.to_owned()))
+    from_lines(event_id.to_owned(), lines).ok_or_else(|| NoLife::None(event_id.to_owned()))
 }
 
-fn told(event_id: String, lines: Vec<Line>) -> Option<Life> {
+fn from_lines(event_id: String, lines: Vec<Line>) -> Option<Life> {
     let mut lines: Vec<_> = lines.into_iter().filter_map(|line| Some((line.at()?, line))).collect();
     lines.sort_by_key(|(at, _)| *at);
     let function = lines.iter().find_map(|(_, line)| line.target.clone());
@@ -171,30 +171,30 @@ fn told(event_id: String, lines: Vec<Line>) -> Option<Life> {
     (!steps.is_empty()).then(|| Life { event_id, function, next: next(&steps), steps })
 }
 
-/// A line about a message; `None` for any other line.
+/// Parses a log line about a message; `None` for any other line.
 pub(crate) fn read(line: &str) -> Option<Line> {
     let line: Line = serde_json::from_str(line).ok()?;
     line.request_id.is_some().then_some(line)
 }
 
 impl Line {
-    /// When it was written.
+    /// When the line was written.
     pub(crate) fn at(&self) -> Option<Timestamp> {
         time::parse(&self.timestamp)
     }
 
-    /// The id of its event. The first failure of an event may have no other id than its own.
+    /// The id of the event. A line about a first failure may have only the failure's request id, which is the same.
     pub(crate) fn id(&self) -> Option<String> {
         self.event_id.clone().or_else(|| self.request_id.clone())
     }
 }
 
-/// Adds what a line says to the steps of its event.
+/// Appends the steps that a log line describes to those of its event.
 pub(crate) fn steps_of(at: Timestamp, line: Line, steps: &mut Vec<Step>) {
     let request_id = line.request_id.unwrap_or_default();
     let step = |what| Step { at, attempt: line.attempt, request_id: request_id.clone(), what };
     if !steps.iter().any(|step| step.request_id == request_id) {
-        steps.push(step(What::Failed { error_type: line.error_type, error_message: None }));
+        steps.push(step(StepKind::Failed { error_type: line.error_type, error_message: None }));
     }
     let is_trouble = line.error.is_some();
     let what = match (line.decision.as_deref(), line.delay_seconds, line.lateness_ms, line.reason) {
@@ -202,7 +202,9 @@ pub(crate) fn steps_of(at: Timestamp, line: Line, steps: &mut Vec<Step>) {
             let until = at + chrono::TimeDelta::milliseconds(millis(delay));
             let due_at = line.due_time.as_deref().and_then(time::parse);
             if let Some(Step {
-                request_id: last, what: What::Waits { until: old, again, .. }, ..
+                request_id: last,
+                what: StepKind::Waits { until: old, again, .. },
+                ..
             }) = steps.last_mut()
                 && *last == request_id
             {
@@ -210,12 +212,12 @@ pub(crate) fn steps_of(at: Timestamp, line: Line, steps: &mut Vec<Step>) {
                 *old = until;
                 return;
             }
-            What::Waits { due_at, until, again: 0 }
+            StepKind::Waits { due_at, until, again: 0 }
         }
-        (Some("invoke"), _, Some(late_ms), _) => What::Retried { late_ms },
-        (Some("dead_letter"), _, _, Some(reason)) if !is_trouble => What::GivenUp { reason },
-        (Some("drop"), ..) => What::Dropped,
-        _ => What::Trouble { said: line.message, error: line.error },
+        (Some("invoke"), _, Some(late_ms), _) => StepKind::Retried { late_ms },
+        (Some("dead_letter"), _, _, Some(reason)) if !is_trouble => StepKind::GivenUp { reason },
+        (Some("drop"), ..) => StepKind::Dropped,
+        _ => StepKind::Trouble { said: line.message, error: line.error },
     };
     steps.push(step(what));
 }
@@ -225,14 +227,14 @@ fn millis(seconds: f64) -> i64 {
     (seconds * 1000.0) as i64
 }
 
-/// What the last decision about the event means for it. A duplicate or a fault decides nothing.
+/// What happens next, according to the last decision about the event. Duplicates and faults are not decisions.
 pub(crate) fn next(steps: &[Step]) -> Next {
     let decided = steps.iter().rev().find_map(|step| match &step.what {
-        What::Waits { until, .. } => Some(Next::Waits { until: *until }),
-        What::Retried { .. } => Some(Next::Retried),
-        What::GivenUp { reason } => Some(Next::GivenUp { reason: reason.clone() }),
-        What::Succeeded => Some(Next::Succeeded),
-        What::Failed { .. } | What::Dropped | What::Trouble { .. } => None,
+        StepKind::Waits { until, .. } => Some(Next::Waits { until: *until }),
+        StepKind::Retried { .. } => Some(Next::Retried),
+        StepKind::GivenUp { reason } => Some(Next::GivenUp { reason: reason.clone() }),
+        StepKind::Succeeded => Some(Next::Succeeded),
+        StepKind::Failed { .. } | StepKind::Dropped | StepKind::Trouble { .. } => None,
     });
     decided.unwrap_or(Next::Unknown)
 }
@@ -256,7 +258,7 @@ mod tests {
     const RETRIED: &str = r#""decision":"invoke","lateness_ms":12,"#;
     const GIVEN_UP: &str = r#""decision":"dead_letter","reason":"max_age_exceeded","#;
 
-    fn told(lines: &[String]) -> (Vec<(u32, What)>, Next) {
+    fn steps_and_next(lines: &[String]) -> (Vec<(u32, StepKind)>, Next) {
         let life = life("first", lines.iter().map(String::as_str)).unwrap();
         let second = |at: Timestamp| u32::try_from((at - self::at(0)).num_seconds()).unwrap();
         let steps = life.steps.into_iter().map(|step| (second(step.at), step.what));
@@ -264,10 +266,11 @@ mod tests {
     }
 
     #[test]
-    fn a_life_is_told_from_failure_to_end() {
-        let failed = || What::Failed { error_type: Some("Down".to_owned()), error_message: None };
+    fn a_life_has_all_steps_from_failure_to_end() {
+        let failed =
+            || StepKind::Failed { error_type: Some("Down".to_owned()), error_message: None };
         let due_at = time::parse("2026-05-01T12:00:09.500Z");
-        let waits = |until, again| What::Waits { due_at, until: at(until), again };
+        let waits = |until, again| StepKind::Waits { due_at, until: at(until), again };
         let lines = [
             line(9, "first", RETRIED),
             line(1, "first", WAIT),
@@ -278,32 +281,32 @@ mod tests {
             line(30, "second", r#""decision":"drop","#),
             line(31, "second", r#""decision":"mark","#),
         ];
-        let trouble = |error: Option<&str>| What::Trouble {
+        let trouble = |error: Option<&str>| StepKind::Trouble {
             said: "said".to_owned(),
             error: error.map(str::to_owned),
         };
         let given_up = "max_age_exceeded".to_owned();
-        let (steps, next) = told(&lines);
+        let (steps, next) = steps_and_next(&lines);
         let expected = [
             (1, failed()),
             (1, waits(5, 1)),
-            (9, What::Retried { late_ms: 12 }),
+            (9, StepKind::Retried { late_ms: 12 }),
             (15, failed()),
             (15, trouble(Some("no"))),
             (16, waits(18, 0)),
-            (20, What::GivenUp { reason: given_up.clone() }),
-            (30, What::Dropped),
+            (20, StepKind::GivenUp { reason: given_up.clone() }),
+            (30, StepKind::Dropped),
             (31, trouble(None)),
         ];
         assert_eq!(steps, expected);
         assert_eq!(next, Next::GivenUp { reason: given_up });
-        assert_eq!(told(&lines[..1]).1, Next::Retried);
-        assert_eq!(told(&lines[1..3]).1, Next::Waits { until: at(5) });
-        assert_eq!(told(&lines[7..]).1, Next::Unknown);
+        assert_eq!(steps_and_next(&lines[..1]).1, Next::Retried);
+        assert_eq!(steps_and_next(&lines[1..3]).1, Next::Waits { until: at(5) });
+        assert_eq!(steps_and_next(&lines[7..]).1, Next::Unknown);
     }
 
     #[test]
-    fn lines_that_are_about_something_else_are_left_out() {
+    fn lines_about_other_things_are_ignored() {
         let other = line(1, "other", WAIT).replace("\"first\"", "\"another\"");
         let lines = [&*other, "START RequestId: first", "{}", r#"{"_aws":{}}"#, ""];
         assert_eq!(life("first", lines), Err(NoLife::None("first".to_owned())));

@@ -1,11 +1,11 @@
-//! The permissions that each command needs, and no others.
+//! The least permissions that each command needs.
 
 use serde_json::{Value, json};
 
-/// What a permission is on.
+/// The kind of resource that a permission applies to.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum On {
-    /// Nothing that a policy could name.
+enum Resource {
+    /// For actions that can't be restricted to a resource.
     Everything,
     Functions,
     Mappings,
@@ -17,7 +17,7 @@ enum On {
     Logs,
 }
 
-impl On {
+impl Resource {
     fn arn(self) -> &'static str {
         match self {
             Self::Everything => "*",
@@ -33,13 +33,13 @@ impl On {
     }
 }
 
-type Needs = &'static [(On, &'static [&'static str])];
+type Needs = &'static [(Resource, &'static [&'static str])];
 
-/// What finds the retry systems.
-const FIND: (On, &[&str]) = (On::Everything, &["lambda:ListFunctions"]);
+/// Finds the retry systems.
+const FIND: (Resource, &[&str]) = (Resource::Everything, &["lambda:ListFunctions"]);
 
-const LOOK_AT_LETTERS: (On, &[&str]) = (
-    On::Queues,
+const LOOK_AT_LETTERS: (Resource, &[&str]) = (
+    Resource::Queues,
     &[
         "sqs:GetQueueUrl",
         "sqs:GetQueueAttributes",
@@ -48,28 +48,30 @@ const LOOK_AT_LETTERS: (On, &[&str]) = (
     ],
 );
 
-const LIST_DESTINATIONS: (On, &[&str]) =
-    (On::Functions, &["lambda:ListFunctionEventInvokeConfigs"]);
+const LIST_DESTINATIONS: (Resource, &[&str]) =
+    (Resource::Functions, &["lambda:ListFunctionEventInvokeConfigs"]);
 
-const READ_LOG: (On, &[&str]) = (On::Logs, &["logs:FilterLogEvents"]);
+const READ_LOG: (Resource, &[&str]) = (Resource::Logs, &["logs:FilterLogEvents"]);
 
-/// The log is read if there is no register.
-const LIST_WAITING: [(On, &[&str]); 4] =
-    [FIND, LIST_DESTINATIONS, (On::Indexes, &["dynamodb:Query", "dynamodb:Scan"]), READ_LOG];
+/// Without a register, waiting events are listed from the log.
+const LIST_WAITING: [(Resource, &[&str]); 4] =
+    [FIND, LIST_DESTINATIONS, (Resource::Indexes, &["dynamodb:Query", "dynamodb:Scan"]), READ_LOG];
 
-const ORDER: [(On, &[&str]); 2] =
-    [(On::Tables, &["dynamodb:UpdateItem"]), (On::Queues, &["sqs:ChangeMessageVisibility"])];
+const ORDER: [(Resource, &[&str]); 2] = [
+    (Resource::Tables, &["dynamodb:UpdateItem"]),
+    (Resource::Queues, &["sqs:ChangeMessageVisibility"]),
+];
 
-const PAUSE: [(On, &[&str]); 3] =
-    [FIND, LIST_DESTINATIONS, (On::Tables, &["dynamodb:GetItem", "dynamodb:UpdateItem"])];
+const PAUSE: [(Resource, &[&str]); 3] =
+    [FIND, LIST_DESTINATIONS, (Resource::Tables, &["dynamodb:GetItem", "dynamodb:UpdateItem"])];
 
-const EXAMINE: [(On, &[&str]); 5] = [
+const EXAMINE: [(Resource, &[&str]); 5] = [
     (
-        On::Everything,
+        Resource::Everything,
         &["lambda:ListFunctions", "lambda:ListEventSourceMappings", "cloudwatch:GetMetricData"],
     ),
     (
-        On::Functions,
+        Resource::Functions,
         &[
             "lambda:GetFunctionConfiguration",
             "lambda:GetFunctionConcurrency",
@@ -77,16 +79,16 @@ const EXAMINE: [(On, &[&str]); 5] = [
             "lambda:ListFunctionEventInvokeConfigs",
         ],
     ),
-    (On::Queues, &["sqs:GetQueueAttributes"]),
-    (On::Roles, &["iam:SimulatePrincipalPolicy"]),
-    (On::Tables, &["dynamodb:DescribeTable", "dynamodb:DescribeTimeToLive"]),
+    (Resource::Queues, &["sqs:GetQueueAttributes"]),
+    (Resource::Roles, &["iam:SimulatePrincipalPolicy"]),
+    (Resource::Tables, &["dynamodb:DescribeTable", "dynamodb:DescribeTimeToLive"]),
 ];
 
-/// What is asked before a function is attached or detached.
-const ASK: [(On, &[&str]); 4] = [
-    (On::Everything, &["lambda:ListFunctions", "lambda:ListEventSourceMappings"]),
+/// Gathers the facts before a function is attached or detached.
+const ASK: [(Resource, &[&str]); 4] = [
+    (Resource::Everything, &["lambda:ListFunctions", "lambda:ListEventSourceMappings"]),
     (
-        On::Functions,
+        Resource::Functions,
         &[
             "lambda:GetFunctionConfiguration",
             "lambda:GetFunctionEventInvokeConfig",
@@ -94,24 +96,24 @@ const ASK: [(On, &[&str]); 4] = [
             "lambda:ListTags",
         ],
     ),
-    (On::Queues, &["sqs:GetQueueAttributes"]),
-    (On::Roles, &["iam:GetRolePolicy"]),
+    (Resource::Queues, &["sqs:GetQueueAttributes"]),
+    (Resource::Roles, &["iam:GetRolePolicy"]),
 ];
 
-const STATUS: [(On, &[&str]); 6] = [
+const STATUS: [(Resource, &[&str]); 6] = [
     FIND,
-    (On::Everything, &["lambda:ListEventSourceMappings", "cloudwatch:GetMetricData"]),
+    (Resource::Everything, &["lambda:ListEventSourceMappings", "cloudwatch:GetMetricData"]),
     LIST_DESTINATIONS,
-    (On::Queues, &["sqs:GetQueueUrl", "sqs:GetQueueAttributes"]),
-    (On::Tables, &["dynamodb:BatchGetItem"]),
-    (On::Indexes, &["dynamodb:Query"]),
+    (Resource::Queues, &["sqs:GetQueueUrl", "sqs:GetQueueAttributes"]),
+    (Resource::Tables, &["dynamodb:BatchGetItem"]),
+    (Resource::Indexes, &["dynamodb:Query"]),
 ];
 
-const REDRIVE: [(On, &[&str]); 4] = [
+const REDRIVE: [(Resource, &[&str]); 4] = [
     FIND,
     LOOK_AT_LETTERS,
-    (On::Queues, &["sqs:DeleteMessage"]),
-    (On::Functions, &["lambda:InvokeFunction"]),
+    (Resource::Queues, &["sqs:DeleteMessage"]),
+    (Resource::Functions, &["lambda:InvokeFunction"]),
 ];
 
 /// The commands, with hyphens instead of spaces.
@@ -120,7 +122,7 @@ const COMMANDS: [(&str, &[Needs]); 17] = [
     ("dead-show", &[&[FIND, LOOK_AT_LETTERS]]),
     ("dead-export", &[&[FIND, LOOK_AT_LETTERS]]),
     ("dead-redrive", &[&REDRIVE]),
-    ("dead-purge", &[&[FIND, LOOK_AT_LETTERS, (On::Queues, &["sqs:DeleteMessage"])]]),
+    ("dead-purge", &[&[FIND, LOOK_AT_LETTERS, (Resource::Queues, &["sqs:DeleteMessage"])]]),
     ("status", &[&STATUS]),
     ("trace", &[&[FIND, READ_LOG]]),
     ("waiting", &[&LIST_WAITING]),
@@ -135,17 +137,17 @@ const COMMANDS: [(&str, &[Needs]); 17] = [
         &[
             &EXAMINE,
             &[
-                (On::Mappings, &["lambda:UpdateEventSourceMapping"]),
+                (Resource::Mappings, &["lambda:UpdateEventSourceMapping"]),
                 (
-                    On::Functions,
+                    Resource::Functions,
                     &[
                         "lambda:PutFunctionRecursionConfig",
                         "lambda:UpdateFunctionEventInvokeConfig",
                     ],
                 ),
-                (On::Queues, &["sqs:SetQueueAttributes"]),
-                (On::Roles, &["iam:PutRolePolicy"]),
-                (On::Tables, &["dynamodb:UpdateTimeToLive"]),
+                (Resource::Queues, &["sqs:SetQueueAttributes"]),
+                (Resource::Roles, &["iam:PutRolePolicy"]),
+                (Resource::Tables, &["dynamodb:UpdateTimeToLive"]),
             ],
         ],
     ),
@@ -155,7 +157,7 @@ const COMMANDS: [(&str, &[Needs]); 17] = [
             &ASK,
             &[
                 (
-                    On::Functions,
+                    Resource::Functions,
                     &[
                         "lambda:PutFunctionEventInvokeConfig",
                         "lambda:PutFunctionRecursionConfig",
@@ -164,9 +166,9 @@ const COMMANDS: [(&str, &[Needs]); 17] = [
                     ],
                 ),
                 // With --transparent.
-                (On::Layers, &["lambda:GetLayerVersion"]),
-                (On::Queues, &["sqs:SetQueueAttributes"]),
-                (On::Roles, &["iam:PutRolePolicy"]),
+                (Resource::Layers, &["lambda:GetLayerVersion"]),
+                (Resource::Queues, &["sqs:SetQueueAttributes"]),
+                (Resource::Roles, &["iam:PutRolePolicy"]),
             ],
         ],
     ),
@@ -176,7 +178,7 @@ const COMMANDS: [(&str, &[Needs]); 17] = [
             &ASK,
             &[
                 (
-                    On::Functions,
+                    Resource::Functions,
                     &[
                         "lambda:DeleteFunctionEventInvokeConfig",
                         "lambda:PutFunctionEventInvokeConfig",
@@ -185,20 +187,20 @@ const COMMANDS: [(&str, &[Needs]); 17] = [
                         "lambda:UpdateFunctionConfiguration",
                     ],
                 ),
-                (On::Layers, &["lambda:GetLayerVersion"]),
-                (On::Queues, &["sqs:SetQueueAttributes"]),
-                (On::Roles, &["iam:DeleteRolePolicy"]),
+                (Resource::Layers, &["lambda:GetLayerVersion"]),
+                (Resource::Queues, &["sqs:SetQueueAttributes"]),
+                (Resource::Roles, &["iam:DeleteRolePolicy"]),
             ],
         ],
     ),
 ];
 
-/// The names of the commands that need permissions.
+/// The names of all commands that need permissions.
 pub fn commands() -> impl Iterator<Item = &'static str> {
     COMMANDS.iter().map(|(name, _)| *name)
 }
 
-/// The IAM policy for a command; none if there is no such command.
+/// The IAM policy for a command; `None` if there is no such command.
 pub fn policy(command: &str) -> Option<Value> {
     let statements = statements(command)?
         .into_iter()
@@ -206,10 +208,10 @@ pub fn policy(command: &str) -> Option<Value> {
     Some(json!({ "Version": "2012-10-17", "Statement": Vec::from_iter(statements) }))
 }
 
-/// The actions that a command needs, by what they are on.
-fn statements(command: &str) -> Option<Vec<(On, Vec<&'static str>)>> {
+/// The actions that a command needs, by resource.
+fn statements(command: &str) -> Option<Vec<(Resource, Vec<&'static str>)>> {
     let (_, needs) = COMMANDS.iter().find(|(name, _)| *name == command)?;
-    let mut statements: Vec<(On, Vec<&str>)> = Vec::new();
+    let mut statements: Vec<(Resource, Vec<&str>)> = Vec::new();
     for (on, actions) in needs.iter().copied().flatten() {
         let known = statements.iter_mut().find(|(it, _)| it == on);
         match known {

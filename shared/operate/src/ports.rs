@@ -1,4 +1,4 @@
-//! What all commands need of AWS and of the machine.
+//! The clock and the AWS errors that all commands share.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use comeback_core::{
     fault::{FaultKind, classify},
 };
 
-/// The waits after calls that failed and may succeed later.
+/// The waits between the tries of a call that fails with a transient fault.
 const BACKOFF: [Duration; 5] = [
     Duration::from_secs(1),
     Duration::from_secs(2),
@@ -16,12 +16,12 @@ const BACKOFF: [Duration; 5] = [
     Duration::from_secs(16),
 ];
 
-/// The time.
+/// A clock.
 pub trait Clock {
     /// The current time.
     fn now(&self) -> Timestamp;
 
-    /// Returns when this much time has passed.
+    /// Waits for this long.
     fn sleep(&self, duration: Duration) -> impl Future<Output = ()>;
 }
 
@@ -29,20 +29,20 @@ pub trait Clock {
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("expected {action} on {resource} to succeed, got {}{message}{}", code.as_ref().map(|code| format!("{code}: ")).unwrap_or_default(), advice(self))]
 pub struct Fault {
-    /// The permission that the call needs, which is its name, too.
+    /// The name of the call, which is also the permission that it needs.
     pub action: &'static str,
-    /// What the call is about.
+    /// The resource that the call is about.
     pub resource: String,
-    /// Whether it passes by itself.
+    /// Whether the fault is transient.
     pub kind: FaultKind,
-    /// AWS's name for the error, if there was an answer.
+    /// AWS's error code, if there was an answer.
     pub code: Option<String>,
     /// The error message of AWS, or of the connection that failed.
     pub message: String,
 }
 
 impl Fault {
-    /// A refusal that has no HTTP status of its own, such as that of one entry of a batch.
+    /// A fault without an HTTP status of its own, such as that of one entry of a batch.
     pub fn of(action: &'static str, resource: &str, code: &str, message: &str) -> Self {
         Self {
             action,
@@ -61,7 +61,7 @@ impl Fault {
             .any(|it| code.starts_with(it))
     }
 
-    /// Whether an emulator lacks this API. Lambda, SQS and IAM themselves answer with a name for the error.
+    /// Whether an emulator lacks this API. Lambda, SQS and IAM themselves answer with an error code.
     pub fn is_unsupported(&self) -> bool {
         match self.code.as_deref() {
             Some(code) => {
@@ -71,14 +71,14 @@ impl Fault {
         }
     }
 
-    /// Whether it passes by itself.
+    /// Whether the fault is transient.
     pub fn passes(&self) -> bool {
         matches!(self.kind, FaultKind::Transient { .. })
     }
 }
 
-/// Makes a call again while it fails with something that may pass.
-pub(crate) async fn again<T, F>(clock: &impl Clock, call: impl Fn() -> F) -> Result<T, Fault>
+/// Retries a call while it fails with a transient fault, up to five times.
+pub(crate) async fn with_backoff<T, F>(clock: &impl Clock, call: impl Fn() -> F) -> Result<T, Fault>
 where
     F: Future<Output = Result<T, Fault>>,
 {

@@ -1,44 +1,48 @@
-//! What the policy of a queue says about a role.
+//! Whether a queue's policy allows or denies something to a role.
 
 use comeback_core::pattern;
 use serde_json::Value;
 
-/// What a policy says about a principal and an action.
+/// The effect of a policy on a principal and an action.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Says {
-    /// Nothing.
+pub enum PolicyEffect {
+    /// The policy neither allows nor denies it.
     Nothing,
-    /// It allows it.
+    /// The policy allows it.
     Allow,
-    /// It denies it, whatever else allows it.
+    /// The policy denies it. A denial wins over every permission.
     Deny,
 }
 
-/// The condition by which a closed queue excludes everyone else, in all spellings.
+/// The condition operators with which a closed queue denies everyone except a list of roles.
 const UNLESS: [&str; 4] = ["ArnNotEquals", "ArnNotLike", "StringNotEquals", "StringNotLike"];
-/// The key of that condition, in lower case, as IAM compares keys.
+/// The key of that condition, in lower case because IAM ignores case in keys.
 const PRINCIPAL: &str = "aws:principalarn";
 
-/// Asks a policy whether this role may do this. Conditions on anything but the role are taken as not met, except that
-/// a role is no AWS service.
-pub fn ask(policy: &str, role: &str, action: &str) -> Says {
-    let Ok(policy) = serde_json::from_str::<Value>(policy) else { return Says::Nothing };
-    let mut says = Says::Nothing;
+/// The effect of a policy on this role and action. Conditions on anything but the role count as not met, except the one
+/// that the principal is not an AWS service.
+pub fn ask(policy: &str, role: &str, action: &str) -> PolicyEffect {
+    let Ok(policy) = serde_json::from_str::<Value>(policy) else { return PolicyEffect::Nothing };
+    let mut says = PolicyEffect::Nothing;
     for statement in list(&policy["Statement"]) {
         if !names(&statement["Action"], action) || !holds(&statement["Condition"], role) {
             continue;
         }
         match statement["Effect"].as_str() {
-            Some("Deny") if is_about(&statement["Principal"], role, true) => return Says::Deny,
-            Some("Allow") if is_about(&statement["Principal"], role, false) => says = Says::Allow,
+            Some("Deny") if is_about(&statement["Principal"], role, true) => {
+                return PolicyEffect::Deny;
+            }
+            Some("Allow") if is_about(&statement["Principal"], role, false) => {
+                says = PolicyEffect::Allow
+            }
             _ => {}
         }
     }
     says
 }
 
-/// The policy with this role among those that closing statements leave out for this action; none if it is no JSON.
-pub fn let_in(policy: &str, role: &str, action: &str) -> Option<String> {
+/// The policy with this role exempted from the statements that deny all others this action; `None` if it is not JSON.
+pub fn add_exemption(policy: &str, role: &str, action: &str) -> Option<String> {
     change(policy, action, |roles| {
         if !roles.contains(&role.into()) {
             roles.push(role.into());
@@ -46,10 +50,10 @@ pub fn let_in(policy: &str, role: &str, action: &str) -> Option<String> {
     })
 }
 
-/// The policy without this role among those that closing statements leave out for this action.
-pub fn shut_out(policy: &str, role: &str, action: &str) -> Option<String> {
+/// The policy without this role's exemption from the statements that deny all others this action.
+pub fn remove_exemption(policy: &str, role: &str, action: &str) -> Option<String> {
     change(policy, action, |roles| {
-        // An empty list would match everybody.
+        // An empty list would deny the action to everyone.
         if roles.len() > 1 {
             roles.retain(|it| it != role);
         }
@@ -82,7 +86,7 @@ fn change(policy: &str, action: &str, change: impl Fn(&mut Vec<Value>)) -> Optio
     Some(policy.to_string())
 }
 
-/// A value, or the values of a list.
+/// The values of a list, or a single value as a list of one.
 fn list(value: &Value) -> std::slice::Iter<'_, Value> {
     let one = if value.is_null() { &[] } else { std::slice::from_ref(value) };
     value.as_array().map_or(one, Vec::as_slice).iter()
@@ -94,7 +98,7 @@ fn names(actions: &Value, action: &str) -> bool {
     named.any(|it| pattern::matches(&it, &action))
 }
 
-/// Whether a statement is about this role. A wildcard in an `Allow` may be for other accounts, with conditions.
+/// Whether a statement applies to this role. A wildcard in an `Allow` doesn't count: it may be for other accounts.
 fn is_about(principal: &Value, role: &str, is_denial: bool) -> bool {
     if principal == "*" {
         return is_denial;
@@ -143,13 +147,19 @@ mod tests {
     fn a_closed_queue_denies_all_roles_that_it_does_not_name() {
         let unless = |roles: Value| json!({ "ArnNotEquals": { "aws:PrincipalArn": roles }, "BoolIfExists": { "aws:PrincipalIsAWSService": "false" } });
         for (policy, expected) in [
-            (closed(SEND, unless(json!("arn:aws:iam::123456789012:role/other"))), Says::Deny),
-            (closed("SQS:*", unless(json!([]))), Says::Deny),
-            (closed(SEND, unless(json!([ROLE]))), Says::Nothing),
-            (closed(SEND, unless(json!(["x", "arn:aws:iam::*:role/*"]))), Says::Nothing),
-            (closed("sqs:ReceiveMessage", unless(json!("x"))), Says::Nothing),
-            (closed(SEND, json!({ "IpAddress": { "aws:SourceIp": "10.0.0.0/8" } })), Says::Nothing),
-            ("no JSON".to_owned(), Says::Nothing),
+            (
+                closed(SEND, unless(json!("arn:aws:iam::123456789012:role/other"))),
+                PolicyEffect::Deny,
+            ),
+            (closed("SQS:*", unless(json!([]))), PolicyEffect::Deny),
+            (closed(SEND, unless(json!([ROLE]))), PolicyEffect::Nothing),
+            (closed(SEND, unless(json!(["x", "arn:aws:iam::*:role/*"]))), PolicyEffect::Nothing),
+            (closed("sqs:ReceiveMessage", unless(json!("x"))), PolicyEffect::Nothing),
+            (
+                closed(SEND, json!({ "IpAddress": { "aws:SourceIp": "10.0.0.0/8" } })),
+                PolicyEffect::Nothing,
+            ),
+            ("no JSON".to_owned(), PolicyEffect::Nothing),
         ] {
             assert_eq!(ask(&policy, ROLE, SEND), expected, "{policy}");
         }
@@ -160,10 +170,10 @@ mod tests {
         let allow = |principal: Value| json!({ "Effect": "Allow", "Principal": principal, "Action": [SEND] });
         let deny = json!({ "Effect": "Deny", "Principal": { "AWS": ROLE }, "Action": "sqs:Send*" });
         for (statements, expected) in [
-            (vec![allow(json!({ "AWS": ROLE }))], Says::Allow),
-            (vec![allow(json!("*"))], Says::Nothing),
-            (vec![allow(json!({ "Service": "sns.amazonaws.com" }))], Says::Nothing),
-            (vec![allow(json!({ "AWS": [ROLE] })), deny], Says::Deny),
+            (vec![allow(json!({ "AWS": ROLE }))], PolicyEffect::Allow),
+            (vec![allow(json!("*"))], PolicyEffect::Nothing),
+            (vec![allow(json!({ "Service": "sns.amazonaws.com" }))], PolicyEffect::Nothing),
+            (vec![allow(json!({ "AWS": [ROLE] })), deny], PolicyEffect::Deny),
         ] {
             let policy = json!({ "Statement": statements }).to_string();
             assert_eq!(ask(&policy, ROLE, SEND), expected, "{policy}");
@@ -171,15 +181,21 @@ mod tests {
     }
 
     #[test]
-    fn a_role_is_let_into_a_closed_queue_and_shut_out_again() {
+    fn a_role_is_exempted_from_a_denial_and_loses_its_exemption() {
         let unless =
             |roles: Value| closed(SEND, json!({ "ArnNotEquals": { "aws:PrincipalArn": roles } }));
         let policy = unless(json!("other"));
-        let open = let_in(&policy, ROLE, SEND).unwrap();
+        let open = add_exemption(&policy, ROLE, SEND).unwrap();
         assert_eq!(open, unless(json!(["other", ROLE])));
-        assert_eq!((ask(&policy, ROLE, SEND), ask(&open, ROLE, SEND)), (Says::Deny, Says::Nothing));
-        assert_eq!(shut_out(&open, ROLE, SEND).unwrap(), unless(json!(["other"])));
-        assert_eq!(shut_out(&unless(json!([ROLE])), ROLE, SEND).unwrap(), unless(json!([ROLE])));
-        assert_eq!(let_in("no JSON", ROLE, SEND), None);
+        assert_eq!(
+            (ask(&policy, ROLE, SEND), ask(&open, ROLE, SEND)),
+            (PolicyEffect::Deny, PolicyEffect::Nothing)
+        );
+        assert_eq!(remove_exemption(&open, ROLE, SEND).unwrap(), unless(json!(["other"])));
+        assert_eq!(
+            remove_exemption(&unless(json!([ROLE])), ROLE, SEND).unwrap(),
+            unless(json!([ROLE]))
+        );
+        assert_eq!(add_exemption("no JSON", ROLE, SEND), None);
     }
 }

@@ -5,44 +5,44 @@ use std::collections::BTreeMap;
 use comeback_core::Timestamp;
 use serde::Serialize;
 
-/// The state of a function, in the order in which an operator cares.
+/// The state of a function, most urgent first.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// Its circuit is open: it is down, and is only probed.
+    /// The function is down: its circuit is open, and it is only probed.
     Down,
-    /// All of its runs fail.
+    /// All of its recent runs failed.
     Failing,
-    /// Some of its runs fail.
+    /// Some of its recent runs failed.
     SomeFail,
-    /// An operator holds back its retries.
+    /// An operator has paused its retries.
     Paused,
-    /// None of its runs fail, and events still wait.
+    /// No recent run failed, but events still wait.
     Recovering,
-    /// None of its runs fail, and nothing waits.
+    /// No recent run failed, and no events wait.
     Well,
 }
 
-/// What is known about a function.
+/// The facts about a function.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Facts {
-    /// Its ARN with the qualifier, as failure records name it.
+    /// The qualified ARN of the function, as in failure records.
     pub function: String,
-    /// Its retry queue, by its ARN.
+    /// The ARN of its retry queue.
     pub queue: String,
-    /// How many other functions have the same queue, so that its numbers are theirs, too.
+    /// The number of other functions that share the queue. The queue's message counts include their events.
     pub queue_shared_with: usize,
-    /// How many messages are in flight: they wait, or are being handled.
+    /// The number of messages in flight: waiting, or being handled.
     pub in_flight: u64,
-    /// How many messages are delayed.
+    /// The number of delayed messages.
     pub delayed: u64,
-    /// How many messages are due and not yet received.
+    /// The number of messages that are due but not yet received.
     pub due: u64,
     /// Its runs in the last five minutes.
     pub recent: Runs,
     /// Its runs in the last hour.
     pub hour: Runs,
-    /// How many of the runs in the last hour were retries.
+    /// The number of runs in the last hour that were retries.
     pub retried: u64,
     /// The age of the oldest event that was handled in the last hour, in seconds.
     pub oldest_seconds: Option<f64>,
@@ -50,30 +50,30 @@ pub struct Facts {
     pub dead_letters: BTreeMap<String, u64>,
     /// The phase of its circuit, if it has one.
     pub circuit: Option<String>,
-    /// Since when it is down.
+    /// When it went down, if it is down.
     pub down_since: Option<Timestamp>,
-    /// Since when it is paused.
+    /// When it was paused, if it is.
     pub paused_since: Option<Timestamp>,
     /// When the next event is due, if there is a register.
     pub next_due: Option<Timestamp>,
 }
 
-/// Runs of a function in some time.
+/// The runs of a function in a period.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Runs {
-    /// All of them.
+    /// The number of all runs.
     pub invocations: u64,
-    /// Those that failed.
+    /// The number of failed runs.
     pub errors: u64,
 }
 
 impl Facts {
-    /// How many events wait or are due.
+    /// The number of events that wait or are due.
     pub fn waiting(&self) -> u64 {
         self.in_flight + self.delayed + self.due
     }
 
-    /// How the function is.
+    /// The most urgent state that applies.
     pub fn state(&self) -> State {
         let Runs { invocations, errors } = self.recent;
         if self.down_since.is_some() {
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_worst_that_is_known_is_told() {
+    fn the_worst_state_takes_precedence() {
         let well = Facts::default;
         let runs = |invocations, errors| Runs { invocations, errors };
         let some = Some(Timestamp::UNIX_EPOCH);

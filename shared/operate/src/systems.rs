@@ -5,10 +5,10 @@ use std::{
     time::Duration,
 };
 
-/// The setting by which a function is recognized as a retry handler.
+/// A function that has this setting is a retry handler.
 const DEAD_LETTER_QUEUE_URL: &str = "DEAD_LETTER_QUEUE_URL";
 
-/// A function, as far as the list of all functions tells.
+/// A function, as Lambda lists it.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Function {
     /// Its ARN, without a qualifier.
@@ -29,9 +29,9 @@ pub struct Function {
     pub code: String,
     /// Its own dead-letter queue or topic.
     pub dead_letter_target: Option<String>,
-    /// Where its log is.
+    /// The log group that it logs to.
     pub log_group: String,
-    /// Changes with each change of the function.
+    /// Lambda's revision id, which changes with every update of the function.
     pub revision: Option<String>,
 }
 
@@ -46,12 +46,12 @@ impl Function {
         role_name(&self.role)
     }
 
-    /// Where it sends dead letters, if it is a retry handler.
+    /// The URL of its dead-letter queue, if it is a retry handler.
     pub fn dead_letter_queue_url(&self) -> Option<&str> {
         self.environment.get(DEAD_LETTER_QUEUE_URL).map(String::as_str)
     }
 
-    /// The ARN of a function that is named by its name or ARN: a name means this one's account and region.
+    /// The ARN of a function, from its name or ARN. A name refers to this function's own account and region.
     pub fn arn_of(&self, function: &str) -> String {
         match self.arn.rsplit_once(':') {
             Some((home, _)) if !function.starts_with("arn:") => format!("{home}:{function}"),
@@ -59,13 +59,13 @@ impl Function {
         }
     }
 
-    /// The table of its ledger, if it has one.
+    /// The name or ARN of its ledger table, if it has a ledger.
     pub fn ledger(&self) -> Option<&str> {
         let table = self.environment.get("LEDGER_TABLE").map(|table| table.trim());
         table.filter(|table| !table.is_empty())
     }
 
-    /// The table of its register, if it has one.
+    /// The same if it has a register, which is kept in the ledger table.
     pub fn register(&self) -> Option<&str> {
         let is_on = self.environment.get("REGISTER").is_some_and(|value| value.trim() == "true");
         self.ledger().filter(|_| is_on)
@@ -77,7 +77,7 @@ pub fn role_name(arn: &str) -> &str {
     arn.rsplit('/').next().unwrap_or(arn)
 }
 
-/// The last part of an ARN, which is the name.
+/// The name, which is the last part of an ARN.
 pub(crate) fn last(arn: &str) -> &str {
     arn.rsplit(':').next().unwrap_or(arn)
 }
@@ -86,25 +86,25 @@ pub(crate) fn last(arn: &str) -> &str {
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NoSystem {
-    /// There is no retry system.
+    /// No function is a retry handler.
     #[error(
         "expected a retry system, got {functions} functions and none with DEAD_LETTER_QUEUE_URL; is this the right region?"
     )]
     None {
-        /// How many functions there are.
+        /// The number of functions in the region.
         functions: usize,
     },
-    /// The named function is no retry handler.
+    /// The named function is not a retry handler, or does not exist.
     #[error(
         "expected {0} to be a retry handler, got no function of this name with DEAD_LETTER_QUEUE_URL"
     )]
     NotHandler(String),
-    /// There are several.
+    /// Several handlers match; these are their names.
     #[error("expected one retry system, got those of {}; choose one with --handler", .0.join(", "))]
     Several(Vec<String>),
 }
 
-/// The name in a function's ARN with its qualifier, unless that is `$LATEST`.
+/// The name and the qualifier in a function's ARN, without the qualifier if that is `$LATEST`.
 pub fn function_name(arn: &str) -> &str {
     let name = arn.splitn(7, ':').nth(6).unwrap_or(arn);
     name.strip_suffix(":$LATEST").unwrap_or(name)
@@ -115,7 +115,7 @@ pub fn handlers(functions: &[Function]) -> impl Iterator<Item = &Function> {
     functions.iter().filter(|function| function.dead_letter_queue_url().is_some())
 }
 
-/// The retry handler with this name, or the only one.
+/// The retry handler with this name, or the only one if no name is given.
 ///
 /// # Errors
 ///
@@ -127,7 +127,7 @@ pub fn only(functions: &[Function], handler: Option<&str>) -> Result<Function, N
     }
 }
 
-/// The URL of the dead-letter queue of this handler, or the only one. Several handlers may share it.
+/// The URL of the dead-letter queue of this handler. Without a name, all handlers must share one queue.
 ///
 /// # Errors
 ///
@@ -141,7 +141,7 @@ pub fn dead_letter_queue(
     if urls.len() == 1 { Ok(urls.into_iter().collect()) } else { Err(several(&handlers)) }
 }
 
-/// The retry handlers that are meant, at least one.
+/// The retry handlers with this name, or all of them if no name is given: at least one.
 ///
 /// # Errors
 ///

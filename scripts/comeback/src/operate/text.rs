@@ -1,8 +1,8 @@
 //! How numbers and tables are written.
 
 use comeback_core::{Timestamp, time::between};
-pub use comeback_operate::told::count;
-use comeback_operate::told::{Told, Tone};
+pub use comeback_operate::notice::count;
+use comeback_operate::notice::{Notice, Tone};
 use comfy_table::{ContentArrangement, Table, presets};
 
 use crate::paint::{Line, Style};
@@ -76,8 +76,8 @@ pub fn dollars(dollars: f64) -> String {
 }
 
 /// Lines of a plan, or of what was done.
-pub fn lines(told: &[Told]) -> Vec<Line> {
-    let line = |Told { tone, text }: &Told| match tone {
+pub fn lines(told: &[Notice]) -> Vec<Line> {
+    let line = |Notice { tone, text }: &Notice| match tone {
         Tone::Good => Line::of(Style::Good, "✓ ").and(Style::Plain, text),
         Tone::Plain => Line::of(Style::Plain, format!("  {text}")),
         Tone::Faint => Line::of(Style::Faint, format!("  {text}")),

@@ -1,22 +1,22 @@
-//! Plans to detach a function: its previous configuration is restored.
+//! Plans to detach a function, which restores its previous configuration.
 
-use super::{Before, Facts, Plan, Refusal, Step, policy_name, settings};
+use super::{Facts, Plan, PreviousState, Refusal, Step, policy_name, settings};
 use crate::{
     doctor::{Fact, InvokeConfig, WRAPPER_VARIABLE},
     ports::Fault,
-    queue_policy::shut_out,
+    queue_policy::remove_exemption,
 };
 
-/// Plans to detach a function. As long as its queue has messages, only the destination and Lambda's own retries are
-/// restored, so that no new failure arrives there: waiting events still need the settings and permissions by which they
-/// come back. `now` restores these, too; then the function's waiting events are dead-lettered.
+/// Plans to detach a function. As long as the queue has messages, the plan only restores the destination and Lambda's
+/// own retries, so that no new failures arrive: waiting events still need the settings and permissions to come back.
+/// With `now` it restores everything, and the function's waiting events are dead-lettered.
 ///
 /// # Errors
 ///
-/// If it was not attached.
+/// If the function was not attached.
 pub fn detach(facts: &Facts, qualifier: Option<&str>, now: bool) -> Result<Plan, Refusal> {
     let Facts { handler, function, queues, .. } = facts;
-    let before = Before::read(&facts.tags, qualifier).ok_or(Refusal::NotAttached)?;
+    let before = PreviousState::read(&facts.tags, qualifier).ok_or(Refusal::NotAttached)?;
     let mut plan = Plan { queue: before.queue.clone(), ..Plan::default() };
     invocations(&mut plan, facts, qualifier, &before);
     let queue = queues.iter().find(|queue| queue.name() == before.queue);
@@ -24,7 +24,7 @@ pub fn detach(facts: &Facts, qualifier: Option<&str>, now: bool) -> Result<Plan,
         plan.waiting = queue.attributes.messages();
         return Ok(plan);
     }
-    let is_elsewhere = Before::is_elsewhere(&facts.tags, qualifier);
+    let is_elsewhere = PreviousState::is_elsewhere(&facts.tags, qualifier);
     if before.settings
         && !is_elsewhere
         && let Some((environment, is, becomes)) =
@@ -38,7 +38,7 @@ pub fn detach(facts: &Facts, qualifier: Option<&str>, now: bool) -> Result<Plan,
     if let Some(queue) = queue.filter(|_| before.policy && !is_elsewhere) {
         let old = queue.attributes.policy.as_deref().unwrap_or_default();
         let policy =
-            shut_out(old, &function.role, "sqs:SendMessage").filter(|policy| policy != old);
+            remove_exemption(old, &function.role, "sqs:SendMessage").filter(|policy| policy != old);
         if let Some(policy) = policy {
             let is = format!("lets {} send", function.role);
             plan.add(Step::QueuePolicy { url: queue.url.clone(), policy }, is, "does not");
@@ -49,14 +49,15 @@ pub fn detach(facts: &Facts, qualifier: Option<&str>, now: bool) -> Result<Plan,
     if !is_elsewhere {
         function_itself(&mut plan, facts, &before);
     }
-    let keys = Before::keys(qualifier).into_iter().filter(|key| facts.tags.contains_key(key));
+    let keys =
+        PreviousState::keys(qualifier).into_iter().filter(|key| facts.tags.contains_key(key));
     let step = Step::Untag { function: function.arn.clone(), keys: keys.collect() };
     plan.add(step, before.to_string(), "no tag");
     Ok(plan)
 }
 
-/// Restores where failures go, unless somebody has changed that since.
-fn invocations(plan: &mut Plan, facts: &Facts, qualifier: Option<&str>, before: &Before) {
+/// Restores Lambda's own retries and the destination, unless the destination was changed since.
+fn invocations(plan: &mut Plan, facts: &Facts, qualifier: Option<&str>, before: &PreviousState) {
     let Some(config) = &facts.config else { return };
     let queue = facts.queues.iter().find(|queue| queue.name() == before.queue);
     if config.on_failure.as_ref() != queue.map(|queue| &queue.arn) {
@@ -112,8 +113,8 @@ fn disallow(
     Ok(())
 }
 
-/// Restores what all aliases and versions of a function have in common.
-fn function_itself(plan: &mut Plan, facts: &Facts, before: &Before) {
+/// Restores the settings that all aliases and versions of a function share.
+fn function_itself(plan: &mut Plan, facts: &Facts, before: &PreviousState) {
     let function = &facts.function;
     if before.may_loop == Some(false) && facts.may_loop == Ok(true) {
         plan.add(

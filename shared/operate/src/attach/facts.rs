@@ -1,4 +1,4 @@
-//! What is known about a function, the handler and its queues, and how it was before.
+//! The facts about a function, the handler and its queues, and the function's state before it was attached.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -7,32 +7,32 @@ use crate::{
     systems::{Function, last},
 };
 
-/// What a plan depends on.
+/// The facts that a plan depends on.
 #[derive(Clone, Debug)]
 pub struct Facts {
     /// The retry handler.
     pub handler: Function,
-    /// Its tags.
+    /// The handler's tags.
     pub handler_tags: BTreeMap<String, String>,
     /// The retry queues of the handler.
     pub queues: Vec<RetryQueue>,
-    /// The ARNs of the retry queues of other handlers, and those handlers.
+    /// The retry queues of other handlers: the name of the handler by the ARN of the queue.
     pub others: BTreeMap<String, String>,
-    /// The function.
+    /// The function to attach or detach.
     pub function: Function,
-    /// Its tags.
+    /// The function's tags.
     pub tags: BTreeMap<String, String>,
     /// The event invoke config of the function, alias or version.
     pub config: Option<InvokeConfig>,
-    /// Whether Lambda lets the function be part of a loop.
+    /// Whether the function's `RecursiveLoop` is `Allow`.
     pub may_loop: Fact<bool>,
-    /// The inline policy of the function's role by which it may send.
+    /// The inline policy that lets the function's role send to the queue.
     pub send_policy: Fact<Option<String>>,
-    /// The inline policy of the handler's role by which it may invoke the function.
+    /// The inline policy that lets the handler's role invoke the function.
     pub invoke_policy: Fact<Option<String>>,
 }
 
-/// What deploys a function, as far as its tags say.
+/// The tool or stack that deploys a function, according to its tags.
 pub(super) fn manager(tags: &BTreeMap<String, String>) -> Option<String> {
     let stack = tags.get("aws:cloudformation:stack-name");
     let is_terraform = |text: &String| text.to_lowercase().contains("terraform");
@@ -41,7 +41,7 @@ pub(super) fn manager(tags: &BTreeMap<String, String>) -> Option<String> {
     stack.map(|stack| format!("the stack {stack}")).or(terraform)
 }
 
-/// A retry queue that exists.
+/// An existing retry queue.
 #[derive(Clone, Debug)]
 pub struct RetryQueue {
     /// Its ARN.
@@ -59,19 +59,19 @@ impl RetryQueue {
     }
 }
 
-/// How a function was before it was attached, and what of it was changed. It is kept in tags of the function, whose
-/// values may only have letters, digits, spaces and `_.:/=+-@`.
+/// The configuration of a function before it was attached, and the changes that attaching made. It is stored in tags of
+/// the function, whose values may only contain letters, digits, spaces and `_.:/=+-@`.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Before {
-    /// The queue that it was attached to.
+pub struct PreviousState {
+    /// The queue that the function was attached to.
     pub queue: String,
     /// Whether it had an event invoke config.
     pub had_config: bool,
-    /// How often Lambda retried.
+    /// The number of Lambda's own retries.
     pub retries: Option<u32>,
     /// The on-failure destination.
     pub on_failure: Option<String>,
-    /// Whether it could be part of a loop, if that is known.
+    /// Whether its `RecursiveLoop` was `Allow`, if that is known.
     pub may_loop: Option<bool>,
     /// Whether the handler's settings were changed.
     pub settings: bool,
@@ -79,21 +79,21 @@ pub struct Before {
     pub policy: bool,
     /// The ARN of the layer that was added.
     pub layer: Option<String>,
-    /// Whether the wrapper's variable was added.
+    /// Whether `AWS_LAMBDA_EXEC_WRAPPER` was added.
     pub wrapper: bool,
 }
 
-/// The tag that has everything except ARNs.
+/// The tag with everything except ARNs.
 const TAG: &str = "comeback:before";
-/// The tag that has the on-failure destination.
+/// The tag with the previous on-failure destination.
 const TAG_OF_DESTINATION: &str = "comeback:before-destination";
-/// The tag that has the layer that was added.
+/// The tag with the ARN of the layer that was added.
 const TAG_OF_LAYER: &str = "comeback:before-layer";
-/// The longest value of a tag.
+/// The maximum length of a tag's value.
 pub(super) const VALUE_MAX: usize = 256;
 
-impl Before {
-    /// The tags that keep it, for this alias or version.
+impl PreviousState {
+    /// The tags that store this state for an alias or version.
     pub fn tags(&self, qualifier: Option<&str>) -> BTreeMap<String, String> {
         let mut tags = BTreeMap::from([(key(TAG, qualifier), self.to_string())]);
         let arns = [(TAG_OF_DESTINATION, &self.on_failure), (TAG_OF_LAYER, &self.layer)];
@@ -103,7 +103,7 @@ impl Before {
         tags
     }
 
-    /// Reads the tags of a function; none if it was not attached.
+    /// Reads the state from a function's tags; `None` if it was not attached.
     pub fn read(tags: &BTreeMap<String, String>, qualifier: Option<&str>) -> Option<Self> {
         let text = tags.get(&key(TAG, qualifier))?;
         let words: BTreeMap<_, _> = text.split(' ').filter_map(|it| it.split_once('=')).collect();
@@ -121,12 +121,12 @@ impl Before {
         })
     }
 
-    /// The keys of the tags of this alias or version.
+    /// The keys of the tags for this alias or version.
     pub fn keys(qualifier: Option<&str>) -> [String; 3] {
         [TAG, TAG_OF_DESTINATION, TAG_OF_LAYER].map(|tag| key(tag, qualifier))
     }
 
-    /// Whether a function is also attached by another alias or version.
+    /// Whether another alias or version of the function is attached, too.
     pub fn is_elsewhere(tags: &BTreeMap<String, String>, qualifier: Option<&str>) -> bool {
         let own = key(TAG, qualifier);
         let is_of_another = |it: &String| {
@@ -136,7 +136,7 @@ impl Before {
     }
 }
 
-impl fmt::Display for Before {
+impl fmt::Display for PreviousState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let yes = |is: bool| if is { "yes" } else { "no" };
         write!(f, "queue={} config={}", self.queue, yes(self.had_config))?;

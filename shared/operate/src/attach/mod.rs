@@ -1,11 +1,11 @@
-//! Attaches functions that no template manages, so that their failures are retried, and detaches them.
+//! Attaches functions that no template manages, so that their failures are retried, and detaches them again.
 //!
-//! The plan is a function of the [`Facts`]. Its steps only make what is still missing, so a plan that stopped halfway
-//! goes on when it is made again. The destination comes last when a function is attached, and first when it is
-//! detached: no failure reaches the queue before everything is ready for it.
+//! The plan is a function of the [`Facts`]. Its steps only add what is still missing, so after an interruption a new
+//! plan continues where the old one stopped. The destination is set last when a function is attached, and restored
+//! first when it is detached, so no failure reaches the queue before everything is ready for it.
 //!
-//! A function is attached to a retry queue that exists. A queue of its own would need a policy, a mapping and
-//! permissions of the handler, and nobody could delete it without losing what waits in it. That is a template's work.
+//! Functions are only attached to existing retry queues. A new queue would need a policy, a mapping and permissions for
+//! the handler, and could not be deleted without losing the events that wait in it. Creating one is a template's job.
 
 mod detaching;
 mod facts;
@@ -15,7 +15,7 @@ mod steps;
 mod tests;
 
 pub use detaching::detach;
-pub use facts::{Before, Facts, RetryQueue};
+pub use facts::{Facts, PreviousState, RetryQueue};
 pub use steps::{Account, Planned, Step, Stopped, carry_out};
 
 use comeback_core::arn::FunctionArn;
@@ -23,20 +23,20 @@ use comeback_core::arn::FunctionArn;
 use crate::{
     doctor::{Fact, InvokeConfig, WRAPPER, WRAPPER_VARIABLE, allow, queue_targets},
     ports::Fault,
-    queue_policy::{Says, ask, let_in},
+    queue_policy::{PolicyEffect, add_exemption, ask},
     systems::{Function, last},
 };
 
-/// What is asked for.
+/// The operator's options for attaching a function.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Order {
-    /// The alias or version, if it is not the function itself.
+    /// The alias or version to attach; `None` is the function itself.
     pub qualifier: Option<String>,
-    /// The queue, by its name, URL or ARN.
+    /// The name, URL or ARN of the retry queue.
     pub queue: Option<String>,
-    /// Whether another on-failure destination may be replaced.
+    /// Whether to replace another on-failure destination.
     pub replace: bool,
-    /// The ARN of the layer that takes envelopes off.
+    /// The ARN of the layer that removes envelopes.
     pub transparent: Option<String>,
 }
 
@@ -89,16 +89,16 @@ pub enum Refusal {
     Fault(#[from] Fault),
 }
 
-/// How a function is attached or detached.
+/// A plan to attach or detach a function.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Plan {
-    /// The name of the queue.
+    /// The name of the retry queue.
     pub queue: String,
     /// The steps that are still missing.
     pub steps: Vec<Planned>,
-    /// What somebody should know.
+    /// Warnings for the operator.
     pub warnings: Vec<String>,
-    /// How many messages of the queue have to be gone before the rest can be restored.
+    /// The number of messages that must leave the queue before the rest can be restored; 0 if the plan is complete.
     pub waiting: u64,
 }
 
@@ -106,7 +106,7 @@ pub struct Plan {
 ///
 /// # Errors
 ///
-/// If something contradicts it.
+/// If the function can't be attached.
 pub fn attach(facts: &Facts, order: &Order) -> Result<Plan, Refusal> {
     let Facts { handler, function, config, .. } = facts;
     let qualifier = order.qualifier.as_deref();
@@ -132,9 +132,9 @@ pub fn attach(facts: &Facts, order: &Order) -> Result<Plan, Refusal> {
     let policy = admission(function, queue)?;
     let settings = settings::with(handler, function, qualifier, queue.name())?;
     let transparency = transparency(function, order)?;
-    if Before::read(&facts.tags, qualifier).is_none() {
+    if PreviousState::read(&facts.tags, qualifier).is_none() {
         let adds_layer = transparency.as_ref().is_some_and(|(layers, _)| layers.is_some());
-        let before = Before {
+        let before = PreviousState {
             queue: queue.name().to_owned(),
             had_config: config.is_some(),
             retries: config.as_ref().and_then(|config| config.retries),
@@ -202,7 +202,7 @@ impl Plan {
         self.steps.push(Planned::new(step, is, becomes));
     }
 
-    /// An emulator may lack an API.
+    /// Warns about steps that are left out, because an emulator lacks their API.
     fn leave_out(&mut self, fault: &Fault) {
         let warning = format!(
             "steps that need {} are left out, because this endpoint doesn't have that API",
@@ -213,7 +213,7 @@ impl Plan {
         }
     }
 
-    /// Adds an inline policy of a role, unless it is there.
+    /// Adds an inline policy to a role, unless the role already has it.
     fn allow(
         &mut self,
         existing: &Fact<Option<String>>,
@@ -235,7 +235,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Sends failures to the queue. The destination on success and the age of events stay as they are.
+    /// Turns Lambda's own retries off and sends failures to the queue. Other settings of the config stay unchanged.
     fn invocations(&mut self, facts: &Facts, order: &Order, queue: &RetryQueue) {
         let old = facts.config.clone().unwrap_or_default();
         let new =
@@ -256,7 +256,7 @@ impl Plan {
     }
 }
 
-/// The queue that is asked for, the one that the function has, or the only one that functions share.
+/// The requested queue, the function's current one, or the only one that functions share.
 fn choose<'a>(facts: &'a Facts, order: &Order) -> Result<&'a RetryQueue, Refusal> {
     let Facts { handler, queues, function, config, .. } = facts;
     let names = |queues: &[&RetryQueue]| queues.iter().map(|it| it.name().to_owned()).collect();
@@ -270,7 +270,7 @@ fn choose<'a>(facts: &'a Facts, order: &Order) -> Result<&'a RetryQueue, Refusal
         });
     }
     let destination = config.as_ref().and_then(|config| config.on_failure.as_ref());
-    let before = Before::read(&facts.tags, order.qualifier.as_deref());
+    let before = PreviousState::read(&facts.tags, order.qualifier.as_deref());
     let has = |queue: &&RetryQueue| {
         Some(&queue.arn) == destination
             || before.as_ref().is_some_and(|it| it.queue == queue.name())
@@ -292,21 +292,21 @@ fn choose<'a>(facts: &'a Facts, order: &Order) -> Result<&'a RetryQueue, Refusal
     }
 }
 
-/// The queue's policy with the role in it, if it is closed to the role.
+/// The queue's policy with an exemption for the function's role, if the current policy denies it sending.
 fn admission(function: &Function, queue: &RetryQueue) -> Result<Option<String>, Refusal> {
     const SEND: &str = "sqs:SendMessage";
     let policy = queue.attributes.policy.as_deref().unwrap_or_default();
-    if ask(policy, &function.role, SEND) != Says::Deny {
+    if ask(policy, &function.role, SEND) != PolicyEffect::Deny {
         return Ok(None);
     }
-    let open = let_in(policy, &function.role, SEND);
-    let open = open.filter(|policy| ask(policy, &function.role, SEND) != Says::Deny);
+    let open = add_exemption(policy, &function.role, SEND);
+    let open = open.filter(|policy| ask(policy, &function.role, SEND) != PolicyEffect::Deny);
     let closed =
         || Refusal::ClosedQueue { queue: queue.name().to_owned(), role: function.role.clone() };
     open.map(Some).ok_or_else(closed)
 }
 
-/// The layers, if they change, and the variables of a function that no longer sees envelopes.
+/// The layers of a function, if they change, and its variables, so that it no longer receives envelopes.
 type Transparency = (Option<Vec<String>>, std::collections::BTreeMap<String, String>);
 
 fn transparency(function: &Function, order: &Order) -> Result<Option<Transparency>, Refusal> {
@@ -361,7 +361,7 @@ fn warnings(facts: &Facts, order: &Order) -> Vec<String> {
     warnings
 }
 
-/// The policy by which a role may send to the queue, and use its key.
+/// The policy that lets the function's role send to the queue and use the queue's key.
 fn send_document(function: &Function, queue: &RetryQueue) -> String {
     let send = allow(&["sqs:SendMessage"], std::slice::from_ref(&queue.arn));
     let Some(key) = queue.attributes.key.as_deref().filter(|key| !key.starts_with("alias/")) else {
@@ -384,17 +384,17 @@ fn send_document(function: &Function, queue: &RetryQueue) -> String {
     document.to_string()
 }
 
-/// The name of an inline policy. Roles may be shared, so it has the names of function and alias.
+/// The name of an inline policy. Functions may share a role, so the name contains the function and its qualifier.
 pub fn policy_name(purpose: &str, function: &str, qualifier: Option<&str>) -> String {
     let qualifier = qualifier.map(|it| format!(".{it}")).unwrap_or_default();
     format!("comeback-{purpose}-{function}{qualifier}")
 }
 
-/// The function that a command line names, and its alias or version: a name or an ARN.
+/// Parses a function's name or ARN into the name and the alias or version.
 ///
 /// # Errors
 ///
-/// If it is neither.
+/// If the text is neither.
 pub fn parse(text: &str) -> Result<(String, Option<String>), String> {
     let unqualified = |text: &str| (text != "$LATEST").then(|| text.to_owned());
     let named = if let Some(arn) = FunctionArn::parse(text) {

@@ -1,4 +1,4 @@
-//! The handler's settings with a function, and without it.
+//! Adds a function to the handler's settings, or removes it.
 
 use std::collections::BTreeMap;
 
@@ -10,22 +10,22 @@ use comeback_core::{
 use super::Refusal;
 use crate::{doctor::queue_targets, systems::Function};
 
-/// Lambda's limit for all variables of a function, including their names.
+/// Lambda's limit in bytes for all variables of a function, including their names.
 const VARIABLES_MAX: usize = 4_096;
 
 const TARGET_FUNCTIONS: &str = "TARGET_FUNCTIONS";
 const QUEUE_TARGETS: &str = "QUEUE_TARGETS";
 
-/// The variables of a handler, and the values that change: before and after.
-pub(super) type Changed = (BTreeMap<String, String>, String, String);
+/// The variables of a handler after a change, and the values that change: before and after.
+pub(super) type VariablesChange = (BTreeMap<String, String>, String, String);
 
-/// The variables of a handler that allow a function; none if they do already.
+/// The handler's variables, changed so that they allow a function; `None` if they already do.
 pub(super) fn with(
     handler: &Function,
     function: &Function,
     qualifier: Option<&str>,
     queue: &str,
-) -> Result<Option<Changed>, Refusal> {
+) -> Result<Option<VariablesChange>, Refusal> {
     let name = || handler.name().to_owned();
     let read = |environment: &BTreeMap<String, String>| {
         Settings::from_lookup(|name| environment.get(name).cloned())
@@ -68,8 +68,8 @@ pub(super) fn with(
     Ok(Some(changed(handler, environment)))
 }
 
-/// The variables of a handler without a function; none if they don't name it.
-pub(super) fn without(handler: &Function, function: &str, queue: &str) -> Option<Changed> {
+/// The handler's variables without a function; `None` if they don't name it.
+pub(super) fn without(handler: &Function, function: &str, queue: &str) -> Option<VariablesChange> {
     let mut environment = handler.environment.clone();
     if let Some(list) = environment.get_mut(TARGET_FUNCTIONS) {
         let others = list.split(',').map(str::trim).filter(|name| *name != function);
@@ -91,7 +91,7 @@ fn json(queues: &BTreeMap<String, Vec<String>>) -> String {
     serde_json::to_string(queues).unwrap_or_default()
 }
 
-fn changed(handler: &Function, environment: BTreeMap<String, String>) -> Changed {
+fn changed(handler: &Function, environment: BTreeMap<String, String>) -> VariablesChange {
     let says = |of: &BTreeMap<String, String>| {
         let names = [TARGET_FUNCTIONS, QUEUE_TARGETS].into_iter();
         let names = names.filter(|name| handler.environment.get(*name) != environment.get(*name));

@@ -1,4 +1,4 @@
-//! The steps of a plan, and how they are carried out one after the other.
+//! The steps of a plan, which are carried out one after the other.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -8,24 +8,24 @@ use crate::{
     systems::{last, role_name},
 };
 
-/// A change, which is idempotent.
+/// An idempotent change.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Step {
-    /// Give a function tags.
+    /// Add tags to a function.
     Tag {
         /// The ARN of the function.
         function: String,
         /// The tags.
         tags: BTreeMap<String, String>,
     },
-    /// Take tags from a function.
+    /// Remove tags from a function.
     Untag {
         /// The ARN of the function.
         function: String,
         /// Their keys.
         keys: Vec<String>,
     },
-    /// Give a role an inline policy.
+    /// Add an inline policy to a role.
     Allow {
         /// The ARN of the role.
         role: String,
@@ -34,7 +34,7 @@ pub enum Step {
         /// The policy.
         document: String,
     },
-    /// Take an inline policy from a role.
+    /// Remove an inline policy from a role.
     Disallow {
         /// The ARN of the role.
         role: String,
@@ -56,37 +56,37 @@ pub enum Step {
         environment: BTreeMap<String, String>,
         /// All of its layers, if they change.
         layers: Option<Vec<String>>,
-        /// What the function's revision has to be.
+        /// The revision that the function must still have, so that no concurrent change is overwritten.
         revision: Option<String>,
     },
-    /// Let a function be part of a loop, or don't.
+    /// Set the `RecursiveLoop` of a function.
     Loop {
         /// The name of the function.
         function: String,
-        /// Whether it may.
+        /// `Allow` if true, else `Terminate`.
         allow: bool,
     },
-    /// Set the event invoke config of a function, an alias or a version. None deletes it.
+    /// Set or delete the event invoke config of a function, an alias or a version.
     Invocations {
         /// The name of the function.
         function: String,
         /// The alias or version.
         qualifier: Option<String>,
-        /// The config.
+        /// The new config; `None` deletes it.
         config: Option<InvokeConfig>,
     },
 }
 
-/// A step, and what it changes.
+/// A step, and a description of its change.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Planned {
     /// The step.
     pub step: Step,
-    /// The part that it changes.
+    /// What the step changes: `orders: tags`.
     pub what: String,
-    /// What is.
+    /// The current value.
     pub is: String,
-    /// What will be.
+    /// The new value.
     pub becomes: String,
 }
 
@@ -114,19 +114,19 @@ impl Planned {
     }
 }
 
-/// The account in which steps are carried out.
+/// The AWS account in which steps are carried out.
 pub trait Account: Clock {
-    /// Makes a change.
+    /// Carries out one step.
     fn carry_out(&self, step: &Step) -> impl Future<Output = Result<(), Fault>>;
 }
 
-/// A step that failed. The steps before it stand.
+/// A step that failed. The steps before it are not undone.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{what}: {fault}")]
 pub struct Stopped {
-    /// How many steps were carried out.
+    /// The number of steps that were carried out.
     pub done: usize,
-    /// The part that it was to change.
+    /// What the step should have changed.
     pub what: String,
     /// The error.
     pub fault: Fault,
@@ -134,10 +134,10 @@ pub struct Stopped {
 
 /// IAM is eventually consistent: new permissions usually take effect within seconds.
 const SETTLE_MAX: Duration = Duration::from_mins(1);
-/// How long to wait for that between two tries.
+/// The interval between tries until they do.
 const SETTLE_WAIT: Duration = Duration::from_secs(3);
 
-/// Carries out the steps in order, and stops at the first that fails.
+/// Carries out the steps in order, and stops at the first one that fails.
 ///
 /// # Errors
 ///
@@ -166,8 +166,8 @@ pub async fn carry_out<A: Account>(
     Ok(())
 }
 
-/// Whether a fault passes once an earlier change has taken effect: a new permission, or an update of the function
-/// that is still in progress.
+/// Whether a fault passes when an earlier change takes effect: a new permission, or an update of the function that is
+/// still in progress.
 fn settles(fault: &Fault) -> bool {
     let code = fault.code.as_deref().unwrap_or_default();
     let is_permission =

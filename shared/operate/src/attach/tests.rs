@@ -1,4 +1,4 @@
-//! What is planned for a function, and what is refused.
+//! Tests of the plans for a function, and of refusals.
 
 use std::{
     cell::RefCell,
@@ -32,7 +32,7 @@ fn queue(name: &str) -> RetryQueue {
 
 const DEAD: &str = "https://sqs.us-east-1.amazonaws.com/123456789012/dead";
 
-/// A system with a shared queue, and a function that nobody has touched.
+/// A system with a shared queue, and a function that was never attached.
 fn facts() -> Facts {
     Facts {
         handler: function("handler", ("DEAD_LETTER_QUEUE_URL", DEAD)),
@@ -48,7 +48,7 @@ fn facts() -> Facts {
     }
 }
 
-/// What the facts are after a step.
+/// Applies a step to the facts.
 fn apply(facts: &mut Facts, step: &Step) {
     match step.clone() {
         Step::Tag { tags, .. } => facts.tags.extend(tags),
@@ -74,11 +74,11 @@ fn policy_of<'a>(facts: &'a mut Facts, policy: &str) -> &'a mut Fact<Option<Stri
     if policy.contains("-send-") { &mut facts.send_policy } else { &mut facts.invoke_policy }
 }
 
-fn whats(steps: &[Planned]) -> Vec<&str> {
+fn changed_parts(steps: &[Planned]) -> Vec<&str> {
     steps.iter().map(|planned| planned.what.as_str()).collect()
 }
 
-/// What a comparison of facts is about.
+/// The facts as text, to compare them.
 fn state(facts: &Facts) -> String {
     format!("{facts:?}")
 }
@@ -93,7 +93,7 @@ fn a_function_is_attached_with_its_destination_as_the_last_step() {
         "orders: RecursiveLoop",
         "orders: asynchronous invocations",
     ];
-    assert_eq!((plan.queue.as_str(), whats(&plan.steps)), ("retry", expected.to_vec()));
+    assert_eq!((plan.queue.as_str(), changed_parts(&plan.steps)), ("retry", expected.to_vec()));
     let last = plan.steps.last().unwrap();
     let retry = format!("0 retries, then arn:aws:sqs:{HOME}:retry");
     assert_eq!(
@@ -105,7 +105,7 @@ fn a_function_is_attached_with_its_destination_as_the_last_step() {
 
 type Change = fn(&mut Facts);
 
-/// Systems and functions, each with something of its own.
+/// Various systems and functions.
 const VARIANTS: [(&str, Change); 9] = [
     ("as it is", |_| {}),
     ("a destination on success and an age", |it| {
@@ -152,7 +152,7 @@ fn order() -> Order {
 }
 
 #[test]
-fn each_plan_can_stop_after_any_step_and_goes_on() {
+fn each_plan_can_stop_after_any_step_and_be_continued() {
     for (name, change) in VARIANTS {
         let mut whole = facts();
         change(&mut whole);
@@ -163,7 +163,11 @@ fn each_plan_can_stop_after_any_step_and_goes_on() {
             let mut facts = whole.clone();
             plan[..stop].iter().for_each(|planned| apply(&mut facts, &planned.step));
             let rest = attach(&facts, &order()).unwrap().steps;
-            assert_eq!(whats(&rest), whats(&plan[stop..]), "{name}, stopped after {stop}");
+            assert_eq!(
+                changed_parts(&rest),
+                changed_parts(&plan[stop..]),
+                "{name}, stopped after {stop}"
+            );
             rest.iter().for_each(|planned| apply(&mut facts, &planned.step));
             assert_eq!(state(&facts), state(&end), "{name}, stopped after {stop}");
         }
@@ -188,7 +192,7 @@ fn a_function_that_is_detached_is_as_it_was_before() {
             }
             let environment = &mut facts.handler.environment;
             let list = environment.get_mut("TARGET_FUNCTIONS");
-            // Spaces in a list mean nothing.
+            // Ignore spaces in lists.
             list.into_iter().for_each(|list| *list = list.replace(',', ", "));
             assert_eq!(state(&facts), state(&before), "{name}, stopped after {stop}");
         }
@@ -196,14 +200,17 @@ fn a_function_that_is_detached_is_as_it_was_before() {
 }
 
 #[test]
-fn what_waits_keeps_what_it_needs_until_the_queue_is_empty() {
+fn waiting_events_keep_their_settings_and_permissions_until_the_queue_is_empty() {
     let mut facts = facts();
     facts.handler.environment.insert("TARGET_FUNCTIONS".into(), "billing".into());
     let plan = attach(&facts, &Order::default()).unwrap().steps;
     plan.iter().for_each(|planned| apply(&mut facts, &planned.step));
     facts.queues[0].attributes.visible = 3;
     let first = detach(&facts, None, false).unwrap();
-    assert_eq!((whats(&first.steps), first.waiting), (vec!["orders: asynchronous invocations"], 3));
+    assert_eq!(
+        (changed_parts(&first.steps), first.waiting),
+        (vec!["orders: asynchronous invocations"], 3)
+    );
     let now = detach(&facts, None, true).unwrap();
     assert_eq!((now.steps.len(), now.waiting), (6, 0));
     first.steps.iter().for_each(|planned| apply(&mut facts, &planned.step));
@@ -213,18 +220,21 @@ fn what_waits_keeps_what_it_needs_until_the_queue_is_empty() {
 }
 
 #[test]
-fn aliases_of_a_function_are_attached_and_detached_by_themselves() {
+fn aliases_of_a_function_are_attached_and_detached_separately() {
     let live = Order { qualifier: Some("live".to_owned()), ..Order::default() };
     let mut facts = facts();
     let plan = attach(&facts, &Order::default()).unwrap().steps;
     plan.iter().for_each(|planned| apply(&mut facts, &planned.step));
-    // The facts of the alias.
+    // The facts about the alias.
     (facts.config, facts.send_policy, facts.invoke_policy) = (None, Ok(None), Ok(None));
     let plan = attach(&facts, &live).unwrap().steps;
-    assert_eq!(whats(&plan)[1], "role orders-role: policy comeback-send-orders.live");
+    assert_eq!(changed_parts(&plan)[1], "role orders-role: policy comeback-send-orders.live");
     plan.iter().for_each(|planned| apply(&mut facts, &planned.step));
     let back = detach(&facts, None, false).unwrap().steps;
-    assert!(!whats(&back).contains(&"orders: RecursiveLoop"), "the alias needs it: {back:#?}");
+    assert!(
+        !changed_parts(&back).contains(&"orders: RecursiveLoop"),
+        "the alias needs it: {back:#?}"
+    );
     back.iter().for_each(|planned| apply(&mut facts, &planned.step));
     assert_eq!(facts.tags.keys().collect::<Vec<_>>(), ["comeback:before:live"]);
 }
@@ -232,7 +242,7 @@ fn aliases_of_a_function_are_attached_and_detached_by_themselves() {
 type Contradiction<'a> = &'a dyn Fn(&mut Facts, &mut Order);
 
 #[test]
-fn what_contradicts_is_refused() {
+fn contradictions_are_refused() {
     let other = |arn: &str| {
         Some(InvokeConfig { on_failure: Some(arn.to_owned()), ..InvokeConfig::default() })
     };
@@ -332,7 +342,7 @@ fn fault(code: &str, message: &str) -> Fault {
 }
 
 #[test]
-fn who_else_manages_the_function_and_what_is_left_out_is_said() {
+fn other_managers_and_omitted_steps_lead_to_warnings() {
     let mut facts = facts();
     facts.tags.insert("aws:cloudformation:stack-name".into(), "shop".into());
     facts.handler_tags.insert("managed-by".into(), "Terraform".into());
@@ -369,7 +379,7 @@ fn a_queue_with_a_key_needs_permissions_on_the_key() {
 }
 
 #[test]
-fn a_function_is_named_with_or_without_alias() {
+fn a_function_name_may_have_an_alias() {
     let arn = format!("arn:aws:lambda:{HOME}:function:orders");
     for (text, expected) in [
         ("orders", Some(("orders", None))),
@@ -409,7 +419,7 @@ impl Account for Flaky {
 }
 
 #[test]
-fn a_new_permission_is_waited_for_and_any_other_fault_stops() {
+fn a_plan_waits_for_new_permissions_and_stops_at_any_other_fault() {
     let plan = attach(&facts(), &Order::default()).unwrap().steps;
     let carried_out = |faults: Vec<Fault>| {
         let account = Flaky { faults: RefCell::new(faults), slept: RefCell::new(Duration::ZERO) };

@@ -1,4 +1,4 @@
-//! A message of a dead-letter queue, and what is known about its event.
+//! A message in a dead-letter queue, and the facts about its event.
 
 use std::collections::BTreeMap;
 
@@ -16,22 +16,22 @@ use serde_json::value::RawValue;
 use super::selection::NO_REASON;
 use crate::systems::function_name;
 
-/// A message of a dead-letter queue, as it was received.
+/// A message that was received from a dead-letter queue.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Letter {
-    /// SQS's id of the message.
+    /// The message id.
     pub id: String,
-    /// SQS's handle for this receive.
+    /// The receipt handle.
     pub receipt_handle: String,
     /// When it was sent to the queue.
     pub sent_at: Option<Timestamp>,
-    /// Its message attributes that are text.
+    /// The message attributes of type string.
     pub attributes: BTreeMap<String, String>,
-    /// Its body.
+    /// The message body.
     pub body: String,
 }
 
-/// How a message came into a dead-letter queue.
+/// How a message got into a dead-letter queue.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
@@ -39,64 +39,64 @@ pub enum Origin {
     GivenUp,
     /// SQS moved the message after `maxReceiveCount` receives. The body is the failure record.
     Moved,
-    /// The queue is a function's own dead-letter queue, and Lambda sent the event.
+    /// Lambda sent the event, because the queue is a function's own dead-letter queue.
     Lambda,
-    /// Neither of these can be recognized: somebody else sent it, or changed its attributes.
+    /// None of these: something else sent the message, or its attributes were changed.
     #[default]
     Unknown,
 }
 
-/// What is known about the event of a letter.
+/// The facts about the event of a letter.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Facts {
-    /// How it came here.
+    /// How the letter got into the queue.
     pub origin: Origin,
-    /// Why the event was given up, if the handler did.
+    /// Why the handler gave the event up, if it did.
     pub reason: Option<String>,
-    /// The qualified ARN of its function.
+    /// The qualified ARN of the event's function.
     #[serde(serialize_with = "text")]
     pub function: Option<FunctionArn>,
-    /// The request id of its first failed invocation.
+    /// The request id of the first failed invocation.
     pub request_id: Option<String>,
-    /// How many attempts were made.
+    /// The number of attempts made.
     pub attempts: Option<u32>,
-    /// When it failed for the first time.
+    /// When the event first failed.
     pub first_failure_at: Option<Timestamp>,
-    /// When it failed last.
+    /// When the event last failed.
     pub last_failure_at: Option<Timestamp>,
     /// The type of its last error.
     pub error_type: Option<String>,
     /// The message of its last error.
     pub error_message: Option<String>,
-    /// What its function was first given; `None` if that is not known or no JSON.
+    /// The original payload; `None` if it is unknown or not JSON.
     #[serde(skip)]
     pub payload: Option<String>,
 }
 
-/// A letter for those who look at it.
+/// A letter as commands and the live page show it.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct Listed {
-    /// SQS's id of the message.
+    /// The message id.
     pub message_id: String,
-    /// What is known about its event, without the payload.
+    /// The facts about the event, without the payload.
     #[serde(flatten)]
     pub facts: Facts,
     /// When the letter was sent to the queue.
     pub sent_at: Option<Timestamp>,
-    /// How many bytes its payload has; `None` if it has no JSON payload.
+    /// The size of the payload in bytes; `None` if there is no JSON payload.
     pub payload_bytes: Option<usize>,
-    /// Its payload, if that was asked for.
+    /// The payload, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub payload: Option<String>,
 }
 
 impl Listed {
-    /// The function of its event, as people name it.
+    /// The name of the function, with its qualifier unless that is `$LATEST`.
     pub fn function_name(&self) -> Option<&str> {
         self.facts.function.as_ref().map(|function| function_name(function.as_str()))
     }
 
-    /// When its event failed last; if that is unknown, when it was sent.
+    /// When the event last failed or, if that is unknown, when the letter was sent.
     pub fn failed_at(&self) -> Option<Timestamp> {
         self.facts.last_failure_at.or(self.sent_at)
     }
@@ -107,12 +107,12 @@ fn text<S: Serializer>(arn: &Option<FunctionArn>, serializer: S) -> Result<S::Ok
 }
 
 impl Letter {
-    /// When its event failed last; if that is unknown, when it was sent.
+    /// When the event last failed or, if that is unknown, when the letter was sent.
     pub fn failed_at(&self, facts: &Facts) -> Option<Timestamp> {
         facts.last_failure_at.or(self.sent_at)
     }
 
-    /// The letter for those who look at it.
+    /// The letter as commands and the live page show it.
     pub fn listed(&self, with_payload: bool) -> Listed {
         let mut facts = self.facts();
         let payload = facts.payload.take();
@@ -125,12 +125,12 @@ impl Letter {
         }
     }
 
-    /// An attribute, if it is not empty.
+    /// The value of a message attribute, unless it is missing or empty.
     pub fn attribute(&self, name: &str) -> Option<&str> {
         self.attributes.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// What is known about its event.
+    /// Reads the facts about the event.
     pub fn facts(&self) -> Facts {
         let read = self.read();
         let Some(reason) = self.attribute("Reason") else {
@@ -138,7 +138,7 @@ impl Letter {
         };
         let text = |name: &str| self.attribute(name).map(str::to_owned);
         let moment = |name: &str| self.attribute(name).and_then(time::parse);
-        // The body of these two is a message as it was received, which may be readable by now.
+        // With these two reasons the body is the message that the handler received. It may have become readable since.
         let body_is_message =
             [Reason::Unreadable, Reason::PayloadMissing].iter().any(|it| it.as_str() == reason);
         let payload = if body_is_message { read.and_then(|it| it.payload) } else { self.payload() };
@@ -156,7 +156,7 @@ impl Letter {
         }
     }
 
-    /// The body, if it is JSON, without an envelope.
+    /// The body without its envelope, if it is JSON.
     fn payload(&self) -> Option<String> {
         if let Some((_, payload)) = Envelope::find(&self.body) {
             return Some(payload.get().to_owned());
@@ -174,7 +174,7 @@ impl Letter {
         }
     }
 
-    /// The facts of a message that was not given up by the handler, as the handler would read it.
+    /// The facts in the body, read as the handler reads a message; `None` if it can't be read.
     fn read(&self) -> Option<Facts> {
         let lambda_request_id = self.attribute("RequestID");
         let message = Message {
@@ -210,7 +210,7 @@ impl Letter {
     }
 }
 
-/// What letters are grouped by.
+/// A key to group letters by.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum GroupBy {
     /// The reason.
@@ -226,7 +226,7 @@ pub enum GroupBy {
 }
 
 impl GroupBy {
-    /// All of them, by their names.
+    /// All keys, with their names.
     pub const ALL: [(&str, Self); 5] = [
         ("reason", Self::Reason),
         ("function", Self::Function),
@@ -235,7 +235,7 @@ impl GroupBy {
         ("day", Self::Day),
     ];
 
-    /// What this letter has in common with the others of its group.
+    /// The group of this letter.
     pub fn key(self, letter: &Letter, facts: &Facts) -> String {
         let key = match self {
             Self::Reason => facts.reason.clone(),
@@ -255,7 +255,7 @@ pub(super) mod tests {
     pub(in crate::dead_letters) const ORDERS: &str =
         "arn:aws:lambda:us-east-1:123456789012:function:orders:$LATEST";
 
-    /// A letter of the retry handler, with further attributes that replace these.
+    /// A letter of the retry handler. The other attributes replace the usual ones.
     pub(in crate::dead_letters) fn given_up(body: &str, others: &[(&str, &str)]) -> Letter {
         let usual = [
             ("Reason", "max_age_exceeded"),

@@ -1,4 +1,4 @@
-//! Looks at every letter of a queue.
+//! Reads every letter in a queue without removing any.
 
 use std::time::Duration;
 
@@ -9,17 +9,17 @@ use super::{
     letter::Letter,
     ports::{BATCH_MAX, DeadLetterQueue},
 };
-use crate::ports::{Fault, again};
+use crate::ports::{Fault, with_backoff};
 
-/// How long letters are hidden while they are looked at. At a few thousand letters a second, this is long enough for
-/// as many as SQS has in flight at most. If the program is killed, they are hidden for the rest of it.
+/// How long letters are hidden while the queue is read. At a few thousand letters a second, this is long enough for the
+/// maximum that SQS has in flight. If the program is killed, they stay hidden until this time ends.
 const HOLD: Duration = Duration::from_mins(5);
 
-/// Looks at every letter once and makes all of them visible again at once. `visit` returns whether to go on.
+/// Visits every letter once, then makes all of them visible again immediately. `visit` returns whether to continue.
 ///
 /// # Errors
 ///
-/// If letters can't be received or made visible again. Those that were received become visible again within minutes.
+/// If letters can't be received, or can't be made visible again. These become visible by themselves within minutes.
 pub async fn look(
     queue: &impl DeadLetterQueue,
     mut visit: impl FnMut(Letter) -> bool,
@@ -35,7 +35,8 @@ async fn receive_all(
     visit: &mut impl FnMut(Letter) -> bool,
 ) -> Result<(), Fault> {
     loop {
-        let calls = (0..CALLS_MAX).map(|_| again(queue.clock(), || queue.receive(BATCH_MAX, HOLD)));
+        let calls =
+            (0..CALLS_MAX).map(|_| with_backoff(queue.clock(), || queue.receive(BATCH_MAX, HOLD)));
         let mut failed = None;
         let mut letters = Vec::new();
         for received in join_all(calls).await {
@@ -65,7 +66,7 @@ mod tests {
     use super::*;
     use crate::dead_letters::stand_in::{StandIn, block_on};
 
-    /// Looks at so many letters at most. Returns how that ended, and how many were seen.
+    /// Looks at up to `most` letters. Returns the result, and the number of letters seen.
     fn looked(queue: &StandIn, most: usize) -> (Result<(), Fault>, usize) {
         let mut seen = Vec::new();
         let looked = block_on(look(queue, |letter| {
@@ -106,7 +107,7 @@ mod tests {
     #[test]
     fn letters_that_come_again_during_a_long_look_are_seen_once() {
         let queue = StandIn::with(257);
-        // Each call takes a minute, so the first letters come again before the last.
+        // Each call takes a minute, so the first letters are received again before the last.
         queue.per_call.set(Duration::from_mins(1));
         assert_eq!((looked(&queue, 1000), queue.visible()), ((Ok(()), 257), 257));
     }

@@ -1,15 +1,15 @@
-//! The dead-letter queue: who is in it, and how letters leave it.
+//! The dead-letter queue: finds letters in it, and redrives or deletes them.
 //!
-//! A [`Letter`] is a message as it was received. Its [`Facts`] are the handler's message attributes, or what core reads
-//! in a record that SQS moved by itself. A [`Selection`] says which letters an operator means, and an [`Order`] what is
-//! done with each.
+//! A [`Letter`] is a received message. Its [`Facts`] come from the handler's message attributes or, if SQS itself moved
+//! the message, from its failure record. A [`Selection`] filters letters, and an [`Order`] decides what is done with
+//! each.
 //!
-//! A queue can only be looked at by receiving its messages, which hides them for a time. So [`look`] keeps every letter
-//! hidden until it has seen the last one, and then makes all of them visible again at once. [`carry_out`] does the same
-//! with letters that stay. A letter is deleted only after Lambda has accepted its event.
+//! The only way to read a queue is to receive its messages, which hides them for a while. So [`look`] keeps every
+//! letter hidden until it has seen the last one, and then makes all of them visible again immediately. [`carry_out`]
+//! does the same with letters that stay. A redriven letter is deleted only after Lambda has accepted its event.
 //!
-//! If the program is killed, all letters that it has not deleted come back by themselves: the worst is that Lambda has
-//! accepted the events of one batch whose letters are still there.
+//! If the program is killed, all letters that it has not deleted become visible again by themselves. At worst, Lambda
+//! has accepted the events of the current batches ([`Pace::batches`]), but their letters are still in the queue.
 
 mod held;
 mod letter;
@@ -24,8 +24,8 @@ mod work;
 
 pub use letter::{Facts, GroupBy, Letter, Listed, Origin};
 pub use look::look;
-pub use order::{Action, Left, Order, Plan, Step};
-pub use pointer::{NoPlace, Place};
+pub use order::{Action, Order, Plan, StayReason, Step};
+pub use pointer::{InvalidPointerValue, PointerValue};
 pub use ports::{BATCH_MAX, DeadLetterQueue, Functions, Invocation};
 pub use selection::{NO_REASON, Selection, attempts};
 pub use work::{Pace, Tally, carry_out};

@@ -7,13 +7,13 @@ use serde::Serialize;
 
 use super::{
     letter::{Facts, Letter},
-    pointer::Place,
+    pointer::PointerValue,
     ports::Invocation,
     selection::Selection,
 };
 use crate::{
+    notice::{Notice, Tone, letters},
     systems::function_name,
-    told::{Told, Tone, letters},
 };
 
 /// What an operator wants done with the letters that are selected.
@@ -35,7 +35,7 @@ pub enum Action {
         /// The function to invoke in place of its own.
         to: Option<String>,
         /// What to change in its payload.
-        set: Vec<Place>,
+        set: Vec<PointerValue>,
         /// Another payload.
         payload: Option<String>,
     },
@@ -51,13 +51,13 @@ pub enum Step {
     /// The letter is deleted.
     Delete,
     /// The letter stays in the queue.
-    Leave(Left),
+    Leave(StayReason),
 }
 
 /// Why a letter stays in the queue.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Left {
+pub enum StayReason {
     /// It is not selected.
     NotSelected,
     /// It was sent after the command began.
@@ -76,7 +76,7 @@ pub enum Left {
     Failed,
 }
 
-impl Left {
+impl StayReason {
     /// Why it stays, and what to do about it.
     pub fn text(self) -> &'static str {
         match self {
@@ -98,11 +98,11 @@ impl Order {
     /// What is done with this letter.
     pub fn step(&self, letter: &Letter, now: Timestamp) -> Step {
         let facts = letter.facts();
-        if !self.selection.means(letter, &facts, now) {
-            return Step::Leave(Left::NotSelected);
+        if !self.selection.matches(letter, &facts, now) {
+            return Step::Leave(StayReason::NotSelected);
         }
         if letter.sent_at.is_some_and(|sent_at| sent_at > self.given_at) {
-            return Step::Leave(Left::Newer);
+            return Step::Leave(StayReason::Newer);
         }
         match &self.action {
             Action::Purge => Step::Delete,
@@ -118,17 +118,17 @@ impl Order {
         &self,
         facts: Facts,
         to: Option<String>,
-        set: &[Place],
+        set: &[PointerValue],
         payload: Option<String>,
-    ) -> Result<Invocation, Left> {
+    ) -> Result<Invocation, StayReason> {
         if to.is_none() && !self.selection.trusts(&facts) {
-            return Err(Left::NotAllowed);
+            return Err(StayReason::NotAllowed);
         }
         let own = || facts.function.map(|function| function.as_str().to_owned());
-        let function = to.or_else(own).ok_or(Left::NoFunction)?;
-        let payload = payload.or(facts.payload).ok_or(Left::NoPayload)?;
+        let function = to.or_else(own).ok_or(StayReason::NoFunction)?;
+        let payload = payload.or(facts.payload).ok_or(StayReason::NoPayload)?;
         let set = set.iter().try_fold(payload, |payload, place| place.set(&payload));
-        Ok(Invocation { function, payload: set.ok_or(Left::NotSet)? })
+        Ok(Invocation { function, payload: set.ok_or(StayReason::NotSet)? })
     }
 }
 
@@ -140,7 +140,7 @@ pub struct Plan {
     /// How many letters are deleted without being redriven.
     pub purge: u64,
     /// How many letters stay, by what keeps them.
-    pub leave: BTreeMap<Left, u64>,
+    pub leave: BTreeMap<StayReason, u64>,
 }
 
 impl Plan {
@@ -161,36 +161,36 @@ impl Plan {
     }
 
     /// What the order would do.
-    pub fn told(&self) -> Vec<Told> {
+    pub fn notices(&self) -> Vec<Notice> {
         let line = |(function, number): (&String, &u64)| {
-            Told::plain(format!("{} to redrive to {}", letters(*number), function_name(function)))
+            Notice::plain(format!("{} to redrive to {}", letters(*number), function_name(function)))
         };
-        let mut told: Vec<_> = self.redrive.iter().map(line).collect();
+        let mut notices: Vec<_> = self.redrive.iter().map(line).collect();
         if self.purge > 0 {
-            told.push(Told::plain(format!("{} to delete for good", letters(self.purge))));
+            notices.push(Notice::plain(format!("{} to delete for good", letters(self.purge))));
         }
-        if told.is_empty() {
-            told.push(Told::nothing_to_do());
+        if notices.is_empty() {
+            notices.push(Notice::nothing_to_do());
         }
-        told.extend(staying(&self.leave));
-        told
+        notices.extend(staying(&self.leave));
+        notices
     }
 }
 
 /// Which letters stay, and why.
-pub(super) fn staying(left: &BTreeMap<Left, u64>) -> impl Iterator<Item = Told> {
+pub(super) fn staying(left: &BTreeMap<StayReason, u64>) -> impl Iterator<Item = Notice> {
     left.iter().map(|(left, number)| {
         let tone = match left {
-            Left::NotSelected | Left::Newer => Tone::Faint,
-            Left::NoFunction
-            | Left::NoPayload
-            | Left::NotAllowed
-            | Left::NotSet
-            | Left::Refused
-            | Left::Failed => Tone::Bad,
+            StayReason::NotSelected | StayReason::Newer => Tone::Faint,
+            StayReason::NoFunction
+            | StayReason::NoPayload
+            | StayReason::NotAllowed
+            | StayReason::NotSet
+            | StayReason::Refused
+            | StayReason::Failed => Tone::Bad,
         };
         let verb = if *number == 1 { "stays" } else { "stay" };
-        Told { tone, text: format!("{} {verb}: {}", letters(*number), left.text()) }
+        Notice { tone, text: format!("{} {verb}: {}", letters(*number), left.text()) }
     })
 }
 
@@ -202,7 +202,7 @@ mod tests {
     use crate::dead_letters::letter::tests::{ORDERS, bare, given_up};
 
     fn redrive(selection: Selection, to: Option<&str>, set: &[&str]) -> Order {
-        let set = set.iter().map(|text| Place::parse(text).unwrap()).collect();
+        let set = set.iter().map(|text| PointerValue::parse(text).unwrap()).collect();
         let action = Action::Redrive { to: to.map(str::to_owned), set, payload: None };
         Order { selection, given_at: time::parse("2026-01-01T11:00:00Z").unwrap(), action }
     }
@@ -238,23 +238,23 @@ mod tests {
     fn a_letter_that_can_not_be_redriven_stays_with_the_reason() {
         let all = redrive(Selection::default(), None, &[]);
         let table = [
-            (given_up("{\"a\":", &[]), Left::NoPayload),
-            (given_up("1", &[("FunctionArn", "orders")]), Left::NoFunction),
-            (bare("1", &[("RequestID", "r-1")]), Left::NoFunction),
-            (bare("1", &[]), Left::NoFunction),
-            (given_up("1", &[("Reason", "target_not_allowed")]), Left::NotAllowed),
-            (given_up("{}", &[("Reason", "unreadable")]), Left::NoPayload),
+            (given_up("{\"a\":", &[]), StayReason::NoPayload),
+            (given_up("1", &[("FunctionArn", "orders")]), StayReason::NoFunction),
+            (bare("1", &[("RequestID", "r-1")]), StayReason::NoFunction),
+            (bare("1", &[]), StayReason::NoFunction),
+            (given_up("1", &[("Reason", "target_not_allowed")]), StayReason::NotAllowed),
+            (given_up("{}", &[("Reason", "unreadable")]), StayReason::NoPayload),
         ];
         for (letter, left) in table {
             assert_eq!(step(&all, &letter), Step::Leave(left), "{letter:?}");
         }
         let mut newer = given_up("1", &[]);
         newer.sent_at = time::parse("2026-01-01T11:00:00.001Z");
-        assert_eq!(step(&all, &newer), Step::Leave(Left::Newer));
+        assert_eq!(step(&all, &newer), Step::Leave(StayReason::Newer));
         let set = redrive(Selection::default(), None, &["/a/b=1"]);
-        assert_eq!(step(&set, &given_up("[]", &[])), Step::Leave(Left::NotSet));
+        assert_eq!(step(&set, &given_up("[]", &[])), Step::Leave(StayReason::NotSet));
         let other = Selection { functions: vec!["mail".to_owned()], ..Selection::default() };
-        let left = Step::Leave(Left::NotSelected);
+        let left = Step::Leave(StayReason::NotSelected);
         assert_eq!(step(&redrive(other, None, &[]), &given_up("1", &[])), left);
     }
 
@@ -284,6 +284,6 @@ mod tests {
         }
         assert_eq!(plan.redrive, BTreeMap::from([(ORDERS.to_owned(), 2)]));
         assert_eq!((plan.purge, plan.letters()), (1, 3));
-        assert_eq!(plan.leave, BTreeMap::from([(Left::NoPayload, 1)]));
+        assert_eq!(plan.leave, BTreeMap::from([(StayReason::NoPayload, 1)]));
     }
 }

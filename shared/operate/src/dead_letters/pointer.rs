@@ -1,48 +1,48 @@
 //! JSON pointers (RFC 6901) into the text of a payload.
 //!
-//! Nothing is decoded and written again: a value is found as the bytes that it has, and a replacement leaves all other
-//! bytes as they are.
+//! The payload is never decoded and re-encoded: values are compared as the text that they have, and a replacement
+//! leaves all other bytes unchanged.
 
 use comeback_core::json::{self, Object};
 use serde_json::value::RawValue;
 
-/// A pointer and a value, as in `/order/country=DE`.
+/// A JSON pointer and a value, as in `/order/country=DE`.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Place {
-    /// The pointer, with its escapes.
+pub struct PointerValue {
+    /// The pointer, still escaped.
     pub pointer: String,
-    /// What is there, or what is to be there: JSON, or the text of a string.
+    /// The value to find or to set: JSON, or a string without quotes.
     pub value: String,
 }
 
-/// Why a text is no [`Place`].
+/// A text that is not a [`PointerValue`].
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("expected a JSON pointer and a value, such as /order/country=DE")]
-pub struct NoPlace;
+pub struct InvalidPointerValue;
 
-impl Place {
-    /// Reads `POINTER=VALUE`. The pointer ends at the first equals sign.
+impl PointerValue {
+    /// Parses `POINTER=VALUE`. The pointer ends at the first equals sign.
     ///
     /// # Errors
     ///
-    /// If it has another form.
-    pub fn parse(text: &str) -> Result<Self, NoPlace> {
-        let (pointer, value) = text.split_once('=').ok_or(NoPlace)?;
+    /// If the text has another form.
+    pub fn parse(text: &str) -> Result<Self, InvalidPointerValue> {
+        let (pointer, value) = text.split_once('=').ok_or(InvalidPointerValue)?;
         if !pointer.is_empty() && !pointer.starts_with('/') {
-            return Err(NoPlace);
+            return Err(InvalidPointerValue);
         }
         Ok(Self { pointer: pointer.to_owned(), value: value.to_owned() })
     }
 
-    /// Whether this payload has the value there: the same JSON text, or a string with this text.
+    /// Whether the payload has the value at the pointer: the same JSON text, or a string with this text.
     pub fn holds(&self, payload: &str) -> bool {
         let Some(found) = find(payload, &self.pointer) else { return false };
         found.get() == self.value
             || json::bytes(found).is_some_and(|bytes| *bytes == *self.value.as_bytes())
     }
 
-    /// The payload with this value there. The value replaces another one, or is added to an object; `None` if there is
-    /// neither.
+    /// The payload with the value at the pointer. The value replaces an existing one or is added to an existing object;
+    /// `None` if neither exists.
     pub fn set(&self, payload: &str) -> Option<String> {
         let is_json = serde_json::from_str::<&RawValue>(&self.value).is_ok();
         let value = if is_json { self.value.clone() } else { quoted(&self.value) };
@@ -65,7 +65,7 @@ fn find<'a>(json: &'a str, pointer: &str) -> Option<&'a RawValue> {
     pointer.split('/').skip(1).try_fold(whole, |value, name| {
         let name = unescaped(name);
         if let Some(object) = Object::read(value.get()) {
-            // If a name occurs twice the last one counts, as in most parsers.
+            // If a name occurs twice, the last one counts, as in most parsers.
             let members = object.into_members().filter(|(member, _)| **member == *name.as_bytes());
             return members.last().map(|(_, value)| value);
         }
@@ -75,7 +75,7 @@ fn find<'a>(json: &'a str, pointer: &str) -> Option<&'a RawValue> {
     })
 }
 
-/// Where a part of this text begins.
+/// The offset of a part of this text.
 fn offset(text: &str, part: &RawValue) -> usize {
     part.get().as_ptr().addr() - text.as_ptr().addr()
 }
@@ -89,7 +89,7 @@ fn unescaped(name: &str) -> String {
 }
 
 fn quoted(text: &str) -> String {
-    // A string can always be written.
+    // Serializing a string can't fail.
     serde_json::to_string(text).unwrap_or_default()
 }
 
@@ -102,8 +102,8 @@ mod tests {
     const PAYLOAD: &str = r#" {"order" : {"country":"D\u0045","n":12345678901234567890123,"lines":[1.0,{"a/b":null}]},
         "empty":{ }, "order2":"x"} "#;
 
-    fn place(text: &str) -> Place {
-        Place::parse(text).unwrap()
+    fn place(text: &str) -> PointerValue {
+        PointerValue::parse(text).unwrap()
     }
 
     #[test]
@@ -127,7 +127,7 @@ mod tests {
         assert!(!place("/a=1").holds("no JSON"));
         assert!(place("=7").holds("7"), "the empty pointer is the whole payload");
         for text in ["order=DE", "/order", ""] {
-            assert_eq!(Place::parse(text), Err(NoPlace), "{text}");
+            assert_eq!(PointerValue::parse(text), Err(InvalidPointerValue), "{text}");
         }
     }
 
@@ -149,7 +149,7 @@ mod tests {
         #[test]
         fn what_was_set_is_there(name in "[a-z~/\"\\\\é]{0,8}", value in "[a-zé\"{}]{0,8}", payload in "\\{(\"a\":1)?\\}") {
             let escaped = name.replace('~', "~0").replace('/', "~1");
-            let place = Place { pointer: format!("/{escaped}"), value };
+            let place = PointerValue { pointer: format!("/{escaped}"), value };
             let set = place.set(&payload).unwrap();
             prop_assert!(place.holds(&set), "{set}");
         }

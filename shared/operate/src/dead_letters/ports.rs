@@ -1,46 +1,46 @@
-//! What the commands need of AWS.
+//! The AWS calls that the commands need.
 
 use std::time::Duration;
 
 use super::Letter;
 use crate::ports::{Clock, Fault};
 
-/// SQS gives, changes and deletes this many messages in one call.
+/// The maximum number of messages that SQS receives, changes or deletes in one call.
 pub const BATCH_MAX: usize = 10;
 
 /// The dead-letter queue.
 pub trait DeadLetterQueue {
-    /// The clock by which its letters are hidden.
+    /// The clock that measures how long letters are hidden.
     type Clock: Clock;
 
-    /// That clock.
+    /// The clock.
     fn clock(&self) -> &Self::Clock;
 
-    /// Receives up to `max` letters, at most [`BATCH_MAX`]. Nobody else receives them for as long as `hold`. Waits
-    /// for a moment if there seem to be none.
+    /// Receives up to `max` letters, at most [`BATCH_MAX`], and hides them from other consumers for `hold`. If there
+    /// seem to be none, waits briefly.
     fn receive(
         &self,
         max: usize,
         hold: Duration,
     ) -> impl Future<Output = Result<Vec<Letter>, Fault>>;
 
-    /// Makes at most [`BATCH_MAX`] letters visible again at once.
+    /// Makes at most [`BATCH_MAX`] letters visible again immediately.
     fn release(&self, receipt_handles: &[&str]) -> impl Future<Output = Result<(), Fault>>;
 
-    /// Deletes at most [`BATCH_MAX`] letters, and returns an answer for each of them, in order.
+    /// Deletes at most [`BATCH_MAX`] letters, and returns a result for each of them, in order.
     fn delete(&self, receipt_handles: &[&str]) -> impl Future<Output = Vec<Result<(), Fault>>>;
 }
 
-/// The functions.
+/// The functions that letters are redriven to.
 pub trait Functions {
-    /// Invokes functions asynchronously, all at the same time, and returns an answer for each of them, in order.
+    /// Makes all these invocations concurrently, and returns a result for each of them, in order.
     fn invoke(&self, invocations: &[Invocation]) -> impl Future<Output = Vec<Result<(), Fault>>>;
 }
 
 /// An asynchronous invocation.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Invocation {
-    /// The name or the ARN of the function, with its qualifier.
+    /// The name or the ARN of the function, with an optional qualifier.
     pub function: String,
     /// The payload.
     pub payload: String,

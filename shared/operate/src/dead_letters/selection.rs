@@ -1,4 +1,4 @@
-//! Which letters an operator means.
+//! The operator's filter for dead letters.
 
 use std::{ops::RangeInclusive, time::Duration};
 
@@ -6,17 +6,17 @@ use comeback_core::{Timestamp, reason::Reason, time::between};
 
 use super::{
     letter::{Facts, Letter, Origin},
-    pointer::Place,
+    pointer::PointerValue,
 };
 use crate::filter::{any, contains, is_error_of, is_function};
 
-/// The reason of letters that have none, because SQS or Lambda sent them.
+/// Stands for the missing reason of letters that SQS or Lambda sent.
 pub const NO_REASON: &str = "none";
 
-/// Which letters an operator means: those that meet every condition that is set. A list is met by any of its entries.
+/// A filter for letters. All conditions that are set must be met. For a list, one matching entry is enough.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Selection {
-    /// Ids of messages, request ids of events, or the beginnings of either.
+    /// Message ids or request ids of events, or prefixes of them.
     pub ids: Vec<String>,
     /// Reasons, or [`NO_REASON`].
     pub reasons: Vec<String>,
@@ -24,21 +24,21 @@ pub struct Selection {
     pub functions: Vec<String>,
     /// Error types, whole or their last segments, or `none`; `*` matches any characters.
     pub errors: Vec<String>,
-    /// A part of the error message, in upper or lower case.
+    /// A part of the error message, ignoring case.
     pub message: Option<String>,
-    /// The last failure is at least this long ago.
+    /// The minimum time since the last failure.
     pub older_than: Option<Duration>,
-    /// The last failure is at most this long ago.
+    /// The maximum time since the last failure.
     pub newer_than: Option<Duration>,
-    /// How many attempts were made.
+    /// The number of attempts made.
     pub attempts: Option<RangeInclusive<u32>>,
-    /// Values in the payload; all of them must be there.
-    pub places: Vec<Place>,
+    /// Values in the payload, which must all be present.
+    pub places: Vec<PointerValue>,
 }
 
 impl Selection {
-    /// Whether it means this letter.
-    pub fn means(&self, letter: &Letter, facts: &Facts, now: Timestamp) -> bool {
+    /// Whether this letter meets all conditions.
+    pub fn matches(&self, letter: &Letter, facts: &Facts, now: Timestamp) -> bool {
         any(&self.ids, |id| {
             letter.id.starts_with(id)
                 || facts.request_id.as_ref().is_some_and(|it| it.starts_with(id))
@@ -69,8 +69,8 @@ impl Selection {
             && self.newer_than.is_none_or(|most| age <= most)
     }
 
-    /// Whether the function of this letter may be invoked again. The handler may not invoke a function that a record
-    /// without permission names, and neither does an operator by accident.
+    /// Whether the letter may be redriven to its own function. If the handler was not allowed to invoke that function,
+    /// the operator must select the letter by function or reason, so that it is not invoked by accident.
     pub(super) fn trusts(&self, facts: &Facts) -> bool {
         let is_foreign = facts.origin == Origin::GivenUp
             && facts.reason.as_deref() == Some(Reason::TargetNotAllowed.as_str());
@@ -78,7 +78,7 @@ impl Selection {
     }
 }
 
-/// Reads how many attempts: `3`, `3..`, `..5` or `3..5`, both included.
+/// Parses a number of attempts or an inclusive range: `3`, `3..`, `..5` or `3..5`.
 pub fn attempts(text: &str) -> Option<RangeInclusive<u32>> {
     let bound = |text: &str, open| {
         if text.is_empty() { Some(open) } else { text.parse().ok() }
@@ -115,7 +115,7 @@ mod tests {
         let letter = given_up(r#"{"order":{"country":"DE"}}"#, &[]);
         let now = time::parse("2026-01-01T12:00:00Z").unwrap();
         let hours = |hours| Some(Duration::from_hours(hours));
-        let place = |text: &str| Place::parse(text).unwrap();
+        let place = |text: &str| PointerValue::parse(text).unwrap();
         let table = [
             (Selection::default(), true),
             (one(|it| it.ids = list(&["mess"])), true),
@@ -147,10 +147,10 @@ mod tests {
             (one(|it| it.places = vec![place("/order/country=DE"), place("/x=1")]), false),
         ];
         for (selection, expected) in table {
-            assert_eq!(selection.means(&letter, &letter.facts(), now), expected, "{selection:?}");
+            assert_eq!(selection.matches(&letter, &letter.facts(), now), expected, "{selection:?}");
         }
         let both = Selection { reasons: list(&["none"]), ..one(|it| it.ids = list(&["mess"])) };
-        assert!(!both.means(&letter, &letter.facts(), now));
+        assert!(!both.matches(&letter, &letter.facts(), now));
     }
 
     #[test]
@@ -163,14 +163,14 @@ mod tests {
             one(|it| it.errors = list(&["PaymentError"])),
             one(|it| it.message = Some("x".into())),
             one(|it| it.attempts = attempts("0..")),
-            one(|it| it.places = vec![Place::parse("/a=1").unwrap()]),
+            one(|it| it.places = vec![PointerValue::parse("/a=1").unwrap()]),
         ] {
-            assert!(!selection.means(&letter, &facts, now), "{selection:?}");
+            assert!(!selection.matches(&letter, &facts, now), "{selection:?}");
         }
-        assert!(one(|it| it.reasons = list(&[NO_REASON])).means(&letter, &facts, now));
-        assert!(one(|it| it.errors = list(&["none"])).means(&letter, &facts, now));
+        assert!(one(|it| it.reasons = list(&[NO_REASON])).matches(&letter, &facts, now));
+        assert!(one(|it| it.errors = list(&["none"])).matches(&letter, &facts, now));
         let sent = one(|it| it.older_than = Some(Duration::from_hours(1)));
-        assert!(sent.means(&letter, &facts, now), "its age counts from when it was sent");
+        assert!(sent.matches(&letter, &facts, now), "its age counts from when it was sent");
     }
 
     #[test]

@@ -19,26 +19,26 @@ use serde::Serialize;
 use super::{
     held::Held,
     letter::Letter,
-    order::{Left, Order, Step, staying},
+    order::{Order, StayReason, Step, staying},
     ports::{BATCH_MAX, DeadLetterQueue, Functions},
 };
 use crate::{
-    ports::{Clock, Fault, again},
+    notice::{self, Notice},
+    ports::{Clock, Fault, with_backoff},
     systems::function_name,
-    told::{self, Told},
 };
 
 /// How long letters are hidden while they are worked on. If the program is killed, they are hidden for the rest of it.
 const HOLD: Duration = Duration::from_mins(1);
 
 /// Letters that were received longer ago are not worked on: somebody else might receive them before this is done.
-const FRESH: Duration = Duration::from_secs(20);
+const LETTER_AGE_MAX: Duration = Duration::from_secs(20);
 
-/// The longest wait after a batch of which something was throttled. The first is a second. It is less than [`FRESH`],
+/// The longest wait after a batch of which something was throttled. The first is a second. It is less than [`LETTER_AGE_MAX`],
 /// so that the next batch is not too old after it.
 const SLOW_MAX: Duration = Duration::from_secs(16);
 
-/// How many different faults are told.
+/// How many different faults are notices.
 const FAULTS_MAX: usize = 10;
 
 /// How fast an order is carried out.
@@ -60,7 +60,7 @@ pub struct Tally {
     /// How many letters could not be deleted after Lambda had accepted their events. They stay in the queue.
     pub not_deleted: u64,
     /// How many letters stay, by what keeps them.
-    pub left: BTreeMap<Left, u64>,
+    pub left: BTreeMap<StayReason, u64>,
     /// How often a call was throttled or failed in passing.
     pub throttled: u64,
     /// What AWS said about letters that stay.
@@ -75,34 +75,35 @@ impl Tally {
 
     /// How many of the selected letters have not.
     pub fn kept_back(&self) -> u64 {
-        let selected = |left: &Left| !matches!(left, Left::NotSelected | Left::Newer);
+        let selected =
+            |left: &StayReason| !matches!(left, StayReason::NotSelected | StayReason::Newer);
         let left = self.left.iter().filter(|(left, _)| selected(left));
         left.map(|(_, letters)| letters).sum::<u64>() + self.not_deleted
     }
 
     /// What was done, and what could not be done.
-    pub fn told(&self) -> Vec<Told> {
+    pub fn notices(&self) -> Vec<Notice> {
         let line = |(function, letters): (&String, &u64)| {
-            let (letters, function) = (told::letters(*letters), function_name(function));
-            Told::good(format!("{letters} redriven to {function}"))
+            let (letters, function) = (notice::letters(*letters), function_name(function));
+            Notice::good(format!("{letters} redriven to {function}"))
         };
-        let mut told: Vec<_> = self.redriven.iter().map(line).collect();
+        let mut notices: Vec<_> = self.redriven.iter().map(line).collect();
         if self.purged > 0 {
-            told.push(Told::good(format!("{} deleted", told::letters(self.purged))));
+            notices.push(Notice::good(format!("{} deleted", notice::letters(self.purged))));
         }
-        if told.is_empty() {
-            told.push(Told::nothing_done());
+        if notices.is_empty() {
+            notices.push(Notice::nothing_done());
         }
-        told.extend(staying(&self.left));
+        notices.extend(staying(&self.left));
         if self.not_deleted > 0 {
-            let letters = told::letters(self.not_deleted);
+            let letters = notice::letters(self.not_deleted);
             let text = format!(
                 "{letters} accepted by Lambda but not deleted: another redrive would invoke them again"
             );
-            told.push(Told::bad(text));
+            notices.push(Notice::bad(text));
         }
-        told.extend(self.faults.iter().map(Told::bad));
-        told
+        notices.extend(self.faults.iter().map(Notice::bad));
+        notices
     }
 }
 
@@ -171,14 +172,14 @@ impl<A: DeadLetterQueue + Functions> Work<'_, A> {
 
     /// Works on a batch: invokes, then deletes what was accepted.
     async fn settle(&mut self, batch: Batch) {
-        if between(batch.received_at, self.aws.clock().now()) > FRESH {
+        if between(batch.received_at, self.aws.clock().now()) > LETTER_AGE_MAX {
             return self.give_back(&batch.letters).await;
         }
         let (mut invoked, mut invocations, mut deleted) = (Vec::new(), Vec::new(), Vec::new());
         for letter in batch.letters {
             match self.order.step(&letter, self.aws.clock().now()) {
                 Step::Invoke(invocation) if self.broken.contains(&invocation.function) => {
-                    self.leave(&letter, Left::Failed);
+                    self.leave(&letter, StayReason::Failed);
                 }
                 Step::Invoke(invocation) => {
                     invoked.push(letter);
@@ -204,11 +205,11 @@ impl<A: DeadLetterQueue + Functions> Work<'_, A> {
                     FaultKind::Configuration => {
                         self.note(&fault);
                         self.broken.insert(invocation.function);
-                        self.leave(&letter, Left::Failed);
+                        self.leave(&letter, StayReason::Failed);
                     }
                     FaultKind::Refused(_) => {
                         self.note(&fault);
-                        self.leave(&letter, Left::Refused);
+                        self.leave(&letter, StayReason::Refused);
                     }
                 },
             }
@@ -228,7 +229,7 @@ impl<A: DeadLetterQueue + Functions> Work<'_, A> {
     }
 
     /// Notes a letter that stays in the queue, hidden until the end.
-    fn leave(&mut self, letter: &Letter, left: Left) {
+    fn leave(&mut self, letter: &Letter, left: StayReason) {
         if self.held.keep(letter) {
             *self.tally.left.entry(left).or_default() += 1;
         }
@@ -285,7 +286,7 @@ async fn receive<A: DeadLetterQueue>(aws: &A, pace: Pace, at: Timestamp) -> Resu
     // At a slow pace, few letters at a time, so that none waits for its turn.
     let max = pace.letters_per_second.map_or(BATCH_MAX, |most| (most as usize).clamp(1, BATCH_MAX));
     let received_at = aws.clock().now();
-    let calls = (0..pace.batches).map(|_| again(aws.clock(), || aws.receive(max, HOLD)));
+    let calls = (0..pace.batches).map(|_| with_backoff(aws.clock(), || aws.receive(max, HOLD)));
     let batches: Vec<_> = join_all(calls).await.into_iter().collect::<Result<_, _>>()?;
     Ok(Batch { letters: batches.into_iter().flatten().collect(), received_at })
 }
@@ -345,7 +346,7 @@ mod tests {
         order.selection.attempts = attempts("3");
         let (tally, ended) = run(&queue, &order, PACE);
         assert_eq!((ended, tally.done()), (Ok(()), 25));
-        assert_eq!(tally.left, BTreeMap::from([(Left::NotSelected, 75)]));
+        assert_eq!(tally.left, BTreeMap::from([(StayReason::NotSelected, 75)]));
         assert_eq!((queue.len(), queue.visible()), (75, 75));
         order.action = Action::Purge;
         order.selection = Selection::default();
@@ -368,7 +369,7 @@ mod tests {
         order.selection.attempts = attempts("1..");
         let (tally, ended) = run(&queue, &order, PACE);
         assert_eq!((ended, tally.done(), queue.visible()), (Ok(()), 198, 2));
-        assert_eq!(tally.left, BTreeMap::from([(Left::NotSelected, 2)]));
+        assert_eq!(tally.left, BTreeMap::from([(StayReason::NotSelected, 2)]));
     }
 
     #[test]
@@ -406,13 +407,13 @@ mod tests {
         queue.answers.borrow_mut().insert(ORDERS.to_owned(), "AccessDeniedException");
         let (tally, ended) = run(&queue, &order(&queue, redrive()), PACE);
         assert_eq!((ended, tally.done(), tally.kept_back()), (Ok(()), 0, 30));
-        assert_eq!(tally.left, BTreeMap::from([(Left::Failed, 30)]));
+        assert_eq!(tally.left, BTreeMap::from([(StayReason::Failed, 30)]));
         assert_eq!((tally.faults.len(), queue.visible()), (1, 30));
 
         let queue = StandIn::with(30);
         queue.answers.borrow_mut().insert(ORDERS.to_owned(), "RequestTooLargeException");
         let (tally, _) = run(&queue, &order(&queue, redrive()), PACE);
-        assert_eq!(tally.left, BTreeMap::from([(Left::Refused, 30)]));
+        assert_eq!(tally.left, BTreeMap::from([(StayReason::Refused, 30)]));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What is known about a retry system. A fact that could not be found out is the fault of the call.
+//! The facts about a retry system. A fact that could not be read is the fault of the call.
 
 use std::{collections::BTreeMap, num::NonZeroU32, time::Duration};
 
@@ -10,36 +10,36 @@ use crate::{
     systems::{Function, last},
 };
 
-/// Something that a call to AWS says, or why it doesn't.
+/// The result of a call to AWS, or the reason why it failed.
 pub type Fact<T> = Result<T, Fault>;
 
-/// A retry system.
+/// The facts about a retry system.
 #[derive(Clone, Debug)]
 pub struct Facts {
     /// The retry handler.
     pub handler: Function,
-    /// How it runs.
+    /// The handler's state and limits.
     pub running: Running,
-    /// The handler's mappings of queues.
+    /// The mappings of queues to the handler.
     pub mappings: Fact<Vec<Mapping>>,
-    /// The retry queues: those that the handler receives from, and those that `QUEUE_TARGETS` names.
+    /// The queues that the handler receives from, and those that `QUEUE_TARGETS` names.
     pub queues: Vec<RetryQueue>,
     /// The dead-letter queue.
     pub dead_letters: Queue,
-    /// Which of the actions that the handler needs on the dead-letter queue its role doesn't have.
+    /// The actions on the dead-letter queue that the handler needs, but its role lacks.
     pub dead_letters_denied: Fact<Vec<String>>,
-    /// The functions whose failures are retried, or are meant to be.
+    /// The functions whose failures are retried, or should be.
     pub targets: Vec<Target>,
-    /// Whether the destinations of all other functions are known. Some of them may be meant to be retried.
+    /// Whether the destinations of all other functions could be read. If not, `targets` may be incomplete.
     pub others: Fact<()>,
     /// The ledger, if the handler has one.
     pub ledger: Option<Ledger>,
-    /// What CloudWatch has counted in [`Metric::PERIOD`], by metric and function or queue. What is not there is zero.
+    /// CloudWatch's values for [`Metric::PERIOD`], by metric and function or queue. Missing values are zero.
     pub metrics: Fact<BTreeMap<(Metric, String), f64>>,
 }
 
 impl Facts {
-    /// The handler's settings, by the handler's own rules.
+    /// The handler's settings, parsed as the handler does it.
     ///
     /// # Errors
     ///
@@ -48,39 +48,39 @@ impl Facts {
         Settings::from_lookup(|name| self.handler.environment.get(name).cloned())
     }
 
-    /// What CloudWatch has counted.
+    /// CloudWatch's value of a metric for a function or queue.
     pub fn metric(&self, metric: Metric, of: &str) -> f64 {
         let metrics = self.metrics.as_ref().ok();
         metrics.and_then(|all| all.get(&(metric, of.to_owned()))).copied().unwrap_or(0.0)
     }
 }
 
-/// What takes calls of its own to find out about a function.
+/// The facts about a function that take separate calls.
 #[derive(Clone, Debug)]
 pub struct Running {
     /// Whether it can run.
     pub state: Fact<State>,
-    /// Whether Lambda lets it be part of a loop.
+    /// Whether its `RecursiveLoop` is `Allow`.
     pub may_loop: Fact<bool>,
     /// Its reserved concurrency.
     pub reserved: Fact<Option<u32>>,
 }
 
-/// What Lambda says about a function's state.
+/// The state of a function, according to Lambda.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct State {
     /// `Active`, `Pending`, `Inactive` or `Failed`.
     pub state: String,
-    /// Why, if it is not active.
+    /// The reason, if it is not active.
     pub reason: Option<String>,
-    /// Whether its last change failed, and why.
+    /// The reason why the last update failed, if it did.
     pub failed_update: Option<String>,
 }
 
 /// A mapping of a queue to a function.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Mapping {
-    /// Its id.
+    /// Lambda's id of the mapping.
     pub uuid: String,
     /// The ARN of the queue.
     pub queue: String,
@@ -88,13 +88,13 @@ pub struct Mapping {
     pub function: String,
     /// `Enabled`, `Disabled`, or on the way to one of them.
     pub state: String,
-    /// What Lambda says about its last batch.
+    /// Lambda's result of the last batch.
     pub last_result: Option<String>,
-    /// How many messages a batch has at most.
+    /// The maximum number of messages in a batch.
     pub batch_size: u32,
-    /// How long Lambda collects messages for a batch.
+    /// The batching window: how long Lambda collects messages for a batch.
     pub window: Duration,
-    /// Whether the function reports failed messages one by one.
+    /// Whether `ReportBatchItemFailures` is on.
     pub reports_failures: bool,
     /// Whether it has filters.
     pub is_filtered: bool,
@@ -107,7 +107,7 @@ pub struct Queue {
     pub arn: String,
     /// Its URL.
     pub url: String,
-    /// Its attributes; none if there is no such queue.
+    /// Its attributes; `None` if the queue doesn't exist.
     pub attributes: Fact<Option<QueueAttributes>>,
 }
 
@@ -121,23 +121,23 @@ impl Queue {
 /// The attributes of a queue.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct QueueAttributes {
-    /// The visibility timeout of messages that are received.
+    /// The default visibility timeout of messages.
     pub visibility: Duration,
-    /// How long messages are kept.
+    /// How long the queue keeps messages.
     pub retention: Duration,
-    /// How long each message is delayed.
+    /// The default delay of messages.
     pub delay: Duration,
-    /// How many messages are visible, roughly.
+    /// The approximate number of visible messages.
     pub visible: u64,
-    /// How many messages are in flight, roughly.
+    /// The approximate number of messages in flight.
     pub in_flight: u64,
-    /// How many messages are delayed, roughly.
+    /// The approximate number of delayed messages.
     pub delayed: u64,
-    /// Where SQS moves messages that were received too often.
+    /// The redrive policy.
     pub redrive: Option<Redrive>,
-    /// Its policy, as JSON.
+    /// The access policy, as JSON.
     pub policy: Option<String>,
-    /// The KMS key that encrypts it.
+    /// The KMS key that encrypts the queue.
     pub key: Option<String>,
 }
 
@@ -146,12 +146,12 @@ pub struct QueueAttributes {
 pub struct Redrive {
     /// The ARN of the queue that messages are moved to.
     pub queue: String,
-    /// After how many receives.
+    /// The number of receives after which SQS moves a message.
     pub receives_max: u64,
 }
 
 impl QueueAttributes {
-    /// Reads what SQS answers.
+    /// Parses the attributes that SQS returns.
     pub fn read(attributes: &BTreeMap<String, String>) -> Self {
         let text = |name: &str| attributes.get(name).filter(|text| !text.is_empty()).cloned();
         let number = |name: &str| text(name).and_then(|text| text.parse().ok()).unwrap_or(0);
@@ -170,14 +170,14 @@ impl QueueAttributes {
         }
     }
 
-    /// How many messages it has in all.
+    /// The approximate number of all messages.
     pub fn messages(&self) -> u64 {
         self.visible + self.in_flight + self.delayed
     }
 }
 
 impl Redrive {
-    /// The number of receives may be written as a text.
+    /// Parses a redrive policy, in which the number of receives may be a string.
     fn read(policy: &Value) -> Option<Self> {
         let receives = policy.get("maxReceiveCount")?;
         let receives_max = receives.as_u64().or_else(|| receives.as_str()?.parse().ok())?;
@@ -191,24 +191,24 @@ impl Redrive {
 pub struct RetryQueue {
     /// The queue.
     pub queue: Queue,
-    /// Which of the actions that the handler needs on it its role doesn't have.
+    /// The actions on the queue that the handler needs, but its role lacks.
     pub denied: Fact<Vec<String>>,
-    /// The ARNs of other functions that receive from it.
+    /// The ARNs of other functions that receive from the queue.
     pub other_consumers: Vec<String>,
 }
 
-/// A function whose failures are retried, or are meant to be.
+/// A function whose failures are retried, or should be.
 #[derive(Clone, Debug)]
 pub struct Target {
     /// Its name.
     pub name: String,
-    /// The function, and how it runs; none if it doesn't exist.
+    /// The function, and its state and limits; `None` if it doesn't exist.
     pub function: Option<(Function, Running)>,
     /// Whether a setting of the handler names it.
     pub is_named: bool,
-    /// Its event invoke configs: one of its own, and one of each alias and version that has one.
+    /// The event invoke configs of the function and of its aliases and versions.
     pub configs: Fact<Vec<InvokeConfig>>,
-    /// Whether its role may send to the queue of each destination.
+    /// Whether its role may send to a destination, by the ARN of the queue.
     pub may_send: BTreeMap<String, Fact<bool>>,
     /// Whether the handler's role may invoke it.
     pub may_be_invoked: Fact<bool>,
@@ -217,11 +217,11 @@ pub struct Target {
 /// An event invoke config.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct InvokeConfig {
-    /// The alias or version, if it is not the function itself.
+    /// The alias or version that it applies to; `None` is the function itself.
     pub qualifier: Option<String>,
-    /// How often Lambda retries.
+    /// The number of Lambda's own retries.
     pub retries: Option<u32>,
-    /// How old an event may become before Lambda gives it up.
+    /// The age at which Lambda drops an event.
     pub age_max: Option<Duration>,
     /// The ARN of the on-failure destination.
     pub on_failure: Option<String>,
@@ -232,24 +232,24 @@ pub struct InvokeConfig {
 /// The table of the ledger.
 #[derive(Clone, Debug)]
 pub struct Ledger {
-    /// Its name or ARN, as the setting has it.
+    /// The name or ARN of the table, from the setting.
     pub name: String,
-    /// The table; none if it doesn't exist.
+    /// The table; `None` if it doesn't exist.
     pub table: Fact<Option<Table>>,
-    /// The attribute by which items expire, if they do.
+    /// The TTL attribute, if items expire.
     pub expiry: Fact<Option<String>>,
-    /// Which of the actions that the handler needs on it its role doesn't have.
+    /// The actions on the table that the handler needs, but its role lacks.
     pub denied: Fact<Vec<String>>,
 }
 
 /// A table of DynamoDB.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Table {
-    /// `ACTIVE`, or something else.
+    /// The table's status, such as `ACTIVE`.
     pub status: String,
-    /// The attributes of its key, and their types: `id S`.
+    /// The attributes of the key with their types: `id S`.
     pub key: Vec<String>,
-    /// The state and the key of the index of waiting events, if there is one.
+    /// The status and the key of the index `waiting`, if it exists.
     pub waiting: Option<(String, Vec<String>)>,
 }
 
@@ -267,9 +267,9 @@ pub enum Metric {
 }
 
 impl Metric {
-    /// What a metric counts or shows is that of the last day.
+    /// The period that values cover: the last day.
     pub const PERIOD: Duration = Duration::from_hours(24);
-    /// What a target has.
+    /// The metrics of a target.
     pub const OF_TARGET: [Self; 5] = [
         Self::DestinationDeliveryFailures,
         Self::RecursiveInvocationsDropped,
@@ -277,11 +277,11 @@ impl Metric {
         Self::ConfigurationFaults,
         Self::DeadLettersNotSent,
     ];
-    /// What the handler has.
+    /// The metrics of the handler.
     pub const OF_HANDLER: [Self; 3] =
         [Self::RecursiveInvocationsDropped, Self::Throttles, Self::Errors];
 
-    /// Its namespace, its name, and the dimension that names the function or the queue.
+    /// The namespace, the name, and the dimension whose value is the function or the queue.
     pub fn place(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Self::DestinationDeliveryFailures => {
@@ -304,13 +304,12 @@ impl Metric {
     }
 }
 
-/// How many messages of a queue may wait in flight. If the settings are bad, the default.
+/// The maximum number of messages of a queue that wait in flight; the default if the settings are bad.
 pub(super) fn in_flight_max(settings: Option<&Settings>) -> NonZeroU32 {
     settings.map_or(comeback_core::in_flight::IN_FLIGHT_MAX, |settings| settings.in_flight_max)
 }
 
-/// The ARN of a queue, from its name or its URL. It is in the region of this function, and in its account unless the
-/// URL names another one.
+/// The ARN of a queue, from its name or URL, in the function's region and account. The URL may name another account.
 pub fn queue_arn(name_or_url: &str, function_arn: &str) -> String {
     let mut path = name_or_url.rsplit('/');
     let name = path.next().unwrap_or_default();

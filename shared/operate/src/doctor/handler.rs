@@ -8,13 +8,13 @@ use comeback_core::{
 };
 
 use super::{
-    Examined, Facts, Mapping, Mend, Metric, Running,
-    mend::{BATCH_SIZE, word},
+    Examined, Facts, Fix, Mapping, Metric, Running,
+    fix::{BATCH_SIZE, word},
     queue_targets, span,
 };
 use crate::systems::{Function, last};
 
-/// With less, the handler would have no time to wait for an answer, because it reserves time for its last steps.
+/// With a shorter time-out, the handler could not wait for any answer, because it reserves time for its last steps.
 const TIMEOUT_MIN: Duration = Duration::from_secs(10);
 
 pub(super) fn examine(facts: &Facts, settings: Result<&Settings, &BadSettings>) -> Examined {
@@ -40,14 +40,14 @@ pub(super) fn examine(facts: &Facts, settings: Result<&Settings, &BadSettings>) 
     if it.known(&facts.running.reserved) == Some(&Some(0)) {
         it.bad("handler_paused", "its reserved concurrency is 0")
             .why("Nothing runs, so no event comes back.")
-            .mend(Mend::ByHand(format!(
+            .fix(Fix::ByHand(format!(
                 "aws lambda delete-function-concurrency --function-name {name}"
             )));
     }
     if it.known(&facts.running.may_loop) == Some(&false) {
         it.bad("handler_loop_stopped", "its RecursiveLoop is Terminate")
             .why("Lambda stops retries after about 16 invocations of a chain.")
-            .mend(Mend::Loop { function: name.to_owned() });
+            .fix(Fix::Loop { function: name.to_owned() });
     }
     it.known(&facts.metrics);
     it.known(&facts.others);
@@ -64,7 +64,7 @@ pub(super) fn examine(facts: &Facts, settings: Result<&Settings, &BadSettings>) 
     it
 }
 
-/// Whether a function can run.
+/// Reports a function that can't run, or whose last update failed.
 pub(super) fn state(it: &mut Examined, running: &Running, name: &'static str) {
     let Some(state) = it.known(&running.state) else { return };
     let reason = state.reason.as_deref().unwrap_or("no reason given");
@@ -97,7 +97,7 @@ fn code(it: &mut Examined, handler: &Function) {
             format!("its time-out is {}, and {} are needed", span(timeout), span(TIMEOUT_MIN));
         it.bad("handler_timeout_short", says)
             .why("Batches end before they are handled, and come again.")
-            .mend(Mend::ByHand(format!(
+            .fix(Fix::ByHand(format!(
                 "aws lambda update-function-configuration --function-name {name} --timeout 30"
             )));
     }
@@ -119,7 +119,7 @@ fn counts(it: &mut Examined, facts: &Facts, name: &str) {
     recursion(it, count(Metric::RecursiveInvocationsDropped));
 }
 
-/// What Lambda stopped as a loop.
+/// Reports invocations that Lambda's recursive-loop detection stopped.
 pub(super) fn recursion(it: &mut Examined, stopped: f64) {
     if stopped > 0.0 {
         let says = format!("Lambda stopped {stopped} invocations as a loop in the last day");
@@ -128,7 +128,7 @@ pub(super) fn recursion(it: &mut Examined, stopped: f64) {
     }
 }
 
-/// The mappings of the handler, and queues that have none.
+/// Examines the mappings of the handler, and reports queues without one.
 pub(super) fn mappings(facts: &Facts) -> Vec<Examined> {
     let Ok(mappings) = &facts.mappings else {
         let mut it = Examined::new("mappings".to_owned());
@@ -148,7 +148,7 @@ pub(super) fn mappings(facts: &Facts) -> Vec<Examined> {
         let arn = arn.map_or("QUEUE_ARN", |it| &it.queue.arn);
         it.bad("mapping_missing", format!("there is no mapping of {queue} to {handler}"))
             .why("Nothing receives from the queue, so its events don't come back.")
-        .mend(Mend::ByHand(format!(
+        .fix(Fix::ByHand(format!(
             "aws lambda create-event-source-mapping --function-name {handler} --event-source-arn {} --batch-size \
              {BATCH_SIZE} --function-response-types ReportBatchItemFailures",
             word(arn)
@@ -160,22 +160,22 @@ pub(super) fn mappings(facts: &Facts) -> Vec<Examined> {
 
 fn examine_mapping(mapping: &Mapping) -> Examined {
     let mut it = Examined::new(format!("mapping of {}", last(&mapping.queue)));
-    let mend = || Mend::Mapping { uuid: mapping.uuid.clone() };
+    let fix = || Fix::Mapping { uuid: mapping.uuid.clone() };
     let Mapping { batch_size, window, state, .. } = mapping;
     if matches!(state.as_str(), "Disabled" | "Disabling" | "Deleting") {
         it.bad("mapping_disabled", format!("it is {}", state.to_lowercase()))
             .why("Nothing receives from the queue, so its events don't come back.")
-            .mend(mend());
+            .fix(fix());
     }
     if !mapping.reports_failures {
         it.bad("mapping_reports_nothing", "ReportBatchItemFailures is off")
             .why("Lambda deletes messages that should wait, so their events are lost.")
-            .mend(mend());
+            .fix(fix());
     }
     if mapping.is_filtered {
         it.bad("mapping_filtered", "it has a filter")
             .why("Lambda deletes messages that don't match the filter, so their events are lost.")
-            .mend(Mend::ByHand(format!(
+            .fix(Fix::ByHand(format!(
                 "aws lambda update-event-source-mapping --uuid {} --filter-criteria '{{}}'",
                 mapping.uuid
             )));
@@ -184,12 +184,12 @@ fn examine_mapping(mapping: &Mapping) -> Examined {
         let says = format!("its batch size is {batch_size}, and not {BATCH_SIZE}");
         it.warn("mapping_batch_size", says)
             .why("Smaller batches cost more calls, and larger ones need a batching window.")
-            .mend(mend());
+            .fix(fix());
     }
     if !window.is_zero() {
         it.warn("mapping_window", format!("its batching window is {}, and not 0", span(*window)))
             .why("Retries are up to 20 seconds late if the queue is quiet.")
-            .mend(mend());
+            .fix(fix());
     }
     if let Some(problem) = mapping.last_result.as_ref().filter(|it| it.starts_with("PROBLEM")) {
         it.bad("mapping_failing", problem.clone())

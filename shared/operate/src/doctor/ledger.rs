@@ -6,11 +6,11 @@ use comeback_core::settings::Settings;
 use serde_json::json;
 
 use super::{
-    Examined, Facts, Ledger, Mend,
-    mend::{EXPIRES_AT, quoted, word},
+    Examined, Facts, Fix, Ledger,
+    fix::{EXPIRES_AT, quoted, word},
 };
 
-/// What a handler with this environment does with the ledger.
+/// The actions on the ledger that a handler with this environment needs.
 pub fn actions_on_ledger(environment: &BTreeMap<String, String>) -> Vec<&'static str> {
     let is_on = |name| environment.get(name).is_some_and(|value: &String| value.trim() == "true");
     let (register, probe) = (is_on("REGISTER"), is_on("PROBE"));
@@ -47,9 +47,9 @@ pub(super) fn examine(facts: &Facts, settings: Option<&Settings>, ledger: &Ledge
         };
         let finding =
             it.warn("ledger_never_expires", says).why("The table grows with each failure.");
-        // DynamoDB does not change the attribute directly.
+        // DynamoDB can't switch to another attribute in one step.
         if expiry.is_none() {
-            finding.mend(Mend::Expiry { table: name.clone() });
+            finding.fix(Fix::Expiry { table: name.clone() });
         }
     }
     if let Some(denied) = it.known(denied).filter(|denied| !denied.is_empty()) {
@@ -68,7 +68,7 @@ fn register(it: &mut Examined, table: &str, waiting: Option<&(String, Vec<String
             let says = "REGISTER is true, and there is no index waiting";
             it.bad("register_index_missing", says)
                 .why("Nobody can list what waits, and no event is brought forward.")
-                .mend(Mend::ByHand(create_index(table)));
+                .fix(Fix::ByHand(create_index(table)));
         }
         Some((_, key)) if *key != ["target S", "due_at N"] => {
             let says = format!(

@@ -1,13 +1,13 @@
-//! What is wrong with a retry system, why it matters, and how to fix it.
+//! Finds problems in a retry system, and says why each one matters and how to fix it.
 //!
-//! [`diagnose`] is a function of [`Facts`]. It examines each part of the system by itself: the handler, its mappings,
-//! the retry queues, the dead-letter queue, the functions whose failures are retried, and the ledger. What could not
-//! be found out is a finding of its own and leaves the others as they are.
+//! [`diagnose`] is a function of [`Facts`]. It examines each part of the system separately: the handler, its mappings,
+//! the retry queues, the dead-letter queue, the functions whose failures are retried, and the ledger. A fact that is
+//! unknown, because a call failed, is a finding of its own and doesn't affect the others.
 
 mod facts;
+mod fix;
 mod handler;
 mod ledger;
-mod mend;
 mod queues;
 mod targets;
 #[cfg(test)]
@@ -23,17 +23,17 @@ pub use facts::{
     Fact, Facts, InvokeConfig, Ledger, Mapping, Metric, Queue, QueueAttributes, Redrive,
     RetryQueue, Running, State, Table, Target, queue_arn,
 };
+pub use fix::{BATCH_SIZE, EXPIRES_AT, Fix};
 pub use ledger::actions_on_ledger;
-pub use mend::{BATCH_SIZE, EXPIRES_AT, Mend};
 use serde::Serialize;
 pub(crate) use {
-    mend::allow,
+    fix::allow,
     targets::{WRAPPER, WRAPPER_VARIABLE},
 };
 
 use crate::ports::Fault;
 
-/// What the handler does with a retry queue.
+/// The actions that the handler needs on a retry queue.
 pub const ACTIONS_ON_RETRY_QUEUE: [&str; 5] = [
     "sqs:ReceiveMessage",
     "sqs:DeleteMessage",
@@ -42,13 +42,13 @@ pub const ACTIONS_ON_RETRY_QUEUE: [&str; 5] = [
     "sqs:SendMessage",
 ];
 
-/// How bad a finding is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// Nothing to do.
+    /// All is well.
     Good,
-    /// It could not be found out.
+    /// The call that checks it failed.
     Unknown,
     /// It works, but not as well as it could, or not for long.
     Warning,
@@ -56,19 +56,19 @@ pub enum Verdict {
     Bad,
 }
 
-/// Something that was found.
+/// A result of the examination.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Finding {
-    /// Its name, which stays the same.
+    /// A stable name, such as `retention_short`.
     pub name: &'static str,
-    /// How bad it is.
+    /// How severe it is.
     pub verdict: Verdict,
-    /// What is.
+    /// The observation.
     pub says: String,
     /// Why it matters.
     pub why: &'static str,
     /// How to fix it.
-    pub mend: Option<Mend>,
+    pub fix: Option<Fix>,
 }
 
 impl Finding {
@@ -77,19 +77,19 @@ impl Finding {
         self
     }
 
-    fn mend(&mut self, mend: Mend) {
-        self.mend = Some(mend);
+    fn fix(&mut self, fix: Fix) {
+        self.fix = Some(fix);
     }
 }
 
-/// What was found of one part of a system.
+/// The findings about one part of a system.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Examined {
     /// The part: `function orders`.
     pub part: String,
-    /// What is good about it if nothing else was found.
+    /// A summary to show if there are no findings.
     pub good: String,
-    /// What else was found.
+    /// The findings.
     pub findings: Vec<Finding>,
 }
 
@@ -104,7 +104,7 @@ impl Examined {
         name: &'static str,
         says: impl Into<String>,
     ) -> &mut Finding {
-        self.findings.push_mut(Finding { name, verdict, says: says.into(), why: "", mend: None })
+        self.findings.push_mut(Finding { name, verdict, says: says.into(), why: "", fix: None })
     }
 
     fn bad(&mut self, name: &'static str, says: impl Into<String>) -> &mut Finding {
@@ -115,7 +115,7 @@ impl Examined {
         self.found(Verdict::Warning, name, says)
     }
 
-    /// The fact, if it was found out. The same fault of two calls is noted once.
+    /// The fact, if it is known. A fault is recorded as a finding, but only once if several calls failed with it.
     fn known<'a, T>(&mut self, fact: &'a Fact<T>) -> Option<&'a T> {
         match fact {
             Ok(fact) => Some(fact),
@@ -128,7 +128,7 @@ impl Examined {
 
     fn unknown(&mut self, fault: &Fault) {
         let Fault { action, resource, message, .. } = fault;
-        // Without a code, the message has the whole answer after it.
+        // Without a code, the message is followed by the whole response.
         let message = message.split(" (").next().unwrap_or_default();
         let got = fault.code.as_deref().unwrap_or(message);
         let says = format!("can't be checked without {action} on {resource}: got {got}");
@@ -152,7 +152,7 @@ pub fn diagnose(facts: &Facts) -> Vec<Examined> {
     all
 }
 
-/// Keeps what could not be checked only where it comes first.
+/// Removes repeated `unchecked` findings: the first part that has one keeps it.
 fn once(all: &mut [Examined]) {
     let mut seen = BTreeSet::new();
     for examined in all {
@@ -162,13 +162,13 @@ fn once(all: &mut [Examined]) {
     }
 }
 
-/// The functions that the records of each queue may name, from the handler's environment.
+/// The functions that may use each queue, from `QUEUE_TARGETS` in the handler's environment.
 pub fn queue_targets(environment: &BTreeMap<String, String>) -> BTreeMap<String, Vec<String>> {
     let text = environment.get("QUEUE_TARGETS");
     text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
 }
 
-/// The functions that the handler's environment names, without patterns.
+/// The functions that settings in the handler's environment name. Patterns are left out.
 pub fn named_targets(environment: &BTreeMap<String, String>) -> BTreeSet<String> {
     let list = |name| environment.get(name).into_iter().flat_map(|text: &String| text.split(','));
     let bound = queue_targets(environment).into_values().flatten();
@@ -180,7 +180,7 @@ pub fn named_targets(environment: &BTreeMap<String, String>) -> BTreeSet<String>
         .collect()
 }
 
-/// A span of time in the largest unit that has no rest.
+/// Formats a duration in the largest unit that divides it evenly.
 fn span(duration: Duration) -> String {
     const UNITS: [(u64, &str); 3] = [(86_400, "d"), (3_600, "h"), (60, "min")];
     let seconds = duration.as_secs();

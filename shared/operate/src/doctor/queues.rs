@@ -6,24 +6,24 @@ use comeback_core::{in_flight::QUOTA, settings::Settings};
 use serde_json::json;
 
 use super::{
-    ACTIONS_ON_RETRY_QUEUE, Examined, Facts, Mend, Metric, Queue, QueueAttributes, RetryQueue,
+    ACTIONS_ON_RETRY_QUEUE, Examined, Facts, Fix, Metric, Queue, QueueAttributes, RetryQueue,
     facts::in_flight_max, queue_targets, span,
 };
 use crate::{
-    queue_policy::{Says, ask},
+    queue_policy::{PolicyEffect, ask},
     systems::last,
 };
 
-/// AWS recommends six times the function's time-out, so that no batch is delivered again while it is handled.
+/// AWS recommends six times the function's time-out, so that no batch is delivered again while it is being handled.
 const VISIBILITY_PER_TIMEOUT: u32 = 6;
 
-/// The longest retention of SQS.
+/// The longest retention that SQS supports.
 const RETENTION: Duration = Duration::from_hours(14 * 24);
 
-/// Each wait, each throttle and each crash is a receive.
+/// The `maxReceiveCount` of a retry queue. It is high because each wait, throttle and crash counts as a receive.
 const RECEIVES: u64 = 1_000;
 
-/// How long before SQS deletes a dead letter somebody is warned.
+/// How long before SQS deletes a dead letter the operator is warned.
 const NOTICE: Duration = Duration::from_hours(3 * 24);
 
 pub(super) fn examine(facts: &Facts, settings: Option<&Settings>, queue: &RetryQueue) -> Examined {
@@ -37,7 +37,7 @@ pub(super) fn examine(facts: &Facts, settings: Option<&Settings>, queue: &RetryQ
     if !attributes.delay.is_zero() {
         it.warn("queue_delays", format!("it delays each message by {}", span(attributes.delay)))
             .why("A failure is read that much later, and retries may be late.")
-            .mend(set(queue, "DelaySeconds", Duration::ZERO));
+            .fix(set(queue, "DelaySeconds", Duration::ZERO));
     }
     in_flight(&mut it, settings, attributes);
     for consumer in other_consumers {
@@ -53,7 +53,8 @@ pub(super) fn examine(facts: &Facts, settings: Option<&Settings>, queue: &RetryQ
         let policy = attributes.policy.as_deref().unwrap_or_default();
         ask(policy, &facts.handler.role, action)
     };
-    let closed = ACTIONS_ON_RETRY_QUEUE.into_iter().filter(|action| may(action) == Says::Deny);
+    let closed =
+        ACTIONS_ON_RETRY_QUEUE.into_iter().filter(|action| may(action) == PolicyEffect::Deny);
     let closed: Vec<_> = closed.collect();
     if !closed.is_empty() {
         let says = format!("its policy denies the handler's role {}", closed.join(", "));
@@ -64,7 +65,7 @@ pub(super) fn examine(facts: &Facts, settings: Option<&Settings>, queue: &RetryQ
     if let Some(denied) = it.known(denied).filter(|denied| !denied.is_empty()) {
         it.bad("handler_lacks_queue", format!("the handler's role lacks {}", denied.join(", ")))
             .why("The handler can't receive failed events, or can't let them wait.")
-            .mend(Mend::allow(
+            .fix(Fix::allow(
                 role,
                 &format!("queue-{name}"),
                 &ACTIONS_ON_RETRY_QUEUE,
@@ -81,7 +82,7 @@ pub(super) fn examine(facts: &Facts, settings: Option<&Settings>, queue: &RetryQ
     it
 }
 
-/// The attributes of a queue, if it exists and may be looked at.
+/// The attributes of a queue, if it exists and they are known.
 fn existing<'a>(
     it: &mut Examined,
     queue: &'a Queue,
@@ -95,8 +96,8 @@ fn existing<'a>(
     attributes.as_ref()
 }
 
-fn set(queue: &Queue, attribute: &'static str, value: Duration) -> Mend {
-    Mend::Queue { url: queue.url.clone(), attribute, value: value.as_secs().to_string() }
+fn set(queue: &Queue, attribute: &'static str, value: Duration) -> Fix {
+    Fix::Queue { url: queue.url.clone(), attribute, value: value.as_secs().to_string() }
 }
 
 fn visibility(it: &mut Examined, timeout: Duration, queue: &Queue, attributes: &QueueAttributes) {
@@ -116,10 +117,10 @@ fn visibility(it: &mut Examined, timeout: Duration, queue: &Queue, attributes: &
     } else {
         it.warn("visibility_short", says).why("Throttled batches may be delivered twice.")
     };
-    finding.mend(set(queue, "VisibilityTimeout", expected));
+    finding.fix(set(queue, "VisibilityTimeout", expected));
 }
 
-/// The longest age that any event may reach.
+/// The longest `MAX_AGE` of any target.
 fn longest(facts: &Facts, settings: Option<&Settings>) -> Duration {
     let Some(settings) = settings else { return RETENTION };
     let policies = &settings.rules.policies;
@@ -140,12 +141,12 @@ fn retention(it: &mut Examined, longest: Duration, queue: &Queue, attributes: &Q
         it.warn("retention_short", says)
             .why("If the handler stops for longer, SQS deletes what waits.")
     };
-    finding.mend(set(queue, "MessageRetentionPeriod", RETENTION));
+    finding.fix(set(queue, "MessageRetentionPeriod", RETENTION));
 }
 
 fn redrive(it: &mut Examined, dead_letters: &str, queue: &Queue, attributes: &QueueAttributes) {
     let value = json!({ "deadLetterTargetArn": dead_letters, "maxReceiveCount": RECEIVES });
-    let mend = || Mend::Queue {
+    let fix = || Fix::Queue {
         url: queue.url.clone(),
         attribute: "RedrivePolicy",
         value: value.to_string(),
@@ -154,14 +155,14 @@ fn redrive(it: &mut Examined, dead_letters: &str, queue: &Queue, attributes: &Qu
         None => it
             .warn("redrive_missing", "it has no redrive policy")
             .why("A message that the handler can't finish comes again until SQS deletes it.")
-            .mend(mend()),
+            .fix(fix()),
         Some(redrive) if redrive.receives_max < RECEIVES => {
             let receives = redrive.receives_max;
             let says = format!(
                 "SQS moves messages away after {receives} receives, and not after {RECEIVES}"
             );
             let why = "Each wait and each throttle is a receive, so events are given up before their time.";
-            it.bad("receives_few", says).why(why).mend(mend());
+            it.bad("receives_few", says).why(why).fix(fix());
         }
         Some(redrive) if redrive.queue != dead_letters => {
             it.warn("redrive_elsewhere", format!("SQS moves messages to {}", last(&redrive.queue)))
@@ -190,7 +191,7 @@ pub(super) fn dead_letters(facts: &Facts) -> Examined {
     let mut it = Examined::new(format!("dead-letter queue {}", queue.name()));
     if let Some(denied) = it.known(&facts.dead_letters_denied).filter(|denied| !denied.is_empty()) {
         let says = format!("the handler's role lacks {}", denied.join(", "));
-        let mend = Mend::allow(
+        let fix = Fix::allow(
             facts.handler.role_name(),
             "dead-letters",
             &["sqs:SendMessage"],
@@ -198,11 +199,11 @@ pub(super) fn dead_letters(facts: &Facts) -> Examined {
         );
         it.bad("handler_lacks_dead_letters", says)
             .why("Events that are given up stay in the retry queue.")
-            .mend(mend);
+            .fix(fix);
     }
     let Some(attributes) = existing(&mut it, queue, "dead_letter_queue_missing") else { return it };
     let policy = attributes.policy.as_deref().unwrap_or_default();
-    if ask(policy, &facts.handler.role, "sqs:SendMessage") == Says::Deny {
+    if ask(policy, &facts.handler.role, "sqs:SendMessage") == PolicyEffect::Deny {
         it.bad("dead_letters_deny_handler", "its policy denies the handler's role sqs:SendMessage")
             .why("Events that are given up stay in the retry queue.");
     }
@@ -214,16 +215,16 @@ pub(super) fn dead_letters(facts: &Facts) -> Examined {
         );
         it.warn("dead_letter_retention", says)
             .why("A letter that SQS moves there keeps its age, and may be deleted at once.")
-            .mend(set(queue, "MessageRetentionPeriod", RETENTION));
+            .fix(set(queue, "MessageRetentionPeriod", RETENTION));
     }
     let oldest = Duration::from_secs(facts.metric(Metric::OldestMessage, queue.name()) as u64);
-    let command = Mend::ByHand("comeback dead list --group-by reason,error".to_owned());
+    let command = Fix::ByHand("comeback dead list --group-by reason,error".to_owned());
     let count = attributes.messages();
     let letters = if count == 1 { "1 letter".to_owned() } else { format!("{count} letters") };
     if count > 0 && oldest + NOTICE > attributes.retention {
         it.bad("dead_letters_expire", format!("{letters}, the oldest {} old", rough(oldest)))
             .why("SQS deletes them when the retention ends.")
-            .mend(command);
+            .fix(command);
     } else if count > 0 {
         let age = if oldest.is_zero() {
             String::new()
@@ -232,13 +233,13 @@ pub(super) fn dead_letters(facts: &Facts) -> Examined {
         };
         it.warn("dead_letters", format!("{letters}{age}"))
             .why("These events were given up.")
-            .mend(command);
+            .fix(command);
     }
     it.good = format!("no letters, retention {}", span(attributes.retention));
     it
 }
 
-/// A span of time in whole days, hours or minutes.
+/// Formats a duration in days, hours or minutes, rounded down.
 fn rough(duration: Duration) -> String {
     let seconds = duration.as_secs();
     let unit = if seconds >= 86_400 {

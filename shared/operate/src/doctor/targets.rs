@@ -5,21 +5,21 @@ use std::time::Duration;
 use comeback_core::{arn::FunctionArn, settings::Settings};
 
 use super::{
-    Examined, Facts, InvokeConfig, Mend, Metric, Target,
+    Examined, Facts, Fix, InvokeConfig, Metric, Target,
     handler::{recursion, state},
     span,
 };
 use crate::{
-    queue_policy::{Says, ask},
+    queue_policy::{PolicyEffect, ask},
     systems::{Function, last},
 };
 
-/// The variable that makes Lambda start a wrapper before a managed runtime.
+/// The variable that makes Lambda start managed runtimes through a wrapper script.
 pub const WRAPPER_VARIABLE: &str = "AWS_LAMBDA_EXEC_WRAPPER";
-/// The wrapper that takes envelopes off.
+/// The wrapper script in Comeback's layer, which removes envelopes.
 pub const WRAPPER: &str = "/opt/comeback-exec";
 
-/// If events may only become so old, a busy minute uses attempts up.
+/// With a shorter maximum event age, a few minutes of throttling use up attempts.
 const AGE_MIN: Duration = Duration::from_mins(5);
 
 pub(super) fn examine(facts: &Facts, settings: Option<&Settings>, target: &Target) -> Examined {
@@ -34,12 +34,12 @@ pub(super) fn examine(facts: &Facts, settings: Option<&Settings>, target: &Targe
     if it.known(&running.may_loop) == Some(&false) {
         it.bad("loop_stopped", "its RecursiveLoop is Terminate")
             .why("Lambda stops its retries after about 16 attempts.")
-            .mend(Mend::Loop { function: name.clone() });
+            .fix(Fix::Loop { function: name.clone() });
     }
     if it.known(&running.reserved) == Some(&Some(0)) {
         it.warn("target_paused", "its reserved concurrency is 0")
             .why("Its events wait until it may run again.")
-            .mend(Mend::ByHand(format!(
+            .fix(Fix::ByHand(format!(
                 "aws lambda delete-function-concurrency --function-name {name}"
             )));
     }
@@ -64,7 +64,7 @@ pub(super) fn examine(facts: &Facts, settings: Option<&Settings>, target: &Targe
         let resources = [arn.clone(), format!("{arn}:*")];
         it.bad("handler_may_not_invoke", "the handler's role lacks lambda:InvokeFunction on it")
             .why("Its events wait until they are given up.")
-            .mend(Mend::allow(
+            .fix(Fix::allow(
                 facts.handler.role_name(),
                 &format!("invoke-{name}"),
                 &["lambda:InvokeFunction"],
@@ -79,17 +79,17 @@ pub(super) fn examine(facts: &Facts, settings: Option<&Settings>, target: &Targe
     it
 }
 
-/// A function that is named in the settings sends its failures nowhere, or elsewhere.
+/// Reports that a function doesn't send its failures to a retry queue.
 fn destination(it: &mut Examined, name: &str, configs: &[InvokeConfig]) {
-    let attach = Mend::ByHand(format!("comeback attach {name}"));
+    let attach = Fix::ByHand(format!("comeback attach {name}"));
     match configs.iter().find_map(|config| config.on_failure.as_deref()) {
         None => it
             .bad("destination_missing", "it has no on-failure destination")
             .why("Its failures are lost.")
-            .mend(attach),
+            .fix(attach),
         Some(elsewhere) => {
             let says = format!("its on-failure destination is {}", last(elsewhere));
-            it.bad("destination_elsewhere", says).why("Its failures don't come back.").mend(attach);
+            it.bad("destination_elsewhere", says).why("Its failures don't come back.").fix(attach);
         }
     }
 }
@@ -110,7 +110,7 @@ fn examine_config(
         let says = format!("Lambda's own retries{of} are {}, and not 0", retries.unwrap_or(2));
         it.warn("own_retries", says)
             .why("Each attempt runs up to three times, and its failure is known minutes later.")
-            .mend(Mend::Retries { function: name.clone(), qualifier: qualifier.clone() });
+            .fix(Fix::Retries { function: name.clone(), qualifier: qualifier.clone() });
     }
     if let Some(age) = age_max.filter(|age| *age < AGE_MIN) {
         let says = format!("Lambda drops events{of} that could not run for {}", span(age));
@@ -131,17 +131,17 @@ fn examine_config(
     let attributes = attributes.and_then(|it| it.queue.attributes.as_ref().ok()?.as_ref());
     let policy = attributes.and_then(|it| it.policy.as_deref()).unwrap_or_default();
     match ask(policy, &function.role, "sqs:SendMessage") {
-        Says::Deny => {
+        PolicyEffect::Deny => {
             let says = format!("the policy of {queue} denies its role sqs:SendMessage");
             it.bad("queue_denies_target", says).why("Its failures are lost.");
         }
-        Says::Allow => {}
-        Says::Nothing => {
+        PolicyEffect::Allow => {}
+        PolicyEffect::Nothing => {
             let may_send = target.may_send.get(arn).and_then(|fact| it.known(fact));
             if may_send == Some(&false) {
                 it.bad("role_may_not_send", format!("its role lacks sqs:SendMessage on {queue}"))
                     .why("Its failures are lost.")
-                    .mend(Mend::allow(
+                    .fix(Fix::allow(
                         function.role_name(),
                         &format!("send-{name}"),
                         &["sqs:SendMessage"],
@@ -152,7 +152,7 @@ fn examine_config(
     }
 }
 
-/// The layer that takes envelopes off needs its wrapper, and the wrapper its layer.
+/// Reports a layer without its wrapper variable, or the variable without its layer.
 fn transparency(it: &mut Examined, function: &Function) {
     let is_wrapped = function.environment.get(WRAPPER_VARIABLE).is_some_and(|it| it == WRAPPER);
     let is_ours = |arn: &String| arn.to_lowercase().contains("comeback");

@@ -1,4 +1,4 @@
-//! A healthy system, and everything that can break it.
+//! Tests of the findings: a healthy system, and the ways to break it.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ fn queue(name: &str, redrive: Option<Redrive>) -> Queue {
     Queue { arn: format!("arn:aws:sqs:{HOME}:{name}"), url, attributes: Ok(Some(attributes)) }
 }
 
-/// A system of one function with a queue of its own and a ledger, in which all is well.
+/// A healthy system of one function with its own queue and a ledger.
 pub(crate) fn healthy() -> Facts {
     let dead_letters = queue("dead", None);
     let redrive = Redrive { queue: dead_letters.arn.clone(), receives_max: 1_000 };
@@ -138,7 +138,7 @@ fn count(facts: &mut Facts, metric: Metric, of: &str, value: f64) {
     facts.metrics.as_mut().unwrap().insert((metric, of.to_owned()), value);
 }
 
-/// A policy that closes a queue to everybody except this role.
+/// A policy that denies an action to everyone except this role.
 fn closed_to_all_but(action: &str, role: &str) -> Option<String> {
     let condition = serde_json::json!({ "ArnNotEquals": { "aws:PrincipalArn": role } });
     let statement = serde_json::json!({
@@ -149,7 +149,7 @@ fn closed_to_all_but(action: &str, role: &str) -> Option<String> {
 
 type Break = fn(&mut Facts);
 
-/// What breaks a system, and the only finding that it leads to.
+/// Ways to break a system, and the only finding that each leads to.
 const BREAKS: [(&str, Break); 68] = [
     ("handler_inactive", |it| {
         it.running.state = Ok(State { state: "Failed".into(), ..State::default() })
@@ -239,7 +239,7 @@ const BREAKS: [(&str, Break); 68] = [
     ("ledger_key", |it| table(it).key = vec!["pk S".into()]),
 ];
 
-/// The same for the rest of the ledger.
+/// The same for the rest of the ledger's findings.
 const LEDGER_BREAKS: [(&str, Break); 6] = [
     ("register_index_missing", |it| table(it).waiting = None),
     ("register_index_key", |it| table(it).waiting.as_mut().unwrap().1 = vec!["target S".into()]),
@@ -260,7 +260,7 @@ fn nothing_is_found_in_a_healthy_system() {
 }
 
 #[test]
-fn each_break_is_found_by_its_name_and_leads_to_no_other_finding() {
+fn each_problem_leads_to_its_own_finding_and_no_other() {
     for (name, break_it) in BREAKS.into_iter().chain(LEDGER_BREAKS) {
         let mut facts = healthy();
         break_it(&mut facts);
@@ -269,7 +269,7 @@ fn each_break_is_found_by_its_name_and_leads_to_no_other_finding() {
 }
 
 #[test]
-fn a_queue_that_queue_targets_does_not_name_is_of_no_use() {
+fn a_queue_that_queue_targets_does_not_name_is_reported() {
     let mut facts = healthy();
     set(&mut facts, "QUEUE_TARGETS", r#"{"other":["orders"]}"#);
     assert_eq!(names(&facts), ["mapping_missing", "queue_unbound", "target_not_allowed"]);
@@ -285,7 +285,7 @@ fn functions_may_be_retried_by_their_own_dead_letter_queue() {
 }
 
 #[test]
-fn what_could_not_be_found_out_is_named_once_and_fails_nothing_else() {
+fn an_unknown_fact_is_reported_once_and_affects_no_other_finding() {
     let fault = |action, resource: &str| Fault::of(action, resource, "AccessDenied", "no");
     let denied = || fault("iam:SimulatePrincipalPolicy", "role");
     let mut facts = healthy();
@@ -321,7 +321,7 @@ fn what_could_not_be_found_out_is_named_once_and_fails_nothing_else() {
 }
 
 #[test]
-fn how_bad_it_is_depends_on_what_is_lost() {
+fn severity_depends_on_what_is_lost() {
     let verdict = |break_it: Break| {
         let mut facts = healthy();
         break_it(&mut facts);
@@ -340,7 +340,7 @@ fn how_bad_it_is_depends_on_what_is_lost() {
 }
 
 #[test]
-fn a_finding_comes_with_the_command_that_mends_it() {
+fn a_finding_has_the_command_that_fixes_it() {
     let url = "https://sqs.us-east-1.amazonaws.com/123456789012/retry";
     let document = |action: &str, resources: &str| {
         format!(
@@ -364,18 +364,18 @@ fn a_finding_comes_with_the_command_that_mends_it() {
         break_it(&mut facts);
         let examined = diagnose(&facts);
         let finding = examined.iter().find_map(|it| it.findings.first()).unwrap();
-        assert_eq!(finding.mend.as_ref().unwrap().command(), expected);
+        assert_eq!(finding.fix.as_ref().unwrap().command(), expected);
     }
 }
 
 #[test]
-fn a_name_from_the_settings_stays_one_word_of_a_command() {
+fn names_from_settings_are_quoted_in_commands() {
     let mut facts = healthy();
     ledger(&mut facts).name = "ledger; x '".to_owned();
     ledger(&mut facts).expiry = Ok(None);
     let examined = diagnose(&facts);
     let finding = examined.iter().find_map(|it| it.findings.first()).unwrap();
-    let command = finding.mend.as_ref().unwrap().command();
+    let command = finding.fix.as_ref().unwrap().command();
     assert!(command.contains(r"--table-name 'ledger; x '\''' --time"), "{command}");
 }
 
@@ -389,7 +389,7 @@ fn every_finding_is_in_the_guide() {
 }
 
 #[test]
-fn what_sqs_answers_is_read_and_queues_are_named_by_arn_and_url() {
+fn sqs_attributes_are_parsed_and_queue_arns_are_derived() {
     let answer = [
         ("VisibilityTimeout", "180"),
         ("MessageRetentionPeriod", "1209600"),
@@ -425,7 +425,7 @@ fn what_sqs_answers_is_read_and_queues_are_named_by_arn_and_url() {
 }
 
 #[test]
-fn named_functions_are_those_of_three_settings_without_patterns() {
+fn named_targets_come_from_three_settings_without_patterns() {
     let environment = [
         (
             "TARGET_FUNCTIONS",

@@ -6,7 +6,7 @@ use comeback_core::Timestamp;
 
 use crate::{
     filter::{NO_ERROR, contains},
-    life::{Next, Step, What, next},
+    life::{Next, Step, StepKind, next},
 };
 
 /// How an event is.
@@ -87,7 +87,7 @@ impl Event {
     /// The type and the message of its last error.
     pub fn error(&self) -> (Option<&str>, Option<&str>) {
         let failed = self.steps.iter().rev().find_map(|step| {
-            let What::Failed { error_type, error_message } = &step.what else { return None };
+            let StepKind::Failed { error_type, error_message } = &step.what else { return None };
             Some((error_type.as_deref(), error_message.as_deref()))
         });
         failed.unwrap_or_default()
@@ -95,13 +95,13 @@ impl Event {
 
     /// How often it was retried.
     pub fn retries(&self) -> usize {
-        self.steps.iter().filter(|step| matches!(step.what, What::Retried { .. })).count()
+        self.steps.iter().filter(|step| matches!(step.what, StepKind::Retried { .. })).count()
     }
 }
 
 /// Which events: those that meet every condition that is set.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Wanted {
+pub struct EventFilter {
     /// The name of the function.
     pub function: Option<String>,
     /// The state.
@@ -112,9 +112,9 @@ pub struct Wanted {
     pub text: Option<String>,
 }
 
-impl Wanted {
+impl EventFilter {
     /// Whether it means this event.
-    pub fn means(&self, event: &Event) -> bool {
+    pub fn matches(&self, event: &Event) -> bool {
         let (error_type, message) = event.error();
         self.function.as_ref().is_none_or(|function| *function == event.function)
             && self.state.is_none_or(|state| state == event.state())

@@ -17,12 +17,12 @@ use comeback_core::{
     time::{between, earlier},
 };
 
-pub use event::{Event, State, Wanted};
+pub use event::{Event, EventFilter, State};
 
 use crate::{
     filter::NO_ERROR,
     groups::Groups,
-    life::{Step, What, read, steps_of},
+    life::{Step, StepKind, read, steps_of},
     systems::function_name,
 };
 
@@ -123,15 +123,15 @@ impl Events {
                 event.running = None;
             }
             let (attempt, what) = match error {
-                None => (attempt, What::Succeeded),
+                None => (attempt, StepKind::Succeeded),
                 Some((error_type, message)) => {
                     let error_message = Some(message).filter(|message| !message.is_empty());
-                    (attempt.saturating_add(1), What::Failed { error_type, error_message })
+                    (attempt.saturating_add(1), StepKind::Failed { error_type, error_message })
                 }
             };
             // The handler may have told of the failure before, without its message.
             let told = event.steps.iter_mut().find(|step| {
-                step.request_id == request_id && matches!(step.what, What::Failed { .. })
+                step.request_id == request_id && matches!(step.what, StepKind::Failed { .. })
             });
             match told {
                 Some(step) => step.what = what,
@@ -152,9 +152,10 @@ impl Events {
             what,
         };
         self.change(&entry.event_id, &entry.target, entry.first_failure, |event| {
-            let last = event.steps.iter_mut().rfind(|it| matches!(it.what, What::Failed { .. }));
+            let last =
+                event.steps.iter_mut().rfind(|it| matches!(it.what, StepKind::Failed { .. }));
             match last {
-                Some(Step { request_id, what: What::Failed { error_message, .. }, .. })
+                Some(Step { request_id, what: StepKind::Failed { error_message, .. }, .. })
                     if *request_id == entry.id =>
                 {
                     *error_message = entry.error_message.clone();
@@ -163,8 +164,9 @@ impl Events {
                 None => {
                     let (error_type, error_message) =
                         (entry.error_type.clone(), entry.error_message.clone());
-                    event.steps.push(step(What::Failed { error_type, error_message }));
-                    let waits = What::Waits { due_at: Some(entry.due), until: entry.due, again: 0 };
+                    event.steps.push(step(StepKind::Failed { error_type, error_message }));
+                    let waits =
+                        StepKind::Waits { due_at: Some(entry.due), until: entry.due, again: 0 };
                     event.steps.push(Step { at: now.min(entry.due), ..step(waits) });
                 }
             }
@@ -188,9 +190,9 @@ impl Events {
         change(event);
         let id = Arc::clone(&event.id);
         for step in event.steps.iter().skip(known) {
-            beat(&mut self.seconds, step);
+            count_step(&mut self.seconds, step);
         }
-        bring_in_order(&mut event.steps);
+        move_late_retry(&mut event.steps);
         let after = (event.state(), event.waits_until());
         if before != after {
             self.count(number, before, false);
@@ -265,13 +267,13 @@ impl Events {
     }
 
     /// Some events that are meant, the latest first.
-    pub fn page(&self, wanted: &Wanted, skip: usize, length: usize) -> Page<'_> {
+    pub fn page(&self, wanted: &EventFilter, skip: usize, length: usize) -> Page<'_> {
         if wanted.is_everything() {
             let events = self.kept.iter().rev().skip(skip).take(length);
             return Page { events: events.collect(), of: self.len() };
         }
         let mut page = Page::default();
-        for event in self.kept.iter().rev().filter(|event| wanted.means(event)) {
+        for event in self.kept.iter().rev().filter(|event| wanted.matches(event)) {
             if page.of >= skip && page.events.len() < length {
                 page.events.push(event);
             }
@@ -281,9 +283,9 @@ impl Events {
     }
 
     /// The events that are meant, counted by function, error and state.
-    pub fn groups(&self, wanted: &Wanted) -> Groups {
+    pub fn groups(&self, wanted: &EventFilter) -> Groups {
         let mut groups = Groups::default();
-        for event in self.kept.iter().filter(|event| wanted.means(event)) {
+        for event in self.kept.iter().filter(|event| wanted.matches(event)) {
             let error = event.error().0.unwrap_or(NO_ERROR).to_owned();
             let key = vec![event.function.clone(), error, event.state().name().to_owned()];
             groups.count(key, event.steps.last().map(|step| step.at));
@@ -313,13 +315,13 @@ impl Events {
 }
 
 /// Counts a step in its second. Seconds that are over for long are forgotten.
-fn beat(seconds: &mut BTreeMap<i64, [u32; 4]>, step: &Step) {
+fn count_step(seconds: &mut BTreeMap<i64, [u32; 4]>, step: &Step) {
     let kind = match step.what {
-        What::Failed { .. } => 0,
-        What::Retried { .. } => 1,
-        What::Succeeded => 2,
-        What::GivenUp { .. } => 3,
-        What::Waits { .. } | What::Dropped | What::Trouble { .. } => return,
+        StepKind::Failed { .. } => 0,
+        StepKind::Retried { .. } => 1,
+        StepKind::Succeeded => 2,
+        StepKind::GivenUp { .. } => 3,
+        StepKind::Waits { .. } | StepKind::Dropped | StepKind::Trouble { .. } => return,
     };
     seconds.entry(step.at.timestamp()).or_default()[kind] += 1;
     while seconds.len() > 2 * PULSE_SECONDS {
@@ -329,15 +331,16 @@ fn beat(seconds: &mut BTreeMap<i64, [u32; 4]>, step: &Step) {
 
 /// The handler logs a retry after Lambda has accepted it. By then the run may have ended and its result may already be
 /// among the steps. So the retry is moved before the steps that its run led to.
-fn bring_in_order(steps: &mut [Step]) {
+fn move_late_retry(steps: &mut [Step]) {
     let [.., last] = steps else { return };
-    let (What::Retried { .. }, Some(attempt)) = (&last.what, last.attempt) else { return };
+    let (StepKind::Retried { .. }, Some(attempt)) = (&last.what, last.attempt) else { return };
     let is_later = |step: &Step| match &step.what {
-        What::Succeeded => step.attempt == Some(attempt),
-        What::Failed { .. } | What::Waits { .. } | What::Trouble { .. } | What::Dropped => {
-            step.attempt == Some(attempt + 1)
-        }
-        What::Retried { .. } | What::GivenUp { .. } => false,
+        StepKind::Succeeded => step.attempt == Some(attempt),
+        StepKind::Failed { .. }
+        | StepKind::Waits { .. }
+        | StepKind::Trouble { .. }
+        | StepKind::Dropped => step.attempt == Some(attempt + 1),
+        StepKind::Retried { .. } | StepKind::GivenUp { .. } => false,
     };
     let later = steps.iter().rev().skip(1).take_while(|step| is_later(step)).count();
     let from = steps.len() - 1 - later;
@@ -417,7 +420,7 @@ mod tests {
         events.ended("a", at(1), error("503"));
         events.ended("a", at(1), error("503"));
         let failures = events.get("a").unwrap().steps.iter();
-        let failures = failures.filter(|step| matches!(step.what, What::Failed { .. }));
+        let failures = failures.filter(|step| matches!(step.what, StepKind::Failed { .. }));
         assert_eq!(failures.count(), 1);
     }
 
@@ -434,11 +437,11 @@ mod tests {
         let event = events.get("a").unwrap();
         assert_eq!(event.state(), State::Succeeded);
         let names = event.steps.iter().map(|step| match step.what {
-            What::Failed { .. } => "failed",
-            What::Waits { .. } => "waits",
-            What::Retried { .. } => "retried",
-            What::Succeeded => "succeeded",
-            What::GivenUp { .. } | What::Dropped | What::Trouble { .. } => "other",
+            StepKind::Failed { .. } => "failed",
+            StepKind::Waits { .. } => "waits",
+            StepKind::Retried { .. } => "retried",
+            StepKind::Succeeded => "succeeded",
+            StepKind::GivenUp { .. } | StepKind::Dropped | StepKind::Trouble { .. } => "other",
         });
         assert_eq!(names.collect::<Vec<_>>(), ["failed", "waits", "retried", "succeeded"]);
     }
@@ -450,23 +453,23 @@ mod tests {
             let id = format!("e{nth}");
             events.line(&line(nth, &id, &id, if nth % 2 == 0 { RETRIED } else { GIVEN_UP }));
         }
-        let ids = |wanted: &Wanted, skip| {
+        let ids = |wanted: &EventFilter, skip| {
             let page = events.page(wanted, skip, 3);
             (page.events.iter().map(|event| event.id.to_string()).collect::<Vec<_>>(), page.of)
         };
         let strings = |ids: [&str; 3]| ids.map(str::to_owned).to_vec();
-        let all = Wanted::default();
+        let all = EventFilter::default();
         assert_eq!(ids(&all, 0), (strings(["e9", "e8", "e7"]), 10));
         assert_eq!(ids(&all, 3), (strings(["e6", "e5", "e4"]), 10));
-        let given_up = Wanted { state: Some(State::GivenUp), ..Wanted::default() };
+        let given_up = EventFilter { state: Some(State::GivenUp), ..EventFilter::default() };
         assert_eq!(ids(&given_up, 1), (strings(["e7", "e5", "e3"]), 5));
         for (wanted, of) in [
-            (Wanted { function: Some("orders".to_owned()), ..Wanted::default() }, 10),
-            (Wanted { function: Some("order".to_owned()), ..Wanted::default() }, 0),
-            (Wanted { error: Some("Down".to_owned()), ..Wanted::default() }, 10),
-            (Wanted { error: Some(NO_ERROR.to_owned()), ..Wanted::default() }, 0),
-            (Wanted { text: Some("E3".to_owned()), ..Wanted::default() }, 1),
-            (Wanted { text: Some("dow".to_owned()), ..Wanted::default() }, 10),
+            (EventFilter { function: Some("orders".to_owned()), ..EventFilter::default() }, 10),
+            (EventFilter { function: Some("order".to_owned()), ..EventFilter::default() }, 0),
+            (EventFilter { error: Some("Down".to_owned()), ..EventFilter::default() }, 10),
+            (EventFilter { error: Some(NO_ERROR.to_owned()), ..EventFilter::default() }, 0),
+            (EventFilter { text: Some("E3".to_owned()), ..EventFilter::default() }, 1),
+            (EventFilter { text: Some("dow".to_owned()), ..EventFilter::default() }, 10),
         ] {
             assert_eq!(events.page(&wanted, 0, 3).of, of, "{wanted:?}");
         }

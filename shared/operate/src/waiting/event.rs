@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::{
     filter::NO_ERROR,
-    life::{Life, Next, What},
+    life::{Life, Next, StepKind},
     systems::function_name,
 };
 
@@ -18,8 +18,8 @@ const LATE_MAX: Duration = Duration::from_mins(15);
 pub fn of_life(life: Life) -> Option<Entry> {
     let Next::Waits { until } = life.next else { return None };
     let first = life.steps.first()?;
-    let last = life.steps.iter().rfind(|step| matches!(step.what, What::Failed { .. }))?;
-    let What::Failed { error_type, .. } = &last.what else { return None };
+    let last = life.steps.iter().rfind(|step| matches!(step.what, StepKind::Failed { .. }))?;
+    let StepKind::Failed { error_type, .. } = &last.what else { return None };
     Some(Entry {
         id: last.request_id.clone(),
         target: life.function?,

@@ -14,6 +14,6 @@ mod visit;
 
 pub use event::{GroupBy, Listed, of_life};
 pub use order::{Plan, Tally, carry_out, pause_done};
-pub use ports::{Page, Part, Register, SHOWN_MAX};
+pub use ports::{Page, Partition, Register, SHOWN_MAX};
 pub use selection::Selection;
 pub use visit::visit;

@@ -14,11 +14,11 @@ use comeback_core::{
 use futures_util::future::join_all;
 use serde::Serialize;
 
-use super::{Part, Register, SHOWN_MAX, Selection, visit::Pages};
+use super::{Partition, Register, SHOWN_MAX, Selection, visit::Pages};
 use crate::{
-    ports::{Clock, Fault, again},
+    notice::{Notice, Tone, events},
+    ports::{Clock, Fault, with_backoff},
     systems::function_name,
-    told::{Told, Tone, events},
 };
 
 /// How long an order is kept: as long as SQS keeps its message.
@@ -58,23 +58,23 @@ impl Plan {
     }
 
     /// What the order would do.
-    pub fn told(&self, order: Order) -> Vec<Told> {
+    pub fn notices(&self, order: Order) -> Vec<Notice> {
         let what = match order {
             Order::Retry => "to retry now",
             Order::Cancel => "to give up, as dead letters with the reason cancelled",
         };
         let line = |(function, number): (&String, &u64)| {
-            Told::plain(format!("{} of {} {what}", events(*number), function_name(function)))
+            Notice::plain(format!("{} of {} {what}", events(*number), function_name(function)))
         };
-        let mut told: Vec<_> = self.events.iter().map(line).collect();
-        if told.is_empty() {
-            told.push(Told::nothing_to_do());
+        let mut notices: Vec<_> = self.events.iter().map(line).collect();
+        if notices.is_empty() {
+            notices.push(Notice::nothing_to_do());
         }
         if self.delayed > 0 {
             let text = format!("{} delayed: within 15 minutes", events(self.delayed));
-            told.push(Told { tone: Tone::Faint, text });
+            notices.push(Notice { tone: Tone::Faint, text });
         }
-        told
+        notices
     }
 }
 
@@ -102,7 +102,7 @@ impl Tally {
     }
 
     /// What was done, and what could not be done.
-    pub fn told(&self, order: Order) -> Vec<Told> {
+    pub fn notices(&self, order: Order) -> Vec<Notice> {
         let what = |number| match (order, number) {
             (Order::Retry, 1) => "comes back now",
             (Order::Retry, _) => "come back now",
@@ -111,11 +111,11 @@ impl Tally {
         };
         let line = |(function, number): (&String, &u64)| {
             let (events, function) = (events(*number), function_name(function));
-            Told::good(format!("{events} of {function} {}", what(*number)))
+            Notice::good(format!("{events} of {function} {}", what(*number)))
         };
-        let mut told: Vec<_> = self.ordered.iter().map(line).collect();
-        if told.is_empty() {
-            told.push(Told::nothing_done());
+        let mut notices: Vec<_> = self.ordered.iter().map(line).collect();
+        if notices.is_empty() {
+            notices.push(Notice::nothing_done());
         }
         for (tone, number, text) in [
             (Tone::Faint, self.delayed, "of these delayed: they come back within 15 minutes"),
@@ -128,11 +128,11 @@ impl Tally {
             (Tone::Bad, self.failed, "could not be ordered"),
         ] {
             if number > 0 {
-                told.push(Told { tone, text: format!("{} {text}", events(number)) });
+                notices.push(Notice { tone, text: format!("{} {text}", events(number)) });
             }
         }
-        told.extend(self.faults.iter().map(Told::bad));
-        told
+        notices.extend(self.faults.iter().map(Notice::bad));
+        notices
     }
 }
 
@@ -145,7 +145,7 @@ impl Tally {
 pub async fn carry_out<R: Register>(
     order: Order,
     selection: &Selection,
-    parts: &[Part],
+    parts: &[Partition],
     events_per_second: Option<u32>,
     register: &R,
     goes_on: impl FnMut(&Tally) -> bool,
@@ -167,15 +167,16 @@ impl<R: Register> Work<'_, R> {
     async fn until_the_end(
         &mut self,
         selection: &Selection,
-        parts: &[Part],
+        parts: &[Partition],
         events_per_second: Option<u32>,
         mut goes_on: impl FnMut(&Tally) -> bool,
     ) -> Result<(), Fault> {
         let batch_max = events_per_second.map_or(CALLS_MAX, |rate| CALLS_MAX.min(rate as usize));
         let mut pages = Pages::of(parts);
         while let Some(mut events) = pages.next(self.register).await? {
-            events
-                .retain(|event| selection.means(event) && self.done.insert(hash(&event.event_id)));
+            events.retain(|event| {
+                selection.matches(event) && self.done.insert(hash(&event.event_id))
+            });
             for batch in events.chunks(batch_max) {
                 let began = self.register.clock().now();
                 self.order(batch).await;
@@ -196,7 +197,9 @@ impl<R: Register> Work<'_, R> {
     async fn order(&mut self, batch: &[Entry]) {
         let keep_until = later(self.register.clock().now(), KEEP);
         let orders = batch.iter().map(|event| {
-            again(self.register.clock(), || self.register.order(&event.id, self.order, keep_until))
+            with_backoff(self.register.clock(), || {
+                self.register.order(&event.id, self.order, keep_until)
+            })
         });
         let mut visible: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for ordered in join_all(orders).await {
@@ -245,7 +248,7 @@ mod tests {
     use super::*;
     use crate::waiting::stand_in::{PAGE, StandIn, event, second};
 
-    const ALL: [Part; 1] = [Part::Segment(0, 1)];
+    const ALL: [Partition; 1] = [Partition::Segment(0, 1)];
 
     fn retry(register: &StandIn, per_second: Option<u32>) -> Tally {
         let all = Selection::default();
@@ -295,11 +298,11 @@ mod tests {
         register.state().refuses_to_show = true;
         let tally = retry(&register, None);
         assert_eq!((tally.ordered(), tally.not_shown, tally.faults.len()), (3, 3, 1));
-        let told = tally.told(Order::Retry);
-        assert_eq!(told[0], Told::good("3 events of orders come back now"));
-        assert_eq!(told[1].tone, Tone::Bad);
-        assert_eq!(told[2], Told::bad(tally.faults.first().unwrap()));
-        assert_eq!(told.len(), 3);
+        let notices = tally.notices(Order::Retry);
+        assert_eq!(notices[0], Notice::good("3 events of orders come back now"));
+        assert_eq!(notices[1].tone, Tone::Bad);
+        assert_eq!(notices[2], Notice::bad(tally.faults.first().unwrap()));
+        assert_eq!(notices.len(), 3);
     }
 
     #[test]
@@ -325,15 +328,15 @@ mod tests {
         }
         assert_eq!(plan.events, [(orders, 2), ("arn:other".to_owned(), 1)].into());
         assert_eq!((plan.delayed, plan.all()), (1, 3));
-        let text = |told: Told| told.text;
+        let text = |notices: Notice| notices.text;
         assert_eq!(
-            plan.told(Order::Retry).into_iter().map(text).collect::<Vec<_>>(),
+            plan.notices(Order::Retry).into_iter().map(text).collect::<Vec<_>>(),
             [
                 "2 events of orders to retry now",
                 "1 event of arn:other to retry now",
                 "1 event delayed: within 15 minutes",
             ]
         );
-        assert_eq!(Plan::default().told(Order::Cancel), [Told::nothing_to_do()]);
+        assert_eq!(Plan::default().notices(Order::Cancel), [Notice::nothing_to_do()]);
     }
 }

@@ -9,7 +9,7 @@ pub const SHOWN_MAX: usize = 10;
 
 /// A part of the register. Different parts have different events.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Part {
+pub enum Partition {
     /// The events of the function with this ARN, by their due times.
     Target(String),
     /// The nth of so many parts of all events, in no order.
@@ -39,7 +39,7 @@ pub trait Register {
     /// A page of a part: its first one, or the one that begins there.
     fn page(
         &self,
-        part: &Part,
+        part: &Partition,
         from: Option<Self::Cursor>,
     ) -> impl Future<Output = Result<Page<Self::Cursor>, Fault>>;
 

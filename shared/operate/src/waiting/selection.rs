@@ -21,7 +21,7 @@ pub struct Selection {
 
 impl Selection {
     /// Whether it means this event.
-    pub fn means(&self, event: &Entry) -> bool {
+    pub fn matches(&self, event: &Entry) -> bool {
         any(&self.ids, |id| event.event_id.starts_with(id) || event.id.starts_with(id))
             && any(&self.functions, |wanted| {
                 FunctionArn::parse(&event.target)
@@ -64,7 +64,7 @@ mod tests {
             (Selection { due_before: Some(second(100)), ..all() }, false),
             (Selection { ids: list("fai"), errors: list("Up"), ..all() }, false),
         ] {
-            assert_eq!(selection.means(&event), expected, "{selection:?}");
+            assert_eq!(selection.matches(&event), expected, "{selection:?}");
         }
     }
 }

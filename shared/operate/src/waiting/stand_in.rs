@@ -8,7 +8,7 @@ use std::{
 
 use comeback_core::{Timestamp, claim::Order, register::Entry, time::later};
 
-use super::{Page, Part, Register};
+use super::{Page, Partition, Register};
 use crate::ports::{Clock, Fault};
 
 /// A page has this many events.
@@ -93,7 +93,7 @@ impl Register for StandIn {
 
     async fn page(
         &self,
-        part: &Part,
+        part: &Partition,
         from: Option<Self::Cursor>,
     ) -> Result<Page<Self::Cursor>, Fault> {
         let mut state = self.state();
@@ -102,8 +102,8 @@ impl Register for StandIn {
             return Err(fault("ThrottlingException"));
         }
         let is_there = |event: &&Entry| match part {
-            Part::Target(target) => event.target == *target,
-            Part::Segment(nth, of) => event.id.len() as u16 % of == *nth || *of == 1,
+            Partition::Target(target) => event.target == *target,
+            Partition::Segment(nth, of) => event.id.len() as u16 % of == *nth || *of == 1,
         };
         let place = |event: &Entry| (event.due, event.id.clone());
         let mut events: Vec<_> = state

@@ -3,8 +3,8 @@
 use comeback_core::register::Entry;
 use futures_util::future::join_all;
 
-use super::{Page, Part, Register};
-use crate::ports::{Fault, again};
+use super::{Page, Partition, Register};
+use crate::ports::{Fault, with_backoff};
 
 /// Visits the events of these parts, until `visit` returns false. Those of one function come by their due times.
 ///
@@ -12,7 +12,7 @@ use crate::ports::{Fault, again};
 ///
 /// If the register can't be read.
 pub async fn visit<R: Register>(
-    parts: &[Part],
+    parts: &[Partition],
     register: &R,
     mut visit: impl FnMut(Entry) -> bool,
 ) -> Result<(), Fault> {
@@ -28,10 +28,10 @@ pub async fn visit<R: Register>(
 }
 
 /// The pages of some parts. One of each part is read at the same time.
-pub(super) struct Pages<'a, C>(Vec<(&'a Part, Option<C>)>);
+pub(super) struct Pages<'a, C>(Vec<(&'a Partition, Option<C>)>);
 
 impl<'a, C: Clone> Pages<'a, C> {
-    pub(super) fn of(parts: &'a [Part]) -> Self {
+    pub(super) fn of(parts: &'a [Partition]) -> Self {
         Self(parts.iter().map(|part| (part, None)).collect())
     }
 
@@ -44,7 +44,7 @@ impl<'a, C: Clone> Pages<'a, C> {
             return Ok(None);
         }
         let pages = self.0.drain(..).map(|(part, from)| async move {
-            (part, again(register.clock(), || register.page(part, from.clone())).await)
+            (part, with_backoff(register.clock(), || register.page(part, from.clone())).await)
         });
         let mut events = Vec::new();
         for (part, page) in join_all(pages).await {
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
     use crate::waiting::stand_in::{StandIn, event};
 
-    fn ids(register: &StandIn, parts: &[Part], most: usize) -> Vec<String> {
+    fn ids(register: &StandIn, parts: &[Partition], most: usize) -> Vec<String> {
         let mut ids = Vec::new();
         let visited = visit(parts, register, |event| {
             ids.push(event.id);
@@ -76,23 +76,23 @@ mod tests {
     #[test]
     fn all_pages_of_all_parts_are_read_until_nobody_wants_more() {
         let register = StandIn::of((0..7).map(|nth| event(&nth.to_string(), 100 - nth)));
-        let orders = Part::Target(event("", 0).target);
+        let orders = Partition::Target(event("", 0).target);
         assert_eq!(
             ids(&register, std::slice::from_ref(&orders), 99),
             ["6", "5", "4", "3", "2", "1", "0"]
         );
         assert_eq!(ids(&register, &[orders], 2), ["6", "5"]);
-        let mut found = ids(&register, &[Part::Segment(0, 2), Part::Segment(1, 2)], 99);
+        let mut found = ids(&register, &[Partition::Segment(0, 2), Partition::Segment(1, 2)], 99);
         found.sort_unstable();
         assert_eq!(found, ["0", "1", "2", "3", "4", "5", "6"]);
-        assert_eq!(ids(&register, &[Part::Target("arn:other".to_owned())], 99), [""; 0]);
+        assert_eq!(ids(&register, &[Partition::Target("arn:other".to_owned())], 99), [""; 0]);
     }
 
     #[test]
     fn a_call_that_is_throttled_is_made_again() {
         let register = StandIn::of([event("a", 1)]);
         register.state().throttled = 2;
-        assert_eq!(ids(&register, &[Part::Segment(0, 1)], 99), ["a"]);
+        assert_eq!(ids(&register, &[Partition::Segment(0, 1)], 99), ["a"]);
         assert_eq!(register.state().slept, 2);
     }
 }

@@ -3,7 +3,7 @@
 use std::{ops::RangeInclusive, path::PathBuf, time::Duration};
 
 use clap::Subcommand;
-use comeback_operate::dead_letters::{self, GroupBy, Place, Selection};
+use comeback_operate::dead_letters::{self, GroupBy, PointerValue, Selection};
 
 use crate::operate::options::{Connection, Failures, Named, duration, one_of};
 
@@ -69,8 +69,8 @@ pub struct Filter {
     #[arg(long, value_name = "N|FROM..TO", value_parser = attempts)]
     pub attempts: Option<RangeInclusive<u32>>,
     /// A value in the payload, by a JSON pointer, such as /order/country=DE; repeatable, and all must be there.
-    #[arg(long = "where", value_name = "/POINTER=VALUE", value_parser = Place::parse)]
-    pub places: Vec<Place>,
+    #[arg(long = "where", value_name = "/POINTER=VALUE", value_parser = PointerValue::parse)]
+    pub places: Vec<PointerValue>,
 }
 
 impl From<&Filter> for Selection {
@@ -166,8 +166,8 @@ pub struct RedriveArgs {
     #[arg(long, value_name = "FUNCTION[:ALIAS]")]
     pub to: Option<String>,
     /// Set a value in the payload, by a JSON pointer. The value is JSON, or the text of a string; repeatable.
-    #[arg(long, value_name = "/POINTER=VALUE", value_parser = Place::parse)]
-    pub set: Vec<Place>,
+    #[arg(long, value_name = "/POINTER=VALUE", value_parser = PointerValue::parse)]
+    pub set: Vec<PointerValue>,
     /// Edit the payload of the only selected letter in $EDITOR.
     #[arg(long)]
     pub edit: bool,

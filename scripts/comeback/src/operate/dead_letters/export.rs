@@ -39,7 +39,7 @@ pub async fn run(args: &ExportArgs, shell: &Shell) -> Result<Ended, Failure> {
     let now = (shell.now)();
     let (mut written, mut exported) = (Ok(()), 0_u64);
     look_at_all(&queue, &goes_on, |letter| {
-        if selection.means(&letter, &letter.facts(), now) {
+        if selection.matches(&letter, &letter.facts(), now) {
             written = writeln!(file, "{}", line(&letter));
             exported += u64::from(written.is_ok());
         }

@@ -9,7 +9,7 @@ use comeback_core::{
 use comeback_operate::{
     dead_letters::{Letter, Listed, Selection},
     groups::{Group, Groups},
-    told,
+    notice,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -54,7 +54,7 @@ pub async fn list(args: &ListArgs, shell: &Shell) -> Result<Ended, Failure> {
     let now = (shell.now)();
     let looked_at = look_at_all(&queue, &goes_on, |letter| {
         let facts = letter.facts();
-        if selection.means(&letter, &facts, now) {
+        if selection.matches(&letter, &facts, now) {
             selected += 1;
             let key = args.group_by.iter().map(|(_, by)| by.key(&letter, &facts)).collect();
             groups.count(key, letter.failed_at(&facts));
@@ -106,7 +106,7 @@ pub async fn list(args: &ListArgs, shell: &Shell) -> Result<Ended, Failure> {
 }
 
 fn summary(queue: &str, region: &str, looked_at: u64, selected: u64) -> Line {
-    let all = format!("{} in {queue} ({region})", told::letters(looked_at));
+    let all = format!("{} in {queue} ({region})", notice::letters(looked_at));
     if selected == looked_at {
         return Line::of(Style::Strong, all);
     }
@@ -141,7 +141,7 @@ pub async fn show(args: &ShowArgs, shell: &Shell) -> Result<Ended, Failure> {
     let now = (shell.now)();
     let mut found: Vec<Letter> = Vec::new();
     look_at_all(&queue, &goes_on, |letter| {
-        if selection.means(&letter, &letter.facts(), now) {
+        if selection.matches(&letter, &letter.facts(), now) {
             found.push(letter);
         }
         found.len() < SHOWN_MAX

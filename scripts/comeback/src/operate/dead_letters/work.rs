@@ -3,9 +3,11 @@
 use std::io;
 
 use comeback_operate::{
-    dead_letters::{Action, Left, Letter, Order, Pace, Plan, Selection, Step, Tally, carry_out},
+    dead_letters::{
+        Action, Letter, Order, Pace, Plan, Selection, StayReason, Step, Tally, carry_out,
+    },
+    notice,
     ports::Fault,
-    told,
 };
 use dialoguer::Editor;
 use serde::Serialize;
@@ -71,14 +73,16 @@ async fn run(
         if !args.json {
             let title = format!("{} ({})", queue.name(), queue.region());
             shell.print(&[Line::of(Style::Strong, title)]).await?;
-            shell.print(&lines(&plan.told())).await?;
+            shell.print(&lines(&plan.notices())).await?;
         }
         if args.dry_run || plan.letters() == 0 {
             if args.json {
                 print_json(shell, &queue, Some(&plan), None, false, None).await?;
             }
-            let is_stuck =
-                plan.leave.keys().any(|left| !matches!(left, Left::NotSelected | Left::Newer));
+            let is_stuck = plan
+                .leave
+                .keys()
+                .any(|left| !matches!(left, StayReason::NotSelected | StayReason::Newer));
             return Ok(if is_stuck { Ended::Badly } else { Ended::Well });
         }
         if !args.yes {
@@ -86,13 +90,13 @@ async fn run(
                 Action::Redrive { .. } => "Redrive",
                 Action::Purge => "Delete",
             };
-            confirm(&format!("{what} {}?", told::letters(plan.letters())))?;
+            confirm(&format!("{what} {}?", notice::letters(plan.letters())))?;
         }
         planned = Some(plan);
     } else if !args.json {
         let line = format!(
             "About {} in {} ({})",
-            told::letters(queue.visible),
+            notice::letters(queue.visible),
             queue.name(),
             queue.region()
         );
@@ -105,7 +109,7 @@ async fn run(
     if args.json {
         print_json(shell, &queue, planned.as_ref(), Some(&tally), is_interrupted, error).await?;
     } else {
-        shell.print(&lines(&tally.told())).await?;
+        shell.print(&lines(&tally.notices())).await?;
     }
     ended?;
     Ok(match () {

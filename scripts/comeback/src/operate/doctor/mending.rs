@@ -4,34 +4,34 @@ use aws_sdk_dynamodb::types::TimeToLiveSpecification;
 use aws_sdk_lambda::types::{FunctionResponseType, RecursiveLoop};
 use aws_sdk_sqs::types::QueueAttributeName;
 use comeback_operate::{
-    doctor::{BATCH_SIZE, EXPIRES_AT, Mend},
+    doctor::{BATCH_SIZE, EXPIRES_AT, Fix},
     ports::Fault,
 };
 
 use crate::operate::aws::{Aws, fault};
 
 /// Carries it out. Commands that a person has to decide about are not.
-pub async fn carry_out(aws: &Aws, mend: &Mend) -> Result<(), Fault> {
+pub async fn carry_out(aws: &Aws, mend: &Fix) -> Result<(), Fault> {
     match mend {
-        Mend::Mapping { uuid } => {
+        Fix::Mapping { uuid } => {
             let call = aws.lambda.update_event_source_mapping().uuid(uuid).enabled(true);
             let call = call.batch_size(i32::try_from(BATCH_SIZE).unwrap_or(i32::MAX));
             let call = call.maximum_batching_window_in_seconds(0);
             let call = call.function_response_types(FunctionResponseType::ReportBatchItemFailures);
             call.send().await.map(drop).map_err(fault("lambda:UpdateEventSourceMapping", uuid))
         }
-        Mend::Queue { url, attribute, value } => {
+        Fix::Queue { url, attribute, value } => {
             let call = aws.sqs.set_queue_attributes().queue_url(url);
             let call = call.attributes(QueueAttributeName::from(*attribute), value);
             call.send().await.map(drop).map_err(fault("sqs:SetQueueAttributes", url))
         }
-        Mend::Retries { function, qualifier } => {
+        Fix::Retries { function, qualifier } => {
             let call = aws.lambda.update_function_event_invoke_config().function_name(function);
             let call = call.set_qualifier(qualifier.clone()).maximum_retry_attempts(0);
             let action = "lambda:UpdateFunctionEventInvokeConfig";
             call.send().await.map(drop).map_err(fault(action, function))
         }
-        Mend::Loop { function } => {
+        Fix::Loop { function } => {
             let call = aws.lambda.put_function_recursion_config().function_name(function);
             let call = call.recursive_loop(RecursiveLoop::Allow);
             call.send()
@@ -39,12 +39,12 @@ pub async fn carry_out(aws: &Aws, mend: &Mend) -> Result<(), Fault> {
                 .map(drop)
                 .map_err(fault("lambda:PutFunctionRecursionConfig", function))
         }
-        Mend::Permission { role, policy, document } => {
+        Fix::Permission { role, policy, document } => {
             let call = aws.iam.put_role_policy().role_name(role).policy_name(policy);
             let call = call.policy_document(document);
             call.send().await.map(drop).map_err(fault("iam:PutRolePolicy", role))
         }
-        Mend::Expiry { table } => {
+        Fix::Expiry { table } => {
             let expiry =
                 TimeToLiveSpecification::builder().enabled(true).attribute_name(EXPIRES_AT);
             let call = aws.dynamodb.update_time_to_live().table_name(table);
@@ -52,6 +52,6 @@ pub async fn carry_out(aws: &Aws, mend: &Mend) -> Result<(), Fault> {
             let call = call.set_time_to_live_specification(expiry.build().ok());
             call.send().await.map(drop).map_err(fault("dynamodb:UpdateTimeToLive", table))
         }
-        Mend::ByHand(_) => Ok(()),
+        Fix::ByHand(_) => Ok(()),
     }
 }

@@ -6,7 +6,7 @@ mod mending;
 
 use args::DoctorArgs;
 use comeback_operate::{
-    doctor::{Examined, Finding, Mend, Verdict, diagnose},
+    doctor::{Examined, Finding, Fix, Verdict, diagnose},
     permissions,
 };
 pub use gather::gather;
@@ -86,7 +86,7 @@ pub async fn run(args: &DoctorArgs, shell: &Shell) -> Result<Ended, Failure> {
         shell.print(&[summary(findings())]).await?;
     }
     let is_mended = |finding: &Finding| {
-        let command = finding.mend.as_ref().map(|mend| command(mend, &args.connection));
+        let command = finding.fix.as_ref().map(|mend| command(mend, &args.connection));
         mended.iter().any(|it| it.error.is_none() && Some(&it.command) == command.as_ref())
     };
     let is_well = findings().all(|it| it.verdict != Verdict::Bad || is_mended(it))
@@ -101,8 +101,8 @@ async fn mend(
     findings: impl Iterator<Item = &Finding>,
     shell: &Shell,
 ) -> Result<Vec<Mended>, Failure> {
-    let mut mends: Vec<&Mend> = Vec::new();
-    for mend in findings.filter_map(|finding| finding.mend.as_ref()) {
+    let mut mends: Vec<&Fix> = Vec::new();
+    for mend in findings.filter_map(|finding| finding.fix.as_ref()) {
         if mend.is_automatic() && !mends.contains(&mend) {
             mends.push(mend);
         }
@@ -147,7 +147,7 @@ fn lines_of(examined: &Examined, connection: &Connection) -> Vec<Line> {
         if !finding.why.is_empty() {
             lines.push(Line::of(Style::Plain, format!("  {}", finding.why)));
         }
-        if let Some(mend) = &finding.mend {
+        if let Some(mend) = &finding.fix {
             lines.push(Line::of(Style::Busy, format!("  {}", command(mend, connection))));
         }
     }
@@ -201,14 +201,14 @@ fn json<'a>(examined: &'a Examined, connection: &Connection) -> Vec<FindingJson<
         verdict: finding.verdict,
         says: &finding.says,
         why: finding.why,
-        command: finding.mend.as_ref().map(|mend| command(mend, connection)),
-        is_automatic: finding.mend.as_ref().is_some_and(Mend::is_automatic),
+        command: finding.fix.as_ref().map(|mend| command(mend, connection)),
+        is_automatic: finding.fix.as_ref().is_some_and(Fix::is_automatic),
     });
     is_good.then_some(fine).into_iter().chain(found).collect()
 }
 
 /// The command with the options that say where AWS is, as they were given.
-pub fn command(mend: &Mend, connection: &Connection) -> String {
+pub fn command(mend: &Fix, connection: &Connection) -> String {
     let Connection { local, region, profile } = connection;
     let mut command = mend.command();
     let is_ours = command.starts_with("comeback ");

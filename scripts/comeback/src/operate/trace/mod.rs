@@ -8,7 +8,7 @@ use comeback_core::{
     time::{between, earlier, rfc3339},
 };
 use comeback_operate::{
-    life::{Life, Next, NoLife, Step, What, event_ids, life},
+    life::{Life, Next, NoLife, Step, StepKind, event_ids, life},
     systems::function_name,
 };
 
@@ -89,12 +89,12 @@ fn told(life: &Life, now: Timestamp) -> Vec<Line> {
 fn step_line(line: Line, step: &Step) -> Line {
     let attempt = step.attempt.unwrap_or_default();
     match &step.what {
-        What::Failed { error_type, .. } => {
+        StepKind::Failed { error_type, .. } => {
             let error = error_type.as_deref().unwrap_or("no error type");
             line.and(Style::Bad, "failed  ").and(Style::Plain, error)
         }
-        What::Succeeded => line.and(Style::Good, "succeeded"),
-        What::Waits { due_at, until, again } => {
+        StepKind::Succeeded => line.and(Style::Good, "succeeded"),
+        StepKind::Waits { due_at, until, again } => {
             let wait = span(between(step.at, *until).as_secs_f64());
             let mut text = format!("for {wait}, attempt {attempt}");
             if let Some(due) = due_at {
@@ -105,17 +105,19 @@ fn step_line(line: Line, step: &Step) -> Line {
             }
             line.and(Style::Busy, "waits   ").and(Style::Plain, text)
         }
-        What::Retried { late_ms } => {
+        StepKind::Retried { late_ms } => {
             #[allow(clippy::cast_precision_loss, reason = "for people")]
             let late = span(*late_ms as f64 / 1000.0);
             let text = format!("attempt {attempt}, {late} late");
             line.and(Style::Good, "retried ").and(Style::Plain, text)
         }
-        What::GivenUp { reason } => line.and(Style::GivenUp, "given up ").and(Style::Plain, reason),
-        What::Dropped => {
+        StepKind::GivenUp { reason } => {
+            line.and(Style::GivenUp, "given up ").and(Style::Plain, reason)
+        }
+        StepKind::Dropped => {
             line.and(Style::Faint, "dropped a message whose failure was already acted on")
         }
-        What::Trouble { said, error } => {
+        StepKind::Trouble { said, error } => {
             let error = error.as_ref().map(|error| format!(": {error}")).unwrap_or_default();
             line.and(Style::Bad, "trouble ").and(Style::Plain, format!("{said}{error}"))
         }
@@ -137,7 +139,7 @@ mod tests {
             request_id: "r".to_owned(),
             what,
         };
-        let failed = |error_type: Option<&str>| What::Failed {
+        let failed = |error_type: Option<&str>| StepKind::Failed {
             error_type: error_type.map(str::to_owned),
             error_message: None,
         };
@@ -146,10 +148,10 @@ mod tests {
             function: Some("arn:aws:lambda:us-east-1:1:function:orders:$LATEST".to_owned()),
             steps: vec![
                 step(1, 1, failed(Some("Down"))),
-                step(1, 1, What::Waits { due_at: Some(at(4)), until: at(4), again: 0 }),
-                step(4, 1, What::Retried { late_ms: 350 }),
+                step(1, 1, StepKind::Waits { due_at: Some(at(4)), until: at(4), again: 0 }),
+                step(4, 1, StepKind::Retried { late_ms: 350 }),
                 step(9, 2, failed(None)),
-                step(9, 2, What::GivenUp { reason: "max_attempts_exceeded".to_owned() }),
+                step(9, 2, StepKind::GivenUp { reason: "max_attempts_exceeded".to_owned() }),
             ],
             next: Next::GivenUp { reason: "max_attempts_exceeded".to_owned() },
         };

@@ -10,9 +10,9 @@ use comeback_core::{
 use comeback_operate::{
     groups::{Group, Groups},
     life::lives,
+    notice::events,
     systems::function_name,
-    told::events,
-    waiting::{Listed, Part, Selection, of_life, visit},
+    waiting::{Listed, Partition, Selection, of_life, visit},
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -69,7 +69,7 @@ struct Found<'a> {
 impl Found<'_> {
     fn see(&mut self, event: Entry) {
         self.looked_at += 1;
-        if !self.selection.means(&event) {
+        if !self.selection.matches(&event) {
             return;
         }
         self.selected += 1;
@@ -161,7 +161,7 @@ async fn of_register(
 ) -> Result<(), Failure> {
     let parts = register.parts(&found.selection.functions).await?;
     // The events of one function come by their due times, so the first ones are those that are due first.
-    let are_sorted = matches!(&*parts, [Part::Target(_)]) && !found.is_grouped();
+    let are_sorted = matches!(&*parts, [Partition::Target(_)]) && !found.is_grouped();
     let limit = u64::from(found.args.limit);
     let spinner = spinner("events read");
     let read = visit(&parts, register, |event| {

@@ -2,7 +2,7 @@
 
 use comeback_core::claim::Order;
 use comeback_operate::{
-    told::events,
+    notice::events,
     waiting::{Plan, Tally, carry_out, visit},
 };
 use serde::Serialize;
@@ -40,7 +40,7 @@ pub async fn run(order: Order, args: &OrderArgs, shell: &Shell) -> Result<Ended,
         let spinner = spinner("events read");
         visit(&parts, &register, |event| {
             spinner.inc(1);
-            if selection.means(&event) {
+            if selection.matches(&event) {
                 planned.count(event);
             }
             goes_on()
@@ -56,7 +56,7 @@ pub async fn run(order: Order, args: &OrderArgs, shell: &Shell) -> Result<Ended,
     if let Some(plan) = &plan {
         if !args.json {
             shell.print(&[Line::of(Style::Strong, register.place())]).await?;
-            shell.print(&lines(&plan.told(order))).await?;
+            shell.print(&lines(&plan.notices(order))).await?;
         }
         if args.dry_run || planned == 0 {
             if args.json {
@@ -91,7 +91,7 @@ pub async fn run(order: Order, args: &OrderArgs, shell: &Shell) -> Result<Ended,
         };
         shell.print_json(&document).await?;
     } else {
-        shell.print(&lines(&tally.told(order))).await?;
+        shell.print(&lines(&tally.notices(order))).await?;
     }
     ended?;
     Ok(match () {

@@ -18,7 +18,7 @@ use comeback_dynamodb::{
 use comeback_operate::{
     ports::Fault,
     systems::Function,
-    waiting::{Page, Part, Register},
+    waiting::{Page, Partition, Register},
 };
 
 use crate::{
@@ -76,15 +76,15 @@ impl DynamoRegister {
     }
 
     /// The parts that have the events of these functions. A function that is named without `*` has parts of its own.
-    pub async fn parts(&self, functions: &[String]) -> Result<Vec<Part>, Fault> {
+    pub async fn parts(&self, functions: &[String]) -> Result<Vec<Partition>, Fault> {
         if functions.is_empty() || functions.iter().any(|function| function.contains('*')) {
-            return Ok((0..SEGMENTS).map(|nth| Part::Segment(nth, SEGMENTS)).collect());
+            return Ok((0..SEGMENTS).map(|nth| Partition::Segment(nth, SEGMENTS)).collect());
         }
         let mut targets = BTreeSet::new();
         for function in functions {
             targets.extend(self.targets(function).await?);
         }
-        Ok(targets.into_iter().map(Part::Target).collect())
+        Ok(targets.into_iter().map(Partition::Target).collect())
     }
 
     /// The ARNs of this function that events can wait for.
@@ -153,9 +153,9 @@ impl Register for DynamoRegister {
         &self.aws
     }
 
-    async fn page(&self, part: &Part, from: Option<Item>) -> Result<Page<Item>, Fault> {
+    async fn page(&self, part: &Partition, from: Option<Item>) -> Result<Page<Item>, Fault> {
         let (items, next) = match part {
-            Part::Target(target) => {
+            Partition::Target(target) => {
                 let call = self
                     .dynamodb
                     .query()
@@ -169,7 +169,7 @@ impl Register for DynamoRegister {
                 let answer = call.send().await.map_err(self.fault("dynamodb:Query"))?;
                 (answer.items, answer.last_evaluated_key)
             }
-            Part::Segment(nth, of) => {
+            Partition::Segment(nth, of) => {
                 let call = self
                     .dynamodb
                     .scan()

@@ -3,9 +3,9 @@
 use comeback_core::claim::Order;
 use comeback_operate::{
     dead_letters::{self, Action, Plan, look},
+    notice::Notice,
     ports::Fault,
     systems::function_name,
-    told::Told,
     waiting::{self, carry_out, visit},
 };
 use maud::{Markup, html};
@@ -95,7 +95,7 @@ impl Wish {
 }
 
 /// What would be done: how much, and in lines.
-async fn plan(live: &Live, wish: &Wish) -> Result<(u64, Vec<Told>), Failure> {
+async fn plan(live: &Live, wish: &Wish) -> Result<(u64, Vec<Notice>), Failure> {
     match wish {
         Wish::Events(order, selection) => plan_events(live, *order, selection).await,
         Wish::Letters(order) => plan_letters(live, order).await,
@@ -105,7 +105,7 @@ async fn plan(live: &Live, wish: &Wish) -> Result<(u64, Vec<Told>), Failure> {
             let name = function_name(target);
             Ok((
                 1,
-                vec![Told::plain(if *is_pause {
+                vec![Notice::plain(if *is_pause {
                     format!(
                         "Events of {name} keep waiting when they are due, until you resume it. No attempt is counted, but their age still grows. \"Retry now\" retries events in spite of the pause."
                     )
@@ -121,24 +121,24 @@ async fn plan_events(
     live: &Live,
     order: Order,
     selection: &waiting::Selection,
-) -> Result<(u64, Vec<Told>), Failure> {
+) -> Result<(u64, Vec<Notice>), Failure> {
     let register = live.register()?;
     let parts = register.parts(&selection.functions).await?;
     let mut plan = waiting::Plan::default();
     visit(&parts, &register, |event| {
-        if selection.means(&event) {
+        if selection.matches(&event) {
             plan.count(event);
         }
         true
     })
     .await?;
-    Ok((plan.all(), plan.told(order)))
+    Ok((plan.all(), plan.notices(order)))
 }
 
 async fn plan_letters(
     live: &Live,
     order: &dead_letters::Order,
-) -> Result<(u64, Vec<Told>), Failure> {
+) -> Result<(u64, Vec<Notice>), Failure> {
     let _turn = live.letters.lock().await;
     let queue = live.dead_letters().await?;
     let mut plan = Plan::default();
@@ -147,7 +147,7 @@ async fn plan_letters(
         true
     })
     .await?;
-    Ok((plan.letters(), plan.told()))
+    Ok((plan.letters(), plan.notices()))
 }
 
 /// The page that asks.
@@ -202,22 +202,22 @@ pub fn start(live: &Shared, params: &Params) -> Result<u64, Failure> {
                 let goes_on = |tally: &waiting::Tally| progress.is(tally.ordered());
                 let done = carry_out(order, &selection, &parts, None, &register, goes_on);
                 let (tally, ended) = done.await;
-                (tally.told(order), ended)
+                (tally.notices(order), ended)
             }
             Wish::Letters(order) => {
                 let (tally, ended) = order_letters(&live, &order, progress).await?;
                 letters::look_again(&live);
-                (tally.told(), ended)
+                (tally.notices(), ended)
             }
             Wish::Pause { target, is_pause } => {
                 let register = live.register()?;
                 register.pause(&target, is_pause.then(|| (live.now)())).await?;
                 let done = waiting::pause_done(function_name(&target), is_pause);
-                (vec![Told::good(format!("{done}."))], Ok(()))
+                (vec![Notice::good(format!("{done}."))], Ok(()))
             }
         };
         // What ended it before its time.
-        told.extend(ended.err().map(Told::bad));
+        told.extend(ended.err().map(Notice::bad));
         Ok(told)
     }))
 }

@@ -7,9 +7,9 @@ use comeback_core::{
     time::{between, rfc3339},
 };
 use comeback_operate::{
-    life::{Next, Step, What},
-    live::{Event, State, Wanted},
-    told,
+    life::{Next, Step, StepKind},
+    live::{Event, EventFilter, State},
+    notice,
 };
 use maud::{Markup, html};
 
@@ -31,9 +31,9 @@ const MESSAGE_MAX: usize = 80;
 const ID_MAX: usize = 8;
 
 /// Which events the parameters mean.
-pub fn wanted(params: &Params) -> Wanted {
+pub fn wanted(params: &Params) -> EventFilter {
     let state = params.get("state");
-    Wanted {
+    EventFilter {
         function: params.text("function"),
         state: State::ALL.into_iter().find(|(_, name)| Some(*name) == state).map(|(it, _)| it),
         error: params.text("error"),
@@ -76,7 +76,7 @@ pub fn list(seen: &Seen, params: &Params, now: Timestamp) -> Markup {
     };
     html! {
         p {
-            (told::events(page.of as u64))
+            (notice::events(page.of as u64))
             @if !wanted.is_everything() { " of " (count(seen.events.len() as u64)) ". " a href="/events" { "Show all" } }
         }
         @if page.events.is_empty() {
@@ -94,7 +94,7 @@ pub fn list(seen: &Seen, params: &Params, now: Timestamp) -> Markup {
 }
 
 /// What can be ordered for all that wait.
-fn orders(seen: &Seen, wanted: &Wanted) -> Markup {
+fn orders(seen: &Seen, wanted: &EventFilter) -> Markup {
     let is_about_waiting = wanted.state.is_none_or(|state| state == State::Waiting);
     if !is_about_waiting {
         return html! {};
@@ -119,7 +119,7 @@ fn orders(seen: &Seen, wanted: &Wanted) -> Markup {
     }
 }
 
-fn grouped(seen: &Seen, wanted: &Wanted, params: &Params, now: Timestamp) -> Markup {
+fn grouped(seen: &Seen, wanted: &EventFilter, params: &Params, now: Timestamp) -> Markup {
     let groups = seen.events.groups(wanted);
     let groups = groups.largest_first();
     let query = |key: &[String]| {
@@ -184,11 +184,11 @@ pub fn path(id: &str) -> String {
 fn marks(event: &Event) -> Markup {
     const MARKS_MAX: usize = 16;
     let sign = |step: &Step| match &step.what {
-        What::Failed { .. } => Some(("bad", "✗")),
-        What::Retried { .. } => Some(("busy", "↻")),
-        What::Succeeded => Some(("good", "✓")),
-        What::GivenUp { .. } => Some(("bad", "■")),
-        What::Waits { .. } | What::Dropped | What::Trouble { .. } => None,
+        StepKind::Failed { .. } => Some(("bad", "✗")),
+        StepKind::Retried { .. } => Some(("busy", "↻")),
+        StepKind::Succeeded => Some(("good", "✓")),
+        StepKind::GivenUp { .. } => Some(("bad", "■")),
+        StepKind::Waits { .. } | StepKind::Dropped | StepKind::Trouble { .. } => None,
     };
     let signs: Vec<_> = event.steps.iter().filter_map(sign).collect();
     let failed = signs.iter().filter(|(_, sign)| *sign == "✗").count();
@@ -264,37 +264,37 @@ fn told(event: &Event, step: &Step, policy: Option<&Policy>) -> Markup {
     let attempt = step.attempt.unwrap_or_default();
     let after = span(between(event.began, step.at).as_secs_f64());
     let (class, name) = match &step.what {
-        What::Failed { .. } => ("bad", "failed"),
-        What::Waits { .. } => ("waits", "waits"),
-        What::Retried { .. } => ("busy", "retried"),
-        What::Succeeded => ("good", "succeeded"),
-        What::GivenUp { .. } => ("bad", "given up"),
-        What::Dropped => ("faint", "dropped"),
-        What::Trouble { .. } => ("bad", "trouble"),
+        StepKind::Failed { .. } => ("bad", "failed"),
+        StepKind::Waits { .. } => ("waits", "waits"),
+        StepKind::Retried { .. } => ("busy", "retried"),
+        StepKind::Succeeded => ("good", "succeeded"),
+        StepKind::GivenUp { .. } => ("bad", "given up"),
+        StepKind::Dropped => ("faint", "dropped"),
+        StepKind::Trouble { .. } => ("bad", "trouble"),
     };
     html! {
         p {
             time datetime=(rfc3339(step.at)) title=(rfc3339(step.at)) { "+" (after) } " "
             strong class=(class) { (name) } " "
             @match &step.what {
-                What::Failed { error_type, error_message } => {
+                StepKind::Failed { error_type, error_message } => {
                     @if attempt <= 1 { "the first run: " } @else { "attempt " (attempt - 1) ": " }
                     (Foreign(error_type.as_deref().unwrap_or("no error type")))
                     @if let Some(message) = error_message { br; q { (Foreign(message)) } }
                 }
-                What::Waits { due_at, until, again } => {
+                StepKind::Waits { due_at, until, again } => {
                     (span(between(step.at, *until).as_secs_f64())) ", for attempt " (attempt)
                     @if let Some(due) = due_at { ", due at " (rfc3339(*due)) }
                     @if *again > 0 { "; came back " (again) @if *again == 1 { " time" } @else { " times" } }
                     (drawn(step, attempt, policy))
                 }
-                What::Retried { late_ms } => {
+                StepKind::Retried { late_ms } => {
                     "attempt " (attempt) ", " (span(*late_ms as f64 / 1000.0)) " after it was due"
                 }
-                What::Succeeded => { @if attempt == 0 { "in the first run" } @else { "in attempt " (attempt) } }
-                What::GivenUp { reason } => { "with the reason " code { (Foreign(reason)) } }
-                What::Dropped => "a message whose failure was already acted on",
-                What::Trouble { said, error } => {
+                StepKind::Succeeded => { @if attempt == 0 { "in the first run" } @else { "in attempt " (attempt) } }
+                StepKind::GivenUp { reason } => { "with the reason " code { (Foreign(reason)) } }
+                StepKind::Dropped => "a message whose failure was already acted on",
+                StepKind::Trouble { said, error } => {
                     (Foreign(said)) @if let Some(error) = error { ": " (Foreign(error)) }
                 }
             }

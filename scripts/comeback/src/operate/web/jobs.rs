@@ -5,7 +5,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use comeback_operate::told::Told;
+use comeback_operate::notice::Notice;
 
 use super::live::Shared;
 use crate::shell::Failure;
@@ -27,7 +27,7 @@ pub struct Job {
     /// Whether it was told to end after what it is doing now.
     pub is_stopped: bool,
     /// How it ended: what was done, and why not all of it.
-    pub ended: Option<Vec<Told>>,
+    pub ended: Option<Vec<Notice>>,
 }
 
 /// All of them, by their numbers.
@@ -86,14 +86,14 @@ impl Progress {
 /// Starts a job, and returns its number. What it says at its end is kept.
 pub fn begin<F>(live: &Shared, job: Job, work: impl FnOnce(Shared, Progress) -> F) -> u64
 where
-    F: Future<Output = Result<Vec<Told>, Failure>> + Send + 'static,
+    F: Future<Output = Result<Vec<Notice>, Failure>> + Send + 'static,
 {
     let number = live.jobs.add(job);
     let live = Shared::clone(live);
     let progress = Progress { live: Shared::clone(&live), number };
     let work = work(Shared::clone(&live), progress);
     tokio::spawn(async move {
-        let told = to_the_end(work).await.unwrap_or_else(|failure| vec![Told::bad(failure)]);
+        let told = to_the_end(work).await.unwrap_or_else(|failure| vec![Notice::bad(failure)]);
         live.jobs.change(number, |job| job.ended = Some(told));
         live.changed();
     });

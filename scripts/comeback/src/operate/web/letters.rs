@@ -4,7 +4,7 @@ use comeback_core::{Timestamp, arn::FunctionArn};
 use comeback_operate::{
     dead_letters::{GroupBy, Letter, Listed, NO_REASON, Selection, look},
     groups::Groups,
-    told::{self, Told},
+    notice::{self, Notice},
 };
 use maud::{Markup, html};
 
@@ -70,7 +70,7 @@ pub fn look_again(live: &Shared) -> u64 {
         .await?;
         looked.listed.sort_by_key(|it| std::cmp::Reverse(it.failed_at()));
         looked.at = Some((live.now)());
-        let told = Told::good(format!("{} looked at", told::letters(looked.letters)));
+        let told = Notice::good(format!("{} looked at", notice::letters(looked.letters)));
         let mut seen = live.seen();
         seen.letters = Some(looked.letters);
         seen.looked = Some(looked);
@@ -102,7 +102,7 @@ pub fn list(live: &Live, seen: &Seen, params: &Params, now: Timestamp) -> Markup
         form.actions method="post" action="/dead/look" {
             (csrf(live))
             span {
-                (told::letters(looked.letters))
+                (notice::letters(looked.letters))
                 @if let Some(at) = looked.at { ", looked at " (until(at, now)) }
             }
             " " button { "Look again" }

@@ -33,7 +33,7 @@ use axum::{
     routing::{get, post},
 };
 use comeback_core::{Timestamp, time::between};
-use comeback_operate::told::{Told, Tone};
+use comeback_operate::notice::{Notice, Tone};
 use futures_util::{Stream, stream};
 use guard::Form;
 use html::{Foreign, csrf, frame, plain};
@@ -193,7 +193,7 @@ fn job_part(live: &Live, number: &str, job: &jobs::Job) -> Markup {
                 }
             }
             Some(told) => {
-                @for Told { tone, text } in told {
+                @for Notice { tone, text } in told {
                     @match tone {
                         Tone::Good => p.notice.good role="status" { (Foreign(text)) },
                         Tone::Bad => p.notice.bad role="alert" { (Foreign(text)) },

@@ -6,9 +6,9 @@ use comeback_core::{Timestamp, time::rfc3339};
 use comeback_operate::{
     doctor::{Examined, Finding, Verdict},
     live::{PULSE_SECONDS, Pulse, State},
+    notice,
     status::{Facts, State as FunctionState},
     systems::function_name,
-    told,
 };
 use maud::{Markup, html};
 
@@ -102,7 +102,7 @@ fn picture(seen: &Seen, now: Timestamp) -> Markup {
                 h3 { (term("Retry handler", "The Lambda function that decides when an event is tried again, and invokes its function.")) }
                 p.big { (count(a_minute(&pulse.retried))) }
                 p { "retries in the last minute" }
-                p.faint { (told::events(a_minute(&pulse.succeeded))) " succeeded" }
+                p.faint { (notice::events(a_minute(&pulse.succeeded))) " succeeded" }
             }
             li.place.bad[letters > 0] {
                 h3 { a href="/dead" { "Dead letters" } }
@@ -168,7 +168,7 @@ fn findings(live: &Live, seen: &Seen, now: Timestamp) -> Markup {
                 p { span class=(format!("state {class}")) { @if it.verdict == Verdict::Bad { "problem" } @else { "warning" } }
                     " " (Foreign(part)) ": " (Foreign(&it.says)) }
                 @if !it.why.is_empty() { p.faint { (it.why) } }
-                @if let Some(mend) = &it.mend { pre { (Foreign(&command(mend, &connection))) } }
+                @if let Some(mend) = &it.fix { pre { (Foreign(&command(mend, &connection))) } }
             }
         }
     };

@@ -1,60 +1,60 @@
-//! The lines that tell an operator what a plan means, or what was done: the same in a terminal and on the live page.
+//! The lines that describe a plan or its results to an operator, both on a terminal and on the live page.
 
-/// How a line is meant.
+/// The tone of a notice, which determines its color.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Tone {
-    /// It was done.
+    /// Something was done.
     Good,
-    /// It is as expected.
+    /// Neutral information.
     Plain,
-    /// It matters less.
+    /// A minor detail.
     Faint,
-    /// It could not be done.
+    /// Something could not be done.
     Bad,
 }
 
-/// A line.
+/// A line for the operator.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Told {
-    /// How it is meant.
+pub struct Notice {
+    /// Its tone.
     pub tone: Tone,
-    /// What it says.
+    /// Its text.
     pub text: String,
 }
 
-impl Told {
-    /// What was done.
+impl Notice {
+    /// A line about something that was done.
     pub fn good(text: impl Into<String>) -> Self {
         Self { tone: Tone::Good, text: text.into() }
     }
 
-    /// What is as expected.
+    /// A line of neutral information.
     pub fn plain(text: impl Into<String>) -> Self {
         Self { tone: Tone::Plain, text: text.into() }
     }
 
-    /// What could not be done, or why.
+    /// A line about something that could not be done, or the reason.
     pub fn bad(text: impl ToString) -> Self {
         Self { tone: Tone::Bad, text: text.to_string() }
     }
 
-    /// The line for a plan that would change nothing.
+    /// The line for an empty plan.
     pub(crate) fn nothing_to_do() -> Self {
         Self::plain("nothing to do")
     }
 
-    /// The line for work that has changed nothing.
+    /// The line for work that changed nothing.
     pub(crate) fn nothing_done() -> Self {
         Self::plain("Nothing was changed.")
     }
 }
 
-/// A number of events.
+/// A number of events with its noun: `1 event`.
 pub fn events(number: u64) -> String {
     format!("{} {}", count(number), if number == 1 { "event" } else { "events" })
 }
 
-/// A number of dead letters.
+/// A number of dead letters with its noun: `2 letters`.
 pub fn letters(number: u64) -> String {
     format!("{} {}", count(number), if number == 1 { "letter" } else { "letters" })
 }

@@ -1,11 +1,11 @@
-//! Fixes for findings: each is a call to AWS, and the command of the AWS CLI that makes it.
+//! Fixes for findings. Each fix is a call to AWS, shown as the command of the AWS CLI that makes the same call.
 
 use serde_json::json;
 
-/// A fix for a finding. It is idempotent.
+/// An idempotent fix for a finding.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub enum Mend {
-    /// Give a mapping all its settings.
+pub enum Fix {
+    /// Set all settings of a mapping.
     Mapping {
         /// The id of the mapping.
         uuid: String,
@@ -19,19 +19,19 @@ pub enum Mend {
         /// Its value.
         value: String,
     },
-    /// Turn Lambda's own retries off.
+    /// Turn off Lambda's own retries.
     Retries {
         /// The function.
         function: String,
         /// The alias or version.
         qualifier: Option<String>,
     },
-    /// Let a function be part of a loop.
+    /// Set the `RecursiveLoop` of a function to `Allow`.
     Loop {
         /// The function.
         function: String,
     },
-    /// Give a role an inline policy.
+    /// Add an inline policy to a role.
     Permission {
         /// The name of the role.
         role: String,
@@ -40,23 +40,23 @@ pub enum Mend {
         /// The policy.
         document: String,
     },
-    /// Have the ledger's items expire.
+    /// Turn on the expiry of the ledger's items.
     Expiry {
         /// The table.
         table: String,
     },
-    /// A command that is only shown, because a person has to decide about it.
+    /// A command that is only shown, because the operator must decide whether to run it.
     ByHand(String),
 }
 
-/// The largest batch without a batching window.
+/// The batch size of a mapping: Lambda's maximum without a batching window.
 pub const BATCH_SIZE: u32 = 10;
 
-/// The attribute of the ledger by which items expire.
+/// The TTL attribute of the ledger's items.
 pub const EXPIRES_AT: &str = "expires_at";
 
-impl Mend {
-    /// Whether the program can do it.
+impl Fix {
+    /// Whether the program can apply the fix.
     pub fn is_automatic(&self) -> bool {
         !matches!(self, Self::ByHand(_))
     }
@@ -97,7 +97,7 @@ impl Mend {
         }
     }
 
-    /// Lets a role do these things with these resources. `purpose` is a part of the policy's name.
+    /// A policy that allows a role these actions on these resources. `purpose` becomes part of the policy's name.
     pub fn allow(role: &str, purpose: &str, actions: &[&str], resources: &[String]) -> Self {
         let policy = format!("comeback-{purpose}");
         let document = allow(actions, resources);
@@ -105,19 +105,19 @@ impl Mend {
     }
 }
 
-/// A policy with one statement, as JSON.
+/// A policy with a single statement, as JSON.
 pub(crate) fn allow(actions: &[&str], resources: &[String]) -> String {
     let statement = json!({ "Effect": "Allow", "Action": actions, "Resource": resources });
     json!({ "Version": "2012-10-17", "Statement": [statement] }).to_string()
 }
 
-/// A name as one word of a shell. Names that come from settings may be anything.
+/// A name as one shell word. Names from settings may contain any characters, so they may need quotes.
 pub(super) fn word(name: &str) -> String {
     let is_plain = |it: char| it.is_ascii_alphanumeric() || "-_./:".contains(it);
     if !name.is_empty() && name.chars().all(is_plain) { name.to_owned() } else { quoted(name) }
 }
 
-/// A text as one word of a shell.
+/// A text in single quotes for a shell.
 pub(super) fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
