@@ -18,7 +18,7 @@ pub(super) const CALLS_MAX: usize = 8;
 pub(super) struct Held {
     handles: HashMap<String, String>,
     /// The number of letters received again since the last new one.
-    again: usize,
+    repeats: usize,
 }
 
 impl Held {
@@ -26,18 +26,18 @@ impl Held {
     /// hidden, they are received again, with new receipt handles.
     pub(super) fn keep(&mut self, letter: &Letter) -> bool {
         let old = self.handles.insert(letter.id.clone(), letter.receipt_handle.clone());
-        self.again = if old.is_some() { self.again + 1 } else { 0 };
+        self.repeats = if old.is_some() { self.repeats + 1 } else { 0 };
         old.is_none()
     }
 
     /// Records that a letter was received that does not stay.
     pub(super) fn saw_another(&mut self) {
-        self.again = 0;
+        self.repeats = 0;
     }
 
     /// Whether as many letters as are hidden were received again since the last new one, so that no new ones are left.
     pub(super) fn has_seen_all(&self) -> bool {
-        self.again > 0 && self.again >= self.handles.len()
+        self.repeats > 0 && self.repeats >= self.handles.len()
     }
 
     /// Makes all of them visible again immediately.

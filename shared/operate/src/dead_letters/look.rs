@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_look_that_is_ended_early_or_fails_leaves_every_letter_visible() {
+    fn a_look_that_ends_early_or_fails_leaves_every_letter_visible() {
         let queue = StandIn::with(257);
         assert_eq!((looked(&queue, 5), queue.visible()), ((Ok(()), 5), 257));
         queue.denied_after.set(Some(3));
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_look_takes_its_time_while_calls_are_throttled() {
+    fn a_look_retries_throttled_calls() {
         let queue = StandIn::with(25);
         queue.throttles.set(3);
         assert_eq!((looked(&queue, 1000), queue.visible()), ((Ok(()), 25), 25));
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn letters_that_come_again_during_a_long_look_are_seen_once() {
+    fn letters_that_are_received_again_are_seen_once() {
         let queue = StandIn::with(257);
         // Each call takes a minute, so the first letters are received again before the last.
         queue.per_call.set(Duration::from_mins(1));

@@ -1,4 +1,4 @@
-//! What is done with each letter.
+//! Decides what is done with each letter.
 
 use std::collections::BTreeMap;
 
@@ -16,30 +16,30 @@ use crate::{
     systems::function_name,
 };
 
-/// What an operator wants done with the letters that are selected.
+/// An operator's order for the selected letters.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Order {
-    /// The letters.
+    /// The letters that the order applies to.
     pub selection: Selection,
-    /// Letters that were sent later are left: they may be about events that this order has brought back.
+    /// When the order was given. Letters sent later stay: they may be about events that this order has redriven.
     pub given_at: Timestamp,
-    /// What to do with them.
+    /// The action to take on each of them.
     pub action: Action,
 }
 
-/// What to do with a letter.
+/// The action to take on a letter.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Action {
-    /// Invoke its function with its payload, and delete it once Lambda has accepted that.
+    /// Invoke the letter's function with its payload, then delete the letter once Lambda has accepted the invocation.
     Redrive {
-        /// The function to invoke in place of its own.
+        /// The function to invoke instead of the letter's own.
         to: Option<String>,
-        /// What to change in its payload.
+        /// The values to set in the payload.
         set: Vec<PointerValue>,
-        /// Another payload.
+        /// A payload that replaces the letter's own.
         payload: Option<String>,
     },
-    /// Delete it.
+    /// Delete the letter.
     Purge,
 }
 
@@ -54,30 +54,30 @@ pub enum Step {
     Leave(StayReason),
 }
 
-/// Why a letter stays in the queue.
+/// The reason why a letter stays in the queue.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StayReason {
-    /// It is not selected.
+    /// The operator did not select it.
     NotSelected,
-    /// It was sent after the command began.
+    /// It was sent after the order was given.
     Newer,
-    /// Nothing says which function it belongs to.
+    /// Its function is unknown.
     NoFunction,
     /// It has no JSON payload.
     NoPayload,
-    /// Its function may not be invoked by the retry handler, and was not named.
+    /// The retry handler was not allowed to invoke its function, and the operator did not name the function.
     NotAllowed,
-    /// A value can't be set in its payload.
+    /// The payload has no place for a value that should be set.
     NotSet,
-    /// Lambda will never accept the invocation.
+    /// Lambda permanently refuses the invocation.
     Refused,
-    /// The function can't be invoked now.
+    /// The function can't currently be invoked.
     Failed,
 }
 
 impl StayReason {
-    /// Why it stays, and what to do about it.
+    /// The reason as text, with what to do about it.
     pub fn text(self) -> &'static str {
         match self {
             Self::NotSelected => "not selected",
@@ -95,7 +95,7 @@ impl StayReason {
 }
 
 impl Order {
-    /// What is done with this letter.
+    /// The step for this letter.
     pub fn step(&self, letter: &Letter, now: Timestamp) -> Step {
         let facts = letter.facts();
         if !self.selection.matches(letter, &facts, now) {
@@ -132,19 +132,19 @@ impl Order {
     }
 }
 
-/// What an order would do with the letters that were looked at.
+/// The numbers of letters that an order would redrive, delete and leave.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Plan {
-    /// How many letters are redriven, by function.
+    /// The number of letters to redrive, by function.
     pub redrive: BTreeMap<String, u64>,
-    /// How many letters are deleted without being redriven.
+    /// The number of letters to delete without a redrive.
     pub purge: u64,
-    /// How many letters stay, by what keeps them.
+    /// The number of letters that stay, by reason.
     pub leave: BTreeMap<StayReason, u64>,
 }
 
 impl Plan {
-    /// Counts what is done with a letter.
+    /// Counts the step for a letter.
     pub fn count(&mut self, step: &Step) {
         match step {
             Step::Invoke(invocation) => {
@@ -155,12 +155,12 @@ impl Plan {
         }
     }
 
-    /// How many letters leave the queue.
+    /// The number of letters that leave the queue.
     pub fn letters(&self) -> u64 {
         self.redrive.values().sum::<u64>() + self.purge
     }
 
-    /// What the order would do.
+    /// Describes the plan.
     pub fn notices(&self) -> Vec<Notice> {
         let line = |(function, number): (&String, &u64)| {
             Notice::plain(format!("{} to redrive to {}", letters(*number), function_name(function)))
@@ -177,7 +177,7 @@ impl Plan {
     }
 }
 
-/// Which letters stay, and why.
+/// Lines about the letters that stay, with the reasons.
 pub(super) fn staying(left: &BTreeMap<StayReason, u64>) -> impl Iterator<Item = Notice> {
     left.iter().map(|(left, number)| {
         let tone = match left {

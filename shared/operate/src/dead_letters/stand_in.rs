@@ -1,5 +1,5 @@
-//! A queue, functions and a clock in memory, for the tests of the use cases. The program's own tests run on the local
-//! cloud and on moto.
+//! An in-memory queue, functions and clock for the tests of this module. The program's own tests run on the local cloud
+//! and on moto.
 
 use std::{
     cell::{Cell, RefCell},
@@ -23,25 +23,25 @@ pub(super) struct StandIn {
     now: Cell<Timestamp>,
     receives: Cell<u32>,
     pub(super) slept: Cell<Duration>,
-    /// How long each receive takes.
+    /// The duration of each receive.
     pub(super) per_call: Cell<Duration>,
-    /// How many of the next calls are throttled.
+    /// The number of next calls to throttle.
     pub(super) throttles: Cell<u32>,
-    /// After how many more receives all others are denied.
+    /// The number of receives that still succeed before all others are denied.
     pub(super) denied_after: Cell<Option<u32>>,
-    /// The payloads that were accepted, and how often.
+    /// The number of accepted invocations by payload.
     pub(super) accepted: RefCell<BTreeMap<String, u32>>,
-    /// The error that a function answers with.
+    /// The error code that invocations of a function return.
     pub(super) answers: RefCell<BTreeMap<String, &'static str>>,
     pub(super) delete_faults: Cell<u32>,
-    /// Whether letters come in the order of their numbers, and not in that in which they became visible.
+    /// Whether letters are received in the order of their numbers, not in the order in which they became visible.
     pub(super) in_order: Cell<bool>,
 }
 
-/// Runs a future that never waits for anything else than this stand-in, which answers at once.
+/// Runs a future that only waits for this stand-in, which always responds immediately.
 pub(super) fn block_on<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
-    // `join_all` yields now and then.
+    // `join_all` yields occasionally.
     for _ in 0..100_000 {
         if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             return value;
@@ -51,7 +51,7 @@ pub(super) fn block_on<T>(future: impl Future<Output = T>) -> T {
 }
 
 impl StandIn {
-    /// A queue of so many letters, whose payloads are their numbers.
+    /// A queue of `count` letters, whose payloads are their numbers.
     pub(super) fn with(count: usize) -> Self {
         let now = given_up("", &[]).sent_at.unwrap();
         let letter = |number: usize| {

@@ -1,7 +1,7 @@
 //! Carries out an order: redrives letters, or deletes them.
 //!
-//! While one batch is worked on, the next one is received. The events of a batch are invoked all at the same time, and
-//! then its letters are deleted. So at any moment at most [`Pace::batches`] batches are between the two.
+//! While one set of batches is processed, the next one is received. All events of a set are invoked concurrently, and
+//! then their letters are deleted. So at most [`Pace::batches`] batches are invoked but not yet deleted at any time.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -28,17 +28,17 @@ use crate::{
     systems::function_name,
 };
 
-/// How long letters are hidden while they are worked on. If the program is killed, they are hidden for the rest of it.
+/// How long letters are hidden while they are processed. If the program is killed, they stay hidden until then.
 const HOLD: Duration = Duration::from_mins(1);
 
-/// Letters that were received longer ago are not worked on: somebody else might receive them before this is done.
+/// Letters received longer ago than this are not processed, because another consumer might receive them meanwhile.
 const LETTER_AGE_MAX: Duration = Duration::from_secs(20);
 
-/// The longest wait after a batch of which something was throttled. The first is a second. It is less than [`LETTER_AGE_MAX`],
-/// so that the next batch is not too old after it.
-const SLOW_MAX: Duration = Duration::from_secs(16);
+/// The longest wait after a batch with throttled invocations. The first wait is a second. The maximum is less than
+/// [`LETTER_AGE_MAX`], so that the next batch is not too old after the wait.
+const BACKOFF_MAX: Duration = Duration::from_secs(16);
 
-/// How many different faults are notices.
+/// The maximum number of different faults to report.
 const FAULTS_MAX: usize = 10;
 
 /// How fast an order is carried out.
@@ -46,34 +46,34 @@ const FAULTS_MAX: usize = 10;
 pub struct Pace {
     /// The most letters a second.
     pub letters_per_second: Option<u32>,
-    /// How many batches of ten are redriven concurrently. If the program is killed, that many may be redriven twice.
+    /// The number of batches of ten to redrive concurrently. If the program is killed, that many may be redriven twice.
     pub batches: usize,
 }
 
-/// What has been done.
+/// The results of an order so far.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Tally {
-    /// How many letters were redriven, by function.
+    /// The number of redriven letters, by function.
     pub redriven: BTreeMap<String, u64>,
-    /// How many letters were deleted without being redriven.
+    /// The number of letters deleted without a redrive.
     pub purged: u64,
-    /// How many letters could not be deleted after Lambda had accepted their events. They stay in the queue.
+    /// The number of letters that could not be deleted, redriven or to be purged. They stay in the queue.
     pub not_deleted: u64,
-    /// How many letters stay, by what keeps them.
+    /// The number of letters that stay, by reason.
     pub left: BTreeMap<StayReason, u64>,
-    /// How often a call was throttled or failed in passing.
+    /// The number of calls that were throttled or failed with another transient fault.
     pub throttled: u64,
-    /// What AWS said about letters that stay.
+    /// AWS's errors about letters that stay.
     pub faults: BTreeSet<String>,
 }
 
 impl Tally {
-    /// How many letters have left the queue.
+    /// The number of letters that were redriven or purged.
     pub fn done(&self) -> u64 {
         self.redriven.values().sum::<u64>() + self.purged
     }
 
-    /// How many of the selected letters have not.
+    /// The number of selected letters that are still in the queue.
     pub fn kept_back(&self) -> u64 {
         let selected =
             |left: &StayReason| !matches!(left, StayReason::NotSelected | StayReason::Newer);
@@ -81,7 +81,7 @@ impl Tally {
         left.map(|(_, letters)| letters).sum::<u64>() + self.not_deleted
     }
 
-    /// What was done, and what could not be done.
+    /// Describes the results.
     pub fn notices(&self) -> Vec<Notice> {
         let line = |(function, letters): (&String, &u64)| {
             let (letters, function) = (notice::letters(*letters), function_name(function));
@@ -107,13 +107,12 @@ impl Tally {
     }
 }
 
-/// Carries out an order until the queue has no letter that was not looked at, or `goes_on` says no. It is asked after
-/// every batch.
+/// Carries out an order until every letter in the queue has been seen, or `goes_on` returns false. `goes_on` is called
+/// after every batch.
 ///
 /// # Errors
 ///
-/// If letters can't be received, or those that stay can't be made visible again. The tally says what was done until
-/// then.
+/// If letters can't be received, or those that stay can't be made visible again. The tally has the results until then.
 pub async fn carry_out<A: DeadLetterQueue + Functions>(
     order: &Order,
     pace: Pace,
@@ -126,7 +125,7 @@ pub async fn carry_out<A: DeadLetterQueue + Functions>(
         aws,
         held: Held::default(),
         tally: Tally::default(),
-        slow: Duration::ZERO,
+        backoff: Duration::ZERO,
         broken: BTreeSet::new(),
     };
     let done = work.until_empty(goes_on).await;
@@ -134,7 +133,7 @@ pub async fn carry_out<A: DeadLetterQueue + Functions>(
     (work.tally, done.and(released))
 }
 
-/// Letters that were received at the same time.
+/// Letters that were received together.
 struct Batch {
     letters: Vec<Letter>,
     received_at: Timestamp,
@@ -146,8 +145,8 @@ struct Work<'a, A> {
     aws: &'a A,
     held: Held,
     tally: Tally,
-    /// How long to wait after the last batch, because something was throttled.
-    slow: Duration,
+    /// The wait after the last batch, because invocations were throttled.
+    backoff: Duration,
     /// Functions that can't be invoked.
     broken: BTreeSet<String>,
 }
@@ -170,7 +169,7 @@ impl<A: DeadLetterQueue + Functions> Work<'_, A> {
         Ok(())
     }
 
-    /// Works on a batch: invokes, then deletes what was accepted.
+    /// Processes a batch: invokes functions, then deletes the letters whose events were accepted.
     async fn settle(&mut self, batch: Batch) {
         if between(batch.received_at, self.aws.clock().now()) > LETTER_AGE_MAX {
             return self.give_back(&batch.letters).await;
@@ -221,21 +220,21 @@ impl<A: DeadLetterQueue + Functions> Work<'_, A> {
         self.slow_down(&throttled).await;
     }
 
-    /// Notes what AWS said. Messages may name a request, so there may be as many as letters.
+    /// Records a fault. Error messages may contain a request id, so each letter's fault may be different.
     fn note(&mut self, fault: &Fault) {
         if self.tally.faults.len() < FAULTS_MAX {
             self.tally.faults.insert(fault.to_string());
         }
     }
 
-    /// Notes a letter that stays in the queue, hidden until the end.
+    /// Records a letter that stays in the queue, hidden until the work ends.
     fn leave(&mut self, letter: &Letter, left: StayReason) {
         if self.held.keep(letter) {
             *self.tally.left.entry(left).or_default() += 1;
         }
     }
 
-    /// Deletes letters, and returns how many could not be.
+    /// Deletes letters, and returns the number that could not be deleted.
     async fn delete(&mut self, letters: &[Letter]) -> u64 {
         let mut handles: Vec<&str> = letters.iter().map(|it| it.receipt_handle.as_str()).collect();
         for wait in DELETE_WAITS {
@@ -255,35 +254,35 @@ impl<A: DeadLetterQueue + Functions> Work<'_, A> {
         handles.len() as u64
     }
 
-    /// Makes letters visible again that are to be received once more.
+    /// Makes letters visible again, so that they are received once more.
     async fn give_back(&self, letters: &[Letter]) {
         let handles: Vec<_> = letters.iter().map(|it| it.receipt_handle.as_str()).collect();
         let calls = handles.chunks(BATCH_MAX).map(|batch| self.aws.release(batch));
-        // If this fails, they come back a little later.
+        // If this fails, they become visible a little later.
         join_all(calls).await;
     }
 
-    /// Gives letters back whose invocations were throttled, and waits, longer each time.
+    /// Makes letters with throttled invocations visible again, and waits, twice as long each time.
     async fn slow_down(&mut self, throttled: &[Letter]) {
         if throttled.is_empty() {
-            self.slow = Duration::ZERO;
+            self.backoff = Duration::ZERO;
             return;
         }
         self.tally.throttled += throttled.len() as u64;
         self.give_back(throttled).await;
-        self.slow = (self.slow * 2).clamp(Duration::from_secs(1), SLOW_MAX);
-        self.aws.clock().sleep(self.slow).await;
+        self.backoff = (self.backoff * 2).clamp(Duration::from_secs(1), BACKOFF_MAX);
+        self.aws.clock().sleep(self.backoff).await;
     }
 }
 
-/// The waits before each try to delete letters. The last try is well before somebody else can receive them.
+/// The waits before each try to delete letters. The last try is well before other consumers can receive them.
 const DELETE_WAITS: [Duration; 4] =
     [Duration::ZERO, Duration::from_millis(500), Duration::from_secs(2), Duration::from_secs(4)];
 
-/// Receives the next batches, not before this moment.
+/// Receives the next batches, not before the time `at`.
 async fn receive<A: DeadLetterQueue>(aws: &A, pace: Pace, at: Timestamp) -> Result<Batch, Fault> {
     aws.clock().sleep(between(aws.clock().now(), at)).await;
-    // At a slow pace, few letters at a time, so that none waits for its turn.
+    // At a slow pace, fetch only a few letters at a time, so that none is hidden for long before its turn.
     let max = pace.letters_per_second.map_or(BATCH_MAX, |most| (most as usize).clamp(1, BATCH_MAX));
     let received_at = aws.clock().now();
     let calls = (0..pace.batches).map(|_| with_backoff(aws.clock(), || aws.receive(max, HOLD)));
@@ -291,7 +290,7 @@ async fn receive<A: DeadLetterQueue>(aws: &A, pace: Pace, at: Timestamp) -> Resu
     Ok(Batch { letters: batches.into_iter().flatten().collect(), received_at })
 }
 
-/// When the batch after one of so many letters may be received.
+/// When the batch after one with this number of letters may be received.
 fn next_at(pace: Pace, letters: usize, now: Timestamp) -> Timestamp {
     let seconds = pace.letters_per_second.map_or(0.0, |most| letters as f64 / f64::from(most));
     later(now, Duration::from_secs_f64(seconds))
@@ -355,14 +354,14 @@ mod tests {
     }
 
     #[test]
-    fn letters_that_stay_and_come_again_do_not_end_the_work_early() {
+    fn letters_that_stay_and_are_received_again_do_not_end_the_work_early() {
         let queue = StandIn::with(200);
         let mut number = 0;
         queue.change(|letter| {
             number += 1;
             letter.attributes.insert("Attempts".to_owned(), (number / 3).to_string());
         });
-        // Those that stay come again with every seventh receive.
+        // The letters that stay are received again with every seventh receive.
         queue.in_order.set(true);
         queue.per_call.set(Duration::from_secs(10));
         let mut order = order(&queue, redrive());
@@ -402,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn a_function_that_can_not_be_invoked_is_asked_once_a_batch_at_most() {
+    fn a_function_that_can_not_be_invoked_is_tried_in_one_batch_at_most() {
         let queue = StandIn::with(30);
         queue.answers.borrow_mut().insert(ORDERS.to_owned(), "AccessDeniedException");
         let (tally, ended) = run(&queue, &order(&queue, redrive()), PACE);
@@ -417,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn a_letter_that_can_not_be_deleted_is_tried_again_and_told() {
+    fn a_failed_deletion_is_retried_and_reported() {
         let queue = StandIn::with(10);
         queue.delete_faults.set(3);
         let (tally, _) = run(&queue, &order(&queue, redrive()), PACE);
@@ -446,9 +445,9 @@ mod tests {
     }
 
     #[test]
-    fn letters_that_were_held_for_too_long_are_not_worked_on() {
+    fn letters_that_were_held_for_too_long_are_not_processed() {
         let queue = StandIn::with(10);
-        // Every receive takes so long that its letters are nearly visible again.
+        // Every receive takes longer than `LETTER_AGE_MAX`.
         queue.per_call.set(Duration::from_secs(30));
         let mut rounds = 0;
         let (tally, _) = block_on(carry_out(&order(&queue, redrive()), PACE, &queue, |_| {
