@@ -1,4 +1,4 @@
-//! An event that waits.
+//! Waiting events as the commands show them.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use crate::{
     systems::function_name,
 };
 
-/// A message that is so late is gone, or its queue stands still.
+/// If an event is later than this, its message is gone, or nothing receives from its queue.
 const LATE_MAX: Duration = Duration::from_mins(15);
 
-/// An event that waits, as the handler's log tells. The log has neither its queue nor its error message.
+/// A waiting event from the handler's log, which has neither queue nor error message; `None` if it doesn't wait.
 pub fn of_life(life: Life) -> Option<Entry> {
     let Next::Waits { until } = life.next else { return None };
     let first = life.steps.first()?;
@@ -35,37 +35,37 @@ pub fn of_life(life: Life) -> Option<Entry> {
     })
 }
 
-/// What is printed of an event.
+/// A waiting event as the commands show it.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct Listed {
     /// The request id of the event's first invocation.
     pub event_id: String,
-    /// The request id of the invocation that failed last.
+    /// The request id of the last failed invocation.
     pub request_id: String,
     /// The ARN of the function.
     pub function: String,
     /// The next attempt.
     pub attempt: u32,
-    /// When it comes back.
+    /// When the event comes back.
     pub due_at: Timestamp,
-    /// When it failed for the first time.
+    /// When the event first failed.
     pub first_failed_at: Timestamp,
-    /// The beginning of the type of its last error.
+    /// The type of the last error, possibly truncated.
     pub error_type: Option<String>,
-    /// The beginning of the message of its last error.
+    /// The message of the last error, possibly truncated.
     pub error_message: Option<String>,
-    /// The URL of the queue, if it is known.
+    /// The URL of the queue, if known.
     pub queue: Option<String>,
-    /// How its message waits, if it is known: `in_flight` or `delayed`.
+    /// How the message waits, if known: `in_flight` or `delayed`.
     pub kept: Option<&'static str>,
-    /// Whether it should have come back long ago: its message is gone, or its queue stands still.
+    /// Whether it is over 15 minutes late: its message is gone, or nothing receives from its queue.
     pub overdue: bool,
-    /// What an operator has ordered: `retry` or `cancel`.
+    /// The operator's order, if any: `retry` or `cancel`.
     pub order: Option<&'static str>,
 }
 
 impl Listed {
-    /// What is printed of an event.
+    /// The event as the commands show it.
     pub fn of(event: &Entry, now: Timestamp) -> Self {
         Self {
             event_id: event.event_id.clone(),
@@ -91,7 +91,7 @@ impl Listed {
     }
 }
 
-/// What events are grouped by.
+/// A key to group events by.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum GroupBy {
     /// The function.
@@ -103,11 +103,11 @@ pub enum GroupBy {
 }
 
 impl GroupBy {
-    /// All of them, by their names.
+    /// All keys, with their names.
     pub const ALL: [(&str, Self); 3] =
         [("function", Self::Function), ("error", Self::Error), ("attempt", Self::Attempt)];
 
-    /// What this event has in common with the others of its group.
+    /// The group of this event.
     pub fn key(self, event: &Entry) -> String {
         match self {
             Self::Function => function_name(&event.target).to_owned(),

@@ -1,8 +1,8 @@
-//! The events that wait, and what an operator orders for them.
+//! The waiting events, and an operator's orders for them.
 //!
-//! [`visit`] reads the register, of some functions in the order of their due times or of all in no order.
-//! [`carry_out`] writes orders: retry now, or cancel. The handler has the last word. It acts on an order if it has not
-//! acted on the event before.
+//! [`visit`] reads the register: the events of some functions by due time, or all events in no order. [`carry_out`]
+//! writes orders to retry events now or to cancel them. The handler carries an order out, unless it has already acted
+//! on the event.
 
 mod event;
 mod order;

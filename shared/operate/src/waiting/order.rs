@@ -1,4 +1,4 @@
-//! An operator's orders: what they would be given for, and how they are carried out.
+//! An operator's orders for waiting events: plans, and how they are carried out.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
@@ -21,13 +21,13 @@ use crate::{
     systems::function_name,
 };
 
-/// How long an order is kept: as long as SQS keeps its message.
+/// How long an order is kept: the longest time for which SQS keeps its message.
 const KEEP: Duration = Duration::from_hours(14 * 24);
 
-/// How many orders are written at the same time.
+/// The maximum number of orders to write concurrently.
 const CALLS_MAX: usize = 40;
 
-/// What a pause or its end means for a function's events.
+/// The message after a function was paused or resumed.
 pub fn pause_done(function: &str, is_pause: bool) -> String {
     if is_pause {
         format!("{function} is paused: what is due waits until it is resumed")
@@ -36,28 +36,28 @@ pub fn pause_done(function: &str, is_pause: bool) -> String {
     }
 }
 
-/// What an order would be given for.
+/// The numbers of events that an order would apply to.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Plan {
-    /// How many events, by function.
+    /// The number of events by function.
     pub events: BTreeMap<String, u64>,
-    /// How many of those are delayed.
+    /// The number of these events that are delayed.
     pub delayed: u64,
 }
 
 impl Plan {
-    /// Counts an event that is selected.
+    /// Counts a selected event.
     pub fn count(&mut self, event: Entry) {
         self.delayed += u64::from(event.receipt_handle.is_none());
         *self.events.entry(event.target).or_default() += 1;
     }
 
-    /// How many events there are.
+    /// The number of all events.
     pub fn all(&self) -> u64 {
         self.events.values().sum()
     }
 
-    /// What the order would do.
+    /// Describes what the order would do.
     pub fn notices(&self, order: Order) -> Vec<Notice> {
         let what = match order {
             Order::Retry => "to retry now",
@@ -78,30 +78,30 @@ impl Plan {
     }
 }
 
-/// What has been done.
+/// The results of an order so far.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Tally {
-    /// How many events an order was written for, by function. Their messages come back at once.
+    /// The number of events for which an order was written, by function. Their messages come back immediately.
     pub ordered: BTreeMap<String, u64>,
-    /// How many of those are delayed. Nobody can bring them forward: they come back within 15 minutes.
+    /// The number of these that are delayed. SQS can't shorten a delay, so they come back within 15 minutes.
     pub delayed: u64,
-    /// How many no longer waited when the order came.
+    /// The number of events that no longer waited when the order was written.
     pub too_late: u64,
-    /// How many could not be ordered.
+    /// The number of events for which the order could not be written.
     pub failed: u64,
-    /// How many were ordered, but their messages could not be made visible: they come back when they are due.
+    /// The number of orders whose messages could not be made visible. These events come back when they are due.
     pub not_shown: u64,
-    /// What AWS said.
+    /// AWS's errors.
     pub faults: BTreeSet<String>,
 }
 
 impl Tally {
-    /// How many orders were written.
+    /// The number of orders written.
     pub fn ordered(&self) -> u64 {
         self.ordered.values().sum()
     }
 
-    /// What was done, and what could not be done.
+    /// Describes the results.
     pub fn notices(&self, order: Order) -> Vec<Notice> {
         let what = |number| match (order, number) {
             (Order::Retry, 1) => "comes back now",
@@ -136,12 +136,12 @@ impl Tally {
     }
 }
 
-/// Orders something for all selected events in these parts, until there are no more or `goes_on` says no. It is asked
-/// after every batch. An event that fails and waits again meanwhile is not ordered twice.
+/// Writes an order for every selected event in these partitions, until there are no more or `goes_on` returns false.
+/// `goes_on` is called after every batch. An event that fails and waits again meanwhile gets no second order.
 ///
 /// # Errors
 ///
-/// If the register can't be read. The tally says what was done until then.
+/// If the register can't be read. The tally has the results until then.
 pub async fn carry_out<R: Register>(
     order: Order,
     selection: &Selection,
@@ -158,7 +158,7 @@ pub async fn carry_out<R: Register>(
 struct Work<'a, R> {
     order: Order,
     register: &'a R,
-    /// Hashes of the ids of the events that were worked on.
+    /// Hashes of the ids of the events that an order was tried for.
     done: HashSet<u64>,
     tally: Tally,
 }
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_too_late_or_is_delayed_is_counted() {
+    fn late_orders_and_delayed_events_are_counted() {
         let mut delayed = event("delayed", 1);
         delayed.receipt_handle = None;
         let register = StandIn::of([delayed, event("in flight", 2), event("over", 3)]);
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_that_waits_again_is_not_ordered_twice() {
+    fn an_event_that_waits_again_gets_no_second_order() {
         let register = StandIn::of((0..10).map(|nth| event(&nth.to_string(), nth)));
         register.state().fails_again = true;
         assert_eq!(retry(&register, None).ordered(), 10);
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pace_is_kept_and_an_interruption_ends_it() {
+    fn the_rate_is_kept_and_an_interruption_ends_the_work() {
         let register = StandIn::of((0..25).map(|nth| event(&nth.to_string(), nth)));
         retry(&register, Some(10));
         assert_eq!(between(second(0), register.now()), Duration::from_millis(2500));

@@ -1,50 +1,50 @@
-//! What the commands need of AWS.
+//! The AWS calls that the commands need.
 
 use comeback_core::{Timestamp, claim::Order, register::Entry};
 
 use crate::ports::{Clock, Fault};
 
-/// SQS changes the visibility of this many messages in one call.
+/// The maximum number of messages whose visibility SQS changes in one call.
 pub const SHOWN_MAX: usize = 10;
 
-/// A part of the register. Different parts have different events.
+/// A part of the register that is read separately from the others.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Partition {
-    /// The events of the function with this ARN, by their due times.
+    /// The events of the function with this ARN, by due time.
     Target(String),
-    /// The nth of so many parts of all events, in no order.
+    /// A segment of all events, in no order: its index, and the number of segments.
     Segment(u16, u16),
 }
 
-/// A page of a part.
+/// A page of a partition.
 #[derive(Debug)]
 pub struct Page<C> {
-    /// Its events.
+    /// The events on the page.
     pub events: Vec<Entry>,
-    /// Where the next page begins, if there is one.
+    /// The start of the next page, if there is one.
     pub next: Option<C>,
 }
 
-/// The register of events that wait, and their messages.
+/// The register of waiting events, and their messages.
 pub trait Register {
-    /// Where a page begins.
+    /// The start of a page.
     type Cursor: Clone;
 
-    /// The clock by which events are due.
+    /// The clock for due times.
     type Clock: Clock;
 
-    /// That clock.
+    /// The clock.
     fn clock(&self) -> &Self::Clock;
 
-    /// A page of a part: its first one, or the one that begins there.
+    /// The first page of a partition, or the one that starts at `from`.
     fn page(
         &self,
         part: &Partition,
         from: Option<Self::Cursor>,
     ) -> impl Future<Output = Result<Page<Self::Cursor>, Fault>>;
 
-    /// Writes an order for the event with this id, and keeps it until then. Returns the event as it is then, or `None`
-    /// if it doesn't wait any longer.
+    /// Writes an order for the event with this id, which is kept until `keep_until`. Returns the updated event, or
+    /// `None` if it no longer waits.
     fn order(
         &self,
         id: &str,
@@ -52,8 +52,8 @@ pub trait Register {
         keep_until: Timestamp,
     ) -> impl Future<Output = Result<Option<Entry>, Fault>>;
 
-    /// Makes at most [`SHOWN_MAX`] messages of a queue visible at once, and returns an answer for each, in order. A
-    /// message that is no longer in flight under its handle needs nothing: it has come back already, and the handler
+    /// Makes at most [`SHOWN_MAX`] messages of a queue visible immediately, and returns a result for each, in order. A
+    /// message that is no longer in flight under its handle is a success: it has already come back, and the handler
     /// finds the order.
     fn show(
         &self,

@@ -1,26 +1,26 @@
-//! Which events an operator means.
+//! The operator's filter for waiting events.
 
 use comeback_core::{Timestamp, arn::FunctionArn, register::Entry};
 
 use crate::filter::{any, contains, is_error_of, is_function};
 
-/// Which events an operator means: those that meet every condition that is set. A list is met by any of its entries.
+/// A filter for events. All conditions that are set must be met. For a list, one matching entry is enough.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Selection {
-    /// Ids of events or of their latest requests, or the beginnings of either.
+    /// Event ids or the request ids of the latest failures, or prefixes of them.
     pub ids: Vec<String>,
     /// Names or ARNs of functions; `*` matches any characters.
     pub functions: Vec<String>,
     /// Error types, whole or their last segments, or `none`; `*` matches any characters.
     pub errors: Vec<String>,
-    /// A part of the error message, in upper or lower case.
+    /// A part of the error message, ignoring case.
     pub message: Option<String>,
-    /// It comes back before this time.
+    /// The event is due before this time.
     pub due_before: Option<Timestamp>,
 }
 
 impl Selection {
-    /// Whether it means this event.
+    /// Whether this event meets all conditions.
     pub fn matches(&self, event: &Entry) -> bool {
         any(&self.ids, |id| event.event_id.starts_with(id) || event.id.starts_with(id))
             && any(&self.functions, |wanted| {

@@ -1,4 +1,4 @@
-//! A register and a clock in memory, for the tests of the use cases. The program's own tests run with DynamoDB.
+//! An in-memory register and clock for the tests of this module. The program's own tests run with DynamoDB.
 
 use std::{
     cell::{RefCell, RefMut},
@@ -11,10 +11,10 @@ use comeback_core::{Timestamp, claim::Order, register::Entry, time::later};
 use super::{Page, Partition, Register};
 use crate::ports::{Clock, Fault};
 
-/// A page has this many events.
+/// The number of events on a page.
 pub(super) const PAGE: usize = 3;
 
-/// An event that comes back at this second.
+/// An event that comes back at the second `due`.
 pub(super) fn event(id: &str, due: u64) -> Entry {
     Entry {
         id: id.to_owned(),
@@ -40,17 +40,17 @@ pub(super) struct State {
     now: Timestamp,
     events: BTreeMap<String, Entry>,
     kept_until: BTreeMap<String, Timestamp>,
-    /// The events that end after they were listed.
+    /// The ids of events that end between being listed and being ordered.
     pub(super) over: Vec<String>,
-    /// How many of the next calls are throttled.
+    /// The number of next calls to throttle.
     pub(super) throttled: u32,
-    /// How often somebody waited.
+    /// The number of sleeps.
     pub(super) slept: u32,
-    /// How many messages were made visible.
+    /// The number of messages that were made visible.
     pub(super) shown: usize,
-    /// Whether every event that is ordered fails at once, and waits for long.
+    /// Whether every ordered event fails immediately, and waits for another hour.
     pub(super) fails_again: bool,
-    /// Whether no message can be made visible.
+    /// Whether every call that makes messages visible fails.
     pub(super) refuses_to_show: bool,
 }
 
@@ -105,18 +105,18 @@ impl Register for StandIn {
             Partition::Target(target) => event.target == *target,
             Partition::Segment(nth, of) => event.id.len() as u16 % of == *nth || *of == 1,
         };
-        let place = |event: &Entry| (event.due, event.id.clone());
+        let position = |event: &Entry| (event.due, event.id.clone());
         let mut events: Vec<_> = state
             .events
             .values()
             .filter(is_there)
-            .filter(|event| from.as_ref().is_none_or(|from| place(event) > *from))
+            .filter(|event| from.as_ref().is_none_or(|from| position(event) > *from))
             .cloned()
             .collect();
-        events.sort_by_key(place);
+        events.sort_by_key(position);
         let has_more = events.len() > PAGE;
         events.truncate(PAGE);
-        Ok(Page { next: events.last().filter(|_| has_more).map(place), events })
+        Ok(Page { next: events.last().filter(|_| has_more).map(position), events })
     }
 
     async fn order(

@@ -1,4 +1,4 @@
-//! All events of some parts of the register.
+//! Reads all events of some partitions of the register.
 
 use comeback_core::register::Entry;
 use futures_util::future::join_all;
@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use super::{Page, Partition, Register};
 use crate::ports::{Fault, with_backoff};
 
-/// Visits the events of these parts, until `visit` returns false. Those of one function come by their due times.
+/// Visits the events of these partitions until `visit` returns false. Those of one function are sorted by due time.
 ///
 /// # Errors
 ///
@@ -27,7 +27,7 @@ pub async fn visit<R: Register>(
     Ok(())
 }
 
-/// The pages of some parts. One of each part is read at the same time.
+/// The pages of some partitions, of which one page each is read concurrently.
 pub(super) struct Pages<'a, C>(Vec<(&'a Partition, Option<C>)>);
 
 impl<'a, C: Clone> Pages<'a, C> {
@@ -35,7 +35,7 @@ impl<'a, C: Clone> Pages<'a, C> {
         Self(parts.iter().map(|part| (part, None)).collect())
     }
 
-    /// The events of the next pages; `None` if there are no more.
+    /// The events of the next page of each partition; `None` if there are no more.
     pub(super) async fn next<R: Register<Cursor = C>>(
         &mut self,
         register: &R,
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn all_pages_of_all_parts_are_read_until_nobody_wants_more() {
+    fn all_pages_of_all_partitions_are_read_until_visit_returns_false() {
         let register = StandIn::of((0..7).map(|nth| event(&nth.to_string(), 100 - nth)));
         let orders = Partition::Target(event("", 0).target);
         assert_eq!(
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_is_throttled_is_made_again() {
+    fn a_throttled_call_is_retried() {
         let register = StandIn::of([event("a", 1)]);
         register.state().throttled = 2;
         assert_eq!(ids(&register, &[Partition::Segment(0, 1)], 99), ["a"]);
