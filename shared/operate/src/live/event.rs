@@ -1,4 +1,4 @@
-//! An event, how it is, and which events are meant.
+//! An event on the live page, its state, and the page's filter.
 
 use std::sync::Arc;
 
@@ -9,25 +9,25 @@ use crate::{
     life::{Next, Step, StepKind, next},
 };
 
-/// How an event is.
+/// The state of an event.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum State {
-    /// Its function runs.
+    /// The function is running.
     Running,
-    /// It waits for an attempt.
+    /// The event waits for its next attempt.
     Waiting,
-    /// It was retried, and nothing says how that ended.
+    /// The event was retried, and the result is not known.
     Retried,
-    /// It has succeeded.
+    /// The event succeeded.
     Succeeded,
-    /// It was given up.
+    /// The event was given up.
     GivenUp,
-    /// Nothing says what happens next.
+    /// It is not known what happens next.
     Unknown,
 }
 
 impl State {
-    /// All of them, by their names.
+    /// All states, with their names.
     pub const ALL: [(Self, &str); 6] = [
         (Self::Running, "running"),
         (Self::Waiting, "waiting"),
@@ -37,29 +37,29 @@ impl State {
         (Self::Unknown, "unknown"),
     ];
 
-    /// Its name.
+    /// The name of the state.
     pub fn name(self) -> &'static str {
         Self::ALL.into_iter().find(|(it, _)| *it == self).map_or("", |(_, name)| name)
     }
 }
 
-/// An event.
+/// An event and its history.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
-    /// The request id of its first invocation.
+    /// The request id of the first invocation.
     pub id: Arc<str>,
-    /// The name of its function, with a qualifier unless that is `$LATEST`.
+    /// The name of the function, with a qualifier unless that is `$LATEST`.
     pub function: String,
-    /// What has happened, in order.
+    /// The steps so far, in order.
     pub steps: Vec<Step>,
-    /// The request id of its latest run, if that has not ended.
+    /// The request id of the latest run, if it has not ended.
     pub running: Option<Arc<str>>,
-    /// When it happened for the first time.
+    /// The time of the first report about the event.
     pub began: Timestamp,
 }
 
 impl Event {
-    /// How it is.
+    /// The current state.
     pub fn state(&self) -> State {
         if self.running.is_some() {
             return State::Running;
@@ -78,13 +78,13 @@ impl Event {
         next(&self.steps)
     }
 
-    /// When it comes back, if it waits.
+    /// When the event comes back, if it waits.
     pub(super) fn waits_until(&self) -> Option<Timestamp> {
         let Next::Waits { until } = self.next() else { return None };
         self.running.is_none().then_some(until)
     }
 
-    /// The type and the message of its last error.
+    /// The type and the message of the last error.
     pub fn error(&self) -> (Option<&str>, Option<&str>) {
         let failed = self.steps.iter().rev().find_map(|step| {
             let StepKind::Failed { error_type, error_message } = &step.what else { return None };
@@ -93,13 +93,13 @@ impl Event {
         failed.unwrap_or_default()
     }
 
-    /// How often it was retried.
+    /// The number of retries.
     pub fn retries(&self) -> usize {
         self.steps.iter().filter(|step| matches!(step.what, StepKind::Retried { .. })).count()
     }
 }
 
-/// Which events: those that meet every condition that is set.
+/// A filter for events. All conditions that are set must be met.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct EventFilter {
     /// The name of the function.
@@ -108,12 +108,12 @@ pub struct EventFilter {
     pub state: Option<State>,
     /// The type of the last error, or `none`.
     pub error: Option<String>,
-    /// A part of the id, the function, or the last error.
+    /// A part of the id, the function, or the last error, ignoring case.
     pub text: Option<String>,
 }
 
 impl EventFilter {
-    /// Whether it means this event.
+    /// Whether this event meets all conditions.
     pub fn matches(&self, event: &Event) -> bool {
         let (error_type, message) = event.error();
         self.function.as_ref().is_none_or(|function| *function == event.function)
@@ -125,7 +125,7 @@ impl EventFilter {
             })
     }
 
-    /// Whether it means every event.
+    /// Whether no condition is set.
     pub fn is_everything(&self) -> bool {
         *self == Self::default()
     }

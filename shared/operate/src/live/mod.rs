@@ -1,7 +1,7 @@
-//! The events that a page shows while they happen: each with its steps, the latest first.
+//! The events that the live page shows, each with its steps, the latest first.
 //!
-//! [`Events`] is given what happens, one thing after another: lines of the handler's log, events of the register, and
-//! in the local cloud also the runs of functions. It keeps the latest events, and counts them by state.
+//! [`Events`] is fed with lines of the handler's log, with entries of the register and, in the local cloud, with the
+//! runs of functions. It keeps the latest events, and counts them by state.
 
 mod event;
 
@@ -26,34 +26,34 @@ use crate::{
     systems::function_name,
 };
 
-/// How many events are kept.
+/// The maximum number of events to keep.
 const KEPT_MAX: usize = 100_000;
 
-/// How many requests that are under way are kept. One that is older has lost its end.
+/// The maximum number of unfinished runs to track. Further runs are not tracked, so their results are missing.
 const RUNNING_MAX: usize = 10_000;
 
-/// How much of the past [`Pulse`] has.
+/// The number of seconds that [`Pulse`] covers.
 pub const PULSE_SECONDS: usize = 60;
 
-/// What happened in each of some seconds, the latest last.
+/// Counts for each of the last [`PULSE_SECONDS`] seconds, the latest last.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Pulse {
-    /// How many runs failed.
+    /// The number of failed runs.
     pub failed: Vec<u32>,
-    /// How many events were retried.
+    /// The number of retries.
     pub retried: Vec<u32>,
-    /// How many events succeeded, as far as that is known.
+    /// The number of events that are known to have succeeded.
     pub succeeded: Vec<u32>,
-    /// How many events were given up.
+    /// The number of events that were given up.
     pub given_up: Vec<u32>,
 }
 
 /// A run of a function.
 #[derive(Clone, Copy, Debug)]
 pub struct Run<'a> {
-    /// The request id of its invocation.
+    /// The request id of the invocation.
     pub request_id: &'a Arc<str>,
-    /// The request id of the first invocation of its event.
+    /// The request id of the event's first invocation.
     pub event_id: &'a str,
     /// The attempt; 0 is Lambda's own invocation.
     pub attempt: u32,
@@ -66,29 +66,29 @@ pub struct Run<'a> {
 pub struct Page<'a> {
     /// The events, the latest first.
     pub events: Vec<&'a Event>,
-    /// How many are meant in all.
+    /// The number of events on all pages.
     pub of: usize,
 }
 
-/// The events.
+/// The latest events.
 #[derive(Debug, Default)]
 pub struct Events {
-    /// In the order in which they began.
+    /// The events, in the order in which they were first reported.
     kept: VecDeque<Event>,
-    /// The number of the oldest one that is kept.
+    /// The number of the oldest event in `kept`.
     first: usize,
     numbers: HashMap<Arc<str>, usize>,
-    /// The events and attempts of the runs that have not ended, by their request ids.
+    /// The event id and the attempt of each unfinished run, by request id.
     running: HashMap<Arc<str>, (Arc<str>, u32)>,
     counts: BTreeMap<State, usize>,
-    /// The events that wait, by when they come back: pages ask for them again and again.
+    /// The waiting events, by when they come back. This index exists because the live page queries it often.
     waiting: BTreeSet<(Timestamp, usize)>,
-    /// How many runs failed, and how many events were retried, succeeded and were given up, in the latest seconds.
+    /// Counts by second: failed runs, retries, successes, and events given up.
     seconds: BTreeMap<i64, [u32; 4]>,
 }
 
 impl Events {
-    /// A line of the handler's log.
+    /// Adds a line of the handler's log.
     pub fn line(&mut self, line: &str) {
         let Some(line) = read(line) else { return };
         let (Some(at), Some(id)) = (line.at(), line.id()) else { return };
@@ -98,7 +98,7 @@ impl Events {
         });
     }
 
-    /// A run of a function begins.
+    /// Records the start of a run.
     pub fn started(&mut self, run: &Run<'_>, at: Timestamp) {
         let request = Arc::clone(run.request_id);
         let id = self.change(run.event_id, run.function, at, |event| event.running = Some(request));
@@ -107,7 +107,7 @@ impl Events {
         }
     }
 
-    /// A run of a function ends, with an error or without.
+    /// Records the end of a run. The error has an optional type and a message.
     pub fn ended(
         &mut self,
         request_id: &str,
@@ -129,11 +129,11 @@ impl Events {
                     (attempt.saturating_add(1), StepKind::Failed { error_type, error_message })
                 }
             };
-            // The handler may have told of the failure before, without its message.
-            let told = event.steps.iter_mut().find(|step| {
+            // The handler may have logged the failure before, without its message.
+            let logged = event.steps.iter_mut().find(|step| {
                 step.request_id == request_id && matches!(step.what, StepKind::Failed { .. })
             });
-            match told {
+            match logged {
                 Some(step) => step.what = what,
                 None => {
                     let request_id = request_id.to_owned();
@@ -143,7 +143,7 @@ impl Events {
         });
     }
 
-    /// An event of the register, which may have begun to wait before the first line that was read.
+    /// Adds an event from the register. It may have begun to wait before the first log line that was read.
     pub fn registered(&mut self, entry: &Entry, now: Timestamp) {
         let step = |what| Step {
             at: entry.first_failure,
@@ -173,7 +173,7 @@ impl Events {
         });
     }
 
-    /// Changes an event, which is new if there is none. Returns its id.
+    /// Changes an event, which is added if it is not known. Returns its id.
     fn change(
         &mut self,
         id: &str,
@@ -223,11 +223,11 @@ impl Events {
         number
     }
 
-    /// Counts an event by how it is, or no longer.
-    fn count(&mut self, number: usize, how: (State, Option<Timestamp>), is_one_more: bool) {
+    /// Adds an event to the counts by state and to the waiting events, or removes it.
+    fn count(&mut self, number: usize, how: (State, Option<Timestamp>), is_added: bool) {
         let (state, until) = how;
         let count = self.counts.entry(state).or_default();
-        if is_one_more {
+        if is_added {
             *count += 1;
             self.waiting.extend(until.map(|until| (until, number)));
         } else {
@@ -236,22 +236,22 @@ impl Events {
         }
     }
 
-    /// How many events are in each state.
+    /// The number of events in each state.
     pub fn counts(&self) -> &BTreeMap<State, usize> {
         &self.counts
     }
 
-    /// How many events there are.
+    /// The number of events.
     pub fn len(&self) -> usize {
         self.kept.len()
     }
 
-    /// Whether nothing has happened.
+    /// Whether there are no events.
     pub fn is_empty(&self) -> bool {
         self.kept.is_empty()
     }
 
-    /// What happened in the last minute.
+    /// The counts of the last minute.
     pub fn pulse(&self, now: Timestamp) -> Pulse {
         let from = now.timestamp() - PULSE_SECONDS as i64;
         let of = |kind: usize| {
@@ -261,12 +261,12 @@ impl Events {
         Pulse { failed: of(0), retried: of(1), succeeded: of(2), given_up: of(3) }
     }
 
-    /// An event.
+    /// The event with this id.
     pub fn get(&self, id: &str) -> Option<&Event> {
         self.kept.get(*self.numbers.get(id)? - self.first)
     }
 
-    /// Some events that are meant, the latest first.
+    /// A page of the events that match a filter, the latest first.
     pub fn page(&self, wanted: &EventFilter, skip: usize, length: usize) -> Page<'_> {
         if wanted.is_everything() {
             let events = self.kept.iter().rev().skip(skip).take(length);
@@ -282,7 +282,7 @@ impl Events {
         page
     }
 
-    /// The events that are meant, counted by function, error and state.
+    /// The events that match a filter, counted by function, error and state.
     pub fn groups(&self, wanted: &EventFilter) -> Groups {
         let mut groups = Groups::default();
         for event in self.kept.iter().filter(|event| wanted.matches(event)) {
@@ -293,8 +293,8 @@ impl Events {
         groups
     }
 
-    /// How many events are due in each of these spans from now, by function. The last number is of those that are due
-    /// later, the first one includes those that are late.
+    /// Counts the waiting events of each function by the first of these spans that covers their wait. Late events count in
+    /// the first one. An additional last number is for events that wait for longer than all spans.
     pub fn due(&self, spans: &[Duration], now: Timestamp) -> BTreeMap<&str, Vec<usize>> {
         let mut due: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         for (until, number) in &self.waiting {
@@ -307,14 +307,14 @@ impl Events {
         due
     }
 
-    /// The next time at which an event is due.
+    /// The next time at which an event comes back.
     pub fn next_due(&self, now: Timestamp) -> Option<Timestamp> {
         let late = earlier(now, Duration::from_secs(1));
         self.waiting.range((late, 0)..).next().map(|(until, _)| *until)
     }
 }
 
-/// Counts a step in its second. Seconds that are over for long are forgotten.
+/// Adds a step to the counts of its second, and drops old seconds.
 fn count_step(seconds: &mut BTreeMap<i64, [u32; 4]>, step: &Step) {
     let kind = match step.what {
         StepKind::Failed { .. } => 0,
@@ -329,8 +329,8 @@ fn count_step(seconds: &mut BTreeMap<i64, [u32; 4]>, step: &Step) {
     }
 }
 
-/// The handler logs a retry after Lambda has accepted it. By then the run may have ended and its result may already be
-/// among the steps. So the retry is moved before the steps that its run led to.
+/// Moves a retry that was reported late before the steps that resulted from it. The handler logs a retry after Lambda
+/// has accepted it. By then, the run may have ended, and its result may already be among the steps.
 fn move_late_retry(steps: &mut [Step]) {
     let [.., last] = steps else { return };
     let (StepKind::Retried { .. }, Some(attempt)) = (&last.what, last.attempt) else { return };
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_told_once_whoever_tells_it_first() {
+    fn a_failure_is_recorded_once_whichever_source_reports_it_first() {
         let mut events = Events::default();
         events.started(&run(&"a".into(), "a", 0), at(0));
         events.line(&line(2, "a", "a", &waits(2)));
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn a_retry_that_is_told_late_comes_before_what_its_run_led_to() {
+    fn a_retry_that_is_reported_late_is_placed_before_its_results() {
         let mut events = Events::default();
         let [a, b]: [Arc<str>; 2] = ["a".into(), "b".into()];
         events.started(&run(&a, "a", 0), at(0));
@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_has_the_latest_events_that_are_meant() {
+    fn a_page_has_the_latest_events_that_match() {
         let mut events = Events::default();
         for nth in 0..10 {
             let id = format!("e{nth}");
@@ -480,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_events_are_forgotten_when_there_are_too_many() {
+    fn the_oldest_events_are_dropped_when_there_are_too_many() {
         let mut events = Events::default();
         for nth in 0..KEPT_MAX + 5 {
             let id: Arc<str> = nth.to_string().into();
@@ -493,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_events_are_counted_by_when_they_are_due() {
+    fn waiting_events_are_counted_by_due_time() {
         let mut events = Events::default();
         for (nth, seconds) in [1, 5, 30, 300, 4000].into_iter().enumerate() {
             let id = nth.to_string();
@@ -508,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn the_register_tells_of_events_that_no_line_was_read_of() {
+    fn the_register_adds_events_that_are_in_no_log_line() {
         let mut events = Events::default();
         let entry = Entry {
             id: "r2".to_owned(),
