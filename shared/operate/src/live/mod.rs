@@ -293,8 +293,8 @@ impl Events {
         groups
     }
 
-    /// Counts the waiting events of each function by the first of these spans that covers their wait. Late events count in
-    /// the first one. An additional last number is for events that wait for longer than all spans.
+    /// Counts the waiting events of each function by the first of these spans that covers their wait. Late events count
+    /// in the first one. An additional last number is for events that wait for longer than all spans.
     pub fn due(&self, spans: &[Duration], now: Timestamp) -> BTreeMap<&str, Vec<usize>> {
         let mut due: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         for (until, number) in &self.waiting {

@@ -1,4 +1,4 @@
-//! When the attempts of an event fall that never succeeds.
+//! The times of the attempts of an event that never succeeds.
 
 use comeback_core::{Attempt, policy::Policy, reason::Reason, time::between};
 use serde::{Serialize, Serializer};
@@ -8,55 +8,55 @@ use super::{
     quantiles::Quantiles,
 };
 
-/// How many events are played: enough that a quantile is off by a few percent at most.
+/// The number of events to simulate. It keeps the error of a quantile within a few percent.
 const EVENTS: usize = 5_000;
 
-/// How many steps are played at most, for policies with thousands of attempts.
+/// The maximum number of steps to simulate, for policies with thousands of attempts.
 const STEPS_MAX: usize = 2_000_000;
 
-/// How many attempts of an event are told apart.
+/// The maximum number of attempts that are listed with their times.
 const ROWS_MAX: usize = 200;
 
-/// The attempts of one event are counted up to this number.
+/// The maximum number of attempts of one event to simulate.
 const COUNTED_MAX: usize = 1_000_000;
 
-/// How many lives are kept for a chart, and how many times of each at most.
+/// The number of example lives for a chart, and the maximum number of attempts in each.
 const EXAMPLES: usize = 16;
 const EXAMPLE_TIMES: u32 = 300;
 
 /// The attempts of an event that never succeeds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Attempts {
-    /// How many events were played.
+    /// The number of events simulated.
     pub events: usize,
-    /// When each attempt falls, the first ones only if there are hundreds.
+    /// The times of each attempt, up to the 200th.
     pub times: Vec<AttemptTimes>,
-    /// How many attempts are made in all.
+    /// The number of attempts of an event.
     pub made: Quantiles,
-    /// How long after its first failure an event is given up.
+    /// The time from the first to the last failure of an event, after which it is given up.
     pub given_up_after_seconds: Quantiles,
-    /// Why.
+    /// The reason why events are given up.
     #[serde(serialize_with = "name")]
     pub reason: Option<Reason>,
-    /// Some lives: the seconds from the first failure to each attempt. Of attempts close together only one is kept.
+    /// Example lives: the seconds from the first failure to each attempt. Of attempts close together, only one is kept.
     #[serde(skip)]
     pub examples: Vec<Vec<f64>>,
 }
 
-/// When one attempt falls.
+/// The times of one attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct AttemptTimes {
-    /// Its ordinal.
+    /// The ordinal of the attempt.
     pub attempt: Attempt,
-    /// The longest wait before it.
+    /// The longest possible wait before the attempt.
     pub ceiling_seconds: f64,
-    /// The part of the events that get as far.
+    /// The share of events that reach this attempt.
     pub share: f64,
-    /// How long after the first failure it falls.
+    /// The time from the first failure to the attempt.
     pub after_seconds: Quantiles,
 }
 
-pub(super) fn play(policy: &Policy, seed: u64) -> Attempts {
+pub(super) fn simulate(policy: &Policy, seed: u64) -> Attempts {
     let mut life = Life::new(policy);
     let mut by_attempt: Vec<Vec<f64>> = Vec::new();
     let (mut made, mut ends, mut examples) = (Vec::new(), Vec::new(), Vec::new());
@@ -131,8 +131,8 @@ mod tests {
     }
 
     #[test]
-    fn without_jitter_each_attempt_falls_at_the_sum_of_the_ceilings() {
-        let attempts = play(&policy(Jitter::None), 1);
+    fn without_jitter_each_attempt_is_made_at_the_sum_of_the_ceilings() {
+        let attempts = simulate(&policy(Jitter::None), 1);
         let medians = attempts.times.iter().map(|row| row.after_seconds.median);
         let sums = [1.0, 3.0, 7.0, 15.0, 31.0, 63.0, 123.0, 183.0];
         assert_eq!(medians.take(8).collect::<Vec<_>>(), sums);
@@ -143,8 +143,8 @@ mod tests {
     }
 
     #[test]
-    fn full_jitter_falls_around_the_middle_between_base_and_ceiling() {
-        let attempts = play(&policy(Jitter::Full), 1);
+    fn full_jitter_has_its_median_midway_between_base_and_ceiling() {
+        let attempts = simulate(&policy(Jitter::Full), 1);
         let second = attempts.times[1].after_seconds;
         assert_eq!(attempts.times[1].ceiling_seconds, 2.0);
         assert!((2.45..2.55).contains(&second.median), "{second:?}");
@@ -155,20 +155,20 @@ mod tests {
     }
 
     #[test]
-    fn the_most_attempts_end_a_life_too() {
+    fn max_attempts_ends_a_life_too() {
         let policy = Policy { max_attempts: Attempt::new(3), ..policy(Jitter::None) };
-        let attempts = play(&policy, 1);
+        let attempts = simulate(&policy, 1);
         assert_eq!((attempts.times.len(), attempts.made.max), (3, 3.0));
         assert_eq!(attempts.given_up_after_seconds.max, 7.0);
         assert_eq!(attempts.reason, Some(Reason::MaxAttemptsExceeded));
     }
 
     #[test]
-    fn a_policy_with_very_many_attempts_is_played_by_fewer_events() {
+    fn a_policy_with_many_attempts_is_simulated_with_fewer_events() {
         let second = Duration::from_secs(1);
         let backoff = Backoff { base: second, max: second, jitter: Jitter::None };
         let max_age = Duration::from_hours(24);
-        let attempts = play(&Policy { backoff, max_age, ..Policy::default() }, 1);
+        let attempts = simulate(&Policy { backoff, max_age, ..Policy::default() }, 1);
         assert_eq!(attempts.made.max, 86_340.0);
         assert_eq!(attempts.times.len(), ROWS_MAX);
         assert!(attempts.events < 30, "{}", attempts.events);

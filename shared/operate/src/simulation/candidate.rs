@@ -1,4 +1,4 @@
-//! A policy that may be deployed.
+//! A policy to simulate.
 
 use comeback_core::{
     duration::format,
@@ -6,23 +6,23 @@ use comeback_core::{
     settings::{BadSettings, Settings},
 };
 
-/// The settings require a dead-letter queue, which no simulation sends to.
+/// A placeholder: the settings require a dead-letter queue, which a simulation doesn't use.
 const ANY_QUEUE: (&str, &str) =
     ("DEAD_LETTER_QUEUE_URL", "https://sqs.us-east-1.amazonaws.com/0/any");
 
-/// A policy and its name.
+/// A policy to simulate, and its name.
 #[derive(Clone, Debug)]
 pub struct Candidate {
-    /// Its name in tables and charts.
+    /// The policy's name in tables and charts.
     pub name: String,
     /// The policy.
     pub policy: Policy,
-    /// How many messages of a queue may wait in flight.
+    /// The maximum number of messages of a queue that wait in flight.
     pub in_flight_max: u32,
 }
 
 impl Candidate {
-    /// Reads the settings of a retry handler, by the handler's own rules.
+    /// Parses the settings of a retry handler, as the handler does it.
     ///
     /// # Errors
     ///
@@ -34,7 +34,7 @@ impl Candidate {
         })?;
         Ok(Self {
             name: name.to_owned(),
-            // No function has this name, so this is the general policy.
+            // No function has an empty name, so this is the general policy.
             policy: settings.rules.policies.of("").clone(),
             in_flight_max: settings.in_flight_max.get(),
         })

@@ -1,16 +1,16 @@
-//! What retries cost on AWS, from the figures of `infra/COST.md`, which says how they were counted.
+//! The costs of retries on AWS, from the figures in `infra/COST.md`, which explains how they were derived.
 
 use serde::Serialize;
 
 const MILLION: f64 = 1e6;
 
-/// A million retries, ten in a batch and each alone.
+/// The price of a million retries, in batches of ten and in batches of one.
 const RETRIES: [f64; 2] = [1.59, 4.63];
-/// A million more hops of waits that one visibility timeout can't cover, ten in a batch and each alone.
+/// A million further hops of waits that one visibility timeout can't cover, in batches of ten and in batches of one.
 const HOPS: [f64; 2] = [0.41, 2.09];
-/// A million dead letters, ten in a batch and each alone.
+/// A million dead letters, in batches of ten and in batches of one.
 const DEAD_LETTERS: [f64; 2] = [1.20, 2.99];
-/// A million requests of Lambda.
+/// A million requests to Lambda.
 const REQUESTS: f64 = 0.20;
 /// A second of Lambda with a GB of memory, on arm64.
 const GB_SECOND: f64 = 0.000_013_333_4;
@@ -18,20 +18,20 @@ const GB_SECOND: f64 = 0.000_013_333_4;
 /// A run of the target.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Run {
-    /// How long it takes.
+    /// The duration of the run.
     pub milliseconds: u32,
     /// The memory of the function.
     pub memory_mb: u32,
 }
 
-/// What the retries of an outage cost.
+/// The costs of an outage's retries, in dollars.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Dollars {
-    /// Comeback's part while batches are full, as in an outage of many events.
+    /// Comeback's costs with full batches, as in an outage with many events.
     pub comeback_in_full_batches: f64,
-    /// Comeback's part if each event is alone in its batch.
+    /// Comeback's costs with a single event in each batch.
     pub comeback_each_alone: f64,
-    /// The runs of the target.
+    /// The costs of the target's runs.
     pub target_runs: f64,
 }
 

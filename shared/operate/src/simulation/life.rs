@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 /// The start of every simulation.
 pub(super) const START: Timestamp = Timestamp::UNIX_EPOCH;
 
-/// An event that has just failed. One value lives one event after another, so that millions cost no allocations.
+/// An event that has just failed. The value is reused for one event after another to avoid allocations for millions.
 pub(super) struct Life<'a> {
     policy: &'a Policy,
     failure: Failure<'static>,
@@ -40,7 +40,7 @@ impl<'a> Life<'a> {
         Self { policy, failure, event: (0, 0) }
     }
 
-    /// Begins the life of an event: its first run fails now.
+    /// Begins the life of a new event, whose first run fails at this time.
     pub(super) fn begin(&mut self, seed: u64, event: u64, failed_at: Timestamp) {
         self.event = (seed, event);
         self.failure.event = Some(Event::Fresh(Cow::Borrowed(RawValue::NULL)));
@@ -52,12 +52,12 @@ impl<'a> Life<'a> {
         self.failure.failed_at
     }
 
-    /// Its next attempt, or the reason why it is given up.
+    /// Plans the next attempt, or returns the reason why the event is given up.
     pub(super) fn plan(&self) -> Result<Schedule, Reason> {
         Schedule::of(&self.failure, self.policy)
     }
 
-    /// The attempt is made when it is due, and fails.
+    /// Makes the attempt when it is due, and lets it fail.
     pub(super) fn fail_again(&mut self, schedule: &Schedule) {
         if let Some(Event::Retried(envelope)) = &mut self.failure.event {
             envelope.metadata.attempt = schedule.attempt;
@@ -68,11 +68,11 @@ impl<'a> Life<'a> {
         self.fail(schedule.attempt.get(), schedule.due);
     }
 
-    /// Each failed invocation has a request id of its own, which decides the next draw.
+    /// Records a failure. Each failed invocation has its own request id, which determines the next draw of the jitter.
     fn fail(&mut self, attempt: u32, failed_at: Timestamp) {
         let (seed, event) = self.event;
         self.failure.request_id.clear();
-        // Writing to a string cannot fail.
+        // Writing to a string can't fail.
         let _ = write!(self.failure.request_id, "{seed}-{event}-{attempt}");
         self.failure.failed_at = failed_at;
     }

@@ -1,15 +1,15 @@
-//! What a policy means before it is deployed.
+//! Simulates a policy before it is deployed.
 //!
-//! Two questions are answered for each policy, side by side:
+//! A simulation answers two questions for each policy:
 //!
-//! 1. *When do the attempts of an event fall* that never succeeds? `attempts` plays thousands of such events and
-//!    gives quantiles over the jitter.
-//! 2. *What does an outage mean?* `outage` plays every event that arrives while the target is down: how often it is
-//!    retried, when it comes back, how many wait at a time, and what that costs.
+//! 1. *When are the attempts made of an event that never succeeds?* `attempts` simulates thousands of such events, and
+//!    returns quantiles over the jitter.
+//! 2. *What are the effects of an outage?* `outage` simulates every event that arrives while the target is down: the
+//!    number of its retries, when it succeeds, how many events wait at the same time, and the costs.
 //!
-//! Each step of an event's life is planned by `comeback_core::schedule`, as the retry handler does it. Invocations
-//! take no time here, and the handler is never late: on AWS each retry falls up to a second later, because SQS counts
-//! whole seconds.
+//! `comeback_core::schedule` plans each step of an event's life, as in the retry handler. In a simulation, invocations
+//! take no time and the handler is never late. On AWS each retry is up to a second later, because SQS counts whole
+//! seconds.
 
 mod attempts;
 mod candidate;
@@ -27,40 +27,40 @@ pub use outage::{Outage, Point};
 pub use quantiles::Quantiles;
 use serde::Serialize;
 
-/// The outage to play, and what a run of the target is.
+/// The outage to simulate, and the duration and memory of the target's runs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Scenario {
-    /// How long the target fails every event.
+    /// The length of the outage, in which every run of the target fails.
     #[serde(rename = "outage_seconds", serialize_with = "seconds")]
     pub outage: Duration,
-    /// How many events arrive in a second, during the outage and after it.
+    /// The rate at which new events arrive, during the outage and after it.
     pub events_per_second: f64,
-    /// A run of the target, which every retry causes.
+    /// A run of the target. Every retry causes one.
     pub run: Run,
-    /// Decides the draws of the jitter.
+    /// The seed for the jitter.
     pub seed: u64,
 }
 
-/// What one policy means.
+/// The results of simulating a policy.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Forecast {
     /// The name of the policy.
     pub policy: String,
     /// Its settings.
     pub settings: Vec<(&'static str, String)>,
-    /// An event that never succeeds.
+    /// The attempts of an event that never succeeds.
     pub attempts: Attempts,
-    /// The outage.
+    /// The effects of the outage.
     pub outage: Outage,
 }
 
-/// Plays this scenario with a policy.
+/// Simulates a policy in this scenario.
 pub fn simulate(candidate: &Candidate, scenario: &Scenario) -> Forecast {
     Forecast {
         policy: candidate.name.clone(),
         settings: candidate.settings(),
-        attempts: attempts::play(&candidate.policy, scenario.seed),
-        outage: outage::play(candidate, scenario),
+        attempts: attempts::simulate(&candidate.policy, scenario.seed),
+        outage: outage::simulate(candidate, scenario),
     }
 }
 

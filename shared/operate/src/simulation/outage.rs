@@ -1,4 +1,4 @@
-//! What an outage of the target means.
+//! The effects of an outage of the target.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -15,94 +15,94 @@ use super::{
     quantiles::Quantiles,
 };
 
-/// How many steps are played at most. Of an outage with more, every nth event is played and counts n times.
+/// The maximum number of steps to simulate. For larger outages, only every nth event is simulated and counts n times.
 const STEPS_MAX: f64 = 4_000_000.0;
 
-/// How many events are played to estimate the steps.
+/// The number of events to simulate first, to estimate the number of steps.
 const PILOTS: u64 = 8;
 
-/// How many slots of time are told apart: two days of seconds.
+/// The number of slots in which retries are counted: two days in seconds. Longer outages have longer slots.
 const SLOTS_MAX: u64 = 2 * 24 * 60 * 60;
 
-/// How many points a timeline has.
+/// The maximum number of points in a timeline.
 const POINTS: usize = 240;
 
-/// What an outage of the target means.
+/// The effects of an outage of the target.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outage {
-    /// How many events fail in it.
+    /// The number of events whose first run falls into the outage.
     pub events: u64,
-    /// One of so many events was played, and counts for all of them.
+    /// One in this many events was simulated, and counts for all of them.
     pub one_in: u64,
-    /// How many of the events succeed after the outage.
+    /// The number of these events that succeed after the outage.
     pub succeeded: u64,
-    /// How many are given up, by reason.
+    /// The number of these events that are given up, by reason.
     pub given_up: BTreeMap<&'static str, u64>,
-    /// How often events are retried, in all.
+    /// The number of retries of all these events.
     pub retries: u64,
-    /// How often one event is retried.
+    /// The number of retries of one event.
     pub retries_of_an_event: Quantiles,
-    /// How long after the end of the outage events succeed.
+    /// The time from the end of the outage until an event succeeds.
     pub recovered_after_seconds: Quantiles,
-    /// The most retries in a second.
+    /// The highest number of retries per second.
     pub retries_per_second_max: f64,
-    /// The most new events and retries in a second.
+    /// The highest number of new events and retries per second.
     pub load_max: f64,
-    /// The most events that wait at a time.
+    /// The maximum number of events that wait at the same time.
     pub waiting_max: u64,
-    /// When they do, from the beginning of the outage.
+    /// When this maximum is reached, in seconds from the beginning of the outage.
     pub waiting_max_at_seconds: f64,
-    /// How many may wait in flight. The longest waits beyond it are in flight, the others are kept as delays.
+    /// The maximum number of events in flight. If more wait, the longest waits are in flight, and the others delayed.
     pub in_flight_max: u32,
-    /// What the retries cost.
+    /// The costs of the retries.
     pub dollars: Dollars,
-    /// Retries and waiting events from the beginning of the outage until the last event is done.
+    /// The retries and waiting events over time, from the beginning of the outage until the last event is done.
     pub timeline: Vec<Point>,
 }
 
 /// A part of the timeline.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Point {
-    /// When it ends, from the beginning of the outage.
+    /// The end of this part, in seconds from the beginning of the outage.
     pub seconds: f64,
-    /// The most retries in a second of it.
+    /// The highest number of retries per second in this part.
     pub retries_per_second: f64,
-    /// The most events that wait in it.
+    /// The maximum number of waiting events in this part.
     pub waiting: u64,
 }
 
-pub(super) fn play(candidate: &Candidate, scenario: &Scenario) -> Outage {
-    play_some(candidate, scenario, STEPS_MAX)
+pub(super) fn simulate(candidate: &Candidate, scenario: &Scenario) -> Outage {
+    simulate_sample(candidate, scenario, STEPS_MAX)
 }
 
-fn play_some(candidate: &Candidate, scenario: &Scenario, steps_max: f64) -> Outage {
+fn simulate_sample(candidate: &Candidate, scenario: &Scenario, steps_max: f64) -> Outage {
     let events = (scenario.events_per_second * scenario.outage.as_secs_f64()).round() as u64;
-    let mut play = Play::new(candidate, scenario, 1);
+    let mut simulation = Simulation::new(candidate, scenario, 1);
     let pilots = PILOTS.min(events);
     for pilot in 0..pilots {
-        play.event(events / PILOTS * pilot);
+        simulation.event(events / PILOTS * pilot);
     }
-    let steps = play.retries as f64 / pilots.max(1) as f64 * events as f64;
+    let steps = simulation.retries as f64 / pilots.max(1) as f64 * events as f64;
     let one_in = (steps / steps_max).ceil().max(1.0) as u64;
-    let mut play = Play::new(candidate, scenario, one_in);
-    // From the middle of the first stretch, so that the sample is as early as it is late.
+    let mut simulation = Simulation::new(candidate, scenario, one_in);
+    // Start in the middle of the first `one_in` events, so that the sample is on average neither early nor late.
     let mut event = one_in / 2;
     while event < events {
-        play.event(event);
+        simulation.event(event);
         event += one_in;
     }
-    play.outage(events)
+    simulation.outage(events)
 }
 
-/// An outage while it is played.
-struct Play<'a> {
+/// A simulation in progress.
+struct Simulation<'a> {
     life: Life<'a>,
     candidate: &'a Candidate,
     scenario: &'a Scenario,
     end: Timestamp,
     one_in: u64,
     slot: Duration,
-    /// Retries in each slot, and by how many more or fewer events wait from it on.
+    /// For each slot, the retries in it and the change in the number of waiting events.
     slots: Vec<(u64, i64)>,
     retries: u64,
     hops: u64,
@@ -111,7 +111,7 @@ struct Play<'a> {
     given_up: BTreeMap<&'static str, u64>,
 }
 
-impl<'a> Play<'a> {
+impl<'a> Simulation<'a> {
     fn new(candidate: &'a Candidate, scenario: &'a Scenario, one_in: u64) -> Self {
         let policy = &candidate.policy;
         let horizon = scenario.outage + policy.backoff.max.min(policy.max_age);
@@ -131,7 +131,7 @@ impl<'a> Play<'a> {
         }
     }
 
-    /// Plays the life of an event whose first run falls into the outage.
+    /// Simulates the life of an event whose first run falls into the outage.
     fn event(&mut self, event: u64) {
         let arrival = Duration::from_secs_f64(event as f64 / self.scenario.events_per_second);
         self.life.begin(self.scenario.seed, event, later(START, arrival));
@@ -177,7 +177,7 @@ impl<'a> Play<'a> {
         let (waiting_max, waiting_max_at) = most.map_or((0, 0.0), |it| (it.waiting, it.seconds));
         let rates = timeline.iter().map(|point| point.retries_per_second);
         let retries_per_second_max = rates.fold(0.0, f64::max);
-        // Scaled by what was played, so that the parts of a sample add up.
+        // Scale by the number of events that were really simulated, so that the parts of a sample add up.
         let factor = events as f64 / self.of_events.len().max(1) as f64;
         let scaled = |count: u64| (count as f64 * factor).round() as u64;
         let given_up: BTreeMap<_, _> =
@@ -247,22 +247,22 @@ mod tests {
     fn every_event_of_an_outage_succeeds_after_it_or_is_given_up() {
         let none = [("JITTER", "none"), ("MAX_BACKOFF", "8s")];
         // An event that fails at 0 s is retried at 1, 3, 7, 15 and 23 s.
-        let outage = play(&candidate(&none), &scenario(20, 0.05));
+        let outage = simulate(&candidate(&none), &scenario(20, 0.05));
         assert_eq!((outage.events, outage.succeeded, outage.retries), (1, 1, 5));
         assert_eq!(outage.recovered_after_seconds.max, 3.0);
         assert_eq!((outage.waiting_max, outage.retries_per_second_max), (1, 1.0));
         assert_eq!(outage.timeline.len(), 24);
 
         let few = [("JITTER", "none"), ("MAX_ATTEMPTS", "3")];
-        let outage = play(&candidate(&few), &scenario(20, 1.0));
-        // Those of the last 7 s have an attempt after the outage.
+        let outage = simulate(&candidate(&few), &scenario(20, 1.0));
+        // The events of the last 7 s have an attempt after the outage.
         assert_eq!((outage.events, outage.succeeded), (20, 7));
         assert_eq!(outage.given_up, BTreeMap::from([("max_attempts_exceeded", 13)]));
     }
 
     #[test]
     fn an_outage_longer_than_the_age_loses_the_early_events() {
-        let outage = play(&candidate(&[("MAX_AGE", "10m")]), &scenario(3600, 1.0));
+        let outage = simulate(&candidate(&[("MAX_AGE", "10m")]), &scenario(3600, 1.0));
         let lost = outage.given_up["max_age_exceeded"];
         assert_eq!(outage.succeeded + lost, 3600);
         assert!((3000..3010).contains(&lost), "{lost}");
@@ -271,7 +271,7 @@ mod tests {
 
     #[test]
     fn all_events_of_an_outage_wait_at_its_end() {
-        let outage = play(&candidate(&[]), &scenario(3600, 10.0));
+        let outage = simulate(&candidate(&[]), &scenario(3600, 10.0));
         assert_eq!((outage.events, outage.succeeded), (36_000, 36_000));
         assert!((35_900..=36_000).contains(&outage.waiting_max), "{}", outage.waiting_max);
         let at = outage.waiting_max_at_seconds;
@@ -282,11 +282,11 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_of_a_large_outage_gives_the_same_picture() {
+    fn a_sample_of_a_large_outage_gives_the_same_result() {
         let steady = candidate(&[("MAX_BACKOFF", "1m"), ("JITTER", "none")]);
-        let sample = play_some(&steady, &scenario(7200, 50.0), 1e6);
+        let sample = simulate_sample(&steady, &scenario(7200, 50.0), 1e6);
         assert!(sample.one_in > 10, "{}", sample.one_in);
-        let whole = play(&steady, &scenario(7200, 5.0));
+        let whole = simulate(&steady, &scenario(7200, 5.0));
         assert_eq!(whole.one_in, 1);
         let ratio = sample.retries as f64 / whole.retries as f64;
         assert!((9.99..10.01).contains(&ratio), "{ratio}");
@@ -296,8 +296,8 @@ mod tests {
     }
 
     #[test]
-    fn no_event_fails_where_none_arrives() {
-        let outage = play(&candidate(&[]), &scenario(60, 0.001));
+    fn no_event_fails_if_none_arrives() {
+        let outage = simulate(&candidate(&[]), &scenario(60, 0.001));
         assert_eq!((outage.events, outage.retries, outage.timeline.len()), (0, 0, 0));
     }
 }

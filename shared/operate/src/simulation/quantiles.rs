@@ -2,29 +2,29 @@
 
 use serde::Serialize;
 
-/// Five quantiles, in seconds or in whatever was sampled.
+/// Five quantiles of a sample, in the unit of its values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Quantiles {
-    /// The least.
+    /// The minimum.
     pub min: f64,
-    /// One in twenty is less.
+    /// The 5th percentile.
     pub p5: f64,
-    /// Half are less.
+    /// The median.
     pub median: f64,
-    /// One in twenty is more.
+    /// The 95th percentile.
     pub p95: f64,
-    /// The most.
+    /// The maximum.
     pub max: f64,
 }
 
 impl Quantiles {
-    /// The quantiles of this sample; zeros if it is empty.
+    /// The quantiles of a sample, which are zero if it is empty.
     pub(super) fn of(sample: &mut [f64]) -> Self {
         sample.sort_unstable_by(f64::total_cmp);
         let Some(last) = sample.len().checked_sub(1) else {
             return Self::default();
         };
-        // The nearest rank.
+        // The value at the nearest rank, without interpolation.
         let at = |quantile: f64| sample[(quantile * last as f64).round() as usize];
         Self { min: at(0.0), p5: at(0.05), median: at(0.5), p95: at(0.95), max: at(1.0) }
     }
