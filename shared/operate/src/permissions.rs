@@ -1,4 +1,4 @@
-//! The least permissions that each command needs.
+//! The minimal permissions that each command needs.
 
 use serde_json::{Value, json};
 
@@ -33,12 +33,13 @@ impl Resource {
     }
 }
 
-type Needs = &'static [(Resource, &'static [&'static str])];
+type Need = (Resource, &'static [&'static str]);
+type Needs = &'static [Need];
 
 /// Finds the retry systems.
-const FIND: (Resource, &[&str]) = (Resource::Everything, &["lambda:ListFunctions"]);
+const FIND: Need = (Resource::Everything, &["lambda:ListFunctions"]);
 
-const LOOK_AT_LETTERS: (Resource, &[&str]) = (
+const LOOK_AT_LETTERS: Need = (
     Resource::Queues,
     &[
         "sqs:GetQueueUrl",
@@ -48,24 +49,23 @@ const LOOK_AT_LETTERS: (Resource, &[&str]) = (
     ],
 );
 
-const LIST_DESTINATIONS: (Resource, &[&str]) =
-    (Resource::Functions, &["lambda:ListFunctionEventInvokeConfigs"]);
+const LIST_DESTINATIONS: Need = (Resource::Functions, &["lambda:ListFunctionEventInvokeConfigs"]);
 
-const READ_LOG: (Resource, &[&str]) = (Resource::Logs, &["logs:FilterLogEvents"]);
+const READ_LOG: Need = (Resource::Logs, &["logs:FilterLogEvents"]);
 
 /// Without a register, waiting events are listed from the log.
-const LIST_WAITING: [(Resource, &[&str]); 4] =
+const LIST_WAITING: [Need; 4] =
     [FIND, LIST_DESTINATIONS, (Resource::Indexes, &["dynamodb:Query", "dynamodb:Scan"]), READ_LOG];
 
-const ORDER: [(Resource, &[&str]); 2] = [
+const ORDER: [Need; 2] = [
     (Resource::Tables, &["dynamodb:UpdateItem"]),
     (Resource::Queues, &["sqs:ChangeMessageVisibility"]),
 ];
 
-const PAUSE: [(Resource, &[&str]); 3] =
+const PAUSE: [Need; 3] =
     [FIND, LIST_DESTINATIONS, (Resource::Tables, &["dynamodb:GetItem", "dynamodb:UpdateItem"])];
 
-const EXAMINE: [(Resource, &[&str]); 5] = [
+const EXAMINE: [Need; 5] = [
     (
         Resource::Everything,
         &["lambda:ListFunctions", "lambda:ListEventSourceMappings", "cloudwatch:GetMetricData"],
@@ -85,7 +85,7 @@ const EXAMINE: [(Resource, &[&str]); 5] = [
 ];
 
 /// Gathers the facts before a function is attached or detached.
-const ASK: [(Resource, &[&str]); 4] = [
+const ASK: [Need; 4] = [
     (Resource::Everything, &["lambda:ListFunctions", "lambda:ListEventSourceMappings"]),
     (
         Resource::Functions,
@@ -100,7 +100,7 @@ const ASK: [(Resource, &[&str]); 4] = [
     (Resource::Roles, &["iam:GetRolePolicy"]),
 ];
 
-const STATUS: [(Resource, &[&str]); 6] = [
+const STATUS: [Need; 6] = [
     FIND,
     (Resource::Everything, &["lambda:ListEventSourceMappings", "cloudwatch:GetMetricData"]),
     LIST_DESTINATIONS,
@@ -109,7 +109,7 @@ const STATUS: [(Resource, &[&str]); 6] = [
     (Resource::Indexes, &["dynamodb:Query"]),
 ];
 
-const REDRIVE: [(Resource, &[&str]); 4] = [
+const REDRIVE: [Need; 4] = [
     FIND,
     LOOK_AT_LETTERS,
     (Resource::Queues, &["sqs:DeleteMessage"]),

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 /// The effect of a policy on a principal and an action.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum PolicyEffect {
+pub enum Effect {
     /// The policy neither allows nor denies it.
     Nothing,
     /// The policy allows it.
@@ -21,28 +21,28 @@ const PRINCIPAL: &str = "aws:principalarn";
 
 /// The effect of a policy on this role and action. Conditions on anything but the role count as not met, except the one
 /// that the principal is not an AWS service.
-pub fn ask(policy: &str, role: &str, action: &str) -> PolicyEffect {
-    let Ok(policy) = serde_json::from_str::<Value>(policy) else { return PolicyEffect::Nothing };
-    let mut says = PolicyEffect::Nothing;
+pub fn ask(policy: &str, role: &str, action: &str) -> Effect {
+    let Ok(policy) = serde_json::from_str::<Value>(policy) else { return Effect::Nothing };
+    let mut effect = Effect::Nothing;
     for statement in list(&policy["Statement"]) {
         if !names(&statement["Action"], action) || !holds(&statement["Condition"], role) {
             continue;
         }
         match statement["Effect"].as_str() {
             Some("Deny") if is_about(&statement["Principal"], role, true) => {
-                return PolicyEffect::Deny;
+                return Effect::Deny;
             }
             Some("Allow") if is_about(&statement["Principal"], role, false) => {
-                says = PolicyEffect::Allow
+                effect = Effect::Allow
             }
             _ => {}
         }
     }
-    says
+    effect
 }
 
 /// The policy with this role exempted from the statements that deny all others this action; `None` if it is not JSON.
-pub fn add_exemption(policy: &str, role: &str, action: &str) -> Option<String> {
+pub fn exempt(policy: &str, role: &str, action: &str) -> Option<String> {
     change(policy, action, |roles| {
         if !roles.contains(&role.into()) {
             roles.push(role.into());
@@ -51,7 +51,7 @@ pub fn add_exemption(policy: &str, role: &str, action: &str) -> Option<String> {
 }
 
 /// The policy without this role's exemption from the statements that deny all others this action.
-pub fn remove_exemption(policy: &str, role: &str, action: &str) -> Option<String> {
+pub fn unexempt(policy: &str, role: &str, action: &str) -> Option<String> {
     change(policy, action, |roles| {
         // An empty list would deny the action to everyone.
         if roles.len() > 1 {
@@ -131,6 +131,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::queue_policy::Effect::{Allow, Deny, Nothing};
 
     const ROLE: &str = "arn:aws:iam::123456789012:role/orders";
     const SEND: &str = "sqs:SendMessage";
@@ -147,19 +148,13 @@ mod tests {
     fn a_closed_queue_denies_all_roles_that_it_does_not_name() {
         let unless = |roles: Value| json!({ "ArnNotEquals": { "aws:PrincipalArn": roles }, "BoolIfExists": { "aws:PrincipalIsAWSService": "false" } });
         for (policy, expected) in [
-            (
-                closed(SEND, unless(json!("arn:aws:iam::123456789012:role/other"))),
-                PolicyEffect::Deny,
-            ),
-            (closed("SQS:*", unless(json!([]))), PolicyEffect::Deny),
-            (closed(SEND, unless(json!([ROLE]))), PolicyEffect::Nothing),
-            (closed(SEND, unless(json!(["x", "arn:aws:iam::*:role/*"]))), PolicyEffect::Nothing),
-            (closed("sqs:ReceiveMessage", unless(json!("x"))), PolicyEffect::Nothing),
-            (
-                closed(SEND, json!({ "IpAddress": { "aws:SourceIp": "10.0.0.0/8" } })),
-                PolicyEffect::Nothing,
-            ),
-            ("no JSON".to_owned(), PolicyEffect::Nothing),
+            (closed(SEND, unless(json!("arn:aws:iam::123456789012:role/other"))), Deny),
+            (closed("SQS:*", unless(json!([]))), Deny),
+            (closed(SEND, unless(json!([ROLE]))), Nothing),
+            (closed(SEND, unless(json!(["x", "arn:aws:iam::*:role/*"]))), Nothing),
+            (closed("sqs:ReceiveMessage", unless(json!("x"))), Nothing),
+            (closed(SEND, json!({ "IpAddress": { "aws:SourceIp": "10.0.0.0/8" } })), Nothing),
+            ("no JSON".to_owned(), Nothing),
         ] {
             assert_eq!(ask(&policy, ROLE, SEND), expected, "{policy}");
         }
@@ -170,10 +165,10 @@ mod tests {
         let allow = |principal: Value| json!({ "Effect": "Allow", "Principal": principal, "Action": [SEND] });
         let deny = json!({ "Effect": "Deny", "Principal": { "AWS": ROLE }, "Action": "sqs:Send*" });
         for (statements, expected) in [
-            (vec![allow(json!({ "AWS": ROLE }))], PolicyEffect::Allow),
-            (vec![allow(json!("*"))], PolicyEffect::Nothing),
-            (vec![allow(json!({ "Service": "sns.amazonaws.com" }))], PolicyEffect::Nothing),
-            (vec![allow(json!({ "AWS": [ROLE] })), deny], PolicyEffect::Deny),
+            (vec![allow(json!({ "AWS": ROLE }))], Allow),
+            (vec![allow(json!("*"))], Nothing),
+            (vec![allow(json!({ "Service": "sns.amazonaws.com" }))], Nothing),
+            (vec![allow(json!({ "AWS": [ROLE] })), deny], Deny),
         ] {
             let policy = json!({ "Statement": statements }).to_string();
             assert_eq!(ask(&policy, ROLE, SEND), expected, "{policy}");
@@ -185,17 +180,11 @@ mod tests {
         let unless =
             |roles: Value| closed(SEND, json!({ "ArnNotEquals": { "aws:PrincipalArn": roles } }));
         let policy = unless(json!("other"));
-        let open = add_exemption(&policy, ROLE, SEND).unwrap();
+        let open = exempt(&policy, ROLE, SEND).unwrap();
         assert_eq!(open, unless(json!(["other", ROLE])));
-        assert_eq!(
-            (ask(&policy, ROLE, SEND), ask(&open, ROLE, SEND)),
-            (PolicyEffect::Deny, PolicyEffect::Nothing)
-        );
-        assert_eq!(remove_exemption(&open, ROLE, SEND).unwrap(), unless(json!(["other"])));
-        assert_eq!(
-            remove_exemption(&unless(json!([ROLE])), ROLE, SEND).unwrap(),
-            unless(json!([ROLE]))
-        );
-        assert_eq!(add_exemption("no JSON", ROLE, SEND), None);
+        assert_eq!((ask(&policy, ROLE, SEND), ask(&open, ROLE, SEND)), (Deny, Nothing));
+        assert_eq!(unexempt(&open, ROLE, SEND).unwrap(), unless(json!(["other"])));
+        assert_eq!(unexempt(&unless(json!([ROLE])), ROLE, SEND).unwrap(), unless(json!([ROLE])));
+        assert_eq!(exempt("no JSON", ROLE, SEND), None);
     }
 }

@@ -167,7 +167,7 @@ fn several(handlers: &[&Function]) -> NoSystem {
 pub(crate) mod tests {
     use super::*;
 
-    /// A function with this name, and with a role of its own.
+    /// A function with this name and its own role.
     pub(crate) fn function(name: &str) -> Function {
         Function {
             arn: format!("arn:aws:lambda:us-east-1:123456789012:function:{name}"),

@@ -1,10 +1,10 @@
 //! Plans to detach a function, which restores its previous configuration.
 
-use super::{Facts, Plan, PreviousState, Refusal, Step, policy_name, settings};
+use super::{Facts, Plan, Previous, Refusal, Step, policy_name, settings};
 use crate::{
     doctor::{Fact, InvokeConfig, WRAPPER_VARIABLE},
     ports::Fault,
-    queue_policy::remove_exemption,
+    queue_policy::unexempt,
 };
 
 /// Plans to detach a function. As long as the queue has messages, the plan only restores the destination and Lambda's
@@ -16,7 +16,7 @@ use crate::{
 /// If the function was not attached.
 pub fn detach(facts: &Facts, qualifier: Option<&str>, now: bool) -> Result<Plan, Refusal> {
     let Facts { handler, function, queues, .. } = facts;
-    let before = PreviousState::read(&facts.tags, qualifier).ok_or(Refusal::NotAttached)?;
+    let before = Previous::read(&facts.tags, qualifier).ok_or(Refusal::NotAttached)?;
     let mut plan = Plan { queue: before.queue.clone(), ..Plan::default() };
     invocations(&mut plan, facts, qualifier, &before);
     let queue = queues.iter().find(|queue| queue.name() == before.queue);
@@ -24,7 +24,7 @@ pub fn detach(facts: &Facts, qualifier: Option<&str>, now: bool) -> Result<Plan,
         plan.waiting = queue.attributes.messages();
         return Ok(plan);
     }
-    let is_elsewhere = PreviousState::is_elsewhere(&facts.tags, qualifier);
+    let is_elsewhere = Previous::is_elsewhere(&facts.tags, qualifier);
     if before.settings
         && !is_elsewhere
         && let Some((environment, is, becomes)) =
@@ -38,7 +38,7 @@ pub fn detach(facts: &Facts, qualifier: Option<&str>, now: bool) -> Result<Plan,
     if let Some(queue) = queue.filter(|_| before.policy && !is_elsewhere) {
         let old = queue.attributes.policy.as_deref().unwrap_or_default();
         let policy =
-            remove_exemption(old, &function.role, "sqs:SendMessage").filter(|policy| policy != old);
+            unexempt(old, &function.role, "sqs:SendMessage").filter(|policy| policy != old);
         if let Some(policy) = policy {
             let is = format!("lets {} send", function.role);
             plan.add(Step::QueuePolicy { url: queue.url.clone(), policy }, is, "does not");
@@ -49,15 +49,14 @@ pub fn detach(facts: &Facts, qualifier: Option<&str>, now: bool) -> Result<Plan,
     if !is_elsewhere {
         function_itself(&mut plan, facts, &before);
     }
-    let keys =
-        PreviousState::keys(qualifier).into_iter().filter(|key| facts.tags.contains_key(key));
+    let keys = Previous::keys(qualifier).into_iter().filter(|key| facts.tags.contains_key(key));
     let step = Step::Untag { function: function.arn.clone(), keys: keys.collect() };
     plan.add(step, before.to_string(), "no tag");
     Ok(plan)
 }
 
 /// Restores Lambda's own retries and the destination, unless the destination was changed since.
-fn invocations(plan: &mut Plan, facts: &Facts, qualifier: Option<&str>, before: &PreviousState) {
+fn invocations(plan: &mut Plan, facts: &Facts, qualifier: Option<&str>, before: &Previous) {
     let Some(config) = &facts.config else { return };
     let queue = facts.queues.iter().find(|queue| queue.name() == before.queue);
     if config.on_failure.as_ref() != queue.map(|queue| &queue.arn) {
@@ -114,7 +113,7 @@ fn disallow(
 }
 
 /// Restores the settings that all aliases and versions of a function share.
-fn function_itself(plan: &mut Plan, facts: &Facts, before: &PreviousState) {
+fn function_itself(plan: &mut Plan, facts: &Facts, before: &Previous) {
     let function = &facts.function;
     if before.may_loop == Some(false) && facts.may_loop == Ok(true) {
         plan.add(

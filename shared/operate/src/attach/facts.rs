@@ -62,7 +62,7 @@ impl RetryQueue {
 /// The configuration of a function before it was attached, and the changes that attaching made. It is stored in tags of
 /// the function, whose values may only contain letters, digits, spaces and `_.:/=+-@`.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct PreviousState {
+pub struct Previous {
     /// The queue that the function was attached to.
     pub queue: String,
     /// Whether it had an event invoke config.
@@ -92,7 +92,7 @@ const TAG_OF_LAYER: &str = "comeback:before-layer";
 /// The maximum length of a tag's value.
 pub(super) const VALUE_MAX: usize = 256;
 
-impl PreviousState {
+impl Previous {
     /// The tags that store this state for an alias or version.
     pub fn tags(&self, qualifier: Option<&str>) -> BTreeMap<String, String> {
         let mut tags = BTreeMap::from([(key(TAG, qualifier), self.to_string())]);
@@ -136,7 +136,7 @@ impl PreviousState {
     }
 }
 
-impl fmt::Display for PreviousState {
+impl fmt::Display for Previous {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let yes = |is: bool| if is { "yes" } else { "no" };
         write!(f, "queue={} config={}", self.queue, yes(self.had_config))?;

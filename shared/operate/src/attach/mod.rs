@@ -15,7 +15,7 @@ mod steps;
 mod tests;
 
 pub use detaching::detach;
-pub use facts::{Facts, PreviousState, RetryQueue};
+pub use facts::{Facts, Previous, RetryQueue};
 pub use steps::{Account, Planned, Step, Stopped, carry_out};
 
 use comeback_core::arn::FunctionArn;
@@ -23,7 +23,7 @@ use comeback_core::arn::FunctionArn;
 use crate::{
     doctor::{Fact, InvokeConfig, WRAPPER, WRAPPER_VARIABLE, allow, queue_targets},
     ports::Fault,
-    queue_policy::{PolicyEffect, add_exemption, ask},
+    queue_policy::{Effect, ask, exempt},
     systems::{Function, last},
 };
 
@@ -132,9 +132,9 @@ pub fn attach(facts: &Facts, order: &Order) -> Result<Plan, Refusal> {
     let policy = admission(function, queue)?;
     let settings = settings::with(handler, function, qualifier, queue.name())?;
     let transparency = transparency(function, order)?;
-    if PreviousState::read(&facts.tags, qualifier).is_none() {
+    if Previous::read(&facts.tags, qualifier).is_none() {
         let adds_layer = transparency.as_ref().is_some_and(|(layers, _)| layers.is_some());
-        let before = PreviousState {
+        let before = Previous {
             queue: queue.name().to_owned(),
             had_config: config.is_some(),
             retries: config.as_ref().and_then(|config| config.retries),
@@ -270,7 +270,7 @@ fn choose<'a>(facts: &'a Facts, order: &Order) -> Result<&'a RetryQueue, Refusal
         });
     }
     let destination = config.as_ref().and_then(|config| config.on_failure.as_ref());
-    let before = PreviousState::read(&facts.tags, order.qualifier.as_deref());
+    let before = Previous::read(&facts.tags, order.qualifier.as_deref());
     let has = |queue: &&RetryQueue| {
         Some(&queue.arn) == destination
             || before.as_ref().is_some_and(|it| it.queue == queue.name())
@@ -296,11 +296,11 @@ fn choose<'a>(facts: &'a Facts, order: &Order) -> Result<&'a RetryQueue, Refusal
 fn admission(function: &Function, queue: &RetryQueue) -> Result<Option<String>, Refusal> {
     const SEND: &str = "sqs:SendMessage";
     let policy = queue.attributes.policy.as_deref().unwrap_or_default();
-    if ask(policy, &function.role, SEND) != PolicyEffect::Deny {
+    if ask(policy, &function.role, SEND) != Effect::Deny {
         return Ok(None);
     }
-    let open = add_exemption(policy, &function.role, SEND);
-    let open = open.filter(|policy| ask(policy, &function.role, SEND) != PolicyEffect::Deny);
+    let open = exempt(policy, &function.role, SEND);
+    let open = open.filter(|policy| ask(policy, &function.role, SEND) != Effect::Deny);
     let closed =
         || Refusal::ClosedQueue { queue: queue.name().to_owned(), role: function.role.clone() };
     open.map(Some).ok_or_else(closed)

@@ -48,7 +48,6 @@ fn facts() -> Facts {
     }
 }
 
-/// Applies a step to the facts.
 fn apply(facts: &mut Facts, step: &Step) {
     match step.clone() {
         Step::Tag { tags, .. } => facts.tags.extend(tags),
@@ -74,11 +73,10 @@ fn policy_of<'a>(facts: &'a mut Facts, policy: &str) -> &'a mut Fact<Option<Stri
     if policy.contains("-send-") { &mut facts.send_policy } else { &mut facts.invoke_policy }
 }
 
-fn changed_parts(steps: &[Planned]) -> Vec<&str> {
+fn parts(steps: &[Planned]) -> Vec<&str> {
     steps.iter().map(|planned| planned.what.as_str()).collect()
 }
 
-/// The facts as text, to compare them.
 fn state(facts: &Facts) -> String {
     format!("{facts:?}")
 }
@@ -93,7 +91,7 @@ fn a_function_is_attached_with_its_destination_as_the_last_step() {
         "orders: RecursiveLoop",
         "orders: asynchronous invocations",
     ];
-    assert_eq!((plan.queue.as_str(), changed_parts(&plan.steps)), ("retry", expected.to_vec()));
+    assert_eq!((plan.queue.as_str(), parts(&plan.steps)), ("retry", expected.to_vec()));
     let last = plan.steps.last().unwrap();
     let retry = format!("0 retries, then arn:aws:sqs:{HOME}:retry");
     assert_eq!(
@@ -105,7 +103,6 @@ fn a_function_is_attached_with_its_destination_as_the_last_step() {
 
 type Change = fn(&mut Facts);
 
-/// Various systems and functions.
 const VARIANTS: [(&str, Change); 9] = [
     ("as it is", |_| {}),
     ("a destination on success and an age", |it| {
@@ -163,11 +160,7 @@ fn each_plan_can_stop_after_any_step_and_be_continued() {
             let mut facts = whole.clone();
             plan[..stop].iter().for_each(|planned| apply(&mut facts, &planned.step));
             let rest = attach(&facts, &order()).unwrap().steps;
-            assert_eq!(
-                changed_parts(&rest),
-                changed_parts(&plan[stop..]),
-                "{name}, stopped after {stop}"
-            );
+            assert_eq!(parts(&rest), parts(&plan[stop..]), "{name}, stopped after {stop}");
             rest.iter().for_each(|planned| apply(&mut facts, &planned.step));
             assert_eq!(state(&facts), state(&end), "{name}, stopped after {stop}");
         }
@@ -207,10 +200,7 @@ fn waiting_events_keep_their_settings_and_permissions_until_the_queue_is_empty()
     plan.iter().for_each(|planned| apply(&mut facts, &planned.step));
     facts.queues[0].attributes.visible = 3;
     let first = detach(&facts, None, false).unwrap();
-    assert_eq!(
-        (changed_parts(&first.steps), first.waiting),
-        (vec!["orders: asynchronous invocations"], 3)
-    );
+    assert_eq!((parts(&first.steps), first.waiting), (vec!["orders: asynchronous invocations"], 3));
     let now = detach(&facts, None, true).unwrap();
     assert_eq!((now.steps.len(), now.waiting), (6, 0));
     first.steps.iter().for_each(|planned| apply(&mut facts, &planned.step));
@@ -225,16 +215,12 @@ fn aliases_of_a_function_are_attached_and_detached_separately() {
     let mut facts = facts();
     let plan = attach(&facts, &Order::default()).unwrap().steps;
     plan.iter().for_each(|planned| apply(&mut facts, &planned.step));
-    // The facts about the alias.
     (facts.config, facts.send_policy, facts.invoke_policy) = (None, Ok(None), Ok(None));
     let plan = attach(&facts, &live).unwrap().steps;
-    assert_eq!(changed_parts(&plan)[1], "role orders-role: policy comeback-send-orders.live");
+    assert_eq!(parts(&plan)[1], "role orders-role: policy comeback-send-orders.live");
     plan.iter().for_each(|planned| apply(&mut facts, &planned.step));
     let back = detach(&facts, None, false).unwrap().steps;
-    assert!(
-        !changed_parts(&back).contains(&"orders: RecursiveLoop"),
-        "the alias needs it: {back:#?}"
-    );
+    assert!(!parts(&back).contains(&"orders: RecursiveLoop"), "the alias needs it: {back:#?}");
     back.iter().for_each(|planned| apply(&mut facts, &planned.step));
     assert_eq!(facts.tags.keys().collect::<Vec<_>>(), ["comeback:before:live"]);
 }

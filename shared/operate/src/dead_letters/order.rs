@@ -43,7 +43,7 @@ pub enum Action {
     Purge,
 }
 
-/// What is done with one letter.
+/// The step to take for one letter.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Step {
     /// The function is invoked, then the letter is deleted.
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_counts_what_would_be_done() {
+    fn a_plan_counts_the_steps() {
         let order = redrive(Selection::default(), None, &[]);
         let purge = Order { action: Action::Purge, ..order.clone() };
         let (good, bad) = (given_up("1", &[]), given_up("", &[]));

@@ -147,7 +147,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_set_is_there(name in "[a-z~/\"\\\\é]{0,8}", value in "[a-zé\"{}]{0,8}", payload in "\\{(\"a\":1)?\\}") {
+        fn a_value_that_was_set_is_found(name in "[a-z~/\"\\\\é]{0,8}", value in "[a-zé\"{}]{0,8}", payload in "\\{(\"a\":1)?\\}") {
             let escaped = name.replace('~', "~0").replace('/', "~1");
             let place = PointerValue { pointer: format!("/{escaped}"), value };
             let set = place.set(&payload).unwrap();

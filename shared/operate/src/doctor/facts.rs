@@ -58,7 +58,7 @@ impl Facts {
 /// The facts about a function that take separate calls.
 #[derive(Clone, Debug)]
 pub struct Running {
-    /// Whether it can run.
+    /// Lambda's state of the function.
     pub state: Fact<State>,
     /// Whether its `RecursiveLoop` is `Allow`.
     pub may_loop: Fact<bool>,
@@ -96,7 +96,7 @@ pub struct Mapping {
     pub window: Duration,
     /// Whether `ReportBatchItemFailures` is on.
     pub reports_failures: bool,
-    /// Whether it has filters.
+    /// Whether the mapping has filters.
     pub is_filtered: bool,
 }
 
@@ -298,7 +298,7 @@ impl Metric {
         }
     }
 
-    /// Its statistic.
+    /// CloudWatch's statistic for the metric.
     pub fn statistic(self) -> &'static str {
         if self == Self::OldestMessage { "Maximum" } else { "Sum" }
     }

@@ -50,7 +50,7 @@ pub enum Verdict {
     Good,
     /// The call that checks it failed.
     Unknown,
-    /// It works, but not as well as it could, or not for long.
+    /// The system works, but not as well as it could, or not for long.
     Warning,
     /// Events are lost, or don't come back as they should.
     Bad,

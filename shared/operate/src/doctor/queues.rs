@@ -10,7 +10,7 @@ use super::{
     facts::in_flight_max, queue_targets, span,
 };
 use crate::{
-    queue_policy::{PolicyEffect, ask},
+    queue_policy::{Effect, ask},
     systems::last,
 };
 
@@ -53,8 +53,7 @@ pub(super) fn examine(facts: &Facts, settings: Option<&Settings>, queue: &RetryQ
         let policy = attributes.policy.as_deref().unwrap_or_default();
         ask(policy, &facts.handler.role, action)
     };
-    let closed =
-        ACTIONS_ON_RETRY_QUEUE.into_iter().filter(|action| may(action) == PolicyEffect::Deny);
+    let closed = ACTIONS_ON_RETRY_QUEUE.into_iter().filter(|action| may(action) == Effect::Deny);
     let closed: Vec<_> = closed.collect();
     if !closed.is_empty() {
         let says = format!("its policy denies the handler's role {}", closed.join(", "));
@@ -203,7 +202,7 @@ pub(super) fn dead_letters(facts: &Facts) -> Examined {
     }
     let Some(attributes) = existing(&mut it, queue, "dead_letter_queue_missing") else { return it };
     let policy = attributes.policy.as_deref().unwrap_or_default();
-    if ask(policy, &facts.handler.role, "sqs:SendMessage") == PolicyEffect::Deny {
+    if ask(policy, &facts.handler.role, "sqs:SendMessage") == Effect::Deny {
         it.bad("dead_letters_deny_handler", "its policy denies the handler's role sqs:SendMessage")
             .why("Events that are given up stay in the retry queue.");
     }

@@ -10,7 +10,7 @@ use super::{
     span,
 };
 use crate::{
-    queue_policy::{PolicyEffect, ask},
+    queue_policy::{Effect, ask},
     systems::{Function, last},
 };
 
@@ -131,12 +131,12 @@ fn examine_config(
     let attributes = attributes.and_then(|it| it.queue.attributes.as_ref().ok()?.as_ref());
     let policy = attributes.and_then(|it| it.policy.as_deref()).unwrap_or_default();
     match ask(policy, &function.role, "sqs:SendMessage") {
-        PolicyEffect::Deny => {
+        Effect::Deny => {
             let says = format!("the policy of {queue} denies its role sqs:SendMessage");
             it.bad("queue_denies_target", says).why("Its failures are lost.");
         }
-        PolicyEffect::Allow => {}
-        PolicyEffect::Nothing => {
+        Effect::Allow => {}
+        Effect::Nothing => {
             let may_send = target.may_send.get(arn).and_then(|fact| it.known(fact));
             if may_send == Some(&false) {
                 it.bad("role_may_not_send", format!("its role lacks sqs:SendMessage on {queue}"))

@@ -46,7 +46,7 @@ pub struct Scenario {
 pub struct Forecast {
     /// The name of the policy.
     pub policy: String,
-    /// Its settings.
+    /// The settings that the simulation depends on.
     pub settings: Vec<(&'static str, String)>,
     /// The attempts of an event that never succeeds.
     pub attempts: Attempts,
