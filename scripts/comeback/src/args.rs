@@ -9,8 +9,8 @@ use clap::{Parser, Subcommand};
 use comeback_core::{duration, in_flight::QUOTA};
 
 use crate::{
-    binaries::{Binaries, Missing},
-    functions::{self, Given},
+    binaries::{Binaries, MissingBinary},
+    functions::{self, FunctionArg},
     settings::{self, Setting},
 };
 
@@ -78,7 +78,7 @@ pub struct LocalArgs {
     /// such as 'python3 -m awslambdaric app.handler'. A command is split at spaces and started in the
     /// working directory.
     #[arg(long, value_name = "NAME=CODE", value_parser = functions::parse)]
-    pub function: Vec<Given>,
+    pub function: Vec<FunctionArg>,
     /// A JSON file of functions, with time-outs in seconds and environment variables.
     ///
     /// {"NAME": {"code": "CODE", "timeout": 30, "environment": {"NAME": "VALUE"}}}. Only "code" is
@@ -134,16 +134,16 @@ pub struct BinariesArg {
 
 impl BinariesArg {
     /// Finds the binaries in that folder.
-    pub fn find(&self) -> Result<Binaries, Missing> {
+    pub fn find(&self) -> Result<Binaries, MissingBinary> {
         let own = std::env::current_exe().ok();
         let own = own.as_deref().and_then(Path::parent).unwrap_or(Path::new("."));
         Binaries::find(self.folder.as_deref().unwrap_or(own))
     }
 }
 
-/// In a shorter outage the upstream is back before the first events have failed.
+/// In a shorter outage the upstream would be back before the first events fail.
 const OUTAGE_MIN: Duration = Duration::from_secs(1);
-/// Nobody watches a longer outage.
+/// Nobody would watch a longer outage.
 const OUTAGE_MAX: Duration = Duration::from_hours(1);
 
 fn outage(text: &str) -> Result<Duration, String> {

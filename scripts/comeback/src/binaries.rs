@@ -1,4 +1,4 @@
-//! The binaries of the functions.
+//! Finds the binaries of Comeback's own functions.
 
 use std::{
     path::{Path, PathBuf},
@@ -13,16 +13,16 @@ use crate::{
 /// The time-out of the retry handler.
 const HANDLER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The visibility timeout of the retry queue: AWS recommends six times the function's time-out, so that a
-/// batch that was throttled for a while is not delivered twice.
+/// The visibility timeout of the retry queue. AWS recommends six times the function's time-out, so that a batch that
+/// Lambda throttles for a while is not delivered twice.
 pub const VISIBILITY: Duration = Duration::from_secs(6 * HANDLER_TIMEOUT.as_secs());
 
-/// The paths of the binaries.
+/// The paths of the functions' binaries.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Binaries {
     /// The retry handler.
     pub retry_handler: PathBuf,
-    /// The function that fails as its payload says.
+    /// The example function, which fails as its payload says.
     pub example_target: PathBuf,
 }
 
@@ -32,24 +32,28 @@ pub struct Binaries {
     "{name} must be in {folder}, but is not; build it with `cargo build --bins -p retry-handler -p example-target`, or pass its folder with --binaries",
     folder = folder.display()
 )]
-pub struct Missing {
+pub struct MissingBinary {
     name: &'static str,
     folder: PathBuf,
 }
 
 impl Binaries {
     /// Finds the binaries in `folder`.
-    pub fn find(folder: &Path) -> Result<Self, Missing> {
-        // Functions start in other folders.
+    pub fn find(folder: &Path) -> Result<Self, MissingBinary> {
+        // Functions run in other working directories, so the path must be absolute.
         let absolute = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
         let find = |name| {
             let path = absolute.join(name);
-            if path.is_file() { Ok(path) } else { Err(Missing { name, folder: absolute.clone() }) }
+            if path.is_file() {
+                Ok(path)
+            } else {
+                Err(MissingBinary { name, folder: absolute.clone() })
+            }
         };
         Ok(Self { retry_handler: find("retry-handler")?, example_target: find("example-target")? })
     }
 
-    /// The retry handler with these settings.
+    /// The retry handler as a function with these settings.
     pub fn handler(&self, settings: &[Setting]) -> Function {
         let handler = Function::of(HANDLER, &self.retry_handler, HANDLER_TIMEOUT);
         Function { environment: settings.to_vec(), ..handler }

@@ -31,7 +31,7 @@ impl From<Message> for DeadLetter {
 }
 
 impl Cloud {
-    /// Receives and deletes up to `max` messages of a dead-letter queue. Waits for the first one.
+    /// Receives and deletes up to `max` messages of a dead-letter queue. Waits up to `wait_seconds` for the first.
     ///
     /// # Errors
     ///

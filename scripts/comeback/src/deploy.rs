@@ -1,11 +1,11 @@
-//! Deploys the retry loop into the local cloud, through the same calls that deploy it on AWS.
+//! Deploys the retry loop into the local cloud, with the same API calls as on AWS.
 //!
 //! ```text
 //! target ──fails──▶ retry queue ──mapping──▶ retry handler ──gives up──▶ dead-letter queue
 //! ```
 //!
-//! A deployment on AWS needs every value here too: the retention, the maximum number of receives, partial
-//! batch failures, and permission for the recursive loop.
+//! A deployment on AWS needs all of these values too: the retention, the maximum number of receives, partial
+//! batch failures, and `RecursiveLoop`.
 
 use std::{
     fmt::Debug,
@@ -34,29 +34,29 @@ pub const HANDLER: &str = "retry-handler";
 const RETRY_QUEUE: &str = "retry";
 const DEAD_LETTER_QUEUE: &str = "dead-letters";
 
-/// The variable that tells the handler where to send dead letters.
+/// The handler's setting with the URL of the dead-letter queue.
 pub const DEAD_LETTER_QUEUE_URL: &str = "DEAD_LETTER_QUEUE_URL";
 
 /// The longest retention that SQS offers.
 const RETENTION: Duration = Duration::from_hours(14 * 24);
 
-/// The most that SQS allows: every wait and every throttle is a receive, and a handler that is deployed
-/// broken must not lose events.
+/// The maximum of SQS. Every wait and every throttled delivery counts as a receive, and a broken deployment of the
+/// handler must not lose events.
 const MAX_RECEIVE_COUNT: u32 = 1_000;
 
-/// SQS changes or sends ten messages in one call.
+/// SQS changes or sends up to ten messages in one call.
 const BATCH_SIZE: i32 = 10;
 
-/// Any batching window can delay a quiet queue by up to 20 s.
+/// With any batching window, the messages of a quiet queue may be delayed by up to 20 s.
 const BATCHING_WINDOW_SECONDS: i32 = 0;
 
-/// Lambda requires a role; the local cloud checks only its form.
+/// The role that Lambda requires. The local cloud checks only the format.
 const ROLE: &str = "arn:aws:iam::000000000000:role/local";
 
-/// The image name by which the local cloud runs a command of this machine.
+/// The image URI that makes the local cloud run a command on this machine.
 const LOCAL_COMMAND: &str = "local-command";
 
-/// The bucket name by which the local cloud takes a folder of this machine.
+/// The bucket name that makes the local cloud read a folder on this machine.
 const LOCAL_FOLDER: &str = "local-folder";
 
 /// The program that Lambda starts in a folder or a zip without a runtime.
@@ -71,7 +71,7 @@ pub struct CallError {
 }
 
 impl CallError {
-    /// The error of a call that was to do `what`.
+    /// The error of a call whose purpose is `what`, such as "create the queue retry".
     pub fn of(what: &str, cause: String) -> Self {
         Self { what: what.to_owned(), cause }
     }
@@ -86,7 +86,7 @@ pub struct Function {
     pub code: Code,
     /// Its time-out.
     pub timeout: Duration,
-    /// Its environment variables. The last value of a variable counts.
+    /// Its environment variables. If a name occurs more than once, the last value wins.
     pub environment: Vec<(String, String)>,
     /// The folders of its layers.
     pub layers: Vec<PathBuf>,
@@ -103,7 +103,7 @@ pub enum Code {
     Folder(PathBuf),
     /// The bytes of a zip.
     Zip(Vec<u8>),
-    /// A command of this machine.
+    /// A command on this machine.
     Command {
         /// The program and its arguments.
         words: Vec<String>,
@@ -138,14 +138,13 @@ pub struct Queues {
     pub dead_letter: String,
 }
 
-/// The configuration of clients of an endpoint on this machine, which accepts any credentials.
+/// The SDK configuration for an endpoint on this machine, which accepts any credentials.
 pub fn config(endpoint: &str) -> SdkConfig {
     let credentials = Credentials::new("local", "local", None, None, "comeback");
     SdkConfig::builder()
         .behavior_version(BehaviorVersion::v2026_01_12())
         .region(Region::from_static(comeback_local::model::REGION))
         .credentials_provider(SharedCredentialsProvider::new(credentials))
-        // No TLS: the endpoint is on this machine.
         .http_client(aws_smithy_http_client::Builder::new().build_http())
         .endpoint_url(endpoint)
         .build()
@@ -160,7 +159,7 @@ pub struct Cloud {
 }
 
 impl Cloud {
-    /// A client of the local cloud at `endpoint`, which accepts any credentials.
+    /// A client of the local cloud at `endpoint`.
     pub fn at(endpoint: &str) -> Self {
         let config = config(endpoint);
         Self {
@@ -196,7 +195,7 @@ impl Cloud {
         let retry = self.queue(RETRY_QUEUE, attributes).await?;
         let retry_arn = self.queue_arn(&retry).await?;
 
-        // First, so that a value of the caller's own counts.
+        // Comes first, so that the caller can override it.
         handler.environment.insert(0, (DEAD_LETTER_QUEUE_URL.to_owned(), dead_letter.clone()));
         self.create(&handler).await?;
         self.map(&retry_arn, &handler.name).await?;
@@ -234,7 +233,7 @@ impl Cloud {
         paused.map(drop).map_err(failed(&format!("pause {function}")))
     }
 
-    /// Ends the pause.
+    /// Resumes a paused function.
     ///
     /// # Errors
     ///
@@ -312,7 +311,7 @@ impl Cloud {
             }
         };
         create.send().await.map_err(failed(&format!("create the function {name}")))?;
-        // Function to queue to function is a loop on purpose, and the handler bounds it.
+        // The loop of function and queue is intended, and the handler limits it.
         let allow = self.lambda.put_function_recursion_config().function_name(name);
         let allowed = allow.recursive_loop(RecursiveLoop::Allow).send().await;
         allowed.map(drop).map_err(failed(&format!("allow {name} a recursive loop")))
@@ -342,8 +341,8 @@ impl Cloud {
         mapped.map(drop).map_err(failed(&format!("map {queue_arn} to {function}")))
     }
 
-    /// Sends the failures of a function to a queue. Lambda's own two retries would delay the first failure
-    /// record by three minutes, so there are none.
+    /// Sends the failures of a function to a queue, and turns off Lambda's own two retries, which would delay the first
+    /// failure record by three minutes.
     async fn send_failures(&self, function: &str, queue_arn: &str) -> Result<(), CallError> {
         let queue = OnFailure::builder().destination(queue_arn).build();
         let call = self.lambda.put_function_event_invoke_config().function_name(function);
@@ -356,7 +355,7 @@ impl Cloud {
     }
 }
 
-/// The error for a call that failed: AWS's code and message, or the chain of causes if there was no answer.
+/// Converts the error of a call: to AWS's code and message, or to the chain of causes if there was no response.
 pub fn failed<E, R>(what: &str) -> impl FnOnce(SdkError<E, R>) -> CallError
 where
     E: ProvideErrorMetadata + std::error::Error + 'static,

@@ -1,6 +1,6 @@
 //! The user's own functions, from the command line and from a file.
 //!
-//! Both are read at every start and nothing is stored, so the same arguments deploy the same functions again.
+//! Both are read at every start. Nothing is stored between runs.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,7 +17,7 @@ use crate::deploy::{Code, Function};
 const TIMEOUT_DEFAULT: u16 = 3;
 
 /// A function on the command line: its name and its code.
-pub type Given = (String, String);
+pub type FunctionArg = (String, String);
 
 /// Why the given functions can't be deployed.
 #[derive(Debug, thiserror::Error)]
@@ -39,7 +39,7 @@ pub enum BadFunctions {
 #[serde(deny_unknown_fields)]
 struct Entry {
     code: String,
-    /// In seconds.
+    /// The time-out in seconds.
     #[serde(default = "timeout_default")]
     timeout: u16,
     #[serde(default)]
@@ -59,7 +59,7 @@ fn timeout_default() -> u16 {
 /// # Errors
 ///
 /// If it has another form.
-pub fn parse(argument: &str) -> Result<Given, String> {
+pub fn parse(argument: &str) -> Result<FunctionArg, String> {
     match argument.split_once('=') {
         Some((name, code)) if !name.is_empty() && !code.trim().is_empty() => {
             Ok((name.to_owned(), code.to_owned()))
@@ -69,7 +69,7 @@ pub fn parse(argument: &str) -> Result<Given, String> {
 }
 
 /// Reads the functions of the command line and of the file.
-pub fn read(given: &[Given], file: Option<&Path>) -> Result<Vec<Function>, BadFunctions> {
+pub fn read(given: &[FunctionArg], file: Option<&Path>) -> Result<Vec<Function>, BadFunctions> {
     let mut functions = Vec::new();
     for (name, code) in given {
         let entry = Entry {
@@ -85,7 +85,7 @@ pub fn read(given: &[Given], file: Option<&Path>) -> Result<Vec<Function>, BadFu
         let text = fs::read(path).map_err(unreadable(path))?;
         let entries: BTreeMap<String, Entry> = serde_json::from_slice(&text)
             .map_err(|source| BadFunctions::Malformed { path: path.to_owned(), source })?;
-        // The parent of a file name without a folder is empty.
+        // The parent of a bare file name is the empty path.
         let folder = path.parent().filter(|folder| *folder != "").unwrap_or(Path::new("."));
         for (name, entry) in entries {
             functions.push(function(&name, entry, folder)?);
@@ -98,7 +98,7 @@ pub fn read(given: &[Given], file: Option<&Path>) -> Result<Vec<Function>, BadFu
     }
 }
 
-/// A function whose paths are relative to `folder`.
+/// Builds a function. Paths in `entry` are relative to `folder`.
 fn function(name: &str, entry: Entry, folder: &Path) -> Result<Function, BadFunctions> {
     let Entry { code, timeout, environment, runtime, handler } = entry;
     Ok(Function {
@@ -112,7 +112,7 @@ fn function(name: &str, entry: Entry, folder: &Path) -> Result<Function, BadFunc
     })
 }
 
-/// Finds the code: a folder, a zip, or a command that starts in `folder`.
+/// Resolves code: a folder, a zip, or a command that runs in `folder`.
 fn find(code: &str, folder: &Path) -> Result<Code, BadFunctions> {
     // The local cloud accepts only absolute paths.
     let folder = std::path::absolute(folder).map_err(unreadable(folder))?;
@@ -137,7 +137,7 @@ mod tests {
 
     const CRATE: &str = env!("CARGO_MANIFEST_DIR");
 
-    fn given(functions: &[(&str, &str)]) -> Vec<Given> {
+    fn given(functions: &[(&str, &str)]) -> Vec<FunctionArg> {
         let owned = |(name, code): &(&str, &str)| ((*name).to_owned(), (*code).to_owned());
         functions.iter().map(owned).collect()
     }

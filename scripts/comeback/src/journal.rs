@@ -11,7 +11,7 @@ use tokio::{
     net::TcpStream,
 };
 
-/// A reader of the journal, and its position.
+/// A reader of the journal, with its position.
 #[derive(Clone, Debug)]
 pub struct Journal {
     address: String,
@@ -24,7 +24,7 @@ struct Page {
     events: Vec<Entry>,
 }
 
-/// An entry of the journal. Members that entries of its type do not have are `None`.
+/// An entry of the journal. Members that its type doesn't have are `None`.
 #[derive(Clone, Debug, Deserialize)]
 #[allow(missing_docs, reason = "`comeback_local::journal` documents them")]
 pub struct Entry {
@@ -47,7 +47,7 @@ pub struct Entry {
     pub n: u64,
 }
 
-/// Reads a member that is there. Its value may be `null`, which an `Option` alone would read as `None`.
+/// Reads a member that is present. Its value may be `null`, which a plain `Option` would read as `None`.
 fn present<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Box<RawValue>>, D::Error> {
     Box::deserialize(value).map(Some)
 }
@@ -58,8 +58,8 @@ impl Journal {
         Self { address: endpoint.trim_start_matches("http://").to_owned(), after: 0 }
     }
 
-    /// The next entries, or none if nothing happens within `wait`, which counts in whole seconds. Cancel safe:
-    /// the next call returns the same entries.
+    /// The next entries, or none if there are none within `wait`, which is rounded down to whole seconds. Cancel safe:
+    /// after a cancelled call, the next one returns the same entries.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! The ledger of `comeback local --ledger`: a table in a DynamoDB, which is not part of the local cloud.
+//! The ledger of `comeback local --ledger`: a table in DynamoDB Local or moto. The local cloud has no DynamoDB.
 
 use std::{io, process::Stdio};
 
@@ -16,17 +16,18 @@ use tokio::{
 
 use crate::deploy::{CallError, config, failed};
 
-/// The variable with the command that starts a DynamoDB. It prints its URL, and ends when its standard input does.
+/// The environment variable with a command that starts a DynamoDB. The command prints the URL, and exits when its
+/// standard input is closed.
 pub const DYNAMODB: &str = "COMEBACK_DYNAMODB";
 
-/// The setting of the handler.
+/// The handler's setting with the name of the table.
 pub const LEDGER_TABLE: &str = "LEDGER_TABLE";
 
-/// The table, and its index of waiting events.
+/// The names of the table and of its index of waiting events.
 pub const TABLE: &str = "comeback-ledger";
 pub const INDEX: &str = "waiting";
 
-/// There is no DynamoDB for the ledger.
+/// Why there is no DynamoDB for the ledger.
 #[derive(Debug, thiserror::Error)]
 pub enum NoDynamoDb {
     #[error(
@@ -42,17 +43,17 @@ pub enum NoDynamoDb {
 /// A table, and the DynamoDB that was started for it.
 pub struct Ledger {
     endpoint: String,
-    /// Ends with this value.
+    /// The server, which is killed when this value is dropped.
     _server: Option<Child>,
 }
 
 impl Ledger {
-    /// Starts a DynamoDB with this command unless its URL is given, and creates the table unless it is there.
-    pub async fn start(given: &str, command: Option<&str>) -> Result<Self, NoDynamoDb> {
-        let ledger = if given.is_empty() {
+    /// Creates the table, unless it exists. If `url` is empty, starts a DynamoDB with `command` first.
+    pub async fn start(url: &str, command: Option<&str>) -> Result<Self, NoDynamoDb> {
+        let ledger = if url.is_empty() {
             Self::serve(command.ok_or(NoDynamoDb::Unknown)?).await?
         } else {
-            Self { endpoint: given.to_owned(), _server: None }
+            Self { endpoint: url.to_owned(), _server: None }
         };
         create(&Client::new(&config(&ledger.endpoint))).await?;
         Ok(ledger)
@@ -80,12 +81,12 @@ impl Ledger {
         Ok(Self { endpoint, _server: Some(server) })
     }
 
-    /// The URL of its DynamoDB.
+    /// The URL of the DynamoDB.
     pub fn endpoint(&self) -> &str {
         &self.endpoint
     }
 
-    /// What the handler needs to use it.
+    /// The environment variables that make the handler use this ledger.
     pub fn environment(&self) -> [(String, String); 3] {
         let variable = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         [
@@ -96,7 +97,7 @@ impl Ledger {
     }
 }
 
-/// Creates the table as a deployment does. One that is there already is used as it is.
+/// Creates the table as a deployment does. An existing table is used unchanged.
 async fn create(client: &Client) -> Result<(), CallError> {
     let what = format!("create the table {TABLE}");
     let attribute = |name: &str, kind| {

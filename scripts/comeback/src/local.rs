@@ -9,32 +9,32 @@ use comeback_local::{
 use tokio::time::timeout;
 
 use crate::{
+    activity,
     args::LocalArgs,
     binaries::{Binaries, VISIBILITY},
     deploy::{Cloud, Function, HANDLER, Queues},
-    functions, happening,
+    functions,
     journal::Journal,
     ledger::{INDEX, Ledger, TABLE},
+    live_page::{self, LivePage},
     log::Log,
     paint::{Line, Style},
     settings::{self, Setting},
     shell::{Failure, Shell, Signals},
-    watched::{self, Watched},
 };
 
-/// The example function.
 const TARGET: &str = "example-target";
 
 /// Lambda's default time-out of a function.
 const TARGET_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// How long the last line may take to print: standard output may be a pipe that nobody reads.
-const LAST_WORDS_MAX: Duration = Duration::from_secs(1);
+/// The longest time to wait for the last line to be printed. Standard output may be a full pipe.
+const LAST_LINE_MAX: Duration = Duration::from_secs(1);
 
-/// How long one request for the journal waits for news.
+/// The longest time that a request for the journal waits for new entries.
 const JOURNAL_WAIT: Duration = Duration::from_secs(30);
 
-/// Longer commands are broken into several lines.
+/// Commands are broken into lines of up to this width.
 const WIDTH_MAX: usize = 100;
 
 /// Runs the local cloud until a signal ends it.
@@ -46,8 +46,8 @@ pub async fn run(args: &LocalArgs, shell: &Shell) -> Result<(), Failure> {
         Some(given) => Some(Ledger::start(given, shell.dynamodb.as_deref()).await?),
         None => None,
     };
-    let watched = Watched::new(shell)?;
-    let config = watched.configure(Config {
+    let page = LivePage::new(shell)?;
+    let config = page.configure(Config {
         port: args.port,
         concurrency: args.max_processes,
         in_flight_max: usize::try_from(args.in_flight_max).unwrap_or(usize::MAX),
@@ -58,22 +58,22 @@ pub async fn run(args: &LocalArgs, shell: &Shell) -> Result<(), Failure> {
         .await
         .map_err(|source| Failure::Port { port: args.port, source })?;
     let served = tokio::select! {
-        served = serve(&server, deployment.as_ref(), ledger.as_ref(), &watched, shell) => served,
+        served = serve(&server, deployment.as_ref(), ledger.as_ref(), &page, shell) => served,
         () = signals.any() => {
-            let words = [Line::default(), discarded(&server.waiting())];
-            timeout(LAST_WORDS_MAX, shell.print(&words)).await.unwrap_or(Ok(())).map_err(Failure::from)
+            let lines = [Line::default(), discarded(&server.waiting())];
+            timeout(LAST_LINE_MAX, shell.print(&lines)).await.unwrap_or(Ok(())).map_err(Failure::from)
         }
     };
-    watched.close();
+    page.close();
     server.stop().await;
     served
 }
 
-/// What to deploy.
+/// The functions to deploy, and their settings.
 struct Deployment<'a> {
     binaries: Binaries,
     settings: &'a [Setting],
-    /// The handler's IN_FLIGHT_MAX, unless the settings have one.
+    /// The handler's IN_FLIGHT_MAX, unless `settings` has one.
     in_flight_max: u32,
     /// The user's own functions.
     functions: Vec<Function>,
@@ -94,7 +94,7 @@ impl<'a> Deployment<'a> {
         let mut targets = vec![Function::of(TARGET, &binaries.example_target, TARGET_TIMEOUT)];
         targets.extend(functions.iter().cloned());
         let mut handler = binaries.handler(settings);
-        // The last value of a variable counts.
+        // The last value of a variable wins, so these come first.
         let own = [("IN_FLIGHT_MAX".to_owned(), in_flight_max.to_string())];
         let ledger = ledger.into_iter().flat_map(Ledger::environment);
         handler.environment.splice(0..0, own.into_iter().chain(ledger));
@@ -102,19 +102,19 @@ impl<'a> Deployment<'a> {
     }
 }
 
-/// Deploys the loop, prints what there is, and then prints what happens, without end.
+/// Deploys the loop and prints a description of it. Then prints all activity, until the future is dropped.
 async fn serve(
     server: &Server,
     deployment: Option<&Deployment<'_>>,
     ledger: Option<&Ledger>,
-    watched: &Watched,
+    page: &LivePage,
     shell: &Shell,
 ) -> Result<(), Failure> {
     let endpoint = server.endpoint();
     shell.print(&heading(endpoint)).await?;
     if let Some(deployment) = deployment {
         let queues = deployment.deploy(endpoint, ledger).await?;
-        watched.deployed(endpoint).await?;
+        page.deployed(endpoint).await?;
         let ledger = ledger.map(Ledger::endpoint);
         shell.print(&deployed(&queues, deployment, ledger)).await?;
         shell.print(&to_try(endpoint, &queues, ledger)).await?;
@@ -125,9 +125,9 @@ async fn serve(
     let (mut journal, mut log) = (Journal::of(endpoint), Log::default());
     loop {
         let entries = journal.next(JOURNAL_WAIT).await?;
-        let happenings: Vec<_> = entries.iter().filter_map(happening::read).collect();
-        watched.happened(&entries, &happenings);
-        let lines: Vec<_> = happenings.iter().flat_map(|happening| log.lines(happening)).collect();
+        let activities: Vec<_> = entries.iter().filter_map(activity::read).collect();
+        page.observe(&entries, &activities);
+        let lines: Vec<_> = activities.iter().flat_map(|activity| log.lines(activity)).collect();
         shell.print(&lines).await?;
     }
 }
@@ -136,7 +136,7 @@ fn heading(endpoint: &str) -> Vec<Line> {
     let line = Line::of(Style::Strong, endpoint);
     vec![
         line.and(Style::Plain, " is SQS and Lambda on this machine, for trying and for testing."),
-        Line::of(Style::Plain, watched::HINT),
+        Line::of(Style::Plain, live_page::HINT),
         Line::default(),
     ]
 }
@@ -163,7 +163,7 @@ fn deployed(queues: &Queues, deployment: &Deployment<'_>, ledger: Option<&str>) 
     lines
 }
 
-/// The line about events that end with the local cloud.
+/// The line about the events that are lost when the local cloud stops.
 fn discarded(waiting: &Waiting) -> Line {
     let Waiting { invocations, messages } = waiting;
     let places = messages.iter().map(|(queue, count)| (*count, format!("in the queue {queue}")));
@@ -178,7 +178,7 @@ fn discarded(waiting: &Waiting) -> Line {
     Line::of(Style::Plain, format!("{events}: {}.", places.collect::<Vec<_>>().join(", ")))
 }
 
-/// The variables with which AWS clients use the local cloud.
+/// The environment variables that make AWS clients use the local cloud.
 fn access(endpoint: &str) -> Vec<Line> {
     vec![
         Line::of(Style::Faint, "# in another terminal; any credentials work"),
@@ -240,7 +240,7 @@ fn to_try(endpoint: &str, queues: &Queues, ledger: Option<&str>) -> Vec<Line> {
     lines
 }
 
-/// Breaks a command into short lines that a shell reads as one.
+/// Breaks a command into short lines, with a backslash at the end of each but the last.
 fn broken(parts: &[String]) -> Vec<Line> {
     let mut lines: Vec<String> = Vec::new();
     for part in parts.iter().filter(|part| !part.is_empty()) {

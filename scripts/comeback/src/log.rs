@@ -1,7 +1,7 @@
-//! Prints what happens in the local cloud, a line for each step.
+//! Formats the activity in the local cloud, one line for each step.
 //!
-//! Each line has a short id of its event. The line for the start of a run has the full request id, so that you
-//! can search for an id from a function's log or a dead letter.
+//! Each line has the beginning of the event's id. The line for the start of a run has the full request id, so that
+//! you can search for an id from a function's log or a dead letter.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -12,54 +12,54 @@ use chrono::SecondsFormat;
 use comeback_core::{Timestamp, time::between};
 
 use crate::{
+    activity::{Activity, Decision, Error, Kind, Run},
     deploy::HANDLER,
-    happening::{Decision, Error, Happening, Run, What},
     journal::Ending,
     paint::{Line, Style},
-    words::{failure, run, seconds},
+    phrases::{failure, run, seconds},
 };
 
-/// Characters of an id that are shown.
+/// How many characters of an id are shown.
 const ID_WIDTH: usize = 8;
 
 /// The condition of an event that Lambda gives up after its last run.
 const RETRIES_EXHAUSTED: &str = "RetriesExhausted";
 
-/// Turns what happens into lines, in the order of cause and effect.
+/// Turns activity into lines, with each cause before its effect.
 #[derive(Debug, Default)]
 pub struct Log {
-    /// The runs that have not ended, by their request ids, with their events and names. The end of a run has only
-    /// the request id.
+    /// The event id and the name of each run that has not ended, by its request id. The activity for the end of a run
+    /// has only the request id.
     runs: HashMap<Arc<str>, (Arc<str>, String)>,
-    /// How often invocations have failed that Lambda still retries, by their request ids.
+    /// How often each invocation has failed that Lambda itself may still retry, by its request id.
     failures: HashMap<Arc<str>, u32>,
-    /// The due times of waiting events.
+    /// The due times of waiting events, by their ids.
     due: HashMap<Arc<str>, Timestamp>,
-    /// The re-invocations that already have a line. Both the start of the run and the handler's log line announce
-    /// a re-invocation, in any order: the handler writes its line after Lambda has accepted the event.
+    /// The re-invocations that already have a line. Both the start of the run and the handler's log line announce a
+    /// re-invocation. Either may be first, because the handler logs after Lambda has accepted the event.
     reinvoked: HashSet<(Arc<str>, u32)>,
 }
 
 impl Log {
-    /// The lines for what happened. Runs of the retry handler have none, its decisions do.
-    pub fn lines(&mut self, happening: &Happening) -> Vec<Line> {
-        let Happening { at, function, what } = happening;
-        match what {
-            What::Started(_) if **function == *HANDLER => Vec::new(),
-            What::Started(run) => self.started(*at, function, run),
-            What::Ended { request_id, ending, error } => {
+    /// The lines for an activity. Decisions of the retry handler have lines, but its successful runs do not.
+    pub fn lines(&mut self, activity: &Activity) -> Vec<Line> {
+        let Activity { at, function, kind } = activity;
+        match kind {
+            Kind::Started(_) if **function == *HANDLER => Vec::new(),
+            Kind::Started(run) => self.started(*at, function, run),
+            Kind::Ended { request_id, ending, error } => {
                 self.ended(*at, function, request_id, *ending, error.as_ref())
             }
-            What::GivenUpByLambda { request_id, condition, lost } => {
+            Kind::GivenUpByLambda { request_id, condition, lost } => {
                 self.failures.remove(request_id);
                 let Some(words) = given_up(function, request_id, condition, *lost) else {
                     return Vec::new();
                 };
                 entry(*at, function, request_id, Style::Bad, &words)
             }
-            What::Decided { event_id, decision } => self.decided(*at, event_id, decision),
-            What::Said(text) => entry(*at, function, "", Style::Faint, text),
-            What::Trouble(text) => entry(*at, function, "", Style::Bad, text),
+            Kind::Decided { event_id, decision } => self.decided(*at, event_id, decision),
+            Kind::Logged(text) => entry(*at, function, "", Style::Faint, text),
+            Kind::Trouble(text) => entry(*at, function, "", Style::Bad, text),
         }
     }
 
@@ -95,7 +95,7 @@ impl Log {
         match error {
             None => {
                 self.failures.remove(request_id);
-                // A run without a start is one of the handler.
+                // Only runs of the handler are not in `runs`.
                 if known.is_none() {
                     return Vec::new();
                 }
@@ -129,7 +129,7 @@ impl Log {
         }
     }
 
-    /// The line for a re-invocation, at its first announcement.
+    /// The line for a re-invocation, unless the other announcement already had it.
     fn reinvoked(
         &mut self,
         at: Timestamp,
@@ -149,8 +149,8 @@ impl Log {
     }
 }
 
-/// The words for an event that Lambda gives up. `None` if the event goes to a queue after its last run, because
-/// the failure of that run has a line already.
+/// The text for an event that Lambda gives up. `None` if the event has failed its last run and goes to its destination,
+/// because the failure of that run already has a line.
 fn given_up(function: &str, request_id: &str, condition: &str, lost: bool) -> Option<String> {
     let no_destination =
         format!("{function} has no on-failure destination that would keep request {request_id}");
@@ -162,21 +162,21 @@ fn given_up(function: &str, request_id: &str, condition: &str, lost: bool) -> Op
     }
 }
 
-/// A line of the journal. Text of several lines, such as a traceback, keeps its lines.
+/// The lines for one activity. A multi-line text, such as a traceback, stays on several lines.
 fn entry(at: Timestamp, function: &str, id: &str, style: Style, words: &str) -> Vec<Line> {
     let id: String = id.chars().take(ID_WIDTH).collect();
     let head = Line::of(Style::Faint, time(at))
         .and(Style::Plain, format!("  {function:<15}"))
         .and(Style::Faint, format!(" {id:<ID_WIDTH$}  "));
     let rest = Line::default().padded(head.width());
-    // Python's runtime client separates the lines of a traceback by carriage returns.
+    // Python's runtime client separates the lines of a traceback with carriage returns.
     let mut texts = words.split(['\r', '\n']).filter(|text| !text.is_empty());
     let first = head.and(style, texts.next().unwrap_or_default());
     let others = texts.map(|text| rest.clone().and(style, text));
     [first].into_iter().chain(others).collect()
 }
 
-/// The time of day: the date rarely changes while a user watches.
+/// The time of day. The date is left out, because it rarely changes while a user watches.
 fn time(at: Timestamp) -> String {
     let whole = at.to_rfc3339_opts(SecondsFormat::Millis, true);
     whole.split_once('T').map_or(whole.clone(), |(_, time)| time.to_owned())
@@ -189,15 +189,15 @@ mod tests {
     use super::*;
     use crate::demo::testing::{at, decides, ends, fails, starts, wait};
 
-    fn lines(happenings: &[Happening]) -> Vec<String> {
+    fn lines(activities: &[Activity]) -> Vec<String> {
         let mut log = Log::default();
-        let lines = happenings.iter().flat_map(|happening| log.lines(happening));
+        let lines = activities.iter().flat_map(|activity| log.lines(activity));
         lines.map(|line| line.paint(false)).collect()
     }
 
     /// The lines without times, functions and ids.
-    fn words(happenings: &[Happening]) -> Vec<String> {
-        lines(happenings).iter().map(|line| line.chars().skip(41).collect()).collect()
+    fn words(activities: &[Activity]) -> Vec<String> {
+        lines(activities).iter().map(|line| line.chars().skip(41).collect()).collect()
     }
 
     fn invoke(attempt: u32, late_ms: u64) -> Decision {
@@ -235,7 +235,7 @@ mod tests {
         let begins = |nth: u32| starts(2.007, &format!("x{nth}"), "r0", nth);
         let waits = decides(0.3, "r0", wait(1, 2.0, 1.7));
         let (run, invoked) = (begins(1), decides(2.006, "r0", invoke(1, 6)));
-        let announced = |first: &Happening, second: &Happening, late: &str| {
+        let announced = |first: &Activity, second: &Activity, late: &str| {
             let end = ends(2.1, "x1");
             let words = words(&[waits.clone(), first.clone(), end, second.clone(), begins(2)]);
             let expected = format!("was re-invoked as attempt 1, {late} ms after it was due");
@@ -253,7 +253,7 @@ mod tests {
 
     #[test]
     fn only_failed_runs_of_the_handler_have_lines() {
-        let handler = |happening: Happening| Happening { function: HANDLER.into(), ..happening };
+        let handler = |activity: Activity| Activity { function: HANDLER.into(), ..activity };
         let runs = [starts(0.1, "h", "h", 0), ends(0.2, "h"), starts(0.3, "i", "i", 0)];
         assert!(lines(&runs.map(handler)).is_empty());
         assert_eq!(
@@ -262,19 +262,19 @@ mod tests {
         );
     }
 
-    fn given_up(condition: &str, lost: bool) -> Happening {
+    fn given_up(condition: &str, lost: bool) -> Activity {
         let (request_id, condition) = ("r0".into(), condition.to_owned());
-        let what = What::GivenUpByLambda { request_id, condition, lost };
-        Happening { at: at(0.0), function: "mine".into(), what }
+        let kind = Kind::GivenUpByLambda { request_id, condition, lost };
+        Activity { at: at(0.0), function: "mine".into(), kind }
     }
 
     #[test]
     fn an_event_of_a_function_without_a_destination_is_reported_lost() {
         let runs =
             [0.0, 60.0, 180.0].map(|second| [starts(second, "r0", "r0", 0), fails(second, "r0")]);
-        let mut happenings = runs.concat();
-        happenings.push(given_up("RetriesExhausted", true));
-        let words = words(&happenings);
+        let mut activities = runs.concat();
+        activities.push(given_up("RetriesExhausted", true));
+        let words = words(&activities);
         assert_eq!(words[2], "Lambda's retry 1 of the first run begins, request r0");
         assert_eq!(words[5], "Lambda's retry 2 of the first run fails: UpstreamUnavailable: 503");
         assert_eq!(
@@ -304,11 +304,11 @@ mod tests {
     #[test]
     fn a_traceback_keeps_its_lines() {
         let traceback = "[ERROR] KeyError: 'id'\rTraceback (most recent call last):\r\u{a0}\u{a0}File \"app.py\", line 2\r";
-        let what = What::Said(traceback.to_owned());
-        let happening = Happening { at: at(0.0), function: "mine".into(), what };
+        let kind = Kind::Logged(traceback.to_owned());
+        let activity = Activity { at: at(0.0), function: "mine".into(), kind };
         let indent = " ".repeat(41);
         assert_eq!(
-            lines(&[happening]),
+            lines(&[activity]),
             [
                 "00:00:00.000Z  mine                      [ERROR] KeyError: 'id'".to_owned(),
                 format!("{indent}Traceback (most recent call last):"),

@@ -1,30 +1,30 @@
-//! `comeback`, the command-line program. It runs the retry loop on this machine, `comeback local` to try it and
-//! `comeback demo` to watch it, and has the commands for those who operate one.
+//! `comeback`, the command-line program. `comeback local` and `comeback demo` run the retry loop on this machine. The
+//! other commands are for operators.
 //!
-//! The first two start the local cloud in this process and deploy the retry loop through AWS's APIs. Then they
-//! only observe: what they show comes from the local cloud's journal, the logs of the functions and the queues.
+//! `local` and `demo` start the local cloud in this process and deploy the retry loop through AWS's APIs. Then they
+//! only observe: all their output comes from the local cloud's journal, the functions' logs and the queues.
 //!
 //! Only this file reads the clock and the environment.
 
+mod activity;
 mod args;
 mod binaries;
 mod demo;
 mod functions;
-mod happening;
 mod ledger;
+#[cfg(feature = "operate")]
+mod live_page;
+#[cfg(not(feature = "operate"))]
+#[path = "no_page.rs"]
+mod live_page;
 mod local;
 mod log;
 #[cfg(feature = "operate")]
 mod operate;
 mod paint;
+mod phrases;
 mod settings;
 mod shell;
-#[cfg(feature = "operate")]
-mod watched;
-#[cfg(not(feature = "operate"))]
-#[path = "unwatched.rs"]
-mod watched;
-mod words;
 
 use std::{env, io, process::ExitCode};
 
@@ -32,7 +32,7 @@ use args::{Args, Command};
 use clap::Parser;
 use comeback_cli::{dead_letters, deploy, journal};
 use comeback_core::Timestamp;
-use shell::{Ended, Failure, Shell};
+use shell::{Failure, Outcome, Shell};
 use tokio::runtime::Runtime;
 
 fn main() -> ExitCode {
@@ -45,10 +45,10 @@ fn main() -> ExitCode {
         clippy::disallowed_methods,
         reason = "a program's outermost file reads the environment"
     )]
-    let shell = Shell::look(now, |name| env::var(name).ok());
+    let shell = Shell::detect(now, |name| env::var(name).ok());
     match start(&args, &shell) {
-        Ok(ended) => ended.into(),
-        // The reader has closed the pipe, so nobody would see a message.
+        Ok(outcome) => outcome.into(),
+        // The reader has closed the pipe, so an error message would not be seen.
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
             ExitCode::FAILURE
         }
@@ -59,17 +59,17 @@ fn main() -> ExitCode {
     }
 }
 
-fn start(args: &Args, shell: &Shell) -> Result<Ended, Failure> {
+fn start(args: &Args, shell: &Shell) -> Result<Outcome, Failure> {
     let runtime = Runtime::new()?;
-    let ended = runtime.block_on(run(args, shell));
-    // A write into a pipe that nobody reads must not keep this program running.
+    let outcome = runtime.block_on(run(args, shell));
+    // A write that is blocked by a full pipe must not keep this program running.
     runtime.shutdown_background();
-    ended
+    outcome
 }
 
-async fn run(args: &Args, shell: &Shell) -> Result<Ended, Failure> {
+async fn run(args: &Args, shell: &Shell) -> Result<Outcome, Failure> {
     match &args.command {
-        Command::Local(args) => local::run(args, shell).await.map(|()| Ended::Well),
+        Command::Local(args) => local::run(args, shell).await.map(|()| Outcome::Success),
         Command::Demo(args) => demo::run(args, shell).await,
         #[cfg(feature = "operate")]
         Command::Operate(command) => operate::run(command, shell).await,

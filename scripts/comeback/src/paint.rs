@@ -1,4 +1,4 @@
-//! Styled text. Lines are values that tests can compare; only `paint` adds the colours of a terminal.
+//! Styled text. Lines are values that tests can compare. Only `paint` adds escape sequences.
 
 /// The style of a piece of text, by its meaning.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -20,8 +20,8 @@ pub enum Style {
 }
 
 impl Style {
-    /// The parameter of "select graphic rendition" (ECMA-48). Only the eight basic colours, because every theme
-    /// makes those readable.
+    /// The SGR parameter ("select graphic rendition", ECMA-48). Only the eight basic colours are used, because every
+    /// theme makes those readable.
     fn rendition(self) -> Option<&'static str> {
         match self {
             Self::Plain => None,
@@ -45,8 +45,8 @@ impl Line {
         Self::default().and(style, text)
     }
 
-    /// Appends a piece. The output of a function must not control the terminal, so tabs and line breaks become
-    /// spaces, and other control characters a replacement character.
+    /// Appends a piece. Tabs and line breaks become spaces, and other control characters become U+FFFD, so that the
+    /// output of a function can't control the terminal.
     #[must_use]
     pub fn and(mut self, style: Style, text: impl AsRef<str>) -> Self {
         let text = text.as_ref().replace(['\t', '\r', '\n'], " ");
@@ -59,25 +59,25 @@ impl Line {
         self
     }
 
-    /// Both lines as one.
+    /// Joins two lines.
     #[must_use]
     pub fn then(self, other: Self) -> Self {
         other.0.into_iter().fold(self, |line, (style, text)| line.and(style, text))
     }
 
-    /// How many columns it takes.
+    /// The width in columns.
     pub fn width(&self) -> usize {
         self.0.iter().map(|(_, text)| text.chars().count()).sum()
     }
 
-    /// The line with spaces up to `width`.
+    /// The line, padded with spaces to `width` columns.
     #[must_use]
     pub fn padded(self, width: usize) -> Self {
         let missing = width.saturating_sub(self.width());
         self.and(Style::Plain, " ".repeat(missing))
     }
 
-    /// The line, cut to `width`.
+    /// The line, cut to `width` columns.
     #[must_use]
     pub fn cut(self, width: usize) -> Self {
         let mut left = width;

@@ -1,7 +1,7 @@
 //! Settings of the retry handler on the command line.
 //!
-//! The handler refuses to start with a bad setting. The program refuses it before it deploys anything, by the
-//! same rules and with the same messages.
+//! The handler does not start with a bad setting. This program rejects it before it deploys anything, by the same
+//! rules and with the same messages.
 
 use comeback_core::settings::{BadSettings, POLICY_NAMES, Settings};
 
@@ -10,11 +10,11 @@ use crate::{
     ledger::{LEDGER_TABLE, TABLE},
 };
 
-/// The settings that a user may give beside those of a policy. The deployment sets the queues.
+/// The settings that a user may give in addition to those of a policy. The deployment sets the queues.
 const OTHER_NAMES: [&str; 6] =
     ["TARGET_FUNCTIONS", "POLICIES", "DLQ_TARGET", "IN_FLIGHT_MAX", "REGISTER", "PROBE"];
 
-/// A placeholder for the dead-letter queue, which is not deployed when settings are checked.
+/// A placeholder for the dead-letter queue, which is not deployed yet when settings are checked.
 const ANY_QUEUE_URL: &str = "http://127.0.0.1/000000000000/any";
 
 /// One setting: a variable and its value.
@@ -52,10 +52,10 @@ pub fn parse(argument: &str) -> Result<Setting, NoSetting> {
 ///
 /// # Errors
 ///
-/// If it would not. The error names every bad setting.
+/// If the handler would not start. The error names every bad setting.
 pub fn check(settings: &[Setting], has_ledger: bool) -> Result<(), BadSettings> {
     let given = |name: &str| {
-        // The last value of a setting counts.
+        // If a setting is given more than once, the last value wins.
         let last = settings.iter().rev().find(|(given, _)| given == name);
         last.map(|(_, value)| value.clone())
     };

@@ -1,4 +1,4 @@
-//! The environment of a command: the terminal, the time, and signals.
+//! The environment of a command: the terminal, the clock, environment variables and signals.
 
 use std::{
     io::{self, IsTerminal, Write},
@@ -14,38 +14,38 @@ use tokio::{
 };
 
 use crate::{
-    binaries::Missing,
+    binaries::MissingBinary,
     deploy::CallError,
     functions::BadFunctions,
     ledger::{DYNAMODB, NoDynamoDb},
     paint::Line,
 };
 
-/// The exit code of shells for a program that ended at Ctrl-C.
+/// The exit code that a shell reports for a program that Ctrl-C ended.
 pub const INTERRUPTED: u8 = 130;
 
-/// The width of a terminal that does not tell its size.
+/// The width to assume if the terminal doesn't report its size.
 const WIDTH_DEFAULT: usize = 80;
-/// The height of a terminal that does not tell its size.
+/// The height to assume if the terminal doesn't report its size.
 const HEIGHT_DEFAULT: usize = 24;
 
-/// How a command ended that did not fail.
+/// The result of a command that ran without an error. It determines the exit code.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Ended {
-    /// As it should.
-    Well,
-    /// It found a problem, or nothing was done.
-    Badly,
-    /// It was interrupted.
+pub enum Outcome {
+    /// Exit code 0.
+    Success,
+    /// The command found a problem, or did not do everything that was asked.
+    Unsuccessful,
+    /// SIGINT or SIGTERM ended the command.
     Interrupted,
 }
 
-impl From<Ended> for ExitCode {
-    fn from(ended: Ended) -> Self {
-        match ended {
-            Ended::Well => Self::SUCCESS,
-            Ended::Badly => Self::FAILURE,
-            Ended::Interrupted => Self::from(INTERRUPTED),
+impl From<Outcome> for ExitCode {
+    fn from(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Success => Self::SUCCESS,
+            Outcome::Unsuccessful => Self::FAILURE,
+            Outcome::Interrupted => Self::from(INTERRUPTED),
         }
     }
 }
@@ -55,7 +55,7 @@ impl From<Ended> for ExitCode {
 #[non_exhaustive]
 pub enum Failure {
     #[error(transparent)]
-    Missing(#[from] Missing),
+    Missing(#[from] MissingBinary),
     #[error(transparent)]
     Settings(#[from] BadSettings),
     #[error(transparent)]
@@ -89,7 +89,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// The exit code: 2 if the command line is wrong, as of clap's own errors.
+    /// The exit code: 2 if the command line is wrong, like clap's own errors, else 1.
     pub fn code(&self) -> u8 {
         if matches!(self, Self::Settings(_)) { 2 } else { 1 }
     }
@@ -108,7 +108,7 @@ fn advice(error: &io::Error) -> &'static str {
 pub struct Shell {
     /// Reads the clock.
     pub now: fn() -> Timestamp,
-    /// Whether standard output is a terminal that can redraw.
+    /// Whether standard output is a terminal that supports escape sequences.
     pub terminal: bool,
     /// Whether text may have colours.
     pub colour: bool,
@@ -119,8 +119,8 @@ pub struct Shell {
 }
 
 impl Shell {
-    /// Inspects standard output and the environment variables.
-    pub fn look(now: fn() -> Timestamp, variables: impl Fn(&str) -> Option<String>) -> Self {
+    /// Detects the environment from standard output and the environment variables.
+    pub fn detect(now: fn() -> Timestamp, variables: impl Fn(&str) -> Option<String>) -> Self {
         Self::judge(now, io::stdout().is_terminal(), variables)
     }
 
@@ -137,9 +137,9 @@ impl Shell {
         Self { now, terminal, colour: terminal && !no_colour, inherited, dynamodb }
     }
 
-    /// The time until a moment.
-    pub fn until(&self, moment: Timestamp) -> Duration {
-        between((self.now)(), moment)
+    /// The time that is left until `at`, or zero if it has passed.
+    pub fn until(&self, at: Timestamp) -> Duration {
+        between((self.now)(), at)
     }
 
     /// Prints lines and flushes them.
@@ -155,7 +155,7 @@ impl Shell {
 
 #[cfg(feature = "operate")]
 impl Shell {
-    /// The columns of the terminal. A pipe has none.
+    /// The width of the terminal in columns, or None if standard output is not a terminal.
     pub fn width(&self) -> Option<usize> {
         self.terminal.then(|| Screen::size().0)
     }
@@ -173,13 +173,13 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Starts to listen.
+    /// Installs the signal handlers.
     pub fn listen() -> io::Result<Self> {
         let interrupt = signal(SignalKind::interrupt())?;
         Ok(Self { interrupt, terminate: signal(SignalKind::terminate())? })
     }
 
-    /// Waits for one of them.
+    /// Waits for either signal.
     pub async fn any(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}
@@ -218,7 +218,7 @@ impl Screen {
         })
     }
 
-    /// Draws these lines over the last ones.
+    /// Redraws the screen with these lines.
     pub async fn draw(&mut self, lines: &[Line], colour: bool) -> io::Result<()> {
         let lines = lines.iter().map(|line| line.paint(colour) + Self::CLEAR_LINE);
         // No line break after the last line: it would scroll a full screen.
@@ -229,12 +229,12 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // Without a terminal there is nothing to restore.
+        // If the write fails, the terminal is gone, so there is nothing to restore.
         let _ = command(Self::LEAVE);
     }
 }
 
-/// Writes without blocking the task: a pipe that nobody reads may block for ever, and Ctrl-C must still work.
+/// Writes without blocking the thread. A write into a full pipe may block forever, and Ctrl-C must still work.
 async fn write(text: &str) -> io::Result<()> {
     let mut stdout = tokio::io::stdout();
     stdout.write_all(text.as_bytes()).await?;

@@ -1,11 +1,11 @@
 //! `comeback demo`: events that fail, wait, come back, and succeed or are given up.
 //!
-//! The demo sends a [`cast`] of events to functions of a local cloud, whose upstream is down for a while. The
-//! [`story`] collects what happens to them: a terminal shows it as a [`table`] that is redrawn, a pipe as one
-//! line per step. A [`summary`] ends the demo.
+//! The demo sends [`events`] to functions in a local cloud whose upstream is down for a while. The [`history`] collects
+//! their steps. A terminal shows them as a [`table`] that is redrawn, a pipe as one line per step. The demo ends with a
+//! [`summary`].
 
-mod cast;
-mod story;
+mod events;
+mod history;
 mod summary;
 mod table;
 #[cfg(test)]
@@ -21,88 +21,88 @@ use tokio::{
 };
 
 use self::{
-    cast::{PAUSED, Part, Play, Role},
-    story::Story,
+    events::{PAUSED, Plan, PlannedEvent, Scenario},
+    history::History,
 };
 use crate::{
+    activity,
     args::DemoArgs,
     binaries::{Binaries, VISIBILITY},
     dead_letters::DeadLetter,
     deploy::{Cloud, Queues},
-    happening,
     journal::Journal,
     paint::{Line, Style},
-    shell::{Ended, Failure, Screen, Shell, Signals},
+    shell::{Failure, Outcome, Screen, Shell, Signals},
 };
 
-/// How often news are shown.
-const SHOW_PERIOD: Duration = Duration::from_millis(100);
+/// How often the table is redrawn, or new lines are printed.
+const REFRESH_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How long the demo waits for the last events after every one must have ended.
+/// How long the demo waits for missing outcomes after `MAX_AGE`, when every event should have ended.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long one request for the journal waits for news.
+/// The longest time that a request for the journal waits for new entries.
 const JOURNAL_WAIT: Duration = Duration::from_secs(30);
 
-pub async fn run(args: &DemoArgs, shell: &Shell) -> Result<Ended, Failure> {
+pub async fn run(args: &DemoArgs, shell: &Shell) -> Result<Outcome, Failure> {
     let binaries = args.binaries.find()?;
-    let play = Play { events: usize::from(args.events), outage: args.outage, seed: args.seed };
+    let plan = Plan { events: usize::from(args.events), outage: args.outage, seed: args.seed };
     let mut signals = Signals::listen()?;
     let config = Config { inherited: shell.inherited.clone(), ..Config::default() };
     let server =
         comeback_local::start(config).await.map_err(|source| Failure::Port { port: 0, source })?;
-    let played = tokio::select! {
-        played = perform(&server, &binaries, play, shell) => played,
-        () = signals.any() => Ok(Ended::Interrupted),
+    let outcome = tokio::select! {
+        outcome = perform(&server, &binaries, plan, shell) => outcome,
+        () = signals.any() => Ok(Outcome::Interrupted),
     };
     server.stop().await;
-    played
+    outcome
 }
 
 async fn perform(
     server: &Server,
     binaries: &Binaries,
-    play: Play,
+    plan: Plan,
     shell: &Shell,
-) -> Result<Ended, Failure> {
+) -> Result<Outcome, Failure> {
     let cloud = Cloud::at(server.endpoint());
-    let handler = binaries.handler(&play.settings());
-    let queues = cloud.deploy(handler, VISIBILITY, &Play::targets(binaries)).await?;
+    let handler = binaries.handler(&plan.settings());
+    let queues = cloud.deploy(handler, VISIBILITY, &Plan::targets(binaries)).await?;
     cloud.pause(PAUSED).await?;
     let began = (shell.now)();
-    let mut cast = play.cast(began);
-    // A low terminal shows the first rows, so the events that differ come first.
-    let mut rows: Vec<_> = (0..cast.len()).collect();
-    rows.sort_by_key(|&event| cast[event].part == Part::Order);
-    cast = rows.into_iter().map(|event| cast[event].clone()).collect();
-    let stage = Stage {
-        story: Story::begin(began, cast.iter().map(|role| role.name.clone())),
-        cast: &cast,
+    let mut schedule = plan.schedule(began);
+    // A terminal with few lines shows only the first rows, so events other than orders come first.
+    let mut rows: Vec<_> = (0..schedule.len()).collect();
+    rows.sort_by_key(|&event| schedule[event].scenario == Scenario::Order);
+    schedule = rows.into_iter().map(|event| schedule[event].clone()).collect();
+    let demo = Demo {
+        history: History::begin(began, schedule.iter().map(|event| event.name.clone())),
+        schedule: &schedule,
         cloud: &cloud,
         shell,
-        upstream_back: later(began, play.outage),
-        deadline: later(began, play.max_age() + PATIENCE),
-        title: title(play),
+        upstream_back: later(began, plan.outage),
+        deadline: later(began, plan.max_age() + PATIENCE),
+        title: title(plan),
     };
-    let story = stage.play(Journal::of(server.endpoint())).await?;
-    close(&cast, play.outage, &story, &cloud, &queues, shell).await
+    let history = demo.run(Journal::of(server.endpoint())).await?;
+    conclude(&schedule, plan.outage, &history, &cloud, &queues, shell).await
 }
 
-fn title(play: Play) -> String {
-    let Play { events, outage, seed } = play;
+fn title(plan: Plan) -> String {
+    let Plan { events, outage, seed } = plan;
     let plural = if events == 1 { "" } else { "s" };
     format!("{events} event{plural}, upstream down for {} s, seed {seed}", outage.as_secs())
 }
 
 /// Reads the dead letters and prints the summary.
-async fn close(
-    cast: &[Role],
+async fn conclude(
+    schedule: &[PlannedEvent],
     outage: Duration,
-    story: &Story,
+    history: &History,
     cloud: &Cloud,
     queues: &Queues,
     shell: &Shell,
-) -> Result<Ended, Failure> {
+) -> Result<Outcome, Failure> {
     let mut letters: Vec<DeadLetter> = Vec::new();
     loop {
         let more = cloud.take_dead_letters(&queues.dead_letter, 10, 0).await?;
@@ -111,121 +111,122 @@ async fn close(
         }
         letters.extend(more);
     }
-    let faults = summary::faults(cast, story, &letters);
-    let lost = cast.iter().filter(|role| role.lost_by_lambda_alone(outage));
-    let lost: Vec<_> = lost.map(|role| role.part.name()).collect();
+    let faults = summary::faults(schedule, history, &letters);
+    let lost = schedule.iter().filter(|event| event.lost_by_lambda_alone(outage));
+    let lost: Vec<_> = lost.map(|event| event.scenario.name()).collect();
     shell.print(&[Line::default()]).await?;
-    shell.print(&summary::summary(story, &letters, &lost, &faults)).await?;
+    shell.print(&summary::summary(history, &letters, &lost, &faults)).await?;
     if !faults.is_empty() {
-        return Ok(Ended::Badly);
+        return Ok(Outcome::Unsuccessful);
     }
-    shell.print(&summary::next(&letters)).await?;
-    Ok(Ended::Well)
+    shell.print(&summary::next_steps(&letters)).await?;
+    Ok(Outcome::Success)
 }
 
-/// A demo that runs.
-struct Stage<'a> {
-    story: Story,
-    cast: &'a [Role],
+/// A running demo.
+struct Demo<'a> {
+    history: History,
+    schedule: &'a [PlannedEvent],
     cloud: &'a Cloud,
     shell: &'a Shell,
     upstream_back: Timestamp,
-    /// When the demo ends, even if events have not.
+    /// When the demo ends even if events are still waiting.
     deadline: Timestamp,
     title: String,
 }
 
-/// Something that the demo does at a given time.
+/// A scheduled action of the demo.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Cue {
+enum Action {
     Send(usize),
     UpstreamBack,
     End,
 }
 
-impl Stage<'_> {
-    async fn play(mut self, mut journal: Journal) -> Result<Story, Failure> {
+impl Demo<'_> {
+    async fn run(mut self, mut journal: Journal) -> Result<History, Failure> {
         let mut screen = if self.shell.terminal { Some(Screen::take()?) } else { None };
         if screen.is_none() {
             self.shell.print(&[Line::of(Style::Strong, &self.title)]).await?;
             self.shell.print(&table::introduction("line is one step in an event's life")).await?;
         }
-        // A task reads the journal, so that no tick cancels a request.
+        // The journal is read in a task of its own, because `select!` would cancel a request at every tick.
         let (send, mut pages) = mpsc::channel(1);
         tokio::spawn(
             async move { while send.send(journal.next(JOURNAL_WAIT).await).await.is_ok() {} },
         );
-        let mut ticks = interval(SHOW_PERIOD);
+        let mut ticks = interval(REFRESH_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
-        let mut cues = self.cues().into_iter();
-        let mut next = cues.next();
-        while let Some((at, cue)) = next {
-            if self.story.is_over() {
+        let mut actions = self.actions().into_iter();
+        let mut next = actions.next();
+        while let Some((at, action)) = next {
+            if self.history.is_over() {
                 break;
             }
             tokio::select! {
                 () = sleep(self.shell.until(at)) => {
-                    // The story learns the request id of an event before it observes the event.
-                    self.carry_out(cue).await?;
-                    next = cues.next();
+                    // This completes before the next page is read, so the history has the request id of an event before
+                    // the event's first activity.
+                    self.carry_out(action).await?;
+                    next = actions.next();
                 }
                 Some(entries) = pages.recv() => {
-                    for happening in entries?.iter().filter_map(happening::read) {
-                        self.story.observe(&happening);
+                    for activity in entries?.iter().filter_map(activity::read) {
+                        self.history.observe(&activity);
                     }
                 }
                 _ = ticks.tick() => self.show(&mut screen).await?,
             }
         }
         if screen.take().is_some() {
-            // The last table stays on the screen, with all its rows.
+            // The final table, with all rows, stays in the normal screen.
             self.shell.print(&self.table((Screen::size().0, usize::MAX))).await?;
         } else {
             self.show(&mut None).await?;
         }
-        Ok(self.story)
+        Ok(self.history)
     }
 
-    /// What the demo does, in order.
-    fn cues(&self) -> Vec<(Timestamp, Cue)> {
-        let send = |(event, role): (usize, &Role)| {
-            (later(self.story.began, role.sent_after), Cue::Send(event))
+    /// All actions, ordered by time.
+    fn actions(&self) -> Vec<(Timestamp, Action)> {
+        let send = |(index, event): (usize, &PlannedEvent)| {
+            (later(self.history.began, event.sent_after), Action::Send(index))
         };
-        let mut cues: Vec<_> = self.cast.iter().enumerate().map(send).collect();
-        cues.push((self.upstream_back, Cue::UpstreamBack));
-        cues.push((self.deadline, Cue::End));
-        cues.sort_by_key(|(at, _)| *at);
-        cues
+        let mut actions: Vec<_> = self.schedule.iter().enumerate().map(send).collect();
+        actions.push((self.upstream_back, Action::UpstreamBack));
+        actions.push((self.deadline, Action::End));
+        actions.sort_by_key(|(at, _)| *at);
+        actions
     }
 
-    async fn carry_out(&mut self, cue: Cue) -> Result<(), Failure> {
-        match cue {
-            Cue::Send(event) => {
-                let Role { function, payload, .. } = &self.cast[event];
+    async fn carry_out(&mut self, action: Action) -> Result<(), Failure> {
+        match action {
+            Action::Send(event) => {
+                let PlannedEvent { function, payload, .. } = &self.schedule[event];
                 let at = (self.shell.now)();
                 let request_id = self.cloud.invoke(function, payload).await?;
-                self.story.sent(event, &request_id, at);
+                self.history.sent(event, &request_id, at);
             }
-            Cue::UpstreamBack => {
+            Action::UpstreamBack => {
                 self.cloud.resume(PAUSED).await?;
-                self.story.tell(self.upstream_back, "", Style::Good, "the upstream is back");
+                self.history.add_line(self.upstream_back, "", Style::Good, "the upstream is back");
             }
-            Cue::End => {}
+            Action::End => {}
         }
         Ok(())
     }
 
     async fn show(&mut self, screen: &mut Option<Screen>) -> Result<(), Failure> {
-        let news = self.story.news();
+        let new_lines = self.history.take_lines();
         match screen {
             Some(screen) => screen.draw(&self.table(Screen::size()), self.shell.colour).await?,
-            None => self.shell.print(&news).await?,
+            None => self.shell.print(&new_lines).await?,
         }
         Ok(())
     }
 
     fn table(&self, size: (usize, usize)) -> Vec<Line> {
         let now = (self.shell.now)();
-        table::draw(&self.story, &self.title, self.upstream_back, now, size)
+        table::draw(&self.history, &self.title, self.upstream_back, now, size)
     }
 }

@@ -1,28 +1,28 @@
-//! The end of a demo: what became of the events, and what to try next.
+//! The summary of a demo: the outcome of the events, and commands to try next.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use serde_json::Value;
 
 use super::{
-    cast::Role,
-    story::{Life, Story, Turn},
+    events::PlannedEvent,
+    history::{EventHistory, History, Step},
 };
 use crate::{
     dead_letters::DeadLetter,
     paint::{Line, Style},
 };
 
-/// Columns for the name of a fact.
+/// The width of a fact's name.
 const NAME_WIDTH: usize = 12;
 
-/// The width of the narrowest common terminal.
+/// The most columns of a line: the width of the narrowest common terminal.
 const WIDTH_MAX: usize = 80;
 
-/// Enough to see a fault that keeps occurring.
+/// The most troubles to print. A few show a recurring one.
 const TROUBLES_MAX: usize = 5;
 
-/// Commands to try after a demo, and what each does.
+/// Commands to try after a demo, with descriptions.
 const NEXT: [(&str, &str); 4] = [
     (
         "scripts/demo --events 100 --outage 5m",
@@ -33,45 +33,45 @@ const NEXT: [(&str, &str); 4] = [
     ("scripts/deploy", "a function with its retries in your AWS account"),
 ];
 
-/// The events that did not end as they should, a line for each. An event must succeed or have one dead letter,
-/// with the reason that its part calls for.
-pub fn faults(cast: &[Role], story: &Story, letters: &[DeadLetter]) -> Vec<String> {
+/// One line for each event with an unexpected outcome. An event must either succeed, or have exactly one dead letter
+/// with the reason that its scenario expects.
+pub fn faults(schedule: &[PlannedEvent], history: &History, letters: &[DeadLetter]) -> Vec<String> {
     let id =
         |letter: &DeadLetter| Some(serde_json::from_str::<Value>(&letter.body).ok()?["id"].clone());
-    let fault = |(role, life): (&Role, &Life)| {
-        let own = letters.iter().filter(|letter| id(letter).is_some_and(|id| id == *role.name));
+    let fault = |(planned, event): (&PlannedEvent, &EventHistory)| {
+        let own = letters.iter().filter(|letter| id(letter).is_some_and(|id| id == *planned.name));
         let reasons: Vec<_> = own.map(DeadLetter::reason).collect();
-        let succeeded = matches!(life.turns.last(), Some(Turn::Succeeded { .. }));
-        let expected = role.part.given_up_for().map(|reason| reason.as_str());
+        let succeeded = matches!(event.steps.last(), Some(Step::Succeeded { .. }));
+        let expected = planned.scenario.expected_reason().map(|reason| reason.as_str());
         if succeeded == expected.is_none() && reasons.iter().copied().eq(expected) {
             return None;
         }
         let expected =
             expected.map_or("success".to_owned(), |reason| format!("one dead letter, {reason}"));
-        let (state, reasons) = (life.state(), reasons.join(", "));
+        let (state, reasons) = (event.state(), reasons.join(", "));
         Some(format!(
             "{}: expected {expected}; it is {state}, dead letters: [{reasons}]",
-            role.name
+            planned.name
         ))
     };
-    cast.iter().zip(&story.lives).filter_map(fault).collect()
+    schedule.iter().zip(&history.events).filter_map(fault).collect()
 }
 
-/// What became of the events. `lost` names the part of each event that Lambda alone would have lost.
+/// The outcome of the events. `lost` has the scenario's name for each event that Lambda alone would have lost.
 pub fn summary(
-    story: &Story,
+    history: &History,
     letters: &[DeadLetter],
     lost: &[&str],
     faults: &[String],
 ) -> Vec<Line> {
-    let mut lines = succeeded(story);
+    let mut lines = succeeded(history);
     let reasons = counts(letters.iter().map(DeadLetter::reason));
     lines.extend(fact(
         "dead letters",
         &if reasons.is_empty() { vec!["none".to_owned()] } else { reasons },
     ));
-    lines.extend(lateness(&story.latenesses).into_iter().flatten());
-    lines.extend(lambda_alone(story.lives.len(), lost));
+    lines.extend(lateness(&history.latenesses).into_iter().flatten());
+    lines.extend(lambda_alone(history.events.len(), lost));
     lines.push(Line::default());
     if faults.is_empty() {
         lines.push(Line::of(Style::Good, "Every event ended as it should."));
@@ -81,11 +81,11 @@ pub fn summary(
     let fault = |fault| Line::of(Style::Bad, "  ✗ ").and(Style::Plain, fault);
     lines.extend(faults.iter().map(fault));
     let trouble = |trouble| Line::of(Style::Bad, "  ! ").and(Style::Plain, trouble);
-    lines.extend(story.troubles.iter().take(TROUBLES_MAX).map(trouble));
+    lines.extend(history.troubles.iter().take(TROUBLES_MAX).map(trouble));
     lines
 }
 
-/// A fact of one or more parts, in as many lines as they need.
+/// A named fact, with its parts wrapped over as many lines as needed.
 fn fact(name: &str, parts: &[String]) -> Vec<Line> {
     let mut lines = vec![Line::of(Style::Strong, name)];
     for (nth, part) in parts.iter().enumerate() {
@@ -101,15 +101,15 @@ fn fact(name: &str, parts: &[String]) -> Vec<Line> {
     lines
 }
 
-fn succeeded(story: &Story) -> Vec<Line> {
+fn succeeded(history: &History) -> Vec<Line> {
     let mut by_attempt: BTreeMap<u32, usize> = BTreeMap::new();
-    for life in &story.lives {
-        if let Some(Turn::Succeeded { attempt }) = life.turns.last() {
+    for event in &history.events {
+        if let Some(Step::Succeeded { attempt }) = event.steps.last() {
             *by_attempt.entry(*attempt).or_default() += 1;
         }
     }
     let all: usize = by_attempt.values().sum();
-    let mut parts = vec![format!("{all} of {} events", story.lives.len())];
+    let mut parts = vec![format!("{all} of {} events", history.events.len())];
     parts.extend(by_attempt.iter().map(|(attempt, count)| match attempt {
         0 => format!("{count} in the first run"),
         attempt => format!("{count} at attempt {attempt}"),
@@ -117,11 +117,11 @@ fn succeeded(story: &Story) -> Vec<Line> {
     fact("succeeded", &parts)
 }
 
-/// A dead letter in full, and what to try next.
-pub fn next(letters: &[DeadLetter]) -> Vec<Line> {
+/// A dead letter in full, and commands to try next.
+pub fn next_steps(letters: &[DeadLetter]) -> Vec<Line> {
     let heading = |text| [Line::default(), Line::of(Style::Strong, text)];
     let mut lines = Vec::new();
-    // The one with the most attempts has the most to show.
+    // The letter with the most attempts is the most interesting one.
     if let Some(letter) = letters.iter().max_by_key(|letter| letter.attributes.get("Attempts")) {
         lines.extend(heading("One dead letter in full:"));
         let body = ("the body", letter.body.as_str());
@@ -138,7 +138,7 @@ pub fn next(letters: &[DeadLetter]) -> Vec<Line> {
     lines
 }
 
-/// What Lambda would have done with the same events without Comeback.
+/// The outcome of the same events without Comeback.
 fn lambda_alone(events: usize, lost: &[&str]) -> Vec<Line> {
     let mut parts = vec![format!("would have lost {} of {events} events", lost.len())];
     parts.extend(counts(lost.iter().copied()));
@@ -147,7 +147,7 @@ fn lambda_alone(events: usize, lost: &[&str]) -> Vec<Line> {
     fact("Lambda alone", &parts)
 }
 
-/// How many there are of each.
+/// Counts equal names, as texts such as "2 invalid".
 fn counts<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for name in names {
@@ -169,20 +169,20 @@ fn lateness(latenesses: &[Duration]) -> Option<Vec<Line>> {
     Some(fact("lateness", &parts))
 }
 
-/// The smallest value that at least this part of all values does not exceed.
-fn quantile(sorted: &[Duration], part: f64) -> Option<Duration> {
-    let rank = (sorted.len() as f64 * part).ceil() as usize;
+/// The smallest value that is not exceeded by at least this share of all values.
+fn quantile(sorted: &[Duration], share: f64) -> Option<Duration> {
+    let rank = (sorted.len() as f64 * share).ceil() as usize;
     sorted.get(rank.checked_sub(1)?).copied()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::activity::Decision;
     use crate::demo::{
-        cast::Part,
-        testing::{decides, ends, fails, starts, story, wait},
+        events::Scenario,
+        testing::{decides, ends, fails, history, starts, wait},
     };
-    use crate::happening::Decision;
 
     fn painted(lines: &[Line]) -> Vec<String> {
         lines.iter().map(|line| line.paint(false)).collect()
@@ -195,16 +195,22 @@ mod tests {
         }
     }
 
-    fn role(name: &str, part: Part) -> Role {
+    fn event(name: &str, scenario: Scenario) -> PlannedEvent {
         let (name, payload) = (name.to_owned(), format!(r#"{{"id":"{name}"}}"#));
-        Role { name, part, function: "example-target", payload, sent_after: Duration::ZERO }
+        PlannedEvent {
+            name,
+            scenario,
+            function: "example-target",
+            payload,
+            sent_after: Duration::ZERO,
+        }
     }
 
     /// Two orders that succeed, one of them at attempt 1.
-    fn two_orders() -> Story {
-        let mut story = story(&["order-1", "order-2", "invalid-1"], 3);
+    fn two_orders() -> History {
+        let mut history = history(&["order-1", "order-2", "invalid-1"], 3);
         let invoke = Decision::Invoke { attempt: 1, lateness: Duration::from_millis(320) };
-        for happening in [
+        for activity in [
             starts(0.1, "r0", "r0", 0),
             fails(0.2, "r0"),
             decides(0.3, "r0", wait(1, 1.7, 1.7)),
@@ -214,14 +220,14 @@ mod tests {
             starts(0.1, "r1", "r1", 0),
             ends(0.2, "r1"),
         ] {
-            story.observe(&happening);
+            history.observe(&activity);
         }
-        story
+        history
     }
 
     #[test]
     fn a_summary_counts_successes_reasons_and_what_lambda_alone_would_have_lost() {
-        let mut story = two_orders();
+        let mut history = two_orders();
         let letters = [letter("invalid-1", &[("Reason", "not_retryable")])];
         let facts = [
             "succeeded    2 of 3 events, 1 in the first run, 1 at attempt 1",
@@ -233,41 +239,42 @@ mod tests {
             "",
         ];
         let lost = ["invalid", "invalid"];
-        let lines = painted(&summary(&story, &letters, &lost, &[]));
+        let lines = painted(&summary(&history, &letters, &lost, &[]));
         assert_eq!(lines[..7], facts);
         assert_eq!(lines[7..], ["Every event ended as it should."]);
 
-        story.troubles = vec!["retry-handler: access denied".to_owned(); TROUBLES_MAX + 2];
-        let lines = painted(&summary(&story, &letters, &lost, &["order-1: lost".to_owned()]));
+        history.troubles = vec!["retry-handler: access denied".to_owned(); TROUBLES_MAX + 2];
+        let lines = painted(&summary(&history, &letters, &lost, &["order-1: lost".to_owned()]));
         let expected = ["Not every event ended as it should:", "  ✗ order-1: lost"];
         assert_eq!(lines[7..9], expected);
         assert_eq!(lines[9..], ["  ! retry-handler: access denied"; TROUBLES_MAX]);
-        let none = painted(&summary(&self::story(&["order-1"], 0), &[], &[], &[]));
+        let none = painted(&summary(&self::history(&["order-1"], 0), &[], &[], &[]));
         assert_eq!(none[..2], ["succeeded    0 of 1 events", "dead letters none"]);
     }
 
     #[test]
     fn an_event_that_neither_succeeds_nor_has_its_dead_letter_is_a_fault() {
-        let cast = [
-            role("order-1", Part::Order),
-            role("order-2", Part::Order),
-            role("invalid-1", Part::Invalid),
+        let schedule = [
+            event("order-1", Scenario::Order),
+            event("order-2", Scenario::Order),
+            event("invalid-1", Scenario::Invalid),
         ];
-        let (mut story, good) = (two_orders(), letter("invalid-1", &[("Reason", "not_retryable")]));
+        let (mut history, good) =
+            (two_orders(), letter("invalid-1", &[("Reason", "not_retryable")]));
         let give_up = Decision::DeadLetter { reason: "not_retryable".to_owned() };
-        story.observe(&decides(3.0, "r2", give_up));
-        assert_eq!(faults(&cast, &story, std::slice::from_ref(&good)), [""; 0]);
+        history.observe(&decides(3.0, "r2", give_up));
+        assert_eq!(faults(&schedule, &history, std::slice::from_ref(&good)), [""; 0]);
         for letters in [
             vec![],
             vec![good.clone(), good.clone()],
             vec![letter("invalid-1", &[("Reason", "unreadable")])],
             vec![good, letter("order-1", &[("Reason", "max_age_exceeded")])],
         ] {
-            assert_eq!(faults(&cast, &story, &letters).len(), 1, "{letters:?}");
+            assert_eq!(faults(&schedule, &history, &letters).len(), 1, "{letters:?}");
         }
-        let lost = self::story(&["order-1"], 1);
+        let lost = self::history(&["order-1"], 1);
         let expected = "order-1: expected success; it is running, dead letters: []";
-        assert_eq!(faults(&cast[..1], &lost, &[]), [expected]);
+        assert_eq!(faults(&schedule[..1], &lost, &[]), [expected]);
     }
 
     #[test]
@@ -283,8 +290,8 @@ mod tests {
             "",
             "What to try next:",
         ];
-        assert_eq!(painted(&next(&letters))[..7], expected);
-        assert_eq!(painted(&next(&[]))[..2], ["", "What to try next:"]);
+        assert_eq!(painted(&next_steps(&letters))[..7], expected);
+        assert_eq!(painted(&next_steps(&[]))[..2], ["", "What to try next:"]);
     }
 
     #[test]

@@ -1,16 +1,16 @@
-//! The demo in a terminal: a table with a row for each event.
+//! The display of the demo in a terminal: a table with a row for each event.
 
 use std::time::Duration;
 
 use comeback_core::{Timestamp, time::between};
 
-use super::story::{Life, NAME_WIDTH, Story, Turn};
+use super::history::{EventHistory, History, NAME_WIDTH, Step};
 use crate::paint::{Line, Style};
 
-/// Columns for the state of an event.
+/// The width of the column with an event's state.
 const STATE_WIDTH: usize = 24;
 
-/// Lines of the table beside the rows.
+/// The number of lines of the table that are not rows.
 const OTHER_LINES: usize = 9;
 
 const LEGEND: [(Style, char, &str); 5] = [
@@ -21,9 +21,9 @@ const LEGEND: [(Style, char, &str); 5] = [
     (Style::GivenUp, '†', "dead letter"),
 ];
 
-/// Draws the table into this many columns and lines.
+/// Draws the table so that it fits into the given width and height.
 pub fn draw(
-    story: &Story,
+    history: &History,
     title: &str,
     upstream_back: Timestamp,
     now: Timestamp,
@@ -33,31 +33,31 @@ pub fn draw(
         Duration::ZERO => Line::of(Style::Good, "up"),
         left => Line::of(Style::Bad, format!("down, back in {:.1} s", left.as_secs_f64())),
     };
-    let elapsed = format!("  {:.1} s", between(story.began, now).as_secs_f64());
+    let elapsed = format!("  {:.1} s", between(history.began, now).as_secs_f64());
     let mut lines = vec![Line::of(Style::Strong, title).and(Style::Plain, elapsed)];
     lines.extend(introduction("row is an event's life from left to right"));
     lines.push(Line::of(Style::Plain, "upstream").padded(NAME_WIDTH + 1).then(upstream));
     lines.push(Line::default());
-    let fits = story.lives.len() + OTHER_LINES <= height;
-    let shown = if fits { story.lives.len() } else { height.saturating_sub(OTHER_LINES + 1) };
-    let rows = story.lives.iter().take(shown);
-    lines.extend(rows.map(|life| row(life, now, width)));
+    let fits = history.events.len() + OTHER_LINES <= height;
+    let shown = if fits { history.events.len() } else { height.saturating_sub(OTHER_LINES + 1) };
+    let rows = history.events.iter().take(shown);
+    lines.extend(rows.map(|event| row(event, now, width)));
     if !fits {
-        let hidden = story.lives.len() - shown;
+        let hidden = history.events.len() - shown;
         lines.push(Line::of(Style::Faint, format!("… and {hidden} more in a taller terminal")));
     }
     lines.push(Line::default());
-    lines.push(Line::of(Style::Plain, counts(&story.lives)));
+    lines.push(Line::of(Style::Plain, counts(&history.events)));
     lines.push(LEGEND.into_iter().fold(Line::default(), |line, (style, mark, meaning)| {
         line.and(style, mark.to_string()).and(Style::Faint, format!(" {meaning}  "))
     }));
-    // The line is there without trouble too, so that the table keeps its size.
-    lines.push(Line::of(Style::Bad, story.troubles.last().map_or("", String::as_str)));
+    // The line is empty if there is no trouble, so that the table keeps its height.
+    lines.push(Line::of(Style::Bad, history.troubles.last().map_or("", String::as_str)));
     lines.truncate(height);
     lines.into_iter().map(|line| line.cut(width)).collect()
 }
 
-/// The lines that say what there is to see, and how to read it.
+/// Two lines that explain the output. `what_a_line_is` is the start of the second one, after its article.
 pub fn introduction(what_a_line_is: &str) -> [Line; 2] {
     [
         "Lambda events fail, wait and come back until they succeed or are given up.".to_owned(),
@@ -66,61 +66,61 @@ pub fn introduction(what_a_line_is: &str) -> [Line; 2] {
     .map(|text| Line::of(Style::Plain, text))
 }
 
-/// How many events there are in each state.
-fn counts(lives: &[Life]) -> String {
+/// The number of events in each state.
+fn counts(events: &[EventHistory]) -> String {
     let states = ["not sent yet", "running", "waiting", "succeeded", "given up"];
-    let count = |state| (lives.iter().filter(|life| life.state() == state).count(), state);
+    let count = |state| (events.iter().filter(|event| event.state() == state).count(), state);
     let counts = states.map(count).into_iter().filter(|(count, _)| *count > 0);
     counts.map(|(count, state)| format!("{count} {state}")).collect::<Vec<_>>().join(", ")
 }
 
-fn row(life: &Life, now: Timestamp, width: usize) -> Line {
-    let (style, state) = state(life, now);
-    let head = Line::of(Style::Plain, format!("{:<NAME_WIDTH$} ", life.name));
+fn row(event: &EventHistory, now: Timestamp, width: usize) -> Line {
+    let (style, state) = state(event, now);
+    let head = Line::of(Style::Plain, format!("{:<NAME_WIDTH$} ", event.name));
     let head = head.and(style, format!("{state:<STATE_WIDTH$} "));
-    let marks: Vec<_> = life.turns.iter().flat_map(marks).collect();
-    // The newest marks count.
+    let marks: Vec<_> = event.steps.iter().flat_map(marks).collect();
+    // If not all marks fit, the newest are shown.
     let skipped = marks.len().saturating_sub(width.saturating_sub(head.width()));
     marks[skipped..].iter().fold(head, |line, (style, mark)| line.and(*style, mark.to_string()))
 }
 
-/// The marks for something that happened.
-fn marks(turn: &Turn) -> Vec<(Style, char)> {
-    match turn {
-        Turn::Sent | Turn::Started { .. } => Vec::new(),
-        Turn::Failed { .. } => vec![(Style::Bad, '✗')],
-        Turn::TurnedAway => vec![(Style::Busy, '‖')],
-        Turn::Waits { delay, .. } => {
+/// The marks that a step adds to the row of its event.
+fn marks(step: &Step) -> Vec<(Style, char)> {
+    match step {
+        Step::Sent | Step::Started { .. } => Vec::new(),
+        Step::Failed { .. } => vec![(Style::Bad, '✗')],
+        Step::FunctionPaused => vec![(Style::Busy, '‖')],
+        Step::Waits { delay, .. } => {
             vec![(Style::Faint, '─'); usize::try_from(delay.as_secs()).unwrap_or(1).max(1)]
         }
-        Turn::Succeeded { .. } => vec![(Style::Good, '✓')],
-        Turn::GivenUp { .. } => vec![(Style::GivenUp, '†')],
+        Step::Succeeded { .. } => vec![(Style::Good, '✓')],
+        Step::GivenUp { .. } => vec![(Style::GivenUp, '†')],
     }
 }
 
-/// What the event does at this moment.
-fn state(life: &Life, now: Timestamp) -> (Style, String) {
+/// The current state of an event, with its style.
+fn state(event: &EventHistory, now: Timestamp) -> (Style, String) {
     let attempt = |attempt: &u32| match attempt {
         0 => "first run".to_owned(),
         attempt => format!("attempt {attempt}"),
     };
-    match life.turns.last() {
+    match event.steps.last() {
         None => (Style::Plain, String::new()),
-        Some(Turn::Sent) => (Style::Busy, "sent".to_owned()),
-        Some(Turn::Started { attempt: nth }) => (Style::Busy, format!("{} runs", attempt(nth))),
-        Some(Turn::Failed { attempt: nth, .. }) => (Style::Bad, format!("{} failed", attempt(nth))),
-        Some(Turn::TurnedAway) => (Style::Busy, "paused".to_owned()),
-        Some(Turn::Waits { attempt: nth, due, .. }) => {
+        Some(Step::Sent) => (Style::Busy, "sent".to_owned()),
+        Some(Step::Started { attempt: nth }) => (Style::Busy, format!("{} runs", attempt(nth))),
+        Some(Step::Failed { attempt: nth, .. }) => (Style::Bad, format!("{} failed", attempt(nth))),
+        Some(Step::FunctionPaused) => (Style::Busy, "paused".to_owned()),
+        Some(Step::Waits { attempt: nth, due, .. }) => {
             let state = match between(now, *due) {
                 Duration::ZERO => format!("{} is due", attempt(nth)),
                 left => format!("{} in {:.1} s", attempt(nth), left.as_secs_f64()),
             };
             (Style::Faint, state)
         }
-        Some(Turn::Succeeded { attempt: nth }) => {
+        Some(Step::Succeeded { attempt: nth }) => {
             (Style::Good, format!("{} succeeded", attempt(nth)))
         }
-        Some(Turn::GivenUp { reason }) => (Style::GivenUp, reason.clone()),
+        Some(Step::GivenUp { reason }) => (Style::GivenUp, reason.clone()),
     }
 }
 
@@ -128,15 +128,15 @@ fn state(life: &Life, now: Timestamp) -> (Style, String) {
 mod tests {
     use super::*;
     use crate::{
-        demo::testing::{at, decides, ends, fails, starts, story, wait},
-        happening::Decision,
+        activity::Decision,
+        demo::testing::{at, decides, ends, fails, history, starts, wait},
     };
 
-    /// Five events: the first two have ended, the third waits, the function of the fourth is paused, and the
-    /// last is not sent.
-    fn scene() -> Story {
-        let mut story = story(&["order-1", "invalid-1", "order-2", "paused-1", "order-3"], 4);
-        for happening in [
+    /// Five events: the first two have ended, the third waits, the fourth waits for a paused function, and the last has
+    /// not been sent.
+    fn scene() -> History {
+        let mut history = history(&["order-1", "invalid-1", "order-2", "paused-1", "order-3"], 4);
+        for activity in [
             starts(0.1, "r0", "r0", 0),
             fails(0.2, "r0"),
             decides(0.3, "r0", wait(1, 2.0, 1.7)),
@@ -150,9 +150,9 @@ mod tests {
             decides(1.3, "r2", wait(1, 5.5, 4.2)),
             decides(0.4, "r3", wait(1, 2.5, 2.1)),
         ] {
-            story.observe(&happening);
+            history.observe(&activity);
         }
-        story
+        history
     }
 
     fn table(width: usize, height: usize) -> Vec<String> {

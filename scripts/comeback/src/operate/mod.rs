@@ -30,10 +30,10 @@ use clap::CommandFactory;
 
 use crate::{
     args::Args,
-    shell::{Ended, Failure, Shell},
+    shell::{Failure, Outcome, Shell},
 };
 
-pub async fn run(command: &Operate, shell: &Shell) -> Result<Ended, Failure> {
+pub async fn run(command: &Operate, shell: &Shell) -> Result<Outcome, Failure> {
     match command {
         Operate::Simulate(args) => simulate::run(args, shell).await,
         Operate::Dead(command) => dead_letters::run(command, shell).await,
@@ -52,17 +52,17 @@ pub async fn run(command: &Operate, shell: &Shell) -> Result<Ended, Failure> {
 }
 
 /// Prints the completions for a shell.
-fn completions(shell: clap_complete::Shell) -> Result<Ended, Failure> {
+fn completions(shell: clap_complete::Shell) -> Result<Outcome, Failure> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Args::command(), "comeback", &mut script);
     io::stdout().write_all(&script)?;
-    Ok(Ended::Well)
+    Ok(Outcome::Success)
 }
 
 /// Writes a man page for each command into a folder.
-fn man(folder: &Path) -> Result<Ended, Failure> {
+fn man(folder: &Path) -> Result<Outcome, Failure> {
     fs::create_dir_all(folder)
         .and_then(|()| clap_mangen::generate_to(Args::command(), folder))
         .map_err(|source| Failure::File { path: folder.to_owned(), source })?;
-    Ok(Ended::Well)
+    Ok(Outcome::Success)
 }

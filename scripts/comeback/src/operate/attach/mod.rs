@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::{aws::Aws, console::confirm};
 use crate::{
     paint::{Line, Style},
-    shell::{Ended, Failure, Shell},
+    shell::{Failure, Outcome, Shell},
 };
 
 /// What `--json` prints.
@@ -43,7 +43,7 @@ struct Work {
     advice: String,
 }
 
-pub async fn run_attach(args: &AttachArgs, shell: &Shell) -> Result<Ended, Failure> {
+pub async fn run_attach(args: &AttachArgs, shell: &Shell) -> Result<Outcome, Failure> {
     let AttachArgs { function: named, queue, replace, transparent, manner } = args;
     let aws = Aws::connect(&manner.connection, shell.now).await?;
     let facts = facts(&aws, named, manner).await?;
@@ -63,7 +63,7 @@ pub async fn run_attach(args: &AttachArgs, shell: &Shell) -> Result<Ended, Failu
     run(&aws, Work { title, question, function, plan, advice }, manner, shell).await
 }
 
-pub async fn run_detach(args: &DetachArgs, shell: &Shell) -> Result<Ended, Failure> {
+pub async fn run_detach(args: &DetachArgs, shell: &Shell) -> Result<Outcome, Failure> {
     let DetachArgs { function: named, now, manner } = args;
     let aws = Aws::connect(&manner.connection, shell.now).await?;
     let facts = facts(&aws, named, manner).await?;
@@ -83,7 +83,7 @@ fn full_name((name, qualifier): &Named) -> String {
     qualifier.as_ref().map_or_else(|| name.clone(), |qualifier| format!("{name}:{qualifier}"))
 }
 
-async fn run(aws: &Aws, work: Work, manner: &Manner, shell: &Shell) -> Result<Ended, Failure> {
+async fn run(aws: &Aws, work: Work, manner: &Manner, shell: &Shell) -> Result<Outcome, Failure> {
     let Work { title, question, function, plan, advice } = work;
     let Plan { queue, steps, warnings, waiting } = plan;
     if !manner.json {
@@ -123,7 +123,7 @@ async fn run(aws: &Aws, work: Work, manner: &Manner, shell: &Shell) -> Result<En
     } else {
         shell.print(&lines).await?;
     }
-    ended.map(|()| Ended::Well).map_err(|stopped| {
+    ended.map(|()| Outcome::Success).map_err(|stopped| {
         let done = stopped.done;
         Failure::Refused(format!(
             "{stopped}; {done} of {} steps were carried out: {advice}",

@@ -13,13 +13,13 @@ use serde_json::json;
 use super::{look_at_all, open};
 use crate::{
     operate::{console::uninterrupted, dead_letters::args::ExportArgs, text::count},
-    shell::{Ended, Failure, Shell},
+    shell::{Failure, Outcome, Shell},
 };
 
 /// The file name that means standard output.
 const STDOUT: &str = "-";
 
-pub async fn run(args: &ExportArgs, shell: &Shell) -> Result<Ended, Failure> {
+pub async fn run(args: &ExportArgs, shell: &Shell) -> Result<Outcome, Failure> {
     let to_stdout = args.file == Path::new(STDOUT);
     if to_stdout && !args.payload {
         let text = "expected --payload, because an export to standard output prints payloads";
@@ -48,7 +48,7 @@ pub async fn run(args: &ExportArgs, shell: &Shell) -> Result<Ended, Failure> {
     .await?;
     written.and_then(|()| file.flush()).map_err(failed)?;
     eprintln!("comeback: {} letters exported; they are still in {}", count(exported), queue.name());
-    Ok(if goes_on() { Ended::Well } else { Ended::Interrupted })
+    Ok(if goes_on() { Outcome::Success } else { Outcome::Interrupted })
 }
 
 /// A letter as it is. The body is a string, in which every byte survives.

@@ -23,7 +23,7 @@ use crate::{
         text::{count, error, narrowed, span},
     },
     paint::{Line, Style},
-    shell::{Ended, Failure, Shell},
+    shell::{Failure, Outcome, Shell},
 };
 
 /// How many letters `show` shows.
@@ -45,7 +45,7 @@ struct Document<'a> {
     letters: Option<Vec<Listed>>,
 }
 
-pub async fn list(args: &ListArgs, shell: &Shell) -> Result<Ended, Failure> {
+pub async fn list(args: &ListArgs, shell: &Shell) -> Result<Outcome, Failure> {
     let queue = open(&args.which, shell).await?;
     let goes_on = uninterrupted()?;
     let selection = Selection::from(&args.filter);
@@ -102,7 +102,7 @@ pub async fn list(args: &ListArgs, shell: &Shell) -> Result<Ended, Failure> {
         }
         shell.print(&lines).await?;
     }
-    Ok(if goes_on() { Ended::Well } else { Ended::Interrupted })
+    Ok(if goes_on() { Outcome::Success } else { Outcome::Interrupted })
 }
 
 fn summary(queue: &str, region: &str, looked_at: u64, selected: u64) -> Line {
@@ -134,7 +134,7 @@ fn rows(letters: &[Listed], now: Timestamp, width: Option<usize>) -> Vec<Line> {
     narrowed(header, letters.iter().map(row), width, NARROW)
 }
 
-pub async fn show(args: &ShowArgs, shell: &Shell) -> Result<Ended, Failure> {
+pub async fn show(args: &ShowArgs, shell: &Shell) -> Result<Outcome, Failure> {
     let queue = open(&args.which, shell).await?;
     let goes_on = uninterrupted()?;
     let selection = Selection { ids: vec![args.id.clone()], ..Selection::default() };
@@ -148,7 +148,7 @@ pub async fn show(args: &ShowArgs, shell: &Shell) -> Result<Ended, Failure> {
     })
     .await?;
     if !goes_on() {
-        return Ok(Ended::Interrupted);
+        return Ok(Outcome::Interrupted);
     }
     if found.is_empty() {
         return Err(Failure::Refused(format!(
@@ -164,7 +164,7 @@ pub async fn show(args: &ShowArgs, shell: &Shell) -> Result<Ended, Failure> {
         let lines: Vec<_> = listed.iter().flat_map(|letter| described(letter, now)).collect();
         shell.print(&lines).await?;
     }
-    Ok(Ended::Well)
+    Ok(Outcome::Success)
 }
 
 fn described(letter: &Listed, now: Timestamp) -> Vec<Line> {

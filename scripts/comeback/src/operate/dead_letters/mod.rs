@@ -15,9 +15,9 @@ use comeback_operate::{
 pub use queue::Queue;
 
 use super::{aws::Aws, console::progress, text::count};
-use crate::shell::{Ended, Failure, Shell};
+use crate::shell::{Failure, Outcome, Shell};
 
-pub async fn run(command: &Dead, shell: &Shell) -> Result<Ended, Failure> {
+pub async fn run(command: &Dead, shell: &Shell) -> Result<Outcome, Failure> {
     match command {
         Dead::List(args) => list::list(args, shell).await,
         Dead::Show(args) => list::show(args, shell).await,

@@ -21,7 +21,7 @@ use crate::{
         text::{count, lines},
     },
     paint::{Line, Style},
-    shell::{Ended, Failure, Shell},
+    shell::{Failure, Outcome, Shell},
 };
 
 /// What `--json` prints.
@@ -36,14 +36,14 @@ struct Document<'a> {
     error: Option<String>,
 }
 
-pub async fn redrive(args: &RedriveArgs, shell: &Shell) -> Result<Ended, Failure> {
+pub async fn redrive(args: &RedriveArgs, shell: &Shell) -> Result<Outcome, Failure> {
     let RedriveArgs { to, set, edit, rate, batches, order } = args;
     let action = Action::Redrive { to: to.clone(), set: set.clone(), payload: None };
     let pace = Pace { letters_per_second: *rate, batches: usize::from(*batches) };
     run(order, action, pace, *edit, shell).await
 }
 
-pub async fn purge(args: &OrderArgs, shell: &Shell) -> Result<Ended, Failure> {
+pub async fn purge(args: &OrderArgs, shell: &Shell) -> Result<Outcome, Failure> {
     let pace = Pace { letters_per_second: None, batches: 1 };
     run(args, Action::Purge, pace, false, shell).await
 }
@@ -54,7 +54,7 @@ async fn run(
     pace: Pace,
     edit: bool,
     shell: &Shell,
-) -> Result<Ended, Failure> {
+) -> Result<Outcome, Failure> {
     let queue = open(&args.which, shell).await?;
     let goes_on = uninterrupted()?;
     let selection = Selection::from(&args.filter);
@@ -65,7 +65,7 @@ async fn run(
     if is_planned {
         let (plan, letter) = plan(&queue, &order, &goes_on).await?;
         if !goes_on() {
-            return Ok(Ended::Interrupted);
+            return Ok(Outcome::Interrupted);
         }
         if edit {
             edited(&mut order.action, &plan, letter)?;
@@ -79,11 +79,9 @@ async fn run(
             if args.json {
                 print_json(shell, &queue, Some(&plan), None, false, None).await?;
             }
-            let is_stuck = plan
-                .leave
-                .keys()
-                .any(|left| !matches!(left, StayReason::NotSelected | StayReason::Newer));
-            return Ok(if is_stuck { Ended::Badly } else { Ended::Well });
+            let is_stuck =
+                plan.leave.keys().any(|left| !matches!(left, StayReason::NotSelected | StayReason::Newer));
+            return Ok(if is_stuck { Outcome::Unsuccessful } else { Outcome::Success });
         }
         if !args.yes {
             let what = match order.action {
@@ -113,9 +111,9 @@ async fn run(
     }
     ended?;
     Ok(match () {
-        () if is_interrupted => Ended::Interrupted,
-        () if tally.kept_back() > 0 => Ended::Badly,
-        () => Ended::Well,
+        () if is_interrupted => Outcome::Interrupted,
+        () if tally.kept_back() > 0 => Outcome::Unsuccessful,
+        () => Outcome::Success,
     })
 }
 

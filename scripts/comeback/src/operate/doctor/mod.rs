@@ -15,7 +15,7 @@ use serde::Serialize;
 use super::{aws::Aws, console::confirm, options::Connection};
 use crate::{
     paint::{Line, Style},
-    shell::{Ended, Failure, Shell},
+    shell::{Failure, Outcome, Shell},
 };
 
 /// What `--json` prints.
@@ -50,12 +50,12 @@ struct Mended {
     error: Option<String>,
 }
 
-pub async fn run(args: &DoctorArgs, shell: &Shell) -> Result<Ended, Failure> {
+pub async fn run(args: &DoctorArgs, shell: &Shell) -> Result<Outcome, Failure> {
     if let Some(policy) = args.policy.as_deref().and_then(permissions::policy) {
         let text = serde_json::to_string_pretty(&policy).unwrap_or_default();
         let lines = text.lines().map(|line| Line::of(Style::Plain, line));
         shell.print(&lines.collect::<Vec<_>>()).await?;
-        return Ok(Ended::Well);
+        return Ok(Outcome::Success);
     }
     let aws = Aws::connect(&args.connection, shell.now).await?;
     let all = gather(&aws, args.handler.as_deref(), &args.functions).await?;
@@ -91,7 +91,7 @@ pub async fn run(args: &DoctorArgs, shell: &Shell) -> Result<Ended, Failure> {
     };
     let is_well = findings().all(|it| it.verdict != Verdict::Bad || is_mended(it))
         && mended.iter().all(|it| it.error.is_none());
-    Ok(if is_well { Ended::Well } else { Ended::Badly })
+    Ok(if is_well { Outcome::Success } else { Outcome::Unsuccessful })
 }
 
 /// Carries out the commands that need no decision, each once.

@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use crate::{
     settings::Setting,
-    shell::{Ended, Failure, Shell},
+    shell::{Failure, Outcome, Shell},
 };
 
 /// The name of the only policy, if none is named.
@@ -27,7 +27,7 @@ struct Document<'a> {
     policies: &'a [Forecast],
 }
 
-pub async fn run(args: &SimulateArgs, shell: &Shell) -> Result<Ended, Failure> {
+pub async fn run(args: &SimulateArgs, shell: &Shell) -> Result<Outcome, Failure> {
     let candidates = candidates(args)?;
     let run = Run { milliseconds: args.run_ms, memory_mb: args.memory };
     let scenario =
@@ -48,7 +48,7 @@ pub async fn run(args: &SimulateArgs, shell: &Shell) -> Result<Ended, Failure> {
     } else {
         shell.print(&facts::lines(&forecasts, &scenario, shell.width())).await?;
     }
-    Ok(Ended::Well)
+    Ok(Outcome::Success)
 }
 
 /// The policies, each over the settings for all.

@@ -20,13 +20,13 @@ use super::{
 };
 use crate::{
     paint::{Line, Style},
-    shell::{Ended, Failure, Screen, Shell, Signals},
+    shell::{Failure, Outcome, Screen, Shell, Signals},
 };
 
 /// In a terminal with fewer columns, a table has only some of its columns.
 const NARROW: (usize, &[usize]) = (100, &[0, 1, 2, 4]);
 
-pub async fn run(args: &StatusArgs, shell: &Shell) -> Result<Ended, Failure> {
+pub async fn run(args: &StatusArgs, shell: &Shell) -> Result<Outcome, Failure> {
     let aws = Aws::connect(&args.which.connection, shell.now).await?;
     let functions = functions(&aws).await?;
     let handler = only(&functions, args.which.handler.as_deref())?;
@@ -54,7 +54,7 @@ pub async fn run(args: &StatusArgs, shell: &Shell) -> Result<Ended, Failure> {
     } else {
         shell.print(&told(handler.name(), &facts, now, shell.width())).await?;
     }
-    Ok(Ended::Well)
+    Ok(Outcome::Success)
 }
 
 /// Asks and draws until Ctrl-C.
@@ -64,14 +64,14 @@ async fn watch(
     handler: &Function,
     attached: &[Attached],
     shell: &Shell,
-) -> Result<Ended, Failure> {
+) -> Result<Outcome, Failure> {
     let mut signals = Signals::listen()?;
     let mut screen = if shell.terminal { Some(Screen::take()?) } else { None };
     loop {
         let now = (shell.now)();
         let facts = tokio::select! {
             facts = gather(aws, handler, attached, now) => facts?,
-            () = signals.any() => return Ok(Ended::Well),
+            () = signals.any() => return Ok(Outcome::Success),
         };
         let lines = told(handler.name(), &facts, now, shell.width());
         match &mut screen {
@@ -80,7 +80,7 @@ async fn watch(
         }
         tokio::select! {
             () = tokio::time::sleep(args.every) => {}
-            () = signals.any() => return Ok(Ended::Well),
+            () = signals.any() => return Ok(Outcome::Success),
         }
     }
 }

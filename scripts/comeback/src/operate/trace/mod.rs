@@ -20,10 +20,10 @@ use super::{
 };
 use crate::{
     paint::{Line, Style},
-    shell::{Ended, Failure, Shell},
+    shell::{Failure, Outcome, Shell},
 };
 
-pub async fn run(args: &TraceArgs, shell: &Shell) -> Result<Ended, Failure> {
+pub async fn run(args: &TraceArgs, shell: &Shell) -> Result<Outcome, Failure> {
     let (aws, handler) = find(&args.which, shell.now).await?;
     let goes_on = uninterrupted()?;
     let now = (shell.now)();
@@ -49,7 +49,7 @@ pub async fn run(args: &TraceArgs, shell: &Shell) -> Result<Ended, Failure> {
         lines = search(&id).await?;
     }
     if !goes_on() {
-        return Ok(Ended::Interrupted);
+        return Ok(Outcome::Interrupted);
     }
     let life = life(&id, lines.iter().map(String::as_str))?;
     if args.json {
@@ -57,7 +57,7 @@ pub async fn run(args: &TraceArgs, shell: &Shell) -> Result<Ended, Failure> {
     } else {
         shell.print(&told(&life, now)).await?;
     }
-    Ok(Ended::Well)
+    Ok(Outcome::Success)
 }
 
 fn told(life: &Life, now: Timestamp) -> Vec<Line> {

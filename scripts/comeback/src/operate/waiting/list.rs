@@ -27,7 +27,7 @@ use crate::{
         text::{due, error, narrowed},
     },
     paint::{Line, Style},
-    shell::{Ended, Failure, Shell},
+    shell::{Failure, Outcome, Shell},
 };
 
 /// In a terminal with fewer columns, a list has only some of its columns: the event, its function, and when it is due.
@@ -89,7 +89,7 @@ impl Found<'_> {
     }
 }
 
-pub async fn run(args: &ListArgs, shell: &Shell) -> Result<Ended, Failure> {
+pub async fn run(args: &ListArgs, shell: &Shell) -> Result<Outcome, Failure> {
     let (aws, handler) = find(&args.which, shell.now).await?;
     let goes_on = uninterrupted()?;
     let now = (shell.now)();
@@ -151,7 +151,7 @@ pub async fn run(args: &ListArgs, shell: &Shell) -> Result<Ended, Failure> {
         }
         shell.print(&lines).await?;
     }
-    Ok(if goes_on() { Ended::Well } else { Ended::Interrupted })
+    Ok(if goes_on() { Outcome::Success } else { Outcome::Interrupted })
 }
 
 async fn of_register(

@@ -11,9 +11,9 @@ use comeback_core::claim::Order;
 pub use pause::pause;
 pub use register::DynamoRegister;
 
-use crate::shell::{Ended, Failure, Shell};
+use crate::shell::{Failure, Outcome, Shell};
 
-pub async fn run(args: &WaitingArgs, shell: &Shell) -> Result<Ended, Failure> {
+pub async fn run(args: &WaitingArgs, shell: &Shell) -> Result<Outcome, Failure> {
     match &args.action {
         None => list::run(&args.list, shell).await,
         Some(Action::RetryNow(args)) => orders::run(Order::Retry, args, shell).await,

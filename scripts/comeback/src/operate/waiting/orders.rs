@@ -14,7 +14,7 @@ use crate::{
         text::lines,
     },
     paint::{Line, Style},
-    shell::{Ended, Failure, Shell},
+    shell::{Failure, Outcome, Shell},
 };
 
 /// What `--json` prints.
@@ -29,7 +29,7 @@ struct Document<'a> {
     error: Option<String>,
 }
 
-pub async fn run(order: Order, args: &OrderArgs, shell: &Shell) -> Result<Ended, Failure> {
+pub async fn run(order: Order, args: &OrderArgs, shell: &Shell) -> Result<Outcome, Failure> {
     let register = open(&args.which, shell.now).await?;
     let goes_on = uninterrupted()?;
     let selection = args.filter.selection((shell.now)());
@@ -48,7 +48,7 @@ pub async fn run(order: Order, args: &OrderArgs, shell: &Shell) -> Result<Ended,
         .await?;
         spinner.finish_and_clear();
         if !goes_on() {
-            return Ok(Ended::Interrupted);
+            return Ok(Outcome::Interrupted);
         }
         plan = Some(planned);
     }
@@ -65,7 +65,7 @@ pub async fn run(order: Order, args: &OrderArgs, shell: &Shell) -> Result<Ended,
                 let document = Document { handler, plan, done: None, interrupted, error };
                 shell.print_json(&document).await?;
             }
-            return Ok(Ended::Well);
+            return Ok(Outcome::Success);
         }
         let question = match order {
             Order::Retry => format!("Retry {} now?", events(planned)),
@@ -95,8 +95,8 @@ pub async fn run(order: Order, args: &OrderArgs, shell: &Shell) -> Result<Ended,
     }
     ended?;
     Ok(match () {
-        () if is_interrupted => Ended::Interrupted,
-        () if tally.failed + tally.not_shown > 0 => Ended::Badly,
-        () => Ended::Well,
+        () if is_interrupted => Outcome::Interrupted,
+        () if tally.failed + tally.not_shown > 0 => Outcome::Unsuccessful,
+        () => Outcome::Success,
     })
 }

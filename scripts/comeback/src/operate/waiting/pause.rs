@@ -8,7 +8,7 @@ use super::{args::PauseArgs, register::open};
 use crate::{
     operate::console::confirm,
     paint::{Line, Style},
-    shell::{Ended, Failure, Shell},
+    shell::{Failure, Outcome, Shell},
 };
 
 /// What `--json` prints.
@@ -20,7 +20,7 @@ struct Document<'a> {
     paused_at: Option<String>,
 }
 
-pub async fn pause(args: &PauseArgs, is_pause: bool, shell: &Shell) -> Result<Ended, Failure> {
+pub async fn pause(args: &PauseArgs, is_pause: bool, shell: &Shell) -> Result<Outcome, Failure> {
     let register = open(&args.which, shell.now).await?;
     let targets = register.targets(&args.function).await?;
     let mut lines = vec![Line::of(Style::Strong, register.place())];
@@ -53,5 +53,5 @@ pub async fn pause(args: &PauseArgs, is_pause: bool, shell: &Shell) -> Result<En
         let text = pause_done(&args.function, is_pause);
         shell.print(&[Line::of(Style::Good, "✓ ").and(Style::Plain, text)]).await?;
     }
-    Ok(Ended::Well)
+    Ok(Outcome::Success)
 }

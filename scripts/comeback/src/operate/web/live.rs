@@ -31,7 +31,7 @@ use tokio::sync::{Notify, watch};
 
 use super::jobs::Jobs;
 use crate::{
-    happening::{Happening, What},
+    activity::{Activity, Kind},
     operate::{
         attached::{Attached, attached},
         aws::Aws,
@@ -236,31 +236,31 @@ impl Live {
     }
 
     /// What happened in the local cloud.
-    pub fn happened(&self, happenings: &[Happening], lines: &[&str]) {
+    pub fn observe(&self, activities: &[Activity], lines: &[&str]) {
         let mut seen = self.seen();
         for line in lines {
             seen.events.line(line);
         }
-        for Happening { at, function, what } in happenings {
-            match what {
-                What::Started(run) if !is_of_the_loop(function) => {
+        for Activity { at, function, kind } in activities {
+            match kind {
+                Kind::Started(run) if !is_of_the_loop(function) => {
                     let (request_id, event_id) = (&run.request_id, &*run.event_id);
                     let run = Run { request_id, event_id, attempt: run.attempt, function };
                     seen.events.started(&run, *at);
                 }
-                What::Ended { request_id, error, .. } => {
+                Kind::Ended { request_id, error, .. } => {
                     let error = error.as_ref().map(|it| (it.kind.clone(), it.message.clone()));
                     seen.events.ended(request_id, *at, error);
                 }
-                What::Started(_)
-                | What::GivenUpByLambda { .. }
-                | What::Decided { .. }
-                | What::Said(_)
-                | What::Trouble(_) => {}
+                Kind::Started(_)
+                | Kind::GivenUpByLambda { .. }
+                | Kind::Decided { .. }
+                | Kind::Logged(_)
+                | Kind::Trouble(_) => {}
             }
         }
         drop(seen);
-        if !happenings.is_empty() || !lines.is_empty() {
+        if !activities.is_empty() || !lines.is_empty() {
             self.changed();
         }
     }

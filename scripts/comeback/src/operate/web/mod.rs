@@ -47,7 +47,7 @@ use super::{functions::find, options::Which};
 use crate::{
     journal::Journal,
     paint::{Line, Style},
-    shell::{Ended, Failure, Shell, Signals},
+    shell::{Failure, Outcome, Shell, Signals},
 };
 
 /// How often a page is brought up to date at most. Much of the overview changes with every event, so a shorter time
@@ -65,7 +65,7 @@ const IDLE: Duration = Duration::from_secs(5);
 type Part = (&'static str, Markup);
 
 /// Serves the page of an account until Ctrl-C.
-pub async fn run(args: &WebArgs, shell: &Shell) -> Result<Ended, Failure> {
+pub async fn run(args: &WebArgs, shell: &Shell) -> Result<Outcome, Failure> {
     let (aws, _) = find(&args.which, shell.now).await?;
     let token = secret()?;
     let live = Live::new(Some(aws.region.clone()), shell.now, Some(token.clone()))?;
@@ -90,7 +90,7 @@ pub async fn run(args: &WebArgs, shell: &Shell) -> Result<Ended, Failure> {
         served = axum::serve(listener, router(live)) => served?,
         () = signals.any() => {}
     }
-    Ok(Ended::Interrupted)
+    Ok(Outcome::Interrupted)
 }
 
 /// Everything that the page answers. From now on facts are asked for while somebody looks.
@@ -328,9 +328,9 @@ async fn runs(live: &Live, id: &str) -> Result<Vec<(u32, String)>, Failure> {
             return Ok(runs);
         }
         for entry in &entries {
-            let happening = crate::happening::read(entry).map(|happening| happening.what);
-            if let (Some(crate::happening::What::Started(run)), Some(payload)) =
-                (happening, &entry.payload)
+            let activity = crate::activity::read(entry).map(|activity| activity.kind);
+            if let (Some(crate::activity::Kind::Started(run)), Some(payload)) =
+                (activity, &entry.payload)
                 && *run.event_id == *id
             {
                 runs.push((run.attempt, payload.get().to_owned()));

@@ -1,26 +1,26 @@
-//! `comeback local` without the commands for operators has no page.
+//! Replaces the live page of `comeback local` in a build without the feature `operate`. All methods do nothing.
 
 use comeback_local::Config;
 
 use crate::{
-    happening::Happening,
+    activity::Activity,
     journal::Entry,
     shell::{Failure, Shell},
 };
 
-/// What the first lines say of the page.
+/// The line about the page at the start of `comeback local`.
 pub const HINT: &str = "It was built without the live page (feature operate).";
 
-/// Nobody watches.
-pub struct Watched;
+/// No page.
+pub struct LivePage;
 
 #[allow(
     clippy::unused_self,
     clippy::unused_async,
     clippy::unnecessary_wraps,
-    reason = "the same as with a page"
+    reason = "the same signatures as with a page"
 )]
-impl Watched {
+impl LivePage {
     /// Never fails.
     pub fn new(_: &Shell) -> Result<Self, Failure> {
         Ok(Self)
@@ -37,7 +37,7 @@ impl Watched {
     }
 
     /// Changes nothing.
-    pub fn happened(&self, _: &[Entry], _: &[Happening]) {}
+    pub fn observe(&self, _: &[Entry], _: &[Activity]) {}
 
     /// Changes nothing.
     pub fn close(&self) {}

@@ -1,10 +1,10 @@
-//! Words that the journal and the demo share.
+//! Phrases that `comeback local` and `comeback demo` share.
 
 use std::time::Duration;
 
-use crate::{happening::Error, journal::Ending};
+use crate::{activity::Error, journal::Ending};
 
-/// A duration to a tenth of a second.
+/// A duration, rounded to a tenth of a second.
 pub fn seconds(duration: Duration) -> String {
     format!("{:.1} s", duration.as_secs_f64())
 }
@@ -17,7 +17,7 @@ pub fn run(attempt: u32) -> String {
     }
 }
 
-/// How a run failed.
+/// The failure of a run, as the predicate of a sentence.
 pub fn failure(ending: Ending, error: &Error) -> String {
     let Error { kind, message } = error;
     match (ending, kind) {
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_words_for_a_failure_depend_on_its_kind() {
+    fn the_phrase_for_a_failure_depends_on_its_kind() {
         let error = |kind: Option<&str>, message: &str| Error {
             kind: kind.map(str::to_owned),
             message: message.to_owned(),

@@ -1,7 +1,7 @@
-//! Interprets the journal of the local cloud for people.
+//! Turns the local cloud's journal into activity that a person can follow.
 //!
-//! The journal lists runs of functions and lines of their logs. The envelope in a payload says which attempt of
-//! which event a run is. The structured log of the retry handler says what it decided.
+//! The journal lists runs of functions and their log lines. The envelope in a payload identifies the event and the
+//! attempt of a run. The structured log of the retry handler has its decisions.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,31 +10,28 @@ use serde::Deserialize;
 
 use crate::journal::{Ending, Entry};
 
-/// Something that happened to a function.
+/// One thing that happened in the local cloud.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Happening {
+pub struct Activity {
     pub at: Timestamp,
     pub function: Arc<str>,
-    /// What happened.
-    pub what: What,
+    pub kind: Kind,
 }
 
 /// What happened.
 #[derive(Clone, Debug, PartialEq)]
-pub enum What {
+pub enum Kind {
     Started(Run),
     Ended {
         request_id: Arc<str>,
-        /// The kind of its end.
         ending: Ending,
-        /// The error that the function, or Lambda for it, reported.
+        /// The error, as the function reported it, or Lambda if the function could not.
         error: Option<Error>,
     },
     /// Lambda gave up an event.
     GivenUpByLambda {
-        /// The request id of its invocation.
         request_id: Arc<str>,
-        /// The condition of the failure record.
+        /// The condition in the failure record.
         condition: String,
         /// Whether the event is lost, because it has no destination.
         lost: bool,
@@ -45,38 +42,38 @@ pub enum What {
         event_id: Arc<str>,
         decision: Decision,
     },
-    /// A function wrote a line of another kind.
-    Said(String),
-    /// A warning or an error.
+    /// A function logged a line that is neither a decision nor a problem.
+    Logged(String),
+    /// A warning or an error, of a function or of Lambda.
     Trouble(String),
 }
 
 /// A run of a function.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
-    /// The request id of its invocation.
+    /// The request id of the invocation.
     pub request_id: Arc<str>,
-    /// The attempt; 0 is Lambda's own invocation.
+    /// The attempt. 0 is Lambda's own invocation.
     pub attempt: u32,
-    /// The request id of the first failed invocation of its event, or its own if there is none before it.
+    /// The request id of the event's first failed invocation, or `request_id` if the payload names none.
     pub event_id: Arc<str>,
 }
 
 /// A function's error.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 pub struct Error {
-    /// Its type. Some errors have none.
+    /// The error type. Some errors have none.
     #[serde(rename = "errorType")]
     pub kind: Option<String>,
     #[serde(rename = "errorMessage", default)]
     pub message: String,
 }
 
-/// What the retry handler decided.
+/// A decision of the retry handler.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Decision {
     Wait {
-        /// The attempt that it waits for.
+        /// The attempt that the event waits for.
         attempt: u32,
         due: Timestamp,
         /// The time from the decision to the due time.
@@ -84,25 +81,25 @@ pub enum Decision {
     },
     Invoke {
         attempt: u32,
-        /// How long after its due time.
+        /// The time from the due time to the invocation.
         lateness: Duration,
     },
     /// The event was sent to the dead-letter queue.
     DeadLetter { reason: String },
 }
 
-/// Reads an entry of the journal. `None` if it tells a person nothing.
-pub fn read(entry: &Entry) -> Option<Happening> {
+/// Reads an entry of the journal. `None` if it is of no interest to a person.
+pub fn read(entry: &Entry) -> Option<Activity> {
     let request_id = || entry.request_id.clone();
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
-    let what = match entry.kind.as_str() {
-        "Started" => What::Started(run(request_id()?, entry.payload.as_ref()?.get())),
+    let kind = match entry.kind.as_str() {
+        "Started" => Kind::Started(run(request_id()?, entry.payload.as_ref()?.get())),
         "Finished" => {
             let (ending, response) = (entry.outcome?, entry.response.as_ref()?);
             let error = (ending != Ending::Succeeded).then(|| error(response.get()));
-            What::Ended { request_id: request_id()?, ending, error }
+            Kind::Ended { request_id: request_id()?, ending, error }
         }
-        "GivenUp" => What::GivenUpByLambda {
+        "GivenUp" => Kind::GivenUpByLambda {
             request_id: request_id()?,
             condition: text(&entry.condition),
             lost: entry.lost?,
@@ -110,13 +107,13 @@ pub fn read(entry: &Entry) -> Option<Happening> {
         "Logged" => log_line(entry.line.as_ref()?)?,
         "DestinationFailed" => {
             let (destination, reason) = (text(&entry.destination), text(&entry.reason));
-            What::Trouble(format!("its failure record did not reach {destination}: {reason}"))
+            Kind::Trouble(format!("its failure record did not reach {destination}: {reason}"))
         }
-        "RecursionStopped" => What::Trouble("recursive-loop detection stopped it".to_owned()),
-        // Accepted, Throttled, DestinationSent, and whatever the journal has in future.
+        "RecursionStopped" => Kind::Trouble("recursive-loop detection stopped it".to_owned()),
+        // Accepted, Throttled, DestinationSent, and types that the journal may get in future.
         _ => return None,
     };
-    Some(Happening { at: entry.at, function: Arc::clone(&entry.function), what })
+    Some(Activity { at: entry.at, function: Arc::clone(&entry.function), kind })
 }
 
 fn run(request_id: Arc<str>, payload: &str) -> Run {
@@ -151,25 +148,25 @@ struct LogLine {
     error: Option<String>,
 }
 
-/// A log line with embedded metrics. Other lines say what they count.
+/// A log line with embedded metrics. It is dropped, because other lines report the same events.
 #[derive(Deserialize)]
 struct Metrics {
     #[serde(rename = "_aws")]
     _aws: serde::de::IgnoredAny,
 }
 
-fn log_line(text: &str) -> Option<What> {
+fn log_line(text: &str) -> Option<Kind> {
     if serde_json::from_str::<Metrics>(text).is_ok() {
         return None;
     }
     let Ok(line) = serde_json::from_str::<LogLine>(text) else {
-        return Some(What::Said(text.to_owned()));
+        return Some(Kind::Logged(text.to_owned()));
     };
     Some(decided(&line).unwrap_or_else(|| plain(line)))
 }
 
-/// The decision in a line, if it was carried out.
-fn decided(line: &LogLine) -> Option<What> {
+/// The decision in a log line, or None if the handler couldn't carry it out.
+fn decided(line: &LogLine) -> Option<Kind> {
     if line.error.is_some() {
         return None;
     }
@@ -185,27 +182,27 @@ fn decided(line: &LogLine) -> Option<What> {
         },
         "dead_letter" => {
             let reason = line.reason.clone()?;
-            // Nothing else prints the id of an unreadable message in full.
+            // No other line has the full id of an unreadable message.
             let why = line.why.as_ref().zip(line.message_id.as_ref());
             let why = why.map(|(why, id)| format!(": {why}, message {id}")).unwrap_or_default();
             Decision::DeadLetter { reason: reason + &why }
         }
         _ => return None,
     };
-    // An unreadable message has no request id, so its message id stands for it.
+    // An unreadable message has no request id, so its message id is used.
     let ids = [&line.event_id, &line.request_id, &line.message_id];
     let event_id = ids.into_iter().flatten().next()?.clone();
-    Some(What::Decided { event_id, decision })
+    Some(Kind::Decided { event_id, decision })
 }
 
-fn plain(line: LogLine) -> What {
+fn plain(line: LogLine) -> Kind {
     let text = match line.error {
         Some(error) => format!("{}: {error}", line.message),
         None => line.message,
     };
     match line.level.as_str() {
-        "WARN" | "ERROR" => What::Trouble(text),
-        _ => What::Said(text),
+        "WARN" | "ERROR" => Kind::Trouble(text),
+        _ => Kind::Logged(text),
     }
 }
 
@@ -217,24 +214,26 @@ mod tests {
 
     const AT: Timestamp = Timestamp::UNIX_EPOCH;
 
-    /// What an entry of this type says, with these members as JSON.
-    fn what(kind: &str, members: &str) -> Option<What> {
+    /// The kind of the activity for an entry of this type, with these members as JSON.
+    fn kind_of(kind: &str, members: &str) -> Option<Kind> {
         let head = r#""n":1,"at":"1970-01-01T00:00:00Z","function":"f""#;
         let entry = format!(r#"{{{head},"type":"{kind}",{members}}}"#);
-        read(&serde_json::from_str(&entry).unwrap()).map(|happening| happening.what)
+        read(&serde_json::from_str(&entry).unwrap()).map(|activity| activity.kind)
     }
 
-    fn logged(line: &str) -> Option<What> {
-        what("Logged", &format!(r#""request_id":null,"line":{}"#, json!(line)))
+    fn logged(line: &str) -> Option<Kind> {
+        kind_of("Logged", &format!(r#""request_id":null,"line":{}"#, json!(line)))
     }
 
     #[test]
     fn the_envelope_says_which_event_and_attempt_a_run_is() {
-        let started =
-            |json: &str| match what("Started", &format!(r#""request_id":"r2","payload":{json}"#)) {
-                Some(What::Started(run)) => (run.attempt, run.event_id.to_string()),
-                other => panic!("{other:?}"),
-            };
+        let started = |json: &str| match kind_of(
+            "Started",
+            &format!(r#""request_id":"r2","payload":{json}"#),
+        ) {
+            Some(Kind::Started(run)) => (run.attempt, run.event_id.to_string()),
+            other => panic!("{other:?}"),
+        };
         let envelope = |metadata: &str| {
             format!(r#"{{"_retry_metadata":{{{metadata}}},"_original_payload":{{"id": 1.0}}}}"#)
         };
@@ -250,8 +249,8 @@ mod tests {
         let ended = |outcome: Ending, json: &str| {
             let outcome = json!(outcome);
             let members = format!(r#""request_id":"r","outcome":{outcome},"response":{json}"#);
-            match what("Finished", &members) {
-                Some(What::Ended { error, .. }) => error.map(|error| (error.kind, error.message)),
+            match kind_of("Finished", &members) {
+                Some(Kind::Ended { error, .. }) => error.map(|error| (error.kind, error.message)),
                 other => panic!("{other:?}"),
             }
         };
@@ -273,7 +272,7 @@ mod tests {
                 r#"{{"timestamp":"2026-01-01T00:00:00Z","level":"INFO","message":"said","target":"arn","request_id":"r3","event_id":"r1",{rest}}}"#
             ))
         };
-        let decided = |decision| Some(What::Decided { event_id: "r1".into(), decision });
+        let decided = |decision| Some(Kind::Decided { event_id: "r1".into(), decision });
         assert_eq!(
             line(
                 r#""decision":"wait","attempt":2,"due_time":"1970-01-01T00:00:00.000Z","delay_seconds":1.5"#
@@ -295,7 +294,7 @@ mod tests {
         let line = r#"{"level":"WARN","message":"given up","decision":"dead_letter","reason":"unreadable","why":"expected a failure record","message_id":"m1"}"#;
         let reason = "unreadable: expected a failure record, message m1".to_owned();
         let decision = Decision::DeadLetter { reason };
-        let decided = What::Decided { event_id: "m1".into(), decision };
+        let decided = Kind::Decided { event_id: "m1".into(), decision };
         assert_eq!(logged(line), Some(decided));
     }
 
@@ -306,14 +305,14 @@ mod tests {
                 r#"{{"level":"{level}","message":"not accepted","decision":"invoke","attempt":2,"event_id":"r1","error":"429"}}"#
             ))
         };
-        assert_eq!(line("WARN"), Some(What::Trouble("not accepted: 429".to_owned())));
-        assert_eq!(line("INFO"), Some(What::Said("not accepted: 429".to_owned())));
+        assert_eq!(line("WARN"), Some(Kind::Trouble("not accepted: 429".to_owned())));
+        assert_eq!(line("INFO"), Some(Kind::Logged("not accepted: 429".to_owned())));
     }
 
     #[test]
     fn other_lines_are_kept_and_metrics_are_dropped() {
-        assert_eq!(logged("hello"), Some(What::Said("hello".to_owned())));
-        assert_eq!(logged(r#"{"a":1}"#), Some(What::Said(r#"{"a":1}"#.to_owned())));
+        assert_eq!(logged("hello"), Some(Kind::Logged("hello".to_owned())));
+        assert_eq!(logged(r#"{"a":1}"#), Some(Kind::Logged(r#"{"a":1}"#.to_owned())));
         assert_eq!(logged(r#"{"Waited":1,"_aws":{"Timestamp":1}}"#), None);
     }
 }

@@ -3,8 +3,8 @@
 use comeback_local::Config;
 
 use crate::{
+    activity::Activity,
     deploy::HANDLER,
-    happening::Happening,
     journal::Entry,
     operate::{
         aws::Aws,
@@ -17,25 +17,25 @@ use crate::{
     shell::{Failure, Shell},
 };
 
-/// What the first lines say of the page.
+/// The line about the page at the start of `comeback local`.
 pub const HINT: &str = "Open it in a browser to watch failed events come back.";
 
-/// Tells the page what happens in the local cloud.
-pub struct Watched(Shared);
+/// The live page, which follows the activity in the local cloud.
+pub struct LivePage(Shared);
 
-impl Watched {
-    /// Nothing has happened yet.
+impl LivePage {
+    /// A page that has seen no activity yet.
     pub fn new(shell: &Shell) -> Result<Self, Failure> {
         Ok(Self(Live::new(None, shell.now, None)?))
     }
 
-    /// A local cloud that answers browsers, and that outages can be played in.
+    /// Makes the local cloud serve the page, and lets the page simulate outages in it.
     pub fn configure(&self, config: Config) -> Config {
         let page = Some(web::router(Shared::clone(&self.0)));
         Config { page, outages: self.0.outages.clone(), ..config }
     }
 
-    /// The loop is deployed, so the page can ask about it.
+    /// Connects the page to the retry loop, which is now deployed.
     pub async fn deployed(&self, endpoint: &str) -> Result<(), Failure> {
         let local = Some(Some(endpoint.to_owned()));
         let connection = Connection { local, ..Connection::default() };
@@ -44,11 +44,11 @@ impl Watched {
         Ok(())
     }
 
-    /// What happened.
-    pub fn happened(&self, entries: &[Entry], happenings: &[Happening]) {
+    /// Shows new entries of the journal. `activities` is what they were read as.
+    pub fn observe(&self, entries: &[Entry], activities: &[Activity]) {
         let of_handler = entries.iter().filter(|entry| *entry.function == *HANDLER);
         let lines: Vec<_> = of_handler.filter_map(|entry| entry.line.as_deref()).collect();
-        self.0.happened(happenings, &lines);
+        self.0.observe(activities, &lines);
     }
 
     /// Ends the connections of the page.
