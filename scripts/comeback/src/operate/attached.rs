@@ -1,4 +1,4 @@
-//! The functions whose failures are retried.
+//! Finds the functions that are attached to a retry handler.
 
 use std::collections::BTreeSet;
 
@@ -8,15 +8,15 @@ use futures_util::future::try_join_all;
 
 use super::{aws::Aws, calls::Calls};
 
-/// How AWS names the lack of a function.
+/// Lambda's error code if a function doesn't exist.
 const NOT_FOUND: &str = "ResourceNotFoundException";
 
 /// A function that sends its failures to a retry queue.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Attached {
-    /// Its ARN with the qualifier, as failure records name it.
+    /// The function's ARN with the qualifier, as in failure records.
     pub arn: String,
-    /// The ARN of the queue.
+    /// The ARN of the retry queue.
     pub queue_arn: String,
 }
 
@@ -27,7 +27,7 @@ pub async fn attached(
     functions: &[Function],
 ) -> Result<Vec<Attached>, Fault> {
     let calls = Calls::new(aws);
-    // Those of an alias of the handler are among them.
+    // A mapping may name an alias of the handler.
     let is_handler = |arn: &str| {
         FunctionArn::parse(arn).is_some_and(|function| function.unqualified() == handler.arn)
     };
@@ -42,8 +42,8 @@ pub async fn attached(
     Ok(attached)
 }
 
-/// The ARNs by which failure records may name this function: of the qualifier that it has, or else of `$LATEST` and of
-/// every qualifier with a destination of its own.
+/// The ARNs that failure records may have for this function: `arn` itself if it is qualified, else those of `$LATEST`
+/// and of each qualifier with a destination of its own.
 pub async fn qualified(aws: &Aws, arn: &str) -> Result<Vec<String>, Fault> {
     let is_qualified =
         FunctionArn::parse(arn).is_none_or(|function| function.as_str() != function.unqualified());
@@ -55,10 +55,10 @@ pub async fn qualified(aws: &Aws, arn: &str) -> Result<Vec<String>, Fault> {
     Ok(arns.into_iter().collect())
 }
 
-/// Where this function sends its failures, by its qualifiers.
+/// The on-failure destinations of this function, one for each qualifier that has one.
 async fn destinations(calls: &Calls, arn: &str) -> Result<Vec<Attached>, Fault> {
     let configs = match calls.invoke_configs(arn).await {
-        // It was deleted since it was listed. Its events may still wait.
+        // The function was deleted after it was listed. Its events may still be waiting.
         Err(fault) if fault.code.as_deref() == Some(NOT_FOUND) => return Ok(Vec::new()),
         configs => configs?,
     };

@@ -1,4 +1,4 @@
-//! The clients of AWS: of an account, with the credentials that the AWS CLI would use, or of the local cloud.
+//! Clients for AWS, with the credentials that the AWS CLI would use, or for the local cloud.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -21,23 +21,23 @@ use comeback_operate::{
 
 use super::{options::Connection, text::shortened};
 
-/// Where `comeback local` listens if it is not told otherwise.
+/// The default endpoint of `comeback local`.
 pub const LOCAL: &str = "http://127.0.0.1:4700";
 
-/// AWS's endpoints accept a connection within milliseconds, or not at all.
+/// The connect timeout. AWS's endpoints accept a connection within milliseconds, or not at all.
 const CONNECT_MAX: Duration = Duration::from_secs(3);
-/// One attempt of a call. A receive waits for a second.
+/// The timeout of one attempt of a call. A receive waits for a second.
 const ATTEMPT_MAX: Duration = Duration::from_secs(6);
-/// How much of an error is told that AWS has no message for, such as a connection that failed.
-const MESSAGE_MAX: usize = 300;
-/// A call with all its attempts.
+/// The timeout of a call with all its attempts.
 const CALL_MAX: Duration = Duration::from_secs(15);
+/// The most characters to show of an error without a message from AWS, such as a failed connection.
+const MESSAGE_MAX: usize = 300;
 
-/// The attempts of a call of a client that slows down when it is throttled, instead of [`ATTEMPTS_DEFAULT`].
+/// How often an adaptive client attempts a call, instead of [`ATTEMPTS_DEFAULT`].
 const ADAPTIVE_ATTEMPTS_MAX: u32 = 5;
-/// The SDK's own, unless AWS_MAX_ATTEMPTS or the profile has another number.
+/// The SDK's default number of attempts, which AWS_MAX_ATTEMPTS or the profile can change.
 const ATTEMPTS_DEFAULT: u32 = 3;
-/// Such a call with all its attempts, and the time that it waits for its turn.
+/// The timeout of a call of an adaptive client, with all its attempts and the waits that its rate limit adds.
 const ADAPTIVE_CALL_MAX: Duration = Duration::from_mins(2);
 
 /// Why there are no clients.
@@ -54,14 +54,14 @@ pub enum NoClients {
     Credentials(String),
 }
 
-/// The clients.
+/// Clients for all services that the commands use.
 #[derive(Clone)]
 pub struct Aws {
     /// CloudWatch's metrics.
     pub cloudwatch: aws_sdk_cloudwatch::Client,
-    /// DynamoDB, which has the ledger.
+    /// DynamoDB, for the ledger.
     pub dynamodb: aws_sdk_dynamodb::Client,
-    /// IAM, which has the functions' roles.
+    /// IAM, for the functions' roles.
     pub iam: aws_sdk_iam::Client,
     pub lambda: aws_sdk_lambda::Client,
     /// CloudWatch Logs.
@@ -70,7 +70,7 @@ pub struct Aws {
     pub region: String,
     /// Reads the clock.
     now: fn() -> Timestamp,
-    /// Whether all this is on this machine.
+    /// Whether the endpoint is on this machine.
     is_local: bool,
 }
 
@@ -87,11 +87,11 @@ impl Clock for Aws {
 }
 
 impl Aws {
-    /// Reads region, credentials and endpoints like every AWS program.
+    /// Creates the clients, with region, credentials and endpoint from the usual sources of AWS programs.
     ///
     /// # Errors
     ///
-    /// If one of them is missing.
+    /// If there is no region, or there are no credentials.
     pub async fn connect(
         connection: &Connection,
         now: fn() -> Timestamp,
@@ -127,9 +127,9 @@ impl Aws {
         })
     }
 
-    /// Makes at most ten messages of a queue visible at once. Returns the faults of single messages by their places. A
-    /// message that is visible already, or that somebody else has deleted, needs no change.
-    pub async fn show(
+    /// Makes up to ten messages of a queue visible immediately. Returns the faults of single messages by their index. A
+    /// message that is already visible or deleted is not a fault.
+    pub async fn make_visible(
         &self,
         queue_url: &str,
         resource: &str,
@@ -143,7 +143,7 @@ impl Aws {
                 .receipt_handle(*handle)
                 .visibility_timeout(0)
                 .build()
-                // Everything that is required is set.
+                // All required members are set.
                 .ok()
         };
         let entries = receipt_handles.iter().enumerate().filter_map(entry).collect();
@@ -155,7 +155,7 @@ impl Aws {
         Ok(faults(ACTION, resource, failed))
     }
 
-    /// DynamoDB as this handler uses it: beside a local cloud it has an endpoint of its own.
+    /// The DynamoDB that this handler uses. With the local cloud, it has an endpoint of its own.
     pub fn dynamodb_of(&self, handler: &Function) -> aws_sdk_dynamodb::Client {
         let endpoint = handler.environment.get("AWS_ENDPOINT_URL_DYNAMODB");
         match endpoint.filter(|endpoint| self.is_local && is_local(endpoint)) {
@@ -167,8 +167,8 @@ impl Aws {
         }
     }
 
-    /// The same clients of Lambda and IAM, which slow down when they are throttled. A command that makes hundreds of
-    /// calls needs them: Lambda answers 15 of most kinds a second.
+    /// The same clients, but those of Lambda and IAM slow down when throttled. A command with hundreds of calls needs
+    /// them, because Lambda allows only 15 calls a second for most kinds.
     #[must_use]
     pub fn adaptive(&self) -> Self {
         let configured = self.lambda.config().retry_config().map(RetryConfig::max_attempts);
@@ -196,7 +196,7 @@ fn loader(connection: &Connection) -> ConfigLoader {
     let http = aws_smithy_http_client::Builder::new();
     #[cfg(feature = "account")]
     let http = http.tls_provider(Provider::Rustls(CryptoMode::AwsLc)).build_https();
-    // The local cloud needs no TLS, which is a quarter of a build.
+    // The local cloud needs no TLS, and TLS takes a quarter of the build time.
     #[cfg(not(feature = "account"))]
     let http = http.build_http();
     let timeouts = TimeoutConfig::builder()
@@ -218,7 +218,7 @@ fn loader(connection: &Connection) -> ConfigLoader {
     loader
 }
 
-/// Whether an endpoint is on this machine, where any credentials do.
+/// Whether an endpoint is on this machine, and so accepts any credentials.
 fn is_local(endpoint: &str) -> bool {
     let host = endpoint.split_once("://").map_or(endpoint, |(_, rest)| rest);
     ["127.0.0.1", "localhost", "[::1]"].iter().any(|local| {
@@ -227,7 +227,7 @@ fn is_local(endpoint: &str) -> bool {
     })
 }
 
-/// The fault of a call that failed.
+/// Converts the error of a call to a fault.
 pub fn fault<E>(action: &'static str, resource: &str) -> impl FnOnce(SdkError<E>) -> Fault + use<E>
 where
     E: ProvideErrorMetadata + std::error::Error + 'static,
@@ -246,7 +246,7 @@ where
     }
 }
 
-/// The faults of a batch's entries, by their places.
+/// The faults of the failed entries of a batch, by their index.
 pub fn faults(
     action: &'static str,
     resource: &str,

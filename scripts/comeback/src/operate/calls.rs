@@ -1,4 +1,4 @@
-//! Single questions to AWS, each of which may fail by itself.
+//! Calls that read facts from AWS. Each may fail independently of the others.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -26,20 +26,20 @@ use tokio::sync::Semaphore;
 
 use super::aws::{Aws, fault};
 
-/// How many calls run at the same time. Lambda answers 15 calls a second of an account.
+/// The maximum number of concurrent calls. Lambda allows an account 15 calls a second.
 const CALLS_MAX: usize = 16;
 
-/// How many metrics one call may ask for.
+/// The most metrics in one call of GetMetricData.
 const METRICS_MAX: usize = 500;
-/// The statistic of which the largest data point is the value.
+/// The statistic whose data points are combined by their maximum instead of their sum.
 pub const MAXIMUM: &str = "Maximum";
-/// The length of a data point. Longer ones would begin before the first one that is wanted.
+/// The period of a data point. The first data point of a longer period would begin before the requested time.
 const METRIC_POINT: Duration = Duration::from_hours(1);
 
-/// Actions and resources that a role lacks.
+/// The actions that a role may not perform, each with its resource.
 pub type Denied = Vec<(String, String)>;
 
-/// The clients, and how many calls may run.
+/// The clients, with a limit on concurrent calls.
 #[derive(Clone)]
 pub struct Calls {
     /// The clients, which slow down when AWS throttles them.
@@ -52,14 +52,14 @@ impl Calls {
         Self { aws: aws.adaptive(), permits: Arc::new(Semaphore::new(CALLS_MAX)) }
     }
 
-    /// Makes a call when there is room for it.
+    /// Makes a call as soon as fewer than [`CALLS_MAX`] calls are running.
     pub async fn call<T>(&self, call: impl Future<Output = T>) -> T {
         // The semaphore is never closed.
         let _permit = self.permits.acquire().await;
         call.await
     }
 
-    /// All mappings of queues.
+    /// All event source mappings of SQS queues.
     pub async fn mappings(&self) -> Fact<Vec<Mapping>> {
         let mut mappings = Vec::new();
         let mut pages = self.aws.lambda.list_event_source_mappings().into_paginator().send();
@@ -83,7 +83,7 @@ impl Calls {
         Ok(configs.iter().map(invoke_config).collect())
     }
 
-    /// What takes calls of its own to find out about a function.
+    /// The facts about a function that ListFunctions doesn't return.
     pub async fn running(&self, name: &str) -> Running {
         let lambda = &self.aws.lambda;
         let (state, recursion, reserved) = tokio::join!(
@@ -121,7 +121,7 @@ impl Calls {
         Queue { arn, url, attributes }
     }
 
-    /// Which of these actions on these resources a role lacks, by IAM's own rules.
+    /// Which of these actions on these resources a role may not perform, according to IAM's policy simulator.
     pub async fn denied(
         &self,
         role: &str,
@@ -145,7 +145,7 @@ impl Calls {
         Ok(denied)
     }
 
-    /// Whether the handler's role may invoke each of the targets, found out with one call.
+    /// Whether the handler's role may invoke each of the targets. Makes only one call.
     pub async fn invocations(&self, role: &str, targets: &[Target]) -> Vec<Fact<bool>> {
         let all = targets.iter().flat_map(invoked_arns).collect();
         let denied = self.denied(role, &["lambda:InvokeFunction"], all).await;
@@ -190,7 +190,7 @@ impl Calls {
         Some(Ledger { name, table, expiry, denied })
     }
 
-    /// What CloudWatch has counted of the handler, the targets and the dead-letter queue.
+    /// The metrics of the handler, the targets and the dead-letter queue.
     pub async fn metrics(
         &self,
         handler: &Function,
@@ -216,27 +216,27 @@ impl Calls {
     }
 }
 
-/// Whether Lambda lets a function be part of a loop.
+/// Whether a function's `RecursiveLoop` is `Allow`.
 pub async fn may_loop(aws: &Aws, name: &str) -> Fact<bool> {
     let call = aws.lambda.get_function_recursion_config().function_name(name).send();
     let answer = call.await.map_err(fault("lambda:GetFunctionRecursionConfig", name))?;
     Ok(answer.recursive_loop == Some(RecursiveLoop::Allow))
 }
 
-/// A metric that CloudWatch is asked for.
+/// A metric to query in CloudWatch.
 pub struct Query {
     pub namespace: &'static str,
     pub name: &'static str,
     /// The names and values of the dimensions.
     pub dimensions: Vec<(&'static str, String)>,
-    /// What a data point is of its period: [`MAXIMUM`], or `Sum`.
+    /// The statistic: [`MAXIMUM`] or `Sum`.
     pub statistic: &'static str,
-    /// The length of a data point.
+    /// The period of a data point.
     pub period: Duration,
 }
 
-/// The values of metrics in this time, in their order: the largest data point, or the sum of all. One without data
-/// points has no value.
+/// The values of metrics in this time range, in the order of the queries: the maximum or the sum of the data points, or
+/// None if there are no data points.
 pub async fn metric_data(
     aws: &Aws,
     queries: &[Query],
@@ -283,8 +283,8 @@ fn asked((index, query): (usize, &Query)) -> MetricDataQuery {
     MetricDataQuery::builder().id(format!("m{index}")).metric_stat(stat.build()).build()
 }
 
-/// The resources on which a result of a simulation says no. What depends on a condition that IAM can't know counts as
-/// allowed. The result may be about one resource, or about all with an answer for each.
+/// The resources for which a result of the simulation is a denial. A denial for lack of a condition key's value counts
+/// as allowed. A result is either about one resource, or about all, with a decision for each.
 fn lacking(result: &EvaluationResult, asked: &[String]) -> Denied {
     let is_no = |decision: &PolicyEvaluationDecisionType, missing: &[String]| {
         *decision != PolicyEvaluationDecisionType::Allowed && missing.is_empty()
@@ -306,14 +306,14 @@ fn lacking(result: &EvaluationResult, asked: &[String]) -> Denied {
     resources.into_iter().map(|resource| (result.eval_action_name.clone(), resource)).collect()
 }
 
-/// The ARNs that records of a target name. Those of the function itself name the version `$LATEST`.
+/// The ARNs of a target in failure records. The ARN of an unqualified function has the version `$LATEST`.
 fn invoked_arns(target: &Target) -> Vec<String> {
     let Some((function, _)) = &target.function else { return Vec::new() };
     let qualifiers = target.configs.iter().flatten().map(|config| config.qualifier.as_deref());
     qualifiers.map(|it| format!("{}:{}", function.arn, it.unwrap_or("$LATEST"))).collect()
 }
 
-/// Whether a fault says that there is no such queue or table.
+/// Whether a fault means that the queue or table doesn't exist.
 fn is_missing(fault: &Fault) -> bool {
     let code = fault.code.as_deref().unwrap_or_default();
     code.contains("NonExistentQueue")
@@ -339,7 +339,7 @@ fn mapping(it: &EventSourceMappingConfiguration) -> Mapping {
     }
 }
 
-/// An event invoke config as the rules want it.
+/// Converts an event invoke config.
 pub fn invoke_config(it: &FunctionEventInvokeConfig) -> InvokeConfig {
     let qualifier = it.function_arn().unwrap_or_default().split(':').nth(7);
     let number = |number: Option<i32>| number.and_then(|it| u32::try_from(it).ok());
@@ -383,7 +383,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_simulation_answers_for_one_resource_or_for_each_of_all() {
+    fn a_simulation_result_is_about_one_resource_or_about_each() {
         let asked = ["a", "b"].map(str::to_owned);
         let result = |decision| {
             EvaluationResult::builder().eval_action_name("sqs:SendMessage").eval_decision(decision)

@@ -1,4 +1,4 @@
-//! What commands share at the terminal: how they end, ask, and show progress.
+//! Terminal functions of several commands: interruption, confirmation and progress.
 
 use std::{
     io::{self, IsTerminal},
@@ -14,10 +14,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::shell::{Failure, INTERRUPTED, Signals};
 
-/// How often the progress is drawn.
+/// How often the progress is redrawn.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Whether to go on: until the first SIGINT or SIGTERM. The second one ends the program.
+/// Returns a function that is true until the first SIGINT or SIGTERM. The second signal ends the program.
 pub fn uninterrupted() -> io::Result<impl Fn() -> bool> {
     let flag = Arc::new(AtomicBool::new(false));
     let mut signals = Signals::listen()?;
@@ -33,17 +33,16 @@ pub fn uninterrupted() -> io::Result<impl Fn() -> bool> {
 
 /// A progress bar on standard error, if that is a terminal.
 pub fn progress(length: u64, what: &str) -> ProgressBar {
-    // As wide as the terminal, and without colours.
     let template = "{wide_bar} {pos}/{len} {msg}, {per_sec}, {eta} left";
     drawn(ProgressBar::new(length), template, what)
 }
 
-/// A count on standard error of what has been read, if that is a terminal.
+/// A counter of items read, on standard error if that is a terminal.
 pub fn spinner(what: &str) -> ProgressBar {
     drawn(ProgressBar::no_length(), "{spinner} {human_pos} {msg}, {per_sec}", what)
 }
 
-/// The bar hides itself if standard error is no terminal.
+/// Starts to draw a bar. The bar hides itself if standard error is not a terminal.
 fn drawn(bar: ProgressBar, template: &str, what: &str) -> ProgressBar {
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style);
@@ -53,11 +52,11 @@ fn drawn(bar: ProgressBar, template: &str, what: &str) -> ProgressBar {
     bar
 }
 
-/// Asks whether to go on.
+/// Asks for confirmation.
 ///
 /// # Errors
 ///
-/// If the answer is no, or nobody can answer.
+/// If the answer is no, or there is no terminal to ask on.
 pub fn confirm(question: &str) -> Result<(), Failure> {
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         let text = "expected an answer or --yes, got no terminal to ask on; nothing was changed";

@@ -1,4 +1,4 @@
-//! The functions of an account and a region.
+//! The Lambda functions of the account and region.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use comeback_operate::{
 
 use super::{
     aws::{Aws, fault},
-    options::Which,
+    options::SystemOptions,
 };
 use crate::shell::Failure;
 
@@ -26,18 +26,21 @@ pub async fn functions(aws: &Aws) -> Result<Vec<Function>, Fault> {
     Ok(functions)
 }
 
-/// Finds the retry handler that is meant.
+/// Connects to AWS, and resolves the retry handler from the options.
 ///
 /// # Errors
 ///
-/// If no single one can be chosen.
-pub async fn find(which: &Which, now: fn() -> Timestamp) -> Result<(Aws, Function), Failure> {
-    let aws = Aws::connect(&which.connection, now).await?;
-    let handler = only(&functions(&aws).await?, which.handler.as_deref())?;
+/// If there is no retry handler, or several and none is named.
+pub async fn find(
+    options: &SystemOptions,
+    now: fn() -> Timestamp,
+) -> Result<(Aws, Function), Failure> {
+    let aws = Aws::connect(&options.connection, now).await?;
+    let handler = only(&functions(&aws).await?, options.handler.as_deref())?;
     Ok((aws, handler))
 }
 
-/// A function, by its configuration.
+/// Converts a function's configuration.
 pub fn function(it: FunctionConfiguration) -> Function {
     let name = it.function_name.unwrap_or_default();
     let log_group = it.logging_config.and_then(|logging| logging.log_group);

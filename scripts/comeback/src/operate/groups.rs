@@ -1,4 +1,4 @@
-//! How groups are shown, whatever they are groups of.
+//! Shows groups of events or dead letters, as a table or as JSON.
 
 use comeback_operate::groups::{Group, Groups};
 use serde_json::{Map, Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use super::text::{count, table};
 use crate::paint::Line;
 
-/// A table of groups: what they have in common by these names, how many they are, and two times.
+/// A table of groups. `names` are the columns of the group key. `columns` are the count and the two `times`.
 pub fn lines(
     names: &[&str],
     columns: [&str; 3],

@@ -8,7 +8,7 @@ use super::{
     console::spinner,
 };
 
-/// The lines of a log group in this time that a filter pattern means, until `visit` returns false.
+/// Calls `visit` with each line of a log group since `from` that matches a filter pattern, until it returns false.
 pub async fn lines(
     aws: &Aws,
     group: &str,
@@ -35,7 +35,7 @@ pub async fn lines(
     Ok(())
 }
 
-/// All of these lines, until `goes_on` returns false. How many there are is shown on standard error meanwhile.
+/// Collects these lines until `goes_on` returns false, and shows their number on standard error meanwhile.
 pub async fn collected(
     aws: &Aws,
     group: &str,

@@ -1,4 +1,5 @@
-//! The commands for operators. What they say is in `comeback_operate`; here are the terminal and the calls to AWS.
+//! The commands for operators. Their rules and most of their texts are in `comeback_operate`. This module has the
+//! terminal and the calls to AWS.
 
 pub mod args;
 mod attach;

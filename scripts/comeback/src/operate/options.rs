@@ -1,11 +1,11 @@
-//! Options that several commands have.
+//! Options that several commands share.
 
 use std::time::Duration;
 
-/// Which retry system, and where it is.
+/// Options that select a retry system.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Where")]
-pub struct Which {
+pub struct SystemOptions {
     /// The retry handler, if there are several.
     #[arg(long, value_name = "NAME")]
     pub handler: Option<String>,
@@ -13,9 +13,9 @@ pub struct Which {
     pub connection: Connection,
 }
 
-/// Which failures: those that meet every filter. A repeatable one is met by any of its values.
+/// Filters on the last failure. All filters must match. A repeatable filter matches if one of its values does.
 #[derive(Clone, Debug, clap::Args)]
-pub struct Failures {
+pub struct FailureFilter {
     /// A function, by its name or ARN; * matches any characters; repeatable.
     #[arg(long, value_name = "FUNCTION")]
     pub function: Vec<String>,
@@ -27,7 +27,7 @@ pub struct Failures {
     pub message: Option<String>,
 }
 
-/// Where AWS is.
+/// Options for the connection to AWS or the local cloud.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Connection {
     /// The local cloud instead of AWS [default: http://127.0.0.1:4700].
@@ -47,10 +47,10 @@ pub fn duration(text: &str) -> Result<Duration, &'static str> {
     read.ok_or("expected a duration such as 90s, 15m, 24h or 7d")
 }
 
-/// Something and its name.
+/// A choice of an option, with its name.
 pub type Named<T> = (&'static str, T);
 
-/// Reads one of these names.
+/// Parses one of these names.
 pub fn one_of<T: Copy>(all: &[Named<T>], text: &str) -> Result<Named<T>, String> {
     let names = all.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
     let found = all.iter().find(|(name, _)| *name == text);

@@ -1,4 +1,4 @@
-//! How numbers and tables are written.
+//! Formats numbers, times and tables.
 
 use comeback_core::{Timestamp, time::between};
 pub use comeback_operate::notice::count;
@@ -7,7 +7,7 @@ use comfy_table::{ContentArrangement, Table, presets};
 
 use crate::paint::{Line, Style};
 
-/// A number that need not be whole, to a tenth if it is small.
+/// A number, rounded to a tenth if it is below ten, else to a whole number.
 pub fn number(number: f64) -> String {
     if number < 10.0 && number.fract() != 0.0 {
         format!("{number:.1}")
@@ -39,16 +39,16 @@ pub fn span(seconds: f64) -> String {
     }
 }
 
-/// The beginning of a text of at most so many characters.
-pub fn shortened(text: &str, most: usize) -> String {
-    let mut beginning: String = text.chars().take(most).collect();
+/// The text, cut to at most `max` characters.
+pub fn shortened(text: &str, max: usize) -> String {
+    let mut beginning: String = text.chars().take(max).collect();
     if beginning.len() < text.len() {
         beginning.push('…');
     }
     beginning
 }
 
-/// The type and the beginning of the message of an error.
+/// An error's type and the beginning of its message.
 pub fn error(error_type: Option<&str>, message: Option<&str>) -> String {
     const MESSAGE_MAX: usize = 60;
     let message = message.map(|message| shortened(message, MESSAGE_MAX));
@@ -57,7 +57,7 @@ pub fn error(error_type: Option<&str>, message: Option<&str>) -> String {
     parts.join(": ")
 }
 
-/// When something is due or was: `in 5 m`, `3 s ago`.
+/// A time relative to now: `in 5 m`, `3 s ago`.
 pub fn due(at: Timestamp, now: Timestamp) -> String {
     if at > now {
         format!("in {}", span(between(now, at).as_secs_f64().ceil()))
@@ -66,7 +66,7 @@ pub fn due(at: Timestamp, now: Timestamp) -> String {
     }
 }
 
-/// Dollars and cents, with more digits if it is less than a cent.
+/// An amount of dollars with cents, or with six digits if it is less than a cent.
 pub fn dollars(dollars: f64) -> String {
     if dollars > 0.0 && dollars < 0.01 {
         return format!("${dollars:.6}");
@@ -75,7 +75,7 @@ pub fn dollars(dollars: f64) -> String {
     format!("${}.{:02}", count(cents / 100), cents % 100)
 }
 
-/// Lines of a plan, or of what was done.
+/// Formats the lines of a plan or a result.
 pub fn lines(told: &[Notice]) -> Vec<Line> {
     let line = |Notice { tone, text }: &Notice| match tone {
         Tone::Good => Line::of(Style::Good, "✓ ").and(Style::Plain, text),
@@ -86,7 +86,8 @@ pub fn lines(told: &[Notice]) -> Vec<Line> {
     told.iter().map(line).collect()
 }
 
-/// A table that has only some of its columns if it has less room than `narrow` says.
+/// A table that has only some of its columns in a narrow terminal. `narrow` is the width below which it is narrow, and
+/// the indexes of these columns.
 pub fn narrowed<const N: usize>(
     header: [&str; N],
     rows: impl Iterator<Item = [String; N]>,
@@ -108,7 +109,7 @@ pub fn table(header: &[String], rows: &[Vec<String>], width: Option<usize>) -> V
         let width = u16::try_from(width).unwrap_or(u16::MAX);
         table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
     }
-    // What comes from outside must not control the terminal.
+    // Untrusted text must not control the terminal.
     let plain = |text: &String| Line::of(Style::Plain, text).paint(false);
     table.set_header(header.iter().map(plain));
     table.add_rows(rows.iter().map(|row| row.iter().map(plain)));
@@ -117,8 +118,8 @@ pub fn table(header: &[String], rows: &[Vec<String>], width: Option<usize>) -> V
     lines.map(|(index, line)| Line::of(style(index), line.trim_end())).collect()
 }
 
-/// A row of bars, one for each value, relative to `most`.
-pub fn bars(values: &[f64], most: f64, width: usize) -> String {
+/// A row of bars of `width` characters. `max` is the value of a full bar. A bar shows the highest of its values.
+pub fn bars(values: &[f64], max: f64, width: usize) -> String {
     const LEVELS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let bar = |column: usize| {
         let (from, to) = (column * values.len() / width, (column + 1) * values.len() / width);
@@ -127,10 +128,10 @@ pub fn bars(values: &[f64], most: f64, width: usize) -> String {
             .into_iter()
             .flatten()
             .fold(0.0, |a: f64, b| a.max(*b));
-        // Something is never drawn as nothing.
-        LEVELS[((highest / most * 8.0).ceil() as usize).min(8)]
+        // Rounded up, so that a positive value is never drawn as a blank.
+        LEVELS[((highest / max * 8.0).ceil() as usize).min(8)]
     };
-    if most > 0.0 { (0..width).map(bar).collect() } else { String::new() }
+    if max > 0.0 { (0..width).map(bar).collect() } else { String::new() }
 }
 
 #[cfg(test)]
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_span_has_two_units_at_most() {
+    fn a_span_has_at_most_two_units() {
         for (seconds, expected) in [
             (0.0, "0 s"),
             (0.85, "850 ms"),
@@ -166,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_wraps_where_the_terminal_ends() {
+    fn a_table_wraps_at_the_width_of_the_terminal() {
         let text = |text: &str| text.to_owned();
         let header = [text("name"), text("what it is")];
         let rows =

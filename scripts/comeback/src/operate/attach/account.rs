@@ -1,4 +1,4 @@
-//! The facts of a function in an account, and the steps that change them.
+//! Reads the configuration of a function in an account, and carries out the steps that change it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use comeback_operate::{
 };
 use percent_encoding::percent_decode_str;
 
-use super::args::{Manner, Named};
+use super::args::{CommonOptions, QualifiedName};
 use crate::{
     operate::{
         aws::{Aws, fault},
@@ -28,20 +28,20 @@ use crate::{
 
 type Tags = BTreeMap<String, String>;
 
-/// The facts about a function and about the retry system that it is attached to, or is to be.
+/// The facts about a function and the retry system to attach it to or detach it from.
 ///
 /// # Errors
 ///
 /// If there is no such function, or no single system can be chosen.
 pub async fn facts(
     aws: &Aws,
-    (name, qualifier): &Named,
-    manner: &Manner,
+    (name, qualifier): &QualifiedName,
+    options: &CommonOptions,
 ) -> Result<Facts, Failure> {
     let calls = Calls::new(aws);
     let (listed, mappings) = tokio::join!(functions(aws), calls.mappings());
     let (listed, mappings) = (listed?, mappings?);
-    let own_handler = systems::only(&listed, manner.handler.as_deref())?;
+    let own_handler = systems::only(&listed, options.handler.as_deref())?;
     let handlers: BTreeSet<_> = systems::handlers(&listed).map(Function::name).collect();
     let handler_of = |mapping: &Mapping| {
         let name = mapping.function.split(':').nth(6).unwrap_or_default();
@@ -65,7 +65,7 @@ pub async fn facts(
     for (arn, _) in own {
         let url = arn::queue_url(&arn).unwrap_or_default();
         let Queue { arn, url, attributes } = calls.queue(arn, url).await;
-        // Nobody can be attached to a queue that does not exist.
+        // A mapping may name a queue that no longer exists. It is skipped.
         queues.extend(attributes?.map(|attributes| RetryQueue { arn, url, attributes }));
     }
     Ok(Facts {

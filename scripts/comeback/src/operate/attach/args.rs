@@ -4,15 +4,15 @@ use comeback_operate::attach::parse;
 
 use crate::operate::options::Connection;
 
-/// A function, and its alias or version.
-pub type Named = (String, Option<String>);
+/// The name of a function, with its alias or version.
+pub type QualifiedName = (String, Option<String>);
 
 /// Options of `comeback attach`.
 #[derive(Debug, clap::Args)]
 pub struct AttachArgs {
     /// The function, by its name or ARN, with an alias or a version if that is what is invoked.
     #[arg(value_name = "FUNCTION[:ALIAS]", value_parser = parse)]
-    pub function: Named,
+    pub function: QualifiedName,
     /// The retry queue, by its name, URL or ARN [default: the only one that functions share].
     #[arg(long, value_name = "QUEUE")]
     pub queue: Option<String>,
@@ -23,7 +23,7 @@ pub struct AttachArgs {
     #[arg(long, value_name = "LAYER_ARN")]
     pub transparent: Option<String>,
     #[command(flatten)]
-    pub manner: Manner,
+    pub options: CommonOptions,
 }
 
 /// Options of `comeback detach`.
@@ -31,17 +31,17 @@ pub struct AttachArgs {
 pub struct DetachArgs {
     /// The function, as it was attached.
     #[arg(value_name = "FUNCTION[:ALIAS]", value_parser = parse)]
-    pub function: Named,
+    pub function: QualifiedName,
     /// Don't wait until the queue is empty: the function's waiting events are dead-lettered.
     #[arg(long)]
     pub now: bool,
     #[command(flatten)]
-    pub manner: Manner,
+    pub options: CommonOptions,
 }
 
-/// What both have in common.
+/// Options of both commands.
 #[derive(Debug, clap::Args)]
-pub struct Manner {
+pub struct CommonOptions {
     /// The retry handler [default: the only one].
     #[arg(long, value_name = "NAME")]
     pub handler: Option<String>,

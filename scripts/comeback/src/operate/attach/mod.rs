@@ -4,7 +4,7 @@ mod account;
 pub mod args;
 
 use account::facts;
-use args::{AttachArgs, DetachArgs, Manner, Named};
+use args::{AttachArgs, CommonOptions, DetachArgs, QualifiedName};
 use comeback_operate::attach::{Order, Plan, Planned, Refusal, attach, carry_out, detach};
 use serde::Serialize;
 
@@ -33,20 +33,20 @@ struct StepJson<'a> {
     becomes: &'a str,
 }
 
-/// What is to be done.
-struct Work {
+/// A planned change, with the texts to show.
+struct PlannedChange {
     title: String,
     question: String,
     function: String,
     plan: Plan,
-    /// What an operator can do if it stops halfway.
+    /// What to do if a step fails.
     advice: String,
 }
 
 pub async fn run_attach(args: &AttachArgs, shell: &Shell) -> Result<Outcome, Failure> {
-    let AttachArgs { function: named, queue, replace, transparent, manner } = args;
-    let aws = Aws::connect(&manner.connection, shell.now).await?;
-    let facts = facts(&aws, named, manner).await?;
+    let AttachArgs { function: named, queue, replace, transparent, options } = args;
+    let aws = Aws::connect(&options.connection, shell.now).await?;
+    let facts = facts(&aws, named, options).await?;
     let order = Order {
         qualifier: named.1.clone(),
         queue: queue.clone(),
@@ -60,41 +60,46 @@ pub async fn run_attach(args: &AttachArgs, shell: &Shell) -> Result<Outcome, Fai
     );
     let title = format!("Attach {function} to {} of {}", plan.queue, facts.handler.name());
     let question = format!("Attach {function}?");
-    run(&aws, Work { title, question, function, plan, advice }, manner, shell).await
+    run(&aws, PlannedChange { title, question, function, plan, advice }, options, shell).await
 }
 
 pub async fn run_detach(args: &DetachArgs, shell: &Shell) -> Result<Outcome, Failure> {
-    let DetachArgs { function: named, now, manner } = args;
-    let aws = Aws::connect(&manner.connection, shell.now).await?;
-    let facts = facts(&aws, named, manner).await?;
+    let DetachArgs { function: named, now, options } = args;
+    let aws = Aws::connect(&options.connection, shell.now).await?;
+    let facts = facts(&aws, named, options).await?;
     let plan = detach(&facts, named.1.as_deref(), *now).map_err(refused)?;
     let function = full_name(named);
     let advice = "run the same command again to continue".to_owned();
     let title = format!("Detach {function} from {} of {}", plan.queue, facts.handler.name());
     let question = format!("Detach {function}?");
-    run(&aws, Work { title, question, function, plan, advice }, manner, shell).await
+    run(&aws, PlannedChange { title, question, function, plan, advice }, options, shell).await
 }
 
 fn refused(refusal: Refusal) -> Failure {
     Failure::Refused(refusal.to_string())
 }
 
-fn full_name((name, qualifier): &Named) -> String {
+fn full_name((name, qualifier): &QualifiedName) -> String {
     qualifier.as_ref().map_or_else(|| name.clone(), |qualifier| format!("{name}:{qualifier}"))
 }
 
-async fn run(aws: &Aws, work: Work, manner: &Manner, shell: &Shell) -> Result<Outcome, Failure> {
-    let Work { title, question, function, plan, advice } = work;
+async fn run(
+    aws: &Aws,
+    change: PlannedChange,
+    options: &CommonOptions,
+    shell: &Shell,
+) -> Result<Outcome, Failure> {
+    let PlannedChange { title, question, function, plan, advice } = change;
     let Plan { queue, steps, warnings, waiting } = plan;
-    if !manner.json {
+    if !options.json {
         shell.print(&plan_lines(&title, &steps, &warnings)).await?;
     }
-    let is_asked = !manner.yes && !manner.dry_run && !steps.is_empty();
+    let is_asked = !options.yes && !options.dry_run && !steps.is_empty();
     if is_asked {
         confirm(&question)?;
     }
     let mut done = Vec::new();
-    let ended = if manner.dry_run {
+    let ended = if options.dry_run {
         Ok(())
     } else {
         carry_out(aws, &steps, |planned| done.push(planned.what.clone())).await
@@ -107,7 +112,7 @@ async fn run(aws: &Aws, work: Work, manner: &Manner, shell: &Shell) -> Result<Ou
         );
         lines.push(Line::of(Style::GivenUp, "! ").and(Style::Plain, text));
     }
-    if manner.json {
+    if options.json {
         let plan =
             steps.iter().map(|Planned { what, is, becomes, .. }| StepJson { what, is, becomes });
         let document = Document {

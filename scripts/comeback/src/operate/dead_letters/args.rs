@@ -5,7 +5,7 @@ use std::{ops::RangeInclusive, path::PathBuf, time::Duration};
 use clap::Subcommand;
 use comeback_operate::dead_letters::{self, GroupBy, PointerValue, Selection};
 
-use crate::operate::options::{Connection, Failures, Named, duration, one_of};
+use crate::operate::options::{Connection, FailureFilter, Named, duration, one_of};
 
 /// The commands for dead letters.
 #[derive(Debug, Subcommand)]
@@ -33,10 +33,10 @@ pub enum Dead {
     Purge(OrderArgs),
 }
 
-/// Which dead-letter queue, and where it is.
+/// Options that select a dead-letter queue.
 #[derive(Debug, Default, clap::Args)]
 #[command(next_help_heading = "Where")]
-pub struct Which {
+pub struct QueueOptions {
     /// The dead-letter queue of this retry handler.
     #[arg(long, value_name = "NAME", conflicts_with = "queue")]
     pub handler: Option<String>,
@@ -47,7 +47,7 @@ pub struct Which {
     pub connection: Connection,
 }
 
-/// Which letters: those that meet every filter. A repeatable one is met by any of its values.
+/// Filters on letters. All filters must match. A repeatable filter matches if one of its values does.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Filters")]
 pub struct Filter {
@@ -58,7 +58,7 @@ pub struct Filter {
     #[arg(long, value_name = "REASON")]
     pub reason: Vec<String>,
     #[command(flatten)]
-    pub failures: Failures,
+    pub failures: FailureFilter,
     /// The last failure is at least this long ago.
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub older_than: Option<Duration>,
@@ -107,7 +107,7 @@ pub struct ListArgs {
     #[command(flatten)]
     pub filter: Filter,
     #[command(flatten)]
-    pub which: Which,
+    pub queue: QueueOptions,
 }
 
 /// Options of `comeback dead show`.
@@ -123,7 +123,7 @@ pub struct ShowArgs {
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
-    pub which: Which,
+    pub queue: QueueOptions,
 }
 
 /// Options of `comeback dead export`.
@@ -138,7 +138,7 @@ pub struct ExportArgs {
     #[command(flatten)]
     pub filter: Filter,
     #[command(flatten)]
-    pub which: Which,
+    pub queue: QueueOptions,
 }
 
 /// Options of commands that change something.
@@ -156,7 +156,7 @@ pub struct OrderArgs {
     #[command(flatten)]
     pub filter: Filter,
     #[command(flatten)]
-    pub which: Which,
+    pub queue: QueueOptions,
 }
 
 /// Options of `comeback dead redrive`.

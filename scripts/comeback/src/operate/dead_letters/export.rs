@@ -25,13 +25,13 @@ pub async fn run(args: &ExportArgs, shell: &Shell) -> Result<Outcome, Failure> {
         let text = "expected --payload, because an export to standard output prints payloads";
         return Err(Failure::Refused(text.to_owned()));
     }
-    let queue = open(&args.which, shell).await?;
+    let queue = open(&args.queue, shell).await?;
     let goes_on = uninterrupted()?;
     let failed = |source: io::Error| Failure::File { path: args.file.clone(), source };
     let mut file: Box<dyn Write> = if to_stdout {
         Box::new(io::stdout())
     } else {
-        // Payloads are for their owner only. A file of an earlier export is not overwritten.
+        // Only the owner may read the file, because it has payloads. An earlier export is not overwritten.
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&args.file);
         Box::new(BufWriter::new(file.map_err(failed)?))
     };
@@ -51,7 +51,7 @@ pub async fn run(args: &ExportArgs, shell: &Shell) -> Result<Outcome, Failure> {
     Ok(if goes_on() { Outcome::Success } else { Outcome::Interrupted })
 }
 
-/// A letter as it is. The body is a string, in which every byte survives.
+/// A letter, unchanged. The body is a string and not JSON, so that every byte is kept.
 fn line(letter: &Letter) -> serde_json::Value {
     json!({
         "message_id": letter.id,

@@ -26,11 +26,10 @@ use crate::{
     shell::{Failure, Outcome, Shell},
 };
 
-/// How many letters `show` shows.
+/// The most letters that `show` prints.
 const SHOWN_MAX: usize = 10;
 
-/// In a terminal with fewer columns, a list has only some of its columns: the letter, its function and its error.
-/// `show` has the rest.
+/// In a terminal of less than 80 columns, a list has only the letter, its function and its error. `show` has the rest.
 const NARROW: (usize, &[usize]) = (80, &[0, 1, 5]);
 
 /// What `--json` prints.
@@ -46,7 +45,7 @@ struct Document<'a> {
 }
 
 pub async fn list(args: &ListArgs, shell: &Shell) -> Result<Outcome, Failure> {
-    let queue = open(&args.which, shell).await?;
+    let queue = open(&args.queue, shell).await?;
     let goes_on = uninterrupted()?;
     let selection = Selection::from(&args.filter);
     let mut groups = Groups::default();
@@ -135,7 +134,7 @@ fn rows(letters: &[Listed], now: Timestamp, width: Option<usize>) -> Vec<Line> {
 }
 
 pub async fn show(args: &ShowArgs, shell: &Shell) -> Result<Outcome, Failure> {
-    let queue = open(&args.which, shell).await?;
+    let queue = open(&args.queue, shell).await?;
     let goes_on = uninterrupted()?;
     let selection = Selection { ids: vec![args.id.clone()], ..Selection::default() };
     let now = (shell.now)();

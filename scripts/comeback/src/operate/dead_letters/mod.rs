@@ -1,4 +1,4 @@
-//! `comeback dead`: what is in the dead-letter queue, and how it leaves it.
+//! `comeback dead`: lists, redrives, exports and deletes the letters in a dead-letter queue.
 
 pub mod args;
 mod export;
@@ -7,7 +7,7 @@ mod queue;
 mod work;
 
 use args::Dead;
-pub use args::Which;
+pub use args::QueueOptions;
 use comeback_operate::{
     dead_letters::{Letter, look},
     ports::Fault,
@@ -27,8 +27,8 @@ pub async fn run(command: &Dead, shell: &Shell) -> Result<Outcome, Failure> {
     }
 }
 
-async fn open(which: &Which, shell: &Shell) -> Result<Queue, Failure> {
-    let queue = Queue::find(Aws::connect(&which.connection, shell.now).await?, which).await?;
+async fn open(options: &QueueOptions, shell: &Shell) -> Result<Queue, Failure> {
+    let queue = Queue::find(Aws::connect(&options.connection, shell.now).await?, options).await?;
     if let Some(policy) = &queue.redrive_policy {
         eprintln!(
             "comeback: {} has a redrive policy, {policy}: each look at a letter is a receive, and SQS moves letters away after maxReceiveCount receives",
@@ -45,7 +45,7 @@ async fn open(which: &Which, shell: &Shell) -> Result<Queue, Failure> {
     Ok(queue)
 }
 
-/// Looks at every letter, with the progress on standard error.
+/// Visits every letter and shows the progress on standard error. Returns the number of letters visited.
 async fn look_at_all(
     queue: &Queue,
     goes_on: &impl Fn() -> bool,

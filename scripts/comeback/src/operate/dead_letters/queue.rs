@@ -1,4 +1,4 @@
-//! The dead-letter queue and the functions on AWS.
+//! Implements the ports for dead letters: the queue in SQS, and the functions in Lambda.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use comeback_operate::{
 };
 use tokio::task::JoinSet;
 
-use super::args::Which;
+use super::args::QueueOptions;
 use crate::{
     operate::{
         aws::{Aws, fault, faults},
@@ -23,7 +23,7 @@ use crate::{
     shell::Failure,
 };
 
-/// How long a receive waits for a letter. A receive that doesn't wait may miss letters.
+/// How long a receive waits. Without a wait (short polling), a receive may miss letters.
 const RECEIVE_WAIT_SECONDS: i32 = 1;
 
 /// A dead-letter queue.
@@ -31,23 +31,23 @@ pub struct Queue {
     aws: Aws,
     pub url: String,
     pub arn: String,
-    /// How many letters are visible, roughly.
+    /// The approximate number of visible letters.
     pub visible: u64,
-    /// How many letters somebody has received, roughly.
+    /// The approximate number of letters that a consumer has received and that are hidden.
     pub hidden: u64,
-    /// After how many receives SQS moves its letters away, if it does.
+    /// The redrive policy, if SQS moves the queue's letters away after a number of receives.
     pub redrive_policy: Option<String>,
 }
 
 impl Queue {
-    /// Finds the queue that is meant, and asks how many letters it has.
-    pub async fn find(aws: Aws, which: &Which) -> Result<Self, Failure> {
-        let url = match &which.queue {
+    /// Resolves the queue from the options and reads its attributes.
+    pub async fn find(aws: Aws, options: &QueueOptions) -> Result<Self, Failure> {
+        let url = match &options.queue {
             Some(url) if url.contains("://") => url.clone(),
             Some(name) => url_of(&aws, name).await?,
             None => {
                 let functions = functions(&aws).await?;
-                systems::dead_letter_queue(&functions, which.handler.as_deref())?
+                systems::dead_letter_queue(&functions, options.handler.as_deref())?
             }
         };
         let call = aws.sqs.get_queue_attributes().queue_url(&url);
@@ -105,7 +105,7 @@ impl DeadLetterQueue for Queue {
     }
 
     async fn release(&self, receipt_handles: &[&str]) -> Result<(), Fault> {
-        let failed = self.aws.show(&self.url, &self.arn, receipt_handles).await?;
+        let failed = self.aws.make_visible(&self.url, &self.arn, receipt_handles).await?;
         failed.into_values().next().map_or(Ok(()), Err)
     }
 
@@ -116,7 +116,7 @@ impl DeadLetterQueue for Queue {
                 .id(index.to_string())
                 .receipt_handle(*handle)
                 .build()
-                // Everything that is required is set.
+                // All required members are set.
                 .ok()
         };
         let entries = receipt_handles.iter().enumerate().filter_map(entry).collect();
@@ -147,7 +147,7 @@ fn letter(message: Message) -> Letter {
 
 impl Functions for Queue {
     async fn invoke(&self, invocations: &[Invocation]) -> Vec<Result<(), Fault>> {
-        // On tasks of their own, so that they use all cores.
+        // Each call runs in a task, so that they use all cores.
         let mut calls = JoinSet::new();
         for (index, Invocation { function, payload }) in invocations.iter().enumerate() {
             let call = self.aws.lambda.invoke().function_name(function);

@@ -55,11 +55,11 @@ async fn run(
     edit: bool,
     shell: &Shell,
 ) -> Result<Outcome, Failure> {
-    let queue = open(&args.which, shell).await?;
+    let queue = open(&args.queue, shell).await?;
     let goes_on = uninterrupted()?;
     let selection = Selection::from(&args.filter);
     let mut order = Order { selection, given_at: (shell.now)(), action };
-    // With --yes nobody reads the counts, and to look at a large queue takes time.
+    // With --yes the counts are not needed, and reading a large queue takes time.
     let is_planned = !args.yes || args.dry_run || edit;
     let mut planned = None;
     if is_planned {
@@ -117,7 +117,7 @@ async fn run(
     })
 }
 
-/// What the order would do, and the last letter that it is about.
+/// Plans the order. Also returns the last letter that it would redrive.
 async fn plan(
     queue: &Queue,
     order: &Order,
@@ -157,7 +157,7 @@ async fn work(
     done
 }
 
-/// Has the operator edit the payload of the only letter.
+/// Lets the operator edit the payload of the only selected letter.
 fn edited(action: &mut Action, plan: &Plan, letter: Option<Letter>) -> Result<(), Failure> {
     let refused = |text: String| Failure::Refused(text);
     let (Some(letter), 1) = (letter, plan.letters()) else {

@@ -1,4 +1,4 @@
-//! Finds out the facts of the retry systems, as many as possible at the same time.
+//! Gathers the facts about retry systems, with as many concurrent calls as possible.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,14 +22,14 @@ use crate::{
     shell::Failure,
 };
 
-/// The functions and mappings of the account and region.
+/// All functions, mappings and event invoke configs of the account and region.
 struct Account {
     functions: BTreeMap<String, Function>,
     mappings: Fact<Vec<Mapping>>,
     configs: BTreeMap<String, Fact<Vec<InvokeConfig>>>,
 }
 
-/// Asks for the facts of all retry systems, or those that the arguments name.
+/// Gathers the facts of all retry systems, or of those that `handler` or `only` names.
 ///
 /// # Errors
 ///
@@ -58,7 +58,7 @@ pub async fn gather(
     let account = Account { functions, mappings, configs };
     let facts = handlers.iter().map(|handler| of_system(&calls, &account, handler, only));
     let mut facts: Vec<_> = join_all(facts).await.into_iter().flatten().collect();
-    // A function belongs to the system that names it or that it sends its failures to.
+    // With several systems, a function belongs to those that name it, or to whose retry queues it sends its failures.
     if facts.len() > 1 && !only.is_empty() {
         facts.retain(|it| {
             it.targets.iter().any(|target| target.is_named || !target.may_send.is_empty())
@@ -151,7 +151,7 @@ async fn of_target(
 ) -> Target {
     let configs = match account.configs.get(name) {
         Some(configs) => configs.clone(),
-        // A function that doesn't exist has none.
+        // The function doesn't exist.
         None => Ok(Vec::new()),
     };
     let own = configs.iter().flatten().filter_map(|config| config.on_failure.clone());

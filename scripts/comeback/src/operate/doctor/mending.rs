@@ -10,7 +10,7 @@ use comeback_operate::{
 
 use crate::operate::aws::{Aws, fault};
 
-/// Carries it out. Commands that a person has to decide about are not.
+/// Carries out an automatic fix. Does nothing for a fix that needs a decision by a person.
 pub async fn carry_out(aws: &Aws, mend: &Fix) -> Result<(), Fault> {
     match mend {
         Fix::Mapping { uuid } => {
@@ -48,7 +48,7 @@ pub async fn carry_out(aws: &Aws, mend: &Fix) -> Result<(), Fault> {
             let expiry =
                 TimeToLiveSpecification::builder().enabled(true).attribute_name(EXPIRES_AT);
             let call = aws.dynamodb.update_time_to_live().table_name(table);
-            // Everything that is required is set.
+            // All required members are set.
             let call = call.set_time_to_live_specification(expiry.build().ok());
             call.send().await.map(drop).map_err(fault("dynamodb:UpdateTimeToLive", table))
         }

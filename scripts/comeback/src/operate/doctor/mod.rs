@@ -43,7 +43,7 @@ struct FindingJson<'a> {
     is_automatic: bool,
 }
 
-/// A command that was carried out, and why it failed if it did.
+/// A command that was carried out, with the error if it failed.
 #[derive(Serialize)]
 struct Mended {
     command: String,
@@ -94,7 +94,7 @@ pub async fn run(args: &DoctorArgs, shell: &Shell) -> Result<Outcome, Failure> {
     Ok(if is_well { Outcome::Success } else { Outcome::Unsuccessful })
 }
 
-/// Carries out the commands that need no decision, each once.
+/// Carries out the automatic commands, each only once.
 async fn mend(
     args: &DoctorArgs,
     aws: &Aws,
@@ -207,7 +207,7 @@ fn json<'a>(examined: &'a Examined, connection: &Connection) -> Vec<FindingJson<
     is_good.then_some(fine).into_iter().chain(found).collect()
 }
 
-/// The command with the options that say where AWS is, as they were given.
+/// The command of a fix, with the connection options of this run.
 pub fn command(mend: &Fix, connection: &Connection) -> String {
     let Connection { local, region, profile } = connection;
     let mut command = mend.command();

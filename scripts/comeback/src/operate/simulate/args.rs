@@ -14,7 +14,7 @@ pub struct SimulateArgs {
     pub set: Vec<Setting>,
     /// A policy to compare, by a name and its settings; repeatable [default: one policy, of --set].
     #[arg(long, value_name = "NAME: SETTING=VALUE …", value_parser = policy)]
-    pub policy: Vec<Named>,
+    pub policy: Vec<NamedPolicy>,
     /// How long the function fails every event.
     #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = outage)]
     pub outage: Duration,
@@ -42,20 +42,20 @@ pub struct SimulateArgs {
 }
 /// A policy on the command line.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Named {
+pub struct NamedPolicy {
     /// Its name.
     pub name: String,
     /// Its settings.
     pub settings: Vec<Setting>,
 }
 
-/// The longest outage that is played.
+/// The longest outage to simulate.
 const OUTAGE_MAX: Duration = Duration::from_hours(31 * 24);
 
-/// The most events a second.
+/// The highest rate, in events a second.
 const RATE_MAX: f64 = 1e6;
 
-fn policy(text: &str) -> Result<Named, String> {
+fn policy(text: &str) -> Result<NamedPolicy, String> {
     const EXPECTED: &str =
         "expected a name and settings, such as 'calm: BASE_BACKOFF=10s MAX_AGE=7d'";
     let (name, settings) = text.split_once(':').ok_or(EXPECTED)?;
@@ -64,7 +64,10 @@ fn policy(text: &str) -> Result<Named, String> {
         return Err(EXPECTED.to_owned());
     }
     let settings = settings.split_whitespace().map(settings::parse).collect::<Result<_, _>>();
-    Ok(Named { name: name.to_owned(), settings: settings.map_err(|error| error.to_string())? })
+    Ok(NamedPolicy {
+        name: name.to_owned(),
+        settings: settings.map_err(|error| error.to_string())?,
+    })
 }
 
 fn outage(text: &str) -> Result<Duration, String> {
@@ -93,7 +96,7 @@ mod tests {
         let calm = policy("calm: BASE_BACKOFF=10s  MAX_AGE=7d").unwrap();
         let settings = [("BASE_BACKOFF", "10s"), ("MAX_AGE", "7d")];
         let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        assert_eq!(calm, Named { name: "calm".into(), settings: settings.into() });
+        assert_eq!(calm, NamedPolicy { name: "calm".into(), settings: settings.into() });
         assert_eq!(policy("as it is:").unwrap().settings, []);
         for (text, part) in [
             ("calm", "expected a name and settings"),

@@ -16,7 +16,7 @@ const LABELS_BELOW: u32 = 42;
 const LABELS_LEFT: u32 = 80;
 const TICKS: usize = 12;
 
-/// Colours that colour-blind people can tell apart (Okabe and Ito).
+/// A palette for colour-blind people (Okabe and Ito).
 const COLOURS: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -28,16 +28,16 @@ const COLOURS: [RGBColor; 7] = [
 ];
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Drawn = Result<(), DrawingAreaErrorKind<io::Error>>;
+type DrawResult = Result<(), DrawingAreaErrorKind<io::Error>>;
 
-/// Draws the charts.
+/// Draws all charts, one below the other, as an SVG.
 pub fn draw(forecasts: &[Forecast], scenario: &Scenario) -> io::Result<String> {
     let mut svg = String::new();
     picture(&mut svg, forecasts, scenario).map_err(|error| io::Error::other(error.to_string()))?;
     Ok(svg)
 }
 
-fn picture(svg: &mut String, forecasts: &[Forecast], scenario: &Scenario) -> Drawn {
+fn picture(svg: &mut String, forecasts: &[Forecast], scenario: &Scenario) -> DrawResult {
     let root = SVGBackend::with_string(svg, (WIDTH, HEIGHT)).into_drawing_area();
     root.fill(&WHITE)?;
     let [lives_area, attempts_area, retries_area, waiting_area] = &root.split_evenly((4, 1))[..]
@@ -57,7 +57,7 @@ fn colour(nth: usize) -> RGBColor {
     COLOURS[nth % COLOURS.len()]
 }
 
-/// The unit of an axis of time that ends here, and its name.
+/// The unit in seconds, and its name, for a time axis that ends at `end` seconds.
 fn unit(end: f64) -> (f64, &'static str) {
     const UNITS: [(f64, &str); 4] =
         [(86_400.0, "days"), (3600.0, "hours"), (60.0, "minutes"), (1.0, "seconds")];
@@ -65,7 +65,7 @@ fn unit(end: f64) -> (f64, &'static str) {
 }
 
 /// The attempts of some events that never succeed: a line of dots for each event.
-fn lives(area: &Area, forecasts: &[Forecast]) -> Drawn {
+fn lives(area: &Area, forecasts: &[Forecast]) -> DrawResult {
     let attempts = || forecasts.iter().map(|forecast| &forecast.attempts);
     let end = attempts().map(|it| it.given_up_after_seconds.max).fold(1.0, f64::max);
     let (unit, units) = unit(end);
@@ -98,8 +98,8 @@ fn lives(area: &Area, forecasts: &[Forecast]) -> Drawn {
     chart.configure_series_labels().label_font(FONT).background_style(WHITE).draw()
 }
 
-/// When each attempt falls: the median, and between which times nine in ten fall.
-fn attempts(area: &Area, forecasts: &[Forecast]) -> Drawn {
+/// The time of each attempt: the median as a line, and the 5th to 95th percentile as a band.
+fn attempts(area: &Area, forecasts: &[Forecast]) -> DrawResult {
     let times = || forecasts.iter().flat_map(|forecast| &forecast.attempts.times);
     let last = forecasts.iter().map(|it| it.attempts.times.len()).max().unwrap_or_default();
     let latest = times().map(|it| it.after_seconds.p95).fold(2.0, f64::max);
@@ -137,16 +137,16 @@ fn attempts(area: &Area, forecasts: &[Forecast]) -> Drawn {
     labels.position(SeriesLabelPosition::LowerRight).label_font(FONT).background_style(WHITE).draw()
 }
 
-/// A value over the time from the beginning of the outage, whose end is a line.
+/// A value over time. A vertical line marks the end of the outage.
 fn timeline(
     area: &Area,
     title: &str,
     forecasts: &[Forecast],
     scenario: &Scenario,
     value: impl Fn(&Point) -> f64,
-) -> Drawn {
+) -> DrawResult {
     let outage_end = scenario.outage.as_secs_f64();
-    // The last stragglers of a policy with long waits would take up most of the chart.
+    // With long waits, the last few events would take up most of the chart, so it ends before them.
     let recovered = |it: &Forecast| outage_end + 2.0 * it.outage.recovered_after_seconds.p95;
     let end = forecasts.iter().map(recovered).fold(outage_end * 1.2, f64::max);
     let (unit, units) = unit(end);
@@ -181,7 +181,7 @@ fn timeline(
     chart.configure_series_labels().label_font(FONT).background_style(WHITE).draw()
 }
 
-/// The mark of a policy in the key of a chart.
+/// The mark of a policy in a chart's legend.
 fn key(nth: usize) -> impl Fn((i32, i32)) -> Rectangle<(i32, i32)> {
     move |(x, y)| Rectangle::new([(x, y - 4), (x + 14, y + 4)], colour(nth).filled())
 }
@@ -204,7 +204,7 @@ mod tests {
         for name in ["calm", "R&amp;D &lt;eager&gt;"] {
             assert_eq!(svg.matches(&format!("{name}\n")).count(), 4, "{name}");
         }
-        // Some lives of the first policy, a dot for each attempt.
+        // The example events of the first policy, with a dot for each attempt.
         let dots = forecasts[0].attempts.examples.iter().map(Vec::len).sum::<usize>();
         let colour = "#0072B2";
         let drawn = svg.lines().filter(|line| line.contains("<circle") && line.contains(colour));

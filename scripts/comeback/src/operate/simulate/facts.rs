@@ -1,4 +1,4 @@
-//! The tables of a simulation, in the terminal and on the page.
+//! The tables of a simulation, for the terminal and the HTML page.
 
 use comeback_operate::simulation::{AttemptTimes, Forecast, Outage, Point, Scenario};
 
@@ -7,19 +7,19 @@ use crate::{
     paint::{Line, Style},
 };
 
-/// How many attempts are listed.
+/// The most attempts to list.
 const ATTEMPTS_MAX: usize = 20;
 
-/// How wide the rows of bars are at most.
+/// The maximum width of a row of bars.
 const BARS_WIDTH: usize = 60;
 
-/// A table: its header and its rows, with a column for each policy.
+/// A table with a column for each policy.
 pub struct Table {
     pub header: Vec<String>,
     pub rows: Vec<Vec<String>>,
 }
 
-/// What the terminal shows.
+/// The output in the terminal.
 pub fn lines(forecasts: &[Forecast], scenario: &Scenario, width: Option<usize>) -> Vec<Line> {
     let mut lines = vec![Line::of(Style::Plain, outage_sentence(scenario)), Line::default()];
     let mut add = |title: &str, of: &Table| {
@@ -42,12 +42,12 @@ pub fn lines(forecasts: &[Forecast], scenario: &Scenario, width: Option<usize>) 
     lines
 }
 
-/// The titles of two tables.
+/// Titles that the live page uses too.
 pub const ATTEMPTS_TITLE: &str =
     "Time of each attempt after the first failure: median (5th – 95th percentile)";
 pub const OUTAGE_TITLE: &str = "What the outage means";
 
-/// The outage in words.
+/// A description of the outage.
 pub fn outage_sentence(scenario: &Scenario) -> String {
     let Scenario { outage, events_per_second, .. } = scenario;
     let (rate, unit) = if *events_per_second < 0.1 {
@@ -81,7 +81,7 @@ pub fn settings(forecasts: &[Forecast]) -> Table {
     Table { rows: rows.collect(), header: with_policies("setting", forecasts) }
 }
 
-/// When attempts fall.
+/// The times of the attempts.
 pub fn attempts(forecasts: &[Forecast]) -> Table {
     let times = |times: &AttemptTimes| {
         let after = times.after_seconds;
@@ -118,7 +118,7 @@ pub fn attempts(forecasts: &[Forecast]) -> Table {
     Table { header: with_policies("attempt", forecasts), rows }
 }
 
-/// What the outage means.
+/// The consequences of the outage.
 pub fn outages(forecasts: &[Forecast]) -> Table {
     type Cell = fn(&Outage) -> String;
     let cells: [(&str, Cell); 12] = [
@@ -172,7 +172,7 @@ fn waiting(outage: &Outage) -> String {
     }
 }
 
-/// A row of bars for each policy, all on one scale of time and of height.
+/// A row of bars for each policy, all with the same scales.
 fn timelines(forecasts: &[Forecast], value: fn(&Point) -> f64, width: Option<usize>) -> Vec<Line> {
     let points = || forecasts.iter().flat_map(|forecast| &forecast.outage.timeline);
     let end = points().map(|point| point.seconds).fold(0.0, f64::max);

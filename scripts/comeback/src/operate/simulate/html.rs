@@ -1,4 +1,4 @@
-//! The page of a simulation: tables and charts in one file.
+//! The HTML page of a simulation, with tables and charts.
 
 use comeback_operate::simulation::{Forecast, Scenario};
 
@@ -8,7 +8,7 @@ const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;mar
 color:#222;background:#fff}table{border-collapse:collapse;width:100%}th,td{text-align:left;padding:.25rem .75rem \
 .25rem 0;border-bottom:1px solid #ddd;vertical-align:top}figure{margin:2rem 0}svg{max-width:100%;height:auto}";
 
-/// The page. It needs no other file and runs no script.
+/// The page. It refers to no other file and has no script.
 pub fn page(forecasts: &[Forecast], scenario: &Scenario, charts: &str) -> String {
     let sentence = escape(&facts::outage_sentence(scenario));
     let tables = [

@@ -1,4 +1,4 @@
-//! `comeback simulate`: what a policy means before it is deployed.
+//! `comeback simulate`: simulates policies before they are deployed.
 
 pub mod args;
 pub mod charts;
@@ -7,7 +7,7 @@ mod html;
 
 use std::{fs, io, path::Path, thread};
 
-use args::{Named, SimulateArgs};
+use args::{NamedPolicy, SimulateArgs};
 use comeback_core::settings::BadSettings;
 use comeback_operate::simulation::{self, Candidate, Forecast, Run, Scenario};
 use serde::Serialize;
@@ -17,7 +17,7 @@ use crate::{
     shell::{Failure, Outcome, Shell},
 };
 
-/// The name of the only policy, if none is named.
+/// The name of the policy if there is no `--policy`.
 const ONLY: &str = "policy";
 
 /// What `--json` prints.
@@ -51,11 +51,11 @@ pub async fn run(args: &SimulateArgs, shell: &Shell) -> Result<Outcome, Failure>
     Ok(Outcome::Success)
 }
 
-/// The policies, each over the settings for all.
+/// The policies. The settings of each override those of `--set`.
 fn candidates(args: &SimulateArgs) -> Result<Vec<Candidate>, BadSettings> {
-    let only = [Named { name: ONLY.to_owned(), settings: Vec::new() }];
+    let only = [NamedPolicy { name: ONLY.to_owned(), settings: Vec::new() }];
     let named = if args.policy.is_empty() { &only } else { args.policy.as_slice() };
-    let read = |Named { name, settings }: &Named| {
+    let read = |NamedPolicy { name, settings }: &NamedPolicy| {
         Candidate::read(name, |wanted| {
             let mut given = args.set.iter().chain(settings).rev();
             let last = given.find(|(name, _): &&Setting| name == wanted);
@@ -65,7 +65,7 @@ fn candidates(args: &SimulateArgs) -> Result<Vec<Candidate>, BadSettings> {
     named.iter().map(read).collect()
 }
 
-/// Each policy on a thread of its own.
+/// Simulates each policy in a thread of its own.
 fn simulate(candidates: &[Candidate], scenario: &Scenario) -> Vec<Forecast> {
     thread::scope(|scope| {
         let threads: Vec<_> = candidates
@@ -95,10 +95,10 @@ mod tests {
     }
 
     #[test]
-    fn a_policys_own_settings_count_more_than_those_for_all() {
-        let calm = Named { name: "calm".into(), settings: vec![setting("MAX_AGE", "7d")] };
-        let plain = Named { name: "plain".into(), settings: Vec::new() };
-        let args = |set: Vec<Setting>, policy: Vec<Named>| SimulateArgs {
+    fn a_policys_own_settings_override_those_for_all() {
+        let calm = NamedPolicy { name: "calm".into(), settings: vec![setting("MAX_AGE", "7d")] };
+        let plain = NamedPolicy { name: "plain".into(), settings: Vec::new() };
+        let args = |set: Vec<Setting>, policy: Vec<NamedPolicy>| SimulateArgs {
             set,
             policy,
             outage: Duration::from_secs(60),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use comeback_core::duration;
 
-use crate::operate::options::Which;
+use crate::operate::options::SystemOptions;
 
 /// Options of `comeback status`.
 #[derive(Debug, clap::Args)]
@@ -22,7 +22,7 @@ pub struct StatusArgs {
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
-    pub which: Which,
+    pub system: SystemOptions,
 }
 
 fn every(text: &str) -> Result<Duration, &'static str> {

@@ -1,4 +1,4 @@
-//! The facts of `comeback status`, from SQS, CloudWatch and the ledger.
+//! Gathers the facts of `comeback status` from SQS, CloudWatch and the ledger.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -32,15 +32,15 @@ use crate::operate::{
     calls::{MAXIMUM, Query, metric_data},
 };
 
-/// What is told of the present.
+/// The time range of the current state.
 const RECENT: Duration = Duration::from_mins(5);
 const HOUR: Duration = Duration::from_hours(1);
 const DAY: Duration = Duration::from_hours(24);
 
-/// DynamoDB reads this many items in one call.
+/// The most items in one call of BatchGetItem.
 const ITEMS_MAX: usize = 100;
 
-/// Asks for everything about these functions, at the same time.
+/// Gathers the facts about these functions, with concurrent calls.
 pub async fn gather(
     aws: &Aws,
     handler: &Function,
@@ -58,13 +58,13 @@ pub async fn gather(
             let text = queues.get(queue_arn).and_then(|attributes| attributes.get(&name));
             text.and_then(|text| text.parse().ok()).unwrap_or_default()
         };
-        let metric = |what: What| metrics.get(&(nth, what)).copied();
-        let sum = |what| whole(metric(what).unwrap_or_default());
+        let metric = |kind: Metric| metrics.get(&(nth, kind)).copied();
+        let sum = |kind| whole(metric(kind).unwrap_or_default());
         let item = items.get(&target_key(arn));
         let circuit = item.and_then(|item| Circuit::read(item.get("circuit")?.as_s().ok()?));
         let paused = item.and_then(|item| item.get(PAUSED_AT)?.as_n().ok()?.parse().ok());
         let dead = Reason::ALL.iter().enumerate().filter_map(|(reason, name)| {
-            let letters = sum(What::Dead(reason));
+            let letters = sum(Metric::Dead(reason));
             (letters > 0).then(|| (name.as_str().to_owned(), letters))
         });
         Facts {
@@ -74,10 +74,13 @@ pub async fn gather(
             in_flight: number(QueueAttributeName::ApproximateNumberOfMessagesNotVisible),
             delayed: number(QueueAttributeName::ApproximateNumberOfMessagesDelayed),
             due: number(QueueAttributeName::ApproximateNumberOfMessages),
-            recent: Runs { invocations: sum(What::RecentRuns), errors: sum(What::RecentErrors) },
-            hour: Runs { invocations: sum(What::Runs), errors: sum(What::Errors) },
-            retried: sum(What::Retried),
-            oldest_seconds: metric(What::Oldest),
+            recent: Runs {
+                invocations: sum(Metric::RecentRuns),
+                errors: sum(Metric::RecentErrors),
+            },
+            hour: Runs { invocations: sum(Metric::Runs), errors: sum(Metric::Errors) },
+            retried: sum(Metric::Retried),
+            oldest_seconds: metric(Metric::Oldest),
             dead_letters: dead.collect(),
             down_since: circuit.as_ref().and_then(Circuit::down_since),
             circuit: circuit.map(|circuit| circuit.name().to_owned()),
@@ -120,16 +123,16 @@ fn account_and_name(arn: &str) -> (&str, &str) {
     (parts.next().unwrap_or_default(), name)
 }
 
-/// What is asked of CloudWatch about a function.
+/// A metric of a function in CloudWatch.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-enum What {
+enum Metric {
     RecentRuns,
     RecentErrors,
     Runs,
     Errors,
     Retried,
     Oldest,
-    /// Dead letters, by the place of their reason in the list of all.
+    /// Dead letters with a reason, by its index in `Reason::ALL`.
     Dead(usize),
 }
 
@@ -137,20 +140,20 @@ async fn metrics(
     aws: &Aws,
     attached: &[Attached],
     now: Timestamp,
-) -> Result<HashMap<(usize, What), f64>, Fault> {
-    // CloudWatch begins its periods at whole minutes, and the latest minute is not over yet.
+) -> Result<HashMap<(usize, Metric), f64>, Fault> {
+    // CloudWatch's periods begin at whole minutes. The current minute is included.
     let minute = Timestamp::from_timestamp(now.timestamp().div_euclid(60) * 60 + 60, 0);
     let until = minute.unwrap_or(now);
     let mut found = HashMap::new();
-    for (length, whats) in [
-        (RECENT, vec![What::RecentRuns, What::RecentErrors]),
-        (HOUR, vec![What::Runs, What::Errors, What::Retried, What::Oldest]),
-        (DAY, (0..Reason::ALL.len()).map(What::Dead).collect()),
+    for (length, kinds) in [
+        (RECENT, vec![Metric::RecentRuns, Metric::RecentErrors]),
+        (HOUR, vec![Metric::Runs, Metric::Errors, Metric::Retried, Metric::Oldest]),
+        (DAY, (0..Reason::ALL.len()).map(Metric::Dead).collect()),
     ] {
         let asked: Vec<_> = (0..attached.len())
-            .flat_map(|nth| whats.iter().map(move |what| (nth, *what)))
+            .flat_map(|nth| kinds.iter().map(move |kind| (nth, *kind)))
             .collect();
-        let query = |(nth, what): &(usize, What)| query(&attached[*nth].arn, *what, length);
+        let query = |(nth, kind): &(usize, Metric)| query(&attached[*nth].arn, *kind, length);
         let queries: Vec<_> = asked.iter().map(query).collect();
         let values = metric_data(aws, &queries, earlier(until, length), until).await?;
         found.extend(asked.into_iter().zip(values).filter_map(|(key, value)| Some((key, value?))));
@@ -158,8 +161,8 @@ async fn metrics(
     Ok(found)
 }
 
-/// The metric that is asked about, in periods of a minute for short times, and of an hour for a day.
-fn query(arn: &str, what: What, length: Duration) -> Query {
+/// The query for a metric over this length of time. The period is a minute, or an hour for a day.
+fn query(arn: &str, kind: Metric, length: Duration) -> Query {
     let period = if length > HOUR { HOUR } else { Duration::from_mins(1) };
     let function = FunctionArn::parse(arn);
     let function_dimensions = || {
@@ -167,7 +170,7 @@ fn query(arn: &str, what: What, length: Duration) -> Query {
         let mut dimensions = vec![("FunctionName", function.name().to_owned())];
         let qualifier = arn.strip_prefix(function.unqualified());
         let qualifier = qualifier.and_then(|rest| rest.strip_prefix(':'));
-        // Lambda counts versions and aliases by themselves, but not `$LATEST`.
+        // Lambda has separate metrics for versions and aliases, but not for `$LATEST`.
         if let Some(qualifier) = qualifier.filter(|it| !it.starts_with('$')) {
             dimensions.push(("Resource", format!("{}:{qualifier}", function.name())));
         }
@@ -176,21 +179,21 @@ fn query(arn: &str, what: What, length: Duration) -> Query {
     // The handler counts all versions and aliases of a function together.
     let name = function.as_ref().map_or(arn, FunctionArn::name);
     let target = || vec![("Target", name.to_owned())];
-    let (namespace, name, dimensions) = match what {
-        What::RecentRuns | What::Runs => ("AWS/Lambda", "Invocations", function_dimensions()),
-        What::RecentErrors | What::Errors => ("AWS/Lambda", "Errors", function_dimensions()),
-        What::Retried => ("Comeback", "Invoked", target()),
-        What::Oldest => ("Comeback", "EventAge", target()),
-        What::Dead(reason) => {
+    let (namespace, name, dimensions) = match kind {
+        Metric::RecentRuns | Metric::Runs => ("AWS/Lambda", "Invocations", function_dimensions()),
+        Metric::RecentErrors | Metric::Errors => ("AWS/Lambda", "Errors", function_dimensions()),
+        Metric::Retried => ("Comeback", "Invoked", target()),
+        Metric::Oldest => ("Comeback", "EventAge", target()),
+        Metric::Dead(reason) => {
             let reason = ("Reason", Reason::ALL[reason].as_str().to_owned());
             ("Comeback", "DeadLettered", [target(), vec![reason]].concat())
         }
     };
-    let statistic = if what == What::Oldest { MAXIMUM } else { "Sum" };
+    let statistic = if kind == Metric::Oldest { MAXIMUM } else { "Sum" };
     Query { namespace, name, dimensions, statistic, period }
 }
 
-/// The ledger's items of these functions, by their keys.
+/// The items of these functions in the ledger, by key.
 async fn items(
     aws: &Aws,
     handler: &Function,
@@ -219,7 +222,7 @@ async fn items(
     Ok(items)
 }
 
-/// When the next event of each function is due, if there is a register.
+/// The due time of each function's next event, by ARN. Empty without a register.
 async fn dues(
     aws: &Aws,
     handler: &Function,
@@ -250,24 +253,24 @@ mod tests {
     #[test]
     fn an_alias_has_metrics_of_its_own() {
         let arn = "arn:aws:lambda:us-east-1:123456789012:function:orders";
-        let names = |arn: &str, what| {
-            let Query { name, dimensions, .. } = query(arn, what, HOUR);
+        let names = |arn: &str, kind| {
+            let Query { name, dimensions, .. } = query(arn, kind, HOUR);
             let dimensions = dimensions.iter().map(|(name, value)| format!(" {name}={value}"));
             name.to_owned() + &dimensions.collect::<String>()
         };
         let latest = format!("{arn}:$LATEST");
         let live = format!("{arn}:live");
-        for (arn, what, expected) in [
-            (&latest, What::Runs, "Invocations FunctionName=orders".to_owned()),
+        for (arn, kind, expected) in [
+            (&latest, Metric::Runs, "Invocations FunctionName=orders".to_owned()),
             (
                 &live,
-                What::RecentErrors,
+                Metric::RecentErrors,
                 "Errors FunctionName=orders Resource=orders:live".to_owned(),
             ),
-            (&live, What::Retried, "Invoked Target=orders".to_owned()),
-            (&live, What::Dead(2), "DeadLettered Target=orders Reason=not_retryable".to_owned()),
+            (&live, Metric::Retried, "Invoked Target=orders".to_owned()),
+            (&live, Metric::Dead(2), "DeadLettered Target=orders Reason=not_retryable".to_owned()),
         ] {
-            assert_eq!(names(arn, what), expected);
+            assert_eq!(names(arn, kind), expected);
         }
         assert_eq!(
             account_and_name("arn:aws:sqs:us-east-1:123456789012:retry"),

@@ -23,13 +23,13 @@ use crate::{
     shell::{Failure, Outcome, Screen, Shell, Signals},
 };
 
-/// In a terminal with fewer columns, a table has only some of its columns.
+/// In a terminal of less than 100 columns, a table has only some of its columns.
 const NARROW: (usize, &[usize]) = (100, &[0, 1, 2, 4]);
 
 pub async fn run(args: &StatusArgs, shell: &Shell) -> Result<Outcome, Failure> {
-    let aws = Aws::connect(&args.which.connection, shell.now).await?;
+    let aws = Aws::connect(&args.system.connection, shell.now).await?;
     let functions = functions(&aws).await?;
-    let handler = only(&functions, args.which.handler.as_deref())?;
+    let handler = only(&functions, args.system.handler.as_deref())?;
     let mut attached = attached(&aws, &handler, &functions).await?;
     if !args.functions.is_empty() {
         attached.retain(|it| {
@@ -57,7 +57,7 @@ pub async fn run(args: &StatusArgs, shell: &Shell) -> Result<Outcome, Failure> {
     Ok(Outcome::Success)
 }
 
-/// Asks and draws until Ctrl-C.
+/// Refreshes the table until Ctrl-C.
 async fn watch(
     args: &StatusArgs,
     aws: &Aws,
@@ -129,7 +129,7 @@ fn told(handler: &str, facts: &[Facts], now: Timestamp, width: Option<usize>) ->
     lines
 }
 
-/// How a function is, in words.
+/// The state of a function, in words.
 pub fn state(facts: &Facts, now: Timestamp) -> String {
     let lasts = |since: Timestamp| span(between(since, now).as_secs_f64().floor());
     let state = match facts.state() {
@@ -146,7 +146,7 @@ pub fn state(facts: &Facts, now: Timestamp) -> String {
     [state, paused].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-/// Its dead letters, by reason.
+/// The counts of a function's dead letters by reason.
 pub fn letters(facts: &Facts) -> String {
     let letters = facts.dead_letters.iter();
     letters

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::operate::options::{Which, duration};
+use crate::operate::options::{SystemOptions, duration};
 
 /// Options of `comeback trace`.
 #[derive(Debug, clap::Args)]
@@ -17,10 +17,10 @@ pub struct TraceArgs {
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
-    pub which: Which,
+    pub system: SystemOptions,
 }
 
-/// A shorter beginning would be that of many ids.
+/// The minimum length of a prefix. A shorter one would match many ids.
 const ID_MIN: usize = 4;
 
 fn id(text: &str) -> Result<String, String> {
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_cannot_end_the_pattern_that_it_is_put_into() {
+    fn an_id_cannot_inject_into_the_filter_pattern() {
         for (text, is_good) in [
             ("6f5e4d3c-2b1a-4999-8888-777766665555", true),
             ("6f5e", true),

@@ -24,10 +24,10 @@ use crate::{
 };
 
 pub async fn run(args: &TraceArgs, shell: &Shell) -> Result<Outcome, Failure> {
-    let (aws, handler) = find(&args.which, shell.now).await?;
+    let (aws, handler) = find(&args.system, shell.now).await?;
     let goes_on = uninterrupted()?;
     let now = (shell.now)();
-    // The handler's lines about events or requests whose ids begin so.
+    // Finds the handler's log lines whose event id or request id begins with `id`.
     let search = async |id: &str| {
         let pattern = format!(r#"{{ $.event_id = "{id}*" || $.request_id = "{id}*" }}"#);
         let (group, from) = (&handler.log_group, earlier(now, args.since));
@@ -36,7 +36,7 @@ pub async fn run(args: &TraceArgs, shell: &Shell) -> Result<Outcome, Failure> {
     let mut lines = search(&args.id).await?;
     let mut ids = event_ids(lines.iter().map(String::as_str));
     if ids.len() > 1 {
-        // A whole id is no mere beginning.
+        // An exact match wins over ids that only begin with the argument.
         let whole: Vec<_> = ids.iter().filter(|id| **id == args.id).cloned().collect();
         if whole.is_empty() {
             return Err(NoLife::Several(ids).into());
@@ -45,7 +45,7 @@ pub async fn run(args: &TraceArgs, shell: &Shell) -> Result<Outcome, Failure> {
     }
     let id = ids.pop().unwrap_or_else(|| args.id.clone());
     if !id.starts_with(&args.id) {
-        // The id was that of an attempt, whose lines are a part of the event's.
+        // The argument was the request id of an attempt, so only a part of the event's lines was found.
         lines = search(&id).await?;
     }
     if !goes_on() {
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_life_is_told_as_a_timeline() {
+    fn the_life_of_an_event_is_printed_as_a_timeline() {
         let at = |second| parse(&format!("2026-05-01T12:00:{second:02}Z")).unwrap();
         let step = |second, attempt, what| Step {
             at: at(second),

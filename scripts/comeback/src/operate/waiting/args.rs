@@ -6,7 +6,7 @@ use clap::Subcommand;
 use comeback_core::{Timestamp, duration, time};
 use comeback_operate::waiting::{GroupBy, Selection};
 
-use crate::operate::options::{Failures, Named, Which, one_of};
+use crate::operate::options::{FailureFilter, Named, SystemOptions, one_of};
 
 /// Options of `comeback waiting`.
 #[derive(Debug, clap::Args)]
@@ -18,7 +18,7 @@ pub struct WaitingArgs {
     pub list: ListArgs,
 }
 
-/// What is done with events that wait.
+/// Orders for waiting events.
 #[derive(Debug, Subcommand)]
 pub enum Action {
     /// Retry events now, before they are due.
@@ -34,7 +34,7 @@ pub enum Action {
     Cancel(OrderArgs),
 }
 
-/// Which events: those that meet every filter. A repeatable one is met by any of its values.
+/// Filters on events. All filters must match. A repeatable filter matches if one of its values does.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Filters")]
 pub struct Filter {
@@ -42,14 +42,14 @@ pub struct Filter {
     #[arg(long, value_name = "ID")]
     pub id: Vec<String>,
     #[command(flatten)]
-    pub failures: Failures,
+    pub failures: FailureFilter,
     /// Due before this time, such as 2026-05-01T12:00:00Z, or within this duration, such as 15m.
-    #[arg(long, value_name = "TIME|DURATION", value_parser = When::parse)]
-    pub due_before: Option<When>,
+    #[arg(long, value_name = "TIME|DURATION", value_parser = DueBefore::parse)]
+    pub due_before: Option<DueBefore>,
 }
 
 impl Filter {
-    /// What it means at this time.
+    /// The selection, with durations counted from `now`.
     pub fn selection(&self, now: Timestamp) -> Selection {
         Selection {
             ids: self.id.clone(),
@@ -61,16 +61,16 @@ impl Filter {
     }
 }
 
-/// A time, or how far away it is.
+/// A point in time, absolute or relative to now.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum When {
-    /// A time.
+pub enum DueBefore {
+    /// An absolute time.
     At(Timestamp),
-    /// How far away it is.
+    /// The time from now.
     In(Duration),
 }
 
-impl When {
+impl DueBefore {
     fn parse(text: &str) -> Result<Self, &'static str> {
         let duration = duration::parse(text).map(Self::In);
         duration.or_else(|| time::parse(text).map(Self::At)).ok_or(
@@ -86,7 +86,7 @@ impl When {
     }
 }
 
-/// How events are listed.
+/// Options of the list.
 #[derive(Debug, clap::Args)]
 pub struct ListArgs {
     /// Count the events that have these in common, separated by commas: function, error, attempt.
@@ -101,10 +101,10 @@ pub struct ListArgs {
     #[command(flatten)]
     pub filter: Filter,
     #[command(flatten)]
-    pub which: Which,
+    pub system: SystemOptions,
 }
 
-/// Options of orders.
+/// Options of `comeback waiting retry-now` and `comeback waiting cancel`.
 #[derive(Debug, clap::Args)]
 pub struct OrderArgs {
     /// The most events a second [default: as many as possible].
@@ -122,7 +122,7 @@ pub struct OrderArgs {
     #[command(flatten)]
     pub filter: Filter,
     #[command(flatten)]
-    pub which: Which,
+    pub system: SystemOptions,
 }
 
 /// Options of `comeback pause` and `comeback resume`.
@@ -138,7 +138,7 @@ pub struct PauseArgs {
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
-    pub which: Which,
+    pub system: SystemOptions,
 }
 
 #[cfg(test)]
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_is_a_moment_or_how_far_away_it_is() {
+    fn a_due_time_is_absolute_or_relative_to_now() {
         let now = time::parse("2026-05-01T11:00:00Z").unwrap();
         for (text, expected) in [
             ("2026-05-01T12:00:00Z", Some("2026-05-01T12:00:00Z")),
@@ -154,7 +154,7 @@ mod tests {
             ("0", Some("2026-05-01T11:00:00Z")),
             ("soon", None),
         ] {
-            let at = When::parse(text).ok().map(|when| when.at(now));
+            let at = DueBefore::parse(text).ok().map(|when| when.at(now));
             assert_eq!(at, expected.map(|text| time::parse(text).unwrap()), "{text}");
         }
     }

@@ -1,4 +1,4 @@
-//! `comeback waiting`: what waits, and when it is due.
+//! `comeback waiting`: lists or counts waiting events.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -30,10 +30,10 @@ use crate::{
     shell::{Failure, Outcome, Shell},
 };
 
-/// In a terminal with fewer columns, a list has only some of its columns: the event, its function, and when it is due.
+/// In a terminal of less than 80 columns, a list has only the event, its function and its due time.
 const NARROW: (usize, &[usize]) = (80, &[0, 1, 3]);
 
-/// How much of the log is read if there is no register, and which of its lines.
+/// Without a register, this much of the log is read, and only the lines that match `DECISIONS`.
 const LOG_SPAN: Duration = Duration::from_hours(24);
 const DECISIONS: &str = "{ $.decision EXISTS }";
 
@@ -43,7 +43,7 @@ struct Document<'a> {
     handler: &'a str,
     /// `register`, or `log` if there is no register.
     source: &'static str,
-    /// How many were looked at, and how many of those are selected. Not all were looked at if `complete` is false.
+    /// The numbers of events that were read, and of those that match the filters. There are more if not `complete`.
     looked_at: u64,
     selected: u64,
     complete: bool,
@@ -53,21 +53,21 @@ struct Document<'a> {
     events: Option<Vec<Listed>>,
 }
 
-/// What has been read.
+/// The events that have been read so far.
 struct Found<'a> {
     args: &'a ListArgs,
     selection: Selection,
     looked_at: u64,
     selected: u64,
-    /// Whether all were looked at.
+    /// Whether all events were read.
     complete: bool,
     groups: Groups,
-    /// Those that are due first, by their due times and ids.
+    /// The selected events that are due first, by due time and id. At most `--limit`.
     first: BTreeMap<(Timestamp, String), Entry>,
 }
 
 impl Found<'_> {
-    fn see(&mut self, event: Entry) {
+    fn add(&mut self, event: Entry) {
         self.looked_at += 1;
         if !self.selection.matches(&event) {
             return;
@@ -90,7 +90,7 @@ impl Found<'_> {
 }
 
 pub async fn run(args: &ListArgs, shell: &Shell) -> Result<Outcome, Failure> {
-    let (aws, handler) = find(&args.which, shell.now).await?;
+    let (aws, handler) = find(&args.system, shell.now).await?;
     let goes_on = uninterrupted()?;
     let now = (shell.now)();
     let mut found = Found {
@@ -160,12 +160,12 @@ async fn of_register(
     goes_on: impl Fn() -> bool,
 ) -> Result<(), Failure> {
     let parts = register.parts(&found.selection.functions).await?;
-    // The events of one function come by their due times, so the first ones are those that are due first.
+    // The events of a single function are sorted by due time, so reading can stop after the first ones.
     let are_sorted = matches!(&*parts, [Partition::Target(_)]) && !found.is_grouped();
     let limit = u64::from(found.args.limit);
     let spinner = spinner("events read");
     let read = visit(&parts, register, |event| {
-        found.see(event);
+        found.add(event);
         spinner.set_position(found.looked_at);
         found.complete = !(are_sorted && found.selected > limit);
         found.complete && goes_on()
@@ -175,7 +175,7 @@ async fn of_register(
     Ok(read?)
 }
 
-/// Without a register: the events whose last decision in the handler's log was to wait.
+/// Without a register, reads the events whose last decision in the handler's log is a wait.
 async fn of_log(
     aws: &Aws,
     group: &str,
@@ -186,7 +186,7 @@ async fn of_log(
     let from = earlier(now, LOG_SPAN);
     let lines = logs::collected(aws, group, DECISIONS, from, "lines read", goes_on).await?;
     let events = lives(lines.iter().map(String::as_str)).into_iter().filter_map(of_life);
-    events.for_each(|event| found.see(event));
+    events.for_each(|event| found.add(event));
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! `comeback waiting`, `pause` and `resume`: what waits, and what an operator orders for it.
+//! `comeback waiting`, `pause` and `resume`: waiting events, and an operator's orders for them.
 
 pub mod args;
 mod list;

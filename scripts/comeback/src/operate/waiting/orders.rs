@@ -30,7 +30,7 @@ struct Document<'a> {
 }
 
 pub async fn run(order: Order, args: &OrderArgs, shell: &Shell) -> Result<Outcome, Failure> {
-    let register = open(&args.which, shell.now).await?;
+    let register = open(&args.system, shell.now).await?;
     let goes_on = uninterrupted()?;
     let selection = args.filter.selection((shell.now)());
     let parts = register.parts(&selection.functions).await?;

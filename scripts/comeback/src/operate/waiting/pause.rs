@@ -15,13 +15,13 @@ use crate::{
 #[derive(Serialize)]
 struct Document<'a> {
     handler: &'a str,
-    /// The ARNs, with their qualifiers.
+    /// The functions' ARNs, with qualifiers.
     functions: &'a [String],
     paused_at: Option<String>,
 }
 
 pub async fn pause(args: &PauseArgs, is_pause: bool, shell: &Shell) -> Result<Outcome, Failure> {
-    let register = open(&args.which, shell.now).await?;
+    let register = open(&args.system, shell.now).await?;
     let targets = register.targets(&args.function).await?;
     let mut lines = vec![Line::of(Style::Strong, register.place())];
     for target in &targets {

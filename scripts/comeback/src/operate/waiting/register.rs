@@ -1,4 +1,4 @@
-//! The register in DynamoDB, and the messages of its events.
+//! Implements the port `Register`: the register's items in DynamoDB, and the messages of its events in SQS.
 
 use std::collections::BTreeSet;
 
@@ -26,18 +26,18 @@ use crate::{
         attached::qualified,
         aws::{Aws, fault},
         functions::find,
-        options::Which,
+        options::SystemOptions,
     },
     shell::Failure,
 };
 
-/// Into how many parts all events are divided, which are read at the same time.
+/// The number of segments of a scan of all events, which are read concurrently.
 const SEGMENTS: u16 = 4;
 
-/// How many events a page of one function has.
+/// The most events in a page of a query.
 const PAGE: i32 = 500;
 
-/// The owner that an order writes into the item.
+/// The owner of the claim in an item with an order.
 const OPERATOR: &str = "operator";
 
 /// The register of a retry system.
@@ -53,7 +53,7 @@ impl DynamoRegister {
     ///
     /// # Errors
     ///
-    /// If it has none.
+    /// If the handler has no register.
     pub fn of(handler: Function, aws: Aws) -> Result<Self, Failure> {
         let Some(table) = handler.register().map(str::to_owned) else {
             return Err(Failure::Refused(format!(
@@ -70,12 +70,13 @@ impl DynamoRegister {
         self.handler.name()
     }
 
-    /// Where it is.
+    /// The handler and its region, for headings.
     pub fn place(&self) -> String {
         format!("{} ({})", self.handler(), self.aws.region)
     }
 
-    /// The parts that have the events of these functions. A function that is named without `*` has parts of its own.
+    /// The parts of the register with the events of these functions: one for each ARN, or [`SEGMENTS`] of the whole
+    /// register if a name has a `*` or there are no names.
     pub async fn parts(&self, functions: &[String]) -> Result<Vec<Partition>, Fault> {
         if functions.is_empty() || functions.iter().any(|function| function.contains('*')) {
             return Ok((0..SEGMENTS).map(|nth| Partition::Segment(nth, SEGMENTS)).collect());
@@ -87,12 +88,12 @@ impl DynamoRegister {
         Ok(targets.into_iter().map(Partition::Target).collect())
     }
 
-    /// The ARNs of this function that events can wait for.
+    /// The ARNs of this function that waiting events may have.
     pub async fn targets(&self, function: &str) -> Result<Vec<String>, Fault> {
         qualified(&self.aws, &self.handler.arn_of(function)).await
     }
 
-    /// Since when this function is paused.
+    /// When this function was paused, or None if it is not paused.
     pub async fn paused_at(&self, target: &str) -> Result<Option<Timestamp>, Fault> {
         let call = self.dynamodb.get_item().table_name(&self.table).consistent_read(true);
         let answer = call.key(ID, text(&target_key(target))).send().await;
@@ -101,7 +102,7 @@ impl DynamoRegister {
         Ok(millis.and_then(Timestamp::from_timestamp_millis))
     }
 
-    /// Pauses this function since then, or ends its pause. What else its item says stays.
+    /// Pauses this function, or resumes it if `since` is None. Keeps the other attributes of its item.
     pub async fn pause(&self, target: &str, since: Option<Timestamp>) -> Result<(), Fault> {
         let call = self
             .dynamodb
@@ -126,13 +127,16 @@ impl DynamoRegister {
     }
 }
 
-/// Opens the register of the retry system that is meant.
+/// Opens the register of the retry system that the options select.
 ///
 /// # Errors
 ///
-/// If there is none.
-pub async fn open(which: &Which, now: fn() -> Timestamp) -> Result<DynamoRegister, Failure> {
-    let (aws, handler) = find(which, now).await?;
+/// If there is no single retry system, or it has no register.
+pub async fn open(
+    options: &SystemOptions,
+    now: fn() -> Timestamp,
+) -> Result<DynamoRegister, Failure> {
+    let (aws, handler) = find(options, now).await?;
     DynamoRegister::of(handler, aws)
 }
 
@@ -209,7 +213,7 @@ impl Register for DynamoRegister {
     }
 
     async fn show(&self, queue_url: &str, receipt_handles: &[&str]) -> Vec<Result<(), Fault>> {
-        match self.aws.show(queue_url, queue_url, receipt_handles).await {
+        match self.aws.make_visible(queue_url, queue_url, receipt_handles).await {
             Ok(mut failed) => {
                 let answer = |index| failed.remove(&index).map_or(Ok(()), Err);
                 (0..receipt_handles.len()).map(answer).collect()

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::operate::options::{Which, duration};
+use crate::operate::options::{SystemOptions, duration};
 
 /// Options of `comeback web`.
 #[derive(Debug, clap::Args)]
@@ -14,5 +14,5 @@ pub struct WebArgs {
     #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = duration)]
     pub since: Duration,
     #[command(flatten)]
-    pub which: Which,
+    pub system: SystemOptions,
 }

@@ -35,7 +35,7 @@ use crate::{
     operate::{
         attached::{Attached, attached},
         aws::Aws,
-        dead_letters::{Queue, Which},
+        dead_letters::{Queue, QueueOptions},
         doctor,
         functions::functions,
         logs,
@@ -287,7 +287,7 @@ impl Live {
 
     pub async fn dead_letters(&self) -> Result<Queue, Failure> {
         let Cloud { aws, handler, .. } = self.cloud()?.clone();
-        Queue::find(aws, &Which { handler, ..Which::default() }).await
+        Queue::find(aws, &QueueOptions { handler, ..QueueOptions::default() }).await
     }
 
     /// Asks for facts while somebody looks, without end.

@@ -43,7 +43,7 @@ use params::Params;
 use serde_json::{Map, Value};
 use tokio::net::TcpListener;
 
-use super::{functions::find, options::Which};
+use super::{functions::find, options::SystemOptions};
 use crate::{
     journal::Journal,
     paint::{Line, Style},
@@ -66,10 +66,10 @@ type Part = (&'static str, Markup);
 
 /// Serves the page of an account until Ctrl-C.
 pub async fn run(args: &WebArgs, shell: &Shell) -> Result<Outcome, Failure> {
-    let (aws, _) = find(&args.which, shell.now).await?;
+    let (aws, _) = find(&args.system, shell.now).await?;
     let token = secret()?;
     let live = Live::new(Some(aws.region.clone()), shell.now, Some(token.clone()))?;
-    let Which { handler, connection } = args.which.clone();
+    let SystemOptions { handler, connection } = args.system.clone();
     live.connect(Cloud { aws, handler, connection });
     let port = args.port;
     let refused = |source: io::Error| Failure::Port { port, source };
