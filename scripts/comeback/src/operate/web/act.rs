@@ -1,4 +1,4 @@
-//! Orders: what would be done, and then it is done.
+//! Commands from the page: the page that asks for confirmation with a plan, and the job that carries the command out.
 
 use comeback_core::claim::Order;
 use comeback_operate::{
@@ -11,28 +11,28 @@ use comeback_operate::{
 use maud::{Markup, html};
 
 use super::{
-    html::{Foreign, csrf},
-    jobs::{Job, Progress, begin, to_the_end},
+    html::{Untrusted, csrf},
+    jobs::{Job, Progress, begin, uncancelled},
     letters,
     live::{Live, Shared},
     params::Params,
 };
 use crate::shell::Failure;
 
-/// How many batches of dead letters are redriven concurrently.
+/// The number of batches of dead letters to redrive concurrently.
 const BATCHES: usize = 4;
 
-/// What an operator wants.
-enum Wish {
-    /// Something for events that wait.
+/// A command of the operator.
+enum Command {
+    /// Retries or cancels waiting events.
     Events(Order, waiting::Selection),
-    /// Something with dead letters.
+    /// Redrives or deletes dead letters.
     Letters(dead_letters::Order),
-    /// The retries of a function are held back, or no longer.
+    /// Pauses or resumes the retries of a function.
     Pause { target: String, is_pause: bool },
 }
 
-fn wish(live: &Live, params: &Params) -> Result<Wish, Failure> {
+fn command(live: &Live, params: &Params) -> Result<Command, Failure> {
     let events = || waiting::Selection {
         ids: params.list("id"),
         functions: params.list("function"),
@@ -47,13 +47,13 @@ fn wish(live: &Live, params: &Params) -> Result<Wish, Failure> {
     };
     let target = || params.text("function").unwrap_or_default();
     Ok(match params.get("do") {
-        Some("retry") => Wish::Events(Order::Retry, events()),
-        Some("cancel") => Wish::Events(Order::Cancel, events()),
-        Some("pause") => Wish::Pause { target: target(), is_pause: true },
-        Some("resume") => Wish::Pause { target: target(), is_pause: false },
-        Some("purge") => Wish::Letters(letters(Action::Purge)),
+        Some("retry") => Command::Events(Order::Retry, events()),
+        Some("cancel") => Command::Events(Order::Cancel, events()),
+        Some("pause") => Command::Pause { target: target(), is_pause: true },
+        Some("resume") => Command::Pause { target: target(), is_pause: false },
+        Some("purge") => Command::Letters(letters(Action::Purge)),
         Some("redrive") => {
-            // A browser sends the ends of lines as two characters.
+            // Browsers send line breaks as CR LF.
             let payload = params.get("payload").map(|payload| payload.replace("\r\n", "\n"));
             if let Some(Err(error)) =
                 payload.as_deref().map(serde_json::from_str::<serde::de::IgnoredAny>)
@@ -62,7 +62,7 @@ fn wish(live: &Live, params: &Params) -> Result<Wish, Failure> {
                     "expected a payload that is JSON, got: {error}"
                 )));
             }
-            Wish::Letters(letters(Action::Redrive { to: None, set: Vec::new(), payload }))
+            Command::Letters(letters(Action::Redrive { to: None, set: Vec::new(), payload }))
         }
         other => {
             let got = other.unwrap_or("nothing");
@@ -71,7 +71,7 @@ fn wish(live: &Live, params: &Params) -> Result<Wish, Failure> {
     })
 }
 
-impl Wish {
+impl Command {
     fn title(&self) -> String {
         match self {
             Self::Events(Order::Retry, _) => "Retry events now".to_owned(),
@@ -94,13 +94,13 @@ impl Wish {
     }
 }
 
-/// What would be done: how much, and in lines.
-async fn plan(live: &Live, wish: &Wish) -> Result<(u64, Vec<Notice>), Failure> {
-    match wish {
-        Wish::Events(order, selection) => plan_events(live, *order, selection).await,
-        Wish::Letters(order) => plan_letters(live, order).await,
-        Wish::Pause { target, is_pause } => {
-            // Without a register nothing can be paused.
+/// The number of items that a command would affect, and the lines of its plan.
+async fn plan(live: &Live, command: &Command) -> Result<(u64, Vec<Notice>), Failure> {
+    match command {
+        Command::Events(order, selection) => plan_events(live, *order, selection).await,
+        Command::Letters(order) => plan_letters(live, order).await,
+        Command::Pause { target, is_pause } => {
+            // Fails if there is no register, which a pause needs.
             live.register()?;
             let name = function_name(target);
             Ok((
@@ -150,22 +150,22 @@ async fn plan_letters(
     Ok((plan.letters(), plan.notices()))
 }
 
-/// The page that asks.
+/// The title and the body of the page that asks for confirmation.
 ///
 /// # Errors
 ///
-/// If the order is none, or can't be planned.
+/// If the parameters are not a command, or the plan can't be made.
 pub async fn confirm(live: &Shared, params: &Params) -> Result<(String, Markup), Failure> {
-    let wish = wish(live, params)?;
-    let (title, back) = (wish.title(), wish.back());
+    let command = command(live, params)?;
+    let (title, back) = (command.title(), command.back());
     let shared = Shared::clone(live);
-    let planned = to_the_end(async move { plan(&shared, &wish).await });
+    let planned = uncancelled(async move { plan(&shared, &command).await });
     let (number, told) = planned.await?;
     let asked = format!("{title}?");
     Ok((
         asked,
         html! {
-            ul { @for line in &told { li { (Foreign(&line.text)) } } }
+            ul { @for line in &told { li { (Untrusted(&line.text)) } } }
             @if params.get("payload").is_some() { p { "The function is given the payload that you edited." } }
             form.actions method="post" action="/do" {
                 (csrf(live))
@@ -181,42 +181,42 @@ pub async fn confirm(live: &Shared, params: &Params) -> Result<(String, Markup),
     ))
 }
 
-/// Starts what was confirmed. Returns the number of the job.
+/// Starts a job for a confirmed command and returns its number.
 ///
 /// # Errors
 ///
-/// If the order is none.
+/// If the parameters are not a command.
 pub fn start(live: &Shared, params: &Params) -> Result<u64, Failure> {
-    let wish = wish(live, params)?;
+    let command = command(live, params)?;
     let job = Job {
-        title: wish.title(),
-        back: wish.back(),
+        title: command.title(),
+        back: command.back(),
         of: params.number("planned"),
         ..Job::default()
     };
     Ok(begin(live, job, async move |live: Shared, progress: Progress| {
-        let (mut told, ended) = match wish {
-            Wish::Events(order, selection) => {
+        let (mut told, ended) = match command {
+            Command::Events(order, selection) => {
                 let register = live.register()?;
                 let parts = register.parts(&selection.functions).await?;
-                let goes_on = |tally: &waiting::Tally| progress.is(tally.ordered());
+                let goes_on = |tally: &waiting::Tally| progress.report(tally.ordered());
                 let done = carry_out(order, &selection, &parts, None, &register, goes_on);
                 let (tally, ended) = done.await;
                 (tally.notices(order), ended)
             }
-            Wish::Letters(order) => {
+            Command::Letters(order) => {
                 let (tally, ended) = order_letters(&live, &order, progress).await?;
-                letters::look_again(&live);
+                letters::refresh(&live);
                 (tally.notices(), ended)
             }
-            Wish::Pause { target, is_pause } => {
+            Command::Pause { target, is_pause } => {
                 let register = live.register()?;
                 register.pause(&target, is_pause.then(|| (live.now)())).await?;
                 let done = waiting::pause_done(function_name(&target), is_pause);
                 (vec![Notice::good(format!("{done}."))], Ok(()))
             }
         };
-        // What ended it before its time.
+        // The error that ended the job early.
         told.extend(ended.err().map(Notice::bad));
         Ok(told)
     }))
@@ -230,6 +230,6 @@ async fn order_letters(
     let _turn = live.letters.lock().await;
     let queue = live.dead_letters().await?;
     let pace = dead_letters::Pace { letters_per_second: None, batches: BATCHES };
-    let goes_on = |tally: &dead_letters::Tally| progress.is(tally.done());
+    let goes_on = |tally: &dead_letters::Tally| progress.report(tally.done());
     Ok(dead_letters::carry_out(order, pace, &queue, goes_on).await)
 }

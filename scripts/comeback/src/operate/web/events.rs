@@ -1,4 +1,4 @@
-//! The list of events, and the life of one.
+//! The list of events, and the page of a single event.
 
 use comeback_core::{
     Attempt, Timestamp,
@@ -14,23 +14,23 @@ use comeback_operate::{
 use maud::{Markup, html};
 
 use super::{
-    html::{Foreign, order, state, term, until},
+    html::{Untrusted, order, state, term, until},
     live::{Live, Seen, bare_name},
     params::Params,
 };
 use crate::operate::text::{count, shortened, span};
 
-/// How many events a page has.
+/// The most events on a page of the list.
 const LENGTH: usize = 50;
 
-/// How many groups are shown.
+/// The most groups to show.
 const GROUPS_MAX: usize = 200;
 
-/// How much of an error message a row shows, and how much of an id.
+/// How many characters of an error message and of an id a row shows.
 const MESSAGE_MAX: usize = 80;
 const ID_MAX: usize = 8;
 
-/// Which events the parameters mean.
+/// The filter in the parameters.
 pub fn wanted(params: &Params) -> EventFilter {
     let state = params.get("state");
     EventFilter {
@@ -41,7 +41,7 @@ pub fn wanted(params: &Params) -> EventFilter {
     }
 }
 
-/// The form that chooses events. It does not change by itself.
+/// The form for the filter. It is not updated live.
 pub fn form(params: &Params) -> Markup {
     let value = |name| params.get(name).unwrap_or_default();
     let chosen = value("state");
@@ -62,7 +62,7 @@ pub fn form(params: &Params) -> Markup {
     }
 }
 
-/// The events that the parameters mean.
+/// The events that match the parameters.
 pub fn list(seen: &Seen, params: &Params, now: Timestamp) -> Markup {
     let wanted = wanted(params);
     if params.get("group") == Some("error") {
@@ -93,7 +93,7 @@ pub fn list(seen: &Seen, params: &Params, now: Timestamp) -> Markup {
     }
 }
 
-/// What can be ordered for all that wait.
+/// The buttons for all waiting events that match.
 fn orders(seen: &Seen, wanted: &EventFilter) -> Markup {
     let is_about_waiting = wanted.state.is_none_or(|state| state == State::Waiting);
     if !is_about_waiting {
@@ -132,8 +132,8 @@ fn grouped(seen: &Seen, wanted: &EventFilter, params: &Params, now: Timestamp) -
             thead { tr { th { "Function" } th { "Error" } th { "State" } th.number { "Events" } th { "Latest" } } }
             tbody { @for (key, group) in groups.iter().take(GROUPS_MAX) {
                 tr {
-                    th scope="row" { (Foreign(&key[0])) }
-                    td { a href=(format!("/events?{}", query(key))) { (Foreign(&key[1])) } }
+                    th scope="row" { (Untrusted(&key[0])) }
+                    td { a href=(format!("/events?{}", query(key))) { (Untrusted(&key[1])) } }
                     td { (key[2]) }
                     td.number { (count(group.count)) }
                     td { @if let Some(at) = group.last_at { (until(at, now)) } }
@@ -143,7 +143,7 @@ fn grouped(seen: &Seen, wanted: &EventFilter, params: &Params, now: Timestamp) -
     }
 }
 
-/// Some events, a row for each.
+/// A table with a row for each event.
 pub fn table(events: &[&Event], now: Timestamp) -> Markup {
     html! {
         div.wide { table.events {
@@ -161,26 +161,26 @@ fn row(event: &Event, now: Timestamp) -> Markup {
     let (error_type, message) = event.error();
     html! {
         tr id=(format!("event-{}", event.id)) {
-            th scope="row" { a href=(path(&event.id)) title=(event.id) { (Foreign(&shortened(&event.id, ID_MAX))) } }
-            td { (Foreign(&event.function)) }
+            th scope="row" { a href=(path(&event.id)) title=(event.id) { (Untrusted(&shortened(&event.id, ID_MAX))) } }
+            td { (Untrusted(&event.function)) }
             td { (state(event.state())) }
             td.life { (marks(event)) }
             td { (next(event, now)) }
             td.error {
-                @if let Some(error_type) = error_type { strong { (Foreign(&shortened(error_type, MESSAGE_MAX))) } }
-                @if let Some(message) = message { " " (Foreign(&shortened(message, MESSAGE_MAX))) }
+                @if let Some(error_type) = error_type { strong { (Untrusted(&shortened(error_type, MESSAGE_MAX))) } }
+                @if let Some(message) = message { " " (Untrusted(&shortened(message, MESSAGE_MAX))) }
             }
         }
     }
 }
 
-/// Where the life of an event is.
+/// The path of an event's page.
 pub fn path(id: &str) -> String {
     let id: String = form_urlencoded::byte_serialize(id.as_bytes()).collect();
     format!("/events/{id}")
 }
 
-/// The steps of an event, a sign for each. Of a long life the end is shown.
+/// A mark for each step of an event. If there are too many, the last ones are shown.
 fn marks(event: &Event) -> Markup {
     const MARKS_MAX: usize = 16;
     let sign = |step: &Step| match &step.what {
@@ -214,17 +214,17 @@ fn next(event: &Event, now: Timestamp) -> Markup {
         Next::Waits { .. } => html! { "attempt " (event.retries() + 1) " is due now" },
         Next::Retried => html! { "runs, or has succeeded" },
         Next::Succeeded => html! { "done" },
-        Next::GivenUp { reason } => html! { "dead letter: " (Foreign(&reason)) },
+        Next::GivenUp { reason } => html! { "dead letter: " (Untrusted(&reason)) },
         Next::Unknown => html! { "unknown" },
     }
 }
 
-/// The life of one event.
+/// The page of a single event, with its life.
 pub fn life(live: &Live, seen: &Seen, id: &str, policy: Option<&Policy>, now: Timestamp) -> Markup {
     let Some(event) = seen.events.get(id) else {
         return html! {
             p { "Nothing is known about this event. This page keeps the latest events that it has seen." }
-            pre { "comeback trace " (Foreign(id)) }
+            pre { "comeback trace " (Untrusted(id)) }
         };
     };
     let query = |what: &str| {
@@ -233,9 +233,9 @@ pub fn life(live: &Live, seen: &Seen, id: &str, policy: Option<&Policy>, now: Ti
     };
     html! {
         dl.facts {
-            dt { "Function" } dd { (Foreign(&event.function)) }
+            dt { "Function" } dd { (Untrusted(&event.function)) }
             dt { "State" } dd { (state(event.state())) " " (next(event, now)) }
-            dt { "Request id" } dd { code { (Foreign(&event.id)) } }
+            dt { "Request id" } dd { code { (Untrusted(&event.id)) } }
             dt { "Began" } dd { (until(event.began, now)) }
         }
         @if event.state() == State::Waiting {
@@ -253,13 +253,13 @@ pub fn life(live: &Live, seen: &Seen, id: &str, policy: Option<&Policy>, now: Ti
         }
         ol.timeline {
             @for step in &event.steps { li { (told(event, step, policy)) } }
-            @if let Some(request) = &event.running { li.busy { p { strong { "runs" } " as request " code { (Foreign(request)) } } } }
+            @if let Some(request) = &event.running { li.busy { p { strong { "runs" } " as request " code { (Untrusted(request)) } } } }
         }
         (envelope(live, event))
     }
 }
 
-/// One step: when, what, and why.
+/// A step of the timeline.
 fn told(event: &Event, step: &Step, policy: Option<&Policy>) -> Markup {
     let attempt = step.attempt.unwrap_or_default();
     let after = span(between(event.began, step.at).as_secs_f64());
@@ -279,8 +279,8 @@ fn told(event: &Event, step: &Step, policy: Option<&Policy>) -> Markup {
             @match &step.what {
                 StepKind::Failed { error_type, error_message } => {
                     @if attempt <= 1 { "the first run: " } @else { "attempt " (attempt - 1) ": " }
-                    (Foreign(error_type.as_deref().unwrap_or("no error type")))
-                    @if let Some(message) = error_message { br; q { (Foreign(message)) } }
+                    (Untrusted(error_type.as_deref().unwrap_or("no error type")))
+                    @if let Some(message) = error_message { br; q { (Untrusted(message)) } }
                 }
                 StepKind::Waits { due_at, until, again } => {
                     (span(between(step.at, *until).as_secs_f64())) ", for attempt " (attempt)
@@ -291,18 +291,18 @@ fn told(event: &Event, step: &Step, policy: Option<&Policy>) -> Markup {
                 StepKind::Retried { late_ms } => {
                     "attempt " (attempt) ", " (span(*late_ms as f64 / 1000.0)) " after it was due"
                 }
-                StepKind::Succeeded => { @if attempt == 0 { "in the first run" } @else { "in attempt " (attempt) } }
-                StepKind::GivenUp { reason } => { "with the reason " code { (Foreign(reason)) } }
-                StepKind::Dropped => "a message whose failure was already acted on",
-                StepKind::Trouble { said, error } => {
-                    (Foreign(said)) @if let Some(error) = error { ": " (Foreign(error)) }
+                What::Succeeded => { @if attempt == 0 { "in the first run" } @else { "in attempt " (attempt) } }
+                What::GivenUp { reason } => { "with the reason " code { (Untrusted(reason)) } }
+                What::Dropped => "a message whose failure was already acted on",
+                What::Trouble { said, error } => {
+                    (Untrusted(said)) @if let Some(error) = error { ": " (Untrusted(error)) }
                 }
             }
         }
     }
 }
 
-/// The draw of the jitter, by the handler's own code.
+/// The delay that the jitter drew, and its range, computed with the handler's own code.
 fn drawn(step: &Step, attempt: u32, policy: Option<&Policy>) -> Markup {
     let (Some(policy), Some(nth)) = (policy, Attempt::new(attempt)) else { return html! {} };
     let backoff = policy.backoff;
@@ -323,14 +323,14 @@ fn drawn(step: &Step, attempt: u32, policy: Option<&Policy>) -> Markup {
     }
 }
 
-/// Shows what the last attempt was given, without the payload.
+/// The envelope of the last attempt, without the payload.
 fn envelope(live: &Live, event: &Event) -> Markup {
     let attempt = event.retries();
     html! {
         @if attempt > 0 {
             h2 { "What attempt " (attempt) " was given" }
             pre {
-                "{\n  \"_retry_metadata\": {\"attempt\": " (attempt) ", \"request_id\": \"" (Foreign(&event.id)) "\", …},\n  \"_original_payload\": …\n}"
+                "{\n  \"_retry_metadata\": {\"attempt\": " (attempt) ", \"request_id\": \"" (Untrusted(&event.id)) "\", …},\n  \"_original_payload\": …\n}"
             }
         }
         @if live.is_local() {

@@ -1,9 +1,9 @@
-//! The guard decides who may look at the page, and who may act.
+//! The guard decides which requests are accepted.
 //!
-//! Only this machine can reach the listener, but that includes every web page in its browser. A request must be
-//! addressed to a loopback name, which prevents DNS rebinding. An account's page also needs the token that the command
-//! prints: it comes once in the URL, and then in a cookie that no other site's request carries. A form must come from
-//! the page itself: its `Origin` is the page's own, and it has a token that other sites can't read.
+//! Only this machine can reach the listener, but that includes every web page in its browser. The `Host` of a request
+//! must be a loopback name, which prevents DNS rebinding. The page of an account also needs the token that the command
+//! prints. The first URL has the token. After that, a cookie has it, which browsers don't send with requests from other
+//! sites. A form must come from the page itself: it needs the page's own `Origin`, and a CSRF token.
 
 use axum::{
     body::Body,
@@ -20,16 +20,16 @@ use super::{
     params::Params,
 };
 
-/// The largest form: a payload of a megabyte, with every byte encoded.
+/// The largest form. A payload of a megabyte fits, even if every byte is percent-encoded.
 const FORM_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// The cookie that has the token. Cookies don't know ports, so the name is that of this program.
+/// The cookie with the token. All ports of a host share their cookies, so the name contains that of this program.
 const COOKIE: &str = "comeback_web";
 
-/// Nothing is loaded from anywhere else, no script is in a page, and no other site may show it in a frame.
+/// Forbids resources of other sites, inline scripts, and frames on other sites.
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// Every request passes here.
+/// The middleware for all requests.
 pub async fn enter(State(live): State<Shared>, request: Request, next: Next) -> Response {
     let mut response = match refusal(&live, &request) {
         Some(response) => response,
@@ -38,7 +38,7 @@ pub async fn enter(State(live): State<Shared>, request: Request, next: Next) -> 
     for (name, value) in [
         (header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        // With `no-referrer`, forms would come with the origin `null`.
+        // With `no-referrer`, browsers would send forms with `Origin: null`.
         (header::REFERRER_POLICY, "same-origin"),
         (header::CACHE_CONTROL, "no-store"),
     ] {
@@ -71,7 +71,7 @@ fn refusal(live: &Shared, request: &Request) -> Option<Response> {
     None
 }
 
-/// From now on the cookie has the token, so it leaves the address.
+/// Sets the cookie, and redirects to the same address without the token.
 fn signed_in(uri: &Uri, given: &Params, token: &str) -> Response {
     let rest = given.with("token", "").to_string();
     let to = if rest.is_empty() { uri.path().to_owned() } else { format!("{}?{rest}", uri.path()) };
@@ -89,7 +89,7 @@ fn cookie(headers: &HeaderMap) -> Option<&str> {
     pairs.find_map(|pair| pair.trim().strip_prefix(COOKIE)?.strip_prefix('='))
 }
 
-/// Whether a request comes from the page: browsers say so themselves, and no page can change it.
+/// Whether a request comes from the page itself. Browsers set `Origin`, and scripts can't change it.
 fn is_of_the_page(headers: &HeaderMap) -> bool {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     let origin = text(header::ORIGIN).and_then(|origin| origin.strip_prefix("http://"));
@@ -100,7 +100,7 @@ fn refused(why: Markup) -> Response {
     (StatusCode::FORBIDDEN, document("Refused", &why)).into_response()
 }
 
-/// The parameters of a form that the page itself has sent.
+/// The parameters of a form with a valid CSRF token.
 pub struct Form(pub Params);
 
 impl FromRequest<Shared> for Form {

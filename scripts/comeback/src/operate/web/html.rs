@@ -1,4 +1,4 @@
-//! What all pages share.
+//! The HTML that all pages share.
 
 use axum::{
     http::{StatusCode, header},
@@ -11,12 +11,12 @@ use maud::{DOCTYPE, Markup, PreEscaped, Render, html};
 use super::{live::Live, params::Params};
 use crate::operate::text::due;
 
-/// The pages, by their paths.
+/// The paths and titles of the pages in the navigation.
 const PAGES: [(&str, &str); 4] =
     [("/", "Overview"), ("/events", "Events"), ("/dead", "Dead letters"), ("/policy", "Policy")];
 const PLAY: (&str, &str) = ("/play", "Play");
 
-/// A page without the frame of the others.
+/// A page without the navigation.
 pub fn document(title: &str, body: &Markup) -> Response {
     let text = html! {
         (DOCTYPE)
@@ -72,13 +72,13 @@ fn page(text: Markup) -> Response {
     ([(header::CONTENT_TYPE, "text/html; charset=utf-8")], text.into_string()).into_response()
 }
 
-/// An answer without a page.
+/// A response in plain text.
 pub fn plain(status: StatusCode, text: &str) -> Response {
     (status, [(header::CONTENT_TYPE, "text/plain; charset=utf-8")], format!("{text}\n"))
         .into_response()
 }
 
-/// When something is due. The script of the page counts down.
+/// A time relative to now. The page's script keeps it current.
 pub fn until(at: Timestamp, now: Timestamp) -> Markup {
     html! {
         time datetime=(rfc3339(at)) data-until=(at.timestamp_millis()) title=(rfc3339(at)) {
@@ -99,25 +99,25 @@ pub fn state(state: State) -> Markup {
     html! { span class=(format!("state {class}")) { (state.name()) } }
 }
 
-/// The button for an order, which is asked about first.
+/// The button for a command. It leads to the page that asks for confirmation.
 pub fn order(text: &str, params: &Params) -> Markup {
     html! { a.button href=(format!("/confirm?{params}")) { (text) } }
 }
 
-/// A word with what it means.
+/// A term with its explanation as a tooltip.
 pub fn term(word: &str, meaning: &str) -> Markup {
     html! { abbr title=(meaning) tabindex="0" { (word) } }
 }
 
-/// The token that makes a form one of this page.
+/// The hidden field with the CSRF token.
 pub fn csrf(live: &Live) -> Markup {
     html! { input type="hidden" name="csrf" value=(live.csrf); }
 }
 
-/// A text from outside. Control characters can't be seen, so they are replaced.
-pub struct Foreign<'a>(pub &'a str);
+/// Text from an untrusted source. It is escaped, and control characters are replaced, because they are invisible.
+pub struct Untrusted<'a>(pub &'a str);
 
-impl Render for Foreign<'_> {
+impl Render for Untrusted<'_> {
     fn render(&self) -> Markup {
         let is_hidden = |c: char| c.is_control() && c != '\n' && c != '\t';
         let text: String =
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn a_text_from_outside_is_only_text() {
-        let text = Foreign("<script>alert(1)</script>\x1b[2J\0\n").render().into_string();
+        let text = Untrusted("<script>alert(1)</script>\x1b[2J\0\n").render().into_string();
         assert_eq!(text, "&lt;script&gt;alert(1)&lt;/script&gt;\u{fffd}[2J\u{fffd}\n");
     }
 }

@@ -1,4 +1,4 @@
-//! The jobs that an operator has started, which go on after their requests have been answered.
+//! Jobs of the operator, which run on after the response to the request that started them.
 
 use std::{
     collections::BTreeMap,
@@ -10,27 +10,27 @@ use comeback_operate::notice::Notice;
 use super::live::Shared;
 use crate::shell::Failure;
 
-/// How many jobs are remembered.
+/// The most jobs to keep, including those that have ended.
 const KEPT_MAX: usize = 50;
 
-/// Something that was started.
+/// A job that runs or has ended.
 #[derive(Clone, Debug, Default)]
 pub struct Job {
-    /// What it does.
+    /// The title of the job's page.
     pub title: String,
-    /// The page that it was started from.
+    /// The path of the page that it was started from.
     pub back: &'static str,
-    /// How much there is to do, if that is known.
+    /// The approximate number of items, if it is known.
     pub of: Option<u64>,
-    /// How much is done.
+    /// The number of items that are done.
     pub done: u64,
-    /// Whether it was told to end after what it is doing now.
+    /// Whether the operator has asked it to stop after the current step.
     pub is_stopped: bool,
-    /// How it ended: what was done, and why not all of it.
+    /// The result, once it has ended: what was done, and any errors.
     pub ended: Option<Vec<Notice>>,
 }
 
-/// All of them, by their numbers.
+/// All jobs, by number.
 #[derive(Default)]
 pub struct Jobs(Mutex<BTreeMap<u64, Job>>);
 
@@ -39,12 +39,12 @@ impl Jobs {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A job.
+    /// The job with this number, unless it is unknown or too old.
     pub fn get(&self, number: u64) -> Option<Job> {
         self.all().get(&number).cloned()
     }
 
-    /// Tells a job to end after what it is doing now.
+    /// Asks a job to stop after the current step.
     pub fn stop(&self, number: u64) {
         self.change(number, |job| job.is_stopped = true);
     }
@@ -64,15 +64,15 @@ impl Jobs {
     }
 }
 
-/// How far a job is.
+/// Reports the progress of a job.
 pub struct Progress {
     live: Shared,
     number: u64,
 }
 
 impl Progress {
-    /// So much is done. Returns whether to go on.
-    pub fn is(&self, done: u64) -> bool {
+    /// Reports that this many items are done. Returns false if the job should stop.
+    pub fn report(&self, done: u64) -> bool {
         let mut is_stopped = false;
         self.live.jobs.change(self.number, |job| {
             job.done = done;
@@ -83,7 +83,7 @@ impl Progress {
     }
 }
 
-/// Starts a job, and returns its number. What it says at its end is kept.
+/// Starts a job and returns its number. The result of `work` is kept.
 pub fn begin<F>(live: &Shared, job: Job, work: impl FnOnce(Shared, Progress) -> F) -> u64
 where
     F: Future<Output = Result<Vec<Notice>, Failure>> + Send + 'static,
@@ -93,15 +93,15 @@ where
     let progress = Progress { live: Shared::clone(&live), number };
     let work = work(Shared::clone(&live), progress);
     tokio::spawn(async move {
-        let told = to_the_end(work).await.unwrap_or_else(|failure| vec![Notice::bad(failure)]);
+        let told = uncancelled(work).await.unwrap_or_else(|failure| vec![Notice::bad(failure)]);
         live.jobs.change(number, |job| job.ended = Some(told));
         live.changed();
     });
     number
 }
 
-/// Goes on even if the browser does not wait for the answer: letters that were looked at become visible again.
-pub async fn to_the_end<T: Send + 'static>(
+/// Runs `work` to its end, even if the browser closes the connection, so that received letters become visible again.
+pub async fn uncancelled<T: Send + 'static>(
     work: impl Future<Output = Result<T, Failure>> + Send + 'static,
 ) -> Result<T, Failure> {
     let done = tokio::spawn(work).await;

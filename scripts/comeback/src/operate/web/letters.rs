@@ -1,4 +1,4 @@
-//! The dead letters.
+//! The pages about dead letters.
 
 use comeback_core::{Timestamp, arn::FunctionArn};
 use comeback_operate::{
@@ -9,9 +9,9 @@ use comeback_operate::{
 use maud::{Markup, html};
 
 use super::{
-    html::{Foreign, csrf, order, term, until},
-    jobs::{Job, Progress, begin, to_the_end},
-    live::{Live, Looked, Seen, Shared},
+    html::{Untrusted, csrf, order, term, until},
+    jobs::{Job, Progress, begin, uncancelled},
+    live::{LetterSnapshot, Live, Seen, Shared},
     params::Params,
 };
 use crate::{
@@ -19,21 +19,21 @@ use crate::{
     shell::Failure,
 };
 
-/// How many letters are remembered, and how many a page shows.
+/// The most letters to keep in memory, and the most to show on a page.
 const REMEMBERED_MAX: usize = 1_000;
 const SHOWN_MAX: usize = 100;
 
-/// How much of an error message a row shows, and how much of an id.
+/// How many characters of an error message and of an id a row shows.
 const MESSAGE_MAX: usize = 80;
 const ID_MAX: usize = 8;
 
-/// How much of a payload is shown, and how large one may be to be edited here.
+/// How much of a payload is shown. Larger payloads can't be edited on the page.
 const PAYLOAD_SHOWN_MAX: usize = 64 * 1024;
 
-/// Letters are grouped by these.
+/// The columns by which letters are grouped.
 const GROUP_BY: [GroupBy; 3] = [GroupBy::Reason, GroupBy::Function, GroupBy::Error];
 
-/// Which letters the parameters mean.
+/// The selection in the parameters.
 pub fn selection(params: &Params) -> Selection {
     Selection {
         ids: params.list("id"),
@@ -45,8 +45,8 @@ pub fn selection(params: &Params) -> Selection {
     }
 }
 
-/// Looks at all letters, and remembers the latest. Returns the number of the job.
-pub fn look_again(live: &Shared) -> u64 {
+/// Starts a job that reads all letters and keeps [`REMEMBERED_MAX`] of them. Returns the number of the job.
+pub fn refresh(live: &Shared) -> u64 {
     let job = Job {
         title: "Look at the dead letters".to_owned(),
         back: "/dead",
@@ -56,7 +56,7 @@ pub fn look_again(live: &Shared) -> u64 {
     begin(live, job, async |live: Shared, progress: Progress| {
         let _turn = live.letters.lock().await;
         let queue = live.dead_letters().await?;
-        let mut looked = Looked::default();
+        let mut looked = LetterSnapshot::default();
         look(&queue, |letter| {
             looked.letters += 1;
             let facts = letter.facts();
@@ -65,7 +65,7 @@ pub fn look_again(live: &Shared) -> u64 {
             if looked.listed.len() < REMEMBERED_MAX {
                 looked.listed.push(letter.listed(false));
             }
-            progress.is(looked.letters)
+            progress.report(looked.letters)
         })
         .await?;
         looked.listed.sort_by_key(|it| std::cmp::Reverse(it.failed_at()));
@@ -78,7 +78,7 @@ pub fn look_again(live: &Shared) -> u64 {
     })
 }
 
-/// The letters that the parameters mean.
+/// The letters that match the parameters.
 pub fn list(live: &Live, seen: &Seen, params: &Params, now: Timestamp) -> Markup {
     let Some(looked) = &seen.looked else {
         return html! { p.faint { "Looking at the letters…" } };
@@ -122,7 +122,7 @@ pub fn list(live: &Live, seen: &Seen, params: &Params, now: Timestamp) -> Markup
     }
 }
 
-/// What can be ordered for the selected letters.
+/// The buttons for all selected letters.
 fn orders(params: &Params) -> Markup {
     html! {
         p.actions {
@@ -144,13 +144,13 @@ fn grouped(groups: &Groups, now: Timestamp) -> Markup {
             thead { tr { th { "Reason" } th { "Function" } th { "Error" } th.number { "Letters" } th { "Latest" } th { span.hidden { "Actions" } } } }
             tbody { @for (key, group) in groups.largest_first() {
                 tr {
-                    th scope="row" { a href=(format!("/dead?{}", query(key))) { (Foreign(&key[0])) } }
-                    td { (Foreign(&key[1])) }
-                    td { (Foreign(&key[2])) }
+                    th scope="row" { a href=(format!("/dead?{}", query(key))) { (Untrusted(&key[0])) } }
+                    td { (Untrusted(&key[1])) }
+                    td { (Untrusted(&key[2])) }
                     td.number { (count(group.count)) }
                     td { @if let Some(at) = group.last_at { (until(at, now)) } }
                     td { a.button href=(format!("/confirm?{}", query(key).with("do", "redrive"))) {
-                        "Redrive…" span.hidden { " " (Foreign(&key.join(" "))) }
+                        "Redrive…" span.hidden { " " (Untrusted(&key.join(" "))) }
                     } }
                 }
             } }
@@ -177,13 +177,13 @@ fn row(it: &Listed, now: Timestamp) -> Markup {
     html! {
         tr id=(format!("letter-{}", it.message_id)) {
             th scope="row" { a href=(format!("/dead/{}", it.message_id)) { (shortened(&it.message_id, ID_MAX)) } }
-            td { (Foreign(it.function_name().unwrap_or(NO_REASON))) }
-            td { (Foreign(&text(&facts.reason))) }
+            td { (Untrusted(it.function_name().unwrap_or(NO_REASON))) }
+            td { (Untrusted(&text(&facts.reason))) }
             td.number { @if let Some(attempts) = facts.attempts { (attempts) } }
             td { @if let Some(at) = it.failed_at() { (until(at, now)) } }
             td.error {
-                strong { (Foreign(&shortened(&text(&facts.error_type), MESSAGE_MAX))) }
-                @if let Some(message) = &facts.error_message { " " (Foreign(&shortened(message, MESSAGE_MAX))) }
+                strong { (Untrusted(&shortened(&text(&facts.error_type), MESSAGE_MAX))) }
+                @if let Some(message) = &facts.error_message { " " (Untrusted(&shortened(message, MESSAGE_MAX))) }
             }
         }
     }
@@ -192,7 +192,7 @@ fn row(it: &Listed, now: Timestamp) -> Markup {
 /// Finds a letter in the queue.
 pub async fn find(live: &Shared, id: &str) -> Result<Letter, Failure> {
     let (live, id) = (Shared::clone(live), id.to_owned());
-    to_the_end(async move {
+    uncancelled(async move {
         let _turn = live.letters.lock().await;
         let queue = live.dead_letters().await?;
         let mut found = None;
@@ -209,24 +209,25 @@ pub async fn find(live: &Shared, id: &str) -> Result<Letter, Failure> {
     .await
 }
 
-/// A letter, with its payload after a click.
+/// The page of a letter. The payload is shown only on request.
 pub fn letter(live: &Live, letter: &Letter, with_payload: bool, now: Timestamp) -> Markup {
     let it = letter.listed(true);
     let facts = &it.facts;
     let text = |text: &Option<String>| text.clone().unwrap_or_else(|| NO_REASON.to_owned());
     let payload = it.payload.as_deref();
     let query = |what: &str| Params::default().with("do", what).with("id", &it.message_id);
-    // A record that names a function without permission is only redriven if its function is named.
+    // If a record names a function that the retry system doesn't retry, it is redriven only if the selection has that
+    // function too.
     let named = it.function_name().unwrap_or_default();
     html! {
         dl.facts {
-            dt { "Reason" } dd { code { (Foreign(&text(&facts.reason))) } }
-            dt { "Function" } dd { (Foreign(facts.function.as_ref().map_or(NO_REASON, FunctionArn::as_str))) }
-            dt { "Error" } dd { strong { (Foreign(&text(&facts.error_type))) } @if let Some(message) = &facts.error_message { br; q { (Foreign(message)) } } }
+            dt { "Reason" } dd { code { (Untrusted(&text(&facts.reason))) } }
+            dt { "Function" } dd { (Untrusted(facts.function.as_ref().map_or(NO_REASON, FunctionArn::as_str))) }
+            dt { "Error" } dd { strong { (Untrusted(&text(&facts.error_type))) } @if let Some(message) = &facts.error_message { br; q { (Untrusted(message)) } } }
             dt { "Attempts" } dd { @if let Some(attempts) = facts.attempts { (attempts) } @else { "unknown" } }
             dt { "First failure" } dd { @if let Some(at) = facts.first_failure_at { (until(at, now)) } @else { "unknown" } }
             dt { "Last failure" } dd { @if let Some(at) = facts.last_failure_at { (until(at, now)) } @else { "unknown" } }
-            dt { "Event" } dd { @if let Some(id) = &facts.request_id { a href=(super::events::path(id)) { code { (Foreign(id)) } } } @else { "unknown" } }
+            dt { "Event" } dd { @if let Some(id) = &facts.request_id { a href=(super::events::path(id)) { code { (Untrusted(id)) } } } @else { "unknown" } }
             dt { "Message id" } dd { code { (it.message_id) } }
         }
         p.actions {
@@ -246,7 +247,7 @@ fn shown(live: &Live, payload: &str, it: &Listed) -> Markup {
         return html! {
             h2 { "Payload" }
             p { "The first " (count(PAYLOAD_SHOWN_MAX as u64)) " of " (count(payload.len() as u64)) " bytes. The whole payload: " code { "comeback dead show " (it.message_id) " --payload" } }
-            pre tabindex="0" { (Foreign(&beginning(payload))) }
+            pre tabindex="0" { (Untrusted(&beginning(payload))) }
         };
     }
     html! {
@@ -262,7 +263,7 @@ fn shown(live: &Live, payload: &str, it: &Listed) -> Markup {
     }
 }
 
-/// As much of a payload as is shown.
+/// The part of a payload that is shown.
 pub fn beginning(payload: &str) -> String {
     payload.chars().take(PAYLOAD_SHOWN_MAX).collect()
 }

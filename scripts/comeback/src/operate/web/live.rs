@@ -1,4 +1,4 @@
-//! What the page knows: facts that are asked for while somebody looks, and events as they happen.
+//! The state behind the page: facts that are polled while a page is open, and events as they happen.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -46,56 +46,55 @@ use crate::{
     shell::Failure,
 };
 
-/// After so long without a request nobody looks.
-const WATCHED: Duration = Duration::from_secs(20);
+/// A page counts as open for this long after its last request.
+const OPEN_FOR: Duration = Duration::from_secs(20);
 
-/// How often functions and queues are asked about while somebody looks: in the local cloud, and in an account.
-const EVERY: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(10)];
+/// How often functions and queues are polled while a page is open: in the local cloud, and in an account.
+const POLL_INTERVAL: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(10)];
 
-/// How often everything is examined as `comeback doctor` does.
-const EXAMINED_EVERY: [Duration; 2] = [Duration::from_secs(15), Duration::from_mins(5)];
+/// How often the checks of `comeback doctor` run: in the local cloud, and in an account.
+const CHECK_INTERVAL: [Duration; 2] = [Duration::from_secs(15), Duration::from_mins(5)];
 
 /// How often the log of an account's handler is read.
-const LOG_EVERY: Duration = Duration::from_secs(2);
+const LOG_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Lines come into the log late, so this much of it is read again.
+/// How much of the log is read again each time, because lines can arrive late.
 const LOG_AGAIN: Duration = Duration::from_secs(30);
 
-/// The lines about events.
+/// The filter pattern for log lines about events.
 const LINES: &str = "{ $.request_id EXISTS }";
 
-/// How many lines are remembered as read.
+/// The most hashes of lines to keep, by which a line that is read again is recognized.
 const LINES_READ_MAX: usize = 200_000;
 
-/// How many events of the register are read.
+/// The most events to read from the register.
 const REGISTERED_MAX: usize = 100_000;
 
-/// What all requests share.
+/// The state that all requests share.
 pub type Shared = Arc<Live>;
 
-/// How the page reaches AWS.
+/// The connection to AWS or the local cloud.
 #[derive(Clone)]
 pub struct Cloud {
     pub aws: Aws,
-    /// The handler that was named.
+    /// The handler that the command line names, if any.
     pub handler: Option<String>,
     pub connection: Connection,
 }
 
-/// What the page knows.
+/// The state behind the page.
 pub struct Live {
     pub now: fn() -> Timestamp,
     /// The region of the account; `None` for the local cloud.
     pub region: Option<String>,
-    /// The outages that are played in the local cloud.
+    /// The simulated outages in the local cloud.
     pub outages: Outages,
-    /// The token of an account's page.
+    /// The token that the page of an account needs.
     pub token: Option<String>,
-    /// The token of its forms.
+    /// The CSRF token.
     pub csrf: String,
-    /// What is under way.
     pub jobs: Jobs,
-    /// Held by who works on dead letters: letters that one looks at are hidden from all others.
+    /// Locked by jobs that read dead letters, because letters that one job has received are hidden from the others.
     pub letters: tokio::sync::Mutex<()>,
     cloud: OnceLock<Cloud>,
     seen: Mutex<Seen>,
@@ -103,24 +102,23 @@ pub struct Live {
     wanted: Notify,
 }
 
-/// The facts.
+/// The facts that pages show.
 #[derive(Default)]
 pub struct Seen {
-    /// The events.
     pub events: Events,
     pub handler: Option<Function>,
-    /// The functions whose failures are retried.
+    /// The attached functions.
     pub functions: Vec<Facts>,
-    /// How many letters are in the dead-letter queue.
+    /// The approximate number of letters in the dead-letter queue.
     pub letters: Option<u64>,
     pub examined: Vec<Examined>,
-    /// When it did.
+    /// When the checks last ran.
     pub examined_at: Option<Timestamp>,
-    /// What can't be read, by what it is.
+    /// The errors of the last polls, by the kind of fact.
     pub faults: BTreeMap<&'static str, String>,
-    /// The dead letters, as they were looked at last.
-    pub looked: Option<Looked>,
-    /// What the lesson says.
+    /// The dead letters, when they were last read.
+    pub looked: Option<LetterSnapshot>,
+    /// The current text of the lesson, while it runs.
     pub lesson: Option<String>,
     registered_at: Option<Timestamp>,
     wanted_at: Option<Timestamp>,
@@ -128,27 +126,27 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// Whether waiting events can be listed and ordered.
+    /// Whether there is a register, so that waiting events can be retried and cancelled.
     pub fn has_register(&self) -> bool {
         self.handler.as_ref().is_some_and(|handler| handler.register().is_some())
     }
 }
 
-/// Dead letters that were looked at.
+/// The contents of the dead-letter queue at one time.
 #[derive(Default)]
-pub struct Looked {
-    /// When.
+pub struct LetterSnapshot {
+    /// When the letters were read.
     pub at: Option<Timestamp>,
-    /// How many there were.
+    /// The number of letters.
     pub letters: u64,
-    /// All of them by reason, function and error.
+    /// All letters, grouped by reason, function and error.
     pub groups: Groups,
-    /// Some of them.
+    /// Some of the letters.
     pub listed: Vec<Listed>,
 }
 
 impl Live {
-    /// Nothing is known yet.
+    /// Creates the state, without any facts.
     pub fn new(
         region: Option<String>,
         now: fn() -> Timestamp,
@@ -169,19 +167,18 @@ impl Live {
         }))
     }
 
-    /// Whether it is about the local cloud.
+    /// Whether this is the page of the local cloud.
     pub fn is_local(&self) -> bool {
         self.region.is_none()
     }
 
-    /// From now on AWS can be asked.
+    /// Sets the connection, which may happen only once.
     pub fn connect(&self, cloud: Cloud) {
-        // There is only one.
         let _ = self.cloud.set(cloud);
         self.changed();
     }
 
-    /// How AWS is reached.
+    /// The connection.
     ///
     /// # Errors
     ///
@@ -191,51 +188,51 @@ impl Live {
         self.cloud.get().ok_or_else(starting)
     }
 
-    /// The facts. No two of these may be held at a time.
+    /// Locks the facts. A thread that already holds the lock would deadlock.
     pub fn seen(&self) -> MutexGuard<'_, Seen> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells those who look that something has changed.
+    /// Notifies open pages that something has changed.
     pub fn changed(&self) {
         self.version.send_modify(|version| *version += 1);
     }
 
-    /// Changes of anything.
+    /// A receiver of these notifications.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.version.subscribe()
     }
 
-    /// Ends all connections that are kept open.
+    /// Closes the streams of all open pages.
     pub fn close(&self) {
         self.seen().closed = true;
         self.changed();
     }
 
-    /// Whether it is about to end.
+    /// Whether the streams have to end.
     pub fn is_closed(&self) -> bool {
         self.seen().closed
     }
 
-    /// Somebody looks.
-    pub fn look(&self) {
+    /// Records a request of an open page, so that polling goes on.
+    pub fn touch(&self) {
         self.seen().wanted_at = Some((self.now)());
         self.wanted.notify_waiters();
     }
 
-    async fn until_somebody_looks(&self) {
+    async fn until_a_page_is_open(&self) {
         loop {
             let wanted = self.wanted.notified();
-            let is_watched =
-                self.seen().wanted_at.is_some_and(|at| between(at, (self.now)()) < WATCHED);
-            if is_watched {
+            let is_open =
+                self.seen().wanted_at.is_some_and(|at| between(at, (self.now)()) < OPEN_FOR);
+            if is_open {
                 return;
             }
             wanted.await;
         }
     }
 
-    /// What happened in the local cloud.
+    /// Takes in new activities of the local cloud, and lines of the handler's log.
     pub fn observe(&self, activities: &[Activity], lines: &[&str]) {
         let mut seen = self.seen();
         for line in lines {
@@ -243,7 +240,7 @@ impl Live {
         }
         for Activity { at, function, kind } in activities {
             match kind {
-                Kind::Started(run) if !is_of_the_loop(function) => {
+                Kind::Started(run) if !is_handler(function) => {
                     let (request_id, event_id) = (&run.request_id, &*run.event_id);
                     let run = Run { request_id, event_id, attempt: run.attempt, function };
                     seen.events.started(&run, *at);
@@ -265,18 +262,18 @@ impl Live {
         }
     }
 
-    /// The policy of a function, as the handler reads its settings.
+    /// The deployed policy of a function.
     pub fn policy(&self, function: &str) -> Option<Policy> {
         let settings = self.seen().handler.as_ref()?.environment.clone();
         let settings = Settings::from_lookup(|name| settings.get(name).cloned()).ok()?;
         Some(settings.rules.policies.of(function).clone())
     }
 
-    /// The register of what waits.
+    /// The register.
     ///
     /// # Errors
     ///
-    /// If there is none.
+    /// If there is no register, or no handler has been found yet.
     pub fn register(&self) -> Result<DynamoRegister, Failure> {
         let cloud = self.cloud()?;
         let handler = self.seen().handler.clone();
@@ -290,13 +287,13 @@ impl Live {
         Queue::find(aws, &QueueOptions { handler, ..QueueOptions::default() }).await
     }
 
-    /// Asks for facts while somebody looks, without end.
+    /// Polls the facts while a page is open, forever.
     pub async fn keep_current(self: Shared) {
         let nth = usize::from(!self.is_local());
         loop {
-            self.until_somebody_looks().await;
+            self.until_a_page_is_open().await;
             if self.cloud.get().is_some() {
-                self.note("functions", self.ask().await);
+                self.note("functions", self.poll().await);
                 let now = (self.now)();
                 let is_old = |at: Option<Timestamp>, every: Duration| {
                     at.is_none_or(|at| between(at, now) >= every)
@@ -305,20 +302,20 @@ impl Live {
                     let seen = self.seen();
                     (seen.registered_at, seen.examined_at)
                 };
-                if is_old(registered_at, EVERY[1]) {
+                if is_old(registered_at, POLL_INTERVAL[1]) {
                     self.seen().registered_at = Some(now);
                     self.note("register", self.read_register().await);
                 }
-                if is_old(examined_at, EXAMINED_EVERY[nth]) {
+                if is_old(examined_at, CHECK_INTERVAL[nth]) {
                     self.note("doctor", self.examine().await);
                 }
                 self.changed();
             }
-            tokio::time::sleep(EVERY[nth]).await;
+            tokio::time::sleep(POLL_INTERVAL[nth]).await;
         }
     }
 
-    /// Remembers what could not be done, or that it can.
+    /// Stores the error of a poll, or removes it after a success.
     fn note(&self, what: &'static str, done: Result<(), Failure>) {
         let faults = &mut self.seen().faults;
         match done {
@@ -327,8 +324,8 @@ impl Live {
         }
     }
 
-    /// How functions and queues are.
-    async fn ask(&self) -> Result<(), Failure> {
+    /// Reads the state of functions and queues.
+    async fn poll(&self) -> Result<(), Failure> {
         let Cloud { aws, handler, .. } = self.cloud()?;
         let functions = functions(aws).await?;
         let handler = systems::only(&functions, handler.as_deref())?;
@@ -341,7 +338,7 @@ impl Live {
         Ok(())
     }
 
-    /// What waits, if there is a register.
+    /// Reads the waiting events, if there is a register.
     async fn read_register(&self) -> Result<(), Failure> {
         if !self.seen().has_register() {
             return Ok(());
@@ -361,7 +358,7 @@ impl Live {
         Ok(())
     }
 
-    /// What is wrong.
+    /// Runs the checks of `comeback doctor`.
     pub async fn examine(&self) -> Result<(), Failure> {
         let Cloud { aws, handler, .. } = self.cloud()?;
         let found = doctor::gather(aws, handler.as_deref(), &[]).await?;
@@ -371,12 +368,12 @@ impl Live {
         Ok(())
     }
 
-    /// Follows the log of an account's handler while somebody looks, without end.
+    /// Follows the log of an account's handler while a page is open, forever.
     pub async fn follow_log(self: Shared, since: Duration) {
         let mut from = earlier((self.now)(), since);
         let mut read = HashSet::new();
         loop {
-            self.until_somebody_looks().await;
+            self.until_a_page_is_open().await;
             let group = self.seen().handler.as_ref().map(|handler| handler.log_group.clone());
             if let (Some(group), Some(cloud)) = (group, self.cloud.get()) {
                 let began = (self.now)();
@@ -386,7 +383,7 @@ impl Live {
                 }
                 self.note("log", lines.map_err(Failure::from));
             }
-            tokio::time::sleep(LOG_EVERY).await;
+            tokio::time::sleep(LOG_INTERVAL).await;
         }
     }
 
@@ -418,19 +415,19 @@ impl Live {
     }
 }
 
-/// Whether a function is the retry handler itself.
-fn is_of_the_loop(function: &str) -> bool {
+/// Whether a function of the local cloud is the retry handler.
+fn is_handler(function: &str) -> bool {
     function == crate::deploy::HANDLER
 }
 
-/// A text that nobody can guess.
+/// A random token of 128 bits.
 pub fn secret() -> io::Result<String> {
     let mut bytes = [0; 16];
     getrandom(&mut bytes, GetRandomFlags::empty())?;
     Ok(format!("{:032x}", u128::from_be_bytes(bytes)))
 }
 
-/// The name of a function without its qualifier, by which the handler's policies know it.
+/// The name of a function without its qualifier, which is the key of its policy.
 pub fn bare_name(arn: &str) -> String {
     FunctionArn::parse(arn).map_or(arn.to_owned(), |function| function.name().to_owned())
 }

@@ -1,9 +1,8 @@
 //! The live page: `comeback local` serves it at its own address, and `comeback web` for an account.
 //!
-//! The server makes all HTML. A page is whole when it is loaded. Then a stream of events brings the parts that have
-//! changed, each with its id, and the page's script puts them in their places. So a page and its stream are made by the
-//! same function, `page_of`. The facts are those of the commands: [`live`] asks for them while somebody looks, and is
-//! told what happens.
+//! The server renders all HTML. The first response is a complete page. Then a stream of server-sent events has each
+//! part that changes, with its id, and the page's script replaces that part. One function, `page_of`, renders both the
+//! page and its stream. The facts are those of the commands. [`live`] polls them while a page is open.
 
 mod act;
 pub mod args;
@@ -36,7 +35,7 @@ use comeback_core::{Timestamp, time::between};
 use comeback_operate::notice::{Notice, Tone};
 use futures_util::{Stream, stream};
 use guard::Form;
-use html::{Foreign, csrf, frame, plain};
+use html::{Untrusted, csrf, frame, plain};
 use live::{Cloud, Live, Shared, secret};
 use maud::{Markup, html};
 use params::Params;
@@ -50,18 +49,18 @@ use crate::{
     shell::{Failure, Outcome, Shell, Signals},
 };
 
-/// How often a page is brought up to date at most. Much of the overview changes with every event, so a shorter time
-/// would cost the local cloud more than anyone could see.
-const TICK: Duration = Duration::from_millis(100);
+/// The minimum time between two updates of a page. Much of the overview changes with every event, so a shorter time
+/// would slow down the local cloud without a visible benefit.
+const UPDATE_INTERVAL_MIN: Duration = Duration::from_millis(100);
 
-/// A page that takes long to make, such as a search of 100,000 events, is made less often: after a pause of so many
-/// times as long. So one page that somebody looks at costs a tenth of a core at most.
-const PAUSES: u32 = 9;
+/// A page that takes long to render, such as a search of 100,000 events, is updated less often: after a pause of this
+/// many times the rendering time. So one open page uses at most a tenth of a core.
+const PAUSE_FACTOR: u32 = 9;
 
-/// How often it is, even if nothing has changed: what is due comes nearer.
-const IDLE: Duration = Duration::from_secs(5);
+/// The maximum time between two updates. Even if nothing has changed, due times come nearer.
+const UPDATE_INTERVAL_MAX: Duration = Duration::from_secs(5);
 
-/// A part of a page that changes: its id, and what is in it.
+/// A part of a page that is updated: its id and its content.
 type Part = (&'static str, Markup);
 
 /// Serves the page of an account until Ctrl-C.
@@ -93,7 +92,7 @@ pub async fn run(args: &WebArgs, shell: &Shell) -> Result<Outcome, Failure> {
     Ok(Outcome::Interrupted)
 }
 
-/// Everything that the page answers. From now on facts are asked for while somebody looks.
+/// The routes of the page. Also starts to poll facts.
 pub fn router(live: Shared) -> Router {
     tokio::spawn(Shared::clone(&live).keep_current());
     let file = |kind: &'static str, text: &'static str| {
@@ -105,7 +104,7 @@ pub fn router(live: Shared) -> Router {
         .route("/events/{id}", get(page))
         .route("/events/{id}/payload", get(payloads))
         .route("/dead", get(dead))
-        .route("/dead/look", post(look_again))
+        .route("/dead/look", post(refresh_letters))
         .route("/dead/{id}", get(letter))
         .route("/policy", get(policy_page))
         .route(
@@ -134,17 +133,17 @@ fn query(uri: &Uri) -> Params {
     Params::parse(uri.query().unwrap_or_default().as_bytes())
 }
 
-/// What a page is: its title, what stands still, and the parts that change.
+/// A page: its title, the content that is not updated, and the parts that are.
 struct Page {
     title: String,
-    still: Markup,
+    fixed: Markup,
     parts: Vec<Part>,
 }
 
-/// A page with a stream of changes.
+/// Renders a page, for the first response or for its stream.
 fn page_of(live: &Live, path: &str, params: &Params, now: Timestamp) -> Option<Page> {
     let none = || html! {};
-    let page = |title: &str, still, parts| Some(Page { title: title.to_owned(), still, parts });
+    let page = |title: &str, fixed, parts| Some(Page { title: title.to_owned(), fixed, parts });
     let mut steps = path.trim_matches('/').split('/');
     match (steps.next().unwrap_or_default(), steps.next()) {
         ("", None) => page("Overview", none(), overview::parts(live, &live.seen(), now)),
@@ -176,7 +175,7 @@ fn page_of(live: &Live, path: &str, params: &Params, now: Timestamp) -> Option<P
     }
 }
 
-/// How far a job is.
+/// The progress or the result of a job.
 fn job_part(live: &Live, number: &str, job: &jobs::Job) -> Markup {
     use super::text::count;
     html! {
@@ -195,9 +194,9 @@ fn job_part(live: &Live, number: &str, job: &jobs::Job) -> Markup {
             Some(told) => {
                 @for Notice { tone, text } in told {
                     @match tone {
-                        Tone::Good => p.notice.good role="status" { (Foreign(text)) },
-                        Tone::Bad => p.notice.bad role="alert" { (Foreign(text)) },
-                        Tone::Plain | Tone::Faint => p { (Foreign(text)) },
+                        Tone::Good => p.notice.good role="status" { (Untrusted(text)) },
+                        Tone::Bad => p.notice.bad role="alert" { (Untrusted(text)) },
+                        Tone::Plain | Tone::Faint => p { (Untrusted(text)) },
                     }
                 }
                 @if job.is_stopped { p { "It was stopped before it was done." } }
@@ -208,7 +207,7 @@ fn job_part(live: &Live, number: &str, job: &jobs::Job) -> Markup {
 }
 
 async fn page(State(live): State<Shared>, uri: Uri) -> Response {
-    live.look();
+    live.touch();
     let params = query(&uri);
     let Some(page) = page_of(&live, uri.path(), &params, (live.now)()) else {
         return plain(StatusCode::NOT_FOUND, "There is no such page.");
@@ -218,7 +217,7 @@ async fn page(State(live): State<Shared>, uri: Uri) -> Response {
 
 fn show(live: &Live, path: &str, page: &Page) -> Response {
     let body = html! {
-        (page.still)
+        (page.fixed)
         div #parts data-live {
             @for (id, part) in &page.parts { section id=(id) { (part) } }
         }
@@ -226,7 +225,7 @@ fn show(live: &Live, path: &str, page: &Page) -> Response {
     frame(live, path, &page.title, &body)
 }
 
-/// The parts of a page, again and again when they have changed.
+/// Streams the parts of a page whenever they change.
 async fn changes(
     State(live): State<Shared>,
     uri: Uri,
@@ -242,16 +241,16 @@ async fn changes(
             loop {
                 if let Some(pause) = pause {
                     tokio::time::sleep(pause).await;
-                    let _ = tokio::time::timeout(IDLE, changes.changed()).await;
+                    let _ = tokio::time::timeout(UPDATE_INTERVAL_MAX, changes.changed()).await;
                 }
-                live.look();
+                live.touch();
                 if live.is_closed() {
                     return None;
                 }
                 changes.borrow_and_update();
                 let began = (live.now)();
                 let page = page_of(&live, &path, &params, began);
-                pause = Some(TICK.max(between(began, (live.now)()) * PAUSES));
+                pause = Some(UPDATE_INTERVAL_MIN.max(between(began, (live.now)()) * PAUSE_FACTOR));
                 let mut news = Map::new();
                 for (id, part) in page.into_iter().flat_map(|page| page.parts) {
                     let part = Value::String(part.into_string());
@@ -272,13 +271,13 @@ async fn changes(
 
 async fn dead(State(live): State<Shared>, uri: Uri) -> Response {
     if live.seen().looked.is_none() && live.cloud().is_ok() {
-        letters::look_again(&live);
+        letters::refresh(&live);
     }
     page(State(live), uri).await
 }
 
-async fn look_again(State(live): State<Shared>, Form(_): Form) -> Redirect {
-    let number = letters::look_again(&live);
+async fn refresh_letters(State(live): State<Shared>, Form(_): Form) -> Redirect {
+    let number = letters::refresh(&live);
     Redirect::to(&format!("/jobs/{number}"))
 }
 
@@ -292,11 +291,11 @@ async fn letter(State(live): State<Shared>, Path(id): Path<String>, uri: Uri) ->
 }
 
 async fn policy_page(State(live): State<Shared>, uri: Uri) -> Response {
-    live.look();
+    live.touch();
     frame(&live, uri.path(), "Policy", &policy::page(&live, &query(&uri)))
 }
 
-/// The payloads of the runs of an event, which the local cloud remembers for a while.
+/// The payloads of an event's runs. The local cloud keeps those of the latest runs.
 async fn payloads(State(live): State<Shared>, Path(id): Path<String>, uri: Uri) -> Response {
     let body = match runs(&live, &id).await {
         Ok(runs) if runs.is_empty() => {
@@ -305,7 +304,7 @@ async fn payloads(State(live): State<Shared>, Path(id): Path<String>, uri: Uri) 
         Ok(runs) => html! {
             @for (attempt, payload) in &runs {
                 h2 { @if *attempt == 0 { "The first run" } @else { "Attempt " (attempt) } }
-                pre tabindex="0" { (Foreign(&letters::beginning(payload))) }
+                pre tabindex="0" { (Untrusted(&letters::beginning(payload))) }
             }
         },
         Err(failure) => problem(&failure),
@@ -340,10 +339,10 @@ async fn runs(live: &Live, id: &str) -> Result<Vec<(u32, String)>, Failure> {
 }
 
 fn problem(failure: &Failure) -> Markup {
-    html! { p.notice.bad role="alert" { (Foreign(&failure.to_string())) } }
+    html! { p.notice.bad role="alert" { (Untrusted(&failure.to_string())) } }
 }
 
-/// The page that an action leads to, or why it failed.
+/// Redirects after an action, or shows its error.
 fn after(live: &Live, done: Result<(), Failure>, back: &str) -> Response {
     match done {
         Ok(()) => Redirect::to(back).into_response(),

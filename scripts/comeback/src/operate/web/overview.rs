@@ -1,4 +1,4 @@
-//! The first page: the loop with its numbers, what is wrong, and what comes next.
+//! The overview: the loop with its numbers, the findings, the functions, the next retries and the latest events.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use maud::{Markup, html};
 
 use super::{
     events,
-    html::{Foreign, term, until},
+    html::{Untrusted, term, until},
     live::{Cloud, Live, Seen},
     params::Params,
     play,
@@ -25,21 +25,21 @@ use crate::operate::{
     text::{count, span},
 };
 
-/// How many of the latest events are shown.
+/// The number of latest events to show.
 const EVENTS: usize = 10;
 
-/// The spans of the histogram of due times, in seconds.
+/// The upper bounds of the histogram of due times, in seconds from now.
 const SPANS: [u64; 12] = [5, 15, 60, 300, 900, 1800, 3600, 7200, 14_400, 21_600, 28_800, 43_200];
 
-/// How wide and high the histogram and its bars are.
+/// The width of a bar, the gap between bars, and the height of the histogram.
 const BAR: usize = 60;
 const GAP: usize = 12;
 const HEIGHT: usize = 160;
 
-/// How high the picture of the last minute is.
+/// The height of either half of the chart of the last minute.
 const PULSE_HEIGHT: u32 = 48;
 
-/// The parts that change.
+/// The parts of the page.
 pub fn parts(live: &Live, seen: &Seen, now: Timestamp) -> Vec<(&'static str, Markup)> {
     vec![
         ("faults", faults(seen)),
@@ -55,16 +55,16 @@ pub fn parts(live: &Live, seen: &Seen, now: Timestamp) -> Vec<(&'static str, Mar
 fn faults(seen: &Seen) -> Markup {
     html! {
         @for fault in seen.faults.values() {
-            p.notice.bad role="alert" { (Foreign(fault)) }
+            p.notice.bad role="alert" { (Untrusted(fault)) }
         }
     }
 }
 
-/// The loop: each place with what is in it.
+/// The stations of the loop, with their numbers.
 fn picture(seen: &Seen, now: Timestamp) -> Markup {
     let facts = &seen.functions;
     let failing = facts.iter().filter(|it| it.state() <= FunctionState::SomeFail).count() as u64;
-    // Functions that share a queue have its numbers each.
+    // Functions that share a queue all have the numbers of that queue. Count it once.
     let mut queues: Vec<_> =
         facts.iter().map(|it| (&it.queue, it.in_flight, it.delayed, it.due)).collect();
     queues.sort_unstable();
@@ -115,7 +115,7 @@ fn picture(seen: &Seen, now: Timestamp) -> Markup {
     }
 }
 
-/// The last minute, a bar for each second: failures above, successes and retries below.
+/// The chart of the last minute, with bars for each second: failures above, retries below.
 fn minute(pulse: &Pulse) -> Markup {
     let most = [&pulse.failed, &pulse.retried].into_iter().flatten().max();
     let most = most.copied().unwrap_or_default().max(1);
@@ -146,7 +146,7 @@ fn minute(pulse: &Pulse) -> Markup {
     }
 }
 
-/// What `comeback doctor` finds.
+/// The findings of `comeback doctor`.
 fn findings(live: &Live, seen: &Seen, now: Timestamp) -> Markup {
     let Some(at) = seen.examined_at else {
         return html! { h2 { "Health" } p.faint { "Checking…" } };
@@ -166,9 +166,9 @@ fn findings(live: &Live, seen: &Seen, now: Timestamp) -> Markup {
         html! {
             li {
                 p { span class=(format!("state {class}")) { @if it.verdict == Verdict::Bad { "problem" } @else { "warning" } }
-                    " " (Foreign(part)) ": " (Foreign(&it.says)) }
+                    " " (Untrusted(part)) ": " (Untrusted(&it.says)) }
                 @if !it.why.is_empty() { p.faint { (it.why) } }
-                @if let Some(mend) = &it.fix { pre { (Foreign(&command(mend, &connection))) } }
+                @if let Some(mend) = &it.mend { pre { (Untrusted(&command(mend, &connection))) } }
             }
         }
     };
@@ -185,7 +185,7 @@ fn findings(live: &Live, seen: &Seen, now: Timestamp) -> Markup {
         @if !unknown.is_empty() {
             details {
                 summary { (count(unknown.len() as u64)) " checks were not possible" }
-                ul { @for (part, it) in &unknown { li { (Foreign(part)) ": " (Foreign(&it.says)) } } }
+                ul { @for (part, it) in &unknown { li { (Untrusted(part)) ": " (Untrusted(&it.says)) } } }
             }
         }
     }
@@ -199,7 +199,7 @@ fn functions(seen: &Seen, now: Timestamp) -> Markup {
         h2 { "Functions" }
         @if facts.is_empty() {
             @match &seen.handler {
-                Some(handler) => p { "No function sends its failures to the retry queues of " (Foreign(handler.name())) " yet. See " code { "comeback attach" } "." }
+                Some(handler) => p { "No function sends its failures to the retry queues of " (Untrusted(handler.name())) " yet. See " code { "comeback attach" } "." }
                 None => p.faint { "Looking…" }
             }
         } @else {
@@ -234,7 +234,7 @@ fn function(it: &Facts, has_register: bool, now: Timestamp) -> Markup {
     let order = order.with("function", &it.function).to_string();
     html! {
         tr id=(format!("function-{name}")) {
-            th scope="row" { a href=(format!("/events?{query}")) { (Foreign(name)) } }
+            th scope="row" { a href=(format!("/events?{query}")) { (Untrusted(name)) } }
             td { span class=(format!("state {class}")) { (state(it, now)) } }
             td.number { (count(it.waiting())) }
             td.number { (count(it.hour.invocations)) }
@@ -251,7 +251,7 @@ fn function(it: &Facts, has_register: bool, now: Timestamp) -> Markup {
     }
 }
 
-/// When retries are due.
+/// The histogram of due times.
 fn due(seen: &Seen, now: Timestamp) -> Markup {
     let spans = SPANS.map(Duration::from_secs);
     let due = seen.events.due(&spans, now);
@@ -296,7 +296,7 @@ fn due(seen: &Seen, now: Timestamp) -> Markup {
                 }
                 figcaption {
                     @for (nth, name) in due.keys().enumerate() {
-                        span class=(format!("key key-{}", nth % 6)) { (Foreign(name)) } " "
+                        span class=(format!("key key-{}", nth % 6)) { (Untrusted(name)) } " "
                     }
                 }
             }
@@ -305,7 +305,7 @@ fn due(seen: &Seen, now: Timestamp) -> Markup {
                 div.wide { table {
                     thead { tr { th { "Function" } @for nth in 0..bars { th.number { (label(nth)) } } } }
                     tbody { @for (name, counts) in &due {
-                        tr { th scope="row" { (Foreign(name)) } @for number in counts { td.number { (count(*number as u64)) } } }
+                        tr { th scope="row" { (Untrusted(name)) } @for number in counts { td.number { (count(*number as u64)) } } }
                     } }
                 } }
             }
@@ -332,7 +332,7 @@ fn latest(live: &Live, seen: &Seen, now: Timestamp) -> Markup {
     }
 }
 
-/// What to do before the first event.
+/// The help that is shown before the first event.
 fn nothing_yet(live: &Live, seen: &Seen) -> Markup {
     html! {
         p { "No event has failed yet. As soon as one does, you see it here: when it failed, when it will be tried again, and how it ends." }
@@ -341,7 +341,7 @@ fn nothing_yet(live: &Live, seen: &Seen) -> Markup {
         } @else {
             p {
                 "This page reads the log of "
-                @match &seen.handler { Some(handler) => code { (Foreign(handler.name())) } None => "the retry handler" }
+                @match &seen.handler { Some(handler) => code { (Untrusted(handler.name())) } None => "the retry handler" }
                 ". An event that failed before the part of the log that the page has read appears with its next log line; --since reads more."
             }
         }

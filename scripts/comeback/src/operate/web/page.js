@@ -1,6 +1,6 @@
-// Keeps a page current: puts the parts that the server sends in their places, and counts down.
+// Keeps a page current: replaces the parts that the server sends, and updates relative times.
 
-// Makes `old` like `fresh`, and keeps the elements that are there: their focus, their scroll position, their open details.
+// Changes `old` to equal `fresh`, but reuses its elements, so that focus, scroll position and open details are kept.
 function morph(old, fresh) {
   if (old.nodeType !== fresh.nodeType || old.nodeName !== fresh.nodeName) {
     old.replaceWith(fresh);
@@ -20,7 +20,7 @@ function morph(old, fresh) {
   children(old, fresh);
 }
 
-// Children with ids are found by them, the others by their places.
+// Children with an id are matched by it, others by their position.
 function children(old, fresh) {
   const known = new Map();
   for (const child of old.children) if (child.id) known.set(child.id, child);
@@ -59,7 +59,7 @@ function put(id, html) {
   if (part) children(part, parsed(html, 'section'));
 }
 
-// A span of time in its two largest units, as the server writes it.
+// A span of time in its two largest units, in the server's format.
 function span(seconds) {
   if (seconds < 60) return `${seconds} s`;
   const units = [
@@ -98,13 +98,13 @@ function follow() {
   source.onerror = () => {
     banner.textContent = 'The connection is lost: what you see is old. Trying again…';
     banner.hidden = false;
-    // A browser gives up for good when the answer is an error, as after the end of a session.
+    // If the response is an error, for example after a restart of the server, the browser doesn't reconnect by itself.
     if (source.readyState === EventSource.CLOSED) setTimeout(follow, 2000);
   };
   addEventListener('pagehide', () => source.close());
 }
 
-// A form whose part changes while its sliders move.
+// Updates the part of a form while its sliders move.
 function slide(form) {
   const part = form.dataset.live;
   let latest = 0;

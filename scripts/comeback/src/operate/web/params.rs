@@ -1,8 +1,8 @@
-//! The parameters of a request: of its query, or of a form.
+//! The parameters of a request, from its query or a form.
 
 use std::fmt::{self, Display, Formatter};
 
-/// Names and values, in their order.
+/// Names and values, in order.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Params(Vec<(String, String)>);
 
@@ -12,28 +12,28 @@ impl Params {
         Self(form_urlencoded::parse(text).into_owned().collect())
     }
 
-    /// A value that is not empty.
+    /// The first value of this name, or None if it is missing or empty.
     pub fn get(&self, wanted: &str) -> Option<&str> {
         let value = self.0.iter().find(|(name, _)| name == wanted);
         value.map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
     }
 
-    /// The same as text of its own.
+    /// The same, owned.
     pub fn text(&self, wanted: &str) -> Option<String> {
         self.get(wanted).map(str::to_owned)
     }
 
-    /// The same as a list of at most one.
+    /// The same, as a list of at most one value.
     pub fn list(&self, wanted: &str) -> Vec<String> {
         self.text(wanted).into_iter().collect()
     }
 
-    /// A value that is a number.
+    /// The same, as a number.
     pub fn number<T: std::str::FromStr>(&self, wanted: &str) -> Option<T> {
         self.get(wanted)?.parse().ok()
     }
 
-    /// The same parameters with another value of this one; without it if the value is empty.
+    /// Returns the parameters with this value replaced, or removed if `value` is empty.
     #[must_use]
     pub fn with(&self, name: &str, value: &str) -> Self {
         let mut pairs: Vec<_> = self.0.iter().filter(|(it, _)| it != name).cloned().collect();
@@ -49,7 +49,7 @@ impl Params {
     }
 }
 
-/// As a query.
+/// Formats the parameters as a query string.
 impl Display for Params {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let mut query = form_urlencoded::Serializer::new(String::new());

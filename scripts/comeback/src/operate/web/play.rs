@@ -1,4 +1,4 @@
-//! What can be played in the local cloud: events, outages, and a lesson that does it by itself.
+//! The page to try the local cloud with: it sends events and simulates outages. A lesson does both automatically.
 
 use std::time::Duration;
 
@@ -13,36 +13,36 @@ use maud::{Markup, html};
 use serde_json::json;
 
 use super::{
-    html::{Foreign, csrf, until},
+    html::{Untrusted, csrf, until},
     live::{Live, Seen, Shared},
     params::Params,
 };
 use crate::{operate::aws::fault, shell::Failure};
 
-/// The payload that the form begins with: it fails twice.
+/// The initial payload in the form. Its event fails twice.
 const PAYLOAD: &str = r#"{"id": "order-1", "fail": {"attempts": 2}}"#;
 
-/// The longest outage, and the most events that are sent at once.
+/// The longest outage, and the most events to send at once.
 const OUTAGE_MAX: Duration = Duration::from_hours(1);
 const EVENTS_MAX: u32 = 500;
 
-/// The lesson: how many events, and how long the outage.
+/// The lesson: its events, its outage, its time limit, and how often it checks the state of its events.
 const LESSON_EVENTS: u32 = 12;
 const LESSON_OUTAGE: Duration = Duration::from_secs(12);
 const LESSON_MAX: Duration = Duration::from_mins(2);
 const LESSON_LOOK: Duration = Duration::from_millis(500);
 
-/// The kinds of outages, by their names.
+/// The kinds of outages: the name in the form, the value, and a description.
 const OUTAGES: [(&str, Outage, &str); 3] = [
     ("error", Outage::Error, "fails"),
     ("timeout", Outage::TimeOut, "times out"),
     ("throttle", Outage::Throttle, "is throttled (concurrency 0)"),
 ];
 
-/// What the form of an outage says to end it.
+/// The value of `how` in the form that ends an outage.
 const END: &str = "end";
 
-/// The parts that change. The forms change only with the functions.
+/// The parts of the page. The forms change only if functions are added or removed.
 pub fn parts(live: &Live, seen: &Seen, now: Timestamp) -> Vec<(&'static str, Markup)> {
     vec![
         ("lesson", lesson(seen)),
@@ -51,7 +51,7 @@ pub fn parts(live: &Live, seen: &Seen, now: Timestamp) -> Vec<(&'static str, Mar
     ]
 }
 
-/// What the lesson says.
+/// The current text of the lesson.
 pub fn lesson(seen: &Seen) -> Markup {
     html! { @if let Some(text) = &seen.lesson { p.notice.busy role="status" { (text) } } }
 }
@@ -67,7 +67,7 @@ fn outages(live: &Live, seen: &Seen, now: Timestamp) -> Markup {
                 (csrf(live))
                 input type="hidden" name="function" value=(name);
                 input type="hidden" name="how" value=(END);
-                strong { (Foreign(name)) } " is down: it " (how(*outage)) ". It is back " (until(*until_at, now)) ". "
+                strong { (Untrusted(name)) } " is down: it " (how(*outage)) ". It is back " (until(*until_at, now)) ". "
                 button { "End it now" }
             }
         }
@@ -111,7 +111,7 @@ fn forms(live: &Live, seen: &Seen) -> Markup {
     }
 }
 
-/// Sends events.
+/// Sends the events of the form.
 pub async fn send(live: &Live, params: &Params) -> Result<(), Failure> {
     let function = params.get("function").unwrap_or_default();
     let events = params.number::<u32>("events").unwrap_or(1).clamp(1, EVENTS_MAX);
@@ -132,7 +132,7 @@ async fn invoke(live: &Live, function: &str, payload: &str) -> Result<(), Failur
     Ok(())
 }
 
-/// Begins an outage, or ends it.
+/// Begins or ends an outage.
 pub async fn outage(live: &Shared, params: &Params) -> Result<(), Failure> {
     let none = || Failure::Refused("expected a function, got none".to_owned());
     let function = params.text("function").ok_or_else(none)?;
@@ -163,7 +163,7 @@ fn throttled_until(live: &Live, function: &str) -> Option<Timestamp> {
     (outage == Outage::Throttle).then_some(until)
 }
 
-/// Takes all concurrency from a function until its outage is over.
+/// Sets a function's reserved concurrency to 0 until its outage is over.
 async fn throttle(live: &Shared, function: &str, until: Timestamp) -> Result<(), Failure> {
     let lambda = live.cloud()?.aws.lambda.clone();
     let call = lambda.put_function_concurrency().function_name(function);
@@ -174,11 +174,11 @@ async fn throttle(live: &Shared, function: &str, until: Timestamp) -> Result<(),
     tokio::spawn(async move {
         let mut changes = live.changes();
         while let Some(until) = throttled_until(&live, &function) {
-            // A change may be that it was ended, or goes on for longer.
+            // After a change, the outage may have been ended or extended.
             let left = between((live.now)(), until);
             let _ = tokio::time::timeout(left, changes.changed()).await;
         }
-        // If it is not there any more, there is nothing to end.
+        // If the function no longer exists, there is nothing to undo.
         let _ = lambda.delete_function_concurrency().function_name(function).send().await;
     });
     Ok(())
@@ -188,7 +188,7 @@ async fn throttle(live: &Shared, function: &str, until: Timestamp) -> Result<(),
 ///
 /// # Errors
 ///
-/// If there is no function.
+/// If no function is known yet.
 pub fn start_lesson(live: &Shared) -> Result<(), Failure> {
     let mut seen = live.seen();
     if seen.lesson.is_some() {

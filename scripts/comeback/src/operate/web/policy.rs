@@ -1,4 +1,4 @@
-//! What a policy means, by the handler's own rules: the charts of `comeback simulate`.
+//! The page that simulates a policy with the handler's own rules, with the charts of `comeback simulate`.
 
 use std::time::Duration;
 
@@ -10,19 +10,19 @@ use comeback_core::duration::{format, parse};
 use comeback_operate::simulation::{self, Candidate, Forecast, Run, Scenario};
 use maud::{Markup, html};
 
-use super::{html::Foreign, live::Live, params::Params};
+use super::{html::Untrusted, live::Live, params::Params};
 use crate::operate::simulate::{
     charts,
     facts::{ATTEMPTS_TITLE, OUTAGE_TITLE, Table, attempts, outage_sentence, outages},
 };
 
-/// The choices of each slider.
+/// The values of each slider.
 const BASES: [&str; 9] = ["1s", "2s", "5s", "10s", "30s", "1m", "5m", "15m", "1h"];
 const CEILINGS: [&str; 10] = ["10s", "30s", "1m", "5m", "15m", "1h", "3h", "6h", "12h", "1d"];
 const AGES: [&str; 8] = ["1h", "6h", "12h", "1d", "2d", "3d", "7d", "13d"];
 const OUTAGES: [&str; 9] = ["1m", "5m", "15m", "30m", "1h", "2h", "6h", "12h", "1d"];
 
-/// A slider: its name, what it is, its choices, and the one at the beginning.
+/// The sliders: name, label, values, and initial value.
 const SLIDERS: [(&str, &str, &[&str], &str); 4] = [
     ("base", "First wait at most (BASE_BACKOFF)", &BASES, "1s"),
     ("ceiling", "Longest wait (MAX_BACKOFF)", &CEILINGS, "12h"),
@@ -30,15 +30,15 @@ const SLIDERS: [(&str, &str, &[&str], &str); 4] = [
     ("outage", "The function is down for", &OUTAGES, "1h"),
 ];
 
-/// A run of the function, as COST.md assumes it.
+/// The run of a function that COST.md assumes.
 const RUN: Run = Run { milliseconds: 100, memory_mb: 128 };
 
-/// How many events arrive in a second.
+/// The rate at which events arrive.
 const EVENTS_PER_SECOND: f64 = 1.0;
 
 const SEED: u64 = 1;
 
-/// What the sliders say.
+/// The position and the value of a slider.
 fn chosen(params: &Params, name: &str) -> (usize, &'static str) {
     let Some((_, _, choices, usual)) = SLIDERS.iter().find(|(it, ..)| *it == name) else {
         return (0, "1s");
@@ -75,7 +75,7 @@ pub fn page(live: &Live, params: &Params) -> Markup {
                 @let (nth, value) = chosen(params, name);
                 div {
                     label for=(name) { (label) ": " }
-                    // A label around both would be that of the output.
+                    // If the label enclosed both, it would label the output and not the slider.
                     output for=(name) data-choices=(choices.join(" ")) { (value) }
                     input #(name) type="range" name=(name) min="0" max=(choices.len() - 1) value=(nth) aria-valuetext=(value);
                 }
@@ -86,12 +86,12 @@ pub fn page(live: &Live, params: &Params) -> Markup {
     }
 }
 
-/// The part that changes with the sliders.
+/// The part that is updated when a slider moves.
 pub fn forecast(params: &Params) -> Markup {
     let (forecast, scenario) = match play(params) {
         Ok(played) => played,
         Err(error) => {
-            return html! { p.notice.bad { "The handler would not start with these settings. " (Foreign(&error)) } };
+            return html! { p.notice.bad { "The handler would not start with these settings. " (Untrusted(&error)) } };
         }
     };
     let forecasts = [forecast];
@@ -116,7 +116,7 @@ fn table(Table { header, rows }: &Table) -> Markup {
     }
 }
 
-/// The charts as a picture.
+/// The charts as an SVG.
 pub fn picture(params: &Params) -> Response {
     let drawn = play(params).and_then(|(forecast, scenario)| {
         charts::draw(&[forecast], &scenario).map_err(|error| error.to_string())
