@@ -9,7 +9,7 @@ use clap::{Parser, Subcommand};
 use comeback_core::{duration, in_flight::QUOTA};
 
 use crate::{
-    binaries::{Binaries, MissingBinary},
+    binaries::{Binaries, NoBinary},
     functions::{self, FunctionArg},
     settings::{self, Setting},
 };
@@ -134,7 +134,7 @@ pub struct BinariesArg {
 
 impl BinariesArg {
     /// Finds the binaries in that folder.
-    pub fn find(&self) -> Result<Binaries, MissingBinary> {
+    pub fn find(&self) -> Result<Binaries, NoBinary> {
         let own = std::env::current_exe().ok();
         let own = own.as_deref().and_then(Path::parent).unwrap_or(Path::new("."));
         Binaries::find(self.folder.as_deref().unwrap_or(own))

@@ -32,23 +32,19 @@ pub struct Binaries {
     "{name} must be in {folder}, but is not; build it with `cargo build --bins -p retry-handler -p example-target`, or pass its folder with --binaries",
     folder = folder.display()
 )]
-pub struct MissingBinary {
+pub struct NoBinary {
     name: &'static str,
     folder: PathBuf,
 }
 
 impl Binaries {
     /// Finds the binaries in `folder`.
-    pub fn find(folder: &Path) -> Result<Self, MissingBinary> {
+    pub fn find(folder: &Path) -> Result<Self, NoBinary> {
         // Functions run in other working directories, so the path must be absolute.
         let absolute = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
         let find = |name| {
             let path = absolute.join(name);
-            if path.is_file() {
-                Ok(path)
-            } else {
-                Err(MissingBinary { name, folder: absolute.clone() })
-            }
+            if path.is_file() { Ok(path) } else { Err(NoBinary { name, folder: absolute.clone() }) }
         };
         Ok(Self { retry_handler: find("retry-handler")?, example_target: find("example-target")? })
     }

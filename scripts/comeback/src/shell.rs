@@ -14,7 +14,7 @@ use tokio::{
 };
 
 use crate::{
-    binaries::MissingBinary,
+    binaries::NoBinary,
     deploy::CallError,
     functions::BadFunctions,
     ledger::{DYNAMODB, NoDynamoDb},
@@ -55,7 +55,7 @@ impl From<Outcome> for ExitCode {
 #[non_exhaustive]
 pub enum Failure {
     #[error(transparent)]
-    Missing(#[from] MissingBinary),
+    Missing(#[from] NoBinary),
     #[error(transparent)]
     Settings(#[from] BadSettings),
     #[error(transparent)]

@@ -1,4 +1,4 @@
-//! `comeback attach` and `comeback detach` as an operator runs them, on the local cloud and on moto.
+//! `comeback attach` and `comeback detach`, run against the local cloud and moto.
 #![cfg(feature = "operate")]
 #![allow(clippy::panic, clippy::unwrap_used, reason = "tests")]
 
@@ -13,11 +13,11 @@ use moto::Moto;
 use serde_json::{Value, json};
 use support::{Cloud, comeback, create_on_moto, session, text};
 
-/// A test that waits for longer has failed.
+/// The longest wait in a test. After that, the test fails.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Cloud {
-    /// A system that allows the example target only, and a function that is not attached.
+    /// A retry system that allows only the example target, and the function `orders`, which is not attached.
     async fn with_orders() -> Self {
         let cloud = Self::start(&["--set", "TARGET_FUNCTIONS=example-target"]);
         cloud.create("orders").await;
@@ -92,7 +92,7 @@ async fn failures_of_an_attached_function_come_back_until_it_is_detached() {
 }
 
 #[tokio::test]
-async fn what_contradicts_is_refused_and_changes_nothing() {
+async fn contradictory_requests_are_refused_and_change_nothing() {
     let cloud = Cloud::with_orders().await;
     for (arguments, part) in [
         (["attach", "retry-handler", "--yes"].as_slice(), "got the retry handler itself"),
@@ -121,7 +121,7 @@ async fn the_session_in_the_guide_is_what_the_program_prints() {
 }
 
 #[tokio::test]
-async fn permissions_are_given_and_taken_again_on_moto() {
+async fn permissions_are_granted_and_revoked_on_moto() {
     let moto = Moto::start();
     let sdk = moto::config(&moto.endpoint);
     let iam = aws_sdk_iam::Client::new(&sdk);

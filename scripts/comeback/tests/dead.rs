@@ -1,4 +1,4 @@
-//! `comeback dead` as an operator runs it, against the local cloud.
+//! `comeback dead`, run against the local cloud.
 #![cfg(feature = "operate")]
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -39,7 +39,7 @@ async fn a_letter_comes_back_with_every_byte_of_its_payload() {
 }
 
 #[tokio::test]
-async fn letters_that_are_only_looked_at_are_visible_at_once() {
+async fn letters_that_are_only_read_are_visible_again_at_once() {
     let cloud = Cloud::start(&[]);
     cloud.send(&numbered(120), &[("ErrorType", "app.PaymentError")]).await;
     cloud.send(&numbered(30), &[("Reason", "not_retryable")]).await;
@@ -118,7 +118,7 @@ async fn letters_of_sqs_and_letters_that_were_edited_go_the_right_way_or_stay() 
 }
 
 #[tokio::test]
-async fn a_redrive_that_is_killed_loses_nothing_and_doubles_one_batch_at_most() {
+async fn a_killed_redrive_loses_nothing_and_repeats_at_most_one_batch() {
     const LETTERS: usize = 300;
     const BATCH: usize = 10;
     let cloud = Cloud::start(&["--max-processes", "4"]);
@@ -162,7 +162,7 @@ async fn an_interrupted_redrive_leaves_every_letter_in_the_queue_or_accepted() {
 }
 
 #[tokio::test]
-async fn what_is_missing_is_named_and_nothing_is_changed() {
+async fn errors_name_what_is_missing_and_nothing_is_changed() {
     let empty = Cloud::start(&["--empty"]);
     let local = format!("--local={}", empty.endpoint);
     for (arguments, part) in [

@@ -12,7 +12,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn a_demo_says_what_became_of_its_events_and_succeeds() {
+fn a_demo_prints_the_outcome_of_its_events_and_succeeds() {
     let demo = comeback(&["demo", "--events", "6", "--outage", "2"]);
     let (stdout, stderr) = (text(&demo.stdout), text(&demo.stderr));
     assert!(demo.status.success(), "{stdout}\n{stderr}");

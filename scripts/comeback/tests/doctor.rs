@@ -1,4 +1,4 @@
-//! `comeback doctor` as an operator runs it, against systems that are broken on purpose.
+//! `comeback doctor`, run against retry systems with deliberate faults.
 #![cfg(feature = "operate")]
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -17,7 +17,7 @@ use aws_sdk_sqs::types::QueueAttributeName;
 use support::{Cloud, comeback, json, session, text};
 
 impl Cloud {
-    /// The id of the only mapping.
+    /// The UUID of the only mapping.
     async fn mapping(&self) -> String {
         let mappings = self.client.lambda.list_event_source_mappings().send().await.unwrap();
         mappings.event_source_mappings.unwrap()[0].uuid().unwrap().to_owned()
@@ -29,7 +29,7 @@ impl Cloud {
         call.attributes(attribute, value).send().await.unwrap();
     }
 
-    /// What the doctor finds, without what can't be checked here.
+    /// The findings, without the checks that are not possible in the local cloud.
     fn findings(&self, arguments: &[&str]) -> (Output, Vec<String>) {
         let output = self.run(&[&["doctor", "--json"], arguments].concat());
         let found = findings(&output);
@@ -86,7 +86,7 @@ async fn a_system_that_is_broken_in_many_ways_is_mended() {
     assert!(text(&refused.stderr).contains("got no terminal to ask on"), "{refused:?}");
     let mended = cloud.run(&["doctor", "--fix", "--yes"]);
     assert!(mended.status.success(), "{mended:?}");
-    // Whether a function is paused is for its owner to say.
+    // A pause is not fixed, because only the owner of the function can decide that.
     assert_eq!(cloud.findings(&[]).1, ["target_paused"]);
 }
 
@@ -130,7 +130,7 @@ async fn the_session_in_the_guide_is_what_the_program_prints() {
     assert_eq!(printed, expected);
 }
 
-/// Passes requests on to a server, each of them a while later, and notes when each was there.
+/// A proxy that delays each request and records its time.
 struct Slow {
     endpoint: String,
     spans: Arc<Mutex<Vec<(u64, u64)>>>,
@@ -155,7 +155,7 @@ impl Slow {
         Self { endpoint: own, spans }
     }
 
-    /// How many calls there were, and how many of them at most came each after the end of the one before.
+    /// The number of calls, and the length of the longest chain in which each began after the previous one had ended.
     fn calls(&self) -> (usize, usize) {
         let mut spans = self.spans.lock().unwrap().clone();
         spans.sort_unstable_by_key(|(_, end)| *end);
@@ -169,7 +169,7 @@ impl Slow {
     }
 }
 
-/// One connection, on which requests follow each other.
+/// Serves one connection, with its requests one after the other.
 fn pass_on(
     mut client: TcpStream,
     address: &str,
@@ -177,7 +177,7 @@ fn pass_on(
     spans: &Mutex<Vec<(u64, u64)>>,
     time: &Mutex<u64>,
 ) {
-    // A clock that only counts what happens.
+    // A logical clock, which counts requests and responses.
     let tick = || {
         let mut time = time.lock().unwrap();
         *time += 1;
@@ -196,7 +196,7 @@ fn pass_on(
     }
 }
 
-/// Reads a request or an answer, whose body has a length.
+/// Reads a request or a response with a Content-Length.
 fn message(stream: &mut TcpStream) -> Option<Vec<u8>> {
     let mut read = Vec::new();
     let mut byte = [0];
@@ -213,7 +213,7 @@ fn message(stream: &mut TcpStream) -> Option<Vec<u8>> {
 }
 
 #[tokio::test]
-async fn fifty_functions_are_examined_side_by_side() {
+async fn fifty_functions_are_examined_concurrently() {
     let cloud = Cloud::start(&[]);
     for number in 0..50 {
         let name = format!("orders-{number}");

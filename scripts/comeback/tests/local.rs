@@ -1,4 +1,4 @@
-//! `comeback local` as a user runs it: own functions, the journal, and the end.
+//! `comeback local`: the user's own functions, the journal, and the last line.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "tests")]
 
 use std::{
@@ -14,10 +14,10 @@ use std::{
 use aws_sdk_lambda::primitives::Blob;
 use comeback_cli::deploy::{Cloud, Function};
 
-/// A test that waits for longer has failed.
+/// The longest wait in a test. After that, the test fails.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// `comeback local`, running.
+/// A running `comeback local`.
 struct Local {
     process: Child,
     lines: Lines<BufReader<ChildStdout>>,
@@ -59,7 +59,7 @@ impl Local {
         journal
     }
 
-    /// Interrupts it as Ctrl-C does and returns its last line.
+    /// Sends SIGINT, as Ctrl-C does, and returns the last line of output.
     fn interrupt(mut self) -> String {
         let pid = self.process.id().to_string();
         assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
@@ -131,7 +131,7 @@ async fn an_event_of_a_function_without_a_destination_is_reported_lost() {
     let mut local = Local::start(&["--empty"]);
     let mine = Function::of("mine", &example_target(), Duration::from_secs(3));
     local.client.create(&mine).await.unwrap();
-    // By default Lambda would retry for minutes.
+    // With Lambda's own retries, this would take minutes.
     let set = local.client.lambda.put_function_event_invoke_config().function_name("mine");
     set.maximum_retry_attempts(0).send().await.unwrap();
     local.client.invoke("mine", r#"{"id":"1","fail":{}}"#).await.unwrap();
@@ -155,7 +155,7 @@ async fn an_idle_process_ends_to_make_room_for_another_function() {
         let ended = ended.clone();
         thread::spawn(move || {
             fs::read(pipe).unwrap();
-            // Nobody receives after the test.
+            // Fails after the end of the test, when the receiver is gone.
             let _ = ended.send(name);
         });
     }
@@ -165,7 +165,7 @@ async fn an_idle_process_ends_to_make_room_for_another_function() {
         local.invoke(name, r#"{"id":"1"}"#).await;
     }
     assert_eq!(ends.recv_timeout(PATIENCE), Ok("first"));
-    // The others still run.
+    // The other processes are still running.
     assert!(ends.try_recv().is_err());
     local.interrupt();
 }

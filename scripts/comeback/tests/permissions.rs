@@ -1,4 +1,4 @@
-//! Each command with only the permissions of its policy, on moto, which refuses what a policy does not allow.
+//! Runs each command with only the permissions of its policy, on moto, which can enforce IAM policies.
 #![cfg(feature = "operate")]
 #![allow(clippy::panic, clippy::unwrap_used, reason = "tests")]
 
@@ -18,7 +18,7 @@ use support::{comeback, create_on_moto, session, text};
 const USER: &str = "operator";
 const QUEUE: &str = "arn:aws:sqs:us-east-1:000000000000:retry";
 
-/// A system on moto, and an operator who may do nothing yet.
+/// A retry system on moto, and an operator without permissions.
 struct System {
     moto: Moto,
     iam: aws_sdk_iam::Client,
@@ -59,7 +59,7 @@ impl System {
         Self { moto, iam, key }
     }
 
-    /// Has moto enforce policies from the next call on, or not.
+    /// Turns the enforcement of policies in moto on or off.
     fn enforce(&self, enforce: bool) {
         let address = self.moto.endpoint.strip_prefix("http://").unwrap();
         let count = if enforce { "0" } else { "inf" };
@@ -85,7 +85,7 @@ impl System {
             .args(arguments)
             .env("AWS_ENDPOINT_URL", &self.moto.endpoint)
             .env("AWS_REGION", "us-east-1")
-            // What moto does not have is a fault of its own, and would be tried again.
+            // moto answers actions that it doesn't implement with errors that the SDK would retry.
             .env("AWS_MAX_ATTEMPTS", "1")
             .env("AWS_ACCESS_KEY_ID", &self.key.0)
             .env("AWS_SECRET_ACCESS_KEY", &self.key.1)
@@ -104,7 +104,7 @@ fn actions(command: &str) -> Vec<String> {
     actions.map(|it| it.as_str().unwrap().to_owned()).collect()
 }
 
-/// A policy of these actions for moto. It looks at actions only, and names some by their operation.
+/// A policy for these actions. moto checks only actions, and names some of them after their API operation.
 fn for_moto(actions: &[String]) -> Value {
     let own = |action: &String| match action.as_str() {
         "sqs:DeleteMessage" | "sqs:ChangeMessageVisibility" => vec![format!("{action}Batch")],
@@ -116,14 +116,14 @@ fn for_moto(actions: &[String]) -> Value {
     json!({ "Version": "2012-10-17", "Statement": [{ "Effect": "Allow", "Action": actions, "Resource": "*" }] })
 }
 
-/// The words that a command said. Numbers are left out, because times go on.
+/// The words of a command's output. Numbers are left out, because they include times.
 fn said(output: &Output) -> String {
     let said = text(&output.stdout) + &text(&output.stderr);
     let words = said.replace(|it: char| it.is_ascii_digit(), "");
     words.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// What moto has no answer for, whoever asks.
+/// The actions that moto does not implement.
 const UNKNOWN_TO_MOTO: [&str; 3] = [
     "lambda:GetFunctionRecursionConfig",
     "iam:SimulatePrincipalPolicy",
@@ -133,7 +133,7 @@ const UNKNOWN_TO_MOTO: [&str; 3] = [
 #[tokio::test]
 async fn each_command_needs_the_permissions_of_its_policy_and_no_others() {
     let system = System::start().await;
-    // The last ones are what a line does not need, or what moto does not have.
+    // `unused` are actions of the policy that the line does not need, or that moto does not implement.
     for (command, line, unused) in [
         ("doctor", "doctor", UNKNOWN_TO_MOTO.as_slice()),
         ("trace", "trace abcdefab", &[]),
@@ -148,7 +148,7 @@ async fn each_command_needs_the_permissions_of_its_policy_and_no_others() {
             "dead list --queue dead",
             &["lambda:ListFunctions", "sqs:ChangeMessageVisibility"],
         ),
-        // The letter remains hidden without its last permission.
+        // Without the last permission of the policy, the letter would stay hidden.
         ("dead-list", "dead list", &["sqs:GetQueueUrl"]),
     ] {
         let line: Vec<_> = line.split(' ').collect();
@@ -185,7 +185,7 @@ async fn commands_that_change_something_may_do_so_with_their_policies() {
 }
 
 #[tokio::test]
-async fn an_attach_that_stops_says_what_stands_and_goes_on() {
+async fn an_interrupted_attach_reports_its_progress_and_can_continue() {
     let system = System::start().await;
     let attach = ["attach", "billing", "--yes"];
     let all = actions("attach");

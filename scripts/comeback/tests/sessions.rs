@@ -1,4 +1,4 @@
-//! The sessions in docs/operate: what the program prints is what they say, but for numbers, times and ids.
+//! Checks the sessions in docs/operate against the program's output, except for numbers, times and ids.
 #![cfg(feature = "operate")]
 #![allow(clippy::panic, clippy::unwrap_used, reason = "tests")]
 
@@ -14,7 +14,7 @@ const WAITING: &str = include_str!("../../../docs/operate/waiting.md");
 const DEAD_LETTERS: &str = include_str!("../../../docs/operate/dead-letters.md");
 const SIMULATE: &str = include_str!("../../../docs/operate/simulate.md");
 
-/// The events of the session: their ids, and what they failed with.
+/// The events of the session: their ids and error types.
 const EVENTS: [(&str, &str); 4] = [
     ("3b72eb0b-202e-4fca-9f27-d590e971de04", "PaymentError"),
     ("57569600-645f-4c2e-86e1-44482712467d", "PaymentError"),
@@ -22,7 +22,7 @@ const EVENTS: [(&str, &str); 4] = [
     ("9c7b62f9-7c92-4afc-83b6-2ad3a93343c2", "StockError"),
 ];
 
-/// A command of a session and what it prints.
+/// A command of a session, with its output.
 #[derive(Clone)]
 struct Said<'a> {
     command: &'a str,
@@ -44,8 +44,8 @@ fn session(guide: &'static str) -> Vec<Said<'static>> {
     said
 }
 
-/// A text without what differs each time: numbers, times, ids and the widths of columns.
-fn essence(text: &str) -> Vec<String> {
+/// The text without parts that differ in each run: numbers, times, ids and the widths of columns.
+fn normalized(text: &str) -> Vec<String> {
     const UNITS: [&str; 5] = ["ms", "s", "m", "h", "d"];
     let line = |line: &str| {
         let words = line.split_whitespace().filter(|word| !UNITS.contains(word));
@@ -59,7 +59,7 @@ fn essence(text: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn the_sessions_about_what_waits_and_what_is_dead_are_true() {
+async fn the_sessions_about_waiting_events_and_dead_letters_are_true() {
     let moto = Moto::start();
     let ledger = format!("--ledger={}", moto.endpoint);
     let backoff = ["--set", "BASE_BACKOFF=2h", "--set", "MAX_BACKOFF=2h", "--set", "JITTER=none"];
@@ -90,12 +90,12 @@ fn the_session_about_a_policy_is_true() {
 }
 
 impl Said<'_> {
-    /// Runs the command, and compares what it prints.
+    /// Runs the command and compares its output.
     fn hold(&self, comeback: &mut Command) {
         let Self { command, output } = self;
         let arguments = command.strip_prefix("comeback ").unwrap().split(' ');
         let printed = comeback.args(arguments).output().unwrap();
         let printed = text(&printed.stdout) + &text(&printed.stderr);
-        assert_eq!(essence(&printed), essence(output), "{command}:\n{printed}");
+        assert_eq!(normalized(&printed), normalized(output), "{command}:\n{printed}");
     }
 }

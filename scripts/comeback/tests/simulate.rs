@@ -1,4 +1,4 @@
-//! `comeback simulate` as a user runs it.
+//! The output of `comeback simulate`.
 #![cfg(feature = "operate")]
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -13,7 +13,7 @@ fn simulate(arguments: &[&str]) -> Output {
     comeback().arg("simulate").args(arguments).output().unwrap()
 }
 
-/// Adds the names of all members.
+/// Adds the names of all members, at any depth, to `found`.
 fn names(value: &Value, found: &mut BTreeSet<String>) {
     match value {
         Value::Object(members) => {
@@ -65,7 +65,7 @@ fn the_guide_names_every_member_of_the_json() {
 }
 
 #[test]
-fn bad_input_is_refused_with_what_is_expected() {
+fn the_error_for_bad_input_says_what_is_expected() {
     for (arguments, code, part) in [
         (["--set", "MAX_AGE=soon"], 2, "comeback: MAX_AGE must be a duration"),
         (["--policy", "calm: MAX_BACKOFF=1s BASE_BACKOFF=2s"], 2, "comeback: MAX_BACKOFF must be"),

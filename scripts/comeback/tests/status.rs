@@ -1,4 +1,4 @@
-//! `comeback status` and `comeback trace` as an operator runs them, against the local cloud.
+//! `comeback status` and `comeback trace`, run against the local cloud.
 #![cfg(feature = "operate")]
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -12,7 +12,7 @@ const QUICK: [&str; 6] =
     ["--set", "BASE_BACKOFF=1s", "--set", "MAX_BACKOFF=1s", "--set", "MAX_ATTEMPTS=1"];
 
 #[tokio::test]
-async fn the_life_of_an_event_is_told_by_the_id_that_its_sender_got() {
+async fn the_life_of_an_event_is_found_by_the_id_that_its_sender_got() {
     let cloud = Cloud::start(&QUICK);
     let payload = r#"{"id":"secret","fail":{"error":"app.Down"}}"#;
     let id = cloud.client.invoke("example-target", payload).await.unwrap();
@@ -30,7 +30,7 @@ async fn the_life_of_an_event_is_told_by_the_id_that_its_sender_got() {
     assert_eq!((&steps[0]["error_type"], &steps[0]["attempt"]), (&json!("app.Down"), &json!(1)));
     assert_eq!(life["next"], json!({ "state": "given_up", "reason": "max_attempts_exceeded" }));
 
-    // By the id of its retry it is the same event.
+    // The request id of a retry leads to the same event.
     let retry = steps[3]["request_id"].as_str().unwrap();
     assert_eq!(cloud.json(&["trace", retry, "--json"]), life);
     let told = cloud.run(&["trace", &id[..13]]);
@@ -55,7 +55,7 @@ async fn the_status_counts_runs_waiting_events_and_dead_letters() {
     for payload in [r#"{"id":"1","fail":{}}"#, r#"{"id":"2"}"#] {
         cloud.client.invoke("example-target", payload).await.unwrap();
     }
-    // The handler writes its metrics after everything else.
+    // The handler writes its metrics last.
     let target = loop {
         let mut status = cloud.json(&["status", "--json", "example-*"]);
         let target = status["functions"][0].take();

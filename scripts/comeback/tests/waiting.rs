@@ -1,5 +1,4 @@
-//! `comeback waiting`, `pause` and `resume` as an operator runs them: events wait in the local cloud, and moto has the
-//! register.
+//! `comeback waiting`, `pause` and `resume`. Events wait in the local cloud, and the register is in moto.
 #![cfg(feature = "operate")]
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -11,7 +10,7 @@ use moto::Moto;
 use serde_json::{Value, json};
 use support::{Cloud, TARGET, text};
 
-/// A loop in which events wait for half a day, with a register.
+/// A retry loop with a register, in which events wait for half a day.
 fn start() -> (Moto, Cloud) {
     let moto = Moto::start();
     let ledger = format!("--ledger={}", moto.endpoint);
@@ -20,13 +19,13 @@ fn start() -> (Moto, Cloud) {
     (moto, cloud)
 }
 
-/// The ids of some events.
+/// The ids of the events with these numbers.
 fn ids(numbers: Range<usize>) -> Vec<String> {
     numbers.map(|number| format!("{number:08}")).collect()
 }
 
-/// Has events fail, and waits until all are listed. moto is slow, and what a handler can't write in time is not listed,
-/// so they fail in small parts.
+/// Lets events fail in small batches, and waits until all are listed. moto is slow, and an event that a handler can't
+/// write in time is not listed.
 async fn fail(cloud: &Cloud, events: Range<usize>, error: &str) {
     for from in events.clone().step_by(10) {
         let until = (from + 10).min(events.end);
@@ -48,7 +47,7 @@ fn ids_in(payloads: &[String]) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn what_waits_is_listed_retried_now_and_cancelled() {
+async fn waiting_events_are_listed_retried_now_and_cancelled() {
     let (_moto, cloud) = start();
     fail(&cloud, 0..40, "app.Down").await;
     fail(&cloud, 40..60, "app.Broken").await;
@@ -104,7 +103,7 @@ async fn a_paused_function_is_not_retried_until_it_is_resumed() {
     let again = cloud.run(&["pause", "example-target", "--yes"]);
     assert!(text(&again.stdout).contains("example-target: paused since 20"), "{again:?}");
     fail(&cloud, 0..2, "Down").await;
-    // One is retried all the same, because an operator wants it.
+    // An operator's order retries one event in spite of the pause.
     let one = cloud.json(&["waiting", "retry-now", "--yes", "--json", "--id", "00000001"]);
     assert_eq!(one["done"]["ordered"][TARGET], 1);
     assert_eq!(ids_in(&cloud.runs(1).await), ids(1..2));
@@ -116,7 +115,7 @@ async fn a_paused_function_is_not_retried_until_it_is_resumed() {
 }
 
 #[tokio::test]
-async fn without_a_register_what_waits_is_told_from_the_log() {
+async fn without_a_register_waiting_events_are_read_from_the_log() {
     let cloud = Cloud::start(&["--set", "BASE_BACKOFF=11h", "--set", "MAX_BACKOFF=11h"]);
     fail(&cloud, 0..5, "app.Down").await;
     let listed = cloud.json(&["waiting", "--json"]);
@@ -127,7 +126,7 @@ async fn without_a_register_what_waits_is_told_from_the_log() {
 }
 
 #[tokio::test]
-async fn what_is_missing_is_named() {
+async fn errors_name_what_is_missing() {
     let cloud = Cloud::start(&[]);
     let refused = cloud.run(&["waiting", "cancel", "--yes"]);
     assert_eq!(refused.status.code(), Some(1));

@@ -1,4 +1,4 @@
-//! The program as an operator runs it, on a local cloud with the retry loop.
+//! Runs the program, on a local cloud with the retry loop.
 #![allow(
     dead_code,
     clippy::panic,
@@ -26,14 +26,14 @@ use comeback_cli::{
 };
 use serde_json::{Value, json};
 
-/// A test that waits for longer has failed.
+/// The longest wait in a test. After that, the test fails.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub const TARGET: &str = "arn:aws:lambda:us-east-1:000000000000:function:example-target:$LATEST";
 
 pub fn comeback() -> Command {
     let mut comeback = Command::new(env!("CARGO_BIN_EXE_comeback"));
-    // Nothing of whoever runs the tests, and no question to a metadata service.
+    // Isolated from the environment and the home of the user, and without calls to a metadata service.
     comeback.env_clear().env("HOME", "/nowhere").env("AWS_EC2_METADATA_DISABLED", "true");
     comeback.stdin(Stdio::null());
     comeback
@@ -43,7 +43,7 @@ pub fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// The document that a command printed.
+/// The JSON document that a command printed.
 pub fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
 }
@@ -73,14 +73,14 @@ impl Cloud {
         let endpoint = first.split(' ').next().unwrap().to_owned();
         // The loop is deployed before the journal begins.
         lines.find(|line| line.as_ref().unwrap().starts_with("What happens")).unwrap().unwrap();
-        // Read on, so that the pipe never fills up.
+        // The output is read to its end, so that the pipe never fills up.
         std::thread::spawn(move || lines.for_each(drop));
         let client = deploy::Cloud::at(&endpoint);
         let queue = format!("{endpoint}/000000000000/dead-letters");
         Self { process, endpoint, client, queue }
     }
 
-    /// Sends letters of the handler with these bodies. Attributes without a value are left out.
+    /// Sends dead letters like those of the handler, with these bodies. Attributes without a value are left out.
     pub async fn send(&self, bodies: &[String], others: &[(&str, &str)]) {
         let usual = [("Reason", "max_age_exceeded"), ("FunctionArn", TARGET), ("Attempts", "7")];
         let mut attributes: std::collections::BTreeMap<_, _> = usual.into();
@@ -105,8 +105,8 @@ impl Cloud {
         }
     }
 
-    /// Sends the records of at most ten failures of the target: the ids of the requests, and the types of the errors.
-    /// The payload of each event has its id.
+    /// Sends the failure records of up to ten events of the target, with these request ids and error types. The payload
+    /// of each event has its id.
     pub async fn fail(&self, failures: &[(&str, &str)]) {
         #[allow(clippy::disallowed_methods, reason = "records have the time of their failure")]
         let now = Utc::now().to_rfc3339_opts(SecondsFormat::Millis, true);
@@ -148,7 +148,7 @@ impl Cloud {
         self.command(arguments).output().unwrap()
     }
 
-    /// The document of a command that succeeds on this cloud.
+    /// The JSON document of a command on this cloud, which must succeed.
     pub fn json(&self, arguments: &[&str]) -> Value {
         let output = self.run(arguments);
         assert!(output.status.success(), "{output:?}");
@@ -162,13 +162,13 @@ impl Cloud {
         self.client.create(&function).await.unwrap();
     }
 
-    /// Makes Lambda end the recursive loops of a function.
+    /// Makes Lambda terminate the recursive loops of a function.
     pub async fn stop_loops(&self, function: &str) {
         let call = self.client.lambda.put_function_recursion_config().function_name(function);
         call.recursive_loop(RecursiveLoop::Terminate).send().await.unwrap();
     }
 
-    /// What commands print that a guide shows, with the port that the guide has.
+    /// The output of the commands in a guide, with the guide's port in place of the actual one.
     pub fn replay(&self, commands: &[&str]) -> String {
         let printed = commands.iter().map(|command| {
             let words = command.split(' ').filter(|it| !["comeback", "--local"].contains(it));
@@ -177,7 +177,7 @@ impl Cloud {
         printed.collect::<String>().replace(&self.endpoint, "http://127.0.0.1:4700")
     }
 
-    /// How many letters are visible, and how many are hidden.
+    /// The numbers of visible and of hidden letters.
     pub async fn letters(&self) -> [usize; 2] {
         let names = [
             QueueAttributeName::ApproximateNumberOfMessages,
@@ -189,7 +189,7 @@ impl Cloud {
         names.map(|name| attributes[&name].parse().unwrap())
     }
 
-    /// Waits until the target has run so often, and returns the payloads of its runs.
+    /// Waits until the target has run this many times, and returns the payloads of its runs.
     pub async fn runs(&self, count: usize) -> Vec<String> {
         let mut journal = Journal::of(&self.endpoint);
         let mut payloads = Vec::new();
@@ -207,7 +207,7 @@ impl Cloud {
     }
 }
 
-/// What a guide shows of its session: the commands after `$`, and the output of all.
+/// The session in a guide: the commands after `$`, and the output of all of them.
 pub fn session(guide: &str) -> (Vec<&str>, String) {
     let block = guide.split("```shell-session\n").nth(1).unwrap().split("```").next().unwrap();
     let (commands, output): (Vec<_>, Vec<_>) = block.lines().partition(|it| it.starts_with("$ "));
@@ -215,7 +215,7 @@ pub fn session(guide: &str) -> (Vec<&str>, String) {
     (commands, output.iter().map(|line| format!("{line}\n")).collect())
 }
 
-/// Creates a function on moto that nobody invokes, with a role of its own. Returns the ARN of the role.
+/// Creates a function on moto, which is never invoked, with a role of its own. Returns the ARN of the role.
 pub async fn create_on_moto(sdk: &SdkConfig, name: &str, environment: &[(&str, &str)]) -> String {
     const EMPTY_ZIP: &[u8] = b"PK\x05\x06\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
     let trust = json!({ "Version": "2012-10-17", "Statement": [{ "Effect": "Allow",

@@ -34,7 +34,7 @@ struct StepJson<'a> {
 }
 
 /// A planned change, with the texts to show.
-struct PlannedChange {
+struct Change {
     title: String,
     question: String,
     function: String,
@@ -60,7 +60,7 @@ pub async fn run_attach(args: &AttachArgs, shell: &Shell) -> Result<Outcome, Fai
     );
     let title = format!("Attach {function} to {} of {}", plan.queue, facts.handler.name());
     let question = format!("Attach {function}?");
-    run(&aws, PlannedChange { title, question, function, plan, advice }, options, shell).await
+    run(&aws, Change { title, question, function, plan, advice }, options, shell).await
 }
 
 pub async fn run_detach(args: &DetachArgs, shell: &Shell) -> Result<Outcome, Failure> {
@@ -72,7 +72,7 @@ pub async fn run_detach(args: &DetachArgs, shell: &Shell) -> Result<Outcome, Fai
     let advice = "run the same command again to continue".to_owned();
     let title = format!("Detach {function} from {} of {}", plan.queue, facts.handler.name());
     let question = format!("Detach {function}?");
-    run(&aws, PlannedChange { title, question, function, plan, advice }, options, shell).await
+    run(&aws, Change { title, question, function, plan, advice }, options, shell).await
 }
 
 fn refused(refusal: Refusal) -> Failure {
@@ -85,11 +85,11 @@ fn full_name((name, qualifier): &QualifiedName) -> String {
 
 async fn run(
     aws: &Aws,
-    change: PlannedChange,
+    change: Change,
     options: &CommonOptions,
     shell: &Shell,
 ) -> Result<Outcome, Failure> {
-    let PlannedChange { title, question, function, plan, advice } = change;
+    let Change { title, question, function, plan, advice } = change;
     let Plan { queue, steps, warnings, waiting } = plan;
     if !options.json {
         shell.print(&plan_lines(&title, &steps, &warnings)).await?;

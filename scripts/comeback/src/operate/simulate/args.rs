@@ -14,7 +14,7 @@ pub struct SimulateArgs {
     pub set: Vec<Setting>,
     /// A policy to compare, by a name and its settings; repeatable [default: one policy, of --set].
     #[arg(long, value_name = "NAME: SETTING=VALUE …", value_parser = policy)]
-    pub policy: Vec<NamedPolicy>,
+    pub policy: Vec<Policy>,
     /// How long the function fails every event.
     #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = outage)]
     pub outage: Duration,
@@ -42,7 +42,7 @@ pub struct SimulateArgs {
 }
 /// A policy on the command line.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct NamedPolicy {
+pub struct Policy {
     /// Its name.
     pub name: String,
     /// Its settings.
@@ -55,7 +55,7 @@ const OUTAGE_MAX: Duration = Duration::from_hours(31 * 24);
 /// The highest rate, in events a second.
 const RATE_MAX: f64 = 1e6;
 
-fn policy(text: &str) -> Result<NamedPolicy, String> {
+fn policy(text: &str) -> Result<Policy, String> {
     const EXPECTED: &str =
         "expected a name and settings, such as 'calm: BASE_BACKOFF=10s MAX_AGE=7d'";
     let (name, settings) = text.split_once(':').ok_or(EXPECTED)?;
@@ -64,10 +64,7 @@ fn policy(text: &str) -> Result<NamedPolicy, String> {
         return Err(EXPECTED.to_owned());
     }
     let settings = settings.split_whitespace().map(settings::parse).collect::<Result<_, _>>();
-    Ok(NamedPolicy {
-        name: name.to_owned(),
-        settings: settings.map_err(|error| error.to_string())?,
-    })
+    Ok(Policy { name: name.to_owned(), settings: settings.map_err(|error| error.to_string())? })
 }
 
 fn outage(text: &str) -> Result<Duration, String> {
@@ -96,7 +93,7 @@ mod tests {
         let calm = policy("calm: BASE_BACKOFF=10s  MAX_AGE=7d").unwrap();
         let settings = [("BASE_BACKOFF", "10s"), ("MAX_AGE", "7d")];
         let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        assert_eq!(calm, NamedPolicy { name: "calm".into(), settings: settings.into() });
+        assert_eq!(calm, Policy { name: "calm".into(), settings: settings.into() });
         assert_eq!(policy("as it is:").unwrap().settings, []);
         for (text, part) in [
             ("calm", "expected a name and settings"),

@@ -7,7 +7,7 @@ mod html;
 
 use std::{fs, io, path::Path, thread};
 
-use args::{NamedPolicy, SimulateArgs};
+use args::{Policy, SimulateArgs};
 use comeback_core::settings::BadSettings;
 use comeback_operate::simulation::{self, Candidate, Forecast, Run, Scenario};
 use serde::Serialize;
@@ -53,9 +53,9 @@ pub async fn run(args: &SimulateArgs, shell: &Shell) -> Result<Outcome, Failure>
 
 /// The policies. The settings of each override those of `--set`.
 fn candidates(args: &SimulateArgs) -> Result<Vec<Candidate>, BadSettings> {
-    let only = [NamedPolicy { name: ONLY.to_owned(), settings: Vec::new() }];
+    let only = [Policy { name: ONLY.to_owned(), settings: Vec::new() }];
     let named = if args.policy.is_empty() { &only } else { args.policy.as_slice() };
-    let read = |NamedPolicy { name, settings }: &NamedPolicy| {
+    let read = |Policy { name, settings }: &Policy| {
         Candidate::read(name, |wanted| {
             let mut given = args.set.iter().chain(settings).rev();
             let last = given.find(|(name, _): &&Setting| name == wanted);
@@ -96,9 +96,9 @@ mod tests {
 
     #[test]
     fn a_policys_own_settings_override_those_for_all() {
-        let calm = NamedPolicy { name: "calm".into(), settings: vec![setting("MAX_AGE", "7d")] };
-        let plain = NamedPolicy { name: "plain".into(), settings: Vec::new() };
-        let args = |set: Vec<Setting>, policy: Vec<NamedPolicy>| SimulateArgs {
+        let calm = Policy { name: "calm".into(), settings: vec![setting("MAX_AGE", "7d")] };
+        let plain = Policy { name: "plain".into(), settings: Vec::new() };
+        let args = |set: Vec<Setting>, policy: Vec<Policy>| SimulateArgs {
             set,
             policy,
             outage: Duration::from_secs(60),

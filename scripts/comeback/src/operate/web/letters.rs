@@ -216,8 +216,7 @@ pub fn letter(live: &Live, letter: &Letter, with_payload: bool, now: Timestamp) 
     let text = |text: &Option<String>| text.clone().unwrap_or_else(|| NO_REASON.to_owned());
     let payload = it.payload.as_deref();
     let query = |what: &str| Params::default().with("do", what).with("id", &it.message_id);
-    // If a record names a function that the retry system doesn't retry, it is redriven only if the selection has that
-    // function too.
+    // A letter with the reason `target_not_allowed` is redriven only if the selection names its function.
     let named = it.function_name().unwrap_or_default();
     html! {
         dl.facts {
