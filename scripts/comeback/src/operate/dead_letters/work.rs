@@ -79,8 +79,10 @@ async fn run(
             if args.json {
                 print_json(shell, &queue, Some(&plan), None, false, None).await?;
             }
-            let is_stuck =
-                plan.leave.keys().any(|left| !matches!(left, StayReason::NotSelected | StayReason::Newer));
+            let is_stuck = plan
+                .leave
+                .keys()
+                .any(|left| !matches!(left, StayReason::NotSelected | StayReason::Newer));
             return Ok(if is_stuck { Outcome::Unsuccessful } else { Outcome::Success });
         }
         if !args.yes {

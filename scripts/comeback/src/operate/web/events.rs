@@ -291,10 +291,10 @@ fn told(event: &Event, step: &Step, policy: Option<&Policy>) -> Markup {
                 StepKind::Retried { late_ms } => {
                     "attempt " (attempt) ", " (span(*late_ms as f64 / 1000.0)) " after it was due"
                 }
-                What::Succeeded => { @if attempt == 0 { "in the first run" } @else { "in attempt " (attempt) } }
-                What::GivenUp { reason } => { "with the reason " code { (Untrusted(reason)) } }
-                What::Dropped => "a message whose failure was already acted on",
-                What::Trouble { said, error } => {
+                StepKind::Succeeded => { @if attempt == 0 { "in the first run" } @else { "in attempt " (attempt) } }
+                StepKind::GivenUp { reason } => { "with the reason " code { (Untrusted(reason)) } }
+                StepKind::Dropped => "a message whose failure was already acted on",
+                StepKind::Trouble { said, error } => {
                     (Untrusted(said)) @if let Some(error) = error { ": " (Untrusted(error)) }
                 }
             }

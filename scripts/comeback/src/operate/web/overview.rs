@@ -168,7 +168,7 @@ fn findings(live: &Live, seen: &Seen, now: Timestamp) -> Markup {
                 p { span class=(format!("state {class}")) { @if it.verdict == Verdict::Bad { "problem" } @else { "warning" } }
                     " " (Untrusted(part)) ": " (Untrusted(&it.says)) }
                 @if !it.why.is_empty() { p.faint { (it.why) } }
-                @if let Some(mend) = &it.mend { pre { (Untrusted(&command(mend, &connection))) } }
+                @if let Some(fix) = &it.fix { pre { (Untrusted(&command(fix, &connection))) } }
             }
         }
     };
