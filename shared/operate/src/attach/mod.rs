@@ -16,7 +16,7 @@ mod tests;
 
 pub use detaching::detach;
 pub use facts::{Facts, Previous, RetryQueue};
-pub use steps::{Account, Planned, Step, Stopped, carry_out};
+pub use steps::{Planned, Step, Stopped, carry_out};
 
 use comeback_core::arn::FunctionArn;
 

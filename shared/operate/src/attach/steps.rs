@@ -114,12 +114,6 @@ impl Planned {
     }
 }
 
-/// The AWS account in which steps are carried out.
-pub trait Account: Clock {
-    /// Carries out one step.
-    fn carry_out(&self, step: &Step) -> impl Future<Output = Result<(), Fault>>;
-}
-
 /// A step that failed. The steps before it are not undone.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{what}: {fault}")]
@@ -137,23 +131,24 @@ const SETTLE_MAX: Duration = Duration::from_mins(1);
 /// The interval between tries until they do.
 const SETTLE_WAIT: Duration = Duration::from_secs(3);
 
-/// Carries out the steps in order, and stops at the first one that fails.
+/// Carries out the steps in order with `change`, and stops at the first one that fails.
 ///
 /// # Errors
 ///
 /// If a step fails.
-pub async fn carry_out<A: Account>(
-    account: &A,
+pub async fn carry_out(
     plan: &[Planned],
+    clock: &impl Clock,
+    change: impl AsyncFn(&Step) -> Result<(), Fault>,
     mut done: impl FnMut(&Planned),
 ) -> Result<(), Stopped> {
     for (index, planned) in plan.iter().enumerate() {
         let mut waited = Duration::ZERO;
         loop {
-            match account.carry_out(&planned.step).await {
+            match change(&planned.step).await {
                 Ok(()) => break,
                 Err(fault) if waited < SETTLE_MAX && settles(&fault) => {
-                    account.sleep(SETTLE_WAIT).await;
+                    clock.sleep(SETTLE_WAIT).await;
                     waited += SETTLE_WAIT;
                 }
                 Err(fault) => {

@@ -1,14 +1,13 @@
 //! Tests of the plans for a function, and of refusals.
 
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     collections::BTreeMap,
-    pin::pin,
-    task::{Context, Poll, Waker},
     time::Duration,
 };
 
 use comeback_core::Timestamp;
+use futures_util::FutureExt as _;
 use serde_json::json;
 
 use super::*;
@@ -382,25 +381,17 @@ fn a_function_name_may_have_an_alias() {
     }
 }
 
-/// An account in which some calls fail at first.
-struct Flaky {
-    faults: RefCell<Vec<Fault>>,
-    slept: RefCell<Duration>,
-}
+/// A clock that counts for how long somebody slept.
+#[derive(Default)]
+struct Slept(Cell<Duration>);
 
-impl Clock for Flaky {
+impl Clock for Slept {
     fn now(&self) -> Timestamp {
         Timestamp::default()
     }
 
     async fn sleep(&self, duration: Duration) {
-        *self.slept.borrow_mut() += duration;
-    }
-}
-
-impl Account for Flaky {
-    async fn carry_out(&self, _: &Step) -> Result<(), Fault> {
-        self.faults.borrow_mut().pop().map_or(Ok(()), Err)
+        self.0.set(self.0.get() + duration);
     }
 }
 
@@ -408,14 +399,10 @@ impl Account for Flaky {
 fn a_plan_waits_for_new_permissions_and_stops_at_any_other_fault() {
     let plan = attach(&facts(), &Order::default()).unwrap().steps;
     let carried_out = |faults: Vec<Fault>| {
-        let account = Flaky { faults: RefCell::new(faults), slept: RefCell::new(Duration::ZERO) };
-        let mut done = 0;
-        let mut work = pin!(carry_out(&account, &plan, |_| done += 1));
-        let Poll::Ready(ended) = work.as_mut().poll(&mut Context::from_waker(Waker::noop())) else {
-            panic!("a stand-in that waits")
-        };
-        let slept = account.slept.borrow().as_secs();
-        (ended.map_err(|stopped| stopped.done), slept)
+        let (faults, slept) = (RefCell::new(faults), Slept::default());
+        let change = async |_: &Step| faults.borrow_mut().pop().map_or(Ok(()), Err);
+        let ended = carry_out(&plan, &slept, change, |_| {}).now_or_never().unwrap();
+        (ended.map_err(|stopped| stopped.done), slept.0.get().as_secs())
     };
     let settling =
         || fault("InvalidParameterValueException", "does not have permissions to call SendMessage");

@@ -9,7 +9,7 @@ use aws_sdk_lambda::types::{
 use aws_sdk_sqs::types::QueueAttributeName;
 use comeback_core::arn;
 use comeback_operate::{
-    attach::{Account, Facts, RetryQueue, Step, policy_name},
+    attach::{Facts, RetryQueue, Step, policy_name},
     doctor::{Fact, InvokeConfig, Mapping, Queue},
     ports::Fault,
     systems::{self, Function, role_name},
@@ -170,51 +170,49 @@ async fn set_invocations(
     answer.map(drop).map_err(fault("lambda:PutFunctionEventInvokeConfig", function))
 }
 
-impl Account for Aws {
-    async fn carry_out(&self, step: &Step) -> Result<(), Fault> {
-        let Self { lambda, iam, sqs, .. } = self;
-        match step {
-            Step::Tag { function, tags } => {
-                let tags = tags.clone().into_iter().collect();
-                let call = lambda.tag_resource().resource(function).set_tags(Some(tags));
-                call.send().await.map(drop).map_err(fault("lambda:TagResource", function))
-            }
-            Step::Untag { function, keys } => {
-                let call =
-                    lambda.untag_resource().resource(function).set_tag_keys(Some(keys.clone()));
-                call.send().await.map(drop).map_err(fault("lambda:UntagResource", function))
-            }
-            Step::Allow { role, policy, document } => {
-                let call = iam.put_role_policy().role_name(role_name(role)).policy_name(policy);
-                let call = call.policy_document(document);
-                call.send().await.map(drop).map_err(fault("iam:PutRolePolicy", role))
-            }
-            Step::Disallow { role, policy } => {
-                let call = iam.delete_role_policy().role_name(role_name(role)).policy_name(policy);
-                call.send().await.map(drop).map_err(fault("iam:DeleteRolePolicy", role))
-            }
-            Step::QueuePolicy { url, policy } => {
-                let call = sqs.set_queue_attributes().queue_url(url);
-                let call = call.attributes(QueueAttributeName::Policy, policy);
-                call.send().await.map(drop).map_err(fault("sqs:SetQueueAttributes", url))
-            }
-            Step::Configure { function, environment, layers, revision } => {
-                configure(self, function, environment, layers.as_ref(), revision.as_ref()).await
-            }
-            Step::Loop { function, allow } => {
-                let value = if *allow { RecursiveLoop::Allow } else { RecursiveLoop::Terminate };
-                let call = lambda.put_function_recursion_config().function_name(function);
-                let answer = call.recursive_loop(value).send().await;
-                answer.map(drop).map_err(fault("lambda:PutFunctionRecursionConfig", function))
-            }
-            Step::Invocations { function, qualifier, config: Some(config) } => {
-                set_invocations(self, function, qualifier.as_ref(), config).await
-            }
-            Step::Invocations { function, qualifier, config: None } => {
-                let call = lambda.delete_function_event_invoke_config().function_name(function);
-                let answer = call.set_qualifier(qualifier.clone()).send().await;
-                answer.map(drop).map_err(fault("lambda:DeleteFunctionEventInvokeConfig", function))
-            }
+/// Makes a change.
+pub async fn change(aws: &Aws, step: &Step) -> Result<(), Fault> {
+    let Aws { lambda, iam, sqs, .. } = aws;
+    match step {
+        Step::Tag { function, tags } => {
+            let tags = tags.clone().into_iter().collect();
+            let call = lambda.tag_resource().resource(function).set_tags(Some(tags));
+            call.send().await.map(drop).map_err(fault("lambda:TagResource", function))
+        }
+        Step::Untag { function, keys } => {
+            let call = lambda.untag_resource().resource(function).set_tag_keys(Some(keys.clone()));
+            call.send().await.map(drop).map_err(fault("lambda:UntagResource", function))
+        }
+        Step::Allow { role, policy, document } => {
+            let call = iam.put_role_policy().role_name(role_name(role)).policy_name(policy);
+            let call = call.policy_document(document);
+            call.send().await.map(drop).map_err(fault("iam:PutRolePolicy", role))
+        }
+        Step::Disallow { role, policy } => {
+            let call = iam.delete_role_policy().role_name(role_name(role)).policy_name(policy);
+            call.send().await.map(drop).map_err(fault("iam:DeleteRolePolicy", role))
+        }
+        Step::QueuePolicy { url, policy } => {
+            let call = sqs.set_queue_attributes().queue_url(url);
+            let call = call.attributes(QueueAttributeName::Policy, policy);
+            call.send().await.map(drop).map_err(fault("sqs:SetQueueAttributes", url))
+        }
+        Step::Configure { function, environment, layers, revision } => {
+            configure(aws, function, environment, layers.as_ref(), revision.as_ref()).await
+        }
+        Step::Loop { function, allow } => {
+            let value = if *allow { RecursiveLoop::Allow } else { RecursiveLoop::Terminate };
+            let call = lambda.put_function_recursion_config().function_name(function);
+            let answer = call.recursive_loop(value).send().await;
+            answer.map(drop).map_err(fault("lambda:PutFunctionRecursionConfig", function))
+        }
+        Step::Invocations { function, qualifier, config: Some(config) } => {
+            set_invocations(aws, function, qualifier.as_ref(), config).await
+        }
+        Step::Invocations { function, qualifier, config: None } => {
+            let call = lambda.delete_function_event_invoke_config().function_name(function);
+            let answer = call.set_qualifier(qualifier.clone()).send().await;
+            answer.map(drop).map_err(fault("lambda:DeleteFunctionEventInvokeConfig", function))
         }
     }
 }

@@ -3,9 +3,9 @@
 mod account;
 pub mod args;
 
-use account::facts;
+use account::{change, facts};
 use args::{AttachArgs, CommonOptions, DetachArgs, QualifiedName};
-use comeback_operate::attach::{Order, Plan, Planned, Refusal, attach, carry_out, detach};
+use comeback_operate::attach::{Order, Plan, Planned, Refusal, Step, attach, carry_out, detach};
 use serde::Serialize;
 
 use super::{aws::Aws, console::confirm};
@@ -102,7 +102,8 @@ async fn run(
     let ended = if options.dry_run {
         Ok(())
     } else {
-        carry_out(aws, &steps, |planned| done.push(planned.what.clone())).await
+        let note = |planned: &Planned| done.push(planned.what.clone());
+        carry_out(&steps, aws, async |step: &Step| change(aws, step).await, note).await
     };
     let done_lines = done.iter().map(|what| Line::of(Style::Good, "✓ ").and(Style::Plain, what));
     let mut lines: Vec<_> = done_lines.collect();

@@ -64,17 +64,21 @@ fn unit(end: f64) -> (f64, &'static str) {
     UNITS.into_iter().find(|(unit, _)| end >= 3.0 * unit).unwrap_or(UNITS[3])
 }
 
+/// A chart with this title, before it has its axes.
+fn chart<'a, 'b>(area: &'a Area<'b>, title: &str) -> ChartBuilder<'a, 'b, SVGBackend<'b>> {
+    let mut chart = ChartBuilder::on(area);
+    chart.caption(title, TITLE).margin(MARGIN);
+    chart.x_label_area_size(LABELS_BELOW).y_label_area_size(LABELS_LEFT);
+    chart
+}
+
 /// The attempts of some events that never succeed: a line of dots for each event.
 fn lives(area: &Area, forecasts: &[Forecast]) -> DrawResult {
     let attempts = || forecasts.iter().map(|forecast| &forecast.attempts);
     let end = attempts().map(|it| it.given_up_after_seconds.max).fold(1.0, f64::max);
     let (unit, units) = unit(end);
     let rows = attempts().map(|it| it.examples.len()).sum::<usize>();
-    let mut chart = ChartBuilder::on(area)
-        .caption("Attempts of events that never succeed: each row is one event", TITLE)
-        .margin(MARGIN)
-        .x_label_area_size(LABELS_BELOW)
-        .y_label_area_size(LABELS_LEFT)
+    let mut chart = chart(area, "Attempts of events that never succeed: each row is one event")
         .build_cartesian_2d(0.0..end / unit, -1.0..rows as f64)?;
     chart
         .configure_mesh()
@@ -103,11 +107,7 @@ fn attempts(area: &Area, forecasts: &[Forecast]) -> DrawResult {
     let times = || forecasts.iter().flat_map(|forecast| &forecast.attempts.times);
     let last = forecasts.iter().map(|it| it.attempts.times.len()).max().unwrap_or_default();
     let latest = times().map(|it| it.after_seconds.p95).fold(2.0, f64::max);
-    let mut chart = ChartBuilder::on(area)
-        .caption("When each attempt falls: median, and nine in ten", TITLE)
-        .margin(MARGIN)
-        .x_label_area_size(LABELS_BELOW)
-        .y_label_area_size(LABELS_LEFT)
+    let mut chart = chart(area, "When each attempt falls: median, and nine in ten")
         .build_cartesian_2d(1.0..last.max(2) as f64, (0.9..latest).log_scale())?;
     chart
         .configure_mesh()
@@ -152,12 +152,7 @@ fn timeline(
     let (unit, units) = unit(end);
     let points = || forecasts.iter().flat_map(|forecast| &forecast.outage.timeline);
     let most = points().map(&value).fold(1.0, f64::max) * 1.05;
-    let mut chart = ChartBuilder::on(area)
-        .caption(title, TITLE)
-        .margin(MARGIN)
-        .x_label_area_size(LABELS_BELOW)
-        .y_label_area_size(LABELS_LEFT)
-        .build_cartesian_2d(0.0..end / unit, 0.0..most)?;
+    let mut chart = chart(area, title).build_cartesian_2d(0.0..end / unit, 0.0..most)?;
     chart
         .configure_mesh()
         .light_line_style(TRANSPARENT)
