@@ -2,127 +2,108 @@
 
 use serde_json::{Value, json};
 
-/// The kind of resource that a permission applies to.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Resource {
-    /// For actions that can't be restricted to a resource.
-    Everything,
-    Functions,
-    Mappings,
-    Layers,
-    Queues,
-    Roles,
-    Tables,
-    Indexes,
-    Logs,
-}
-
-impl Resource {
-    fn arn(self) -> &'static str {
-        match self {
-            Self::Everything => "*",
-            Self::Functions => "arn:aws:lambda:*:*:function:*",
-            Self::Mappings => "arn:aws:lambda:*:*:event-source-mapping:*",
-            Self::Layers => "arn:aws:lambda:*:*:layer:*",
-            Self::Queues => "arn:aws:sqs:*:*:*",
-            Self::Roles => "arn:aws:iam::*:role/*",
-            Self::Tables => "arn:aws:dynamodb:*:*:table/*",
-            Self::Indexes => "arn:aws:dynamodb:*:*:table/*/index/waiting",
-            Self::Logs => "arn:aws:logs:*:*:log-group:*",
-        }
-    }
-}
-
-type Need = (Resource, &'static [&'static str]);
-type Needs = &'static [Need];
-
 /// Finds the retry systems.
-const FIND: Need = (Resource::Everything, &["lambda:ListFunctions"]);
+const FIND: &str = "lambda:ListFunctions";
 
-const LOOK_AT_LETTERS: Need = (
-    Resource::Queues,
-    &[
-        "sqs:GetQueueUrl",
-        "sqs:GetQueueAttributes",
-        "sqs:ReceiveMessage",
-        "sqs:ChangeMessageVisibility",
-    ],
-);
+const LIST_DESTINATIONS: &str = "lambda:ListFunctionEventInvokeConfigs";
 
-const LIST_DESTINATIONS: Need = (Resource::Functions, &["lambda:ListFunctionEventInvokeConfigs"]);
+const READ_LOG: &str = "logs:FilterLogEvents";
 
-const READ_LOG: Need = (Resource::Logs, &["logs:FilterLogEvents"]);
-
-/// Without a register, waiting events are listed from the log.
-const LIST_WAITING: [Need; 4] =
-    [FIND, LIST_DESTINATIONS, (Resource::Indexes, &["dynamodb:Query", "dynamodb:Scan"]), READ_LOG];
-
-const ORDER: [Need; 2] = [
-    (Resource::Tables, &["dynamodb:UpdateItem"]),
-    (Resource::Queues, &["sqs:ChangeMessageVisibility"]),
+const LOOK_AT_LETTERS: [&str; 5] = [
+    FIND,
+    "sqs:GetQueueUrl",
+    "sqs:GetQueueAttributes",
+    "sqs:ReceiveMessage",
+    "sqs:ChangeMessageVisibility",
 ];
 
-const PAUSE: [Need; 3] =
-    [FIND, LIST_DESTINATIONS, (Resource::Tables, &["dynamodb:GetItem", "dynamodb:UpdateItem"])];
+/// Without a register, waiting events are listed from the log.
+const LIST_WAITING: [&str; 5] =
+    [FIND, LIST_DESTINATIONS, "dynamodb:Query", "dynamodb:Scan", READ_LOG];
 
-const EXAMINE: [Need; 5] = [
-    (
-        Resource::Everything,
-        &["lambda:ListFunctions", "lambda:ListEventSourceMappings", "cloudwatch:GetMetricData"],
-    ),
-    (
-        Resource::Functions,
-        &[
-            "lambda:GetFunctionConfiguration",
-            "lambda:GetFunctionConcurrency",
-            "lambda:GetFunctionRecursionConfig",
-            "lambda:ListFunctionEventInvokeConfigs",
-        ],
-    ),
-    (Resource::Queues, &["sqs:GetQueueAttributes"]),
-    (Resource::Roles, &["iam:SimulatePrincipalPolicy"]),
-    (Resource::Tables, &["dynamodb:DescribeTable", "dynamodb:DescribeTimeToLive"]),
+const ORDER: [&str; 2] = ["dynamodb:UpdateItem", "sqs:ChangeMessageVisibility"];
+
+const PAUSE: [&str; 4] = [FIND, LIST_DESTINATIONS, "dynamodb:GetItem", "dynamodb:UpdateItem"];
+
+const EXAMINE: [&str; 11] = [
+    FIND,
+    "lambda:ListEventSourceMappings",
+    "cloudwatch:GetMetricData",
+    "lambda:GetFunctionConfiguration",
+    "lambda:GetFunctionConcurrency",
+    "lambda:GetFunctionRecursionConfig",
+    LIST_DESTINATIONS,
+    "sqs:GetQueueAttributes",
+    "iam:SimulatePrincipalPolicy",
+    "dynamodb:DescribeTable",
+    "dynamodb:DescribeTimeToLive",
+];
+
+const FIX: [&str; 6] = [
+    "lambda:UpdateEventSourceMapping",
+    "lambda:PutFunctionRecursionConfig",
+    "lambda:UpdateFunctionEventInvokeConfig",
+    "sqs:SetQueueAttributes",
+    "iam:PutRolePolicy",
+    "dynamodb:UpdateTimeToLive",
 ];
 
 /// Gathers the facts before a function is attached or detached.
-const ASK: [Need; 4] = [
-    (Resource::Everything, &["lambda:ListFunctions", "lambda:ListEventSourceMappings"]),
-    (
-        Resource::Functions,
-        &[
-            "lambda:GetFunctionConfiguration",
-            "lambda:GetFunctionEventInvokeConfig",
-            "lambda:GetFunctionRecursionConfig",
-            "lambda:ListTags",
-        ],
-    ),
-    (Resource::Queues, &["sqs:GetQueueAttributes"]),
-    (Resource::Roles, &["iam:GetRolePolicy"]),
+const ASK: [&str; 8] = [
+    FIND,
+    "lambda:ListEventSourceMappings",
+    "lambda:GetFunctionConfiguration",
+    "lambda:GetFunctionEventInvokeConfig",
+    "lambda:GetFunctionRecursionConfig",
+    "lambda:ListTags",
+    "sqs:GetQueueAttributes",
+    "iam:GetRolePolicy",
 ];
 
-const STATUS: [Need; 6] = [
+const ATTACH: [&str; 7] = [
+    "lambda:PutFunctionEventInvokeConfig",
+    "lambda:PutFunctionRecursionConfig",
+    "lambda:TagResource",
+    "lambda:UpdateFunctionConfiguration",
+    // With --transparent.
+    "lambda:GetLayerVersion",
+    "sqs:SetQueueAttributes",
+    "iam:PutRolePolicy",
+];
+
+const DETACH: [&str; 8] = [
+    "lambda:DeleteFunctionEventInvokeConfig",
+    "lambda:PutFunctionEventInvokeConfig",
+    "lambda:PutFunctionRecursionConfig",
+    "lambda:UntagResource",
+    "lambda:UpdateFunctionConfiguration",
+    "lambda:GetLayerVersion",
+    "sqs:SetQueueAttributes",
+    "iam:DeleteRolePolicy",
+];
+
+const STATUS: [&str; 8] = [
     FIND,
-    (Resource::Everything, &["lambda:ListEventSourceMappings", "cloudwatch:GetMetricData"]),
+    "lambda:ListEventSourceMappings",
+    "cloudwatch:GetMetricData",
     LIST_DESTINATIONS,
-    (Resource::Queues, &["sqs:GetQueueUrl", "sqs:GetQueueAttributes"]),
-    (Resource::Tables, &["dynamodb:BatchGetItem"]),
-    (Resource::Indexes, &["dynamodb:Query"]),
+    "sqs:GetQueueUrl",
+    "sqs:GetQueueAttributes",
+    "dynamodb:BatchGetItem",
+    "dynamodb:Query",
 ];
 
-const REDRIVE: [Need; 4] = [
-    FIND,
-    LOOK_AT_LETTERS,
-    (Resource::Queues, &["sqs:DeleteMessage"]),
-    (Resource::Functions, &["lambda:InvokeFunction"]),
-];
+const DELETE_LETTERS: &str = "sqs:DeleteMessage";
 
-/// The commands, with hyphens instead of spaces.
-const COMMANDS: [(&str, &[Needs]); 17] = [
-    ("dead-list", &[&[FIND, LOOK_AT_LETTERS]]),
-    ("dead-show", &[&[FIND, LOOK_AT_LETTERS]]),
-    ("dead-export", &[&[FIND, LOOK_AT_LETTERS]]),
-    ("dead-redrive", &[&REDRIVE]),
-    ("dead-purge", &[&[FIND, LOOK_AT_LETTERS, (Resource::Queues, &["sqs:DeleteMessage"])]]),
+const REDRIVE: [&str; 2] = [DELETE_LETTERS, "lambda:InvokeFunction"];
+
+/// The commands, with hyphens instead of spaces, and the actions that they need.
+const COMMANDS: [(&str, &[&[&str]]); 17] = [
+    ("dead-list", &[&LOOK_AT_LETTERS]),
+    ("dead-show", &[&LOOK_AT_LETTERS]),
+    ("dead-export", &[&LOOK_AT_LETTERS]),
+    ("dead-redrive", &[&LOOK_AT_LETTERS, &REDRIVE]),
+    ("dead-purge", &[&LOOK_AT_LETTERS, &[DELETE_LETTERS]]),
     ("status", &[&STATUS]),
     ("trace", &[&[FIND, READ_LOG]]),
     ("waiting", &[&LIST_WAITING]),
@@ -130,99 +111,50 @@ const COMMANDS: [(&str, &[Needs]); 17] = [
     ("waiting-cancel", &[&LIST_WAITING, &ORDER]),
     ("pause", &[&PAUSE]),
     ("resume", &[&PAUSE]),
-    ("web", &[&STATUS, &LIST_WAITING, &EXAMINE, &REDRIVE, &ORDER, &PAUSE]),
+    ("web", &[&STATUS, &LIST_WAITING, &EXAMINE, &LOOK_AT_LETTERS, &REDRIVE, &ORDER, &PAUSE]),
     ("doctor", &[&EXAMINE]),
-    (
-        "doctor-fix",
-        &[
-            &EXAMINE,
-            &[
-                (Resource::Mappings, &["lambda:UpdateEventSourceMapping"]),
-                (
-                    Resource::Functions,
-                    &[
-                        "lambda:PutFunctionRecursionConfig",
-                        "lambda:UpdateFunctionEventInvokeConfig",
-                    ],
-                ),
-                (Resource::Queues, &["sqs:SetQueueAttributes"]),
-                (Resource::Roles, &["iam:PutRolePolicy"]),
-                (Resource::Tables, &["dynamodb:UpdateTimeToLive"]),
-            ],
-        ],
-    ),
-    (
-        "attach",
-        &[
-            &ASK,
-            &[
-                (
-                    Resource::Functions,
-                    &[
-                        "lambda:PutFunctionEventInvokeConfig",
-                        "lambda:PutFunctionRecursionConfig",
-                        "lambda:TagResource",
-                        "lambda:UpdateFunctionConfiguration",
-                    ],
-                ),
-                // With --transparent.
-                (Resource::Layers, &["lambda:GetLayerVersion"]),
-                (Resource::Queues, &["sqs:SetQueueAttributes"]),
-                (Resource::Roles, &["iam:PutRolePolicy"]),
-            ],
-        ],
-    ),
-    (
-        "detach",
-        &[
-            &ASK,
-            &[
-                (
-                    Resource::Functions,
-                    &[
-                        "lambda:DeleteFunctionEventInvokeConfig",
-                        "lambda:PutFunctionEventInvokeConfig",
-                        "lambda:PutFunctionRecursionConfig",
-                        "lambda:UntagResource",
-                        "lambda:UpdateFunctionConfiguration",
-                    ],
-                ),
-                (Resource::Layers, &["lambda:GetLayerVersion"]),
-                (Resource::Queues, &["sqs:SetQueueAttributes"]),
-                (Resource::Roles, &["iam:DeleteRolePolicy"]),
-            ],
-        ],
-    ),
+    ("doctor-fix", &[&EXAMINE, &FIX]),
+    ("attach", &[&ASK, &ATTACH]),
+    ("detach", &[&ASK, &DETACH]),
 ];
 
-/// The names of all commands that need permissions.
+/// The pattern of the resources that an action is allowed on.
+fn resource(action: &str) -> &'static str {
+    match action {
+        // These actions can't be restricted to a resource.
+        FIND | "lambda:ListEventSourceMappings" | "cloudwatch:GetMetricData" => "*",
+        "lambda:UpdateEventSourceMapping" => "arn:aws:lambda:*:*:event-source-mapping:*",
+        "lambda:GetLayerVersion" => "arn:aws:lambda:*:*:layer:*",
+        "dynamodb:Query" | "dynamodb:Scan" => "arn:aws:dynamodb:*:*:table/*/index/waiting",
+        READ_LOG => "arn:aws:logs:*:*:log-group:*",
+        other if other.starts_with("dynamodb:") => "arn:aws:dynamodb:*:*:table/*",
+        other if other.starts_with("iam:") => "arn:aws:iam::*:role/*",
+        other if other.starts_with("sqs:") => "arn:aws:sqs:*:*:*",
+        _ => "arn:aws:lambda:*:*:function:*",
+    }
+}
+
+/// The names of the commands that need permissions.
 pub fn commands() -> impl Iterator<Item = &'static str> {
     COMMANDS.iter().map(|(name, _)| *name)
 }
 
 /// The IAM policy for a command; `None` if there is no such command.
 pub fn policy(command: &str) -> Option<Value> {
-    let statements = statements(command)?
-        .into_iter()
-        .map(|(on, actions)| json!({ "Effect": "Allow", "Action": actions, "Resource": on.arn() }));
-    Some(json!({ "Version": "2012-10-17", "Statement": Vec::from_iter(statements) }))
-}
-
-/// The actions that a command needs, by resource.
-fn statements(command: &str) -> Option<Vec<(Resource, Vec<&'static str>)>> {
     let (_, needs) = COMMANDS.iter().find(|(name, _)| *name == command)?;
-    let mut statements: Vec<(Resource, Vec<&str>)> = Vec::new();
-    for (on, actions) in needs.iter().copied().flatten() {
-        let known = statements.iter_mut().find(|(it, _)| it == on);
-        match known {
-            Some((_, all)) => {
-                let more: Vec<_> = actions.iter().filter(|it| !all.contains(it)).copied().collect();
-                all.extend(more);
-            }
-            None => statements.push((*on, actions.to_vec())),
+    let mut statements: Vec<(&str, Vec<&str>)> = Vec::new();
+    for action in needs.iter().copied().flatten() {
+        let resource = resource(action);
+        match statements.iter_mut().find(|(it, _)| *it == resource) {
+            Some((_, actions)) if actions.contains(action) => {}
+            Some((_, actions)) => actions.push(*action),
+            None => statements.push((resource, vec![*action])),
         }
     }
-    Some(statements)
+    let statements = statements.into_iter().map(
+        |(resource, actions)| json!({ "Effect": "Allow", "Action": actions, "Resource": resource }),
+    );
+    Some(json!({ "Version": "2012-10-17", "Statement": Vec::from_iter(statements) }))
 }
 
 #[cfg(test)]
@@ -235,8 +167,11 @@ mod tests {
     fn the_guide_lists_the_actions_of_every_command() {
         let guide = include_str!("../../../docs/operate/permissions.md");
         for command in commands() {
-            let actions = statements(command).unwrap().into_iter().flat_map(|(_, all)| all);
-            let actions = actions.map(|it| format!("`{it}`")).collect::<Vec<_>>();
+            let policy = policy(command).unwrap();
+            let statements = policy["Statement"].as_array().unwrap().iter();
+            let actions = statements.flat_map(|it| it["Action"].as_array().unwrap());
+            let actions = actions.map(|it| format!("`{}`", it.as_str().unwrap()));
+            let actions = actions.collect::<Vec<_>>();
             let row = format!("| `{command}` | {} |", actions.join(", "));
             assert!(guide.contains(&row), "{row} is not in docs/operate/permissions.md");
         }
