@@ -76,14 +76,14 @@ pub fn dollars(dollars: f64) -> String {
 }
 
 /// Formats the lines of a plan or a result.
-pub fn lines(told: &[Notice]) -> Vec<Line> {
+pub fn lines(notices: &[Notice]) -> Vec<Line> {
     let line = |Notice { tone, text }: &Notice| match tone {
         Tone::Good => Line::of(Style::Good, "✓ ").and(Style::Plain, text),
         Tone::Plain => Line::of(Style::Plain, format!("  {text}")),
         Tone::Faint => Line::of(Style::Faint, format!("  {text}")),
         Tone::Bad => Line::of(Style::Bad, "✗ ").and(Style::Plain, text),
     };
-    told.iter().map(line).collect()
+    notices.iter().map(line).collect()
 }
 
 /// A table that has only some of its columns in a narrow terminal. `narrow` is the width below which it is narrow, and

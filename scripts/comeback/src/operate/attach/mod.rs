@@ -3,7 +3,7 @@
 mod account;
 pub mod args;
 
-use account::{change, facts};
+use account::facts;
 use args::{AttachArgs, CommonOptions, DetachArgs, QualifiedName};
 use comeback_operate::attach::{Order, Plan, Planned, Refusal, Step, attach, carry_out, detach};
 use serde::Serialize;
@@ -103,7 +103,7 @@ async fn run(
         Ok(())
     } else {
         let note = |planned: &Planned| done.push(planned.what.clone());
-        carry_out(&steps, aws, async |step: &Step| change(aws, step).await, note).await
+        carry_out(&steps, aws, async |step: &Step| account::change(aws, step).await, note).await
     };
     let done_lines = done.iter().map(|what| Line::of(Style::Good, "✓ ").and(Style::Plain, what));
     let mut lines: Vec<_> = done_lines.collect();

@@ -1,8 +1,8 @@
 //! `comeback doctor`: problems in the retry systems, and how to fix them.
 
 pub mod args;
+mod fixing;
 mod gather;
-mod mending;
 
 use args::DoctorArgs;
 use comeback_operate::{
@@ -73,7 +73,7 @@ pub async fn run(args: &DoctorArgs, shell: &Shell) -> Result<Outcome, Failure> {
     let findings = || all.iter().flat_map(|(_, examined)| examined).flat_map(|it| &it.findings);
     let mut mended = Vec::new();
     if args.fix {
-        mended = mend(args, &aws, findings(), shell).await?;
+        mended = apply_fixes(args, &aws, findings(), shell).await?;
     }
     if args.json {
         let systems = all.iter().map(|(handler, examined)| SystemJson {
@@ -86,7 +86,7 @@ pub async fn run(args: &DoctorArgs, shell: &Shell) -> Result<Outcome, Failure> {
         shell.print(&[summary(findings())]).await?;
     }
     let is_mended = |finding: &Finding| {
-        let command = finding.fix.as_ref().map(|mend| command(mend, &args.connection));
+        let command = finding.fix.as_ref().map(|fix| command(fix, &args.connection));
         mended.iter().any(|it| it.error.is_none() && Some(&it.command) == command.as_ref())
     };
     let is_well = findings().all(|it| it.verdict != Verdict::Bad || is_mended(it))
@@ -95,26 +95,26 @@ pub async fn run(args: &DoctorArgs, shell: &Shell) -> Result<Outcome, Failure> {
 }
 
 /// Carries out the automatic commands, each only once.
-async fn mend(
+async fn apply_fixes(
     args: &DoctorArgs,
     aws: &Aws,
     findings: impl Iterator<Item = &Finding>,
     shell: &Shell,
 ) -> Result<Vec<Mended>, Failure> {
-    let mut mends: Vec<&Fix> = Vec::new();
-    for mend in findings.filter_map(|finding| finding.fix.as_ref()) {
-        if mend.is_automatic() && !mends.contains(&mend) {
-            mends.push(mend);
+    let mut fixes: Vec<&Fix> = Vec::new();
+    for fix in findings.filter_map(|finding| finding.fix.as_ref()) {
+        if fix.is_automatic() && !fixes.contains(&fix) {
+            fixes.push(fix);
         }
     }
-    if !args.yes && !mends.is_empty() {
-        let commands = if mends.len() == 1 { "command" } else { "commands" };
-        confirm(&format!("Carry out {} {commands}?", mends.len()))?;
+    if !args.yes && !fixes.is_empty() {
+        let commands = if fixes.len() == 1 { "command" } else { "commands" };
+        confirm(&format!("Carry out {} {commands}?", fixes.len()))?;
     }
     let mut all = Vec::new();
-    for mend in mends {
-        let command = command(mend, &args.connection);
-        let done = mending::carry_out(aws, mend).await;
+    for fix in fixes {
+        let command = command(fix, &args.connection);
+        let done = fixing::carry_out(aws, fix).await;
         if !args.json {
             let line = match &done {
                 Ok(()) => Line::of(Style::Good, "✓ ").and(Style::Plain, &command),
@@ -147,8 +147,8 @@ fn lines_of(examined: &Examined, connection: &Connection) -> Vec<Line> {
         if !finding.why.is_empty() {
             lines.push(Line::of(Style::Plain, format!("  {}", finding.why)));
         }
-        if let Some(mend) = &finding.fix {
-            lines.push(Line::of(Style::Busy, format!("  {}", command(mend, connection))));
+        if let Some(fix) = &finding.fix {
+            lines.push(Line::of(Style::Busy, format!("  {}", command(fix, connection))));
         }
     }
     lines
@@ -201,16 +201,16 @@ fn json<'a>(examined: &'a Examined, connection: &Connection) -> Vec<FindingJson<
         verdict: finding.verdict,
         says: &finding.says,
         why: finding.why,
-        command: finding.fix.as_ref().map(|mend| command(mend, connection)),
+        command: finding.fix.as_ref().map(|fix| command(fix, connection)),
         is_automatic: finding.fix.as_ref().is_some_and(Fix::is_automatic),
     });
     is_good.then_some(fine).into_iter().chain(found).collect()
 }
 
 /// The command of a fix, with the connection options of this run.
-pub fn command(mend: &Fix, connection: &Connection) -> String {
+pub fn command(fix: &Fix, connection: &Connection) -> String {
     let Connection { local, region, profile } = connection;
-    let mut command = mend.command();
+    let mut command = fix.command();
     let is_ours = command.starts_with("comeback ");
     if let Some(local) = local {
         let url = local.as_deref().unwrap_or(super::aws::LOCAL);

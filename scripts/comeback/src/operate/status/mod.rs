@@ -52,7 +52,7 @@ pub async fn run(args: &StatusArgs, shell: &Shell) -> Result<Outcome, Failure> {
         let functions: Vec<_> = facts.iter().map(json_of).collect();
         shell.print_json(&json!({ "handler": handler.name(), "functions": functions })).await?;
     } else {
-        shell.print(&told(handler.name(), &facts, now, shell.width())).await?;
+        shell.print(&report(handler.name(), &facts, now, shell.width())).await?;
     }
     Ok(Outcome::Success)
 }
@@ -73,7 +73,7 @@ async fn watch(
             facts = gather(aws, handler, attached, now) => facts?,
             () = signals.any() => return Ok(Outcome::Success),
         };
-        let lines = told(handler.name(), &facts, now, shell.width());
+        let lines = report(handler.name(), &facts, now, shell.width());
         match &mut screen {
             Some(screen) => screen.draw(&lines, shell.colour).await?,
             None => shell.print(&lines).await?,
@@ -93,7 +93,7 @@ fn json_of(facts: &Facts) -> Value {
     value
 }
 
-fn told(handler: &str, facts: &[Facts], now: Timestamp, width: Option<usize>) -> Vec<Line> {
+fn report(handler: &str, facts: &[Facts], now: Timestamp, width: Option<usize>) -> Vec<Line> {
     let mut facts: Vec<_> = facts.iter().collect();
     facts.sort_by_key(|it| (it.state(), function_name(&it.function)));
     let header = [
@@ -178,7 +178,7 @@ mod tests {
             },
         ];
         let text = |width| {
-            let lines = told("retries", &facts, Timestamp::UNIX_EPOCH, width);
+            let lines = report("retries", &facts, Timestamp::UNIX_EPOCH, width);
             lines.iter().map(|line| line.paint(false)).collect::<Vec<_>>()
         };
         let wide = text(None);

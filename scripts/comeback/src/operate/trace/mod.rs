@@ -55,12 +55,12 @@ pub async fn run(args: &TraceArgs, shell: &Shell) -> Result<Outcome, Failure> {
     if args.json {
         shell.print_json(&life).await?;
     } else {
-        shell.print(&told(&life, now)).await?;
+        shell.print(&report(&life, now)).await?;
     }
     Ok(Outcome::Success)
 }
 
-fn told(life: &Life, now: Timestamp) -> Vec<Line> {
+fn report(life: &Life, now: Timestamp) -> Vec<Line> {
     let function = life.function.as_deref().map_or("an unknown function", function_name);
     let mut lines = vec![Line::of(Style::Strong, format!("event {} of {function}", life.event_id))];
     let began = life.steps.first().map(|step| step.at);
@@ -155,7 +155,7 @@ mod tests {
             ],
             next: Next::GivenUp { reason: "max_attempts_exceeded".to_owned() },
         };
-        let text: Vec<_> = told(&life, at(20)).iter().map(|line| line.paint(false)).collect();
+        let text: Vec<_> = report(&life, at(20)).iter().map(|line| line.paint(false)).collect();
         let expected = [
             "event first of orders",
             "  2026-05-01T12:00:01.000Z  +0 s       failed  Down",

@@ -160,12 +160,12 @@ pub async fn confirm(live: &Shared, params: &Params) -> Result<(String, Markup),
     let (title, back) = (command.title(), command.back());
     let shared = Shared::clone(live);
     let planned = uncancelled(async move { plan(&shared, &command).await });
-    let (number, told) = planned.await?;
+    let (number, notices) = planned.await?;
     let asked = format!("{title}?");
     Ok((
         asked,
         html! {
-            ul { @for line in &told { li { (Untrusted(&line.text)) } } }
+            ul { @for line in &notices { li { (Untrusted(&line.text)) } } }
             @if params.get("payload").is_some() { p { "The function is given the payload that you edited." } }
             form.actions method="post" action="/do" {
                 (csrf(live))
@@ -195,7 +195,7 @@ pub fn start(live: &Shared, params: &Params) -> Result<u64, Failure> {
         ..Job::default()
     };
     Ok(begin(live, job, async move |live: Shared, progress: Progress| {
-        let (mut told, ended) = match command {
+        let (mut notices, ended) = match command {
             Command::Events(order, selection) => {
                 let register = live.register()?;
                 let parts = register.parts(&selection.functions).await?;
@@ -217,8 +217,8 @@ pub fn start(live: &Shared, params: &Params) -> Result<u64, Failure> {
             }
         };
         // The error that ended the job early.
-        told.extend(ended.err().map(Notice::bad));
-        Ok(told)
+        notices.extend(ended.err().map(Notice::bad));
+        Ok(notices)
     }))
 }
 

@@ -252,7 +252,7 @@ pub fn life(live: &Live, seen: &Seen, id: &str, policy: Option<&Policy>, now: Ti
             p.actions { a.button href=(format!("/dead?{}", Params::default().with("id", id))) { "See its dead letter" } }
         }
         ol.timeline {
-            @for step in &event.steps { li { (told(event, step, policy)) } }
+            @for step in &event.steps { li { (describe(event, step, policy)) } }
             @if let Some(request) = &event.running { li.busy { p { strong { "runs" } " as request " code { (Untrusted(request)) } } } }
         }
         (envelope(live, event))
@@ -260,7 +260,7 @@ pub fn life(live: &Live, seen: &Seen, id: &str, policy: Option<&Policy>, now: Ti
 }
 
 /// A step of the timeline.
-fn told(event: &Event, step: &Step, policy: Option<&Policy>) -> Markup {
+fn describe(event: &Event, step: &Step, policy: Option<&Policy>) -> Markup {
     let attempt = step.attempt.unwrap_or_default();
     let after = span(between(event.began, step.at).as_secs_f64());
     let (class, name) = match &step.what {

@@ -93,8 +93,8 @@ where
     let progress = Progress { live: Shared::clone(&live), number };
     let work = work(Shared::clone(&live), progress);
     tokio::spawn(async move {
-        let told = uncancelled(work).await.unwrap_or_else(|failure| vec![Notice::bad(failure)]);
-        live.jobs.change(number, |job| job.ended = Some(told));
+        let notices = uncancelled(work).await.unwrap_or_else(|failure| vec![Notice::bad(failure)]);
+        live.jobs.change(number, |job| job.ended = Some(notices));
         live.changed();
     });
     number

@@ -70,11 +70,11 @@ pub fn refresh(live: &Shared) -> u64 {
         .await?;
         looked.listed.sort_by_key(|it| std::cmp::Reverse(it.failed_at()));
         looked.at = Some((live.now)());
-        let told = Notice::good(format!("{} looked at", notice::letters(looked.letters)));
+        let done = Notice::good(format!("{} looked at", notice::letters(looked.letters)));
         let mut seen = live.seen();
         seen.letters = Some(looked.letters);
         seen.looked = Some(looked);
-        Ok(vec![told])
+        Ok(vec![done])
     })
 }
 

@@ -191,8 +191,8 @@ fn job_part(live: &Live, number: &str, job: &jobs::Job) -> Markup {
                     button disabled[job.is_stopped] { "Stop" }
                 }
             }
-            Some(told) => {
-                @for Notice { tone, text } in told {
+            Some(notices) => {
+                @for Notice { tone, text } in notices {
                     @match tone {
                         Tone::Good => p.notice.good role="status" { (Untrusted(text)) },
                         Tone::Bad => p.notice.bad role="alert" { (Untrusted(text)) },

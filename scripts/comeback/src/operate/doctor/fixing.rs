@@ -11,8 +11,8 @@ use comeback_operate::{
 use crate::operate::aws::{Aws, fault};
 
 /// Carries out an automatic fix. Does nothing for a fix that needs a decision by a person.
-pub async fn carry_out(aws: &Aws, mend: &Fix) -> Result<(), Fault> {
-    match mend {
+pub async fn carry_out(aws: &Aws, fix: &Fix) -> Result<(), Fault> {
+    match fix {
         Fix::Mapping { uuid } => {
             let call = aws.lambda.update_event_source_mapping().uuid(uuid).enabled(true);
             let call = call.batch_size(i32::try_from(BATCH_SIZE).unwrap_or(i32::MAX));
