@@ -1,11 +1,11 @@
-//! Errors, and types that refer to one.
+//! Abstracts over errors and types that contain one, such as boxes.
 
 use std::error::Error;
 
-/// The error type of an operation: an [`Error`], or a type that refers to one, such as `lambda_runtime::Error` and
-/// `anyhow::Error`.
+/// The error type of an operation: an [`Error`], or a type that contains one without implementing the trait, such
+/// as `lambda_runtime::Error` and `anyhow::Error`.
 ///
-/// `Form` distinguishes the two. It is always inferred.
+/// `Form` distinguishes the two cases. The compiler always infers it.
 ///
 /// ```
 /// use comeback::retry::Cause;
@@ -18,11 +18,11 @@ use std::error::Error;
 /// assert_eq!(text(&error), text(&lambda_runtime::Error::from(error.clone())));
 /// ```
 pub trait Cause<Form> {
-    /// The error.
+    /// Returns the error.
     fn as_error(&self) -> &(dyn Error + 'static);
 }
 
-/// The form of a [`Cause`] that is an error.
+/// The form of a [`Cause`] that is itself an [`Error`].
 ///
 /// ```
 /// use comeback::retry::{Cause, Itself};
@@ -34,7 +34,7 @@ pub trait Cause<Form> {
 #[derive(Debug)]
 pub enum Itself {}
 
-/// The form of a [`Cause`] that refers to an error.
+/// The form of a [`Cause`] that contains an [`Error`], accessible with `AsRef`.
 ///
 /// ```
 /// use comeback::retry::{Cause, Referring};

@@ -1,7 +1,7 @@
-//! The envelope of a retried event, as a function reads it.
+//! Reads the envelope of a retried event.
 //!
-//! A retried event arrives as `{"_retry_metadata": {…}, "_original_payload": …}`; the first invocation gets the
-//! bare payload.
+//! A retried event arrives as `{"_retry_metadata": {…}, "_original_payload": …}`. The first invocation receives
+//! the bare payload.
 
 use std::time::Duration;
 
@@ -20,11 +20,11 @@ use serde_json::value::RawValue;
 #[cfg(test)]
 mod tests;
 
-/// A payload of type `T`, in its envelope or bare.
+/// A payload of type `T`, which may arrive in an envelope or bare.
 ///
-/// `serde_json` must read it. An envelope is an object with both members, whose `_retry_metadata` has a whole
-/// `attempt` of at least 1 and a numeric `initial_timestamp`. Anything else is an ordinary payload. A
-/// `Box<RawValue>` gets the exact bytes of the payload.
+/// It can only be deserialized with `serde_json`. An envelope is an object with both members, whose
+/// `_retry_metadata` has a whole `attempt` of at least 1 and a numeric `initial_timestamp`. Anything else is an
+/// ordinary payload. With `T = Box<RawValue>` you get the exact bytes of the payload.
 ///
 /// ```
 /// use comeback::Enveloped;
@@ -59,7 +59,7 @@ impl<'de, T: DeserializeOwned> Deserialize<'de> for Enveloped<T> {
 }
 
 impl<T: DeserializeOwned> Enveloped<T> {
-    /// Reads the payload, or says where in it the error is.
+    /// Reads the payload, or returns an error message with the path of the faulty member.
     pub(crate) fn read(event: &RawValue) -> Result<Self, String> {
         let (payload, retried) = match Envelope::find(event.get()) {
             Some((metadata, payload)) => (payload, Some(Retried(metadata))),
@@ -72,16 +72,15 @@ impl<T: DeserializeOwned> Enveloped<T> {
     }
 }
 
-/// The error with its path. Tracking paths costs as much as reading, so it is done only after an error.
+/// The error with its path. Tracking paths doubles the cost of parsing, so it is only done after an error.
 fn with_path<T: DeserializeOwned>(payload: &RawValue) -> Option<String> {
     let json = &mut serde_json::Deserializer::from_str(payload.get());
     serde_path_to_error::deserialize::<_, T>(json).err().map(|error| error.to_string())
 }
 
 impl<T> Enveloped<T> {
-    /// Takes the payload out of its envelope, and puts the retry metadata where [`Retried::of`] and
-    /// [`idempotency_key`] find it. For functions without the layer [`Unwrap`](crate::Unwrap), which does the
-    /// same.
+    /// Removes the envelope, and puts the retry metadata into the context for [`Retried::of`] and
+    /// [`idempotency_key`]. Use it in functions without the layer [`Unwrap`](crate::Unwrap), which does the same.
     ///
     /// ```
     /// use comeback::{Enveloped, Retried};
@@ -111,7 +110,7 @@ impl<T> Enveloped<T> {
     }
 }
 
-/// The metadata of a retry.
+/// The retry metadata of an event.
 ///
 /// ```
 /// use std::time::{Duration, SystemTime};
@@ -131,10 +130,10 @@ impl<T> Enveloped<T> {
 pub struct Retried(RetryMetadata);
 
 impl Retried {
-    /// The metadata of this invocation if it is a retry.
+    /// Returns the retry metadata, or `None` in the first invocation for an event.
     ///
-    /// [`Unwrap`](crate::Unwrap) stores it in the custom values of the client context, under `comeback`.
-    /// Asynchronous invocations have no client context of their own.
+    /// [`Unwrap`](crate::Unwrap) stores the metadata in the custom values of the client context, under `comeback`.
+    /// Lambda gives asynchronous invocations no client context.
     ///
     /// ```
     /// # use comeback::{Enveloped, Retried};
@@ -155,19 +154,19 @@ impl Retried {
 
     /// When the event first failed, to the second.
     pub fn first_failure(&self) -> Timestamp {
-        // Only another writer's envelope can have a timestamp that is out of range.
+        // Only an envelope that Comeback didn't write can have a timestamp that is out of range.
         let nearest =
             if self.0.initial_timestamp < 0 { Timestamp::MIN_UTC } else { Timestamp::MAX_UTC };
         self.0.first_failure().unwrap_or(nearest)
     }
 
-    /// The time since the first failure. `now` may be a `SystemTime`.
+    /// The time from the first failure until `now`, which may be a `SystemTime`.
     pub fn age(&self, now: impl Into<Timestamp>) -> Duration {
         between(self.first_failure(), now.into())
     }
 
-    /// The request id of the first failed invocation, the same in all attempts. Envelopes of other writers may
-    /// lack it.
+    /// The request id of the first failed invocation, which is the same in all attempts. It may be missing from
+    /// envelopes that Comeback didn't write.
     pub fn request_id(&self) -> Option<&str> {
         self.0.request_id.as_deref()
     }
@@ -185,9 +184,9 @@ impl Retried {
     }
 }
 
-/// A key that is the same in every invocation for one event: the request id of the first invocation.
+/// An idempotency key that is the same in all attempts of an event: the request id of its first invocation.
 ///
-/// Envelopes of other writers may lack that id. Then each retry has its own request id as its key.
+/// If an envelope has no request id because Comeback didn't write it, each retry's key is its own request id.
 ///
 /// ```
 /// # use comeback::{Enveloped, idempotency_key};

@@ -1,9 +1,9 @@
-//! A function's error in the form that the retry loop reads.
+//! Turns a function's error into the error type and message that the retry loop reads.
 //!
-//! Lambda keeps two strings of an error: its type and its message. The retry loop knows two types. An event with
-//! `PermanentFailure` is given up at once, and one with `RetryAfter` comes back after the time in the message. `?`
-//! turns any error into a [`Failure`]. It finds these two anywhere in the chain of sources, so a function may wrap
-//! its errors.
+//! Lambda's failure record contains two strings of an error: its type and its message. Two types are special.
+//! After a `PermanentFailure` the event is given up at once. After a `RetryAfter` it comes back when the time in
+//! the message is over. `?` turns any error into a [`Failure`], and finds these two types anywhere in the chain of
+//! sources, so a function may wrap its errors.
 
 use std::{any::type_name, borrow::Cow, error::Error, fmt};
 
@@ -11,9 +11,8 @@ use comeback_core::fault::StoreFault;
 use lambda_runtime::Diagnostic;
 
 use crate::{
-    PermanentFailure, RetryAfter,
-    ask::{Ask, BoxError},
-    clock,
+    PermanentFailure, RetryAfter, clock,
+    directive::{BoxError, Directive},
     text::without_secrets,
     transient::HttpStatus,
 };
@@ -21,13 +20,13 @@ use crate::{
 /// The error type of events that are given up at once.
 pub(crate) const PERMANENT: &str = "PermanentFailure";
 
-/// The error type of strings and of errors whose type is not known any more.
+/// The error type of strings and of `dyn Error`, whose type is erased.
 const UNNAMED: &str = "Error";
 
-/// The error of a handler: its type and its message.
+/// The error of a Lambda handler: its type and its message.
 ///
-/// `?` makes it from any error. Like `anyhow::Error` it does not implement `Error`, because that conversion would
-/// conflict.
+/// `?` converts any error into it. Like `anyhow::Error`, it does not implement `Error` itself, because that would
+/// conflict with this conversion.
 ///
 /// ```
 /// use comeback::{Failure, PermanentFailure};
@@ -47,7 +46,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// A failure of a type of your own, which `NON_RETRYABLE_ERRORS` may name.
+    /// Creates a failure with an error type of your own, which you can list in `NON_RETRYABLE_ERRORS`.
     ///
     /// ```
     /// # use comeback::Failure;
@@ -63,8 +62,8 @@ impl Failure {
         &self.error_type
     }
 
-    /// The messages of the error and its sources. The query, user and password of URLs are removed, because the
-    /// message ends up in logs and dead letters.
+    /// The messages of the error and its sources. The query, fragment, user and password of each URL are removed,
+    /// because the message ends up in logs and dead letters.
     pub fn message(&self) -> &str {
         &self.message
     }
@@ -73,13 +72,13 @@ impl Failure {
 impl<E: Into<BoxError>> From<E> for Failure {
     fn from(error: E) -> Self {
         let error = error.into();
-        let asked = asked(error.as_ref());
-        let error_type = match asked {
-            Some(Ask::Never) => PERMANENT.into(),
-            Some(Ask::After(_)) => "RetryAfter".into(),
-            None => known_by(type_name::<E>(), error.as_ref()),
+        let directive = directive(error.as_ref());
+        let error_type = match directive {
+            Some(Directive::Never) => PERMANENT.into(),
+            Some(Directive::After(_)) => "RetryAfter".into(),
+            None => error_type_of(type_name::<E>(), error.as_ref()),
         };
-        let hint = asked.map_or_else(String::new, |ask| ask.to_string());
+        let hint = directive.map_or_else(String::new, |directive| directive.to_string());
         Self::new(error_type, format!("{hint}{}", messages(error.as_ref(), &hint)))
     }
 }
@@ -96,23 +95,23 @@ impl fmt::Display for Failure {
     }
 }
 
-/// What the first error in the chain that asks for something asks for. A server's response may ask, too.
-pub(crate) fn asked(error: &(dyn Error + 'static)) -> Option<Ask> {
-    chain(error).find_map(|link| Ask::by(link).or_else(|| asked_by_server(link)))
+/// The directive of the first error in the chain that has one. A response's retry hint is a directive, too.
+pub(crate) fn directive(error: &(dyn Error + 'static)) -> Option<Directive> {
+    chain(error).find_map(|link| Directive::of(link).or_else(|| requested_by_server(link)))
 }
 
-fn asked_by_server(link: &(dyn Error + 'static)) -> Option<Ask> {
+fn requested_by_server(link: &(dyn Error + 'static)) -> Option<Directive> {
     let response = link.downcast_ref::<HttpStatus>()?;
     let wait = response.verdict().transient()?.hint?.wait(clock::now());
-    (!wait.is_zero()).then(|| Ask::after(wait))
+    (!wait.is_zero()).then(|| Directive::after(wait))
 }
 
 fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     std::iter::successors(Some(error), |&link| link.source())
 }
 
-/// The messages of an error and its sources, without those that an earlier message contains and without the
-/// `hint`, which the caller writes first.
+/// Joins the messages of an error and its sources. Omits a message that an earlier one contains, and the prefix
+/// `hint`, which the caller puts in front.
 fn messages(error: &(dyn Error + 'static), hint: &str) -> String {
     let mut all = String::new();
     for link in chain(error) {
@@ -128,13 +127,14 @@ fn messages(error: &(dyn Error + 'static), hint: &str) -> String {
     all
 }
 
-/// The error type that the retry loop sees: the type's name without parameters. A type of this crate has its
-/// public path. A box, a [`Stopped`] and an idempotent operation's error have the name of the error in them.
+/// The error type that the retry loop sees: the type's name without parameters. For a type of this crate, it is
+/// the public path. For a box, a [`Stopped`] and the error of an idempotent operation, it is the type of the inner
+/// error.
 ///
 /// [`Stopped`]: crate::retry::Stopped
-fn known_by(type_name: &'static str, error: &(dyn Error + 'static)) -> Cow<'static, str> {
+fn error_type_of(type_name: &'static str, error: &(dyn Error + 'static)) -> Cow<'static, str> {
     let (name, inner) = parameter(type_name).unwrap_or((type_name, ""));
-    let stands_for = match name {
+    let inner_error = match name {
         // A box is not a link in the chain of sources.
         "alloc::boxed::Box" => Some(error),
         _ if name.starts_with("comeback::retry::") => error.source(),
@@ -143,8 +143,8 @@ fn known_by(type_name: &'static str, error: &(dyn Error + 'static)) -> Cow<'stat
         }
         _ => None,
     };
-    if let Some(error) = stands_for {
-        return known_by(inner, error);
+    if let Some(error) = inner_error {
+        return error_type_of(inner, error);
     }
     let is_text = ["&str", "alloc::string::String", "alloc::borrow::Cow"].contains(&name);
     if is_text || name.starts_with("dyn ") {
@@ -159,12 +159,12 @@ fn known_by(type_name: &'static str, error: &(dyn Error + 'static)) -> Cow<'stat
     }
 }
 
-/// Whether this is the kit's own reason and not the error of the operation.
+/// Whether this source was created by this crate, and is not the error of the operation.
 fn is_ours(source: &(dyn Error + 'static)) -> bool {
     source.is::<PermanentFailure>() || source.is::<RetryAfter>() || source.is::<StoreFault>()
 }
 
-/// `Wrapper<Inner>` → `Wrapper` and `Inner`.
+/// Splits `Wrapper<Inner>` into `Wrapper` and `Inner`.
 fn parameter(type_name: &str) -> Option<(&str, &str)> {
     type_name.strip_suffix('>')?.split_once('<')
 }
@@ -177,7 +177,7 @@ mod tests {
 
     use super::*;
 
-    /// The error as the retry handler reads it from a failure record.
+    /// The error, as the retry handler reads it from a failure record.
     fn report(failure: Failure) -> ErrorReport {
         let record = serde_json::to_value(Diagnostic::from(failure)).unwrap();
         let member = |name: &str| record[name].as_str().map(str::to_owned);
@@ -193,7 +193,8 @@ mod tests {
     #[error("the gateway says {0}")]
     struct Repeating(#[source] BoxError);
 
-    /// A report that hides the error that it was made from, like `eyre`'s, and `anyhow`'s with a backtrace.
+    /// An error report that hides the type of the error in it, like `eyre`'s, and like `anyhow`'s with a
+    /// backtrace.
     #[derive(Debug, thiserror::Error)]
     #[error(transparent)]
     struct Opaque(BoxError);
@@ -250,12 +251,12 @@ mod tests {
             ),
             ("comeback::retry::stopped::Stopped<&str>", "Error"),
         ] {
-            assert_eq!(known_by(type_name, &two_links), expected, "{type_name}");
+            assert_eq!(error_type_of(type_name, &two_links), expected, "{type_name}");
         }
     }
 
     #[test]
-    fn what_an_error_anywhere_in_the_chain_asks_for_is_done() {
+    fn a_permanent_failure_or_retry_after_is_found_anywhere_in_the_chain() {
         let declined = || PermanentFailure::new("card declined");
         let wait = Duration::from_secs(120);
         let busy = || RetryAfter::new(wait, "the upstream says 429");

@@ -1,4 +1,4 @@
-//! The layer that removes the envelope.
+//! A tower layer that removes the envelope and turns errors into failures.
 
 use std::{
     future::{Ready, ready},
@@ -16,12 +16,12 @@ use tower::{
 
 use crate::{Enveloped, Failure, failure::PERMANENT};
 
-/// Takes a retried event out of its envelope, and turns the function's error into a [`Failure`].
+/// A layer that removes the envelope of a retried event, and turns the function's error into a [`Failure`].
 ///
-/// An unreadable payload is a [`PermanentFailure`](crate::PermanentFailure), because it will be the same at the
-/// next attempt. To change that, see [`Unwrap::retry_unreadable`].
+/// A payload that can't be deserialized is a [`PermanentFailure`](crate::PermanentFailure), because the next
+/// attempt would receive the same one. [`Unwrap::retry_unreadable`] changes that.
 ///
-/// The function takes its payload only. The retry metadata is in its context: see
+/// The function receives the bare payload. The retry metadata is in its context: see
 /// [`Retried::of`](crate::Retried::of) and [`idempotency_key`](crate::idempotency_key).
 ///
 /// ```
@@ -57,13 +57,13 @@ pub struct Unwrap {
 }
 
 impl Unwrap {
-    /// The layer.
+    /// Creates the layer.
     pub const fn new() -> Self {
         Self { unreadable: PERMANENT }
     }
 
-    /// Retries events with an unreadable payload, with the error type `UnreadablePayload`. Use it if a bug in the
-    /// function may be the cause, which a deployment can fix before the event is too old.
+    /// Retries events with an unreadable payload, with the error type `UnreadablePayload`, instead of giving them
+    /// up. Use it if the cause may be a bug in the function, which you can fix before the event is too old.
     ///
     /// ```
     /// use comeback::Unwrap;
@@ -90,7 +90,7 @@ impl<S> Layer<S> for Unwrap {
     }
 }
 
-/// A function under the layer [`Unwrap`]. Other layers can be put around it.
+/// A function wrapped by the layer [`Unwrap`]. Other layers can be put around it.
 ///
 /// ```
 /// use comeback::{Enveloped, Failure, Unwrap, Unwrapped};
@@ -113,14 +113,13 @@ impl<S> Layer<S> for Unwrap {
 #[derive(Clone, Debug)]
 pub struct Unwrapped<S> {
     inner: S,
-    /// The error type for unreadable payloads.
     unreadable: &'static str,
 }
 
-/// The input of [`Unwrapped`]: a payload in its envelope or bare, or the reason why it is unreadable.
+/// The input of [`Unwrapped`]: a payload, in an envelope or bare, or the reason why it can't be deserialized.
 ///
-/// If `lambda_runtime` itself fails to read a payload, no layer sees the error, and the event is retried until it
-/// is too old. So this type always reads successfully.
+/// Deserializing this type never fails. If it did, `lambda_runtime` would report the error itself, without any
+/// layer, and the event would be retried until it is too old.
 ///
 /// ```
 /// use comeback::Received;
@@ -163,9 +162,9 @@ where
         let LambdaEvent { payload: Received(payload), context } = event;
         match payload {
             Ok(payload) => {
-                let fails: fn(S::Error) -> Failure = Into::into;
+                let to_failure: fn(S::Error) -> Failure = Into::into;
                 let event = Enveloped::open(LambdaEvent::new(payload, context));
-                Either::Left((&mut self.inner).map_err(fails).call(event))
+                Either::Left((&mut self.inner).map_err(to_failure).call(event))
             }
             Err(why) => {
                 let message = format!("the payload can't be read: {why}");

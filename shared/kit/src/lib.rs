@@ -1,10 +1,10 @@
-//! A library for authors of Lambda functions.
+//! Retries, idempotency and retry envelopes for AWS Lambda functions.
 //!
-//! A failed event comes back later, through Comeback's retry loop. Inside the function, [`retry`] retries faults
-//! that pass within seconds, and [`transient`] decides which errors do. [`idempotency`] runs an operation once,
-//! however often its event arrives. The layer [`Unwrap`] gives a function its payload without the envelope, and
-//! turns its error into a
-//! [`Failure`], which the retry loop understands. [`testing`] helps with tests of functions.
+//! Comeback's retry loop invokes a function again, later, with each event that failed. This crate is for the code
+//! inside the function. [`retry`] retries faults that pass within seconds, and [`transient`] classifies errors as
+//! transient or permanent. [`idempotency`] runs an operation once, however often its event arrives. The layer
+//! [`Unwrap`] removes the envelope of a retried event, and turns the function's error into a [`Failure`], which
+//! the retry loop understands. [`testing`] has helpers for tests.
 //!
 //! ```no_run
 //! use comeback::{
@@ -16,7 +16,7 @@
 //!
 //! # async fn charge(_: &str) -> Result<String, std::io::Error> { Ok("ch_1".to_owned()) }
 //! # async fn send_receipt(_: &str) -> Result<(), std::io::Error> { Ok(()) }
-//! // Over a `DynamoStore`, or `Memory` in a test.
+//! // `S` is a `DynamoStore`, or `Memory` in a test.
 //! async fn handle<S: Store>(
 //!     event: LambdaEvent<String>,
 //!     once: &Idempotency<S>,
@@ -24,11 +24,11 @@
 //! ) -> Result<(), Failure> {
 //!     let LambdaEvent { payload: order, context } = event;
 //!     let deadline = Deadline::of(&context)?;
-//!     // Runs once, however often the event arrives. It is not retried here: after a timeout, the charge may
-//!     // have been made.
+//!     // Runs once, however often the event arrives. Not retried here: after a timeout, the charge may have
+//!     // been made.
 //!     let request = Request::of_event(&order, &context)?;
 //!     let charge = once.run(&request, |_lease| charge(&order)).await?;
-//!     // A receipt may be sent twice.
+//!     // Retried: sending a receipt twice does no harm.
 //!     let call = retry.operation("receipt").until(deadline);
 //!     call.run(|| send_receipt(&charge)).await.map_err(Stopped::into_failure)
 //! }
@@ -41,9 +41,9 @@
 //! }
 //! ```
 
-mod ask;
 mod cause;
 mod clock;
+mod directive;
 mod envelope;
 mod failure;
 pub mod idempotency;
@@ -53,7 +53,7 @@ pub mod testing;
 mod text;
 pub mod transient;
 
-/// A time in UTC. It can be made from a `SystemTime`.
+/// A time in UTC, which can be converted from a `SystemTime`.
 ///
 /// ```
 /// use std::time::SystemTime;
@@ -64,7 +64,7 @@ pub mod transient;
 /// ```
 pub use comeback_core::Timestamp;
 
-pub use ask::{PermanentFailure, RetryAfter};
+pub use directive::{PermanentFailure, RetryAfter};
 pub use envelope::{Enveloped, Retried, idempotency_key};
 pub use failure::Failure;
 pub use layer::{Received, Unwrap, Unwrapped};

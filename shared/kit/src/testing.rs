@@ -1,4 +1,4 @@
-//! Helpers for tests of functions. A handler that is generic over its store can run over `Memory` in a test.
+//! Helpers for tests of functions. A handler that is generic over its store can use `Memory` in a test.
 //!
 //! ```
 //! use std::time::Duration;
@@ -17,11 +17,11 @@
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! // In production over a `DynamoStore`.
+//! // In production, use a `DynamoStore`.
 //! let once = Idempotency::new("add", Memory::new())?;
 //! let event = LambdaEvent::new(6, testing::context(Duration::from_secs(30)));
 //! assert_eq!(handle(event.clone(), &once).await, Ok(7));
-//! assert_eq!(handle(event, &once).await, Ok(7), "and it was added once");
+//! assert_eq!(handle(event, &once).await, Ok(7), "the operation ran once");
 //! # Ok(())
 //! # }
 //! ```
@@ -33,7 +33,7 @@ use lambda_runtime::Context;
 
 use crate::clock;
 
-/// The context of an invocation with this much time left. Its request id is `test`.
+/// Creates the context of an invocation with this much time left. Its request id is `test`.
 ///
 /// ```
 /// use std::time::Duration;

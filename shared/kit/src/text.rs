@@ -1,4 +1,4 @@
-//! Removes secrets from texts that others read.
+//! Removes secrets from texts that end up in logs and dead letters.
 
 /// Removes the query, fragment, user and password from every URL in a text, because they may be secret.
 ///
@@ -9,7 +9,7 @@ pub(crate) fn without_secrets(text: &str) -> String {
     while let Some(start) = rest.find("://").map(|at| at + "://".len()) {
         let (before, after) = rest.split_at(start);
         let end = after.find(ends_url).unwrap_or(after.len());
-        // A query may contain quotes and brackets, too. At the end they are taken as not part of the URL.
+        // Quotes and brackets may be part of a query. At the end of a URL, they count as text after it.
         let url = after[..end].trim_end_matches(closes);
         let (place, _) = url.split_once(['?', '#']).unwrap_or((url, ""));
         let authority = &place[..place.find(['/', '\\']).unwrap_or(place.len())];

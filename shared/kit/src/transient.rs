@@ -1,8 +1,8 @@
-//! Which errors are transient.
+//! Classifies errors as transient or permanent.
 //!
 //! A [`Rule`] judges an error with one of three verdicts: retry, never retry, or no opinion. [`Standard`] knows
-//! connections, timeouts, statuses and formats. You can put a specific rule of your own over a general one, which
-//! then applies only where yours has no opinion.
+//! connection errors, timeouts, HTTP statuses and format errors. You can put a specific rule of your own over a
+//! general one. The general rule then applies only if yours has no opinion.
 //!
 //! ```
 //! use comeback::transient::{Kind, Rule, Standard, Verdict};
@@ -51,25 +51,25 @@ pub use standard::{Boxed, Standard, judge, may_be_done};
 /// use comeback::transient::{Kind, Verdict, judge};
 ///
 /// let timed_out = std::io::Error::from(std::io::ErrorKind::TimedOut);
-/// let told = match judge(&timed_out) {
+/// let name = match judge(&timed_out) {
 ///     Verdict::Retry(transient) => transient.kind.as_str(),
 ///     Verdict::Never => "permanent",
 ///     Verdict::NoOpinion => "unknown",
 /// };
-/// assert_eq!(told, "timed_out");
+/// assert_eq!(name, "timed_out");
 /// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Verdict {
-    /// The same attempt may succeed later.
+    /// The error is transient: another attempt may succeed.
     Retry(Transient),
-    /// The error is permanent.
+    /// The error is permanent: no attempt can succeed.
     Never,
     /// A more general rule decides.
     NoOpinion,
 }
 
 impl Verdict {
-    /// A retry after a fault of this kind.
+    /// The verdict to retry after a fault of this kind, without a retry hint.
     ///
     /// ```
     /// # use comeback::transient::{Kind, Transient, Verdict};
@@ -80,7 +80,7 @@ impl Verdict {
         Self::Retry(Transient::new(kind))
     }
 
-    /// This verdict, or that of a more general rule if this is no opinion.
+    /// Returns this verdict, or that of a more general rule if this is [`NoOpinion`](Self::NoOpinion).
     ///
     /// ```
     /// # use comeback::transient::Verdict;
@@ -94,7 +94,7 @@ impl Verdict {
         }
     }
 
-    /// The transient fault, if this is a retry.
+    /// The transient fault, if the verdict is to retry.
     pub(crate) fn transient(self) -> Option<Transient> {
         match self {
             Self::Retry(transient) => Some(transient),
@@ -102,7 +102,7 @@ impl Verdict {
         }
     }
 
-    /// The same verdict with a server's retry hint, if it is a retry.
+    /// Adds a server's retry hint, if the verdict is to retry.
     fn with_hint(self, hint: Option<RetryHint>) -> Self {
         match (self, hint) {
             (Self::Retry(transient), Some(hint)) => Self::Retry(transient.with_hint(hint)),
@@ -111,7 +111,7 @@ impl Verdict {
     }
 }
 
-/// A fault that passes.
+/// A transient fault: its kind, and the server's retry hint.
 ///
 /// ```
 /// use std::time::Duration;
@@ -141,7 +141,7 @@ impl Transient {
         Self { kind, hint: None }
     }
 
-    /// The same fault with a server's retry hint.
+    /// Adds a server's retry hint, or replaces it.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -171,7 +171,7 @@ impl Transient {
 /// ```
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Kind {
-    /// The service asks for fewer calls.
+    /// The service throttled the request. The operation was not done.
     Throttled,
     /// The request timed out. The operation may have been done.
     TimedOut,
@@ -196,7 +196,7 @@ impl Kind {
         }
     }
 
-    /// Its name in events and logs.
+    /// The name of the kind in tracing events and logs.
     ///
     /// ```
     /// # use comeback::transient::Kind;
@@ -217,7 +217,7 @@ impl Kind {
 /// ```
 /// use comeback::transient::{Kind, Rule, Verdict};
 ///
-/// /// Judges the errors of a gateway by number.
+/// /// Judges a gateway's errors by their number.
 /// struct Gateway;
 ///
 /// impl Rule<u16> for Gateway {
@@ -227,11 +227,11 @@ impl Kind {
 /// }
 ///
 /// assert_eq!(Gateway.judge(&7), Verdict::retry(Kind::Unavailable));
-/// let even_so = Gateway.under(|number: &u16| match number {
+/// let combined = Gateway.under(|number: &u16| match number {
 ///     429 => Verdict::retry(Kind::Throttled),
 ///     _ => Verdict::NoOpinion,
 /// });
-/// assert_eq!(even_so.judge(&429), Verdict::retry(Kind::Throttled));
+/// assert_eq!(combined.judge(&429), Verdict::retry(Kind::Throttled));
 /// ```
 pub trait Rule<E: ?Sized> {
     /// Judges an error.
@@ -243,7 +243,7 @@ pub trait Rule<E: ?Sized> {
     /// ```
     fn judge(&self, error: &E) -> Verdict;
 
-    /// Puts a specific rule over this general one, which then applies only where the specific rule has no opinion.
+    /// Puts a specific rule over this general one, which then applies only if the specific rule has no opinion.
     ///
     /// ```
     /// # use comeback::transient::{Kind, Rule, Standard, Verdict};
@@ -277,13 +277,13 @@ impl<E: ?Sized, F: Fn(&E) -> Verdict> Rule<E> for F {
 ///
 /// type Own = fn(&std::io::Error) -> Verdict;
 ///
-/// /// `Under` is needed where you have to name the type of a rule.
-/// fn never_again() -> Under<Standard, Own> {
+/// /// You only need `Under` to name the type of a combined rule.
+/// fn never_retry() -> Under<Standard, Own> {
 ///     Standard.under(|_| Verdict::Never)
 /// }
 ///
 /// let timed_out = std::io::ErrorKind::TimedOut.into();
-/// assert_eq!(never_again().judge(&timed_out), Verdict::Never);
+/// assert_eq!(never_retry().judge(&timed_out), Verdict::Never);
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Under<G, S> {
@@ -304,7 +304,7 @@ mod tests {
     #[test]
     fn the_most_specific_opinion_counts() {
         let throttled = Verdict::retry(Kind::Throttled);
-        let says = |verdict: Verdict| move |_: &str| verdict;
+        let always = |verdict: Verdict| move |_: &str| verdict;
         for (general, specific, most_specific, expected) in [
             (Verdict::Never, throttled, Verdict::NoOpinion, throttled),
             (throttled, Verdict::Never, Verdict::NoOpinion, Verdict::Never),
@@ -312,7 +312,7 @@ mod tests {
             (throttled, Verdict::NoOpinion, Verdict::NoOpinion, throttled),
             (Verdict::NoOpinion, Verdict::NoOpinion, Verdict::NoOpinion, Verdict::NoOpinion),
         ] {
-            let rule = says(general).under(says(specific)).under(says(most_specific));
+            let rule = always(general).under(always(specific)).under(always(most_specific));
             assert_eq!(rule.judge("any"), expected);
         }
     }

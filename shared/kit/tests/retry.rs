@@ -1,5 +1,5 @@
-//! Calls that fail in every way, in paused time: when each attempt was made, and why the call ended.
-#![allow(clippy::unwrap_used, reason = "what these tests make of good values is made")]
+//! Tests of calls that fail, with a paused clock: when each attempt was made, and why the call ended.
+#![allow(clippy::unwrap_used, reason = "these tests build policies from valid values")]
 
 use std::{cell::RefCell, error::Error, future::pending, sync::Arc, time::Duration};
 
@@ -73,7 +73,7 @@ fn undrawn<R>(policy: Policy<R>) -> Policy<R> {
     policy.to_builder().jitter(Jitter::None).build().unwrap()
 }
 
-/// When each attempt of a call that always fails is made without jitter, and the policy's own limits.
+/// When each attempt of a failing call is made without jitter, and the policy's maximum and jitter.
 async fn attempts<R>(policy: Policy<R>) -> (Vec<u128>, Duration, Jitter) {
     let (max, jitter, upstream) = (policy.max(), policy.jitter(), Upstream::failing([BUSY; 20]));
     let retry = Retry::new(undrawn(policy)).rule(judged);
@@ -194,7 +194,7 @@ async fn a_hint_beyond_the_maximum_ends_the_call_at_once() {
         let upstream = Upstream::failing([hinting(RetryHint::In(hint)); 9]);
         let stopped = retry.operation("rates").run(|| upstream.call()).await.unwrap_err();
         assert_eq!(stopped.reason(), StopReason::Hint { hint, max: secs(30) });
-        assert_eq!(upstream.called_after_ms(), [0], "to ask again would break it");
+        assert_eq!(upstream.called_after_ms(), [0], "another attempt would ignore the hint");
         assert_eq!(upstream.start.elapsed(), Duration::ZERO);
         let failure = Failure::from(stopped);
         assert_eq!(failure.error_type(), "RetryAfter");
@@ -246,7 +246,7 @@ async fn a_hint_that_was_not_honoured_reaches_the_retry_loop() {
         let stopped = retry.operation("rates").run(async || Err::<(), _>(throttled(hint))).await;
         let failure = Failure::from(stopped.unwrap_err());
         assert_eq!(failure.error_type(), error_type);
-        let words = "rates gave up after 1 attempt: no more are allowed: the rates are not there: \
+        let words = "rates gave up after 1 attempt: the policy allows no more: the rates are not there: \
                      the response has the status 429 Too Many Requests";
         assert_eq!(failure.message(), format!("{begin}{words}"));
     }
@@ -254,7 +254,7 @@ async fn a_hint_that_was_not_honoured_reaches_the_retry_loop() {
     let stopped = retry.operation("rates").run(own).await.unwrap_err();
     let chain = std::iter::successors(stopped.source(), |&error| error.source());
     assert!(chain.last().unwrap().is::<HttpStatus>(), "the cause carries its own hint");
-    let begin = "90s: rates gave up after 1 attempt: no more are allowed: ";
+    let begin = "90s: rates gave up after 1 attempt: the policy allows no more: ";
     let failure = Failure::from(stopped);
     assert!(failure.message().starts_with(begin), "{failure}");
 }
@@ -269,7 +269,7 @@ async fn calls_that_fail_together_do_not_come_back_together() {
         delays.push(upstream.called_after_ms()[1]);
     }
     let early = delays.iter().filter(|delay| **delay < 100).count();
-    assert!((1..200).contains(&early), "all of {delays:?} are on one side");
+    assert!((1..200).contains(&early), "all of {delays:?} are below 100 ms, or none");
 }
 
 #[tokio::test(start_paused = true)]
@@ -287,11 +287,11 @@ async fn clones_share_a_quota_and_an_empty_one_ends_calls_at_their_first_attempt
     assert_eq!(quota.left(), 2);
     for left in [3, 4, 5] {
         retry.operation("rates").run(async || Ok::<_, Fault>(())).await.unwrap();
-        assert_eq!(quota.left(), left, "a success at once brings back a token");
+        assert_eq!(quota.left(), left, "a success at once returns a token");
     }
     let upstream = Upstream::failing([throttled]);
     retry.operation("rates").run(|| upstream.call()).await.unwrap();
-    assert_eq!(quota.left(), 5, "a success after a retry brings back what that has cost");
+    assert_eq!(quota.left(), 5, "a success after a retry returns its cost");
 }
 
 #[tokio::test(start_paused = true)]
@@ -350,7 +350,7 @@ proptest! {
                     waiting.spawn(async move {
                         let mut call = retry.operation("rates");
                         if is_pressed {
-                            // It is made before a token is available, and takes none.
+                            // It is attempted before a token is available, and takes none.
                             call = call.until(Deadline::in_(secs(6)).unwrap());
                         }
                         call.run(async || Ok::<_, Fault>(())).await
@@ -415,13 +415,13 @@ fn policies() -> impl Strategy<Value = Policy> {
     })
 }
 
-/// The time that a call has, and its minimum.
+/// The time until a call's deadline, and its minimum.
 fn times() -> impl Strategy<Value = (Duration, Duration)> {
     let minimums = prop_oneof![Just(0), 0u64..6_000];
     (1u64..40_000, minimums).prop_map(|(spare, minimum)| (ms(spare + minimum), ms(minimum)))
 }
 
-/// The shortest and the longest delay after this many failures, the last with this verdict.
+/// The shortest and the longest delay after this many failures, of which the last had this verdict.
 fn delays(policy: Policy, failed: usize, verdict: Verdict) -> (Duration, Duration) {
     let ceiling = policy.base().saturating_mul(1 << (failed - 1)).min(policy.max());
     let low = match policy.jitter() {
@@ -464,7 +464,7 @@ proptest! {
         });
 
         prop_assert!(attempts.len() <= policy.max_attempts() as usize);
-        prop_assert_eq!(took, *attempts.last().unwrap(), "nothing is waited for at the end");
+        prop_assert_eq!(took, *attempts.last().unwrap(), "a call doesn't wait after its last attempt");
         for (failed, times) in attempts.windows(2).enumerate() {
             let (shortest, longest) = delays(policy, failed + 1, faults[failed]);
             let delay = times[1] - times[0];
@@ -507,7 +507,7 @@ proptest! {
     }
 }
 
-/// A runtime with paused time, which advances only while all tasks wait.
+/// A runtime with a paused clock, which advances only while all tasks wait.
 fn paused() -> tokio::runtime::Runtime {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     runtime.enable_time().start_paused(true).build().unwrap()

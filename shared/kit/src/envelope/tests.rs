@@ -1,4 +1,4 @@
-//! Payloads in envelopes and bare, read in each way that a function may be given one.
+//! Tests that payloads are read correctly, bare and in envelopes, with each of `serde_json`'s readers.
 
 use std::fmt::Debug;
 
@@ -17,9 +17,9 @@ fn read<T: DeserializeOwned>(text: &str) -> [Result<Enveloped<T>, serde_json::Er
     ]
 }
 
-/// A payload is read as `T`, or rejected with the error of `T`, bare and in any envelope.
+/// Asserts that a payload, bare and in several envelopes, is read as `T`, or fails with the error of `T`.
 #[track_caller]
-fn reads_as_itself<T: DeserializeOwned + PartialEq + Debug>(payload: &str) {
+fn assert_read_as<T: DeserializeOwned + PartialEq + Debug>(payload: &str) {
     let expected = serde_json::from_str::<T>(payload);
     for (event, attempt) in [
         (payload.to_owned(), None),
@@ -60,15 +60,15 @@ fn a_payload_of_any_type_is_read_as_without_an_envelope() {
     for payload in
         [r#"{"id":7}"#, r#"{"id":-1}"#, "{}", "null", "7", "7.0", "300", "[1,2]", r#""\u00e9""#]
     {
-        reads_as_itself::<Order>(payload);
-        reads_as_itself::<Option<Order>>(payload);
-        reads_as_itself::<OrderOrIds>(payload);
-        reads_as_itself::<u8>(payload);
-        reads_as_itself::<i128>(payload);
-        reads_as_itself::<String>(payload);
-        reads_as_itself::<Vec<u8>>(payload);
-        reads_as_itself::<()>(payload);
-        reads_as_itself::<Value>(payload);
+        assert_read_as::<Order>(payload);
+        assert_read_as::<Option<Order>>(payload);
+        assert_read_as::<OrderOrIds>(payload);
+        assert_read_as::<u8>(payload);
+        assert_read_as::<i128>(payload);
+        assert_read_as::<String>(payload);
+        assert_read_as::<Vec<u8>>(payload);
+        assert_read_as::<()>(payload);
+        assert_read_as::<Value>(payload);
     }
 }
 
@@ -84,7 +84,7 @@ fn an_envelope_in_a_json_value_is_read_too() {
 #[test]
 fn a_payload_may_nest_as_deep_in_an_envelope_as_bare() {
     let deepest = format!("{}{}", "[".repeat(127), "]".repeat(127));
-    reads_as_itself::<Value>(&deepest);
+    assert_read_as::<Value>(&deepest);
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn an_error_has_its_path_in_the_payload() {
     }
 }
 
-/// One event of the list that the code for every language is tested with.
+/// An event of the list with which the code for each language is tested.
 #[derive(Deserialize)]
 struct Case<'a> {
     is_envelope: bool,
@@ -140,7 +140,7 @@ struct Case<'a> {
 }
 
 #[test]
-fn an_event_is_an_envelope_and_has_its_key_as_in_every_language() {
+fn events_are_recognized_and_have_the_same_key_as_in_every_language() {
     let cases = include_str!("../../../core/fixtures/envelopes.json");
     for Case { is_envelope, request_id, event } in serde_json::from_str::<Vec<_>>(cases).unwrap() {
         for read in read::<Box<RawValue>>(event.get()) {

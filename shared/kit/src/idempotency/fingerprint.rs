@@ -1,4 +1,4 @@
-//! The hash of a request's intent.
+//! Hashes a request's intent.
 
 use std::fmt;
 
@@ -7,9 +7,9 @@ use serde_json::value::to_raw_value;
 use sha2::{Digest, Sha256};
 
 use super::canonical::canonical;
-use crate::ask::NeverHeals;
+use crate::directive::AlwaysPermanent;
 
-/// The SHA-256 of an intent's canonical JSON. The order of members and the spelling of numbers do not matter.
+/// The SHA-256 of an intent's canonical JSON. The order of members and the notation of numbers do not matter.
 ///
 /// ```
 /// use comeback::idempotency::Fingerprint;
@@ -19,7 +19,7 @@ use crate::ask::NeverHeals;
 /// assert_eq!(charge, Fingerprint::of(&json!({"amount": 1e2, "card": "tok_7"}))?);
 /// assert_ne!(charge, Fingerprint::of(&json!({"amount": 101, "card": "tok_7"}))?);
 ///
-/// // A store writes and reads its bytes.
+/// // A store persists the bytes.
 /// assert_eq!(charge, Fingerprint::from(*charge.as_bytes()));
 /// # Ok::<(), comeback::idempotency::BadIntent>(())
 /// ```
@@ -27,18 +27,18 @@ use crate::ask::NeverHeals;
 pub struct Fingerprint([u8; 32]);
 
 impl Fingerprint {
-    /// The fingerprint of an intent.
+    /// Computes the fingerprint of an intent.
     ///
     /// # Errors
     ///
-    /// If it cannot be written as JSON, or nests too deep.
+    /// If the intent cannot be serialized as JSON, or nests too deep.
     pub fn of(intent: &(impl Serialize + ?Sized)) -> Result<Self, BadIntent> {
         let json = to_raw_value(intent).map_err(|error| BadIntent::of(&error))?;
-        let spelled = canonical(&json).map_err(|error| BadIntent::of(&error))?;
-        Ok(Self(Sha256::digest(spelled).into()))
+        let json = canonical(&json).map_err(|error| BadIntent::of(&error))?;
+        Ok(Self(Sha256::digest(json).into()))
     }
 
-    /// Its bytes, for a store.
+    /// Returns the bytes, for a store.
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
@@ -50,15 +50,15 @@ impl From<[u8; 32]> for Fingerprint {
     }
 }
 
-/// The first digits, which are enough for a reader.
+/// Shows the first eight digits, which are enough to tell two fingerprints apart.
 impl fmt::Display for Fingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0[..4].iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
 
-/// An intent cannot be written as JSON. No retry can fix that: as an error of a handler it is a
-/// [`PermanentFailure`](crate::PermanentFailure).
+/// An intent that cannot be serialized as JSON. No retry can fix that, so a handler that returns this error fails
+/// with a [`PermanentFailure`](crate::PermanentFailure).
 ///
 /// ```
 /// use std::collections::HashMap;
@@ -70,11 +70,11 @@ impl fmt::Display for Fingerprint {
 /// ```
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("the intent must be JSON: {0}")]
-pub struct BadIntent(String, #[source] NeverHeals);
+pub struct BadIntent(String, #[source] AlwaysPermanent);
 
 impl BadIntent {
     fn of(error: &impl fmt::Display) -> Self {
-        Self(error.to_string(), NeverHeals)
+        Self(error.to_string(), AlwaysPermanent)
     }
 }
 

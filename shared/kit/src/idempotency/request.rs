@@ -1,4 +1,4 @@
-//! The request to run an operation once, and its key.
+//! A request to run an operation once, and its stored key.
 
 use std::{
     fmt::{self, Write as _},
@@ -11,12 +11,12 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::Fingerprint;
-use crate::{ask::NeverHeals, envelope::idempotency_key, retry::Deadline};
+use crate::{directive::AlwaysPermanent, envelope::idempotency_key, retry::Deadline};
 
-/// DynamoDB's limit of a partition key in bytes. All stores have the same keys.
+/// DynamoDB's limit of a partition key in bytes. All stores use the same keys.
 const STORED_KEY_MAX: usize = 2048;
 
-/// The longest scope in bytes: a function's name has at most 140 characters, and the operation's name needs room.
+/// The longest scope in bytes. A function's name has at most 140 characters; the rest is for the operation's name.
 pub(super) const SCOPE_MAX: usize = 256;
 
 /// Separates scope and key. No scope contains it, so different pairs have different stored keys.
@@ -62,14 +62,14 @@ impl fmt::Debug for Request {
 }
 
 impl Request {
-    /// A request with your own key, such as an order number.
+    /// Creates a request with your own key, such as an order number.
     ///
-    /// The `intent` is the part of a request that a repetition must repeat. The same key with another intent is
-    /// refused as a [`Mismatch`](super::Error::Mismatch). Leave out values that differ in each repetition, such as
-    /// the time of the call. Do not use a whole struct, because its JSON changes when a new version of the
-    /// function adds a member.
+    /// The `intent` contains the values that must be the same in every repetition. The same key with another
+    /// intent is refused as a [`Mismatch`](super::Error::Mismatch). Leave out values that differ between
+    /// repetitions, such as the time of the call. Do not use a whole struct, because its JSON changes when a new
+    /// version of the function adds a field.
     ///
-    /// A key may have any length. If it is too long for a store, its SHA-256 is stored.
+    /// A key may have any length. If it is too long to be stored, its SHA-256 is used.
     ///
     /// ```
     /// use comeback::idempotency::Request;
@@ -79,13 +79,13 @@ impl Request {
     ///     id: String,
     ///     card: String,
     ///     cents: u64,
-    ///     /// Since the second version.
+    ///     /// Added in the second version.
     ///     note: Option<String>,
     /// }
     ///
     /// # let context = Context::default();
     /// # let order = Order { id: "7".into(), card: "tok_7".into(), cents: 1999, note: None };
-    /// // The same before and after there were notes.
+    /// // Does not include the note, so it is the same in both versions.
     /// let intent = (&order.card, order.cents);
     /// let request = Request::new(&order.id, &intent, &context)?;
     /// # Ok::<(), comeback::idempotency::BadRequest>(())
@@ -93,7 +93,7 @@ impl Request {
     ///
     /// # Errors
     ///
-    /// If the key is empty, or the intent cannot be written as JSON.
+    /// If the key is empty, or the intent cannot be serialized as JSON.
     pub fn new(
         key: &str,
         intent: &(impl Serialize + ?Sized),
@@ -113,12 +113,12 @@ impl Request {
             }),
             fingerprint => {
                 faults.extend(fingerprint.err().map(|bad| bad.to_string()));
-                Err(BadRequest(faults, NeverHeals))
+                Err(BadRequest(faults, AlwaysPermanent))
             }
         }
     }
 
-    /// A request with the event's [`idempotency_key`], which is the same in all its retries.
+    /// Creates a request with the event's [`idempotency_key`], which is the same in all its retries.
     ///
     /// ```
     /// use comeback::idempotency::Request;
@@ -133,7 +133,7 @@ impl Request {
     ///
     /// # Errors
     ///
-    /// If the context has no request id, or the intent cannot be written as JSON.
+    /// If the context has no request id, or the intent cannot be serialized as JSON.
     pub fn of_event(
         intent: &(impl Serialize + ?Sized),
         context: &Context,
@@ -141,8 +141,9 @@ impl Request {
         Self::new(&idempotency_key(context), intent, context)
     }
 
-    /// Sets how much time must be left when the operation starts; 5 s by default ([`Deadline::MINIMUM`]), as for
-    /// retries. Lambda's default timeout is 3 s.
+    /// Sets how much time must be left when the operation starts. The default is that of retries, 5 s
+    /// ([`Deadline::MINIMUM`]). If the function's timeout is shorter, such as Lambda's default of 3 s, set a
+    /// shorter minimum.
     ///
     /// ```
     /// use std::time::Duration;
@@ -169,7 +170,7 @@ impl Request {
     pub(super) fn stored_key(&self, scope: &str) -> String {
         let Self { key, .. } = self;
         let too_long = scope.len() + SEPARATOR.len_utf8() + key.len() > STORED_KEY_MAX;
-        // A key that looks like a hash is hashed, too, so that it cannot equal the hash of another key.
+        // A key that looks like a hash is hashed, too, so that it cannot collide with the hash of another key.
         if too_long || key.starts_with(HASHED) {
             return format!("{scope}{SEPARATOR}{HASHED}{}", hash(key));
         }
@@ -186,8 +187,8 @@ pub(super) fn hash(text: &str) -> String {
     })
 }
 
-/// All faults of a request, or of the settings of [`Idempotency`](super::Idempotency). No retry can fix them: as
-/// an error of a handler it is a [`PermanentFailure`](crate::PermanentFailure).
+/// All faults of a [`Request`], or of the settings of [`Idempotency`](super::Idempotency). No retry can fix them,
+/// so a handler that returns this error fails with a [`PermanentFailure`](crate::PermanentFailure).
 ///
 /// ```
 /// use comeback::{
@@ -201,11 +202,11 @@ pub(super) fn hash(text: &str) -> String {
 /// ```
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{}", .0.join("; "))]
-pub struct BadRequest(Vec<String>, #[source] NeverHeals);
+pub struct BadRequest(Vec<String>, #[source] AlwaysPermanent);
 
 impl BadRequest {
     pub(super) fn one(fault: String) -> Self {
-        Self(vec![fault], NeverHeals)
+        Self(vec![fault], AlwaysPermanent)
     }
 }
 

@@ -1,7 +1,7 @@
-//! The end of an invocation, and the time before it that no wait may use.
+//! The end of an invocation, and the minimum time that must be left when a call stops waiting.
 //!
-//! Lambda kills a function at its deadline, and the caller learns only that it timed out. So a retry must stop
-//! waiting while there is time for a last attempt and for an error that says why. This time is the minimum.
+//! Lambda kills a function at its deadline, and reports only that it timed out. So a call must stop waiting while
+//! there is time for a last attempt, and to return an error with the cause. This time is the minimum.
 
 use std::time::Duration;
 
@@ -14,13 +14,12 @@ use tokio::time::Instant;
 
 use crate::clock;
 
-/// The longest deadline. No invocation lasts this long, and every clock can represent it.
+/// The longest time until a deadline. No invocation lasts this long, and every clock can represent it.
 const LEFT_MAX: Duration = Duration::from_hours(365 * 24);
 
-/// The end of an invocation, and the time before it that no wait may use.
+/// The end of an invocation, and the minimum time that must be left when a call stops waiting.
 ///
-/// Make it at the start of the handler, which finds a minimum that is too long at once, and pass it to every call.
-/// It is as cheap to copy as a number.
+/// Create it at the start of the handler, to detect a timeout that is too short, and pass it to every call.
 ///
 /// ```
 /// # async fn fetch_rates() -> Result<f64, std::io::Error> { Ok(1.08) }
@@ -45,20 +44,20 @@ const LEFT_MAX: Duration = Duration::from_hours(365 * 24);
 /// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Deadline {
-    // Tests can pause tokio's clock, and changes of the system's clock do not affect it.
+    // Tests can pause tokio's clock, and changes to the system clock do not affect it.
     end: Instant,
     minimum: Duration,
 }
 
 impl Deadline {
-    /// The default minimum: enough for another attempt and for the response.
+    /// The default minimum, 5 s: enough for another attempt and for the response.
     pub const MINIMUM: Duration = Duration::from_secs(5);
 
     /// The deadline of this invocation, with the default minimum of 5 s.
     ///
     /// # Errors
     ///
-    /// If no more than the minimum is left, because the function's timeout is too short. See
+    /// If no more than the minimum is left, usually because the function's timeout is too short. See
     /// [`Deadline::of_with_minimum`].
     ///
     /// ```
@@ -72,7 +71,7 @@ impl Deadline {
         Self::of_with_minimum(context, Self::MINIMUM)
     }
 
-    /// The same with your own minimum, for functions with a short timeout. Lambda's default is 3 s.
+    /// Like [`Deadline::of`], with your own minimum, for functions with a short timeout. Lambda's default is 3 s.
     ///
     /// # Errors
     ///
@@ -94,7 +93,7 @@ impl Deadline {
         Self::after(left_of(context, clock::now()), minimum, now())
     }
 
-    /// A deadline after this time, with the default minimum of 5 s.
+    /// A deadline after this duration, with the default minimum of 5 s.
     ///
     /// # Errors
     ///
@@ -112,7 +111,7 @@ impl Deadline {
         Self::in_with_minimum(left, Self::MINIMUM)
     }
 
-    /// The same with your own minimum.
+    /// Like [`Deadline::in_`], with your own minimum.
     ///
     /// # Errors
     ///
@@ -129,7 +128,7 @@ impl Deadline {
         Self::after(left, minimum, now())
     }
 
-    /// The same deadline with another minimum.
+    /// Returns this deadline with another minimum.
     ///
     /// # Errors
     ///
@@ -158,17 +157,17 @@ impl Deadline {
         Ok(Self { end: now + left.min(LEFT_MAX), minimum })
     }
 
-    /// The time until the deadline; zero when it has passed.
+    /// The time until the deadline, or zero after it.
     pub fn left(&self) -> Duration {
         self.left_at(now())
     }
 
-    /// The time before the deadline that no wait may use.
+    /// The minimum time that must be left when a call stops waiting.
     pub fn minimum(&self) -> Duration {
         self.minimum
     }
 
-    /// The longest wait that starts now.
+    /// The longest wait from `now` that leaves the minimum.
     pub(super) fn spare_at(&self, now: Instant) -> Duration {
         self.left_at(now).saturating_sub(self.minimum)
     }
@@ -178,7 +177,7 @@ impl Deadline {
     }
 }
 
-/// A deadline that cannot be kept.
+/// An invalid deadline.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -190,18 +189,18 @@ impl Deadline {
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadDeadline {
-    /// The minimum is not less than the time that is left.
-    #[error("minimum must be less than the {:?} that are left, got {minimum:?}", to_the_ms(*left))]
+    /// The minimum is not less than the time until the deadline.
+    #[error("minimum must be less than the {:?} that are left, got {minimum:?}", to_millis(*left))]
     MinimumTooLong {
         /// The minimum.
         minimum: Duration,
-        /// The time that is left.
+        /// The time until the deadline.
         left: Duration,
     },
 }
 
-/// A duration for a message, to the millisecond.
-pub(super) fn to_the_ms(duration: Duration) -> Duration {
+/// Truncates a duration to the millisecond, for a message.
+pub(super) fn to_millis(duration: Duration) -> Duration {
     duration - Duration::from_nanos(u64::from(duration.subsec_nanos()) % 1_000_000)
 }
 
@@ -211,7 +210,7 @@ pub(super) fn now() -> Instant {
     Instant::now()
 }
 
-/// The time that this invocation has left.
+/// The time until Lambda ends this invocation.
 fn left_of(context: &Context, now: Timestamp) -> Duration {
     between(now, at_millis(context.deadline))
 }

@@ -1,14 +1,14 @@
-//! The error of a call that is not retried any more.
+//! The error of a call after its last attempt.
 
 use std::{error::Error, fmt, time::Duration};
 
-use super::deadline::to_the_ms;
-use crate::{Failure, PermanentFailure, RetryAfter, cause::Cause, failure::asked};
+use super::deadline::to_millis;
+use crate::{Failure, PermanentFailure, RetryAfter, cause::Cause, failure::directive};
 
-/// A call failed and is not retried any more. It has the reason and the last cause.
+/// The error of a call: the last attempt's error, and the reason why there was no further attempt.
 ///
-/// It implements `Error` for every cause, so `?` works everywhere. If a server's retry hint was too long to wait
-/// for, its source is a [`RetryAfter`]: a function that fails with it is invoked again at that time.
+/// It implements `Error` for every cause, so `?` works everywhere. If the last error is transient and has a
+/// server's retry hint, the retry loop honours the hint when a function returns this error.
 ///
 /// ```
 /// # async fn example() {
@@ -35,14 +35,14 @@ pub struct Stopped<E> {
     attempts: u32,
     reason: StopReason,
     cause: E,
-    /// The cause as an error.
+    /// Converts the cause to an error.
     as_error: fn(&E) -> &(dyn Error + 'static),
-    /// The server's hint, if the cause itself does not carry it for the retry loop.
+    /// The server's hint, unless the retry loop already receives it from the cause.
     hint: Option<RetryAfter>,
 }
 
 impl<E> Stopped<E> {
-    /// A call whose last attempt failed with this cause. The server asked to wait for `hint`.
+    /// The error of a call whose last attempt failed with this cause. `hint` is the server's retry hint, or zero.
     pub(super) fn after<Form>(
         operation: &'static str,
         attempts: u32,
@@ -54,8 +54,8 @@ impl<E> Stopped<E> {
         E: Cause<Form>,
     {
         let error = cause.as_error();
-        let is_untold = !hint.is_zero() && asked(error).is_none();
-        let hint = is_untold.then(|| RetryAfter::new(hint, Words::of(error)));
+        let is_lost = !hint.is_zero() && directive(error).is_none();
+        let hint = is_lost.then(|| RetryAfter::new(hint, Words::of(error)));
         Self { operation, attempts, reason, cause, as_error: E::as_error, hint }
     }
 
@@ -64,12 +64,12 @@ impl<E> Stopped<E> {
         self.operation
     }
 
-    /// How many attempts were made.
+    /// The number of attempts that were made.
     pub fn attempts(&self) -> u32 {
         self.attempts
     }
 
-    /// Why there was no further attempt.
+    /// The reason why there was no further attempt.
     pub fn reason(&self) -> StopReason {
         self.reason
     }
@@ -79,17 +79,17 @@ impl<E> Stopped<E> {
         &self.cause
     }
 
-    /// The error of the last attempt, by itself.
+    /// Returns the error of the last attempt.
     pub fn into_cause(self) -> E {
         self.cause
     }
 }
 
 impl<E: fmt::Debug + Send + Sync + 'static> Stopped<E> {
-    /// Turns this into a handler's error. If the rule calls the cause permanent, it is a [`PermanentFailure`] and
-    /// the event is given up at once. Otherwise the error type is that of the cause, and the event comes back.
-    /// With `?` instead, the event always comes back until it is too old, which is right if someone may fix the
-    /// problem meanwhile.
+    /// Converts this into a handler's error. If the rule judged the cause permanent, it becomes a
+    /// [`PermanentFailure`], and the event is given up at once. Otherwise its error type is that of the cause, and
+    /// the event comes back. With `?` instead, every event comes back until it is too old. Use `?` if somebody may
+    /// fix the problem in the meantime.
     ///
     /// ```
     /// # async fn example() {
@@ -131,7 +131,7 @@ impl<E: fmt::Debug> Error for Stopped<E> {
     }
 }
 
-/// The messages of an error and its sources, for code that cannot own the error.
+/// A copy of the messages of an error and its sources, for code that only borrows the error.
 #[derive(Debug, thiserror::Error)]
 #[error("{words}")]
 pub(crate) struct Words {
@@ -146,9 +146,9 @@ impl Words {
     }
 }
 
-/// Why a call is not retried any more.
+/// The reason why a call made no further attempt.
 ///
-/// A permanent error is also permanent for the retry loop: see [`Stopped::into_failure`].
+/// With [`Stopped::into_failure`], a permanent error is also permanent for the retry loop.
 ///
 /// ```
 /// # use comeback::retry::StopReason;
@@ -157,17 +157,17 @@ impl Words {
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StopReason {
-    /// The rule calls the error permanent.
+    /// The rule judged the error permanent.
     #[error("its error is permanent")]
     Permanent,
-    /// The rule has no opinion on the error.
+    /// The rule had no opinion on the error.
     #[error("its error is not known to be transient")]
     Unknown,
     /// All attempts of the policy have been made.
-    #[error("no more are allowed")]
+    #[error("the policy allows no more")]
     Attempts,
     /// The server's retry hint is longer than the policy's maximum delay.
-    #[error("the server asks for {:?}, and no delay may exceed {max:?}", to_the_ms(*hint))]
+    #[error("the server asks for {:?}, and no delay may exceed {max:?}", to_millis(*hint))]
     Hint {
         /// The server's hint.
         hint: Duration,
@@ -177,15 +177,15 @@ pub enum StopReason {
     /// After the delay, less than the deadline's minimum would be left.
     #[error(
         "after a delay of {:?}, less than {minimum:?} would remain of the {:?} that are left",
-        to_the_ms(*delay),
-        to_the_ms(*left)
+        to_millis(*delay),
+        to_millis(*left)
     )]
     Time {
         /// The delay before the next attempt.
         delay: Duration,
-        /// How much time is left.
+        /// The time until the deadline.
         left: Duration,
-        /// The least time that must be left after the delay.
+        /// The deadline's minimum, which must be left after the delay.
         minimum: Duration,
     },
     /// The client's retry quota is used up.
@@ -194,7 +194,7 @@ pub enum StopReason {
 }
 
 impl StopReason {
-    /// Its name in tracing events.
+    /// The name of the reason in tracing events.
     ///
     /// ```
     /// # use comeback::retry::StopReason;

@@ -1,4 +1,4 @@
-//! The rule for the errors of an AWS SDK.
+//! The rule for errors of the AWS SDK.
 
 use std::error::Error;
 
@@ -14,18 +14,18 @@ use comeback_core::fault::{conflict_passes, throttles};
 
 use super::{Kind, RetryHint, Rule, Verdict, http_status::of_status, judge, standard::Opinion};
 
-/// The rule for the errors of an AWS SDK's operations. With the feature `aws`.
+/// The rule for errors of the AWS SDK's operations. Requires the feature `aws`.
 ///
-/// The error code decides first, because AWS uses the status 400 for throttling, too. Then the service's model
-/// decides, then the status. A request that cannot be built is never retried. The verdict carries the service's
+/// The error code takes precedence, because AWS also uses the status 400 for throttling. Next come the service's
+/// model, and then the status. A request that cannot be built is never retried. The verdict contains the service's
 /// retry hint, from `x-amz-retry-after` or `Retry-After`.
 ///
-/// The SDK makes three attempts by default. Leave the calls to it or turn its retries off; otherwise attempts
-/// multiply.
+/// By default, the SDK itself makes three attempts. Either rely on them, or turn the SDK's retries off; otherwise
+/// the attempts multiply.
 ///
-/// `Policy::DYNAMODB` and `Policy::S3` use this rule. With another policy, add it: `Retry::new(policy).rule(Aws)`.
-/// [`Standard`](super::Standard) is no substitute. It knows connection errors and the most common codes in an
-/// SDK's error, but not the SDK's timeouts, the status, or the retry hint.
+/// `Policy::DYNAMODB` and `Policy::S3` use this rule. Add it to any other policy with
+/// `Retry::new(policy).rule(Aws)`. [`Standard`](super::Standard) does not replace it. In an SDK's error, it knows
+/// connection errors and the most common codes, but not the SDK's timeouts, the status, or the retry hint.
 ///
 /// ```
 /// use aws_sdk_dynamodb::{error::SdkError, operation::get_item::GetItemError};
@@ -35,7 +35,7 @@ use super::{Kind, RetryHint, Rule, Verdict, http_status::of_status, judge, stand
 /// assert_eq!(Aws.judge(&error), Verdict::retry(Kind::TimedOut));
 /// ```
 ///
-/// In a `Box`, the error must be downcast to its type:
+/// To judge an error in a `Box`, downcast it first:
 ///
 /// ```
 /// # use aws_sdk_dynamodb::{error::SdkError, operation::get_item::GetItemError};
@@ -62,10 +62,10 @@ where
         let verdict = match error {
             SdkError::ConstructionFailure(_) => Verdict::Never,
             SdkError::TimeoutError(_) => Verdict::retry(Kind::TimedOut),
-            // According to the SDK, most of these responses ended early.
+            // According to the SDK's documentation, most of these responses ended early.
             SdkError::ResponseError(_) => Verdict::retry(Kind::InDoubt),
             SdkError::ServiceError(error) => of_service(error),
-            // The causes of a failed dispatch have a verdict.
+            // `judge` knows the causes of a failed dispatch.
             SdkError::DispatchFailure(_) | _ => judge(error),
         };
         verdict.with_hint(hint)
@@ -81,19 +81,19 @@ where
         return Verdict::retry(kind);
     }
     match error.raw().status().as_u16() {
-        // AWS has codes for the conflicts that pass.
+        // AWS has error codes for transient conflicts, which are judged above.
         409 => Verdict::Never,
         status => of_status(status).or_else(|| judge(error.err())),
     }
 }
 
-/// The kind of fault that an error code stands for, whatever the status is.
+/// The kind of fault of an error code, for any status.
 fn of_code(code: &str) -> Option<Kind> {
     match code.strip_suffix("Exception").unwrap_or(code) {
         code if throttles(code) => Some(Kind::Throttled),
         code if conflict_passes(code) => Some(Kind::Unavailable),
         "RequestTimeout" => Some(Kind::TimedOut),
-        // These come with a status of 5xx, which is not always known.
+        // These have a status of 5xx, but the status is not always known.
         "InternalError" | "InternalFailure" | "InternalServer" | "InternalServerError" => {
             Some(Kind::InDoubt)
         }
@@ -102,7 +102,7 @@ fn of_code(code: &str) -> Option<Kind> {
     }
 }
 
-/// The kind of an error that a service's model or the SDK's connector marks as retryable.
+/// Converts the kind of an error that the service's model or the SDK's connector marks as retryable.
 fn of_kind(kind: ErrorKind) -> Kind {
     match kind {
         ErrorKind::ThrottlingError => Kind::Throttled,
@@ -111,22 +111,22 @@ fn of_kind(kind: ErrorKind) -> Kind {
     }
 }
 
-/// The opinion on an SDK's error without the operation's error type.
+/// The opinion on an SDK error if the operation's error type is not known.
 pub(super) fn opinion(error: &(dyn Error + 'static)) -> Option<Opinion> {
     if let Some(error) = error.downcast_ref::<ConnectorError>() {
         return of_connector(error);
     }
     let kind = match error.downcast_ref::<ErrorMetadata>() {
         Some(error) => error.code().and_then(of_code),
-        None => of_words(&error.to_string()),
+        None => of_message(&error.to_string()),
     };
     kind.map(|kind| Opinion::Certain(Verdict::retry(kind)))
 }
 
-/// The kind of a modelled error. Its type belongs to the service's own crate and is not known here, but its
-/// message starts with its code and a colon.
-fn of_words(words: &str) -> Option<Kind> {
-    of_code(words.split_once(": ").map_or(words, |(code, _)| code))
+/// The kind of a modelled error. Its type is defined in the service's crate and not known here, but its message
+/// starts with the code and a colon.
+fn of_message(message: &str) -> Option<Kind> {
+    of_code(message.split_once(": ").map_or(message, |(code, _)| code))
 }
 
 fn of_connector(error: &ConnectorError) -> Option<Opinion> {
@@ -135,9 +135,9 @@ fn of_connector(error: &ConnectorError) -> Option<Opinion> {
     } else if error.is_user() {
         Some(Opinion::Certain(Verdict::Never))
     } else if error.is_io() {
-        Some(Opinion::UnlessItsCauseSays(Verdict::retry(Kind::InDoubt)))
+        Some(Opinion::UnlessCauseKnown(Verdict::retry(Kind::InDoubt)))
     } else {
-        error.as_other().map(|kind| Opinion::UnlessItsCauseSays(Verdict::retry(of_kind(kind))))
+        error.as_other().map(|kind| Opinion::UnlessCauseKnown(Verdict::retry(of_kind(kind))))
     }
 }
 
@@ -151,13 +151,13 @@ mod tests {
     use super::*;
     use crate::transient::Transient;
 
-    type Answer = SdkError<ErrorMetadata, HttpResponse>;
+    type GenericError = SdkError<ErrorMetadata, HttpResponse>;
 
     fn response(status: u16) -> HttpResponse {
         HttpResponse::new(StatusCode::try_from(status).unwrap(), SdkBody::empty())
     }
 
-    fn answer(code: Option<&str>, status: u16) -> Answer {
+    fn service_error(code: Option<&str>, status: u16) -> GenericError {
         let mut error = ErrorMetadata::builder();
         if let Some(code) = code {
             error = error.code(code);
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn every_code_has_its_verdict_whatever_the_status_is() {
-        // The list of the AWS SDKs.
+        // The throttling codes of the AWS SDKs.
         let throttling = "Throttling ThrottlingException ThrottledException RequestThrottledException \
              TooManyRequestsException ProvisionedThroughputExceededException \
              TransactionInProgressException RequestLimitExceeded BandwidthLimitExceeded \
@@ -183,10 +183,10 @@ mod tests {
         ] {
             for code in codes.split_whitespace() {
                 for status in [400, 403, 429, 503] {
-                    let verdict = Aws.judge(&answer(Some(code), status));
+                    let verdict = Aws.judge(&service_error(Some(code), status));
                     assert_eq!(verdict, Verdict::retry(kind), "{code} {status}");
                 }
-                let source = answer(Some(code), 400).into_source().unwrap();
+                let source = service_error(Some(code), 400).into_source().unwrap();
                 assert_eq!(judge(&*source), Verdict::retry(kind), "{code} without its response");
             }
         }
@@ -206,7 +206,7 @@ mod tests {
             ])
         {
             for code in [None, Some("ValidationException"), Some("AccessDeniedException")] {
-                assert_eq!(Aws.judge(&answer(code, status)), verdict, "{code:?} {status}");
+                assert_eq!(Aws.judge(&service_error(code, status)), verdict, "{code:?} {status}");
             }
         }
     }
@@ -215,12 +215,12 @@ mod tests {
     fn each_kind_of_sdk_error_has_its_verdict() {
         let reset = || io::Error::from(io::ErrorKind::ConnectionReset).into();
         let refused = || io::Error::from(io::ErrorKind::InvalidData).into();
-        let dispatch = |error| Answer::dispatch_failure(error);
+        let dispatch = |error| GenericError::dispatch_failure(error);
         let in_doubt = Verdict::retry(Kind::InDoubt);
         let throttled = Some(ErrorKind::ThrottlingError);
         for (error, verdict) in [
-            (Answer::construction_failure("no bucket"), Verdict::Never),
-            (Answer::timeout_error("over"), Verdict::retry(Kind::TimedOut)),
+            (GenericError::construction_failure("no bucket"), Verdict::Never),
+            (GenericError::timeout_error("over"), Verdict::retry(Kind::TimedOut)),
             (dispatch(ConnectorError::timeout("over".into())), Verdict::retry(Kind::TimedOut)),
             (dispatch(ConnectorError::io("closed".into())), in_doubt),
             (dispatch(ConnectorError::io(reset())), in_doubt),
@@ -236,7 +236,7 @@ mod tests {
                 dispatch(ConnectorError::other("x".into(), throttled)),
                 Verdict::retry(Kind::Throttled),
             ),
-            (Answer::response_error("no XML", response(200)), in_doubt),
+            (GenericError::response_error("no XML", response(200)), in_doubt),
         ] {
             assert_eq!(Aws.judge(&error), verdict, "{error:?}");
         }
@@ -279,7 +279,7 @@ mod tests {
 
     #[test]
     fn a_verdict_carries_the_retry_hint_of_the_service() {
-        let asked = |name: &'static str, value: &'static str, status| {
+        let judged = |name: &'static str, value: &'static str, status| {
             let mut raw = response(status);
             raw.headers_mut().insert(name, value);
             Aws.judge(&SdkError::service_error(ErrorMetadata::builder().build(), raw))
@@ -288,9 +288,9 @@ mod tests {
             let hint = RetryHint::In(Duration::from_millis(millis));
             Verdict::Retry(Transient::new(kind).with_hint(hint))
         };
-        assert_eq!(asked("x-amz-retry-after", "1500", 500), hinted(Kind::InDoubt, 1500));
-        assert_eq!(asked("retry-after", "2", 429), hinted(Kind::Throttled, 2000));
-        assert_eq!(asked("retry-after", "soon", 503), Verdict::retry(Kind::Unavailable));
-        assert_eq!(asked("retry-after", "2", 404), Verdict::Never);
+        assert_eq!(judged("x-amz-retry-after", "1500", 500), hinted(Kind::InDoubt, 1500));
+        assert_eq!(judged("retry-after", "2", 429), hinted(Kind::Throttled, 2000));
+        assert_eq!(judged("retry-after", "soon", 503), Verdict::retry(Kind::Unavailable));
+        assert_eq!(judged("retry-after", "2", 404), Verdict::Never);
     }
 }

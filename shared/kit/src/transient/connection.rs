@@ -1,4 +1,4 @@
-//! Connections that fail, and timeouts.
+//! Judges connection errors and timeouts.
 
 use std::{
     error::Error,
@@ -7,13 +7,13 @@ use std::{
 
 use super::{
     Kind, Verdict,
-    standard::Opinion::{self, Certain, UnlessItsCauseSays},
+    standard::Opinion::{self, Certain, UnlessCauseKnown},
 };
 
-/// On Unix a read that times out returns `WouldBlock`.
+/// On Unix, a read that times out returns `WouldBlock`.
 const TIMED_OUT: &[ErrorKind] = &[ErrorKind::TimedOut, ErrorKind::WouldBlock];
 
-/// An open connection broke.
+/// An open connection broke, so the operation may have been done.
 const IN_DOUBT: &[ErrorKind] = &[
     ErrorKind::BrokenPipe,
     ErrorKind::ConnectionAborted,
@@ -44,7 +44,7 @@ const NOT_FOUND: &str = "failed to lookup address information";
 pub(super) fn of_io(error: &(dyn Error + 'static)) -> Option<Opinion> {
     let error = error.downcast_ref::<io::Error>()?;
     if error.to_string().starts_with(NOT_FOUND) {
-        return Some(UnlessItsCauseSays(Verdict::retry(Kind::Unavailable)));
+        return Some(UnlessCauseKnown(Verdict::retry(Kind::Unavailable)));
     }
     of_kind(error.kind())
 }
@@ -53,11 +53,11 @@ pub(super) fn of_kind(kind: ErrorKind) -> Option<Opinion> {
     if TIMED_OUT.contains(&kind) {
         Some(Certain(Verdict::retry(Kind::TimedOut)))
     } else if IN_DOUBT.contains(&kind) {
-        Some(UnlessItsCauseSays(Verdict::retry(Kind::InDoubt)))
+        Some(UnlessCauseKnown(Verdict::retry(Kind::InDoubt)))
     } else if UNAVAILABLE.contains(&kind) {
-        Some(UnlessItsCauseSays(Verdict::retry(Kind::Unavailable)))
+        Some(UnlessCauseKnown(Verdict::retry(Kind::Unavailable)))
     } else {
-        NEVER.contains(&kind).then_some(UnlessItsCauseSays(Verdict::Never))
+        NEVER.contains(&kind).then_some(UnlessCauseKnown(Verdict::Never))
     }
 }
 
@@ -69,20 +69,21 @@ pub(super) fn of_time(error: &(dyn Error + 'static)) -> Option<Opinion> {
 #[cfg(feature = "hyper")]
 pub(super) fn of_hyper(error: &(dyn Error + 'static)) -> Option<Opinion> {
     if let Some(error) = error.downcast_ref::<hyper_util::client::legacy::Error>() {
-        return error.is_connect().then_some(Opinion::FromItsCause(unconnected));
+        return error.is_connect().then_some(Opinion::FromCause(unconnected));
     }
     let error = error.downcast_ref::<hyper::Error>()?;
     Some(if error.is_timeout() {
         Certain(Verdict::retry(Kind::TimedOut))
     } else if error.is_user() || error.is_parse() {
-        UnlessItsCauseSays(Verdict::Never)
+        UnlessCauseKnown(Verdict::Never)
     } else {
         // All other errors of hyper happen on an open connection.
-        Opinion::FromItsCause(unanswered)
+        Opinion::FromCause(unanswered)
     })
 }
 
-/// Nothing was sent. The error passes unless its cause is permanent.
+/// The verdict if there was no connection. No request was sent, so the error is transient unless its cause is
+/// permanent.
 #[cfg(feature = "hyper")]
 fn unconnected(cause: Verdict) -> Verdict {
     match cause {
@@ -91,15 +92,15 @@ fn unconnected(cause: Verdict) -> Verdict {
     }
 }
 
-/// The request was sent, and there is no readable answer. The operation may have been done, even if the cause is a
-/// format error.
+/// The verdict if a request was sent, but there is no readable response. The operation may have been done, even if
+/// the cause is a format error.
 #[cfg(feature = "hyper")]
 fn unanswered(cause: Verdict) -> Verdict {
     let timed_out = Verdict::retry(Kind::TimedOut);
     if cause == timed_out { timed_out } else { Verdict::retry(Kind::InDoubt) }
 }
 
-/// One function for each version of reqwest, whose types are not the same.
+/// Defines a function for each version of reqwest, because their types differ.
 macro_rules! of_reqwest {
     ($($feature:literal $name:ident($error:ty);)*) => {$(
         #[cfg(feature = $feature)]
@@ -109,16 +110,16 @@ macro_rules! of_reqwest {
                 return Some(Certain(super::http_status::of_status(status.as_u16())));
             }
             if error.is_connect() {
-                return None; // The cause is an error of hyper.
+                return None; // The cause is an error of hyper, which is judged next.
             }
             Some(if error.is_timeout() {
                 Certain(Verdict::retry(Kind::TimedOut))
             } else if error.is_decode() || error.is_body() {
-                Opinion::FromItsCause(unanswered)
+                Opinion::FromCause(unanswered)
             } else {
-                // If the connection failed, the cause is an error of hyper. The rest are requests that cannot be
-                // built, and too many redirects.
-                UnlessItsCauseSays(Verdict::Never)
+                // If an open connection failed, the cause is an error of hyper. All others are requests that
+                // cannot be built, and too many redirects.
+                UnlessCauseKnown(Verdict::Never)
             })
         }
     )*};
@@ -157,7 +158,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_unknown_host_name_is_transient() {
-        // No server is asked for a name with an empty label.
+        // The resolver rejects a name with an empty label without asking a server.
         let error = tokio::net::lookup_host("no..name:443").await.map(drop).unwrap_err();
         assert_eq!(judge(&error), Verdict::retry(Kind::Unavailable), "{error:?}");
     }

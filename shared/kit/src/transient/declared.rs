@@ -1,17 +1,17 @@
-//! Errors that say themselves whether they are transient.
+//! Errors that declare whether they are transient: this crate's own, and a store's.
 
 use std::error::Error;
 
 use comeback_core::fault::StoreFault;
 
 use super::{Kind, RetryHint, Transient, Verdict, standard::Opinion};
-use crate::ask::Ask;
+use crate::directive::Directive;
 
 pub(super) fn opinion(error: &(dyn Error + 'static)) -> Option<Opinion> {
     let transient = Transient::new(Kind::Unavailable);
-    let verdict = match Ask::by(error) {
-        Some(Ask::Never) => Verdict::Never,
-        Some(Ask::After(wait)) => Verdict::Retry(transient.with_hint(RetryHint::In(wait))),
+    let verdict = match Directive::of(error) {
+        Some(Directive::Never) => Verdict::Never,
+        Some(Directive::After(wait)) => Verdict::Retry(transient.with_hint(RetryHint::In(wait))),
         None if error.downcast_ref::<StoreFault>()?.passes => Verdict::Retry(transient),
         None => Verdict::Never,
     };
@@ -26,7 +26,7 @@ mod tests {
     use crate::{PermanentFailure, RetryAfter, transient::judge};
 
     #[test]
-    fn the_retry_loops_own_errors_have_the_same_meaning_here() {
+    fn the_errors_for_the_retry_loop_mean_the_same_inside_a_function() {
         let reset = || io::Error::from(io::ErrorKind::ConnectionReset);
         assert_eq!(judge(&PermanentFailure::new(reset())), Verdict::Never);
         let hint = Some(RetryHint::In(Duration::from_secs(90)));

@@ -1,4 +1,4 @@
-//! Format errors, which no retry can fix.
+//! Judges format errors, which no retry can fix.
 
 use std::{char, error::Error, net, num, str, string};
 
@@ -8,7 +8,7 @@ const NEVER: Option<Opinion> = Some(Opinion::Certain(Verdict::Never));
 
 pub(super) fn opinion(error: &(dyn Error + 'static)) -> Option<Opinion> {
     if let Some(error) = error.downcast_ref::<serde_json::Error>() {
-        // Its reader may fail. The error has the reader's error kind, but not the cause.
+        // The reader may have failed. Then the error has the reader's error kind, but not its error.
         return error.io_error_kind().map_or(NEVER, connection::of_kind);
     }
     let format = error.is::<str::Utf8Error>()
@@ -62,7 +62,7 @@ mod tests {
         }
     }
 
-    /// A connection that breaks.
+    /// A reader that fails with this kind of error.
     struct Broken(ErrorKind);
 
     impl io::Read for Broken {

@@ -1,4 +1,4 @@
-//! Judges the status of a response.
+//! Judges HTTP statuses.
 
 use std::error::Error;
 
@@ -6,7 +6,7 @@ use http::{HeaderMap, StatusCode};
 
 use super::{Kind, RetryHint, Verdict, standard::Opinion};
 
-/// The status, retry hint and body of a failed response, as an error.
+/// The error of a response with a failure status: its status, retry hint and body.
 ///
 /// | status | verdict |
 /// |---|---|
@@ -15,9 +15,9 @@ use super::{Kind, RetryHint, Verdict, standard::Opinion};
 /// | 409, 500, 502, 520 | retry: in doubt |
 /// | 425, 503, 521, 523 | retry: unavailable |
 /// | any other 4xx | never |
-/// | the rest | no opinion |
+/// | all others | no opinion |
 ///
-/// Services that take an idempotency key answer 409 while the first request with that key is still running, for
+/// Services that accept an idempotency key return 409 while the first request with that key is still running, for
 /// example after a timeout. If 409 is a permanent conflict in your case, put your own rule [over this
 /// one](super::Rule::under).
 ///
@@ -35,28 +35,28 @@ use super::{Kind, RetryHint, Verdict, standard::Opinion};
 /// assert_eq!(Standard.judge(&error), Verdict::Retry(throttled));
 /// ```
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("the response has the status {status}{}", told(body))]
+#[error("the response has the status {status}{}", body_excerpt(body))]
 pub struct HttpStatus {
     status: StatusCode,
     retry_after: Option<RetryHint>,
     body: String,
 }
 
-/// How many bytes of a body are kept: enough for a reason.
+/// The number of bytes of a body that are kept.
 const BODY_MAX: usize = 8 * 1024;
 
-/// How many bytes of the body the message contains. A dead letter has room for 1,024 bytes of message.
-const TOLD_MAX: usize = 512;
+/// The number of bytes of the body in the error message. A dead letter has room for a message of 1,024 bytes.
+const EXCERPT_MAX: usize = 512;
 
 impl HttpStatus {
-    /// The error of a response with this status and these headers.
+    /// Creates the error of a response with this status and these headers.
     pub fn of(status: StatusCode, headers: &HeaderMap) -> Self {
         let retry_after =
             RetryHint::among(|name| headers.get(name).and_then(|value| value.to_str().ok()));
         Self { status, retry_after, body: String::new() }
     }
 
-    /// Adds the body of the response, in which many services give the reason. Its first 8 KiB are kept. The
+    /// Adds the response's body, in which many services return the reason. The first 8 KiB are kept, and the error
     /// message contains the first 512 bytes, on one line.
     ///
     /// ```
@@ -74,14 +74,14 @@ impl HttpStatus {
         Self { body, ..self }
     }
 
-    /// Returns the response, or an error if its status is 4xx or 5xx. Unlike `error_for_status`, the error keeps
-    /// the retry hint and the body. This needs the feature `reqwest` or `reqwest-0-12`.
+    /// Returns the response, or an error if its status is 4xx or 5xx. Unlike the error of `error_for_status`, this
+    /// one keeps the retry hint and the body. Requires the feature `reqwest` or `reqwest-0-12`.
     ///
-    /// Give the client a timeout: reading the body has no other limit of time.
+    /// Set a timeout on the client: nothing else limits the time to read the body.
     ///
     /// # Errors
     ///
-    /// A status of 4xx or 5xx.
+    /// If the status is 4xx or 5xx.
     ///
     /// ```
     /// use comeback::transient::HttpStatus;
@@ -115,7 +115,7 @@ impl HttpStatus {
         Err(error.with_body(&body))
     }
 
-    /// The status.
+    /// The status of the response.
     pub fn status(&self) -> StatusCode {
         self.status
     }
@@ -129,21 +129,21 @@ impl HttpStatus {
         of_status(self.status.as_u16()).with_hint(self.retry_after)
     }
 
-    /// The start of the response's body.
+    /// The first 8 KiB of the response's body, decoded as lossy UTF-8.
     pub fn body(&self) -> &str {
         &self.body
     }
 }
 
-/// The start of a body on one line, for the message.
-fn told(body: &str) -> String {
+/// The part of the error message after the status: the start of the body, on one line.
+fn body_excerpt(body: &str) -> String {
     let words = body.split(|c: char| c.is_whitespace() || c.is_control());
     let words: Vec<_> = words.filter(|word| !word.is_empty()).collect();
     let line = words.join(" ");
     match line.as_str() {
         "" => line,
-        _ if line.len() <= TOLD_MAX => format!(": {line}"),
-        _ => format!(": {}…", &line[..line.floor_char_boundary(TOLD_MAX)]),
+        _ if line.len() <= EXCERPT_MAX => format!(": {line}"),
+        _ => format!(": {}…", &line[..line.floor_char_boundary(EXCERPT_MAX)]),
     }
 }
 
@@ -151,10 +151,9 @@ pub(super) fn opinion(error: &(dyn Error + 'static)) -> Option<Opinion> {
     error.downcast_ref().map(|error: &HttpStatus| Opinion::Certain(error.verdict()))
 }
 
-/// The verdict on a status.
 pub(super) fn of_status(status: u16) -> Verdict {
     match status {
-        // 520 to 524 are Cloudflare's: 522 and 524 are timeouts, 521 and 523 servers that it cannot reach.
+        // 520 to 524 are Cloudflare's: 522 and 524 are timeouts, 521 and 523 mean that it cannot reach the server.
         429 | 509 | 529 => Verdict::retry(Kind::Throttled),
         408 | 504 | 522 | 524 => Verdict::retry(Kind::TimedOut),
         409 | 500 | 502 | 520 => Verdict::retry(Kind::InDoubt),
@@ -199,7 +198,7 @@ mod tests {
     #[test]
     fn its_message_has_the_status_and_the_start_of_the_body_on_one_line() {
         let long = "ü".repeat(BODY_MAX);
-        for (body, told) in [
+        for (body, excerpt) in [
             ("", String::new()),
             (" \r\n", String::new()),
             (
@@ -207,12 +206,12 @@ mod tests {
                 r#": { "error": "card declined" }"#.to_owned(),
             ),
             ("a\0b\u{7f}c\u{2028}d", ": a b c d".to_owned()),
-            (&long[..TOLD_MAX], format!(": {}", &long[..TOLD_MAX])),
-            (&long, format!(": {}…", &long[..TOLD_MAX])),
+            (&long[..EXCERPT_MAX], format!(": {}", &long[..EXCERPT_MAX])),
+            (&long, format!(": {}…", &long[..EXCERPT_MAX])),
         ] {
             let error = HttpStatus::of(StatusCode::SERVICE_UNAVAILABLE, &HeaderMap::new());
             let error = error.with_body(body.as_bytes());
-            let expected = format!("the response has the status 503 Service Unavailable{told}");
+            let expected = format!("the response has the status 503 Service Unavailable{excerpt}");
             assert_eq!(error.to_string(), expected);
         }
     }

@@ -1,9 +1,9 @@
-//! The responses of HTTP clients.
+//! Abstracts over the responses of HTTP clients.
 
 use http::{HeaderMap, StatusCode};
 
-/// A response of reqwest 0.13, with the feature `reqwest`, or 0.12, with the feature `reqwest-0-12`: what
-/// [`HttpStatus::check`](super::HttpStatus::check) takes.
+/// A response that [`HttpStatus::check`](super::HttpStatus::check) accepts: one of reqwest 0.13 (feature
+/// `reqwest`) or 0.12 (feature `reqwest-0-12`).
 ///
 /// ```
 /// use comeback::transient::Response;
@@ -20,7 +20,7 @@ pub trait Response: sealed::Sealed + Send {
     #[doc(hidden)]
     fn headers(&self) -> &HeaderMap;
 
-    /// The next bytes of the body; `None` at its end and after an error.
+    /// The next bytes of the body, or `None` at its end and after an error.
     #[doc(hidden)]
     fn chunk(&mut self) -> impl Future<Output = Option<impl AsRef<[u8]> + Send>> + Send;
 }

@@ -1,14 +1,14 @@
-//! A server's retry hint.
+//! Retry hints of servers, such as the header `Retry-After`.
 
 use std::time::Duration;
 
 use comeback_core::{Timestamp, time::between};
 
-/// A server's retry hint: when to send the request again.
+/// A server's retry hint, which says when to send the request again.
 ///
-/// A call honours it if it fits the [maximum](crate::retry::Policy::max) of the policy and the deadline. Otherwise
-/// the call ends at once, because an earlier request would be refused. The error,
-/// [`Stopped`](crate::retry::Stopped), carries the full hint, and the retry loop honours it.
+/// A call honours it if the policy's [maximum](crate::retry::Policy::max) and the deadline allow it. Otherwise the
+/// call ends at once, because the server would refuse an earlier attempt. The error,
+/// [`Stopped`](crate::retry::Stopped), contains the full hint, and the retry loop honours it.
 ///
 /// ```
 /// use std::time::{Duration, SystemTime};
@@ -21,14 +21,14 @@ use comeback_core::{Timestamp, time::between};
 /// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum RetryHint {
-    /// After this time.
+    /// Retry after this time, counted from the response.
     In(Duration),
-    /// At this time.
+    /// Retry at this time.
     At(Timestamp),
 }
 
 impl RetryHint {
-    /// Reads the value of a `Retry-After` header: whole seconds, or an HTTP date.
+    /// Parses the value of a `Retry-After` header: whole seconds, or an HTTP date.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -45,7 +45,7 @@ impl RetryHint {
         }
     }
 
-    /// The time from now until then; zero if it is over.
+    /// How long to wait from `now`, or zero if the time has passed.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -61,7 +61,7 @@ impl RetryHint {
         }
     }
 
-    /// Reads the hint from response headers: AWS's own header in milliseconds, otherwise `Retry-After`.
+    /// Reads the hint from response headers: AWS's own header, in milliseconds, or else `Retry-After`.
     pub(super) fn among<'h>(header: impl Fn(&str) -> Option<&'h str>) -> Option<Self> {
         let millis = header("x-amz-retry-after").and_then(|text| text.trim().parse().ok());
         millis

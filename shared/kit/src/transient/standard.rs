@@ -1,8 +1,8 @@
-//! The rule for errors in general: it walks an error's chain of causes and judges the types that it knows.
+//! The general rule: walks an error's chain of causes, and judges the types that it knows.
 //!
-//! An outer error with a certain verdict decides. Most wrappers only know that something about a connection
-//! failed. For these the innermost known cause decides: a certificate that rustls rejects is permanent, a DNS
-//! failure may pass. (native-tls reports a bad certificate like any failed connection.)
+//! If the verdict on an outer error is certain, it decides. But most wrappers only report that a connection
+//! failed. Then the innermost known cause decides: a certificate that rustls rejects is permanent, but a DNS
+//! failure is transient. (native-tls reports a bad certificate like any failed connection.)
 
 use std::{error::Error, io};
 
@@ -13,16 +13,16 @@ use crate::cause::Cause;
 
 /// The opinion of a rule on one link in an error's chain of causes.
 pub(super) enum Opinion {
-    /// This verdict, whatever the cause is.
+    /// This verdict, regardless of the cause.
     Certain(Verdict),
-    /// This verdict if the cause is not known.
-    UnlessItsCauseSays(Verdict),
-    /// A conclusion from the verdict on the cause.
+    /// This verdict, unless the rules know the cause.
+    UnlessCauseKnown(Verdict),
+    /// The verdict that this function derives from the verdict on the cause.
     #[cfg(feature = "hyper")]
-    FromItsCause(fn(Verdict) -> Verdict),
+    FromCause(fn(Verdict) -> Verdict),
 }
 
-/// Rules for single links. Each knows some types.
+/// The rules for single links. Each knows certain types.
 const KNOWN: &[fn(&(dyn Error + 'static)) -> Option<Opinion>] = &[
     declared::opinion,
     http_status::opinion,
@@ -57,8 +57,8 @@ impl<E: Error + 'static> Rule<E> for Standard {
     }
 }
 
-/// The same rule for types that refer to an [`Error`]: `Box<dyn Error + Send + Sync>`, which
-/// `lambda_runtime::Error` is, and `anyhow::Error`.
+/// [`Standard`] for types that contain an [`Error`]: `lambda_runtime::Error`, which is a `Box<dyn Error + Send +
+/// Sync>`, and `anyhow::Error`.
 ///
 /// ```
 /// use comeback::transient::{Boxed, Rule, Verdict};
@@ -75,7 +75,7 @@ impl<E: AsRef<dyn Error + Send + Sync>> Rule<E> for Boxed {
     }
 }
 
-/// Judges an error by the known types in its chain of causes.
+/// Judges an error by the known types in its chain of causes. This is the rule of [`Standard`] and [`Boxed`].
 ///
 /// ```
 /// use std::io::{Error, ErrorKind};
@@ -90,9 +90,9 @@ pub fn judge(error: &(dyn Error + 'static)) -> Verdict {
     while let Some(error) = link {
         match KNOWN.iter().find_map(|knows| knows(error)) {
             Some(Opinion::Certain(certain)) => return certain,
-            Some(Opinion::UnlessItsCauseSays(otherwise)) => verdict = otherwise,
+            Some(Opinion::UnlessCauseKnown(default)) => verdict = default,
             #[cfg(feature = "hyper")]
-            Some(Opinion::FromItsCause(conclude)) => {
+            Some(Opinion::FromCause(conclude)) => {
                 return conclude(cause(error).map_or(Verdict::NoOpinion, judge));
             }
             None => {}
@@ -116,9 +116,8 @@ pub fn may_be_done<E: Cause<Form>, Form>(error: &E) -> bool {
     judge(error.as_error()).transient().is_some_and(|transient| transient.kind.may_be_done())
 }
 
-/// The next link of the chain.
 fn cause<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
-    // `io::Error` names its cause's cause as its own.
+    // `io::Error::source` skips the error that it contains, and returns that error's source.
     let carried = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
     carried.map(|carried| carried as _).or_else(|| error.source())
 }
@@ -128,9 +127,9 @@ mod tests {
     use std::io::ErrorKind;
 
     use super::*;
-    use crate::{ask::BoxError, transient::Kind};
+    use crate::{directive::BoxError, transient::Kind};
 
-    /// An error of an unknown type with a cause.
+    /// A wrapper whose type is unknown to the rules.
     #[derive(Debug, thiserror::Error)]
     #[error("wrapped")]
     struct Wrapped(#[source] BoxError);

@@ -1,8 +1,8 @@
-//! What an error asks of the retry loop: never to retry, or to wait.
+//! Errors that tell the retry loop to give an event up, or to wait.
 
 use std::{error::Error, fmt, time::Duration};
 
-/// Any error, as `lambda_runtime` has it.
+/// Any error; the same type as `lambda_runtime::Error`.
 pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
 
 /// An error that no retry can fix. The event is given up at once, with the reason `not_retryable`.
@@ -15,16 +15,17 @@ pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
 /// ```
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct PermanentFailure(#[source] Asking);
+pub struct PermanentFailure(#[source] Marked);
 
 impl PermanentFailure {
     /// Marks an error as permanent.
     pub fn new(cause: impl Into<BoxError>) -> Self {
-        Self(Asking { ask: Ask::Never, cause: cause.into() })
+        Self(Marked { directive: Directive::Never, cause: cause.into() })
     }
 }
 
-/// An error that passes after some time. The event comes back then, or after its next backoff if that is later.
+/// An error that should be retried after some time. The event comes back after that time, or after its next
+/// backoff if that is longer.
 ///
 /// ```
 /// use std::time::Duration;
@@ -34,41 +35,41 @@ impl PermanentFailure {
 /// assert_eq!(failure.to_string(), "RetryAfter: 120s: the upstream says 429");
 /// ```
 #[derive(Debug, thiserror::Error)]
-#[error("{}{}", .0.ask, .0)]
-pub struct RetryAfter(#[source] Asking);
+#[error("{}{}", .0.directive, .0)]
+pub struct RetryAfter(#[source] Marked);
 
 impl RetryAfter {
-    /// Asks for a retry after this time, rounded up to a whole second.
+    /// Marks an error to be retried after this time, rounded up to a whole second.
     pub fn new(wait: Duration, cause: impl Into<BoxError>) -> Self {
-        Self(Asking { ask: Ask::after(wait), cause: cause.into() })
+        Self(Marked { directive: Directive::after(wait), cause: cause.into() })
     }
 }
 
-/// What an error asks of its caller.
+/// An error's instruction to the retry loop.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Ask {
-    /// Never to retry.
+pub(crate) enum Directive {
+    /// Never retry.
     Never,
-    /// To wait for this many whole seconds.
+    /// Wait at least this long; whole seconds.
     After(Duration),
 }
 
-impl Ask {
-    /// To wait for this time, rounded up to a whole second.
+impl Directive {
+    /// Rounds the wait up to a whole second.
     pub(crate) fn after(wait: Duration) -> Self {
         let seconds = wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0));
         Self::After(Duration::from_secs(seconds))
     }
 
-    /// What this error itself asks for.
-    pub(crate) fn by(link: &(dyn Error + 'static)) -> Option<Self> {
-        let asked = link.downcast_ref::<Asking>().map(|asking| asking.ask);
-        asked.or_else(|| link.is::<NeverHeals>().then_some(Self::Never))
+    /// The directive of this error, not of its sources.
+    pub(crate) fn of(link: &(dyn Error + 'static)) -> Option<Self> {
+        let directive = link.downcast_ref::<Marked>().map(|marked| marked.directive);
+        directive.or_else(|| link.is::<AlwaysPermanent>().then_some(Self::Never))
     }
 }
 
-/// The prefix of a message.
-impl fmt::Display for Ask {
+/// The prefix of the error message.
+impl fmt::Display for Directive {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Never => Ok(()),
@@ -77,12 +78,12 @@ impl fmt::Display for Ask {
     }
 }
 
-/// An extra link in the chain of sources. Error reports such as `anyhow`'s may hide the type of the error that
-/// they were made from, but not the types of its sources.
+/// An extra link in the chain of sources. Error reports such as `anyhow`'s may hide the type of the error in them,
+/// but not the types of its sources.
 #[derive(Debug, thiserror::Error)]
 #[error("{cause}")]
-struct Asking {
-    ask: Ask,
+struct Marked {
+    directive: Directive,
     #[source]
     cause: BoxError,
 }
@@ -90,4 +91,4 @@ struct Asking {
 /// The source of errors that are always permanent, such as bad values in an event.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("a retry cannot fix it")]
-pub(crate) struct NeverHeals;
+pub(crate) struct AlwaysPermanent;
