@@ -10,41 +10,41 @@
 //!     Ok(rates.operation("rates").until(deadline).run(fetch_rates).await?)
 //! }
 //!
-//! // Make it once, next to the client whose calls it retries:
+//! // Create it once, together with the client whose calls it retries:
 //! let rates = Retry::new(Policy::OUTSIDE_API);
 //! ```
 //!
 //! # The life of a call
 //!
-//! The first attempt is always made. If an attempt fails, the [rule](crate::transient) says whether its error is
-//! transient. If it is, the next delay is drawn, or the server's retry hint is taken if that is longer. Then the
-//! call waits and tries again. It ends at once if
+//! The first attempt is always made. After a failed attempt, the [rule](crate::transient) decides whether the
+//! error is transient. If it is, the call waits and tries again. The delay is drawn at random, or is the server's
+//! retry hint if that is longer. The call ends at once if the error is not transient, or if
 //!
 //! - the policy allows no further attempt,
 //! - the hint is longer than the maximum of the [`Policy`],
-//! - less than the minimum of its [`Deadline`] would be left after the delay, or
+//! - less than the [`Deadline`]'s minimum would be left after the delay, or
 //! - the client's [`Quota`] is used up.
 //!
-//! The error, [`Stopped`], has the last cause and the full hint.
+//! The call then returns [`Stopped`], which contains the error of the last attempt and the full hint.
 //!
-//! An attempt is never cut off, so give your client a timeout: a request that hangs then becomes an error while
-//! there is time for another attempt. You may drop a call while it waits. Its retries stay charged to the quota.
+//! An attempt has no timeout of its own, so set one on your client. A request that hangs then fails while there is
+//! time for another attempt. You may drop a call while it waits, but the quota is not refunded.
 //!
 //! # What to retry here, and what to leave to the retry loop
 //!
-//! You pay for a function while it waits. Retry here what passes within seconds, such as a connection that was
-//! reset or a throttled burst, with few attempts. If a service is down for minutes, return the error: the event
-//! comes back later, and waiting costs nothing until then. The retry loop also honours a server's hint that was
-//! too long for the call.
+//! You pay for a function while it waits. Inside the function, retry faults that pass within seconds, such as a
+//! connection reset or a throttled burst, with few attempts. If a service is down for minutes, return the error:
+//! the event comes back later, and waiting costs nothing. The retry loop also honours a hint that was too long for
+//! the call.
 //!
-//! After a timeout nobody knows whether the operation was done. Retry only what may be done twice.
+//! After a timeout, the operation may or may not have been done. Retry only operations that may be done twice.
 //!
 //! # The AWS SDK has its own retries
 //!
-//! It makes three attempts of every request. Three attempts here around three there are nine, and neither side
-//! knows the other's delays. Either leave the calls to the SDK, or turn its retries off
+//! The SDK makes three attempts of every request. With three attempts of your own around it, that makes nine, and
+//! neither side knows the other's delays. Either rely on the SDK's retries, or turn them off
 //! (`RetryConfig::disabled()`) and use `Policy::DYNAMODB` or `Policy::S3` (feature `aws`), whose rule is `Aws`. If
-//! your error type holds an SDK's error among others, give each to its rule:
+//! your error type wraps an SDK's error and others, pass each to its rule:
 //!
 //! ```
 //! # #[cfg(feature = "aws")] {
@@ -76,14 +76,14 @@ use std::{
     sync::Arc,
 };
 
-/// Inside a function, full jitter starts at zero, so that calls that fail together spread.
+/// How delays are randomized. Here, full jitter starts at zero, so that calls that fail together spread out.
 ///
 /// ```
 /// # fn main() -> Result<(), comeback::retry::BadPolicy> {
 /// use comeback::retry::{Jitter, Policy};
 ///
-/// let undrawn = Policy::builder().jitter(Jitter::None).build()?;
-/// assert_eq!(undrawn.jitter(), Jitter::None);
+/// let exact = Policy::builder().jitter(Jitter::None).build()?;
+/// assert_eq!(exact.jitter(), Jitter::None);
 /// # Ok(())
 /// # }
 /// ```
@@ -102,10 +102,10 @@ pub use self::{
 pub use crate::cause::{Cause, Itself, Referring};
 use crate::transient::Standard;
 
-/// Retries the calls of a client. Clones share their quota and their rate.
+/// Retries the calls of a client. Clones share one quota and one rate limit.
 ///
-/// A server's [hint](crate::transient::RetryHint) is honoured up to the maximum of the policy. A longer one ends
-/// the call at once, and its error carries the hint.
+/// A server's [hint](crate::transient::RetryHint) is honoured up to the policy's maximum. A longer hint ends the
+/// call at once, and is part of the error.
 ///
 /// ```
 /// # async fn example() -> Result<(), comeback::retry::Stopped<std::io::Error>> {
@@ -127,7 +127,7 @@ pub struct Retry<R = Standard> {
 }
 
 impl<R> Retry<R> {
-    /// Retries with this policy and a quota of its own.
+    /// Creates a `Retry` with this policy and a quota of its own.
     ///
     /// ```
     /// use comeback::retry::{Policy, Retry};
@@ -138,7 +138,7 @@ impl<R> Retry<R> {
         Self { policy, quota: Arc::default(), adaptive: None, counted_to: None }
     }
 
-    /// Replaces the policy's rule: by a type of your own, [`Boxed`](crate::transient::Boxed), or a closure.
+    /// Replaces the policy's rule with a type of your own, [`Boxed`](crate::transient::Boxed), or a closure.
     ///
     /// ```
     /// use comeback::retry::{Policy, Retry};
@@ -155,7 +155,7 @@ impl<R> Retry<R> {
         Retry { policy: policy.with_rule(rule), quota, adaptive, counted_to }
     }
 
-    /// Replaces the quota: by one of another size, or one that several clients of a service share.
+    /// Replaces the quota, with one of another size or one that several clients of a service share.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -172,8 +172,8 @@ impl<R> Retry<R> {
         self
     }
 
-    /// Limits the rate of calls once the service throttles; see [`Adaptive`]. Every attempt, including the first,
-    /// waits for its turn. It waits only until the minimum of its deadline, and is then made at once.
+    /// Limits the rate of attempts once the service throttles; see [`Adaptive`]. Every attempt, including the
+    /// first, waits for a token, but only until the deadline's minimum; then it is made without one.
     ///
     /// ```
     /// # use comeback::retry::{Policy, Retry};
@@ -185,9 +185,9 @@ impl<R> Retry<R> {
         self
     }
 
-    /// Writes CloudWatch metrics: when a call ends, a line in embedded metric format on standard output, with
-    /// `Calls`, `Retries` and `GaveUp` by `Operation` in the namespace `Comeback`. `GaveUp` counts the calls that
-    /// ended with an error. Off by default, because AWS bills the log lines and the metrics.
+    /// Writes CloudWatch metrics. When a call ends, it writes a line in embedded metric format to standard output,
+    /// with `Calls`, `Retries` and `GaveUp` by `Operation` in the namespace `Comeback`. `GaveUp` counts the calls
+    /// that ended with an error. Off by default, because AWS charges for log lines and metrics.
     ///
     /// ```
     /// # use comeback::retry::{Policy, Retry};
@@ -195,11 +195,11 @@ impl<R> Retry<R> {
     /// ```
     #[must_use]
     pub fn counted(self) -> Self {
-        // The call has ended, and a lost line is no reason to fail it.
+        // The call has already ended, so a failed write must not affect its result.
         self.counted_to(|line| drop(writeln!(io::stdout(), "{line}")))
     }
 
-    /// The same, with another destination for the lines.
+    /// Like [`counted`](Self::counted), but passes each line to `sink` instead of writing it to standard output.
     ///
     /// ```
     /// use std::sync::mpsc;
@@ -217,8 +217,8 @@ impl<R> Retry<R> {
         self
     }
 
-    /// Starts a call. Errors, events and metrics contain the operation's name, so use few names, and no values of
-    /// the call.
+    /// Starts a call. Errors, tracing events and metrics contain the operation's name, so use a small set of fixed
+    /// names.
     ///
     /// ```
     /// # use comeback::retry::{Policy, Retry};

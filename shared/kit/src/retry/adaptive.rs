@@ -1,36 +1,36 @@
-//! The rate at which a client may send, by the algorithm of the AWS SDKs' adaptive mode and with its constants.
+//! Limits a client's rate of calls, with the algorithm and the constants of the AWS SDKs' adaptive mode.
 //!
-//! Until the service throttles for the first time, no call waits and only the rate is measured. Then the rate is
-//! cut to 70 % of the measured one, and a token bucket holds calls to it. Every success raises the rate along a
-//! cubic curve: fast at first, slowly near the rate that was throttled last, and fast again beyond it. It never
-//! exceeds twice the measured rate.
+//! Until the service throttles for the first time, no call waits, and the rate is only measured. Then the limit is
+//! set to 70 % of the measured rate, and a token bucket enforces it. Every success raises the limit along a cubic
+//! curve: fast at first, slowly near the rate at which the service last throttled, and fast again beyond it. The
+//! limit never exceeds twice the measured rate.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
-/// The lowest rate, in calls a second.
+/// The lowest limit, in calls a second.
 const RATE_MIN: f64 = 0.5;
 
-/// The smallest capacity of the bucket.
+/// The smallest capacity of the bucket, in calls.
 const BURST_MIN: f64 = 1.0;
 
-/// The factor of the rate after throttling.
+/// The factor by which throttling reduces the rate.
 const BETA: f64 = 0.7;
 
-/// How steeply the rate rises again.
+/// The steepness of the cubic curve.
 const SCALE: f64 = 0.4;
 
 /// The weight of the latest half second in the measured rate.
 const SMOOTH: f64 = 0.8;
 
-/// The measured rate is updated every half second.
+/// The number of updates of the measured rate in a second.
 const HALF_SECONDS: f64 = 2.0;
 
-/// Limits a client's calls to the rate that its service can take.
+/// Limits a client's calls to the rate that its service can handle.
 ///
-/// It does not read the clock: each method takes the time. Share it by reference or in an `Arc`.
+/// It does not read the clock; each method takes the current time. Share it by reference or in an `Arc`.
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -41,7 +41,7 @@ const HALF_SECONDS: f64 = 2.0;
 /// assert_eq!(adaptive.acquire(start, most), Duration::ZERO, "the service has not throttled");
 /// adaptive.answered(start, true);
 /// let wait = adaptive.acquire(start, most);
-/// assert_eq!(wait, Duration::from_secs(2), "one call in two seconds is the lowest rate");
+/// assert_eq!(wait, Duration::from_secs(2), "the lowest limit is one call in two seconds");
 /// assert_eq!(adaptive.rate_max(), Some(0.5));
 /// ```
 #[derive(Debug, Default)]
@@ -50,13 +50,13 @@ pub struct Adaptive(Mutex<Rate>);
 #[derive(Debug, Default)]
 struct Rate {
     start: Option<Instant>,
-    /// The latest time that was reported. Threads may report out of order, and time never goes back.
+    /// The latest reported time, which never decreases although threads may report out of order.
     latest: f64,
     measured: Measured,
     limit: Option<Limit>,
 }
 
-/// The rate at which calls were answered. Times are in seconds since the first call.
+/// The measured rate of responses. Times are in seconds since the first call.
 #[derive(Debug, Default)]
 struct Measured {
     rate: f64,
@@ -64,35 +64,35 @@ struct Measured {
     calls: f64,
 }
 
-/// The limit since the service first throttled.
+/// The current limit. It exists once the service has throttled.
 #[derive(Debug)]
 struct Limit {
     /// Calls a second.
     rate: f64,
-    /// How many calls may go out at once; negative while calls wait for their turn.
+    /// The number of calls that may be sent at once; negative while calls wait.
     tokens: f64,
-    /// When the tokens were counted.
+    /// When `tokens` was last updated.
     counted_at: f64,
     throttled_at: f64,
-    /// The rate that was throttled last.
+    /// The rate at which the service last throttled.
     throttled_rate: f64,
 }
 
 impl Adaptive {
-    /// Without a limit until the service throttles.
+    /// Creates a limiter that has no limit until the service throttles.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes a token and returns how long to wait for it before the call is sent. If that is longer than `most`,
-    /// it takes no token and returns `most`.
+    /// Takes a token, and returns how long to wait before the call is sent. If that is longer than `most`, takes
+    /// no token and returns `most`.
     ///
-    /// Calls that come at the same time get different times, one after the other.
+    /// Calls that arrive at the same time are spaced one after the other.
     pub fn acquire(&self, now: Instant, most: Duration) -> Duration {
-        self.turn(now, most).come()
+        self.turn(now, most).use_token()
     }
 
-    /// The same for a call that may be dropped while it waits.
+    /// Like [`Self::acquire`], for a call that may be dropped while it waits.
     pub(super) fn turn(&self, now: Instant, most: Duration) -> Turn<'_> {
         let taken =
             self.at(now, |rate, now| rate.limit.as_mut().map(|limit| limit.take(now, most)));
@@ -104,7 +104,7 @@ impl Adaptive {
         Turn { adaptive: self, wait, holds_token }
     }
 
-    /// Reports an attempt that got an answer, and whether it was throttled.
+    /// Records the response to an attempt, and whether the attempt was throttled.
     pub fn answered(&self, now: Instant, throttled: bool) {
         self.at(now, |rate, now| {
             rate.measured.count(now);
@@ -118,12 +118,12 @@ impl Adaptive {
         });
     }
 
-    /// The limit in calls a second; `None` until the service has throttled.
+    /// The current limit in calls a second, or `None` until the service throttles.
     pub fn rate_max(&self) -> Option<f64> {
         self.lock().limit.as_ref().map(|limit| limit.rate)
     }
 
-    /// Acts at this time, in seconds since the first call.
+    /// Calls `act` with the state and the time, in seconds since the first call.
     fn at<T>(&self, now: Instant, act: impl FnOnce(&mut Rate, f64) -> T) -> T {
         let mut rate = self.lock();
         let start = *rate.start.get_or_insert(now);
@@ -138,8 +138,8 @@ impl Adaptive {
     }
 }
 
-/// A call's turn, while the call waits for it. If it is dropped early it returns its token, so that later calls do
-/// not wait for a call that is never made.
+/// The place of a waiting call. If it is dropped early, it returns its token, so that later calls do not wait for
+/// a call that is never made.
 pub(super) struct Turn<'a> {
     adaptive: &'a Adaptive,
     pub(super) wait: Duration,
@@ -147,8 +147,8 @@ pub(super) struct Turn<'a> {
 }
 
 impl Turn<'_> {
-    /// Uses the token.
-    pub(super) fn come(mut self) -> Duration {
+    /// Keeps the token, and returns how long to wait for it.
+    pub(super) fn use_token(mut self) -> Duration {
         self.holds_token = false;
         self.wait
     }
@@ -177,7 +177,7 @@ impl Measured {
 }
 
 impl Limit {
-    /// The limit before the first cut.
+    /// The limit when the service first throttles, before it is reduced.
     fn new(measured: f64, now: f64) -> Self {
         Self {
             rate: measured,
@@ -188,7 +188,8 @@ impl Limit {
         }
     }
 
-    /// Takes a token and returns how long to wait for it; `None` if that is longer than `most`.
+    /// Takes a token, and returns how long to wait for it. Takes none and returns `None` if that is longer than
+    /// `most`.
     fn take(&mut self, now: f64, most: Duration) -> Option<Duration> {
         self.count_tokens(now);
         let missing = (1.0 - self.tokens).max(0.0);
@@ -207,7 +208,7 @@ impl Limit {
     }
 
     fn succeeded(&mut self, measured: f64, now: f64) {
-        // The curve starts at the reduced rate and reaches the throttled rate again after this time.
+        // The curve starts at the reduced rate, and reaches the throttled rate after this time.
         let flat = (self.throttled_rate * (1.0 - BETA) / SCALE).cbrt();
         let beyond = now - self.throttled_at - flat;
         self.change_rate(SCALE * beyond.powi(3) + self.throttled_rate, measured, now);
@@ -244,7 +245,7 @@ mod tests {
         Duration::from_secs_f64(seconds)
     }
 
-    /// Throttled from the start: half a call a second is allowed.
+    /// A limiter that was throttled at the start, so that half a call a second is allowed.
     fn throttled(start: Instant) -> Adaptive {
         let adaptive = Adaptive::new();
         adaptive.answered(start, true);
@@ -253,7 +254,7 @@ mod tests {
 
     #[test]
     fn the_rate_follows_that_of_the_sdks() {
-        // The table that the SDKs for Rust and Go share in their tests, from the first throttle on.
+        // From the test table of the SDKs for Rust and Go, starting with the first throttled call.
         let table = [
             (2.0, true, 3.028_479_999_999_999_6),
             (2.2, false, 3.486_639_173_470_26),
@@ -285,12 +286,12 @@ mod tests {
         let adaptive = throttled(start);
         for (at, most, expected, why) in [
             (0.0, secs(1.999), 1.999, "a call that cannot wait takes no token"),
-            (0.0, secs(2.0), 2.0, "and delays nobody"),
-            (0.0, LONG, 4.0, "calls that come at once go one after the other"),
+            (0.0, secs(2.0), 2.0, "and does not delay other calls"),
+            (0.0, LONG, 4.0, "simultaneous calls are spaced"),
             (0.0, LONG, 6.0, "the third"),
-            (7.0, LONG, 1.0, "the fourth has its turn at 8 s"),
-            (0.0, LONG, 3.0, "time does not go back when a thread reports late"),
-            (1000.0, LONG, 0.0, "after a pause, one call may go at once"),
+            (7.0, LONG, 1.0, "the fourth may be sent at 8 s"),
+            (0.0, LONG, 3.0, "a thread that reports late does not turn time back"),
+            (1000.0, LONG, 0.0, "after a pause, one call does not wait"),
             (1000.0, LONG, 2.0, "but not two"),
         ] {
             let wait = adaptive.acquire(start + secs(at), most);
@@ -309,14 +310,14 @@ mod tests {
         assert_eq!(at_once, rate.floor() as usize);
     }
 
-    /// Sends as fast as allowed for some seconds to a service that can take `most` calls a second. Returns how
-    /// many calls it served and throttled.
+    /// Sends calls as fast as allowed for some seconds to a service that handles `most` calls a second. Returns
+    /// how many calls it served and throttled.
     fn play(adaptive: &Adaptive, from: Instant, seconds: u32, most: u32) -> (u32, u32) {
         let (mut now, mut served, mut throttled) = (from, 0, 0);
         let end = from + Duration::from_secs(seconds.into());
         let (mut second, mut in_second) = (from, 0);
         while now < end {
-            // An answer takes at least 5 ms, so this client sends at most 200 calls a second.
+            // A response takes at least 5 ms, so this client sends at most 200 calls a second.
             now += adaptive.acquire(now, LONG) + Duration::from_millis(5);
             if now - second >= Duration::from_secs(1) {
                 (second, in_second) = (now, 0);
@@ -335,7 +336,7 @@ mod tests {
             let (adaptive, start) = (Adaptive::new(), Instant::now());
             play(&adaptive, start, 30, most);
             let (served, throttled) = play(&adaptive, start + secs(30.0), 120, most);
-            // Every throttled call cuts the rate, and a full second throttles more than one call.
+            // Every throttled call reduces the rate, and several calls are throttled in a full second.
             assert!(served * 5 > 120 * most * 2, "{most} a second: {served} of {}", 120 * most);
             assert!(
                 throttled * 20 < served,
@@ -368,7 +369,7 @@ mod tests {
                 sent.push(now + adaptive.acquire(now, Duration::MAX));
             }
             for pair in sent.windows(2) {
-                // Up to rounding.
+                // Allows for rounding.
                 prop_assert!(pair[1] - pair[0] >= Duration::from_micros(1_999_999));
             }
         }

@@ -1,8 +1,8 @@
-//! How often an operation is attempted, and how long to wait between its attempts.
+//! The number of attempts of an operation, and the delays between them.
 //!
-//! The delays are computed by the code of the retry loop, except that full jitter starts at zero and not at the
-//! base: inside a function, many calls of one client fail at the same moment, and the service recovers if they
-//! spread.
+//! The delays are computed like those of the retry loop, except that full jitter starts at zero instead of the
+//! base. Inside a function, many calls of one client fail at the same time, and spreading their retries helps the
+//! service to recover.
 
 use std::time::Duration;
 
@@ -15,11 +15,11 @@ use comeback_core::{
 use crate::transient::Aws;
 use crate::transient::Standard;
 
-/// The shortest base. Without a delay, a fault would cause as many calls as the CPU can make.
+/// The shortest base. Without a delay, a client would retry as fast as its CPU allows.
 const BASE_MIN: Duration = Duration::from_millis(1);
 
-/// How often an operation is attempted, how long to wait between attempts, and the rule that judges its errors:
-/// [`Standard`], unless the policy is for clients whose errors need another rule.
+/// The number of attempts, the delays between them, and the rule that judges errors. The rule is [`Standard`],
+/// unless the policy is for clients whose errors need another one.
 ///
 /// ```
 /// use std::time::Duration;
@@ -39,9 +39,9 @@ pub struct Policy<R = Standard> {
     pub(super) rule: R,
 }
 
-/// Presets for clients of the AWS SDK with its own retries turned off. They need the feature `aws`. Their rule is
-/// [`Aws`], so an operation with any other error than an `SdkError` does not compile until it has
-/// [a rule](super::Retry::rule).
+/// Presets for AWS SDK clients whose own retries are turned off. They require the feature `aws`. Their rule is
+/// [`Aws`], so an operation with another error type than `SdkError` only compiles with [a
+/// rule](super::Retry::rule) of its own.
 #[cfg(feature = "aws")]
 impl Policy<Aws> {
     /// For DynamoDB, whose throttling ends quickly: 5 attempts, 50 ms to 5 s.
@@ -52,8 +52,8 @@ impl Policy<Aws> {
     /// use comeback::retry::{Policy, StopReason, Retry};
     ///
     /// let retry = Retry::new(Policy::DYNAMODB);
-    /// let silent = async || Err::<(), SdkError<GetItemError>>(SdkError::timeout_error("silence"));
-    /// let stopped = retry.operation("orders").run(silent).await.unwrap_err();
+    /// let timing_out = async || Err::<(), SdkError<GetItemError>>(SdkError::timeout_error("no answer"));
+    /// let stopped = retry.operation("orders").run(timing_out).await.unwrap_err();
     /// assert_eq!((stopped.attempts(), stopped.reason()), (5, StopReason::Attempts));
     /// # }
     /// # tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap().block_on(example());
@@ -71,7 +71,7 @@ impl Policy<Aws> {
 }
 
 impl Policy {
-    /// For services of other companies: 3 attempts, 2 s to 30 s.
+    /// For third-party APIs: 3 attempts, 2 s to 30 s.
     ///
     /// ```
     /// # use comeback::retry::Policy;
@@ -80,7 +80,7 @@ impl Policy {
     pub const OUTSIDE_API: Self =
         Self::full(Standard, 3, Duration::from_secs(2), Duration::from_secs(30));
 
-    /// Builds a policy that differs from the default.
+    /// Returns a builder that starts with the default policy.
     ///
     /// ```
     /// # fn main() -> Result<(), comeback::retry::BadPolicy> {
@@ -103,13 +103,12 @@ impl<R> Policy<R> {
         Self { max_attempts, backoff, rule }
     }
 
-    /// The same policy with another rule.
     pub(super) fn with_rule<S>(self, rule: S) -> Policy<S> {
         let Self { max_attempts, backoff, rule: _ } = self;
         Policy { max_attempts, backoff, rule }
     }
 
-    /// Builds a policy that differs from this one.
+    /// Returns a builder that starts with this policy.
     ///
     /// ```
     /// # fn main() -> Result<(), comeback::retry::BadPolicy> {
@@ -134,7 +133,7 @@ impl<R> Policy<R> {
         self.backoff.base
     }
 
-    /// The longest delay. A server's [hint](crate::transient::RetryHint) that is longer ends the call.
+    /// The longest delay. A longer [hint](crate::transient::RetryHint) of the server ends the call.
     pub fn max(&self) -> Duration {
         self.backoff.max
     }
@@ -144,7 +143,7 @@ impl<R> Policy<R> {
         self.backoff.jitter
     }
 
-    /// The delay after this many failed attempts; `None` after the last one.
+    /// The delay after this many failed attempts, or `None` if there is no further attempt.
     pub(super) fn delay_after(&self, failed: u32, draw: Draw) -> Option<Duration> {
         let retry = Attempt::new(failed).filter(|_| failed < self.max_attempts)?;
         Some(self.backoff.delay_from(Duration::ZERO, retry, draw))
@@ -207,11 +206,11 @@ impl<R> PolicyBuilder<R> {
         self
     }
 
-    /// Makes the policy.
+    /// Checks the values, and returns the policy.
     ///
     /// # Errors
     ///
-    /// If a value is wrong. The error names all of them.
+    /// If a value is invalid. The error lists all invalid values.
     ///
     /// ```
     /// use std::time::Duration;
@@ -236,7 +235,7 @@ impl<R> PolicyBuilder<R> {
     }
 }
 
-/// All wrong values of a policy.
+/// All invalid values of a policy.
 ///
 /// ```
 /// use std::time::Duration;
@@ -252,13 +251,13 @@ pub struct BadPolicy {
 }
 
 impl BadPolicy {
-    /// The wrong values.
+    /// The invalid values.
     pub fn faults(&self) -> &[PolicyFault] {
         &self.faults
     }
 }
 
-/// A wrong value of a policy: what it must be, and what it is.
+/// An invalid value of a policy. The message contains the value and its limit.
 ///
 /// ```
 /// use comeback::retry::PolicyFault;
@@ -268,21 +267,21 @@ impl BadPolicy {
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PolicyFault {
-    /// There is no attempt.
+    /// The number of attempts is zero.
     #[error("max_attempts must be at least 1, got 0")]
     NoAttempt,
     /// The base is too short.
     #[error("base must be at least {BASE_MIN:?}, got {base:?}")]
     BaseTooShort {
-        /// What was given.
+        /// The given base.
         base: Duration,
     },
     /// The maximum is less than the base.
     #[error("max must be at least base ({base:?}), got {max:?}")]
     MaxBelowBase {
-        /// The base that was given.
+        /// The given base.
         base: Duration,
-        /// The maximum that was given.
+        /// The given maximum.
         max: Duration,
     },
 }

@@ -1,12 +1,12 @@
 //! The retry quota: a bucket of tokens that all calls of a client share.
 //!
-//! The numbers are those of the AWS SDKs' standard mode in its version 2.1, which `AWS_NEW_RETRIES_2026=true`
-//! turns on (in Rust since aws-config 1.13; `token_bucket_for_spec` of aws-smithy-runtime 1.16 has them). Without
-//! it the SDK still has version 2.0: 10 tokens after a transient error, 5 after others.
+//! The numbers are those of the AWS SDKs' standard mode 2.1, which `AWS_NEW_RETRIES_2026=true` turns on (in Rust
+//! since aws-config 1.13; see `token_bucket_for_spec` in aws-smithy-runtime 1.16). Without this setting, the SDK
+//! uses version 2.0: 10 tokens after a transient error, 5 after others.
 //!
-//! While a service works, the bucket is full and every fault is retried. While it is down, retries cost more than
-//! the few successes bring back. Soon the bucket is empty, and calls end at their first attempt instead of
-//! multiplying the load.
+//! While a service works, the bucket is full, and every transient fault is retried. While it is down, retries cost
+//! more tokens than the few successes return. The bucket is soon empty, and calls end at their first attempt
+//! instead of multiplying the load.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -15,20 +15,19 @@ use crate::transient::Kind;
 /// The capacity of the AWS SDKs' bucket.
 const CAPACITY: u32 = 500;
 
-/// The cost of a retry.
 const COST: u32 = 14;
 
 /// The cost of a retry after throttling. It is lower, because a service that throttles still works.
 const COST_AFTER_THROTTLING: u32 = 5;
 
-/// What a success at the first attempt brings back.
+/// The tokens that a success at the first attempt returns.
 const REWARD: u32 = 1;
 
 /// The retry quota that all calls of a client share.
 ///
-/// A retry costs 14 tokens, after throttling 5. A call that succeeds after a retry brings back the cost of its
-/// last retry; a call that succeeds at once brings back one token. These are the costs of the AWS SDKs' standard
-/// mode 2.1, which `AWS_NEW_RETRIES_2026` turns on. Share it by reference or in an `Arc`. It has no locks.
+/// A retry costs 14 tokens, or 5 after throttling. A call that succeeds after a retry returns the cost of its last
+/// retry; a call that succeeds at once returns one token. These are the costs of the AWS SDKs' standard mode 2.1,
+/// which `AWS_NEW_RETRIES_2026=true` turns on. Share a quota by reference or in an `Arc`. It is lock-free.
 ///
 /// ```
 /// use comeback::{retry::Quota, transient::Kind};
@@ -36,7 +35,7 @@ const REWARD: u32 = 1;
 /// let quota = Quota::new(18);
 /// let spent = quota.spend(Kind::TimedOut);
 /// assert_eq!(quota.left(), 4);
-/// assert!(quota.spend(Kind::Throttled).is_none(), "too few are left, so the call ends here");
+/// assert!(quota.spend(Kind::Throttled).is_none(), "too few tokens are left, so the call ends");
 /// quota.succeeded(spent);
 /// assert_eq!(quota.left(), 18);
 /// ```
@@ -49,7 +48,7 @@ struct Bucket {
     left: AtomicU32,
 }
 
-/// The cost of a retry, which a success brings back.
+/// The cost of a retry, which is returned to the [`Quota`] if the retry succeeds.
 ///
 /// ```
 /// use comeback::{retry::{Quota, Spent}, transient::Kind};
@@ -61,11 +60,11 @@ struct Bucket {
 /// assert_eq!(quota.left(), 14);
 /// ```
 #[derive(Debug)]
-#[must_use = "a call that succeeds after its retry brings back its cost"]
+#[must_use = "pass it to `Quota::succeeded` if the retry succeeds, which returns its cost"]
 pub struct Spent(u32);
 
 impl Quota {
-    /// A full bucket of this many tokens. With fewer than 5, nothing is retried.
+    /// Creates a full bucket with this many tokens. With fewer than 5, nothing is ever retried.
     ///
     /// ```
     /// # use comeback::{retry::Quota, transient::Kind};
@@ -75,7 +74,7 @@ impl Quota {
         Self(Some(Bucket { capacity, left: AtomicU32::new(capacity) }))
     }
 
-    /// A bucket that is never empty.
+    /// Creates a quota that never runs out.
     ///
     /// ```
     /// # use comeback::{retry::Quota, transient::Kind};
@@ -87,8 +86,8 @@ impl Quota {
         Self(None)
     }
 
-    /// Takes the cost of a retry after a fault of this kind. If too few tokens are left, the call must not be
-    /// retried.
+    /// Takes the tokens for a retry after a fault of this kind. Returns `None` if too few are left: then don't
+    /// retry.
     ///
     /// ```
     /// # use comeback::{retry::Quota, transient::Kind};
@@ -107,7 +106,7 @@ impl Quota {
         taken.ok().map(|_| Spent(cost))
     }
 
-    /// Reports a call that succeeded, with the cost of its last retry if it was retried.
+    /// Returns tokens after a call has succeeded. `spent` is the cost of its last retry, if it was retried.
     ///
     /// ```
     /// # use comeback::{retry::Quota, transient::Kind};
@@ -119,13 +118,13 @@ impl Quota {
     pub fn succeeded(&self, spent: Option<Spent>) {
         let Some(bucket) = &self.0 else { return };
         let reward = spent.map_or(REWARD, |Spent(cost)| cost);
-        // A full bucket is only read, so threads whose calls succeed do not contend.
+        // If the bucket is full, it is only read, so threads whose calls succeed do not contend.
         let _ = bucket.left.fetch_update(Relaxed, Relaxed, |left| {
             (left < bucket.capacity).then(|| left.saturating_add(reward).min(bucket.capacity))
         });
     }
 
-    /// How many tokens are left.
+    /// The number of tokens that are left.
     pub fn left(&self) -> u32 {
         self.0.as_ref().map_or(u32::MAX, |bucket| bucket.left.load(Relaxed))
     }
@@ -170,7 +169,7 @@ mod tests {
                     for _ in 0..20_000 {
                         let spent = quota.spend(kind);
                         assert!(quota.left() <= 33);
-                        // A success at once would bring back a token that another thread took.
+                        // A success without a retry would return a token that another thread has taken.
                         if spent.is_some() {
                             quota.succeeded(spent);
                         }
@@ -181,7 +180,7 @@ mod tests {
         assert_eq!(quota.left(), 33);
     }
 
-    /// An event in the life of a client.
+    /// A retry or a success of a client's call.
     #[derive(Clone, Debug)]
     enum Step {
         Retry(Kind),
@@ -199,7 +198,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_bucket_holds_what_its_history_leaves(
+        fn the_tokens_left_are_those_that_were_returned_less_those_that_were_spent(
             capacity in 0u32..60, steps in prop::collection::vec(step(), 0..200),
         ) {
             let quota = Quota::new(capacity);

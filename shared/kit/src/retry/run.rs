@@ -1,4 +1,4 @@
-//! One call, from its first attempt to its last.
+//! Runs a call, from its first attempt to its last.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::{
     transient::{Kind, Rule, Standard, Verdict},
 };
 
-/// A call before its first attempt; see [`Retry::operation`].
+/// A call that has not been started; see [`Retry::operation`].
 ///
 /// ```
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -29,7 +29,7 @@ use crate::{
 /// # }
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(example()).unwrap();
 /// ```
-#[must_use = "a call is made by `run`"]
+#[must_use = "a call does nothing until `run`"]
 pub struct Call<'a, R = Standard> {
     retry: &'a Retry<R>,
     operation: &'static str,
@@ -41,18 +41,18 @@ impl<'a, R> Call<'a, R> {
         Self { retry, operation, deadline: None }
     }
 
-    /// Never waits so long that less than the minimum of this deadline would be left.
+    /// Sets the deadline. The call stops waiting early enough to leave the deadline's minimum.
     pub fn until(self, deadline: Deadline) -> Self {
         Self { deadline: Some(deadline), ..self }
     }
 
-    /// Makes the call: one attempt, and further attempts after transient errors.
+    /// Makes the first attempt, and further attempts after transient errors.
     ///
-    /// You may drop the future at any time. Its retries stay charged to the quota.
+    /// You may drop the future at any time. The quota is not refunded.
     ///
     /// # Errors
     ///
-    /// The error of the last attempt, and why there was no other.
+    /// The error of the last attempt, and the reason why there was no further one.
     ///
     /// ```
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -98,19 +98,18 @@ impl<'a, R> Call<'a, R> {
     }
 }
 
-/// A call in progress.
 struct Run<'a, R> {
     call: Call<'a, R>,
-    /// How many attempts have failed.
+    /// The number of failed attempts.
     failed: u32,
     /// The cost of the last retry.
     spent: Option<Spent>,
-    /// How long the server asked to wait after the last failure.
+    /// The server's retry hint after the last failed attempt, or zero.
     hint: Duration,
 }
 
 impl<R> Run<'_, R> {
-    /// Waits until the client's rate allows an attempt, but not into the minimum of the deadline.
+    /// Waits until the client's rate limit allows an attempt, or until only the deadline's minimum is left.
     async fn turn(&self) {
         let Some(adaptive) = &self.call.retry.adaptive else { return };
         let now = now();
@@ -119,10 +118,10 @@ impl<R> Run<'_, R> {
         if !turn.wait.is_zero() {
             tokio::time::sleep(turn.wait).await;
         }
-        turn.come();
+        turn.use_token();
     }
 
-    /// The delay before the next attempt, or why there is none.
+    /// Returns the delay before the next attempt, or the reason why there is none.
     fn after_failure<E>(&mut self, error: &E) -> Result<Duration, StopReason>
     where
         R: Rule<E>,
@@ -149,14 +148,14 @@ impl<R> Run<'_, R> {
         let draw = Draw::of(fastrand::u64(..));
         let drawn = retry.policy.delay_after(self.failed, draw).ok_or(StopReason::Attempts)?;
         let max = retry.policy.max();
-        // Before that time the server would refuse again.
+        // The server would refuse an attempt before that time.
         if self.hint > max {
             return Err(StopReason::Hint { hint: self.hint, max });
         }
         let delay = drawn.max(self.hint);
         if let Some(deadline) = deadline {
             let (left, minimum) = (deadline.left(), deadline.minimum());
-            // Even with a minimum of zero, no delay may exceed what is left.
+            // Even with a minimum of zero, no delay may exceed the time left.
             if left.checked_sub(delay).is_none_or(|rest| rest < minimum) {
                 return Err(StopReason::Time { delay, left, minimum });
             }
@@ -178,14 +177,14 @@ impl<R> Run<'_, R> {
         Stopped::after(self.call.operation, self.failed, reason, cause, self.hint)
     }
 
-    /// Writes the metrics of the call, which has ended.
+    /// Writes the metrics of a call that has ended.
     fn count(&self, retries: u32, gave_up: bool) {
         if let Some(sink) = &self.call.retry.counted_to {
             sink(&watch::metrics(self.call.operation, retries, gave_up, clock::now()));
         }
     }
 
-    /// Reports an answer to the client's rate limit.
+    /// Reports a response to the client's rate limit.
     fn answered(&self, throttled: bool) {
         if let Some(adaptive) = &self.call.retry.adaptive {
             adaptive.answered(now().into_std(), throttled);

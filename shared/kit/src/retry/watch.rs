@@ -1,6 +1,6 @@
-//! Observability of calls: a tracing event for each attempt, and optional metrics.
+//! Tracing events and metrics of calls.
 //!
-//! Neither contains the text of an error, because it may quote the payload.
+//! They don't contain the text of an error, because it may quote the payload.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,7 +10,7 @@ use serde_json::json;
 use super::{Deadline, StopReason};
 use crate::transient::Verdict;
 
-/// The target of all events, for a subscriber's filter.
+/// The target of all events, by which subscribers filter them.
 const TARGET: &str = "comeback::retry";
 
 /// Emits the event of an attempt that succeeded. Attempts are counted from 1.
@@ -20,7 +20,7 @@ pub(super) fn succeeded(operation: &str, attempt: u32, deadline: Option<Deadline
         operation,
         attempt,
         outcome = "succeeded",
-        // The clock is read only if a subscriber listens.
+        // Fields are evaluated, and the clock is read, only if there is a subscriber.
         left_ms = deadline.map(|deadline| in_ms(deadline.left())),
         "an attempt succeeded"
     );
@@ -67,10 +67,9 @@ fn in_ms(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The destination of metric lines.
 pub(super) type Sink = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// The metric line of a call that ended after this many retries.
+/// Formats the metrics of a call that ended after this many retries.
 pub(super) fn metrics(operation: &str, retries: u32, gave_up: bool, now: Timestamp) -> String {
     let mut line = MetricLine::default();
     line.add("Calls", "Count", json!(1));
@@ -95,7 +94,7 @@ mod tests {
         transient::{Kind, Transient},
     };
 
-    /// What no line may contain.
+    /// A text that no line may contain.
     const SECRET: &str = "card 4242";
 
     #[derive(Debug, thiserror::Error)]
@@ -120,12 +119,11 @@ mod tests {
         let _ = retry.operation("charge").until(deadline).run(attempt).await;
     }
 
-    /// While there is only one dispatcher, tracing asks the dispatcher of the thread that reaches an event first
-    /// whether anyone listens. That may be the thread of another test, and tracing never asks again. A second one
-    /// prevents that.
+    /// While there is only one dispatcher, tracing caches whether the thread that first reaches an event has a
+    /// subscriber. That may be the thread of another test. With a second dispatcher, tracing asks both.
     static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::new()));
 
-    /// The events of a call in a function's log.
+    /// The log events of a call that fails with these verdicts.
     async fn events(faults: &[Verdict]) -> Vec<Value> {
         let (mut log, writer) = io::pipe().unwrap();
         let subscriber = tracing_subscriber::fmt()
