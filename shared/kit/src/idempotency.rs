@@ -1,7 +1,7 @@
-//! Runs an operation once for a key, and gives every repetition the same answer.
+//! Runs an operation once per key, and returns the same answer to every repetition.
 //!
-//! A retried operation may run twice. For the charge of a card, something must remember that it was made, and what
-//! the answer was:
+//! A retried operation may run twice. Before you charge a card, you must know whether an earlier attempt already
+//! charged it. A record in a store remembers that, and the answer:
 //!
 //! ```
 //! use comeback::idempotency::{Idempotency, Memory, Request};
@@ -14,7 +14,7 @@
 //! let request = Request::new("order 7", "charge 100", &context)?;
 //! for _ in 0..2 {
 //!     let receipt = charges.run(&request, |_lease| charge("order 7")).await?;
-//!     assert_eq!(receipt, "ch_1", "and the card was charged once");
+//!     assert_eq!(receipt, "ch_1", "the card is charged once");
 //! }
 //! # Ok(())
 //! # }
@@ -22,43 +22,44 @@
 //!
 //! # The life of a record
 //!
-//! | step | what is written | what a repetition gets meanwhile |
+//! | event | what is written | what a repetition gets from then on |
 //! |---|---|---|
-//! | the operation is claimed | held, until Lambda has certainly ended this invocation | [`Error::InProgress`], which brings the event back at that time |
-//! | it succeeds | done, with its answer | the answer |
-//! | it fails or panics | nothing: the record is removed | it runs |
-//! | it fails and may have been done, under [`Idempotency::holding`] | held for the given time | [`Error::InProgress`] |
-//! | its process dies | nothing | it runs when the lease is over |
-//! | another intent comes under its key | nothing | [`Error::Mismatch`] |
+//! | the operation is claimed | `Held`, with a lease that outlasts this invocation | [`Error::InProgress`], which brings the event back when the lease ends |
+//! | it succeeds | `Done`, with the answer | the answer |
+//! | it fails or panics | the record is removed | the operation runs |
+//! | it fails but may have been done, with [`Idempotency::holding`] | `Held` for the given time | [`Error::InProgress`] |
+//! | its process dies | nothing | [`Error::InProgress`] until the lease ends, then the operation runs |
+//! | a request with the same key has another intent | nothing | [`Error::Mismatch`] |
 //!
-//! The first write expects that there is no record, and returns the existing one if it fails. So an operation
-//! costs two writes, and a repetition one call. Every later write names its fencing token: a late owner can
-//! neither overwrite nor erase what another one has written, and gets [`Error::LostLease`].
+//! The first write expects no record. If there is one, the write fails and returns it. So an operation costs two
+//! writes, and a repetition one call. Every later write is conditional on the owner's fencing token. An owner
+//! whose lease has ended can therefore neither overwrite nor erase the record of the next owner, and gets
+//! [`Error::LostLease`].
 //!
 //! # What a caller can rely on
 //!
-//! - *An operation that was marked as done does not run again while its record is kept.* Every repetition gets the
-//!   same answer, which `serde_json` must be able to write and to read.
-//! - *Another version of the function gives the same answer for the same intent.* If the intent is the whole
-//!   deserialised event and the new version has one more member, the intent changes: events that are being retried
-//!   end as [`Error::Mismatch`], in the dead-letter queue. So use a tuple of the values that matter as the intent.
-//!   New versions must be able to read the answers of older ones.
-//! - *An operation that returns an error may run again*, at once, because its key is free. That is right after a
-//!   refusal. After a timeout, a connection that broke after the request was sent, or a truncated response, the
-//!   effect may have happened ([`may_be_done`](crate::transient::may_be_done)). So pass the key of the [`Request`]
-//!   to the service, if it takes an `idempotency-key`. If it takes none, ask it what was done before you return
-//!   such an error. Give its client a timeout that ends before the lease does. Otherwise an operation that hangs
-//!   may act after its lease is over.
-//! - *An effect that was not marked as done is repeated* when the lease is over, for example if the process died
-//!   in between or the store failed. Nothing can prevent that for an effect outside of the store, and the same key
-//!   at its service helps. Writes to DynamoDB can be made in one transaction with the mark: see
+//! - *An operation that is marked as done does not run again while its record is kept.* Every repetition gets the
+//!   same answer. `serde_json` must be able to serialize and deserialize it.
+//! - *Records outlive a deployment.* A new version of the function returns the same answer for the same intent, so
+//!   it must be able to deserialize the answers of older versions. Don't use the whole event as the intent. If the
+//!   new version adds a field, the intent of events that are being retried changes, and they end in the
+//!   dead-letter queue with [`Error::Mismatch`]. Use a tuple of the values that matter.
+//! - *An operation that returns an error may run again*, at once, because its key is free. That is correct if the
+//!   service refused the request. But after a timeout, a connection that broke after the request was sent, or a
+//!   truncated response, the effect may have happened ([`may_be_done`](crate::transient::may_be_done)). So pass
+//!   the [`Request`]'s key to the service, if it accepts an `idempotency-key`. If it doesn't, query the service
+//!   for the outcome before you return such an error. Set a client timeout that ends before the lease. Otherwise,
+//!   an operation that hangs may take effect after its lease has ended.
+//! - *An effect that was not marked as done is repeated* when the lease ends, for example if the process died in
+//!   between or the store failed. Nothing can prevent that for an effect outside of the store, unless its service
+//!   recognises the key. Writes to DynamoDB can be part of the transaction that marks the operation as done: see
 //!   `Idempotency::run_in_transaction`.
-//! - *If the store fails while the operation runs, the answer is returned all the same*, because after an error
-//!   the retry loop would repeat the operation. The mark is tried a few times, then an error is logged.
-//! - *A repetition after the record has expired is a first request* and runs the operation. So a record is kept
-//!   for longer than the retry loop can bring its event back (see [`Idempotency::kept_for`]). If your callers may
-//!   repeat later than that, keep records longer, or make the effect itself refuse old requests.
-//! - *Expiry is judged here*, not by the store's own deletion, which may be days late.
+//! - *If the operation can't be marked as done, its answer is returned all the same*, because an error would make
+//!   the retry loop repeat the operation. The write is tried up to five times, then an error is logged.
+//! - *After the record has expired, a repetition runs the operation again.* So a record is kept for longer than
+//!   the retry loop retries its event (see [`Idempotency::kept_for`]). If your callers may repeat a request later
+//!   than that, keep records longer, or make the operation refuse old requests.
+//! - *A record expires on time*, even if the store deletes it later. DynamoDB's time to live may be days late.
 
 mod canonical;
 mod decide;
@@ -99,7 +100,7 @@ pub use self::{
 };
 use crate::clock;
 
-/// The holder and the state of an operation. A [`Store`] compares this part of a [`Record`].
+/// The owner and the state of an operation. A [`Store`] compares this part of a [`Record`].
 ///
 /// ```
 /// use comeback::idempotency::{Claim, State, Token};
@@ -113,9 +114,9 @@ use crate::clock;
 /// assert!(done.is_expired(expires_at) && !done.is_expired(until));
 /// ```
 pub use comeback_core::claim::Claim;
-/// Parts of a [`Claim`], whose example shows them.
+/// The parts of a [`Claim`]; see its example.
 pub use comeback_core::claim::{State, Token};
-/// The fault of a [`Store`].
+/// The error of a call to a [`Store`], and whether it is transient.
 ///
 /// ```
 /// use comeback::{
@@ -136,15 +137,15 @@ const RETENTION: Duration = Duration::from_hours(24);
 /// The longest time in Lambda's own queue: `MaximumEventAgeInSeconds` is at most 21,600.
 const QUEUED_MAX: Duration = Duration::from_hours(6);
 
-/// The time that is added to the retention. `MAX_AGE` counts from the first failure, which may come a function's
-/// life after the completion. The last attempt may come as late as `MAX_AGE` allows, and then wait in Lambda's
-/// queue. The clocks may differ, too.
+/// The time that is added to the retention. `MAX_AGE` counts from the first failure, up to 15 minutes (the longest
+/// invocation) after the operation was done. The last attempt may be made as late as `MAX_AGE` allows, and then
+/// wait in Lambda's queue. The rest is for clock skew.
 const MARGIN: Duration = LIFE_MAX.saturating_add(QUEUED_MAX).saturating_add(CLOCK_SKEW_MAX);
 
-/// Runs an operation once for each key, and gives every repetition the same answer.
+/// Runs an operation once per key, and returns the same answer to every repetition.
 ///
-/// Make one for each operation, and use it for all invocations of an execution environment. See the [module](self)
-/// for an example.
+/// Create one for each operation, and share it between all invocations of an execution environment. See the
+/// [module](self) for an example.
 #[derive(Clone)]
 pub struct Idempotency<S> {
     scope: String,
@@ -165,11 +166,10 @@ impl<S: fmt::Debug> fmt::Debug for Idempotency<S> {
 }
 
 impl<S> Idempotency<S> {
-    /// For the operation with this name. Each name has its own keys.
+    /// Creates the `Idempotency` of one operation. `scope` is the operation's name, and the namespace of its keys.
     ///
-    /// Only the name separates keys. Two functions that share a table and a name share their records, and one gets
-    /// the answers of the other. That is right if both perform the same operation. Otherwise start the name with
-    /// the function's name.
+    /// Two functions that share a table and a scope share their records, and one gets the answers of the other.
+    /// That is correct if both perform the same operation. Otherwise, start the scope with the function's name.
     ///
     /// ```
     /// use comeback::idempotency::{Idempotency, Memory, Request};
@@ -188,14 +188,14 @@ impl<S> Idempotency<S> {
     ///
     /// let from_a_queue = Idempotency::new("orders/charge", table)?;
     /// let charge = from_a_queue.run(&request, |_| async { Ok::<_, std::io::Error>("ch_2".to_owned()) });
-    /// assert_eq!(charge.await?, "ch_1", "it shares the records");
+    /// assert_eq!(charge.await?, "ch_1", "both share the records of one scope");
     /// # Ok(())
     /// # }
     /// ```
     ///
     /// # Errors
     ///
-    /// If the name is empty, has more than 256 bytes, or contains a `#`.
+    /// If the scope is empty, has more than 256 bytes, or contains a `#`.
     pub fn new(scope: &str, store: S) -> Result<Self, BadRequest> {
         if scope.is_empty() || scope.len() > SCOPE_MAX || scope.contains(SEPARATOR) {
             let fault = format!(
@@ -211,8 +211,9 @@ impl<S> Idempotency<S> {
         })
     }
 
-    /// Sets how long answers are kept after the operation was done; 24 h by default. Use the handler's `MAX_AGE`.
-    /// 6 h 15 min 10 s are added, because the last attempt of an event may come that late.
+    /// Sets how long answers are kept after the operation is done; 24 h by default. Use the retry handler's
+    /// `MAX_AGE`. Records are kept for 6 h 15 min 10 s longer, because the last attempt of an event may run that
+    /// late.
     ///
     /// ```
     /// use std::time::Duration;
@@ -228,7 +229,7 @@ impl<S> Idempotency<S> {
     ///
     /// # Errors
     ///
-    /// If it is shorter than the longest lease.
+    /// If the retention is shorter than the longest lease, 15 min 20 s.
     pub fn kept_for(self, retention: Duration) -> Result<Self, BadRequest> {
         if retention < LEASE_MAX {
             let [least, got] = [LEASE_MAX, retention].map(duration::format);
@@ -238,7 +239,7 @@ impl<S> Idempotency<S> {
         Ok(Self { retention, ..self })
     }
 
-    /// Reads the time from this clock, for tests.
+    /// Replaces the system clock, for tests.
     ///
     /// ```
     /// use comeback::idempotency::{Idempotency, Memory};

@@ -1,5 +1,5 @@
-//! The canonical spelling of a JSON document. Documents with the same meaning have the same spelling, and only
-//! those.
+//! The canonical form of a JSON document. Two documents have the same canonical form if and only if they have the
+//! same meaning.
 //!
 //! Members are sorted by name, numbers are written by value, strings have no needless escapes, and there is no
 //! white space. Numbers are not rounded: two amounts that differ in their last digit differ here, even though an
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use comeback_core::json::{Object, bytes};
 use serde_json::{Value, value::RawValue};
 
-/// How deep a document may nest, as in `serde_json`. Deeper ones would exhaust the stack.
+/// The maximum nesting depth, as in `serde_json`. Deeper documents would exhaust the stack.
 const DEPTH_MAX: usize = 128;
 
 /// The document nests deeper than [`DEPTH_MAX`].
@@ -18,11 +18,11 @@ const DEPTH_MAX: usize = 128;
 #[error("expected JSON of at most {DEPTH_MAX} levels, got more")]
 pub(super) struct TooDeep;
 
-/// Writes a document in its canonical spelling.
+/// Returns a document's canonical form.
 ///
 /// # Errors
 ///
-/// If it nests too deep.
+/// If the document nests deeper than [`DEPTH_MAX`].
 pub(super) fn canonical(document: &RawValue) -> Result<String, TooDeep> {
     let mut written = String::with_capacity(document.get().len());
     write(document, DEPTH_MAX, &mut written)?;
@@ -31,11 +31,11 @@ pub(super) fn canonical(document: &RawValue) -> Result<String, TooDeep> {
 
 fn write(value: &RawValue, depth_left: usize, written: &mut String) -> Result<(), TooDeep> {
     let source = value.get();
-    // The first byte tells the type of a value.
+    // The first byte of a value determines its type.
     match source.as_bytes().first() {
         Some(b'{') => {
             let members = Object::read(source).into_iter().flat_map(Object::into_members);
-            // If a name occurs twice the last one counts, as in most parsers.
+            // If a name occurs twice, the last one counts, as in most parsers.
             let members: BTreeMap<_, _> = members.collect();
             let members = members.iter().map(|(name, value)| (Some(&**name), *value));
             list('{', members, '}', depth_left, written)?;
@@ -74,8 +74,8 @@ fn list<'a>(
     Ok(())
 }
 
-/// Writes a string or a name. A lone surrogate is valid in JSON and not in UTF-8. Its bytes are written with an
-/// escape that JSON does not have, so that no other string has the same spelling.
+/// Writes a string or a name. A lone surrogate is valid in JSON but not in UTF-8. Its bytes are written with an
+/// escape that JSON does not have, so that no other string has the same canonical form.
 fn string(bytes: &[u8], written: &mut String) {
     written.push('"');
     for chunk in bytes.utf8_chunks() {
@@ -86,7 +86,7 @@ fn string(bytes: &[u8], written: &mut String) {
     written.push('"');
 }
 
-/// A number as an integer without trailing zeros, and a power of ten.
+/// Returns a number as an integer without trailing zeros and a power of ten.
 fn number(source: &str) -> String {
     let (mantissa, exponent) = source.split_once(['e', 'E']).unwrap_or((source, "0"));
     let (sign, mantissa) = mantissa.strip_prefix('-').map_or(("", mantissa), |rest| ("-", rest));
@@ -101,7 +101,7 @@ fn number(source: &str) -> String {
         .and_then(|exponent| exponent.checked_sub_unsigned(fraction.len() as u64));
     match (significant.trim_start_matches('0'), exponent) {
         ("", _) => "0".to_owned(),
-        // The exponent is out of range, so the number keeps its spelling.
+        // The exponent is out of range, so the number stays as it is.
         (_, None) => source.to_owned(),
         (significant, Some(0)) => format!("{sign}{significant}"),
         (significant, Some(exponent)) => format!("{sign}{significant}e{exponent}"),
@@ -114,12 +114,12 @@ mod tests {
 
     use super::*;
 
-    fn spelled(text: &str) -> Result<String, TooDeep> {
+    fn canonical_form(text: &str) -> Result<String, TooDeep> {
         canonical(&RawValue::from_string(text.to_owned()).unwrap())
     }
 
     #[test]
-    fn documents_with_the_same_meaning_have_the_same_spelling() {
+    fn documents_with_the_same_meaning_have_the_same_canonical_form() {
         for (spelling, others) in [
             ("1", &["1.0", "1e0", "10e-1", "0.1E+1", "1.000"][..]),
             ("-12e2", &["-1200", "-1.2e3", "-1200.0"]),
@@ -133,13 +133,13 @@ mod tests {
             ("{}", &["{ }"]),
         ] {
             for other in others.iter().chain([&spelling]) {
-                assert_eq!(spelled(other).as_deref(), Ok(spelling), "{other}");
+                assert_eq!(canonical_form(other).as_deref(), Ok(spelling), "{other}");
             }
         }
     }
 
     #[test]
-    fn documents_with_different_meanings_have_different_spellings() {
+    fn documents_with_different_meanings_have_different_canonical_forms() {
         let documents = r#"1 10 -1 0.1 12345678901234567890123 12345678901234567890124 1e400 1e401
             9007199254740992.1 9007199254740992.2
             1e99999999999999999999 1e99999999999999999998 true false null "" "1" "null" "\ud800"
@@ -148,7 +148,7 @@ mod tests {
         let documents: Vec<&str> = documents.split_whitespace().collect();
         for (nth, one) in documents.iter().enumerate() {
             for other in &documents[nth + 1..] {
-                assert_ne!(spelled(one), spelled(other), "{one} {other}");
+                assert_ne!(canonical_form(one), canonical_form(other), "{one} {other}");
             }
         }
     }
@@ -156,13 +156,13 @@ mod tests {
     #[test]
     fn a_document_may_nest_up_to_the_maximum_depth() {
         let nested = |depth| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
-        assert_eq!(spelled(&nested(DEPTH_MAX)), Ok(nested(DEPTH_MAX)));
+        assert_eq!(canonical_form(&nested(DEPTH_MAX)), Ok(nested(DEPTH_MAX)));
         for depth in [DEPTH_MAX + 1, 100_000] {
-            assert_eq!(spelled(&nested(depth)), Err(TooDeep));
+            assert_eq!(canonical_form(&nested(depth)), Err(TooDeep));
         }
     }
 
-    /// A document in two spellings, which differ in order, white space, escapes and numbers.
+    /// A document in two spellings, which differ in member order, white space, escapes and numbers.
     fn spellings() -> impl Strategy<Value = (String, String)> {
         let word = prop_oneof![Just("null"), Just("true"), Just("false")]
             .prop_map(|word| (word.to_owned(), format!(" {word} ")));
@@ -195,15 +195,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn two_documents_have_the_same_spelling_only_if_they_have_the_same_meaning(
+        fn two_documents_have_the_same_canonical_form_only_if_they_have_the_same_meaning(
             (one, respelled) in spellings(),
             (other, _) in spellings(),
         ) {
-            let written = spelled(&one).unwrap();
-            prop_assert_eq!(&written, &spelled(&respelled).unwrap());
-            prop_assert_eq!(&written, &spelled(&written).unwrap(), "the canonical spelling of itself");
+            let written = canonical_form(&one).unwrap();
+            prop_assert_eq!(&written, &canonical_form(&respelled).unwrap());
+            prop_assert_eq!(&written, &canonical_form(&written).unwrap(), "the canonical form of itself");
             let read = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
-            prop_assert_eq!(read(&one) == read(&other), written == spelled(&other).unwrap());
+            prop_assert_eq!(read(&one) == read(&other), written == canonical_form(&other).unwrap());
         }
     }
 }

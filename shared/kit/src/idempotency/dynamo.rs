@@ -1,4 +1,4 @@
-//! Records in a DynamoDB table.
+//! Stores records in a DynamoDB table.
 
 use aws_sdk_dynamodb::{Client, primitives::Blob, types::AttributeValue};
 use comeback_dynamodb::{ClaimTable, Found, Item, NotReplaced};
@@ -10,20 +10,20 @@ const ANSWER: &str = "answer";
 /// The reason why there is no answer.
 const NOT_KEPT: &str = "not_kept";
 
-/// DynamoDB's limit of an item, including the names of its attributes: "400 KB", read as the smaller number.
+/// DynamoDB's limit of an item, including the names of its attributes: "400 KB", taken as 400,000 bytes.
 const ITEM_MAX: usize = 400_000;
 
-/// Room for the rest of the item: a key of at most 2,048 bytes, an owner of about 50, and less than 200 of all
-/// else.
-const BESIDE_MAX: usize = 4_000;
+/// Room for the item's other attributes: a key of at most 2,048 bytes, an owner of about 50, and less than 200 for
+/// all others.
+const OTHER_ATTRIBUTES_MAX: usize = 4_000;
 
-/// A store in a DynamoDB table with the string partition key `id` and no sort key. Use `expires_at` as its
-/// time-to-live attribute, which only deletes old records.
+/// A store in a DynamoDB table with the string partition key `id` and no sort key. Configure `expires_at` as the
+/// time-to-live attribute, so that DynamoDB deletes old records.
 ///
-/// The function needs `dynamodb:PutItem` and `dynamodb:DeleteItem` on it. An answer may have 396 KB of JSON. Store
-/// larger ones elsewhere and return their location as the answer.
+/// The function needs `dynamodb:PutItem` and `dynamodb:DeleteItem` on the table. An answer may have up to 396,000
+/// bytes of JSON. Store a larger result elsewhere, and return its location as the answer.
 ///
-/// This needs the feature `dynamodb`.
+/// Requires the feature `dynamodb`.
 ///
 /// ```
 /// # use aws_sdk_dynamodb::{Client, Config, config::{BehaviorVersion, Region, retry::RetryConfig}};
@@ -42,7 +42,7 @@ const BESIDE_MAX: usize = 4_000;
 /// let charges = Idempotency::new("charges", DynamoStore::new(&client, "charges"))?;
 /// let request = Request::new("order 7", "charge 100", &context)?;
 ///
-/// // If the table cannot be reached, nothing runs.
+/// // If the table cannot be reached, the operation does not run.
 /// let charge = |_| async { unreachable!("no card is charged") };
 /// let answer: Result<String, Error<std::io::Error>> = charges.run(&request, charge).await;
 /// assert!(matches!(answer, Err(Error::Store(fault)) if fault.passes));
@@ -53,7 +53,7 @@ const BESIDE_MAX: usize = 4_000;
 pub struct DynamoStore(pub(super) ClaimTable);
 
 impl DynamoStore {
-    /// The table of this name or ARN. If the client has no timeouts of its own, a call has 3 s.
+    /// Creates a store in the table with this name or ARN. If the client sets no timeouts, a call may take 3 s.
     pub fn new(client: &Client, table: impl Into<String>) -> Self {
         Self(ClaimTable::new(client, table.into()))
     }
@@ -68,19 +68,19 @@ impl Store for DynamoStore {
     ) -> Result<(), ReplaceError> {
         let seen = seen.map(|record| &record.claim);
         let written = match next {
-            Some(next) => self.0.put(key, seen, &next.claim, beside(next)).await,
+            Some(next) => self.0.put(key, seen, &next.claim, extra_attributes(next)).await,
             None => self.0.delete(key, seen).await,
         };
         written.map_err(not_replaced)
     }
 
     fn answer_max(&self) -> usize {
-        ITEM_MAX - BESIDE_MAX
+        ITEM_MAX - OTHER_ATTRIBUTES_MAX
     }
 }
 
-/// The attributes besides the claim.
-pub(super) fn beside(record: &Record) -> Item {
+/// The attributes of a record that are not part of its claim.
+pub(super) fn extra_attributes(record: &Record) -> Item {
     let fingerprint = AttributeValue::B(Blob::new(record.fingerprint.as_bytes()));
     let mut item = Item::from([(FINGERPRINT.to_owned(), fingerprint)]);
     if let Some(answer) = &record.answer {
@@ -110,7 +110,7 @@ fn record(found: Found) -> Result<Record, StoreFault> {
     let Some(fingerprint) = fingerprint.and_then(|bytes| <[u8; 32]>::try_from(bytes.as_ref()).ok())
     else {
         let message =
-            format!("expected an item with a {FINGERPRINT} of 32 bytes: is the table another's?");
+            format!("expected an item with a {FINGERPRINT} of 32 bytes: another program's table?");
         return Err(StoreFault { passes: false, code: None, message });
     };
     let mut text = |name| match item.remove(name) {

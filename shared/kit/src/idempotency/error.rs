@@ -1,4 +1,4 @@
-//! The error of an operation that is run once.
+//! The error type of [`Idempotency::run`](super::Idempotency::run).
 
 use std::{any::type_name, convert::Infallible, fmt, time::Duration};
 
@@ -12,11 +12,12 @@ use comeback_core::{
 use super::fingerprint::Fingerprint;
 use crate::{Failure, PermanentFailure, RetryAfter, retry::Stopped};
 
-/// The operation's own error, or the reason why it may not run or has no answer.
+/// The operation's own error, or the reason why it was not run or its answer is missing.
 ///
-/// A handler can return it as it is. A permanent error is a [`PermanentFailure`], and the event is given up. If
-/// the operation is running elsewhere it is a [`RetryAfter`], and the event comes back when that run has ended.
-/// All others are retried like any error. The operation's own error keeps its error type and its verdict.
+/// A handler can return it with `?`. After an error that no retry can fix, a [`PermanentFailure`], the event is
+/// given up. If another execution is running the operation, the error is a [`RetryAfter`], and the event comes
+/// back when that lease ends. All others are retried like any error. The operation's own error keeps its type and
+/// its verdict.
 ///
 /// ```
 /// # use comeback::idempotency::{Idempotency, Memory, Request};
@@ -43,17 +44,17 @@ pub enum Error<E> {
     /// The operation failed. Its key is free again.
     #[error("{0}")]
     Operation(#[source] E),
-    /// The operation failed, and may have been done all the same: its key is held, as
-    /// [`Idempotency::holding`](super::Idempotency::holding) says.
+    /// The operation failed but may have been done, so its key is held; see
+    /// [`Idempotency::holding`](super::Idempotency::holding).
     #[error("{error}")]
     InDoubt {
-        /// What it failed with.
+        /// The operation's error.
         error: E,
-        /// Asks the retry loop to come back when the key is free.
+        /// Tells the retry loop to retry the event when the key is free.
         #[source]
         come_back: RetryAfter,
     },
-    /// The key belongs to a request that asked for something else.
+    /// The key belongs to a request with another intent.
     #[error("the key belongs to another request")]
     Mismatch(#[source] PermanentFailure),
     /// Another execution is running the operation.
@@ -61,60 +62,60 @@ pub enum Error<E> {
     InProgress {
         /// When that execution's lease ends.
         until: Timestamp,
-        /// Asks the retry loop to come back then.
+        /// Tells the retry loop to retry the event then.
         #[source]
         come_back: RetryAfter,
     },
-    /// The operation was run, but its lease ended before it was done, and another owner has taken over. Its effect
-    /// may happen twice. The other owner's outcome counts: a repetition gets its answer, waits while it runs, and
-    /// runs if it failed.
+    /// The operation was run, but its lease ended before it was done, and another execution took over. Its effect
+    /// may happen twice. The other execution's outcome counts: a repetition gets that execution's answer, is in
+    /// progress while it runs, and runs the operation if it failed.
     #[error("the lease was lost{}", holder(there.as_ref()))]
     LostLease {
-        /// The token of the other owner; `None` if its record is gone because its operation has failed.
+        /// The token of the other execution, or `None` if it failed and its record was removed.
         there: Option<Token>,
     },
-    /// Too little time is left. The operation was not run.
-    #[error("less than {minimum:?} is left until the deadline at {}: the operation was not begun", rfc3339(*deadline))]
+    /// Too little time is left in this invocation. The operation was not run.
+    #[error("less than {minimum:?} is left until the deadline at {}: the operation was not started", rfc3339(*deadline))]
     Late {
         /// The deadline of the invocation.
         deadline: Timestamp,
-        /// How much time should have been left; see [`Request::with_minimum`](super::Request::with_minimum).
+        /// The required time; see [`Request::with_minimum`](super::Request::with_minimum).
         minimum: Duration,
     },
     /// The store failed. The operation was not run.
-    #[error("the store of answers can't be asked")]
+    #[error("the idempotency store failed")]
     Store(#[source] StoreFault),
-    /// The operation was run once, but its answer could not be kept. Every repetition gets this error.
+    /// The operation was run once, but its answer could not be stored. Every repetition gets this error.
     #[error("the operation was run, but its answer could not be kept")]
     AnswerNotKept(#[source] PermanentFailure),
-    /// The operation was run once, but its answer can no longer be read as the expected type. A deployment whose
-    /// type can read it fixes this.
+    /// The operation was run once, but its answer can't be deserialized as the expected type. To fix this, deploy
+    /// a version that can read it.
     #[error("the answer no longer reads as {expected}, at line {line} and column {column}")]
     UnreadableAnswer {
-        /// The type that is expected.
+        /// The name of the expected type.
         expected: &'static str,
-        /// The line of the error in the answer's JSON. The content is left out, because it may be confidential.
+        /// The line of the error in the answer's JSON, which is not quoted because it may be confidential.
         line: usize,
         /// The column in this line.
         column: usize,
     },
-    /// DynamoDB has made no write of the transaction. The key is free again.
+    /// DynamoDB cancelled the transaction. No write was made, and the key is free again.
     #[cfg(feature = "dynamodb")]
     #[error("the transaction was cancelled: {0}")]
     Cancelled(super::Cancelled),
-    /// More writes than a transaction may have. None was made, and the key is free again.
+    /// The operation has more writes than fit into a transaction. None was made, and the key is free again.
     #[cfg(feature = "dynamodb")]
     #[error("the transaction is too large")]
     TooManyWrites(#[source] PermanentFailure),
-    /// A transaction's answer could not be kept. No write was made, and the key is free again.
+    /// The answer of a transaction can't be stored. No write was made, and the key is free again.
     #[cfg(feature = "dynamodb")]
     #[error("nothing was written, as the answer can't be kept")]
     BadAnswer(#[source] PermanentFailure),
 }
 
 impl<E> Error<E> {
-    pub(super) fn mismatch(first: Fingerprint, asked: Fingerprint) -> Self {
-        let what = format!("expected the intent with the fingerprint {first}, got {asked}");
+    pub(super) fn mismatch(first: Fingerprint, requested: Fingerprint) -> Self {
+        let what = format!("expected the intent with the fingerprint {first}, got {requested}");
         Self::Mismatch(PermanentFailure::new(what))
     }
 
@@ -132,7 +133,7 @@ impl<E> Error<E> {
         Self::UnreadableAnswer { expected: type_name::<T>(), line, column }
     }
 
-    /// The operation's own error, or all other errors.
+    /// Returns the operation's own error, or any other error as `Err`.
     ///
     /// ```
     /// use comeback::idempotency::Error;
@@ -143,7 +144,7 @@ impl<E> Error<E> {
     ///
     /// # Errors
     ///
-    /// If it is not the operation's error.
+    /// If this is not the operation's own error.
     pub fn into_operation(self) -> Result<E, Error<Infallible>> {
         Err(match self {
             Self::Operation(error) | Self::InDoubt { error, .. } => return Ok(error),
@@ -167,8 +168,8 @@ impl<E> Error<E> {
 }
 
 impl<E: fmt::Debug + Send + Sync + 'static> Error<Stopped<E>> {
-    /// Turns this into a handler's error. A stopped call goes through [`Stopped::into_failure`], so the event is
-    /// given up at once after a permanent error.
+    /// Converts this into a handler's error. A stopped call is converted with [`Stopped::into_failure`], so the
+    /// event is given up at once if its error is permanent.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -193,7 +194,7 @@ impl<E: fmt::Debug + Send + Sync + 'static> Error<Stopped<E>> {
     }
 }
 
-/// An operation may fail with what a handler fails with.
+/// For operations whose error type is already a [`Failure`].
 impl From<Error<Failure>> for Failure {
     fn from(error: Error<Failure>) -> Self {
         error.into_operation().unwrap_or_else(Self::from)

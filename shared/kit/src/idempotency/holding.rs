@@ -1,4 +1,4 @@
-//! Holds the key of a failed operation that may have been done.
+//! Holds the key of an operation that failed but may have been done.
 
 use std::{fmt, time::Duration};
 
@@ -11,7 +11,8 @@ use crate::{
     retry::{Cause, Words},
 };
 
-/// Runs operations once, and holds the key if a failed operation may have been done; see [`Idempotency::holding`].
+/// Runs operations once, and holds the key after an error if the operation may have been done; see
+/// [`Idempotency::holding`].
 #[derive(Clone, Copy)]
 pub struct Holding<'a, S, R> {
     once: &'a Idempotency<S>,
@@ -27,12 +28,12 @@ impl<S: fmt::Debug, R> fmt::Debug for Holding<'_, S, R> {
 }
 
 impl<S> Idempotency<S> {
-    /// Holds the key for this time, at most 15 minutes, if the rule says that an operation may have been done
-    /// despite its error. No repetition runs meanwhile, and the retry loop brings the event back afterwards. By
-    /// then an operation that still ran at its service has ended, or a person has checked it.
+    /// Holds the key for this time, at most 15 minutes, after an error for which `may_be_done` returns true. No
+    /// repetition runs in the meantime, and the retry loop brings the event back afterwards. This gives the
+    /// service time to finish the operation, or you time to check its outcome.
     ///
-    /// [`may_be_done`](crate::transient::may_be_done) is such a rule. It knows timeouts, broken connections,
-    /// unreadable responses, and statuses such as 500 and 409.
+    /// [`transient::may_be_done`](crate::transient::may_be_done) is such a function. It returns true for timeouts,
+    /// broken connections, unreadable responses, and statuses such as 500 and 409.
     ///
     /// ```
     /// use std::{io, time::Duration};
@@ -68,7 +69,7 @@ impl<S> Idempotency<S> {
         time: Duration,
         may_be_done: R,
     ) -> Result<Holding<'_, S, R>, BadRequest> {
-        // Claimants ignore a lease that is longer than any invocation.
+        // Other executions ignore a lease that is longer than any invocation.
         if time > LIFE_MAX {
             let [most, time] = [LIFE_MAX, time].map(duration::format);
             let fault = format!("a key may be held for at most {most}, got {time}");

@@ -1,14 +1,14 @@
-//! Log lines about records that could not be written.
+//! Logs failed writes of records.
 //!
-//! A key may be a card number or an address, so only its hash is logged. To find the record of a key, compare it
-//! with the start of `printf %s 'scope#key' | sha256sum`.
+//! A key may be a card number or an address, so only its hash is logged. To find the log lines of a key, compare
+//! `key_hash` with the start of `printf %s 'scope#key' | sha256sum`.
 
 use comeback_core::fault::StoreFault;
 use tracing::{error, warn};
 
 use super::{record::Held, request::hash};
 
-/// The operation ran, but a repetition will run it again.
+/// The operation was run but could not be marked as done, so a repetition will run it again.
 pub(super) fn not_completed(scope: &str, held: &Held, fault: &StoreFault) {
     error!(
         target: "comeback::idempotency",
@@ -20,7 +20,7 @@ pub(super) fn not_completed(scope: &str, held: &Held, fault: &StoreFault) {
     );
 }
 
-/// The operation failed, and its key stays held until the lease is over, which is too early or too late.
+/// The operation failed, but its key could not be freed, or not held for the given time. The lease stays as it is.
 pub(super) fn not_rewritten(scope: &str, held: &Held, fault: &StoreFault, outcome: &str) {
     warn!(
         target: "comeback::idempotency",

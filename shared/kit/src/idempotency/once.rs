@@ -25,39 +25,39 @@ use super::{
 };
 use crate::RetryAfter;
 
-/// How the write of a completion is retried. The operation has been done, and a store that is down for seconds
-/// must not cause it to be done twice.
+/// The backoff for the write that marks an operation as done. The operation must not run twice because the store
+/// is down for a few seconds.
 const COMPLETION: Backoff =
     Backoff { base: Duration::from_millis(100), max: Duration::from_secs(2), jitter: Jitter::Full };
 
-/// How often a completion is written. A DynamoDB client also makes its own attempts each time.
+/// The maximum number of these writes. For each of them, a DynamoDB client also makes its own retries.
 const COMPLETIONS_MAX: u32 = 5;
 
-/// The time that a function needs to return its answer after a call to the store is given up.
+/// The time that a function needs to return its answer after a call to the store has timed out.
 const RETURN_TIME: Duration = Duration::from_secs(1);
 
-/// How a request starts.
+/// The result of [`Idempotency::begin`].
 pub(super) enum Begun {
-    /// With an operation to run.
+    /// The key is claimed, and the operation can run.
     Held(Held),
-    /// With the answer of an earlier run.
+    /// The operation was run before, with this answer.
     Answered(Answer),
 }
 
 impl<S: Store> Idempotency<S> {
     /// Runs the operation, or returns the earlier answer if it was run with this key before.
     ///
-    /// An error or a panic of the operation frees the key at once, and the operation may be run again. After a
-    /// timeout, nobody knows whether it was done. So pass the key to the service, too, which then recognises the
+    /// If the operation returns an error or panics, its key is free at once, and the operation may run again. But
+    /// after a timeout, the operation may have been done. So pass the key to the service, which then recognises a
     /// repetition, or [hold](Self::holding) the key for a while. See [what a caller can rely
     /// on](super#what-a-caller-can-rely-on).
     ///
-    /// An operation does not start if less than the request's [minimum](Request::with_minimum) is left, 5 s by
+    /// The operation does not start if less than the request's [minimum](Request::with_minimum) is left, 5 s by
     /// default.
     ///
-    /// If you drop the future early, the record stays claimed until its lease ends, as after a crash. A call to a
-    /// store that does not answer is given up one second before the deadline, by tokio's clock, so that the
-    /// function still returns.
+    /// If you drop the future early, the key stays claimed until its lease ends, as after a crash. A call to a
+    /// store that does not respond times out one second before the deadline, by tokio's clock, so that the
+    /// function can still return.
     ///
     /// ```
     /// # use comeback::idempotency::{Idempotency, Memory, Request};
@@ -67,13 +67,13 @@ impl<S: Store> Idempotency<S> {
     /// let charges = Idempotency::new("charges", Memory::new())?;
     /// let request = Request::new("order 7", "charge 100", &context)?;
     ///
-    /// // What failed may be tried again.
+    /// // After an error, the operation may run again.
     /// let declined = || Err::<String, _>(std::io::Error::other("the card was declined"));
     /// assert!(charges.run(&request, |_| async { declined() }).await.is_err());
     /// let paid = || Ok::<_, std::io::Error>("ch_1".to_owned());
     /// assert_eq!(charges.run(&request, |_| async { paid() }).await?, "ch_1");
     ///
-    /// // What was done is not done again.
+    /// // After a success, it is not run again.
     /// assert_eq!(charges.run(&request, |_| async { declined() }).await?, "ch_1");
     /// # Ok(())
     /// # }
@@ -81,7 +81,7 @@ impl<S: Store> Idempotency<S> {
     ///
     /// # Errors
     ///
-    /// The operation's error, or the reason why it may not run or has no answer.
+    /// The operation's error, or the reason why it was not run or its answer is missing.
     pub async fn run<T, E, F>(
         &self,
         request: &Request,
@@ -94,7 +94,7 @@ impl<S: Store> Idempotency<S> {
         self.run_or_hold(request, operation, |_| None).await
     }
 
-    /// Runs the operation. After an error, holds the key for as long as `hold` says.
+    /// Like [`Self::run`]. After an error, holds the key if `hold` returns a time.
     pub(super) async fn run_or_hold<T, E, F>(
         &self,
         request: &Request,
@@ -113,7 +113,7 @@ impl<S: Store> Idempotency<S> {
             Ok(value) => {
                 let done = self.done(&held, &value);
                 self.complete(&held, &done).await?;
-                // The first request gets the value only if repetitions will get it, too.
+                // The first request must not get an answer that repetitions don't get.
                 return match done.answer {
                     Some(Answer::NotKept(why)) => Err(Error::answer_not_kept(why)),
                     Some(Answer::Kept(_)) | None => Ok(value),
@@ -133,13 +133,13 @@ impl<S: Store> Idempotency<S> {
         }
     }
 
-    /// Runs the operation to its end. A panic frees the key and then continues.
+    /// Runs the operation to its end. If it panics, frees the key and then resumes the panic.
     pub(super) async fn end<T, F: Future<Output = T>>(
         &self,
         held: &Held,
         operation: impl FnOnce(Lease) -> F,
     ) -> T {
-        // The panic continues, so whatever it left half done is seen by the same code as without this crate.
+        // Unwind safe, because the panic is resumed: callers see the same state as without this crate.
         let operation = AssertUnwindSafe(async { operation(held.lease()).await });
         match operation.catch_unwind().await {
             Ok(ended) => ended,
@@ -150,10 +150,10 @@ impl<S: Store> Idempotency<S> {
         }
     }
 
-    /// Claims the request's key, or finds the earlier answer.
+    /// Claims the request's key, or returns the answer of an earlier run.
     pub(super) async fn begin<E>(&self, request: &Request) -> Result<Begun, Error<E>> {
         let Request { fingerprint, deadline, minimum, .. } = *request;
-        // Lambda may deliver an event twice at the same time, so its request id is not unique.
+        // Lambda may deliver an event twice at the same time, so the request id alone is not unique.
         let owner = format!("{}/{:016x}", request.request_id, fastrand::u64(..));
         let claimant =
             Claimant { owner: &owner, deadline, retention: self.retention.saturating_add(MARGIN) };
@@ -174,7 +174,7 @@ impl<S: Store> Idempotency<S> {
             match self.replace(&key, found.as_deref(), Some(&record), deadline).await {
                 Ok(()) => {
                     let held = Held { key, record, deadline };
-                    // The claim may have taken long.
+                    // The claim may have taken too long.
                     if is_late(self.now(), deadline, minimum) {
                         self.release(&held).await;
                         return Err(Error::Late { deadline, minimum });
@@ -183,7 +183,7 @@ impl<S: Store> Idempotency<S> {
                 }
                 Err(ReplaceError::Changed(there)) => found = there,
                 Err(ReplaceError::Fault(fault)) => {
-                    // The write may have been made although its response was lost.
+                    // The write may have succeeded although its response was lost.
                     if fault.passes {
                         self.release(&Held { key, record, deadline }).await;
                     }
@@ -191,16 +191,16 @@ impl<S: Store> Idempotency<S> {
                 }
             }
         }
-        let message = "the record changed each time it was looked at".to_owned();
+        let message = "the record changed at every attempt to claim it".to_owned();
         Err(Error::Store(StoreFault { passes: true, code: None, message }))
     }
 
-    /// Marks an operation as done. A fault of the store does not fail it, because the operation has been done.
+    /// Marks an operation as done. If the store fails, this is only logged, because the operation has been done.
     async fn complete<E>(&self, held: &Held, done: &Record) -> Result<(), Error<E>> {
         for nth in (1..=COMPLETIONS_MAX).filter_map(Attempt::new) {
             let fault = match self.rewrite(held, Some(done)).await {
                 Ok(()) => return Ok(()),
-                Err(ReplaceError::Changed(there)) => return found_instead(there.as_deref(), done),
+                Err(ReplaceError::Changed(there)) => return check_done(there.as_deref(), done),
                 Err(ReplaceError::Fault(fault)) => fault,
             };
             let pause = COMPLETION.delay_from(Duration::ZERO, nth, Draw::of(fastrand::u64(..)));
@@ -214,7 +214,7 @@ impl<S: Store> Idempotency<S> {
         Ok(())
     }
 
-    /// Frees the key. If another owner has taken it over, it stays as it is, and that owner's record is returned.
+    /// Frees the key. If another execution has taken it over, its record is kept and returned.
     pub(super) async fn release(&self, held: &Held) -> Option<Box<Record>> {
         match self.rewrite(held, None).await {
             Ok(()) => None,
@@ -228,7 +228,7 @@ impl<S: Store> Idempotency<S> {
         }
     }
 
-    /// Keeps the key claimed for this long from now on.
+    /// Replaces the lease with one that ends after this time.
     async fn hold(&self, held: &Held, time: Duration) {
         let mut record = held.record.clone();
         record.claim.state = State::Held { until: later(self.now(), time) };
@@ -238,7 +238,7 @@ impl<S: Store> Idempotency<S> {
         }
     }
 
-    /// Replaces or removes a claimed record.
+    /// Replaces this execution's record, or removes it if there is no `next`.
     async fn rewrite(&self, held: &Held, next: Option<&Record>) -> Result<(), ReplaceError> {
         self.replace(&held.key, Some(&held.record), next, held.deadline).await
     }
@@ -258,49 +258,48 @@ impl<S: Store> Idempotency<S> {
         written.unwrap_or_else(|fault| Err(ReplaceError::Fault(fault)))
     }
 
-    /// Waits for a call to the store, but leaves the function enough time to return.
+    /// Waits for a call to the store, with a timeout that leaves the function enough time to return.
     pub(super) async fn in_time<T>(
         &self,
         deadline: Timestamp,
         call: impl Future<Output = T>,
     ) -> Result<T, StoreFault> {
-        let Some(patience) = patience(between(self.now(), deadline)) else { return Ok(call.await) };
-        timeout(patience, call).await.map_err(|_| {
-            let message = format!("expected an answer within {patience:.1?}, got none");
+        let Some(limit) = time_limit(between(self.now(), deadline)) else { return Ok(call.await) };
+        timeout(limit, call).await.map_err(|_| {
+            let message = format!("expected an answer within {limit:.1?}, got none");
             StoreFault { passes: true, code: None, message }
         })
     }
 
-    /// The record of an operation that is done, with this answer.
+    /// Creates the record of an operation that is done, with this answer.
     pub(super) fn done(&self, held: &Held, value: &impl Serialize) -> Record {
         let expires_at = later(self.now(), self.retention.saturating_add(MARGIN));
         held.record.done(answer(value, self.store.answer_max()), expires_at)
     }
 }
 
-/// How long to hold a key after an error, and the error that tells the retry loop.
+/// How long to hold a key after an error, and the error that tells the retry loop about it.
 pub(super) struct Hold {
     pub(super) time: Duration,
     pub(super) come_back: RetryAfter,
 }
 
-/// Whether too little time is left to start.
+/// Whether too little time is left to start an operation.
 fn is_late(now: Timestamp, deadline: Timestamp, minimum: Duration) -> bool {
     let left = between(now, deadline);
     left.is_zero() || left < minimum
 }
 
-/// The timeout of a call that starts when this much time is left. A call in the last two seconds, such as a
-/// release, gets half of the time that is left.
+/// The timeout of a call that starts with this much time left. In the last two seconds, it is half of that time.
 ///
-/// If no time is left and the function still runs, its deadline is meaningless, and there is no timeout.
-fn patience(left: Duration) -> Option<Duration> {
+/// If the function runs after its deadline, the deadline can't be correct, so there is no timeout.
+fn time_limit(left: Duration) -> Option<Duration> {
     (!left.is_zero()).then(|| left - RETURN_TIME.min(left / 2))
 }
 
-/// Judges the record found in place of the expected one. If it is the completion itself, an earlier write was made
-/// although its response was lost. Otherwise another owner has taken over.
-pub(super) fn found_instead<E>(there: Option<&Record>, done: &Record) -> Result<(), Error<E>> {
+/// Handles a failed write of the `done` record. If the store already has this record, an earlier write succeeded
+/// although its response was lost. Otherwise another execution has taken over.
+pub(super) fn check_done<E>(there: Option<&Record>, done: &Record) -> Result<(), Error<E>> {
     if is_same(there.map(|record| &record.claim), Some(&done.claim)) {
         return Ok(());
     }
@@ -318,7 +317,7 @@ fn answer<T: Serialize>(value: &T, max: usize) -> Answer {
     }
 }
 
-/// The answer to a repetition.
+/// Deserializes the answer for a repetition.
 pub(super) fn read<T: DeserializeOwned, E>(answer: Answer) -> Result<T, Error<E>> {
     match answer {
         Answer::Kept(json) => {

@@ -1,4 +1,4 @@
-//! The record of an operation in a store.
+//! The record that a store keeps of an operation.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use comeback_core::{
 
 use super::Fingerprint;
 
-/// The record of a key: who runs or has run the operation, its intent, and its answer.
+/// The record of a key: the owner and state of its operation, its intent, and its answer.
 ///
 /// ```
 /// use comeback::idempotency::{Answer, Claim, Fingerprint, Record, State, Token};
@@ -30,7 +30,7 @@ use super::Fingerprint;
 /// ```
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Record {
-    /// The holder of the operation; once it is done, the last one.
+    /// The owner and the state of the operation. Once it is done, the owner is the one that marked it as done.
     pub claim: Claim,
     /// The fingerprint of the intent.
     pub fingerprint: Fingerprint,
@@ -39,7 +39,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// This record, marked as done.
+    /// Returns this record, marked as done, with this answer and expiry time.
     #[must_use]
     pub fn done(&self, answer: Answer, expires_at: Timestamp) -> Self {
         let claim = Claim { expires_at, ..self.claim.done() };
@@ -61,7 +61,7 @@ impl Record {
 pub enum Answer {
     /// The answer as JSON.
     Kept(String),
-    /// The answer could not be kept, for this reason.
+    /// The answer could not be stored, for this reason.
     NotKept(String),
 }
 
@@ -74,10 +74,10 @@ impl fmt::Debug for Answer {
     }
 }
 
-/// The right of an operation to act for some time.
+/// The exclusive right of an execution to run the operation until a given time.
 ///
-/// Nobody else acts before its end. It is not a fencing token for other systems: after a failure there is no
-/// record, so nothing in it grows from each holder to the next.
+/// No other execution runs the operation before the lease ends. It is not a fencing token for other systems: the
+/// record is removed after a failure, so no number in it grows from one holder to the next.
 ///
 /// ```
 /// # use comeback::idempotency::{Idempotency, Memory, Request};
@@ -90,8 +90,8 @@ impl fmt::Debug for Answer {
 /// # let idempotency = Idempotency::new("orders", Memory::new())?;
 /// # let request = Request::new("order 7", "ship", &context)?;
 /// let shipped = idempotency.run(&request, |lease| async move {
-///     assert!(SystemTime::from(lease.until()) > deadline, "it outlasts the invocation");
-///     assert!(lease.owner().starts_with("e4b46cbf/"), "by the invocation's request id");
+///     assert!(SystemTime::from(lease.until()) > deadline, "the lease outlasts the invocation");
+///     assert!(lease.owner().starts_with("e4b46cbf/"), "named after the request id");
 ///     Ok::<_, std::fmt::Error>(())
 /// });
 /// shipped.await?;
@@ -105,13 +105,13 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// The unique name of this execution, which is also in the log and in
-    /// [`Error::LostLease`](super::Error::LostLease).
+    /// The unique name of this execution. Log lines and [`Error::LostLease`](super::Error::LostLease) contain it,
+    /// too.
     pub fn owner(&self) -> &str {
         &self.owner
     }
 
-    /// When another execution may take over. Lambda has ended this invocation by then.
+    /// When the lease ends and another execution may take over. By then, Lambda has ended this invocation.
     pub fn until(&self) -> Timestamp {
         self.until
     }

@@ -1,4 +1,4 @@
-//! Where records are kept.
+//! The stores of records.
 
 use std::{
     collections::HashMap,
@@ -10,11 +10,10 @@ use comeback_core::{claim::is_same, fault::StoreFault};
 
 use super::Record;
 
-/// Keeps records. Its only operation is compare-and-swap: it replaces a record if it is still the one that was
-/// seen.
+/// Stores records. The only operation is compare-and-swap: it replaces a record if it is still the expected one.
 ///
-/// Two records are the same if their claims are the same ([`Claim::is`](super::Claim::is)). [`Memory`] is the
-/// shortest correct example.
+/// Two records are the same if their claims are ([`Claim::is`](super::Claim::is)). See [`Memory`] for a short
+/// implementation.
 ///
 /// ```
 /// use comeback::idempotency::{Memory, ReplaceError, Record, Store};
@@ -39,12 +38,13 @@ use super::Record;
 /// assert_eq!(Short(Memory::new()).answer_max(), 100);
 /// ```
 pub trait Store {
-    /// Replaces the `seen` record of a key with the `next` one, or removes it if there is no `next`. If none was
-    /// seen, none must be there. The comparison and the write must be atomic.
+    /// Replaces the record of a key with `next`, or removes it if `next` is `None`, provided that the current
+    /// record is `seen`. If `seen` is `None`, the key must have no record. The comparison and the write must be
+    /// atomic.
     ///
     /// # Errors
     ///
-    /// If another record is there, or the store fails.
+    /// If the current record is not the `seen` one, or if the store fails.
     fn replace(
         &self,
         key: &str,
@@ -52,7 +52,7 @@ pub trait Store {
         next: Option<&Record>,
     ) -> impl Future<Output = Result<(), ReplaceError>> + Send;
 
-    /// How many bytes of JSON an answer may have.
+    /// The maximum size of an answer, in bytes of JSON.
     fn answer_max(&self) -> usize;
 }
 
@@ -76,15 +76,15 @@ pub trait Store {
 /// ```
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum ReplaceError {
-    /// Another record than the seen one was there: this one, or none.
+    /// The current record is not the `seen` one. Contains the current record, if there is one.
     Changed(Option<Box<Record>>),
-    /// The store failed. The write may have been made all the same.
+    /// The store failed. The write may have succeeded nevertheless.
     Fault(StoreFault),
 }
 
-/// A store in memory, for tests and for operations that are repeated only within one execution environment.
+/// An in-memory store, for tests and for operations that are only repeated within one execution environment.
 ///
-/// Its records are lost when the process ends, and other processes do not see them. It keeps expired records, too.
+/// Records are lost when the process ends, and other processes do not see them. Expired records are never deleted.
 /// Clones share their records.
 ///
 /// ```
@@ -98,7 +98,7 @@ pub enum ReplaceError {
 #[derive(Clone, Default)]
 pub struct Memory(Arc<Mutex<HashMap<String, Record>>>);
 
-/// Without its content, because keys may be confidential.
+/// Omits the content, because keys may be confidential.
 impl fmt::Debug for Memory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Memory").finish_non_exhaustive()
@@ -106,7 +106,7 @@ impl fmt::Debug for Memory {
 }
 
 impl Memory {
-    /// An empty store.
+    /// Creates an empty store.
     pub fn new() -> Self {
         Self::default()
     }
@@ -119,7 +119,7 @@ impl Store for Memory {
         seen: Option<&Record>,
         next: Option<&Record>,
     ) -> Result<(), ReplaceError> {
-        // Every write to the map is a single call, so a panic cannot leave it half written.
+        // Every write to the map is a single call, so the map is consistent even if the lock is poisoned.
         let mut records = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let there = records.get(key);
         if !is_same(there.map(|record| &record.claim), seen.map(|record| &record.claim)) {

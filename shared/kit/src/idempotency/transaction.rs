@@ -1,4 +1,4 @@
-//! The writes of an operation and the mark that it is done, in one DynamoDB transaction.
+//! Makes the writes of an operation and marks it as done in one DynamoDB transaction.
 
 use std::fmt;
 
@@ -9,19 +9,20 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
     Answer, DynamoStore, Error, Idempotency, Lease, Record, ReplaceError, Request,
-    dynamo::{beside, not_replaced},
-    once::{Begun, found_instead, read},
+    dynamo::{extra_attributes, not_replaced},
+    once::{Begun, check_done, read},
     record::Held,
 };
 use crate::PermanentFailure;
 
-/// The most writes of an operation in one transaction. DynamoDB allows 100, and one is the mark.
+/// The maximum number of an operation's writes in one transaction. DynamoDB allows 100, of which one marks the
+/// operation as done.
 ///
 /// ```
 /// use comeback::idempotency::WRITES_MAX;
 ///
 /// let lines = ["two lamps", "a table"];
-/// assert!(lines.len() <= WRITES_MAX, "an order of more lines can't be placed at once");
+/// assert!(lines.len() <= WRITES_MAX, "a larger order doesn't fit into one transaction");
 /// ```
 pub const WRITES_MAX: usize = 99;
 
@@ -29,13 +30,13 @@ pub const WRITES_MAX: usize = 99;
 const CANCELLED_STATUS: u16 = 400;
 
 impl Idempotency<DynamoStore> {
-    /// Runs an operation that prepares writes to DynamoDB, and makes them in one transaction with the mark that it
-    /// is done: all of them once, or none. It takes two calls.
+    /// Runs an operation that returns writes to DynamoDB, then makes these writes and marks the operation as done
+    /// in one transaction: all of the writes are made, exactly once, or none. This takes two calls to DynamoDB.
     ///
-    /// If the transaction gets no response, for example after a timeout, the key is freed. That fails if the
-    /// transaction was made, and otherwise prevents it.
+    /// If the transaction gets no response, for example after a timeout, the key is freed. If the transaction was
+    /// committed, that fails. If not, it prevents a later commit.
     ///
-    /// The function needs the permissions for its writes in addition to those of [`DynamoStore`]. This needs the
+    /// The function needs the permissions for its writes in addition to those for [`DynamoStore`]. Requires the
     /// feature `dynamodb`.
     ///
     /// ```
@@ -71,8 +72,8 @@ impl Idempotency<DynamoStore> {
     ///
     /// # Errors
     ///
-    /// The errors of [`Idempotency::run`]; also if there are more than [`WRITES_MAX`] writes, or DynamoDB refuses
-    /// one. An answer that cannot be kept is refused before anything is written.
+    /// The errors of [`Idempotency::run`]. Also if there are more than [`WRITES_MAX`] writes, if DynamoDB cancels
+    /// the transaction, or if the answer can't be stored, which is checked before anything is written.
     pub async fn run_in_transaction<T, E, F>(
         &self,
         request: &Request,
@@ -99,7 +100,7 @@ impl Idempotency<DynamoStore> {
         }
     }
 
-    /// Refuses too many writes, and an answer that could not be kept.
+    /// Refuses too many writes, and an answer that can't be stored.
     fn checked<T: Serialize, E>(
         &self,
         held: &Held,
@@ -107,8 +108,8 @@ impl Idempotency<DynamoStore> {
         writes: Vec<TransactWriteItem>,
     ) -> Result<(T, Record, Vec<TransactWriteItem>), Error<E>> {
         if writes.len() > WRITES_MAX {
-            let what = format!("expected at most {WRITES_MAX} writes, got {}", writes.len());
-            return Err(Error::TooManyWrites(PermanentFailure::new(what)));
+            let fault = format!("expected at most {WRITES_MAX} writes, got {}", writes.len());
+            return Err(Error::TooManyWrites(PermanentFailure::new(fault)));
         }
         let done = self.done(held, &value);
         if let Some(Answer::NotKept(why)) = done.answer {
@@ -117,7 +118,6 @@ impl Idempotency<DynamoStore> {
         Ok((value, done, writes))
     }
 
-    /// Makes the transaction.
     async fn commit<E>(
         &self,
         held: &Held,
@@ -126,17 +126,17 @@ impl Idempotency<DynamoStore> {
     ) -> Result<(), Error<E>> {
         let table = &self.store.0;
         let (seen, next) = (&held.record.claim, &done.claim);
-        let commit = table.put_with(&held.key, seen, next, beside(done), writes);
+        let commit = table.put_with(&held.key, seen, next, extra_attributes(done), writes);
         let made = self.in_time(held.deadline, commit).await;
         let error = match made.unwrap_or_else(|fault| Err(fault.into())) {
             Ok(()) => return Ok(()),
             Err(NotCommitted::Cancelled(reasons)) => cancelled(reasons),
             Err(NotCommitted::NotReplaced(why)) => match not_replaced(why) {
-                ReplaceError::Changed(there) => return found_instead(there.as_deref(), done),
+                ReplaceError::Changed(there) => return check_done(there.as_deref(), done),
                 ReplaceError::Fault(fault) => Error::Store(fault),
             },
         };
-        // Freeing the key shows whether the transaction was made, and otherwise prevents it.
+        // Freeing the key fails if the transaction was committed, and otherwise prevents a later commit.
         match self.release(held).await {
             Some(there) if there.claim.is(&done.claim) => Ok(()),
             Some(_) | None => Err(error),
@@ -144,11 +144,11 @@ impl Idempotency<DynamoStore> {
     }
 }
 
-/// The error of a cancellation. Throttling and conflicts pass; a write that is refused for itself does not.
+/// Converts a cancellation. Throttling and conflicts are transient; a refused write is not.
 fn cancelled<E>(reasons: Vec<CancellationReason>) -> Error<E> {
     let cancelled = Cancelled(reasons);
     let passes =
-        cancelled.blamed().all(|(_, code)| store_fault_passes(Some(code), Some(CANCELLED_STATUS)));
+        cancelled.causes().all(|(_, code)| store_fault_passes(Some(code), Some(CANCELLED_STATUS)));
     if !passes {
         return Error::Cancelled(cancelled);
     }
@@ -159,9 +159,9 @@ fn cancelled<E>(reasons: Vec<CancellationReason>) -> Error<E> {
 /// DynamoDB's code for a write that did not cause the cancellation.
 const NO_REASON: &str = "None";
 
-/// The reasons why DynamoDB refused the writes of an operation.
+/// The reasons why DynamoDB cancelled the transaction of an operation.
 ///
-/// This needs the feature `dynamodb`.
+/// Requires the feature `dynamodb`.
 ///
 /// ```
 /// use aws_sdk_dynamodb::types::CancellationReason;
@@ -174,32 +174,32 @@ const NO_REASON: &str = "None";
 /// # assert!(!is_taken(&Error::Operation(std::fmt::Error)));
 /// ```
 #[derive(Clone, PartialEq, thiserror::Error)]
-#[error("{}", self.words())]
+#[error("{}", self.summary())]
 pub struct Cancelled(Vec<CancellationReason>);
 
 /// Omits the items that the reasons may contain.
 impl fmt::Debug for Cancelled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.blamed()).finish()
+        f.debug_list().entries(self.causes()).finish()
     }
 }
 
 impl Cancelled {
-    /// DynamoDB's reason for each write of the operation, in their order, and for the mark. The code is the text
-    /// `None` if a write did not cause the cancellation.
+    /// DynamoDB's reason for each write of the operation, in order, and then for the write that marks it as done.
+    /// If a write did not cause the cancellation, its code is the text `None`.
     pub fn reasons(&self) -> &[CancellationReason] {
         &self.0
     }
 
     /// The writes that caused the cancellation, counted from 1.
-    fn blamed(&self) -> impl Iterator<Item = (usize, &str)> {
+    fn causes(&self) -> impl Iterator<Item = (usize, &str)> {
         let codes = (1..).zip(self.0.iter().map(|reason| reason.code().unwrap_or(NO_REASON)));
         codes.filter(|(_, code)| *code != NO_REASON)
     }
 
-    fn words(&self) -> String {
-        let blamed = self.blamed().map(|(write, code)| format!("write {write}: {code}"));
-        blamed.collect::<Vec<_>>().join(", ")
+    fn summary(&self) -> String {
+        let causes = self.causes().map(|(write, code)| format!("write {write}: {code}"));
+        causes.collect::<Vec<_>>().join(", ")
     }
 }
 

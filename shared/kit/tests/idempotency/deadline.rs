@@ -1,4 +1,4 @@
-//! If the store does not answer, the function still returns before Lambda kills it.
+//! Tests that a function returns before Lambda kills it, even if the store does not respond.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::{
     shaky::{Call, Shaky},
 };
 
-/// A charge in an invocation that starts now, whose clock runs with tokio's.
+/// A scene whose invocation starts now, and whose clock follows tokio's.
 #[allow(clippy::disallowed_methods, reason = "the time is paused")]
 fn scene<S: Store>(store: S) -> (Scene<S>, Instant) {
     let (Scene { clock, once }, start) = (Scene::new(store), Instant::now());
@@ -23,9 +23,9 @@ fn scene<S: Store>(store: S) -> (Scene<S>, Instant) {
 async fn a_function_has_time_to_return_although_the_store_does_not_answer() {
     use Call::{Made, Silent};
 
-    let unclaimed = "the store of answers can't be asked";
+    let unclaimed = "the idempotency store failed";
     for (calls, seconds, ends, expected, left_ms) in [
-        // The call that frees the key gets a response, or none.
+        // The release of the key gets a response, or none.
         ([Silent, Made], 1, Ok("ch_1"), unclaimed, 1000),
         ([Silent, Silent], 1, Ok("ch_1"), unclaimed, 500),
         ([Made, Silent], 5, Ok("ch_1"), "ch_1", 1000),
@@ -71,7 +71,7 @@ mod transaction {
 
     use super::*;
 
-    /// A DynamoDB that accepts the first write and does not answer the others.
+    /// A DynamoDB that accepts the first write, and never responds to the others.
     #[derive(Debug, Default)]
     struct Falling(AtomicUsize);
 

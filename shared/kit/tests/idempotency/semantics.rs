@@ -1,4 +1,4 @@
-//! What a caller gets, with stores that work and with stores that fail.
+//! Tests the results of a caller, with stores that work and stores that fail.
 
 use std::{panic::AssertUnwindSafe, time::Duration};
 
@@ -65,7 +65,7 @@ async fn an_operation_that_runs_elsewhere_has_a_retry_hint() {
         assert_eq!(lease.until(), scene.clock.now() + Duration::from_secs(70));
         assert!(lease.owner().starts_with("request/"), "{}", lease.owner());
         scene.clock.advance(Duration::from_millis(9_500));
-        // The same event, delivered twice with the same request id.
+        // Lambda delivers the same event twice, with the same request id.
         let error = scene.repeat().await.unwrap_err();
         assert!(matches!(error, Error::InProgress { until, .. } if until == lease.until()));
         let failure = Failure::from(error);
@@ -90,11 +90,11 @@ async fn an_answer_is_kept_until_the_last_attempt_of_its_event() {
             Ok::<_, Declined>("ch_1".to_owned())
         });
         slow.await.unwrap();
-        // The function fails 15 min later, its last attempt is MAX_AGE after that, and queues for 6 h.
+        // The function fails 15 min later. Its last attempt is sent MAX_AGE after that, and queues for 6 h.
         scene.clock.advance(kept + Duration::from_mins(15) + Duration::from_hours(6));
         assert_eq!(scene.repeat().await.unwrap(), "ch_1");
         scene.clock.advance(Duration::from_secs(10));
-        assert_eq!(scene.charge("ch_2").await.unwrap(), "ch_2", "late arrivals are first requests");
+        assert_eq!(scene.charge("ch_2").await.unwrap(), "ch_2", "a late request is a first one");
     }
 }
 
@@ -261,7 +261,7 @@ async fn a_panic_frees_the_key_and_continues() {
     let scene = Scene::new(Memory::new());
     let request = scene.request("charge 100");
     for _ in 0..3 {
-        // As soon as it is called, and when it is polled.
+        // The operation panics when it is called, or when its future is polled.
         let called = |_| -> std::future::Ready<Result<(), Declined>> { panic!("no such card") };
         let polled = async |_| -> Result<(), Declined> { panic!("no such card") };
         let called = AssertUnwindSafe(scene.once.run(&request, called)).catch_unwind().await;
@@ -295,7 +295,7 @@ async fn an_operation_may_fail_with_a_failure() {
     let late = handler(false).await.unwrap_err();
     assert_eq!(
         late.message(),
-        "less than 5s is left until the deadline at 2026-02-01T12:01:00.000Z: the operation was not begun"
+        "less than 5s is left until the deadline at 2026-02-01T12:01:00.000Z: the operation was not started"
     );
 }
 
