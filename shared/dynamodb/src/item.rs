@@ -1,4 +1,4 @@
-//! A claim as the attributes of an item.
+//! Converts claims to and from the attributes of an item.
 
 use std::collections::HashMap;
 
@@ -15,11 +15,11 @@ pub const ID: &str = "id";
 pub(crate) const OWNER: &str = "owner";
 pub(crate) const GENERATION: &str = "generation";
 pub(crate) const STATE: &str = "state";
-/// What an operator wants done.
+/// An operator's order.
 pub(crate) const ORDER: &str = "order";
 /// When the lease ends, in milliseconds since 1970.
 const HELD_UNTIL: &str = "held_until";
-/// In seconds since 1970, as DynamoDB's time to live requires.
+/// When the item expires, in seconds since 1970, as DynamoDB's time to live requires.
 pub(crate) const EXPIRES_AT: &str = "expires_at";
 
 pub(crate) const WAITING: &str = "waiting";
@@ -29,9 +29,9 @@ const DONE: &str = "done";
 const RETRY: &str = "retry";
 const CANCEL: &str = "cancel";
 
-/// The item of a claim, with the caller's attributes.
-pub(crate) fn write(key: &str, claim: &Claim, beside: Item) -> Item {
-    let mut item = beside;
+/// Returns the item of a claim, with the caller's attributes `extra`.
+pub(crate) fn write(key: &str, claim: &Claim, extra: Item) -> Item {
+    let mut item = extra;
     item.extend([
         (ID.to_owned(), text(key)),
         (OWNER.to_owned(), text(&claim.token.owner)),
@@ -48,7 +48,7 @@ pub(crate) fn write(key: &str, claim: &Claim, beside: Item) -> Item {
     item
 }
 
-/// Reads the claim in an item. Returns `None` if the item has no complete claim.
+/// Reads the claim from an item. Returns `None` if a required attribute is missing or invalid.
 pub fn claim(item: &Item) -> Option<Claim> {
     let text = |name: &str| item.get(name)?.as_s().ok();
     let number = |name: &str| item.get(name)?.as_n().ok()?.parse::<i64>().ok();
@@ -92,7 +92,7 @@ pub(crate) fn number(number: impl ToString) -> AttributeValue {
     AttributeValue::N(number.to_string())
 }
 
-/// The condition that the item still has the claim that was seen.
+/// The condition that the item still has the `seen` claim, or does not exist if none was seen.
 pub(crate) struct Condition {
     pub(crate) expression: &'static str,
     pub(crate) names: HashMap<String, String>,
@@ -136,24 +136,24 @@ mod tests {
 
     #[test]
     fn a_claim_reads_back_as_it_was_written() {
-        let waits = Claim::waiting("request/4".to_owned(), Some(&held()), held().expires_at);
+        let waiting = Claim::waiting("request/4".to_owned(), Some(&held()), held().expires_at);
         let ordered =
             [Order::Retry, Order::Cancel].map(|order| Claim { order: Some(order), ..held() });
-        for written in [held(), held().done(), waits].into_iter().chain(ordered) {
+        for written in [held(), held().done(), waiting].into_iter().chain(ordered) {
             assert_eq!(claim(&write("failed request", &written, Item::new())), Some(written));
         }
     }
 
     #[test]
-    fn an_item_of_another_program_is_no_claim() {
+    fn an_item_with_missing_or_invalid_attributes_is_not_a_claim() {
         for name in [OWNER, GENERATION, STATE, HELD_UNTIL, EXPIRES_AT] {
             let whole = write("failed request", &held(), Item::new());
-            let mut lacking = whole.clone();
-            lacking.remove(name);
-            assert_eq!(claim(&lacking), None, "without {name}");
-            let mut odd = whole;
-            odd.insert(name.to_owned(), text("else"));
-            assert!(name == OWNER || claim(&odd).is_none(), "with another {name}");
+            let mut incomplete = whole.clone();
+            incomplete.remove(name);
+            assert_eq!(claim(&incomplete), None, "without {name}");
+            let mut invalid = whole;
+            invalid.insert(name.to_owned(), text("invalid"));
+            assert!(name == OWNER || claim(&invalid).is_none(), "with an invalid {name}");
         }
     }
 }

@@ -1,8 +1,8 @@
-//! Claims in a DynamoDB table, one item each. The handler's ledger and the kit's idempotency share this.
+//! Claims in a DynamoDB table, one item each. The handler's ledger and the kit's idempotency share this code.
 //!
-//! The table has the partition key `id`, a string, and no sort key. `expires_at` is the attribute for DynamoDB's
-//! time to live, which only cleans up; `comeback-core` decides whether a claim has expired. Besides the claim, an
-//! item may have attributes of the caller.
+//! The table has the string partition key `id` and no sort key. `expires_at` is the time-to-live attribute, by which
+//! DynamoDB deletes old items; `comeback-core` decides whether a claim has expired. In addition to the claim, an item
+//! may have attributes of the caller.
 //!
 //! Every write is conditional. If its condition fails, DynamoDB returns the current item, so no separate read is
 //! needed.
@@ -39,10 +39,10 @@ pub use self::{
 };
 use crate::item::Condition;
 
-/// One attempt of a call: DynamoDB answers within milliseconds, and the action after the claim needs time too.
+/// The timeout of one attempt. DynamoDB responds within milliseconds, and the action after the claim needs time, too.
 pub const ATTEMPT_MAX: Duration = Duration::from_secs(1);
 
-/// A call with all its attempts.
+/// The timeout of a call with all its attempts.
 pub const CALL_MAX: Duration = Duration::from_secs(3);
 
 /// The attributes of an item.
@@ -55,7 +55,7 @@ pub struct ClaimTable {
     table: String,
 }
 
-/// A claim that is in the table.
+/// A claim that was found in the table.
 #[derive(Clone, PartialEq)]
 pub struct Found {
     /// The claim.
@@ -74,14 +74,14 @@ impl fmt::Debug for Found {
 /// Why an item was not replaced.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NotReplaced {
-    /// The table has a different claim than the one that was seen: this one, or none.
+    /// The table has another claim than the `seen` one. Contains the current claim, if there is one.
     Changed(Option<Found>),
-    /// The call failed. The write may have been made all the same.
+    /// The call failed. The write may have succeeded nevertheless.
     Fault(StoreFault),
 }
 
 impl ClaimTable {
-    /// The table with this name or ARN. If the client sets no time-outs, a call has 3 s.
+    /// Accesses the table with this name or ARN. If the client sets no timeouts, an attempt has 1 s and a call 3 s.
     pub fn new(client: &Client, table: String) -> Self {
         let config = client.config();
         let own = config.timeout_config().map(TimeoutConfig::to_builder).unwrap_or_default();
@@ -94,8 +94,8 @@ impl ClaimTable {
         Self { client: Client::from_conf(config), table }
     }
 
-    /// Replaces the claim under this key by another, with the caller's attributes, if it is still the one that was
-    /// `seen`. If none was seen, there must still be none. One call.
+    /// Writes the `next` claim under this key, with the caller's attributes `extra`, if the current claim is the
+    /// `seen` one. If `seen` is `None`, the key must have no claim. This takes one call.
     ///
     /// # Errors
     ///
@@ -105,14 +105,14 @@ impl ClaimTable {
         key: &str,
         seen: Option<&Claim>,
         next: &Claim,
-        beside: Item,
+        extra: Item,
     ) -> Result<(), NotReplaced> {
         let condition = Condition::of(seen);
         let call = self
             .client
             .put_item()
             .table_name(&self.table)
-            .set_item(Some(item::write(key, next, beside)))
+            .set_item(Some(item::write(key, next, extra)))
             .condition_expression(condition.expression)
             .set_expression_attribute_names(Some(condition.names))
             .set_expression_attribute_values(condition.values)
@@ -125,7 +125,7 @@ impl ClaimTable {
         })
     }
 
-    /// Removes the claim under this key, if it is still the one that was `seen`. One call.
+    /// Removes the claim under this key, if it is the `seen` one. This takes one call.
     ///
     /// # Errors
     ///
@@ -149,11 +149,11 @@ impl ClaimTable {
         })
     }
 
-    /// Reads the items under these keys, at most 100. One call, which may not yet show the writes of the last moment.
+    /// Reads the items under these keys, at most 100, in one eventually consistent call.
     ///
     /// # Errors
     ///
-    /// If the call fails, or DynamoDB reads only some of the items.
+    /// If the call fails, or DynamoDB returns only some of the items.
     pub async fn read(&self, keys: impl Iterator<Item = String>) -> Result<Vec<Item>, StoreFault> {
         let keys = keys.map(|key| Item::from([(ID.to_owned(), item::text(&key))]));
         let keys = KeysAndAttributes::builder().set_keys(Some(keys.collect())).build();
@@ -168,7 +168,7 @@ impl ClaimTable {
         Ok(answer.responses.unwrap_or_default().into_values().flatten().collect())
     }
 
-    /// The error for an item that differs from the one that was seen.
+    /// The error if the item in the table differs from the `seen` one.
     fn changed(&self, there: Option<&Item>) -> NotReplaced {
         let Some(there) = there.filter(|item| !item.is_empty()) else {
             return NotReplaced::Changed(None);
@@ -186,7 +186,7 @@ impl ClaimTable {
         StoreFault { passes: false, code: None, message: format!("table {}: {why}", self.table) }
     }
 
-    /// Classifies a failed call.
+    /// Converts the error of a call, and classifies it as transient or permanent.
     fn fault<E>(&self, error: &SdkError<E>) -> StoreFault
     where
         E: ProvideErrorMetadata + Error + Send + Sync + 'static,
@@ -202,8 +202,8 @@ impl ClaimTable {
     }
 }
 
-/// The messages of an error and its sources. The SDK's own display includes the whole response, which may contain
-/// an answer of the caller that must not be logged.
+/// Joins the messages of an error and its sources. The SDK's own `DisplayErrorContext` includes the whole response,
+/// which may contain confidential data of the caller.
 fn words(error: &(dyn Error + 'static)) -> String {
     let mut said = error.to_string();
     for source in successors(error.source(), |&link| link.source()) {
@@ -220,7 +220,7 @@ mod tests {
     use crate::item::text;
 
     #[test]
-    fn what_was_found_is_debugged_without_its_item() {
+    fn debug_output_omits_the_item_that_was_found() {
         let token = Token { generation: 1, owner: "request/1".to_owned() };
         let expires_at = "2026-02-15T12:00:00Z".parse().unwrap();
         let claim = Claim { token, state: State::Done, order: None, expires_at };

@@ -1,4 +1,4 @@
-//! An event that waits, as attributes beside its claim.
+//! Converts waiting events to and from attributes, which are stored with the event's claim.
 
 use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
 use comeback_core::{
@@ -12,13 +12,13 @@ use crate::{
     item::{self, ID, claim, number, text},
 };
 
-/// The index of the events that wait: by [`TARGET`], and within it by [`DUE_AT`].
+/// The index of waiting events, with the partition key [`TARGET`] and the sort key [`DUE_AT`].
 pub const INDEX: &str = "waiting";
-/// The function that an event waits for, as its record names it.
+/// The function that an event is waiting for, as named in its failure record.
 pub const TARGET: &str = "target";
-/// When an event comes back, in milliseconds since 1970.
+/// When an event's wait ends, in milliseconds since 1970.
 pub const DUE_AT: &str = "due_at";
-/// SQS's handle of a message in flight.
+/// SQS's receipt handle of a message in flight.
 pub const RECEIPT_HANDLE: &str = "receipt_handle";
 /// When an operator paused a target, in milliseconds since 1970.
 pub const PAUSED_AT: &str = "paused_at";
@@ -30,7 +30,7 @@ const FIRST_FAILED_AT: &str = "first_failed_at";
 const ERROR_TYPE: &str = "error_type";
 const ERROR_MESSAGE: &str = "error_message";
 
-/// What is written beside the claim of an event that waits.
+/// The attributes of a waiting event, to be written with its claim.
 pub fn attributes(waiting: &Waiting<'_>) -> Item {
     let attributes = [
         (TARGET, Some(text(waiting.target))),
@@ -46,7 +46,7 @@ pub fn attributes(waiting: &Waiting<'_>) -> Item {
     attributes.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
 }
 
-/// When the event of an item comes back.
+/// Reads when the wait of an item's event ends.
 pub fn due(item: &Item) -> Option<Timestamp> {
     time(item, DUE_AT)
 }
@@ -56,7 +56,7 @@ fn time(item: &Item, name: &str) -> Option<Timestamp> {
     Timestamp::from_timestamp_millis(millis)
 }
 
-/// Reads the event of an item. Returns `None` if it doesn't wait, or if the item is not complete.
+/// Reads the event of an item. Returns `None` if the event is not waiting, or if the item is incomplete.
 pub fn entry(item: &Item) -> Option<Entry> {
     let claim = claim(item).filter(|claim| claim.state == State::Waiting)?;
     let text = |name: &str| item.get(name)?.as_s().ok().cloned();
@@ -75,8 +75,8 @@ pub fn entry(item: &Item) -> Option<Entry> {
     })
 }
 
-/// The write of an operator's order for the event of this item, which is kept until then. It fails if the event no
-/// longer waits. A handler that has read the item before fails its own condition, and finds the order.
+/// Builds the write of an operator's order for this item, and keeps the item until `keep_until`. It fails if the
+/// event is no longer waiting. If a handler read the item before, the handler's write fails and returns the order.
 pub fn order(
     call: UpdateItemFluentBuilder,
     id: &str,
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn an_event_is_read_back_as_it_was_written() {
         let attempt = Attempt::new(3).unwrap();
         let waiting = |error_type, receipt_handle| Waiting {
             target: "arn:aws:lambda:us-east-1:1:function:orders:$LATEST",

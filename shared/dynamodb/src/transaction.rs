@@ -1,4 +1,4 @@
-//! Writes a claim together with its holder's own writes, in one transaction.
+//! Writes a claim and its holder's own writes in one transaction.
 
 use aws_sdk_dynamodb::{
     operation::transact_write_items::TransactWriteItemsError,
@@ -13,20 +13,20 @@ use crate::{
     item::{self, Condition},
 };
 
-/// DynamoDB's code for a condition that was not met.
+/// DynamoDB's code for a failed condition.
 const CONDITION_FAILED: &str = "ConditionalCheckFailed";
 
-/// Why neither the claim nor the other writes were made.
+/// Why the transaction was not committed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NotCommitted {
     /// The claim could not be replaced.
     NotReplaced(NotReplaced),
-    /// DynamoDB has cancelled the transaction for another reason. Has the reasons of the other writes in order,
-    /// then that of the claim.
+    /// DynamoDB cancelled the transaction for another reason. Contains the reasons of the other writes in order, then
+    /// that of the claim.
     Cancelled(Vec<CancellationReason>),
 }
 
-/// The call failed. The writes may have been made all the same.
+/// For failed calls. The writes may have been made nevertheless.
 impl From<StoreFault> for NotCommitted {
     fn from(fault: StoreFault) -> Self {
         Self::NotReplaced(NotReplaced::Fault(fault))
@@ -34,7 +34,7 @@ impl From<StoreFault> for NotCommitted {
 }
 
 impl ClaimTable {
-    /// Like [`ClaimTable::put`], with other writes in the same transaction. One call.
+    /// Like [`ClaimTable::put`], with other writes in the same transaction. This takes one call.
     ///
     /// # Errors
     ///
@@ -44,13 +44,13 @@ impl ClaimTable {
         key: &str,
         seen: &Claim,
         next: &Claim,
-        beside: Item,
+        extra: Item,
         others: Vec<TransactWriteItem>,
     ) -> Result<(), NotCommitted> {
         let condition = Condition::of(Some(seen));
         let put = Put::builder()
             .table_name(&self.table)
-            .set_item(Some(item::write(key, next, beside)))
+            .set_item(Some(item::write(key, next, extra)))
             .condition_expression(condition.expression)
             .set_expression_attribute_names(Some(condition.names))
             .set_expression_attribute_values(condition.values)

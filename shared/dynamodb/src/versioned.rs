@@ -1,4 +1,4 @@
-//! Attributes that are replaced by version, and an index.
+//! Conditional writes of versioned attributes, and queries of an index.
 
 use aws_sdk_dynamodb::{
     operation::update_item::UpdateItemError, types::ReturnValuesOnConditionCheckFailure::AllOld,
@@ -13,19 +13,19 @@ use crate::{
 /// Why an attribute was not replaced.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NotExchanged {
-    /// Another version is there, in this item, or none.
+    /// The version is not the `seen` one. Contains the current item, if there is one.
     Changed(Option<Item>),
-    /// The call failed. The write may have been made all the same.
+    /// The call failed. The write may have succeeded nevertheless.
     Fault(StoreFault),
 }
 
 impl ClaimTable {
-    /// Replaces an attribute of an item, and its version by the next, if that is still the one that was `seen`. The
-    /// item's other attributes stay. One call.
+    /// Replaces an attribute of an item and increments its version, if the version is the `seen` one; 0 means that
+    /// there is none. The item's other attributes are kept. This takes one call.
     ///
     /// # Errors
     ///
-    /// If another version is there, or if the call fails.
+    /// If the version is not the `seen` one, or if the call fails.
     pub async fn exchange(
         &self,
         key: &str,
@@ -59,8 +59,8 @@ impl ClaimTable {
         })
     }
 
-    /// The first items of an index under a partition key, with a sort key after this one. As many as one call gives,
-    /// and at most `count`.
+    /// Queries the first items of an index under a partition key, with a sort key greater than `after`. Returns as
+    /// many as one call does, at most `count`.
     ///
     /// # Errors
     ///
