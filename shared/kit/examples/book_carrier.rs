@@ -1,10 +1,10 @@
-//! Books a carrier for an order, through the API of another company.
+//! Books a carrier for an order, through a third-party API.
 //!
-//! The function retries faults that pass within seconds. After a longer one it fails, and the retry loop brings
-//! the order back, not before the time that the carrier asked for. If the carrier refuses the order, it becomes a
-//! dead letter at once.
+//! The function retries faults that pass within seconds. If a fault lasts longer, the function fails, and the
+//! retry loop brings the order back, but not before the carrier's `Retry-After`. If the carrier refuses the order,
+//! the event is dead-lettered at once.
 //!
-//! `CARRIER_URL` is the address of the carrier's API.
+//! `CARRIER_URL` is the base URL of the carrier's API.
 #![allow(clippy::disallowed_methods, reason = "a program's outermost file reads the environment")]
 
 use std::{env, time::Duration};
@@ -23,7 +23,7 @@ struct Order {
     address: String,
 }
 
-/// The carrier's API.
+/// A client of the carrier's API.
 struct Carrier {
     client: reqwest::Client,
     url: String,
@@ -39,7 +39,7 @@ enum NotBooked {
 }
 
 impl Carrier {
-    /// One attempt. The carrier recognises a repeated booking by its key.
+    /// Makes one attempt. The carrier recognises a repeated booking by its idempotency key.
     async fn book(&self, order: &Order, key: &str) -> Result<(), NotBooked> {
         let request = self.client.post(format!("{}/bookings", self.url));
         let response = request.header("idempotency-key", key).json(order).send().await?;
@@ -58,7 +58,7 @@ async fn handle(event: LambdaEvent<Order>, carrier: &Carrier) -> Result<(), Fail
     })
 }
 
-/// Whether the carrier refuses the order itself.
+/// Whether the carrier refused the order, so that a retry can't succeed.
 fn is_refused(stopped: &Stopped<NotBooked>) -> bool {
     matches!(stopped.cause(), NotBooked::Answered(answer) if [400, 422].contains(&answer.status().as_u16()))
 }
@@ -67,7 +67,7 @@ fn is_refused(stopped: &Stopped<NotBooked>) -> bool {
 async fn main() -> Result<(), Error> {
     tracing::init_default_subscriber();
     let carrier = Carrier {
-        // A request that hangs becomes an error while there is time for another attempt.
+        // A request that hangs fails while there is time for another attempt.
         client: reqwest::Client::builder().timeout(Duration::from_secs(5)).build()?,
         url: env::var("CARRIER_URL")?,
         retry: Retry::new(Policy::OUTSIDE_API),

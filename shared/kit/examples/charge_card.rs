@@ -1,6 +1,6 @@
-//! Charges a card once for an order, and sends a receipt. A repetition of the event gets the first charge. If the
+//! Charges a card once for an order, and sends a receipt. A repetition of the event uses the first charge. If the
 //! payment service's response was lost, the charge is repeated with the same key, which the service recognises. If
-//! it refuses the charge, the event becomes a dead letter at once.
+//! the service refuses the charge, the event is dead-lettered at once.
 #![allow(clippy::disallowed_methods, reason = "a program's outermost file reads the environment")]
 
 use std::{env, time::Duration};
@@ -41,7 +41,7 @@ struct Shop<S> {
 async fn handle<S: Store>(event: LambdaEvent<Order>, shop: &Shop<S>) -> Result<(), Failure> {
     let LambdaEvent { payload: order, context } = event;
     let deadline = Deadline::of(&context)?;
-    // The order's own id, not the event's: an order that is sent twice is charged once, too.
+    // The key is the order's id, not the event's, so an order that is sent in two events is charged once.
     let request = Request::new(&order.id, &order.cents, &context)?;
     let call = shop.retry.operation("charge").until(deadline);
     let charge = shop.once.run(&request, |_lease| call.run(|| shop.charge(&order)));
@@ -69,7 +69,7 @@ async fn main() -> Result<(), lambda_runtime::Error> {
     tracing::init_default_subscriber();
     let aws = Client::new(&aws_config::load_defaults(BehaviorVersion::latest()).await);
     let shop = Shop {
-        // The function's timeout is longer than this plus the 5 s that no retry may use.
+        // The function's timeout must be longer than this plus the deadline's minimum of 5 s.
         client: reqwest::Client::builder().timeout(Duration::from_secs(5)).build()?,
         payments: env::var("PAYMENTS_URL")?,
         once: Idempotency::new("charge-card", DynamoStore::new(&aws, env::var("CHARGES_TABLE")?))?,

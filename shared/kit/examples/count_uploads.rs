@@ -1,10 +1,10 @@
-//! Counts the bytes that are uploaded to each bucket, each object once.
+//! Counts the bytes that are uploaded to each bucket, and counts each upload once.
 //!
-//! S3 reports an object at least once, and the retry loop may repeat the event. Adding to a number twice would be
-//! wrong. So one transaction writes both the sum and the record that the object was counted.
+//! S3 reports an upload at least once, and the retry loop may repeat the event. An upload must not be added twice.
+//! So one transaction updates the bucket's sum and records that the upload was counted.
 //!
-//! `USAGE_TABLE` is a DynamoDB table with the partition key `bucket`, `IDEMPOTENCY_TABLE` one with the partition
-//! key `id`.
+//! `USAGE_TABLE` is a DynamoDB table with the partition key `bucket`, and `IDEMPOTENCY_TABLE` is one with the
+//! partition key `id`.
 #![allow(clippy::disallowed_methods, reason = "a program's outermost file reads the environment")]
 
 use std::env;
@@ -21,7 +21,7 @@ use comeback::{
 };
 use lambda_runtime::{Context, Error, LambdaEvent, run, service_fn, tower::Layer, tracing};
 
-/// The sums.
+/// The table of sums by bucket.
 struct Usage {
     once: Idempotency<DynamoStore>,
     table: String,
