@@ -1,4 +1,4 @@
-//! A call that succeeds at once allocates nothing.
+//! Tests that a call that succeeds at once doesn't allocate memory.
 #![allow(clippy::unwrap_used, reason = "a test's expectation")]
 
 use std::{convert::Infallible, hint::black_box, time::Duration};

@@ -1,5 +1,5 @@
-//! A handler that is generic over its store and over the rule of its retries compiles. rustc once gave up on one
-//! ("queries overflow the depth limit"), but only in builds that are not incremental.
+//! Tests that a handler that is generic over its store and its retry rule compiles. rustc once rejected such a
+//! handler ("queries overflow the depth limit"), but only in non-incremental builds.
 #![allow(clippy::unwrap_used, reason = "a test's expectation")]
 
 use std::time::Duration;
@@ -20,7 +20,7 @@ struct Shop<S, R> {
     retry: Retry<R>,
 }
 
-/// Reserves, and then charges.
+/// Reserves an amount, and then charges it.
 async fn handle<S: Store, R: Rule<HttpStatus>>(
     event: LambdaEvent<u32>,
     shop: &Shop<S, R>,
@@ -45,7 +45,7 @@ async fn pay(cents: u32) -> Result<u32, HttpStatus> {
     }
 }
 
-/// The program in production, which is only compiled.
+/// The program in production. It is compiled, but not run.
 #[allow(dead_code, reason = "there is no Lambda here")]
 async fn production(aws: &aws_sdk_dynamodb::Client) -> Result<(), lambda_runtime::Error> {
     let once = Idempotency::new("charge", DynamoStore::new(aws, "charges"))?;

@@ -1,4 +1,4 @@
-//! A function under the layer, given its events as the Lambda runtime gives them.
+//! Tests functions under the layer, with events that are deserialized as the Lambda runtime does it.
 #![allow(clippy::unwrap_used, reason = "a test's expectation")]
 
 use std::{
@@ -29,13 +29,13 @@ fn context() -> Context {
     context
 }
 
-/// As the runtime reads it.
+/// Deserializes an event as the Lambda runtime does.
 fn event<T: DeserializeOwned>(body: &str, context: Context) -> LambdaEvent<T> {
     let mut json = serde_json::Deserializer::from_slice(body.as_bytes());
     LambdaEvent::new(serde_path_to_error::deserialize(&mut json).unwrap(), context)
 }
 
-/// A function that knows nothing of envelopes but asks for the retry metadata.
+/// A function that does not handle envelopes, but reads the retry metadata from its context.
 async fn tell(event: LambdaEvent<Order>) -> Result<String, Failure> {
     let (Order { id }, context) = event.into_parts();
     let key = idempotency_key(&context);

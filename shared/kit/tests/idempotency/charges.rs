@@ -1,4 +1,4 @@
-//! Charges over a store. All executions have one key, and their effect is outside of the store.
+//! A play of charges. All executions have the same key, and their effect is outside of the store.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,7 +13,7 @@ use super::{
     world::{Ends, Faults, Gate, Play, Running, Step, every_order},
 };
 
-/// Executions of one charge.
+/// The play: executions of one charge, with their store.
 pub struct Charges<S> {
     store: S,
     key: String,
@@ -23,9 +23,9 @@ pub struct Charges<S> {
 /// The history of a play.
 #[derive(Default)]
 struct History {
-    /// The record in the store.
+    /// The current record in the store.
     there: Option<Record>,
-    /// The executions that made the effect.
+    /// The executions that made the effect, in order.
     effects: Vec<usize>,
 }
 
@@ -62,18 +62,19 @@ impl<S: Store + Sync> Store for Gated<S> {
     }
 }
 
-/// Asserts that an execution may write this, by rules that are independent of the code under test.
+/// Asserts that an execution may replace `there` with `next`, by rules that are independent of the code under
+/// test.
 fn assert_lawful(nth: usize, there: Option<&Record>, next: Option<&Record>, now: Timestamp) {
     let own = |record: &Record| record.claim.token.owner.starts_with(&format!("{nth}/"));
     match (there.map(|record| (record, record.claim.state)), next) {
         (None, None) => {}
         (None, Some(next)) => assert!(own(next) && next.claim.token.generation == 1),
         (Some((_, State::Waiting)), _) => unreachable!("nothing waits in the kit's records"),
-        (Some((_, State::Done)), _) => unreachable!("{nth} writes over what is done"),
+        (Some((_, State::Done)), _) => unreachable!("{nth} overwrites a done record"),
         (Some((held, State::Held { until })), next) => {
-            assert!(own(held) || now >= until, "{nth} writes over a lease that holds");
+            assert!(own(held) || now >= until, "{nth} overwrites a valid lease");
             let Some(next) = next else {
-                return assert!(own(held), "{nth} removes what is another's");
+                return assert!(own(held), "{nth} removes another's");
             };
             assert!(own(next));
             if own(held) {
@@ -134,7 +135,7 @@ impl<S: Store + Clone + Sync + 'static> Play for Charges<S> {
         for (&nth, end) in &ends.ended {
             match end {
                 Ok(answer) if *answer == owner => {}
-                // It could not write its mark, and still returns its own answer.
+                // It could not mark its record as done, and returns its own answer.
                 Ok(answer) => {
                     assert!(*answer == nth && ends.faults.calls > 0, "{nth} answers {answer}")
                 }
@@ -149,8 +150,8 @@ impl<S: Store + Clone + Sync + 'static> Play for Charges<S> {
             }
         }
 
-        // The owner made the effect once. Others may have made it only if they died before their mark or were
-        // late.
+        // The owner made the effect once. Another execution may only have made it if it died before it marked its
+        // record or was late.
         assert_eq!(made(owner), 1);
         for nth in history.effects.iter().filter(|&&nth| nth != owner) {
             assert!(ends.crashed.contains(nth) || ends.late.contains(nth), "{:?}", history.effects);
@@ -162,7 +163,7 @@ impl<S: Store + Clone + Sync + 'static> Play for Charges<S> {
 async fn in_every_order_the_operation_runs_once() {
     let none = Faults::default();
     let fail = Faults { operations: 2, ..none };
-    // Leases end while their holders live on, and one of them dies.
+    // Leases end while their holders are still running, and one execution dies.
     let die = Faults { crashes: 1, leases_over: 2, ..none };
     let lose_calls = Faults { calls: 2, ..none };
     let all = Faults { crashes: 1, leases_over: 1, calls: 1, operations: 1 };

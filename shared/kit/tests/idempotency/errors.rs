@@ -1,4 +1,4 @@
-//! The operation's error is the same to the retry loop and to a retry inside the function as without a wrapper.
+//! Tests that an operation's error has the same type and verdict with and without the wrappers of this crate.
 
 use std::{any::type_name, collections::HashMap, error::Error as StdError, io, time::Duration};
 
@@ -16,7 +16,7 @@ use super::{Clock, Scene, shaky::fault};
 #[error("no funds")]
 struct CardDeclined;
 
-/// Runs an operation once that fails with this error.
+/// Runs an operation that fails with this error.
 async fn once<E>(error: E) -> Error<E> {
     let scene = Scene::new(Memory::new());
     scene.once.run(&scene.request("charge 100"), async |_| Err::<(), _>(error)).await.unwrap_err()

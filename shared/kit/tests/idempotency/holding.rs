@@ -1,4 +1,4 @@
-//! A key that is held after an error, because the operation may have been done.
+//! Tests of keys that are held after an error, because the operation may have been done.
 
 use std::{io, time::Duration};
 
@@ -17,7 +17,7 @@ use super::{
 
 const HELD: Duration = Duration::from_secs(120);
 
-/// Makes a charge that ends like this, and holds the key for this time if it may have been done.
+/// Makes a charge that returns `ends`. Holds the key for this time if the charge may have been done.
 async fn charge(
     scene: &Scene<impl Store>,
     held: Duration,

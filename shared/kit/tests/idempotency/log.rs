@@ -1,4 +1,4 @@
-//! The log lines of records that could not be written, and what no log may contain.
+//! Tests the log lines about failed writes of records, and that no log contains secrets.
 
 use std::{
     io::{self, Read},
@@ -14,12 +14,11 @@ use super::{
     shaky::{Call, Shaky, fault},
 };
 
-/// While there is only one dispatcher, tracing asks the dispatcher of the thread that reaches an event first
-/// whether anyone listens. That may be the thread of another test, and tracing never asks again. A second one
-/// prevents that.
+/// While there is only one dispatcher, tracing caches whether the thread that first reaches an event has a
+/// subscriber. That may be the thread of another test. With a second dispatcher, tracing asks both.
 static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::new()));
 
-/// The log of an operation that ends like this, if the next call to the store fails for good.
+/// The log of an operation that returns `ends`, and whose second write to the store fails permanently.
 async fn logged(ends: Result<String, Declined>) -> String {
     let (mut log, writer) = io::pipe().unwrap();
     let subscriber = tracing_subscriber::fmt().json().with_writer(Arc::new(writer)).finish();

@@ -1,4 +1,4 @@
-//! Operations that run once for a key, over stores that work, fail, or do not answer.
+//! Tests of operations that run once per key, with stores that work, fail, or do not respond.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod charges;
@@ -26,18 +26,18 @@ use lambda_runtime::Context;
 /// The duration of an invocation in these tests.
 const LIFE: Duration = Duration::from_secs(60);
 
-/// Charges over this store, by this clock.
+/// The idempotency of charges, with this store and this clock.
 fn charges<S>(store: S, clock: &Clock) -> Idempotency<S> {
     let clock = clock.clone();
     Idempotency::new("charges", store).unwrap().with_clock(move || clock.now())
 }
 
-/// The operation's own failure.
+/// The operation's own error.
 #[derive(Debug, thiserror::Error)]
 #[error("declined")]
 struct Declined;
 
-/// A clock that moves only when a test moves it.
+/// A clock that only advances when a test advances it.
 #[derive(Clone)]
 struct Clock(Arc<Mutex<Timestamp>>);
 
@@ -63,7 +63,7 @@ impl Clock {
     }
 }
 
-/// A charge over a store, and its clock.
+/// A store with a clock, and requests to charge the same card.
 struct Scene<S> {
     clock: Clock,
     once: Idempotency<S>,
@@ -79,7 +79,7 @@ impl<S: Store> Scene<S> {
         Request::new("card 4711", intent, &self.clock.context("request")).unwrap()
     }
 
-    /// Charges, unless that was done before.
+    /// Charges the card and returns `answer`, or returns the answer of an earlier charge.
     async fn charge(&self, answer: &str) -> Result<String, Error<Declined>> {
         let request = self.request("charge 100");
         self.once.run(&request, async |_| Ok(answer.to_owned())).await
@@ -89,7 +89,7 @@ impl<S: Store> Scene<S> {
         self.once.run(&self.request("charge 100"), async |_| Err(Declined)).await
     }
 
-    /// Repeats a charge that must not run again.
+    /// Repeats the charge, which must not run again.
     async fn repeat(&self) -> Result<String, Error<Declined>> {
         let request = self.request("charge 100");
         self.once.run(&request, async |_| unreachable!("it was run before")).await

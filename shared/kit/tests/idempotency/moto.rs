@@ -1,4 +1,4 @@
-//! The store in DynamoDB, against moto, which is an independent implementation.
+//! Tests the DynamoDB store against moto, an independent implementation of DynamoDB.
 
 mod placements;
 mod store;
@@ -26,7 +26,7 @@ use super::{
     world::{Faults, every_order},
 };
 
-/// Counts the requests on the wire.
+/// Counts the HTTP requests that a client sends.
 #[derive(Clone, Debug, Default)]
 struct Wire(Arc<AtomicUsize>);
 
@@ -52,7 +52,7 @@ impl Intercept for Wire {
     }
 }
 
-/// A table on the server that all tests share.
+/// A test's table, on the moto server that all tests share.
 struct Table {
     client: Client,
     name: &'static str,

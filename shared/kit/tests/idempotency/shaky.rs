@@ -13,7 +13,7 @@ use super::Clock;
 
 /// The outcome of a call.
 pub enum Call {
-    /// The call is made and answered.
+    /// The call succeeds or fails like a call to the memory store.
     Made,
     /// The call never arrives.
     Unmade(StoreFault),
@@ -21,13 +21,13 @@ pub enum Call {
     Unanswered(StoreFault),
     /// The call never returns.
     Silent,
-    /// The call takes this long.
+    /// The call is made, and takes this long.
     Slow(Clock, Duration),
-    /// The call finds a new record of another owner.
+    /// The call fails, because another owner has just written a record.
     Overtaken,
 }
 
-/// The fault of a call without a response.
+/// The fault of a call that gets no response.
 pub fn fault(passes: bool) -> StoreFault {
     StoreFault { passes, code: None, message: "no answer".to_owned() }
 }

@@ -1,7 +1,7 @@
-//! Runs executions of one operation step by step, in every possible order.
+//! Runs concurrent executions of one operation step by step, in every possible order.
 //!
-//! A step is a call to the store or the effect of the operation. An execution stops at its gate before each step.
-//! A [`Play`] says what an execution does, and which rules must hold in the end.
+//! A step is a call to the store or the effect of the operation. Before each step, an execution waits at its gate.
+//! A [`Play`] defines the operation, and the rules that must hold in the end.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,16 +19,16 @@ use super::{Clock, Declined};
 /// Longer than any lease.
 const LEASES_OVER: Duration = Duration::from_secs(100);
 
-/// How many faults of each kind may happen in one play.
+/// The maximum number of faults of each kind in one play.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Faults {
-    /// An execution dies at its gate.
+    /// Executions that die at their gate.
     pub crashes: usize,
-    /// Every lease ends while its holder lives on.
+    /// Times at which every lease ends while its holder is still running.
     pub leases_over: usize,
-    /// A call to the store fails with a [`Fault`].
+    /// Calls to the store that fail with a [`Fault`].
     pub calls: usize,
-    /// An operation fails before its effect.
+    /// Operations that fail before their effect.
     pub operations: usize,
 }
 
@@ -59,17 +59,17 @@ pub struct Gate(Arc<Mutex<Place>>);
 /// The position of an execution.
 #[derive(Debug, Default)]
 enum Place {
-    /// Between two gates.
+    /// The execution is running, between two steps.
     #[default]
     Going,
-    /// At its gate before this step.
+    /// The execution waits at its gate before this step.
     Before(Step),
-    /// Its gate is open, and the next step has this fault.
+    /// The gate is open, and the next step has this fault.
     Free(Option<Fault>),
 }
 
 impl Gate {
-    /// Waits until the gate opens, and returns the fault of the step.
+    /// Waits until the gate opens. Returns the fault of the step, if it has one.
     pub async fn pass(&self, step: Step) -> Option<Fault> {
         future::poll_fn(|_| {
             let mut place = self.0.lock().unwrap();
@@ -83,7 +83,7 @@ impl Gate {
         .await
     }
 
-    /// Makes a call to the store when the gate opens. If the response is lost, this is the answer.
+    /// Makes a call to the store when the gate opens. Returns `lost` if the request or response is lost.
     pub async fn call<T, F: Future<Output = T>>(&self, lost: T, make: impl Fn() -> F) -> T {
         match self.pass(Step::Call).await {
             None => make().await,
@@ -111,12 +111,12 @@ impl Gate {
     }
 }
 
-/// The executions of a play, and its rules.
+/// An operation that several executions run, and the rules of its outcome.
 pub trait Play {
     /// Starts an execution that stops at this gate before each step. Its first step is a call.
     fn begin(&self, nth: usize, gate: Gate, clock: &Clock) -> Running;
 
-    /// Asserts the rules of the whole play.
+    /// Asserts the rules when all executions have ended.
     async fn judge(self, ends: Ends);
 }
 
@@ -124,7 +124,7 @@ pub trait Play {
 #[derive(Default)]
 pub struct Ends {
     pub faults: Faults,
-    /// The last execution, which started after all leases and had no fault.
+    /// The last execution, which started after all leases had ended, and without faults.
     pub last: usize,
     pub ended: BTreeMap<usize, Answered>,
     pub crashed: BTreeSet<usize>,
@@ -132,7 +132,7 @@ pub struct Ends {
     pub late: BTreeSet<usize>,
 }
 
-/// The answer to an execution: the number of the execution that ran the operation.
+/// The result of an execution: the number of the execution that ran the operation.
 pub type Answered = Result<usize, Error<Declined>>;
 
 /// A running execution.
@@ -145,7 +145,7 @@ struct Execution {
 }
 
 impl Execution {
-    /// Continues to the next gate, or to the end.
+    /// Runs the execution to its next gate, or to its end.
     async fn go_on(&mut self) -> Option<Answered> {
         future::poll_fn(|context| match self.future.as_mut().poll(context) {
             Poll::Ready(answered) => Poll::Ready(Some(answered)),
@@ -156,7 +156,7 @@ impl Execution {
     }
 }
 
-/// The next event.
+/// An event that may happen next.
 #[derive(Clone, Copy, Debug)]
 enum Move {
     Step(usize, Option<Fault>),
@@ -168,9 +168,9 @@ enum Move {
 struct World<P> {
     play: P,
     clock: Clock,
-    /// How many executions have started.
+    /// The number of executions that have started.
     begun: usize,
-    /// The living executions by number, each at a gate.
+    /// The running executions by number, each at its gate.
     living: BTreeMap<usize, Execution>,
     /// The faults that may still happen.
     left: Faults,
@@ -178,8 +178,8 @@ struct World<P> {
 }
 
 impl<P: Play> World<P> {
-    /// Plays this many executions of one operation to their end, and another one after all leases. Then asserts
-    /// the rules.
+    /// Runs this many executions of one operation to their end, and another one after all leases have ended. Then
+    /// asserts the rules.
     async fn play(play: P, executions: usize, faults: Faults, choices: &mut Choices) {
         let ends = Ends { faults, last: executions, ..Ends::default() };
         let (clock, living) = (Clock::new(), BTreeMap::new());
@@ -196,7 +196,7 @@ impl<P: Play> World<P> {
         world.play.judge(world.ends).await;
     }
 
-    /// The possible next events. Executions that have not started are alike, so one of them stands for all.
+    /// The possible next events. Executions that have not started are alike, so only the first of them may start.
     fn moves(&self) -> Vec<Move> {
         let mut moves = Vec::new();
         let next = (self.begun < self.ends.last).then_some(self.begun);
@@ -221,7 +221,7 @@ impl<P: Play> World<P> {
         moves
     }
 
-    /// The next step of an execution. The first one is a call.
+    /// The next step of an execution. The first step is a call.
     fn before(&self, nth: usize) -> Step {
         let gate = self.living.get(&nth).map(|execution| &execution.gate);
         gate.and_then(Gate::before).unwrap_or(Step::Call)
@@ -250,7 +250,7 @@ impl<P: Play> World<P> {
         }
     }
 
-    /// Lets an execution take its next step, and starts it before its first.
+    /// Lets an execution take its next step. Starts the execution if it is new.
     async fn step(&mut self, nth: usize, fault: Option<Fault>) {
         if nth == self.begun {
             let gate = Gate::default();
@@ -269,10 +269,10 @@ impl<P: Play> World<P> {
     }
 }
 
-/// The choices of one play. They repeat those of the previous play up to the last one with another option.
+/// The choices of one play. They repeat those of the previous play up to the last choice that has another option.
 #[derive(Default)]
 struct Choices {
-    /// The options that were taken, and how many there were.
+    /// The chosen option of each choice, and the number of its options.
     taken: Vec<(usize, usize)>,
     made: usize,
 }
@@ -290,7 +290,7 @@ impl Choices {
         option
     }
 
-    /// Goes to the next play, if there is one.
+    /// Prepares the next play. Returns false if there is none.
     fn next(&mut self) -> bool {
         self.made = 0;
         while let Some((option, options)) = self.taken.pop() {
@@ -303,7 +303,7 @@ impl Choices {
     }
 }
 
-/// Plays every order of this many executions with these faults, and returns how many orders there are.
+/// Plays every order of this many executions and these faults, and returns the number of orders.
 pub async fn every_order<P: Play>(
     executions: usize,
     faults: Faults,

@@ -1,4 +1,4 @@
-//! Through the AWS SDK.
+//! Tests errors of the AWS SDK.
 
 use std::time::Duration;
 
@@ -31,13 +31,13 @@ async fn put(endpoint: &str) -> SdkError<PutItemError> {
     client(endpoint).put_item().table_name("orders").item("id", id).send().await.unwrap_err()
 }
 
-/// The error of a response with this code.
+/// The SDK's error for a response with this status and code.
 async fn told(status: u16, code: &str) -> SdkError<PutItemError> {
     let body = format!(r#"{{"__type":"com.amazonaws.dynamodb.v20120810#{code}","message":"m"}}"#);
     put(&format!("http://{}", answering(response(status, "", &body)).await)).await
 }
 
-/// The transient errors of DynamoDB's model. Each has a type in its crate.
+/// The transient errors of DynamoDB's model. Each has its own type in the SDK's crate.
 const MODELLED: [(u16, &str, Kind); 6] = [
     (400, "ProvisionedThroughputExceededException", Kind::Throttled),
     (400, "ThrottlingException", Kind::Throttled),
@@ -56,7 +56,7 @@ async fn the_policy_for_dynamodb_retries_the_errors_of_its_model_and_slows_down_
             errors.push(told(status, code).await);
         }
         assert!(errors.iter().all(|error| !is_unhandled(error)), "{errors:?}");
-        // All connections are closed.
+        // All connections are closed, so pausing the clock doesn't make them time out.
         tokio::time::pause();
         let start = Instant::now();
         let retry = Retry::new(Policy::DYNAMODB).adaptive();
@@ -102,7 +102,7 @@ async fn the_code_of_another_error_counts_before_the_status() {
     }
 }
 
-/// Whether the model does not have its code.
+/// Whether the service's model has no type for the error's code.
 fn is_unhandled(error: &SdkError<PutItemError>) -> bool {
     let cause = error.as_service_error().and_then(std::error::Error::source);
     cause.is_none_or(|cause| cause.is::<ErrorMetadata>())

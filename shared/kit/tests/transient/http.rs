@@ -1,4 +1,4 @@
-//! Through reqwest and hyper.
+//! Tests errors of reqwest and hyper.
 
 use std::{error::Error, time::Duration};
 
@@ -24,23 +24,23 @@ fn url(address: &str) -> Url {
     format!("http://{address}/").parse().unwrap()
 }
 
-/// Requests a number in JSON from this address.
+/// Requests a JSON number from this address.
 async fn ask(address: &str) -> Result<u32, Box<dyn Error + Send + Sync>> {
     let client = reqwest::Client::builder().no_proxy().build()?;
     let response = client.get(url(address)).send().await?;
     Ok(HttpStatus::check(response).await?.json().await?)
 }
 
-/// The verdict on the error of such a request.
+/// The verdict on the error of a request to this address.
 async fn verdict(address: &str) -> Verdict {
     let error = ask(address).await.unwrap_err();
     let verdict = Boxed.judge(&error);
-    // It does not change inside another error.
+    // The verdict is the same inside another error.
     assert_eq!(judge(&std::io::Error::other(error)), verdict);
     verdict
 }
 
-/// Addresses that give no whole head of a response, and the verdict on that.
+/// Addresses that don't return a complete response head, and the expected verdict on each.
 async fn unanswering() -> Vec<(String, Verdict)> {
     let mut all = vec![(nowhere().await, UNAVAILABLE), ("no..name:80".to_owned(), UNAVAILABLE)];
     for (answer, expected) in [

@@ -1,4 +1,4 @@
-//! The verdicts on errors of real connections and real responses.
+//! Tests the verdicts on errors of real connections and responses.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod aws;

@@ -7,18 +7,18 @@ use tokio::{
 };
 use tokio_rustls::{TlsAcceptor, rustls::ServerConfig};
 
-/// An address where nobody listens.
+/// An address on which no server listens.
 pub async fn nowhere() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     listener.local_addr().unwrap().to_string()
 }
 
-/// A server that answers one request with exactly this, and closes the connection.
+/// A server that responds to one request with exactly these bytes, and closes the connection.
 pub async fn answering(answer: String) -> String {
     serve(answer, true).await
 }
 
-/// A server that starts its answer to one request like this, and never continues.
+/// A server that responds to one request with these bytes, and then stays silent.
 pub async fn silent_after(start: &str) -> String {
     serve(start.to_owned(), false).await
 }
@@ -33,7 +33,7 @@ async fn serve(answer: String, closes: bool) -> String {
         if closes {
             stream.shutdown().await.unwrap();
         }
-        // Wait for the client to close, because bytes that nobody reads would reset the connection.
+        // Read until the client closes the connection, because unread bytes would reset it.
         let _ = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
     });
     address
@@ -58,7 +58,7 @@ pub async fn untrusted() -> String {
     address
 }
 
-/// A response with these headers, each with a line break, and this body.
+/// A response with this body and these headers, each of which ends with a line break.
 pub fn response(status: u16, headers: &str, body: &str) -> String {
     format!("HTTP/1.1 {status} x\r\n{headers}content-length: {}\r\n\r\n{body}", body.len())
 }

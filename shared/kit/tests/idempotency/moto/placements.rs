@@ -1,4 +1,5 @@
-//! Placements of an order. All executions have one key, and make their effect in one transaction with the mark.
+//! A play that places an order. All executions have one key, and make their effect in the transaction with the
+//! mark.
 
 use std::collections::HashMap;
 
@@ -24,13 +25,13 @@ use crate::{
 /// The attribute that lists the executions that made the effect.
 const MADE_BY: &str = "made_by";
 
-/// Executions of one placement.
+/// The play: executions that place one order.
 pub struct Placements<'t> {
     pub table: &'t Table,
     pub key: String,
 }
 
-/// The connection of one execution to DynamoDB, which stops at its gate before each request.
+/// The HTTP connection of one execution to DynamoDB. It waits at the execution's gate before each request.
 #[derive(Clone, Debug)]
 struct Gated {
     gate: Gate,
@@ -64,7 +65,7 @@ impl Play for Placements<'_> {
         let wire = SharedHttpConnector::new(wire);
         let config = self.table.client.config().to_builder();
         let config = config
-            // An execution may wait at its gate for any time.
+            // An execution may wait at its gate for any length of time.
             .timeout_config(TimeoutConfig::disabled())
             .http_client(http_client_fn(move |_, _| wire.clone()));
         let store = DynamoStore::new(&Client::from_conf(config.build()), self.table.name);
@@ -88,13 +89,13 @@ impl Play for Placements<'_> {
         assert_eq!(claim.state, State::Done, "in the end it is done");
         let is_owner = |nth: usize| claim.token.owner.starts_with(&format!("{nth}/"));
         let owner = (0..=ends.last).find(|&nth| is_owner(nth)).unwrap();
-        // Even if an execution died, was late, or got no answer.
-        assert_eq!(self.made_by().await, [owner], "the effect was made once, by whoever says so");
+        // This holds even if an execution died, outlived its lease, or got no response.
+        assert_eq!(self.made_by().await, [owner], "the owner made the effect once");
         assert!(matches!(ends.ended[&ends.last], Ok(answer) if answer == owner));
         for (&nth, end) in &ends.ended {
             match end {
                 Ok(answer) => assert_eq!(*answer, owner, "{nth}"),
-                // Neither the transaction nor the release was answered.
+                // Neither the transaction nor the release got a response.
                 Err(Error::Store(_)) if ends.faults.calls > 1 => {}
                 Err(
                     Error::Operation(_)
@@ -102,7 +103,7 @@ impl Play for Placements<'_> {
                     | Error::LostLease { .. }
                     | Error::Late { .. }
                     | Error::Store(_),
-                ) => assert_ne!(nth, owner, "it has made the effect"),
+                ) => assert_ne!(nth, owner, "the owner has made the effect"),
                 Err(other) => unreachable!("{nth}: {other}"),
             }
         }
@@ -129,7 +130,7 @@ impl Placements<'_> {
         TransactWriteItem::builder().update(append.build().unwrap()).build()
     }
 
-    /// Deletes the items, because moto copies all of them for each transaction.
+    /// Deletes the items, because moto copies all items for each transaction.
     async fn forget(&self) {
         let record = HashMap::from([("id".to_owned(), AttributeValue::S(self.stored_key()))]);
         for item in [self.item(), record] {
@@ -149,7 +150,7 @@ impl Placements<'_> {
         format!("charges#{}", self.key)
     }
 
-    /// The claim of the record, which a write that expects none returns.
+    /// Reads the claim with a write that expects no record, and therefore fails with the current one.
     async fn claim(&self) -> Claim {
         match self.table.store().replace(&self.stored_key(), None, None).await {
             Err(ReplaceError::Changed(Some(there))) => there.claim,

@@ -1,4 +1,4 @@
-//! What is written and found, and how many calls it takes.
+//! Tests reads and writes of records, and counts the calls.
 
 use std::time::Duration;
 
@@ -77,7 +77,7 @@ async fn the_largest_answer_fits_next_to_the_largest_key() {
     store.replace(&key, None, Some(&first)).await.unwrap();
     store.replace(&key, Some(&first), Some(&largest)).await.unwrap();
     assert_eq!(store.replace(&key, None, Some(&first)).await, changed(&largest));
-    // As DynamoDB counts: the bytes of names and texts, and at most 21 for a number.
+    // DynamoDB's size of an item: the bytes of its names and texts, and at most 21 for each number.
     let id = AttributeValue::S(key);
     let got = table.client.get_item().table_name(table.name).key("id", id).send().await.unwrap();
     let size = |value: &AttributeValue| {

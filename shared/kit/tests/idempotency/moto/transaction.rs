@@ -1,4 +1,4 @@
-//! The writes of an operation and its mark, in one transaction.
+//! Tests an operation's writes in the transaction that marks it as done.
 
 use std::collections::HashMap;
 
@@ -16,7 +16,7 @@ use crate::{Declined, Scene};
 #[derive(Debug, Deserialize, Serialize)]
 struct Answer(HashMap<(u8, u8), u8>);
 
-/// Places an order in one transaction, unless that was done before.
+/// Places an order in one transaction, unless it was placed before.
 async fn place(
     scene: &Scene<DynamoStore>,
     writes: Vec<TransactWriteItem>,
@@ -76,7 +76,7 @@ async fn a_refused_write_cancels_all_and_frees_the_key() {
                 "comeback::idempotency::Error",
                 "the transaction was cancelled: write 2: ConditionalCheckFailed"
             ),
-            "it is not taken for the operation's own"
+            "it is not reported as the operation's own error"
         );
         assert!(!table.has("line 1").await && !table.has("line 2").await);
     }
