@@ -97,10 +97,13 @@ impl Tally {
         notices.extend(staying(&self.left));
         if self.not_deleted > 0 {
             let letters = notice::letters(self.not_deleted);
-            let text = format!(
-                "{letters} accepted by Lambda but not deleted: another redrive would invoke them again"
-            );
-            notices.push(Notice::bad(text));
+            notices.push(Notice::bad(if self.redriven.is_empty() {
+                format!("{letters} could not be deleted")
+            } else {
+                format!(
+                    "{letters} accepted by Lambda but not deleted: another redrive would invoke them again"
+                )
+            }));
         }
         notices.extend(self.faults.iter().map(Notice::bad));
         notices
@@ -427,6 +430,15 @@ mod tests {
         queue.delete_faults.set(31);
         let (tally, _) = run(&queue, &order(&queue, redrive()), PACE);
         assert_eq!((tally.done(), tally.not_deleted, queue.len()), (10, 1, 1));
+        let again =
+            "1 letter accepted by Lambda but not deleted: another redrive would invoke them again";
+        assert!(tally.notices().contains(&Notice::bad(again)));
+
+        let queue = StandIn::with(10);
+        queue.delete_faults.set(31);
+        let (tally, _) = run(&queue, &order(&queue, Action::Purge), PACE);
+        assert_eq!((tally.done(), tally.not_deleted, queue.len()), (9, 1, 1));
+        assert!(tally.notices().contains(&Notice::bad("1 letter could not be deleted")));
     }
 
     #[test]
