@@ -9,7 +9,7 @@ use std::{
 use comeback_core::Timestamp;
 use serde_json::json;
 
-use crate::{model::lambda::run::Outcome, shared::lock};
+use crate::{lock::lock, model::lambda::run::Outcome};
 
 /// How a function fails.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

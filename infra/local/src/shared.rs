@@ -6,7 +6,7 @@
 
 use std::{
     io,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -18,14 +18,15 @@ use tokio::{
 
 use crate::{
     clock,
+    config::Config,
     host::{Host, unpacked::Unpacked, variables::Common},
     journal::Journal,
+    lock::lock,
     model::{
         Cloud,
         lambda::run::{Response, Run},
     },
     outage::Outages,
-    server::Config,
 };
 
 /// How often [`Shared::sweep`] ends idle environments.
@@ -194,12 +195,6 @@ impl Shared {
             self.0.host.sweep();
         }
     }
-}
-
-/// Locks a mutex, even if it is poisoned. A step that panicked may be half done, but other requests still need
-/// responses.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A seed that differs at each start, so that a client never sees the same id after a restart.

@@ -32,6 +32,7 @@ mod connection;
 mod declared;
 mod format;
 mod http_status;
+mod opinion;
 #[cfg(any(feature = "reqwest", feature = "reqwest-0-12"))]
 mod response;
 mod retry_hint;

@@ -10,11 +10,11 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::{Notify, watch};
 
 use crate::{
+    lock::lock,
     model::{
         ids::Ids,
         lambda::run::{ExtensionFailure, ExtensionFault},
     },
-    shared::lock,
 };
 
 /// The most extensions that may register: AWS's limit.

@@ -45,8 +45,8 @@ pub use warden::{WARDEN, warden};
 use crate::{
     clock,
     journal::Journal,
+    lock::lock,
     model::lambda::run::{Outcome, Run},
-    shared::lock,
 };
 
 /// How long the first initialisation of an environment may take.

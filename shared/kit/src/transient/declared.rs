@@ -4,7 +4,7 @@ use std::error::Error;
 
 use comeback_core::fault::StoreFault;
 
-use super::{Kind, RetryHint, Transient, Verdict, standard::Opinion};
+use super::{Kind, RetryHint, Transient, Verdict, opinion::Opinion};
 use crate::directive::Directive;
 
 pub(super) fn opinion(error: &(dyn Error + 'static)) -> Option<Opinion> {

@@ -8,19 +8,8 @@ use std::{error::Error, io};
 
 #[cfg(feature = "aws")]
 use super::aws;
-use super::{Rule, Verdict, connection, declared, format, http_status};
+use super::{Rule, Verdict, connection, declared, format, http_status, opinion::Opinion};
 use crate::cause::Cause;
-
-/// The opinion of a rule on one link in an error's chain of causes.
-pub(super) enum Opinion {
-    /// This verdict, regardless of the cause.
-    Certain(Verdict),
-    /// This verdict, unless the rules know the cause.
-    UnlessCauseKnown(Verdict),
-    /// The verdict that this function derives from the verdict on the cause.
-    #[cfg(feature = "hyper")]
-    FromCause(fn(Verdict) -> Verdict),
-}
 
 /// The rules for single links. Each knows certain types.
 const KNOWN: &[fn(&(dyn Error + 'static)) -> Option<Opinion>] = &[

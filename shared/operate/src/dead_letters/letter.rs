@@ -13,8 +13,10 @@ use comeback_core::{
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use super::selection::NO_REASON;
 use crate::systems::function_name;
+
+/// Stands for the missing reason of letters that SQS or Lambda sent.
+pub const NO_REASON: &str = "none";
 
 /// A message that was received from a dead-letter queue.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

@@ -22,10 +22,10 @@ mod selection;
 mod stand_in;
 mod work;
 
-pub use letter::{Facts, GroupBy, Letter, Listed, Origin};
+pub use letter::{Facts, GroupBy, Letter, Listed, NO_REASON, Origin};
 pub use look::look;
 pub use order::{Action, Order, Plan, StayReason, Step};
 pub use pointer::{InvalidPointerValue, PointerValue};
 pub use ports::{BATCH_MAX, DeadLetterQueue, Functions, Invocation};
-pub use selection::{NO_REASON, Selection, attempts};
+pub use selection::{Selection, attempts};
 pub use work::{Pace, Tally, carry_out};

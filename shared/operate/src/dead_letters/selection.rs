@@ -5,13 +5,10 @@ use std::{ops::RangeInclusive, time::Duration};
 use comeback_core::{Timestamp, reason::Reason, time::between};
 
 use super::{
-    letter::{Facts, Letter, Origin},
+    letter::{Facts, Letter, NO_REASON, Origin},
     pointer::PointerValue,
 };
 use crate::filter::{any, contains, is_error_of, is_function};
-
-/// Stands for the missing reason of letters that SQS or Lambda sent.
-pub const NO_REASON: &str = "none";
 
 /// A filter for letters. All conditions that are set must be met. For a list, one matching entry is enough.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

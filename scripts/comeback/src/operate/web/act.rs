@@ -12,10 +12,11 @@ use maud::{Markup, html};
 
 use super::{
     html::{Untrusted, csrf},
-    jobs::{Job, Progress, begin, uncancelled},
+    jobs::Job,
     letters,
     live::{Live, Shared},
     params::Params,
+    work::{Progress, begin, uncancelled},
 };
 use crate::shell::Failure;
 

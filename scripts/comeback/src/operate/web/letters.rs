@@ -10,9 +10,10 @@ use maud::{Markup, html};
 
 use super::{
     html::{Untrusted, csrf, order, term, until},
-    jobs::{Job, Progress, begin, uncancelled},
+    jobs::Job,
     live::{LetterSnapshot, Live, Seen, Shared},
     params::Params,
+    work::{Progress, begin, uncancelled},
 };
 use crate::{
     operate::text::{count, shortened},

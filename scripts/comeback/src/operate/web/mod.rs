@@ -16,6 +16,7 @@ mod overview;
 mod params;
 mod play;
 mod policy;
+mod work;
 
 use std::{convert::Infallible, io, net::Ipv4Addr, time::Duration};
 
