@@ -9,7 +9,7 @@ Some things can't be tested in ministack:
 
 - Lambda's own use of roles: ministack sends failures to the queue and receives from it without checking permissions.
 - Permanent errors: all errors of its Python functions have the same type.
-- That recursion is allowed: ministack ignores a template's `RecursiveLoop`, and its own loop detection permits the few
+- Allowed recursion: ministack ignores a template's `RecursiveLoop`, and its own loop detection permits the few
   attempts of this test. tests/deployment/parity.py checks the setting in the templates.
 - Transparent functions: ministack has no wrappers. The end-to-end tests run the layer in the local cloud.
 - SQS's redrive, which ministack lacks. On AWS, each step of a redrive needs the permissions of its caller.

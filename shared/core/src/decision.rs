@@ -35,7 +35,7 @@ pub enum Decision {
     Settle(Settlement),
 }
 
-/// What to do with a message whose target is not invoked now.
+/// The action for a message whose target is not invoked now.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Settlement {
     /// Let it wait in its queue.
@@ -124,7 +124,7 @@ impl Judgement<'_> {
         }
     }
 
-    /// What to do with a message whose invocation was not accepted. The attempt does not count.
+    /// Decides what to do with a message whose invocation was not accepted. The attempt does not count.
     pub fn after_fault(&self, kind: FaultKind, now: Timestamp) -> Settlement {
         let (Ok(failure), Some(schedule)) = (&self.failure, self.schedule) else {
             return Settlement::DeadLetter(Reason::Unreadable);
@@ -141,7 +141,7 @@ impl Judgement<'_> {
         }
     }
 
-    /// What to do with a due message that is held back for this long because its target is down.
+    /// Decides what to do with a due message that is held back for this long because its target is down.
     pub fn held_back(&self, hold: Duration, now: Timestamp) -> Settlement {
         let Some((failure, schedule)) = self.failure.as_ref().ok().zip(self.schedule) else {
             return Settlement::Wait { until: later(now, hold) };
@@ -163,8 +163,9 @@ impl Judgement<'_> {
         }
     }
 
-    /// What to do with a message whose failure could not be claimed. It is unknown whether the failure was acted on, so
-    /// the message waits until the ledger works. It is given up without a claim only before SQS would delete it.
+    /// Decides what to do with a message whose failure could not be claimed. It is unknown whether the failure was
+    /// acted on, so the message waits until the ledger works. It is given up without a claim only before SQS would
+    /// delete it.
     pub fn after_unclaimed(&self, passes: bool, now: Timestamp) -> Settlement {
         let reason = match self.decision {
             Decision::Settle(Settlement::DeadLetter(reason)) => reason,

@@ -77,7 +77,7 @@ pub struct Outage {
     /// How many invocations function A can take in a second.
     #[arg(long, default_value_t = u64::MAX)]
     pub capacity: u64,
-    /// Who is asked whether function A is down.
+    /// The evidence on which function A counts as down.
     #[arg(long, default_value = "both")]
     pub witness: Who,
     /// Probe function A while it is down.
