@@ -9,10 +9,6 @@ use std::{collections::BTreeMap, fmt::Write};
 use comeback_core::envelope::{CONTEXT_FACTS, RetryMetadata};
 use serde_json::value::{RawValue, to_raw_value};
 
-/// The longest request id that is passed on; AWS's request ids have 36 characters. Runtimes would refuse a header
-/// of some kilobytes, and with it the event.
-const REQUEST_ID_MAX: usize = 256;
-
 /// The members of an object, with their values as they were written.
 type Members = BTreeMap<String, Box<RawValue>>;
 
@@ -37,9 +33,7 @@ pub fn with_facts(context: Option<&[u8]>, retry: &RetryMetadata) -> Option<Strin
 
 /// The facts as JSON in a JSON string.
 fn facts(retry: &RetryMetadata) -> Option<Box<RawValue>> {
-    let mut known = retry.known();
-    known.request_id = known.request_id.filter(|id| id.len() <= REQUEST_ID_MAX);
-    to_raw_value(&serde_json::to_string(&known).ok()?).ok()
+    to_raw_value(&serde_json::to_string(&retry.known()).ok()?).ok()
 }
 
 /// The same JSON, with only the characters that are allowed in a header.
@@ -60,7 +54,7 @@ fn in_ascii(json: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use comeback_core::envelope::Envelope;
+    use comeback_core::envelope::{Envelope, REQUEST_ID_MAX};
     use serde_json::{Value, json};
 
     use super::*;

@@ -31,6 +31,14 @@ pub const CONTEXT_FACTS: &str = "comeback";
 /// The largest payload of an asynchronous invocation.
 pub const INVOCATION_MAX: usize = 1_048_576;
 
+/// The most bytes that retry metadata may have. The envelopes of this loop have about 100. Whoever may invoke a function
+/// can also write metadata with a hundred thousand members, which would take many times its size in memory.
+const METADATA_MAX: usize = 16 * 1024;
+
+/// The longest request id, in bytes. AWS's ids are UUIDs of 36 bytes. Ids are copied into DynamoDB's keys and items, the
+/// circuits of targets, and headers, so a longer one counts as absent.
+pub const REQUEST_ID_MAX: usize = 256;
+
 /// A payload and its retry metadata.
 #[derive(Clone, Debug)]
 pub struct Envelope<'a> {
@@ -79,9 +87,8 @@ impl<'a> Envelope<'a> {
 
     /// Whether an asynchronous invocation can carry it.
     pub fn fits(&self) -> bool {
-        let metadata = serde_json::to_string(&self.metadata).unwrap_or_default().len();
         let around = METADATA.len() + PAYLOAD.len() + r#"{"":,"":}"#.len();
-        around + metadata + self.payload.get().len() <= INVOCATION_MAX
+        around + self.metadata.size() + self.payload.get().len() <= INVOCATION_MAX
     }
 
     /// The JSON that the target is invoked with.
@@ -117,10 +124,16 @@ impl RetryMetadata {
         }
     }
 
-    /// The same metadata for another attempt. `first_failure` replaces an implausible timestamp.
+    /// The same metadata for another attempt. `first_failure` replaces an implausible timestamp. Unknown members are
+    /// dropped if the next reader would find the metadata too large because of them.
     #[must_use]
     pub fn next(&self, attempt: Attempt, first_failure: Timestamp) -> Self {
-        Self { attempt, initial_timestamp: first_failure.timestamp(), ..self.clone() }
+        let next = Self { attempt, initial_timestamp: first_failure.timestamp(), ..self.clone() };
+        if next.size() > METADATA_MAX { next.known() } else { next }
+    }
+
+    fn size(&self) -> usize {
+        serde_json::to_string(self).unwrap_or_default().len()
     }
 
     /// The same metadata without unknown members.
@@ -134,10 +147,15 @@ impl RetryMetadata {
         Timestamp::from_timestamp(self.initial_timestamp, 0)
     }
 
-    /// Reads the value of [`METADATA`], or returns `None` if it is not valid retry metadata.
+    /// Reads the value of [`METADATA`], or returns `None` if it is not valid retry metadata. A request id that is too
+    /// long is passed on like an unknown member.
     pub fn read(value: &str) -> Option<Self> {
+        if value.len() > METADATA_MAX {
+            return None;
+        }
         let object = Object::read(value)?;
         let request_id = object.text(REQUEST_ID).map(Cow::into_owned);
+        let request_id = request_id.filter(|id| id.len() <= REQUEST_ID_MAX);
         let known = |name: &str| match name {
             ATTEMPT | INITIAL_TIMESTAMP => true,
             REQUEST_ID => request_id.is_some(),
@@ -231,6 +249,40 @@ mod tests {
         let envelope = Envelope::read(text).unwrap();
         assert_eq!(envelope.metadata.request_id, None);
         assert_eq!(envelope.to_json(), text);
+    }
+
+    #[test]
+    fn metadata_over_16_kib_is_no_envelope_and_stays_one_at_the_next_attempt_below() {
+        let sized = |size: usize| {
+            let start = r#"{"attempt":9,"initial_timestamp":5,"request_id":"first","note":""#;
+            let note = "x".repeat(size - start.len() - 2);
+            format!(r#"{{"_retry_metadata":{start}{note}"}},"_original_payload":1}}"#)
+        };
+        assert!(Envelope::read(&sized(METADATA_MAX + 1)).is_none());
+        let text = sized(METADATA_MAX);
+        let largest = Envelope::read(&text).unwrap();
+        let next = |attempt| {
+            let first_failure = Timestamp::from_timestamp(5, 0).unwrap();
+            let metadata = largest.metadata.next(Attempt::new(attempt).unwrap(), first_failure);
+            let text = Envelope { metadata, payload: largest.payload.clone() }.to_json();
+            (Envelope::read(&text).unwrap().metadata.request_id, text.contains("note"))
+        };
+        let first = Some("first".to_owned());
+        assert_eq!(next(9), (first.clone(), true));
+        assert_eq!(next(10), (first, false), "the unknown member leaves no room for a digit");
+    }
+
+    #[test]
+    fn a_request_id_over_256_bytes_counts_as_absent_and_is_passed_on() {
+        for (size, known) in [(256, true), (257, false)] {
+            let id = "x".repeat(size);
+            let text = format!(
+                r#"{{"_retry_metadata":{{"attempt":1,"initial_timestamp":5,"request_id":"{id}"}},"_original_payload":1}}"#
+            );
+            let envelope = Envelope::read(&text).unwrap();
+            assert_eq!(envelope.metadata.request_id.is_some(), known);
+            assert_eq!(envelope.to_json(), text);
+        }
     }
 
     /// One event of the list that this is held against, and the code for other languages.
