@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use aws_config::{SdkConfig, timeout::TimeoutConfig};
+use aws_config::{SdkConfig, retry::RetryConfig, timeout::TimeoutConfig};
 use aws_sdk_dynamodb::{Client, types::AttributeValue};
 use comeback_core::{
     Timestamp,
@@ -22,26 +22,24 @@ const CIRCUIT: &str = "circuit";
 const VERSION: &str = "version";
 
 /// A table of claims.
-pub struct DynamoLedger(ClaimTable);
+pub struct DynamoLedger {
+    claims: ClaimTable,
+    register: ClaimTable,
+}
 
 impl DynamoLedger {
     /// The table of this name or ARN. A call may take 3 s, less than calls to other services, because every action of a
-    /// batch waits for its claim.
+    /// batch waits for its claim. A write to the register is tried once: it only lists an event, and a throttled table
+    /// must not hold up the batch.
     pub fn new(aws: &SdkConfig, table: String) -> Self {
         let others = aws.timeout_config().map(TimeoutConfig::to_builder).unwrap_or_default();
         let timeouts = others.operation_attempt_timeout(ATTEMPT_MAX).operation_timeout(CALL_MAX);
         let aws = aws.to_builder().timeout_config(timeouts.build()).build();
-        Self(ClaimTable::new(&Client::new(&aws), table))
-    }
-
-    async fn put(
-        &self,
-        key: &str,
-        seen: Option<&Claim>,
-        next: &Claim,
-        beside: Item,
-    ) -> Result<(), NotReplaced> {
-        self.0.put(key, seen, next, beside).await.map_err(not_replaced)
+        let once = aws.to_builder().retry_config(RetryConfig::disabled()).build();
+        Self {
+            claims: ClaimTable::new(&Client::new(&aws), table.clone()),
+            register: ClaimTable::new(&Client::new(&once), table),
+        }
     }
 }
 
@@ -62,9 +60,10 @@ impl Ledger for DynamoLedger {
         next: Option<&Claim>,
     ) -> Result<(), NotReplaced> {
         match next {
-            Some(next) => self.put(key, seen, next, Item::new()).await,
-            None => self.0.delete(key, seen).await.map_err(not_replaced),
+            Some(next) => self.claims.put(key, seen, next, Item::new()).await,
+            None => self.claims.delete(key, seen).await,
         }
+        .map_err(not_replaced)
     }
 }
 
@@ -76,15 +75,16 @@ impl Register for DynamoLedger {
         next: &Claim,
         waiting: &Waiting<'_>,
     ) -> Result<(), NotReplaced> {
-        self.put(key, seen, next, register::attributes(waiting)).await
+        let attributes = register::attributes(waiting);
+        self.register.put(key, seen, next, attributes).await.map_err(not_replaced)
     }
 
     async fn look_up(&self, wanted: &Wanted<'_>) -> Result<Notes, StoreFault> {
         let targets: HashMap<String, &str> =
             wanted.targets.iter().map(|&target| (target_key(target), target)).collect();
-        let events = wanted.events.iter().map(|&key| key.to_owned());
+        let events = wanted.events.iter().cloned();
         let mut notes = Notes::default();
-        for item in self.0.read(events.chain(targets.keys().cloned())).await? {
+        for item in self.claims.read(events.chain(targets.keys().cloned())).await? {
             let Some(AttributeValue::S(id)) = item.get(ID) else { continue };
             match targets.get(id) {
                 Some(&target) => {
@@ -119,7 +119,7 @@ fn stored(item: &Item) -> Stored {
 impl Circuits for DynamoLedger {
     async fn exchange(&self, target: &str, seen: u64, next: &str) -> Result<(), NotExchanged> {
         let key = target_key(target);
-        let written = self.0.exchange(&key, VERSION, seen, CIRCUIT, next);
+        let written = self.claims.exchange(&key, VERSION, seen, CIRCUIT, next);
         written.await.map_err(|why| match why {
             dynamodb::NotExchanged::Changed(there) => {
                 NotExchanged::Changed(there.as_ref().map(stored).unwrap_or_default())
@@ -135,7 +135,7 @@ impl Circuits for DynamoLedger {
         count: u32,
     ) -> Result<Vec<Listed>, StoreFault> {
         let after = after.timestamp_millis();
-        let items = self.0.first(INDEX, (TARGET, target), (DUE_AT, after), count).await?;
+        let items = self.claims.first(INDEX, (TARGET, target), (DUE_AT, after), count).await?;
         let text = |item: &Item, name: &str| Some(item.get(name)?.as_s().ok()?.clone());
         let listed = items.iter().filter_map(|item| {
             let queue_url = text(item, "queue")?;

@@ -2,6 +2,10 @@
 //!
 //! Dead letters have the same form for every reason. The body is the original payload, byte for byte, or the body as
 //! received if the message could not be read. Message attributes say why the event was given up.
+//!
+//! SQS may refuse a letter because of its size. Then most attributes are dropped before the body, but not those that
+//! say why the letter is there and for which function: whoever redrives it decides by them whom the event may reach. A
+//! body whose sender can't be trusted is cut instead. A payload is never cut.
 
 use std::borrow::Cow;
 
@@ -18,6 +22,12 @@ pub const SIZE_MAX: usize = 1_048_576;
 /// same length for its own dead-letter queues.
 const TEXT_MAX: usize = 1024;
 
+/// The attribute of a letter whose body was cut: the size of the whole body, in bytes.
+pub const ORIGINAL_BODY_SIZE: &str = "OriginalBodySize";
+
+/// The attributes that say why a letter is there, and whom a redrive of it may reach.
+const IDENTITY: [&str; 3] = ["Reason", "FunctionArn", "RequestId"];
+
 /// The data type of every attribute, which counts towards the size.
 pub const DATA_TYPE: &str = "String";
 
@@ -33,7 +43,8 @@ pub struct DeadLetter<'a> {
 impl<'a> DeadLetter<'a> {
     /// The dead letter of a message whose failure could be read.
     pub fn of(failure: &'a Failure<'_>, message: &Message<'a>, reason: Reason) -> Self {
-        let body = failure.event.as_ref().map_or(message.body, |event| event.payload().get());
+        let payload = failure.event.as_ref().map(|event| event.payload().get());
+        let body = payload.unwrap_or(message.body);
         let attribute = |name, value: Option<String>| Some((name, value?));
         let said = |text: &Option<String>| Some(acceptable_beginning(text.as_deref()?));
         let attributes = [
@@ -51,7 +62,8 @@ impl<'a> DeadLetter<'a> {
             attribute("ErrorType", said(&failure.error.error_type)),
             attribute("ErrorMessage", said(&failure.error.message)),
         ];
-        Self::fitting(body, attributes.into_iter().flatten().collect())
+        let may_cut = payload.is_none() || reason == Reason::TargetNotAllowed;
+        Self::fitting(body, attributes.into_iter().flatten().collect(), may_cut)
     }
 
     /// The dead letter of a message that could not be read.
@@ -60,7 +72,7 @@ impl<'a> DeadLetter<'a> {
             ("Reason", Reason::Unreadable.to_string()),
             ("ErrorMessage", acceptable_beginning(why)),
         ];
-        Self::fitting(message.body, attributes)
+        Self::fitting(message.body, attributes, true)
     }
 
     /// The same dead letter with an owned body.
@@ -74,12 +86,26 @@ impl<'a> DeadLetter<'a> {
         self.body.len() + sizes.sum::<usize>()
     }
 
-    fn fitting(body: &'a str, attributes: Vec<(&'static str, String)>) -> Self {
+    fn fitting(body: &'a str, attributes: Vec<(&'static str, String)>, may_cut: bool) -> Self {
         let mut letter = Self { body: acceptable_body(body), attributes };
         // SQS refuses an attribute without a value.
         letter.attributes.retain(|(_, value)| !value.is_empty());
-        while letter.size() > SIZE_MAX && letter.attributes.pop().is_some() {}
+        // A payload that leaves no room for all three keeps its bytes, and the reason.
+        let kept = if may_cut { &IDENTITY[..] } else { &IDENTITY[..1] };
+        while letter.size() > SIZE_MAX
+            && letter.attributes.pop_if(|(name, _)| !kept.contains(name)).is_some()
+        {}
+        if letter.size() > SIZE_MAX {
+            letter.cut_body();
+        }
         letter
+    }
+
+    fn cut_body(&mut self) {
+        self.attributes.push((ORIGINAL_BODY_SIZE, self.body.len().to_string()));
+        let excess = self.size().saturating_sub(SIZE_MAX);
+        let end = self.body.floor_char_boundary(self.body.len().saturating_sub(excess));
+        self.body.to_mut().truncate(end);
     }
 }
 
@@ -221,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn attributes_are_given_up_before_the_body() {
+    fn attributes_are_given_up_before_a_payload_and_its_reason_never() {
         let with_spare = |spare: usize| {
             let payload = format!("\"{}\"", "x".repeat(SIZE_MAX - spare - 2));
             let letter = letter(&testing::record_of(&payload), Reason::PayloadTooLarge);
@@ -235,10 +261,41 @@ mod tests {
         let values: usize =
             whole.attributes.iter().map(|(name, value)| name.len() + 6 + value.len()).sum();
         assert_eq!((whole.attributes.len(), taken(&whole)), (7, values));
-        let kept = [(values, 7), (values - 1, 6), (100, 1), (20, 0), (0, 0)];
+        let identity: usize = 3 * 6
+            + "ReasonFunctionArnRequestId".len()
+            + whole.attributes[..3].iter().map(|(_, value)| value.len()).sum::<usize>();
+        let kept =
+            [(values, 7), (values - 1, 6), (identity, 3), (identity - 1, 2), (100, 1), (29, 1)];
         for (spare, kept) in kept {
             assert_eq!(with_spare(spare).attributes.len(), kept, "{spare} bytes to spare");
         }
+    }
+
+    #[test]
+    fn a_body_that_nobody_vouches_for_is_cut_before_the_letter_loses_its_reason_function_or_id() {
+        let fill = |body: &str, size: usize| format!("{body}{}", " ".repeat(size - body.len()));
+        let foreign = fill(&testing::record_of("1"), SIZE_MAX);
+        let no_payload = foreign.replacen("requestPayload", "requestpayload", 1);
+        for size in [SIZE_MAX, SIZE_MAX - 20] {
+            let unread = fill(&"ü".repeat(1000), size);
+            let letter = DeadLetter::unreadable(&message(&unread), "why");
+            assert_eq!(letter.attributes[0], ("Reason", "unreadable".to_owned()));
+            assert_eq!(letter.attributes[1], (ORIGINAL_BODY_SIZE, size.to_string()));
+            assert!(unread.starts_with(&*letter.body) && letter.size() == SIZE_MAX);
+        }
+        let whole = fill("no JSON", SIZE_MAX - 40);
+        let unread =
+            DeadLetter::unreadable(&message(&whole), "a reason that takes more than the rest");
+        assert_eq!((&*unread.body, unread.attributes.len()), (&*whole, 1), "the error goes first");
+        let names = |body: &str, reason| {
+            let letter = letter(body, reason);
+            assert!(letter.size() <= SIZE_MAX);
+            letter.attributes.into_iter().map(|(name, _)| name).collect::<Vec<_>>()
+        };
+        let cut = ["Reason", "FunctionArn", "RequestId", ORIGINAL_BODY_SIZE];
+        assert_eq!(names(&no_payload, Reason::PayloadMissing), cut);
+        let large = format!("\"{}\"", "x".repeat(SIZE_MAX - 2));
+        assert_eq!(names(&testing::record_of(&large), Reason::TargetNotAllowed), cut);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::time::Duration;
 use crate::{
     Timestamp,
     arn::Home,
+    backoff::Draw,
     dead_letter::DeadLetter,
     envelope::Envelope,
     fault::{self, FaultKind},
@@ -25,6 +26,16 @@ pub const VISIBILITY_MAX: Duration = Duration::from_hours(12);
 
 /// The part of [`VISIBILITY_MAX`] that is left unused, because time passes between the receive and the call.
 const VISIBILITY_SLACK: Duration = Duration::from_mins(1);
+
+/// From this receive on, a message that can't be acted on waits for half an hour to an hour, whatever the cause. SQS moves
+/// it to the dead-letter queue after at most 1,000 receives, without a reason, so the remaining receives have to last as
+/// long as SQS keeps the message.
+const RECEIVES_SPARED_FROM: u32 = 500;
+const SPARING_WAIT: Duration = Duration::from_hours(1);
+
+/// How long an event of a paused target waits before it is looked at again, unless it has to spare receives. The wait
+/// fits into one delay.
+const PAUSED_WAIT: Duration = Duration::from_mins(15);
 
 /// What to do with a message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -54,6 +65,8 @@ pub struct Judgement<'a> {
     pub message: Message<'a>,
     /// The failure, or why the message could not be read.
     pub failure: Result<Failure<'a>, Unreadable>,
+    /// Whether the queue may not speak for the function that the message names.
+    pub(crate) is_refused: bool,
     /// The next attempt, if there is one.
     pub schedule: Option<Schedule>,
     /// The decision.
@@ -69,8 +82,9 @@ pub fn decide<'a>(
 ) -> Judgement<'a> {
     let bare_target = rules.dlq_target.as_ref().and_then(|target| target.at(home));
     let failure = record::read(&message, bare_target.as_ref());
+    let is_refused = failure.as_ref().is_ok_and(|it| !is_allowed(it, &message, home, rules));
     let planned = match &failure {
-        Ok(failure) => plan(failure, message.queue, home, rules),
+        Ok(failure) => plan(failure, is_refused, rules),
         Err(_) => Err(Reason::Unreadable),
     };
     let schedule = planned.ok();
@@ -82,24 +96,34 @@ pub fn decide<'a>(
         Ok(_) => Decision::Invoke,
         Err(reason) => dead_letter(reason),
     };
-    Judgement { message, failure, schedule, decision }
+    Judgement { message, failure, is_refused, schedule, decision }
 }
 
 fn dead_letter(reason: Reason) -> Decision {
     Decision::Settle(Settlement::DeadLetter(reason))
 }
 
+/// Whether this message may cause a re-invocation of the function that it names. A dead letter that SQS has moved back
+/// may come from a queue of another function, which was refused there or could not be read.
+fn is_allowed(failure: &Failure, message: &Message, home: &Home, rules: &Rules) -> bool {
+    let is_bound = || rules.is_bound(&failure.target, message.queue, home);
+    let sender_is_trusted = match message.is_of_unknown_sender() {
+        None => true,
+        // Without bindings, all senders are trusted alike.
+        Some(reason) if reason != Reason::TargetNotAllowed => {
+            rules.queue_targets.is_none() || is_bound()
+        }
+        Some(_) => is_bound(),
+    };
+    sender_is_trusted && rules.allow(&failure.target, message.queue, home)
+}
+
 /// The next attempt, or the reason why there is none.
-fn plan(
-    failure: &Failure,
-    queue: Option<&str>,
-    home: &Home,
-    rules: &Rules,
-) -> Result<Schedule, Reason> {
+fn plan(failure: &Failure, is_refused: bool, rules: &Rules) -> Result<Schedule, Reason> {
     if failure.event.is_none() {
         return Err(Reason::PayloadMissing);
     }
-    if !rules.allow(&failure.target, queue, home) {
+    if is_refused {
         return Err(Reason::TargetNotAllowed);
     }
     let schedule = Schedule::of(failure, rules.policies.of(failure.target.name()))?;
@@ -110,7 +134,13 @@ fn plan(
     }
 }
 
-impl Judgement<'_> {
+impl<'a> Judgement<'a> {
+    /// The failure, unless the message could not be read, or its queue may not speak for the function that it names. Such a
+    /// message is dead-lettered and counts for no function.
+    pub fn accepted(&self) -> Option<&Failure<'a>> {
+        self.failure.as_ref().ok().filter(|_| !self.is_refused)
+    }
+
     /// The envelope for the target, if there is a next attempt.
     pub fn envelope(&self) -> Option<Envelope<'_>> {
         self.failure.as_ref().ok()?.envelope(self.schedule?.attempt)
@@ -133,21 +163,50 @@ impl Judgement<'_> {
             Ok(wait) => wait,
             Err(reason) => return Settlement::DeadLetter(reason),
         };
-        let until = by_last_chance(later(now, wait), schedule, now);
-        if until > schedule.expiry {
-            Settlement::DeadLetter(Reason::MaxAgeExceeded)
-        } else {
-            Settlement::Wait { until }
+        let settlement = self.put_back(wait, now);
+        match settlement {
+            Settlement::Wait { until } if until > schedule.expiry => {
+                Settlement::DeadLetter(Reason::MaxAgeExceeded)
+            }
+            Settlement::Wait { .. } | Settlement::DeadLetter(_) => settlement,
         }
     }
 
-    /// Decides what to do with a due message that is held back for this long because its target is down.
-    pub fn held_back(&self, hold: Duration, now: Timestamp) -> Settlement {
-        let Some((failure, schedule)) = self.failure.as_ref().ok().zip(self.schedule) else {
-            return Settlement::Wait { until: later(now, hold) };
-        };
-        let hold = fault::sparing(hold, &failure.request_id, self.message.receive_count);
-        Settlement::Wait { until: by_last_chance(later(now, hold), schedule, now) }
+    /// Decides how long a due message waits because its target is paused.
+    pub fn paused(&self, now: Timestamp) -> Settlement {
+        let draw = self.draw(u32::try_from(now.timestamp() / 60).unwrap_or_default());
+        self.put_back(draw.between(PAUSED_WAIT * 4 / 5, PAUSED_WAIT), now)
+    }
+
+    /// Puts a message back that can't be acted on now, until its last chance at the latest.
+    pub fn put_back(&self, wait: Duration, now: Timestamp) -> Settlement {
+        let until = self.spared(wait, now);
+        Settlement::Wait {
+            until: match self.schedule {
+                Some(schedule) if now < schedule.last_chance => until.min(schedule.last_chance),
+                Some(_) | None => until,
+            },
+        }
+    }
+
+    /// Puts a message back on which another handler acts. It can do nothing before that handler has ended.
+    pub fn after_held(&self, until: Timestamp, now: Timestamp) -> Settlement {
+        Settlement::Wait { until: self.spared(between(now, until), now) }
+    }
+
+    /// When a message comes back that is put back for this long. Whatever the cause, a message that was received often
+    /// waits for longer, because SQS takes it away at its thousandth receive.
+    fn spared(&self, wait: Duration, now: Timestamp) -> Timestamp {
+        let receives = self.message.receive_count;
+        let spares = receives >= RECEIVES_SPARED_FROM;
+        let sparing = spares.then(|| self.draw(receives).between(SPARING_WAIT / 2, SPARING_WAIT));
+        later(now, wait.max(sparing.unwrap_or_default()))
+    }
+
+    /// A draw by the request id, so that messages that are put back together don't come back together.
+    fn draw(&self, nth: u32) -> Draw {
+        let request_id = self.failure.as_ref().map(|failure| &*failure.request_id);
+        Draw::seeded(request_id.unwrap_or(self.message.id), nth)
     }
 
     /// How often the attempt was tried in vain, for waits that double. If the message was sent again, its receive count
@@ -174,17 +233,8 @@ impl Judgement<'_> {
         let Some(failure) = self.failure.as_ref().ok().filter(|it| now <= stay_end(it)) else {
             return Settlement::DeadLetter(reason);
         };
-        let wait = fault::store_wait(passes, &failure.request_id, self.tries(now));
-        let until = later(now, wait);
-        Settlement::Wait {
-            until: self.schedule.map_or(until, |schedule| by_last_chance(until, schedule, now)),
-        }
+        self.put_back(fault::store_wait(passes, &failure.request_id, self.tries(now)), now)
     }
-}
-
-/// `until`, or the last chance if the wait would miss it.
-fn by_last_chance(until: Timestamp, schedule: Schedule, now: Timestamp) -> Timestamp {
-    if now < schedule.last_chance { until.min(schedule.last_chance) } else { until }
 }
 
 /// The visibility timeout that brings a message back at `until`, in whole seconds. If the wait is longer than SQS
@@ -247,6 +297,97 @@ mod tests {
             due.envelope().unwrap().to_json(),
             testing::envelope(5, 1_573_755_000, "first-id", "[1 , 2]")
         );
+    }
+
+    /// How long a message waits that was received this often, after each cause to put it back.
+    fn waits_put_back(receive_count: u32) -> [Duration; 7] {
+        let body = testing::record_of("1");
+        let received = Message { receive_count, ..message(&body) };
+        let now = later(at(FAILED_AT), Duration::from_secs(1));
+        let judged = decide(received, &home(), &rules(&[("MAX_AGE", "365d")]), now);
+        let transient = |retry_after| FaultKind::Transient { retry_after };
+        [
+            judged.paused(now),
+            judged.put_back(Duration::from_secs(1), now),
+            judged.after_held(later(now, Duration::from_secs(1)), now),
+            judged.after_unclaimed(true, now),
+            judged.after_unclaimed(false, now),
+            judged.after_fault(transient(Some(Duration::from_secs(1))), now),
+            judged.after_fault(FaultKind::Configuration, now),
+        ]
+        .map(|settlement| match settlement {
+            Settlement::Wait { until } => between(now, until),
+            Settlement::DeadLetter(reason) => panic!("{reason}"),
+        })
+    }
+
+    #[test]
+    fn whatever_puts_a_message_back_its_receives_last_for_as_long_as_sqs_keeps_it() {
+        let mut sums = [Duration::ZERO; 7];
+        for receive_count in 1..=1000 {
+            for (sum, wait) in sums.iter_mut().zip(waits_put_back(receive_count)) {
+                *sum += wait;
+            }
+        }
+        for sum in sums {
+            assert!(sum > Duration::from_hours(14 * 24), "{sums:?}");
+        }
+        let quarter = Duration::from_mins(15);
+        assert!(waits_put_back(499).into_iter().all(|wait| wait <= quarter));
+        let sparing = Duration::from_mins(30)..=Duration::from_hours(1);
+        for receive_count in [500, 600, 990] {
+            assert!(waits_put_back(receive_count).iter().all(|wait| sparing.contains(wait)));
+        }
+    }
+
+    #[test]
+    fn what_is_due_for_a_paused_target_is_looked_at_again_within_a_quarter_of_an_hour() {
+        let waits = (0..100).map(|nth| {
+            let body = testing::record_of("1").replace("e4b46cbf", &format!("{nth:08}"));
+            let now = later(at(FAILED_AT), Duration::from_secs(1));
+            match decide_at(&body, &[], now).paused(now) {
+                Settlement::Wait { until } => between(now, until),
+                Settlement::DeadLetter(reason) => panic!("{reason}"),
+            }
+        });
+        let waits: Vec<_> = waits.collect();
+        let (soonest, latest) = (waits.iter().min().unwrap(), waits.iter().max().unwrap());
+        assert!(*soonest >= Duration::from_mins(12) && *latest <= Duration::from_mins(15));
+        assert!(*latest - *soonest > Duration::from_mins(2), "{soonest:?} {latest:?}");
+    }
+
+    #[test]
+    fn a_letter_that_was_refused_is_refused_again_where_the_queue_is_not_bound_to_exactly_its_function()
+     {
+        let body = testing::record_of("1");
+        let exact = r#"{"retry":["my-function"]}"#;
+        let several = r#"{"retry":["my-function","other"]}"#;
+        let any = r#"{"retry":["*"]}"#;
+        for (reason, queue_targets, is_accepted) in [
+            ("target_not_allowed", None, false),
+            ("target_not_allowed", Some(any), false),
+            ("target_not_allowed", Some(several), false),
+            ("target_not_allowed", Some(exact), true),
+            ("unreadable", None, true),
+            ("unreadable", Some(any), false),
+            ("unreadable", Some(several), false),
+            ("unreadable", Some(exact), true),
+            ("max_age_exceeded", None, true),
+            ("max_age_exceeded", Some(any), true),
+        ] {
+            let attributes = MessageAttributes {
+                reason: Some(reason),
+                function_arn: Some("arn:aws:lambda:us-east-1:123456789012:function:my-function"),
+                ..MessageAttributes::default()
+            };
+            let message = Message { attributes, queue: Some("retry"), ..message(&body) };
+            let variables: Vec<_> =
+                queue_targets.map(|text| ("QUEUE_TARGETS", text)).into_iter().collect();
+            let judged = decide(message, &home(), &rules(&variables), at(FAILED_AT));
+            assert_eq!(judged.accepted().is_some(), is_accepted, "{reason} {queue_targets:?}");
+            let refused = Decision::Settle(Settlement::DeadLetter(Reason::TargetNotAllowed));
+            assert_eq!(judged.decision == refused, !is_accepted, "{reason} {queue_targets:?}");
+        }
     }
 
     #[test]

@@ -24,12 +24,6 @@ const TRANSIENT_WAIT: Backoff =
 const CONFIGURATION_WAIT: Backoff =
     Backoff { base: Duration::from_mins(1), max: Duration::from_mins(15), jitter: Jitter::Equal };
 
-/// From this receive on, a message waits longer after any fault. SQS moves it to the dead-letter queue after at most
-/// 1,000 receives, without a reason, so the remaining receives have to last as long as SQS keeps the message.
-const RECEIVES_SPARED_FROM: u32 = 500;
-const SPARING_WAIT: Backoff =
-    Backoff { base: Duration::from_hours(1), max: Duration::from_hours(1), jitter: Jitter::Equal };
-
 /// Why an invocation was not accepted.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{}{message}", code.as_ref().map(|code| format!("{code}: ")).unwrap_or_default())]
@@ -159,28 +153,19 @@ impl FaultKind {
     ///
     /// The reason to give it up, if the request will never be accepted.
     pub(crate) fn wait(self, request_id: &str, tries: u32) -> Result<Duration, Reason> {
-        let wait = match self {
-            Self::Refused(reason) => return Err(reason),
-            Self::Configuration => drawn(CONFIGURATION_WAIT, request_id, tries),
-            Self::Transient { retry_after: Some(asked) } => asked.max(TRANSIENT_WAIT.base),
-            Self::Transient { retry_after: None } => drawn(TRANSIENT_WAIT, request_id, tries),
-        };
-        Ok(sparing(wait, request_id, tries))
+        match self {
+            Self::Refused(reason) => Err(reason),
+            Self::Configuration => Ok(drawn(CONFIGURATION_WAIT, request_id, tries)),
+            Self::Transient { retry_after: Some(asked) } => Ok(asked.max(TRANSIENT_WAIT.base)),
+            Self::Transient { retry_after: None } => Ok(drawn(TRANSIENT_WAIT, request_id, tries)),
+        }
     }
 }
 
 /// How long a message waits if its failure could not be claimed.
 pub(crate) fn store_wait(passes: bool, request_id: &str, tries: u32) -> Duration {
     let wait = if passes { TRANSIENT_WAIT } else { CONFIGURATION_WAIT };
-    sparing(drawn(wait, request_id, tries), request_id, tries)
-}
-
-/// This wait, or a longer one from the receive [`RECEIVES_SPARED_FROM`] on.
-pub(crate) fn sparing(wait: Duration, request_id: &str, tries: u32) -> Duration {
-    if tries < RECEIVES_SPARED_FROM {
-        return wait;
-    }
-    wait.max(drawn(SPARING_WAIT, request_id, tries))
+    drawn(wait, request_id, tries)
 }
 
 fn drawn(wait: Backoff, request_id: &str, tries: u32) -> Duration {
@@ -339,27 +324,6 @@ mod tests {
         {
             let wait = wait(TRANSIENT, 10, receive_count).unwrap();
             assert!((SECOND..=SECOND * ceiling).contains(&wait), "{receive_count}: {wait:?}");
-        }
-    }
-
-    #[test]
-    fn the_receives_of_a_message_last_for_as_long_as_sqs_keeps_it() {
-        assert!(wait(TRANSIENT, 10, 499).unwrap() <= Duration::from_mins(5));
-        assert!(wait(TRANSIENT, 10, 500).unwrap() >= Duration::from_mins(30));
-        // The waits from the first spared receive to the last one that SQS allows.
-        let asked = FaultKind::Transient { retry_after: Some(SECOND) };
-        for kind in [TRANSIENT, asked, FaultKind::Configuration] {
-            let spared: Duration = (RECEIVES_SPARED_FROM..=1000)
-                .map(|receive_count| {
-                    let body = testing::record_of("1");
-                    let failed_at = at("2019-11-14T18:16:05.568Z");
-                    let now = later(failed_at, SECOND);
-                    let received = Message { receive_count, ..message(&body) };
-                    let judged = decide(received, &home(), &rules(&[("MAX_AGE", "365d")]), now);
-                    rest(judged.after_fault(kind, now), now).unwrap()
-                })
-                .sum();
-            assert!(spared > Duration::from_hours(14 * 24), "{kind:?}: {spared:?}");
         }
     }
 

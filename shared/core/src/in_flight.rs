@@ -12,12 +12,7 @@
 
 use std::{num::NonZeroU32, time::Duration};
 
-use crate::{
-    Timestamp,
-    backoff::Draw,
-    record::Message,
-    time::{between, later},
-};
+use crate::{Timestamp, backoff::Draw, record::Message, time::between};
 
 /// The longest delay that SQS accepts.
 pub const DELAY_MAX: Duration = Duration::from_mins(15);
@@ -209,13 +204,6 @@ fn longest_delayed(in_flight: u64, max: NonZeroU32, signs: Signs) -> Option<Dura
     }
 }
 
-/// When to look again at an event that may not be retried now. The time is drawn by the request id, so that events that
-/// are held back together don't come back together.
-pub fn held_back_until(request_id: &str, now: Timestamp) -> Timestamp {
-    let minute = u32::try_from(now.timestamp() / 60).unwrap_or_default();
-    later(now, Draw::seeded(request_id, minute).between(HOP_MIN, DELAY_MAX))
-}
-
 /// The `DelaySeconds` that bring a message back at `until`, or earlier for a further hop. Hops take 12 to 15 minutes,
 /// drawn by the request id: otherwise events that failed together would come back in waves.
 pub fn delay_seconds(request_id: &str, until: Timestamp, now: Timestamp) -> u32 {
@@ -240,6 +228,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::time::later;
 
     const NOW: Timestamp = Timestamp::UNIX_EPOCH;
     const SECOND: Duration = Duration::from_secs(1);

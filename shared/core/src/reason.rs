@@ -57,37 +57,10 @@ impl Reason {
             Self::Unreadable => "unreadable",
         }
     }
-
-    /// Whether every handler would find this reason for the same failure. The other reasons depend on the handler's
-    /// settings, or concern a message that describes no failure.
-    pub fn concerns_failure(self) -> bool {
-        match self {
-            Self::TargetNotAllowed | Self::Unreadable => false,
-            Self::MaxAgeExceeded
-            | Self::MaxAttemptsExceeded
-            | Self::NotRetryable
-            | Self::RecursionStopped
-            | Self::PayloadMissing
-            | Self::PayloadTooLarge
-            | Self::InvokeRejected
-            | Self::Cancelled => true,
-        }
-    }
 }
 
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn two_reasons_concern_the_handler_or_the_message_and_not_the_failure() {
-        let others = Reason::ALL.into_iter().filter(|reason| !reason.concerns_failure());
-        assert_eq!(others.collect::<Vec<_>>(), [Reason::TargetNotAllowed, Reason::Unreadable]);
     }
 }

@@ -20,15 +20,12 @@ use serde_json::value::RawValue;
 use crate::{
     Attempt, Timestamp,
     arn::FunctionArn,
-    envelope::{Envelope, RetryMetadata},
+    envelope::{Envelope, REQUEST_ID_MAX, RetryMetadata},
     error_type::ErrorReport,
     json::Object,
     reason::Reason,
-    time,
+    register, time,
 };
-
-/// Lambda's request ids are UUIDs of 36 bytes. DynamoDB accepts keys of up to 2,048.
-const REQUEST_ID_MAX: usize = 1024;
 
 /// SQS's message ids are UUIDs; SQS promises at most this many bytes.
 const MESSAGE_ID_MAX: usize = 100;
@@ -58,7 +55,7 @@ pub struct MessageAttributes<'a> {
     pub lambda_request_id: Option<&'a str>,
     /// `ErrorMessage`, written by Lambda and by us.
     pub error_message: Option<&'a str>,
-    /// `Reason`, ours; together with `FunctionArn` it marks a message of the redriven form.
+    /// `Reason`, ours; it marks a message of the redriven form.
     pub reason: Option<&'a str>,
     /// `FunctionArn`, ours.
     pub function_arn: Option<&'a str>,
@@ -85,6 +82,14 @@ impl<'a> Message<'a> {
         self.attributes.failed_at.is_some()
     }
 
+    /// Whether it is one of our dead letters whose sender could not be trusted with the function that it names, because
+    /// the handler didn't know the sender's queue to belong to that function, or could not read the message.
+    pub(crate) fn is_of_unknown_sender(&self) -> Option<Reason> {
+        let reason = self.attributes.reason?;
+        let unknown = [Reason::TargetNotAllowed, Reason::Unreadable, Reason::PayloadMissing];
+        unknown.into_iter().find(|it| it.as_str() == reason)
+    }
+
     /// Whether it was received before, or was sent again.
     pub fn came_back(&self) -> bool {
         self.receive_count > 1 || self.was_sent_again()
@@ -93,7 +98,7 @@ impl<'a> Message<'a> {
     /// SQS's id of the first message about this failure.
     fn first_id(&self) -> &'a str {
         let sent_again = self.attributes.message_id;
-        sent_again.filter(|id| is_claim_key(id, MESSAGE_ID_MAX)).unwrap_or(self.id)
+        sent_again.filter(|id| is_id(id, MESSAGE_ID_MAX)).unwrap_or(self.id)
     }
 }
 
@@ -178,9 +183,9 @@ pub fn read<'a>(
     message: &Message<'a>,
     bare_target: Option<&FunctionArn>,
 ) -> Result<Failure<'a>, Unreadable> {
-    let MessageAttributes { lambda_request_id, error_message, .. } = message.attributes;
-    if let Some(function_arn) = redriven_to(&message.attributes) {
-        return redriven(message, function_arn);
+    let MessageAttributes { lambda_request_id, error_message, reason, .. } = message.attributes;
+    if reason.is_some_and(|reason| !body_is_message(reason)) {
+        return redriven(message);
     }
     if let Some(request_id) = lambda_request_id {
         let error_message = error_message.map(str::to_owned);
@@ -264,26 +269,21 @@ fn bare<'a>(
     })
 }
 
-/// The function of one of our dead letters. With one of these two reasons, the body of the letter is the message as
-/// received, so it is read like any other message.
-fn redriven_to<'a>(attributes: &MessageAttributes<'a>) -> Option<&'a str> {
-    let reason = attributes.reason?;
-    let body_is_message = [Reason::Unreadable, Reason::PayloadMissing];
-    if body_is_message.iter().any(|other| other.as_str() == reason) {
-        return None;
-    }
-    attributes.function_arn
+/// Whether the body of a dead letter with this reason is the message as received, which is read like any other message.
+/// The body of every other letter is a payload, even if it looks like a failure record.
+fn body_is_message(reason: &str) -> bool {
+    [Reason::Unreadable, Reason::PayloadMissing].iter().any(|other| other.as_str() == reason)
 }
 
-fn redriven<'a>(message: &Message<'a>, function_arn: &str) -> Result<Failure<'a>, Unreadable> {
-    let MessageAttributes { error_type, error_message, .. } = message.attributes;
+fn redriven<'a>(message: &Message<'a>) -> Result<Failure<'a>, Unreadable> {
+    let MessageAttributes { function_arn, error_type, error_message, .. } = message.attributes;
     let payload = serde_json::from_str(message.body).map_err(|_| Unreadable::NoEvent)?;
     // Our letters contain no envelope, but those of another program may. Their events start over too.
     let payload = match Event::read(payload) {
         Event::Fresh(payload) | Event::Retried(Envelope { payload, .. }) => payload,
     };
     Ok(Failure {
-        target: FunctionArn::parse(function_arn).ok_or(Unreadable::NoLetterFunction)?,
+        target: function_arn.and_then(FunctionArn::parse).ok_or(Unreadable::NoLetterFunction)?,
         request_id: request_id(message, message.attributes.request_id),
         failed_at: failed_at(message, None)?,
         condition: Condition::Redriven { message_id: message.first_id().to_owned() },
@@ -295,16 +295,14 @@ fn redriven<'a>(message: &Message<'a>, function_arn: &str) -> Result<Failure<'a>
     })
 }
 
-/// The `given` request id, or the first message's id if it is missing or no key of a claim.
+/// The `given` request id, or the first message's id if it is missing or too long.
 fn request_id(message: &Message, given: Option<&str>) -> String {
-    let usable = given.filter(|id| is_claim_key(id, REQUEST_ID_MAX));
+    let usable = given.filter(|id| is_id(id, REQUEST_ID_MAX));
     usable.unwrap_or(message.first_id()).to_owned()
 }
 
-/// Whether an id can be the key of a claim. The keys of targets' items contain slashes, and no forged record may reach
-/// those.
-fn is_claim_key(id: &str, len_max: usize) -> bool {
-    (1..=len_max).contains(&id.len()) && !id.contains('/')
+fn is_id(id: &str, len_max: usize) -> bool {
+    (1..=len_max).contains(&id.len())
 }
 
 /// The earliest of the times in the message. A record is written before it is sent, so a time after the send is wrong,
@@ -374,12 +372,14 @@ impl Failure<'_> {
         }
     }
 
-    /// The key under which this failure is claimed. A second delivery of the same failure has the same key.
-    pub fn claim_key(&self) -> &str {
-        match &self.condition {
+    /// The key under which this failure is claimed. A second delivery of the same failure has the same key. A request id
+    /// is no secret, so the key also holds the target: who may only speak for another function can't claim it.
+    pub fn claim_key(&self) -> String {
+        let id = match &self.condition {
             Condition::Redriven { message_id } => message_id,
             Condition::Failed | Condition::Paused | Condition::RecursionStopped => &self.request_id,
-        }
+        };
+        register::claim_key(self.target.as_str(), id)
     }
 
     /// The envelope for this attempt, or `None` if there is no payload to retry.
@@ -501,7 +501,11 @@ mod tests {
             let failure = read(&message, None).unwrap();
             assert!(failure.target.as_str().ends_with(":function:orders:live"));
             assert_eq!(failure.first_request_id(), Some("first-id"));
-            assert_eq!(failure.claim_key(), message.id, "no duplicate of the failure before");
+            assert_eq!(
+                failure.claim_key(),
+                format!("{}/{}", failure.target, message.id),
+                "no duplicate of the failure before"
+            );
             assert_eq!(failure.first_failure(), message.sent_at.unwrap(), "its age begins anew");
             assert_eq!(failure.attempts_made(), 0);
             let event = failure.event.as_ref().unwrap();
@@ -543,9 +547,7 @@ mod tests {
         assert_eq!(Some(failure.failed_at), message(body).sent_at);
         assert_eq!(failure.condition, Condition::Failed);
 
-        let target =
-            crate::register::target_key("arn:aws:lambda:us-east-1:123456789012:function:f");
-        for odd in [String::new(), "x".repeat(1025), target] {
+        for odd in [String::new(), "x".repeat(257)] {
             let body = RECORD.replace("e4b46cbf-b738-xmpl-8880-a18cdf61200e", &odd);
             assert_eq!(read(&message(&body), None).unwrap().request_id, message(&body).id);
         }
@@ -640,9 +642,11 @@ mod tests {
         let bare = Message { attributes, ..message("no JSON") };
         assert_eq!(read(&bare, None).unwrap_err(), Unreadable::NoEvent);
         assert_eq!(read(&letter("no JSON"), None).unwrap_err(), Unreadable::NoEvent);
-        let attributes = MessageAttributes { function_arn: Some("f"), ..letter("1").attributes };
-        let nameless = Message { attributes, ..letter("1") };
-        assert_eq!(read(&nameless, None).unwrap_err(), Unreadable::NoLetterFunction);
+        for function_arn in [Some("f"), None] {
+            let attributes = MessageAttributes { function_arn, ..letter("1").attributes };
+            let nameless = Message { attributes, ..letter(RECORD) };
+            assert_eq!(read(&nameless, None).unwrap_err(), Unreadable::NoLetterFunction);
+        }
     }
 
     #[test]

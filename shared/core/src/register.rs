@@ -19,7 +19,6 @@ use crate::{
     Attempt, Timestamp,
     claim::Order,
     decision::{Decision, Settlement},
-    in_flight::held_back_until,
     reason::Reason,
     record::Failure,
     time::later,
@@ -90,8 +89,8 @@ impl<'a> Waiting<'a> {
 /// A waiting event, as an operator sees it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Entry {
-    /// The key of its item: the request id of the invocation that failed, or the message id that replaces it.
-    pub id: String,
+    /// The key of its item.
+    pub key: String,
     /// The ARN of the function.
     pub target: String,
     /// The URL of the queue.
@@ -114,25 +113,28 @@ pub struct Entry {
     pub order: Option<Order>,
 }
 
-/// The key of a target's item. Claims of failures have ids without a slash as keys.
+impl Entry {
+    /// The request id of the invocation that failed, or the message id that replaces it.
+    pub fn request_id(&self) -> &str {
+        self.key.split_once('/').map_or(&self.key, |(_, id)| id)
+    }
+}
+
+/// The key of a target's item. The key of a claim begins with an ARN.
 pub fn target_key(target: &str) -> String {
     format!("target/{target}")
 }
 
-/// The decision about an event, given an operator's order for it and whether its target is paused.
-pub fn apply_orders(
-    decision: Decision,
-    order: Option<Order>,
-    is_paused: bool,
-    request_id: &str,
-    now: Timestamp,
-) -> Decision {
+/// The key of the claim on a failure of this target, by the id of the failure. An ARN contains no slash.
+pub fn claim_key(target: &str, id: &str) -> String {
+    format!("{target}/{id}")
+}
+
+/// The decision about an event, given an operator's order for it.
+pub fn apply_order(decision: Decision, order: Option<Order>) -> Decision {
     match (decision, order) {
         (_, Some(Order::Cancel)) => Decision::Settle(Settlement::DeadLetter(Reason::Cancelled)),
         (Decision::Settle(Settlement::Wait { .. }), Some(Order::Retry)) => Decision::Invoke,
-        (Decision::Invoke, None) if is_paused => {
-            Decision::Settle(Settlement::Wait { until: held_back_until(request_id, now) })
-        }
         (decision, _) => decision,
     }
 }
@@ -151,41 +153,19 @@ mod tests {
             (Decision::Settle(wait(60)), |reason| Decision::Settle(Settlement::DeadLetter(reason)));
         let (late, cancelled) = (given_up(Reason::MaxAgeExceeded), given_up(Reason::Cancelled));
         let (retry, cancel) = (Some(Order::Retry), Some(Order::Cancel));
-        for (decision, order, is_paused, expected) in [
-            (waits, None, false, waits),
-            (waits, None, true, waits),
-            (waits, retry, false, Decision::Invoke),
-            (waits, retry, true, Decision::Invoke),
-            (waits, cancel, true, cancelled),
-            (Decision::Invoke, None, false, Decision::Invoke),
-            (Decision::Invoke, retry, true, Decision::Invoke),
-            (Decision::Invoke, cancel, false, cancelled),
-            (late, None, true, late),
-            (late, retry, false, late),
-            (late, cancel, false, cancelled),
+        for (decision, order, expected) in [
+            (waits, None, waits),
+            (waits, retry, Decision::Invoke),
+            (waits, cancel, cancelled),
+            (Decision::Invoke, None, Decision::Invoke),
+            (Decision::Invoke, retry, Decision::Invoke),
+            (Decision::Invoke, cancel, cancelled),
+            (late, None, late),
+            (late, retry, late),
+            (late, cancel, cancelled),
         ] {
-            assert_eq!(
-                apply_orders(decision, order, is_paused, "id", NOW),
-                expected,
-                "{decision:?} {order:?} {is_paused}"
-            );
+            assert_eq!(apply_order(decision, order), expected, "{decision:?} {order:?}");
         }
-    }
-
-    #[test]
-    fn what_is_due_for_a_paused_target_is_looked_at_again_within_a_quarter_of_an_hour() {
-        let until = |id: &str| {
-            let decision = apply_orders(Decision::Invoke, None, true, id, NOW);
-            let Decision::Settle(Settlement::Wait { until }) = decision else {
-                panic!("{decision:?}")
-            };
-            until
-        };
-        let all: Vec<_> = (0..100).map(|nth| until(&format!("request {nth}"))).collect();
-        let (soonest, latest) = (all.iter().min().unwrap(), all.iter().max().unwrap());
-        assert!(*soonest >= later(NOW, Duration::from_mins(12)), "{soonest}");
-        assert!(*latest <= later(NOW, Duration::from_mins(15)), "{latest}");
-        assert!(*latest - *soonest > chrono::TimeDelta::minutes(2), "{soonest} {latest}");
     }
 
     #[test]
@@ -202,6 +182,7 @@ mod tests {
         assert_eq!(waiting.error_type, Some("Down"));
         assert_eq!(waiting.expires_at(), later(NOW, Duration::from_hours(24)));
         assert_eq!(target_key(waiting.target), format!("target/{}", failure.target));
+        assert!(!failure.claim_key().starts_with("target/"));
     }
 
     #[test]

@@ -43,6 +43,25 @@ pub struct Rules {
 }
 
 impl Rules {
+    /// Whether the queue is bound to exactly this function, so that nobody else's failures belong there.
+    pub(crate) fn is_bound(
+        &self,
+        function: &FunctionArn,
+        queue: Option<&str>,
+        home: &Home,
+    ) -> bool {
+        let queues = self.queue_targets.as_ref();
+        match queues.and_then(|queues| queues.of(queue)) {
+            Some(targets @ Targets::Listed(list)) => {
+                let is_exact = |listed: &str| !listed.contains('*');
+                list.len() == 1
+                    && list.iter().all(|listed| is_exact(listed))
+                    && targets.allow(function, home)
+            }
+            Some(Targets::Home) | None => false,
+        }
+    }
+
     /// Whether a record from this queue may cause a re-invocation of this function.
     pub fn allow(&self, function: &FunctionArn, queue: Option<&str>, home: &Home) -> bool {
         let by_queue = self.queue_targets.as_ref();
@@ -89,8 +108,11 @@ impl QueueTargets {
     }
 
     fn allow(&self, function: &FunctionArn, queue: Option<&str>, home: &Home) -> bool {
-        let targets = queue.and_then(|queue| self.0.get(queue));
-        targets.is_some_and(|targets| targets.allow(function, home))
+        self.of(queue).is_some_and(|targets| targets.allow(function, home))
+    }
+
+    fn of(&self, queue: Option<&str>) -> Option<&Targets> {
+        self.0.get(queue?)
     }
 }
 

@@ -56,12 +56,13 @@ fn time(item: &Item, name: &str) -> Option<Timestamp> {
     Timestamp::from_timestamp_millis(millis)
 }
 
-/// Reads the event of an item. Returns `None` if the event is not waiting, or if the item is incomplete.
+/// Reads the event of an item. Returns `None` if the event is not waiting, or if the item is incomplete. Items of earlier
+/// versions, whose keys are request ids alone, are not read: no handler would find an order in one.
 pub fn entry(item: &Item) -> Option<Entry> {
     let claim = claim(item).filter(|claim| claim.state == State::Waiting)?;
     let text = |name: &str| item.get(name)?.as_s().ok().cloned();
     Some(Entry {
-        id: text(ID)?,
+        key: text(ID).filter(|key| key.contains('/'))?,
         target: text(TARGET)?,
         queue_url: text(QUEUE)?,
         event_id: text(EVENT_ID)?,
@@ -102,7 +103,7 @@ pub fn order(
 
 #[cfg(test)]
 mod tests {
-    use comeback_core::{Attempt, claim::Claim};
+    use comeback_core::{Attempt, claim::Claim, register::claim_key};
 
     use super::*;
 
@@ -130,9 +131,11 @@ mod tests {
             (waiting(None, None), Some(Order::Cancel)),
         ] {
             claim.order = order;
-            let item = item::write("failed", &claim, attributes(&waiting));
-            let read = entry(&item).unwrap();
-            assert_eq!((&*read.id, &*read.target), ("failed", waiting.target));
+            assert_eq!(entry(&item::write("failed", &claim, attributes(&waiting))), None);
+            let key = claim_key(waiting.target, "failed");
+            let read = entry(&item::write(&key, &claim, attributes(&waiting))).unwrap();
+            assert_eq!((&*read.key, read.request_id()), (&*key, "failed"));
+            assert_eq!(read.target, waiting.target);
             assert_eq!((&*read.queue_url, &*read.event_id), (waiting.queue_url, "first"));
             assert_eq!((read.attempt, read.due, read.first_failure), (3, at(2_000), at(1_000)));
             assert_eq!(read.error_type.as_deref(), waiting.error_type);
@@ -144,8 +147,8 @@ mod tests {
     #[test]
     fn an_item_that_is_not_complete_is_not_listed() {
         let claim = Claim::waiting("me".to_owned(), None, at(9_000_000));
-        assert_eq!(entry(&item::write("failed", &claim, Item::new())), None);
-        let mut item = item::write("failed", &claim, Item::new());
+        assert_eq!(entry(&item::write("f/failed", &claim, Item::new())), None);
+        let mut item = item::write("f/failed", &claim, Item::new());
         item.remove(ID);
         assert_eq!(entry(&item), None);
     }

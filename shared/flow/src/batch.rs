@@ -129,8 +129,8 @@ where
         for item in items {
             match item.decision() {
                 Decision::Invoke => due.push(item),
-                Decision::Settle(Settlement::DeadLetter(reason))
-                    if claims.ledger.is_some() && reason.concerns_failure() =>
+                Decision::Settle(Settlement::DeadLetter(_))
+                    if claims.ledger.is_some() && item.accepted().is_some() =>
                 {
                     given_up.push(item);
                 }
@@ -181,7 +181,7 @@ where
             }
             Err(NotClaimed::Held { until }) => {
                 log::held(item, until);
-                Some(Settlement::Wait { until })
+                Some(item.judgement.after_held(until, self.clock.now()))
             }
             Err(NotClaimed::Unknown(fault)) => {
                 item.note_obstacle(Obstacle::Ledger);

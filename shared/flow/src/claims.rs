@@ -53,7 +53,8 @@ pub(crate) enum NotClaimed {
 impl<L: Ledger, C: Clock> Claims<'_, L, C> {
     /// Claims an item's failure. An unreadable message has no request id, so there is nothing to claim.
     pub(crate) async fn claim(&self, item: &Item<'_>) -> Result<(), NotClaimed> {
-        let (Some(ledger), Some(failure)) = (self.ledger, item.failure()) else { return Ok(()) };
+        let (Some(ledger), Some(failure)) = (self.ledger, item.accepted()) else { return Ok(()) };
+        let key = failure.claim_key();
         let owner = self.owner(item);
         let claimant = Claimant { owner: &owner, deadline: self.deadline, retention: RETENTION };
         let mut found = item.entered().map(|entered| entered.claim);
@@ -69,7 +70,7 @@ impl<L: Ledger, C: Clock> Claims<'_, L, C> {
             };
             // Noted before the write, which may succeed although its answer is lost. Then the claim has to be released.
             item.hold(claim.clone());
-            match ledger.replace(failure.claim_key(), found.as_ref(), Some(&claim)).await {
+            match ledger.replace(&key, found.as_ref(), Some(&claim)).await {
                 Ok(()) => return Ok(()),
                 Err(NotReplaced::Changed(current)) => {
                     item.forget_claim();
@@ -123,7 +124,7 @@ impl<L: Ledger, C: Clock> Claims<'_, L, C> {
         item: &Item<'_>,
         next: impl FnOnce(&Claim) -> Option<Claim>,
     ) -> Result<(), NotReplaced> {
-        let (Some(ledger), Some(failure)) = (self.ledger, item.failure()) else { return Ok(()) };
+        let (Some(ledger), Some(failure)) = (self.ledger, item.accepted()) else { return Ok(()) };
         let Some(held) = item.held() else { return Ok(()) };
         let next = next(&held);
         debug_assert!(
@@ -131,7 +132,7 @@ impl<L: Ledger, C: Clock> Claims<'_, L, C> {
             "another owner's claim"
         );
         // Held until the answer arrives, so that a mark which is cut off is logged.
-        let written = ledger.replace(failure.claim_key(), Some(&held), next.as_ref()).await;
+        let written = ledger.replace(&failure.claim_key(), Some(&held), next.as_ref()).await;
         item.forget_claim();
         match written {
             // If the answer was lost and the SDK has repeated the write, it finds its own first write.

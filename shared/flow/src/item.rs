@@ -13,7 +13,7 @@ use comeback_core::{
     decision::{Decision, Judgement, decide},
     in_flight::is_backlog,
     record::Failure,
-    register::apply_orders,
+    register::apply_order,
     settings::Settings,
     time::between,
 };
@@ -63,14 +63,20 @@ impl<'e> Item<'e> {
         }
     }
 
+    /// The failure that the message describes, even if the message is refused.
     pub(crate) fn failure(&self) -> Option<&Failure<'e>> {
         self.judgement.failure.as_ref().ok()
     }
 
+    /// The failure, unless the message is refused. A message that is refused counts for no function: it has no claim and
+    /// no item, changes no circuit, and is in the metrics of none.
+    pub(crate) fn accepted(&self) -> Option<&Failure<'e>> {
+        self.judgement.accepted()
+    }
+
     /// The decision, after an operator's order for the event.
     pub(crate) fn decision(&self) -> Decision {
-        let request_id = self.failure().map_or("", |failure| &failure.request_id);
-        apply_orders(self.decision.get(), self.order(), false, request_id, self.judged_at)
+        apply_order(self.decision.get(), self.order())
     }
 
     /// An operator's order for the event. Once the failure is claimed, the order in the claim counts, because the
@@ -180,8 +186,8 @@ impl<'e> Item<'e> {
 
     pub(crate) fn into_entry(self) -> Entry {
         Entry {
-            target: self.failure().map(|failure| failure.target.name().to_owned()),
-            age: self.age(),
+            target: self.accepted().map(|failure| failure.target.name().to_owned()),
+            age: self.accepted().and_then(|_| self.age()),
             obstacle: self.obstacle.get(),
             message_id: self.judgement.message.id.to_owned(),
             outcome: self.outcome.into_inner().unwrap_or(Outcome::NotReached),

@@ -9,7 +9,8 @@ use serde_json::json;
 
 use crate::report::{Entry, Obstacle, Outcome, Report, TargetReport};
 
-/// The `Target` of messages that name none.
+/// The `Target` of messages that name no function, or one that they may not name: otherwise, a sender could write the
+/// metrics of others, and invent targets without end.
 const NO_TARGET: &str = "unknown";
 
 /// CloudWatch accepts this many values of one metric in a line.

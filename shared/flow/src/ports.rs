@@ -125,7 +125,7 @@ pub trait Clock {
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Wanted<'a> {
     /// The claim keys of its events.
-    pub events: HashSet<&'a str>,
+    pub events: HashSet<String>,
     /// The ARNs of its targets, as records name them.
     pub targets: HashSet<&'a str>,
 }

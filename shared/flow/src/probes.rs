@@ -112,14 +112,15 @@ where
             let has_failed = !item.came_back() && failed_attempt(item).is_some();
             is_due || (has_failed && !self.memory.was_closed(target, now))
         };
-        let targets = items.iter().filter_map(|item| Some((item, item.failure()?.target.as_str())));
+        let targets =
+            items.iter().filter_map(|item| Some((item, item.accepted()?.target.as_str())));
         targets.filter(|(item, target)| concerns(item, target)).map(|(_, target)| target).collect()
     }
 
     /// The items of each target. Their failures are counted even if no circuit was read.
     fn groups<'a, 'e>(&self, items: &'a [Item<'e>]) -> BTreeMap<&'a str, Group<'a, 'e>> {
         let mut groups: BTreeMap<&str, Group<'_, '_>> = BTreeMap::new();
-        for (item, failure) in items.iter().filter_map(|item| Some((item, item.failure()?))) {
+        for (item, failure) in items.iter().filter_map(|item| Some((item, item.accepted()?))) {
             let group = groups.entry(failure.target.as_str()).or_default();
             group.name = failure.target.name();
             group.add(item, self.settings.register);
@@ -328,7 +329,7 @@ impl<'a, 'e> Group<'a, 'e> {
         for item in self.due.iter().filter(|item| !is_passed(item)) {
             let request_id = item.failure().map_or("", |failure| &failure.request_id);
             let hold = circuit.hold(request_id, now);
-            item.decide(Decision::Settle(item.judgement.held_back(hold, now)));
+            item.decide(Decision::Settle(item.judgement.put_back(hold, now)));
         }
     }
 }
@@ -375,13 +376,13 @@ fn draw(target: &str, version: u64) -> Draw {
 /// The attempt that has failed, if it was a retry.
 fn failed_attempt(item: &Item<'_>) -> Option<EventAttempt> {
     let retried = item.failure()?.retried()?;
-    let event = retried.request_id.clone()?;
+    let event = retried.request_id.clone().unwrap_or_default();
     Some(EventAttempt { event, attempt: retried.attempt.get() })
 }
 
-/// The event's next attempt.
+/// The event's next attempt. Events whose envelope has no request id count as one, so that each of them can be the probe.
 fn next_attempt(item: &Item<'_>) -> Option<EventAttempt> {
-    let event = item.failure()?.first_request_id()?.to_owned();
+    let event = item.failure()?.first_request_id().unwrap_or_default().to_owned();
     Some(EventAttempt { event, attempt: item.judgement.schedule?.attempt.get() })
 }
 

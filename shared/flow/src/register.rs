@@ -13,7 +13,7 @@ use comeback_core::{
     claim::{Claim, LOOKS_MAX, State, is_same},
     decision::{Decision, Settlement},
     fault::StoreFault,
-    register::{Waiting, apply_orders},
+    register::Waiting,
 };
 use futures_util::future::join_all;
 
@@ -39,7 +39,7 @@ pub(crate) async fn steer<L: Ledger + Register, C: Clock>(
     let ledger = claims.ledger?;
     let mut wanted = Wanted { targets: probed.clone(), ..Wanted::default() };
     let registered = items.iter().filter(|_| claims.registers);
-    for (item, failure) in registered.filter_map(|item| Some((item, item.failure()?))) {
+    for (item, failure) in registered.filter_map(|item| Some((item, item.accepted()?))) {
         if item.came_back() {
             wanted.events.insert(failure.claim_key());
         }
@@ -60,14 +60,13 @@ pub(crate) async fn steer<L: Ledger + Register, C: Clock>(
         }
     };
     let now = claims.clock.now();
-    for (item, failure) in items.iter().filter_map(|item| Some((item, item.failure()?))) {
-        if let Some(entered) = notes.events.get(failure.claim_key()) {
+    for (item, failure) in items.iter().filter_map(|item| Some((item, item.accepted()?))) {
+        if let Some(entered) = notes.events.get(&failure.claim_key()) {
             item.note_entered(entered.clone());
         }
         let is_paused = notes.paused.contains(failure.target.as_str());
-        let (decision, order) = (item.decision(), item.order());
-        if order.is_none() {
-            item.decide(apply_orders(decision, None, is_paused, &failure.request_id, now));
+        if is_paused && item.decision() == Decision::Invoke && item.order().is_none() {
+            item.decide(Decision::Settle(item.judgement.paused(now)));
         }
     }
     Some(notes)
@@ -119,13 +118,14 @@ async fn enter<L: Ledger + Register, C: Clock>(
     let registers = claims.registers && !is_listed && !item.lacks_ledger();
     let (Some(ledger), Some(failure), Some(schedule), Some(queue_url)) = (
         claims.ledger.filter(|_| registers),
-        item.failure(),
+        item.accepted(),
         item.judgement.schedule,
         item.source().and_then(Source::url),
     ) else {
         claims.release(item).await;
         return false;
     };
+    let key = failure.claim_key();
     let waiting = Waiting::of(failure, schedule.attempt, until, &queue_url, receipt_handle);
     let mut seen = item.held().or(entered.map(|entered| entered.claim));
     let known = seen.as_ref().and_then(|seen| seen.order);
@@ -134,20 +134,20 @@ async fn enter<L: Ledger + Register, C: Clock>(
             return false;
         }
         let next = Claim::waiting(claims.owner(item), seen.as_ref(), waiting.expires_at());
-        let written = ledger.enter(failure.claim_key(), seen.as_ref(), &next, &waiting).await;
+        let written = ledger.enter(&key, seen.as_ref(), &next, &waiting).await;
+        if let Err(NotReplaced::Fault(fault)) = written {
+            item.note_obstacle(Obstacle::Ledger);
+            log::not_entered(item, &fault);
+            claims.release(item).await;
+            return false;
+        }
         item.forget_claim();
         match written {
-            Ok(()) => return next.order != known,
-            // If the answer was lost and the SDK has repeated the write, it finds its own first write.
-            Err(NotReplaced::Changed(there)) if is_same(there.as_ref(), Some(&next)) => {
-                return next.order != known;
+            Err(NotReplaced::Changed(there)) if !is_same(there.as_ref(), Some(&next)) => {
+                seen = there;
             }
-            Err(NotReplaced::Changed(there)) => seen = there,
-            Err(NotReplaced::Fault(fault)) => {
-                item.note_obstacle(Obstacle::Ledger);
-                log::not_entered(item, &fault);
-                return false;
-            }
+            // If the network has repeated the write, it finds its own first write.
+            Ok(()) | Err(_) => return next.order != known,
         }
     }
     false

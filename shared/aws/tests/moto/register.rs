@@ -139,7 +139,7 @@ async fn one_call_reads_the_items_of_events_and_targets() {
     let foreign = client.put_item().table_name("read");
     foreign.item("id", AttributeValue::S("foreign".to_owned())).send().await.unwrap();
     let wanted = Wanted {
-        events: HashSet::from(["flying", "delayed", "held", "absent", "foreign"]),
+        events: ["flying", "delayed", "held", "absent", "foreign"].map(str::to_owned).into(),
         targets: HashSet::from([TARGET, OTHER]),
     };
     let Notes { events, paused, .. } = register.look_up(&wanted).await.unwrap();

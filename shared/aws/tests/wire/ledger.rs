@@ -1,15 +1,27 @@
 //! The ledger's requests to DynamoDB, and how it interprets the answers.
 
-use std::{future::pending, time::Duration};
+use std::{
+    future::pending,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
 
 use aws_config::{retry::RetryConfig, timeout::TimeoutConfig};
 use aws_smithy_runtime_api::client::{
     http::{HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn},
-    orchestrator::HttpRequest,
+    orchestrator::{HttpRequest, HttpResponse},
 };
+use aws_smithy_types::body::SdkBody;
 use comeback_aws::DynamoLedger;
-use comeback_core::claim::{Claim, State, Token};
-use comeback_flow::ports::{Ledger, NotReplaced};
+use comeback_core::{
+    Attempt,
+    claim::{Claim, State, Token},
+    register::Waiting,
+};
+use comeback_flow::ports::{Ledger, NotReplaced, Register};
 use tokio::time::Instant;
 
 use super::{answering, config, response};
@@ -166,4 +178,49 @@ async fn a_table_that_does_not_answer_is_given_up_sooner_than_other_services_are
         assert!(fault.passes, "{fault}");
         assert_eq!(start.elapsed().as_secs(), seconds, "{attempts} attempts");
     }
+}
+
+/// A table that throttles every call, and counts them.
+#[derive(Clone, Debug, Default)]
+struct Throttled(Arc<AtomicU32>);
+
+impl HttpConnector for Throttled {
+    fn call(&self, _: HttpRequest) -> HttpConnectorFuture {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        let body = r#"{"__type":"com.amazonaws.dynamodb.v20120810#ThrottlingException"}"#;
+        let status = 400.try_into().unwrap();
+        HttpConnectorFuture::ready(Ok(HttpResponse::new(status, SdkBody::from(body))))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+#[allow(clippy::disallowed_methods, reason = "the time is paused")]
+async fn a_throttled_table_delays_a_claim_and_never_an_event_that_only_has_to_be_listed() {
+    let throttled = Throttled::default();
+    let connector = SharedHttpConnector::new(throttled.clone());
+    let aws = config("http://127.0.0.1:1")
+        .to_builder()
+        .retry_config(RetryConfig::standard().with_max_attempts(3))
+        .http_client(http_client_fn(move |_, _| connector.clone()))
+        .build();
+    let ledger = DynamoLedger::new(&aws, "claims".to_owned());
+    let due = held().expires_at;
+    let waiting = Waiting {
+        target: "arn:aws:lambda:us-east-1:123456789012:function:orders:$LATEST",
+        queue_url: "https://sqs/retry",
+        event_id: "event",
+        attempt: Attempt::FIRST,
+        due,
+        first_failure: due,
+        error_type: None,
+        error_message: None,
+        receipt_handle: None,
+    };
+    let start = Instant::now();
+    let listed = ledger.enter("failed-request", None, &held(), &waiting).await;
+    assert!(matches!(listed, Err(NotReplaced::Fault(_))), "{listed:?}");
+    assert_eq!((throttled.0.swap(0, Ordering::Relaxed), start.elapsed()), (1, Duration::ZERO));
+    let claimed = ledger.replace("failed-request", None, Some(&held())).await;
+    assert!(matches!(claimed, Err(NotReplaced::Fault(_))), "{claimed:?}");
+    assert_eq!(throttled.0.load(Ordering::Relaxed), 3);
 }

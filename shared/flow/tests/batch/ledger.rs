@@ -11,8 +11,8 @@ use comeback_core::{
 use comeback_flow::report::Obstacle;
 
 use crate::world::{
-    Answer, World, due, failed, handle, handle_within, kept, message, outcomes, poison, start,
-    waiting,
+    Answer, World, due, failed, handle, handle_within, kept, key_of, message, outcomes, poison,
+    start, waiting,
 };
 
 const THROTTLED: FaultKind = FaultKind::Transient { retry_after: None };
@@ -37,7 +37,7 @@ fn claim_of(owner: &str, state: State) -> Claim {
 /// A world in which this failure is claimed already.
 fn where_claimed(id: &str, claim: Claim, answers: &[(&'static str, Answer)]) -> World {
     let world = World::with_ledger(answers);
-    world.claims().insert(format!("request of {id}"), claim);
+    world.claims().insert(key_of(id), claim);
     world
 }
 
@@ -52,7 +52,7 @@ fn states(world: &World) -> Vec<(String, u32, String, bool)> {
 
 /// The entry in `states` for the handler's own claim, for the message at the index `nth` in the batch.
 fn own(id: &str, generation: u32, nth: usize, done: bool) -> (String, u32, String, bool) {
-    (format!("request of {id}"), generation, format!("the handler's/{nth}"), done)
+    (key_of(id), generation, format!("the handler's/{nth}"), done)
 }
 
 #[tokio::test(start_paused = true)]
@@ -240,7 +240,7 @@ async fn taken_over_during(answer: Answer) -> World {
     let taken_over = async {
         tokio::time::sleep(Duration::from_millis(30)).await;
         let other = claim_of("other", State::Done);
-        world.claims().insert("request of a".to_owned(), other);
+        world.claims().insert(key_of("a"), other);
     };
     futures_util::future::join(handle(&world, vec![due("a")]), taken_over).await;
     world
@@ -250,7 +250,7 @@ async fn taken_over_during(answer: Answer) -> World {
 async fn one_who_comes_late_can_neither_mark_nor_release_what_another_holds() {
     for answer in [Answer::Accepted, Answer::Fault(THROTTLED)] {
         let world = taken_over_during(answer).await;
-        let others = ("request of a".to_owned(), 1, "other".to_owned(), true);
+        let others = (key_of("a"), 1, "other".to_owned(), true);
         assert_eq!(states(&world), [others]);
     }
 }

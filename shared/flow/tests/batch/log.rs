@@ -6,7 +6,7 @@ use std::{cell::RefCell, io::Write, sync::Once};
 use comeback_core::{fault::FaultKind, reason::Reason};
 use serde_json::Value;
 
-use crate::world::{Answer, World, due, failed, handle_within, poison, waiting};
+use crate::world::{Answer, World, due, failed, handle_within, key_of, poison, waiting};
 
 const THROTTLED: FaultKind = FaultKind::Transient { retry_after: None };
 
@@ -127,7 +127,7 @@ async fn each_turn_of_the_ledger_has_its_line() {
     records.push(twin.clone());
     let taken_over = async {
         tokio::time::sleep(std::time::Duration::from_secs(1)).await;
-        world.claims().remove("request of late");
+        world.claims().remove(&key_of("late"));
     };
     futures_util::future::join(handle_within(10, &world, records), taken_over).await;
     handle_within(10, &world, vec![twin]).await;

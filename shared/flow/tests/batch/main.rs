@@ -5,6 +5,7 @@ mod ledger;
 mod log;
 mod probes;
 mod register;
+mod trust;
 mod world;
 
 use std::time::Duration;

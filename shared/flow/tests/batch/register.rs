@@ -15,7 +15,7 @@ use crate::world::{Answer, World, due, failed, handle, kept, outcomes, poison, s
 
 const ORDERS: &str = "arn:aws:lambda:us-east-1:123456789012:function:orders:$LATEST";
 const THROTTLED: FaultKind = FaultKind::Transient { retry_after: None };
-const KEY: &str = "request of a";
+const KEY: &str = "arn:aws:lambda:us-east-1:123456789012:function:orders:$LATEST/request of a";
 
 /// The message on its first receive.
 fn first(mut message: SqsMessage) -> SqsMessage {

@@ -323,7 +323,8 @@ impl Ledger for &World {
             Some(State::Waiting) => "register",
             None => "release",
         };
-        let answer = self.answer(&format!("{verb} {key}")).await;
+        let id = key.strip_prefix(TARGET).unwrap_or(key).trim_start_matches('/');
+        let answer = self.answer(&format!("{verb} {id}")).await;
         let fault = |passes| {
             Err(NotReplaced::Fault(StoreFault { passes, code: None, message: "no".into() }))
         };
@@ -376,10 +377,10 @@ impl Register for &World {
             return Err(StoreFault { passes, code: None, message: "no".into() });
         }
         let (mut claims, waits) = (self.claims(), self.waits.borrow());
-        let entered = |key: &&str| {
-            let claim = claims.get(*key)?.clone();
-            let delayed = waits.get(*key).filter(|(_, handle)| handle.is_none());
-            Some(((*key).to_owned(), Entered { claim, delayed_until: delayed.map(|it| it.0) }))
+        let entered = |key: &String| {
+            let claim = claims.get(key)?.clone();
+            let delayed = waits.get(key).filter(|(_, handle)| handle.is_none());
+            Some((key.clone(), Entered { claim, delayed_until: delayed.map(|it| it.0) }))
         };
         let events = wanted.events.iter().filter_map(entered).collect();
         for claim in claims.values_mut().filter(|_| self.next_order.get().is_some()) {
@@ -459,13 +460,18 @@ pub fn message(id: &str, body: &str) -> SqsMessage {
     message
 }
 
+/// The key of the claim on a failure.
+pub fn key_of(id: &str) -> String {
+    format!("{TARGET}/request of {id}")
+}
+
 /// An event that failed this many seconds ago. The backoff of these tests is a minute, so it waits or is due.
 pub fn failed(id: &str, seconds_ago: u64) -> SqsMessage {
     let failed_at = (start() - Duration::from_secs(seconds_ago)).to_rfc3339();
     message(
         id,
         &format!(
-            r#"{{"timestamp":"{failed_at}","requestContext":{{"requestId":"request of {id}","functionArn":"arn:aws:lambda:us-east-1:123456789012:function:orders:$LATEST","condition":"RetriesExhausted"}},"requestPayload":"payload of {id}"}}"#
+            r#"{{"timestamp":"{failed_at}","requestContext":{{"requestId":"request of {id}","functionArn":"{TARGET}","condition":"RetriesExhausted"}},"requestPayload":"payload of {id}"}}"#
         ),
     )
 }

@@ -148,7 +148,7 @@ impl Events {
         let step = |what| Step {
             at: entry.first_failure,
             attempt: Some(entry.attempt),
-            request_id: entry.id.clone(),
+            request_id: entry.request_id().to_owned(),
             what,
         };
         self.change(&entry.event_id, &entry.target, entry.first_failure, |event| {
@@ -156,7 +156,7 @@ impl Events {
                 event.steps.iter_mut().rfind(|it| matches!(it.what, StepKind::Failed { .. }));
             match last {
                 Some(Step { request_id, what: StepKind::Failed { error_message, .. }, .. })
-                    if *request_id == entry.id =>
+                    if *request_id == entry.request_id() =>
                 {
                     *error_message = entry.error_message.clone();
                 }

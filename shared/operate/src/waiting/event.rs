@@ -2,7 +2,12 @@
 
 use std::time::Duration;
 
-use comeback_core::{Timestamp, claim::Order, register::Entry, time::later};
+use comeback_core::{
+    Timestamp,
+    claim::Order,
+    register::{Entry, claim_key},
+    time::later,
+};
 use serde::Serialize;
 
 use crate::{
@@ -21,7 +26,7 @@ pub fn of_life(life: Life) -> Option<Entry> {
     let last = life.steps.iter().rfind(|step| matches!(step.what, StepKind::Failed { .. }))?;
     let StepKind::Failed { error_type, .. } = &last.what else { return None };
     Some(Entry {
-        id: last.request_id.clone(),
+        key: claim_key(life.function.as_deref()?, &last.request_id),
         target: life.function?,
         queue_url: String::new(),
         event_id: life.event_id,
@@ -69,7 +74,7 @@ impl Listed {
     pub fn of(event: &Entry, now: Timestamp) -> Self {
         Self {
             event_id: event.event_id.clone(),
-            request_id: event.id.clone(),
+            request_id: event.request_id().to_owned(),
             function: event.target.clone(),
             attempt: event.attempt,
             due_at: event.due,

@@ -158,7 +158,7 @@ pub async fn carry_out<R: Register>(
 struct Work<'a, R> {
     order: Order,
     register: &'a R,
-    /// Hashes of the ids of the events that an order was tried for.
+    /// Hashes of the events that an order was tried for.
     done: HashSet<u64>,
     tally: Tally,
 }
@@ -174,9 +174,7 @@ impl<R: Register> Work<'_, R> {
         let batch_max = events_per_second.map_or(CALLS_MAX, |rate| CALLS_MAX.min(rate as usize));
         let mut pages = Pages::of(parts);
         while let Some(mut events) = pages.next(self.register).await? {
-            events.retain(|event| {
-                selection.matches(event) && self.done.insert(hash(&event.event_id))
-            });
+            events.retain(|event| selection.matches(event) && self.done.insert(hash(event)));
             for batch in events.chunks(batch_max) {
                 let began = self.register.clock().now();
                 self.order(batch).await;
@@ -198,7 +196,7 @@ impl<R: Register> Work<'_, R> {
         let keep_until = later(self.register.clock().now(), KEEP);
         let orders = batch.iter().map(|event| {
             with_backoff(self.register.clock(), || {
-                self.register.order(&event.id, self.order, keep_until)
+                self.register.order(&event.key, self.order, keep_until)
             })
         });
         let mut visible: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -235,9 +233,10 @@ impl<R: Register> Work<'_, R> {
     }
 }
 
-fn hash(text: &str) -> u64 {
+/// Event ids are no secret, so the failure records of two functions may have the same one.
+fn hash(event: &Entry) -> u64 {
     let mut hasher = DefaultHasher::new();
-    text.hash(&mut hasher);
+    (&event.target, &event.event_id).hash(&mut hasher);
     hasher.finish()
 }
 

@@ -22,7 +22,7 @@ pub struct Selection {
 impl Selection {
     /// Whether this event meets all conditions.
     pub fn matches(&self, event: &Entry) -> bool {
-        any(&self.ids, |id| event.event_id.starts_with(id) || event.id.starts_with(id))
+        any(&self.ids, |id| event.event_id.starts_with(id) || event.request_id().starts_with(id))
             && any(&self.functions, |wanted| {
                 FunctionArn::parse(&event.target)
                     .is_some_and(|function| is_function(&function, wanted))

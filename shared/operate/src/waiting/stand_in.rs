@@ -17,7 +17,7 @@ pub(super) const PAGE: usize = 3;
 /// An event that comes back at the second `due`.
 pub(super) fn event(id: &str, due: u64) -> Entry {
     Entry {
-        id: id.to_owned(),
+        key: id.to_owned(),
         target: "arn:aws:lambda:us-east-1:123456789012:function:orders:$LATEST".to_owned(),
         queue_url: "https://sqs/1/retry".to_owned(),
         event_id: format!("event-{id}"),
@@ -59,7 +59,7 @@ pub(super) struct StandIn(RefCell<State>);
 
 impl StandIn {
     pub(super) fn of(events: impl IntoIterator<Item = Entry>) -> Self {
-        let events = events.into_iter().map(|event| (event.id.clone(), event)).collect();
+        let events = events.into_iter().map(|event| (event.key.clone(), event)).collect();
         Self(RefCell::new(State { now: second(0), events, ..State::default() }))
     }
 
@@ -103,9 +103,9 @@ impl Register for StandIn {
         }
         let is_there = |event: &&Entry| match part {
             Partition::Target(target) => event.target == *target,
-            Partition::Segment(nth, of) => event.id.len() as u16 % of == *nth || *of == 1,
+            Partition::Segment(nth, of) => event.key.len() as u16 % of == *nth || *of == 1,
         };
-        let position = |event: &Entry| (event.due, event.id.clone());
+        let position = |event: &Entry| (event.due, event.key.clone());
         let mut events: Vec<_> = state
             .events
             .values()
