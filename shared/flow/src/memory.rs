@@ -16,6 +16,10 @@ use comeback_core::{
 /// a probe in less time.
 const CLOSED_FOR: Duration = Duration::from_secs(5);
 
+/// The most targets to remember. Records name a target with any version or alias, and anybody who may write to the queue
+/// can invent those.
+const TARGETS_MAX: usize = 1_000;
+
 /// What a handler remembers about the circuits of its targets, by their ARNs. It is kept between batches.
 #[derive(Debug, Default)]
 pub struct CircuitMemory(Mutex<HashMap<String, Remembered>>);
@@ -39,6 +43,10 @@ impl CircuitMemory {
         let mut memories = self.all();
         if let Some(memory) = memories.get_mut(target) {
             return work(memory);
+        }
+        // What is forgotten is read or counted again.
+        if memories.len() >= TARGETS_MAX {
+            memories.clear();
         }
         work(memories.entry(target.to_owned()).or_default())
     }
@@ -66,5 +74,20 @@ impl Remembered {
         } else if pass == Pass::Due {
             self.seen.invoked = self.seen.invoked.saturating_add(batch.due);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn however_many_targets_messages_name_few_are_remembered() {
+        let memory = CircuitMemory::default();
+        for version in 0..=2 * TARGETS_MAX {
+            memory.with(&format!("orders:{version}"), |memory| memory.seen.failed += 1);
+        }
+        assert!(memory.all().len() <= TARGETS_MAX);
+        memory.with("orders:2000", |memory| assert_eq!(memory.seen.failed, 1));
     }
 }
