@@ -12,17 +12,26 @@ use aws_sdk_sqs::{
 };
 use comeback_core::dead_letter::{DATA_TYPE, DeadLetter};
 use comeback_flow::ports::{Attribute, CallFault, Delayed, Queues, Value, VisibilityChange};
+use tokio::sync::Semaphore;
+
+/// How many bytes of messages may be on their way to queues at the same time. The SDK copies a message into a request, and
+/// then into JSON, where it may be twice as large.
+const SENDING_MAX: usize = 4 << 20;
+
+/// The unit in which they are counted.
+const UNIT: usize = 1 << 10;
 
 /// The queues of an account.
 pub struct SqsQueues {
     client: Client,
     dead_letter_queue_url: String,
+    sending: Semaphore,
 }
 
 impl SqsQueues {
     /// The queues of this client's account, and the URL of the one for dead letters.
     pub fn new(client: Client, dead_letter_queue_url: String) -> Self {
-        Self { client, dead_letter_queue_url }
+        Self { client, dead_letter_queue_url, sending: Semaphore::new(SENDING_MAX / UNIT) }
     }
 }
 
@@ -63,13 +72,15 @@ impl Queues for SqsQueues {
         queue_url: &str,
         messages: &[&Delayed<'_>],
     ) -> Vec<Result<(), CallFault>> {
-        let entries = messages.iter().copied().enumerate().map(delayed_entry).collect();
-        self.send(queue_url, messages.len(), entries).await
+        let size = messages.iter().map(|message| message.size()).sum();
+        let entries = messages.iter().copied().enumerate().map(delayed_entry);
+        self.send(queue_url, size, entries).await
     }
 
     async fn send_dead_letters(&self, letters: &[&DeadLetter<'_>]) -> Vec<Result<(), CallFault>> {
-        let entries = letters.iter().copied().enumerate().map(letter_entry).collect();
-        self.send(&self.dead_letter_queue_url, letters.len(), entries).await
+        let size = letters.iter().map(|letter| letter.size()).sum();
+        let entries = letters.iter().copied().enumerate().map(letter_entry);
+        self.send(&self.dead_letter_queue_url, size, entries).await
     }
 }
 
@@ -77,10 +88,14 @@ impl SqsQueues {
     async fn send(
         &self,
         queue_url: &str,
-        count: usize,
-        entries: Result<Vec<SendMessageBatchRequestEntry>, CallFault>,
+        size: usize,
+        entries: impl ExactSizeIterator<Item = Result<SendMessageBatchRequestEntry, CallFault>>,
     ) -> Vec<Result<(), CallFault>> {
-        let entries = match entries {
+        let units = u32::try_from(size.clamp(1, SENDING_MAX).div_ceil(UNIT)).unwrap_or(u32::MAX);
+        // It is never closed.
+        let _sending = self.sending.acquire_many(units).await;
+        let count = entries.len();
+        let entries = match entries.collect() {
             Ok(entries) => entries,
             Err(fault) => return vec![Err(fault); count],
         };
