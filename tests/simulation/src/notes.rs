@@ -94,6 +94,10 @@ pub enum Check {
     BringsForward,
     /// No event is held back once events have come for long without a fault.
     ClosesInTheEnd,
+    /// A message that its queue may not send counts for no function: no claim, no item, no circuit, no metric.
+    RefusedCountsForNone,
+    /// However large what others have written, little of it is stored.
+    StoresLittle,
     /// Draws are spread evenly over their range, over all worlds.
     DrawsSpread,
 }

@@ -13,13 +13,14 @@ pub struct Payload {
 }
 
 /// The parts of another writer's envelope, around the original bytes.
+#[derive(Clone)]
 pub struct Foreign {
     pub attempt: u32,
     /// The second of the first failure, according to the envelope.
     pub initial: i64,
     pub request_id: Option<String>,
     /// More members of the envelope, as JSON after a comma.
-    pub others: &'static str,
+    pub others: String,
     pub original: String,
 }
 
@@ -53,7 +54,7 @@ fn foreign(event: usize, second: i64, dice: &mut Dice) -> Payload {
         attempt: dice.number(1..=3) as u32,
         initial: second - dice.number(0..=60) as i64,
         request_id: dice.happens(0.7).then(|| format!("foreign-{event}")),
-        others: if dice.happens(0.5) { r#","note":[1.0 ,2]"# } else { "" },
+        others: if dice.happens(0.5) { r#","note":[1.0 ,2]"#.to_owned() } else { String::new() },
         original: format!(r#"{{"order": {event}.0}}"#),
     };
     Payload { text: foreign.at_attempt(foreign.attempt), envelope: Some(foreign) }
@@ -62,7 +63,7 @@ fn foreign(event: usize, second: i64, dice: &mut Dice) -> Payload {
 impl Foreign {
     /// The same envelope with another attempt.
     pub fn at_attempt(&self, attempt: u32) -> String {
-        envelope(attempt, self.initial, self.request_id.as_deref(), self.others, &self.original)
+        envelope(attempt, self.initial, self.request_id.as_deref(), &self.others, &self.original)
     }
 }
 

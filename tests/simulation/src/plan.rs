@@ -49,6 +49,18 @@ pub struct Plan {
     pub has_metrics: bool,
     /// How often operators notice a waiting event and order something.
     pub ordering: f64,
+    /// Whose messages the strangers' are, if one function is compromised.
+    pub attack: Option<Attack>,
+}
+
+/// A function that an attacker has taken over: what it sends to its own retry queue is hostile. Each of the two functions
+/// has a queue that is bound to it alone. One more queue accepts the dead letters of all, which SQS moves back.
+#[derive(Clone, Copy)]
+pub struct Attack {
+    /// The target that is compromised, and the one that the attacker is after.
+    pub by: usize,
+    pub on: usize,
+    pub open_queue: usize,
 }
 
 /// A retry handler: one function, its settings and its dead-letter queue.
@@ -227,6 +239,8 @@ impl Plan {
         plan.draw_registers(dice);
         if !flawless && apart.happens(0.1) {
             plan.draw_outage(&mut apart);
+        } else if !flawless && apart.happens(0.15) {
+            plan.draw_attack(&mut apart);
         }
         plan
     }
@@ -452,9 +466,45 @@ impl Plan {
         self.calm_after = self.calm_after.max(until);
     }
 
-    fn rename(&mut self, number: usize, dice: &mut Dice) {
+    /// One function is compromised, and its messages are hostile.
+    fn draw_attack(&mut self, dice: &mut Dice) {
+        let is_first = |target: &&TargetPlan| target.successor_of.is_none();
+        let targets = self.targets.iter().filter(is_first).count();
+        if targets < 2 {
+            return;
+        }
+        let by = dice.index(targets);
+        let on = (by + 1) % targets;
+        let handler = self.queues[self.targets[by].queue].handler;
+        let add_queue = |queues: &mut Vec<QueuePlan>, name: String| {
+            queues.push(QueuePlan { name, handler, batch: 10, concurrency: None });
+            queues.len() - 1
+        };
+        let attempts = self.handlers[handler].general.attempts;
+        for number in [by, on] {
+            let queue = add_queue(&mut self.queues, format!("retry-of-target-{number}"));
+            let target = &mut self.targets[number];
+            (target.queue, target.form) = (queue, Form::Record);
+            (target.listed, target.bound) = (true, true);
+            if let Some(own) = &mut target.own {
+                own.attempts = own.attempts.or(attempts);
+            }
+        }
+        let open_queue = add_queue(&mut self.queues, "redrive".to_owned());
+        self.handlers[handler].binds_queues = true;
+        for number in 0..self.targets.len() {
+            if let Some(old) = self.targets[number].successor_of {
+                self.targets[number] = self.successor(old);
+            }
+        }
+        self.strangers = dice.number(5..=25);
+        self.attack = Some(Attack { by, on, open_queue });
+    }
+
+    /// The target that gets this one's name.
+    fn successor(&self, number: usize) -> TargetPlan {
         let old = &self.targets[number];
-        let successor = TargetPlan {
+        TargetPlan {
             name: format!("{}-renamed", old.name),
             form: if old.form == Form::Bare { Form::Record } else { old.form },
             own: None,
@@ -463,7 +513,11 @@ impl Plan {
             stopped_in_loops: false,
             successor_of: Some(number),
             ..old.clone()
-        };
+        }
+    }
+
+    fn rename(&mut self, number: usize, dice: &mut Dice) {
+        let successor = self.successor(number);
         self.targets.push(successor);
         let from = dice.within(Duration::ZERO, self.calm_after);
         // The old name never works again.

@@ -110,8 +110,8 @@ mod tests {
     /// How often each fault and each reason must have been seen at least.
     const SEEN_MIN: u64 = 5;
 
-    /// The faults, the reasons, and the steps that only a ledger, a register or probes cause, that were seen less than
-    /// `least` times, each with its count.
+    /// The faults, the reasons, and the steps that only a ledger, a register, probes or an attacker cause, that were seen
+    /// less than `least` times, each with its count.
     fn unseen(tally: &Tally, least: u64) -> Vec<String> {
         let steps = [
             "duplicates dropped",
@@ -126,6 +126,13 @@ mod tests {
             "turns of circuits",
             "events held back",
             "brought forward",
+            "hostile: leaves a letter no room",
+            "hostile: a refused letter comes back",
+            "hostile: the victim's request id",
+            "hostile: metadata with thousands of members",
+            "hostile: an id of kilobytes",
+            "hostile: the victim's record without a payload",
+            "hostile: the victim's retry has failed",
         ];
         (Fault::value_variants().iter().copied().map(Seen::Fault))
             .chain(Trouble::value_variants().iter().copied().map(Seen::Trouble))

@@ -6,7 +6,6 @@
 
 use std::{
     cell::{Cell, RefCell},
-    collections::HashSet,
     future::poll_fn,
     rc::{Rc, Weak},
     task::{Poll, Waker},
@@ -322,12 +321,10 @@ impl Register for Port {
     }
 
     async fn look_up(&self, wanted: &Wanted<'_>) -> Result<Notes, StoreFault> {
-        let owned = |keys: &HashSet<&str>| {
-            let mut keys: Vec<_> = keys.iter().map(|&key| key.to_owned()).collect();
-            keys.sort_unstable();
-            keys
-        };
-        let (events, targets) = (owned(&wanted.events), owned(&wanted.targets));
+        let mut events: Vec<_> = wanted.events.iter().cloned().collect();
+        let mut targets: Vec<_> = wanted.targets.iter().map(|&target| target.to_owned()).collect();
+        events.sort_unstable();
+        targets.sort_unstable();
         Ok(self.read(|notes| Request::LookUp { events, targets, notes }).await?)
     }
 }

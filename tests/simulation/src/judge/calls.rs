@@ -26,8 +26,8 @@ const CALL_BYTES_MAX: usize = 1_048_576;
 /// The longest wait, in seconds: twelve hours less a minute.
 const WAIT_MAX: u32 = 43_140;
 
-/// From this receive on, a wait after a fault is longer, within this range of milliseconds: SQS dead-letters a
-/// message after a thousand receives.
+/// From this receive on, whatever puts a message back keeps it longer, within this range of milliseconds: SQS
+/// dead-letters a message after a thousand receives.
 const MANY_RECEIVES: u32 = 500;
 const MANY_RECEIVES_WAIT: (Millis, Millis) = (1_800_000, 3_600_000);
 
@@ -301,8 +301,24 @@ impl Judge {
             let (low, high) = self.wait_after_fault(message, at - passed, fault);
             return Some((Check::FaultWaits, (low - passed, high.saturating_sub(passed))));
         }
-        let until = message.held_until?;
-        Some((Check::WaitsForHolder, (until - at, until - at)))
+        let rest = message.held_until? - at;
+        Some((Check::WaitsForHolder, spared(message, (rest, rest))))
+    }
+
+    /// The range of a wait that begins at `at` and whose cause asks for `range`: longer if the message has to spare its
+    /// receives, and never beyond its last chance.
+    pub fn put_back(
+        &self,
+        message: &Delivery,
+        at: Millis,
+        range: (Millis, Millis),
+    ) -> (Millis, Millis) {
+        let (low, high) = spared(message, range);
+        let rest = match self.cases[message.case].verdict {
+            Ok(next) if at < next.last_chance => next.last_chance - at,
+            Ok(_) | Err(_) => Millis::MAX,
+        };
+        (low.min(rest), high.min(rest))
     }
 
     /// Whether the last answer about a message allows a wait of `seconds` from `at`.
@@ -346,7 +362,6 @@ impl Judge {
         let is_unclaimed = case.claimed && message.claim.is_none();
         // An unclaimed message waits however old it is, because nobody knows whether its failure was acted on.
         let rest = match case.verdict {
-            Ok(next) if at < next.last_chance => next.last_chance - at,
             Ok(next) if !is_unclaimed => next.expiry - at,
             Ok(_) | Err(_) => Millis::MAX,
         };
@@ -364,10 +379,7 @@ impl Judge {
             // A refused event is given up, so no wait is right.
             FaultKind::Refused(_) => return (Millis::MAX, 0),
         };
-        let (low, high) = match most >= MANY_RECEIVES {
-            true => (low.max(MANY_RECEIVES_WAIT.0), high.max(MANY_RECEIVES_WAIT.1)),
-            false => (low, high),
-        };
+        let (low, high) = self.put_back(message, at, (low, high));
         (low.min(rest), high.min(rest))
     }
 
@@ -398,6 +410,14 @@ fn is_partial(seconds: u32, is_delay: bool) -> bool {
     if is_delay { seconds >= HOP_MIN } else { seconds == WAIT_MAX }
 }
 
+/// The range of a wait whose cause asks for `(low, high)`: longer if the message has to spare its receives.
+pub fn spared(message: &Delivery, (low, high): (Millis, Millis)) -> (Millis, Millis) {
+    match receive_count(message.record()) >= MANY_RECEIVES {
+        true => (low.max(MANY_RECEIVES_WAIT.0), high.max(MANY_RECEIVES_WAIT.1)),
+        false => (low, high),
+    }
+}
+
 /// Whether a wait of `seconds` fits this range, in flight or as a delay. A long wait may consist of several.
 fn is_within((low, high): (Millis, Millis), seconds: u32, is_delay: bool) -> bool {
     let whole = |wait: Millis| wait.max(0).saturating_add(999).div_euclid(1000);
@@ -426,7 +446,7 @@ impl Case {
     /// The function that failed, as named in its message or, if the message names none, as the handler names it.
     pub fn arn(&self, plan: &Plan) -> String {
         let target = &plan.targets[self.of.target];
-        if self.strange { qualified(&target.name) } else { named(target) }
+        if self.strange && !self.is_bare { qualified(&target.name) } else { named(target) }
     }
 
     /// The earliest and the latest time at which the next attempt is due, narrowed by the waits seen so far.

@@ -1,12 +1,14 @@
 //! Failures that reach a retry queue, and the judge's verdict on each.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use comeback_core::{claim::Order, error_type::ErrorReport, record::Condition};
 
 use super::{Event, Judge, Open};
 use crate::{
+    dice::Dice,
     notes::Seen,
+    payload::Foreign,
     plan::Form,
     rules::{Millis, NEVER, Next},
 };
@@ -19,8 +21,14 @@ pub struct Case {
     /// The invocation that failed.
     pub of: Open,
     pub request_id: Arc<str>,
+    /// The key of its claim: the function that failed, and the request id.
+    pub key: String,
     /// Whether its message was written by a stranger, and not by Lambda.
     pub strange: bool,
+    /// Whether its message is a payload alone, from the function's own dead-letter queue.
+    pub is_bare: bool,
+    /// Whether it names a function for which its queue may not speak.
+    pub is_refused: bool,
     pub condition: Condition,
     pub error: ErrorReport,
     pub at: Millis,
@@ -44,7 +52,39 @@ pub struct Case {
     pub writes: u32,
 }
 
+/// A message to a retry queue that Lambda has not written.
+pub struct Stranger {
+    /// The body, and the attributes.
+    pub body: String,
+    pub attributes: Vec<(&'static str, String)>,
+    /// The id by which it is known.
+    pub request_id: Arc<str>,
+    /// The body of its dead letter. Only one that nobody vouches for may be cut.
+    pub letter: String,
+    /// The envelope in its payload.
+    pub envelope: Option<Foreign>,
+    /// The reason for which it must be given up, or None if it is as good as a record from Lambda.
+    pub over: Option<&'static str>,
+    /// Whether it names a function for which its queue may not speak.
+    pub is_refused: bool,
+    /// What it tries.
+    pub kind: &'static str,
+}
+
 impl Judge {
+    /// The request id of one of the victim's invocations, that has not ended or has failed, for a failure that another
+    /// target invents. None of that target's failures has it yet.
+    pub fn victims_request(&self, victim: usize, by: usize, dice: &mut Dice) -> Option<Arc<str>> {
+        let open = self.open.iter().filter(|(_, open)| open.target == victim).map(|(id, _)| id);
+        let failed = self.cases.iter().filter(|case| case.of.target == victim && !case.strange);
+        let mut ids: Vec<_> = open.chain(failed.map(|case| &case.request_id)).collect();
+        let taken = self.cases.iter().filter(|case| case.of.target == by);
+        let taken: HashSet<_> = taken.map(|case| &case.request_id).collect();
+        ids.retain(|id| !taken.contains(id));
+        ids.sort_unstable();
+        (!ids.is_empty()).then(|| Arc::clone(ids[dice.index(ids.len())]))
+    }
+
     /// Lambda has given up an invocation, and sent its failure to a retry queue.
     pub fn failed(&mut self, request_id: &Arc<str>, condition: &str, error: ErrorReport) {
         let Some(open) = self.open.remove(request_id) else { return };
@@ -61,27 +101,27 @@ impl Judge {
         self.open_case(open, Arc::clone(request_id), cause, None);
     }
 
-    /// A stranger has sent a message to a retry queue. `over` is the reason for which it must be given up, or None if
-    /// it is as good as a record from Lambda. Its dead letter must have this body.
-    pub fn stranger(
-        &mut self,
-        target: usize,
-        request_id: Arc<str>,
-        body: String,
-        over: Option<&'static str>,
-        trace: Arc<str>,
-    ) {
+    /// A stranger has sent a message to a retry queue.
+    pub fn stranger(&mut self, target: usize, stranger: Stranger, trace: Arc<str>) {
+        let Stranger { request_id, letter, envelope, over, kind, .. } = &stranger;
         let event = self.events.len();
         self.story.tell(self.now, event, || {
-            let body = &body[..body.floor_char_boundary(80)];
-            format!("a stranger's message, given up as {over:?}: {body}")
+            let body = &letter[..letter.floor_char_boundary(80)];
+            format!("a stranger's message, {kind}, given up as {over:?}: {body}")
         });
         self.tally.count(Seen::Step("strangers"));
-        self.events.push(Event::new(body, None));
-        let first_request = Arc::clone(&request_id);
-        let open = Open { event, target, attempt: 0, initial: None, first_request, trace };
+        self.tally.count(Seen::Step(kind));
+        let open = Open {
+            event,
+            target,
+            attempt: envelope.as_ref().map_or(0, |foreign| foreign.attempt),
+            initial: envelope.as_ref().map(|foreign| foreign.initial),
+            first_request: Arc::clone(request_id),
+            trace,
+        };
+        self.events.push(Event::new(letter.clone(), envelope.clone().map(Box::new)));
         let cause = (Condition::Failed, ErrorReport::default());
-        self.open_case(open, request_id, cause, Some(over.map_or(Ok(()), Err)));
+        self.open_case(open, Arc::clone(request_id), cause, Some(&stranger));
     }
 
     fn open_case(
@@ -89,12 +129,21 @@ impl Judge {
         of: Open,
         request_id: Arc<str>,
         (condition, error): (Condition, ErrorReport),
-        stranger: Option<Result<(), &'static str>>,
+        stranger: Option<&Stranger>,
     ) {
         let at = self.now.timestamp_millis();
+        let over = stranger.and_then(|stranger| stranger.over);
+        let is_refused = stranger.is_some_and(|stranger| stranger.is_refused);
+        let is_bare = match stranger {
+            Some(stranger) => stranger.attributes.iter().any(|(name, _)| *name == "RequestID"),
+            None => self.plan.targets[of.target].form == Form::Bare,
+        };
         let mut case = Case {
             request_id,
+            key: String::new(),
             strange: stranger.is_some(),
+            is_bare,
+            is_refused,
             condition,
             error,
             at,
@@ -105,7 +154,8 @@ impl Judge {
             acts: 0,
             permits: 0,
             claimed: self.plan.handler_of(of.target).has_ledger
-                && stranger != Some(Err("unreadable")),
+                && over != Some("unreadable")
+                && !is_refused,
             marked: false,
             order: None,
             is_order_open: false,
@@ -113,7 +163,12 @@ impl Judge {
             writes: 0,
             of,
         };
-        case.verdict = stranger.unwrap_or(Ok(())).and_then(|()| self.verdict(&case));
+        case.key = format!("{}/{}", case.arn(&self.plan), case.request_id);
+        case.verdict = over.map_or_else(|| self.verdict(&case), Err);
+        if !self.plan.targets[case.of.target].is_allowed() {
+            case.is_refused = true;
+            case.claimed = false;
+        }
         self.by_trace.insert(Arc::clone(&case.of.trace), self.cases.len());
         self.cases.push(case);
     }

@@ -23,6 +23,9 @@ const HOLD: (Millis, Millis) = (90_000, 480_000);
 const MANY_RECEIVES_HOLD_MAX: Millis = 3_600_000;
 const MANY_RECEIVES: u32 = 500;
 
+/// A write of DynamoDB costs a unit for each kilobyte.
+const CIRCUIT_BYTES_MAX: usize = 1_024;
+
 /// A circuit must have closed after events have arrived for this long without a fault.
 const CLOSED_WITHIN: Millis = 2 * 3_600_000;
 
@@ -108,6 +111,18 @@ impl Judge {
 
     /// A run writes a circuit, which may give its probe back.
     pub fn turns(&mut self, run: u64, exchange: &Exchange) {
+        let may_speak = |message: &Delivery| {
+            let case = &self.cases[message.case];
+            !case.is_refused && case.arn(&self.plan) == exchange.target
+        };
+        if !self.runs.get(&run).is_some_and(|batch| batch.iter().any(may_speak)) {
+            let what = format!("run {run} writes the circuit of {}", exchange.target);
+            self.violated(Check::RefusedCountsForNone, None, what);
+        }
+        if exchange.next.len() > CIRCUIT_BYTES_MAX {
+            let what = format!("run {run} writes a circuit of {} bytes", exchange.next.len());
+            self.violated(Check::StoresLittle, None, what);
+        }
         let phase = Phase::read(Some(&exchange.next));
         self.knows(run, &exchange.target).owes_probe &= phase.name != "open";
     }
@@ -133,7 +148,7 @@ impl Judge {
 
     /// A run has answered. It must have brought events forward, and given back a probe that it could not make.
     pub fn concludes(&mut self, run: u64, batch: &[Delivery], report: &Report) {
-        let is_hurried = |it: &Delivery| it.listing.since_look_up(self.now) > HURRIED;
+        let is_hurried = |it: &Delivery| (self.now - it.received_at).num_milliseconds() > HURRIED;
         let is_hurried = batch.iter().any(is_hurried);
         for (target, known) in self.known_circuits.remove(&run).unwrap_or_default() {
             let is_it = |message: &Delivery| self.cases[message.case].arn(&self.plan) == target;

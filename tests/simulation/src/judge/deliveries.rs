@@ -30,6 +30,7 @@ pub struct Delivery {
     nth: usize,
     /// The process that has the batch.
     pub process: usize,
+    pub received_at: Timestamp,
     /// When the handler invoked the target, by the handler's clock.
     pub invoked_at: Option<Millis>,
     /// The fault that the handler got as an answer, and when.
@@ -140,7 +141,13 @@ impl Judge {
                 let case = &mut self.cases[case];
                 case.permits += u32::from(!case.claimed);
             }
-            batch.push(Delivery { case, batch: Rc::clone(event), nth, ..Delivery::default() });
+            batch.push(Delivery {
+                case,
+                batch: Rc::clone(event),
+                nth,
+                received_at: self.now,
+                ..Delivery::default()
+            });
         }
         self.runs.insert(run, batch);
     }
@@ -158,6 +165,13 @@ impl Judge {
             }
         }
         self.concludes(run, &batch, report);
+        for (message, entry) in batch.iter().zip(&report.entries) {
+            let case = &self.cases[message.case];
+            if case.is_refused && (entry.target.is_some() || entry.age.is_some()) {
+                let what = format!("run {run} counts it for {:?}", entry.target);
+                self.violated(Check::RefusedCountsForNone, case.of.event, what);
+            }
+        }
         let response = report.response();
         let kept: BTreeSet<&str> =
             response.batch_item_failures.iter().map(|item| item.item_identifier.as_str()).collect();
@@ -324,7 +338,7 @@ impl Judge {
         let batch = self.runs.get(&run)?;
         let is_it = |place: &usize| {
             let message = batch.get(*place);
-            message.is_some_and(|message| *self.cases[message.case].request_id == *replace.key)
+            message.is_some_and(|message| self.cases[message.case].key == replace.key)
         };
         let place = named.filter(is_it).or_else(|| (0..batch.len()).find(is_it))?;
         Some(Subject { run, place, case: batch[place].case })

@@ -7,8 +7,11 @@ use comeback_core::{
     time::rfc3339,
 };
 
-use super::{Judge, Subject, cases::Case, deliveries::Delivery};
+use super::{Judge, Open, Subject, cases::Case, deliveries::Delivery};
 use crate::{notes::Check, rules::Millis};
+
+/// A body is only cut if the letter then takes as much as SQS accepts, up to the last character.
+const CUT_SIZE_MIN: usize = 1_048_576 - 4;
 
 /// How many bytes of each text of an error a dead letter carries.
 const TEXT_MAX: usize = 1024;
@@ -16,13 +19,16 @@ const TEXT_MAX: usize = 1024;
 /// A dead letter of at least this size may have no room for every attribute.
 const LARGE: usize = 1_040_000;
 
+/// The attributes for which there is always room, unless a payload takes it.
+const IDENTITY: [&str; 2] = ["FunctionArn", "RequestId"];
+
 impl Judge {
     /// Finds the message of a dead letter and checks the dead letter.
     pub fn judge_letter(&mut self, run: u64, at: Millis, letter: &DeadLetter) -> Option<Subject> {
         let batch = self.runs.get(&run)?;
         let has_facts = |index: usize| self.wrong_facts(index, letter).is_none();
         let payload_of = |index: usize| &self.events[self.cases[index].of.event].payload;
-        let has_bytes = |index: usize| letter.body == *payload_of(index);
+        let has_bytes = |index: usize| has_body(letter, &self.cases[index], payload_of(index));
         let named = |index: usize| attribute(letter, "RequestId") == Some(&*self.request_of(index));
         let reason = attribute(letter, "Reason").unwrap_or_default();
         let has_reason = |message: &Delivery| {
@@ -51,8 +57,7 @@ impl Judge {
         let message = &batch[place];
         let index = message.case;
         let case = &self.cases[index];
-        // This reason is about the handler's settings and not about the failure, so no claim is needed.
-        let unclaimed = message.claim.is_none() && reason != "target_not_allowed";
+        let unclaimed = message.claim.is_none();
         let wrong = if case.claimed && unclaimed {
             Some((Check::ClaimsFirst, format!("run {run} gives up without a claim, as {reason}")))
         } else if !has_bytes(index) {
@@ -75,11 +80,14 @@ impl Judge {
     /// The request id of the event in its dead letter.
     pub fn request_of(&self, index: usize) -> String {
         let case = &self.cases[index];
-        match &self.events[case.of.event].foreign {
-            Some(foreign) => {
-                foreign.request_id.clone().unwrap_or_else(|| case.request_id.to_string())
-            }
-            None => case.of.first_request.to_string(),
+        self.event_id(&case.of).unwrap_or(&case.request_id).to_owned()
+    }
+
+    /// The request id by which an event is known in all its attempts. Another writer's envelope may have none.
+    pub fn event_id<'a>(&'a self, of: &'a Open) -> Option<&'a str> {
+        match &self.events[of.event].foreign {
+            Some(foreign) => foreign.request_id.as_deref(),
+            None => Some(&of.first_request),
         }
     }
 
@@ -89,7 +97,7 @@ impl Judge {
         if matches!(case.verdict, Err("unreadable")) {
             return None;
         }
-        let abroad = case.strange && matches!(case.verdict, Err("target_not_allowed"));
+        let abroad = case.strange && case.is_refused;
         let made = case.of.attempt.saturating_sub(u32::from(case.condition == Condition::Paused));
         let text =
             |text: &Option<String>| text.as_deref().map(kept).filter(|text| !text.is_empty());
@@ -104,12 +112,30 @@ impl Judge {
         ];
         facts.into_iter().find_map(|(name, expected)| {
             let got = attribute(letter, name);
-            let no_room = got.is_none() && letter.body.len() > LARGE;
+            let may_be_dropped = !(IDENTITY.contains(&name) && may_cut(case));
+            let no_room = got.is_none() && letter.body.len() > LARGE && may_be_dropped;
             // A stranger's record may name any function, and then the reason says so.
             let unknown = name == "FunctionArn" && abroad;
             let is_right = got == expected.as_deref() || no_room || unknown;
             (!is_right).then(|| format!("{name} is {got:?}, expected {expected:?}"))
         })
+    }
+}
+
+/// Whether nobody vouches for the body of its dead letter, so that it may be cut.
+fn may_cut(case: &Case) -> bool {
+    case.is_refused || matches!(case.verdict, Err("unreadable" | "payload_missing"))
+}
+
+/// Whether a dead letter has the bytes that it must have.
+fn has_body(letter: &DeadLetter, case: &Case, expected: &str) -> bool {
+    match attribute(letter, "OriginalBodySize") {
+        None => letter.body == *expected,
+        Some(size) => {
+            let is_full = letter.size() > CUT_SIZE_MIN;
+            let is_cut = letter.body.len() < expected.len() && is_full && may_cut(case);
+            is_cut && *size == expected.len().to_string() && expected.starts_with(&*letter.body)
+        }
     }
 }
 

@@ -26,6 +26,7 @@ use comeback_core::Timestamp;
 
 pub use self::{
     calls::{Subject, named, qualified},
+    cases::Stranger,
     deliveries::{receive_count, trace_of},
 };
 use self::{

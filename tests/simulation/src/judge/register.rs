@@ -12,6 +12,7 @@ use comeback_flow::ports::Notes;
 
 use super::{
     Judge, Subject,
+    calls::spared,
     cases::Case,
     delays::{DELAY_MAX, HOP_MIN, was_sent_again},
     deliveries::{Delivery, receive_count},
@@ -107,7 +108,7 @@ pub fn came_back(record: &SqsMessage) -> bool {
 impl Judge {
     /// The claim key of a randomly chosen failure.
     pub fn any_key(&self, dice: &mut Dice) -> String {
-        self.cases[dice.index(self.cases.len())].request_id.to_string()
+        self.cases[dice.index(self.cases.len())].key.clone()
     }
 
     fn has_register(&self, case: &Case) -> bool {
@@ -116,7 +117,7 @@ impl Judge {
 
     /// An operator's order for a failure was written.
     pub fn ordered(&mut self, key: &str, order: Order) {
-        let Some(case) = self.cases.iter_mut().find(|case| *case.request_id == *key) else {
+        let Some(case) = self.cases.iter_mut().find(|case| case.key == *key) else {
             return;
         };
         case.order = Some(order);
@@ -138,7 +139,7 @@ impl Judge {
         };
         let case_of = |message: &Delivery| &self.cases[message.case];
         let expected: BTreeSet<&str> =
-            batch.iter().filter(has_come_back).map(|it| &*case_of(it).request_id).collect();
+            batch.iter().filter(has_come_back).map(|it| &*case_of(it).key).collect();
         let may_be_due = |case: &&Case| case.verdict.is_ok_and(|it| at >= case.due_range(it).0);
         let due = batch.iter().map(case_of).filter(may_be_due);
         let due: BTreeSet<String> = due.map(|case| case.arn(&self.plan)).collect();
@@ -146,6 +147,17 @@ impl Judge {
         let has_register = batch.iter().any(|message| self.has_register(case_of(message)));
         // Handlers that count the failures of a target need its circuit also when no message is due.
         let probes = batch.iter().any(|it| self.plan.handler_of(case_of(it).of.target).probes);
+        let named: BTreeSet<String> = batch
+            .iter()
+            .map(case_of)
+            .filter(|case| !case.is_refused)
+            .map(|case| case.arn(&self.plan))
+            .collect();
+        if let Some(target) = targets.iter().find(|target| !named.contains(*target)) {
+            let what = format!("run {run} looks up {target}, for which no message may speak");
+            self.violated(Check::RefusedCountsForNone, None, what);
+            return;
+        }
         let is_right = events.iter().map(String::as_str).eq(expected.iter().copied())
             && (probes || targets.iter().all(|target| due.contains(target)))
             && (!events.is_empty() || !targets.is_empty());
@@ -165,10 +177,10 @@ impl Judge {
     pub fn reads(&mut self, run: u64, current: &[&str], found: &Notes) {
         for message in self.runs.get_mut(&run).into_iter().flatten() {
             let case = &self.cases[message.case];
-            let entered = found.events.get(&*case.request_id);
+            let entered = found.events.get(&*case.key);
             let delayed_until = entered.and_then(|entered| entered.delayed_until);
             message.listing.read = Read {
-                order: case.order.filter(|_| current.contains(&&*case.request_id)),
+                order: case.order.filter(|_| current.contains(&&*case.key)),
                 is_ordered: entered.is_some_and(|entered| entered.claim.order.is_some()),
                 is_paused: self.paused.contains(&case.arn(&self.plan)),
                 state: entered.map(|entered| entered.claim.state),
@@ -222,12 +234,14 @@ impl Judge {
         }
         if read.is_paused && !is_ordered && !is_over {
             let passed = (self.now - listing.answered_at?).num_milliseconds();
-            let (low, high) = (i64::from(HOP_MIN) * 1000, i64::from(DELAY_MAX) * 1000);
+            let range = (i64::from(HOP_MIN) * 1000, i64::from(DELAY_MAX) * 1000);
+            let (low, high) = self.put_back(message, at - passed, range);
             return Some((Check::PausesHold, (low - passed, high - passed), acts));
         }
         let Some(State::Held { until }) = read.state else { return None };
         let rest = until.timestamp_millis() - at;
-        Some((Check::WaitsForHolder, (rest, rest), acts && rest > 0))
+        let range = spared(message, (rest, rest));
+        Some((Check::WaitsForHolder, range, acts && rest > 0))
     }
 
     /// The same after a failed look-up: an unread order may exist for a message that was received before.

@@ -171,7 +171,7 @@ impl Judge {
         }
         let is_probe = |case: usize| {
             let of = &self.cases[case].of;
-            was.fields["probe"]["of"]["event"] == *self.request_of(case)
+            was.fields["probe"]["of"]["event"] == self.event_id(of).unwrap_or_default()
                 && was.number("/probe/of/attempt") == i64::from(of.attempt)
         };
         let has_ended = batch.iter().any(|message| is_probe(message.case));

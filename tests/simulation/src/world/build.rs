@@ -142,9 +142,13 @@ pub fn settings(plan: &Plan, number: usize, variant: usize) -> settings::Setting
     let policies: BTreeMap<_, _> = targets().filter_map(policy).collect();
     let queues = plan.queues.iter().enumerate().filter(|(_, queue)| queue.handler == number);
     let bound = queues.map(|(number, queue)| {
-        let bound = targets().filter(|target| target.queue == number && target.bound);
-        let names = bound.map(|target| &*target.name).chain(["nobody"]);
-        (queue.name.as_str(), names.collect())
+        let is_open = plan.attack.is_some_and(|attack| attack.open_queue == number);
+        let bound = targets().filter(|it| it.bound && (it.queue == number || is_open));
+        let mut names: Vec<_> = bound.map(|target| &*target.name).collect();
+        if plan.attack.is_none() || names.is_empty() {
+            names.push("nobody");
+        }
+        (queue.name.as_str(), names)
     });
     let bound: BTreeMap<_, Vec<_>> = bound.collect();
     let listed = targets().filter(|target| target.listed).map(|target| target.name.as_str());

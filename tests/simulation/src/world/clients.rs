@@ -9,7 +9,7 @@ use comeback_local::{
     model::{
         Invocation, InvocationType, Invoked,
         lambda::run::{Exit, Outcome, Run},
-        sqs::{MessageAttribute, MessageAttributes, Outgoing},
+        sqs::{MessageAttribute, Outgoing},
     },
 };
 use serde_json::Value;
@@ -17,18 +17,15 @@ use serde_json::Value;
 use super::{World, build::relay_queue};
 use crate::{
     dice::Dice,
-    judge::qualified,
+    judge::{Stranger, qualified},
     notes::{Fault, Seen},
-    payload,
-    plan::{Form, TargetPlan},
+    payload::{self, Foreign, envelope},
+    plan::{Attack, Form, TargetPlan},
     rules::NEVER,
 };
 
 /// The size of an event, in bytes, that fits into a message by itself but not within its envelope.
 const TOO_LARGE: usize = 1_048_500;
-
-/// A stranger's message: its body, the body of its dead letter, and the reason if it is given up at once.
-type Strange = (String, String, Option<&'static str>);
 
 impl World {
     /// Spreads the next of `count` steps over the time of sending.
@@ -79,41 +76,61 @@ impl World {
             self.plan_sending(self.plan.strangers, Self::send_strange);
         }
         let plan = Rc::clone(&self.plan);
-        let number = self.dice.index(plan.targets.len());
-        let target = &plan.targets[number];
-        let mut message = Outgoing::default();
         let id = format!("stranger-{}", self.judge.events.len());
-        let (body, original, over) = self.strange_body(number, target, &id, &mut message);
-        message.body = body.as_str().into();
+        let (number, queue, stranger) = match plan.attack {
+            Some(attack) => self.hostile(attack, &id),
+            None => {
+                let number = self.dice.index(plan.targets.len());
+                let target = &plan.targets[number];
+                (number, target.queue, self.strange(number, target, &id))
+            }
+        };
+        let attribute =
+            |(name, value): &(&str, String)| ((*name).to_owned(), MessageAttribute::string(value));
         let trace = self.trace();
-        message.trace_header = Some(trace.clone());
+        let message = Outgoing {
+            body: stranger.body.as_str().into(),
+            attributes: stranger.attributes.iter().map(attribute).collect(),
+            trace_header: Some(trace.clone()),
+            ..Outgoing::default()
+        };
         // If the queue refuses the message, there is none.
-        let queue = &plan.queues[target.queue].name;
+        let queue = &plan.queues[queue].name;
         if let Ok(sent) = self.cloud.sqs.send(self.now, queue, message) {
-            let request_id =
-                if body.contains(&id) { id.into() } else { Arc::clone(&sent.message_id) };
-            self.judge.stranger(number, request_id, original, over, trace.into());
+            let is_named = stranger.body.contains(&*stranger.request_id);
+            let is_letter = !stranger.attributes.is_empty() && stranger.is_refused;
+            let request_id = match is_named || is_letter {
+                true => Arc::clone(&stranger.request_id),
+                false => Arc::clone(&sent.message_id),
+            };
+            self.judge.stranger(number, Stranger { request_id, ..stranger }, trace.into());
             self.judge.tally.count(Seen::Fault(Fault::Poison));
         }
     }
 
-    fn strange_body(
-        &mut self,
-        number: usize,
-        target: &TargetPlan,
-        id: &str,
-        message: &mut Outgoing,
-    ) -> Strange {
+    /// A message that a stranger sends by mistake, about a target.
+    fn strange(&mut self, number: usize, target: &TargetPlan, id: &str) -> Stranger {
         let arn = qualified(&target.name);
         let now = rfc3339(self.now);
         let payload = format!(r#"{{"strange":{number}}}"#);
-        let record = |time: &str, context: &str, rest: &str| {
-            format!(r#"{{"timestamp":"{time}","requestContext":{{{context}}}{rest}}}"#)
-        };
         let context =
             format!(r#""requestId":"{id}","functionArn":"{arn}","condition":"SomethingNew""#);
         let carried = format!(r#","requestPayload":{payload}"#);
-        let given_up = |body: String, reason| (body.clone(), body, Some(reason));
+        let good = |body: String| Stranger {
+            body,
+            attributes: Vec::new(),
+            request_id: id.into(),
+            letter: payload.clone(),
+            envelope: None,
+            over: None,
+            is_refused: false,
+            kind: "by mistake",
+        };
+        let given_up = |body: String, reason| Stranger {
+            letter: body.clone(),
+            over: Some(reason),
+            ..good(body)
+        };
         match self.dice.number(0..=9) {
             9 | 0 if self.dice.happens(self.plan.large) => {
                 given_up(format!("no JSON, {id}, {}", "x".repeat(TOO_LARGE)), "unreadable")
@@ -126,33 +143,131 @@ impl World {
                     Some(neighbour) => context.replace(&arn, &qualified(neighbour)),
                     None => context.replace("000000000000", "999999999999"),
                 };
-                (record(&now, &foreign, &carried), payload, Some("target_not_allowed"))
+                let over = Some("target_not_allowed");
+                Stranger { over, is_refused: true, ..good(record(&now, &foreign, &carried)) }
             }
             4 => given_up(record(&now, &context, ""), "payload_missing"),
-            5 => (record("2101-01-01T00:00:00.000Z", &context, &carried), payload, None),
-            6 => {
-                let nameless = format!(r#""functionArn":"{arn}""#);
-                (record(&now, &nameless, &carried), payload, None)
-            }
+            5 => good(record("2101-01-01T00:00:00.000Z", &context, &carried)),
+            6 => good(record(&now, &format!(r#""functionArn":"{arn}""#), &carried)),
             7 => {
                 let forged = self.dice.pick(&["", "tomorrow", "2101-01-01T00:00:00Z"]);
-                if !forged.is_empty() {
-                    let forged = ("FailedAt".to_owned(), MessageAttribute::string(forged));
-                    message.attributes = MessageAttributes::from([forged]);
-                }
-                (record("yesterday", &context, &carried), payload, None)
+                let forged = Some(("FailedAt", forged.to_owned())).filter(|(_, at)| !at.is_empty());
+                let attributes = forged.into_iter().collect();
+                Stranger { attributes, ..good(record("yesterday", &context, &carried)) }
             }
             // It belongs to the only function whose own dead-letter queue this handler serves.
             8 if target.form == Form::Bare && self.dice.happens(self.plan.large) => {
-                let id_attribute = ("RequestID".to_owned(), MessageAttribute::string(id));
-                message.attributes = MessageAttributes::from([id_attribute]);
                 let reason = match target.is_allowed() {
                     true => "payload_too_large",
                     false => "target_not_allowed",
                 };
-                given_up(format!(r#""{id}{}""#, "x".repeat(TOO_LARGE - id.len() - 2)), reason)
+                let body = format!(r#""{id}{}""#, "x".repeat(TOO_LARGE - id.len() - 2));
+                let attributes = vec![("RequestID", id.to_owned())];
+                Stranger { attributes, ..given_up(body, reason) }
             }
-            _ => (record(&now, &context, &carried), payload, None),
+            _ => good(record(&now, &context, &carried)),
+        }
+    }
+
+    /// A message from a function that an attacker has taken over. Returns the target and the queue to send it to.
+    fn hostile(&mut self, attack: Attack, id: &str) -> (usize, usize, Stranger) {
+        let Attack { by, on, open_queue } = attack;
+        let plan = Rc::clone(&self.plan);
+        let own_queue = plan.targets[by].queue;
+        let (own, victim) = (qualified(&plan.targets[by].name), qualified(&plan.targets[on].name));
+        let now = rfc3339(self.now);
+        let payload = format!(r#"{{"hostile":"{id}"}}"#);
+        let about = |arn: &str, id: &str, rest: &str| {
+            let context = format!(
+                r#""requestId":"{id}","functionArn":"{arn}","condition":"RetriesExhausted""#
+            );
+            record(&now, &context, rest)
+        };
+        let carrying = |payload: &str| format!(r#","requestPayload":{payload}"#);
+        let hostile = |kind, body: String| Stranger {
+            body,
+            attributes: Vec::new(),
+            request_id: id.into(),
+            letter: payload.clone(),
+            envelope: None,
+            over: None,
+            is_refused: false,
+            kind,
+        };
+        let refused = |stranger: Stranger| Stranger {
+            over: Some("target_not_allowed"),
+            is_refused: true,
+            ..stranger
+        };
+        let initial = self.now.timestamp() - 1;
+        match self.dice.number(0..=6) {
+            0 => {
+                let size = self.dice.number(1_048_500..=1_048_576) as usize;
+                let start = format!("{id}: {}", about(&victim, id, &carrying(&payload)));
+                let body = format!("{start}{}", " ".repeat(size - start.len()));
+                let (letter, over) = (body.clone(), Some("unreadable"));
+                let stranger = hostile("hostile: leaves a letter no room", body);
+                (by, own_queue, Stranger { letter, over, ..stranger })
+            }
+            1 => {
+                let attributes = [
+                    ("Reason", "target_not_allowed"),
+                    ("FunctionArn", &*victim),
+                    ("RequestId", id),
+                ];
+                let attributes = attributes.map(|(name, value)| (name, value.to_owned())).to_vec();
+                let stranger = hostile("hostile: a refused letter comes back", payload.clone());
+                (on, open_queue, refused(Stranger { attributes, ..stranger }))
+            }
+            2 => {
+                let theirs =
+                    self.judge.victims_request(on, by, &mut self.dice).unwrap_or(id.into());
+                let body = about(&own, &theirs, &carrying(&payload));
+                let stranger = hostile("hostile: the victim's request id", body);
+                (by, own_queue, Stranger { request_id: theirs, ..stranger })
+            }
+            3 => {
+                let members = self.dice.number(1_500..=20_000) as usize;
+                let members = r#","m":1"#.repeat(members * 2);
+                let payload = envelope(1, initial, None, &members, &payload);
+                let body = about(&own, id, &carrying(&payload));
+                let stranger = hostile("hostile: metadata with thousands of members", body);
+                (by, own_queue, Stranger { letter: payload, ..stranger })
+            }
+            4 => {
+                let size = self.dice.number(257..=12_000) as usize;
+                let others = format!(r#","request_id":"{}""#, "x".repeat(size));
+                let foreign = Foreign {
+                    attempt: 1,
+                    initial,
+                    request_id: None,
+                    others,
+                    original: payload.clone(),
+                };
+                let body = about(&own, id, &carrying(&foreign.at_attempt(1)));
+                let stranger = hostile("hostile: an id of kilobytes", body);
+                (by, own_queue, Stranger { envelope: Some(foreign), ..stranger })
+            }
+            5 => {
+                let body = about(&victim, id, "");
+                let stranger =
+                    hostile("hostile: the victim's record without a payload", body.clone());
+                let over = Some("payload_missing");
+                (by, own_queue, Stranger { letter: body, over, ..refused(stranger) })
+            }
+            _ => {
+                let envelope = envelope(1, initial, Some(id), "", &payload);
+                let body = about(&victim, id, &carrying(&envelope));
+                let foreign = Foreign {
+                    attempt: 1,
+                    initial,
+                    request_id: Some(id.to_owned()),
+                    others: String::new(),
+                    original: payload.clone(),
+                };
+                let stranger = hostile("hostile: the victim's retry has failed", body);
+                (by, own_queue, refused(Stranger { envelope: Some(foreign), ..stranger }))
+            }
         }
     }
 
@@ -316,6 +431,10 @@ fn read(response: &str) -> ErrorReport {
     let response: Value = serde_json::from_str(response).unwrap_or_default();
     let text = |name| response.get(name).and_then(Value::as_str).map(str::to_owned);
     ErrorReport { error_type: text("errorType"), message: text("errorMessage") }
+}
+
+fn record(time: &str, context: &str, rest: &str) -> String {
+    format!(r#"{{"timestamp":"{time}","requestContext":{{{context}}}{rest}}}"#)
 }
 
 /// A record as a topic or a bus delivers it.
