@@ -47,9 +47,10 @@ const WINDOW: Duration = Duration::from_mins(1);
 /// If only failures triggered a report, the failure rate would be wrong.
 const REPORT_MIN: u32 = 4;
 
-/// The interval between probes doubles from `INTERVAL_MIN` to `INTERVAL_MAX`.
+/// The interval between probes doubles from `INTERVAL_MIN` to `INTERVAL_MAX`. Recovery is seen that late at most, and a
+/// target that is down gets 60 to 120 invocations an hour.
 const INTERVAL_MIN: Duration = Duration::from_secs(10);
-const INTERVAL_MAX: Duration = Duration::from_mins(5);
+const INTERVAL_MAX: Duration = Duration::from_mins(1);
 
 /// A probe that has not failed within this time counts as a success. Most targets fail within seconds.
 const PATIENCE_MIN: Duration = Duration::from_secs(20);
@@ -70,17 +71,13 @@ const MIXED_MAX: u32 = 3;
 /// The most events to bring forward for one slice. The calls for them take a handler about half a second.
 pub const BROUGHT_MAX: u32 = 2_000;
 
-/// The number of events to wake up before the next probe, so that a handler notices when the failures stop.
+/// The number of events to bring forward when CloudWatch opens a circuit. The events that were seen before don't know of
+/// the next probe.
 const WAKE_UPS: u32 = 10;
 
-/// The number of events to wake up when a probe ends. One would suffice if none were lost.
-const WAKE_UPS_AFTER_PROBE: u32 = 3;
-
-/// If first failures have arrived steadily for `STEADY_MIN`, and then none for `SILENCE`, the target may be up again.
-/// `SILENCE` is longer than `NOTE_INTERVAL` plus the largest clock skew.
-const STEADY_MIN: Duration = Duration::from_secs(30);
-const SILENCE: Duration = Duration::from_secs(20);
-const NOTE_INTERVAL: Duration = Duration::from_secs(5);
+/// The number of watchers: events that wait only until the next step, so that somebody takes it. One would suffice if
+/// none were lost. They come one second after the other, those that are not due after those that are.
+const WATCHERS: u32 = 4;
 
 /// How often CloudWatch is asked while a target is suspected, and after it was cleared. CloudWatch has one data point a
 /// minute, which arrives one or two minutes late.
@@ -91,8 +88,8 @@ const MINUTE: Duration = Duration::from_mins(1);
 /// A suspicion that CloudWatch has not confirmed within this time is dropped.
 const SUSPICION_MAX: Duration = Duration::from_mins(6);
 
-/// The longest time for which an event is held back. Even after the longest interval between probes and with a ramp, an
-/// event is then invoked within 15 minutes after its target is up.
+/// The longest time for which an event is held back. Even with a ramp, an event is then invoked within 15 minutes after
+/// its target is up.
 const HOLD: Duration = Duration::from_mins(8);
 
 /// The same while the target is only suspected to be down.
@@ -108,6 +105,9 @@ pub struct Circuit {
     by: String,
     /// How long to wait for a probe to fail, learned from the last probe that did.
     patience_seconds: u32,
+    /// How many events wait only until the next step. A version without watchers writes none.
+    #[serde(default)]
+    watchers: u32,
     /// The current phase.
     pub phase: Phase,
 }
@@ -144,8 +144,6 @@ pub enum Phase {
         next_at: Timestamp,
         /// The upper limit of the interval before the next probe, which is drawn at random.
         interval_seconds: u32,
-        /// The current run of first failures, if there is one.
-        steady: Option<Steady>,
     },
     /// One event is being retried, to see whether the target is up.
     Probing {
@@ -194,17 +192,6 @@ pub struct Cleared {
     ask_at: Timestamp,
 }
 
-/// An unbroken run of first failures.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub struct Steady {
-    /// When the first of them was noted.
-    #[serde(with = "millis")]
-    since: Timestamp,
-    /// When the latest was noted.
-    #[serde(with = "millis")]
-    last: Timestamp,
-}
-
 /// An attempt that is made as a probe.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Probe {
@@ -236,6 +223,9 @@ pub struct Slice {
     taken: u32,
     /// Retries that have failed since it began.
     failed: u32,
+    /// Whether its events could not be brought forward, because the register gave no answer.
+    #[serde(default)]
+    missed: bool,
 }
 
 /// The counts of a handler that it has not reported yet.
@@ -245,8 +235,6 @@ pub struct Seen {
     pub invoked: u32,
     /// Retries that came back as failures.
     pub failed: u32,
-    /// First failures of events.
-    pub first_failures: u32,
 }
 
 /// Permits of a slice that a handler has taken but not used yet.
@@ -268,8 +256,10 @@ pub struct Batch<'a> {
     pub returned: &'a [EventAttempt],
     /// The number of due events.
     pub due: u32,
-    /// The number of events that came back before they are due, because they were brought forward.
+    /// The number of events that came back before they are due, and may be retried early.
     pub early: u32,
+    /// The number of events that have just failed, and may be a probe before they are due.
+    pub fresh: u32,
     /// The attempt to make if a probe is due.
     pub candidate: Option<&'a EventAttempt>,
     /// Permits that this handler has left from earlier batches.
@@ -289,6 +279,28 @@ pub struct Step {
     pub wakes: Option<WakeUps>,
     /// Permits that this handler has left after this batch.
     pub permits: Option<Permits>,
+    /// How many of the events that are not retried wait only until the next step.
+    pub watch: Option<Watch>,
+}
+
+/// Events that wait only until the next step of the circuit.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Watch {
+    /// When the step can be taken.
+    step_at: Timestamp,
+    /// How many other events wait for it.
+    others: u32,
+    /// How many events of this batch wait for it.
+    pub count: u32,
+}
+
+impl Watch {
+    /// When the nth of the events comes back, counted from 0.
+    pub fn at(&self, nth: u32, is_due: bool) -> Timestamp {
+        let place = self.others.saturating_add(nth) % WATCHERS;
+        let after = place + if is_due { 0 } else { WATCHERS };
+        later(self.step_at, Duration::from_secs(after.into()))
+    }
 }
 
 /// Which events of a batch are retried.
@@ -343,7 +355,8 @@ enum Verdict {
 impl Circuit {
     /// The circuit of a new target, which is closed.
     pub fn new(now: Timestamp) -> Self {
-        Self { by: String::new(), patience_seconds: 0, phase: steps::closed(now, None) }
+        let phase = steps::closed(now, None);
+        Self { by: String::new(), patience_seconds: 0, watchers: 0, phase }
     }
 
     /// Reads what [`Circuit::text`] wrote; `None` if it was written by another program or version.

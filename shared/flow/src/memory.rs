@@ -12,7 +12,7 @@ use comeback_core::{
     time::between,
 };
 
-/// After a failed retry, a circuit that was found closed is not read again for this long. No circuit can open and start
+/// A circuit that was found closed is read again before this only for events that are due. No circuit can open and start
 /// a probe in less time.
 const CLOSED_FOR: Duration = Duration::from_secs(5);
 
@@ -30,6 +30,7 @@ pub(crate) struct Remembered {
     pub permits: Option<Permits>,
     pub reported_at: Option<Timestamp>,
     pub closed_at: Option<Timestamp>,
+    pub step_at: Option<Timestamp>,
 }
 
 impl CircuitMemory {
@@ -37,6 +38,12 @@ impl CircuitMemory {
     pub(crate) fn was_closed(&self, target: &str, now: Timestamp) -> bool {
         let closed_at = self.all().get(target).and_then(|memory| memory.closed_at);
         closed_at.is_some_and(|closed_at| between(closed_at, now) < CLOSED_FOR)
+    }
+
+    /// Whether the time has come for the next step of the circuit, as it was found last.
+    pub(crate) fn awaits_step(&self, target: &str, now: Timestamp) -> bool {
+        let step_at = self.all().get(target).and_then(|memory| memory.step_at);
+        step_at.is_some_and(|step_at| step_at <= now)
     }
 
     pub(crate) fn with<T>(&self, target: &str, work: impl FnOnce(&mut Remembered) -> T) -> T {

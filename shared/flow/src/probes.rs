@@ -1,11 +1,12 @@
 //! Probes targets that are down with one event at a time, and resumes their retries slowly.
 //!
 //! The rules are in `core::circuit`. A handler keeps in memory the counts of a target that it has not reported yet. If
-//! a batch has due events of a target, or failed retries, the handler reads the circuit, takes a step, and writes the
-//! circuit if it has changed. If another handler has written it meanwhile, the step is taken again.
+//! a batch has due events of a target, failed retries, or events that came back early, the handler reads the circuit,
+//! takes a step, and writes the circuit if it has changed. If another handler has written it meanwhile, the step is
+//! taken again. Once the time of a step has come that the handler knows of, any event of the target makes it look.
 //!
-//! Nothing runs by itself. If the next step has a set time, the handler brings some waiting events forward, and their
-//! batch takes it. This needs a register; without one, the batch of the next due event takes the step.
+//! Nothing runs by itself. So some of the events that are held back wait only until the next step, and take it. With a
+//! register, a ramp also brings forward the events that it may retry.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -15,9 +16,10 @@ use std::{
 use comeback_core::{
     Timestamp,
     backoff::Draw,
-    circuit::{Batch, Circuit, EventAttempt, Pass, Step, WakeUps},
+    circuit::{Batch, Circuit, EventAttempt, Pass, Step, WakeUps, Watch},
     claim::LOOKS_MAX,
     decision::{Decision, Settlement, visibility_timeout},
+    fault::StoreFault,
     record::Condition,
     time::between,
 };
@@ -64,9 +66,9 @@ struct Group<'a, 'e> {
     name: &'a str,
     due: Vec<&'a Item<'e>>,
     early: Vec<&'a Item<'e>>,
+    fresh: Vec<&'a Item<'e>>,
     returned: Vec<EventAttempt>,
     failed: u32,
-    first_failures: u32,
 }
 
 impl<Q, F, L, C> Handler<Q, F, L, C>
@@ -96,7 +98,7 @@ where
         let steps = groups.map(|(target, mut group)| {
             if paused.contains(target) {
                 // Due events already wait for the pause. No other may be retried instead, not even as a probe.
-                group.early.clear();
+                (group.early, group.fresh) = Default::default();
             }
             let stored = circuits.remove(target).unwrap_or_default();
             self.step(target, group, stored, claims)
@@ -109,8 +111,10 @@ where
         let now = self.clock.now();
         let concerns = |item: &Item<'_>, target: &str| {
             let is_due = item.decision() == Decision::Invoke;
-            let has_failed = !item.came_back() && failed_attempt(item).is_some();
-            is_due || (has_failed && !self.memory.was_closed(target, now))
+            let may_matter = item.came_back() || failed_attempt(item).is_some();
+            is_due
+                || (may_matter && !self.memory.was_closed(target, now))
+                || self.memory.awaits_step(target, now)
         };
         let targets =
             items.iter().filter_map(|item| Some((item, item.accepted()?.target.as_str())));
@@ -123,13 +127,11 @@ where
         for (item, failure) in items.iter().filter_map(|item| Some((item, item.accepted()?))) {
             let group = groups.entry(failure.target.as_str()).or_default();
             group.name = failure.target.name();
-            group.add(item, self.settings.register);
+            group.add(item);
         }
         for (target, group) in &groups {
             self.memory.with(target, |memory| {
                 memory.seen.failed = memory.seen.failed.saturating_add(group.failed);
-                memory.seen.first_failures =
-                    memory.seen.first_failures.saturating_add(group.first_failures);
             });
         }
         groups
@@ -142,8 +144,7 @@ where
         mut stored: Stored,
         claims: &Claims<'_, L, C>,
     ) -> Option<Taken<'a, 'e>> {
-        let prober =
-            group.due.iter().chain(&group.early).find_map(|&it| Some((it, next_attempt(it)?)));
+        let prober = group.waiting().find_map(|it| Some((it, next_attempt(it)?)));
         let name = group.name;
         for _ in 0..LOOKS_MAX {
             let now = self.clock.now();
@@ -155,10 +156,11 @@ where
                 returned: &group.returned,
                 due: count(&group.due),
                 early: count(&group.early),
+                fresh: count(&group.fresh),
                 candidate: prober.as_ref().map(|(_, of)| of),
                 permits: memory.permits,
             };
-            let Step { next, pass, asks, wakes, permits } =
+            let Step { next, pass, asks, wakes, permits, watch } =
                 circuit.step(&batch, now, draw(target, stored.version));
             let wrote = next.is_some();
             let written = match next {
@@ -179,8 +181,9 @@ where
             self.memory.with(target, |memory| {
                 memory.after(&batch, pass, wrote, permits, now);
                 memory.closed_at = circuit.is_closed().then_some(now);
+                memory.step_at = circuit.step_at();
             });
-            group.pass(pass, prober.as_ref().map(|(item, _)| *item), &circuit, now);
+            group.pass(pass, prober.as_ref().map(|(item, _)| *item), watch, &circuit, now);
             let probe = prober.filter(|_| pass == Pass::Probe);
             return Some(Taken { target, name, circuit, version, asks, wakes, probe, brought: 0 });
         }
@@ -188,7 +191,7 @@ where
         let now = self.clock.now();
         let circuit = circuit_of(&stored, target, now);
         let pass = if circuit.is_closed() { Pass::Due } else { Pass::Some(0) };
-        group.pass(pass, None, &circuit, now);
+        group.pass(pass, None, None, &circuit, now);
         None
     }
 
@@ -199,7 +202,16 @@ where
                 self.ask(taken, claims).await;
             }
             if let Some(wakes) = taken.wakes.filter(|_| self.settings.register) {
-                taken.brought = self.wake(taken.target, wakes, claims).await;
+                match self.wake(taken.target, wakes, claims).await {
+                    Ok(brought) => taken.brought = brought,
+                    Err(fault) => {
+                        log::not_listed(taken.target, &fault);
+                        self.amend(taken, claims, |circuit, _, _| {
+                            Some((circuit.not_brought()?, None))
+                        })
+                        .await;
+                    }
+                }
             }
         });
         join_all(follow_up).await;
@@ -236,12 +248,24 @@ where
             Ok(minutes) => minutes,
             Err(fault) => return log::not_witnessed(taken.target, &fault),
         };
+        self.amend(taken, claims, |circuit, version, now| {
+            let step = circuit.after_cloudwatch(&minutes, now, draw(taken.target, version))?;
+            Some((step.next?, step.wakes))
+        })
+        .await;
+    }
+
+    /// Changes the circuit after the step. If another handler has written it meanwhile, the change is made to that one.
+    async fn amend(
+        &self,
+        taken: &mut Taken<'_, '_>,
+        claims: &Claims<'_, L, C>,
+        change: impl Fn(&Circuit, u64, Timestamp) -> Option<(Circuit, Option<WakeUps>)>,
+    ) {
         let mut stored = Stored { version: taken.version, text: None };
         for _ in 0..LOOKS_MAX {
             let now = self.clock.now();
-            let step =
-                taken.circuit.after_cloudwatch(&minutes, now, draw(taken.target, stored.version));
-            let Some(Step { next: Some(next), wakes, .. }) = step else { return };
+            let Some((next, wakes)) = change(&taken.circuit, stored.version, now) else { return };
             match exchange(taken.target, &stored, &taken.circuit, next, claims).await {
                 Ok((version, circuit)) => {
                     (taken.version, taken.circuit) = (version, circuit);
@@ -258,15 +282,14 @@ where
     }
 
     /// Brings events that wait in flight forward. Returns how many.
-    async fn wake(&self, target: &str, wakes: WakeUps, claims: &Claims<'_, L, C>) -> u32 {
-        let Some(ledger) = claims.ledger else { return 0 };
-        let listed = match ledger.list(target, wakes.until, wakes.count).await {
-            Ok(listed) => listed,
-            Err(fault) => {
-                log::not_listed(target, &fault);
-                return 0;
-            }
-        };
+    async fn wake(
+        &self,
+        target: &str,
+        wakes: WakeUps,
+        claims: &Claims<'_, L, C>,
+    ) -> Result<u32, StoreFault> {
+        let Some(ledger) = claims.ledger else { return Ok(0) };
+        let listed = ledger.list(target, wakes.until, wakes.count).await?;
         let now = self.clock.now();
         let all = count(&listed);
         let mut queues: BTreeMap<&str, Vec<VisibilityChange<'_>>> = BTreeMap::new();
@@ -281,41 +304,50 @@ where
                 .map(move |part| self.queues.change_visibility(queue_url, part))
         });
         // A message that was received meanwhile has another handle, so its entry fails. It has come back by itself.
-        stream::iter(calls)
+        let brought = stream::iter(calls)
             .buffer_unordered(CALLS_AT_ONCE)
             .map(|answers| count(&answers.into_iter().filter_map(Result::ok).collect::<Vec<_>>()))
             .fold(0, async |sum, brought| sum + brought)
-            .await
+            .await;
+        Ok(brought)
     }
 }
 
 impl<'a, 'e> Group<'a, 'e> {
-    fn add(&mut self, item: &'a Item<'e>, registers: bool) {
+    fn add(&mut self, item: &'a Item<'e>) {
         let came_back = item.came_back();
-        if !came_back {
-            match (failed_attempt(item), item.failure().map(|failure| &failure.condition)) {
-                // A retry that did not run says nothing about its target.
-                (Some(of), condition) => {
-                    self.failed += u32::from(condition == Some(&Condition::Failed));
-                    self.returned.push(of);
-                }
-                (None, Some(Condition::Failed)) => self.first_failures += 1,
-                (None, _) => {}
-            }
+        if let Some(of) = failed_attempt(item).filter(|_| !came_back) {
+            // A retry that did not run says nothing about its target.
+            let ran = item.failure().is_some_and(|it| it.condition == Condition::Failed);
+            self.failed += u32::from(ran);
+            self.returned.push(of);
         }
         match item.decision() {
             // An operator's order overrides the circuit.
             Decision::Invoke if item.order().is_some() => {}
             Decision::Invoke => self.due.push(item),
-            Decision::Settle(Settlement::Wait { .. }) if came_back && registers => {
-                self.early.push(item);
-            }
-            Decision::Settle(_) => {}
+            // What its function has asked for a time is never early.
+            Decision::Settle(Settlement::Wait { .. }) if asks_for_time(item) => {}
+            Decision::Settle(Settlement::Wait { .. }) if came_back => self.early.push(item),
+            Decision::Settle(Settlement::Wait { .. }) => self.fresh.push(item),
+            Decision::Settle(Settlement::DeadLetter(_)) => {}
         }
     }
 
-    /// Decides which events are retried.
-    fn pass(&self, pass: Pass, prober: Option<&'a Item<'e>>, circuit: &Circuit, now: Timestamp) {
+    /// The events that may be the probe, those that are due first.
+    fn waiting(&self) -> impl Iterator<Item = &'a Item<'e>> {
+        self.due.iter().chain(&self.early).chain(&self.fresh).copied()
+    }
+
+    /// Decides which events are retried, and which of the others wait for the next step.
+    fn pass(
+        &self,
+        pass: Pass,
+        prober: Option<&'a Item<'e>>,
+        watch: Option<Watch>,
+        circuit: &Circuit,
+        now: Timestamp,
+    ) {
         let passed = match pass {
             Pass::Due => return,
             Pass::Probe => 0,
@@ -331,7 +363,31 @@ impl<'a, 'e> Group<'a, 'e> {
             let hold = circuit.hold(request_id, now);
             item.decide(Decision::Settle(item.judgement.put_back(hold, now)));
         }
+        let Some(watch) = watch else { return };
+        let watchers = self.waiting().filter(|item| !is_passed(item) && !spares(item, now));
+        for (nth, item) in (0..watch.count).zip(watchers) {
+            let is_due = self.due.iter().any(|it| it.nth == item.nth);
+            let hold = between(now, watch.at(nth, is_due));
+            // Each of them already waits. It only waits no longer than this.
+            if let (
+                Decision::Settle(Settlement::Wait { until: longest }),
+                Settlement::Wait { until },
+            ) = (item.decision(), item.judgement.put_back(hold, now))
+            {
+                item.decide(Decision::Settle(Settlement::Wait { until: until.min(longest) }));
+            }
+        }
     }
+}
+
+/// Whether the target has asked for the time until the event is due.
+fn asks_for_time(item: &Item<'_>) -> bool {
+    item.failure().is_some_and(|failure| failure.error.retry_after().is_some())
+}
+
+/// Whether the message has to spare its receives, so that it can't come back soon.
+fn spares(item: &Item<'_>, now: Timestamp) -> bool {
+    item.judgement.put_back(Duration::ZERO, now) != Settlement::Wait { until: now }
 }
 
 /// Replaces the circuit that was found. Returns the new version and circuit.

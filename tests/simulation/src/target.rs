@@ -89,6 +89,8 @@ pub struct Watched {
     pub late_while_up: Duration,
     /// How often it opened while the target was up.
     pub false_openings: u64,
+    /// The latest that a probe was made, or counted as a success, after the time of that step.
+    pub late_step: Duration,
 }
 
 fn hash(seed: u64, number: u64) -> u64 {
@@ -126,10 +128,12 @@ impl Target {
 
     /// Whether first invocations arrive at this time.
     pub fn has_traffic(&self, now: Timestamp) -> bool {
-        if self.outage.kind == Kind::Burst {
-            return between(at_millis(BEGAN_AT), now) < Duration::from_mins(1);
+        let began = at_millis(BEGAN_AT);
+        match self.outage.arrivals {
+            Some(seconds) => now < later(began, Duration::from_secs(seconds)),
+            None if self.outage.kind == Kind::Burst => now < later(began, Duration::from_mins(1)),
+            None => now < later(self.mended, Duration::from_mins(90)),
         }
-        now < later(self.mended, Duration::from_mins(90))
     }
 
     /// How many percent of the invocations fail at this time, apart from poison.
@@ -222,10 +226,9 @@ impl Target {
         if self.stored.version != seen {
             return Err(NotExchanged::Changed(self.stored.clone()));
         }
-        let name = |text: Option<&str>| {
-            Circuit::read(text.unwrap_or_default()).map_or("closed", |it| it.name())
-        };
-        let (was, is) = (name(self.stored.text.as_deref()), name(Some(next)));
+        let read = |text: &str| Circuit::read(text).unwrap_or_else(|| Circuit::new(now));
+        let found = read(self.stored.text.as_deref().unwrap_or_default());
+        let (was, is) = (found.name(), read(next).name());
         self.watched.writes += 1;
         if was != is {
             if is == "open" {
@@ -234,6 +237,9 @@ impl Target {
             let opened = is == "open" && was != "probing";
             self.watched.false_openings += u64::from(opened && !self.is_down(now));
             self.watched.probes += u64::from(is == "probing");
+            if let ("probing" | "ramping", Some(step_at)) = (is, found.step_at()) {
+                self.watched.late_step = self.watched.late_step.max(between(step_at, now));
+            }
             self.watched.overlapping_probes += u64::from(is == "probing" && was != "open");
         }
         self.stored = Stored { version: seen + 1, text: Some(next.to_owned()) };

@@ -5,9 +5,9 @@ use std::{cmp::Reverse, time::Duration};
 use super::{
     ASK_INTERVAL, ASK_INTERVAL_CLEARED, BROUGHT_MAX, Batch, CLEARED_FOR, Circuit, Cleared, Counts,
     EventAttempt, HOLD, HOLD_SUSPECTED, INTERVAL_MAX, INTERVAL_MIN, MINUTE, MIXED_MAX, Minute,
-    NOTE_INTERVAL, PATIENCE_MAX, PATIENCE_MIN, Pass, Permits, Phase, Probe, RATE_MAX, REPORT_MIN,
-    SAMPLE_MIN, SILENCE, SLICE_MIN, STEADY_MIN, SUSPICION_MAX, Seen, Slice, Steady, Step, Verdict,
-    WAKE_UPS, WAKE_UPS_AFTER_PROBE, WINDOW, WakeUps,
+    PATIENCE_MAX, PATIENCE_MIN, Pass, Permits, Phase, Probe, RATE_MAX, REPORT_MIN, SAMPLE_MIN,
+    SLICE_MIN, SUSPICION_MAX, Seen, Slice, Step, Verdict, WAKE_UPS, WATCHERS, WINDOW, WakeUps,
+    Watch,
 };
 use crate::{
     Timestamp,
@@ -19,14 +19,28 @@ use crate::{
 impl Circuit {
     /// Decides what to do with a batch.
     pub fn step(&self, batch: &Batch<'_>, now: Timestamp, draw: Draw) -> Step {
+        self.turn(batch, now, draw).watched(self, batch, now)
+    }
+
+    /// When the next step can be taken, or `None` if the circuit is closed.
+    pub fn step_at(&self) -> Option<Timestamp> {
+        match &self.phase {
+            Phase::Closed { .. } => None,
+            Phase::Suspected { slice, .. } => Some(later(slice.began, SLICE_MIN)),
+            Phase::Open { next_at, .. } => Some(*next_at),
+            Phase::Probing { probe, .. } => Some(later(probe.at, self.patience())),
+            Phase::Ramping { slice, .. } => Some(later(slice.began, self.slice_length())),
+        }
+    }
+
+    fn turn(&self, batch: &Batch<'_>, now: Timestamp, draw: Draw) -> Step {
         match self.phase.clone() {
             Phase::Closed { counts, cleared } => self.closed(counts, cleared, batch, now),
             Phase::Suspected { since, ask_at, slice } => {
                 self.suspected(since, ask_at, slice, batch, now)
             }
-            Phase::Open { since, next_at, interval_seconds, steady } => {
-                let steady = noted(steady, batch.seen, now);
-                self.open(since, next_at, interval_seconds, steady, batch, now)
+            Phase::Open { since, next_at, interval_seconds } => {
+                self.open(since, next_at, interval_seconds, batch, now)
             }
             Phase::Probing { since, interval_seconds, probe } => {
                 self.probing(since, interval_seconds, probe, batch, now, draw)
@@ -116,22 +130,16 @@ impl Circuit {
         since: Timestamp,
         next_at: Timestamp,
         interval_seconds: u32,
-        steady: Option<Steady>,
         batch: &Batch<'_>,
         now: Timestamp,
     ) -> Step {
-        let is_time = next_at <= now
-            || is_far(next_at, INTERVAL_MAX, now)
-            || steady.is_some_and(|it| it.has_stopped(now));
+        let is_time = next_at <= now || is_far(next_at, INTERVAL_MAX, now);
         if let (true, Some(candidate)) = (is_time, batch.candidate) {
             let probe = Probe { of: candidate.clone(), at: now };
             let next = self.with(Phase::Probing { since, interval_seconds, probe });
-            let until = later(now, self.patience());
-            let wakes = WakeUps { count: WAKE_UPS_AFTER_PROBE, from: until, until };
-            return Step { next: Some(next), wakes: Some(wakes), ..Step::pass(Pass::Probe) };
+            return Step { next: Some(next), ..Step::pass(Pass::Probe) };
         }
-        let next = self.with(Phase::Open { since, next_at, interval_seconds, steady });
-        Step { next: Some(next).filter(|next| next != self), ..Step::pass(Pass::Some(0)) }
+        Step::pass(Pass::Some(0))
     }
 
     fn probing(
@@ -194,10 +202,12 @@ impl Circuit {
         if taken > 0 && nearly_all(failed, taken) {
             return self.reopen(since, 0, now, draw);
         }
+        // If nothing was brought forward, few retries don't mean that demand is met. The next slice tries it again.
         let few = taken < slice.all(length).min(BROUGHT_MAX) / 2;
+        let again = few && slice.missed;
         let good = failed <= taken / 5;
         let mixed = mixed.saturating_add(u32::from(!good && rate == 1));
-        if few || rate >= RATE_MAX {
+        if (few && !again) || rate >= RATE_MAX {
             return self.close(None, now);
         }
         if mixed >= MIXED_MAX {
@@ -207,7 +217,11 @@ impl Circuit {
             let step = self.close(Some(cleared(now)), now);
             return Step { wakes: Some(wakes), ..step };
         }
-        let rate = if good { rate.saturating_mul(2) } else { (rate / 2).max(1) };
+        let rate = match good {
+            true if again => rate,
+            true => rate.saturating_mul(2),
+            false => (rate / 2).max(1),
+        };
         let slice = Slice::new(rate, now);
         let of = |slice| self.with(Phase::Ramping { since, slice, mixed, probe });
         let wakes = Some(slice.wakes(length, now));
@@ -266,9 +280,15 @@ impl Circuit {
             Phase::Closed { .. } => now - MINUTE * 6,
             Phase::Probing { .. } | Phase::Ramping { .. } => return None,
         };
+        let opened = |since| {
+            let step = self.reopen(since, 0, now, draw);
+            let until = step.next.as_ref().and_then(Self::step_at);
+            let wakes = until.map(|until| WakeUps { count: WAKE_UPS, from: now, until });
+            Some(Step { wakes, ..step })
+        };
         match (verdict(minutes, since, now), &self.phase) {
-            (Verdict::Down, Phase::Suspected { .. }) => Some(self.reopen(since, 0, now, draw)),
-            (Verdict::Down, Phase::Closed { .. }) => Some(self.reopen(now, 0, now, draw)),
+            (Verdict::Down, Phase::Suspected { .. }) => opened(since),
+            (Verdict::Down, Phase::Closed { .. }) => opened(now),
             (Verdict::Up, Phase::Closed { cleared: None, .. }) => None,
             (Verdict::Up, _) => Some(self.close(Some(cleared(now)), now)),
             (Verdict::Down | Verdict::Unknown, _) => None,
@@ -281,12 +301,22 @@ impl Circuit {
             return None;
         };
         let (since, interval_seconds) = (*since, *interval_seconds);
-        let open = Phase::Open { since, next_at: now, interval_seconds, steady: None };
+        let open = Phase::Open { since, next_at: now, interval_seconds };
         (there.of == *probe).then(|| self.with(open))
     }
 
+    /// The circuit after the events of its slice could not be brought forward.
+    pub fn not_brought(&self) -> Option<Self> {
+        let mut next = self.clone();
+        let Phase::Ramping { slice, .. } = &mut next.phase else { return None };
+        slice.missed = true;
+        Some(next).filter(|next| next != self)
+    }
+
+    /// The circuit in this phase. If its next step is another one, nobody waits for it yet.
     fn with(&self, phase: Phase) -> Self {
-        Self { phase, ..self.clone() }
+        let next = Self { phase, ..self.clone() };
+        if next.step_at() == self.step_at() { next } else { Self { watchers: 0, ..next } }
     }
 
     fn close(&self, cleared: Option<Cleared>, now: Timestamp) -> Step {
@@ -300,10 +330,9 @@ impl Circuit {
         let interval = interval.clamp(INTERVAL_MIN, INTERVAL_MAX);
         let next_at = later(now, draw.between(interval / 2, interval));
         let interval_seconds = seconds(interval);
-        let open = Phase::Open { since, next_at, interval_seconds, steady: None };
-        let wakes = Some(WakeUps { count: WAKE_UPS, from: now, until: next_at });
+        let open = Phase::Open { since, next_at, interval_seconds };
         let asks = is_over(since, MINUTE * 2, now);
-        Step { next: Some(self.with(open)), asks, wakes, ..Step::pass(Pass::Some(0)) }
+        Step { next: Some(self.with(open)), asks, ..Step::pass(Pass::Some(0)) }
     }
 
     /// Sets the patience to one and a half times what the probe took to fail, but at least to half of the old patience.
@@ -325,7 +354,40 @@ impl Circuit {
 
 impl Step {
     fn pass(pass: Pass) -> Self {
-        Self { next: None, pass, asks: false, wakes: None, permits: None }
+        Self { next: None, pass, asks: false, wakes: None, permits: None, watch: None }
+    }
+
+    /// Lets events that are not retried wait for the next step, unless enough others do. Nothing else makes sure that a
+    /// batch of the target is there to take the step.
+    fn watched(self, found: &Circuit, batch: &Batch<'_>, now: Timestamp) -> Self {
+        let circuit = self.next.as_ref().unwrap_or(found);
+        let may_wait = match circuit.phase {
+            Phase::Closed { .. } => 0,
+            Phase::Suspected { .. } => batch.due,
+            Phase::Ramping { .. } => batch.due.saturating_add(batch.early),
+            Phase::Open { .. } | Phase::Probing { .. } => {
+                batch.due.saturating_add(batch.early).saturating_add(batch.fresh)
+            }
+        };
+        let passed = match self.pass {
+            Pass::Due => batch.due,
+            Pass::Probe => 1,
+            Pass::Some(passed) => passed,
+        };
+        let Some(step_at) = circuit.step_at().filter(|at| now < *at && *at <= later(now, HOLD))
+        else {
+            return self;
+        };
+        // If this handler's clock is slow, these may be the watchers, which have come back in time.
+        let is_near = step_at <= later(now, CLOCK_SKEW_MAX);
+        let most = if is_near { 2 * WATCHERS } else { WATCHERS };
+        let others = circuit.watchers;
+        let count = may_wait.saturating_sub(passed).min(most.saturating_sub(others));
+        if count == 0 {
+            return self;
+        }
+        let next = Circuit { watchers: others.saturating_add(count), ..circuit.clone() };
+        Self { next: Some(next), watch: Some(Watch { step_at, others, count }), ..self }
     }
 }
 
@@ -337,7 +399,7 @@ impl Counts {
 
 impl Slice {
     pub(super) fn new(rate: u32, now: Timestamp) -> Self {
-        Self { began: now, rate: rate.clamp(1, RATE_MAX), taken: 0, failed: 0 }
+        Self { began: now, rate: rate.clamp(1, RATE_MAX), taken: 0, failed: 0, missed: false }
     }
 
     fn plus(self, seen: Seen) -> Self {
@@ -363,23 +425,6 @@ impl Slice {
     fn wakes(&self, length: Duration, now: Timestamp) -> WakeUps {
         let count = self.all(length).min(BROUGHT_MAX);
         WakeUps { count, from: now, until: later(now, length) }
-    }
-}
-
-impl Steady {
-    fn has_stopped(&self, now: Timestamp) -> bool {
-        between(self.since, self.last) >= STEADY_MIN && between(self.last, now) >= SILENCE
-    }
-}
-
-/// Updates the run of first failures, at most once per `NOTE_INTERVAL`.
-fn noted(steady: Option<Steady>, seen: Seen, now: Timestamp) -> Option<Steady> {
-    let recent = steady.filter(|it| !is_over(it.last, SILENCE, now));
-    match (seen.first_failures, recent) {
-        (0, _) => steady,
-        (_, Some(it)) if between(it.last, now) < NOTE_INTERVAL => Some(it),
-        (_, Some(it)) => Some(Steady { last: now, ..it }),
-        (_, None) => Some(Steady { since: now, last: now }),
     }
 }
 

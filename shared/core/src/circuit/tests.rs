@@ -24,7 +24,7 @@ fn of(event: &str) -> EventAttempt {
 
 /// A batch of a handler that may report its counts.
 fn batch(due: u32, invoked: u32, failed: u32) -> Batch<'static> {
-    let seen = Seen { invoked, failed, first_failures: 0 };
+    let seen = Seen { invoked, failed };
     Batch { seen, reports: true, due, ..Batch::default() }
 }
 
@@ -47,8 +47,8 @@ fn suspected() -> Circuit {
 }
 
 fn open() -> Circuit {
-    let (since, next_at) = (start(), after(100));
-    circuit(Phase::Open { since, next_at, interval_seconds: 100, steady: None })
+    let (since, next_at) = (start(), after(60));
+    circuit(Phase::Open { since, next_at, interval_seconds: 60 })
 }
 
 fn probing() -> Circuit {
@@ -106,7 +106,8 @@ fn ordinary_traffic_is_reported_seldom_and_whatever_came_of_it() {
 fn a_suspected_target_gets_one_retry_a_second_until_cloudwatch_has_decided() {
     let (next, step) = stepped(&suspected(), &batch(10, 0, 0), 3);
     assert_eq!(step.pass, Pass::Some(4), "those of the seconds that have begun");
-    let (_, again) = stepped(&next, &batch(10, 0, 0), 3);
+    let full = Circuit { watchers: 8, ..next };
+    let (_, again) = stepped(&full, &batch(10, 0, 0), 3);
     assert_eq!((again.pass, again.next), (Pass::Some(0), None));
     // The first handler after `ask_at` asks CloudWatch.
     let busy = |ask_at| {
@@ -208,28 +209,88 @@ fn if_failures_prevail_cloudwatch_is_asked_once_a_minute() {
 fn while_open_only_a_probe_goes_when_its_time_has_come() {
     let candidate = of("one");
     let due = Batch { candidate: Some(&candidate), ..batch(10, 0, 0) };
-    let step = open().step(&due, after(99), half());
-    assert_eq!((step.pass, step.next), (Pass::Some(0), None));
-    let (next, step) = stepped(&open(), &due, 100);
+    assert_eq!(stepped(&open(), &due, 59).1.pass, Pass::Some(0));
+    let (next, step) = stepped(&open(), &due, 60);
     assert_eq!((step.pass, next.name()), (Pass::Probe, "probing"));
-    let until = after(120);
-    assert_eq!(step.wakes, Some(WakeUps { count: 3, from: until, until }));
-    let (_, other) = stepped(&next, &due, 101);
+    let (_, other) = stepped(&next, &due, 61);
     assert_eq!((other.pass, other.next), (Pass::Some(0), None), "one at a time");
     let nobody = Batch { candidate: None, ..due };
-    assert_eq!(stepped(&open(), &nobody, 100).0.name(), "open");
+    assert_eq!(stepped(&open(), &nobody, 60).0.name(), "open");
 }
 
 #[test]
-fn the_intervals_between_probes_double_up_to_five_minutes() {
+fn an_event_that_is_not_due_is_the_probe_if_no_other_is_there() {
+    let candidate = of("one");
+    for (early, fresh) in [(1, 0), (0, 1)] {
+        let waiting = Batch { candidate: Some(&candidate), early, fresh, ..batch(0, 0, 0) };
+        assert_eq!(stepped(&open(), &waiting, 60).1.pass, Pass::Probe);
+    }
+}
+
+/// When the events that wait for the next step come back, in seconds after it.
+fn watch(step: &Step, is_due: bool) -> Vec<i64> {
+    let Some(watch) = step.watch else { return Vec::new() };
+    (0..watch.count).map(|nth| (watch.at(nth, is_due) - watch.step_at).num_seconds()).collect()
+}
+
+#[test]
+fn four_events_wait_for_the_next_step_and_those_that_are_due_come_first() {
+    let waiting = |due, early, fresh| Batch { early, fresh, ..batch(due, 0, 0) };
+    for (found, batch, passed, count) in [
+        (open(), waiting(10, 0, 0), 0, 4),
+        (open(), waiting(1, 1, 1), 0, 3),
+        (probing(), waiting(0, 0, 9), 0, 4),
+        (suspected(), waiting(3, 9, 9), 1, 2),
+        (suspected(), waiting(1, 0, 0), 1, 0),
+        (ramping(slice(1, 0, 0), 0), waiting(1, 2, 9), 1, 2),
+        (Circuit::new(start()), waiting(9, 9, 9), 9, 0),
+    ] {
+        let (next, step) = stepped(&found, &batch, 0);
+        assert_eq!(watch(&step, true), (0..count).collect::<Vec<_>>(), "{found:?} {batch:?}");
+        assert_eq!(watch(&step, false), (4..4 + count).collect::<Vec<_>>());
+        assert_eq!(i64::from(next.watchers), count, "{passed} pass");
+        assert_eq!(step.watch.map(|it| it.step_at), next.step_at().filter(|_| count > 0));
+    }
+    // Those of several batches share the places.
+    let (next, _) = stepped(&open(), &waiting(3, 0, 0), 0);
+    let (full, step) = stepped(&next, &waiting(3, 0, 0), 1);
+    assert_eq!(watch(&step, true), [3]);
+    assert_eq!(stepped(&full, &waiting(3, 0, 0), 2).1.next, None);
+}
+
+#[test]
+fn a_watcher_that_a_slow_clock_finds_too_early_keeps_watching() {
+    let full = Circuit { watchers: 4, ..open() };
+    assert_eq!(stepped(&full, &batch(9, 0, 0), 49).1.watch, None);
+    let (next, step) = stepped(&full, &batch(9, 0, 0), 50);
+    assert_eq!((watch(&step, true), next.watchers), (vec![0, 1, 2, 3], 8));
+    assert_eq!(stepped(&next, &batch(9, 0, 0), 51).1.watch, None, "but not for ever");
+}
+
+#[test]
+fn whoever_takes_a_step_is_the_first_to_wait_for_the_next_one() {
+    let full = |circuit: Circuit| Circuit { watchers: 8, ..circuit };
+    let candidate = of("one");
+    let due = Batch { candidate: Some(&candidate), ..batch(3, 0, 0) };
+    let returned = [of("probe")];
+    let failed = Batch { returned: &returned, fresh: 1, ..batch(0, 0, 1) };
+    for (found, batch, seconds, name, watchers) in [
+        (open(), due, 60, "probing", 2),
+        (probing(), failed, 1, "open", 1),
+        (probing(), due, 20, "ramping", 2),
+        (ramping(slice(1, 10, 0), 0), due, 10, "ramping", 1),
+        (ramping(slice(1, 10, 10), 0), due, 10, "open", 3),
+    ] {
+        let (next, _) = stepped(&full(found), &batch, seconds);
+        assert_eq!((next.name(), next.watchers), (name, watchers));
+    }
+}
+
+#[test]
+fn the_intervals_between_probes_double_up_to_a_minute() {
     let returned = [of("probe")];
     let failed = Batch { returned: &returned, ..batch(0, 0, 1) };
-    let mut found = circuit(Phase::Open {
-        since: start(),
-        next_at: start(),
-        interval_seconds: 10,
-        steady: None,
-    });
+    let mut found = circuit(Phase::Open { since: start(), next_at: start(), interval_seconds: 10 });
     let mut now = 0;
     let mut intervals = Vec::new();
     for _ in 0..7 {
@@ -240,14 +301,13 @@ fn the_intervals_between_probes_double_up_to_five_minutes() {
         let (next, step) = stepped(&found, &failed, now + 1);
         let Phase::Open { next_at, .. } = next.phase else { panic!("{next:?}") };
         let interval = between(after(now + 1), next_at).as_millis().div_ceil(1000) as u64;
-        assert_eq!(step.wakes.unwrap().until, next_at);
         assert_eq!(step.asks, now > 120, "at {now}");
         intervals.push(interval);
         now += 1 + interval;
         found = next;
     }
     // Drawn between half of the interval and the whole.
-    assert_eq!(intervals, [15, 30, 60, 120, 225, 225, 225]);
+    assert_eq!(intervals, [15, 30, 45, 45, 45, 45, 45]);
 }
 
 #[test]
@@ -274,24 +334,6 @@ fn a_probe_that_could_not_be_made_is_given_back() {
     assert_eq!(next_at, after(5));
     assert_eq!(probing().not_probed(&of("other"), after(5)), None);
     assert_eq!(open().not_probed(&of("probe"), after(5)), None);
-}
-
-#[test]
-fn first_failures_that_stop_bring_the_next_probe() {
-    let fresh = Batch { seen: Seen { first_failures: 1, ..Seen::default() }, ..batch(0, 0, 0) };
-    let mut found = open();
-    for second in 1..=40 {
-        let (next, step) = stepped(&found, &fresh, second);
-        assert_eq!(step.next.is_some(), second % 5 == 1, "noted every five seconds: {second}");
-        found = next;
-    }
-    let candidate = of("one");
-    let due = Batch { candidate: Some(&candidate), ..batch(1, 0, 0) };
-    assert_eq!(stepped(&found, &due, 55).1.pass, Pass::Some(0));
-    assert_eq!(stepped(&found, &due, 56).1.pass, Pass::Probe);
-    // The end of a few failures, without a steady run, means nothing.
-    let (once, _) = stepped(&open(), &fresh, 1);
-    assert_eq!(stepped(&once, &due, 60).1.pass, Pass::Some(0));
 }
 
 #[test]
@@ -338,6 +380,25 @@ fn a_ramp_that_ends_mixed_lets_the_others_come_back() {
     assert_eq!(step.wakes, Some(expected));
     let (_, met) = stepped(&ramping(slice(8, 39, 0), 0), &batch(1, 0, 0), 10);
     assert_eq!(met.wakes, None, "nobody waits");
+}
+
+#[test]
+fn if_the_register_gave_no_answer_the_next_slice_brings_its_events_forward() {
+    let missed = |slice: Slice| ramping(slice, 0).not_brought().unwrap();
+    assert_eq!(missed(slice(8, 0, 0)).not_brought(), None, "it is noted once");
+    assert_eq!(probing().not_brought(), None);
+    for (taken, failed, expected) in
+        [(0, 0, Some(8)), (39, 0, Some(8)), (40, 0, Some(16)), (39, 20, Some(4)), (39, 39, None)]
+    {
+        let (next, step) = stepped(&missed(slice(8, taken, failed)), &batch(1, 0, 0), 10);
+        let rate = match &next.phase {
+            Phase::Ramping { slice, .. } => Some(slice.rate).filter(|_| !slice.missed),
+            _ => None,
+        };
+        assert_eq!(rate, expected, "{failed} of {taken}");
+        assert_eq!(step.wakes.map(|wakes| wakes.count), expected.map(|rate| rate * 10));
+    }
+    assert_eq!(stepped(&missed(slice(8, 0, 0)), &batch(1, 0, 0), 70).0.name(), "closed");
 }
 
 #[test]
@@ -390,11 +451,31 @@ fn a_text_is_read_as_it_was_written_and_nothing_else_is_read() {
     let phases =
         [Circuit::new(start()), suspected(), open(), probing(), ramping(slice(4, 1, 0), 1)];
     for mut circuit in phases {
+        circuit.watchers = 3;
         let text = circuit.text("an invocation");
         assert_eq!(Circuit::read(&text), Some(circuit));
     }
     for text in ["", "null", "{}", "open", r#"{"by":"","patience_seconds":1,"phase":"melted"}"#] {
         assert_eq!(Circuit::read(text), None, "{text}");
+    }
+}
+
+#[test]
+fn the_text_of_an_earlier_version_is_read() {
+    let began = start().timestamp_millis();
+    let slice = format!(r#"{{"began":{began},"rate":4,"taken":1,"failed":0}}"#);
+    let open = format!(
+        r#"{{"since":{began},"next_at":{began},"interval_seconds":300,"steady":{{"since":{began},"last":{began}}}}}"#
+    );
+    for (phase, expected) in [
+        (format!(r#"{{"open":{open}}}"#), "open"),
+        (
+            format!(r#"{{"suspected":{{"since":{began},"ask_at":{began},"slice":{slice}}}}}"#),
+            "suspected",
+        ),
+    ] {
+        let text = format!(r#"{{"by":"another","patience_seconds":20,"phase":{phase}}}"#);
+        assert_eq!(Circuit::read(&text).unwrap().name(), expected);
     }
 }
 
@@ -407,7 +488,7 @@ fn a_time_that_no_right_clock_has_written_holds_nobody_back() {
     let probe = Probe { of: of("probe"), at: far };
     let (since, interval_seconds) = (far, 10);
     for (phase, expected) in [
-        (Phase::Open { since, next_at: far, interval_seconds, steady: None }, "probing"),
+        (Phase::Open { since, next_at: far, interval_seconds }, "probing"),
         (Phase::Probing { since, interval_seconds, probe: probe.clone() }, "ramping"),
         (Phase::Ramping { since, slice, mixed: 0, probe }, "closed"),
         (Phase::Suspected { since, ask_at: far, slice }, "closed"),
@@ -476,7 +557,6 @@ impl Handlers {
         let returned: Vec<_> = failed.into_iter().map(|(of, _)| of).collect();
         let (mut seen, mut permits) = self.memories[turn.handler];
         seen.failed += returned.len() as u32;
-        seen.first_failures += 1;
         self.events += 1;
         let candidate = of(&format!("event {}", self.events));
         let mut version = self.store.len() - 1 - usize::from(turn.stale && self.store.len() > 1);
@@ -487,6 +567,7 @@ impl Handlers {
                 returned: &returned,
                 due: turn.due,
                 early: 0,
+                fresh: 0,
                 candidate: (turn.due > 0).then_some(&candidate),
                 permits,
             };

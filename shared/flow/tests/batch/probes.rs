@@ -3,11 +3,14 @@
 
 use std::time::Duration;
 
+use aws_lambda_events::event::sqs::SqsEvent;
 use comeback_core::{circuit::Minute, fault::FaultKind};
 use comeback_flow::ports::Listed;
 use serde_json::{Value, json};
 
-use crate::world::{Answer, QUEUE_URL, TARGET, World, due, failed, handle, outcomes, start};
+use crate::world::{
+    Answer, QUEUE_URL, TARGET, World, due, failed, handle, handle_by, outcomes, start,
+};
 
 /// The time this many seconds after the batch arrives, in milliseconds.
 fn at(seconds: i64) -> i64 {
@@ -24,7 +27,7 @@ fn closed(invoked: u32, failed: u32) -> String {
 }
 
 fn open(next_at: i64) -> String {
-    let open = json!({ "since": at(-300), "next_at": at(next_at), "interval_seconds": 40, "steady": null });
+    let open = json!({ "since": at(-300), "next_at": at(next_at), "interval_seconds": 40 });
     circuit(&json!({ "open": open }))
 }
 
@@ -79,28 +82,103 @@ async fn without_probes_no_circuit_is_read_or_written() {
     assert!(world.lists.borrow().is_empty() && world.asked.borrow().is_empty());
 }
 
+/// The visibility timeout that a message was given last.
+fn timeout(world: &World, id: &str) -> u32 {
+    let calls = world.visibility_calls.borrow();
+    let mut changes = calls.iter().flat_map(|(_, changes)| changes);
+    changes.rfind(|(handle, _)| *handle == format!("handle of {id}")).unwrap().1
+}
+
 #[tokio::test(start_paused = true)]
 async fn while_a_target_is_down_one_of_its_events_is_invoked_and_the_others_wait() {
     let world = World::with_probes(&open(-1), &[]);
-    *world.listed.borrow_mut() = listed(&["a", "b"]);
-    let report = handle(&world, ["one", "two", "three"].map(due).to_vec()).await;
-    assert_eq!(outcomes(&report), ["invoked", "waits", "waits"]);
+    let report = handle(&world, ["1", "2", "3", "4", "5", "6"].map(due).to_vec()).await;
+    assert_eq!(outcomes(&report)[..2], ["invoked", "waits"]);
     assert_eq!(stored(&world), (8, "probing".to_owned()));
     let [target] = &report.targets[..] else { panic!("{report:?}") };
-    assert_eq!((target.is_open, target.probes, target.brought_forward), (true, 1, 2));
-    // Two events come back when the time for the probe is over.
-    let brought: Vec<_> =
-        world.visibility_calls.borrow().iter().flat_map(|(_, it)| it.clone()).collect();
-    for name in ["a", "b"] {
-        let timeout =
-            brought.iter().find(|(handle, _)| *handle == format!("handle of {name}")).unwrap().1;
-        assert!((19..=21).contains(&timeout), "{timeout}");
+    assert_eq!((target.is_open, target.probes, target.brought_forward), (true, 1, 0));
+    // Four of them come back one after the other when the time for the probe is over.
+    assert_eq!(["2", "3", "4", "5"].map(|id| timeout(&world, id)), [20, 21, 22, 23]);
+    assert!((360..=480).contains(&timeout(&world, "6")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn any_event_that_comes_back_takes_a_step_that_is_due() {
+    for registers in [true, false] {
+        let mut world = World::with_probes(&open(-1), &[]);
+        world.registers = registers;
+        let report = handle(&world, vec![failed("early", 30), failed("too", 30)]).await;
+        assert_eq!(outcomes(&report), ["invoked", "waits"]);
+        assert_eq!(stored(&world), (8, "probing".to_owned()));
+        assert_eq!(timeout(&world, "too"), 24, "not due, so after those that are");
+        let mut world = World::with_probes(&probing("another", 0), &[]);
+        world.registers = registers;
+        handle(&world, vec![failed("early", 30)]).await;
+        assert_eq!(stored(&world), (8, "ramping".to_owned()));
     }
-    for name in ["two", "three"] {
-        let timeout =
-            brought.iter().find(|(handle, _)| *handle == format!("handle of {name}")).unwrap().1;
-        assert!((360..=480).contains(&timeout), "{timeout}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_knows_of_a_step_takes_it_with_a_first_failure() {
+    let first = |id, failed_at: i64| {
+        let mut message = failed(id, 0);
+        let body = message.body.unwrap();
+        let at = |seconds| (start() + Duration::from_secs(seconds as u64)).to_rfc3339();
+        message.body = Some(body.replace(&at(0), &at(failed_at)));
+        message.attributes.insert("ApproximateReceiveCount".into(), "1".into());
+        message
+    };
+    let batch = |records| {
+        let mut event = SqsEvent::default();
+        event.records = records;
+        event
+    };
+    let world = World::with_probes(&open(30), &[]);
+    let handler = world.handler();
+    let by = |seconds| start() + Duration::from_secs(seconds);
+    let report = handle_by(&handler, by(30), &batch(vec![first("unknown", 0)])).await;
+    assert_eq!((outcomes(&report), world.look_ups.borrow().len()), (vec!["waits"], 0));
+    handle_by(&handler, by(30), &batch(vec![due("one")])).await;
+    assert_eq!(world.look_ups.borrow().len(), 1);
+    tokio::time::advance(Duration::from_secs(29)).await;
+    handle_by(&handler, by(60), &batch(vec![first("too soon", 29)])).await;
+    assert_eq!(world.look_ups.borrow().len(), 1);
+    tokio::time::advance(Duration::from_secs(1)).await;
+    let report = handle_by(&handler, by(60), &batch(vec![first("in time", 30)])).await;
+    assert_eq!(outcomes(&report), ["invoked"]);
+    assert_eq!(stored(&world).1, "probing");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_its_target_has_asked_to_leave_alone_is_never_early() {
+    let asking = |id: &str, wish: &str| {
+        let mut message = failed(id, 120);
+        let error = format!(
+            r#""responsePayload":{{"errorType":"RetryAfter","errorMessage":"{wish}"}},"requestPayload""#
+        );
+        message.body = Some(message.body.unwrap().replace(r#""requestPayload""#, &error));
+        message
+    };
+    for found in [open(-1), ramping(3)] {
+        let world = World::with_probes(&found, &[]);
+        let report = handle(&world, vec![asking("later", "6h"), failed("other", 30)]).await;
+        assert_eq!(outcomes(&report), ["waits", "invoked"], "{found}");
+        let world = World::with_probes(&found, &[]);
+        let report = handle(&world, vec![asking("later", "6h"), asking("now", "100s")]).await;
+        assert_eq!(outcomes(&report), ["waits", "invoked"], "once it is due");
+        assert!(timeout(&world, "later") > 21_000, "it doesn't wait for a step");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn if_the_register_cant_be_asked_the_next_slice_brings_events_forward() {
+    let denied = Answer::Fault(FaultKind::Configuration);
+    let world = World::with_probes(&probing("another", 0), &[("list", denied)]);
+    let report = handle(&world, vec![due("one")]).await;
+    assert_eq!((outcomes(&report), stored(&world)), (vec!["invoked"], (9, "ramping".to_owned())));
+    let circuits = world.circuits.borrow();
+    let text = circuits[TARGET].text.as_deref().unwrap();
+    assert!(text.contains(r#""missed":true"#), "{text}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -115,10 +193,12 @@ async fn a_probe_that_is_not_accepted_is_given_back() {
 #[tokio::test(start_paused = true)]
 async fn nobody_probes_before_the_time_or_beside_another() {
     for found in [open(60), probing("another", 10)] {
+        let step_at = if found.contains("open") { 60 } else { 10 };
         let world = World::with_probes(&found, &[]);
         let report = handle(&world, vec![due("one"), due("two")]).await;
         assert_eq!(outcomes(&report), ["waits", "waits"], "{found}");
-        assert_eq!(stored(&world).0, 7, "nothing is written");
+        assert_eq!(["one", "two"].map(|id| timeout(&world, id)), [step_at, step_at + 1]);
+        assert_eq!(stored(&world).0, 8, "only that they wait for the step");
         assert!(report.targets[0].is_open);
     }
 }
@@ -126,7 +206,6 @@ async fn nobody_probes_before_the_time_or_beside_another() {
 #[tokio::test(start_paused = true)]
 async fn the_record_of_a_probe_that_failed_opens_the_circuit_again() {
     let world = World::with_probes(&probing("event", 10), &[]);
-    *world.listed.borrow_mut() = listed(&["a"]);
     world.minutes.borrow_mut().push(Minute {
         began: start() - Duration::from_mins(3),
         invocations: 60,
@@ -136,10 +215,10 @@ async fn the_record_of_a_probe_that_failed_opens_the_circuit_again() {
     assert_eq!(outcomes(&report), ["waits"]);
     assert_eq!(stored(&world), (8, "open".to_owned()));
     assert_eq!(*world.asked.borrow(), [TARGET], "CloudWatch may know better");
-    assert_eq!(report.targets[0].brought_forward, 1);
+    assert!((44..=84).contains(&timeout(&world, "one")), "it waits for the next probe");
     let other = World::with_probes(&probing("event", 10), &[]);
     handle(&other, vec![returned("one", "another", 1), returned("two", "event", 2)]).await;
-    assert_eq!(stored(&other), (7, "probing".to_owned()), "another attempt says nothing");
+    assert_eq!(stored(&other).1, "probing", "another attempt says nothing");
 }
 
 #[tokio::test(start_paused = true)]
@@ -229,6 +308,8 @@ async fn if_cloudwatch_gives_no_answer_nothing_changes() {
     let world = World::with_probes(&suspected, &[]);
     let began = start() - Duration::from_mins(2);
     world.minutes.borrow_mut().push(Minute { began, invocations: 50, errors: 50 });
-    handle(&world, vec![due("one")]).await;
+    *world.listed.borrow_mut() = listed(&["a"]);
+    let report = handle(&world, vec![due("one")]).await;
     assert_eq!(stored(&world).1, "open");
+    assert_eq!(report.targets[0].brought_forward, 1, "so that somebody comes for the probe");
 }

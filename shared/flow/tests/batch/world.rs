@@ -419,6 +419,10 @@ impl Circuits for &World {
         count: u32,
     ) -> Result<Vec<Listed>, StoreFault> {
         self.lists.borrow_mut().push((target.to_owned(), after, count));
+        if let Answer::Fault(kind) = self.answer("list").await {
+            let passes = kind != FaultKind::Configuration;
+            return Err(StoreFault { passes, code: None, message: "no".into() });
+        }
         Ok(self.listed.borrow().iter().take(count as usize).cloned().collect())
     }
 }
@@ -492,11 +496,19 @@ pub fn poison(id: &str) -> SqsMessage {
 pub async fn handle_within(seconds: u64, world: &World, records: Vec<SqsMessage>) -> Report {
     let mut event = SqsEvent::default();
     event.records = records;
-    let deadline = later(start(), Duration::from_secs(seconds));
+    handle_by(&world.handler(), later(start(), Duration::from_secs(seconds)), &event).await
+}
+
+/// Lets this handler handle a batch by the deadline, and checks that the answer came in time.
+pub async fn handle_by(
+    handler: &Handler<&World, &World, &World, &World>,
+    deadline: Timestamp,
+    event: &SqsEvent,
+) -> Report {
     let home = home();
     let context = Context { request_id: "the handler's", home: &home, deadline };
-    let report = world.handler().handle(&event, &context).await.unwrap();
-    assert!((&world).now() < deadline, "answered after {:?}", world.started.elapsed());
+    let report = handler.handle(event, &context).await.unwrap();
+    assert!(handler.clock.now() < deadline, "answered at {}", handler.clock.now());
     report
 }
 

@@ -68,6 +68,9 @@ pub struct Outage {
     /// How long the outage lasts.
     #[arg(long, default_value_t = 120)]
     pub minutes: u64,
+    /// For how many seconds first invocations of A arrive. Without it, until 90 minutes after the outage.
+    #[arg(long)]
+    pub arrivals: Option<u64>,
     /// How many events of function B fail in a second.
     #[arg(long, default_value_t = 1)]
     pub neighbour: u64,
@@ -145,6 +148,7 @@ mod tests {
     const SMALL: Outage = Outage {
         rate: 20,
         minutes: 20,
+        arrivals: None,
         neighbour: 1,
         in_flight_max: 1_000,
         capacity: u64::MAX,

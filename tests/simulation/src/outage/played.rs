@@ -100,8 +100,8 @@ pub const DESIGNS_HEAD: &str = "\
 
 /// The header of the table of kinds.
 pub const KINDS_HEAD: &str = "\
-| A is | seeds | events | retries while down | probes | open after p50 | max | first retry after p50 | max | 95 % retried after p50 | max | open in vain | late while up | B late max | writes | questions | not the probe / two probes / lost / forks / dead |
-| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |";
+| A is | seeds | events | retries while down | probes | open after p50 | max | first retry after p50 | max | 95 % retried after p50 | max | open in vain | late while up | a step late max | B late max | writes | questions | not the probe / two probes / lost / forks / dead |
+| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |";
 
 /// The row of a kind: the sums, medians and maxima of all its outages.
 pub fn kind_row(kind: Kind, all: &[Played]) -> String {
@@ -117,7 +117,7 @@ pub fn kind_row(kind: Kind, all: &[Played]) -> String {
     let most =
         |of: fn(&Played) -> Duration| all.iter().map(of).max().unwrap_or_default().as_secs_f64();
     format!(
-        "| {kind:?} | {} | {} | {} | {} | {} | {} | {} | {} | {:.0} s | {:.1} s | {} | {} | {} / {} / {} / {} / {} |",
+        "| {kind:?} | {} | {} | {} | {} | {} | {} | {} | {} | {:.0} s | {:.0} s | {:.1} s | {} | {} | {} / {} / {} / {} / {} |",
         all.len(),
         sum(|it| it.events as u64),
         sum(|it| it.retries_while_down),
@@ -127,6 +127,7 @@ pub fn kind_row(kind: Kind, all: &[Played]) -> String {
         times(|it| it.most_after),
         sum(|it| it.watched.false_openings),
         most(|it| it.watched.late_while_up),
+        most(|it| it.watched.late_step),
         most(|it| it.lateness(1, 1.0)),
         sum(|it| it.watched.writes),
         sum(|it| it.watched.questions),
