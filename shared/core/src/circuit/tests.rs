@@ -391,9 +391,11 @@ fn if_the_register_gave_no_answer_the_next_slice_brings_its_events_forward() {
         [(0, 0, Some(8)), (39, 0, Some(8)), (40, 0, Some(16)), (39, 20, Some(4)), (39, 39, None)]
     {
         let (next, step) = stepped(&missed(slice(8, taken, failed)), &batch(1, 0, 0), 10);
-        let rate = match &next.phase {
-            Phase::Ramping { slice, .. } => Some(slice.rate).filter(|_| !slice.missed),
-            _ => None,
+        let rate = if let Phase::Ramping { slice, .. } = &next.phase {
+            assert!(!slice.missed);
+            Some(slice.rate)
+        } else {
+            None
         };
         assert_eq!(rate, expected, "{failed} of {taken}");
         assert_eq!(step.wakes.map(|wakes| wakes.count), expected.map(|rate| rate * 10));

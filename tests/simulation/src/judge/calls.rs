@@ -67,8 +67,8 @@ impl Judge {
         if self.is_held_back(&self.runs[&run][place]) {
             self.violated(Check::PausesHold, event, format!("run {run} invokes a paused target"));
         }
-        let may_be_early = self.judge_probe(run, &invoke.function, case)
-            && came_back(self.runs[&run][place].record());
+        let came_back = came_back(self.runs[&run][place].record());
+        let may_be_early = self.judge_probe(run, &invoke.function, case, came_back);
         let wrong = self.wrong_invocation(at, &self.cases[case], invoke, may_be_early);
         if let Some((check, what)) = wrong {
             self.violated(check, event, what);
@@ -269,7 +269,7 @@ impl Judge {
             return 0;
         }
         let hold = || {
-            let (check, range, is_certain) = self.hold(message, at)?;
+            let (check, range, is_certain) = self.hold(of.run, message, at)?;
             let is_hold = is_certain || is_within(range, seconds, is_delay);
             is_hold.then_some((check, range))
         };

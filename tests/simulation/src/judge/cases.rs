@@ -217,6 +217,13 @@ impl Judge {
     }
 }
 
+impl Case {
+    /// Whether the target has asked for the time until the next attempt.
+    pub fn asks_for_time(&self) -> bool {
+        self.condition != Condition::Paused && retry_hint(&self.error).is_some()
+    }
+}
+
 /// The error as a function's own dead-letter queue reports it: no type, and the condition if the function never ran.
 fn bare(error: ErrorReport, condition: &str) -> ErrorReport {
     let ran = condition == "RetriesExhausted";

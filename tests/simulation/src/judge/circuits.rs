@@ -1,7 +1,7 @@
 //! The rules for targets that are down, as seen from outside: which changes of a circuit are allowed, and which events
 //! may be invoked meanwhile.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use comeback_core::{circuit::Minute, claim::Order};
 use comeback_flow::{
@@ -9,7 +9,14 @@ use comeback_flow::{
     report::{Entry, Outcome, Report},
 };
 
-use super::{Judge, Subject, deliveries::Delivery, receive_count, register::Wait, turns::Phase};
+use super::{
+    Judge, Subject,
+    cases::Case,
+    deliveries::Delivery,
+    receive_count,
+    register::{LOOKS_MAX, Wait},
+    turns::Phase,
+};
 use crate::{
     notes::{Check, Seen},
     rules::Millis,
@@ -18,6 +25,11 @@ use crate::{
 
 /// How long an event is held back while its target is down, or while that is unknown.
 const HOLD: (Millis, Millis) = (90_000, 480_000);
+
+/// How many events wait only until the next step of a circuit, and how long after it the last of them comes back. SQS
+/// counts in whole seconds.
+const WATCHERS: i64 = 4;
+const WATCHES_WITHIN: Millis = 8_000;
 
 /// The longest hold for a message with at least this many receives.
 const MANY_RECEIVES_HOLD_MAX: Millis = 3_600_000;
@@ -46,9 +58,18 @@ pub struct Known {
     /// How many events it may bring forward, whether it still has to, and the receipt handles of those that it may.
     pub brings: u32,
     owes_brings: bool,
+    /// The circuit with which it may bring events forward. It doesn't know of a write whose answer was lost.
+    pub brings_with: String,
     listed: BTreeSet<String>,
     /// Whether CloudWatch has reported to it that the target is down.
     pub is_told_down: bool,
+    /// The times of the circuit's next steps, whether enough events wait for one, and how often another circuit was there.
+    steps_at: Vec<Millis>,
+    is_watched: bool,
+    not_turned: u32,
+    /// Whether the circuit ramps, and whether the run has to note that nothing could be brought forward.
+    ramps: bool,
+    owes_note: bool,
 }
 
 /// An event that is brought forward becomes visible within this many seconds.
@@ -79,13 +100,18 @@ impl Known {
         self.is_free |= phase.name == "closed";
         self.was_limited |= phase.name != "closed";
         self.has_permits |= phase.has_permits();
+        self.steps_at.extend(phase.step_at());
+        self.is_watched |= phase.watchers >= WATCHERS;
+        self.ramps = phase.is("ramping");
     }
 
-    /// A run has written this phase of the circuit.
-    pub fn turned(&mut self, phase: &Phase) {
+    /// A run has replaced a phase of the circuit by this one.
+    pub fn turned(&mut self, was: &Phase, phase: &Phase) {
         self.sees(phase);
-        self.has_probe = phase.name == "probing";
-        self.took_probe = self.has_probe;
+        if !(was.is("probing") && phase.is("probing")) {
+            self.has_probe = phase.is("probing");
+            self.took_probe = self.has_probe;
+        }
     }
 }
 
@@ -98,7 +124,8 @@ impl Judge {
     /// A run has read the circuits of these targets. If it failed to, it has found none.
     pub fn looked_up(&mut self, run: u64, targets: &[String], found: &HashMap<String, Stored>) {
         let now = self.now.timestamp_millis();
-        for target in targets {
+        let is_late = self.runs.get(&run).into_iter().flatten().any(|it| it.listing.is_answered());
+        for target in targets.iter().filter(|_| !is_late) {
             if now > self.calm_at() {
                 self.fault_free.entry(target.clone()).or_default().comes(now);
             }
@@ -106,6 +133,14 @@ impl Judge {
             let known = self.knows(run, target);
             *known = Known::default();
             known.sees(&Phase::read(text));
+        }
+    }
+
+    /// A run does not know which circuits it has read, because the answer was lost. It goes on as if there were none.
+    pub fn learned_nothing(&mut self, run: u64) {
+        for known in self.known_circuits.get_mut(&run).into_iter().flat_map(BTreeMap::values_mut) {
+            *known = Known::default();
+            known.sees(&Phase::read(None));
         }
     }
 
@@ -124,7 +159,15 @@ impl Judge {
             self.violated(Check::StoresLittle, None, what);
         }
         let phase = Phase::read(Some(&exchange.next));
-        self.knows(run, &exchange.target).owes_probe &= phase.name != "open";
+        let known = self.knows(run, &exchange.target);
+        known.owes_probe &= phase.name != "open";
+        known.owes_note &= !phase.is_missed();
+    }
+
+    /// The register has given a run no answer. If the circuit ramps, the run notes it, so that the next slice tries again.
+    pub fn told_of_no_list(&mut self, run: u64, target: &str) {
+        let known = self.knows(run, target);
+        known.owes_note = known.ramps;
     }
 
     /// A run received the answer to its write of a circuit.
@@ -133,14 +176,15 @@ impl Judge {
         match answer {
             Ok(()) => {
                 let known = self.knows(run, target);
-                known.owes_probe = Phase::read(Some(next)).name == "probing";
-                known.owes_brings |= known.brings > 0;
+                known.owes_probe = known.took_probe && Phase::read(Some(next)).is("probing");
+                known.owes_brings |= known.brings > 0 && known.brings_with == *next;
             }
             // On a failed write, the handler goes on without the ledger.
             Err(Refusal { found: None, .. }) => {
                 for message in self.runs.get_mut(&run).into_iter().flatten() {
                     message.listing.excused |= self.cases[message.case].arn(&self.plan) == *target;
                 }
+                self.knows(run, target).is_watched = true;
             }
             Err(_) => {}
         }
@@ -164,6 +208,9 @@ impl Judge {
             if known.owes_probe && !batch.iter().zip(&report.entries).any(was_made) {
                 let what = format!("run {run} keeps the probe of {target}, and did not make it");
                 self.violated(Check::ProbesEnd, None, what);
+            } else if known.owes_note {
+                let what = format!("run {run} could bring nothing of {target} forward, silently");
+                self.violated(Check::BringsForward, None, what);
             } else if known.owes_brings && has_register {
                 let what = format!("run {run} brings nothing of {target} forward");
                 self.violated(Check::BringsForward, None, what);
@@ -206,12 +253,15 @@ impl Judge {
 
     /// A run's write of a circuit failed, because another circuit is there.
     pub fn not_turned(&mut self, run: u64, target: &str, there: &Stored) {
-        self.knows(run, target).sees(&Phase::read(there.text.as_deref()));
+        let known = self.knows(run, target);
+        known.sees(&Phase::read(there.text.as_deref()));
+        known.not_turned += 1;
+        known.owes_note &= known.ramps;
     }
 
     /// A run invokes a target, whose circuit must allow it. Returns whether the circuit may also let through an event
-    /// that is not due yet.
-    pub fn judge_probe(&mut self, run: u64, target: &str, case: usize) -> bool {
+    /// that is not due yet, which it never may if the target has asked for the time.
+    pub fn judge_probe(&mut self, run: u64, target: &str, case: usize, came_back: bool) -> bool {
         let known = self.known_circuits.get_mut(&run).and_then(|run| run.get_mut(target));
         let handler = self.plan.handler_of(self.cases[case].of.target);
         let is_ordered = self.cases[case].order == Some(Order::Retry);
@@ -222,7 +272,32 @@ impl Judge {
             self.violated(Check::ProbesAlone, self.cases[case].of.event, what);
             return false;
         }
-        handler.has_register && (known.has_permits || is_probe)
+        !self.cases[case].asks_for_time() && (is_probe || (known.has_permits && came_back))
+    }
+
+    /// Whether a run may have chosen to retry an event of this case before it is due.
+    pub fn may_be_early(&self, run: u64, case: &Case) -> bool {
+        let of_run = self.known_circuits.get(&run);
+        let known = of_run.and_then(|run| run.get(&case.arn(&self.plan)));
+        known.is_some_and(|known| known.took_probe || known.has_permits) && !case.asks_for_time()
+    }
+
+    /// Whether a message waits for the next step of its circuit, or only until it is due or has its last chance. Of the
+    /// events that are not due, those wait for it that may be the probe or were brought forward.
+    fn watches(&self, of: Subject, at: Millis, seconds: u32) -> bool {
+        let case = &self.cases[of.case];
+        let Ok(next) = case.verdict else { return false };
+        let target = case.arn(&self.plan);
+        let known = self.known_circuits.get(&of.run).and_then(|run| run.get(&target));
+        let Some(known) = known.filter(|known| known.was_limited) else { return false };
+        let low = case.due.unwrap_or(next.due.0);
+        let end = at + i64::from(seconds) * 1000;
+        let ends_for = |step_at: &Millis| {
+            // The calls before this one may have taken until then.
+            let is_over = seconds == 0 && *step_at <= at;
+            is_over || (*step_at.min(&next.last_chance)..=step_at + WATCHES_WITHIN).contains(&end)
+        };
+        (at >= low || !case.asks_for_time()) && known.steps_at.iter().any(ends_for)
     }
 
     /// Whether a message that may be due waits because its target is down. If its wait could not be kept as a delay,
@@ -234,6 +309,12 @@ impl Judge {
         seconds: u32,
         before: Option<Wait>,
     ) -> bool {
+        if self.watches(of, at, seconds) {
+            self.tally.count(Seen::Step("events that wait for a step"));
+            let message = self.runs.get_mut(&of.run).and_then(|run| run.get_mut(of.place));
+            message.into_iter().for_each(|message| message.held_by_circuit = true);
+            return true;
+        }
         let case = &self.cases[of.case];
         let Ok(next) = case.verdict else { return false };
         let target = case.arn(&self.plan);
@@ -257,6 +338,20 @@ impl Judge {
         let least = if is_rest { 0 } else { whole((HOLD.0 - passed).max(0)) };
         if !(least..=whole(most)).contains(&i64::from(seconds)) {
             return false;
+        }
+        // Nobody is held back for long unless others wait for the next step, if it can be taken before.
+        let is_unwatched = known.is_some_and(|it| {
+            let is_ahead = it.steps_at.last().is_some_and(|&it| at < it && it < at + HOLD.0);
+            !it.is_watched
+                && is_ahead
+                && !it.is_free
+                && !it.is_told_down
+                && it.not_turned < LOOKS_MAX
+        });
+        let is_due = case.due_range(next).1 <= at - passed;
+        if is_unwatched && is_due && !is_spared && !is_rest {
+            let what = format!("it is held back for {seconds} s, and nobody waits for the step");
+            self.violated(Check::ProbesInTime, self.cases[of.case].of.event, what);
         }
         // An event that never succeeds may be the probe time and again.
         let fault_free = self.fault_free.get(&target).map_or(0, |fault_free| fault_free.lasts);

@@ -68,6 +68,11 @@ impl Listing {
         self.answered_at.map_or(0, |at| (now - at).num_milliseconds())
     }
 
+    /// Whether the handler has an answer to its look-up. What the call reads after that is read in vain.
+    pub fn is_answered(&self) -> bool {
+        self.answered_at.is_some()
+    }
+
     /// Whether the handler knows that the failure was acted on.
     pub fn is_done(&self) -> bool {
         self.read().is_some_and(|read| read.state == Some(State::Done))
@@ -192,6 +197,9 @@ impl Judge {
     /// A handler received the answer to its look-up.
     pub fn told_of_look_up(&mut self, run: u64, answer: &Answer) {
         let fault = answer.as_ref().err().and_then(|refusal| refusal.kind);
+        if answer.is_err() {
+            self.learned_nothing(run);
+        }
         for message in self.runs.get_mut(&run).into_iter().flatten() {
             // Without a register, a look-up reads only circuits.
             let handler = self.plan.handler_of(self.cases[message.case].of.target);
@@ -215,7 +223,12 @@ impl Judge {
 
     /// The check, the range in milliseconds from `at` and whether it is mandatory, of a wait that the result of the
     /// look-up demands. From outside, the due time of a message is known only roughly.
-    pub fn hold(&self, message: &Delivery, at: Millis) -> Option<(Check, (Millis, Millis), bool)> {
+    pub fn hold(
+        &self,
+        run: u64,
+        message: &Delivery,
+        at: Millis,
+    ) -> Option<(Check, (Millis, Millis), bool)> {
         let listing = &message.listing;
         let case = &self.cases[message.case];
         let asked_at = listing.asked_at?;
@@ -229,7 +242,8 @@ impl Judge {
         let (may_act, acts) = due.map_or((true, true), |(earliest, latest)| {
             (asked_at >= earliest || is_ordered, asked_at >= latest || is_ordered)
         });
-        if !may_act {
+        // An event that is not due may be the probe.
+        if !(may_act || self.may_be_early(run, case)) {
             return None;
         }
         if read.is_paused && !is_ordered && !is_over {

@@ -12,23 +12,29 @@ use crate::{
 const SKEW: Millis = 10_000;
 
 /// The longest interval between two probes, and the least time that a probe has to fail.
-const INTERVAL_MAX: Millis = 300_000;
+const INTERVAL_MAX: Millis = 60_000;
 const PATIENCE_MIN: Millis = 20_000;
+const PATIENCE_MAX: Millis = 300_000;
 
-/// The shortest and the longest slice, in seconds.
-const SLICE: (i64, i64) = (10, 150);
+/// The shortest and the longest slice.
+const SLICE: (Millis, Millis) = (10_000, 150_000);
 
-/// How many events are brought forward when a circuit opens, when a probe is taken, and for one slice.
+/// How many events are brought forward when CloudWatch opens a circuit, and for one slice.
 const WAKE_UPS: u32 = 10;
-const WAKE_UPS_AFTER_PROBE: u32 = 3;
 const BROUGHT_MAX: u32 = 2_000;
+
+/// After a slice at this rate, in retries a second, the circuit closes.
+const RATE_MAX: i64 = 1 << 14;
+
+/// A slice that ended this long ago says nothing.
+const STALE: Millis = 60_000;
 
 /// The phases that may follow each phase.
 const TURNS: [(&str, &[&str]); 5] = [
     ("closed", &["closed", "suspected", "open"]),
     ("suspected", &["suspected", "closed", "open"]),
     ("open", &["open", "probing", "closed"]),
-    ("probing", &["open", "ramping"]),
+    ("probing", &["probing", "open", "ramping"]),
     ("ramping", &["ramping", "open", "closed"]),
 ];
 
@@ -37,6 +43,8 @@ pub struct Phase {
     pub name: String,
     fields: Value,
     patience: i64,
+    /// How many events wait only until the next step.
+    pub watchers: i64,
 }
 
 impl Phase {
@@ -45,13 +53,30 @@ impl Phase {
         let circuit: Value =
             text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
         let patience = circuit["patience_seconds"].as_i64().unwrap_or_default();
+        let watchers = circuit["watchers"].as_i64().unwrap_or_default();
         let phase = circuit["phase"].as_object().and_then(|phase| phase.iter().next());
         let (name, fields) =
             phase.map_or(("closed", Value::Null), |(name, fields)| (name, fields.clone()));
-        Self { name: name.to_owned(), fields, patience }
+        Self { name: name.to_owned(), fields, patience, watchers }
     }
 
-    fn is(&self, name: &str) -> bool {
+    /// When the next step can be taken.
+    pub fn step_at(&self) -> Option<Millis> {
+        let patience = (self.patience * 1000).clamp(PATIENCE_MIN, PATIENCE_MAX);
+        Some(match &*self.name {
+            "open" => self.number("/next_at"),
+            "probing" => self.number("/probe/at") + patience,
+            "suspected" | "ramping" => self.number("/slice/began") + self.slice_length(),
+            _ => return None,
+        })
+    }
+
+    /// Whether the events of its slice could not be brought forward.
+    pub fn is_missed(&self) -> bool {
+        self.is("ramping") && self.fields["slice"]["missed"] == true
+    }
+
+    pub fn is(&self, name: &str) -> bool {
         self.name == name
     }
 
@@ -66,8 +91,12 @@ impl Phase {
 
     /// How many permits its slice has.
     fn permits(&self) -> i64 {
-        let length = if self.is("ramping") { self.patience / 2 } else { SLICE.0 };
-        length.clamp(SLICE.0, SLICE.1) * self.number("/slice/rate")
+        self.slice_length() / 1000 * self.number("/slice/rate")
+    }
+
+    fn slice_length(&self) -> Millis {
+        let length = if self.is("ramping") { self.patience * 500 } else { SLICE.0 };
+        length.clamp(SLICE.0, SLICE.1)
     }
 
     /// Whether a new slice has begun since `was`.
@@ -78,7 +107,9 @@ impl Phase {
     /// Returns what is wrong with this phase after `was`, by the world's clock.
     fn wrong_after(&self, was: &Self, now: Millis) -> Option<(Check, String)> {
         let may = TURNS.iter().find(|(name, _)| was.is(name));
-        if !may.is_some_and(|(_, may)| may.contains(&&*self.name)) {
+        let is_second =
+            self.is("probing") && was.is("probing") && self.fields["probe"] != was.fields["probe"];
+        if is_second || !may.is_some_and(|(_, may)| may.contains(&&*self.name)) {
             let what = format!("a circuit turns from {} to {}", was.name, self.name);
             return Some((Check::TurnsInOrder, what));
         }
@@ -89,7 +120,7 @@ impl Phase {
         }
         // Handlers ignore times that no right clock can have written, and more of them if their own clock is behind.
         let is_early = before > now + SKEW && before <= now + INTERVAL_MAX;
-        if self.is("probing") && is_early && was.fields["steady"].is_null() {
+        if self.is("probing") && is_early {
             let what = format!("a probe at {now}, to be made at {before}");
             return Some((Check::ProbesInTime, what));
         }
@@ -97,6 +128,12 @@ impl Phase {
         if was.is("probing") && self.is("ramping") && waited < PATIENCE_MIN - SKEW {
             let what = format!("a probe counts as a success after {waited} ms");
             return Some((Check::ProbesEnd, what));
+        }
+        let is_fresh = was.step_at().is_some_and(|ended| now < ended + STALE - SKEW);
+        let met = self.is("closed") && self.fields["cleared"].is_null();
+        if was.is_missed() && met && is_fresh && was.number("/slice/rate") < RATE_MAX {
+            let what = "the register gave no answer, and the demand counts as met".to_owned();
+            return Some((Check::BringsForward, what));
         }
         self.wrong_rate(was, now).map(|what| (Check::KeepsTheRate, what))
     }
@@ -123,8 +160,7 @@ impl Phase {
     /// How many events the writer of this phase must bring forward.
     fn brings(&self, was: &Self) -> u32 {
         match &*self.name {
-            "open" if !was.is("open") => WAKE_UPS,
-            "probing" => WAKE_UPS_AFTER_PROBE,
+            "open" if was.is("closed") || was.is("suspected") => WAKE_UPS,
             "ramping" if self.is_new_slice(was) => (self.permits() as u32).min(BROUGHT_MAX),
             "closed" if was.is("ramping") && self.fields["cleared"].is_object() => BROUGHT_MAX,
             _ => 0,
@@ -148,9 +184,10 @@ impl Judge {
         let known = self.knows(run, target);
         // A run that had taken the probe gives it back with this write, and nothing else changes.
         let brings = if known.took_probe { 0 } else { is.brings(&was) };
-        known.turned(&is);
+        known.turned(&was, &is);
         if brings > 0 {
             known.brings = brings;
+            text.clone_into(&mut known.brings_with);
         }
     }
 

@@ -189,6 +189,29 @@ mod tests {
     }
 
     #[test]
+    fn a_step_is_taken_within_ten_seconds_and_recovery_seen_within_seventy_however_events_arrive() {
+        for (rate, arrivals) in [(1, 60), (2, 20), (2, 150), (5, 30), (20, 60), (20, 600)] {
+            for register in [false, true] {
+                let arrivals = Some(arrivals);
+                let events = Outage { rate, arrivals, minutes: 6, neighbour: 0, ..SMALL };
+                for seed in 0..3 {
+                    let played = play(Outage { probe: true, register, seed, ..events });
+                    let Outage { rate, arrivals, .. } = events;
+                    let what =
+                        format!("{rate} a second for {arrivals:?} s, {register}, seed {seed}");
+                    assert!(played.is_good(), "{what}");
+                    let late = played.watched.late_step;
+                    assert!(late <= Duration::from_secs(10), "{what}: {late:?} late");
+                    if played.opened_after.is_some() {
+                        let first = played.first_after.unwrap();
+                        assert!(first <= Duration::from_secs(70), "{what}: after {first:?}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
     fn without_delays_and_places_everything_is_late() {
         let mut world = World::new(Outage { design: Design::Shared, ..SMALL });
         world.sqs.limit_in_flight("retry", 1_000).unwrap();

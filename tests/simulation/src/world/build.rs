@@ -184,8 +184,7 @@ pub fn circuits(plan: &Plan) -> HashMap<String, Stored> {
         let probe = json!({ "of": { "event": "gone", "attempt": 1 }, "at": began });
         let cleared = json!({ "until": later, "ask_at": began });
         let counts = json!({ "since": began, "invoked": 30, "failed": 29 });
-        let open =
-            json!({ "since": began, "next_at": later, "interval_seconds": 300, "steady": null });
+        let open = json!({ "since": began, "next_at": later, "interval_seconds": 60 });
         let phase = match dice.number(0..=7) {
             0 | 1 => json!({ "open": open }),
             2 => json!({ "probing": { "since": began, "interval_seconds": 10, "probe": probe } }),

@@ -420,6 +420,9 @@ impl World {
                     self.judge.looked_up(call.run, targets, &HashMap::new());
                 }
             }
+            (Request::List { target, .. }, Some(Err(_))) => {
+                self.judge.told_of_no_list(call.run, target);
+            }
             (Request::Exchange(exchange), Some(answer)) => {
                 self.judge.told_of_turn(call.run, exchange, answer);
             }
