@@ -71,8 +71,8 @@ const MIXED_MAX: u32 = 3;
 /// The most events to bring forward for one slice. The calls for them take a handler about half a second.
 pub const BROUGHT_MAX: u32 = 2_000;
 
-/// The number of events to bring forward when CloudWatch opens a circuit. The events that were seen before don't know of
-/// the next probe.
+/// The number of events to bring forward when CloudWatch opens a circuit. The events that were seen before don't know
+/// of the next probe.
 const WAKE_UPS: u32 = 10;
 
 /// The number of watchers: events that wait only until the next step, so that somebody takes it. One would suffice if
@@ -377,6 +377,11 @@ impl Circuit {
             Phase::Closed { .. } | Phase::Suspected { .. } | Phase::Ramping { .. } => None,
             Phase::Open { since, .. } | Phase::Probing { since, .. } => Some(since),
         }
+    }
+
+    /// Whether this attempt is the probe that runs.
+    pub fn is_probing(&self, of: &EventAttempt) -> bool {
+        matches!(&self.phase, Phase::Probing { probe, .. } if probe.of == *of)
     }
 
     /// Whether the circuit is closed, so that retries are not limited.

@@ -163,6 +163,7 @@ where
             let Step { next, pass, asks, wakes, permits, watch } =
                 circuit.step(&batch, now, draw(target, stored.version));
             let wrote = next.is_some();
+            let repeats = prober.as_ref().is_some_and(|(_, of)| circuit.is_probing(of));
             let written = match next {
                 Some(next) => exchange(target, &stored, &circuit, next, claims).await,
                 None => Ok((stored.version, circuit.clone())),
@@ -184,7 +185,8 @@ where
                 memory.step_at = circuit.step_at();
             });
             group.pass(pass, prober.as_ref().map(|(item, _)| *item), watch, &circuit, now);
-            let probe = prober.filter(|_| pass == Pass::Probe);
+            // Another handler may be making the probe that this one repeats.
+            let probe = prober.filter(|_| pass == Pass::Probe && !repeats);
             return Some(Taken { target, name, circuit, version, asks, wakes, probe, brought: 0 });
         }
         // The step was not written, so other handlers' steps are unknown. Due events wait unless the circuit is closed.
@@ -436,7 +438,8 @@ fn failed_attempt(item: &Item<'_>) -> Option<EventAttempt> {
     Some(EventAttempt { event, attempt: retried.attempt.get() })
 }
 
-/// The event's next attempt. Events whose envelope has no request id count as one, so that each of them can be the probe.
+/// The event's next attempt. Events whose envelope has no request id count as one, so that each of them can be the
+/// probe.
 fn next_attempt(item: &Item<'_>) -> Option<EventAttempt> {
     let event = item.failure()?.first_request_id().unwrap_or_default().to_owned();
     Some(EventAttempt { event, attempt: item.judgement.schedule?.attempt.get() })

@@ -167,7 +167,9 @@ impl Circuit {
             let wakes = step.wakes.or(Some(slice.wakes(ramping.slice_length(), now)));
             return Step { next: step.next.or(Some(ramping)), wakes, ..step };
         }
-        Step::pass(Pass::Some(0))
+        // The probe was not made: its handler has died, or another handler wrote before it could see its own write.
+        let is_probe = batch.candidate == Some(&probe.of);
+        Step::pass(if is_probe { Pass::Probe } else { Pass::Some(0) })
     }
 
     #[allow(clippy::too_many_arguments, reason = "they are the fields of the phase")]

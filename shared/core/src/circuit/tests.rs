@@ -212,8 +212,10 @@ fn while_open_only_a_probe_goes_when_its_time_has_come() {
     assert_eq!(stepped(&open(), &due, 59).1.pass, Pass::Some(0));
     let (next, step) = stepped(&open(), &due, 60);
     assert_eq!((step.pass, next.name()), (Pass::Probe, "probing"));
-    let (_, other) = stepped(&next, &due, 61);
-    assert_eq!((other.pass, other.next), (Pass::Some(0), None), "one at a time");
+    let second = of("two");
+    let others = Batch { candidate: Some(&second), ..due };
+    let (_, other) = stepped(&next, &others, 61);
+    assert_eq!(other.pass, Pass::Some(0), "one at a time");
     let nobody = Batch { candidate: None, ..due };
     assert_eq!(stepped(&open(), &nobody, 60).0.name(), "open");
 }
@@ -325,6 +327,16 @@ fn a_probe_without_a_failure_has_succeeded_and_one_that_fails_late_teaches_patie
     let patient = Circuit { patience_seconds: 300, ..probing() };
     assert_eq!(stepped(&patient, &late, 2).0.patience_seconds, 150, "it is forgotten by halves");
     assert_eq!(stepped(&patient, &batch(5, 0, 0), 299).0.name(), "probing");
+}
+
+#[test]
+fn a_probe_whose_handler_has_died_is_repeated_with_its_event() {
+    let (probe, other) = (of("probe"), of("other"));
+    for (candidate, pass) in [(&probe, Pass::Probe), (&other, Pass::Some(0))] {
+        let batch = Batch { candidate: Some(candidate), ..batch(1, 0, 0) };
+        let (next, step) = stepped(&probing(), &batch, 5);
+        assert_eq!((step.pass, next.phase), (pass, probing().phase), "{candidate:?}");
+    }
 }
 
 #[test]

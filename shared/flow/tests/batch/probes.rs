@@ -103,6 +103,18 @@ async fn while_a_target_is_down_one_of_its_events_is_invoked_and_the_others_wait
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_event_without_a_usable_request_id_can_be_the_probe_and_its_failure_is_recognised() {
+    let nameless = |attempt: u32| returned("a", &"x".repeat(300), attempt);
+    let world = World::with_probes(&open(-1), &[]);
+    let mut due = nameless(1);
+    due.attributes.insert("ApproximateReceiveCount".into(), "2".into());
+    assert_eq!(outcomes(&handle(&world, vec![due]).await), ["invoked"]);
+    assert_eq!(stored(&world), (8, "probing".to_owned()));
+    handle(&world, vec![nameless(2)]).await;
+    assert_eq!(stored(&world), (9, "open".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
 async fn any_event_that_comes_back_takes_a_step_that_is_due() {
     for registers in [true, false] {
         let mut world = World::with_probes(&open(-1), &[]);
