@@ -75,7 +75,7 @@ fn fault(error: &SdkError<InvokeError>) -> InvokeFault {
     let message =
         error.message().map_or_else(|| DisplayErrorContext(error).to_string(), str::to_owned);
     InvokeFault {
-        kind: classify(code, status, retry_after(error)),
+        kind: classify(code, status, &message, retry_after(error)),
         code: code.map(str::to_owned),
         message,
     }

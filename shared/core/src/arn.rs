@@ -105,6 +105,14 @@ pub fn queue_url(arn: &str) -> Option<String> {
     Some(format!("https://sqs.{region}.{}/{account}/{name}", domain(partition)))
 }
 
+/// Whether a URL is that of the queue with this ARN. At a custom endpoint, only the path of the URL names the queue.
+pub fn is_url_of(url: &str, arn: &str) -> bool {
+    let Some([_, region, account, name]) = queue_parts(arn) else { return false };
+    let is_path = url.ends_with(&format!("/{account}/{name}"));
+    let host = url.split('/').nth(2).unwrap_or_default();
+    is_path && (!host.starts_with("sqs.") || host.starts_with(&format!("sqs.{region}.")))
+}
+
 /// The partition, region, account and name in the ARN of a queue.
 fn queue_parts(arn: &str) -> Option<[&str; 4]> {
     let mut parts = arn.split(':');
@@ -144,6 +152,21 @@ impl Home {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_queue_is_known_by_its_url_at_aws_and_elsewhere() {
+        let arn = "arn:aws:sqs:us-east-1:123456789012:retry";
+        for (url, is_it) in [
+            ("https://sqs.us-east-1.amazonaws.com/123456789012/retry", true),
+            ("http://127.0.0.1:4700/123456789012/retry", true),
+            ("https://sqs.us-east-2.amazonaws.com/123456789012/retry", false),
+            ("https://sqs.us-east-1.amazonaws.com/123456789012/retry-2", false),
+            ("https://sqs.us-east-1.amazonaws.com/210987654321/retry", false),
+        ] {
+            assert_eq!(is_url_of(url, arn), is_it, "{url}");
+        }
+        assert!(!is_url_of("https://sqs.us-east-1.amazonaws.com/1/q", "no ARN"));
+    }
 
     #[test]
     fn a_function_arn_is_taken_apart() {

@@ -27,9 +27,9 @@ pub const VISIBILITY_MAX: Duration = Duration::from_hours(12);
 /// The part of [`VISIBILITY_MAX`] that is left unused, because time passes between the receive and the call.
 const VISIBILITY_SLACK: Duration = Duration::from_mins(1);
 
-/// From this receive on, a message that can't be acted on waits for half an hour to an hour, whatever the cause. SQS moves
-/// it to the dead-letter queue after at most 1,000 receives, without a reason, so the remaining receives have to last as
-/// long as SQS keeps the message.
+/// From this receive on, a message that can't be acted on waits for half an hour to an hour, whatever the cause. SQS
+/// moves it to the dead-letter queue after at most 1,000 receives, without a reason, so the remaining receives have to
+/// last as long as SQS keeps the message.
 const RECEIVES_SPARED_FROM: u32 = 500;
 const SPARING_WAIT: Duration = Duration::from_hours(1);
 
@@ -135,8 +135,8 @@ fn plan(failure: &Failure, is_refused: bool, rules: &Rules) -> Result<Schedule, 
 }
 
 impl<'a> Judgement<'a> {
-    /// The failure, unless the message could not be read, or its queue may not speak for the function that it names. Such a
-    /// message is dead-lettered and counts for no function.
+    /// The failure, unless the message could not be read, or its queue may not speak for the function that it names.
+    /// Such a message is dead-lettered and counts for no function.
     pub fn accepted(&self) -> Option<&Failure<'a>> {
         self.failure.as_ref().ok().filter(|_| !self.is_refused)
     }

@@ -31,12 +31,12 @@ pub const CONTEXT_FACTS: &str = "comeback";
 /// The largest payload of an asynchronous invocation.
 pub const INVOCATION_MAX: usize = 1_048_576;
 
-/// The most bytes that retry metadata may have. The envelopes of this loop have about 100. Whoever may invoke a function
-/// can also write metadata with a hundred thousand members, which would take many times its size in memory.
+/// The most bytes that retry metadata may have. The envelopes of this loop have about 100. Whoever may invoke a
+/// function can also write metadata with a hundred thousand members, which would take many times its size in memory.
 const METADATA_MAX: usize = 16 * 1024;
 
-/// The longest request id, in bytes. AWS's ids are UUIDs of 36 bytes. Ids are copied into DynamoDB's keys and items, the
-/// circuits of targets, and headers, so a longer one counts as absent.
+/// The longest request id, in bytes. AWS's ids are UUIDs of 36 bytes. Ids are copied into DynamoDB's keys and items,
+/// the circuits of targets, and headers, so a longer one counts as absent.
 pub const REQUEST_ID_MAX: usize = 256;
 
 /// A payload and its retry metadata.

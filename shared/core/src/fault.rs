@@ -92,10 +92,12 @@ pub fn conflict_passes(code: &str) -> bool {
 }
 
 /// Classifies an error by its code, or by its HTTP status if the code is unknown. No status means a time-out or
-/// a failed connection.
+/// a failed connection. Only one error is known by its message: the function runs each tenant's events apart, and this
+/// program passes no tenant id.
 pub fn classify(
     code: Option<&str>,
     status: Option<u16>,
+    message: &str,
     retry_after: Option<Duration>,
 ) -> FaultKind {
     let code = code.unwrap_or_default();
@@ -104,6 +106,7 @@ pub fn classify(
         "RequestTooLarge" | "RequestEntityTooLarge" | "SerializedRequestEntityTooLarge" => {
             FaultKind::Refused(Reason::PayloadTooLarge)
         }
+        "InvalidParameterValue" if message.contains("tenant ID") => FaultKind::Configuration,
         "InvalidRequestContent"
         | "InvalidParameterValue"
         | "UnsupportedMediaType"
@@ -214,6 +217,15 @@ mod tests {
     }
 
     #[test]
+    fn a_function_that_needs_a_tenant_id_is_for_a_person_to_mend_and_its_events_wait() {
+        let said = "The invoked function is enabled with tenancy configuration. Add a valid tenant ID in your request and try again.";
+        let kind =
+            |message| classify(Some("InvalidParameterValueException"), Some(400), message, None);
+        assert_eq!(kind(said), FaultKind::Configuration);
+        assert_eq!(kind("no"), FaultKind::Refused(Reason::InvokeRejected));
+    }
+
+    #[test]
     fn a_code_that_is_known_outweighs_its_status() {
         let transient = FaultKind::Transient { retry_after: None };
         let too_large = FaultKind::Refused(Reason::PayloadTooLarge);
@@ -247,7 +259,7 @@ mod tests {
         ] {
             for code in codes.split_whitespace() {
                 let code = format!("{code}Exception");
-                assert_eq!(classify(Some(&code), Some(status), None), kind, "{code}");
+                assert_eq!(classify(Some(&code), Some(status), "", None), kind, "{code}");
             }
         }
     }
@@ -271,7 +283,7 @@ mod tests {
             assert!(throttles(code), "{code}");
             assert!(store_fault_passes(Some(code), Some(400)), "{code}");
             let transient = FaultKind::Transient { retry_after: None };
-            assert_eq!(classify(Some(code), Some(400), None), transient, "{code}");
+            assert_eq!(classify(Some(code), Some(400), "", None), transient, "{code}");
         }
         assert!(!throttles("TransactionConflictException") && !throttles("") && !throttles("Slow"));
     }
@@ -292,7 +304,7 @@ mod tests {
             (Some("SomethingNew"), Some(400), FaultKind::Configuration),
             (None, Some(413), FaultKind::Refused(Reason::PayloadTooLarge)),
         ] {
-            assert_eq!(classify(code, status, None), kind, "{code:?} {status:?}");
+            assert_eq!(classify(code, status, "", None), kind, "{code:?} {status:?}");
         }
     }
 

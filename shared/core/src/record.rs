@@ -158,6 +158,11 @@ pub enum Unreadable {
         "expected a failure record, got JSON without a function ARN in requestContext.functionArn"
     )]
     NoFunction,
+    /// The record of an invocation that succeeded.
+    #[error(
+        "expected a failure record, got the record of a success: the function's on-success destination is a retry queue"
+    )]
+    Success,
     /// Neither the record nor SQS says when the invocation failed.
     #[error("expected a time of failure, got neither `timestamp` nor SentTimestamp")]
     NoTime,
@@ -236,6 +241,11 @@ fn record<'a>(message: &Message, record: &Object<'a>) -> Result<Failure<'a>, Unr
         .text("functionArn")
         .and_then(|arn| FunctionArn::parse(&arn))
         .ok_or(Unreadable::NoFunction)?;
+    let condition = context.text("condition");
+    // Invoked again, it would succeed again, and come back for ever.
+    if condition.as_deref() == Some("Success") {
+        return Err(Unreadable::Success);
+    }
     let recorded_at = record.text("timestamp").and_then(|text| time::parse(&text));
     let response = record.object("responsePayload");
     let reported = |name| Some(response.as_ref()?.text(name)?.into_owned());
@@ -245,7 +255,7 @@ fn record<'a>(message: &Message, record: &Object<'a>) -> Result<Failure<'a>, Unr
         target,
         request_id: request_id(message, context.text("requestId").as_deref()),
         failed_at: failed_at(message, recorded_at)?,
-        condition: Condition::read(context.text("condition").as_deref()),
+        condition: Condition::read(condition.as_deref()),
         error,
         event: record.get("requestPayload").map(Event::read),
     })
@@ -372,8 +382,8 @@ impl Failure<'_> {
         }
     }
 
-    /// The key under which this failure is claimed. A second delivery of the same failure has the same key. A request id
-    /// is no secret, so the key also holds the target: who may only speak for another function can't claim it.
+    /// The key under which this failure is claimed. A second delivery of the same failure has the same key. A request
+    /// id is no secret, so the key also holds the target: who may only speak for another function can't claim it.
     pub fn claim_key(&self) -> String {
         let id = match &self.condition {
             Condition::Redriven { message_id } => message_id,
@@ -622,6 +632,7 @@ mod tests {
             ("7", Unreadable::NoObject),
             ("{}", Unreadable::NoFunction),
             (r#"{"requestContext":7}"#, Unreadable::NoFunction),
+            (&RECORD.replace("RetriesExhausted", "Success"), Unreadable::Success),
             (r#"{"requestContext":{"functionArn":7}}"#, Unreadable::NoFunction),
             (r#"{"requestContext":{"functionArn":"my-function"}}"#, Unreadable::NoFunction),
             (r#"{"Type":"Notification","Message":"no JSON"}"#, Unreadable::NoObject),

@@ -78,6 +78,15 @@ impl Settings {
             faults.push(Fault::missing("DEAD_LETTER_QUEUE_URL", URL));
         }
         let retry_queue_url = url("RETRY_QUEUE_URL", &mut faults);
+        if let Some(url) =
+            dead_letter_queue_url.as_ref().filter(|_| dead_letter_queue_url == retry_queue_url)
+        {
+            faults.push(Fault::new(
+                "DEAD_LETTER_QUEUE_URL",
+                "another queue than RETRY_QUEUE_URL",
+                url,
+            ));
+        }
         let targets = lookup("TARGET_FUNCTIONS")
             .map_or(Targets::Home, |list| Targets::read(&list, &mut faults));
         let queue_targets =

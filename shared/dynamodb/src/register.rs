@@ -56,8 +56,8 @@ fn time(item: &Item, name: &str) -> Option<Timestamp> {
     Timestamp::from_timestamp_millis(millis)
 }
 
-/// Reads the event of an item. Returns `None` if the event is not waiting, or if the item is incomplete. Items of earlier
-/// versions, whose keys are request ids alone, are not read: no handler would find an order in one.
+/// Reads the event of an item. Returns `None` if the event is not waiting, or if the item is incomplete. Items of
+/// earlier versions, whose keys are request ids alone, are not read: no handler would find an order in one.
 pub fn entry(item: &Item) -> Option<Entry> {
     let claim = claim(item).filter(|claim| claim.state == State::Waiting)?;
     let text = |name: &str| item.get(name)?.as_s().ok().cloned();

@@ -5,7 +5,7 @@ use std::{borrow::Cow, time::Duration};
 use aws_lambda_events::event::sqs::SqsEvent;
 use comeback_core::{
     Timestamp,
-    arn::Home,
+    arn::{Home, is_url_of},
     decision::{Decision, Settlement, visibility_timeout},
     fault::FaultKind,
     in_flight::delay_seconds,
@@ -41,10 +41,18 @@ use crate::{
 /// has CPU for no more.
 const CALLS_AT_ONCE: usize = 10;
 
-/// A record has no message id, so it could not be reported as failed. Nothing was done, and the whole batch comes back.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("expected every record to have a messageId, got one without")]
-pub struct RecordWithoutId;
+/// Why a batch is refused. Nothing was done, and the whole batch comes back.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum BatchRefused {
+    /// A record has no message id, so it could not be reported as failed.
+    #[error("expected every record to have a messageId, got one without")]
+    RecordWithoutId,
+    /// Dead letters would go to the queue that the batch came from, and come back for ever.
+    #[error(
+        "expected DEAD_LETTER_QUEUE_URL to be another queue than the retry queue, got {0}, which sent this batch"
+    )]
+    OwnDeadLetterQueue(String),
+}
 
 /// The invocation of the handler in which a batch is handled.
 #[derive(Clone, Copy, Debug)]
@@ -86,15 +94,20 @@ where
     ///
     /// # Errors
     ///
-    /// If a record has no id. Then nothing was done.
+    /// If a record has no id, or the retry queue is the dead-letter queue. Then nothing was done.
     pub async fn handle(
         &self,
         event: &SqsEvent,
         context: &Context<'_>,
-    ) -> Result<Report, RecordWithoutId> {
+    ) -> Result<Report, BatchRefused> {
         let has_no_id = |id: &Option<String>| id.as_deref().is_none_or(str::is_empty);
         if event.records.iter().any(|record| has_no_id(&record.message_id)) {
-            return Err(RecordWithoutId);
+            return Err(BatchRefused::RecordWithoutId);
+        }
+        let dead_letters = &self.settings.dead_letter_queue_url;
+        let mut sources = event.records.iter().filter_map(|it| it.event_source_arn.as_deref());
+        if sources.any(|source| is_url_of(dead_letters, source)) {
+            return Err(BatchRefused::OwnDeadLetterQueue(dead_letters.clone()));
         }
         let now = self.clock.now();
         let judge = |record| Item::judge(record, context.home, &self.settings, now);

@@ -68,8 +68,8 @@ impl<'e> Item<'e> {
         self.judgement.failure.as_ref().ok()
     }
 
-    /// The failure, unless the message is refused. A message that is refused counts for no function: it has no claim and
-    /// no item, changes no circuit, and is in the metrics of none.
+    /// The failure, unless the message is refused. A message that is refused counts for no function: it has no claim
+    /// and no item, changes no circuit, and is in the metrics of none.
     pub(crate) fn accepted(&self) -> Option<&Failure<'e>> {
         self.judgement.accepted()
     }

@@ -12,12 +12,12 @@ use comeback_core::{
     time::between,
 };
 
-/// A circuit that was found closed is read again before this only for events that are due. No circuit can open and start
-/// a probe in less time.
+/// A circuit that was found closed is read again before this only for events that are due. No circuit can open and
+/// start a probe in less time.
 const CLOSED_FOR: Duration = Duration::from_secs(5);
 
-/// The most targets to remember. Records name a target with any version or alias, and anybody who may write to the queue
-/// can invent those.
+/// The most targets to remember. Records name a target with any version or alias, and anybody who may write to the
+/// queue can invent those.
 const TARGETS_MAX: usize = 1_000;
 
 /// What a handler remembers about the circuits of its targets, by their ARNs. It is kept between batches.

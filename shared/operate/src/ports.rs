@@ -37,8 +37,10 @@ pub struct Fault {
     pub kind: FaultKind,
     /// AWS's error code, if there was an answer.
     pub code: Option<String>,
-    /// The error message of AWS, or of the connection that failed.
-    pub message: String,
+    /// The error message of AWS, or why there was no answer.
+    pub message: Box<str>,
+    /// The chain of causes, for whoever wants to know everything.
+    pub causes: Box<str>,
 }
 
 impl Fault {
@@ -47,9 +49,10 @@ impl Fault {
         Self {
             action,
             resource: resource.to_owned(),
-            kind: classify(Some(code), Some(400), None),
+            kind: classify(Some(code), Some(400), message, None),
             code: Some(code.to_owned()),
-            message: message.to_owned(),
+            message: message.into(),
+            causes: Box::default(),
         }
     }
 
@@ -77,14 +80,15 @@ impl Fault {
     }
 }
 
-/// Retries a call while it fails with a transient fault, up to five times.
+/// Retries a call while AWS answers with a transient fault, up to five times. For an answer, the call itself has
+/// waited.
 pub(crate) async fn with_backoff<T, F>(clock: &impl Clock, call: impl Fn() -> F) -> Result<T, Fault>
 where
     F: Future<Output = Result<T, Fault>>,
 {
     for wait in BACKOFF {
         match call().await {
-            Err(fault) if fault.passes() => clock.sleep(wait).await,
+            Err(fault) if fault.passes() && fault.code.is_some() => clock.sleep(wait).await,
             answer => return answer,
         }
     }

@@ -283,7 +283,7 @@ impl Functions for Port {
             trace: invocation.trace_header.unwrap_or_default().to_owned(),
         };
         self.ask_once(Request::Invoke(invoke)).await.map_err(|refusal| InvokeFault {
-            kind: classify(refusal.code, refusal.status, refusal.retry_after),
+            kind: classify(refusal.code, refusal.status, "", refusal.retry_after),
             code: refusal.code.map(str::to_owned),
             message: MESSAGE.to_owned(),
         })

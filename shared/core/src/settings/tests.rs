@@ -43,6 +43,16 @@ fn defaults_are_those_of_the_contract() {
 }
 
 #[test]
+fn a_dead_letter_queue_that_is_the_retry_queue_is_refused() {
+    assert_eq!(
+        complaint(&[("RETRY_QUEUE_URL", QUEUE)]),
+        format!(
+            "DEAD_LETTER_QUEUE_URL must be another queue than RETRY_QUEUE_URL, got \"{QUEUE}\""
+        )
+    );
+}
+
+#[test]
 fn every_bad_setting_is_named_in_one_message_with_what_it_must_be_and_what_it_is() {
     let complaint = read(&[
         ("BASE_BACKOFF", "soon"),

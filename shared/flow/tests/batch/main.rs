@@ -13,7 +13,7 @@ use std::time::Duration;
 use aws_lambda_events::event::sqs::SqsEvent;
 use comeback_core::{fault::FaultKind, reason::Reason};
 use comeback_flow::{
-    batch::{Context, RecordWithoutId},
+    batch::{BatchRefused, Context},
     report::Obstacle,
 };
 use proptest::prelude::*;
@@ -191,8 +191,26 @@ async fn a_record_without_an_id_stops_the_batch_before_anything_is_done() {
     let home = home();
     let context = Context { request_id: "the handler's", home: &home, deadline };
     let refusal = world.handler().handle(&event, &context).await.unwrap_err();
-    assert_eq!(refusal, RecordWithoutId);
+    assert_eq!(refusal, BatchRefused::RecordWithoutId);
     assert!(world.invocations.borrow().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_letter_queue_that_is_the_retry_queue_stops_the_batch_before_anything_is_done() {
+    let world = World::new(&[]);
+    let mut own = poison("a");
+    own.event_source_arn = Some("arn:aws:sqs:us-east-1:123456789012:dead".to_owned());
+    let mut event = SqsEvent::default();
+    event.records = vec![due("b"), own];
+    let deadline = world::start() + Duration::from_secs(30);
+    let home = home();
+    let context = Context { request_id: "the handler's", home: &home, deadline };
+    let refusal = world.handler().handle(&event, &context).await.unwrap_err();
+    assert_eq!(
+        refusal.to_string(),
+        "expected DEAD_LETTER_QUEUE_URL to be another queue than the retry queue, got https://sqs.us-east-1.amazonaws.com/123456789012/dead, which sent this batch"
+    );
+    assert!(world.invocations.borrow().is_empty() && world.letter_calls.borrow().is_empty());
 }
 
 proptest! {

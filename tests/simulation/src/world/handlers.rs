@@ -11,7 +11,7 @@ use std::{
 use aws_lambda_events::event::sqs::{SqsEvent, SqsMessage};
 use comeback_core::{Timestamp, time::later};
 use comeback_flow::{
-    batch::{Context as Invocation, Handler, RecordWithoutId},
+    batch::{BatchRefused, Context as Invocation, Handler},
     in_flight::Gauges,
     memory::CircuitMemory,
     ports::Clock as _,
@@ -33,7 +33,7 @@ use crate::{
 /// The most calls and answers after whose arrival a handler is killed.
 const KILLED_AFTER_MAX: u64 = 12;
 
-type Answer = Result<Report, RecordWithoutId>;
+type Answer = Result<Report, BatchRefused>;
 type Working = Pin<Box<dyn Future<Output = Answer>>>;
 
 /// A process of a handler, which handles one batch after another with the same clock.
