@@ -14,8 +14,8 @@ use comeback_core::dead_letter::{DATA_TYPE, DeadLetter};
 use comeback_flow::ports::{Attribute, CallFault, Delayed, Queues, Value, VisibilityChange};
 use tokio::sync::Semaphore;
 
-/// How many bytes of messages may be on their way to queues at the same time. The SDK copies a message into a request, and
-/// then into JSON, where it may be twice as large.
+/// How many bytes of messages may be on their way to queues at the same time. The SDK copies a message into a request,
+/// and then into JSON, where it may be twice as large.
 const SENDING_MAX: usize = 4 << 20;
 
 /// The unit in which they are counted.

@@ -1,5 +1,5 @@
-//! How much memory a batch takes, whatever its messages hold. The handler has 128 MB by default, and whoever may invoke a
-//! function decides what the handler has to read.
+//! How much memory a batch takes, whatever its messages hold. The handler has 128 MB by default, and whoever may invoke
+//! a function decides what the handler has to read.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::{io::sink, time::Duration};

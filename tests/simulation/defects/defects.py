@@ -128,8 +128,6 @@ DEFECTS = [
     ("a request id of any length is kept", ENVELOPE, "id.len() <= REQUEST_ID_MAX", "id.len() <= usize::MAX - 1"),
     ("a refused failure counts for the function that it names", DECISION,
      "self.failure.as_ref().ok().filter(|_| !self.is_refused)", "self.failure.as_ref().ok()"),
-    ("without a request id an event can't be the probe", PROBES,
-     "item.failure()?.first_request_id().unwrap_or_default()", "item.failure()?.first_request_id()?"),
     # the ledger
     ("marked before invoked", BATCH, INVOKE,
      "Decision::Invoke => {\n                    claims.mark(item).await;\n                    self.invoke(item).await\n                }"),
@@ -269,4 +267,5 @@ DEFECTS = [
     ("an event whose function asked for a time is early", PROBES, "if asks_for_time(item) => {}", "if asks_for_time(item) && false => {}"),
     ("nobody notes that the register gave no answer", PROBES, "Some((circuit.not_brought()?, None))", "circuit.not_brought().map(|it| (it, None)).filter(|_| false)"),
     ("demand counts as met although the register gave no answer", STEPS, "let again = few && slice.missed;", "let again = few && slice.missed && false;"),
+    ("any event is taken for the probe", STEPS, "batch.candidate == Some(&probe.of);", "batch.candidate.is_some();"),
 ]

@@ -53,8 +53,9 @@ pub struct Plan {
     pub attack: Option<Attack>,
 }
 
-/// A function that an attacker has taken over: what it sends to its own retry queue is hostile. Each of the two functions
-/// has a queue that is bound to it alone. One more queue accepts the dead letters of all, which SQS moves back.
+/// A function that an attacker has taken over: what it sends to its own retry queue is hostile. Each of the two
+/// functions has a queue that is bound to it alone. One more queue accepts the dead letters of all, which SQS moves
+/// back.
 #[derive(Clone, Copy)]
 pub struct Attack {
     /// The target that is compromised, and the one that the attacker is after.

@@ -110,8 +110,8 @@ mod tests {
     /// How often each fault and each reason must have been seen at least.
     const SEEN_MIN: u64 = 5;
 
-    /// The faults, the reasons, and the steps that only a ledger, a register, probes or an attacker cause, that were seen
-    /// less than `least` times, each with its count.
+    /// The faults, the reasons, and the steps that only a ledger, a register, probes or an attacker cause, that were
+    /// seen less than `least` times, each with its count.
     fn unseen(tally: &Tally, least: u64) -> Vec<String> {
         let steps = [
             "duplicates dropped",

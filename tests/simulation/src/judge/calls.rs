@@ -31,6 +31,9 @@ const WAIT_MAX: u32 = 43_140;
 const MANY_RECEIVES: u32 = 500;
 const MANY_RECEIVES_WAIT: (Millis, Millis) = (1_800_000, 3_600_000);
 
+/// How long a handler runs at most.
+const RUN_MAX: Millis = 60_000;
+
 /// How late an attempt may be if nothing prevents it: visibility timeouts are in whole seconds, and the previous batch
 /// takes some time.
 const LATENESS_MAX: Millis = 5_000;
@@ -302,7 +305,7 @@ impl Judge {
             return Some((Check::FaultWaits, (low - passed, high.saturating_sub(passed))));
         }
         let rest = message.held_until? - at;
-        Some((Check::WaitsForHolder, spared(message, (rest, rest))))
+        Some((Check::WaitsForHolder, held(message, rest)))
     }
 
     /// The range of a wait that begins at `at` and whose cause asks for `range`: longer if the message has to spare its
@@ -410,8 +413,14 @@ fn is_partial(seconds: u32, is_delay: bool) -> bool {
     if is_delay { seconds >= HOP_MIN } else { seconds == WAIT_MAX }
 }
 
+/// The range of a wait until another handler has ended, in which this handler may have done other things first.
+pub fn held(message: &Delivery, rest: Millis) -> (Millis, Millis) {
+    let (low, high) = spared(message, (rest, rest));
+    (if low > rest { low - RUN_MAX } else { low }, high)
+}
+
 /// The range of a wait whose cause asks for `(low, high)`: longer if the message has to spare its receives.
-pub fn spared(message: &Delivery, (low, high): (Millis, Millis)) -> (Millis, Millis) {
+fn spared(message: &Delivery, (low, high): (Millis, Millis)) -> (Millis, Millis) {
     match receive_count(message.record()) >= MANY_RECEIVES {
         true => (low.max(MANY_RECEIVES_WAIT.0), high.max(MANY_RECEIVES_WAIT.1)),
         false => (low, high),

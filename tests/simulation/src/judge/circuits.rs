@@ -63,9 +63,12 @@ pub struct Known {
     listed: BTreeSet<String>,
     /// Whether CloudWatch has reported to it that the target is down.
     pub is_told_down: bool,
-    /// The times of the circuit's next steps, whether enough events wait for one, and how often another circuit was there.
+    /// The times of the circuit's next steps, whether enough events wait for one, and how often another circuit was
+    /// there.
     steps_at: Vec<Millis>,
     is_watched: bool,
+    /// The probe that was running, as the run saw it last. It may be repeated, because its handler may have died.
+    probe: Option<(String, i64)>,
     not_turned: u32,
     /// Whether the circuit ramps, and whether the run has to note that nothing could be brought forward.
     ramps: bool,
@@ -103,6 +106,7 @@ impl Known {
         self.steps_at.extend(phase.step_at());
         self.is_watched |= phase.watchers >= WATCHERS;
         self.ramps = phase.is("ramping");
+        self.probe = phase.probe();
     }
 
     /// A run has replaced a phase of the circuit by this one.
@@ -164,7 +168,8 @@ impl Judge {
         known.owes_note &= !phase.is_missed();
     }
 
-    /// The register has given a run no answer. If the circuit ramps, the run notes it, so that the next slice tries again.
+    /// The register has given a run no answer. If the circuit ramps, the run notes it, so that the next slice tries
+    /// again.
     pub fn told_of_no_list(&mut self, run: u64, target: &str) {
         let known = self.knows(run, target);
         known.owes_note = known.ramps;
@@ -262,11 +267,12 @@ impl Judge {
     /// A run invokes a target, whose circuit must allow it. Returns whether the circuit may also let through an event
     /// that is not due yet, which it never may if the target has asked for the time.
     pub fn judge_probe(&mut self, run: u64, target: &str, case: usize, came_back: bool) -> bool {
-        let known = self.known_circuits.get_mut(&run).and_then(|run| run.get_mut(target));
         let handler = self.plan.handler_of(self.cases[case].of.target);
         let is_ordered = self.cases[case].order == Some(Order::Retry);
+        let own = self.probe_of(&self.cases[case]);
+        let known = self.known_circuits.get_mut(&run).and_then(|run| run.get_mut(target));
         let Some(known) = known.filter(|_| handler.probes && !is_ordered) else { return false };
-        let is_probe = std::mem::take(&mut known.has_probe);
+        let is_probe = std::mem::take(&mut known.has_probe) || known.probe == Some(own);
         if !(known.is_free || known.has_permits || is_probe) {
             let what = format!("run {run} invokes a target that is down: {known:?}");
             self.violated(Check::ProbesAlone, self.cases[case].of.event, what);
@@ -279,7 +285,15 @@ impl Judge {
     pub fn may_be_early(&self, run: u64, case: &Case) -> bool {
         let of_run = self.known_circuits.get(&run);
         let known = of_run.and_then(|run| run.get(&case.arn(&self.plan)));
-        known.is_some_and(|known| known.took_probe || known.has_permits) && !case.asks_for_time()
+        let own = Some(self.probe_of(case));
+        let may = |known: &Known| known.took_probe || known.has_permits || known.probe == own;
+        known.is_some_and(may) && !case.asks_for_time()
+    }
+
+    /// The next attempt of a case, as a circuit names its probe.
+    fn probe_of(&self, case: &Case) -> (String, i64) {
+        let event = self.event_id(&case.of).unwrap_or_default().to_owned();
+        (event, case.verdict.map_or(0, |next| i64::from(next.attempt)))
     }
 
     /// Whether a message waits for the next step of its circuit, or only until it is due or has its last chance. Of the

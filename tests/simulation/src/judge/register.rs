@@ -12,7 +12,7 @@ use comeback_flow::ports::Notes;
 
 use super::{
     Judge, Subject,
-    calls::spared,
+    calls::held,
     cases::Case,
     delays::{DELAY_MAX, HOP_MIN, was_sent_again},
     deliveries::{Delivery, receive_count},
@@ -254,7 +254,7 @@ impl Judge {
         }
         let Some(State::Held { until }) = read.state else { return None };
         let rest = until.timestamp_millis() - at;
-        let range = spared(message, (rest, rest));
+        let range = held(message, rest);
         Some((Check::WaitsForHolder, range, acts && rest > 0))
     }
 

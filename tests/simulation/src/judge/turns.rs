@@ -76,6 +76,12 @@ impl Phase {
         self.is("ramping") && self.fields["slice"]["missed"] == true
     }
 
+    /// The event that is its probe, and the attempt.
+    pub fn probe(&self) -> Option<(String, i64)> {
+        let event = self.fields["probe"]["of"]["event"].as_str().filter(|_| self.is("probing"))?;
+        Some((event.to_owned(), self.number("/probe/of/attempt")))
+    }
+
     pub fn is(&self, name: &str) -> bool {
         self.name == name
     }
