@@ -104,17 +104,80 @@ async fn letters_of_sqs_and_letters_that_were_edited_go_the_right_way_or_stay() 
     let stdout = text(&redriven.stdout);
     assert_eq!(redriven.status.code(), Some(1), "{redriven:?}");
     for part in [
-        "1 letter redriven to",
         "1 letter stays: has no JSON payload",
         "1 letter stays: names no function: pass --to FUNCTION",
-        "1 letter stays: its function is not allowed",
+        "2 letters stay: the handler does not vouch for its function",
         "1 letter stays: its function can't be invoked",
         "expected lambda:InvokeFunction on arn:aws:lambda:us-east-1:000000000000:function:missing",
     ] {
         assert!(stdout.contains(part), "{part} is not in\n{stdout}");
     }
+    assert_eq!(cloud.letters().await, [5, 0]);
+    let redrive = ["redrive", "--yes", "--function", "example-target"];
+    let redriven = cloud.dead(&[redrive.as_slice(), &["--reason", "none"]].concat());
+    assert!(text(&redriven.stdout).contains("1 letter redriven to"), "{redriven:?}");
     assert_eq!(cloud.runs(1).await, [r#"{"id":"moved"}"#]);
     assert_eq!(cloud.letters().await, [4, 0]);
+}
+
+#[tokio::test]
+async fn a_body_that_was_cut_is_no_payload() {
+    let cloud = Cloud::start(&[]);
+    let cut = [("Reason", "payload_missing"), ("OriginalBodySize", "1048570")];
+    cloud.send(&numbered(1), &cut).await;
+    let redriven = cloud.dead(&["redrive", "--yes"]);
+    assert_eq!(redriven.status.code(), Some(1), "{redriven:?}");
+    let stdout = text(&redriven.stdout);
+    assert!(stdout.contains("1 letter stays: its body is not whole"), "{stdout}");
+    assert_eq!(cloud.letters().await, [1, 0]);
+}
+
+#[tokio::test]
+async fn an_editor_that_fails_or_changes_nothing_redrives_nothing() {
+    let cloud = Cloud::start(&[]);
+    cloud.send(&numbered(1), &[]).await;
+    let edit = |editor: &str| {
+        let mut redrive = cloud.command(&["dead", "redrive", "--yes", "--edit"]);
+        redrive.env("EDITOR", editor).output().unwrap()
+    };
+    for (editor, why) in [
+        ("sh -c 'echo 1 > $1; exit 3' edit", "the editor ended with exit status: 3"),
+        ("true", "the payload was not changed, so nothing is redriven"),
+        ("sh -c 'echo no JSON > $1' edit", "expected JSON from the editor"),
+    ] {
+        let refused = edit(editor);
+        assert_eq!(refused.status.code(), Some(1), "{editor}: {refused:?}");
+        assert!(text(&refused.stderr).contains(why), "{editor}: {refused:?}");
+        assert_eq!(cloud.letters().await, [1, 0], "{editor}");
+    }
+    let redriven = edit("sh -c 'echo [7] > $1' edit");
+    assert!(redriven.status.success(), "{redriven:?}");
+    assert_eq!(cloud.runs(1).await, ["[7]"]);
+}
+
+#[tokio::test]
+async fn a_look_and_a_redrive_end_while_letters_arrive() {
+    let cloud = Cloud::start(&[]);
+    cloud.send(&numbered(30), &[]).await;
+    let commands = async {
+        for arguments in [&["list", "--json"][..], &["redrive", "--dry-run"], &["redrive", "--yes"]]
+        {
+            let mut command = cloud.command(&[&["dead"], arguments].concat());
+            let ended = tokio::task::spawn_blocking(move || command.output().unwrap()).await;
+            let ended = ended.unwrap();
+            assert!(ended.status.success(), "{ended:?}");
+        }
+    };
+    let arrivals = async {
+        loop {
+            cloud.send(&numbered(10), &[]).await;
+        }
+    };
+    tokio::select! {
+        () = commands => {}
+        () = arrivals => {}
+    }
+    assert!(cloud.runs(30).await.len() >= 30);
 }
 
 #[tokio::test]

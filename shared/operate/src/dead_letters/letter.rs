@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use comeback_core::{
     Timestamp,
     arn::FunctionArn,
+    dead_letter::ORIGINAL_BODY_SIZE,
     envelope::Envelope,
     reason::Reason,
     record::{self, Message, MessageAttributes},
@@ -70,6 +71,9 @@ pub struct Facts {
     pub error_type: Option<String>,
     /// The message of its last error.
     pub error_message: Option<String>,
+    /// The size of the message in bytes, if its body was cut.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub original_bytes: Option<u64>,
     /// The original payload; `None` if it is unknown or not JSON.
     #[serde(skip)]
     pub payload: Option<String>,
@@ -143,7 +147,12 @@ impl Letter {
         // With these two reasons the body is the message that the handler received. It may have become readable since.
         let body_is_message =
             [Reason::Unreadable, Reason::PayloadMissing].iter().any(|it| it.as_str() == reason);
-        let payload = if body_is_message { read.and_then(|it| it.payload) } else { self.payload() };
+        let original_bytes = self.attribute(ORIGINAL_BODY_SIZE).and_then(|text| text.parse().ok());
+        let payload = match body_is_message {
+            _ if original_bytes.is_some() => None,
+            true => read.and_then(|it| it.payload),
+            false => self.payload(),
+        };
         Facts {
             origin: Origin::GivenUp,
             reason: Some(reason.to_owned()),
@@ -154,6 +163,7 @@ impl Letter {
             last_failure_at: moment("LastFailureAt"),
             error_type: text("ErrorType"),
             error_message: text("ErrorMessage"),
+            original_bytes,
             payload,
         }
     }
@@ -207,6 +217,7 @@ impl Letter {
             last_failure_at: Some(failure.failed_at),
             error_type: failure.error.error_type.clone(),
             error_message: failure.error.message.clone(),
+            original_bytes: None,
             payload: failure.event.map(|event| event.payload().get().to_owned()),
         })
     }

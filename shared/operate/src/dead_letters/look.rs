@@ -9,34 +9,44 @@ use super::{
     letter::Letter,
     ports::{BATCH_MAX, DeadLetterQueue},
 };
-use crate::ports::{Fault, with_backoff};
+use crate::ports::{Clock, Fault, with_backoff};
 
-/// How long letters are hidden while the queue is read. At a few thousand letters a second, this is long enough for the
-/// maximum that SQS has in flight. If the program is killed, they stay hidden until this time ends.
-const HOLD: Duration = Duration::from_mins(5);
+/// How long letters are hidden while the queue is read: half a minute, and longer for a large queue, which is read at
+/// least this fast. If the program is killed, they stay hidden until this time ends.
+const HOLD_MIN: Duration = Duration::from_secs(30);
+const HOLD_MAX: Duration = Duration::from_mins(5);
+const LETTERS_A_SECOND: u64 = 400;
 
-/// Visits every letter once, then makes all of them visible again immediately. `visit` returns whether to continue.
+/// How long letters are hidden while a queue with about this number of letters is read.
+pub fn hold(letters: u64) -> Duration {
+    (HOLD_MIN + Duration::from_secs(letters / LETTERS_A_SECOND)).min(HOLD_MAX)
+}
+
+/// Visits every letter once that was sent before now, then makes all of them visible again immediately. `letters` is
+/// the approximate number of letters in the queue. `visit` returns whether to continue.
 ///
 /// # Errors
 ///
-/// If letters can't be received, or can't be made visible again. These become visible by themselves within minutes.
+/// If letters can't be received, or can't be made visible again. These become visible by themselves after [`hold`].
 pub async fn look(
     queue: &impl DeadLetterQueue,
+    letters: u64,
     mut visit: impl FnMut(Letter) -> bool,
 ) -> Result<(), Fault> {
-    let mut held = Held::default();
-    let looked = receive_all(queue, &mut held, &mut visit).await;
+    let mut held = Held::since(queue.clock().now());
+    let looked = receive_all(queue, hold(letters), &mut held, &mut visit).await;
     looked.and(held.release(queue).await)
 }
 
 async fn receive_all(
     queue: &impl DeadLetterQueue,
+    hold: Duration,
     held: &mut Held,
     visit: &mut impl FnMut(Letter) -> bool,
 ) -> Result<(), Fault> {
     loop {
         let calls =
-            (0..CALLS_MAX).map(|_| with_backoff(queue.clock(), || queue.receive(BATCH_MAX, HOLD)));
+            (0..CALLS_MAX).map(|_| with_backoff(queue.clock(), || queue.receive(BATCH_MAX, hold)));
         let mut failed = None;
         let mut letters = Vec::new();
         for received in join_all(calls).await {
@@ -48,7 +58,8 @@ async fn receive_all(
         let is_over = letters.is_empty();
         let mut goes_on = true;
         for letter in letters {
-            if held.keep(&letter) && goes_on {
+            let is_newer = held.is_newer(&letter);
+            if held.keep(&letter) && goes_on && !is_newer {
                 goes_on = visit(letter);
             }
         }
@@ -69,7 +80,7 @@ mod tests {
     /// Looks at up to `most` letters. Returns the result, and the number of letters seen.
     fn looked(queue: &StandIn, most: usize) -> (Result<(), Fault>, usize) {
         let mut seen = Vec::new();
-        let looked = block_on(look(queue, |letter| {
+        let looked = block_on(look(queue, 257, |letter| {
             seen.push(letter.id);
             seen.len() < most
         }));
@@ -110,5 +121,22 @@ mod tests {
         // Each call takes a minute, so the first letters are received again before the last.
         queue.per_call.set(Duration::from_mins(1));
         assert_eq!((looked(&queue, 1000), queue.visible()), ((Ok(()), 257), 257));
+    }
+
+    #[test]
+    fn a_look_ends_while_letters_arrive_and_visits_only_what_was_sent_before_it() {
+        for arriving in [1, 10, 80] {
+            let queue = StandIn::with(257);
+            queue.arriving.set(arriving);
+            queue.per_call.set(Duration::from_millis(100));
+            assert_eq!(looked(&queue, 1000), (Ok(()), 257));
+            assert_eq!(queue.visible(), queue.len(), "{arriving} a call");
+        }
+    }
+
+    #[test]
+    fn a_small_queue_is_hidden_for_half_a_minute_if_the_program_is_killed() {
+        assert_eq!(hold(300), Duration::from_secs(30));
+        assert_eq!((hold(40_000), hold(10_000_000)), (Duration::from_secs(130), HOLD_MAX));
     }
 }

@@ -5,8 +5,9 @@
 //! each.
 //!
 //! The only way to read a queue is to receive its messages, which hides them for a while. So [`look`] keeps every
-//! letter hidden until it has seen the last one, and then makes all of them visible again immediately. [`carry_out`]
-//! does the same with letters that stay. A redriven letter is deleted only after Lambda has accepted its event.
+//! letter hidden until it has seen the last one that was sent before it began, and then makes all of them visible again
+//! immediately. [`carry_out`] does the same with letters that stay. A redriven letter is deleted only after Lambda has
+//! accepted its event.
 //!
 //! If the program is killed, all letters that it has not deleted become visible again by themselves. At worst, Lambda
 //! has accepted the events of the current batches ([`Pace::batches`]), but their letters are still in the queue.
@@ -23,9 +24,9 @@ mod stand_in;
 mod work;
 
 pub use letter::{Facts, GroupBy, Letter, Listed, NO_REASON, Origin};
-pub use look::look;
+pub use look::{hold, look};
 pub use order::{Action, Order, Plan, StayReason, Step};
 pub use pointer::{InvalidPointerValue, PointerValue};
 pub use ports::{BATCH_MAX, DeadLetterQueue, Functions, Invocation};
 pub use selection::{Selection, attempts};
-pub use work::{Pace, Tally, carry_out};
+pub use work::{Pace, Tally, WORK_HOLD, carry_out};

@@ -66,7 +66,10 @@ pub enum StayReason {
     NoFunction,
     /// It has no JSON payload.
     NoPayload,
-    /// The retry handler was not allowed to invoke its function, and the operator did not name the function.
+    /// Its body was cut, because it left no room for the attributes.
+    Cut,
+    /// The retry handler was not allowed to invoke its function or has not sent the letter, and the operator did not
+    /// name the function.
     NotAllowed,
     /// The payload has no place for a value that should be set.
     NotSet,
@@ -84,8 +87,9 @@ impl StayReason {
             Self::Newer => "sent after this command began",
             Self::NoFunction => "names no function: pass --to FUNCTION",
             Self::NoPayload => "has no JSON payload",
+            Self::Cut => "its body is not whole: the message was too large for a letter",
             Self::NotAllowed => {
-                "its function is not allowed: select it with --reason or --function"
+                "the handler does not vouch for its function: name the function with --function or --to"
             }
             Self::NotSet => "its payload has no place for --set",
             Self::Refused => "Lambda refuses it",
@@ -126,7 +130,9 @@ impl Order {
         }
         let own = || facts.function.map(|function| function.as_str().to_owned());
         let function = to.or_else(own).ok_or(StayReason::NoFunction)?;
-        let payload = payload.or(facts.payload).ok_or(StayReason::NoPayload)?;
+        let none =
+            if facts.original_bytes.is_some() { StayReason::Cut } else { StayReason::NoPayload };
+        let payload = payload.or(facts.payload).ok_or(none)?;
         let set = set.iter().try_fold(payload, |payload, place| place.set(&payload));
         Ok(Invocation { function, payload: set.ok_or(StayReason::NotSet)? })
     }
@@ -184,6 +190,7 @@ pub(super) fn staying(left: &BTreeMap<StayReason, u64>) -> impl Iterator<Item = 
             StayReason::NotSelected | StayReason::Newer => Tone::Faint,
             StayReason::NoFunction
             | StayReason::NoPayload
+            | StayReason::Cut
             | StayReason::NotAllowed
             | StayReason::NotSet
             | StayReason::Refused
@@ -229,7 +236,9 @@ mod tests {
         assert_eq!(step(&edited, &letter), invoke(ORDERS, r#"{"b":"x"}"#));
 
         let record = bare(include_str!("../../../core/fixtures/failure_record.json"), &[]);
-        let Step::Invoke(moved) = step(&all(None, &[]), &record) else { panic!("a moved record") };
+        let named = Selection { functions: vec!["my-*".to_owned()], ..Selection::default() };
+        let named = redrive(named, None, &[]);
+        let Step::Invoke(moved) = step(&named, &record) else { panic!("a moved record") };
         assert!(moved.function.ends_with(":my-function:$LATEST"));
         assert!(moved.payload.contains("ORDER_IDS") && !moved.payload.contains("requestPayload"));
     }
@@ -240,9 +249,18 @@ mod tests {
         let table = [
             (given_up("{\"a\":", &[]), StayReason::NoPayload),
             (given_up("1", &[("FunctionArn", "orders")]), StayReason::NoFunction),
-            (bare("1", &[("RequestID", "r-1")]), StayReason::NoFunction),
-            (bare("1", &[]), StayReason::NoFunction),
+            (bare("1", &[("RequestID", "r-1")]), StayReason::NotAllowed),
+            (bare("1", &[]), StayReason::NotAllowed),
+            (bare("1", &[("FunctionArn", ORDERS)]), StayReason::NotAllowed),
+            (
+                bare(include_str!("../../../core/fixtures/failure_record.json"), &[]),
+                StayReason::NotAllowed,
+            ),
             (given_up("1", &[("Reason", "target_not_allowed")]), StayReason::NotAllowed),
+            (
+                given_up("1", &[("Reason", "payload_missing"), ("OriginalBodySize", "1048570")]),
+                StayReason::Cut,
+            ),
             (given_up("{}", &[("Reason", "unreadable")]), StayReason::NoPayload),
         ];
         for (letter, left) in table {
@@ -259,17 +277,28 @@ mod tests {
     }
 
     #[test]
-    fn a_function_that_is_not_allowed_is_redriven_if_it_is_named() {
-        let letter = given_up("1", &[("Reason", "target_not_allowed")]);
-        let functions = Selection { functions: vec!["orders".to_owned()], ..Selection::default() };
-        let reasons = vec!["target_not_allowed".to_owned()];
-        let reasons = Selection { reasons, ..Selection::default() };
-        for order in [
-            redrive(functions, None, &[]),
-            redrive(reasons, None, &[]),
-            redrive(Selection::default(), Some(ORDERS), &[]),
+    fn a_function_for_which_nobody_vouches_is_invoked_only_if_the_operator_names_it() {
+        let record = include_str!("../../../core/fixtures/failure_record.json");
+        let moved = record.replace("my-function", "orders").replace("us-east-2", "us-east-1");
+        for letter in [
+            given_up("1", &[("Reason", "target_not_allowed")]),
+            bare(&moved, &[]),
+            bare("1", &[("FunctionArn", ORDERS)]),
         ] {
-            assert_eq!(step(&order, &letter), invoke(ORDERS, "1"));
+            let of = |functions: &[&str], reasons: &[&str]| Selection {
+                functions: functions.iter().map(|&it| it.to_owned()).collect(),
+                reasons: reasons.iter().map(|&it| it.to_owned()).collect(),
+                ..Selection::default()
+            };
+            let is_invoked = |order: &Order| match step(order, &letter) {
+                Step::Invoke(invocation) => invocation.function.contains(":orders"),
+                Step::Delete | Step::Leave(_) => false,
+            };
+            assert!(is_invoked(&redrive(of(&["orders"], &[]), None, &[])), "{letter:?}");
+            assert!(is_invoked(&redrive(Selection::default(), Some(ORDERS), &[])), "{letter:?}");
+            for reasons in [&["target_not_allowed", "none"][..], &[]] {
+                assert!(!is_invoked(&redrive(of(&[], reasons), None, &[])), "{letter:?}");
+            }
         }
     }
 

@@ -66,12 +66,13 @@ impl Selection {
             && self.newer_than.is_none_or(|most| age <= most)
     }
 
-    /// Whether the letter may be redriven to its own function. If the handler was not allowed to invoke that function,
-    /// the operator must select the letter by function or reason, so that it is not invoked by accident.
+    /// Whether the letter may be redriven to the function that it names. The handler vouches for the function of each
+    /// letter that it has sent, unless it was not allowed to invoke that function. Of other letters, whoever may write
+    /// to a retry queue has written all that they say. So the operator must name the function.
     pub(super) fn trusts(&self, facts: &Facts) -> bool {
-        let is_foreign = facts.origin == Origin::GivenUp
-            && facts.reason.as_deref() == Some(Reason::TargetNotAllowed.as_str());
-        !is_foreign || !self.reasons.is_empty() || !self.functions.is_empty()
+        let refused = Some(Reason::TargetNotAllowed.as_str());
+        let is_vouched = facts.origin == Origin::GivenUp && facts.reason.as_deref() != refused;
+        is_vouched || !self.functions.is_empty()
     }
 }
 

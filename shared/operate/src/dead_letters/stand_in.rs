@@ -25,6 +25,8 @@ pub(super) struct StandIn {
     pub(super) slept: Cell<Duration>,
     /// The duration of each receive.
     pub(super) per_call: Cell<Duration>,
+    /// The number of letters that arrive with each receive.
+    pub(super) arriving: Cell<u32>,
     /// The number of next calls to throttle.
     pub(super) throttles: Cell<u32>,
     /// The number of receives that still succeed before all others are denied.
@@ -102,6 +104,10 @@ impl DeadLetterQueue for StandIn {
         self.now.set(later(self.now.get(), self.per_call.get()));
         let now = self.now.get();
         let mut letters = self.letters.borrow_mut();
+        for nth in 0..self.arriving.get() {
+            let id = format!("newer-{}-{nth}", self.receives.get());
+            letters.push((Letter { id, sent_at: Some(now), ..given_up("1", &[]) }, now));
+        }
         if !self.in_order.get() {
             letters.sort_by_key(|(_, at)| *at);
         }

@@ -1,7 +1,8 @@
 //! Carries out an order: redrives letters, or deletes them.
 //!
 //! While one set of batches is processed, the next one is received. All events of a set are invoked concurrently, and
-//! then their letters are deleted. So at most [`Pace::batches`] batches are invoked but not yet deleted at any time.
+//! then their letters are deleted. So at most [`Pace::batches`] batches are invoked but not yet deleted at any time. At
+//! a slow rate, one batch is received after the other, and its events are invoked in their turn.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,7 +21,7 @@ use super::{
     held::Held,
     letter::Letter,
     order::{Order, StayReason, Step, staying},
-    ports::{BATCH_MAX, DeadLetterQueue, Functions},
+    ports::{BATCH_MAX, DeadLetterQueue, Functions, Invocation},
 };
 use crate::{
     notice::{self, Notice},
@@ -29,7 +30,7 @@ use crate::{
 };
 
 /// How long letters are hidden while they are processed. If the program is killed, they stay hidden until then.
-const HOLD: Duration = Duration::from_mins(1);
+pub const WORK_HOLD: Duration = Duration::from_mins(1);
 
 /// Letters received longer ago than this are not processed, because another consumer might receive them meanwhile.
 const LETTER_AGE_MAX: Duration = Duration::from_secs(20);
@@ -42,10 +43,10 @@ const BACKOFF_MAX: Duration = Duration::from_secs(16);
 const FAULTS_MAX: usize = 10;
 
 /// How fast an order is carried out.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pace {
-    /// The most letters a second.
-    pub letters_per_second: Option<u32>,
+    /// The most letters to redrive in a second. Those that stay don't count.
+    pub letters_per_second: Option<f64>,
     /// The number of batches of ten to redrive concurrently. If the program is killed, that many may be redriven twice.
     pub batches: usize,
 }
@@ -126,9 +127,10 @@ pub async fn carry_out<A: DeadLetterQueue + Functions>(
         order,
         pace,
         aws,
-        held: Held::default(),
+        held: Held::since(order.given_at),
         tally: Tally::default(),
         backoff: Duration::ZERO,
+        next_at: aws.clock().now(),
         broken: BTreeSet::new(),
     };
     let done = work.until_empty(goes_on).await;
@@ -150,6 +152,8 @@ struct Work<'a, A> {
     tally: Tally,
     /// The wait after the last batch, because invocations were throttled.
     backoff: Duration,
+    /// When the rate allows the next invocation.
+    next_at: Timestamp,
     /// Functions that can't be invoked.
     broken: BTreeSet<String>,
 }
@@ -157,10 +161,14 @@ struct Work<'a, A> {
 impl<A: DeadLetterQueue + Functions> Work<'_, A> {
     async fn until_empty(&mut self, mut goes_on: impl FnMut(&Tally) -> bool) -> Result<(), Fault> {
         let (aws, pace) = (self.aws, self.pace);
-        let mut batch = receive(aws, pace, aws.clock().now()).await?;
+        let mut batch = receive(aws, pace).await?;
         while !batch.letters.is_empty() {
-            let next_at = next_at(pace, batch.letters.len(), aws.clock().now());
-            let (next, ()) = join(receive(aws, pace, next_at), self.settle(batch)).await;
+            let next = if pace.is_slow() {
+                self.settle(batch).await;
+                receive(aws, pace).await
+            } else {
+                join(receive(aws, pace), self.settle(batch)).await.0
+            };
             batch = next?;
             if !goes_on(&self.tally) || self.held.has_seen_all() {
                 for letter in &batch.letters {
@@ -194,7 +202,7 @@ impl<A: DeadLetterQueue + Functions> Work<'_, A> {
         if !(invoked.is_empty() && deleted.is_empty()) {
             self.held.saw_another();
         }
-        let answers = self.aws.invoke(&invocations).await;
+        let answers = self.invoke(&invocations).await;
         let (mut accepted, mut throttled) = (Vec::new(), Vec::new());
         for ((letter, invocation), answer) in invoked.into_iter().zip(invocations).zip(answers) {
             match answer {
@@ -221,6 +229,22 @@ impl<A: DeadLetterQueue + Functions> Work<'_, A> {
         self.tally.purged += deleted.len() as u64 - not_purged;
         self.tally.not_deleted += not_purged;
         self.slow_down(&throttled).await;
+    }
+
+    /// Invokes functions at the rate.
+    async fn invoke(&mut self, invocations: &[Invocation]) -> Vec<Result<(), Fault>> {
+        let Some(rate) = self.pace.letters_per_second else {
+            return self.aws.invoke(invocations).await;
+        };
+        let mut answers = Vec::with_capacity(invocations.len());
+        // The number of invocations a second, in whole ones.
+        for at_once in invocations.chunks((rate as usize).max(1)) {
+            let clock = self.aws.clock();
+            clock.sleep(between(clock.now(), self.next_at)).await;
+            self.next_at = later(clock.now(), Duration::from_secs_f64(at_once.len() as f64 / rate));
+            answers.extend(self.aws.invoke(at_once).await);
+        }
+        answers
     }
 
     /// Records a fault. Error messages may contain a request id, so each letter's fault may be different.
@@ -282,21 +306,23 @@ impl<A: DeadLetterQueue + Functions> Work<'_, A> {
 const DELETE_WAITS: [Duration; 4] =
     [Duration::ZERO, Duration::from_millis(500), Duration::from_secs(2), Duration::from_secs(4)];
 
-/// Receives the next batches, not before the time `at`.
-async fn receive<A: DeadLetterQueue>(aws: &A, pace: Pace, at: Timestamp) -> Result<Batch, Fault> {
-    aws.clock().sleep(between(aws.clock().now(), at)).await;
-    // At a slow pace, fetch only a few letters at a time, so that none is hidden for long before its turn.
-    let max = pace.letters_per_second.map_or(BATCH_MAX, |most| (most as usize).clamp(1, BATCH_MAX));
-    let received_at = aws.clock().now();
-    let calls = (0..pace.batches).map(|_| with_backoff(aws.clock(), || aws.receive(max, HOLD)));
-    let batches: Vec<_> = join_all(calls).await.into_iter().collect::<Result<_, _>>()?;
-    Ok(Batch { letters: batches.into_iter().flatten().collect(), received_at })
+impl Pace {
+    /// Whether a set of batches takes longer than a second.
+    fn is_slow(self) -> bool {
+        self.letters_per_second.is_some_and(|rate| rate < (BATCH_MAX * self.batches) as f64)
+    }
 }
 
-/// When the batch after one with this number of letters may be received.
-fn next_at(pace: Pace, letters: usize, now: Timestamp) -> Timestamp {
-    let seconds = pace.letters_per_second.map_or(0.0, |most| letters as f64 / f64::from(most));
-    later(now, Duration::from_secs_f64(seconds))
+/// Receives the next batches. At a slow pace, these are only as many letters as can be redriven while they are fresh.
+async fn receive<A: DeadLetterQueue>(aws: &A, pace: Pace) -> Result<Batch, Fault> {
+    let in_time = |rate: f64| rate * LETTER_AGE_MAX.as_secs_f64();
+    let max = pace.letters_per_second.map_or(BATCH_MAX, |rate| in_time(rate) as usize);
+    let batches = if pace.is_slow() { 1 } else { pace.batches };
+    let received_at = aws.clock().now();
+    let receive = || aws.receive(max.clamp(1, BATCH_MAX), WORK_HOLD);
+    let calls = (0..batches).map(|_| with_backoff(aws.clock(), receive));
+    let received: Vec<_> = join_all(calls).await.into_iter().collect::<Result<_, _>>()?;
+    Ok(Batch { letters: received.into_iter().flatten().collect(), received_at })
 }
 
 #[cfg(test)]
@@ -443,7 +469,8 @@ mod tests {
 
     #[test]
     fn a_rate_is_kept() {
-        for (rate, letters, seconds) in [(100, 300, 2..=3), (3, 30, 9..=10), (1, 5, 4..=5)] {
+        let table = [(100.0, 300, 2..=3), (3.0, 30, 9..=10), (1.0, 5, 4..=5), (0.2, 5, 20..=21)];
+        for (rate, letters, seconds) in table {
             let queue = StandIn::with(letters);
             let pace = Pace { letters_per_second: Some(rate), batches: 1 };
             let (tally, _) = run(&queue, &order(&queue, redrive()), pace);
@@ -467,5 +494,39 @@ mod tests {
             rounds < 3
         }));
         assert_eq!((tally.done(), queue.len(), queue.visible()), (0, 10, 10));
+    }
+
+    #[test]
+    fn letters_that_stay_do_not_count_against_the_rate() {
+        for (wanted, rate, seconds) in [(5, 2.0, 2..=3), (10, 5.0, 1..=2), (2, 0.1, 10..=11)] {
+            let queue = StandIn::with(300);
+            let mut number = 0;
+            queue.change(|letter| {
+                number += 1;
+                let attempts = if number % (300 / wanted) == 0 { "9" } else { "1" };
+                letter.attributes.insert("Attempts".to_owned(), attempts.to_owned());
+            });
+            let mut order = order(&queue, redrive());
+            order.selection.attempts = attempts("9");
+            let pace = Pace { letters_per_second: Some(rate), batches: 1 };
+            let (tally, ended) = run(&queue, &order, pace);
+            assert_eq!(
+                (ended, tally.done(), queue.visible()),
+                (Ok(()), wanted, 300 - wanted as usize)
+            );
+            assert!(seconds.contains(&queue.slept.get().as_secs()), "{:?}", queue.slept.get());
+        }
+    }
+
+    #[test]
+    fn the_work_ends_while_letters_arrive_and_leaves_them() {
+        for arriving in [1, 10, 80] {
+            let queue = StandIn::with(257);
+            queue.arriving.set(arriving);
+            queue.per_call.set(Duration::from_millis(100));
+            let (tally, ended) = run(&queue, &order(&queue, redrive()), PACE);
+            assert_eq!((ended, tally.done()), (Ok(()), 257), "{arriving} a call");
+            assert_eq!(queue.visible(), queue.len());
+        }
     }
 }

@@ -168,18 +168,25 @@ pub struct RedriveArgs {
     /// Set a value in the payload, by a JSON pointer. The value is JSON, or the text of a string; repeatable.
     #[arg(long, value_name = "/POINTER=VALUE", value_parser = PointerValue::parse)]
     pub set: Vec<PointerValue>,
-    /// Edit the payload of the only selected letter in $EDITOR.
+    /// Edit the payload of the only selected letter in $VISUAL or $EDITOR.
     #[arg(long)]
     pub edit: bool,
-    /// The most letters a second [default: as many as possible].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub rate: Option<u32>,
+    /// The most letters to redrive in a second, such as 20 or 0.5 [default: as many as possible].
+    #[arg(long, value_name = "N", value_parser = rate)]
+    pub rate: Option<f64>,
     /// How many batches of ten are redriven concurrently. More are faster when calls are slow, but if the command is
     /// killed, that many batches may be redriven twice.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=50))]
     pub batches: u8,
     #[command(flatten)]
     pub order: OrderArgs,
+}
+
+/// Rates that are lower than one letter an hour make no sense, and would not fit into times.
+fn rate(text: &str) -> Result<f64, &'static str> {
+    const RATES: RangeInclusive<f64> = 1.0 / 3600.0..=1e6;
+    let rate = text.parse().ok().filter(|rate| RATES.contains(rate));
+    rate.ok_or("expected a number of letters a second, such as 20 or 0.5")
 }
 
 fn attempts(text: &str) -> Result<RangeInclusive<u32>, &'static str> {

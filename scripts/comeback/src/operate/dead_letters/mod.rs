@@ -9,12 +9,16 @@ mod work;
 use args::Dead;
 pub use args::QueueOptions;
 use comeback_operate::{
-    dead_letters::{Letter, look},
+    dead_letters::{Letter, WORK_HOLD, hold, look},
     ports::Fault,
 };
 pub use queue::Queue;
 
-use super::{aws::Aws, console::progress, text::count};
+use super::{
+    aws::Aws,
+    console::progress,
+    text::{count, span},
+};
 use crate::shell::{Failure, Outcome, Shell};
 
 pub async fn run(command: &Dead, shell: &Shell) -> Result<Outcome, Failure> {
@@ -37,9 +41,10 @@ async fn open(options: &QueueOptions, shell: &Shell) -> Result<Queue, Failure> {
     }
     if queue.hidden > 0 {
         eprintln!(
-            "comeback: {} more letters of {} are hidden: another consumer has received them, or an earlier command was killed. They become visible again within minutes",
+            "comeback: {} more letters of {} are hidden: another consumer has received them, or an earlier command was killed. What a killed command has hidden is visible again within {}",
             count(queue.hidden),
             queue.name(),
+            span(hold(queue.letters()).max(WORK_HOLD).as_secs_f64()),
         );
     }
     Ok(queue)
@@ -53,7 +58,7 @@ async fn look_at_all(
 ) -> Result<u64, Fault> {
     let bar = progress(queue.visible, "looked at");
     let mut seen = 0;
-    let looked = look(queue, |letter| {
+    let looked = look(queue, queue.letters(), |letter| {
         seen += 1;
         bar.set_position(seen);
         visit(letter) && goes_on()

@@ -69,6 +69,11 @@ impl Queue {
         self.url.rsplit('/').next().unwrap_or(&self.url)
     }
 
+    /// The approximate number of letters, visible and hidden.
+    pub fn letters(&self) -> u64 {
+        self.visible + self.hidden
+    }
+
     pub fn region(&self) -> &str {
         &self.aws.region
     }

@@ -1,6 +1,6 @@
 //! `comeback dead redrive` and `comeback dead purge`.
 
-use std::io;
+use std::{fs, io, process::Command};
 
 use comeback_operate::{
     dead_letters::{
@@ -9,7 +9,6 @@ use comeback_operate::{
     notice,
     ports::Fault,
 };
-use dialoguer::Editor;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -68,7 +67,7 @@ async fn run(
             return Ok(Outcome::Interrupted);
         }
         if edit {
-            edited(&mut order.action, &plan, letter)?;
+            edited(&mut order.action, &plan, letter, args.yes)?;
         }
         if !args.json {
             let title = format!("{} ({})", queue.name(), queue.region());
@@ -159,8 +158,13 @@ async fn work(
     done
 }
 
-/// Lets the operator edit the payload of the only selected letter.
-fn edited(action: &mut Action, plan: &Plan, letter: Option<Letter>) -> Result<(), Failure> {
+/// Lets the operator edit the payload of the only selected letter. If it was not changed, the operator has to confirm.
+fn edited(
+    action: &mut Action,
+    plan: &Plan,
+    letter: Option<Letter>,
+    is_confirmed: bool,
+) -> Result<(), Failure> {
     let refused = |text: String| Failure::Refused(text);
     let (Some(letter), 1) = (letter, plan.letters()) else {
         let letters = count(plan.letters());
@@ -170,23 +174,41 @@ fn edited(action: &mut Action, plan: &Plan, letter: Option<Letter>) -> Result<()
     };
     let facts = letter.facts();
     let before = facts.payload.as_deref().unwrap_or_default();
-    let editor = Editor::new().extension(".json").trim_newlines(false).edit(before);
-    let after =
-        editor.map_err(|error| refused(format!("expected to edit the payload, got: {error}")))?;
-    let after = after
-        .ok_or_else(|| refused("the payload was not saved, so nothing is redriven".to_owned()))?;
+    let after = edit(before)
+        .map_err(|error| refused(format!("expected to edit the payload, got: {error}")))?;
     // Editors end a file with a line break.
     let after = if before.ends_with('\n') {
         after.as_str()
     } else {
         after.strip_suffix('\n').unwrap_or(&after)
     };
+    if after == before {
+        let text = "the payload was not changed";
+        if is_confirmed {
+            return Err(refused(format!("{text}, so nothing is redriven: leave out --edit")));
+        }
+        eprintln!("comeback: {text}");
+    }
     serde_json::from_str::<&RawValue>(after)
         .map_err(|error| refused(format!("expected JSON from the editor, got: {error}")))?;
     if let Action::Redrive { payload, .. } = action {
         *payload = Some(after.to_owned());
     }
     Ok(())
+}
+
+/// Opens the operator's editor, as the shell finds it, with a text. Returns the text that it has saved.
+fn edit(text: &str) -> io::Result<String> {
+    const EDITOR: &str = r#"eval "${VISUAL:-${EDITOR:-vi}} \"\$1\"""#;
+    let file = tempfile::Builder::new().prefix("payload-").suffix(".json").tempfile()?;
+    fs::write(file.path(), text)?;
+    let ended = Command::new("sh").args(["-c", EDITOR, "edit"]).arg(file.path()).status()?;
+    if !ended.success() {
+        return Err(io::Error::other(format!(
+            "the editor ended with {ended}; nothing is redriven"
+        )));
+    }
+    fs::read_to_string(file.path())
 }
 
 async fn print_json(

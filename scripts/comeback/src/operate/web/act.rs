@@ -143,9 +143,9 @@ async fn plan_letters(
     let _turn = live.letters.lock().await;
     let queue = live.dead_letters().await?;
     let mut plan = Plan::default();
-    look(&queue, |letter| {
+    look(&queue, queue.letters(), |letter| {
         plan.count(&order.step(&letter, order.given_at));
-        true
+        !live.is_ending()
     })
     .await?;
     Ok((plan.letters(), plan.notices()))

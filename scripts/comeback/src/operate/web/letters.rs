@@ -58,7 +58,7 @@ pub fn refresh(live: &Shared) -> u64 {
         let _turn = live.letters.lock().await;
         let queue = live.dead_letters().await?;
         let mut looked = LetterSnapshot::default();
-        look(&queue, |letter| {
+        look(&queue, queue.letters(), |letter| {
             looked.letters += 1;
             let facts = letter.facts();
             let key = GROUP_BY.iter().map(|by| by.key(&letter, &facts)).collect();
@@ -197,11 +197,11 @@ pub async fn find(live: &Shared, id: &str) -> Result<Letter, Failure> {
         let _turn = live.letters.lock().await;
         let queue = live.dead_letters().await?;
         let mut found = None;
-        look(&queue, |letter| {
+        look(&queue, queue.letters(), |letter| {
             if letter.id == id {
                 found = Some(letter);
             }
-            found.is_none()
+            found.is_none() && !live.is_ending()
         })
         .await?;
         let gone = "expected this letter in the dead-letter queue, got none: it was redriven or deleted, or another consumer has received it";

@@ -87,7 +87,13 @@ pub async fn run(args: &WebArgs, shell: &Shell) -> Result<Outcome, Failure> {
     shell.print(&lines).await?;
     let mut signals = Signals::listen()?;
     tokio::select! {
-        served = axum::serve(listener, router(live)) => served?,
+        served = axum::serve(listener, router(Shared::clone(&live))) => served?,
+        () = signals.any() => {}
+    }
+    live.end();
+    // Whoever reads the dead-letter queue makes its letters visible again first. A second signal doesn't wait for that.
+    tokio::select! {
+        _turn = live.letters.lock() => {}
         () = signals.any() => {}
     }
     Ok(Outcome::Interrupted)

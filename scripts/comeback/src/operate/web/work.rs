@@ -20,7 +20,7 @@ impl Progress {
             is_stopped = job.is_stopped;
         });
         self.live.changed();
-        !is_stopped
+        !is_stopped && !self.live.is_ending()
     }
 }
 
