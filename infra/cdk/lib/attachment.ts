@@ -31,6 +31,9 @@ export function checkAttachable(target: Target, transparent: boolean, faults: Fa
   if (target.resource?.recursiveLoop === lambda.RecursiveLoop.TERMINATE) {
     faults.note('recursiveLoop must be Allow, or not set: Lambda would stop its retries after about 16, got Terminate');
   }
+  if (target.resource?.tenancyConfig) {
+    faults.note('it has tenant isolation, and no failure record has the tenant id that a retry needs');
+  }
   if (target.resource?.durableConfig) faults.note('it is a durable function, which has no destinations');
   const { ownConfig: config } = target;
   if (config && Token.isUnresolved(config.destinationConfig)) {

@@ -721,6 +721,15 @@ test('stacks refer to each other only if both have an env, or neither', () => {
   );
 });
 
+test('a function with tenant isolation is refused', () => {
+  const stack = new TestStack();
+  const orders = stack.function('Orders', { tenancyConfig: lambda.TenancyConfig.PER_TENANT });
+  assert.equal(
+    errorOf(() => stack.retry.attach(orders)),
+    `${REFUSED}it has tenant isolation, and no failure record has the tenant id that a retry needs`,
+  );
+});
+
 test('a durable function has no destinations', () => {
   const stack = new TestStack();
   const orders = stack.function('Orders');

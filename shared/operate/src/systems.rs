@@ -33,6 +33,23 @@ pub struct Function {
     pub log_group: String,
     /// Lambda's revision id, which changes with every update of the function.
     pub revision: Option<String>,
+    /// Why its events can't be retried, if it is of a kind that Comeback does not support.
+    pub unsupported: Option<Unsupported>,
+}
+
+/// A kind of function whose events can't be retried.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum Unsupported {
+    /// A function with `TenancyConfig`.
+    #[error(
+        "it has tenant isolation (TenancyConfig), and a failure record has no tenant id, without which Lambda refuses a retry; use a function without it, or a queue and a function for each tenant"
+    )]
+    TenantIsolation,
+    /// A function with `DurableConfig`.
+    #[error(
+        "it is a durable function (DurableConfig), whose retry would begin a new execution instead of going on with the one that failed; let its steps retry"
+    )]
+    Durable,
 }
 
 impl Function {

@@ -166,7 +166,7 @@ impl Calls {
             let home = handler_arn.split(":function:").next().unwrap_or_default();
             format!("{}:table/{name}", home.replacen(":lambda:", ":dynamodb:", 1))
         };
-        let dynamodb = &self.aws.dynamodb;
+        let dynamodb = self.aws.dynamodb_of(handler);
         let actions = actions_on_ledger(environment);
         let (table, expiry, denied) = tokio::join!(
             self.call(dynamodb.describe_table().table_name(&name).send()),

@@ -6,7 +6,7 @@ use aws_sdk_lambda::types::{Architecture, FunctionConfiguration};
 use comeback_core::Timestamp;
 use comeback_operate::{
     ports::Fault,
-    systems::{Function, only},
+    systems::{Function, Unsupported, only},
 };
 
 use super::{
@@ -49,6 +49,8 @@ pub fn function(it: FunctionConfiguration) -> Function {
     let seconds = it.timeout.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or_default();
     let layers = it.layers.unwrap_or_default().into_iter().filter_map(|layer| layer.arn);
     let target = it.dead_letter_config.and_then(|config| config.target_arn);
+    let tenancy = it.tenancy_config.map(|_| Unsupported::TenantIsolation);
+    let unsupported = tenancy.or(it.durable_config.map(|_| Unsupported::Durable));
     Function {
         arn: it.function_arn.unwrap_or_default(),
         role: it.role.unwrap_or_default(),
@@ -61,5 +63,6 @@ pub fn function(it: FunctionConfiguration) -> Function {
         dead_letter_target: target.filter(|arn| !arn.is_empty()),
         log_group: log_group.unwrap_or_else(|| format!("/aws/lambda/{name}")),
         revision: it.revision_id,
+        unsupported,
     }
 }

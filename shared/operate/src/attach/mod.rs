@@ -24,7 +24,7 @@ use crate::{
     doctor::{Fact, InvokeConfig, WRAPPER, WRAPPER_VARIABLE, allow, queue_targets},
     ports::Fault,
     queue_policy::{Effect, ask, exempt},
-    systems::{Function, last},
+    systems::{Function, Unsupported, last},
 };
 
 /// The operator's options for attaching a function.
@@ -83,6 +83,8 @@ pub enum Refusal {
         "the function's on-failure destination has {0} characters, and a tag that keeps it has at most 256"
     )]
     LongDestination(usize),
+    #[error("{0}")]
+    Unsupported(Unsupported),
     #[error("the function was not attached by comeback attach: it has no tag comeback:before")]
     NotAttached,
     #[error(transparent)]
@@ -112,6 +114,9 @@ pub fn attach(facts: &Facts, order: &Order) -> Result<Plan, Refusal> {
     let qualifier = order.qualifier.as_deref();
     if function.arn == handler.arn {
         return Err(Refusal::IsHandler);
+    }
+    if let Some(unsupported) = function.unsupported {
+        return Err(Refusal::Unsupported(unsupported));
     }
     let queue = choose(facts, order)?;
     let destination = config.as_ref().and_then(|config| config.on_failure.as_ref());

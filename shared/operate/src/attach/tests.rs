@@ -347,6 +347,15 @@ fn other_managers_and_omitted_steps_lead_to_warnings() {
 }
 
 #[test]
+fn a_function_of_a_kind_that_can_not_be_retried_is_refused_with_the_reason() {
+    for unsupported in [Unsupported::TenantIsolation, Unsupported::Durable] {
+        let mut facts = facts();
+        facts.function.unsupported = Some(unsupported);
+        assert_eq!(attach(&facts, &order()), Err(Refusal::Unsupported(unsupported)));
+    }
+}
+
+#[test]
 fn a_queue_with_a_key_needs_permissions_on_the_key() {
     for (key, expected) in [
         (None, None),

@@ -139,6 +139,8 @@ pub struct QueueAttributes {
     pub policy: Option<String>,
     /// The KMS key that encrypts the queue.
     pub key: Option<String>,
+    /// The size of its largest messages in bytes.
+    pub size_max: Option<u64>,
 }
 
 /// A redrive policy.
@@ -167,6 +169,7 @@ impl QueueAttributes {
             redrive: redrive.as_ref().and_then(Redrive::read),
             policy: text("Policy"),
             key: text("KmsMasterKeyId"),
+            size_max: text("MaximumMessageSize").and_then(|text| text.parse().ok()),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use comeback_core::{in_flight::QUOTA, settings::Settings};
+use comeback_core::{arn::is_url_of, dead_letter::SIZE_MAX, in_flight::QUOTA, settings::Settings};
 use serde_json::json;
 
 use super::{
@@ -33,6 +33,17 @@ pub(super) fn examine(facts: &Facts, settings: Option<&Settings>, queue: &RetryQ
     let Some(attributes) = existing(&mut it, queue, "retry_queue_missing") else { return it };
     visibility(&mut it, facts.handler.timeout, queue, attributes);
     retention(&mut it, longest(facts, settings), queue, attributes);
+    size(&mut it, queue, attributes);
+    if let Some(url) = settings
+        .and_then(|it| it.retry_queue_url.as_deref())
+        .filter(|url| !is_url_of(url, &queue.arn))
+    {
+        it.bad(
+            "retry_queue_url_wrong",
+            format!("RETRY_QUEUE_URL is {url}, and the handler receives from this queue"),
+        )
+        .why("No wait can be set. Events come back when the queue's visibility timeout ends.");
+    }
     redrive(&mut it, &facts.dead_letters.arn, queue, attributes);
     if !attributes.delay.is_zero() {
         it.warn("queue_delays", format!("it delays each message by {}", span(attributes.delay)))
@@ -97,6 +108,15 @@ fn existing<'a>(
 
 fn set(queue: &Queue, attribute: &'static str, value: Duration) -> Fix {
     Fix::Queue { url: queue.url.clone(), attribute, value: value.as_secs().to_string() }
+}
+
+/// Reports a queue that refuses the largest messages.
+fn size(it: &mut Examined, queue: &Queue, attributes: &QueueAttributes) {
+    let Some(max) = attributes.size_max.filter(|max| *max < SIZE_MAX as u64) else { return };
+    let (url, value) = (queue.url.clone(), SIZE_MAX.to_string());
+    it.bad("messages_small", format!("it takes messages of {max} bytes, and not of {SIZE_MAX}"))
+        .why("Larger failures and letters are refused. Lambda drops a failure that it can't send.")
+        .fix(Fix::Queue { url, attribute: "MaximumMessageSize", value });
 }
 
 fn visibility(it: &mut Examined, timeout: Duration, queue: &Queue, attributes: &QueueAttributes) {
@@ -200,7 +220,22 @@ pub(super) fn dead_letters(facts: &Facts) -> Examined {
             .why("Events that are given up stay in the retry queue.")
             .fix(fix);
     }
+    let retry_queues = || facts.queues.iter().map(|retry| &retry.queue.arn);
+    if retry_queues().any(|arn| *arn == queue.arn) {
+        it.bad("dead_letters_are_retried", "it is the retry queue")
+            .why("A dead letter would come back for ever, so the handler refuses to run.");
+    }
     let Some(attributes) = existing(&mut it, queue, "dead_letter_queue_missing") else { return it };
+    if let Some(to) = attributes.redrive.as_ref().map(|it| &it.queue)
+        && retry_queues().any(|arn| arn == to)
+    {
+        it.bad(
+            "dead_letters_return",
+            format!("its redrive policy moves letters to the retry queue {}", last(to)),
+        )
+        .why("Looking at a letter a few times brings its event back.");
+    }
+    size(&mut it, queue, attributes);
     let policy = attributes.policy.as_deref().unwrap_or_default();
     if ask(policy, &facts.handler.role, "sqs:SendMessage") == Effect::Deny {
         it.bad("dead_letters_deny_handler", "its policy denies the handler's role sqs:SendMessage")

@@ -31,6 +31,10 @@ pub(super) fn examine(facts: &Facts, settings: Option<&Settings>, target: &Targe
         return it;
     };
     state(&mut it, running, "target_inactive");
+    if let Some(unsupported) = function.unsupported {
+        it.bad("target_unsupported", unsupported.to_string())
+            .why("Its retries are refused, or repeat what was done.");
+    }
     if it.known(&running.may_loop) == Some(&false) {
         it.bad("loop_stopped", "its RecursiveLoop is Terminate")
             .why("Lambda stops its retries after about 16 attempts.")
@@ -50,6 +54,14 @@ pub(super) fn examine(facts: &Facts, settings: Option<&Settings>, target: &Targe
         let retried: Vec<_> = configs.iter().filter(|config| is_own(&config.on_failure)).collect();
         if retried.is_empty() && !by_letters {
             destination(&mut it, name, configs);
+        }
+        for success in configs.iter().filter(|config| is_own(&config.on_success)) {
+            let queue = last(success.on_success.as_deref().unwrap_or_default());
+            it.bad(
+                "successes_retried",
+                format!("its on-success destination is the retry queue {queue}"),
+            )
+            .why("Each success becomes a dead letter.");
         }
         for config in retried {
             examine_config(&mut it, facts, settings, target, function, config);
@@ -161,8 +173,8 @@ fn transparency(it: &mut Examined, function: &Function) {
         let says = format!("{WRAPPER_VARIABLE} has no effect on {runtime}");
         it.bad("wrapper_without_effect", says)
             .why("The function gets envelopes instead of its payloads.");
-    } else if is_wrapped && function.layers.is_empty() {
-        let says = format!("{WRAPPER_VARIABLE} is {WRAPPER}, and there is no layer that has it");
+    } else if is_wrapped && !function.layers.iter().any(is_ours) {
+        let says = format!("{WRAPPER_VARIABLE} is {WRAPPER}, and no layer of Comeback has it");
         it.bad("wrapper_without_layer", says).why("The function does not start.");
     } else if !is_wrapped && function.layers.iter().any(is_ours) {
         let says = format!("it has Comeback's layer, and {WRAPPER_VARIABLE} is not {WRAPPER}");

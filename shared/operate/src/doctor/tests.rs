@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::{
     ports::Fault,
-    systems::{Function, tests::function},
+    systems::{Function, Unsupported, tests::function},
 };
 
 const HOME: &str = "us-east-1:123456789012";
@@ -150,7 +150,7 @@ fn closed_to_all_but(action: &str, role: &str) -> Option<String> {
 type Break = fn(&mut Facts);
 
 /// Ways to break a system, and the only finding that each leads to.
-const BREAKS: [(&str, Break); 68] = [
+const BREAKS: [(&str, Break); 77] = [
     ("handler_inactive", |it| {
         it.running.state = Ok(State { state: "Failed".into(), ..State::default() })
     }),
@@ -170,6 +170,25 @@ const BREAKS: [(&str, Break); 68] = [
     ("handler_errors", |it| count(it, Metric::Errors, "handler", 3.0)),
     ("handler_throttled", |it| count(it, Metric::Throttles, "handler", 3.0)),
     ("loops_stopped", |it| count(it, Metric::RecursiveInvocationsDropped, "handler", 1.0)),
+    ("retry_queue_url_wrong", |it| {
+        set(it, "RETRY_QUEUE_URL", "https://sqs.us-east-1.amazonaws.com/123456789012/other")
+    }),
+    ("messages_small", |it| retry(it).size_max = Some(262_144)),
+    ("messages_small", |it| dead(it).size_max = Some(262_144)),
+    ("dead_letters_return", |it| {
+        let queue = it.queues[0].queue.arn.clone();
+        dead(it).redrive = Some(Redrive { queue, receives_max: 3 });
+    }),
+    ("successes_retried", |it| config(it).on_success = config(it).on_failure.clone()),
+    ("target_unsupported", |it| orders(it).unsupported = Some(Unsupported::TenantIsolation)),
+    ("target_unsupported", |it| orders(it).unsupported = Some(Unsupported::Durable)),
+    ("wrapper_without_layer", |it| {
+        orders(it).layers = vec!["arn:aws:lambda:x:1:layer:apm:1".into()]
+    }),
+    ("settings_bad", |it| {
+        let url = it.handler.environment["DEAD_LETTER_QUEUE_URL"].clone();
+        set(it, "RETRY_QUEUE_URL", &url);
+    }),
     ("mapping_missing", |it| it.mappings = Ok(Vec::new())),
     ("mapping_disabled", |it| mapping(it).state = "Disabled".into()),
     ("mapping_disabled", |it| mapping(it).state = "Disabling".into()),
@@ -273,6 +292,13 @@ fn a_queue_that_queue_targets_does_not_name_is_reported() {
     let mut facts = healthy();
     set(&mut facts, "QUEUE_TARGETS", r#"{"other":["orders"]}"#);
     assert_eq!(names(&facts), ["mapping_missing", "queue_unbound", "target_not_allowed"]);
+}
+
+#[test]
+fn a_dead_letter_queue_that_is_the_retry_queue_is_named_as_what_it_is() {
+    let mut facts = healthy();
+    facts.dead_letters = facts.queues[0].queue.clone();
+    assert!(names(&facts).contains(&"dead_letters_are_retried"), "{:?}", names(&facts));
 }
 
 #[test]

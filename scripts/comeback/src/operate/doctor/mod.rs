@@ -209,7 +209,7 @@ fn json<'a>(examined: &'a Examined, connection: &Connection) -> Vec<FindingJson<
 
 /// The command of a fix, with the connection options of this run.
 pub fn command(fix: &Fix, connection: &Connection) -> String {
-    let Connection { local, region, profile } = connection;
+    let Connection { local, region, profile, verbose: _ } = connection;
     let mut command = fix.command();
     let is_ours = command.starts_with("comeback ");
     if let Some(local) = local {
