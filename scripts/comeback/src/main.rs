@@ -53,10 +53,22 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
         Err(failure) => {
-            eprintln!("comeback: {failure}");
+            complain(&failure.to_string());
+            #[cfg(feature = "operate")]
+            if let Some(causes) = failure.causes()
+                && env::args_os().any(|argument| argument == "--verbose")
+            {
+                complain(causes);
+            }
             ExitCode::from(failure.code())
         }
     }
+}
+
+/// Prints an error. It may have text of others.
+fn complain(text: &str) {
+    let is_hidden = |c: char| c != '\n' && paint::is_hidden(c);
+    eprintln!("comeback: {}", text.replace(is_hidden, "\u{fffd}"));
 }
 
 fn start(args: &Args, shell: &Shell) -> Result<Outcome, Failure> {

@@ -45,12 +45,12 @@ impl Line {
         Self::default().and(style, text)
     }
 
-    /// Appends a piece. Tabs and line breaks become spaces, and other control characters become U+FFFD, so that the
+    /// Appends a piece. Tabs and line breaks become spaces, and other hidden characters become U+FFFD, so that the
     /// output of a function can't control the terminal.
     #[must_use]
     pub fn and(mut self, style: Style, text: impl AsRef<str>) -> Self {
         let text = text.as_ref().replace(['\t', '\r', '\n'], " ");
-        let text = text.replace(char::is_control, "\u{fffd}");
+        let text = text.replace(is_hidden, "\u{fffd}");
         match self.0.last_mut() {
             Some((last, so_far)) if *last == style => so_far.push_str(&text),
             _ if text.is_empty() => {}
@@ -63,6 +63,25 @@ impl Line {
     #[must_use]
     pub fn then(self, other: Self) -> Self {
         other.0.into_iter().fold(self, |line, (style, text)| line.and(style, text))
+    }
+
+    /// The line as lines of at most `width` columns, broken between words. The next lines are indented a little more.
+    pub fn wrapped(&self, width: usize) -> Vec<Self> {
+        let mut lines = vec![Self::default()];
+        let first = self.0.first().map_or("", |(_, text)| text);
+        let indent = " ".repeat(first.len() - first.trim_start().len() + 4);
+        for (style, text) in &self.0 {
+            for word in text.split_inclusive(' ') {
+                let used = lines.last().map_or(0, Self::width);
+                if used > indent.len() && used + word.trim_end().chars().count() > width {
+                    lines.push(Self::of(Style::Plain, &indent));
+                }
+                if let Some(last) = lines.last_mut() {
+                    *last = std::mem::take(last).and(*style, word);
+                }
+            }
+        }
+        lines
     }
 
     /// The width in columns.
@@ -100,6 +119,34 @@ impl Line {
     }
 }
 
+/// Whether a character is not seen but changes how the text around it is seen: a control or format character, or a
+/// separator of lines or paragraphs. Text of others is shown without them. Some of them reverse the order of a text.
+pub fn is_hidden(c: char) -> bool {
+    c.is_control()
+        || matches!(
+            c,
+            '\u{ad}'
+                | '\u{600}'..='\u{605}'
+                | '\u{61c}'
+                | '\u{6dd}'
+                | '\u{70f}'
+                | '\u{890}'..='\u{891}'
+                | '\u{8e2}'
+                | '\u{180e}'
+                | '\u{200b}'..='\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}'
+                | '\u{feff}'
+                | '\u{fff9}'..='\u{fffb}'
+                | '\u{110bd}'
+                | '\u{110cd}'
+                | '\u{13430}'..='\u{1343f}'
+                | '\u{1bca0}'..='\u{1bca3}'
+                | '\u{1d173}'..='\u{1d17a}'
+                | '\u{e0000}'..='\u{e007f}'
+        )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -131,5 +178,15 @@ mod tests {
     #[test]
     fn lines_are_joined_in_order() {
         assert_eq!(line().then(line()).paint(false), "✓ yes!✓ yes!");
+    }
+
+    #[test]
+    fn a_long_line_is_broken_between_words_and_a_table_is_not_changed() {
+        let long = Line::of(Style::Bad, "  ✗ ").and(Style::Plain, "one two three four");
+        let lines: Vec<_> = long.wrapped(12).iter().map(|line| line.paint(false)).collect();
+        assert_eq!(lines, ["  ✗ one two ", "      three ", "      four"]);
+        let row = Line::of(Style::Plain, "a   b     c");
+        assert_eq!(row.wrapped(80), [row]);
+        assert_eq!(Line::default().wrapped(80), [Line::default()]);
     }
 }

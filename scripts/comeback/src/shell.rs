@@ -95,6 +95,22 @@ impl Failure {
     }
 }
 
+#[cfg(feature = "operate")]
+impl Failure {
+    /// All causes of the failure, if there are more than it says.
+    pub fn causes(&self) -> Option<&str> {
+        use crate::operate::aws::NoClients;
+        let causes = if let Self::Aws(fault) = self {
+            &*fault.causes
+        } else if let Self::Clients(NoClients::Credentials(causes)) = self {
+            causes
+        } else {
+            return None;
+        };
+        Some(causes).filter(|causes| !causes.is_empty())
+    }
+}
+
 fn advice(error: &io::Error) -> &'static str {
     if error.kind() == io::ErrorKind::AddrInUse {
         "; another `comeback local` may be running: end it, or choose another port with --port N, or any free port with --port 0"
@@ -145,7 +161,8 @@ impl Shell {
     /// Prints lines and flushes them.
     pub async fn print(&self, lines: &[Line]) -> io::Result<()> {
         let mut text = String::new();
-        for line in lines {
+        let width = if self.terminal { Screen::size().0 } else { usize::MAX };
+        for line in lines.iter().flat_map(|line| line.wrapped(width)) {
             text.push_str(&line.paint(self.colour));
             text.push('\n');
         }

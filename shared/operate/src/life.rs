@@ -313,7 +313,7 @@ mod tests {
         assert_eq!(event_ids(lines), ["another"]);
         let waiting: Vec<_> = lives(lines).into_iter().filter_map(of_life).collect();
         let [event] = &*waiting else { panic!("{waiting:?}") };
-        assert_eq!((&*event.event_id, &*event.id, event.attempt), ("another", "other", 1));
+        assert_eq!((&*event.event_id, event.request_id(), event.attempt), ("another", "other", 1));
         assert_eq!((event.due, event.first_failure), (at(3), at(1)));
         assert_eq!(event.error_type.as_deref(), Some("Down"));
         assert_eq!(Listed::of(event, at(2)).kept, None);

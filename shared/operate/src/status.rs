@@ -17,8 +17,10 @@ pub enum State {
     SomeFail,
     /// An operator has paused its retries.
     Paused,
-    /// No recent run failed, but events still wait.
+    /// Recent runs succeeded, and events still wait.
     Recovering,
+    /// Events wait, and nothing has run recently.
+    Waiting,
     /// No recent run failed, and no events wait.
     Well,
 }
@@ -85,7 +87,7 @@ impl Facts {
         } else if self.paused_since.is_some() {
             State::Paused
         } else if self.waiting() > 0 {
-            State::Recovering
+            if invocations > 0 { State::Recovering } else { State::Waiting }
         } else {
             State::Well
         }
@@ -105,6 +107,7 @@ mod tests {
             (well(), State::Well),
             (Facts { recent: runs(10, 0), ..well() }, State::Well),
             (Facts { recent: runs(10, 0), delayed: 1, ..well() }, State::Recovering),
+            (Facts { delayed: 1, ..well() }, State::Waiting),
             (Facts { recent: runs(10, 1), ..well() }, State::SomeFail),
             (Facts { recent: runs(10, 10), paused_since: some, ..well() }, State::Failing),
             (Facts { paused_since: some, in_flight: 1, ..well() }, State::Paused),

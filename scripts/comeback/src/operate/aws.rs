@@ -1,6 +1,6 @@
 //! Clients for AWS, with the credentials that the AWS CLI would use, or for the local cloud.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, io, sync::OnceLock, time::Duration};
 
 use aws_config::{
     BehaviorVersion, ConfigLoader, Region, environment::EnvironmentVariableCredentialsProvider,
@@ -8,18 +8,22 @@ use aws_config::{
 };
 use aws_sdk_sqs::{
     config::{Credentials, ProvideCredentials},
-    error::{DisplayErrorContext, ProvideErrorMetadata, SdkError},
+    error::{ProvideErrorMetadata, SdkError},
     types::{BatchResultErrorEntry, ChangeMessageVisibilityBatchRequestEntry},
 };
 #[cfg(feature = "account")]
 use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
-use comeback_core::{Timestamp, fault::classify};
+use comeback_core::{
+    Timestamp,
+    fault::{FaultKind, classify},
+};
 use comeback_operate::{
     ports::{Clock, Fault},
     systems::Function,
 };
+use tokio::net::TcpStream;
 
-use super::{options::Connection, text::shortened};
+use super::options::Connection;
 
 /// The default endpoint of `comeback local`.
 pub const LOCAL: &str = "http://127.0.0.1:4700";
@@ -30,8 +34,11 @@ const CONNECT_MAX: Duration = Duration::from_secs(3);
 const ATTEMPT_MAX: Duration = Duration::from_secs(6);
 /// The timeout of a call with all its attempts.
 const CALL_MAX: Duration = Duration::from_secs(15);
-/// The most characters to show of an error without a message from AWS, such as a failed connection.
-const MESSAGE_MAX: usize = 300;
+/// The same for calls to DynamoDB, which normally take milliseconds. Without its table, commands say what they can.
+const TABLE_ATTEMPT_MAX: Duration = Duration::from_secs(2);
+const TABLE_CALL_MAX: Duration = Duration::from_secs(5);
+/// The endpoint of all services, if it is not AWS's own. A program has one connection.
+static ENDPOINT: OnceLock<String> = OnceLock::new();
 
 /// How often an adaptive client attempts a call, instead of [`ATTEMPTS_DEFAULT`].
 const ADAPTIVE_ATTEMPTS_MAX: u32 = 5;
@@ -49,9 +56,13 @@ pub enum NoClients {
     )]
     Region,
     #[error(
-        "expected the credentials that the AWS CLI uses, got none: {0}; for the local cloud, pass --local"
+        "expected the credentials that the AWS CLI uses, got none: set AWS_PROFILE, sign in, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; for the local cloud, pass --local"
     )]
     Credentials(String),
+    #[error(
+        "expected a server at {endpoint}, got: {source}; start `comeback local`, or check --local and AWS_ENDPOINT_URL"
+    )]
+    NoServer { endpoint: String, source: io::Error },
 }
 
 /// Clients for all services that the commands use.
@@ -98,6 +109,13 @@ impl Aws {
     ) -> Result<Self, NoClients> {
         let mut config = loader(connection).load().await;
         let is_local = config.endpoint_url().is_some_and(is_local);
+        if let Some(endpoint) = config.endpoint_url().filter(|_| is_local) {
+            // Clients would try for seconds. A server on this machine is there, or not.
+            let authority = endpoint.split('/').nth(2).unwrap_or_default();
+            let connected = TcpStream::connect(authority).await;
+            connected
+                .map_err(|source| NoClients::NoServer { endpoint: endpoint.to_owned(), source })?;
+        }
         if is_local {
             let local = Credentials::new("local", "local", None, None, "comeback");
             let environment = EnvironmentVariableCredentialsProvider::new();
@@ -109,11 +127,14 @@ impl Aws {
             let builder = config.into_builder().region(region);
             config = builder.credentials_provider(credentials).build();
         }
+        if let Some(endpoint) = config.endpoint_url() {
+            let _ = ENDPOINT.set(endpoint.to_owned());
+        }
         let region = config.region().ok_or(NoClients::Region)?.to_string();
         let provider = config.credentials_provider();
         let provider = provider.ok_or_else(|| NoClients::Credentials("no provider".to_owned()))?;
         let provided = provider.provide_credentials().await;
-        provided.map_err(|error| NoClients::Credentials(DisplayErrorContext(error).to_string()))?;
+        provided.map_err(|error| NoClients::Credentials(causes(&error)))?;
         Ok(Self {
             cloudwatch: aws_sdk_cloudwatch::Client::new(&config),
             dynamodb: aws_sdk_dynamodb::Client::new(&config),
@@ -157,14 +178,17 @@ impl Aws {
 
     /// The DynamoDB that this handler uses. With the local cloud, it has an endpoint of its own.
     pub fn dynamodb_of(&self, handler: &Function) -> aws_sdk_dynamodb::Client {
+        let timeouts = TimeoutConfig::builder()
+            .connect_timeout(CONNECT_MAX)
+            .operation_attempt_timeout(TABLE_ATTEMPT_MAX)
+            .operation_timeout(TABLE_CALL_MAX);
+        let config = self.dynamodb.config().to_builder().timeout_config(timeouts.build());
         let endpoint = handler.environment.get("AWS_ENDPOINT_URL_DYNAMODB");
-        match endpoint.filter(|endpoint| self.is_local && is_local(endpoint)) {
-            Some(endpoint) => {
-                let config = self.dynamodb.config().to_builder().endpoint_url(endpoint);
-                aws_sdk_dynamodb::Client::from_conf(config.build())
-            }
-            None => self.dynamodb.clone(),
-        }
+        let config = match endpoint.filter(|endpoint| self.is_local && is_local(endpoint)) {
+            Some(endpoint) => config.endpoint_url(endpoint),
+            None => config,
+        };
+        aws_sdk_dynamodb::Client::from_conf(config.build())
     }
 
     /// The same clients, but those of Lambda and IAM slow down when throttled. A command with hundreds of calls needs
@@ -227,6 +251,48 @@ fn is_local(endpoint: &str) -> bool {
     })
 }
 
+/// Why there was no answer, in a sentence for a person.
+fn not_answered<E: std::error::Error + 'static>(error: &SdkError<E>) -> String {
+    let endpoint = ENDPOINT.get().map_or("AWS", String::as_str);
+    if has_no_connection(error) {
+        let why = root(error);
+        return format!(
+            "no connection to {endpoint} ({why}): check the network, and the endpoint that --local, AWS_ENDPOINT_URL or the profile sets"
+        );
+    }
+    if matches!(error, SdkError::TimeoutError(_) | SdkError::DispatchFailure(_)) {
+        return format!(
+            "no answer from {endpoint} in time: check the network, and whether it works"
+        );
+    }
+    root(error)
+}
+
+/// Whether nobody listens at the endpoint, so that there is nothing to wait for.
+fn has_no_connection<E>(error: &SdkError<E>) -> bool {
+    matches!(error, SdkError::DispatchFailure(why) if why.is_io())
+}
+
+/// The innermost cause of an error.
+fn root(error: &dyn std::error::Error) -> String {
+    let mut innermost = error;
+    while let Some(source) = innermost.source() {
+        innermost = source;
+    }
+    innermost.to_string()
+}
+
+/// The whole chain of causes.
+fn causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(source) = next {
+        text = format!("{text}: {source}");
+        next = source.source();
+    }
+    text
+}
+
 /// Converts the error of a call to a fault.
 pub fn fault<E>(action: &'static str, resource: &str) -> impl FnOnce(SdkError<E>) -> Fault + use<E>
 where
@@ -235,14 +301,24 @@ where
     let resource = resource.to_owned();
     move |error| {
         let code = error.code().map(str::to_owned);
-        let status = error.raw_response().map(|response| response.status().as_u16());
-        let kind = classify(code.as_deref(), status, None);
         let message = match error.message() {
             Some(message) => message.to_owned(),
             None if code.is_some() => String::new(),
-            None => shortened(&DisplayErrorContext(&error).to_string(), MESSAGE_MAX),
+            None => not_answered(&error),
         };
-        Fault { action, resource, kind, code, message }
+        let status = error.raw_response().map(|response| response.status().as_u16());
+        let kind = match has_no_connection(&error) {
+            true => FaultKind::Configuration,
+            false => classify(code.as_deref(), status, &message, None),
+        };
+        Fault {
+            action,
+            resource,
+            kind,
+            code,
+            message: message.into(),
+            causes: causes(&error).into(),
+        }
     }
 }
 

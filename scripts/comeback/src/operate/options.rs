@@ -39,6 +39,9 @@ pub struct Connection {
     /// The profile of the AWS CLI's configuration.
     #[arg(long, value_name = "NAME")]
     pub profile: Option<String>,
+    /// If a call to AWS fails, print all its causes.
+    #[arg(long)]
+    pub verbose: bool,
 }
 
 /// Reads a duration.

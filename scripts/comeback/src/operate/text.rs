@@ -170,14 +170,16 @@ mod tests {
     fn a_table_wraps_at_the_width_of_the_terminal() {
         let text = |text: &str| text.to_owned();
         let header = [text("name"), text("what it is")];
-        let rows =
-            [vec![text("one"), text("a long sentence of many words")], vec![text("t\x1bwo")]];
+        let rows = [
+            vec![text("one"), text("a long sentence of many words")],
+            vec![text("t\x1bw\u{202e}o\u{2028}")],
+        ];
         let widest = |width| table(&header, &rows, width).iter().map(Line::width).max();
-        assert_eq!(widest(None), Some(36));
+        assert_eq!(widest(None), Some(38));
         assert!(widest(Some(20)) <= Some(20));
         let written: String =
             table(&header, &rows, None).iter().map(|it| it.paint(false)).collect();
-        assert!(written.contains("t\u{fffd}wo"), "{written}");
+        assert!(written.contains("t\u{fffd}w\u{fffd}o\u{fffd}"), "{written}");
     }
 
     #[test]

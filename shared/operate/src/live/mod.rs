@@ -29,8 +29,8 @@ use crate::{
 /// The maximum number of events to keep.
 const KEPT_MAX: usize = 100_000;
 
-/// The maximum number of unfinished runs to track. Further runs are not tracked, so their results are missing.
-const RUNNING_MAX: usize = 10_000;
+/// How many of the latest runs are tracked. A run that goes on after that many others have begun ends without a result.
+const RUNNING_MAX: usize = 20_000;
 
 /// The number of seconds that [`Pulse`] covers.
 pub const PULSE_SECONDS: usize = 60;
@@ -80,6 +80,8 @@ pub struct Events {
     numbers: HashMap<Arc<str>, usize>,
     /// The event id and the attempt of each unfinished run, by request id.
     running: HashMap<Arc<str>, (Arc<str>, u32)>,
+    /// The request ids of the latest runs, in the order in which they began.
+    began: VecDeque<Arc<str>>,
     counts: BTreeMap<State, usize>,
     /// The waiting events, by when they come back. This index exists because the live page queries it often.
     waiting: BTreeSet<(Timestamp, usize)>,
@@ -102,8 +104,12 @@ impl Events {
     pub fn started(&mut self, run: &Run<'_>, at: Timestamp) {
         let request = Arc::clone(run.request_id);
         let id = self.change(run.event_id, run.function, at, |event| event.running = Some(request));
-        if self.running.len() < RUNNING_MAX {
-            self.running.insert(Arc::clone(run.request_id), (id, run.attempt));
+        self.running.insert(Arc::clone(run.request_id), (id, run.attempt));
+        self.began.push_back(Arc::clone(run.request_id));
+        if self.began.len() > RUNNING_MAX
+            && let Some(oldest) = self.began.pop_front()
+        {
+            self.running.remove(&oldest);
         }
     }
 
@@ -480,6 +486,19 @@ mod tests {
     }
 
     #[test]
+    fn however_many_runs_have_no_end_the_latest_are_tracked() {
+        let mut events = Events::default();
+        for nth in 0..RUNNING_MAX + 5 {
+            let id: Arc<str> = nth.to_string().into();
+            events.started(&run(&id, &id, 0), at(0));
+        }
+        for (nth, state) in [(4, State::Running), (RUNNING_MAX + 4, State::Succeeded)] {
+            events.ended(&nth.to_string(), at(1), None);
+            assert_eq!(events.get(&nth.to_string()).unwrap().state(), state, "{nth}");
+        }
+    }
+
+    #[test]
     fn the_oldest_events_are_dropped_when_there_are_too_many() {
         let mut events = Events::default();
         for nth in 0..KEPT_MAX + 5 {
@@ -511,7 +530,7 @@ mod tests {
     fn the_register_adds_events_that_are_in_no_log_line() {
         let mut events = Events::default();
         let entry = Entry {
-            id: "r2".to_owned(),
+            key: "arn:orders/r2".to_owned(),
             target: ARN.to_owned(),
             queue_url: String::new(),
             event_id: "old".to_owned(),

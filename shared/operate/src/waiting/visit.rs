@@ -66,7 +66,7 @@ mod tests {
     fn ids(register: &StandIn, parts: &[Partition], most: usize) -> Vec<String> {
         let mut ids = Vec::new();
         let visited = visit(parts, register, |event| {
-            ids.push(event.id);
+            ids.push(event.request_id().to_owned());
             ids.len() < most
         });
         visited.now_or_never().unwrap().unwrap();

@@ -40,19 +40,29 @@ const DAY: Duration = Duration::from_hours(24);
 /// The most items in one call of BatchGetItem.
 const ITEMS_MAX: usize = 100;
 
+/// The facts about functions.
+pub struct Gathered {
+    pub facts: Vec<Facts>,
+    /// Why the ledger gave no answer. The facts are then those that need no table.
+    pub unknown: Option<Fault>,
+}
+
 /// Gathers the facts about these functions, with concurrent calls.
 pub async fn gather(
     aws: &Aws,
     handler: &Function,
     attached: &[Attached],
     now: Timestamp,
-) -> Result<Vec<Facts>, Fault> {
-    let (queues, metrics, items, dues) = tokio::try_join!(
-        queues(aws, attached),
-        metrics(aws, attached, now),
-        items(aws, handler, attached),
-        dues(aws, handler, attached),
-    )?;
+) -> Result<Gathered, Fault> {
+    let of_table =
+        async { Ok(tokio::try_join!(items(aws, handler, attached), dues(aws, handler, attached))) };
+    let (queues, metrics, of_table) =
+        tokio::try_join!(queues(aws, attached), metrics(aws, attached, now), of_table)?;
+    let (of_table, unknown) = match of_table {
+        Ok(of_table) => (of_table, None),
+        Err(fault) => (Default::default(), Some(fault)),
+    };
+    let (items, dues) = of_table;
     let facts = attached.iter().enumerate().map(|(nth, Attached { arn, queue_arn })| {
         let number = |name: QueueAttributeName| {
             let text = queues.get(queue_arn).and_then(|attributes| attributes.get(&name));
@@ -88,7 +98,7 @@ pub async fn gather(
             next_due: dues.get(arn).copied(),
         }
     });
-    Ok(facts.collect())
+    Ok(Gathered { facts: facts.collect(), unknown })
 }
 
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count")]

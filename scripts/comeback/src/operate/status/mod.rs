@@ -6,10 +6,11 @@ mod gather;
 use args::StatusArgs;
 use comeback_core::{Timestamp, pattern, time::between};
 use comeback_operate::{
+    ports::Fault,
     status::{Facts, State},
     systems::{Function, function_name, only},
 };
-pub use gather::gather;
+pub use gather::{Gathered, gather};
 use serde_json::{Value, json};
 
 use super::{
@@ -47,12 +48,16 @@ pub async fn run(args: &StatusArgs, shell: &Shell) -> Result<Outcome, Failure> {
         return watch(args, &aws, &handler, &attached, shell).await;
     }
     let now = (shell.now)();
-    let facts = gather(&aws, &handler, &attached, now).await?;
+    let Gathered { facts, unknown } = gather(&aws, &handler, &attached, now).await?;
     if args.json {
         let functions: Vec<_> = facts.iter().map(json_of).collect();
-        shell.print_json(&json!({ "handler": handler.name(), "functions": functions })).await?;
+        let unknown = unknown.map(|fault| fault.to_string());
+        let document =
+            json!({ "handler": handler.name(), "functions": functions, "unknown": unknown });
+        shell.print_json(&document).await?;
     } else {
-        shell.print(&report(handler.name(), &facts, now, shell.width())).await?;
+        let lines = report(handler.name(), &facts, unknown.as_ref(), now, shell.width());
+        shell.print(&lines).await?;
     }
     Ok(Outcome::Success)
 }
@@ -69,11 +74,11 @@ async fn watch(
     let mut screen = if shell.terminal { Some(Screen::take()?) } else { None };
     loop {
         let now = (shell.now)();
-        let facts = tokio::select! {
-            facts = gather(aws, handler, attached, now) => facts?,
+        let Gathered { facts, unknown } = tokio::select! {
+            gathered = gather(aws, handler, attached, now) => gathered?,
             () = signals.any() => return Ok(Outcome::Success),
         };
-        let lines = report(handler.name(), &facts, now, shell.width());
+        let lines = report(handler.name(), &facts, unknown.as_ref(), now, shell.width());
         match &mut screen {
             Some(screen) => screen.draw(&lines, shell.colour).await?,
             None => shell.print(&lines).await?,
@@ -93,7 +98,13 @@ fn json_of(facts: &Facts) -> Value {
     value
 }
 
-fn report(handler: &str, facts: &[Facts], now: Timestamp, width: Option<usize>) -> Vec<Line> {
+fn report(
+    handler: &str,
+    facts: &[Facts],
+    unknown: Option<&Fault>,
+    now: Timestamp,
+    width: Option<usize>,
+) -> Vec<Line> {
     let mut facts: Vec<_> = facts.iter().collect();
     facts.sort_by_key(|it| (it.state(), function_name(&it.function)));
     let header = [
@@ -126,6 +137,10 @@ fn report(handler: &str, facts: &[Facts], now: Timestamp, width: Option<usize>) 
         let text = "Functions that share a queue show the numbers of the queue.";
         lines.push(Line::of(Style::Faint, text));
     }
+    if let Some(fault) = unknown {
+        let text = format!("Circuits, pauses and due times are not known: {fault}");
+        lines.push(Line::of(Style::Bad, text));
+    }
     lines
 }
 
@@ -138,6 +153,7 @@ pub fn state(facts: &Facts, now: Timestamp) -> String {
         State::SomeFail => "some fail",
         State::Paused => "",
         State::Recovering => "recovering",
+        State::Waiting => "waiting",
         State::Well => "well",
     };
     let down = facts.down_since.map(|since| format!("{state} for {}", lasts(since)));
@@ -178,7 +194,7 @@ mod tests {
             },
         ];
         let text = |width| {
-            let lines = report("retries", &facts, Timestamp::UNIX_EPOCH, width);
+            let lines = report("retries", &facts, None, Timestamp::UNIX_EPOCH, width);
             lines.iter().map(|line| line.paint(false)).collect::<Vec<_>>()
         };
         let wide = text(None);

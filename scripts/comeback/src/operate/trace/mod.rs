@@ -5,18 +5,22 @@ pub mod args;
 use args::TraceArgs;
 use comeback_core::{
     Timestamp,
+    register::Entry,
     time::{between, earlier, rfc3339},
 };
 use comeback_operate::{
     life::{Life, Next, NoLife, Step, StepKind, event_ids, life},
-    systems::function_name,
+    systems::{Function, function_name},
+    waiting::{Listed, visit},
 };
 
 use super::{
+    aws::Aws,
     console::uninterrupted,
     functions::find,
     logs,
-    text::{due, span},
+    text::{due, error, span},
+    waiting::DynamoRegister,
 };
 use crate::{
     paint::{Line, Style},
@@ -51,12 +55,66 @@ pub async fn run(args: &TraceArgs, shell: &Shell) -> Result<Outcome, Failure> {
     if !goes_on() {
         return Ok(Outcome::Interrupted);
     }
-    let life = life(&id, lines.iter().map(String::as_str))?;
+    let life = match life(&id, lines.iter().map(String::as_str)) {
+        Err(none @ NoLife::None(_)) => {
+            let Some(entry) = registered(&handler, &aws, &args.id).await? else {
+                return Err(none.into());
+            };
+            return tell(&entry, args, shell, now).await;
+        }
+        life => life?,
+    };
     if args.json {
         shell.print_json(&life).await?;
     } else {
         shell.print(&report(&life, now)).await?;
     }
+    Ok(Outcome::Success)
+}
+
+/// The event in the register whose id, or whose last request id, begins with `id`. It may have failed before the part
+/// of the log that was read.
+async fn registered(handler: &Function, aws: &Aws, id: &str) -> Result<Option<Entry>, Failure> {
+    if handler.register().is_none() {
+        return Ok(None);
+    }
+    let register = DynamoRegister::of(handler.clone(), aws.clone())?;
+    let parts = register.parts(&[]).await?;
+    let mut found = None;
+    visit(&parts, &register, |entry| {
+        if entry.event_id.starts_with(id) || entry.request_id().starts_with(id) {
+            found = Some(entry);
+        }
+        found.is_none()
+    })
+    .await?;
+    Ok(found)
+}
+
+/// Prints what the register knows of an event.
+async fn tell(
+    entry: &Entry,
+    args: &TraceArgs,
+    shell: &Shell,
+    now: Timestamp,
+) -> Result<Outcome, Failure> {
+    if args.json {
+        shell.print_json(&Listed::of(entry, now)).await?;
+        return Ok(Outcome::Success);
+    }
+    let Entry { event_id, attempt, target, .. } = entry;
+    let title = format!("event {event_id} of {}", function_name(target));
+    let since = rfc3339(entry.first_failure);
+    let last = error(entry.error_type.as_deref(), entry.error_message.as_deref());
+    let now_it = format!("  now: waits for attempt {attempt}: comes back {}", due(entry.due, now));
+    let source = "  The log of this time has no line about it; this is what the register knows.";
+    let lines = [
+        Line::of(Style::Strong, title),
+        Line::of(Style::Plain, format!("  first failed at {since}, last error {last}")),
+        Line::of(Style::Busy, now_it),
+        Line::of(Style::Faint, source),
+    ];
+    shell.print(&lines).await?;
     Ok(Outcome::Success)
 }
 

@@ -11,6 +11,7 @@ use comeback_operate::{
     groups::{Group, Groups},
     life::lives,
     notice::events,
+    ports::Fault,
     systems::function_name,
     waiting::{Listed, Partition, Selection, of_life, visit},
 };
@@ -77,11 +78,17 @@ impl Found<'_> {
             let key = self.args.group_by.iter().map(|(_, by)| by.key(&event)).collect();
             self.groups.count(key, Some(event.due));
         } else {
-            self.first.insert((event.due, event.id.clone()), event);
+            self.first.insert((event.due, event.key.clone()), event);
             if self.first.len() > self.args.limit as usize {
                 self.first.pop_last();
             }
         }
+    }
+
+    /// Forgets what was read, because it could not be read to the end.
+    fn forget(&mut self) {
+        (self.looked_at, self.selected, self.complete) = (0, 0, true);
+        (self.groups, self.first) = Default::default();
     }
 
     fn is_grouped(&self) -> bool {
@@ -104,10 +111,19 @@ pub async fn run(args: &ListArgs, shell: &Shell) -> Result<Outcome, Failure> {
     };
     let name = handler.name().to_owned();
     let place = format!("{name} ({})", aws.region);
+    let mut unknown = None;
     let source = if handler.register().is_some() {
-        let register = DynamoRegister::of(handler, aws)?;
-        of_register(&register, &mut found, &goes_on).await?;
-        "register"
+        let log_group = handler.log_group.clone();
+        let register = DynamoRegister::of(handler, aws.clone())?;
+        match of_register(&register, &mut found, &goes_on).await {
+            Ok(()) => "register",
+            Err(fault) => {
+                found.forget();
+                of_log(&aws, &log_group, &mut found, now, &goes_on).await?;
+                unknown = Some(fault);
+                "log"
+            }
+        }
     } else {
         of_log(&aws, &handler.log_group, &mut found, now, &goes_on).await?;
         "log"
@@ -136,7 +152,7 @@ pub async fn run(args: &ListArgs, shell: &Shell) -> Result<Outcome, Failure> {
         };
         shell.print_json(&document).await?;
     } else {
-        let mut lines = summary(&found, &place, source);
+        let mut lines = summary(&found, &place, source, unknown.as_ref());
         if found.is_grouped() && found.selected > 0 {
             let when = |at: Option<Timestamp>| at.map_or(String::new(), |at| due(at, now));
             let times = |group: &Group| [when(group.first_at), when(group.last_at)];
@@ -158,7 +174,7 @@ async fn of_register(
     register: &DynamoRegister,
     found: &mut Found<'_>,
     goes_on: impl Fn() -> bool,
-) -> Result<(), Failure> {
+) -> Result<(), Fault> {
     let parts = register.parts(&found.selection.functions).await?;
     // The events of a single function are sorted by due time, so reading can stop after the first ones.
     let are_sorted = matches!(&*parts, [Partition::Target(_)]) && !found.is_grouped();
@@ -172,7 +188,7 @@ async fn of_register(
     });
     let read = read.await;
     spinner.finish_and_clear();
-    Ok(read?)
+    read
 }
 
 /// Without a register, reads the events whose last decision in the handler's log is a wait.
@@ -190,14 +206,17 @@ async fn of_log(
     Ok(())
 }
 
-fn summary(found: &Found<'_>, place: &str, source: &str) -> Vec<Line> {
+fn summary(found: &Found<'_>, place: &str, source: &str, unknown: Option<&Fault>) -> Vec<Line> {
     let number = if found.complete {
         events(found.selected)
     } else {
         format!("more than {}", events(found.selected.saturating_sub(1)))
     };
     let mut lines = vec![Line::of(Style::Strong, format!("{number} wait for {place}"))];
-    if source == "log" {
+    if let Some(fault) = unknown {
+        lines.push(Line::of(Style::Bad, format!("The register can't be read: {fault}")));
+        lines.push(Line::of(Style::Faint, "This is read from the last day of the handler's log."));
+    } else if source == "log" {
         let text = "There is no register (REGISTER=true), so this is read from the last day of the handler's log.";
         lines.push(Line::of(Style::Faint, text));
     }

@@ -9,7 +9,7 @@ use comeback_operate::live::State;
 use maud::{DOCTYPE, Markup, PreEscaped, Render, html};
 
 use super::{live::Live, params::Params};
-use crate::operate::text::due;
+use crate::{operate::text::due, paint::is_hidden};
 
 /// The paths and titles of the pages in the navigation.
 const PAGES: [(&str, &str); 4] =
@@ -114,14 +114,13 @@ pub fn csrf(live: &Live) -> Markup {
     html! { input type="hidden" name="csrf" value=(live.csrf); }
 }
 
-/// Text from an untrusted source. It is escaped, and control characters are replaced, because they are invisible.
+/// Text from an untrusted source. It is escaped, and hidden characters are replaced.
 pub struct Untrusted<'a>(pub &'a str);
 
 impl Render for Untrusted<'_> {
     fn render(&self) -> Markup {
-        let is_hidden = |c: char| c.is_control() && c != '\n' && c != '\t';
-        let text: String =
-            self.0.chars().map(|c| if is_hidden(c) { '\u{fffd}' } else { c }).collect();
+        let is_hidden = |c: char| is_hidden(c) && c != '\n' && c != '\t';
+        let text = self.0.replace(is_hidden, "\u{fffd}");
         PreEscaped(text.render().into_string())
     }
 }
@@ -134,5 +133,7 @@ mod tests {
     fn a_text_from_outside_is_only_text() {
         let text = Untrusted("<script>alert(1)</script>\x1b[2J\0\n").render().into_string();
         assert_eq!(text, "&lt;script&gt;alert(1)&lt;/script&gt;\u{fffd}[2J\u{fffd}\n");
+        let turned = Untrusted("in\u{202e}voices\u{2028}\u{200b}").render().into_string();
+        assert_eq!(turned, "in\u{fffd}voices\u{fffd}\u{fffd}");
     }
 }

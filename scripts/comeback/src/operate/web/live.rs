@@ -4,7 +4,10 @@ use std::{
     collections::{BTreeMap, HashSet},
     hash::{DefaultHasher, Hash as _, Hasher as _},
     io,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -40,7 +43,7 @@ use crate::{
         functions::functions,
         logs,
         options::Connection,
-        status::gather,
+        status::{Gathered, gather},
         waiting::DynamoRegister,
     },
     shell::Failure,
@@ -96,6 +99,7 @@ pub struct Live {
     pub jobs: Jobs,
     /// Locked by jobs that read dead letters, because letters that one job has received are hidden from the others.
     pub letters: tokio::sync::Mutex<()>,
+    ends: AtomicBool,
     cloud: OnceLock<Cloud>,
     seen: Mutex<Seen>,
     version: watch::Sender<u64>,
@@ -160,11 +164,22 @@ impl Live {
             csrf: secret()?,
             jobs: Jobs::default(),
             letters: tokio::sync::Mutex::default(),
+            ends: AtomicBool::new(false),
             cloud: OnceLock::new(),
             seen: Mutex::default(),
             version: watch::Sender::new(0),
             wanted: Notify::new(),
         }))
+    }
+
+    /// Asks all jobs to stop, because the program ends.
+    pub fn end(&self) {
+        self.ends.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the program ends.
+    pub fn is_ending(&self) -> bool {
+        self.ends.load(Ordering::Relaxed)
     }
 
     /// Whether this is the page of the local cloud.
@@ -330,12 +345,12 @@ impl Live {
         let functions = functions(aws).await?;
         let handler = systems::only(&functions, handler.as_deref())?;
         let attached: Vec<Attached> = attached(aws, &handler, &functions).await?;
-        let facts = gather(aws, &handler, &attached, (self.now)()).await?;
+        let Gathered { facts, unknown } = gather(aws, &handler, &attached, (self.now)()).await?;
         let letters = self.dead_letters().await.map(|queue| queue.visible + queue.hidden);
         let mut seen = self.seen();
         (seen.handler, seen.functions) = (Some(handler), facts);
         seen.letters = Some(letters?);
-        Ok(())
+        unknown.map_or(Ok(()), |fault| Err(fault.into()))
     }
 
     /// Reads the waiting events, if there is a register.

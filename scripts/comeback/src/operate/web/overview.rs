@@ -225,7 +225,7 @@ fn function(it: &Facts, has_register: bool, now: Timestamp) -> Markup {
     let class = match it.state() {
         FunctionState::Down | FunctionState::Failing => "bad",
         FunctionState::SomeFail | FunctionState::Paused => "waits",
-        FunctionState::Recovering => "busy",
+        FunctionState::Recovering | FunctionState::Waiting => "busy",
         FunctionState::Well => "good",
     };
     let query = Params::default().with("function", name).to_string();
