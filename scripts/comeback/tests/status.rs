@@ -4,6 +4,9 @@
 
 mod support;
 
+use std::net::TcpListener;
+
+use aws_sdk_lambda::types::Environment;
 use serde_json::json;
 use support::{Cloud, TARGET, text};
 
@@ -75,4 +78,41 @@ async fn the_status_counts_runs_waiting_events_and_dead_letters() {
     assert!(text(&none.stderr).contains("expected functions that send their failures"), "{none:?}");
     let refused = cloud.run(&["status", "--every", "1m"]);
     assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+}
+
+#[tokio::test]
+async fn without_an_answer_of_its_table_the_state_is_shown_and_what_is_not_known() {
+    let cloud = Cloud::start(&QUICK);
+    // It accepts connections and says nothing.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("http://{}", silent.local_addr().unwrap());
+    let lambda = &cloud.client.lambda;
+    let handler = lambda.get_function_configuration().function_name("retry-handler").send().await;
+    let mut variables = handler.unwrap().environment.unwrap().variables.unwrap();
+    for (name, value) in [
+        ("LEDGER_TABLE", "claims"),
+        ("REGISTER", "true"),
+        ("AWS_ENDPOINT_URL_DYNAMODB", endpoint.as_str()),
+    ] {
+        variables.insert(name.to_owned(), value.to_owned());
+    }
+    let environment = Environment::builder().set_variables(Some(variables)).build();
+    let update = lambda.update_function_configuration().function_name("retry-handler");
+    update.environment(environment).send().await.unwrap();
+    let check = |why: &str| {
+        let status = cloud.run(&["status"]);
+        let told = text(&status.stdout);
+        assert!(status.status.success(), "{status:?}");
+        assert!(told.contains("example-target") && told.contains("well"), "{told}");
+        let unknown = "Circuits, pauses and due times are not known: expected dynamodb:";
+        assert!(told.contains(unknown) && told.contains(why), "{told}");
+        let waiting = cloud.run(&["waiting"]);
+        let told = text(&waiting.stdout);
+        assert!(waiting.status.success(), "{waiting:?}");
+        assert!(told.contains("The register can't be read: ") && told.contains(why), "{told}");
+        assert!(told.contains("0 events wait"), "{told}");
+    };
+    check("no answer from");
+    drop(silent);
+    check("no connection to");
 }

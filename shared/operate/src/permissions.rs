@@ -105,7 +105,7 @@ const COMMANDS: [(&str, &[&[&str]]); 17] = [
     ("dead-redrive", &[&LOOK_AT_LETTERS, &REDRIVE]),
     ("dead-purge", &[&LOOK_AT_LETTERS, &[DELETE_LETTERS]]),
     ("status", &[&STATUS]),
-    ("trace", &[&[FIND, READ_LOG]]),
+    ("trace", &[&[FIND, READ_LOG, "dynamodb:Scan"]]),
     ("waiting", &[&LIST_WAITING]),
     ("waiting-retry-now", &[&LIST_WAITING, &ORDER]),
     ("waiting-cancel", &[&LIST_WAITING, &ORDER]),

@@ -37,8 +37,9 @@ const CALL_MAX: Duration = Duration::from_secs(15);
 /// The same for calls to DynamoDB, which normally take milliseconds. Without its table, commands say what they can.
 const TABLE_ATTEMPT_MAX: Duration = Duration::from_secs(2);
 const TABLE_CALL_MAX: Duration = Duration::from_secs(5);
-/// The endpoint of all services, if it is not AWS's own. A program has one connection.
+/// The endpoint of all services and that of DynamoDB, if they are not AWS's own. A program has one connection.
 static ENDPOINT: OnceLock<String> = OnceLock::new();
+static TABLE_ENDPOINT: OnceLock<String> = OnceLock::new();
 
 /// How often an adaptive client attempts a call, instead of [`ATTEMPTS_DEFAULT`].
 const ADAPTIVE_ATTEMPTS_MAX: u32 = 5;
@@ -112,7 +113,13 @@ impl Aws {
         if let Some(endpoint) = config.endpoint_url().filter(|_| is_local) {
             // Clients would try for seconds. A server on this machine is there, or not.
             let authority = endpoint.split('/').nth(2).unwrap_or_default();
-            let connected = TcpStream::connect(authority).await;
+            let port = if endpoint.starts_with("https:") { 443 } else { 80 };
+            let has_port = authority.rsplit(':').next().is_some_and(|it| it.parse::<u16>().is_ok());
+            let address = match has_port {
+                true => authority.to_owned(),
+                false => format!("{authority}:{port}"),
+            };
+            let connected = TcpStream::connect(address).await;
             connected
                 .map_err(|source| NoClients::NoServer { endpoint: endpoint.to_owned(), source })?;
         }
@@ -185,7 +192,10 @@ impl Aws {
         let config = self.dynamodb.config().to_builder().timeout_config(timeouts.build());
         let endpoint = handler.environment.get("AWS_ENDPOINT_URL_DYNAMODB");
         let config = match endpoint.filter(|endpoint| self.is_local && is_local(endpoint)) {
-            Some(endpoint) => config.endpoint_url(endpoint),
+            Some(endpoint) => {
+                let _ = TABLE_ENDPOINT.set(endpoint.clone());
+                config.endpoint_url(endpoint)
+            }
             None => config,
         };
         aws_sdk_dynamodb::Client::from_conf(config.build())
@@ -252,8 +262,9 @@ fn is_local(endpoint: &str) -> bool {
 }
 
 /// Why there was no answer, in a sentence for a person.
-fn not_answered<E: std::error::Error + 'static>(error: &SdkError<E>) -> String {
-    let endpoint = ENDPOINT.get().map_or("AWS", String::as_str);
+fn not_answered<E: std::error::Error + 'static>(action: &str, error: &SdkError<E>) -> String {
+    let own = TABLE_ENDPOINT.get().filter(|_| action.starts_with("dynamodb:"));
+    let endpoint = own.or(ENDPOINT.get()).map_or("AWS", String::as_str);
     if has_no_connection(error) {
         let why = root(error);
         return format!(
@@ -304,7 +315,7 @@ where
         let message = match error.message() {
             Some(message) => message.to_owned(),
             None if code.is_some() => String::new(),
-            None => not_answered(&error),
+            None => not_answered(action, &error),
         };
         let status = error.raw_response().map(|response| response.status().as_u16());
         let kind = match has_no_connection(&error) {

@@ -104,8 +104,8 @@ impl Events {
     pub fn started(&mut self, run: &Run<'_>, at: Timestamp) {
         let request = Arc::clone(run.request_id);
         let id = self.change(run.event_id, run.function, at, |event| event.running = Some(request));
-        self.running.insert(Arc::clone(run.request_id), (id, run.attempt));
-        self.began.push_back(Arc::clone(run.request_id));
+        let is_new = self.running.insert(Arc::clone(run.request_id), (id, run.attempt)).is_none();
+        self.began.extend(is_new.then(|| Arc::clone(run.request_id)));
         if self.began.len() > RUNNING_MAX
             && let Some(oldest) = self.began.pop_front()
         {

@@ -5,7 +5,7 @@ use crate::{
     interrupted::kill,
     ledger::{TABLE, Tables, plan_with_ledger},
     proxy::Proxy,
-    retry_loop::{HANDLER, RetryLoop, TARGET, failure_record},
+    retry_loop::{HANDLER, RetryLoop, TARGET, TARGET_ARN, failure_record},
 };
 
 /// The total number of runs of the target, counted when a final event has ended.
@@ -32,7 +32,8 @@ async fn one_failure_in_two_messages_re_invokes_its_target_once() {
     let dropped = journal.log(HANDLER, "a drop", |line| line["decision"] == "drop").await;
     assert_eq!(dropped["request_id"], "failed-request");
     assert_eq!(runs_in_all(&retry_loop).await, 1);
-    assert_eq!(tables.claims().await, [("failed-request".to_owned(), "done".to_owned())]);
+    let key = format!("{TARGET_ARN}/failed-request");
+    assert_eq!(tables.claims().await, [(key, "done".to_owned())]);
 }
 
 /// The console's redrive makes this call when the retry queue is its custom destination.

@@ -109,7 +109,7 @@ async fn a_paused_function_is_not_invoked_until_it_is_resumed() {
     make_visible(&retry_loop, &items).await;
     let mut journal = retry_loop.cloud.journal();
     let run = journal.run(TARGET).await;
-    let chosen = items[0]["id"].as_s().unwrap().replace("failed-", "");
+    let (_, chosen) = items[0]["id"].as_s().unwrap().rsplit_once("/failed-").unwrap();
     assert!(run.payload.contains(&format!(r#"{{"id":{chosen}}}"#)), "{}", run.payload);
     assert_eq!(tables.waiting(TARGET_ARN).await.len(), 1);
     tables.resume(TARGET_ARN).await;

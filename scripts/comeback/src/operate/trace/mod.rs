@@ -57,10 +57,16 @@ pub async fn run(args: &TraceArgs, shell: &Shell) -> Result<Outcome, Failure> {
     }
     let life = match life(&id, lines.iter().map(String::as_str)) {
         Err(none @ NoLife::None(_)) => {
-            let Some(entry) = registered(&handler, &aws, &args.id).await? else {
+            // Without the register, there is only the log.
+            let Ok(Some(entry)) = registered(&handler, &aws, &args.id).await else {
                 return Err(none.into());
             };
-            return tell(&entry, args, shell, now).await;
+            if args.json {
+                shell.print_json(&Listed::of(&entry, now)).await?;
+            } else {
+                shell.print(&listed(&entry, now)).await?;
+            }
+            return Ok(Outcome::Success);
         }
         life => life?,
     };
@@ -91,31 +97,20 @@ async fn registered(handler: &Function, aws: &Aws, id: &str) -> Result<Option<En
     Ok(found)
 }
 
-/// Prints what the register knows of an event.
-async fn tell(
-    entry: &Entry,
-    args: &TraceArgs,
-    shell: &Shell,
-    now: Timestamp,
-) -> Result<Outcome, Failure> {
-    if args.json {
-        shell.print_json(&Listed::of(entry, now)).await?;
-        return Ok(Outcome::Success);
-    }
+/// What the register knows of an event.
+fn listed(entry: &Entry, now: Timestamp) -> Vec<Line> {
     let Entry { event_id, attempt, target, .. } = entry;
     let title = format!("event {event_id} of {}", function_name(target));
-    let since = rfc3339(entry.first_failure);
     let last = error(entry.error_type.as_deref(), entry.error_message.as_deref());
-    let now_it = format!("  now: waits for attempt {attempt}: comes back {}", due(entry.due, now));
-    let source = "  The log of this time has no line about it; this is what the register knows.";
-    let lines = [
+    let failed = format!("  first failed at {}, last error {last}", rfc3339(entry.first_failure));
+    let next = format!("  now: waits for attempt {attempt}: comes back {}", due(entry.due, now));
+    let source = "  The log that was read has no line about it. This is what the register knows.";
+    vec![
         Line::of(Style::Strong, title),
-        Line::of(Style::Plain, format!("  first failed at {since}, last error {last}")),
-        Line::of(Style::Busy, now_it),
+        Line::of(Style::Plain, failed),
+        Line::of(Style::Busy, next),
         Line::of(Style::Faint, source),
-    ];
-    shell.print(&lines).await?;
-    Ok(Outcome::Success)
+    ]
 }
 
 fn report(life: &Life, now: Timestamp) -> Vec<Line> {
@@ -187,6 +182,33 @@ mod tests {
     use comeback_core::time::parse;
 
     use super::*;
+
+    #[test]
+    fn an_event_that_only_the_register_knows_is_shown_as_it_is_listed() {
+        let at = |text: &str| parse(text).unwrap();
+        let entry = Entry {
+            key: "arn:aws:lambda:us-east-1:1:function:orders:$LATEST/r-2".to_owned(),
+            target: "arn:aws:lambda:us-east-1:1:function:orders:$LATEST".to_owned(),
+            queue_url: String::new(),
+            event_id: "first".to_owned(),
+            attempt: 4,
+            due: at("2026-05-01T12:00:00Z"),
+            first_failure: at("2026-04-01T12:00:00Z"),
+            error_type: Some("Down".to_owned()),
+            error_message: None,
+            receipt_handle: None,
+            order: None,
+        };
+        let lines = listed(&entry, at("2026-05-01T11:00:00Z"));
+        let text: Vec<_> = lines.iter().map(|line| line.paint(false)).collect();
+        let expected = [
+            "event first of orders",
+            "  first failed at 2026-04-01T12:00:00.000Z, last error Down",
+            "  now: waits for attempt 4: comes back in 1 h",
+            "  The log that was read has no line about it. This is what the register knows.",
+        ];
+        assert_eq!(text, expected);
+    }
 
     #[test]
     fn the_life_of_an_event_is_printed_as_a_timeline() {
