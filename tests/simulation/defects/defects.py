@@ -261,7 +261,6 @@ DEFECTS = [
     ("an event that has just failed is retried with those that came back", PROBES, "if came_back => self.early.push(item),", "if came_back || true => self.early.push(item),"),
     ("a single event is never the probe", PROBES, "group.waiting().find_map(", "group.waiting().skip(1).find_map("),
     ("nobody waits for the next step of a circuit", STEPS, "if count == 0 {\n            return self;", "if true {\n            return self;"),
-    ("those who wait for a step are counted for the next one too", STEPS, "Self { watchers: 0, ..next }", "next"),
     ("those who wait for a step come a minute after it", CIRCUIT,
      "let after = place + if is_due { 0 } else { WATCHERS };", "let after = 60 + place + if is_due { 0 } else { WATCHERS };"),
     ("an event whose function asked for a time is early", PROBES, "if asks_for_time(item) => {}", "if asks_for_time(item) && false => {}"),

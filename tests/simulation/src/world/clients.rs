@@ -249,7 +249,11 @@ impl World {
                 (by, own_queue, Stranger { envelope: Some(foreign), ..stranger })
             }
             5 => {
-                let body = about(&victim, id, "");
+                let mut body = about(&victim, id, "");
+                if self.dice.happens(0.5) {
+                    let size = self.dice.number(1_048_300..=1_048_576) as usize;
+                    body.extend(std::iter::repeat_n(' ', size - body.len()));
+                }
                 let stranger =
                     hostile("hostile: the victim's record without a payload", body.clone());
                 let over = Some("payload_missing");
