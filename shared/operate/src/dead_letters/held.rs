@@ -15,7 +15,7 @@ use crate::ports::{Fault, with_backoff};
 pub(super) const CALLS_MAX: usize = 8;
 
 /// After this many receives in a row without a letter that is new to the program, the queue is read.
-const IN_VAIN_MAX: u32 = 3;
+const IN_VAIN_MAX: u32 = 5;
 
 /// The letters that this program keeps hidden from other consumers: the latest receipt handle by message id.
 ///

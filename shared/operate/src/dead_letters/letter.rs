@@ -30,6 +30,8 @@ pub struct Letter {
     pub sent_at: Option<Timestamp>,
     /// The message attributes of type string.
     pub attributes: BTreeMap<String, String>,
+    /// Whether SQS itself moved it here, after `maxReceiveCount` receives. The handler sends letters.
+    pub was_moved: bool,
     /// The message body.
     pub body: String,
 }
@@ -147,14 +149,15 @@ impl Letter {
         // With these two reasons the body is the message that the handler received. It may have become readable since.
         let body_is_message =
             [Reason::Unreadable, Reason::PayloadMissing].iter().any(|it| it.as_str() == reason);
-        let original_bytes = self.attribute(ORIGINAL_BODY_SIZE).and_then(|text| text.parse().ok());
+        let size = self.attribute(ORIGINAL_BODY_SIZE);
+        let original_bytes = size.map(|text| text.parse().unwrap_or_default());
         let payload = match body_is_message {
             _ if original_bytes.is_some() => None,
             true => read.and_then(|it| it.payload),
             false => self.payload(),
         };
         Facts {
-            origin: Origin::GivenUp,
+            origin: if self.was_moved { Origin::Moved } else { Origin::GivenUp },
             reason: Some(reason.to_owned()),
             function: self.attribute("FunctionArn").and_then(FunctionArn::parse),
             request_id: text("RequestId"),
@@ -287,6 +290,7 @@ pub(super) mod tests {
             receipt_handle: "handle".to_owned(),
             sent_at: time::parse("2026-01-01T10:00:01.000Z"),
             attributes: attributes.collect(),
+            was_moved: false,
             body: body.to_owned(),
         }
     }

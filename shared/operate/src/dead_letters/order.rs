@@ -278,9 +278,12 @@ mod tests {
 
     #[test]
     fn a_function_for_which_nobody_vouches_is_invoked_only_if_the_operator_names_it() {
+        // Its sender wrote the attributes, and SQS moved it as it was.
+        let forged = Letter { was_moved: true, ..given_up("1", &[]) };
         let record = include_str!("../../../core/fixtures/failure_record.json");
         let moved = record.replace("my-function", "orders").replace("us-east-2", "us-east-1");
         for letter in [
+            forged,
             given_up("1", &[("Reason", "target_not_allowed")]),
             bare(&moved, &[]),
             bare("1", &[("FunctionArn", ORDERS)]),

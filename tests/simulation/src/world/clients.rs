@@ -249,11 +249,9 @@ impl World {
                 (by, own_queue, Stranger { envelope: Some(foreign), ..stranger })
             }
             5 => {
-                let mut body = about(&victim, id, "");
-                if self.dice.happens(0.5) {
-                    let size = self.dice.number(1_048_300..=1_048_576) as usize;
-                    body.extend(std::iter::repeat_n(' ', size - body.len()));
-                }
+                let body = about(&victim, id, "");
+                let size = self.dice.number(1_048_300..=1_048_576) as usize;
+                let body = if self.dice.happens(0.5) { format!("{body:<size$}") } else { body };
                 let stranger =
                     hostile("hostile: the victim's record without a payload", body.clone());
                 let over = Some("payload_missing");

@@ -103,6 +103,7 @@ impl DeadLetterQueue for Queue {
             .wait_time_seconds(RECEIVE_WAIT_SECONDS)
             .message_attribute_names("All")
             .message_system_attribute_names(MessageSystemAttributeName::SentTimestamp)
+            .message_system_attribute_names(MessageSystemAttributeName::DeadLetterQueueSourceArn)
             .send()
             .await;
         let received = received.map_err(fault("sqs:ReceiveMessage", &self.arn))?;
@@ -145,6 +146,7 @@ fn letter(message: Message) -> Letter {
         id: message.message_id.unwrap_or_default(),
         receipt_handle: message.receipt_handle.unwrap_or_default(),
         sent_at: sent_at.and_then(|text| text.parse().ok()).map(time::at_millis),
+        was_moved: system.contains_key(&MessageSystemAttributeName::DeadLetterQueueSourceArn),
         attributes: attributes.filter_map(|(name, it)| Some((name, it.string_value?))).collect(),
         body: message.body.unwrap_or_default(),
     }
