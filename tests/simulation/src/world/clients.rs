@@ -250,8 +250,8 @@ impl World {
             }
             5 => {
                 let body = about(&victim, id, "");
-                let size = self.dice.number(1_048_300..=1_048_576) as usize;
-                let body = if self.dice.happens(0.5) { format!("{body:<size$}") } else { body };
+                let rest = self.dice.number(1_048_300..=1_048_576) as usize - body.len();
+                let body = body + &" ".repeat(rest * usize::from(self.dice.happens(0.5)));
                 let stranger =
                     hostile("hostile: the victim's record without a payload", body.clone());
                 let over = Some("payload_missing");
