@@ -6,7 +6,7 @@ use aws_sdk_dynamodb::{
     Client,
     types::{
         AttributeDefinition, BillingMode, GlobalSecondaryIndex, KeySchemaElement, KeyType,
-        Projection, ProjectionType, ScalarAttributeType,
+        Projection, ProjectionType, ScalarAttributeType, TimeToLiveSpecification,
     },
 };
 use tokio::{
@@ -128,8 +128,13 @@ async fn create(client: &Client) -> Result<(), CallError> {
         Err(error)
             if error.as_service_error().is_some_and(|it| it.is_resource_in_use_exception()) =>
         {
-            Ok(())
+            return Ok(());
         }
-        created => created.map(drop).map_err(failed(&what)),
+        created => created.map(drop).map_err(failed(&what))?,
     }
+    // Its items expire, as those of a deployed ledger do.
+    let expiry = TimeToLiveSpecification::builder().enabled(true).attribute_name("expires_at");
+    let expiry = expiry.build().map_err(|error| CallError::of(&what, error.to_string()))?;
+    let call = client.update_time_to_live().table_name(TABLE).time_to_live_specification(expiry);
+    call.send().await.map(drop).map_err(failed("set the expiry of the ledger's items"))
 }
