@@ -139,7 +139,7 @@ where
     async fn carry_out(&self, items: &[Item<'_>], claims: &Claims<'_, L, C>, budget: Budget) {
         let (mut due, mut given_up) = (Vec::new(), Vec::new());
         let mut settlements = Settlements::default();
-        for item in items {
+        for item in items.iter().filter(|item| !item.has_ended()) {
             match item.decision() {
                 Decision::Invoke => due.push(item),
                 Decision::Settle(Settlement::DeadLetter(_))
@@ -402,7 +402,7 @@ where
 }
 
 /// Logs and records the outcome of a message.
-fn end(item: &Item<'_>, outcome: Outcome) {
+pub(crate) fn end(item: &Item<'_>, outcome: Outcome) {
     log::ended(item, &outcome);
     item.end(outcome);
 }

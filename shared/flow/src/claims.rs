@@ -55,11 +55,9 @@ impl<L: Ledger, C: Clock> Claims<'_, L, C> {
     pub(crate) async fn claim(&self, item: &Item<'_>) -> Result<(), NotClaimed> {
         let (Some(ledger), Some(failure)) = (self.ledger, item.accepted()) else { return Ok(()) };
         let key = failure.claim_key();
-        let owner = self.owner(item);
-        let claimant = Claimant { owner: &owner, deadline: self.deadline, retention: RETENTION };
         let mut found = item.entered().map(|entered| entered.claim);
         for _ in 0..LOOKS_MAX {
-            let claim = match claimant.judge(found.as_ref(), self.clock.now()) {
+            let claim = match self.judge(item, found.as_ref(), self.clock.now()) {
                 Verdict::Own(claim) => {
                     item.hold(claim);
                     return Ok(());
@@ -86,6 +84,13 @@ impl<L: Ledger, C: Clock> Claims<'_, L, C> {
         }
         let message = "the claim changed each time it was looked at".to_owned();
         Err(NotClaimed::Unknown(StoreFault { passes: true, code: None, message }))
+    }
+
+    /// Judges the claim that was found for the item, if there is one.
+    pub(crate) fn judge(&self, item: &Item<'_>, found: Option<&Claim>, now: Timestamp) -> Verdict {
+        let owner = self.owner(item);
+        let claimant = Claimant { owner: &owner, deadline: self.deadline, retention: RETENTION };
+        claimant.judge(found, now)
     }
 
     /// The unique name under which this invocation acts on the item.

@@ -10,7 +10,7 @@ use comeback_core::{
     Timestamp,
     arn::Home,
     claim::{Claim, Order},
-    decision::{Decision, Judgement, decide},
+    decision::{Decision, Judgement, Settlement, decide},
     in_flight::is_backlog,
     record::Failure,
     register::apply_order,
@@ -91,6 +91,15 @@ impl<'e> Item<'e> {
     /// Replaces the decision.
     pub(crate) fn decide(&self, decision: Decision) {
         self.decision.set(decision);
+    }
+
+    /// If it waits, it waits no longer than this.
+    pub(crate) fn wait_at_most(&self, settlement: Settlement) {
+        if let (Decision::Settle(Settlement::Wait { until: longest }), Settlement::Wait { until }) =
+            (self.decision(), settlement)
+        {
+            self.decide(Decision::Settle(Settlement::Wait { until: until.min(longest) }));
+        }
     }
 
     /// Whether the message was received before, or was sent again.

@@ -324,6 +324,9 @@ impl<'a, 'e> Group<'a, 'e> {
             self.failed += u32::from(ran);
             self.returned.push(of);
         }
+        if item.has_ended() {
+            return;
+        }
         match item.decision() {
             // An operator's order overrides the circuit.
             Decision::Invoke if item.order().is_some() => {}
@@ -371,13 +374,7 @@ impl<'a, 'e> Group<'a, 'e> {
             let is_due = self.due.iter().any(|it| it.nth == item.nth);
             let hold = between(now, watch.at(nth, is_due));
             // Each of them already waits. It only waits no longer than this.
-            if let (
-                Decision::Settle(Settlement::Wait { until: longest }),
-                Settlement::Wait { until },
-            ) = (item.decision(), item.judgement.put_back(hold, now))
-            {
-                item.decide(Decision::Settle(Settlement::Wait { until: until.min(longest) }));
-            }
+            item.wait_at_most(item.judgement.put_back(hold, now));
         }
     }
 }

@@ -10,20 +10,21 @@ use std::collections::HashSet;
 
 use comeback_core::{
     Timestamp,
-    claim::{Claim, LOOKS_MAX, State, is_same},
-    decision::{Decision, Settlement},
+    claim::{Claim, LOOKS_MAX, State, Verdict, is_same},
+    decision::Decision,
     fault::StoreFault,
     register::Waiting,
 };
 use futures_util::future::join_all;
 
 use crate::{
+    batch::end,
     claims::Claims,
     item::Item,
     log,
     message::Source,
     ports::{Clock, Ledger, NotReplaced, Notes, Register, Wanted},
-    report::Obstacle,
+    report::{Obstacle, Outcome},
     settlements::Wait,
 };
 
@@ -61,8 +62,19 @@ pub(crate) async fn steer<L: Ledger + Register, C: Clock>(
     };
     let now = claims.clock.now();
     for (item, failure) in items.iter().filter_map(|item| Some((item, item.accepted()?))) {
-        if let Some(entered) = notes.events.get(&failure.claim_key()) {
+        let entered = notes.events.get(&failure.claim_key());
+        if let Some(entered) = entered {
             item.note_entered(entered.clone());
+        }
+        // A message that is visible although its event does not wait was made visible by an old receipt handle. It
+        // must not stay until the event would have been due.
+        match claims.judge(item, entered.map(|entered| &entered.claim), now) {
+            Verdict::Done => {
+                end(item, Outcome::Duplicate);
+                continue;
+            }
+            Verdict::Held { until } => item.wait_at_most(item.judgement.after_held(until, now)),
+            Verdict::Own(_) | Verdict::Take(_) => {}
         }
         let is_paused = notes.paused.contains(failure.target.as_str());
         if is_paused && item.decision() == Decision::Invoke && item.order().is_none() {
@@ -79,11 +91,8 @@ fn look_up_soon(item: &Item<'_>, fault: &StoreFault, now: Timestamp) {
         item.note_obstacle(Obstacle::Ledger);
     }
     let may_be_ordered = item.judgement.message.receive_count > 1;
-    if let Decision::Settle(Settlement::Wait { until: due }) = item.decision()
-        && let Settlement::Wait { until } = item.judgement.after_unclaimed(fault.passes, now)
-        && may_be_ordered
-    {
-        item.decide(Decision::Settle(Settlement::Wait { until: until.min(due) }));
+    if may_be_ordered {
+        item.wait_at_most(item.judgement.after_unclaimed(fault.passes, now));
     }
 }
 

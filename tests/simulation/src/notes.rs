@@ -60,6 +60,8 @@ pub enum Check {
     MarksAfterActing,
     /// Only what was acted on is dropped as a duplicate.
     DropsOnlyTheDone,
+    /// What a handler knows to be acted on is dropped, and doesn't wait.
+    DropsTheDone,
     /// A message on which another handler acts waits until that handler has ended.
     WaitsForHolder,
     /// Nothing about a message changes when it is sent to its own queue again.

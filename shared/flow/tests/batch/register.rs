@@ -248,3 +248,35 @@ async fn what_another_holds_or_has_done_is_not_listed_as_waiting() {
         assert_eq!(item(&world), Some(others));
     }
 }
+
+/// What a handler does with a message that an old receipt handle made visible, hours before its event is due.
+async fn shown_while(state: State) -> (&'static str, World) {
+    let world = World::with_register(&[]);
+    let token = Token { generation: 1, owner: "other".to_owned() };
+    let expires_at = later(start(), Duration::from_hours(24));
+    world.claims().insert(KEY.to_owned(), Claim { token, state, order: None, expires_at });
+    let report = handle(&world, vec![waiting("a")]).await;
+    (outcomes(&report)[0], world)
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_comes_back_early_and_was_acted_on_is_dropped_at_once() {
+    let (outcome, world) = shown_while(State::Done).await;
+    assert_eq!(outcome, "duplicate");
+    assert!(world.ledger_calls.borrow().is_empty() && world.visibility_calls.borrow().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_comes_back_early_while_another_acts_on_it_waits_for_that_one_and_not_until_it_is_due()
+{
+    for (lease, waited) in [(25, 25), (600, 60)] {
+        let until = later(start(), Duration::from_secs(lease));
+        let (outcome, world) = shown_while(State::Held { until }).await;
+        assert_eq!(outcome, "waits");
+        assert_eq!(
+            world.visibility_calls.borrow()[0].1[0].1,
+            waited,
+            "the event is due after a minute"
+        );
+    }
+}

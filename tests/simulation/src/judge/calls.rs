@@ -271,6 +271,11 @@ impl Judge {
             self.violated(Check::HopsInRange, event, what);
             return 0;
         }
+        if message.listing.is_done() {
+            let what = format!("it waits for {seconds} s, and its failure was acted on");
+            self.violated(Check::DropsTheDone, event, what);
+            return 0;
+        }
         let hold = || {
             let (check, range, is_certain) = self.hold(of.run, message, at)?;
             let is_hold = is_certain || is_within(range, seconds, is_delay);

@@ -243,10 +243,8 @@ impl Judge {
             (asked_at >= earliest || is_ordered, asked_at >= latest || is_ordered)
         });
         // An event that is not due may be the probe.
-        if !(may_act || self.may_be_early(run, case)) {
-            return None;
-        }
-        if read.is_paused && !is_ordered && !is_over {
+        let may_be_early = !may_act && self.may_be_early(run, case);
+        if read.is_paused && !is_ordered && !is_over && (may_act || may_be_early) {
             let passed = (self.now - listing.answered_at?).num_milliseconds();
             let range = (i64::from(HOP_MIN) * 1000, i64::from(DELAY_MAX) * 1000);
             let (low, high) = self.put_back(message, at - passed, range);
@@ -254,8 +252,14 @@ impl Judge {
         }
         let Some(State::Held { until }) = read.state else { return None };
         let rest = until.timestamp_millis() - at;
-        let range = held(message, rest);
-        Some((Check::WaitsForHolder, range, acts && rest > 0))
+        let (low, high) = held(message, rest);
+        if let (false, Ok((earliest, latest))) = (may_act, due) {
+            // It comes back when it is due, if the holder's lease ends later.
+            let low = low.min(earliest - at);
+            let high = if may_be_early { high } else { high.min(latest - at) };
+            return Some((Check::WaitsForHolder, (low, high), rest > 0 && !may_be_early));
+        }
+        Some((Check::WaitsForHolder, (low, high), acts && rest > 0))
     }
 
     /// The same after a failed look-up: an unread order may exist for a message that was received before.

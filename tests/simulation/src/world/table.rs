@@ -211,8 +211,14 @@ impl World {
             self.judge.tally.count(Seen::Fault(Fault::HandleStale));
         }
         let handle = seen_handle.unwrap_or(handle);
-        if !self.happens(Fault::CallUnsent) {
-            let delay = self.dice.millis(2..=60);
+        if self.happens(Fault::CallUnsent) {
+            return;
+        }
+        // A command that is repeated with the same handle may show a message on which a handler acts by then.
+        let mut delay = Duration::ZERO;
+        for nth in 0..self.dice.pick(&[1, 1, 4]) {
+            delay += self.dice.millis(2..=if nth == 0 { 60 } else { 20_000 });
+            let (queue_url, handle) = (queue_url.clone(), handle.clone());
             self.after(delay, move |world| {
                 // The message may be deleted by now.
                 let sqs = &mut world.cloud.sqs;
