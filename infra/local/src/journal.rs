@@ -170,10 +170,18 @@ impl Journal {
 
 impl Kept {
     fn push(&mut self, event: Event) {
-        if let What::Logged { line } = &event.what {
-            self.metrics.count(line);
-        } else if let What::Finished { outcome, .. } = &event.what {
-            self.metrics.run(event.at, &event.function, *outcome != Ending::Succeeded);
+        match &event.what {
+            What::Logged { line } => self.metrics.count(line),
+            What::Accepted => self.metrics.accepted(event.at, &event.function),
+            What::Finished { outcome, .. } => {
+                self.metrics.run(event.at, &event.function, *outcome != Ending::Succeeded);
+            }
+            What::Started { .. }
+            | What::Throttled
+            | What::RecursionStopped
+            | What::GivenUp { .. }
+            | What::DestinationSent { .. }
+            | What::DestinationFailed { .. } => {}
         }
         self.last += 1;
         self.bytes += event.size();
@@ -242,6 +250,8 @@ mod tests {
         ]);
         assert_eq!(sums("Invocations"), [(60, 2.0), (120, 1.0)]);
         assert_eq!(sums("Errors"), [(60, 1.0), (120, 1.0)]);
+        journal.write([Event::new(at(60), &"orders".into(), None, What::Accepted)]);
+        assert_eq!(sums("AsyncEventsReceived"), [(60, 1.0)]);
         journal.write([end(60 * 60 * 24 * 2, "orders", Ending::Succeeded)]);
         assert_eq!(sums("Invocations"), [], "it was long ago");
     }

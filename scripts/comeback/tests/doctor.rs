@@ -122,6 +122,37 @@ async fn settings_that_the_handler_would_refuse_and_functions_without_a_destinat
 }
 
 #[tokio::test]
+async fn functions_whose_failures_no_longer_come_back_are_found_though_no_setting_names_them() {
+    let cloud = Cloud::start(&[]);
+    let lambda = &cloud.client.lambda;
+    cloud.create("orders").await;
+    let attached = cloud.run(&["attach", "orders", "--yes"]);
+    assert!(attached.status.success(), "{attached:?}");
+    cloud.client.invoke("example-target", r#"{"id":"1","fail":{"attempts":1}}"#).await.unwrap();
+    cloud.runs(2).await;
+    for function in ["orders", "example-target"] {
+        let call = lambda.delete_function_event_invoke_config().function_name(function);
+        call.send().await.unwrap();
+    }
+    let (output, found) = cloud.findings(&[]);
+    assert_eq!(found, ["destination_missing"; 2], "{output:?}");
+    let says = text(&cloud.run(&["doctor"]).stdout);
+    let says = says.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(says.contains("and comeback attach has set one"), "{says}");
+    assert!(says.contains("and failures of it came back in the last 7 d"), "{says}");
+}
+
+#[tokio::test]
+async fn failures_that_do_not_reach_the_handler_are_found() {
+    let cloud = Cloud::start(&[]);
+    let call = cloud.client.lambda.update_event_source_mapping().uuid(cloud.mapping().await);
+    call.enabled(false).send().await.unwrap();
+    cloud.client.invoke("example-target", r#"{"id":"1","fail":{"attempts":1}}"#).await.unwrap();
+    cloud.runs(1).await;
+    assert_eq!(cloud.findings(&[]).1, ["mapping_disabled", "failures_not_retried"]);
+}
+
+#[tokio::test]
 async fn the_session_in_the_guide_is_what_the_program_prints() {
     let (commands, expected) = session(include_str!("../../../docs/operate/doctor.md"));
     let cloud = Cloud::start(&[]);

@@ -25,9 +25,10 @@ const ORDER: [&str; 2] = ["dynamodb:UpdateItem", "sqs:ChangeMessageVisibility"];
 
 const PAUSE: [&str; 4] = [FIND, LIST_DESTINATIONS, "dynamodb:GetItem", "dynamodb:UpdateItem"];
 
-const EXAMINE: [&str; 11] = [
+const EXAMINE: [&str; 12] = [
     FIND,
     "lambda:ListEventSourceMappings",
+    "lambda:ListTags",
     "cloudwatch:GetMetricData",
     "lambda:GetFunctionConfiguration",
     "lambda:GetFunctionConcurrency",

@@ -95,7 +95,7 @@ pub fn role_name(arn: &str) -> &str {
 }
 
 /// The name, which is the last part of an ARN.
-pub(crate) fn last(arn: &str) -> &str {
+pub fn last(arn: &str) -> &str {
     arn.rsplit(':').next().unwrap_or(arn)
 }
 

@@ -1,5 +1,5 @@
-//! CloudWatch's operation `GetMetricData`, for the metrics `Invocations` and `Errors` of functions and for the metrics
-//! in functions' log lines. The protocol is Smithy's RPC v2 with CBOR.
+//! CloudWatch's operation `GetMetricData`, for the metrics `Invocations`, `Errors` and `AsyncEventsReceived` of
+//! functions and for the metrics in functions' log lines. The protocol is Smithy's RPC v2 with CBOR.
 
 use std::collections::BTreeMap;
 

@@ -118,12 +118,19 @@ impl Emf {
 
     /// Counts a finished run of a function.
     pub(crate) fn run(&mut self, at: Timestamp, function: &str, is_error: bool) {
-        let errors = f64::from(u8::from(is_error));
-        for (name, value) in [("Invocations", 1.0), ("Errors", errors)] {
-            let dimensions = [("FunctionName".to_owned(), function.to_owned())].into();
-            let (namespace, name) = ("AWS/Lambda".to_owned(), name.to_owned());
-            self.add(Metric { namespace, name, dimensions }, at, Values::of(value));
-        }
+        self.add_of_function(at, function, "Invocations", 1.0);
+        self.add_of_function(at, function, "Errors", f64::from(u8::from(is_error)));
+    }
+
+    /// Counts an accepted asynchronous invocation of a function.
+    pub(crate) fn accepted(&mut self, at: Timestamp, function: &str) {
+        self.add_of_function(at, function, "AsyncEventsReceived", 1.0);
+    }
+
+    fn add_of_function(&mut self, at: Timestamp, function: &str, name: &str, value: f64) {
+        let dimensions = [("FunctionName".to_owned(), function.to_owned())].into();
+        let (namespace, name) = ("AWS/Lambda".to_owned(), name.to_owned());
+        self.add(Metric { namespace, name, dimensions }, at, Values::of(value));
     }
 
     fn add(&mut self, metric: Metric, at: Timestamp, values: Values) {

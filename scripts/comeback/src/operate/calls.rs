@@ -1,6 +1,10 @@
 //! Calls that read facts from AWS. Each may fail independently of the others.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use aws_sdk_cloudwatch::{
     primitives::DateTime,
@@ -15,9 +19,10 @@ use aws_sdk_lambda::types::{
 use aws_sdk_sqs::types::QueueAttributeName;
 use comeback_core::Timestamp;
 use comeback_operate::{
+    attach::Previous,
     doctor::{
-        Fact, InvokeConfig, Ledger, Mapping, Metric, Queue, QueueAttributes, Running, State, Table,
-        Target, actions_on_ledger,
+        EARLIER, Fact, InvokeConfig, Ledger, Mapping, Metric, Queue, QueueAttributes, Running,
+        State, Table, Target, actions_on_ledger,
     },
     ports::{Clock, Fault},
     systems::Function,
@@ -35,6 +40,9 @@ const METRICS_MAX: usize = 500;
 pub const MAXIMUM: &str = "Maximum";
 /// The period of a data point. The first data point of a longer period would begin before the requested time.
 const METRIC_POINT: Duration = Duration::from_hours(1);
+
+/// The tags of a function.
+pub type Tags = BTreeMap<String, String>;
 
 /// The actions that a role may not perform, each with its resource.
 pub type Denied = Vec<(String, String)>;
@@ -81,6 +89,19 @@ impl Calls {
             configs.extend(page.function_event_invoke_configs.unwrap_or_default());
         }
         Ok(configs.iter().map(invoke_config).collect())
+    }
+
+    /// The names of the queues that a function was attached to, according to its tags.
+    pub async fn attached(&self, arn: &str) -> Fact<BTreeSet<String>> {
+        let tags = self.call(tags(&self.aws, arn)).await?;
+        Ok(Previous::queues(&tags).collect())
+    }
+
+    /// Those of the functions whose failures a handler has counted in [`EARLIER`].
+    pub async fn counted(&self, names: &[String]) -> Fact<BTreeSet<String>> {
+        let wanted = names.iter().map(|name| (Metric::EventAges, name.clone())).collect();
+        let values = self.values(wanted, EARLIER).await?;
+        Ok(values.into_keys().map(|(_, name)| name).collect())
     }
 
     /// The facts about a function that ListFunctions doesn't return.
@@ -202,7 +223,16 @@ impl Calls {
         let of_targets =
             of_targets.flat_map(|it| Metric::OF_TARGET.map(|metric| (metric, it.name.clone())));
         let oldest = (Metric::OldestMessage, dead_letters.name().to_owned());
-        let wanted: Vec<_> = of_handler.into_iter().chain(of_targets).chain([oldest]).collect();
+        let wanted = of_handler.into_iter().chain(of_targets).chain([oldest]).collect();
+        self.values(wanted, Metric::PERIOD).await
+    }
+
+    /// The values of metrics in a period until now. Metrics without data points are missing.
+    async fn values(
+        &self,
+        wanted: Vec<(Metric, String)>,
+        period: Duration,
+    ) -> Fact<BTreeMap<(Metric, String), f64>> {
         let query = |(metric, of): &(Metric, String)| {
             let (namespace, name, dimension) = metric.place();
             let (dimensions, statistic) = (vec![(dimension, of.clone())], metric.statistic());
@@ -210,10 +240,17 @@ impl Calls {
         };
         let queries: Vec<_> = wanted.iter().map(query).collect();
         let now = self.aws.now();
-        let values = self.call(metric_data(&self.aws, &queries, now - Metric::PERIOD, now)).await?;
+        let values = self.call(metric_data(&self.aws, &queries, now - period, now)).await?;
         let found = wanted.into_iter().zip(values);
         Ok(found.filter_map(|(key, value)| Some((key, value?))).collect())
     }
+}
+
+/// The tags of a function.
+pub async fn tags(aws: &Aws, arn: &str) -> Fact<Tags> {
+    let tags = aws.lambda.list_tags().resource(arn).send().await;
+    let tags = tags.map_err(fault("lambda:ListTags", arn))?.tags.unwrap_or_default();
+    Ok(tags.into_iter().collect())
 }
 
 /// Whether a function's `RecursiveLoop` is `Allow`.

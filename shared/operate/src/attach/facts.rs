@@ -121,6 +121,14 @@ impl Previous {
         })
     }
 
+    /// The names of the queues that the function, its aliases and versions were attached to.
+    pub fn queues(tags: &BTreeMap<String, String>) -> impl Iterator<Item = String> {
+        let qualifier = |key: &String| key.strip_prefix(TAG)?.strip_prefix(':').map(str::to_owned);
+        let qualifiers = tags.keys().filter_map(qualifier).map(Some).chain([None]);
+        let queue = |it: Option<String>| Some(Self::read(tags, it.as_deref())?.queue);
+        qualifiers.filter_map(queue).map(|queue| last(&queue).to_owned())
+    }
+
     /// The keys of the tags for this alias or version.
     pub fn keys(qualifier: Option<&str>) -> [String; 3] {
         [TAG, TAG_OF_DESTINATION, TAG_OF_LAYER].map(|tag| key(tag, qualifier))

@@ -48,6 +48,11 @@ impl Facts {
         Settings::from_lookup(|name| self.handler.environment.get(name).cloned())
     }
 
+    /// Whether CloudWatch has values of a metric for a function or queue, which may be zero.
+    pub fn has_metric(&self, metric: Metric, of: &str) -> bool {
+        self.metrics.as_ref().is_ok_and(|all| all.contains_key(&(metric, of.to_owned())))
+    }
+
     /// CloudWatch's value of a metric for a function or queue.
     pub fn metric(&self, metric: Metric, of: &str) -> f64 {
         let metrics = self.metrics.as_ref().ok();
@@ -207,8 +212,8 @@ pub struct Target {
     pub name: String,
     /// The function, and its state and limits; `None` if it doesn't exist.
     pub function: Option<(Function, Running)>,
-    /// Whether a setting of the handler names it.
-    pub is_named: bool,
+    /// Why its failures should be retried.
+    pub known_by: KnownBy,
     /// The event invoke configs of the function and of its aliases and versions.
     pub configs: Fact<Vec<InvokeConfig>>,
     /// Whether its role may send to a destination, by the ARN of the queue.
@@ -216,6 +221,22 @@ pub struct Target {
     /// Whether the handler's role may invoke it.
     pub may_be_invoked: Fact<bool>,
 }
+
+/// What shows that the failures of a function should be retried.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum KnownBy {
+    /// A setting of the handler names it.
+    Setting,
+    /// It sends its failures to a retry queue, or the command names it.
+    Destination,
+    /// It has the tag of `comeback attach`.
+    Tag,
+    /// The handler has counted failures of it in [`EARLIER`].
+    Metrics,
+}
+
+/// How far back a function is known by its metrics.
+pub const EARLIER: Duration = Duration::from_hours(7 * 24);
 
 /// An event invoke config.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -267,13 +288,18 @@ pub enum Metric {
     OldestMessage,
     ConfigurationFaults,
     DeadLettersNotSent,
+    AsyncEvents,
+    EventAges,
 }
 
 impl Metric {
     /// The period that values cover: the last day.
     pub const PERIOD: Duration = Duration::from_hours(24);
     /// The metrics of a target.
-    pub const OF_TARGET: [Self; 5] = [
+    pub const OF_TARGET: [Self; 8] = [
+        Self::Errors,
+        Self::AsyncEvents,
+        Self::EventAges,
         Self::DestinationDeliveryFailures,
         Self::RecursiveInvocationsDropped,
         Self::Throttles,
@@ -298,6 +324,9 @@ impl Metric {
             Self::OldestMessage => ("AWS/SQS", "ApproximateAgeOfOldestMessage", "QueueName"),
             Self::ConfigurationFaults => ("Comeback", "ConfigurationFaults", "Target"),
             Self::DeadLettersNotSent => ("Comeback", "DeadLettersNotSent", "Target"),
+            Self::AsyncEvents => ("AWS/Lambda", "AsyncEventsReceived", "FunctionName"),
+            // Each failure that the handler reads has an age, whatever becomes of it.
+            Self::EventAges => ("Comeback", "EventAge", "Target"),
         }
     }
 

@@ -20,8 +20,8 @@ use std::{
 
 use comeback_core::arn::FunctionArn;
 pub use facts::{
-    Fact, Facts, InvokeConfig, Ledger, Mapping, Metric, Queue, QueueAttributes, Redrive,
-    RetryQueue, Running, State, Table, Target, queue_arn,
+    EARLIER, Fact, Facts, InvokeConfig, KnownBy, Ledger, Mapping, Metric, Queue, QueueAttributes,
+    Redrive, RetryQueue, Running, State, Table, Target, queue_arn,
 };
 pub use fix::{BATCH_SIZE, EXPIRES_AT, Fix};
 pub use ledger::actions_on_ledger;

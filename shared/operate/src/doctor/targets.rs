@@ -5,7 +5,7 @@ use std::time::Duration;
 use comeback_core::{arn::FunctionArn, settings::Settings};
 
 use super::{
-    Examined, Facts, Fix, InvokeConfig, Metric, Target,
+    EARLIER, Examined, Facts, Fix, InvokeConfig, KnownBy, Metric, Target,
     handler::{recursion, state},
     span,
 };
@@ -18,6 +18,9 @@ use crate::{
 pub const WRAPPER_VARIABLE: &str = "AWS_LAMBDA_EXEC_WRAPPER";
 /// The wrapper script in Comeback's layer, which removes envelopes.
 pub const WRAPPER: &str = "/opt/comeback-exec";
+
+/// The findings that say that failures go nowhere, or elsewhere.
+const DESTINATIONS: [&str; 2] = ["destination_missing", "destination_elsewhere"];
 
 /// With a shorter maximum event age, a few minutes of throttling use up attempts.
 const AGE_MIN: Duration = Duration::from_mins(5);
@@ -53,7 +56,7 @@ pub(super) fn examine(facts: &Facts, settings: Option<&Settings>, target: &Targe
     if let Some(configs) = it.known(&target.configs) {
         let retried: Vec<_> = configs.iter().filter(|config| is_own(&config.on_failure)).collect();
         if retried.is_empty() && !by_letters {
-            destination(&mut it, name, configs);
+            destination(&mut it, target, configs);
         }
         for success in configs.iter().filter(|config| is_own(&config.on_success)) {
             let queue = last(success.on_success.as_deref().unwrap_or_default());
@@ -92,18 +95,31 @@ pub(super) fn examine(facts: &Facts, settings: Option<&Settings>, target: &Targe
 }
 
 /// Reports that a function doesn't send its failures to a retry queue.
-fn destination(it: &mut Examined, name: &str, configs: &[InvokeConfig]) {
-    let attach = Fix::ByHand(format!("comeback attach {name}"));
-    match configs.iter().find_map(|config| config.on_failure.as_deref()) {
-        None => it
-            .bad("destination_missing", "it has no on-failure destination")
-            .why("Its failures are lost.")
-            .fix(attach),
-        Some(elsewhere) => {
-            let says = format!("its on-failure destination is {}", last(elsewhere));
-            it.bad("destination_elsewhere", says).why("Its failures don't come back.").fix(attach);
+fn destination(it: &mut Examined, target: &Target, configs: &[InvokeConfig]) {
+    let elsewhere = configs.iter().find_map(|config| config.on_failure.as_deref());
+    let (name, says, why) = match elsewhere {
+        None => (
+            "destination_missing",
+            "it has no on-failure destination".to_owned(),
+            "Its failures are lost.",
+        ),
+        Some(elsewhere) => (
+            "destination_elsewhere",
+            format!("its on-failure destination is {}", last(elsewhere)),
+            "Its failures don't come back.",
+        ),
+    };
+    let finding = match target.known_by {
+        KnownBy::Setting | KnownBy::Destination => it.bad(name, says).why(why),
+        KnownBy::Tag => it.bad(name, format!("{says}, and comeback attach has set one")).why(why),
+        // Somebody may have detached it.
+        KnownBy::Metrics => {
+            let says =
+                format!("{says}, and failures of it came back in the last {}", span(EARLIER));
+            it.warn(name, says).why("If it was not detached on purpose, its failures are lost.")
         }
-    }
+    };
+    finding.fix(Fix::ByHand(format!("comeback attach {}", target.name)));
 }
 
 fn examine_config(
@@ -191,6 +207,21 @@ fn counts(it: &mut Examined, facts: &Facts, name: &str) {
             format!("Lambda could not deliver {undelivered} failures to the queue in the last day");
         it.bad("deliveries_failed", says)
             .why("They are lost. Its role may lack a permission, or payloads are close to 1 MiB.");
+    }
+    let errors = count(Metric::Errors);
+    let is_retried = it.findings.iter().all(|finding| !DESTINATIONS.contains(&finding.name));
+    if errors > 0.0
+        && count(Metric::AsyncEvents) > 0.0
+        && is_retried
+        && !facts.has_metric(Metric::EventAges, name)
+    {
+        let says = format!(
+            "{errors} of its invocations failed in the last day, and no failure of it reached the handler"
+        );
+        it.warn("failures_not_retried", says).why(
+            "If asynchronous events failed, they were lost on the way: look for them in the destination of \
+             the alias or version that was invoked.",
+        );
     }
     let throttles = count(Metric::Throttles);
     if throttles > 0.0 {

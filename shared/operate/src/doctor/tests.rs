@@ -65,7 +65,7 @@ pub(crate) fn healthy() -> Facts {
         targets: vec![Target {
             name: "orders".to_owned(),
             function: Some((orders, running())),
-            is_named: true,
+            known_by: KnownBy::Setting,
             configs: Ok(vec![config]),
             may_send: BTreeMap::from([(retry.arn.clone(), Ok(true))]),
             may_be_invoked: Ok(true),
@@ -150,7 +150,7 @@ fn closed_to_all_but(action: &str, role: &str) -> Option<String> {
 type Break = fn(&mut Facts);
 
 /// Ways to break a system, and the only finding that each leads to.
-const BREAKS: [(&str, Break); 77] = [
+const BREAKS: [(&str, Break); 80] = [
     ("handler_inactive", |it| {
         it.running.state = Ok(State { state: "Failed".into(), ..State::default() })
     }),
@@ -234,6 +234,18 @@ const BREAKS: [(&str, Break); 77] = [
     ("destination_missing", |it| config(it).on_failure = None),
     ("destination_missing", |it| it.targets[0].configs = Ok(Vec::new())),
     ("destination_elsewhere", |it| config(it).on_failure = Some("arn:aws:sns:x:1:y".into())),
+    ("destination_missing", |it| {
+        it.targets[0].known_by = KnownBy::Tag;
+        config(it).on_failure = None;
+    }),
+    ("destination_elsewhere", |it| {
+        it.targets[0].known_by = KnownBy::Metrics;
+        config(it).on_failure = Some("arn:aws:sns:x:1:y".into());
+    }),
+    ("failures_not_retried", |it| {
+        count(it, Metric::Errors, "orders", 30.0);
+        count(it, Metric::AsyncEvents, "orders", 30.0);
+    }),
     ("own_retries", |it| config(it).retries = Some(2)),
     ("own_retries", |it| config(it).retries = None),
     ("event_age_short", |it| config(it).age_max = Some(Duration::from_mins(1))),
@@ -292,6 +304,28 @@ fn a_queue_that_queue_targets_does_not_name_is_reported() {
     let mut facts = healthy();
     set(&mut facts, "QUEUE_TARGETS", r#"{"other":["orders"]}"#);
     assert_eq!(names(&facts), ["mapping_missing", "queue_unbound", "target_not_allowed"]);
+}
+
+#[test]
+fn failed_invocations_are_no_finding_where_failures_came_back_or_no_event_was_asynchronous() {
+    let mut facts = healthy();
+    count(&mut facts, Metric::Errors, "orders", 30.0);
+    assert_eq!(names(&facts), [""; 0]);
+    count(&mut facts, Metric::AsyncEvents, "orders", 30.0);
+    count(&mut facts, Metric::EventAges, "orders", 0.0);
+    assert_eq!(names(&facts), [""; 0]);
+}
+
+#[test]
+fn what_only_metrics_show_is_a_warning_because_it_may_be_detached() {
+    for (known_by, verdict) in [(KnownBy::Tag, Verdict::Bad), (KnownBy::Metrics, Verdict::Warning)]
+    {
+        let mut facts = healthy();
+        facts.targets[0].known_by = known_by;
+        config(&mut facts).on_failure = None;
+        let findings: Vec<_> = diagnose(&facts).into_iter().flat_map(|it| it.findings).collect();
+        assert_eq!(findings[0].verdict, verdict);
+    }
 }
 
 #[test]

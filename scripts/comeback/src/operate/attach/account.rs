@@ -20,13 +20,11 @@ use super::args::{CommonOptions, QualifiedName};
 use crate::{
     operate::{
         aws::{Aws, fault},
-        calls::{Calls, invoke_config, may_loop},
+        calls::{Calls, Tags, invoke_config, may_loop, tags},
         functions::{function, functions},
     },
     shell::Failure,
 };
-
-type Tags = BTreeMap<String, String>;
 
 /// The facts about a function and the retry system to attach it to or detach it from.
 ///
@@ -95,9 +93,8 @@ async fn configured(aws: &Aws, name: &str) -> Result<(Function, Tags), Fault> {
         .set_dead_letter_config(it.dead_letter_config)
         .set_revision_id(it.revision_id);
     let function = function(configuration.build());
-    let tags = aws.lambda.list_tags().resource(&function.arn).send().await;
-    let tags = tags.map_err(fault("lambda:ListTags", name))?.tags.unwrap_or_default();
-    Ok((function, tags.into_iter().collect()))
+    let tags = tags(aws, &function.arn).await?;
+    Ok((function, tags))
 }
 
 async fn configured_invocations(

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use comeback_core::arn;
 use comeback_operate::{
     doctor::{
-        ACTIONS_ON_RETRY_QUEUE, Fact, Facts, InvokeConfig, Mapping, RetryQueue, Target,
+        ACTIONS_ON_RETRY_QUEUE, Fact, Facts, InvokeConfig, KnownBy, Mapping, RetryQueue, Target,
         named_targets, queue_arn, queue_targets,
     },
     ports::Fault,
@@ -22,11 +22,17 @@ use crate::{
     shell::Failure,
 };
 
-/// All functions, mappings and event invoke configs of the account and region.
+/// The functions of the account and region, with what shows whether their failures are retried.
 struct Account {
     functions: BTreeMap<String, Function>,
     mappings: Fact<Vec<Mapping>>,
     configs: BTreeMap<String, Fact<Vec<InvokeConfig>>>,
+    /// The names of the queues that functions were attached to, according to their tags.
+    attached: BTreeMap<String, Fact<BTreeSet<String>>>,
+    /// The functions whose failures a handler has counted lately.
+    counted: BTreeSet<String>,
+    /// The retry queues of all systems, also of those that are not examined.
+    retry_queues: BTreeSet<String>,
 }
 
 /// Gathers the facts of all retry systems, or of those that `handler` or `only` names.
@@ -44,6 +50,7 @@ pub async fn gather(
     let listed = listed?;
     let handlers = systems::named(&listed, handler)?.into_iter();
     let handlers: BTreeSet<_> = handlers.map(|handler| handler.name().to_owned()).collect();
+    let all: BTreeSet<_> = systems::handlers(&listed).map(|it| it.name().to_owned()).collect();
     let functions: BTreeMap<_, _> =
         listed.into_iter().map(|it| (it.name().to_owned(), it)).collect();
     if let Some(unknown) = only.iter().find(|name| !functions.contains_key(*name)) {
@@ -53,15 +60,27 @@ pub async fn gather(
     }
     let asked = functions.keys().filter(|name| only.is_empty() || only.contains(name));
     let asked: Vec<_> = asked.cloned().collect();
-    let configs = join_all(asked.iter().map(|name| calls.invoke_configs(name))).await;
+    let (configs, attached, counted) = tokio::join!(
+        join_all(asked.iter().map(|name| calls.invoke_configs(name))),
+        join_all(asked.iter().map(|name| calls.attached(&functions[name].arn))),
+        calls.counted(&asked),
+    );
     let configs = asked.iter().cloned().zip(configs).collect();
-    let account = Account { functions, mappings, configs };
+    let attached = asked.iter().cloned().zip(attached).collect();
+    // If the metrics can't be read, each system has a finding for it.
+    let counted = counted.unwrap_or_default();
+    let retry_queues = mappings.iter().flatten();
+    let retry_queues = retry_queues.filter(|it| all.contains(name_in(&it.function)));
+    let retry_queues = retry_queues.map(|it| it.queue.clone()).collect();
+    let account = Account { functions, mappings, configs, attached, counted, retry_queues };
     let facts = handlers.iter().map(|handler| of_system(&calls, &account, handler, only));
     let mut facts: Vec<_> = join_all(facts).await.into_iter().flatten().collect();
     // With several systems, a function belongs to those that name it, or to whose retry queues it sends its failures.
     if facts.len() > 1 && !only.is_empty() {
         facts.retain(|it| {
-            it.targets.iter().any(|target| target.is_named || !target.may_send.is_empty())
+            it.targets
+                .iter()
+                .any(|target| target.known_by == KnownBy::Setting || !target.may_send.is_empty())
         });
     }
     if facts.is_empty() {
@@ -69,6 +88,29 @@ pub async fn gather(
         return Err(Failure::Refused(text.to_owned()));
     }
     Ok(facts)
+}
+
+impl Account {
+    /// What shows that a system with these retry queues should retry the function's failures, apart from settings.
+    fn known_by(&self, function: &Function, queues: &BTreeSet<String>) -> Option<KnownBy> {
+        let name = function.name();
+        let configs = self.configs.get(name).into_iter().flatten().flatten();
+        let destinations = configs.filter_map(|config| config.on_failure.as_deref());
+        let destinations: Vec<_> =
+            destinations.chain(function.dead_letter_target.as_deref()).collect();
+        if destinations.iter().any(|arn| queues.contains(*arn)) {
+            return Some(KnownBy::Destination);
+        }
+        // It may be another system's.
+        if destinations.iter().any(|arn| self.retry_queues.contains(*arn)) {
+            return None;
+        }
+        let is_own = |queue: &String| queues.iter().any(|arn| systems::last(arn) == queue);
+        if self.attached.get(name).into_iter().flatten().flatten().any(is_own) {
+            return Some(KnownBy::Tag);
+        }
+        self.counted.contains(name).then_some(KnownBy::Metrics)
+    }
 }
 
 async fn of_system(
@@ -90,25 +132,30 @@ async fn of_system(
     let queues: BTreeSet<_> = mapped.chain(bound).collect();
 
     let named = named_targets(environment);
-    let related = account.functions.iter().filter(|(name, it)| {
-        let configs = account.configs.get(*name).into_iter().flatten().flatten();
-        configs
-            .filter_map(|config| config.on_failure.as_deref())
-            .chain(it.dead_letter_target.as_deref())
-            .any(|arn| queues.contains(arn))
-    });
-    let mut targets: BTreeSet<_> =
-        related.map(|(name, _)| name.clone()).chain(named.iter().cloned()).collect();
+    let known_by = |name: &str| match account.functions.get(name) {
+        _ if named.contains(name) => Some(KnownBy::Setting),
+        Some(function) => account.known_by(function, &queues),
+        None => None,
+    };
+    let mut targets: BTreeMap<_, _> = account
+        .functions
+        .keys()
+        .chain(&named)
+        .collect::<Vec<_>>()
+        .into_iter()
+        .filter_map(|name| Some((name.clone(), known_by(name)?)))
+        .collect();
     targets.remove(handler.name());
     if !only.is_empty() {
-        targets = only.iter().cloned().collect();
+        let known_by = |name: &str| known_by(name).unwrap_or(KnownBy::Destination);
+        targets = only.iter().map(|name| (name.clone(), known_by(name))).collect();
     }
     let dead_letters_url = environment.get("DEAD_LETTER_QUEUE_URL").cloned().unwrap_or_default();
     let dead_letters_arn = queue_arn(&dead_letters_url, handler_arn);
 
     let (running, mut targets, mut queues, dead_letters, dead_letters_denied, ledger) = tokio::join!(
         calls.running(handler.name()),
-        join_all(targets.iter().map(|name| of_target(calls, account, name, &named, &queues))),
+        join_all(targets.iter().map(|(name, by)| of_target(calls, account, name, *by, &queues))),
         join_all(queues.iter().map(|arn| of_queue(calls, arn, role))),
         calls.queue(dead_letters_arn.clone(), dead_letters_url),
         calls.denied(role, &["sqs:SendMessage"], vec![dead_letters_arn.clone()]),
@@ -126,8 +173,12 @@ async fn of_system(
     for (target, may_be_invoked) in targets.iter_mut().zip(invocations) {
         target.may_be_invoked = may_be_invoked;
     }
-    let mut others = account.configs.iter().filter(|(name, _)| !is_target(&targets, name));
-    let others = others.try_for_each(|(_, configs)| configs.clone().map(drop));
+    let is_other = |name: &str| targets.iter().all(|target| target.name != name);
+    let configs = account.configs.iter().filter(|(name, _)| is_other(name));
+    let attached = account.attached.iter().filter(|(name, _)| is_other(name));
+    let others = (configs.map(|(_, configs)| configs.clone().map(drop)))
+        .chain(attached.map(|(_, attached)| attached.clone().map(drop)))
+        .collect();
     Some(Facts {
         others,
         mappings: mappings.map_err(Fault::clone),
@@ -146,7 +197,7 @@ async fn of_target(
     calls: &Calls,
     account: &Account,
     name: &str,
-    named: &BTreeSet<String>,
+    known_by: KnownBy,
     queues: &BTreeSet<String>,
 ) -> Target {
     let configs = match account.configs.get(name) {
@@ -168,8 +219,8 @@ async fn of_target(
         }
         None => (None, BTreeMap::new()),
     };
-    let (is_named, name) = (named.contains(name), name.to_owned());
-    Target { name, function, is_named, configs, may_send, may_be_invoked: Ok(true) }
+    let name = name.to_owned();
+    Target { name, function, known_by, configs, may_send, may_be_invoked: Ok(true) }
 }
 
 async fn of_queue(calls: &Calls, arn: &str, role: &str) -> RetryQueue {
@@ -179,10 +230,6 @@ async fn of_queue(calls: &Calls, arn: &str, role: &str) -> RetryQueue {
         calls.denied(role, &ACTIONS_ON_RETRY_QUEUE, vec![arn.to_owned()]),
     );
     RetryQueue { queue, denied: denied.map(actions), other_consumers: Vec::new() }
-}
-
-fn is_target(targets: &[Target], name: &str) -> bool {
-    targets.iter().any(|target| target.name == name)
 }
 
 fn actions(denied: Denied) -> Vec<String> {
