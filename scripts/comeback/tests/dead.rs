@@ -7,6 +7,8 @@ mod support;
 use std::{
     collections::BTreeSet,
     fs,
+    io::{BufRead, BufReader, Write},
+    net::TcpStream,
     path::Path,
     process::{Command, Stdio},
 };
@@ -222,6 +224,30 @@ async fn an_interrupted_redrive_leaves_every_letter_in_the_queue_or_accepted() {
     let told = format!("✓ {} letters redriven to", 200 - visible);
     assert!(text(&ended.stdout).contains(&told), "{told}: {ended:?}");
     assert_eq!((hidden, cloud.runs(200 - visible).await.len()), (0, 200 - visible));
+}
+
+#[tokio::test]
+async fn a_page_that_is_ended_while_it_looks_gives_the_letters_back() {
+    const LETTERS: usize = 2_000;
+    let cloud = Cloud::start(&[]);
+    cloud.send(&numbered(LETTERS), &[]).await;
+    let mut web = cloud.command(&["web", "--port", "0"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(web.stdout.take().unwrap()).lines();
+    let url = lines.next().unwrap().unwrap();
+    let (address, query) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
+    let mut browser = TcpStream::connect(address).unwrap();
+    // With the token, the page answers with a cookie, and with that it shows the letters.
+    write!(browser, "GET /{query} HTTP/1.1\r\nhost: {address}\r\n\r\n").unwrap();
+    let mut answer = BufReader::new(&browser).lines().map(Result::unwrap);
+    let cookie = answer.find_map(|it| Some(it.strip_prefix("set-cookie: ")?.to_owned())).unwrap();
+    let cookie = cookie.split(';').next().unwrap();
+    let mut browser = TcpStream::connect(address).unwrap();
+    write!(browser, "GET /dead HTTP/1.1\r\nhost: {address}\r\ncookie: {cookie}\r\n\r\n").unwrap();
+    while cloud.letters().await[1] == 0 {}
+    let pid = web.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    web.wait().unwrap();
+    assert_eq!(cloud.letters().await, [LETTERS, 0]);
 }
 
 #[tokio::test]
