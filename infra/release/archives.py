@@ -89,7 +89,9 @@ def with_metadata(file: File, version: str) -> File:
 def terraform(root: Path, version: str, built: Path) -> list[File]:
     """Terraform's module and its examples, with the handler's code."""
     arches = ["arm64", "x86_64"]
-    return list(checkout(root, f"comeback-terraform-{version}", built, arches, "infra/terraform", "infra/example"))
+    # The module reads the contract.
+    folders = ("infra/terraform", "infra/cdk/contract", "infra/example")
+    return list(checkout(root, f"comeback-terraform-{version}", built, arches, *folders))
 
 
 def checkout(root: Path, folder: str, built: Path, arches: list[str], *parts: str) -> Iterator[File]:

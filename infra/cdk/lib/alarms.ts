@@ -15,7 +15,6 @@ import { checkKnown, checkWhole } from './retry-policy';
 import { ownId } from './target';
 import {
   ALARMS,
-  AlarmName,
   AlarmSeverity,
   ofDeadLetters,
   ofFunction,
@@ -145,7 +144,7 @@ export class RetryAlarms extends Construct {
 
   /** Adds the alarms on the metrics of one function. */
   public watchFunction(target: lambda.IFunction, maxAge: Duration): void {
-    this.add(new Construct(this, ownId(target)), ofFunction(target, this.retry, this.options, maxAge));
+    this.add(new Construct(this, ownId(target)), ofFunction(target, this.options, maxAge));
   }
 
   /** Adds the actions of a severity to an alarm. */
@@ -189,12 +188,11 @@ export class RetryAlarms extends Construct {
     const settings = this.props.settings?.[name] ?? {};
     if (settings.enabled === false) return;
     const { period, evaluationPeriods, severity = trigger.severity } = settings;
-    const metric = trigger.metric as cloudwatch.Metric | cloudwatch.MathExpression;
     const alarm = new cloudwatch.Alarm(scope, name, {
-      metric: period ? metric.with({ period }) : metric,
-      threshold: settings.threshold ?? trigger.above ?? 0,
+      metric: period ? trigger.metric.with({ period }) : trigger.metric,
+      threshold: settings.threshold ?? trigger.above,
       comparisonOperator: cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
-      evaluationPeriods: evaluationPeriods ?? trigger.periods ?? 1,
+      evaluationPeriods: evaluationPeriods ?? trigger.periods,
       datapointsToAlarm: settings.datapointsToAlarm ?? (evaluationPeriods ? undefined : trigger.periodsAbove),
       // Most of these metrics count faults, and have no data while there are none.
       treatMissingData: cloudwatch.TreatMissingData.NOT_BREACHING,
@@ -207,7 +205,7 @@ export class RetryAlarms extends Construct {
 
 /** Reports an unknown alarm name, and periods that CloudWatch would refuse. */
 function checkSettings(name: string, settings: AlarmSettings, faults: Faults): void {
-  if (!ALARMS.includes(name as AlarmName)) {
+  if (!ALARMS.includes(name)) {
     faults.add('settings', `of ${ALARMS.join(', ')}`, name);
     return;
   }

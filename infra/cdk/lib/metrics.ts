@@ -1,4 +1,4 @@
-import { aws_cloudwatch as cloudwatch, aws_lambda as lambda, aws_logs as logs, Duration } from 'aws-cdk-lib';
+import { aws_cloudwatch as cloudwatch, aws_lambda as lambda, aws_logs as logs } from 'aws-cdk-lib';
 import { Construct } from 'constructs';
 
 /** The namespace of the handler's metrics. */
@@ -12,20 +12,6 @@ export interface RetryMetricOptions extends cloudwatch.MetricOptions {
    */
   readonly target?: lambda.IFunction;
 }
-
-/**
- * How many dead letters could not be sent, for all targets together, including messages that name an unknown function
- * or none. Alarms don't support metric searches, but they support queries. The query also includes the metrics of other
- * handlers in the region.
- */
-export const UNSENT = query('DeadLettersNotSent', 'Target');
-
-/** How many events were given up, except those with permanent errors and those that an operator cancelled. */
-export const EVENTS_GIVEN_UP = query(
-  'DeadLettered',
-  'Target, Reason',
-  " WHERE Reason != 'not_retryable' AND Reason != 'cancelled'",
-);
 
 /** A metric of the handler for functions. Metric math combines several functions; an alarm supports at most ten. */
 export function metricOf(
@@ -71,15 +57,6 @@ export function metricOfLog(metricName: string, { logGroupName }: logs.ILogGroup
   });
 }
 
-/** How many lines of a handler's log have metrics, as counted by `countMetricLines`. */
-export function metricOfLines(handler: lambda.Function): cloudwatch.Metric {
-  return new cloudwatch.Metric({
-    namespace: NAMESPACE,
-    metricName: nameOfLines(handler),
-    statistic: cloudwatch.Stats.SUM,
-  });
-}
-
 /** Counts the lines of a handler's log that have metrics, because the metrics don't identify their handler. */
 export function countMetricLines(scope: Construct, handler: lambda.Function): void {
   new logs.MetricFilter(scope, 'MetricLines', {
@@ -92,15 +69,7 @@ export function countMetricLines(scope: Construct, handler: lambda.Function): vo
   });
 }
 
-function nameOfLines({ functionName }: lambda.Function): string {
+/** The name of the metric that counts them. */
+export function nameOfLines({ functionName }: lambda.Function): string {
   return `MetricLines-${functionName}`;
-}
-
-function query(metricName: string, dimensions: string, where = ''): cloudwatch.MathExpression {
-  return new cloudwatch.MathExpression({
-    expression: `SELECT SUM(${metricName}) FROM SCHEMA(${NAMESPACE}, ${dimensions})${where}`,
-    usingMetrics: {},
-    label: metricName,
-    period: Duration.minutes(5),
-  });
 }
