@@ -75,6 +75,7 @@ resource "aws_sqs_queue" "retry" {
   name                       = "${var.name}-${each.key}"
   message_retention_seconds  = local.retention_seconds
   visibility_timeout_seconds = 6 * var.handler_timeout
+  max_message_size           = var.max_message_size
   sqs_managed_sse_enabled    = var.kms_key_arn == null ? true : null
   kms_master_key_id          = var.kms_key_arn
 
@@ -135,6 +136,7 @@ resource "aws_sqs_queue_policy" "retry" {
 resource "aws_sqs_queue" "dead_letter" {
   name                      = "${var.name}-dead-letters"
   message_retention_seconds = local.retention_seconds
+  max_message_size          = var.max_message_size
   sqs_managed_sse_enabled   = var.kms_key_arn == null ? true : null
   kms_master_key_id         = var.kms_key_arn
 

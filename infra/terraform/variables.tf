@@ -349,6 +349,17 @@ variable "in_flight_max" {
   }
 }
 
+variable "max_message_size" {
+  description = "The size in bytes of the largest message that the queues take. The AWS provider takes only 262144 before version 6.8. Lambda then drops failures of events with more than 256 KiB."
+  type        = number
+  default     = 1048576
+
+  validation {
+    condition     = var.max_message_size >= 262144 && var.max_message_size <= 1048576
+    error_message = "The max_message_size must be from 262144 to 1048576 bytes."
+  }
+}
+
 variable "deletion_protection" {
   description = "Whether the queues' policies forbid everyone to delete the queues. Terraform still can: it deletes the policy first."
   type        = bool

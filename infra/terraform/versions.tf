@@ -4,9 +4,8 @@ terraform {
 
   required_providers {
     aws = {
-      source = "hashicorp/aws"
-      # The tests check the module against the schema of 6.25.
-      version = ">= 6.0, < 7.0"
+      source  = "hashicorp/aws"
+      version = ">= 5.100, < 7.0"
     }
   }
 }

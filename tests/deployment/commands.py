@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,13 @@ ROOT = Path(__file__).resolve().parents[2]
 # The names of the examples' stacks.
 SAM_STACK = "comeback-example"
 CDK_STACK = "comeback-cdk-example"
+
+# The name of the module in Terraform's complete example, with which all names begin.
+TERRAFORM_NAME = "comeback-complete"
+TERRAFORM_DESTROY = [["terraform", "destroy", "-auto-approve", "-no-color"]]
+
+# Folders that may have Terraform's AWS provider, for machines that can't reach the registry.
+TERRAFORM_PLUGINS = [Path(folder) / "tf-plugins" for folder in ("/opt", "/usr/local/share")]
 
 # Longer than a deployment takes. A command that hangs is killed.
 PATIENCE_SECONDS = 300
@@ -87,3 +95,31 @@ def cdk(program: Path, assembly: Path) -> Example:
             [*command, "deploy", "--require-approval", "never", CDK_STACK],
         ],
     )
+
+
+def terraform_plugins() -> list[str] | None:
+    """The option of `terraform init` with which it finds the AWS provider; None if Terraform is not installed."""
+    if not shutil.which("terraform"):
+        return None
+    return [f"-plugin-dir={folder}" for folder in TERRAFORM_PLUGINS if folder.is_dir()]
+
+
+def has_provider_5() -> bool:
+    """Whether the provider in these folders is of version 5."""
+    return any(list(folder.glob("**/hashicorp/aws/5.*")) for folder in TERRAFORM_PLUGINS)
+
+
+def terraform(handler: Path, folder: Path, plugins: list[str]) -> Example:
+    """Terraform's complete example, in a copy of the tree."""
+    for part in ("infra/terraform", "infra/cdk/contract", "infra/example"):
+        shutil.copytree(ROOT / part, folder / part)
+    example = folder / "infra/terraform/examples/complete"
+    with zipfile.ZipFile(example / "orders.zip", "w") as orders:
+        orders.write(ROOT / "infra/example/orders/app.py", "app.py")
+    packed = folder / "dist/arm64/bootstrap.zip"
+    packed.parent.mkdir(parents=True)
+    shutil.copy(handler, packed)
+    initial = ["terraform", "init", "-no-color", *plugins]
+    if has_provider_5():
+        (example / "terraform.tfvars").write_text("max_message_size = 262144\n")
+    return Example("", example, [initial, ["terraform", "apply", "-auto-approve", "-no-color"]])

@@ -1,8 +1,8 @@
-"""Deploys both examples with every option switched on through CloudFormation into ministack, with the commands that a
-user would type; released.py deploys them as they are. One event fails, is retried and succeeds; another one always
-fails and is given up with its reason. With several functions, each has its own retry queue. IAM is enforced: the
-handler has only its role's permissions, both queues are closed to strangers, and the operator can do with them exactly
-what its policies allow. In the end everything is removed.
+"""Deploys the examples with every option switched on into ministack, through CloudFormation and with Terraform where it
+is installed, with the commands that a user would type; released.py deploys them as they are. One event fails, is
+retried and succeeds; another one always fails and is given up with its reason. With several functions, each has its
+own retry queue. IAM is enforced: the handler has only its role's permissions, both queues are closed to strangers,
+and the operator can do with them exactly what its policies allow. In the end everything is removed.
 
 ministack runs functions as processes of this machine, so the handler is built for this machine, not for arm64.
 Some things can't be tested in ministack:
@@ -25,8 +25,9 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,7 +38,7 @@ import endpoints
 import everything
 import sam
 import several
-from stack import Deployed, find, life_of_failing, mapped_queues, remove
+from stack import Deployed, find, life_of_failing, listed, mapped_queues, remove
 
 # Far longer than the backoffs of all attempts. If it isn't done by then, something is wrong.
 PATIENCE_SECONDS = 150
@@ -79,7 +80,11 @@ def play(deployed: Deployed) -> tuple[list[dict[str, Any]], list[dict[str, Any]]
     )
 
 
-def faults(deployed: Deployed, attempts_max: int, comeback: Path) -> list[str]:
+# ministack ignores a template's `RecursiveLoop`.
+PROBLEMS = ("handler_loop_stopped", "loop_stopped")
+
+
+def faults(deployed: Deployed, attempts_max: int, comeback: Path, problems: Sequence[str] = PROBLEMS) -> list[str]:
     """The differences from the expected result."""
     orders, dead_letters = play(deployed)
     event_ids = [letter["MessageAttributes"]["RequestId"]["StringValue"] for letter in dead_letters]
@@ -98,8 +103,7 @@ def faults(deployed: Deployed, attempts_max: int, comeback: Path) -> list[str]:
         "what the operator can do": ([each for each in OPERATE if each != PURGE], deployed.permitted_operations()),
         "what the operator can do with all permissions": (OPERATE, deployed.operations()),
         "comeback status": ([deployed.arn], [each["function"] for each in _status(deployed, comeback)]),
-        # ministack ignores a template's `RecursiveLoop`.
-        "comeback doctor": (["handler_loop_stopped", "loop_stopped"], _problems(deployed, comeback)),
+        "comeback doctor": (list(problems), _problems(deployed, comeback)),
         "comeback trace": (
             [life_of_failing(attempts_max)],
             [_trace(deployed, comeback, event_id) for event_id in event_ids],
@@ -137,6 +141,17 @@ def _trace(deployed: Deployed, comeback: Path, event_id: str) -> tuple[list[str]
     return [step["what"] for step in life["steps"] if step["what"] != "waits"], life["next"]
 
 
+def remove_stack(endpoint: endpoints.Endpoint, example: commands.Example, _: Path) -> list[str]:
+    """Deletes the example's stack."""
+    return remove(endpoint, example.stack)
+
+
+def destroy(endpoint: endpoints.Endpoint, example: commands.Example, home: Path) -> list[str]:
+    """Destroys what Terraform has made."""
+    replace(example, commands=commands.TERRAFORM_DESTROY).deploy(endpoint, home)
+    return listed(endpoint)
+
+
 class Trial(NamedTuple):
     """An example, and the test that is run against it."""
 
@@ -144,6 +159,8 @@ class Trial(NamedTuple):
     # Makes the example in a folder that no other trial uses.
     make: Callable[[Path], commands.Example]
     faults: Callable[[endpoints.Endpoint, str], list[str]]
+    # Removes it again, and returns what is left.
+    remove: Callable[[endpoints.Endpoint, commands.Example, Path], list[str]] = remove_stack
 
 
 def of_one(attempts_max: int, comeback: Path) -> Callable[[endpoints.Endpoint, str], list[str]]:
@@ -152,6 +169,23 @@ def of_one(attempts_max: int, comeback: Path) -> Callable[[endpoints.Endpoint, s
     def tried(endpoint: endpoints.Endpoint, stack: str) -> list[str]:
         (deployed,) = find(endpoint, stack)
         return faults(deployed, attempts_max, comeback)
+
+    return tried
+
+
+def of_terraform(comeback: Path) -> Callable[[endpoints.Endpoint, str], list[str]]:
+    """Tests Terraform's complete example with the operator's program."""
+
+    def tried(endpoint: endpoints.Endpoint, _: str) -> list[str]:
+        config = endpoint.client("lambda").get_function_event_invoke_config(
+            FunctionName=f"{commands.TERRAFORM_NAME}-orders", Qualifier="$LATEST"
+        )
+        queue = config["DestinationConfig"]["OnFailure"]["Destination"]
+        names = [f"{commands.TERRAFORM_NAME}-{part}" for part in ("orders", "handler", "operator")]
+        deployed = Deployed(endpoint, names[0], names[1], queue, names[2])
+        # Version 5 of the provider makes queues that take only messages of 256 KiB.
+        problems = ["messages_small"] * 2 if commands.has_provider_5() else []
+        return faults(deployed, everything.ATTEMPTS_MAX, comeback, problems)
 
     return tried
 
@@ -171,7 +205,7 @@ def try_out(trial: Trial) -> list[str]:
         example = trial.make(folder)
         example.deploy(ministack, home)
         wrong = trial.faults(ministack, example.stack)
-        wrong += [f"left over: {each}" for each in remove(ministack, example.stack)]
+        wrong += [f"left over: {each}" for each in trial.remove(ministack, example, home)]
     print(f"{trial.name}: events came back, one was given up, {len(wrong)} faults", flush=True)
     return [f"{trial.name}: {fault}" for fault in wrong]
 
@@ -193,6 +227,12 @@ def main() -> int:
         Trial("CDK with everything", lambda _: commands.cdk(arguments.cdk, arguments.everything), all_on),
         Trial("CDK with several functions", lambda _: commands.cdk(arguments.cdk, arguments.several), of_several),
     ]
+    plugins = commands.terraform_plugins()
+    if plugins is not None:
+        make = lambda folder: commands.terraform(arguments.handler, folder, plugins)  # noqa: E731
+        trials.append(Trial("Terraform with everything", make, of_terraform(comeback), destroy))
+    else:
+        print("Terraform with everything: left out, because Terraform or its AWS provider is not installed")
     # The examples mostly wait, so threads are enough.
     with ThreadPoolExecutor(max_workers=2) as pool:
         wrong = [fault for found in pool.map(try_out, trials) for fault in found]

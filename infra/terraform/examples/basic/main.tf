@@ -4,13 +4,9 @@ terraform {
   required_version = ">= 1.5"
 
   required_providers {
-    archive = {
-      source  = "hashicorp/archive"
-      version = ">= 2.4"
-    }
     aws = {
       source  = "hashicorp/aws"
-      version = ">= 6.0, < 7.0"
+      version = ">= 5.100, < 7.0"
     }
   }
 }
@@ -21,13 +17,13 @@ variable "handler_zip" {
   default     = "../../../../dist/arm64/bootstrap.zip"
 }
 
-data "aws_caller_identity" "current" {}
-
-data "archive_file" "orders" {
-  type        = "zip"
-  source_dir  = "../../../example/orders"
-  output_path = "orders.zip"
+variable "orders_zip" {
+  description = "The function's code: zip --junk-paths orders.zip ../../../example/orders/app.py"
+  type        = string
+  default     = "orders.zip"
 }
+
+data "aws_caller_identity" "current" {}
 
 resource "aws_cloudwatch_log_group" "orders" {
   name              = "/aws/lambda/comeback-example-orders"
@@ -60,8 +56,8 @@ resource "aws_lambda_function" "orders" {
   architectures    = ["arm64"]
   handler          = "app.handler"
   timeout          = 10
-  filename         = data.archive_file.orders.output_path
-  source_code_hash = data.archive_file.orders.output_base64sha256
+  filename         = var.orders_zip
+  source_code_hash = filebase64sha256(var.orders_zip)
 
   logging_config {
     log_format = "Text"

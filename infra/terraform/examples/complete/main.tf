@@ -4,13 +4,9 @@ terraform {
   required_version = ">= 1.5"
 
   required_providers {
-    archive = {
-      source  = "hashicorp/archive"
-      version = ">= 2.4"
-    }
     aws = {
       source  = "hashicorp/aws"
-      version = ">= 6.0, < 7.0"
+      version = ">= 5.100, < 7.0"
     }
   }
 }
@@ -21,13 +17,19 @@ variable "handler_zip" {
   default     = "../../../../dist/arm64/bootstrap.zip"
 }
 
-data "aws_caller_identity" "current" {}
-
-data "archive_file" "orders" {
-  type        = "zip"
-  source_dir  = "../../../example/orders"
-  output_path = "orders.zip"
+variable "max_message_size" {
+  description = "262144 with an AWS provider before 6.8, which takes no other value."
+  type        = number
+  default     = 1048576
 }
+
+variable "orders_zip" {
+  description = "The function's code: zip --junk-paths orders.zip ../../../example/orders/app.py"
+  type        = string
+  default     = "orders.zip"
+}
+
+data "aws_caller_identity" "current" {}
 
 resource "aws_cloudwatch_log_group" "orders" {
   name              = "/aws/lambda/comeback-complete-orders"
@@ -60,8 +62,8 @@ resource "aws_lambda_function" "orders" {
   architectures    = ["arm64"]
   handler          = "app.handler"
   timeout          = 10
-  filename         = data.archive_file.orders.output_path
-  source_code_hash = data.archive_file.orders.output_base64sha256
+  filename         = var.orders_zip
+  source_code_hash = filebase64sha256(var.orders_zip)
 
   logging_config {
     log_format = "Text"
@@ -106,6 +108,7 @@ module "comeback" {
   reserved_concurrency     = 25
   max_concurrency          = 20
   in_flight_max            = 1
+  max_message_size         = var.max_message_size
   log_retention_days       = 7
   tracing                  = "Active"
   permissions_boundary_arn = "arn:aws:iam::aws:policy/PowerUserAccess"
@@ -140,12 +143,12 @@ resource "aws_kms_key" "comeback" {
       },
       {
         Effect    = "Allow"
-        Principal = { Service = "logs.${data.aws_region.current.region}.amazonaws.com" }
+        Principal = { Service = "logs.${data.aws_region.current.id}.amazonaws.com" }
         Action    = ["kms:Encrypt", "kms:Decrypt", "kms:ReEncrypt*", "kms:GenerateDataKey*", "kms:Describe*"]
         Resource  = "*"
         Condition = {
           ArnLike = {
-            "kms:EncryptionContext:aws:logs:arn" = "arn:aws:logs:${data.aws_region.current.region}:${data.aws_caller_identity.current.account_id}:log-group:*"
+            "kms:EncryptionContext:aws:logs:arn" = "arn:aws:logs:${data.aws_region.current.id}:${data.aws_caller_identity.current.account_id}:log-group:*"
           }
         }
       },

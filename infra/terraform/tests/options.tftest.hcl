@@ -1,0 +1,209 @@
+# The effect of the module's options. The provider is mocked, so that no account is needed.
+
+mock_provider "aws" {
+  mock_data "aws_partition" {
+    defaults = { partition = "aws", dns_suffix = "amazonaws.com" }
+  }
+  mock_data "aws_region" {
+    defaults = { id = "us-east-1" }
+  }
+  mock_resource "aws_sqs_queue" {
+    defaults = { arn = "arn:aws:sqs:us-east-1:123456789012:queue" }
+  }
+  mock_resource "aws_iam_role" {
+    defaults = { arn = "arn:aws:iam::123456789012:role/handler" }
+  }
+  mock_resource "aws_lambda_function" {
+    defaults = { arn = "arn:aws:lambda:us-east-1:123456789012:function:handler" }
+  }
+  mock_resource "aws_cloudwatch_log_group" {
+    defaults = { arn = "arn:aws:logs:us-east-1:123456789012:log-group:handler" }
+  }
+  mock_resource "aws_dynamodb_table" {
+    defaults = { arn = "arn:aws:dynamodb:us-east-1:123456789012:table/ledger" }
+  }
+}
+
+variables {
+  # The most that version 5 of the provider takes.
+  max_message_size = 262144
+  handler_zip      = "tests/options.tftest.hcl"
+  functions = {
+    orders = {
+      arn      = "arn:aws:lambda:us-east-1:123456789012:function:orders"
+      role_arn = "arn:aws:iam::123456789012:role/orders"
+    }
+    payments = {
+      arn        = "arn:aws:lambda:us-east-1:123456789012:function:payments"
+      role_arn   = "arn:aws:iam::123456789012:role/payments"
+      qualifiers = ["$LATEST", "live"]
+    }
+  }
+}
+
+run "each_function_has_a_queue_that_names_only_it" {
+  assert {
+    condition     = toset(values(jsondecode(local.environment.QUEUE_TARGETS))) == toset([["orders"], ["payments"]])
+    error_message = "expected a queue for each function, got ${local.environment.QUEUE_TARGETS}"
+  }
+  assert {
+    condition     = contains(keys(aws_lambda_function_event_invoke_config.this), "payments:live")
+    error_message = "expected a config for each qualifier"
+  }
+  assert {
+    condition     = alltrue([for it in aws_lambda_function_event_invoke_config.this : it.maximum_retry_attempts == 0])
+    error_message = "expected no retries of Lambda's own"
+  }
+  assert {
+    condition     = !strcontains(aws_sqs_queue_policy.retry["retry-orders"].policy, "role/payments")
+    error_message = "expected that only the function sends to its queue"
+  }
+  assert {
+    condition     = !contains(keys(local.environment), "POLICIES")
+    error_message = "expected no policies of functions"
+  }
+}
+
+run "functions_may_share_a_queue_that_may_be_redriven_to" {
+  variables {
+    shared_queue       = true
+    redrive_principals = ["arn:aws:iam::123456789012:role/operator"]
+  }
+  assert {
+    condition     = jsonencode(values(jsondecode(local.environment.QUEUE_TARGETS))) == jsonencode([["orders", "payments"]])
+    error_message = "expected one queue, got ${local.environment.QUEUE_TARGETS}"
+  }
+  assert {
+    condition     = strcontains(aws_sqs_queue_policy.retry["retry"].policy, "role/operator")
+    error_message = "expected that the operator may redrive"
+  }
+}
+
+run "those_who_redrive_have_a_queue_for_all_functions" {
+  variables {
+    redrive_principals  = ["arn:aws:iam::123456789012:role/operator"]
+    deletion_protection = false
+  }
+  assert {
+    condition     = contains(values(jsondecode(local.environment.QUEUE_TARGETS)), ["orders", "payments"])
+    error_message = "expected a queue for all functions, got ${local.environment.QUEUE_TARGETS}"
+  }
+  assert {
+    condition     = !strcontains(aws_sqs_queue_policy.dead_letter.policy, "sqs:DeleteQueue")
+    error_message = "expected no protection against deletion"
+  }
+}
+
+run "re_invocation_can_be_limited_to_what_is_attached" {
+  variables {
+    only_attached_qualifiers = true
+  }
+  assert {
+    condition = alltrue([
+      for resource in ["function:orders:$LATEST", "function:payments:$LATEST", "function:payments:live"] :
+      strcontains(aws_iam_role_policy.handler.policy, resource)
+    ])
+    error_message = "expected each qualifier that is attached, got ${aws_iam_role_policy.handler.policy}"
+  }
+  assert {
+    condition     = !strcontains(aws_iam_role_policy.handler.policy, "function:orders:*")
+    error_message = "expected no other qualifier"
+  }
+}
+
+run "a_function_may_have_a_policy_of_its_own" {
+  variables {
+    functions = {
+      orders = {
+        arn                  = "arn:aws:lambda:us-east-1:123456789012:function:orders"
+        role_arn             = "arn:aws:iam::123456789012:role/orders"
+        base_backoff         = "5s"
+        max_attempts         = 3
+        non_retryable_errors = []
+      }
+    }
+  }
+  assert {
+    condition = jsondecode(local.environment.POLICIES) == {
+      orders = { BASE_BACKOFF = "5s", MAX_ATTEMPTS = "3", NON_RETRYABLE_ERRORS = "" }
+    }
+    error_message = "expected the function's own policy, got ${local.environment.POLICIES}"
+  }
+}
+
+run "the_code_may_be_in_s3_the_handler_in_a_vpc_and_dead_letters_elsewhere" {
+  variables {
+    handler_zip                   = null
+    handler_s3                    = { bucket = "code", key = "bootstrap.zip", version = "7" }
+    subnet_ids                    = ["subnet-1"]
+    security_group_ids            = ["sg-1"]
+    pollers                       = { maximum = 5 }
+    central_dead_letter_queue_arn = "arn:aws:sqs:us-east-1:222222222222:letters"
+    central_kms_key_arn           = "arn:aws:kms:us-east-1:222222222222:key/k"
+  }
+  assert {
+    condition     = aws_lambda_function.handler.s3_object_version == "7" && aws_lambda_function.handler.filename == null
+    error_message = "expected the code of S3"
+  }
+  assert {
+    condition     = aws_lambda_function.handler.vpc_config[0].subnet_ids == toset(["subnet-1"])
+    error_message = "expected a handler in the VPC"
+  }
+  assert {
+    condition     = local.environment.DEAD_LETTER_QUEUE_URL == "https://sqs.us-east-1.amazonaws.com/222222222222/letters"
+    error_message = "expected the central queue, got ${local.environment.DEAD_LETTER_QUEUE_URL}"
+  }
+  assert {
+    condition     = aws_lambda_event_source_mapping.retry["retry-orders"].provisioned_poller_config[0].maximum_pollers == 5
+    error_message = "expected pollers"
+  }
+}
+
+run "the_ledger_grants_what_its_options_need_and_each_alarm_exists" {
+  variables {
+    ledger   = true
+    register = true
+    probe    = true
+    alarms = {
+      actions  = ["arn:aws:sns:us-east-1:123456789012:pages"]
+      settings = { Lateness = { evaluation_periods = 3 } }
+    }
+  }
+  assert {
+    condition = alltrue([
+      for action in ["PutItem", "DeleteItem", "BatchGetItem", "UpdateItem", "Query"] :
+      strcontains(aws_iam_role_policy.handler.policy, "dynamodb:${action}")
+    ])
+    error_message = "expected all actions of the register and of probes"
+  }
+  assert {
+    condition     = toset([for it in local.watched : it.alarm]) == toset(keys(local.contract))
+    error_message = "expected each alarm"
+  }
+  assert {
+    condition = (
+      aws_cloudwatch_metric_alarm.this["Lateness-orders"].evaluation_periods == 3 &&
+      aws_cloudwatch_metric_alarm.this["Lateness-orders"].datapoints_to_alarm == null &&
+      aws_cloudwatch_metric_alarm.this["Lateness-orders"].extended_statistic == "p99"
+    )
+    error_message = "expected the settings of the alarm"
+  }
+  assert {
+    condition = alltrue(flatten([
+      for alarm in aws_cloudwatch_metric_alarm.this : [for query in alarm.metric_query : !strcontains(query.expression == null ? "" : query.expression, "$${")]
+    ]))
+    error_message = "expected expressions without variables"
+  }
+}
+
+run "without_functions_alarms_and_dashboard_there_is_a_handler" {
+  variables {
+    functions = {}
+    alarms    = null
+    dashboard = false
+  }
+  assert {
+    condition     = length(aws_sqs_queue.retry) + length(aws_cloudwatch_metric_alarm.this) + length(aws_cloudwatch_dashboard.this) == 0
+    error_message = "expected no queue, no alarm and no dashboard"
+  }
+}

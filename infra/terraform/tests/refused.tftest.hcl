@@ -1,0 +1,343 @@
+# Inputs that are refused. `terraform test` needs no account: the provider is mocked.
+
+mock_provider "aws" {
+  mock_data "aws_partition" {
+    defaults = { partition = "aws" }
+  }
+}
+
+variables {
+  # The most that version 5 of the provider takes.
+  max_message_size = 262144
+  handler_zip      = "tests/refused.tftest.hcl"
+  functions = {
+    orders = {
+      arn      = "arn:aws:lambda:us-east-1:123456789012:function:orders"
+      role_arn = "arn:aws:iam::123456789012:role/orders"
+    }
+  }
+}
+
+run "refuses_keys_of_functions" {
+  command = plan
+  variables {
+    functions = { "a b" = { arn = "arn:aws:lambda:us-east-1:123456789012:function:orders", role_arn = "arn:aws:iam::123456789012:role/orders" } }
+  }
+  expect_failures = [var.functions]
+}
+
+run "refuses_without_a_version_or_an_alias" {
+  command = plan
+  variables {
+    functions = { orders = { arn = "arn:aws:lambda:us-east-1:123456789012:function:orders:live", role_arn = "arn:aws:iam::123456789012:role/orders" } }
+  }
+  expect_failures = [var.functions]
+}
+
+run "refuses_role_arn" {
+  command = plan
+  variables {
+    functions = { orders = { arn = "arn:aws:lambda:us-east-1:123456789012:function:orders", role_arn = "orders" } }
+  }
+  expect_failures = [var.functions]
+}
+
+run "refuses_at_least_one_qualifier" {
+  command = plan
+  variables {
+    functions = { orders = { arn = "arn:aws:lambda:us-east-1:123456789012:function:orders", role_arn = "arn:aws:iam::123456789012:role/orders", qualifiers = [] } }
+  }
+  expect_failures = [var.functions]
+}
+
+run "refuses_durations_of_functions" {
+  command = plan
+  variables {
+    functions = { orders = { arn = "arn:aws:lambda:us-east-1:123456789012:function:orders", role_arn = "arn:aws:iam::123456789012:role/orders", max_age = "1 day" } }
+  }
+  expect_failures = [var.functions]
+}
+
+run "refuses_max_attempts" {
+  command = plan
+  variables {
+    functions = { orders = { arn = "arn:aws:lambda:us-east-1:123456789012:function:orders", role_arn = "arn:aws:iam::123456789012:role/orders", max_attempts = 0 } }
+  }
+  expect_failures = [var.functions]
+}
+
+run "refuses_jitter" {
+  command = plan
+  variables {
+    functions = { orders = { arn = "arn:aws:lambda:us-east-1:123456789012:function:orders", role_arn = "arn:aws:iam::123456789012:role/orders", jitter = "half" } }
+  }
+  expect_failures = [var.functions]
+}
+
+run "refuses_non_retryable_errors" {
+  command = plan
+  variables {
+    functions = { orders = { arn = "arn:aws:lambda:us-east-1:123456789012:function:orders", role_arn = "arn:aws:iam::123456789012:role/orders", non_retryable_errors = ["A,B"] } }
+  }
+  expect_failures = [var.functions]
+}
+
+run "refuses_maximum_event_age" {
+  command = plan
+  variables {
+    functions = { orders = { arn = "arn:aws:lambda:us-east-1:123456789012:function:orders", role_arn = "arn:aws:iam::123456789012:role/orders", maximum_event_age = 30 } }
+  }
+  expect_failures = [var.functions]
+}
+
+run "refuses_only_once" {
+  command = plan
+  variables {
+    functions = { a = { arn = "arn:aws:lambda:us-east-1:123456789012:function:orders", role_arn = "arn:aws:iam::123456789012:role/orders" }, b = { arn = "arn:aws:lambda:us-east-1:123456789012:function:orders", role_arn = "arn:aws:iam::123456789012:role/orders" } }
+  }
+  expect_failures = [aws_lambda_function.handler]
+}
+
+run "refuses_longer_than_base_backoff" {
+  command = plan
+  variables {
+    functions = { orders = { arn = "arn:aws:lambda:us-east-1:123456789012:function:orders", role_arn = "arn:aws:iam::123456789012:role/orders", max_age = "10s", base_backoff = "1m" } }
+  }
+  expect_failures = [aws_lambda_function.handler]
+}
+
+run "refuses_name" {
+  command = plan
+  variables {
+    name = "a/b"
+  }
+  expect_failures = [var.name]
+}
+
+run "refuses_base_backoff" {
+  command = plan
+  variables {
+    base_backoff = "soon"
+  }
+  expect_failures = [var.base_backoff]
+}
+
+run "refuses_at_most_12h" {
+  command = plan
+  variables {
+    base_backoff = "13h"
+    max_backoff  = "1d"
+    max_age      = "2d"
+  }
+  expect_failures = [aws_lambda_function.handler]
+}
+
+run "refuses_from_base_backoff_to_13d" {
+  command = plan
+  variables {
+    base_backoff = "2m"
+    max_backoff  = "1m"
+  }
+  expect_failures = [aws_lambda_function.handler]
+}
+
+run "refuses_to_13d" {
+  command = plan
+  variables {
+    max_backoff = "14d"
+    max_age     = "30d"
+  }
+  expect_failures = [aws_lambda_function.handler]
+}
+
+run "refuses_at_most_365d" {
+  command = plan
+  variables {
+    max_age = "366d"
+  }
+  expect_failures = [aws_lambda_function.handler]
+}
+
+run "refuses_longer_than_base_backoff_2" {
+  command = plan
+  variables {
+    max_age = "1s"
+  }
+  expect_failures = [aws_lambda_function.handler]
+}
+
+run "refuses_max_attempts_2" {
+  command = plan
+  variables {
+    max_attempts = 1.5
+  }
+  expect_failures = [var.max_attempts]
+}
+
+run "refuses_jitter_2" {
+  command = plan
+  variables {
+    jitter = "some"
+  }
+  expect_failures = [var.jitter]
+}
+
+run "refuses_non_retryable_errors_2" {
+  command = plan
+  variables {
+    non_retryable_errors = [" "]
+  }
+  expect_failures = [var.non_retryable_errors]
+}
+
+run "refuses_either_handler_zip_or_handler_s3" {
+  command = plan
+  variables {
+    handler_zip = null
+  }
+  expect_failures = [aws_lambda_function.handler]
+}
+
+run "refuses_either_handler_zip_or_handler_s3_2" {
+  command = plan
+  variables {
+    handler_s3 = { bucket = "b", key = "k" }
+  }
+  expect_failures = [aws_lambda_function.handler]
+}
+
+run "refuses_architecture" {
+  command = plan
+  variables {
+    architecture = "riscv"
+  }
+  expect_failures = [var.architecture]
+}
+
+run "refuses_memory_size" {
+  command = plan
+  variables {
+    memory_size = 64
+  }
+  expect_failures = [var.memory_size]
+}
+
+run "refuses_handler_timeout" {
+  command = plan
+  variables {
+    handler_timeout = 5
+  }
+  expect_failures = [var.handler_timeout]
+}
+
+run "refuses_max_concurrency" {
+  command = plan
+  variables {
+    max_concurrency = 1
+  }
+  expect_failures = [var.max_concurrency]
+}
+
+run "refuses_pollers" {
+  command = plan
+  variables {
+    pollers = { minimum = 9, maximum = 8 }
+  }
+  expect_failures = [var.pollers]
+}
+
+run "refuses_reserved_concurrency" {
+  command = plan
+  variables {
+    reserved_concurrency = 1
+  }
+  expect_failures = [var.reserved_concurrency]
+}
+
+run "refuses_at_least_max_concurrency" {
+  command = plan
+  variables {
+    reserved_concurrency = 5
+  }
+  expect_failures = [aws_lambda_function.handler]
+}
+
+run "refuses_log_retention_days" {
+  command = plan
+  variables {
+    log_retention_days = 2
+  }
+  expect_failures = [var.log_retention_days]
+}
+
+run "refuses_tracing" {
+  command = plan
+  variables {
+    tracing = "On"
+  }
+  expect_failures = [var.tracing]
+}
+
+run "refuses_in_flight_max" {
+  command = plan
+  variables {
+    in_flight_max = 0
+  }
+  expect_failures = [var.in_flight_max]
+}
+
+run "refuses_need_the_ledger" {
+  command = plan
+  variables {
+    register = true
+  }
+  expect_failures = [aws_lambda_function.handler]
+}
+
+run "refuses_need_the_ledger_2" {
+  command = plan
+  variables {
+    probe = true
+  }
+  expect_failures = [aws_lambda_function.handler]
+}
+
+run "refuses_no_alias" {
+  command = plan
+  variables {
+    kms_key_arn = "alias/comeback"
+  }
+  expect_failures = [var.kms_key_arn]
+}
+
+run "refuses_not_fifo" {
+  command = plan
+  variables {
+    central_dead_letter_queue_arn = "arn:aws:sqs:us-east-1:222222222222:letters.fifo"
+  }
+  expect_failures = [var.central_dead_letter_queue_arn]
+}
+
+run "refuses_that_docs_deploy_cdk_operations_md_lists" {
+  command = plan
+  variables {
+    alarms = { settings = { Late = {} } }
+  }
+  expect_failures = [var.alarms]
+}
+
+run "refuses_page_or_ticket" {
+  command = plan
+  variables {
+    alarms = { settings = { Lateness = { severity = "high" } } }
+  }
+  expect_failures = [var.alarms]
+}
+
+run "refuses_period_of_an_alarm" {
+  command = plan
+  variables {
+    alarms = { settings = { Lateness = { period = 45 } } }
+  }
+  expect_failures = [var.alarms]
+}

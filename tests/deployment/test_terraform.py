@@ -1,0 +1,53 @@
+"""Checks infra/terraform with Terraform: its format, its types, and its tests with a mocked provider.
+
+deployed.py applies the complete example. Without Terraform, all of this is left out.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "conformance"))
+
+import commands
+
+PLUGINS = commands.terraform_plugins()
+
+
+@unittest.skipIf(PLUGINS is None, "Terraform is not installed")
+class TerraformTest(unittest.TestCase):
+    """The module and its examples, in a copy."""
+
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory(prefix="terraform-")
+        self.addCleanup(folder.cleanup)
+        self.module = Path(folder.name) / "infra/terraform"
+        for part in ("infra/terraform", "infra/cdk/contract"):
+            shutil.copytree(commands.ROOT / part, Path(folder.name) / part)
+
+    def terraform(self, folder: Path, *arguments: str) -> str:
+        """Runs Terraform, and returns what it prints."""
+        environment = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+        done = subprocess.run(
+            ["terraform", *arguments], cwd=folder, env=environment, capture_output=True, text=True, check=False
+        )
+        self.assertEqual(done.returncode, 0, f"{arguments}: {done.stdout}{done.stderr}")
+        return done.stdout
+
+    def test_all_files_are_formatted(self) -> None:
+        self.terraform(self.module, "fmt", "-check", "-diff", "-recursive")
+
+    def test_the_module_and_its_examples_are_valid_and_its_tests_pass(self) -> None:
+        for folder in (self.module, *(self.module / "examples").iterdir()):
+            self.terraform(folder, "init", "-backend=false", *(PLUGINS or []))
+            self.terraform(folder, "validate", "-no-color")
+        said = self.terraform(self.module, "test", "-no-color")
+        self.assertRegex(said, r"Success! [1-9]\d* passed, 0 failed")
+
+
+if __name__ == "__main__":
+    unittest.main()
