@@ -14,7 +14,7 @@ use crate::{
     settings::{self, Setting},
 };
 
-/// Failed asynchronous Lambda invocations come back until they succeed.
+/// Retry failed asynchronous Lambda invocations.
 ///
 /// `local` and `demo` run the whole system on this machine: the real function binaries, with SQS and Lambda on
 /// 127.0.0.1. Nothing leaves this machine, and nothing remains when a command ends.

@@ -64,7 +64,7 @@ const BOOTSTRAP: &str = "bootstrap";
 
 /// A call to the local cloud failed.
 #[derive(Debug, thiserror::Error)]
-#[error("expected to {what}, got {cause}")]
+#[error("can't {what}: {cause}")]
 pub struct CallError {
     what: String,
     cause: String,

@@ -23,7 +23,7 @@ pub type FunctionArg = (String, String);
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadFunctions {
-    #[error("expected to read {path}, got: {source}", path = path.display())]
+    #[error("can't read {path}: {source}", path = path.display())]
     Unreadable { path: PathBuf, source: io::Error },
     #[error(
         "{path} must be of the form {{\"NAME\": {{\"code\": \"CODE\", \"timeout\": 30, \"environment\": {{\"NAME\": \"VALUE\"}}}}}}, got: {source}",
@@ -185,8 +185,8 @@ mod tests {
     #[test]
     fn functions_that_can_not_be_read_are_refused_with_the_reason() {
         for (refusal, expected) in [
-            (refusal(&[("a", "no-such.zip")], None), "no-such.zip, got: No such file"),
-            (refusal(&[], Some("no-such.json")), "no-such.json, got: No such file"),
+            (refusal(&[("a", "no-such.zip")], None), "no-such.zip: No such file"),
+            (refusal(&[], Some("no-such.json")), "no-such.json: No such file"),
             (
                 refusal(&[], Some("Cargo.toml")),
                 "Cargo.toml must be of the form {\"NAME\": {\"code\"",

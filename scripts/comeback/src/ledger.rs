@@ -34,7 +34,9 @@ pub enum NoDynamoDb {
         "expected the URL of a DynamoDB, such as --ledger http://127.0.0.1:8000 for DynamoDB Local; only scripts/local can start one by itself"
     )]
     Unknown,
-    #[error("expected {DYNAMODB} to start a DynamoDB and to print its URL, got {got}: {command}")]
+    #[error(
+        "the command in {DYNAMODB} must start a DynamoDB and print its URL, but it printed {got}: {command}"
+    )]
     NotStarted { command: String, got: String },
     #[error(transparent)]
     NoTable(#[from] CallError),

@@ -60,12 +60,12 @@ pub enum Failure {
     Settings(#[from] BadSettings),
     #[error(transparent)]
     Functions(#[from] BadFunctions),
-    #[error("expected to listen on port {port} of 127.0.0.1, got: {source}{}", advice(source))]
+    #[error("can't listen on port {port} of 127.0.0.1: {source}{}", advice(source))]
     Port { port: u16, source: io::Error },
     #[error(transparent)]
     DynamoDb(#[from] NoDynamoDb),
     #[cfg(feature = "operate")]
-    #[error("expected to write {}, got: {source}", path.display())]
+    #[error("can't write {}: {source}", path.display())]
     File { path: std::path::PathBuf, source: io::Error },
     #[cfg(feature = "operate")]
     #[error(transparent)]
@@ -290,7 +290,7 @@ mod tests {
     fn the_error_for_a_port_in_use_says_what_to_do() {
         let failure = |kind: io::ErrorKind| Failure::Port { port: 4700, source: kind.into() };
         let in_use = failure(io::ErrorKind::AddrInUse).to_string();
-        assert!(in_use.starts_with("expected to listen on port 4700 of 127.0.0.1"), "{in_use}");
+        assert!(in_use.starts_with("can't listen on port 4700 of 127.0.0.1"), "{in_use}");
         assert!(in_use.ends_with("any free port with --port 0"), "{in_use}");
         let denied = failure(io::ErrorKind::PermissionDenied).to_string();
         assert!(!denied.contains("--port"), "{denied}");

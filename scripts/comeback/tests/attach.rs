@@ -45,7 +45,7 @@ async fn failures_of_an_attached_function_come_back_until_it_is_detached() {
 
     let refused = cloud.run(&["attach", "orders"]);
     assert_eq!(refused.status.code(), Some(1));
-    assert!(text(&refused.stderr).contains("got no terminal to ask on"), "{refused:?}");
+    assert!(text(&refused.stderr).contains("no terminal to ask on"), "{refused:?}");
     assert!(cloud.run(&["attach", "orders", "--dry-run"]).status.success());
     assert_eq!(cloud.settings().await, "example-target", "nothing was changed");
 
@@ -95,14 +95,14 @@ async fn failures_of_an_attached_function_come_back_until_it_is_detached() {
 async fn contradictory_requests_are_refused_and_change_nothing() {
     let cloud = Cloud::with_orders().await;
     for (arguments, part) in [
-        (["attach", "retry-handler", "--yes"].as_slice(), "got the retry handler itself"),
+        (["attach", "retry-handler", "--yes"].as_slice(), "can't be attached to itself"),
         (&["attach", "orders", "--queue", "none"], "in --queue, got none; it has retry"),
         (
             &["attach", "orders", "--transparent", "layer"],
             "--transparent has no effect on an image",
         ),
-        (&["attach", "missing"], "expected lambda:GetFunctionConfiguration on missing to succeed"),
-        (&["attach", "orders", "--handler", "x"], "expected x to be a retry handler"),
+        (&["attach", "missing"], "lambda:GetFunctionConfiguration on missing failed"),
+        (&["attach", "orders", "--handler", "x"], "x is no retry handler"),
     ] {
         let refused = cloud.run(arguments);
         assert!(text(&refused.stderr).contains(part), "{arguments:?}: {refused:?}");

@@ -63,7 +63,7 @@ async fn letters_that_are_only_read_are_visible_again_at_once() {
     assert_eq!(planned["plan"]["redrive"][TARGET], 150);
     let refused = cloud.dead(&["purge"]);
     assert_eq!(refused.status.code(), Some(1));
-    assert!(text(&refused.stderr).contains("got no terminal to ask on"), "{refused:?}");
+    assert!(text(&refused.stderr).contains("no terminal to ask on"), "{refused:?}");
     assert_eq!(cloud.letters().await, [150, 0]);
 }
 
@@ -110,7 +110,7 @@ async fn letters_of_sqs_and_letters_that_were_edited_go_the_right_way_or_stay() 
         "1 letter stays: names no function: pass --to FUNCTION",
         "2 letters stay: the handler does not vouch for its function",
         "1 letter stays: its function can't be invoked",
-        "expected lambda:InvokeFunction on arn:aws:lambda:us-east-1:000000000000:function:missing",
+        "lambda:InvokeFunction on arn:aws:lambda:us-east-1:000000000000:function:missing",
     ] {
         assert!(stdout.contains(part), "{part} is not in\n{stdout}");
     }
@@ -145,7 +145,7 @@ async fn an_editor_that_fails_or_changes_nothing_redrives_nothing() {
     for (editor, why) in [
         ("sh -c 'echo 1 > $1; exit 3' edit", "the editor ended with exit status: 3"),
         ("true", "the payload was not changed, so nothing is redriven"),
-        ("sh -c 'echo no JSON > $1' edit", "expected JSON from the editor"),
+        ("sh -c 'echo no JSON > $1' edit", "the edited payload is not JSON"),
     ] {
         let refused = edit(editor);
         assert_eq!(refused.status.code(), Some(1), "{editor}: {refused:?}");
@@ -257,16 +257,16 @@ async fn errors_name_what_is_missing_and_nothing_is_changed() {
     for (arguments, part) in [
         (
             vec!["list", &local],
-            "expected a retry system, got 0 functions and none with DEAD_LETTER_QUEUE_URL",
+            "there is no retry system: none of 0 functions has DEAD_LETTER_QUEUE_URL",
         ),
-        (vec!["list", &local, "--handler", "mine"], "expected mine to be a retry handler"),
-        (vec!["list", &local, "--queue", "none"], "expected sqs:GetQueueUrl on none to succeed"),
+        (vec!["list", &local, "--handler", "mine"], "mine is no retry handler"),
+        (vec!["list", &local, "--queue", "none"], "sqs:GetQueueUrl on none failed"),
         (
             vec!["list", "--local=http://127.0.0.1:1"],
-            "comeback: expected a server at http://127.0.0.1:1, got: Connection refused (os error 111); start `comeback local`, or check --local and AWS_ENDPOINT_URL\n",
+            "comeback: can't reach http://127.0.0.1:1: Connection refused (os error 111); start `comeback local`, or check --local and AWS_ENDPOINT_URL\n",
         ),
-        (vec!["list"], "expected a region in AWS_REGION"),
-        (vec!["list", "--region", "eu-west-1"], "expected the credentials that the AWS CLI uses"),
+        (vec!["list"], "no region is set"),
+        (vec!["list", "--region", "eu-west-1"], "there are no AWS credentials"),
     ] {
         let refused = comeback().arg("dead").args(&arguments).output().unwrap();
         let stderr = text(&refused.stderr);

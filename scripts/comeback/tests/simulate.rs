@@ -72,11 +72,7 @@ fn the_error_for_bad_input_says_what_is_expected() {
         (["--policy", "calm"], 2, "expected a name and settings"),
         (["--outage", "0s"], 2, "expected a duration from 1s to 31d"),
         (["--rate", "many"], 2, "expected a number of events"),
-        (
-            ["--svg", "/no/such/folder/x.svg"],
-            1,
-            "comeback: expected to write /no/such/folder/x.svg",
-        ),
+        (["--svg", "/no/such/folder/x.svg"], 1, "comeback: can't write /no/such/folder/x.svg"),
     ] {
         let refused = simulate(&arguments);
         let stderr = text(&refused.stderr);

@@ -124,11 +124,11 @@ pub enum Next {
 pub enum NoLife {
     /// No log line mentions the event.
     #[error(
-        "expected lines about {0} in the handler's log, got none; an event that never failed has none, and an older one needs --since"
+        "the handler's log says nothing about {0}; an event that never failed has no lines, and an older one needs --since"
     )]
     None(String),
     /// The ids of several events begin with the given text.
-    #[error("expected one event, got {}; pass more of its id", .0.join(", "))]
+    #[error("several events begin with that: {}; pass more of the id", .0.join(", "))]
     Several(Vec<String>),
 }
 

@@ -27,7 +27,7 @@ pub trait Clock {
 
 /// A call to AWS that failed.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("expected {action} on {resource} to succeed, got {}{message}{}", code.as_ref().map(|code| format!("{code}: ")).unwrap_or_default(), advice(self))]
+#[error("{action} on {resource} failed: {}{message}{}", code.as_ref().map(|code| format!("{code}: ")).unwrap_or_default(), advice(self))]
 pub struct Fault {
     /// The name of the call, which is also the permission that it needs.
     pub action: &'static str,
@@ -114,7 +114,7 @@ mod tests {
             code: code.map(str::to_owned),
             ..Fault::of("sqs:DeleteMessage", "arn:aws:sqs:us-east-1:1:dead", "", "as told")
         };
-        let start = "expected sqs:DeleteMessage on arn:aws:sqs:us-east-1:1:dead to succeed, got ";
+        let start = "sqs:DeleteMessage on arn:aws:sqs:us-east-1:1:dead failed: ";
         let advice = "; your identity needs the permission sqs:DeleteMessage on arn:aws:sqs:us-east-1:1:dead";
         for (code, end) in [
             (Some("AccessDenied"), format!("AccessDenied: as told{advice}")),

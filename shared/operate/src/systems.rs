@@ -105,7 +105,7 @@ pub fn last(arn: &str) -> &str {
 pub enum NoSystem {
     /// No function is a retry handler.
     #[error(
-        "expected a retry system, got {functions} functions and none with DEAD_LETTER_QUEUE_URL; is this the right region?"
+        "there is no retry system: none of {functions} functions has DEAD_LETTER_QUEUE_URL; is this the right region?"
     )]
     None {
         /// The number of functions in the region.
@@ -113,11 +113,11 @@ pub enum NoSystem {
     },
     /// The named function is not a retry handler, or does not exist.
     #[error(
-        "expected {0} to be a retry handler, got no function of this name with DEAD_LETTER_QUEUE_URL"
+        "{0} is no retry handler: there is no function of this name with DEAD_LETTER_QUEUE_URL"
     )]
     NotHandler(String),
     /// Several handlers match; these are their names.
-    #[error("expected one retry system, got those of {}; choose one with --handler", .0.join(", "))]
+    #[error("there are several retry systems, those of {}; choose one with --handler", .0.join(", "))]
     Several(Vec<String>),
 }
 

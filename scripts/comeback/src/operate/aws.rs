@@ -53,15 +53,15 @@ const ADAPTIVE_CALL_MAX: Duration = Duration::from_mins(2);
 #[non_exhaustive]
 pub enum NoClients {
     #[error(
-        "expected a region in AWS_REGION, in the profile or in --region, got none; for the local cloud, pass --local"
+        "no region is set: set AWS_REGION, a region of the profile, or --region; for the local cloud, pass --local"
     )]
     Region,
     #[error(
-        "expected the credentials that the AWS CLI uses, got none: set AWS_PROFILE, sign in, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; for the local cloud, pass --local"
+        "there are no AWS credentials: set AWS_PROFILE, sign in, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; for the local cloud, pass --local"
     )]
     Credentials(String),
     #[error(
-        "expected a server at {endpoint}, got: {source}; start `comeback local`, or check --local and AWS_ENDPOINT_URL"
+        "can't reach {endpoint}: {source}; start `comeback local`, or check --local and AWS_ENDPOINT_URL"
     )]
     NoServer { endpoint: String, source: io::Error },
 }

@@ -59,7 +59,7 @@ fn drawn(bar: ProgressBar, template: &str, what: &str) -> ProgressBar {
 /// If the answer is no, or there is no terminal to ask on.
 pub fn confirm(question: &str) -> Result<(), Failure> {
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-        let text = "expected an answer or --yes, got no terminal to ask on; nothing was changed";
+        let text = "there is no terminal to ask on: add --yes. Nothing was changed";
         return Err(Failure::Refused(text.to_owned()));
     }
     match Confirm::new().with_prompt(question).default(false).interact_opt() {

@@ -45,11 +45,11 @@ pub struct Order {
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum Refusal {
-    #[error("expected a function whose failures can be retried, got the retry handler itself")]
+    #[error("the retry handler can't be attached to itself")]
     IsHandler,
     #[error("expected the name of a retry queue of {handler} in --queue, got {got}; it has {}", .queues.join(", "))]
     NoSuchQueue { handler: String, got: String, queues: Vec<String> },
-    #[error("expected one retry queue that functions share, got {}; choose a queue with --queue", if .0.is_empty() { "none".to_owned() } else { .0.join(", ") })]
+    #[error("functions share no single retry queue, there is {}; choose a queue with --queue", if .0.is_empty() { "none".to_owned() } else { .0.join(", ") })]
     ChooseQueue(Vec<String>),
     #[error("{queue} is the retry queue of {handler}: detach the function there first")]
     OtherSystem { queue: String, handler: String },
@@ -57,7 +57,7 @@ pub enum Refusal {
         "the function's failures already go to {0}; pass --replace to send them to the retry queue"
     )]
     OtherDestination(String),
-    #[error("the settings of {handler} are not good, so it would not start: {fault}")]
+    #[error("{handler} would not start with these settings: {fault}")]
     BadSettings { handler: String, fault: String },
     #[error(
         "the settings of {handler} would still not allow it; set TARGET_FUNCTIONS or QUEUE_TARGETS by hand"

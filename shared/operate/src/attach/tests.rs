@@ -237,17 +237,20 @@ fn contradictions_are_refused() {
         attach(&facts, &order).unwrap_err().to_string()
     };
     let cases: [(Contradiction<'_>, &str); 15] = [
-        (&|it, _| it.function = it.handler.clone(), "got the retry handler itself"),
+        (
+            &|it, _| it.function = it.handler.clone(),
+            "the retry handler can't be attached to itself",
+        ),
         (&|_, order| order.queue = Some("x".into()), "in --queue, got x; it has retry"),
-        (&|it, _| it.queues.clear(), "expected one retry queue that functions share, got none"),
-        (&|it, _| it.queues.push(queue("b")), "got retry, b; choose a queue with --queue"),
+        (&|it, _| it.queues.clear(), "functions share no single retry queue, there is none"),
+        (&|it, _| it.queues.push(queue("b")), "there is retry, b; choose a queue with --queue"),
         (
             &|it, _| {
                 it.handler
                     .environment
                     .insert("QUEUE_TARGETS".into(), r#"{"retry":["billing"]}"#.into());
             },
-            "functions share, got none",
+            "there is none; choose a queue",
         ),
         (
             &|it, _| it.config = other("arn:aws:sns:x:1:y"),
@@ -271,7 +274,7 @@ fn contradictions_are_refused() {
             &|it, _| {
                 it.handler.environment.insert("MAX_AGE".into(), "x".into());
             },
-            "settings of handler are not good",
+            "handler would not start with these settings",
         ),
         (
             &|it, _| {

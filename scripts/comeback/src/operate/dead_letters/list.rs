@@ -151,7 +151,7 @@ pub async fn show(args: &ShowArgs, shell: &Shell) -> Result<Outcome, Failure> {
     }
     if found.is_empty() {
         return Err(Failure::Refused(format!(
-            "expected a letter in {} whose message id or request id begins with {:?}, got none",
+            "there is no letter in {} whose message id or request id begins with {:?}",
             queue.name(),
             args.id
         )));

@@ -174,8 +174,8 @@ fn edited(
     };
     let facts = letter.facts();
     let before = facts.payload.as_deref().unwrap_or_default();
-    let after = edit(before)
-        .map_err(|error| refused(format!("expected to edit the payload, got: {error}")))?;
+    let after =
+        edit(before).map_err(|error| refused(format!("can't edit the payload: {error}")))?;
     // Editors end a file with a line break.
     let after = if before.ends_with('\n') {
         after.as_str()
@@ -190,7 +190,7 @@ fn edited(
         eprintln!("comeback: {text}");
     }
     serde_json::from_str::<&RawValue>(after)
-        .map_err(|error| refused(format!("expected JSON from the editor, got: {error}")))?;
+        .map_err(|error| refused(format!("the edited payload is not JSON: {error}")))?;
     if let Action::Redrive { payload, .. } = action {
         *payload = Some(after.to_owned());
     }

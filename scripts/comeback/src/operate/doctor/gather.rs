@@ -84,7 +84,8 @@ pub async fn gather(
         });
     }
     if facts.is_empty() {
-        let text = "expected a function of one of several retry systems: choose one with --handler";
+        let text =
+            "the function belongs to none of several retry systems: choose one with --handler";
         return Err(Failure::Refused(text.to_owned()));
     }
     Ok(facts)

@@ -40,7 +40,7 @@ pub async fn run(args: &StatusArgs, shell: &Shell) -> Result<Outcome, Failure> {
     }
     if attached.is_empty() {
         return Err(Failure::Refused(format!(
-            "expected functions that send their failures to the retry queues of {}, got none",
+            "no function sends its failures to the retry queues of {}",
             handler.name()
         )));
     }

@@ -92,7 +92,7 @@ pub struct ListArgs {
     /// Count the events that have these in common, separated by commas: function, error, attempt.
     #[arg(long, value_name = "WHAT", value_delimiter = ',', value_parser = |text: &str| one_of(&GroupBy::ALL, text))]
     pub group_by: Vec<Named<GroupBy>>,
-    /// How many events are listed at most, the next that are due first.
+    /// The maximum number of events to list, the soonest due first.
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     pub limit: u32,
     /// Print one JSON document instead of a table.

@@ -69,7 +69,7 @@ pub async fn run(order: Order, args: &OrderArgs, shell: &Shell) -> Result<Outcom
         }
         let question = match order {
             Order::Retry => format!("Retry {} now?", events(planned)),
-            Order::Cancel => format!("Give {} up?", events(planned)),
+            Order::Cancel => format!("Give up {}?", events(planned)),
         };
         confirm(&question)?;
     }

@@ -57,7 +57,7 @@ impl DynamoRegister {
     pub fn of(handler: Function, aws: Aws) -> Result<Self, Failure> {
         let Some(table) = handler.register().map(str::to_owned) else {
             return Err(Failure::Refused(format!(
-                "expected {} to have a register of what waits, got no REGISTER=true with a LEDGER_TABLE",
+                "{} has no register of waiting events: set REGISTER=true and LEDGER_TABLE",
                 handler.name()
             )));
         };

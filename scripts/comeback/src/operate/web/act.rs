@@ -59,9 +59,7 @@ fn command(live: &Live, params: &Params) -> Result<Command, Failure> {
             if let Some(Err(error)) =
                 payload.as_deref().map(serde_json::from_str::<serde::de::IgnoredAny>)
             {
-                return Err(Failure::Refused(format!(
-                    "expected a payload that is JSON, got: {error}"
-                )));
+                return Err(Failure::Refused(format!("the payload is not JSON: {error}")));
             }
             Command::Letters(letters(Action::Redrive { to: None, set: Vec::new(), payload }))
         }

@@ -204,7 +204,7 @@ pub async fn find(live: &Shared, id: &str) -> Result<Letter, Failure> {
             found.is_none() && !live.is_ending()
         })
         .await?;
-        let gone = "expected this letter in the dead-letter queue, got none: it was redriven or deleted, or another consumer has received it";
+        let gone = "this letter is not in the dead-letter queue: it was redriven or deleted, or another consumer has received it";
         found.ok_or_else(|| Failure::Refused(gone.to_owned()))
     })
     .await

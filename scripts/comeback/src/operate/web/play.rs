@@ -117,7 +117,7 @@ pub async fn send(live: &Live, params: &Params) -> Result<(), Failure> {
     let events = params.number::<u32>("events").unwrap_or(1).clamp(1, EVENTS_MAX);
     let payload = params.get("payload").unwrap_or("null").to_owned();
     if let Err(error) = serde_json::from_str::<serde::de::IgnoredAny>(&payload) {
-        return Err(Failure::Refused(format!("expected a payload that is JSON, got: {error}")));
+        return Err(Failure::Refused(format!("the payload is not JSON: {error}")));
     }
     for _ in 0..events {
         invoke(live, function, &payload).await?;
@@ -134,7 +134,7 @@ async fn invoke(live: &Live, function: &str, payload: &str) -> Result<(), Failur
 
 /// Begins or ends an outage.
 pub async fn outage(live: &Shared, params: &Params) -> Result<(), Failure> {
-    let none = || Failure::Refused("expected a function, got none".to_owned());
+    let none = || Failure::Refused("choose a function".to_owned());
     let function = params.text("function").ok_or_else(none)?;
     let seconds = params.number::<u64>("seconds").unwrap_or(30).clamp(1, OUTAGE_MAX.as_secs());
     let until = later((live.now)(), Duration::from_secs(seconds));
@@ -195,7 +195,7 @@ pub fn start_lesson(live: &Shared) -> Result<(), Failure> {
         return Ok(());
     }
     let function = seen.functions.first().map(|it| function_name(&it.function).to_owned());
-    let none = || Failure::Refused("expected a function, got none yet".to_owned());
+    let none = || Failure::Refused("there is no function yet".to_owned());
     let function = function.ok_or_else(none)?;
     seen.lesson = Some(String::new());
     drop(seen);
