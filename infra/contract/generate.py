@@ -4,12 +4,13 @@
     infra/contract/generate.py            writes them
     infra/contract/generate.py --check    fails if one of them is stale
 
-`infra/cdk/contract` is the contract as data. CDK imports it and Terraform reads it. What can read neither, which is
-SAM's templates and the documents, has its part between two lines that name the part.
+`infra/cdk/contract` is the contract as data: alarms.json is written by hand, and settings.json has the handler's own
+table of its settings. CDK and Terraform read both. What can't read has its part between two lines that name the part.
 """
 
 import json
 import re
+import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
@@ -18,6 +19,20 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 ALARMS: dict[str, dict[str, Any]] = json.loads((ROOT / "infra/cdk/contract/alarms.json").read_text())
+
+HANDLER = json.loads(
+    subprocess.run(
+        ["cargo", "run", "--quiet", "--locked", "--package", "comeback-core", "--example", "contract"],
+        cwd=ROOT,
+        check=True,
+        stdout=subprocess.PIPE,
+    ).stdout
+)
+SETTINGS: dict[str, dict[str, Any]] = {
+    setting["name"]: {key: value for key, value in setting.items() if key != "name"} for setting in HANDLER["settings"]
+}
+# The settings that a deployment has options for, under names of their own.
+OPTIONS = {name: it for name, it in SETTINGS.items() if it["scope"] in ("policy", "handler") and "alias_of" not in it}
 
 WIDTH = 120
 PERIODS = (10, 30, 60, 300, 900, 1800, 3600, 21600, 86400)
@@ -45,6 +60,264 @@ VARIABLES = {
     "${in_flight_max}": "${InFlightMaxOrDefault}",
 }
 IN_FLIGHT_MAX = "- InFlightMaxOrDefault: !If [HasInFlightMax, !Ref InFlightMax, 100000]"
+
+
+def pascal(name: str) -> str:
+    """Returns the name of a setting as SAM's parameter."""
+    return name.title().replace("_", "")
+
+
+def camel(name: str) -> str:
+    """Returns the name of a setting as CDK's property."""
+    return name[0].lower() + pascal(name)[1:]
+
+
+def meaning(it: dict[str, Any], spelt: Callable[[str], str], quote: str = "`") -> str:
+    """Returns what a setting means as a sentence, with settings by the names that a deployment gives them."""
+
+    def named(found: re.Match[str]) -> str:
+        name = "LEDGER" if found[1] == "LEDGER_TABLE" else found[1]
+        return quote + (spelt(name) if name in SETTINGS or name == "LEDGER" else name) + quote
+
+    text = it["meaning"] + (f". Needs `{it['needs']}`" if "needs" in it else "")
+    text = re.sub(r"`([^`]+)`", named, text)
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def bounds(it: dict[str, Any], spelt: Callable[[str], str], quote: str = "`") -> str:
+    """Returns the values that a duration accepts."""
+    least = f"{quote}{spelt(it['at_least'])}{quote}" if "at_least" in it else it["min"]
+    return f"from {least} to {it['max']}"
+
+
+def numbers(low: int, high: int) -> str:
+    """Returns a regular expression for the whole numbers in a range that begins below 10."""
+    digits = len(str(high))
+    parts = [
+        f"[{low}-9]" if low > 1 else "",
+        f"[1-9][0-9]{{{int(low > 1)},{digits - 2}}}" if digits > 1 + (low > 1) else "",
+    ]
+    if digits == 1:
+        return f"[{low}-{high}]"
+    return "|".join([part for part in parts if part] + same_length("1" + "0" * (digits - 1), str(high)))
+
+
+def same_length(low: str, high: str) -> list[str]:
+    """Returns regular expressions for the numbers in a range of numbers that have the same length."""
+    if len(low) == 1:
+        return [low if low == high else f"[{low}-{high}]"]
+    rest = len(low) - 1
+    any_rest = "[0-9]" + (f"{{{rest}}}" if rest > 1 else "")
+    if low[1:] == "0" * rest and high[1:] == "9" * rest:
+        return [(low[0] if low[0] == high[0] else f"[{low[0]}-{high[0]}]") + any_rest]
+    if low[0] == high[0]:
+        return [low[0] + part for part in same_length(low[1:], high[1:])]
+    below = str(int(high[0]) - 1)
+    full = (low[0] if low[0] == below else f"[{low[0]}-{below}]") + any_rest
+    return [full, *same_length(high[0] + "0" * rest, high)]
+
+
+SECONDS_PER_UNIT = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def seconds(duration: str) -> int:
+    """Returns the seconds of a duration such as 15m."""
+    return int(duration[:-1]) * SECONDS_PER_UNIT[duration[-1]]
+
+
+def pattern(it: dict[str, Any]) -> str:
+    """Returns the regular expression for the values of a setting."""
+    if it["type"] == "whole":
+        return f"^({numbers(1, it['max'])})?$"
+    units = []
+    for unit, per_unit in SECONDS_PER_UNIT.items():
+        (low, high) = (-(-seconds(it["min"]) // per_unit), seconds(it["max"]) // per_unit)
+        if high:
+            units.append(f"({numbers(low, high)}){unit}{'?' if unit == 's' else ''}")
+    return f"^({'|'.join(units)})$"
+
+
+def parameters_of_settings(scope: str) -> str:
+    """Returns SAM's parameters of settings."""
+    lines = []
+    for name, it in OPTIONS.items():
+        if it["scope"] != scope:
+            continue
+        said = meaning(it, pascal, "")
+        lines += [f"  {pascal(name)}:", "    Type: String"]
+        match it["type"]:
+            case "duration":
+                lines += [
+                    folded("Description", f"{said[:-1]}; {bounds(it, pascal, '')}.", 4),
+                    f"    Default: {it['default']}",
+                    f"    AllowedPattern: '{pattern(it)}'",
+                    f"    ConstraintDescription: must be a duration such as 15m, from {it['min']} to {it['max']}",
+                ]
+            case "whole":
+                empty = f" Empty for {it['default']}." if it["default"] else " Empty for no limit."
+                lines += [
+                    folded("Description", said + empty, 4),
+                    '    Default: ""',
+                    f"    AllowedPattern: '{pattern(it)}'",
+                    f"    ConstraintDescription: must be a whole number from 1 to {it['max']}, or empty",
+                ]
+            case "choice" | "flag":
+                options = it.get("options", ['"true"', '"false"'])
+                lines += [
+                    folded("Description", said, 4),
+                    "    Default: " + it.get("default", '"false"'),
+                    f"    AllowedValues: [{', '.join(options)}]",
+                    f"    ConstraintDescription: must be {', '.join(options[:-1])} or {options[-1]}".replace('"', ""),
+                ]
+            case "list":
+                lines += [
+                    folded("Description", f"{said[:-1]}. Separated by commas.", 4),
+                    '    Default: ""',
+                    "    MaxLength: 1024",
+                    "    AllowedPattern: '^([^,\\s]+(, ?[^,\\s]+)*)?$'",
+                    "    ConstraintDescription: must be texts separated by commas, at most 1024 characters, or empty",
+                ]
+    return "\n".join(lines)
+
+
+def variables_of_settings() -> str:
+    """Returns the handler's variables in SAM's template."""
+    return "\n".join(f"          {name}: !Ref {pascal(name)}" for name in OPTIONS)
+
+
+def wrapped(text: str, prefix: str) -> list[str]:
+    """Returns the lines of a comment."""
+    return textwrap.wrap(text, WIDTH, initial_indent=prefix, subsequent_indent=prefix, break_on_hyphens=False)
+
+
+def properties(scope: str) -> str:
+    """Returns CDK's properties of settings."""
+    blocks = []
+    for name, it in OPTIONS.items():
+        if it["scope"] != scope:
+            continue
+        said = meaning(it, camel)
+        (kind, default) = {
+            "duration": ("Duration", it.get("default")),
+            "whole": ("number", str(it.get("default") or "- no limit")),
+            "choice": ("Jitter", f"Jitter.{str(it.get('default')).upper()}"),
+            "flag": ("boolean", "false"),
+            "list": ("string[]", "- none"),
+        }[it["type"]]
+        if it["type"] == "duration":
+            said = f"{said[:-1]}; {bounds(it, camel)}."
+            (unit, count) = ({"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}[default[-1]], default[:-1])
+            default = f"Duration.{unit}({count})"
+        blocks.append(
+            "\n".join(
+                [
+                    "  /**",
+                    *wrapped(said, "   * "),
+                    "   *",
+                    f"   * @default {default}",
+                    "   */",
+                    f"  readonly {camel(name)}?: {kind};",
+                ]
+            )
+        )
+    return "\n\n".join(blocks)
+
+
+# The type of a setting in Terraform.
+HCL_TYPES = {"duration": "string", "whole": "number", "choice": "string", "flag": "bool", "list": "list(string)"}
+
+
+def attributes() -> str:
+    """Returns the attributes of a function's own policy in Terraform."""
+    policy = {name.lower(): HCL_TYPES[it["type"]] for name, it in OPTIONS.items() if it["scope"] == "policy"}
+    width = max(map(len, policy))
+    return "\n".join(f"    {name:{width}} = optional({kind})" for name, kind in policy.items())
+
+
+def variables(scope: str) -> str:
+    """Returns Terraform's variables of settings."""
+    blocks = []
+    for name, it in OPTIONS.items():
+        if it["scope"] != scope:
+            continue
+        said = meaning(it, str.lower)
+        default = {"flag": "false", "list": "[]"}.get(it["type"]) or json.dumps(it["default"])
+        if it["type"] == "duration":
+            said = f"{said[:-1]}; {bounds(it, str.lower)}."
+        lines = [
+            f'variable "{name.lower()}" {{',
+            f"  description = {json.dumps(said)}",
+            f"  type        = {HCL_TYPES[it['type']]}",
+            f"  default     = {default}",
+            *(["  nullable    = false"] if default != "null" else []),
+            "}",
+        ]
+        blocks.append("\n".join(lines))
+    return "\n\n".join(blocks)
+
+
+def values(own: bool) -> str:
+    """Returns the values of settings in Terraform: those of all functions, or of one."""
+    names = [name for name, it in OPTIONS.items() if not own or it["scope"] == "policy"]
+    width = max(map(len, names))
+    pad = " " * (8 if own else 6)
+    of = "function" if own else "var"
+    return "\n".join(f"{pad}{name:{width}} = {of}.{name.lower()}" for name in names)
+
+
+def table_of_settings() -> str:
+    """Returns the table of all settings."""
+    rows = []
+    for name, it in SETTINGS.items():
+        said = it["meaning"]
+        match it["type"]:
+            case "duration":
+                (default, said) = (f"`{it['default']}`", f"{said}; {bounds(it, str)}")
+            case "flag":
+                (default, said) = ("`false`", f"`true` or `false`: {said}; needs `{it['needs']}`")
+            case "choice" | "whole":
+                default = f"`{it['default']}`" if it["default"] else "none"
+            case "list":
+                (default, said) = (it["default"] or "none", f"{said}; separated by commas")
+            case "json":
+                (default, said) = ("none", f"JSON: {said}, `{it['example']}`")
+            case _:
+                default = "required" if it["is_required"] else it["default"] or "none"
+        page = f" ([more]({it['page']}))" if "page" in it else ""
+        rows.append(f"| `{name}` | {default} | {said}{page} |")
+    return "\n".join(["| variable | default | meaning |", "|---|---|---|", *rows])
+
+
+def table_of_parameters() -> str:
+    """Returns the table of the parameters of SAM's application, without those of alarms."""
+    rows = []
+    text = (ROOT / "infra/sam/template.yaml").read_text()
+    text = text[text.index("\nParameters:\n") :]
+    text = text[: re.search(r"^(?!Parameters)[A-Z]\w+:$", text, re.MULTILINE).start()]
+    for name, body in re.findall(r"^  (\w+):\n((?:    .*\n|\n)+)", text, re.MULTILINE):
+        if name.endswith("Trigger"):
+            continue
+        said = re.search(r"^    Description: (?:>-\n((?:      .*\n)+)|(.*)\n)", body, re.MULTILINE)
+        description = " ".join((said[1] or said[2]).split()).strip('"') if said else ""
+        default = re.search(r"^    Default: (.*)$", body, re.MULTILINE)
+        value = default[1].strip('"') if default else None
+        shown = "required" if value is None else (f"`{value}`" if value else "none")
+        rows.append(f"| `{name}` | {shown} | {description} |")
+    return "\n".join(["| parameter | default | meaning |", "|---|---|---|", *rows])
+
+
+def table_of_properties() -> str:
+    """Returns the table of the properties of CDK's construct."""
+    rows = []
+    for file in ("retry-policy", "props", "hardening"):
+        text = (ROOT / f"infra/cdk/lib/{file}.ts").read_text()
+        text = text.split("export interface AttachOptions")[0]
+        for comment, name in re.findall(r"^  /\*\*((?:(?!\*/)[\s\S])+)\*/\n  readonly (\w+)\?:", text, re.MULTILINE):
+            (said, _, default) = re.sub(r"\s*\n   \* ?", " ", comment).partition("@default")
+            default = " ".join(default.split())
+            shown = default[2:] if default.startswith("- ") else f"`{default}`" if default else "none"
+            rows.append(f"| `{name}` | {shown} | {' '.join(said.split())} |")
+    return "\n".join(["| property | default | meaning |", "|---|---|---|", *rows])
 
 
 def alarms(of_functions: bool) -> dict[str, dict[str, Any]]:
@@ -211,13 +484,26 @@ def table_of_blocks(kind: str) -> str:
 
 # The parts: the file, the comment that begins and ends each, and what is between them.
 PARTS: list[tuple[str, str, Callable[[], str]]] = [
+    ("docs/settings.md", "settings", table_of_settings),
+    ("infra/cdk/lib/retry-policy.ts", "properties", lambda: properties("policy")),
+    ("infra/cdk/lib/props.ts", "properties", lambda: properties("handler")),
+    ("infra/terraform/variables.tf", "attributes", attributes),
+    ("infra/terraform/variables.tf", "variables of policies", lambda: variables("policy")),
+    ("infra/terraform/variables.tf", "variables of the handler", lambda: variables("handler")),
+    ("infra/terraform/handler.tf", "values of a function", lambda: values(True)),
+    ("infra/terraform/handler.tf", "values of all functions", lambda: values(False)),
+    ("infra/sam/template.yaml", "parameters of policies", lambda: parameters_of_settings("policy")),
+    ("infra/sam/template.yaml", "parameters of the handler", lambda: parameters_of_settings("handler")),
+    ("infra/sam/template.yaml", "variables of the handler", variables_of_settings),
     ("infra/sam/template.yaml", "parameters of alarms", lambda: parameters(False)),
     ("infra/sam/template.yaml", "conditions of alarms", lambda: conditions(False)),
     ("infra/sam/template.yaml", "alarms", lambda: resources(False)),
     ("infra/sam/target-alarms.yaml", "parameters of alarms", lambda: parameters(True)),
     ("infra/sam/target-alarms.yaml", "conditions of alarms", lambda: conditions(True)),
     ("infra/sam/target-alarms.yaml", "alarms", lambda: resources(True)),
+    ("infra/cdk/README.md", "properties", table_of_properties),
     ("docs/deploy/cdk-operations.md", "alarms", table_of_alarms),
+    ("docs/deploy/sam-parameters.md", "parameters", table_of_parameters),
     ("docs/deploy/sam-parameters.md", "triggers", table_of_triggers),
     ("docs/deploy/terraform-inputs.md", "inputs", lambda: table_of_blocks("variable")),
     ("docs/deploy/terraform-inputs.md", "outputs", lambda: table_of_blocks("output")),
@@ -237,14 +523,22 @@ def written(text: str, part: str, content: str) -> str:
 def main() -> None:
     """Writes or checks all parts, and checks that the runbook has a section for each alarm."""
     is_check = sys.argv[1:] == ["--check"]
-    texts: dict[str, str] = {}
+    stale = []
+
+    def write(file: str, text: str) -> None:
+        path = ROOT / file
+        if path.exists() and path.read_text() == text:
+            return
+        stale.append(file)
+        if not is_check:
+            path.write_text(text)
+
+    write("infra/cdk/contract/settings.json", json.dumps(SETTINGS, indent=2, ensure_ascii=False) + "\n")
+    # A part may be made from a file that has an earlier part, such as a table of Terraform's variables.
     for file, part, content in PARTS:
-        texts[file] = written(texts.get(file) or (ROOT / file).read_text(), part, content())
-    stale = [file for file, text in texts.items() if (ROOT / file).read_text() != text]
+        write(file, written((ROOT / file).read_text(), part, content()))
     if is_check and stale:
-        sys.exit(f"run infra/contract/generate.py: stale are {', '.join(stale)}")
-    for file in stale:
-        (ROOT / file).write_text(texts[file])
+        sys.exit(f"run infra/contract/generate.py: stale are {', '.join(sorted(set(stale)))}")
     sections = re.findall(r"^### (\w+)$", (ROOT / "docs/runbook.md").read_text(), re.MULTILINE)
     # CDK's gradual deployments have an alarm of their own.
     if differing := set(sections) ^ {*ALARMS, "DeploymentErrors"}:

@@ -50,7 +50,7 @@ locals {
       expression = try(
         replace(
           replace(local.contract[item.alarm].expression, "$${max_age_seconds}", item.age),
-          "$${in_flight_max}", coalesce(var.in_flight_max, 100000)
+          "$${in_flight_max}", var.in_flight_max
         ),
         null
       )

@@ -1,65 +1,102 @@
 # The function that decides what to do with each failed event, with only the permissions that it needs.
 
 locals {
-  seconds_per_unit = { s = 1, m = 60, h = 60 * 60, d = 24 * 60 * 60 }
+  settings = jsondecode(file("${path.module}/../cdk/contract/settings.json"))
 
-  # The policies of functions that override the general one, under the names of the handler's variables.
+  # The general policy and the other values of all functions, under the names of the handler's variables.
+  general = {
+    for name, value in {
+      # generated: values of all functions, by infra/contract/generate.py
+      BASE_BACKOFF         = var.base_backoff
+      MAX_BACKOFF          = var.max_backoff
+      MAX_AGE              = var.max_age
+      MAX_ATTEMPTS         = var.max_attempts
+      JITTER               = var.jitter
+      NON_RETRYABLE_ERRORS = var.non_retryable_errors
+      IN_FLIGHT_MAX        = var.in_flight_max
+      PROBE                = var.probe
+      REGISTER             = var.register
+      # end: values of all functions
+    } : name => try(join(",", value), tostring(value)) if value != null && value != false && value != []
+  }
+
+  # The policies of functions that override the general one.
   own_policies = {
     for key, function in var.functions : key => {
       for name, value in {
+        # generated: values of a function, by infra/contract/generate.py
         BASE_BACKOFF         = function.base_backoff
         MAX_BACKOFF          = function.max_backoff
         MAX_AGE              = function.max_age
-        MAX_ATTEMPTS         = function.max_attempts == null ? null : tostring(function.max_attempts)
+        MAX_ATTEMPTS         = function.max_attempts
         JITTER               = function.jitter
-        NON_RETRYABLE_ERRORS = function.non_retryable_errors == null ? null : join(",", function.non_retryable_errors)
-      } : name => value if value != null
+        NON_RETRYABLE_ERRORS = function.non_retryable_errors
+        # end: values of a function
+      } : name => try(join(",", value), tostring(value)) if value != null
     }
+  }
+
+  policies = merge({ "*" = local.general }, local.own_policies)
+
+  # The seconds of all durations that are set, and of their bounds. What is no duration has none.
+  seconds = {
+    for text in distinct(concat(
+      flatten([for values in values(local.policies) : [for name, value in values : value if local.settings[name].type == "duration"]]),
+      flatten([for it in values(local.settings) : [it.min, it.max] if it.type == "duration"]),
+    )) : text =>
+    tonumber(regex("^([0-9]+)[smhd]?$", text)[0]) * lookup({ m = 60, h = 3600, d = 86400 }, substr(text, -1, 1), 1)
+    if can(regex("^[0-9]+[smhd]?$", text))
   }
 
   # The three durations of each function in seconds. `*` has those of the general policy.
   durations = {
-    for key, durations in merge(
-      { "*" = [var.base_backoff, var.max_backoff, var.max_age] },
-      {
-        for key, own in local.own_policies : key => [
-          lookup(own, "BASE_BACKOFF", var.base_backoff),
-          lookup(own, "MAX_BACKOFF", var.max_backoff),
-          lookup(own, "MAX_AGE", var.max_age),
-        ]
-      },
-      ) : key => [
-      for duration in durations : (
-        tonumber(regex("^([0-9]+)([smhd]?)$", duration)[0]) *
-        lookup(local.seconds_per_unit, regex("^([0-9]+)([smhd]?)$", duration)[1], 1)
-      )
+    for key, own in local.policies : key => [
+      for name in ["BASE_BACKOFF", "MAX_BACKOFF", "MAX_AGE"] :
+      lookup(local.seconds, merge(local.general, own)[name], 0)
     ]
   }
+
+  # What is wrong with single values.
+  faults = flatten([
+    for key, values in local.policies : [
+      for name, value in values : [
+        for it in [local.settings[name]] : format(
+          "%s%s must be %s, got %s.",
+          key == "*" ? "" : "functions.${key}.",
+          lower(name),
+          it.type == "choice" ? join(" or ", it.options)
+          : it.type == "whole" ? "a whole number from 1 to ${it.max}"
+          : it.type == "duration" ? "a duration such as 90, 90s or 15m, from ${it.min} to ${it.max}"
+          : "texts that are not blank",
+          jsonencode(value),
+        )
+        if !try(
+          it.type == "choice" ? contains(it.options, value)
+          : it.type == "whole" ? tonumber(value) >= 1 && tonumber(value) <= it.max && floor(tonumber(value)) == tonumber(value)
+          : it.type == "duration" ? local.seconds[value] >= local.seconds[it.min] && local.seconds[value] <= local.seconds[it.max]
+          : it.type == "list" ? value == "" || alltrue([for text in split(",", value) : trimspace(text) != ""])
+          : true,
+          false,
+        )
+      ]
+    ]
+  ])
 
   queue_targets = {
     for queue, members in local.queues :
     aws_sqs_queue.retry[queue].name => [for key in members : local.function_names[key]]
   }
 
-  environment = {
+  environment = merge(local.general, {
     for name, value in {
       DEAD_LETTER_QUEUE_URL = local.central == null ? aws_sqs_queue.dead_letter.url : local.central.url
-      BASE_BACKOFF          = var.base_backoff
-      MAX_BACKOFF           = var.max_backoff
-      MAX_AGE               = var.max_age
-      MAX_ATTEMPTS          = var.max_attempts == null ? null : tostring(var.max_attempts)
-      JITTER                = var.jitter
-      NON_RETRYABLE_ERRORS  = length(var.non_retryable_errors) == 0 ? null : join(",", var.non_retryable_errors)
-      IN_FLIGHT_MAX         = var.in_flight_max == null ? null : tostring(var.in_flight_max)
       LEDGER_TABLE          = one(aws_dynamodb_table.ledger[*].name)
-      REGISTER              = var.register ? "true" : null
-      PROBE                 = var.probe ? "true" : null
       QUEUE_TARGETS         = length(local.queues) == 0 ? null : jsonencode(local.queue_targets)
       POLICIES = length(merge(values(local.own_policies)...)) == 0 ? null : jsonencode({
         for key, own in local.own_policies : local.function_names[key] => own if length(own) > 0
       })
     } : name => value if value != null
-  }
+  })
 
   # The destination of dead letters, unless it is the module's own queue.
   central = var.central_dead_letter_queue_arn == null ? null : {
@@ -276,18 +313,18 @@ resource "aws_lambda_function" "handler" {
       error_message = "The register and probes need the ledger: set ledger to true."
     }
     precondition {
-      condition = alltrue([
-        for seconds in values(local.durations) :
-        seconds[0] <= 43200 && seconds[0] <= seconds[1] && seconds[1] <= 1123200
-      ])
-      error_message = "The base_backoff must be at most 12h, and the max_backoff from base_backoff to 13d, for each function too."
+      condition     = length(local.faults) == 0
+      error_message = join(" ", local.faults)
+    }
+    precondition {
+      condition     = alltrue([for seconds in values(local.durations) : seconds[0] <= seconds[1]])
+      error_message = "The max_backoff must be at least base_backoff, for each function too."
     }
     precondition {
       condition = alltrue([
-        for seconds in values(local.durations) :
-        seconds[0] <= seconds[2] - min(60, seconds[2] / 100) && seconds[2] <= 31536000
+        for seconds in values(local.durations) : seconds[0] <= seconds[2] - min(60, seconds[2] / 100)
       ])
-      error_message = "The max_age must be longer than base_backoff, and at most 365d, for each function too."
+      error_message = "The max_age must be longer than base_backoff, for each function too."
     }
     precondition {
       condition = var.reserved_concurrency == null || var.pollers != null ? true : (

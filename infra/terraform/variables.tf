@@ -8,18 +8,20 @@ variable "functions" {
     owns. `log_group_name` is for operators, if the function doesn't log to /aws/lambda/NAME.
   EOT
   type = map(object({
-    arn                  = string
-    role_arn             = string
-    qualifiers           = optional(list(string), ["$LATEST"])
+    arn        = string
+    role_arn   = string
+    qualifiers = optional(list(string), ["$LATEST"])
+    # generated: attributes, by infra/contract/generate.py
     base_backoff         = optional(string)
     max_backoff          = optional(string)
     max_age              = optional(string)
     max_attempts         = optional(number)
     jitter               = optional(string)
     non_retryable_errors = optional(list(string))
-    on_success           = optional(string)
-    maximum_event_age    = optional(number)
-    log_group_name       = optional(string)
+    # end: attributes
+    on_success        = optional(string)
+    maximum_event_age = optional(number)
+    log_group_name    = optional(string)
   }))
 
   validation {
@@ -44,37 +46,6 @@ variable "functions" {
     error_message = "Each function must have at least one qualifier: $LATEST, an alias or a version."
   }
   validation {
-    condition = alltrue(flatten([
-      for function in values(var.functions) : [
-        for duration in [function.base_backoff, function.max_backoff, function.max_age] :
-        duration == null ? true : can(regex("^[1-9][0-9]*[smhd]?$", duration))
-      ]
-    ]))
-    error_message = "The durations of functions must be like 90, 90s, 15m, 24h or 7d."
-  }
-  validation {
-    condition = alltrue([
-      for function in values(var.functions) :
-      function.max_attempts == null ? true : function.max_attempts >= 1 && floor(function.max_attempts) == function.max_attempts
-    ])
-    error_message = "The max_attempts of a function must be a whole number from 1."
-  }
-  validation {
-    condition = alltrue([
-      for function in values(var.functions) : function.jitter == null ? true : contains(["full", "equal", "none"], function.jitter)
-    ])
-    error_message = "The jitter of a function must be full, equal or none."
-  }
-  validation {
-    condition = alltrue(flatten([
-      for function in values(var.functions) : [
-        for error in(function.non_retryable_errors == null ? [] : function.non_retryable_errors) :
-        can(regex("^[^,]*[^, ][^,]*$", error))
-      ]
-    ]))
-    error_message = "The non_retryable_errors of a function must be error types without a comma."
-  }
-  validation {
     condition = alltrue([
       for function in values(var.functions) :
       function.maximum_event_age == null ? true : function.maximum_event_age >= 60 && function.maximum_event_age <= 21600
@@ -92,76 +63,48 @@ variable "only_attached_qualifiers" {
 
 # The retry policy
 
+# generated: variables of policies, by infra/contract/generate.py
 variable "base_backoff" {
-  description = "The first backoff, 1s to 12h. Its ceiling doubles with each attempt."
+  description = "The first backoff; its ceiling doubles with each attempt; from 1s to 12h."
   type        = string
   default     = "1s"
   nullable    = false
-
-  validation {
-    condition     = can(regex("^[1-9][0-9]*[smhd]?$", var.base_backoff))
-    error_message = "The base_backoff must be a duration such as 90, 90s, 15m or 12h."
-  }
 }
 
 variable "max_backoff" {
-  description = "The ceiling of one backoff, from `base_backoff` to 13d."
+  description = "The ceiling of one backoff; from `base_backoff` to 13d."
   type        = string
   default     = "12h"
   nullable    = false
-
-  validation {
-    condition     = can(regex("^[1-9][0-9]*[smhd]?$", var.max_backoff))
-    error_message = "The max_backoff must be a duration such as 90, 90s, 15m, 24h or 7d."
-  }
 }
 
 variable "max_age" {
-  description = "How long after its first failure an event may still be retried, up to 365d."
+  description = "How long after its first failure an event may still be retried; longer than `base_backoff`; from 2s to 365d."
   type        = string
-  default     = "24h"
+  default     = "1d"
   nullable    = false
-
-  validation {
-    condition     = can(regex("^[1-9][0-9]*[smhd]?$", var.max_age))
-    error_message = "The max_age must be a duration such as 90, 90s, 15m, 24h or 7d."
-  }
 }
 
 variable "max_attempts" {
-  description = "How many times an event may be re-invoked. Null for as often as `max_age` allows."
+  description = "How many times an event may be re-invoked; without it, as often as `max_age` allows."
   type        = number
   default     = null
-
-  validation {
-    condition     = var.max_attempts == null ? true : var.max_attempts >= 1 && floor(var.max_attempts) == var.max_attempts
-    error_message = "The max_attempts must be a whole number from 1."
-  }
 }
 
 variable "jitter" {
-  description = "How a backoff is drawn: `full` between the base backoff and the ceiling, `equal` between half the ceiling and the ceiling; `none` is the ceiling."
+  description = "How a backoff is drawn: `full` between `base_backoff` and the ceiling, `equal` between half the ceiling and the ceiling; `none` is the ceiling."
   type        = string
   default     = "full"
   nullable    = false
-
-  validation {
-    condition     = contains(["full", "equal", "none"], var.jitter)
-    error_message = "The jitter must be full, equal or none."
-  }
 }
 
 variable "non_retryable_errors" {
-  description = "Error types that are never retried, in addition to PermanentFailure; `*` matches any run of characters."
+  description = "Error types that are never retried, in addition to `PermanentFailure`; `*` matches any run of characters; matched against the whole type and its last segment, after `.` or `::`."
   type        = list(string)
   default     = []
   nullable    = false
-
-  validation {
-    condition     = alltrue([for error in var.non_retryable_errors : can(regex("^[^,]*[^, ][^,]*$", error))])
-    error_message = "The non_retryable_errors must be error types without a comma."
-  }
 }
+# end: variables of policies
 
 # The handler
 
@@ -338,17 +281,6 @@ variable "shared_queue" {
   nullable    = false
 }
 
-variable "in_flight_max" {
-  description = "How many messages of a retry queue may wait in flight before further waits are kept as delays. More than 120000 needs a raised SQS quota. Null for 100000."
-  type        = number
-  default     = null
-
-  validation {
-    condition     = var.in_flight_max == null ? true : var.in_flight_max >= 1 && floor(var.in_flight_max) == var.in_flight_max
-    error_message = "The in_flight_max must be a whole number from 1."
-  }
-}
-
 variable "max_message_size" {
   description = "The size in bytes of the largest message that the queues take. The AWS provider takes only 262144 before version 6.8. Lambda then drops failures of events with more than 256 KiB."
   type        = number
@@ -393,19 +325,28 @@ variable "ledger" {
   nullable    = false
 }
 
+# generated: variables of the handler, by infra/contract/generate.py
+variable "in_flight_max" {
+  description = "How many messages of a queue may wait in flight; further waits are kept as delays, which have no limit but are less precise; more than 120,000 need a raised quota of SQS."
+  type        = number
+  default     = 100000
+  nullable    = false
+}
+
+variable "probe" {
+  description = "Whether a function that is down is probed with one event at a time, instead of being re-invoked for every event; with `register`, waiting events are brought forward when it has recovered. Needs `ledger`."
+  type        = bool
+  default     = false
+  nullable    = false
+}
+
 variable "register" {
   description = "Whether the ledger lists waiting events, so that operators can see them, retry them now, cancel them, and pause a function. Needs `ledger`."
   type        = bool
   default     = false
   nullable    = false
 }
-
-variable "probe" {
-  description = "Whether a function that is down is probed with one event at a time, instead of being re-invoked for every event. Needs `ledger`."
-  type        = bool
-  default     = false
-  nullable    = false
-}
+# end: variables of the handler
 
 # Keys. They must be ARNs of keys, not of aliases, because permissions apply to keys.
 

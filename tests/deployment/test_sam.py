@@ -109,7 +109,7 @@ class SystemTest(unittest.TestCase):
                 "DEAD_LETTER_QUEUE_URL": "https://sqs.us-east-1.amazonaws.com/111111111111/{DeadLetterQueue}",
                 "BASE_BACKOFF": "1s",
                 "MAX_BACKOFF": "12h",
-                "MAX_AGE": "24h",
+                "MAX_AGE": "1d",
                 "MAX_ATTEMPTS": "",
                 "JITTER": "full",
                 "NON_RETRYABLE_ERRORS": "",
@@ -118,8 +118,8 @@ class SystemTest(unittest.TestCase):
                 "IN_FLIGHT_MAX": "",
                 "POLICIES": "",
                 "LEDGER_TABLE": "",
-                "REGISTER": "",
-                "PROBE": "",
+                "REGISTER": "false",
+                "PROBE": "false",
             },
         )
 

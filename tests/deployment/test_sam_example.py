@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import sam
-from sam_templates import EXAMPLE, HOME, INFRA, SYSTEM, of_type, parameters_of, resources
+from sam_templates import EXAMPLE, HOME, INFRA, SYSTEM, of_type, resources
 
 sys.path.append(str(INFRA / "example" / "orders"))
 
@@ -164,20 +164,6 @@ class ReadmeTest(unittest.TestCase):
         below = self.PARAMETERS.split(f"\n## {heading}\n")[1].split("\n## ")[0]
         rows = (re.split(r" *(?<!\\)\| *", line.strip("| ")) for line in below.splitlines() if line.startswith("| `"))
         return {name.strip("`"): rest for name, *rest in rows}
-
-    @staticmethod
-    def default(parameter: dict[str, Any]) -> str:
-        """A parameter's default in the page's notation."""
-        if "Default" not in parameter:
-            return "required"
-        return f"`{parameter['Default']}`" if parameter["Default"] != "" else "none"
-
-    def test_all_parameters_and_their_defaults_are_listed(self) -> None:
-        expected = {name: self.default(each) for name, each in parameters_of(SYSTEM).items()}
-        # The table of the alarms also has the parameters of target-alarms.yaml.
-        alarms = {name: row for name, row in self.rows("Alarms").items() if name in expected}
-        rows = self.rows("Parameters") | alarms
-        self.assertEqual({name: row[0] for name, row in rows.items()}, expected)
 
     def test_all_outputs_are_listed(self) -> None:
         self.assertEqual(self.rows("Outputs").keys(), sam.read(SYSTEM)["Outputs"].keys())

@@ -56,8 +56,8 @@ class ParameterTest(unittest.TestCase):
             ["", LOG_GROUP, "arn:aws-cn:logs:cn-north-1:111111111111:log-group:a.b_c#d:*"],
             ["*", "/aws/lambda/orders", LOG_GROUP.removesuffix(":*"), LOG_GROUP.replace("orders", "*")],
         ),
-        "MaxAttempts": (["1", "50", "999999999"], ["0", "-1", "1.5", "01", "1000000000", "many"]),
-        "InFlightMax": (["1", "100000", "500000", "999999999"], ["0", "-1", "1.5", "01", "1000000000", "many"]),
+        "MaxAttempts": (["1", "50", "4294967295"], ["0", "-1", "1.5", "01", "4294967296", "many"]),
+        "InFlightMax": (["1", "100000", "500000", "4294967295"], ["0", "-1", "1.5", "01", "4294967296", "many"]),
         "QueueTargets": (
             ['{"retry-orders":["orders"]}', '{"a": ["b"],\n "c": ["d", "e"]}'],
             ["retry-orders", "[]", "{}", '{"a":{"b":[]}}', '{"a":["b"]}.', "null"],

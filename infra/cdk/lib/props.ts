@@ -8,6 +8,7 @@ import {
   Token,
 } from 'aws-cdk-lib';
 import { IConstruct } from 'constructs';
+import { SETTINGS } from './contract';
 import { DeadLetterQueue } from './dead-letter-queue';
 import { Faults } from './faults';
 import { checkHardening, HardeningProps } from './hardening';
@@ -59,31 +60,31 @@ export interface AsyncRetryProps extends RetryPolicy, HardeningProps {
    */
   readonly ledger?: boolean;
 
+  // generated: properties, by infra/contract/generate.py
   /**
-   * Whether the ledger lists waiting events, so that operators can see them, retry them now, cancel them, and pause a
-   * function. It needs `ledger`, one more write per wait, and an index. CloudFormation can add the index to an existing
-   * ledger while the ledger stays in use.
+   * How many messages of a queue may wait in flight; further waits are kept as delays, which have no limit but are less
+   * precise; more than 120,000 need a raised quota of SQS.
    *
-   * @default false
+   * @default 100000
    */
-  readonly register?: boolean;
+  readonly inFlightMax?: number;
 
   /**
-   * Whether a function that is down is probed with one event at a time, instead of being re-invoked for every event. It
-   * needs `ledger`. With `register`, waiting events are brought forward when the function has recovered.
+   * Whether a function that is down is probed with one event at a time, instead of being re-invoked for every event;
+   * with `register`, waiting events are brought forward when it has recovered. Needs `ledger`.
    *
    * @default false
    */
   readonly probe?: boolean;
 
   /**
-   * How many messages of a retry queue may wait in flight. Beyond that, waits are kept as delays, which have no limit
-   * but are less precise. A queue can have at most about 120,000 messages in flight: a larger value needs a higher
-   * quota from AWS support.
+   * Whether the ledger lists waiting events, so that operators can see them, retry them now, cancel them, and pause a
+   * function. Needs `ledger`.
    *
-   * @default 100000
+   * @default false
    */
-  readonly inFlightMax?: number;
+  readonly register?: boolean;
+  // end: properties
 
   /**
    * Whether the handler may re-invoke only the attached versions and aliases, not all of the function's. Events that
@@ -179,9 +180,6 @@ const [MEMORY_MIN, MEMORY_MAX] = [128, 10_240];
 /** The architectures that `scripts/package` builds for: all of Lambda's. */
 const ARCHITECTURES = [lambda.Architecture.ARM_64.name, lambda.Architecture.X86_64.name];
 
-/** The handler's own limit, far above any quota of SQS. */
-const IN_FLIGHT_MAX_MAX = 2 ** 32 - 1;
-
 /** The limits of an SQS mapping. */
 const [MAX_CONCURRENCY_MIN, MAX_CONCURRENCY_MAX] = [2, 1000];
 
@@ -199,7 +197,7 @@ export function checkProps(scope: IConstruct, props: AsyncRetryProps): void {
   } = props;
   const faults = new Faults();
   checkPolicy(effectivePolicy(props), faults);
-  checkWhole('inFlightMax', props.inFlightMax, 1, IN_FLIGHT_MAX_MAX, faults);
+  checkWhole('inFlightMax', props.inFlightMax, 1, SETTINGS.IN_FLIGHT_MAX.max as number, faults);
   checkWhole('maxConcurrency', props.maxConcurrency, MAX_CONCURRENCY_MIN, MAX_CONCURRENCY_MAX, faults);
   checkHardening(props, props.maxConcurrency ?? MAX_CONCURRENCY, faults);
   checkWhole('memorySize', props.memorySize, MEMORY_MIN, MEMORY_MAX, faults);

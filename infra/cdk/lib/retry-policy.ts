@@ -1,4 +1,5 @@
 import { Duration, Fn, Token, Tokenization } from 'aws-cdk-lib';
+import { propertyOf, SETTINGS } from './contract';
 import { Faults } from './faults';
 
 /** How a backoff is drawn. */
@@ -13,48 +14,51 @@ export enum Jitter {
 
 /** How long, how often and after which errors events are retried. */
 export interface RetryPolicy {
+  // generated: properties, by infra/contract/generate.py
   /**
-   * The first backoff, 1 second to 12 hours; its ceiling doubles with each attempt.
+   * The first backoff; its ceiling doubles with each attempt; from 1s to 12h.
    *
    * @default Duration.seconds(1)
    */
   readonly baseBackoff?: Duration;
 
   /**
-   * The ceiling of one backoff, from `baseBackoff` to 13 days.
+   * The ceiling of one backoff; from `baseBackoff` to 13d.
    *
    * @default Duration.hours(12)
    */
   readonly maxBackoff?: Duration;
 
   /**
-   * How long after its first failure an event may still be retried, up to 365 days.
+   * How long after its first failure an event may still be retried; longer than `baseBackoff`; from 2s to 365d.
    *
-   * @default Duration.hours(24)
+   * @default Duration.days(1)
    */
   readonly maxAge?: Duration;
 
   /**
-   * How many times an event may be re-invoked, from 1.
+   * How many times an event may be re-invoked; without it, as often as `maxAge` allows.
    *
-   * @default - as often as `maxAge` allows
+   * @default - no limit
    */
   readonly maxAttempts?: number;
 
   /**
-   * How a backoff is drawn.
+   * How a backoff is drawn: `full` between `baseBackoff` and the ceiling, `equal` between half the ceiling and the
+   * ceiling; `none` is the ceiling.
    *
    * @default Jitter.FULL
    */
   readonly jitter?: Jitter;
 
   /**
-   * Error types that are never retried; their events are dead-lettered at once. `*` matches any run of
-   * characters. A pattern is matched against the whole type and its last segment (after `.` or `::`).
+   * Error types that are never retried, in addition to `PermanentFailure`; `*` matches any run of characters; matched
+   * against the whole type and its last segment, after `.` or `::`.
    *
-   * @default - none but `PermanentFailure`, which always counts
+   * @default - none
    */
   readonly nonRetryableErrors?: string[];
+  // end: properties
 }
 
 const SECONDS_PER_UNIT: [string, number][] = [
@@ -64,56 +68,54 @@ const SECONDS_PER_UNIT: [string, number][] = [
   ['s', 1],
 ];
 
-/** SQS counts visibility in whole seconds. A first backoff beyond 12 hours makes no sense. */
-const BASE_BACKOFF = [Duration.seconds(1), Duration.hours(12)];
-
-/** SQS keeps a message for at most 14 days. A wait of 13 days leaves a day for the next attempt. */
-const MAX_BACKOFF_MAX = Duration.days(13);
-
-/** The handler's own limit. */
-const MAX_AGE_MAX = Duration.days(365);
-
 /** The last attempt is made this long before `maxAge` ends, or 1 % of `maxAge` before if that is less. */
 const SLACK_SECONDS_MAX = 60;
 
-/** The handler counts attempts in 32 bits. */
-const MAX_ATTEMPTS_MAX = 2 ** 32 - 1;
+/** The settings of a policy by the names of their properties. */
+const POLICY = Object.fromEntries(
+  Object.entries(SETTINGS)
+    .filter(([, { scope, alias_of }]) => scope === 'policy' && !alias_of)
+    .map(([name, setting]) => [propertyOf(name), { ...setting, name }]),
+);
 
-export const DEFAULT_POLICY = {
-  baseBackoff: Duration.seconds(1),
-  maxBackoff: Duration.hours(12),
-  maxAge: Duration.hours(24),
-  jitter: Jitter.FULL,
-};
+/** The values of a policy, by the names of its properties. */
+type Values = { readonly [property: string]: Duration | number | string | string[] | undefined };
 
-/** The effective policy of a function: its own values override the general ones. */
-export function effectivePolicy(general: RetryPolicy, own: RetryPolicy = {}): RetryPolicy & typeof DEFAULT_POLICY {
-  return {
-    baseBackoff: own.baseBackoff ?? general.baseBackoff ?? DEFAULT_POLICY.baseBackoff,
-    maxBackoff: own.maxBackoff ?? general.maxBackoff ?? DEFAULT_POLICY.maxBackoff,
-    maxAge: own.maxAge ?? general.maxAge ?? DEFAULT_POLICY.maxAge,
-    jitter: own.jitter ?? general.jitter ?? DEFAULT_POLICY.jitter,
-    maxAttempts: own.maxAttempts ?? general.maxAttempts,
-    nonRetryableErrors: own.nonRetryableErrors ?? general.nonRetryableErrors,
-  };
+/** A policy whose properties with a default are set. */
+type EffectivePolicy = RetryPolicy & { readonly maxAge: Duration };
+
+/** The effective policy of a function: its own values override the general ones, which override the defaults. */
+export function effectivePolicy(general: RetryPolicy, own: RetryPolicy = {}): EffectivePolicy {
+  const [ofAll, ofOne] = [general as Values, own as Values];
+  const values = Object.entries(POLICY).map(([property, { type, default: written }]) => {
+    const value = type === 'duration' ? parseDuration(written as string) : written;
+    return [property, ofOne[property] ?? ofAll[property] ?? value ?? undefined];
+  });
+  return Object.fromEntries(values) as unknown as EffectivePolicy;
 }
 
-/** Reports the faults of a policy, by the handler's rules. Tokens are not checked. */
-export function checkPolicy(policy: RetryPolicy & typeof DEFAULT_POLICY, faults: Faults): void {
-  const [baseMin, baseMax] = BASE_BACKOFF;
-  const baseIsGood = checkDuration('baseBackoff', policy.baseBackoff, baseMin, baseMax, faults);
-  // One wrong value is one fault: the others are checked as if this one were not set.
-  const base = baseIsGood && !policy.baseBackoff.isUnresolved() ? policy.baseBackoff : baseMin;
-  checkDuration('maxBackoff', policy.maxBackoff, base, MAX_BACKOFF_MAX, faults, 'baseBackoff');
-  if (checkDuration('maxAge', policy.maxAge, Duration.seconds(1), MAX_AGE_MAX, faults)) {
-    checkLastChance(base, policy.maxAge, faults);
+/** Reports the faults of an effective policy, by the handler's rules. Tokens are not checked. */
+export function checkPolicy(policy: RetryPolicy, faults: Faults): void {
+  const good = new Set<string>();
+  for (const [property, setting] of Object.entries(POLICY)) {
+    const value = (policy as Values)[property];
+    if (value instanceof Duration) {
+      // One wrong value is one fault: the others are checked as if this one were not set.
+      const least = setting.at_least && propertyOf(setting.at_least);
+      const other = least && good.has(least) ? ((policy as Values)[least] as Duration) : undefined;
+      const min = other && !other.isUnresolved() ? other : parseDuration(setting.min as string);
+      if (checkDuration(property, value, min, parseDuration(setting.max as string), faults, least)) good.add(property);
+    } else if (Array.isArray(value)) {
+      checkList(property, value, faults);
+    } else if (setting.options && !Token.isUnresolved(value) && !setting.options.includes(value as string)) {
+      faults.add(property, setting.options.join(', '), value);
+    } else if (setting.type === 'whole') {
+      checkWhole(property, value as number | undefined, 1, setting.max as number, faults);
+    }
   }
-  checkWhole('maxAttempts', policy.maxAttempts, 1, MAX_ATTEMPTS_MAX, faults);
-  const jitters: string[] = Object.values(Jitter);
-  if (!Token.isUnresolved(policy.jitter) && !jitters.includes(policy.jitter)) {
-    faults.add('jitter', jitters.join(', '), policy.jitter);
-  }
-  checkErrors(policy.nonRetryableErrors, faults);
+  const { baseBackoff, maxAge } = policy;
+  if (baseBackoff && maxAge && good.has('maxAge'))
+    checkLastChance(good.has('baseBackoff') ? baseBackoff : Duration.seconds(1), maxAge, faults);
 }
 
 /** Reports a number that is not whole, or is out of its range. */
@@ -132,20 +134,24 @@ export function checkWhole(
 
 /** The handler's variables for the properties that are set. A function's policy has the same names. */
 export function variables(policy: RetryPolicy): { [name: string]: string } {
-  const { baseBackoff, maxBackoff, maxAge, maxAttempts, jitter, nonRetryableErrors } = policy;
-  return {
-    ...(baseBackoff && { BASE_BACKOFF: formatDuration(baseBackoff) }),
-    ...(maxBackoff && { MAX_BACKOFF: formatDuration(maxBackoff) }),
-    ...(maxAge && { MAX_AGE: formatDuration(maxAge) }),
-    ...(maxAttempts !== undefined && { MAX_ATTEMPTS: Tokenization.stringifyNumber(maxAttempts) }),
-    ...(jitter && { JITTER: jitter }),
-    ...(nonRetryableErrors && { NON_RETRYABLE_ERRORS: joinList(nonRetryableErrors) }),
-  };
+  const entries = Object.entries(POLICY).map(([property, { name }]) => {
+    const value = (policy as Values)[property];
+    if (value instanceof Duration) return [name, formatDuration(value)];
+    if (Array.isArray(value)) return [name, joinList(value)];
+    return [name, typeof value === 'number' ? Tokenization.stringifyNumber(value) : value];
+  });
+  return Object.fromEntries(entries.filter(([, value]) => value !== undefined));
 }
 
 /** An empty list overrides the general one. */
 function joinList(list: string[]): string {
   return list.length > 0 ? Fn.join(',', list) : '';
+}
+
+/** Reads a duration of the contract, such as 12h. */
+function parseDuration(text: string): Duration {
+  const [, perUnit] = SECONDS_PER_UNIT.find(([unit]) => unit === text.slice(-1)) ?? ['s', 1];
+  return Duration.seconds(Number(text.slice(0, -1)) * perUnit);
 }
 
 /** Formats a duration for the handler, in the largest unit that divides it. */
@@ -207,7 +213,7 @@ export function checkDuration(
 
 /** Reports a `maxAge` that is too short: the first backoff must fit before the last chance for an attempt. */
 function checkLastChance(base: Duration, maxAge: Duration, faults: Faults): void {
-  if (maxAge.isUnresolved()) return;
+  if (base.isUnresolved() || maxAge.isUnresolved()) return;
   const age = maxAge.toSeconds();
   const slack = Math.min(SLACK_SECONDS_MAX, age / 100);
   if (age - slack < base.toSeconds()) {
@@ -215,11 +221,11 @@ function checkLastChance(base: Duration, maxAge: Duration, faults: Faults): void
   }
 }
 
-function checkErrors(errors: string[] | undefined, faults: Faults): void {
+function checkList(property: string, list: string[], faults: Faults): void {
   // Tokens pass this check, because they are not blank and have no comma.
-  for (const error of errors ?? []) {
-    if (error.trim() === '' || error.includes(',')) {
-      faults.add('nonRetryableErrors', 'error types without a comma, * allowed', error);
+  for (const text of list) {
+    if (text.trim() === '' || text.includes(',')) {
+      faults.add(property, 'texts without a comma, * allowed', text);
     }
   }
 }

@@ -1,5 +1,3 @@
-import { readFileSync } from 'node:fs';
-import * as path from 'node:path';
 import {
   aws_cloudwatch as cloudwatch,
   aws_lambda as lambda,
@@ -8,6 +6,7 @@ import {
   Tokenization,
 } from 'aws-cdk-lib';
 import { IConstruct } from 'constructs';
+import { read, SETTINGS } from './contract';
 import { retentionOf } from './dead-letter-queue';
 import { nameOfLines } from './metrics';
 import type { AsyncRetryProps } from './props';
@@ -41,9 +40,7 @@ interface Definition {
 }
 
 /** The alarms of an `AsyncRetry` by their names, as Terraform and SAM have them too. */
-const DEFINITIONS: { readonly [name: string]: Definition } = JSON.parse(
-  readFileSync(path.join(__dirname, '..', '..', 'contract', 'alarms.json'), 'utf8'),
-);
+const DEFINITIONS: { readonly [name: string]: Definition } = read('alarms');
 
 /** The names of all alarms. */
 export const ALARMS = Object.keys(DEFINITIONS);
@@ -67,9 +64,6 @@ interface Watched {
   readonly dimensions: { readonly [name: string]: string };
   readonly variables?: { readonly [name: string]: string };
 }
-
-/** The handler's default for `inFlightMax`. */
-const IN_FLIGHT_MAX = 100_000;
 
 /** The alarms on dead letters that can't be sent and on events that are given up, of all handlers in the region. */
 export function ofRegion(): Triggers {
@@ -95,7 +89,10 @@ export function ofHandler(handler: lambda.Function): Triggers {
 }
 
 /** The alarms of a retry queue. */
-export function ofQueue(queue: sqs.IQueue, { inFlightMax = IN_FLIGHT_MAX }: AsyncRetryProps): Triggers {
+export function ofQueue(
+  queue: sqs.IQueue,
+  { inFlightMax = SETTINGS.IN_FLIGHT_MAX.default as number }: AsyncRetryProps,
+): Triggers {
   return triggers('queue', {
     construct: queue,
     dimensions: { QueueName: queue.queueName },

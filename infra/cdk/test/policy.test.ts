@@ -13,7 +13,7 @@ const BAD_POLICIES: [RetryPolicy, string][] = [
     'maxBackoff must be from 1m (baseBackoff) to 13d, got "59 seconds"',
   ],
   [{ maxBackoff: Duration.days(14) }, 'maxBackoff must be from 1s (baseBackoff) to 13d, got "14 days"'],
-  [{ maxAge: Duration.days(366) }, 'maxAge must be from 1s to 365d, got "366 days"'],
+  [{ maxAge: Duration.days(366) }, 'maxAge must be from 2s to 365d, got "366 days"'],
   [
     { baseBackoff: Duration.seconds(10), maxAge: Duration.seconds(10) },
     'maxAge must be longer than baseBackoff, 10s, got "10 seconds"',
@@ -24,9 +24,9 @@ const BAD_POLICIES: [RetryPolicy, string][] = [
   [{ jitter: 'some' as Jitter }, 'jitter must be full, equal, none, got "some"'],
   [
     { nonRetryableErrors: ['Good', 'a,b'] },
-    'nonRetryableErrors must be error types without a comma, * allowed, got "a,b"',
+    'nonRetryableErrors must be texts without a comma, * allowed, got "a,b"',
   ],
-  [{ nonRetryableErrors: [' '] }, 'nonRetryableErrors must be error types without a comma, * allowed, got " "'],
+  [{ nonRetryableErrors: [' '] }, 'nonRetryableErrors must be texts without a comma, * allowed, got " "'],
 ];
 
 const BAD: [AsyncRetryProps, string][] = [

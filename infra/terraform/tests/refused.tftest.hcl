@@ -55,7 +55,7 @@ run "refuses_durations_of_functions" {
   variables {
     functions = { orders = { arn = "arn:aws:lambda:us-east-1:123456789012:function:orders", role_arn = "arn:aws:iam::123456789012:role/orders", max_age = "1 day" } }
   }
-  expect_failures = [var.functions]
+  expect_failures = [aws_lambda_function.handler]
 }
 
 run "refuses_max_attempts" {
@@ -63,7 +63,7 @@ run "refuses_max_attempts" {
   variables {
     functions = { orders = { arn = "arn:aws:lambda:us-east-1:123456789012:function:orders", role_arn = "arn:aws:iam::123456789012:role/orders", max_attempts = 0 } }
   }
-  expect_failures = [var.functions]
+  expect_failures = [aws_lambda_function.handler]
 }
 
 run "refuses_jitter" {
@@ -71,15 +71,15 @@ run "refuses_jitter" {
   variables {
     functions = { orders = { arn = "arn:aws:lambda:us-east-1:123456789012:function:orders", role_arn = "arn:aws:iam::123456789012:role/orders", jitter = "half" } }
   }
-  expect_failures = [var.functions]
+  expect_failures = [aws_lambda_function.handler]
 }
 
 run "refuses_non_retryable_errors" {
   command = plan
   variables {
-    functions = { orders = { arn = "arn:aws:lambda:us-east-1:123456789012:function:orders", role_arn = "arn:aws:iam::123456789012:role/orders", non_retryable_errors = ["A,B"] } }
+    functions = { orders = { arn = "arn:aws:lambda:us-east-1:123456789012:function:orders", role_arn = "arn:aws:iam::123456789012:role/orders", non_retryable_errors = [" "] } }
   }
-  expect_failures = [var.functions]
+  expect_failures = [aws_lambda_function.handler]
 }
 
 run "refuses_maximum_event_age" {
@@ -119,7 +119,7 @@ run "refuses_base_backoff" {
   variables {
     base_backoff = "soon"
   }
-  expect_failures = [var.base_backoff]
+  expect_failures = [aws_lambda_function.handler]
 }
 
 run "refuses_at_most_12h" {
@@ -171,7 +171,7 @@ run "refuses_max_attempts_2" {
   variables {
     max_attempts = 1.5
   }
-  expect_failures = [var.max_attempts]
+  expect_failures = [aws_lambda_function.handler]
 }
 
 run "refuses_jitter_2" {
@@ -179,7 +179,7 @@ run "refuses_jitter_2" {
   variables {
     jitter = "some"
   }
-  expect_failures = [var.jitter]
+  expect_failures = [aws_lambda_function.handler]
 }
 
 run "refuses_non_retryable_errors_2" {
@@ -187,7 +187,7 @@ run "refuses_non_retryable_errors_2" {
   variables {
     non_retryable_errors = [" "]
   }
-  expect_failures = [var.non_retryable_errors]
+  expect_failures = [aws_lambda_function.handler]
 }
 
 run "refuses_either_handler_zip_or_handler_s3" {
@@ -283,7 +283,7 @@ run "refuses_in_flight_max" {
   variables {
     in_flight_max = 0
   }
-  expect_failures = [var.in_flight_max]
+  expect_failures = [aws_lambda_function.handler]
 }
 
 run "refuses_need_the_ledger" {

@@ -3,16 +3,15 @@
 //! The handler does not start with a bad setting. This program rejects it before it deploys anything, by the same
 //! rules and with the same messages.
 
-use comeback_core::settings::{BadSettings, POLICY_NAMES, Settings};
+use comeback_core::{
+    contract::{SETTINGS, Scope},
+    settings::{BadSettings, Settings},
+};
 
 use crate::{
     deploy::DEAD_LETTER_QUEUE_URL,
     ledger::{LEDGER_TABLE, TABLE},
 };
-
-/// The settings that a user may give in addition to those of a policy. The deployment sets the queues.
-const OTHER_NAMES: [&str; 6] =
-    ["TARGET_FUNCTIONS", "POLICIES", "DLQ_TARGET", "IN_FLIGHT_MAX", "REGISTER", "PROBE"];
 
 /// A placeholder for the dead-letter queue, which is not deployed yet when settings are checked.
 const ANY_QUEUE_URL: &str = "http://127.0.0.1/000000000000/any";
@@ -29,9 +28,10 @@ pub enum NoSetting {
     Unknown { name: String },
 }
 
-/// The names of the settings that a user may give.
+/// The names of the settings that a user may give. The deployment sets its queues and its table.
 pub fn names() -> Vec<&'static str> {
-    POLICY_NAMES.into_iter().chain(OTHER_NAMES).collect()
+    let given = SETTINGS.iter().filter(|setting| setting.scope != Scope::Resource);
+    given.map(|setting| setting.name).collect()
 }
 
 /// Reads `NAME=VALUE`.

@@ -20,6 +20,7 @@ pub mod backoff;
 mod bad_settings;
 pub mod circuit;
 pub mod claim;
+pub mod contract;
 pub mod dead_letter;
 pub mod decision;
 pub mod duration;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::settings;
+use crate::contract::SETTINGS;
 
 /// A variable counts as a misspelt setting if at most this many edits turn it into one, and at most one edit for each
 /// four characters of the setting's name.
@@ -18,14 +18,14 @@ pub struct Misspelt {
 impl Misspelt {
     /// Finds misspelt settings among the names of an environment's variables.
     pub fn among(variables: impl IntoIterator<Item = String>) -> Vec<Self> {
-        let others =
-            variables.into_iter().filter(|name| !settings::names().any(|known| known == name));
+        let settings = || SETTINGS.iter().map(|setting| setting.name);
+        let others = variables.into_iter().filter(|name| !settings().any(|known| known == name));
         let misspelt = |variable: String| {
             let upper = variable.to_ascii_uppercase();
             // If the lengths differ by more than that, so do the names.
             let near = |known: &&str| known.len().abs_diff(upper.len()) <= EDITS_MAX;
             let edits = |known| (strsim::osa_distance(&upper, known), known);
-            let (edits, setting) = settings::names().filter(near).map(edits).min()?;
+            let (edits, setting) = settings().filter(near).map(edits).min()?;
             (edits <= EDITS_MAX.min(setting.len() / 4)).then_some(Self { variable, setting })
         };
         others.filter_map(misspelt).collect()

@@ -6,18 +6,9 @@ use crate::{
     Attempt,
     backoff::{Backoff, Jitter},
     bad_settings::Fault,
+    contract::{BASE_BACKOFF, Durations, MAX_AGE, MAX_BACKOFF},
     error_type::NonRetryable,
 };
-
-/// The shortest and the longest `BASE_BACKOFF`. SQS counts visibility timeouts in whole seconds.
-const BASE_BACKOFF: [Duration; 2] = [Duration::from_secs(1), Duration::from_hours(12)];
-
-/// The longest `MAX_BACKOFF`. SQS keeps a message for at most 14 days. A wait of 13 days leaves a day for the attempt
-/// after it.
-pub(crate) const MAX_BACKOFF_MAX: Duration = Duration::from_hours(13 * 24);
-
-/// The longest `MAX_AGE`.
-const MAX_AGE_MAX: Duration = Duration::from_hours(365 * 24);
 
 /// How long before the end of its age an event's last attempt is made: this, or a hundredth of the age if that is less.
 /// So the attempt is in time even if the queue is slow.
@@ -40,11 +31,11 @@ impl Default for Policy {
     fn default() -> Self {
         Self {
             backoff: Backoff {
-                base: Duration::from_secs(1),
-                max: Duration::from_hours(12),
+                base: BASE_BACKOFF.default,
+                max: MAX_BACKOFF.default,
                 jitter: Jitter::Full,
             },
-            max_age: Duration::from_hours(24),
+            max_age: MAX_AGE.default,
             max_attempts: None,
             non_retryable: NonRetryable::default(),
         }
@@ -67,17 +58,17 @@ impl Policy {
                 faults.push(Fault::new(name, expected, in_seconds(got)));
             }
         };
-        let [base_min, base_max] = BASE_BACKOFF;
+        let Durations { min: base_min, max: base_max, .. } = BASE_BACKOFF;
         let base_range = format!("from {} to {}", in_seconds(base_min), in_seconds(base_max));
         let base_is_good = (base_min..=base_max).contains(&base);
         demand(base_is_good, "BASE_BACKOFF", base_range, base);
         // One wrong value is one fault: the others are checked as if this one were not set.
         let base = if base_is_good { base } else { base_min };
         let max_range =
-            format!("from BASE_BACKOFF, {}, to {}", in_seconds(base), in_seconds(MAX_BACKOFF_MAX));
-        demand((base..=MAX_BACKOFF_MAX).contains(&max), "MAX_BACKOFF", max_range, max);
-        let age_range = format!("at most {}", in_seconds(MAX_AGE_MAX));
-        demand(max_age <= MAX_AGE_MAX, "MAX_AGE", age_range, max_age);
+            format!("from BASE_BACKOFF, {}, to {}", in_seconds(base), in_seconds(MAX_BACKOFF.max));
+        demand((base..=MAX_BACKOFF.max).contains(&max), "MAX_BACKOFF", max_range, max);
+        let age_range = format!("at most {}", in_seconds(MAX_AGE.max));
+        demand(max_age <= MAX_AGE.max, "MAX_AGE", age_range, max_age);
         let first_attempt = format!("longer than BASE_BACKOFF, {}", in_seconds(base));
         demand(self.last_chance() >= base, "MAX_AGE", first_attempt, max_age);
         faults

@@ -9,6 +9,7 @@ use crate::{
     arn::{FunctionArn, Home, is_function_name, is_queue_name},
     backoff::Jitter,
     bad_settings::Fault,
+    contract::{JITTERS, Scope, names},
     duration,
     error_type::NonRetryable,
     json::{self, Object},
@@ -17,17 +18,6 @@ use crate::{
 };
 
 const DURATION: &str = "a duration such as 90, 90s, 15m, 24h or 7d";
-
-/// The settings that `POLICIES` may override for one function.
-pub const POLICY_NAMES: [&str; 7] = [
-    "BASE_BACKOFF",
-    "MAX_BACKOFF",
-    "MAX_AGE",
-    "MAX_ATTEMPTS",
-    "MAX_RETRIES",
-    "JITTER",
-    "NON_RETRYABLE_ERRORS",
-];
 
 /// The settings that a decision depends on.
 #[derive(Clone, Debug)]
@@ -230,9 +220,9 @@ impl Policies {
                 faults.push(Fault::new(prefix, expected, values.get()));
                 continue;
             };
-            let unknown = values.members().filter(|(name, _)| !POLICY_NAMES.contains(name));
-            for (name, _) in unknown {
-                let expected = format!("one of {}", POLICY_NAMES.join(", "));
+            let known: Vec<_> = names(Scope::Policy).collect();
+            for (name, _) in values.members().filter(|(name, _)| !known.contains(name)) {
+                let expected = format!("one of {}", known.join(", "));
                 faults.push(Fault::new(prefix.clone(), expected, name));
             }
             let own = |name: &str| values.get(name).map(plain);
@@ -322,10 +312,6 @@ fn whole(text: &str) -> Option<Attempt> {
 }
 
 fn jitter(text: &str) -> Option<Jitter> {
-    match text {
-        "full" => Some(Jitter::Full),
-        "equal" => Some(Jitter::Equal),
-        "none" => Some(Jitter::None),
-        _ => None,
-    }
+    let all = [Jitter::Full, Jitter::Equal, Jitter::None];
+    JITTERS.into_iter().zip(all).find_map(|(name, jitter)| (name == text).then_some(jitter))
 }

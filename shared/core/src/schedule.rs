@@ -5,7 +5,8 @@ use std::time::Duration;
 use crate::{
     Attempt, Timestamp,
     backoff::{Backoff, Draw, Jitter},
-    policy::{MAX_BACKOFF_MAX, Policy},
+    contract::MAX_BACKOFF,
+    policy::Policy,
     reason::Reason,
     record::{Condition, Failure},
     time::later,
@@ -17,7 +18,7 @@ const PAUSE: Duration = Duration::from_mins(15);
 
 /// How long after its failure a message's last attempt is made, and how long after its failure the message is given up.
 /// `MAX_AGE` may be a year, but SQS silently deletes a message after 14 days.
-const STAY_MAX: Duration = MAX_BACKOFF_MAX;
+const STAY_MAX: Duration = MAX_BACKOFF.max;
 const STAY_END: Duration = Duration::from_hours(13 * 24 + 12);
 
 /// The next attempt of a failed event. It is the same on every receive of the message.

@@ -7,7 +7,7 @@ use std::num::NonZeroU32;
 pub use crate::{
     bad_settings::BadSettings,
     misspelt::Misspelt,
-    rules::{POLICY_NAMES, Policies, QueueTargets, Rules, Target, Targets},
+    rules::{Policies, QueueTargets, Rules, Target, Targets},
 };
 use crate::{
     bad_settings::{Fault, fault},
@@ -18,25 +18,6 @@ const URL: &str =
     "the URL of a queue, such as https://sqs.us-east-1.amazonaws.com/123456789012/name";
 const TABLE: &str = "the name or the ARN of a DynamoDB table";
 const FUNCTION: &str = "the name or the ARN of a function";
-
-/// The variables that are read in addition to those of [`POLICY_NAMES`].
-const OTHER_NAMES: [&str; 10] = [
-    "DEAD_LETTER_QUEUE_URL",
-    "DLQ_TARGET",
-    "IN_FLIGHT_MAX",
-    "LEDGER_TABLE",
-    "POLICIES",
-    "PROBE",
-    "QUEUE_TARGETS",
-    "REGISTER",
-    "RETRY_QUEUE_URL",
-    "TARGET_FUNCTIONS",
-];
-
-/// The names of all settings.
-pub(crate) fn names() -> impl Iterator<Item = &'static str> {
-    POLICY_NAMES.into_iter().chain(OTHER_NAMES)
-}
 
 /// The settings of the retry handler.
 #[derive(Clone, Debug)]

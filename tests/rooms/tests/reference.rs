@@ -38,18 +38,6 @@ fn known<'a>(names: impl IntoIterator<Item = &'a str>) -> BTreeSet<String> {
 }
 
 #[test]
-fn every_setting_is_documented() {
-    let rules = code("shared/core/src/rules.rs");
-    let settings = code("shared/core/src/settings.rs");
-    let names = quoted(between(&rules, "POLICY_NAMES: ", "];"));
-    let names = names.chain(quoted(between(&settings, "OTHER_NAMES: ", "];")));
-    // An alias, documented in the row of MAX_ATTEMPTS.
-    let names = names.filter(|name| *name != "MAX_RETRIES");
-    assert_eq!(documented("docs/settings.md", "# Settings"), known(names));
-    assert!(read("docs/settings.md").contains("`MAX_RETRIES` is an alias"));
-}
-
-#[test]
 fn every_metric_is_documented() {
     let code = code("shared/flow/src/metrics.rs");
     // In the code, the units and dimensions of metrics look like their names.

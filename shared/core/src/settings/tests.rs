@@ -10,6 +10,7 @@ use crate::{
     Attempt,
     arn::FunctionArn,
     backoff::Jitter,
+    contract::SETTINGS,
     error_type::NonRetryable,
     testing::{home, rules, settings},
 };
@@ -287,7 +288,6 @@ fn every_variable_that_is_read_is_known_by_its_name() {
         None
     };
     Settings::from_lookup(noting).unwrap_err();
-    let known: BTreeSet<_> =
-        POLICY_NAMES.into_iter().chain(OTHER_NAMES).map(str::to_owned).collect();
+    let known: BTreeSet<_> = SETTINGS.iter().map(|setting| setting.name.to_owned()).collect();
     assert_eq!(read.into_inner(), known);
 }

@@ -1,0 +1,27 @@
+import { readFileSync } from 'node:fs';
+import * as path from 'node:path';
+
+/** A setting of the handler, as the handler's own table has it. */
+interface Setting {
+  readonly scope: 'policy' | 'handler' | 'functions' | 'resource';
+  readonly type: 'duration' | 'whole' | 'choice' | 'flag' | 'list' | 'json' | 'text';
+  readonly default?: string | number | null;
+  readonly min?: string;
+  readonly max?: string | number;
+  /** The setting whose value is the lower bound. */
+  readonly at_least?: string;
+  readonly alias_of?: string;
+  readonly options?: string[];
+}
+
+export const SETTINGS: { readonly [name: string]: Setting } = read('settings');
+
+/** Reads a file of the contract, which the package has beside its code. */
+export function read(name: string) {
+  return JSON.parse(readFileSync(path.join(__dirname, '..', '..', 'contract', `${name}.json`), 'utf8'));
+}
+
+/** The property for a setting: `baseBackoff` for `BASE_BACKOFF`. */
+export function propertyOf(name: string): string {
+  return name.toLowerCase().replace(/_./g, (separated) => separated[1].toUpperCase());
+}

@@ -1,0 +1,246 @@
+//! The contract as data: the settings with their bounds, defaults and meanings.
+//!
+//! The handler reads its settings by this table. `examples/contract.rs` prints it as JSON, from which
+//! `infra/contract/generate.py` writes what CDK, SAM, Terraform and the documents say about settings.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::{duration, in_flight::IN_FLIGHT_MAX};
+
+/// A setting of the handler.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Setting {
+    /// Its environment variable.
+    pub name: &'static str,
+    pub scope: Scope,
+    #[serde(flatten)]
+    pub value: Value,
+    /// What it means. A name between backticks is another setting.
+    pub meaning: &'static str,
+    /// The section of the documents that says more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub page: Option<&'static str>,
+}
+
+/// What a setting is about, and so who sets it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scope {
+    /// How events are retried. `POLICIES` can override it for one function.
+    Policy,
+    /// The handler itself.
+    Handler,
+    /// Which functions the handler retries. A deployment derives it from the functions that are attached.
+    Functions,
+    /// A queue or a table, which a deployment creates.
+    Resource,
+}
+
+/// The values that a setting accepts.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Value {
+    Duration(Durations),
+    /// A whole number from 1.
+    Whole {
+        max: u32,
+        default: Option<u32>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        alias_of: Option<&'static str>,
+    },
+    Choice {
+        options: &'static [&'static str],
+        default: &'static str,
+    },
+    /// `true` or `false`, which is the default.
+    Flag {
+        needs: &'static str,
+    },
+    /// Texts, separated by commas.
+    List {
+        default: Option<&'static str>,
+    },
+    Json {
+        example: &'static str,
+    },
+    Text {
+        default: Option<&'static str>,
+        is_required: bool,
+    },
+}
+
+/// The bounds of a duration, and its default.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Durations {
+    #[serde(serialize_with = "written")]
+    pub min: Duration,
+    /// A setting whose value is the lower bound if it is above `min`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at_least: Option<&'static str>,
+    #[serde(serialize_with = "written")]
+    pub max: Duration,
+    #[serde(serialize_with = "written")]
+    pub default: Duration,
+}
+
+fn written<S: serde::Serializer>(value: &Duration, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(&duration::format(*value))
+}
+
+/// SQS counts visibility timeouts in whole seconds.
+pub const BASE_BACKOFF: Durations = Durations {
+    min: Duration::from_secs(1),
+    at_least: None,
+    max: Duration::from_hours(12),
+    default: Duration::from_secs(1),
+};
+
+/// SQS keeps a message for at most 14 days. A wait of 13 days leaves a day for the attempt after it.
+pub const MAX_BACKOFF: Durations = Durations {
+    min: BASE_BACKOFF.min,
+    at_least: Some("BASE_BACKOFF"),
+    max: Duration::from_hours(13 * 24),
+    default: Duration::from_hours(12),
+};
+
+/// With less than two seconds, the last chance for an attempt would be before the shortest first backoff ends.
+pub const MAX_AGE: Durations = Durations {
+    min: Duration::from_secs(2),
+    at_least: None,
+    max: Duration::from_hours(365 * 24),
+    default: Duration::from_hours(24),
+};
+
+pub(crate) const JITTERS: [&str; 3] = ["full", "equal", "none"];
+
+const POLICY: Setting = Setting {
+    name: "",
+    scope: Scope::Policy,
+    value: Value::List { default: None },
+    meaning: "",
+    page: None,
+};
+const HANDLER: Setting = Setting { scope: Scope::Handler, ..POLICY };
+const FUNCTIONS: Setting = Setting { scope: Scope::Functions, ..POLICY };
+const RESOURCE: Setting = Setting { scope: Scope::Resource, ..POLICY };
+
+/// All settings, in the order in which the documents list them.
+pub const SETTINGS: [Setting; 17] = [
+    Setting {
+        name: "DEAD_LETTER_QUEUE_URL",
+        value: Value::Text { default: None, is_required: true },
+        meaning: "where events are sent when they are given up",
+        ..RESOURCE
+    },
+    Setting {
+        name: "BASE_BACKOFF",
+        value: Value::Duration(BASE_BACKOFF),
+        meaning: "the first backoff; its ceiling doubles with each attempt",
+        ..POLICY
+    },
+    Setting {
+        name: "MAX_BACKOFF",
+        value: Value::Duration(MAX_BACKOFF),
+        meaning: "the ceiling of one backoff",
+        ..POLICY
+    },
+    Setting {
+        name: "MAX_AGE",
+        value: Value::Duration(MAX_AGE),
+        meaning: "how long after its first failure an event may still be retried; longer than `BASE_BACKOFF`",
+        ..POLICY
+    },
+    Setting {
+        name: "MAX_ATTEMPTS",
+        value: Value::Whole { max: u32::MAX, default: None, alias_of: None },
+        meaning: "how many times an event may be re-invoked; without it, as often as `MAX_AGE` allows",
+        ..POLICY
+    },
+    Setting {
+        name: "MAX_RETRIES",
+        value: Value::Whole { max: u32::MAX, default: None, alias_of: Some("MAX_ATTEMPTS") },
+        meaning: "another name of `MAX_ATTEMPTS`",
+        ..POLICY
+    },
+    Setting {
+        name: "JITTER",
+        value: Value::Choice { options: &JITTERS, default: JITTERS[0] },
+        meaning: "how a backoff is drawn: `full` between `BASE_BACKOFF` and the ceiling, `equal` between half the \
+                  ceiling and the ceiling; `none` is the ceiling",
+        ..POLICY
+    },
+    Setting {
+        name: "NON_RETRYABLE_ERRORS",
+        meaning: "error types that are never retried, in addition to `PermanentFailure`; `*` matches any run of \
+                  characters; matched against the whole type and its last segment, after `.` or `::`",
+        ..POLICY
+    },
+    Setting {
+        name: "TARGET_FUNCTIONS",
+        value: Value::List { default: Some("same account and region") },
+        meaning: "the names or ARNs of the functions that may be re-invoked; `*` allowed",
+        ..FUNCTIONS
+    },
+    Setting {
+        name: "POLICIES",
+        value: Value::Json { example: r#"{"orders":{"MAX_AGE":"7d","MAX_ATTEMPTS":50}}"# },
+        meaning: "function name → its own policy",
+        ..FUNCTIONS
+    },
+    Setting {
+        name: "DLQ_TARGET",
+        value: Value::Text { default: None, is_required: false },
+        meaning: "the function whose own dead-letter queue the messages come from",
+        ..FUNCTIONS
+    },
+    Setting {
+        name: "QUEUE_TARGETS",
+        value: Value::Json { example: r#"{"retry-orders":["orders"]}"# },
+        meaning: "queue name → the functions that records from it may name; records from other queues may name none",
+        ..FUNCTIONS
+    },
+    Setting {
+        name: "IN_FLIGHT_MAX",
+        value: Value::Whole { max: u32::MAX, default: Some(IN_FLIGHT_MAX.get()), alias_of: None },
+        meaning: "how many messages of a queue may wait in flight; further waits are kept as delays, which have no \
+                  limit but are less precise; more than 120,000 need a raised quota of SQS",
+        page: Some("waiting.md#a-long-outage"),
+        ..HANDLER
+    },
+    Setting {
+        name: "LEDGER_TABLE",
+        value: Value::Text { default: None, is_required: false },
+        meaning: "a DynamoDB table that makes each failure re-invoke its target once",
+        page: Some("ledger.md"),
+        ..RESOURCE
+    },
+    Setting {
+        name: "PROBE",
+        value: Value::Flag { needs: "LEDGER_TABLE" },
+        meaning: "whether a function that is down is probed with one event at a time, instead of being re-invoked for \
+                  every event; with `REGISTER`, waiting events are brought forward when it has recovered",
+        page: Some("waiting.md#a-target-that-is-down"),
+        ..HANDLER
+    },
+    Setting {
+        name: "REGISTER",
+        value: Value::Flag { needs: "LEDGER_TABLE" },
+        meaning: "whether the ledger lists waiting events, so that operators can see them, retry them now, cancel \
+                  them, and pause a function",
+        page: Some("waiting.md#what-waits"),
+        ..HANDLER
+    },
+    Setting {
+        name: "RETRY_QUEUE_URL",
+        value: Value::Text { default: Some("from the record"), is_required: false },
+        meaning: "needed only if it can't be derived from the message's `eventSourceARN`",
+        ..RESOURCE
+    },
+];
+
+/// The names of the settings that are about this.
+pub fn names(scope: Scope) -> impl Iterator<Item = &'static str> {
+    SETTINGS.iter().filter(move |setting| setting.scope == scope).map(|setting| setting.name)
+}
