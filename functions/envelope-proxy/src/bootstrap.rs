@@ -31,12 +31,7 @@ pub enum NoBootstrap {
     NoProxy,
     /// The system can't start a process.
     #[error("{what} can't be started: {error}")]
-    NotStarted {
-        /// The program.
-        what: String,
-        /// The system's error.
-        error: io::Error,
-    },
+    NotStarted { what: String, error: io::Error },
 }
 
 /// Starts the proxy, then becomes the real bootstrap with these arguments. Returns only on failure.

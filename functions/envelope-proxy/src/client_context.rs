@@ -31,7 +31,6 @@ pub fn with_facts(context: Option<&[u8]>, retry: &RetryMetadata) -> Option<Strin
     Some(in_ascii(&serde_json::to_string(&context).ok()?))
 }
 
-/// The facts as JSON in a JSON string.
 fn facts(retry: &RetryMetadata) -> Option<Box<RawValue>> {
     to_raw_value(&serde_json::to_string(&retry.known()).ok()?).ok()
 }

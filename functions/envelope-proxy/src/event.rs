@@ -7,7 +7,6 @@ use comeback_core::envelope::{Envelope, INVOCATION_MAX};
 
 use crate::{client_context, http::AnswerHead};
 
-/// The header that carries the client context.
 const CLIENT_CONTEXT: &str = "Lambda-Runtime-Client-Context";
 
 /// What is known about an answer's body while it is still arriving.

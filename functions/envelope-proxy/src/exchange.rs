@@ -18,20 +18,16 @@ const HELD_BACK_MAX: usize = INVOCATION_MAX + 256 * 1024;
 /// The kind of a request, which determines how its answer is read.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Asked {
-    /// A request for the next event.
     Event,
     /// A HEAD request, whose answer has no body.
     Head,
-    /// Any other request.
     Other,
 }
 
 /// Observes the requests on their way to the API.
 #[derive(Debug)]
 pub enum Requests {
-    /// Reading the head of a request.
     Head(PartialHead),
-    /// Reading the body of a request.
     Body(Body),
     /// A request was not understood. Everything after it is ignored.
     Lost,
@@ -90,9 +86,7 @@ impl Requests {
 /// Passes answers on to the runtime, and opens envelopes.
 #[derive(Debug)]
 pub enum Answers {
-    /// Reading the head of an answer.
     Head(PartialHead),
-    /// Passing on the body of an answer.
     Body(Body),
     /// Holding back an answer whose body may be an event in its envelope.
     Event(HeldBack),
@@ -100,14 +94,11 @@ pub enum Answers {
     Lost,
 }
 
-/// An answer that is held back.
 #[derive(Debug, Default)]
 pub struct HeldBack {
     /// Its bytes so far, unchanged.
     raw: Vec<u8>,
-    /// The length of its head.
     head: usize,
-    /// What remains of the body.
     body: Body,
     /// What is known about the body so far.
     begun: Content,
@@ -193,7 +184,6 @@ impl Answers {
         }
     }
 
-    /// The state after this head.
     fn after_head(head: Vec<u8>, asked: &mut VecDeque<Asked>, out: &mut Vec<u8>) -> Self {
         // If an answer has no request, the server ends the connection, for example because of a time-out.
         let read =
@@ -248,7 +238,6 @@ impl HeldBack {
     }
 }
 
-/// The content of a complete chunked body.
 fn unchunked(body: &[u8]) -> Vec<u8> {
     let mut content = Vec::with_capacity(body.len());
     // It can't fail, because the body was understood when it arrived.

@@ -31,7 +31,6 @@ const HANDOVER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Precedes the address for the wrapper.
 const USE: &str = "use ";
 
-/// The address of the abstract socket.
 fn socket_address(port: u16) -> io::Result<SocketAddr> {
     SocketAddr::from_abstract_name(format!("comeback-proxy-{port}"))
 }
@@ -103,12 +102,7 @@ pub enum NoAddress {
         "the extension does not listen for port {port}: {error}; check that its layer is complete, \
          and that COMEBACK_PROXY_PORT is the same for both"
     )]
-    NoExtension {
-        /// The proxy's port.
-        port: u16,
-        /// The system's error.
-        error: io::Error,
-    },
+    NoExtension { port: u16, error: io::Error },
     /// The extension refuses, and says why.
     #[error("{0}")]
     Refused(String),

@@ -12,9 +12,7 @@ use tokio::{
 
 use crate::http::{AnswerHead, Body, NotUnderstood, PartialHead};
 
-/// The header that identifies a registered extension.
 const IDENTIFIER: &str = "Lambda-Extension-Identifier";
-/// The type of the errors that are reported to Lambda.
 const ERROR_TYPE: &str = "Extension.ComebackProxy";
 
 const REGISTER: &str = "/2020-01-01/extension/register";
@@ -33,24 +31,9 @@ const ANSWER_MAX: usize = 1024 * 1024;
 pub enum NoAnswer {
     /// The API can't be reached, or the connection was lost.
     #[error("the request {path} to Lambda at {address} failed: {error}")]
-    Lost {
-        /// The API's address.
-        address: String,
-        /// The requested path.
-        path: &'static str,
-        /// The system's error.
-        error: io::Error,
-    },
-    /// Lambda refuses the request.
+    Lost { address: String, path: &'static str, error: io::Error },
     #[error("Lambda refuses {path} with status {status}: {body}")]
-    Refused {
-        /// The requested path.
-        path: &'static str,
-        /// The status.
-        status: u16,
-        /// The body of the answer.
-        body: String,
-    },
+    Refused { path: &'static str, status: u16, body: String },
 }
 
 /// The Extensions API, for a registered extension.

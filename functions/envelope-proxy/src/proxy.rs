@@ -39,7 +39,6 @@ impl Upstream {
         Self(Arc::new(Mutex::new(Behind { address: address.into(), is_handed_over: false })))
     }
 
-    /// The current address.
     pub fn address(&self) -> Arc<str> {
         Arc::clone(&self.behind().address)
     }
@@ -66,23 +65,12 @@ pub enum NoProxy {
     #[error(
         "the proxy can't listen on 127.0.0.1:{port}: {error}; COMEBACK_PROXY_PORT chooses another port"
     )]
-    Port {
-        /// The port.
-        port: u16,
-        /// The system's error.
-        error: io::Error,
-    },
+    Port { port: u16, error: io::Error },
     /// The Runtime API can't be reached.
     #[error("the Runtime API at {address} (AWS_LAMBDA_RUNTIME_API) can't be reached: {error}")]
-    Unreachable {
-        /// Its address.
-        address: String,
-        /// The system's error.
-        error: io::Error,
-    },
+    Unreachable { address: String, error: io::Error },
 }
 
-/// Starts to listen on loopback.
 pub fn listen(port: u16) -> Result<TcpListener, NoProxy> {
     let listen = || {
         let socket = TcpSocket::new_v4()?;

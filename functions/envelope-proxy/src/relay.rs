@@ -16,7 +16,6 @@ use tokio::{
 
 use crate::exchange::{Answers, Asked, Requests};
 
-/// The size of one read.
 const READ_MAX: usize = 64 * 1024;
 
 /// The requests without an answer so far, in their order.
@@ -40,7 +39,6 @@ pub async fn relay(mut client: TcpStream, mut upstream: TcpStream) -> io::Result
     ended.map(drop)
 }
 
-/// Passes on requests as they arrive.
 async fn up(from: ReadHalf<'_>, mut to: WriteHalf<'_>, open: &Open) -> io::Result<()> {
     let mut requests = Requests::new();
     loop {

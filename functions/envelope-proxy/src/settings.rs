@@ -2,7 +2,6 @@
 
 use std::num::NonZeroU16;
 
-/// The default port of the proxy.
 const PORT: NonZeroU16 = NonZeroU16::new(9019).unwrap();
 
 /// The proxy's settings, read once.
@@ -15,7 +14,6 @@ pub struct Settings {
     port: Result<Option<NonZeroU16>, BadSetting>,
     /// The function's real bootstrap, if the proxy is installed as `bootstrap`.
     pub bootstrap: Option<String>,
-    /// Whether a wrapper starts the runtime.
     pub has_wrapper: bool,
 }
 
@@ -52,7 +50,6 @@ impl Settings {
         })
     }
 
-    /// The port that the extension and the wrapper agree on.
     pub fn agreed_port(&self) -> Result<u16, BadSetting> {
         Ok(self.port.clone()?.unwrap_or(PORT).get())
     }

@@ -4,7 +4,6 @@ use axum::Router;
 
 use crate::{host::Inherited, model::sqs::IN_FLIGHT_MAX, outage::Outages};
 
-/// Options of the local cloud.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The port on 127.0.0.1 to listen on. 0 takes a free one.

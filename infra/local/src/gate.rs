@@ -30,7 +30,6 @@ const WAIT_MAX: Duration = Duration::from_secs(60);
 /// The most journal entries in one response.
 const ENTRIES_MAX: usize = 1_000;
 
-/// All routes of the local cloud.
 pub(crate) fn router(shared: Shared, page: Option<Router>) -> Router {
     let json = [(header::CONTENT_TYPE, "application/json")];
     api::lambda::router()

@@ -18,27 +18,21 @@ use crate::{
     model::{emf::Emf, payload::Payload},
 };
 
-/// The most events that are kept.
 const EVENTS_MAX: usize = 20_000;
 
 /// The limit of the kept events' size, in bytes.
 const BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// An event in the journal.
 #[derive(Clone, Debug, Serialize)]
 pub struct Event {
-    /// When it happened.
     pub at: Timestamp,
-    /// The name of the function.
     pub function: Arc<str>,
     /// The id of the invocation, the same in all of Lambda's own attempts of one event.
     pub request_id: Option<Arc<str>>,
-    /// What happened.
     #[serde(flatten)]
     pub what: What,
 }
 
-/// What happened.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "type")]
 #[non_exhaustive]
@@ -46,29 +40,40 @@ pub struct Event {
 pub enum What {
     /// An asynchronous invocation was accepted (202).
     Accepted,
-    /// A run of a function began.
-    Started { payload: Payload },
-    /// A run of a function ended.
-    Finished { outcome: Ending, response: Payload },
+    Started {
+        payload: Payload,
+    },
+    Finished {
+        outcome: Ending,
+        response: Payload,
+    },
     /// A run was delayed or refused, because the function's concurrency was used up.
     Throttled,
     /// Recursive-loop detection refused a run.
     RecursionStopped,
     /// Lambda gave up an event. It is lost if there is neither a destination nor a dead-letter queue. Otherwise a
     /// journal event follows for each delivery.
-    GivenUp { condition: &'static str, lost: bool },
+    GivenUp {
+        condition: &'static str,
+        lost: bool,
+    },
     /// A record was sent to a destination, or an event to a dead-letter queue.
-    DestinationSent { destination: Arc<str> },
+    DestinationSent {
+        destination: Arc<str>,
+    },
     /// A record or event could not be sent. AWS counts this in the metric `DestinationDeliveryFailures`.
-    DestinationFailed { destination: Arc<str>, reason: String },
+    DestinationFailed {
+        destination: Arc<str>,
+        reason: String,
+    },
     /// A function wrote a line to its standard output or error.
-    Logged { line: String },
+    Logged {
+        line: String,
+    },
 }
 
-/// How a run of a function ended.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
 pub enum Ending {
-    /// The function returned a response.
     Succeeded,
     /// The function reported an error.
     Failed,
@@ -76,7 +81,6 @@ pub enum Ending {
     Crashed,
     /// It exceeded its timeout and was killed.
     TimedOut,
-    /// It failed during its initialisation.
     InitFailed,
 }
 
@@ -110,14 +114,11 @@ impl Event {
 /// An event and its number in the journal, counted from 1.
 #[derive(Clone, Debug, Serialize)]
 pub struct Entry {
-    /// The number.
     pub n: u64,
-    /// What happened.
     #[serde(flatten)]
     pub event: Event,
 }
 
-/// The kept events.
 #[derive(Clone, Default)]
 pub(crate) struct Journal {
     shared: Arc<(Mutex<Kept>, Notify)>,

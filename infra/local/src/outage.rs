@@ -11,12 +11,10 @@ use serde_json::json;
 
 use crate::{lock::lock, model::lambda::run::Outcome};
 
-/// How a function fails.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Outage {
     /// It reports an error, as if a service that it calls were down.
     Error,
-    /// It exceeds its timeout.
     TimeOut,
     /// It has no concurrency, so no run starts. The caller of [`Outages::begin`] must set its reserved concurrency to
     /// 0.
@@ -54,7 +52,6 @@ impl Outages {
         lock(&self.0).insert(function.to_owned(), (outage, until));
     }
 
-    /// Ends the outage of a function.
     pub fn end(&self, function: &str) {
         lock(&self.0).remove(function);
     }

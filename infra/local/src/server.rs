@@ -27,7 +27,6 @@ pub struct Server {
     shared: Shared,
     /// The listener, the pump and the sweep. They end when this is dropped.
     tasks: JoinSet<()>,
-    /// Closes the connections when it is dropped.
     open: watch::Sender<()>,
     /// Closed when the shared state has been dropped.
     gone: mpsc::Receiver<()>,
@@ -36,10 +35,6 @@ pub struct Server {
 /// Starts a local cloud.
 ///
 /// Functions are started through this process's own executable: see [`warden`](crate::warden).
-///
-/// # Errors
-///
-/// If listening on the port fails.
 pub async fn start(config: Config) -> io::Result<Server> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, config.port)).await?;
     let endpoint = format!("http://{}", listener.local_addr()?);

@@ -32,7 +32,6 @@ use crate::{
 /// How often [`Shared::sweep`] ends idle environments.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(30);
 
-/// The state that all requests share.
 #[derive(Clone)]
 pub(crate) struct Shared(pub(crate) Arc<Inner>);
 
@@ -42,7 +41,6 @@ pub(crate) struct Inner {
     pub(crate) unpacked: Unpacked,
     pub(crate) journal: Journal,
     outages: Outages,
-    /// Wakes all requests that wait for a change.
     changed: Notify,
     /// Wakes the pump, because the next step is due earlier than before.
     sooner: Notify,

@@ -18,7 +18,6 @@ pub struct Activity {
     pub kind: Kind,
 }
 
-/// What happened.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
     Started(Run),
@@ -28,10 +27,8 @@ pub enum Kind {
         /// The error, as the function reported it, or Lambda if the function could not.
         error: Option<Error>,
     },
-    /// Lambda gave up an event.
     GivenUpByLambda {
         request_id: Arc<str>,
-        /// The condition in the failure record.
         condition: String,
         /// Whether the event is lost, because it has no destination.
         lost: bool,
@@ -48,10 +45,8 @@ pub enum Kind {
     Trouble(String),
 }
 
-/// A run of a function.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
-    /// The request id of the invocation.
     pub request_id: Arc<str>,
     /// The attempt. 0 is Lambda's own invocation.
     pub attempt: u32,
@@ -59,7 +54,6 @@ pub struct Run {
     pub event_id: Arc<str>,
 }
 
-/// A function's error.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 pub struct Error {
     /// The error type. Some errors have none.
@@ -69,11 +63,9 @@ pub struct Error {
     pub message: String,
 }
 
-/// A decision of the retry handler.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Decision {
     Wait {
-        /// The attempt that the event waits for.
         attempt: u32,
         due: Timestamp,
         /// The time from the decision to the due time.

@@ -10,23 +10,19 @@ use crate::{
     settings::Setting,
 };
 
-/// The time-out of the retry handler.
 const HANDLER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The visibility timeout of the retry queue. AWS recommends six times the function's time-out, so that a batch that
 /// Lambda throttles for a while is not delivered twice.
 pub const VISIBILITY: Duration = Duration::from_secs(6 * HANDLER_TIMEOUT.as_secs());
 
-/// The paths of the functions' binaries.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Binaries {
-    /// The retry handler.
     pub retry_handler: PathBuf,
     /// The example function, which fails as its payload says.
     pub example_target: PathBuf,
 }
 
-/// A binary is missing.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "{name} must be in {folder}, but is not; build it with `cargo build --bins -p retry-handler -p example-target`, or pass its folder with --binaries",
@@ -49,7 +45,6 @@ impl Binaries {
         Ok(Self { retry_handler: find("retry-handler")?, example_target: find("example-target")? })
     }
 
-    /// The retry handler as a function with these settings.
     pub fn handler(&self, settings: &[Setting]) -> Function {
         let handler = Function::of(HANDLER, &self.retry_handler, HANDLER_TIMEOUT);
         Function { environment: settings.to_vec(), ..handler }

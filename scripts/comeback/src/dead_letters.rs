@@ -6,12 +6,9 @@ use aws_sdk_sqs::types::Message;
 
 use crate::deploy::{CallError, Cloud, failed};
 
-/// A message of the dead-letter queue.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct DeadLetter {
-    /// The original payload.
     pub body: String,
-    /// Its message attributes.
     pub attributes: BTreeMap<String, String>,
 }
 
@@ -32,10 +29,6 @@ impl From<Message> for DeadLetter {
 
 impl Cloud {
     /// Receives and deletes up to `max` messages of a dead-letter queue. Waits up to `wait_seconds` for the first.
-    ///
-    /// # Errors
-    ///
-    /// If a call fails.
     pub async fn take_dead_letters(
         &self,
         queue: &str,

@@ -77,18 +77,13 @@ impl CallError {
     }
 }
 
-/// A function.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Function {
-    /// Its name.
     pub name: String,
-    /// Its code.
     pub code: Code,
-    /// Its time-out.
     pub timeout: Duration,
     /// Its environment variables. If a name occurs more than once, the last value wins.
     pub environment: Vec<(String, String)>,
-    /// The folders of its layers.
     pub layers: Vec<PathBuf>,
     /// The runtime of a folder or a zip that has no `bootstrap`.
     pub runtime: Option<String>,
@@ -96,24 +91,18 @@ pub struct Function {
     pub handler: Option<String>,
 }
 
-/// The code of a function.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Code {
-    /// A folder.
     Folder(PathBuf),
     /// The bytes of a zip.
     Zip(Vec<u8>),
-    /// A command on this machine.
     Command {
-        /// The program and its arguments.
         words: Vec<String>,
-        /// Its working directory.
         folder: PathBuf,
     },
 }
 
 impl Function {
-    /// A function that runs this binary.
     pub fn of(name: &str, binary: &Path, timeout: Duration) -> Self {
         let words = vec![binary.to_string_lossy().into_owned()];
         let folder = binary.parent().unwrap_or(Path::new("/")).to_owned();
@@ -129,10 +118,8 @@ impl Function {
     }
 }
 
-/// The queues of a retry loop.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Queues {
-    /// The URL of the queue in which failed events wait.
     pub retry: String,
     /// The URL of the queue for events that were given up.
     pub dead_letter: String,
@@ -150,11 +137,8 @@ pub fn config(endpoint: &str) -> SdkConfig {
         .build()
 }
 
-/// A client of the local cloud.
 pub struct Cloud {
-    /// Its SQS.
     pub sqs: aws_sdk_sqs::Client,
-    /// Its Lambda.
     pub lambda: aws_sdk_lambda::Client,
 }
 
@@ -170,10 +154,6 @@ impl Cloud {
 
     /// Deploys the retry loop: the handler, and the targets whose failures it retries. `visibility` is the
     /// visibility timeout of the retry queue.
-    ///
-    /// # Errors
-    ///
-    /// If a call fails.
     pub async fn deploy(
         &self,
         mut handler: Function,
@@ -206,11 +186,6 @@ impl Cloud {
         Ok(Queues { retry, dead_letter })
     }
 
-    /// Invokes a function asynchronously and returns the request id.
-    ///
-    /// # Errors
-    ///
-    /// If the call fails.
     pub async fn invoke(&self, function: &str, payload: &str) -> Result<String, CallError> {
         let call = self.lambda.invoke().function_name(function).payload(Blob::new(payload));
         let accepted = call.invocation_type(InvocationType::Event).send().await;
@@ -223,21 +198,12 @@ impl Cloud {
     }
 
     /// Pauses a function: sets its reserved concurrency to 0.
-    ///
-    /// # Errors
-    ///
-    /// If the call fails.
     pub async fn pause(&self, function: &str) -> Result<(), CallError> {
         let call = self.lambda.put_function_concurrency().function_name(function);
         let paused = call.reserved_concurrent_executions(0).send().await;
         paused.map(drop).map_err(failed(&format!("pause {function}")))
     }
 
-    /// Resumes a paused function.
-    ///
-    /// # Errors
-    ///
-    /// If the call fails.
     pub async fn resume(&self, function: &str) -> Result<(), CallError> {
         let call = self.lambda.delete_function_concurrency().function_name(function);
         call.send().await.map(drop).map_err(failed(&format!("resume {function}")))
@@ -255,11 +221,6 @@ impl Cloud {
         created.queue_url.ok_or(CallError { what, cause: "no URL".to_owned() })
     }
 
-    /// The ARN of the queue with this URL.
-    ///
-    /// # Errors
-    ///
-    /// If the call fails.
     pub async fn queue_arn(&self, url: &str) -> Result<String, CallError> {
         let what = format!("get the ARN of {url}");
         let call = self.sqs.get_queue_attributes().queue_url(url);
@@ -270,10 +231,6 @@ impl Cloud {
     }
 
     /// Creates a function that may be part of a recursive loop.
-    ///
-    /// # Errors
-    ///
-    /// If a call fails.
     pub async fn create(&self, function: &Function) -> Result<(), CallError> {
         let Function { name, code, timeout, environment, layers, runtime, handler } = function;
         let variables = environment.iter().cloned().collect();
@@ -317,7 +274,6 @@ impl Cloud {
         allowed.map(drop).map_err(failed(&format!("allow {name} a recursive loop")))
     }
 
-    /// Publishes a folder as a layer and returns the ARN of its version.
     async fn publish_layer(&self, folder: &Path) -> Result<String, CallError> {
         let what = format!("publish the layer {}", folder.display());
         let name = folder.file_name().unwrap_or_default().to_string_lossy();

@@ -34,7 +34,6 @@ pub enum BadFunctions {
     SameName { name: String },
 }
 
-/// A function in a file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
@@ -55,10 +54,6 @@ fn timeout_default() -> u16 {
 }
 
 /// Reads `NAME=CODE`.
-///
-/// # Errors
-///
-/// If it has another form.
 pub fn parse(argument: &str) -> Result<FunctionArg, String> {
     match argument.split_once('=') {
         Some((name, code)) if !name.is_empty() && !code.trim().is_empty() => {
@@ -68,7 +63,6 @@ pub fn parse(argument: &str) -> Result<FunctionArg, String> {
     }
 }
 
-/// Reads the functions of the command line and of the file.
 pub fn read(given: &[FunctionArg], file: Option<&Path>) -> Result<Vec<Function>, BadFunctions> {
     let mut functions = Vec::new();
     for (name, code) in given {

@@ -60,10 +60,6 @@ impl Journal {
 
     /// The next entries, or none if there are none within `wait`, which is rounded down to whole seconds. Cancel safe:
     /// after a cancelled call, the next one returns the same entries.
-    ///
-    /// # Errors
-    ///
-    /// If the local cloud does not answer.
     pub async fn next(&mut self, wait: Duration) -> io::Result<Vec<Entry>> {
         let Self { address, after } = self;
         let mut stream = TcpStream::connect(&*address).await?;

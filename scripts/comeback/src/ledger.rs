@@ -23,7 +23,6 @@ pub const DYNAMODB: &str = "COMEBACK_DYNAMODB";
 /// The handler's setting with the name of the table.
 pub const LEDGER_TABLE: &str = "LEDGER_TABLE";
 
-/// The names of the table and of its index of waiting events.
 pub const TABLE: &str = "comeback-ledger";
 pub const INDEX: &str = "waiting";
 
@@ -83,7 +82,6 @@ impl Ledger {
         Ok(Self { endpoint, _server: Some(server) })
     }
 
-    /// The URL of the DynamoDB.
     pub fn endpoint(&self) -> &str {
         &self.endpoint
     }

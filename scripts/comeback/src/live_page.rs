@@ -51,7 +51,6 @@ impl LivePage {
         self.0.observe(activities, &lines);
     }
 
-    /// Ends the connections of the page.
     pub fn close(&self) {
         self.0.close();
     }

@@ -26,19 +26,15 @@ impl LivePage {
         Ok(Self)
     }
 
-    /// Changes nothing.
     pub fn configure(&self, config: Config) -> Config {
         config
     }
 
-    /// Changes nothing.
     pub async fn deployed(&self, _: &str) -> Result<(), Failure> {
         Ok(())
     }
 
-    /// Changes nothing.
     pub fn observe(&self, _: &[Entry], _: &[Activity]) {}
 
-    /// Changes nothing.
     pub fn close(&self) {}
 }

@@ -5,17 +5,11 @@
 pub enum Style {
     /// No style.
     Plain,
-    /// A heading.
     Strong,
-    /// Something of less importance.
     Faint,
-    /// Something went well.
     Good,
-    /// Something failed.
     Bad,
-    /// Something is running.
     Busy,
-    /// Something was given up.
     GivenUp,
 }
 
@@ -40,7 +34,6 @@ impl Style {
 pub struct Line(Vec<(Style, String)>);
 
 impl Line {
-    /// A line of one piece.
     pub fn of(style: Style, text: impl AsRef<str>) -> Self {
         Self::default().and(style, text)
     }
@@ -59,7 +52,6 @@ impl Line {
         self
     }
 
-    /// Joins two lines.
     #[must_use]
     pub fn then(self, other: Self) -> Self {
         other.0.into_iter().fold(self, |line, (style, text)| line.and(style, text))
@@ -84,7 +76,6 @@ impl Line {
         lines
     }
 
-    /// The width in columns.
     pub fn width(&self) -> usize {
         self.0.iter().map(|(_, text)| text.chars().count()).sum()
     }

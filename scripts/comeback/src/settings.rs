@@ -35,10 +35,6 @@ pub fn names() -> Vec<&'static str> {
 }
 
 /// Reads `NAME=VALUE`.
-///
-/// # Errors
-///
-/// If it has another form, or names no setting.
 pub fn parse(argument: &str) -> Result<Setting, NoSetting> {
     let (name, value) = argument.split_once('=').ok_or(NoSetting::NoValue)?;
     if names().contains(&name) {
@@ -49,10 +45,6 @@ pub fn parse(argument: &str) -> Result<Setting, NoSetting> {
 }
 
 /// Checks whether the handler would start with these settings.
-///
-/// # Errors
-///
-/// If the handler would not start. The error names every bad setting.
 pub fn check(settings: &[Setting], has_ledger: bool) -> Result<(), BadSettings> {
     let given = |name: &str| {
         // If a setting is given more than once, the last value wins.

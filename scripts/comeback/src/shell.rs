@@ -50,7 +50,6 @@ impl From<Outcome> for ExitCode {
     }
 }
 
-/// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Failure {
@@ -119,16 +118,12 @@ fn advice(error: &io::Error) -> &'static str {
     }
 }
 
-/// The environment of a command.
 #[derive(Clone, Debug)]
 pub struct Shell {
-    /// Reads the clock.
     pub now: fn() -> Timestamp,
     /// Whether standard output is a terminal that supports escape sequences.
     pub terminal: bool,
-    /// Whether text may have colours.
     pub colour: bool,
-    /// The variables that functions inherit.
     pub inherited: Inherited,
     /// The command that starts a DynamoDB for `comeback local --ledger`.
     pub dynamodb: Option<String>,
@@ -158,7 +153,6 @@ impl Shell {
         between((self.now)(), at)
     }
 
-    /// Prints lines and flushes them.
     pub async fn print(&self, lines: &[Line]) -> io::Result<()> {
         let mut text = String::new();
         let width = if self.terminal { Screen::size().0 } else { usize::MAX };
@@ -177,7 +171,6 @@ impl Shell {
         self.terminal.then(|| Screen::size().0)
     }
 
-    /// Prints a value as one line of JSON.
     pub async fn print_json(&self, value: &impl serde::Serialize) -> io::Result<()> {
         write(&(serde_json::to_string(value)? + "\n")).await
     }
@@ -190,13 +183,11 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Installs the signal handlers.
     pub fn listen() -> io::Result<Self> {
         let interrupt = signal(SignalKind::interrupt())?;
         Ok(Self { interrupt, terminate: signal(SignalKind::terminate())? })
     }
 
-    /// Waits for either signal.
     pub async fn any(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}
@@ -210,18 +201,14 @@ impl Signals {
 pub struct Screen(());
 
 impl Screen {
-    /// Switches to the alternate screen and hides the cursor.
     const ENTER: &str = "\x1b[?1049h\x1b[?25l";
     /// Shows the cursor and switches back.
     const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
     /// Moves the cursor to the top left corner.
     const HOME: &str = "\x1b[H";
-    /// Clears the rest of the line.
     const CLEAR_LINE: &str = "\x1b[K";
-    /// Clears everything below.
     const CLEAR_BELOW: &str = "\x1b[J";
 
-    /// Switches to the alternate screen.
     pub fn take() -> io::Result<Self> {
         command(Self::ENTER).map(|()| Self(()))
     }
@@ -235,7 +222,6 @@ impl Screen {
         })
     }
 
-    /// Redraws the screen with these lines.
     pub async fn draw(&mut self, lines: &[Line], colour: bool) -> io::Result<()> {
         let lines = lines.iter().map(|line| line.paint(colour) + Self::CLEAR_LINE);
         // No line break after the last line: it would scroll a full screen.

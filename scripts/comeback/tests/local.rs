@@ -43,7 +43,6 @@ impl Local {
         Self { process, lines, client, opening }
     }
 
-    /// Invokes a function synchronously.
     async fn invoke(&self, function: &str, payload: &str) {
         let call = self.client.lambda.invoke().function_name(function);
         let answer = call.payload(Blob::new(payload)).send().await.unwrap();
@@ -77,7 +76,6 @@ impl Drop for Local {
     }
 }
 
-/// The path of the example target.
 fn example_target() -> PathBuf {
     Path::new(env!("CARGO_BIN_EXE_comeback")).with_file_name("example-target")
 }

@@ -96,7 +96,6 @@ impl System {
     }
 }
 
-/// The actions of a command's policy.
 fn actions(command: &str) -> Vec<String> {
     let policy = support::json(&comeback().args(["doctor", "--policy", command]).output().unwrap());
     let statements = policy["Statement"].as_array().unwrap().iter();

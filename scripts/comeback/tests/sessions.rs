@@ -29,7 +29,6 @@ struct Said<'a> {
     output: String,
 }
 
-/// The commands in the sessions of this guide.
 fn session(guide: &'static str) -> Vec<Said<'static>> {
     let blocks = guide.split("```console\n").skip(1);
     let blocks = blocks.map(|rest| rest.split("```").next().unwrap());
@@ -90,7 +89,6 @@ fn the_session_about_a_policy_is_true() {
 }
 
 impl Said<'_> {
-    /// Runs the command and compares its output.
     fn hold(&self, comeback: &mut Command) {
         let Self { command, output } = self;
         let arguments = command.strip_prefix("comeback ").unwrap().split(' ');

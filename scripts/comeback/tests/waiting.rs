@@ -19,7 +19,6 @@ fn start() -> (Moto, Cloud) {
     (moto, cloud)
 }
 
-/// The ids of the events with these numbers.
 fn ids(numbers: Range<usize>) -> Vec<String> {
     numbers.map(|number| format!("{number:08}")).collect()
 }

@@ -22,7 +22,6 @@ use crate::metrics::Metrics;
 /// The header by which X-Ray and Lambda's recursive-loop detection follow an event.
 const TRACE_HEADER: &str = "x-amzn-trace-id";
 
-/// The functions of an account.
 pub struct LambdaFunctions {
     lambda: Client,
     metrics: Option<Metrics>,

@@ -21,7 +21,6 @@ use comeback_flow::ports::{
 const CIRCUIT: &str = "circuit";
 const VERSION: &str = "version";
 
-/// A table of claims.
 pub struct DynamoLedger {
     claims: ClaimTable,
     register: ClaimTable,
@@ -109,7 +108,6 @@ fn entered(item: &Item) -> Option<Entered> {
     Some(Entered { claim, delayed_until })
 }
 
-/// The circuit in the item of a target.
 fn stored(item: &Item) -> Stored {
     let version = item.get(VERSION).and_then(|version| version.as_n().ok()?.parse().ok());
     let text = item.get(CIRCUIT).and_then(|text| text.as_s().ok());

@@ -17,7 +17,6 @@ const ERRORS: &str = "Errors";
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// The metrics of Lambda functions.
 pub(crate) struct Metrics(Client);
 
 impl Metrics {

@@ -18,10 +18,8 @@ use tokio::sync::Semaphore;
 /// and then into JSON, where it may be twice as large.
 const SENDING_MAX: usize = 4 << 20;
 
-/// The unit in which they are counted.
 const UNIT: usize = 1 << 10;
 
-/// The queues of an account.
 pub struct SqsQueues {
     client: Client,
     dead_letter_queue_url: String,

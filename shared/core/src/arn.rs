@@ -42,7 +42,6 @@ impl FunctionArn {
         whole.then(|| Self { text: text.to_owned(), name: (start, start + name.len()) })
     }
 
-    /// The function's name alone.
     pub fn name(&self) -> &str {
         &self.text[self.name.0..self.name.1]
     }
@@ -79,7 +78,6 @@ impl fmt::Display for FunctionArn {
     }
 }
 
-/// Whether this is a valid name for a function.
 pub fn is_function_name(text: &str) -> bool {
     is_name(text.as_bytes(), NAME_MAX)
 }

@@ -18,7 +18,6 @@ impl Attempt {
         NonZeroU32::new(ordinal).map(Self)
     }
 
-    /// The next attempt. Saturates.
     #[must_use]
     pub fn next(self) -> Self {
         Self(self.0.saturating_add(1))

@@ -13,18 +13,15 @@ use crate::Attempt;
 /// How the delay is drawn below its ceiling.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Jitter {
-    /// Uniformly distributed between the base and the ceiling.
     Full,
     /// Uniformly distributed between half the ceiling and the ceiling.
     Equal,
-    /// The ceiling itself.
     None,
 }
 
 /// A schedule of delays. [`crate::policy`] checks the values, which come from a user's settings.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Backoff {
-    /// The first delay.
     pub base: Duration,
     /// The upper limit of every delay; at least `base`.
     pub max: Duration,
@@ -61,7 +58,6 @@ impl Backoff {
 pub struct Draw(u64);
 
 impl Draw {
-    /// A draw from an existing random number.
     pub fn of(number: u64) -> Self {
         Self(number)
     }

@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-/// All settings with invalid values.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub struct BadSettings(pub(crate) Vec<Fault>);
 

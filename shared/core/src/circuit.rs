@@ -40,7 +40,6 @@ use crate::{
 /// The minimum number of invocations for a meaningful failure rate.
 const SAMPLE_MIN: u32 = 20;
 
-/// The window in which retries are counted.
 const WINDOW: Duration = Duration::from_mins(1);
 
 /// While the circuit is closed, a handler reports after this many retries that it made or that came back as failures.
@@ -98,7 +97,6 @@ const HOLD_SUSPECTED: Duration = Duration::from_mins(2);
 /// After CloudWatch has cleared a target, our own retries raise no suspicion for this long.
 const CLEARED_FOR: Duration = Duration::from_hours(1);
 
-/// The circuit of one target.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Circuit {
     /// The handler that wrote it. This distinguishes two handlers that take the same step at the same time.
@@ -108,17 +106,13 @@ pub struct Circuit {
     /// How many events wait only until the next step. A version without watchers writes none.
     #[serde(default)]
     watchers: u32,
-    /// The current phase.
     pub phase: Phase,
 }
 
-/// The phase of a circuit.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// All due events are retried.
     Closed {
-        /// The retries of the current minute.
         counts: Counts,
         /// Set if CloudWatch has shown that the target is not down although its retries fail.
         cleared: Option<Cleared>,
@@ -128,10 +122,8 @@ pub enum Phase {
         /// When the counts that raised the suspicion began.
         #[serde(with = "millis")]
         since: Timestamp,
-        /// When to ask CloudWatch.
         #[serde(with = "millis")]
         ask_at: Timestamp,
-        /// The current slice with its permits.
         slice: Slice,
     },
     /// The target is down.
@@ -139,7 +131,6 @@ pub enum Phase {
         /// When the outage began.
         #[serde(with = "millis")]
         since: Timestamp,
-        /// The earliest time of the next probe.
         #[serde(with = "millis")]
         next_at: Timestamp,
         /// The upper limit of the interval before the next probe, which is drawn at random.
@@ -152,7 +143,6 @@ pub enum Phase {
         since: Timestamp,
         /// The upper limit of the interval before this probe.
         interval_seconds: u32,
-        /// The probe.
         probe: Probe,
     },
     /// A probe has succeeded, and events are retried at a growing rate.
@@ -160,7 +150,6 @@ pub enum Phase {
         /// When the outage began.
         #[serde(with = "millis")]
         since: Timestamp,
-        /// The current slice with its permits.
         slice: Slice,
         /// The number of mixed slices at the lowest rate so far.
         mixed: u32,
@@ -172,10 +161,8 @@ pub enum Phase {
 /// The numbers of retries and of those that came back as failures.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Counts {
-    /// When counting began.
     #[serde(with = "millis")]
     since: Timestamp,
-    /// Retries that were made.
     invoked: u32,
     /// Retries that came back as failures.
     failed: u32,
@@ -192,29 +179,24 @@ pub struct Cleared {
     ask_at: Timestamp,
 }
 
-/// An attempt that is made as a probe.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Probe {
-    /// The attempt.
     of: EventAttempt,
     /// When a handler started the probe.
     #[serde(with = "millis")]
     at: Timestamp,
 }
 
-/// An attempt of an event.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct EventAttempt {
     /// The event's id: the request id of its first invocation.
     pub event: String,
-    /// The ordinal of the attempt.
     pub attempt: u32,
 }
 
 /// A time slice with a fixed rate, and its permits.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Slice {
-    /// When it began.
     #[serde(with = "millis")]
     began: Timestamp,
     /// Permits a second.
@@ -240,7 +222,6 @@ pub struct Seen {
 /// Permits of a slice that a handler has taken but not used yet.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Permits {
-    /// When the slice began.
     began: Timestamp,
     left: u32,
 }
@@ -254,7 +235,6 @@ pub struct Batch<'a> {
     pub reports: bool,
     /// Retries that came back as failures in this batch.
     pub returned: &'a [EventAttempt],
-    /// The number of due events.
     pub due: u32,
     /// The number of events that came back before they are due, and may be retried early.
     pub early: u32,
@@ -266,14 +246,11 @@ pub struct Batch<'a> {
     pub permits: Option<Permits>,
 }
 
-/// What to do with the events of a batch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
     /// The circuit to write, if it changes. The rest of the step is valid only once it is written.
     pub next: Option<Circuit>,
-    /// Which events are retried.
     pub pass: Pass,
-    /// Whether to ask CloudWatch.
     pub asks: bool,
     /// The waiting events to bring forward, if there is a register.
     pub wakes: Option<WakeUps>,
@@ -288,7 +265,6 @@ pub struct Step {
 pub struct Watch {
     /// When the step can be taken.
     step_at: Timestamp,
-    /// How many other events wait for it.
     others: u32,
     /// How many events of this batch wait for it.
     pub count: u32,
@@ -303,10 +279,8 @@ impl Watch {
     }
 }
 
-/// Which events of a batch are retried.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Pass {
-    /// All due events.
     Due,
     /// Only the candidate, as a probe.
     Probe,
@@ -319,7 +293,6 @@ pub enum Pass {
 pub struct WakeUps {
     /// The maximum number of events.
     pub count: u32,
-    /// The start of the period.
     pub from: Timestamp,
     /// The end of the period, when the last event comes back.
     pub until: Timestamp,
@@ -336,11 +309,8 @@ impl WakeUps {
 /// CloudWatch's counts for one minute.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Minute {
-    /// When it began.
     pub began: Timestamp,
-    /// Invocations of the function.
     pub invocations: u32,
-    /// Invocations that failed.
     pub errors: u32,
 }
 
@@ -379,7 +349,6 @@ impl Circuit {
         }
     }
 
-    /// Whether this attempt is the probe that runs.
     pub fn is_probing(&self, of: &EventAttempt) -> bool {
         matches!(&self.phase, Phase::Probing { probe, .. } if probe.of == *of)
     }
@@ -389,7 +358,6 @@ impl Circuit {
         matches!(self.phase, Phase::Closed { .. })
     }
 
-    /// The name of the phase.
     pub fn name(&self) -> &'static str {
         match self.phase {
             Phase::Closed { .. } => "closed",

@@ -54,18 +54,15 @@ pub struct Claim {
     pub token: Token,
     /// Waiting, held or done.
     pub state: State,
-    /// An operator's order for the event.
     pub order: Option<Order>,
     /// After this moment the claim counts as absent, even if the store has not removed it yet.
     pub expires_at: Timestamp,
 }
 
-/// The state of a claim.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum State {
     /// The event waits, and no handler acts on it.
     Waiting,
-    /// Its holder is at work.
     Held {
         /// When the lease ends: by then the holder has ended or died.
         until: Timestamp,
@@ -79,14 +76,12 @@ pub enum State {
 pub enum Order {
     /// Retry it now, before it is due.
     Retry,
-    /// Give it up.
     Cancel,
 }
 
 /// An invocation that wants to act on a failure.
 #[derive(Clone, Copy, Debug)]
 pub struct Claimant<'a> {
-    /// Its unique name.
     pub owner: &'a str,
     /// When Lambda kills it.
     pub deadline: Timestamp,
@@ -94,7 +89,6 @@ pub struct Claimant<'a> {
     pub retention: Duration,
 }
 
-/// Whether a claimant may act.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Verdict {
     /// Yes, once this claim has replaced the one that was found.
@@ -163,7 +157,6 @@ impl Claim {
         Self { state: State::Done, order: None, ..self.clone() }
     }
 
-    /// Whether it counts as absent.
     pub fn is_expired(&self, now: Timestamp) -> bool {
         self.expires_at <= now
     }

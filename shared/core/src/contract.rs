@@ -9,10 +9,8 @@ use serde::Serialize;
 
 use crate::{duration, in_flight::IN_FLIGHT_MAX};
 
-/// A setting of the handler.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Setting {
-    /// Its environment variable.
     pub name: &'static str,
     pub scope: Scope,
     #[serde(flatten)]
@@ -30,7 +28,6 @@ pub struct Setting {
 pub enum Scope {
     /// How events are retried. `POLICIES` can override it for one function.
     Policy,
-    /// The handler itself.
     Handler,
     /// Which functions the handler retries. A deployment derives it from the functions that are attached.
     Functions,
@@ -38,7 +35,6 @@ pub enum Scope {
     Resource,
 }
 
-/// The values that a setting accepts.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Value {
@@ -240,7 +236,6 @@ pub const SETTINGS: [Setting; 17] = [
     },
 ];
 
-/// The names of the settings that are about this.
 pub fn names(scope: Scope) -> impl Iterator<Item = &'static str> {
     SETTINGS.iter().filter(move |setting| setting.scope == scope).map(|setting| setting.name)
 }

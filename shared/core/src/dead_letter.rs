@@ -34,14 +34,12 @@ pub const DATA_TYPE: &str = "String";
 /// A message for the dead-letter queue that SQS will accept.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct DeadLetter<'a> {
-    /// The original payload.
     pub body: Cow<'a, str>,
     /// Name and value of each attribute, the most important first.
     pub attributes: Vec<(&'static str, String)>,
 }
 
 impl<'a> DeadLetter<'a> {
-    /// The dead letter of a message whose failure could be read.
     pub fn of(failure: &'a Failure<'_>, message: &Message<'a>, reason: Reason) -> Self {
         let payload = failure.event.as_ref().map(|event| event.payload().get());
         let body = payload.unwrap_or(message.body);
@@ -75,7 +73,6 @@ impl<'a> DeadLetter<'a> {
         Self::fitting(message.body, attributes, true)
     }
 
-    /// The same dead letter with an owned body.
     pub fn into_owned(self) -> DeadLetter<'static> {
         DeadLetter { body: Cow::Owned(self.body.into_owned()), attributes: self.attributes }
     }

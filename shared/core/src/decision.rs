@@ -37,7 +37,6 @@ const SPARING_WAIT: Duration = Duration::from_hours(1);
 /// fits into one delay.
 const PAUSED_WAIT: Duration = Duration::from_mins(15);
 
-/// What to do with a message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Decision {
     /// The attempt is due: invoke the target.
@@ -49,7 +48,6 @@ pub enum Decision {
 /// The action for a message whose target is not invoked now.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Settlement {
-    /// Let it wait in its queue.
     Wait {
         /// When the wait ends.
         until: Timestamp,
@@ -61,7 +59,6 @@ pub enum Settlement {
 /// A message, the failure that it describes, and the decision.
 #[derive(Clone, Debug)]
 pub struct Judgement<'a> {
-    /// The message.
     pub message: Message<'a>,
     /// The failure, or why the message could not be read.
     pub failure: Result<Failure<'a>, Unreadable>,
@@ -69,7 +66,6 @@ pub struct Judgement<'a> {
     pub(crate) is_refused: bool,
     /// The next attempt, if there is one.
     pub schedule: Option<Schedule>,
-    /// The decision.
     pub decision: Decision,
 }
 
@@ -146,7 +142,6 @@ impl<'a> Judgement<'a> {
         self.failure.as_ref().ok()?.envelope(self.schedule?.attempt)
     }
 
-    /// The message as a dead letter.
     pub fn dead_letter(&self, reason: Reason) -> DeadLetter<'_> {
         match &self.failure {
             Ok(failure) => DeadLetter::of(failure, &self.message, reason),

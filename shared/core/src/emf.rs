@@ -6,7 +6,6 @@ use crate::Timestamp;
 
 const NAMESPACE: &str = "Comeback";
 
-/// One line of metrics.
 #[derive(Debug, Default)]
 pub struct MetricLine {
     definitions: Vec<Value>,

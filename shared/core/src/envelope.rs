@@ -15,9 +15,7 @@ use serde_json::value::RawValue;
 
 use crate::{Attempt, Timestamp, json::Object};
 
-/// The member with the retry metadata.
 pub const METADATA: &str = "_retry_metadata";
-/// The member with the original payload.
 pub const PAYLOAD: &str = "_original_payload";
 /// Members of [`METADATA`].
 const ATTEMPT: &str = "attempt";
@@ -39,10 +37,8 @@ const METADATA_MAX: usize = 16 * 1024;
 /// the circuits of targets, and headers, so a longer one counts as absent.
 pub const REQUEST_ID_MAX: usize = 256;
 
-/// A payload and its retry metadata.
 #[derive(Clone, Debug)]
 pub struct Envelope<'a> {
-    /// The retry metadata.
     pub metadata: RetryMetadata,
     /// The original payload, byte for byte.
     pub payload: Cow<'a, RawValue>,
@@ -70,7 +66,6 @@ impl<'a> Envelope<'a> {
         Some(Self { metadata, payload: Cow::Borrowed(payload) })
     }
 
-    /// The parts of a payload that is an envelope.
     pub fn find(payload: &'a str) -> Option<(RetryMetadata, &'a RawValue)> {
         // Most payloads are ordinary, and searching for the name is faster than parsing them.
         if !payload.contains(METADATA) && !spells_name_with_escapes(payload) {
@@ -80,7 +75,6 @@ impl<'a> Envelope<'a> {
         Some((RetryMetadata::read(object.get(METADATA)?.get())?, object.get(PAYLOAD)?))
     }
 
-    /// The same envelope with an owned payload.
     pub fn into_owned(self) -> Envelope<'static> {
         Envelope { metadata: self.metadata, payload: Cow::Owned(self.payload.into_owned()) }
     }
@@ -114,7 +108,6 @@ fn spells_name_with_escapes(json: &str) -> bool {
 const ESCAPE: &str = "\\u00";
 
 impl RetryMetadata {
-    /// The metadata of a first attempt.
     pub fn first(first_failure: Timestamp, request_id: &str) -> Self {
         Self {
             attempt: Attempt::FIRST,

@@ -34,7 +34,6 @@ const LAMBDAS_OWN: [&str; 4] = ["Runtime.", "Sandbox.", "Extension.", "Runtime<"
 pub struct ErrorReport {
     /// The runtime's name for the error. Crashes and time-outs have one since 2025; before, they had only a message.
     pub error_type: Option<String>,
-    /// Its message.
     pub message: Option<String>,
 }
 

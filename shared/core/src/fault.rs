@@ -28,7 +28,6 @@ const CONFIGURATION_WAIT: Backoff =
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{}{message}", code.as_ref().map(|code| format!("{code}: ")).unwrap_or_default())]
 pub struct InvokeFault {
-    /// What the fault means for the message.
     pub kind: FaultKind,
     /// AWS's error code, if AWS answered.
     pub code: Option<String>,
@@ -48,10 +47,8 @@ pub struct StoreFault {
     pub message: String,
 }
 
-/// What a fault means for the message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum FaultKind {
-    /// The fault is temporary.
     Transient {
         /// The time to wait that AWS asks for, if any.
         retry_after: Option<Duration>,
@@ -151,10 +148,6 @@ pub fn store_fault_passes(code: Option<&str>, status: Option<u16>) -> bool {
 
 impl FaultKind {
     /// How long a message waits after this fault.
-    ///
-    /// # Errors
-    ///
-    /// The reason to give it up, if the request will never be accepted.
     pub(crate) fn wait(self, request_id: &str, tries: u32) -> Result<Duration, Reason> {
         match self {
             Self::Refused(reason) => Err(reason),

@@ -58,7 +58,6 @@ const BACKLOG_AGE: Duration = Duration::from_secs(5);
 /// Waits of at least this length are kept in flight until the limit is reached.
 const LONG_WAIT: Duration = Duration::from_hours(12);
 
-/// The signs of load that a batch shows.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Signs {
     /// The batch has at least as many messages as one receive returns.
@@ -76,7 +75,6 @@ pub fn is_backlog(message: &Message<'_>, now: Timestamp) -> bool {
 /// One handler's estimate of how many messages of one queue are in flight.
 #[derive(Clone, Debug, Default)]
 pub struct Gauge {
-    /// The signs of load in the last batch.
     signs: Signs,
     /// Whether places were scarce at the last estimate.
     is_crowded: bool,
@@ -89,7 +87,6 @@ pub struct Gauge {
     part_began_at: Option<Timestamp>,
 }
 
-/// Messages that were put in flight.
 #[derive(Clone, Copy, Debug, Default)]
 struct Put {
     messages: u64,
@@ -142,7 +139,6 @@ impl Gauge {
         delays
     }
 
-    /// The estimated number of messages in flight.
     fn estimate(&mut self, now: Timestamp) -> u64 {
         self.advance(now);
         let recent = |(at, _): &(Timestamp, u64)| between(*at, now) <= COUNT_RETENTION;

@@ -11,7 +11,6 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-/// The members of an object in their order.
 pub struct Object<'a>(Vec<(Name<'a>, &'a RawValue)>);
 
 impl<'a> Object<'a> {

@@ -14,7 +14,6 @@ use crate::{
 /// So the attempt is in time even if the queue is slow.
 const SLACK_MAX: Duration = Duration::from_mins(1);
 
-/// The retry policy of one function.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Policy {
     /// The delays between a failure and the next attempt.

@@ -21,14 +21,12 @@ pub enum Reason {
     PayloadTooLarge,
     /// Lambda refuses the request for good.
     InvokeRejected,
-    /// An operator cancelled the event.
     Cancelled,
     /// The message has none of the known forms.
     Unreadable,
 }
 
 impl Reason {
-    /// All reasons.
     pub const ALL: [Self; 10] = [
         Self::MaxAgeExceeded,
         Self::MaxAttemptsExceeded,

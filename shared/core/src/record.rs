@@ -35,15 +35,12 @@ const MESSAGE_ID_MAX: usize = 100;
 pub struct Message<'a> {
     /// SQS's id of the message, the same on every receive.
     pub id: &'a str,
-    /// The name of the queue that it came from.
     pub queue: Option<&'a str>,
-    /// The body as received.
     pub body: &'a str,
     /// How often the message was received, including this time. Approximate: it counts throttles and crashes.
     pub receive_count: u32,
     /// When the message was sent to the queue.
     pub sent_at: Option<Timestamp>,
-    /// Its message attributes.
     pub attributes: MessageAttributes<'a>,
 }
 
@@ -77,7 +74,6 @@ pub const FAILED_AT: &str = "FailedAt";
 pub const MESSAGE_ID: &str = "MessageId";
 
 impl<'a> Message<'a> {
-    /// Whether it was sent again to wait as a delay.
     pub(crate) fn was_sent_again(&self) -> bool {
         self.attributes.failed_at.is_some()
     }
@@ -113,7 +109,6 @@ pub struct Failure<'a> {
     pub failed_at: Timestamp,
     /// Why the event is in the retry queue.
     pub condition: Condition,
-    /// The error that the function reported.
     pub error: ErrorReport,
     /// The payload to retry; `None` if the record has none.
     pub event: Option<Event<'a>>,
@@ -128,7 +123,6 @@ pub enum Event<'a> {
     Retried(Envelope<'a>),
 }
 
-/// Why an event is in the retry queue.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Condition {
     /// Lambda's own retries are used up, or the event grew too old in Lambda's own queue. Lambda may add conditions,
@@ -158,7 +152,6 @@ pub enum Unreadable {
         "expected a failure record, got JSON without a function ARN in requestContext.functionArn"
     )]
     NoFunction,
-    /// The record of an invocation that succeeded.
     #[error(
         "expected a failure record, got the record of a success: the function's on-success destination is a retry queue"
     )]
@@ -180,10 +173,6 @@ pub enum Unreadable {
 }
 
 /// Reads a message of any of the five forms. `bare_target` is the function that bare events belong to.
-///
-/// # Errors
-///
-/// The part of a failure record that is missing.
 pub fn read<'a>(
     message: &Message<'a>,
     bare_target: Option<&FunctionArn>,

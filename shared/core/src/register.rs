@@ -36,19 +36,14 @@ const ERROR_MESSAGE_MAX: usize = 200;
 pub struct Waiting<'a> {
     /// The function, as its record names it.
     pub target: &'a str,
-    /// The URL of the queue.
     pub queue_url: &'a str,
     /// The request id of the event's first invocation.
     pub event_id: &'a str,
-    /// The next attempt.
     pub attempt: Attempt,
     /// When the wait ends and the event comes back.
     pub due: Timestamp,
-    /// When it failed for the first time.
     pub first_failure: Timestamp,
-    /// The beginning of the type of its last error.
     pub error_type: Option<&'a str>,
-    /// The beginning of the message of its last error.
     pub error_message: Option<&'a str>,
     /// SQS's handle of the message while it is in flight; a delayed message has none.
     pub receipt_handle: Option<&'a str>,
@@ -89,27 +84,18 @@ impl<'a> Waiting<'a> {
 /// A waiting event, as an operator sees it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Entry {
-    /// The key of its item.
     pub key: String,
-    /// The ARN of the function.
     pub target: String,
-    /// The URL of the queue.
     pub queue_url: String,
     /// The request id of the event's first invocation.
     pub event_id: String,
-    /// The next attempt.
     pub attempt: u32,
-    /// When it comes back.
     pub due: Timestamp,
-    /// When it failed for the first time.
     pub first_failure: Timestamp,
-    /// The beginning of the type of its last error.
     pub error_type: Option<String>,
-    /// The beginning of the message of its last error.
     pub error_message: Option<String>,
     /// SQS's handle of the message while it is in flight; a delayed message has none.
     pub receipt_handle: Option<String>,
-    /// The operator's order for it.
     pub order: Option<Order>,
 }
 

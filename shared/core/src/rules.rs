@@ -22,13 +22,11 @@ const DURATION: &str = "a duration such as 90, 90s, 15m, 24h or 7d";
 /// The settings that a decision depends on.
 #[derive(Clone, Debug)]
 pub struct Rules {
-    /// The functions that may be re-invoked.
     pub targets: Targets,
     /// The functions that records from each queue may name, if queues are bound to functions.
     pub queue_targets: Option<QueueTargets>,
     /// The function that messages of a function's own dead-letter queue belong to.
     pub dlq_target: Option<Target>,
-    /// How events are retried.
     pub policies: Policies,
 }
 
@@ -109,7 +107,6 @@ impl QueueTargets {
 /// The functions that may be re-invoked.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Targets {
-    /// Every function in the handler's own account and region.
     Home,
     /// Functions that match one of these names or ARNs. A name means the handler's own account and region.
     Listed(Vec<String>),
@@ -159,9 +156,7 @@ impl Targets {
 /// A function, by its ARN or by its name in the handler's own account and region.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Target {
-    /// By its ARN.
     Arn(FunctionArn),
-    /// By its name.
     Name(String),
 }
 
@@ -189,7 +184,6 @@ pub struct Policies {
 }
 
 impl Policies {
-    /// The policy for the function of this name.
     pub fn of(&self, function: &str) -> &Policy {
         self.by_function.get(function).unwrap_or(&self.general)
     }

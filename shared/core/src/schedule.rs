@@ -24,9 +24,7 @@ const STAY_END: Duration = Duration::from_hours(13 * 24 + 12);
 /// The next attempt of a failed event. It is the same on every receive of the message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Schedule {
-    /// The ordinal of the attempt.
     pub attempt: Attempt,
-    /// When it is due.
     pub due: Timestamp,
     /// The latest time for which an attempt is planned.
     pub last_chance: Timestamp,
@@ -36,10 +34,6 @@ pub struct Schedule {
 
 impl Schedule {
     /// The next attempt after this failure.
-    ///
-    /// # Errors
-    ///
-    /// The reason why the event is given up.
     pub fn of(failure: &Failure, policy: &Policy) -> Result<Self, Reason> {
         if failure.condition == Condition::RecursionStopped {
             return Err(Reason::RecursionStopped);

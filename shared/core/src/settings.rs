@@ -19,12 +19,9 @@ const URL: &str =
 const TABLE: &str = "the name or the ARN of a DynamoDB table";
 const FUNCTION: &str = "the name or the ARN of a function";
 
-/// The settings of the retry handler.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The rules that decisions follow.
     pub rules: Rules,
-    /// Where dead letters are sent.
     pub dead_letter_queue_url: String,
     /// The retry queue, where its URL can't be derived from the ARN in a message.
     pub retry_queue_url: Option<String>,
@@ -41,10 +38,6 @@ pub struct Settings {
 impl Settings {
     /// Reads the settings from environment variables. An empty variable counts as unset, because templates set one for
     /// an optional parameter without a value.
-    ///
-    /// # Errors
-    ///
-    /// Names every variable that is wrong.
     pub fn from_lookup(lookup: impl Fn(&str) -> Option<String>) -> Result<Self, BadSettings> {
         let lookup = |name: &str| lookup(name).filter(|value| !value.trim().is_empty());
         let mut faults = Vec::new();

@@ -16,7 +16,6 @@ pub(crate) fn at(text: &str) -> Timestamp {
     text.parse().unwrap()
 }
 
-/// The sample record with another payload.
 pub(crate) fn record_of(payload: &str) -> String {
     let sample = crate::json::Object::read(RECORD).unwrap();
     RECORD.replace(sample.get("requestPayload").unwrap().get(), payload)
@@ -47,7 +46,6 @@ pub(crate) fn home() -> Home {
         .home()
 }
 
-/// The rules that these variables set.
 pub(crate) fn rules(variables: &[(&str, &str)]) -> Rules {
     settings(variables).rules
 }

@@ -10,12 +10,10 @@ use comeback_core::{
 
 use crate::Item;
 
-/// The partition key.
 pub const ID: &str = "id";
 pub(crate) const OWNER: &str = "owner";
 pub(crate) const GENERATION: &str = "generation";
 pub(crate) const STATE: &str = "state";
-/// An operator's order.
 pub(crate) const ORDER: &str = "order";
 /// When the lease ends, in milliseconds since 1970.
 const HELD_UNTIL: &str = "held_until";

@@ -42,25 +42,19 @@ use crate::item::Condition;
 /// The timeout of one attempt. DynamoDB responds within milliseconds, and the action after the claim needs time, too.
 pub const ATTEMPT_MAX: Duration = Duration::from_secs(1);
 
-/// The timeout of a call with all its attempts.
 pub const CALL_MAX: Duration = Duration::from_secs(3);
 
-/// The attributes of an item.
 pub type Item = HashMap<String, AttributeValue>;
 
-/// A table of claims.
 #[derive(Clone, Debug)]
 pub struct ClaimTable {
     client: Client,
     table: String,
 }
 
-/// A claim that was found in the table.
 #[derive(Clone, PartialEq)]
 pub struct Found {
-    /// The claim.
     pub claim: Claim,
-    /// The whole item.
     pub item: Item,
 }
 
@@ -96,10 +90,6 @@ impl ClaimTable {
 
     /// Writes the `next` claim under this key, with the caller's attributes `extra`, if the current claim is the
     /// `seen` one. If `seen` is `None`, the key must have no claim. This takes one call.
-    ///
-    /// # Errors
-    ///
-    /// If another claim is there, or if the call fails.
     pub async fn put(
         &self,
         key: &str,
@@ -126,10 +116,6 @@ impl ClaimTable {
     }
 
     /// Removes the claim under this key, if it is the `seen` one. This takes one call.
-    ///
-    /// # Errors
-    ///
-    /// If another claim is there, or if the call fails.
     pub async fn delete(&self, key: &str, seen: Option<&Claim>) -> Result<(), NotReplaced> {
         let condition = Condition::of(seen);
         let call = self
@@ -150,10 +136,6 @@ impl ClaimTable {
     }
 
     /// Reads the items under these keys, at most 100, in one eventually consistent call.
-    ///
-    /// # Errors
-    ///
-    /// If the call fails, or DynamoDB returns only some of the items.
     pub async fn read(&self, keys: impl Iterator<Item = String>) -> Result<Vec<Item>, StoreFault> {
         let keys = keys.map(|key| Item::from([(ID.to_owned(), item::text(&key))]));
         let keys = KeysAndAttributes::builder().set_keys(Some(keys.collect())).build();

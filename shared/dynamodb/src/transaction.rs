@@ -13,7 +13,6 @@ use crate::{
     item::{self, Condition},
 };
 
-/// DynamoDB's code for a failed condition.
 const CONDITION_FAILED: &str = "ConditionalCheckFailed";
 
 /// Why the transaction was not committed.
@@ -35,10 +34,6 @@ impl From<StoreFault> for NotCommitted {
 
 impl ClaimTable {
     /// Like [`ClaimTable::put`], with other writes in the same transaction. This takes one call.
-    ///
-    /// # Errors
-    ///
-    /// If another claim is there, if DynamoDB cancels the transaction, or if the call fails.
     pub async fn put_with(
         &self,
         key: &str,

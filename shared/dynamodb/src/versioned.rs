@@ -22,10 +22,6 @@ pub enum NotExchanged {
 impl ClaimTable {
     /// Replaces an attribute of an item and increments its version, if the version is the `seen` one; 0 means that
     /// there is none. The item's other attributes are kept. This takes one call.
-    ///
-    /// # Errors
-    ///
-    /// If the version is not the `seen` one, or if the call fails.
     pub async fn exchange(
         &self,
         key: &str,
@@ -61,10 +57,6 @@ impl ClaimTable {
 
     /// Queries the first items of an index under a partition key, with a sort key greater than `after`. Returns as
     /// many as one call does, at most `count`.
-    ///
-    /// # Errors
-    ///
-    /// If the call fails.
     pub async fn first(
         &self,
         index: &str,

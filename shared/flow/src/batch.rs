@@ -65,17 +65,13 @@ pub struct Context<'a> {
     pub deadline: Timestamp,
 }
 
-/// The retry handler.
 pub struct Handler<Q, F, L, C> {
-    /// The settings.
     pub settings: Settings,
     /// The retry queue and the dead-letter queue.
     pub queues: Q,
-    /// The targets.
     pub functions: F,
     /// The ledger, if there is one, so that each failure is acted on once.
     pub ledger: Option<L>,
-    /// The clock.
     pub clock: C,
     /// The estimates of how many messages of each queue are in flight.
     pub gauges: Gauges,
@@ -91,10 +87,6 @@ where
     C: Clock,
 {
     /// Handles a batch and answers before its deadline.
-    ///
-    /// # Errors
-    ///
-    /// If a record has no id, or the retry queue is the dead-letter queue. Then nothing was done.
     pub async fn handle(
         &self,
         event: &SqsEvent,

@@ -25,7 +25,6 @@ use crate::{
 /// How long a claim is kept: SQS keeps no message for longer.
 const RETENTION: Duration = Duration::from_hours(14 * 24);
 
-/// The claims of one invocation of the handler.
 pub(crate) struct Claims<'h, L, C> {
     pub(crate) ledger: Option<&'h L>,
     /// Whether events that wait are listed in the ledger's table.

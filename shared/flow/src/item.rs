@@ -28,7 +28,6 @@ use crate::{
 /// results here. A call that is cut off notes nothing, and its message counts as not reached.
 pub(crate) struct Item<'e> {
     record: &'e SqsMessage,
-    /// The index in the batch.
     pub(crate) nth: usize,
     pub(crate) judgement: Judgement<'e>,
     judged_at: Timestamp,
@@ -88,7 +87,6 @@ impl<'e> Item<'e> {
         claim.and_then(|claim| claim.order)
     }
 
-    /// Replaces the decision.
     pub(crate) fn decide(&self, decision: Decision) {
         self.decision.set(decision);
     }
@@ -188,7 +186,6 @@ impl<'e> Item<'e> {
         self.obstacle.set(self.obstacle.get().or(Some(obstacle)));
     }
 
-    /// Whether a call to the ledger failed for it.
     pub(crate) fn lacks_ledger(&self) -> bool {
         self.obstacle.get() == Some(Obstacle::Ledger)
     }

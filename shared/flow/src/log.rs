@@ -264,7 +264,6 @@ pub(crate) fn circuit_unreadable(target: &str) {
     );
 }
 
-/// The circuit of a target can't be written.
 pub(crate) fn circuit_not_written(target: &str, fault: &StoreFault) {
     let error = fault.to_string();
     tracing::error!(

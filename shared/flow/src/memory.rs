@@ -64,7 +64,6 @@ impl CircuitMemory {
 }
 
 impl Remembered {
-    /// Updates the memory after a step.
     pub fn after(
         &mut self,
         batch: &Batch<'_>,

@@ -43,7 +43,6 @@ pub(crate) fn view(record: &SqsMessage) -> Message<'_> {
     }
 }
 
-/// The trace header of the failed invocation.
 pub(crate) fn trace_header(record: &SqsMessage) -> Option<&str> {
     record.attributes.get("AWSTraceHeader").map(String::as_str)
 }

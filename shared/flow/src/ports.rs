@@ -21,7 +21,6 @@ use comeback_core::{
 /// SQS accepts this many entries in one call.
 pub const ENTRIES_MAX: usize = 10;
 
-/// The queues.
 pub trait Queues {
     /// Changes the visibility timeouts of at most [`ENTRIES_MAX`] messages of one queue.
     fn change_visibility(
@@ -47,7 +46,6 @@ pub trait Queues {
     ) -> impl Future<Output = Vec<Result<(), CallFault>>>;
 }
 
-/// The functions.
 pub trait Functions {
     /// Invokes a function asynchronously. Once Lambda has accepted the invocation, it keeps the event.
     fn invoke(&self, invocation: Invocation<'_>) -> impl Future<Output = Result<(), InvokeFault>>;
@@ -112,9 +110,7 @@ pub trait Witness {
     ) -> impl Future<Output = Result<Vec<Minute>, CallFault>>;
 }
 
-/// The time.
 pub trait Clock {
-    /// The current time.
     fn now(&self) -> Timestamp;
 
     /// Returns when this much time has passed.
@@ -124,7 +120,6 @@ pub trait Clock {
 /// The items to read for a batch.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Wanted<'a> {
-    /// The claim keys of its events.
     pub events: HashSet<String>,
     /// The ARNs of its targets, as records name them.
     pub targets: HashSet<&'a str>,
@@ -135,22 +130,17 @@ pub struct Wanted<'a> {
 pub struct Notes {
     /// The items of the events that have one, by claim key.
     pub events: HashMap<String, Entered>,
-    /// The targets that an operator has paused.
     pub paused: HashSet<String>,
-    /// The circuits of the targets.
     pub circuits: HashMap<String, Stored>,
 }
 
-/// The item of an event.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Entered {
-    /// Its claim.
     pub claim: Claim,
     /// When the event comes back, if its message is delayed. Then it has no receipt handle.
     pub delayed_until: Option<Timestamp>,
 }
 
-/// The circuit of a target as it is stored.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Stored {
     /// How often the circuit was written.
@@ -162,7 +152,6 @@ pub struct Stored {
 /// An event that waits in flight.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Listed {
-    /// The URL of its queue.
     pub queue_url: String,
     /// SQS's handle of its message.
     pub receipt_handle: String,
@@ -177,7 +166,6 @@ pub enum NotExchanged {
     Fault(StoreFault),
 }
 
-/// The change of one message's visibility timeout.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct VisibilityChange<'a> {
     /// SQS's handle for this receive of the message.
@@ -189,38 +177,29 @@ pub struct VisibilityChange<'a> {
 /// A message as it was received, to be sent to its own queue again.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Delayed<'a> {
-    /// Its body.
     pub body: &'a str,
-    /// Its message attributes.
     pub attributes: Vec<Attribute<'a>>,
-    /// The event's trace header.
     pub trace_header: Option<&'a str>,
     /// The delay in seconds.
     pub delay: u32,
 }
 
-/// A message attribute.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Attribute<'a> {
-    /// Its name.
     pub name: &'a str,
     /// Its data type, such as `String` or `Number`.
     pub data_type: &'a str,
-    /// Its value.
     pub value: Value<'a>,
 }
 
-/// The value of a message attribute.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Value<'a> {
-    /// The value of a string or a number.
     Text(Cow<'a, str>),
     /// The value of an attribute of the type `Binary`.
     Binary(&'a [u8]),
 }
 
 impl Delayed<'_> {
-    /// Its size as SQS counts it.
     pub fn size(&self) -> usize {
         let size = |attribute: &Attribute<'_>| {
             let value = match &attribute.value {
@@ -233,12 +212,10 @@ impl Delayed<'_> {
     }
 }
 
-/// One re-invocation.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Invocation<'a> {
     /// The qualified ARN of the function, as the failure record names it.
     pub function: &'a str,
-    /// The envelope as JSON.
     pub payload: String,
     /// The event's trace. Lambda's recursive-loop detection uses it.
     pub trace_header: Option<&'a str>,

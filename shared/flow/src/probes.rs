@@ -62,7 +62,6 @@ pub(crate) struct Taken<'a, 'e> {
 /// The items of a batch that concern one target.
 #[derive(Default)]
 struct Group<'a, 'e> {
-    /// The name of the function.
     name: &'a str,
     due: Vec<&'a Item<'e>>,
     early: Vec<&'a Item<'e>>,

@@ -19,11 +19,8 @@ pub struct Report {
 /// What a batch did with the circuit of a target.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct TargetReport {
-    /// The name of the function.
     pub target: String,
-    /// Whether the target is down.
     pub is_open: bool,
-    /// How many probes were made.
     pub probes: u32,
     /// How many events were brought forward.
     pub brought_forward: u32,
@@ -32,7 +29,6 @@ pub struct TargetReport {
 /// The outcome of one message, and the facts that metrics need.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// SQS's id of the message.
     pub message_id: String,
     /// The name of the target, if it is known.
     pub target: Option<String>,
@@ -52,7 +48,6 @@ pub enum Outcome {
         /// The time from the due time to the call.
         lateness: Duration,
     },
-    /// Its dead letter was sent.
     DeadLettered(Reason),
     /// Its failure was already acted on, after another delivery.
     Duplicate,
@@ -71,11 +66,8 @@ pub enum Outcome {
     /// Its dead letter could not be sent: the queue's own visibility timeout brings it back, and a person has to
     /// fix the cause.
     DeadLetterNotSent {
-        /// The reason of the dead letter.
         reason: Reason,
-        /// The dead-letter queue.
         queue_url: String,
-        /// What SQS answered.
         fault: CallFault,
     },
     /// The handler ran out of time before there was an answer: the queue's own visibility timeout brings it back.
@@ -89,7 +81,6 @@ pub enum Obstacle {
     Throttled,
     /// Lambda will not accept it until a person fixes the cause.
     Configuration,
-    /// A call to the ledger failed.
     Ledger,
 }
 

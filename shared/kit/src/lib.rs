@@ -40,6 +40,7 @@
 //!     run(Unwrap::new().layer(service_fn(|event| handle(event, &once, &retry)))).await
 //! }
 //! ```
+#![warn(missing_docs)]
 
 mod cause;
 mod clock;

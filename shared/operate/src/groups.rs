@@ -8,14 +8,10 @@ use comeback_core::Timestamp;
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Groups(BTreeMap<Vec<String>, Group>);
 
-/// One group.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Group {
-    /// The size of the group.
     pub count: u64,
-    /// The earliest time in the group.
     pub first_at: Option<Timestamp>,
-    /// The latest time in the group.
     pub last_at: Option<Timestamp>,
 }
 

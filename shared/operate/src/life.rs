@@ -25,40 +25,31 @@ pub(crate) struct Line {
     receive_count: Option<u32>,
 }
 
-/// The life of an event.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Life {
     /// The request id of its first invocation.
     pub event_id: String,
-    /// The ARN of its function.
     pub function: Option<String>,
     /// Its steps so far, in order.
     pub steps: Vec<Step>,
-    /// What happens next.
     pub next: Next,
 }
 
-/// A step in the life of an event.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Step {
-    /// When it happened.
     pub at: Timestamp,
     /// The attempt that the step is about, counted from 1. For a failure, this is the attempt after it.
     pub attempt: Option<u32>,
-    /// The request id of the invocation that failed.
     pub request_id: String,
-    /// The kind of the step.
     #[serde(flatten)]
     pub what: StepKind,
 }
 
-/// The kinds of steps in the life of an event.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "what", rename_all = "snake_case")]
 pub enum StepKind {
     /// The function failed. The step's time is that of the handler's first log line about the failure.
     Failed {
-        /// The type of the error.
         error_type: Option<String>,
         /// The error message, which is not in the handler's log.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -66,23 +57,18 @@ pub enum StepKind {
     },
     /// The function succeeded. Only the local cloud reports this.
     Succeeded,
-    /// The event waits.
     Waits {
-        /// When the attempt is due.
         due_at: Option<Timestamp>,
         /// When the event comes back. This is later than the due time if it is held back.
         until: Timestamp,
         /// The number of times it came back and was made to wait again.
         again: u32,
     },
-    /// Lambda accepted the attempt.
     Retried {
         /// How late the attempt was made, in milliseconds.
         late_ms: u64,
     },
-    /// The event was given up.
     GivenUp {
-        /// The reason in its dead letter.
         reason: String,
     },
     /// A duplicate message was dropped, because its failure had already been handled.
@@ -91,16 +77,13 @@ pub enum StepKind {
     Trouble {
         /// The handler's log message.
         said: String,
-        /// The error that AWS returned.
         error: Option<String>,
     },
 }
 
-/// What happens next to an event.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum Next {
-    /// The event waits.
     Waits {
         /// When it comes back.
         until: Timestamp,
@@ -110,10 +93,7 @@ pub enum Next {
     /// The event succeeded. Only the local cloud reports this.
     Succeeded,
     /// The event was given up, and is a dead letter.
-    GivenUp {
-        /// The reason in its dead letter.
-        reason: String,
-    },
+    GivenUp { reason: String },
     /// The log has no decision about the event.
     Unknown,
 }
@@ -150,10 +130,6 @@ pub fn lives<'a>(lines: impl IntoIterator<Item = &'a str>) -> Vec<Life> {
 }
 
 /// The life of the event with this id, from these lines of the handler's log.
-///
-/// # Errors
-///
-/// If no line is about it.
 pub fn life<'a>(event_id: &str, lines: impl IntoIterator<Item = &'a str>) -> Result<Life, NoLife> {
     let lines = lines.into_iter().filter_map(read);
     let lines = lines.filter(|line| line.id().as_deref() == Some(event_id)).collect();

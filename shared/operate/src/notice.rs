@@ -5,20 +5,15 @@
 pub enum Tone {
     /// Something was done.
     Good,
-    /// Neutral information.
     Plain,
-    /// A minor detail.
     Faint,
     /// Something could not be done.
     Bad,
 }
 
-/// A line for the operator.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Notice {
-    /// Its tone.
     pub tone: Tone,
-    /// Its text.
     pub text: String,
 }
 
@@ -43,7 +38,6 @@ impl Notice {
         Self::plain("nothing to do")
     }
 
-    /// The line for work that changed nothing.
     pub(crate) fn nothing_done() -> Self {
         Self::plain("Nothing was changed.")
     }

@@ -2,7 +2,6 @@
 
 use serde_json::{Value, json};
 
-/// Finds the retry systems.
 const FIND: &str = "lambda:ListFunctions";
 
 const LIST_DESTINATIONS: &str = "lambda:ListFunctionEventInvokeConfigs";
@@ -135,7 +134,6 @@ fn resource(action: &str) -> &'static str {
     }
 }
 
-/// The names of the commands that need permissions.
 pub fn commands() -> impl Iterator<Item = &'static str> {
     COMMANDS.iter().map(|(name, _)| *name)
 }

@@ -16,24 +16,19 @@ const BACKOFF: [Duration; 5] = [
     Duration::from_secs(16),
 ];
 
-/// A clock.
 pub trait Clock {
-    /// The current time.
     fn now(&self) -> Timestamp;
 
     /// Waits for this long.
     fn sleep(&self, duration: Duration) -> impl Future<Output = ()>;
 }
 
-/// A call to AWS that failed.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{action} on {resource} failed: {}{message}{}", code.as_ref().map(|code| format!("{code}: ")).unwrap_or_default(), advice(self))]
 pub struct Fault {
     /// The name of the call, which is also the permission that it needs.
     pub action: &'static str,
-    /// The resource that the call is about.
     pub resource: String,
-    /// Whether the fault is transient.
     pub kind: FaultKind,
     /// AWS's error code, if there was an answer.
     pub code: Option<String>,
@@ -74,7 +69,6 @@ impl Fault {
         }
     }
 
-    /// Whether the fault is transient.
     pub fn passes(&self) -> bool {
         matches!(self.kind, FaultKind::Transient { .. })
     }

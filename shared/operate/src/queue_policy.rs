@@ -3,12 +3,10 @@
 use comeback_core::pattern;
 use serde_json::Value;
 
-/// The effect of a policy on a principal and an action.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Effect {
     /// The policy neither allows nor denies it.
     Nothing,
-    /// The policy allows it.
     Allow,
     /// The policy denies it. A denial wins over every permission.
     Deny,

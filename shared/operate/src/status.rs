@@ -11,11 +11,8 @@ use serde::Serialize;
 pub enum State {
     /// The function is down: its circuit is open, and it is only probed.
     Down,
-    /// All of its recent runs failed.
     Failing,
-    /// Some of its recent runs failed.
     SomeFail,
-    /// An operator has paused its retries.
     Paused,
     /// Recent runs succeeded, and events still wait.
     Recovering,
@@ -25,24 +22,19 @@ pub enum State {
     Well,
 }
 
-/// The facts about a function.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Facts {
     /// The qualified ARN of the function, as in failure records.
     pub function: String,
-    /// The ARN of its retry queue.
     pub queue: String,
     /// The number of other functions that share the queue. The queue's message counts include their events.
     pub queue_shared_with: usize,
     /// The number of messages in flight: waiting, or being handled.
     pub in_flight: u64,
-    /// The number of delayed messages.
     pub delayed: u64,
     /// The number of messages that are due but not yet received.
     pub due: u64,
-    /// Its runs in the last five minutes.
     pub recent: Runs,
-    /// Its runs in the last hour.
     pub hour: Runs,
     /// The number of runs in the last hour that were retries.
     pub retried: u64,
@@ -60,17 +52,13 @@ pub struct Facts {
     pub next_due: Option<Timestamp>,
 }
 
-/// The runs of a function in a period.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Runs {
-    /// The number of all runs.
     pub invocations: u64,
-    /// The number of failed runs.
     pub errors: u64,
 }
 
 impl Facts {
-    /// The number of events that wait or are due.
     pub fn waiting(&self) -> u64 {
         self.in_flight + self.delayed + self.due
     }

@@ -13,23 +13,18 @@ const DEAD_LETTER_QUEUE_URL: &str = "DEAD_LETTER_QUEUE_URL";
 pub struct Function {
     /// Its ARN, without a qualifier.
     pub arn: String,
-    /// The ARN of its role.
     pub role: String,
     /// Its environment variables, which are the settings of a retry handler.
     pub environment: BTreeMap<String, String>,
     /// Its runtime. A container image has none.
     pub runtime: Option<String>,
-    /// Its architecture.
     pub architecture: String,
-    /// Its time-out.
     pub timeout: Duration,
-    /// The ARNs of its layers' versions.
     pub layers: Vec<String>,
     /// The SHA-256 of its code, in base64.
     pub code: String,
     /// Its own dead-letter queue or topic.
     pub dead_letter_target: Option<String>,
-    /// The log group that it logs to.
     pub log_group: String,
     /// Lambda's revision id, which changes with every update of the function.
     pub revision: Option<String>,
@@ -53,12 +48,10 @@ pub enum Unsupported {
 }
 
 impl Function {
-    /// Its name.
     pub fn name(&self) -> &str {
         last(&self.arn)
     }
 
-    /// The name of its role.
     pub fn role_name(&self) -> &str {
         role_name(&self.role)
     }
@@ -107,10 +100,7 @@ pub enum NoSystem {
     #[error(
         "there is no retry system: none of {functions} functions has DEAD_LETTER_QUEUE_URL; is this the right region?"
     )]
-    None {
-        /// The number of functions in the region.
-        functions: usize,
-    },
+    None { functions: usize },
     /// The named function is not a retry handler, or does not exist.
     #[error(
         "{0} is no retry handler: there is no function of this name with DEAD_LETTER_QUEUE_URL"
@@ -127,16 +117,11 @@ pub fn function_name(arn: &str) -> &str {
     name.strip_suffix(":$LATEST").unwrap_or(name)
 }
 
-/// The retry handlers among these functions.
 pub fn handlers(functions: &[Function]) -> impl Iterator<Item = &Function> {
     functions.iter().filter(|function| function.dead_letter_queue_url().is_some())
 }
 
 /// The retry handler with this name, or the only one if no name is given.
-///
-/// # Errors
-///
-/// If there is none, or more than one.
 pub fn only(functions: &[Function], handler: Option<&str>) -> Result<Function, NoSystem> {
     match named(functions, handler)?[..] {
         [handler] => Ok(handler.clone()),
@@ -145,10 +130,6 @@ pub fn only(functions: &[Function], handler: Option<&str>) -> Result<Function, N
 }
 
 /// The URL of the dead-letter queue of this handler. Without a name, all handlers must share one queue.
-///
-/// # Errors
-///
-/// If there is none, or more than one.
 pub fn dead_letter_queue(
     functions: &[Function],
     handler: Option<&str>,
@@ -159,10 +140,6 @@ pub fn dead_letter_queue(
 }
 
 /// The retry handlers with this name, or all of them if no name is given: at least one.
-///
-/// # Errors
-///
-/// If there is none.
 pub fn named<'a>(
     functions: &'a [Function],
     handler: Option<&str>,

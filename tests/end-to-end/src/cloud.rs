@@ -47,9 +47,7 @@ pub fn command<T: Into<String>>(words: impl IntoIterator<Item = T>) -> Code {
 
 /// SQS and Lambda on a free port. Dropping it kills the process.
 pub struct Cloud {
-    /// The process.
     pub process: Child,
-    /// The endpoint of its APIs.
     pub endpoint: String,
     client: deploy::Cloud,
 }
@@ -96,7 +94,6 @@ impl Cloud {
         Self { process, client: deploy::Cloud::at(&endpoint), endpoint }
     }
 
-    /// The journal from its beginning.
     pub fn journal(&self) -> Journal {
         Journal::of(&self.endpoint)
     }

@@ -21,16 +21,13 @@ pub struct Journal {
     payloads: HashMap<Arc<str>, String>,
 }
 
-/// One run of a function.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// The request id of its invocation.
     pub request_id: String,
     /// The payload, in the bytes that the function received.
     pub payload: String,
     /// `Succeeded`, `Failed`, `Crashed` or `TimedOut`.
     pub ending: String,
-    /// When it ended.
     pub ended_at: chrono::DateTime<chrono::Utc>,
 }
 
@@ -41,7 +38,6 @@ impl Journal {
         Self { reader, last: 0, pending: VecDeque::new(), payloads: HashMap::new() }
     }
 
-    /// Waits for the next run of this function to end.
     pub async fn run(&mut self, function: &str) -> Run {
         self.wait_for(&format!("a run of {function}"), |journal, entry| {
             let id = entry.request_id.filter(|_| *entry.function == *function)?;

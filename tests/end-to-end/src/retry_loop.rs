@@ -12,7 +12,6 @@ use crate::{
     processes::{self, Pid},
 };
 
-/// The name of the target.
 pub const TARGET: &str = "orders";
 
 /// The target's ARN, as its failure records have it.
@@ -29,23 +28,16 @@ pub fn failure_record(request_id: &str, payload: &str) -> String {
 
 /// A local cloud with a retry queue, a dead-letter queue, the handler and a target.
 pub struct RetryLoop {
-    /// The local cloud.
     pub cloud: Cloud,
-    /// The URL of the retry queue.
     pub retry_queue: String,
-    /// The URL of the dead-letter queue.
     pub dead_letter_queue: String,
 }
 
-/// The parts of a retry loop that tests vary.
 pub struct Plan {
     /// Settings of the handler. Of a repeated setting, the last value counts.
     pub settings: Vec<(&'static str, String)>,
-    /// The time-out of the handler.
     pub handler_timeout: Duration,
-    /// The target.
     pub target: Function,
-    /// A folder of runtime clients.
     pub runtimes: Option<PathBuf>,
     /// A limit on a queue's messages in flight that is lower than on AWS.
     pub in_flight_max: Option<u32>,
@@ -65,7 +57,6 @@ impl Plan {
         }
     }
 
-    /// The same plan with a target of its own code and environment.
     pub fn with_target(mut self, code: Code, environment: &[(&str, &str)]) -> Self {
         let environment = environment.iter();
         self.target = Function {
@@ -95,12 +86,10 @@ impl Plan {
 }
 
 impl RetryLoop {
-    /// Invokes the target asynchronously and returns the request id.
     pub async fn invoke(&self, payload: &str) -> String {
         self.cloud.invoke(TARGET, payload).await.unwrap()
     }
 
-    /// The processes of the handler.
     pub fn handlers(&self) -> Vec<Pid> {
         processes::descendants(self.cloud.process.id().unwrap(), HANDLER)
     }
@@ -119,7 +108,6 @@ impl RetryLoop {
         }
     }
 
-    /// Sends a message with these attributes to the retry queue.
     pub async fn send(&self, body: &str, attributes: &[(&str, &str)]) {
         let attribute = |&(name, value): &(&str, &str)| {
             let text = MessageAttributeValue::builder().data_type("String").string_value(value);
@@ -130,7 +118,6 @@ impl RetryLoop {
         call.set_message_attributes(Some(attributes)).send().await.unwrap();
     }
 
-    /// Waits for the next dead letter.
     pub async fn dead_letter(&self) -> DeadLetter {
         for _ in 0..6 {
             if let Some(letter) = self.take_dead_letters(1, 20).await.pop() {

@@ -18,7 +18,6 @@ use serde_json::Value;
 
 const MESSAGES: usize = 3;
 
-/// Checks how a batch with this response ends.
 pub fn check(data: &[u8]) {
     let now = Timestamp::from_timestamp(1_573_755_366, 0).unwrap();
     let mut cloud = Cloud::new(1, 1);

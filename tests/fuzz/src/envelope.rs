@@ -10,7 +10,6 @@ use comeback_core::{
 };
 use serde_json::value::RawValue;
 
-/// Checks an event with this payload.
 pub fn check(data: &[u8]) {
     let Ok(Ok(payload)) = str::from_utf8(data).map(serde_json::from_str::<&RawValue>) else {
         return;

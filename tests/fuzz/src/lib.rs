@@ -15,7 +15,6 @@ pub mod settings;
 /// The name of a target, which is also the name of its file in `corpus/`, and its check.
 pub type Target = (&'static str, fn(&[u8]));
 
-/// Every target.
 pub const TARGETS: [Target; 5] = [
     ("batch_response", batch_response::check),
     ("envelope", envelope::check),

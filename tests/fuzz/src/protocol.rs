@@ -23,7 +23,6 @@ thread_local! {
     static RUNTIME: Runtime = Builder::new_current_thread().enable_all().build().unwrap();
 }
 
-/// Checks the answers to these requests.
 pub fn check(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else { return };
     RUNTIME.with(|runtime| runtime.block_on(ask_all(text)));

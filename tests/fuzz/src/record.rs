@@ -53,7 +53,6 @@ fn settings(variables: &[(&str, &str)]) -> Settings {
     Settings::from_lookup(lookup).unwrap()
 }
 
-/// Checks a message with this body.
 pub fn check(data: &[u8]) {
     let Ok(body) = str::from_utf8(data) else { return };
     let sent_at = Timestamp::from_timestamp_millis(1_573_755_366_068).unwrap();

@@ -16,7 +16,6 @@ const REQUIRED: (&str, &str) =
 
 type Variables<'a> = BTreeMap<&'a str, &'a str>;
 
-/// Checks the settings in this environment.
 pub fn check(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else { return };
     let mut variables: Variables = text.lines().filter_map(|line| line.split_once('=')).collect();

@@ -100,7 +100,6 @@ fn read<T: DeserializeOwned>(event: &str) -> Option<T> {
     serde_json::from_slice(black_box(event.as_bytes())).ok()
 }
 
-/// How long one of these runs takes.
 fn turn(run: &dyn Fn() -> bool) -> Duration {
     let start = Instant::now();
     for _ in 0..RUNS_IN_TURN {
@@ -111,7 +110,6 @@ fn turn(run: &dyn Fn() -> bool) -> Duration {
 
 const RUNS_IN_TURN: u32 = 8;
 
-/// How long each comparison takes.
 const COMPARISON: Duration = Duration::from_secs(10);
 
 fn compare<T: DeserializeOwned>(name: &str, kilobytes: usize) {

@@ -11,7 +11,6 @@ use comeback::{
 use criterion::{Criterion, criterion_group, criterion_main};
 use futures_util::FutureExt;
 
-/// The operation.
 async fn answer() -> Result<u32, Infallible> {
     Ok(black_box(42))
 }

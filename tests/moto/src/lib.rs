@@ -20,7 +20,6 @@ use aws_types::SdkConfig;
 /// A server on a port of its own. It ends when its standard input is closed, by a drop or by the test's end.
 #[derive(Debug)]
 pub struct Moto {
-    /// Its URL.
     pub endpoint: String,
     _process: Child,
 }

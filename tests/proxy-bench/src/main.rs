@@ -237,7 +237,6 @@ impl Runtime {
     }
 }
 
-/// The proxy's process.
 struct Proxy {
     process: Child,
     address: String,

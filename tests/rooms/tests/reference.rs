@@ -19,7 +19,6 @@ fn between<'a>(text: &'a str, begin: &str, end: &str) -> &'a str {
     text.split_once(begin).unwrap().1.split_once(end).unwrap().0
 }
 
-/// The texts between quotes.
 fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.split('"').skip(1).step_by(2)
 }

@@ -4,7 +4,6 @@ use std::{ops::RangeInclusive, time::Duration};
 
 use rand::{Rng as _, RngExt as _, SeedableRng as _, rngs::Xoshiro256PlusPlus};
 
-/// A seeded generator.
 pub struct Dice(Xoshiro256PlusPlus);
 
 impl Dice {

@@ -5,7 +5,6 @@ use crate::dice::Dice;
 /// The size of a payload near the limit, in bytes: at least what a message can carry, less the record around it.
 const LARGE: (u64, u64) = (1_047_600, 1_048_576);
 
-/// A payload as a client sends it.
 pub struct Payload {
     pub text: String,
     /// Its parts, if it is the envelope of another writer.
@@ -61,13 +60,11 @@ fn foreign(event: usize, second: i64, dice: &mut Dice) -> Payload {
 }
 
 impl Foreign {
-    /// The same envelope with another attempt.
     pub fn at_attempt(&self, attempt: u32) -> String {
         envelope(attempt, self.initial, self.request_id.as_deref(), &self.others, &self.original)
     }
 }
 
-/// The envelope of the contract.
 pub fn envelope(
     attempt: u32,
     initial: i64,

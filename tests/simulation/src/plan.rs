@@ -33,7 +33,6 @@ pub struct Plan {
     pub strangers: u64,
     /// The account's limit on concurrent runs.
     pub concurrency: u32,
-    /// The probability of each fault.
     pub rates: BTreeMap<Fault, f64>,
     /// The share of events that never succeed, and the share of payloads near the limit.
     pub hopeless: f64,
@@ -75,19 +74,16 @@ pub struct HandlerPlan {
     pub general: Rules,
     /// Whether it lists its targets, or may invoke every function of its account.
     pub lists_targets: bool,
-    /// Whether it binds each queue to functions.
     pub binds_queues: bool,
     /// Whether it claims each failure before it acts.
     pub has_ledger: bool,
     /// Whether it lists waiting events in the ledger.
     pub has_register: bool,
-    /// Whether it probes targets that are down.
     pub probes: bool,
     /// Values of `IN_FLIGHT_MAX`. Each of its processes was deployed with one of them.
     pub in_flight_max: [u32; 2],
 }
 
-/// A retry queue and its mapping.
 pub struct QueuePlan {
     pub name: String,
     pub handler: usize,
@@ -98,18 +94,14 @@ pub struct QueuePlan {
 /// How a target's failures reach the retry queue.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Form {
-    /// By its on-failure destination.
     #[default]
     Record,
-    /// By an SNS topic.
     Notification,
-    /// By an EventBridge rule.
     EventBridge,
     /// By its own dead-letter queue.
     Bare,
 }
 
-/// A target.
 #[derive(Clone, Default)]
 pub struct TargetPlan {
     pub name: String,
@@ -123,7 +115,6 @@ pub struct TargetPlan {
     pub listed: bool,
     /// Whether its queue is bound to it, or to no target.
     pub bound: bool,
-    /// Whether Lambda stops it in a recursive loop.
     pub stopped_in_loops: bool,
     /// The target that gets this name when it is renamed.
     pub successor_of: Option<usize>,
@@ -188,7 +179,6 @@ const RATES: [(Fault, f64); 17] = [
 ];
 
 impl Plan {
-    /// The world of a seed.
     pub fn of(seed: u64) -> Self {
         let dice = &mut Dice::seeded(seed);
         let flawless = dice.happens(0.08);
@@ -325,7 +315,6 @@ impl Plan {
         &self.handlers[self.queues[self.targets[target].queue].handler]
     }
 
-    /// The rules for a target's events.
     pub fn rules(&self, target: usize) -> &Rules {
         self.targets[target].own.as_ref().unwrap_or(&self.handler_of(target).general)
     }

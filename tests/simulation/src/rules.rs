@@ -46,7 +46,6 @@ pub type Millis = i64;
 #[derive(Clone, Copy, Debug)]
 pub struct Next {
     pub attempt: u32,
-    /// The earliest and the latest due time.
     pub due: (Millis, Millis),
     /// Whether all due times in the range are equally likely.
     pub is_even: bool,
@@ -74,7 +73,6 @@ impl Rules {
         }
     }
 
-    /// The settings of the policy.
     pub fn variables(&self) -> BTreeMap<&'static str, String> {
         let never: Vec<_> = self.never.iter().map(|&n| NEVER[n].0).collect();
         let mut variables = BTreeMap::from([

@@ -28,13 +28,11 @@ use comeback_flow::ports::{
 };
 use comeback_local::model::sqs::{AttributeValue, MessageAttribute, Outgoing};
 
-/// The message of every refusal.
 const MESSAGE: &str = "the simulation says no";
 
 /// The result of a call, into which the service writes when the call reaches it.
 type Shared<T> = Rc<RefCell<T>>;
 
-/// A call of a handler.
 pub enum Request {
     Sleep(Duration),
     /// Change the visibility of messages: receipt handles and seconds.
@@ -42,7 +40,6 @@ pub enum Request {
         queue_url: String,
         changes: Vec<(String, u32)>,
     },
-    /// Count the messages in flight.
     Count {
         queue_url: String,
         count: Shared<u64>,
@@ -69,7 +66,6 @@ pub enum Request {
         count: u32,
         listed: Shared<Vec<Listed>>,
     },
-    /// Ask CloudWatch.
     Minutes {
         function: String,
         minutes: Shared<Vec<Minute>>,
@@ -84,7 +80,6 @@ pub struct Exchange {
     pub there: Shared<Option<Stored>>,
 }
 
-/// An invocation.
 pub struct Invoke {
     pub function: String,
     pub payload: String,
@@ -157,7 +152,6 @@ pub struct Environment {
     pub requests: RefCell<Vec<(Request, Weak<Slot>)>>,
 }
 
-/// The ports of one environment.
 #[derive(Clone)]
 pub struct Port(pub Rc<Environment>);
 

@@ -3,10 +3,8 @@
 /// How often an event may be re-invoked.
 pub const MAX_ATTEMPTS: u32 = 3;
 
-/// How an event ends.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum End {
-    /// Its target succeeded.
     Succeeded,
     /// It was given up, for this reason.
     DeadLetter(&'static str),

@@ -14,12 +14,9 @@ const GROWTH_MAX_KIB: u64 = 3 * 1024;
 #[derive(Default)]
 pub struct Samples(Vec<u64>);
 
-/// The samples of the local cloud and of its handlers.
 #[derive(Default)]
 pub struct Memory {
-    /// The local cloud.
     pub cloud: Samples,
-    /// Its largest handler.
     pub handler: Samples,
 }
 
@@ -34,7 +31,6 @@ impl Memory {
 }
 
 impl Samples {
-    /// The median of each third of the run.
     pub fn thirds(&self) -> [u64; 3] {
         let third = self.0.len().div_ceil(3).max(1);
         let mut medians = self.0.chunks(third).map(median);

@@ -37,15 +37,12 @@ const SAMPLE_INTERVAL: Duration = Duration::from_millis(500);
 /// The shortest and the longest time between two kills, in milliseconds.
 const KILL_PAUSE: [u64; 2] = [50, 450];
 
-/// The result of a soak.
 pub struct Soaked {
     /// The events that have not ended.
     pub lost: Vec<usize>,
     /// The outcomes of the events.
     pub tally: Tally,
-    /// The memory of the processes.
     pub memory: Memory,
-    /// The number of handlers that were killed.
     pub killed: usize,
     /// The number of messages left in the retry queue and in the dead-letter queue.
     pub left: (u32, u32),

@@ -23,7 +23,6 @@ pub struct Tally {
     /// The events that the target is running, by request id.
     running: HashMap<Arc<str>, usize>,
     accepted: usize,
-    /// Runs of the target.
     pub runs: usize,
     /// Runs of the target that repeated an attempt.
     pub duplicate_runs: usize,
@@ -59,7 +58,6 @@ struct Order {
 }
 
 impl Tally {
-    /// Counts an entry of the journal.
     pub fn note(&mut self, entry: &Entry) {
         match (&*entry.function, entry.kind.as_str()) {
             (TARGET, "Accepted") => self.accepted += 1,
@@ -90,7 +88,6 @@ impl Tally {
         }
     }
 
-    /// Counts a dead letter.
     pub fn dead_lettered(&mut self, letter: &DeadLetter) {
         match (serde_json::from_str::<Order>(&letter.body), fate_of(letter.reason())) {
             (Ok(order), Some(end)) => self.ended(order.id, end),

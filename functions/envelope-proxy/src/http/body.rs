@@ -4,7 +4,6 @@ use httparse::Status;
 
 use super::NotUnderstood;
 
-/// What remains of a body.
 #[derive(Debug)]
 pub enum Body {
     /// This many bytes.
@@ -18,15 +17,12 @@ pub enum Body {
 /// The position of the next byte in a chunked body.
 #[derive(Debug)]
 pub enum Chunk {
-    /// In the line with a chunk's size.
     Size(Vec<u8>),
     /// In a chunk, with this many bytes left.
     Data(u64),
-    /// In the line end after a chunk.
     DataEnd,
     /// In the lines after the last chunk, with this many bytes of the current line so far.
     Trailers(usize),
-    /// After the end.
     Over,
 }
 
@@ -43,12 +39,10 @@ impl Body {
     /// No body.
     pub const NONE: Self = Self::Length(0);
 
-    /// A chunked body.
     pub fn chunked() -> Self {
         Self::Chunked(Chunk::Size(Vec::new()))
     }
 
-    /// Whether the body has ended.
     pub fn is_over(&self) -> bool {
         matches!(self, Self::Length(0) | Self::Chunked(Chunk::Over))
     }
@@ -144,7 +138,6 @@ impl Chunk {
         Ok(taken)
     }
 
-    /// The state after a line with a size.
     fn of_size(line: &[u8]) -> Result<Self, NotUnderstood> {
         match httparse::parse_chunk_size(line) {
             Ok(Status::Complete((_, 0))) => Ok(Self::Trailers(0)),

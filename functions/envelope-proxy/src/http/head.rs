@@ -12,16 +12,13 @@ const HEADERS_MAX: usize = 1024;
 /// The relevant parts of a request's head.
 #[derive(Debug)]
 pub struct RequestHead {
-    /// Whether it asks for an event.
     pub is_for_event: bool,
     /// Whether its answer has a head and no body.
     pub is_for_head: bool,
-    /// The body after it.
     pub body: Body,
 }
 
 impl RequestHead {
-    /// Reads a whole head.
     pub fn read(bytes: &[u8]) -> Result<Self, NotUnderstood> {
         let mut headers = [const { MaybeUninit::uninit() }; HEADERS_MAX];
         let mut request = Request::new(&mut []);
@@ -54,11 +51,8 @@ fn is_next(path: &str) -> bool {
 /// The relevant parts of an answer's head.
 #[derive(Debug)]
 pub struct AnswerHead<'a> {
-    /// The status.
     pub status: u16,
-    /// The body after it.
     pub body: Body,
-    /// The unchanged headers.
     pub headers: Vec<(&'a str, &'a [u8])>,
 }
 
@@ -89,7 +83,6 @@ impl<'a> AnswerHead<'a> {
         Ok(Self { status, body, headers })
     }
 
-    /// The values of a header.
     pub fn values(&self, name: &str) -> Vec<&'a [u8]> {
         let of_name = |(other, _): &&(&str, _)| other.eq_ignore_ascii_case(name);
         self.headers.iter().filter(of_name).map(|&(_, value)| value).collect()

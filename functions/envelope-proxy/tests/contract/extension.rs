@@ -25,7 +25,6 @@ impl Opt {
         Self(folder)
     }
 
-    /// The path of one of its files.
     pub fn path(&self, name: &str) -> String {
         self.0.join(name).display().to_string()
     }

@@ -121,7 +121,6 @@ fn sees_reset(stream: &mut impl Read) {
     assert_eq!(error.kind(), ErrorKind::ConnectionReset);
 }
 
-/// A free port.
 fn free_port() -> u16 {
     Api::new().0.local_addr().unwrap().port()
 }

@@ -12,7 +12,6 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::{Api, PROGRAM, Proxy, sees, sees_end, sees_reset};
 
-/// The sender of a part.
 #[derive(Clone, Copy)]
 enum By {
     Runtime,
@@ -195,7 +194,6 @@ fn the_api_notices_a_connection_that_the_runtime_resets() {
     sees_reset(&mut api);
 }
 
-/// Resets a connection.
 fn reset(stream: TcpStream) {
     let linger = Some(Duration::ZERO);
     rustix::net::sockopt::set_socket_linger(&stream, linger).unwrap();

@@ -7,17 +7,13 @@ use tokio::{
     net::TcpStream,
 };
 
-/// A connection to the local cloud.
 pub struct Client {
     stream: BufStream<TcpStream>,
     host: String,
 }
 
-/// A response.
 pub struct Answer {
-    /// The HTTP status.
     pub status: u16,
-    /// The body.
     pub body: Vec<u8>,
 }
 

@@ -27,7 +27,6 @@ const BODY_BYTES_MAX: usize = 64 * 1024;
 /// The only log stream of each group.
 const STREAM: &str = "local";
 
-/// The most lines in one response.
 const LINES_MAX: usize = 10_000;
 
 /// The approximate limit of the lines in one response, in bytes.

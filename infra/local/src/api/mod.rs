@@ -8,7 +8,6 @@ pub(crate) mod sqs;
 use axum::{body::Body, http::Uri};
 use futures_util::StreamExt as _;
 
-/// The values of this parameter in the query of a URI.
 pub(crate) fn query_values<'a>(uri: &'a Uri, wanted: &'a str) -> impl Iterator<Item = String> {
     let pairs = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
     pairs.filter(move |(name, _)| name == wanted).map(|(_, value)| value.into_owned())

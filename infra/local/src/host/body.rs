@@ -21,10 +21,8 @@ const RESPONSE_MODE: &str = "lambda-runtime-function-response-mode";
 const ERROR_TYPE: &str = "lambda-runtime-function-error-type";
 const ERROR_BODY: &str = "lambda-runtime-function-error-body";
 
-/// The result of reading a body.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Read {
-    /// The whole body.
     Whole(Vec<u8>),
     /// A stream that ended with this error.
     Failed(Vec<u8>),
@@ -36,7 +34,6 @@ pub(super) enum Read {
     Broken,
 }
 
-/// Reads the body of a request with these headers.
 pub(super) async fn read(headers: &HeaderMap, mut body: Body) -> Read {
     let mode = headers.get(RESPONSE_MODE).map(|mode| mode.as_bytes());
     let streams = mode.is_some_and(|mode| mode.eq_ignore_ascii_case(b"streaming"));

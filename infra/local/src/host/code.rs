@@ -25,7 +25,6 @@ use super::{
 };
 use crate::model::lambda::function::{Code, Program};
 
-/// A zip as a function's code.
 pub(crate) fn zip(
     unpacked: &Unpacked,
     bytes: &[u8],

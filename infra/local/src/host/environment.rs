@@ -39,13 +39,11 @@ pub(crate) struct Environment {
 
 /// Why an environment could not be initialised.
 pub(super) enum NotReady {
-    /// It failed.
     Failed(Outcome),
     /// The initialisation took too long, and was ended.
     TimedOut,
 }
 
-/// How a run in an environment ended.
 pub(super) enum RunEnd {
     /// The run ended, and the environment can make another.
     Reusable(Outcome),
@@ -215,7 +213,6 @@ async fn report_exit(exit: impl Future<Output = Exit>, name: Arc<str>, registry:
     registry.fail(name, ExtensionFault::Exited(exit.await));
 }
 
-/// The event that extensions receive at an invocation.
 fn invoke_event(run: &Run, limit: Duration) -> String {
     let event = json!({
         "eventType": "INVOKE",

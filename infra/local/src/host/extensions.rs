@@ -20,7 +20,6 @@ use crate::{
 /// The most extensions that may register: AWS's limit.
 const EXTENSIONS_MAX: usize = 10;
 
-/// An environment's extensions.
 pub(super) struct Extensions {
     table: Mutex<Table>,
     changed: Notify,
@@ -44,19 +43,16 @@ struct Extension {
     event: Option<String>,
 }
 
-/// The events that an extension registered for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Events {
     pub(super) invoke: bool,
     pub(super) shutdown: bool,
 }
 
-/// The state of an extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Started,
     Registered,
-    /// It has requested an event.
     Ready,
     /// It has an event to take, or is handling one.
     Busy,
@@ -101,7 +97,6 @@ impl Refusal {
 }
 
 impl Events {
-    /// Parses the names of events in a registration.
     pub(super) fn named(names: &[String]) -> Result<Self, Refusal> {
         let mut events = Self::default();
         for name in names {
@@ -174,7 +169,6 @@ impl Extensions {
         Self { table, changed: Notify::new(), failed: watch::Sender::default() }
     }
 
-    /// Registers the extension with this name. Returns its identifier.
     pub(super) fn register(&self, name: &str, events: Events) -> Result<String, Refusal> {
         self.change(|table| {
             let registered = |of: &&Extension| of.state != State::Started;
@@ -250,7 +244,6 @@ impl Extensions {
         self.failed.borrow().is_none()
     }
 
-    /// Resolves when all extensions have registered.
     pub(super) async fn registered(&self) {
         self.all(|state| state != State::Started).await;
     }

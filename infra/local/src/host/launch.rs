@@ -68,7 +68,6 @@ impl Plan<'_> {
         }
     }
 
-    /// The command that starts the runtime.
     pub(super) fn runtime(&self, runtime_api: &str) -> Command {
         let wrapped = |command: Vec<OsString>| {
             let wrapper = wrapper(self.configuration).map(PathBuf::into_os_string);
@@ -131,7 +130,6 @@ impl Plan<'_> {
         files
     }
 
-    /// The command that starts an extension.
     pub(super) fn extension(&self, file: &Path, runtime_api: &str) -> Result<Command, String> {
         if !is_executable(file) {
             return Err("permission denied".to_owned());

@@ -58,14 +58,12 @@ const IDLE_MAX: Duration = Duration::from_secs(5 * 60);
 /// How long to wait for processes that are being ended.
 const STOP_MAX: Duration = Duration::from_secs(5);
 
-/// The environments of all functions.
 pub(crate) struct Host {
     warden: PathBuf,
     /// The variables that all functions share.
     pub(crate) common: Common,
     journal: Journal,
     idle: Mutex<HashMap<Arc<str>, Vec<Idle>>>,
-    /// How many environments are in use.
     busy: AtomicUsize,
     /// The most environments, in use and idle.
     environments_max: usize,
@@ -85,10 +83,6 @@ struct Idle {
 
 impl Host {
     /// Creates a host without processes, for up to `environments_max` environments.
-    ///
-    /// # Errors
-    ///
-    /// If this process's own executable can't be found.
     pub(crate) fn new(
         common: Common,
         journal: Journal,

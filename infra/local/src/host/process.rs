@@ -52,7 +52,6 @@ impl Process {
         self.exited.borrow().is_none()
     }
 
-    /// Sends SIGTERM.
     pub(super) async fn terminate(&mut self) {
         if let Some(guard) = &mut self.guard {
             // This fails if the process is gone.

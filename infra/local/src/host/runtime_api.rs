@@ -39,7 +39,6 @@ pub(super) struct Answer {
 /// Resolves when the function first asks for an event, or reports a failed initialisation.
 pub(super) type Init = oneshot::Receiver<Result<(), Vec<u8>>>;
 
-/// The state of one environment's API.
 pub(super) struct RuntimeApi {
     state: Mutex<Exchange>,
     offered: Notify,
@@ -147,7 +146,6 @@ async fn next(State(api): State<Arc<RuntimeApi>>) -> Response {
     }
 }
 
-/// The response that delivers an event to the function.
 fn event(run: &Run, limit: Duration) -> Response {
     let deadline = later(clock::now(), limit).timestamp_millis().to_string();
     let mut headers = HeaderMap::new();

@@ -61,14 +61,11 @@ pub(crate) enum CodeError {
     Command(String),
 }
 
-/// The kinds of runtimes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Runtime {
     /// `bootstrap`, the function's own program.
     Provided,
-    /// A handler in Python.
     Python,
-    /// A handler in JavaScript.
     Node,
 }
 

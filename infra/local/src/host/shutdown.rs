@@ -33,7 +33,6 @@ pub(super) enum Reason {
     Spindown,
     /// A run took too long.
     Timeout,
-    /// A process failed.
     Failure,
 }
 
@@ -42,9 +41,7 @@ pub(super) enum Reason {
 pub(super) struct Processes {
     /// `None` until all extensions have registered.
     pub(super) runtime: Option<Process>,
-    /// The extensions' processes with their names.
     pub(super) extensions: Vec<(Arc<str>, Process)>,
-    /// The state of the Extensions API.
     pub(super) registry: Arc<Extensions>,
     pub(super) server: JoinSet<()>,
 }

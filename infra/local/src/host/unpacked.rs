@@ -56,7 +56,6 @@ pub(crate) struct Unpacked {
     bytes_max: u64,
 }
 
-/// An unpacked zip.
 #[derive(Debug)]
 pub(crate) struct Unzipped {
     pub(crate) folder: Folder,
@@ -71,7 +70,6 @@ impl Unpacked {
         Self { root: Temporary(root), next: AtomicU64::new(0), bytes_max: UNPACKED_BYTES_MAX }
     }
 
-    /// Unpacks a zip.
     pub(crate) fn zip(&self, bytes: &[u8]) -> Result<Unzipped, UnpackError> {
         let mut archive = ZipArchive::new(Cursor::new(bytes))?;
         if archive.len() > ENTRIES_MAX {

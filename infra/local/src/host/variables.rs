@@ -46,7 +46,6 @@ const RUNTIMES_DEFAULT: &str = ".comeback/runtimes";
 /// The settings from the user's environment. The default has none.
 #[derive(Clone, Debug, Default)]
 pub struct Inherited {
-    /// The variables that functions inherit.
     pub(super) variables: BTreeMap<OsString, OsString>,
     runtime_clients: Option<PathBuf>,
 }
@@ -59,19 +58,16 @@ impl Inherited {
         Self { variables: named.collect(), runtime_clients }
     }
 
-    /// The folder of runtime clients.
     pub(super) fn runtime_clients(&self) -> PathBuf {
         self.runtime_clients.clone().unwrap_or_else(|| {
             self.get("HOME").map_or(self.temporary(), Path::new).join(RUNTIMES_DEFAULT)
         })
     }
 
-    /// The search path for programs.
     pub(crate) fn path(&self) -> &OsStr {
         self.get("PATH").unwrap_or(OsStr::new(PATH_DEFAULT))
     }
 
-    /// The folder for temporary folders.
     pub(crate) fn temporary(&self) -> &Path {
         Path::new(self.get("TMPDIR").unwrap_or(OsStr::new(TMPDIR_DEFAULT)))
     }
@@ -90,7 +86,6 @@ pub(super) fn for_extensions(variables: &mut BTreeMap<OsString, OsString>) {
     variables.retain(|name, _| !RUNTIME_ONLY.iter().any(|own| name == own));
 }
 
-/// The variables that all functions share.
 #[derive(Debug)]
 pub(crate) struct Common {
     pub(crate) inherited: Inherited,
@@ -103,7 +98,6 @@ impl Common {
         Self { inherited, endpoint: endpoint.to_owned() }
     }
 
-    /// All variables for one environment of a function.
     pub(crate) fn of(
         &self,
         configuration: &Configuration,

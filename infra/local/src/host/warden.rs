@@ -22,7 +22,6 @@ use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, getpid, kill_process, kill_process_group, waitid,
 };
 
-/// The first argument of a warden.
 pub const WARDEN: &str = "__warden";
 
 /// The byte that makes a warden send SIGTERM.
@@ -78,7 +77,6 @@ fn signal_group(group: Pid, signal: Signal) {
     let _ = kill_process_group(group, signal);
 }
 
-/// Exits with the child's status or signal.
 fn exit_like(status: ExitStatus) -> ExitCode {
     if let Some(signal) = status.signal().and_then(Signal::from_named_raw) {
         let _ = kill_process(getpid(), signal);

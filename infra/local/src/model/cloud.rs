@@ -21,9 +21,7 @@ pub struct Waiting {
 
 /// The state of both services.
 pub struct Cloud {
-    /// The queues.
     pub sqs: Sqs,
-    /// The functions.
     pub lambda: Lambda,
     pub(super) happened: Vec<Event>,
 }

@@ -25,7 +25,6 @@ pub(crate) struct Metric {
     pub(crate) dimensions: BTreeMap<String, String>,
 }
 
-/// The statistics of a metric in one period.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Values {
     pub(crate) count: f64,
@@ -116,13 +115,11 @@ impl Emf {
         }
     }
 
-    /// Counts a finished run of a function.
     pub(crate) fn run(&mut self, at: Timestamp, function: &str, is_error: bool) {
         self.add_of_function(at, function, "Invocations", 1.0);
         self.add_of_function(at, function, "Errors", f64::from(u8::from(is_error)));
     }
 
-    /// Counts an accepted asynchronous invocation of a function.
     pub(crate) fn accepted(&mut self, at: Timestamp, function: &str) {
         self.add_of_function(at, function, "AsyncEventsReceived", 1.0);
     }

@@ -3,7 +3,6 @@
 use rand::{Rng as _, SeedableRng as _, rngs::Xoshiro256PlusPlus};
 use uuid::Builder;
 
-/// A source of identifiers.
 #[derive(Debug)]
 pub(crate) struct Ids(Xoshiro256PlusPlus);
 
@@ -12,7 +11,6 @@ impl Ids {
         Self(Xoshiro256PlusPlus::seed_from_u64(seed))
     }
 
-    /// A random number.
     pub(crate) fn number(&mut self) -> u64 {
         self.0.next_u64()
     }

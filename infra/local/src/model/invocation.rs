@@ -32,18 +32,14 @@ pub(crate) const ASYNCHRONOUS_BYTES_MAX: usize = 1024 * 1024;
 /// The payload that a function receives if the invocation has none.
 const NO_PAYLOAD: &[u8] = b"{}";
 
-/// The kind of an invocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InvocationType {
-    /// The invoker waits for the response.
     RequestResponse,
-    /// The event is queued.
     Event,
     /// Only the request is checked.
     DryRun,
 }
 
-/// A request to run a function.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs, reason = "the names are those of Lambda's API")]
 pub struct Invocation<'a> {
@@ -198,7 +194,6 @@ impl Cloud {
         Ok(())
     }
 
-    /// Begins a run.
     pub(super) fn begin(
         &mut self,
         now: Timestamp,

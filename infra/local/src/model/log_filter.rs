@@ -9,7 +9,6 @@ use serde_json::Value;
 /// More deeply nested parentheses are refused.
 const DEPTH_MAX: usize = 16;
 
-/// A filter for log lines.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum LogFilter {
     /// Matches lines that contain all terms of `all`, none of `none`, and one of `any` unless that is empty.
@@ -57,7 +56,6 @@ impl LogFilter {
         Some(Self::Terms { all, any, none })
     }
 
-    /// Whether the filter matches this line.
     pub(crate) fn matches(&self, line: &str) -> bool {
         match self {
             Self::Terms { all, any, none } => {

@@ -13,10 +13,6 @@ pub struct Payload(Arc<RawValue>);
 
 impl Payload {
     /// Parses `bytes`.
-    ///
-    /// # Errors
-    ///
-    /// If `bytes` aren't exactly one JSON value in UTF-8.
     pub fn parse(bytes: &[u8]) -> Result<Self, serde_json::Error> {
         serde_json::from_slice::<Box<RawValue>>(bytes).map(|raw| Self(raw.into()))
     }
@@ -33,7 +29,6 @@ impl Payload {
         Self(raw.into())
     }
 
-    /// The JSON text.
     pub fn get(&self) -> &str {
         self.0.get()
     }

@@ -16,13 +16,11 @@ pub const SIGNATURE: (&str, &str) = (
     "AWS4-HMAC-SHA256 Credential=x/20260101/us-east-1/lambda/aws4_request, Signature=0",
 );
 
-/// A local cloud that belongs to one test.
 pub struct Cloud {
     process: Child,
     endpoint: String,
 }
 
-/// An HTTP response.
 pub struct Answer {
     pub status: u16,
     pub is_error: bool,
@@ -83,7 +81,6 @@ impl Cloud {
         self.process.wait().unwrap();
     }
 
-    /// Publishes a layer. Returns the ARN of its version.
     pub fn layer(&self, name: &str, content: &Value) -> String {
         let path = format!("/2018-10-31/layers/{name}/versions");
         let answer = self.ask("POST", &path, &json!({"Content": content}));
@@ -112,7 +109,6 @@ impl Cloud {
         Function { cloud: self, name: name.to_owned() }
     }
 
-    /// Calls an SQS operation.
     pub fn sqs(&self, operation: &str, request: &Value) -> Value {
         let target = format!("AmazonSQS.{operation}");
         let body = request.to_string();
@@ -121,7 +117,6 @@ impl Cloud {
         answer.json()
     }
 
-    /// Waits for an event in the journal. Returns it.
     pub fn journal_until(&self, wanted: impl Fn(&Value) -> bool) -> Value {
         let mut after = 0;
         loop {
@@ -141,7 +136,6 @@ impl Cloud {
         self.call(method, path, &[], body.to_string().as_bytes())
     }
 
-    /// Sends a signed request.
     pub fn call(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
         let headers: Vec<_> = headers.iter().copied().chain([SIGNATURE]).collect();
         self.raw(method, path, &headers, body)
@@ -206,7 +200,6 @@ fn parse(answer: &[u8]) -> Answer {
     }
 }
 
-/// A function in a test's local cloud.
 pub struct Function<'a> {
     cloud: &'a Cloud,
     name: String,
@@ -219,7 +212,6 @@ impl Function<'_> {
         self.cloud.call("POST", &path, &kind, event.to_string().as_bytes())
     }
 
-    /// Invokes the function synchronously. Returns the response.
     pub fn invoke(&self, event: &Value) -> Answer {
         self.request("RequestResponse", event)
     }

@@ -12,7 +12,6 @@ use serde_json::{Value, json};
 
 use crate::{binaries::Binaries, deploy::Function};
 
-/// The function of most events.
 const TARGET: &str = "example-target";
 /// The function whose events are given up after [`CAPPED_ATTEMPTS`].
 const CAPPED: &str = "capped-target";
@@ -67,9 +66,7 @@ pub enum Scenario {
     Invalid,
     /// It always fails, and the policy of its function allows only a few attempts.
     AlwaysFails,
-    /// Its function crashes twice.
     Crashes,
-    /// Its function times out once.
     TimesOut,
     /// It fails once, with a `RetryAfter` that is longer than the backoff.
     RateLimited,
@@ -78,7 +75,6 @@ pub enum Scenario {
 }
 
 impl Scenario {
-    /// The prefix of the names of its events.
     pub fn name(self) -> &'static str {
         match self {
             Self::Order => "order",
@@ -132,13 +128,11 @@ impl Scenario {
     }
 }
 
-/// An event that the demo will send.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct PlannedEvent {
     /// Its name, which is also the `id` in its payload.
     pub name: String,
     pub scenario: Scenario,
-    /// The name of the function to invoke.
     pub function: &'static str,
     pub payload: String,
     /// When it is sent, counted from the start of the demo.
@@ -157,14 +151,11 @@ impl PlannedEvent {
     }
 }
 
-/// The options of a demo.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// The number of events to send.
     pub events: usize,
     /// How long the upstream is down.
     pub outage: Duration,
-    /// The seed for the order of the events.
     pub seed: u64,
 }
 
@@ -193,18 +184,15 @@ impl Plan {
         scenarios.iter().enumerate().map(planned).collect()
     }
 
-    /// The functions to deploy.
     pub fn targets(binaries: &Binaries) -> Vec<Function> {
         let binary = &binaries.example_target;
         [TARGET, CAPPED, PAUSED].map(|name| Function::of(name, binary, TARGET_TIMEOUT)).into()
     }
 
-    /// The MAX_AGE of all events.
     pub fn max_age(&self) -> Duration {
         self.outage + MAX_AGE_AFTER_OUTAGE
     }
 
-    /// The settings of the retry handler.
     pub fn settings(&self) -> Vec<(String, String)> {
         let seconds = |duration: Duration| format!("{}s", duration.as_secs());
         let policies = json!({ CAPPED: { "MAX_ATTEMPTS": CAPPED_ATTEMPTS } });

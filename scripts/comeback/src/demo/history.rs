@@ -15,10 +15,8 @@ use crate::{
 /// The width of the column with an event's name.
 pub const NAME_WIDTH: usize = 14;
 
-/// The histories of all events of a demo.
 #[derive(Debug)]
 pub struct History {
-    /// When the demo started.
     pub began: Timestamp,
     /// The events, in the order of the rows.
     pub events: Vec<EventHistory>,
@@ -34,32 +32,39 @@ pub struct History {
     by_run: HashMap<Arc<str>, (usize, u32)>,
 }
 
-/// The history of one event.
 #[derive(Clone, Debug, Default)]
 pub struct EventHistory {
-    /// The event's name.
     pub name: String,
     /// Its steps so far, in order.
     pub steps: Vec<Step>,
 }
 
-/// A step in the life of an event.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// Lambda accepted the event.
     Sent,
     /// A run of the function started. Attempt 0 is Lambda's own invocation.
-    Started { attempt: u32 },
-    /// The run failed.
-    Failed { attempt: u32, ending: Ending, error: Error },
-    /// The run succeeded.
-    Succeeded { attempt: u32 },
+    Started {
+        attempt: u32,
+    },
+    Failed {
+        attempt: u32,
+        ending: Ending,
+        error: Error,
+    },
+    Succeeded {
+        attempt: u32,
+    },
     /// Lambda did not run the function, because it is paused.
     FunctionPaused,
-    /// The event waits for its next attempt.
-    Waits { attempt: u32, due: Timestamp, delay: Duration },
+    Waits {
+        attempt: u32,
+        due: Timestamp,
+        delay: Duration,
+    },
     /// The event was sent to the dead-letter queue.
-    GivenUp { reason: String },
+    GivenUp {
+        reason: String,
+    },
 }
 
 impl EventHistory {
@@ -105,7 +110,6 @@ impl History {
         self.add_step(event, at, Step::Sent);
     }
 
-    /// Adds a line to print.
     pub fn add_line(&mut self, at: Timestamp, name: &str, style: Style, words: impl AsRef<str>) {
         let seconds = between(self.began, at).as_secs_f64();
         let line = Line::of(Style::Faint, format!("{seconds:7.3} s  "));
@@ -117,7 +121,6 @@ impl History {
         mem::take(&mut self.new_lines)
     }
 
-    /// Records an activity.
     pub fn observe(&mut self, activity: &Activity) {
         let Activity { at, function, kind } = activity;
         match kind {

@@ -123,7 +123,6 @@ async fn conclude(
     Ok(Outcome::Success)
 }
 
-/// A running demo.
 struct Demo<'a> {
     history: History,
     schedule: &'a [PlannedEvent],
@@ -135,7 +134,6 @@ struct Demo<'a> {
     title: String,
 }
 
-/// A scheduled action of the demo.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Action {
     Send(usize),

@@ -13,7 +13,6 @@ use crate::{
     paint::{Line, Style},
 };
 
-/// The width of a fact's name.
 const NAME_WIDTH: usize = 12;
 
 /// The most columns of a line: the width of the narrowest common terminal.

@@ -66,7 +66,6 @@ pub fn introduction(what_a_line_is: &str) -> [Line; 2] {
     .map(|text| Line::of(Style::Plain, text))
 }
 
-/// The number of events in each state.
 fn counts(events: &[EventHistory]) -> String {
     let states = ["not sent yet", "running", "waiting", "succeeded", "given up"];
     let count = |state| (events.iter().filter(|event| event.state() == state).count(), state);

@@ -16,7 +16,6 @@ const NOT_FOUND: &str = "ResourceNotFoundException";
 pub struct Attached {
     /// The function's ARN with the qualifier, as in failure records.
     pub arn: String,
-    /// The ARN of the retry queue.
     pub queue_arn: String,
 }
 

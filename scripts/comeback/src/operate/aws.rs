@@ -32,7 +32,6 @@ pub const LOCAL: &str = "http://127.0.0.1:4700";
 const CONNECT_MAX: Duration = Duration::from_secs(3);
 /// The timeout of one attempt of a call. A receive waits for a second.
 const ATTEMPT_MAX: Duration = Duration::from_secs(6);
-/// The timeout of a call with all its attempts.
 const CALL_MAX: Duration = Duration::from_secs(15);
 /// The same for calls to DynamoDB, which normally take milliseconds. Without its table, commands say what they can.
 const TABLE_ATTEMPT_MAX: Duration = Duration::from_secs(2);
@@ -69,18 +68,15 @@ pub enum NoClients {
 /// Clients for all services that the commands use.
 #[derive(Clone)]
 pub struct Aws {
-    /// CloudWatch's metrics.
     pub cloudwatch: aws_sdk_cloudwatch::Client,
     /// DynamoDB, for the ledger.
     pub dynamodb: aws_sdk_dynamodb::Client,
     /// IAM, for the functions' roles.
     pub iam: aws_sdk_iam::Client,
     pub lambda: aws_sdk_lambda::Client,
-    /// CloudWatch Logs.
     pub logs: aws_sdk_cloudwatchlogs::Client,
     pub sqs: aws_sdk_sqs::Client,
     pub region: String,
-    /// Reads the clock.
     now: fn() -> Timestamp,
     /// Whether the endpoint is on this machine.
     is_local: bool,
@@ -100,10 +96,6 @@ impl Clock for Aws {
 
 impl Aws {
     /// Creates the clients, with region, credentials and endpoint from the usual sources of AWS programs.
-    ///
-    /// # Errors
-    ///
-    /// If there is no region, or there are no credentials.
     pub async fn connect(
         connection: &Connection,
         now: fn() -> Timestamp,
@@ -284,7 +276,6 @@ fn has_no_connection<E>(error: &SdkError<E>) -> bool {
     matches!(error, SdkError::DispatchFailure(why) if why.is_io())
 }
 
-/// The innermost cause of an error.
 fn root(error: &dyn std::error::Error) -> String {
     let mut innermost = error;
     while let Some(source) = innermost.source() {
@@ -293,7 +284,6 @@ fn root(error: &dyn std::error::Error) -> String {
     innermost.to_string()
 }
 
-/// The whole chain of causes.
 fn causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
@@ -304,7 +294,6 @@ fn causes(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// Converts the error of a call to a fault.
 pub fn fault<E>(action: &'static str, resource: &str) -> impl FnOnce(SdkError<E>) -> Fault + use<E>
 where
     E: ProvideErrorMetadata + std::error::Error + 'static,

@@ -34,14 +34,12 @@ use super::aws::{Aws, fault};
 /// The maximum number of concurrent calls. Lambda allows an account 15 calls a second.
 const CALLS_MAX: usize = 16;
 
-/// The most metrics in one call of GetMetricData.
 const METRICS_MAX: usize = 500;
 /// The statistic whose data points are combined by their maximum instead of their sum.
 pub const MAXIMUM: &str = "Maximum";
 /// The period of a data point. The first data point of a longer period would begin before the requested time.
 const METRIC_POINT: Duration = Duration::from_hours(1);
 
-/// The tags of a function.
 pub type Tags = BTreeMap<String, String>;
 
 /// The actions that a role may not perform, each with its resource.
@@ -126,7 +124,6 @@ impl Calls {
         }
     }
 
-    /// A queue and its attributes.
     pub async fn queue(&self, arn: String, url: String) -> Queue {
         let call = self.aws.sqs.get_queue_attributes().queue_url(&url);
         let answer = self.call(call.attribute_names(QueueAttributeName::All).send()).await;
@@ -246,7 +243,6 @@ impl Calls {
     }
 }
 
-/// The tags of a function.
 pub async fn tags(aws: &Aws, arn: &str) -> Fact<Tags> {
     let tags = aws.lambda.list_tags().resource(arn).send().await;
     let tags = tags.map_err(fault("lambda:ListTags", arn))?.tags.unwrap_or_default();
@@ -260,15 +256,12 @@ pub async fn may_loop(aws: &Aws, name: &str) -> Fact<bool> {
     Ok(answer.recursive_loop == Some(RecursiveLoop::Allow))
 }
 
-/// A metric to query in CloudWatch.
 pub struct Query {
     pub namespace: &'static str,
     pub name: &'static str,
-    /// The names and values of the dimensions.
     pub dimensions: Vec<(&'static str, String)>,
     /// The statistic: [`MAXIMUM`] or `Sum`.
     pub statistic: &'static str,
-    /// The period of a data point.
     pub period: Duration,
 }
 
@@ -376,7 +369,6 @@ fn mapping(it: &EventSourceMappingConfiguration) -> Mapping {
     }
 }
 
-/// Converts an event invoke config.
 pub fn invoke_config(it: &FunctionEventInvokeConfig) -> InvokeConfig {
     let qualifier = it.function_arn().unwrap_or_default().split(':').nth(7);
     let number = |number: Option<i32>| number.and_then(|it| u32::try_from(it).ok());

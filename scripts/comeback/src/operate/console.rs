@@ -52,11 +52,6 @@ fn drawn(bar: ProgressBar, template: &str, what: &str) -> ProgressBar {
     bar
 }
 
-/// Asks for confirmation.
-///
-/// # Errors
-///
-/// If the answer is no, or there is no terminal to ask on.
 pub fn confirm(question: &str) -> Result<(), Failure> {
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         let text = "there is no terminal to ask on: add --yes. Nothing was changed";

@@ -15,7 +15,6 @@ use super::{
 };
 use crate::shell::Failure;
 
-/// All functions.
 pub async fn functions(aws: &Aws) -> Result<Vec<Function>, Fault> {
     let mut functions = Vec::new();
     let mut pages = aws.lambda.list_functions().into_paginator().send();
@@ -27,10 +26,6 @@ pub async fn functions(aws: &Aws) -> Result<Vec<Function>, Fault> {
 }
 
 /// Connects to AWS, and resolves the retry handler from the options.
-///
-/// # Errors
-///
-/// If there is no retry handler, or several and none is named.
 pub async fn find(
     options: &SystemOptions,
     now: fn() -> Timestamp,
@@ -40,7 +35,6 @@ pub async fn find(
     Ok((aws, handler))
 }
 
-/// Converts a function's configuration.
 pub fn function(it: FunctionConfiguration) -> Function {
     let name = it.function_name.unwrap_or_default();
     let log_group = it.logging_config.and_then(|logging| logging.log_group);

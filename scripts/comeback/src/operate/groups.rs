@@ -22,7 +22,6 @@ pub fn lines(
     table(&header, &groups.largest_first().iter().map(row).collect::<Vec<_>>(), width)
 }
 
-/// The same as JSON.
 pub fn json(names: &[&str], groups: &Groups, group: impl Fn(&Group) -> Value) -> Vec<Value> {
     let json = |(key, it): (&[String], Group)| {
         let by = names.iter().zip(key).map(|(&name, key)| (name.to_owned(), json!(key)));

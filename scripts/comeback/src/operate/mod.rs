@@ -52,7 +52,6 @@ pub async fn run(command: &Operate, shell: &Shell) -> Result<Outcome, Failure> {
     }
 }
 
-/// Prints the completions for a shell.
 fn completions(shell: clap_complete::Shell) -> Result<Outcome, Failure> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Args::command(), "comeback", &mut script);

@@ -48,7 +48,6 @@ pub fn shortened(text: &str, max: usize) -> String {
     beginning
 }
 
-/// An error's type and the beginning of its message.
 pub fn error(error_type: Option<&str>, message: Option<&str>) -> String {
     const MESSAGE_MAX: usize = 60;
     let message = message.map(|message| shortened(message, MESSAGE_MAX));

@@ -136,14 +136,12 @@ impl Cloud {
         self.run(&[&["dead"], arguments].concat())
     }
 
-    /// A command on this cloud.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = comeback();
         command.args(arguments).arg(format!("--local={}", self.endpoint));
         command
     }
 
-    /// The output of a command on this cloud.
     pub fn run(&self, arguments: &[&str]) -> Output {
         self.command(arguments).output().unwrap()
     }
@@ -155,14 +153,12 @@ impl Cloud {
         json(&output)
     }
 
-    /// Creates a function that runs the example target.
     pub async fn create(&self, name: &str) {
         let target = Path::new(env!("CARGO_BIN_EXE_comeback")).with_file_name("example-target");
         let function = Function::of(name, &target, Duration::from_secs(3));
         self.client.create(&function).await.unwrap();
     }
 
-    /// Makes Lambda terminate the recursive loops of a function.
     pub async fn stop_loops(&self, function: &str) {
         let call = self.client.lambda.put_function_recursion_config().function_name(function);
         call.recursive_loop(RecursiveLoop::Terminate).send().await.unwrap();

@@ -10,7 +10,6 @@ use super::config;
 
 const KEY: &str = "failed-request";
 
-/// A ledger on a new table with this partition key.
 async fn ledger(table: &str, key: &str) -> DynamoLedger {
     create_table(&Client::new(&config()), table, key).await;
     DynamoLedger::new(&config(), table.to_owned())

@@ -88,7 +88,6 @@ async fn one_change_that_is_refused_leaves_its_neighbours_alone() {
     );
 }
 
-/// A message with an attribute of each type.
 fn delayed(body: &str, delay: u32) -> Delayed<'_> {
     let attribute = |name, data_type, value| Attribute { name, data_type, value };
     let attributes = vec![

@@ -17,7 +17,6 @@ use crate::{
 };
 
 impl Circuit {
-    /// Decides what to do with a batch.
     pub fn step(&self, batch: &Batch<'_>, now: Timestamp, draw: Draw) -> Step {
         self.turn(batch, now, draw).watched(self, batch, now)
     }
@@ -447,7 +446,6 @@ fn nearly_all(failed: u32, invoked: u32) -> bool {
     u64::from(failed) * 20 >= u64::from(invoked) * 19
 }
 
-/// At least half.
 fn prevails(failed: u32, invoked: u32) -> bool {
     u64::from(failed) * 2 >= u64::from(invoked)
 }

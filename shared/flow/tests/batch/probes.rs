@@ -64,7 +64,6 @@ fn listed(names: &[&str]) -> Vec<Listed> {
     names.iter().map(listed).collect()
 }
 
-/// The version and the phase that are stored.
 fn stored(world: &World) -> (u64, String) {
     let circuits = world.circuits.borrow();
     let stored = &circuits[TARGET];

@@ -17,7 +17,6 @@ const ORDERS: &str = "arn:aws:lambda:us-east-1:123456789012:function:orders:$LAT
 const THROTTLED: FaultKind = FaultKind::Transient { retry_after: None };
 const KEY: &str = "arn:aws:lambda:us-east-1:123456789012:function:orders:$LATEST/request of a";
 
-/// The message on its first receive.
 fn first(mut message: SqsMessage) -> SqsMessage {
     message.attributes.insert("ApproximateReceiveCount".to_owned(), "1".to_owned());
     message

@@ -33,11 +33,9 @@ use comeback_flow::{
 };
 
 pub const QUEUE: &str = "arn:aws:sqs:us-east-1:123456789012:retry";
-/// The function of these tests' events.
 pub const TARGET: &str = "arn:aws:lambda:us-east-1:123456789012:function:orders:$LATEST";
 pub const QUEUE_URL: &str = "https://sqs.us-east-1.amazonaws.com/123456789012/retry";
 
-/// When the batches of these tests arrive.
 pub fn start() -> Timestamp {
     "2026-02-01T12:00:00Z".parse().unwrap()
 }
@@ -115,9 +113,7 @@ pub struct World {
     /// Whether the handler has a register, and its waits by claim key: until when, and the receipt handle.
     pub registers: bool,
     pub waits: RefCell<BTreeMap<String, (Timestamp, Option<String>)>>,
-    /// The functions that are paused.
     pub paused: RefCell<Vec<String>>,
-    /// How many events and targets each batch looked up.
     pub look_ups: RefCell<Vec<(usize, usize)>>,
     /// An order that an operator gives for every event after it was looked up.
     pub next_order: Cell<Option<Order>>,
@@ -193,7 +189,6 @@ impl World {
         wanted.targets.iter().filter_map(of).collect()
     }
 
-    /// The handler of this world.
     pub fn handler(&self) -> Handler<&Self, &Self, &Self, &Self> {
         let variables = BTreeMap::from([
             ("DEAD_LETTER_QUEUE_URL", "https://sqs.us-east-1.amazonaws.com/123456789012/dead"),
@@ -209,7 +204,6 @@ impl World {
         Handler { settings, queues: self, functions: self, ledger, clock: self, gauges, memory }
     }
 
-    /// The claims of a world with a ledger.
     pub fn claims(&self) -> RefMut<'_, BTreeMap<String, Claim>> {
         self.claims.as_ref().unwrap().borrow_mut()
     }
@@ -464,7 +458,6 @@ pub fn message(id: &str, body: &str) -> SqsMessage {
     message
 }
 
-/// The key of the claim on a failure.
 pub fn key_of(id: &str) -> String {
     format!("{TARGET}/request of {id}")
 }

@@ -10,10 +10,6 @@ use crate::{
 /// Plans to detach a function. As long as the queue has messages, the plan only restores the destination and Lambda's
 /// own retries, so that no new failures arrive: waiting events still need the settings and permissions to come back.
 /// With `now` it restores everything, and the function's waiting events are dead-lettered.
-///
-/// # Errors
-///
-/// If the function was not attached.
 pub fn detach(facts: &Facts, qualifier: Option<&str>, now: bool) -> Result<Plan, Refusal> {
     let Facts { handler, function, queues, .. } = facts;
     let before = Previous::read(&facts.tags, qualifier).ok_or(Refusal::NotAttached)?;

@@ -7,26 +7,19 @@ use crate::{
     systems::{Function, last},
 };
 
-/// The facts that a plan depends on.
 #[derive(Clone, Debug)]
 pub struct Facts {
-    /// The retry handler.
     pub handler: Function,
-    /// The handler's tags.
     pub handler_tags: BTreeMap<String, String>,
-    /// The retry queues of the handler.
     pub queues: Vec<RetryQueue>,
     /// The retry queues of other handlers: the name of the handler by the ARN of the queue.
     pub others: BTreeMap<String, String>,
-    /// The function to attach or detach.
     pub function: Function,
-    /// The function's tags.
     pub tags: BTreeMap<String, String>,
     /// The event invoke config of the function, alias or version.
     pub config: Option<InvokeConfig>,
     /// Whether the function's `RecursiveLoop` is `Allow`.
     pub may_loop: Fact<bool>,
-    /// The inline policy that lets the function's role send to the queue.
     pub send_policy: Fact<Option<String>>,
     /// The inline policy that lets the handler's role invoke the function.
     pub invoke_policy: Fact<Option<String>>,
@@ -41,19 +34,14 @@ pub(super) fn manager(tags: &BTreeMap<String, String>) -> Option<String> {
     stack.map(|stack| format!("the stack {stack}")).or(terraform)
 }
 
-/// An existing retry queue.
 #[derive(Clone, Debug)]
 pub struct RetryQueue {
-    /// Its ARN.
     pub arn: String,
-    /// Its URL.
     pub url: String,
-    /// Its attributes.
     pub attributes: QueueAttributes,
 }
 
 impl RetryQueue {
-    /// Its name.
     pub fn name(&self) -> &str {
         last(&self.arn)
     }
@@ -63,21 +51,16 @@ impl RetryQueue {
 /// the function, whose values may only contain letters, digits, spaces and `_.:/=+-@`.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Previous {
-    /// The queue that the function was attached to.
     pub queue: String,
-    /// Whether it had an event invoke config.
     pub had_config: bool,
     /// The number of Lambda's own retries.
     pub retries: Option<u32>,
-    /// The on-failure destination.
     pub on_failure: Option<String>,
     /// Whether its `RecursiveLoop` was `Allow`, if that is known.
     pub may_loop: Option<bool>,
-    /// Whether the handler's settings were changed.
     pub settings: bool,
     /// Whether the queue's policy was changed.
     pub policy: bool,
-    /// The ARN of the layer that was added.
     pub layer: Option<String>,
     /// Whether `AWS_LAMBDA_EXEC_WRAPPER` was added.
     pub wrapper: bool,
@@ -85,7 +68,6 @@ pub struct Previous {
 
 /// The tag with everything except ARNs.
 const TAG: &str = "comeback:before";
-/// The tag with the previous on-failure destination.
 const TAG_OF_DESTINATION: &str = "comeback:before-destination";
 /// The tag with the ARN of the layer that was added.
 const TAG_OF_LAYER: &str = "comeback:before-layer";

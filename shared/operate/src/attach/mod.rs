@@ -27,7 +27,6 @@ use crate::{
     systems::{Function, Unsupported, last},
 };
 
-/// The operator's options for attaching a function.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Order {
     /// The alias or version to attach; `None` is the function itself.
@@ -91,24 +90,15 @@ pub enum Refusal {
     Fault(#[from] Fault),
 }
 
-/// A plan to attach or detach a function.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Plan {
-    /// The name of the retry queue.
     pub queue: String,
-    /// The steps that are still missing.
     pub steps: Vec<Planned>,
-    /// Warnings for the operator.
     pub warnings: Vec<String>,
     /// The number of messages that must leave the queue before the rest can be restored; 0 if the plan is complete.
     pub waiting: u64,
 }
 
-/// Plans to attach a function.
-///
-/// # Errors
-///
-/// If the function can't be attached.
 pub fn attach(facts: &Facts, order: &Order) -> Result<Plan, Refusal> {
     let Facts { handler, function, config, .. } = facts;
     let qualifier = order.qualifier.as_deref();
@@ -396,10 +386,6 @@ pub fn policy_name(purpose: &str, function: &str, qualifier: Option<&str>) -> St
 }
 
 /// Parses a function's name or ARN into the name and the alias or version.
-///
-/// # Errors
-///
-/// If the text is neither.
 pub fn parse(text: &str) -> Result<(String, Option<String>), String> {
     let unqualified = |text: &str| (text != "$LATEST").then(|| text.to_owned());
     let named = if let Some(arn) = FunctionArn::parse(text) {

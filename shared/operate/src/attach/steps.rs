@@ -8,51 +8,34 @@ use crate::{
     systems::{last, role_name},
 };
 
-/// An idempotent change.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Step {
-    /// Add tags to a function.
     Tag {
-        /// The ARN of the function.
         function: String,
-        /// The tags.
         tags: BTreeMap<String, String>,
     },
-    /// Remove tags from a function.
     Untag {
-        /// The ARN of the function.
         function: String,
-        /// Their keys.
         keys: Vec<String>,
     },
     /// Add an inline policy to a role.
     Allow {
-        /// The ARN of the role.
         role: String,
-        /// The name of the policy.
         policy: String,
-        /// The policy.
         document: String,
     },
     /// Remove an inline policy from a role.
     Disallow {
-        /// The ARN of the role.
         role: String,
-        /// The name of the policy.
         policy: String,
     },
-    /// Set the policy of a queue.
     QueuePolicy {
-        /// The URL of the queue.
         url: String,
-        /// The policy.
         policy: String,
     },
     /// Set the variables of a function, and its layers.
     Configure {
-        /// The name of the function.
         function: String,
-        /// All of its variables.
         environment: BTreeMap<String, String>,
         /// All of its layers, if they change.
         layers: Option<Vec<String>>,
@@ -61,16 +44,13 @@ pub enum Step {
     },
     /// Set the `RecursiveLoop` of a function.
     Loop {
-        /// The name of the function.
         function: String,
         /// `Allow` if true, else `Terminate`.
         allow: bool,
     },
     /// Set or delete the event invoke config of a function, an alias or a version.
     Invocations {
-        /// The name of the function.
         function: String,
-        /// The alias or version.
         qualifier: Option<String>,
         /// The new config; `None` deletes it.
         config: Option<InvokeConfig>,
@@ -80,13 +60,10 @@ pub enum Step {
 /// A step, and a description of its change.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Planned {
-    /// The step.
     pub step: Step,
     /// What the step changes: `orders: tags`.
     pub what: String,
-    /// The current value.
     pub is: String,
-    /// The new value.
     pub becomes: String,
 }
 
@@ -120,9 +97,7 @@ impl Planned {
 pub struct Stopped {
     /// The number of steps that were carried out.
     pub done: usize,
-    /// What the step should have changed.
     pub what: String,
-    /// The error.
     pub fault: Fault,
 }
 
@@ -132,10 +107,6 @@ const SETTLE_MAX: Duration = Duration::from_mins(1);
 const SETTLE_WAIT: Duration = Duration::from_secs(3);
 
 /// Carries out the steps in order with `change`, and stops at the first one that fails.
-///
-/// # Errors
-///
-/// If a step fails.
 pub async fn carry_out(
     plan: &[Planned],
     clock: &impl Clock,

@@ -22,17 +22,13 @@ pub const NO_REASON: &str = "none";
 /// A message that was received from a dead-letter queue.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Letter {
-    /// The message id.
     pub id: String,
-    /// The receipt handle.
     pub receipt_handle: String,
     /// When it was sent to the queue.
     pub sent_at: Option<Timestamp>,
-    /// The message attributes of type string.
     pub attributes: BTreeMap<String, String>,
     /// Whether SQS itself moved it here, after `maxReceiveCount` receives. The handler sends letters.
     pub was_moved: bool,
-    /// The message body.
     pub body: String,
 }
 
@@ -51,7 +47,6 @@ pub enum Origin {
     Unknown,
 }
 
-/// The facts about the event of a letter.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Facts {
     /// How the letter got into the queue.
@@ -63,15 +58,10 @@ pub struct Facts {
     pub function: Option<FunctionArn>,
     /// The request id of the first failed invocation.
     pub request_id: Option<String>,
-    /// The number of attempts made.
     pub attempts: Option<u32>,
-    /// When the event first failed.
     pub first_failure_at: Option<Timestamp>,
-    /// When the event last failed.
     pub last_failure_at: Option<Timestamp>,
-    /// The type of its last error.
     pub error_type: Option<String>,
-    /// The message of its last error.
     pub error_message: Option<String>,
     /// The size of the message in bytes, if its body was cut.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -84,7 +74,6 @@ pub struct Facts {
 /// A letter as commands and the live page show it.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct Listed {
-    /// The message id.
     pub message_id: String,
     /// The facts about the event, without the payload.
     #[serde(flatten)]
@@ -138,7 +127,6 @@ impl Letter {
         self.attributes.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// Reads the facts about the event.
     pub fn facts(&self) -> Facts {
         let read = self.read();
         let Some(reason) = self.attribute("Reason") else {
@@ -226,18 +214,12 @@ impl Letter {
     }
 }
 
-/// A key to group letters by.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum GroupBy {
-    /// The reason.
     Reason,
-    /// The function.
     Function,
-    /// The error type.
     Error,
-    /// The number of attempts.
     Attempts,
-    /// The day of the last failure.
     Day,
 }
 
@@ -251,7 +233,6 @@ impl GroupBy {
         ("day", Self::Day),
     ];
 
-    /// The group of this letter.
     pub fn key(self, letter: &Letter, facts: &Facts) -> String {
         let key = match self {
             Self::Reason => facts.reason.clone(),

@@ -24,10 +24,6 @@ pub fn hold(letters: u64) -> Duration {
 
 /// Visits every letter once that was sent before now, then makes all of them visible again immediately. `letters` is
 /// the approximate number of letters in the queue. `visit` returns whether to continue.
-///
-/// # Errors
-///
-/// If letters can't be received, or can't be made visible again. These become visible by themselves after [`hold`].
 pub async fn look(
     queue: &impl DeadLetterQueue,
     letters: u64,

@@ -16,45 +16,35 @@ use crate::{
     systems::function_name,
 };
 
-/// An operator's order for the selected letters.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Order {
-    /// The letters that the order applies to.
     pub selection: Selection,
     /// When the order was given. Letters sent later stay: they may be about events that this order has redriven.
     pub given_at: Timestamp,
-    /// The action to take on each of them.
     pub action: Action,
 }
 
-/// The action to take on a letter.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Action {
     /// Invoke the letter's function with its payload, then delete the letter once Lambda has accepted the invocation.
     Redrive {
         /// The function to invoke instead of the letter's own.
         to: Option<String>,
-        /// The values to set in the payload.
         set: Vec<PointerValue>,
         /// A payload that replaces the letter's own.
         payload: Option<String>,
     },
-    /// Delete the letter.
     Purge,
 }
 
-/// The step to take for one letter.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Step {
     /// The function is invoked, then the letter is deleted.
     Invoke(Invocation),
-    /// The letter is deleted.
     Delete,
-    /// The letter stays in the queue.
     Leave(StayReason),
 }
 
-/// The reason why a letter stays in the queue.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StayReason {
@@ -62,7 +52,6 @@ pub enum StayReason {
     NotSelected,
     /// It was sent after the order was given.
     Newer,
-    /// Its function is unknown.
     NoFunction,
     /// It has no JSON payload.
     NoPayload,
@@ -73,7 +62,6 @@ pub enum StayReason {
     NotAllowed,
     /// The payload has no place for a value that should be set.
     NotSet,
-    /// Lambda permanently refuses the invocation.
     Refused,
     /// The function can't currently be invoked.
     Failed,
@@ -99,7 +87,6 @@ impl StayReason {
 }
 
 impl Order {
-    /// The step for this letter.
     pub fn step(&self, letter: &Letter, now: Timestamp) -> Step {
         let facts = letter.facts();
         if !self.selection.matches(letter, &facts, now) {
@@ -150,7 +137,6 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Counts the step for a letter.
     pub fn count(&mut self, step: &Step) {
         match step {
             Step::Invoke(invocation) => {
@@ -166,7 +152,6 @@ impl Plan {
         self.redrive.values().sum::<u64>() + self.purge
     }
 
-    /// Describes the plan.
     pub fn notices(&self) -> Vec<Notice> {
         let line = |(function, number): (&String, &u64)| {
             Notice::plain(format!("{} to redrive to {}", letters(*number), function_name(function)))

@@ -22,10 +22,6 @@ pub struct InvalidPointerValue;
 
 impl PointerValue {
     /// Parses `POINTER=VALUE`. The pointer ends at the first equals sign.
-    ///
-    /// # Errors
-    ///
-    /// If the text has another form.
     pub fn parse(text: &str) -> Result<Self, InvalidPointerValue> {
         let (pointer, value) = text.split_once('=').ok_or(InvalidPointerValue)?;
         if !pointer.is_empty() && !pointer.starts_with('/') {
@@ -75,7 +71,6 @@ fn find<'a>(json: &'a str, pointer: &str) -> Option<&'a RawValue> {
     })
 }
 
-/// The offset of a part of this text.
 fn offset(text: &str, part: &RawValue) -> usize {
     part.get().as_ptr().addr() - text.as_ptr().addr()
 }

@@ -8,12 +8,10 @@ use crate::ports::{Clock, Fault};
 /// The maximum number of messages that SQS receives, changes or deletes in one call.
 pub const BATCH_MAX: usize = 10;
 
-/// The dead-letter queue.
 pub trait DeadLetterQueue {
     /// The clock that measures how long letters are hidden.
     type Clock: Clock;
 
-    /// The clock.
     fn clock(&self) -> &Self::Clock;
 
     /// Receives up to `max` letters, at most [`BATCH_MAX`], and hides them from other consumers for `hold`. If there
@@ -31,17 +29,14 @@ pub trait DeadLetterQueue {
     fn delete(&self, receipt_handles: &[&str]) -> impl Future<Output = Vec<Result<(), Fault>>>;
 }
 
-/// The functions that letters are redriven to.
 pub trait Functions {
     /// Makes all these invocations concurrently, and returns a result for each of them, in order.
     fn invoke(&self, invocations: &[Invocation]) -> impl Future<Output = Vec<Result<(), Fault>>>;
 }
 
-/// An asynchronous invocation.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Invocation {
     /// The name or the ARN of the function, with an optional qualifier.
     pub function: String,
-    /// The payload.
     pub payload: String,
 }

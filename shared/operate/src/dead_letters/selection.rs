@@ -23,11 +23,9 @@ pub struct Selection {
     pub errors: Vec<String>,
     /// A part of the error message, ignoring case.
     pub message: Option<String>,
-    /// The minimum time since the last failure.
     pub older_than: Option<Duration>,
     /// The maximum time since the last failure.
     pub newer_than: Option<Duration>,
-    /// The number of attempts made.
     pub attempts: Option<RangeInclusive<u32>>,
     /// Values in the payload, which must all be present.
     pub places: Vec<PointerValue>,

@@ -23,15 +23,11 @@ pub(super) struct StandIn {
     now: Cell<Timestamp>,
     receives: Cell<u32>,
     pub(super) slept: Cell<Duration>,
-    /// The duration of each receive.
     pub(super) per_call: Cell<Duration>,
-    /// The number of letters that arrive with each receive.
     pub(super) arriving: Cell<u32>,
-    /// The number of next calls to throttle.
     pub(super) throttles: Cell<u32>,
     /// The number of receives that still succeed before all others are denied.
     pub(super) denied_after: Cell<Option<u32>>,
-    /// The number of accepted invocations by payload.
     pub(super) accepted: RefCell<BTreeMap<String, u32>>,
     /// The error code that invocations of a function return.
     pub(super) answers: RefCell<BTreeMap<String, &'static str>>,

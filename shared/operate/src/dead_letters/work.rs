@@ -69,7 +69,6 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// The number of letters that were redriven or purged.
     pub fn done(&self) -> u64 {
         self.redriven.values().sum::<u64>() + self.purged
     }
@@ -82,7 +81,6 @@ impl Tally {
         left.map(|(_, letters)| letters).sum::<u64>() + self.not_deleted
     }
 
-    /// Describes the results.
     pub fn notices(&self) -> Vec<Notice> {
         let line = |(function, letters): (&String, &u64)| {
             let (letters, function) = (notice::letters(*letters), function_name(function));
@@ -113,10 +111,6 @@ impl Tally {
 
 /// Carries out an order until every letter in the queue has been seen, or `goes_on` returns false. `goes_on` is called
 /// after every batch.
-///
-/// # Errors
-///
-/// If letters can't be received, or those that stay can't be made visible again. The tally has the results until then.
 pub async fn carry_out<A: DeadLetterQueue + Functions>(
     order: &Order,
     pace: Pace,
@@ -231,7 +225,6 @@ impl<A: DeadLetterQueue + Functions> Work<'_, A> {
         self.slow_down(&throttled).await;
     }
 
-    /// Invokes functions at the rate.
     async fn invoke(&mut self, invocations: &[Invocation]) -> Vec<Result<(), Fault>> {
         let Some(rate) = self.pace.letters_per_second else {
             return self.aws.invoke(invocations).await;

@@ -13,18 +13,14 @@ use crate::{
 /// The result of a call to AWS, or the reason why it failed.
 pub type Fact<T> = Result<T, Fault>;
 
-/// The facts about a retry system.
 #[derive(Clone, Debug)]
 pub struct Facts {
-    /// The retry handler.
     pub handler: Function,
     /// The handler's state and limits.
     pub running: Running,
-    /// The mappings of queues to the handler.
     pub mappings: Fact<Vec<Mapping>>,
     /// The queues that the handler receives from, and those that `QUEUE_TARGETS` names.
     pub queues: Vec<RetryQueue>,
-    /// The dead-letter queue.
     pub dead_letters: Queue,
     /// The actions on the dead-letter queue that the handler needs, but its role lacks.
     pub dead_letters_denied: Fact<Vec<String>>,
@@ -40,10 +36,6 @@ pub struct Facts {
 
 impl Facts {
     /// The handler's settings, parsed as the handler does it.
-    ///
-    /// # Errors
-    ///
-    /// If the handler would not start with them.
     pub fn settings(&self) -> Result<Settings, BadSettings> {
         Settings::from_lookup(|name| self.handler.environment.get(name).cloned())
     }
@@ -67,7 +59,6 @@ pub struct Running {
     pub state: Fact<State>,
     /// Whether its `RecursiveLoop` is `Allow`.
     pub may_loop: Fact<bool>,
-    /// Its reserved concurrency.
     pub reserved: Fact<Option<u32>>,
 }
 
@@ -82,83 +73,63 @@ pub struct State {
     pub failed_update: Option<String>,
 }
 
-/// A mapping of a queue to a function.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Mapping {
     /// Lambda's id of the mapping.
     pub uuid: String,
-    /// The ARN of the queue.
     pub queue: String,
     /// The ARN of the function, which may be qualified.
     pub function: String,
     /// `Enabled`, `Disabled`, or on the way to one of them.
     pub state: String,
-    /// Lambda's result of the last batch.
     pub last_result: Option<String>,
-    /// The maximum number of messages in a batch.
     pub batch_size: u32,
     /// The batching window: how long Lambda collects messages for a batch.
     pub window: Duration,
     /// Whether `ReportBatchItemFailures` is on.
     pub reports_failures: bool,
-    /// Whether the mapping has filters.
     pub is_filtered: bool,
 }
 
-/// A queue.
 #[derive(Clone, Debug)]
 pub struct Queue {
-    /// Its ARN.
     pub arn: String,
-    /// Its URL.
     pub url: String,
     /// Its attributes; `None` if the queue doesn't exist.
     pub attributes: Fact<Option<QueueAttributes>>,
 }
 
 impl Queue {
-    /// Its name.
     pub fn name(&self) -> &str {
         last(&self.arn)
     }
 }
 
-/// The attributes of a queue.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct QueueAttributes {
-    /// The default visibility timeout of messages.
     pub visibility: Duration,
-    /// How long the queue keeps messages.
     pub retention: Duration,
-    /// The default delay of messages.
     pub delay: Duration,
-    /// The approximate number of visible messages.
     pub visible: u64,
-    /// The approximate number of messages in flight.
     pub in_flight: u64,
     /// The approximate number of delayed messages.
     pub delayed: u64,
-    /// The redrive policy.
     pub redrive: Option<Redrive>,
     /// The access policy, as JSON.
     pub policy: Option<String>,
-    /// The KMS key that encrypts the queue.
     pub key: Option<String>,
     /// The size of its largest messages in bytes.
     pub size_max: Option<u64>,
 }
 
-/// A redrive policy.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Redrive {
-    /// The ARN of the queue that messages are moved to.
     pub queue: String,
     /// The number of receives after which SQS moves a message.
     pub receives_max: u64,
 }
 
 impl QueueAttributes {
-    /// Parses the attributes that SQS returns.
     pub fn read(attributes: &BTreeMap<String, String>) -> Self {
         let text = |name: &str| attributes.get(name).filter(|text| !text.is_empty()).cloned();
         let number = |name: &str| text(name).and_then(|text| text.parse().ok()).unwrap_or(0);
@@ -178,7 +149,6 @@ impl QueueAttributes {
         }
     }
 
-    /// The approximate number of all messages.
     pub fn messages(&self) -> u64 {
         self.visible + self.in_flight + self.delayed
     }
@@ -197,7 +167,6 @@ impl Redrive {
 /// A queue that failed events wait in.
 #[derive(Clone, Debug)]
 pub struct RetryQueue {
-    /// The queue.
     pub queue: Queue,
     /// The actions on the queue that the handler needs, but its role lacks.
     pub denied: Fact<Vec<String>>,
@@ -208,7 +177,6 @@ pub struct RetryQueue {
 /// A function whose failures are retried, or should be.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// Its name.
     pub name: String,
     /// The function, and its state and limits; `None` if it doesn't exist.
     pub function: Option<(Function, Running)>,
@@ -225,7 +193,6 @@ pub struct Target {
 /// What shows that the failures of a function should be retried.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum KnownBy {
-    /// A setting of the handler names it.
     Setting,
     /// It sends its failures to a retry queue, or the command names it.
     Destination,
@@ -238,7 +205,6 @@ pub enum KnownBy {
 /// How far back a function is known by its metrics.
 pub const EARLIER: Duration = Duration::from_hours(7 * 24);
 
-/// An event invoke config.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct InvokeConfig {
     /// The alias or version that it applies to; `None` is the function itself.
@@ -247,13 +213,10 @@ pub struct InvokeConfig {
     pub retries: Option<u32>,
     /// The age at which Lambda drops an event.
     pub age_max: Option<Duration>,
-    /// The ARN of the on-failure destination.
     pub on_failure: Option<String>,
-    /// The ARN of the on-success destination.
     pub on_success: Option<String>,
 }
 
-/// The table of the ledger.
 #[derive(Clone, Debug)]
 pub struct Ledger {
     /// The name or ARN of the table, from the setting.
@@ -266,7 +229,6 @@ pub struct Ledger {
     pub denied: Fact<Vec<String>>,
 }
 
-/// A table of DynamoDB.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Table {
     /// The table's status, such as `ACTIVE`.
@@ -277,7 +239,6 @@ pub struct Table {
     pub waiting: Option<(String, Vec<String>)>,
 }
 
-/// A metric of CloudWatch.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 #[allow(missing_docs, reason = "the names are CloudWatch's")]
 pub enum Metric {
@@ -295,7 +256,6 @@ pub enum Metric {
 impl Metric {
     /// The period that values cover: the last day.
     pub const PERIOD: Duration = Duration::from_hours(24);
-    /// The metrics of a target.
     pub const OF_TARGET: [Self; 8] = [
         Self::Errors,
         Self::AsyncEvents,
@@ -306,7 +266,6 @@ impl Metric {
         Self::ConfigurationFaults,
         Self::DeadLettersNotSent,
     ];
-    /// The metrics of the handler.
     pub const OF_HANDLER: [Self; 3] =
         [Self::RecursiveInvocationsDropped, Self::Throttles, Self::Errors];
 
@@ -330,7 +289,6 @@ impl Metric {
         }
     }
 
-    /// CloudWatch's statistic for the metric.
     pub fn statistic(self) -> &'static str {
         if self == Self::OldestMessage { "Maximum" } else { "Sum" }
     }

@@ -2,47 +2,33 @@
 
 use serde_json::json;
 
-/// An idempotent fix for a finding.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub enum Fix {
-    /// Set all settings of a mapping.
     Mapping {
-        /// The id of the mapping.
         uuid: String,
     },
-    /// Set an attribute of a queue.
     Queue {
-        /// The queue's URL.
         url: String,
-        /// The attribute.
         attribute: &'static str,
-        /// Its value.
         value: String,
     },
     /// Turn off Lambda's own retries.
     Retries {
-        /// The function.
         function: String,
-        /// The alias or version.
         qualifier: Option<String>,
     },
     /// Set the `RecursiveLoop` of a function to `Allow`.
     Loop {
-        /// The function.
         function: String,
     },
     /// Add an inline policy to a role.
     Permission {
-        /// The name of the role.
         role: String,
-        /// The name of the policy.
         policy: String,
-        /// The policy.
         document: String,
     },
     /// Turn on the expiry of the ledger's items.
     Expiry {
-        /// The table.
         table: String,
     },
     /// A command that is only shown, because the operator must decide whether to run it.
@@ -117,7 +103,6 @@ pub(super) fn word(name: &str) -> String {
     if !name.is_empty() && name.chars().all(is_plain) { name.to_owned() } else { quoted(name) }
 }
 
-/// A text in single quotes for a shell.
 pub(super) fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }

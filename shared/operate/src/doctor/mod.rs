@@ -33,7 +33,6 @@ pub(crate) use {
 
 use crate::ports::Fault;
 
-/// The actions that the handler needs on a retry queue.
 pub const ACTIONS_ON_RETRY_QUEUE: [&str; 5] = [
     "sqs:ReceiveMessage",
     "sqs:DeleteMessage",
@@ -42,11 +41,9 @@ pub const ACTIONS_ON_RETRY_QUEUE: [&str; 5] = [
     "sqs:SendMessage",
 ];
 
-/// The severity of a finding.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// All is well.
     Good,
     /// The call that checks it failed.
     Unknown,
@@ -56,18 +53,13 @@ pub enum Verdict {
     Bad,
 }
 
-/// A result of the examination.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Finding {
     /// A stable name, such as `retention_short`.
     pub name: &'static str,
-    /// How severe it is.
     pub verdict: Verdict,
-    /// The observation.
     pub says: String,
-    /// Why it matters.
     pub why: &'static str,
-    /// How to fix it.
     pub fix: Option<Fix>,
 }
 
@@ -82,14 +74,12 @@ impl Finding {
     }
 }
 
-/// The findings about one part of a system.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Examined {
     /// The part: `function orders`.
     pub part: String,
     /// A summary to show if there are no findings.
     pub good: String,
-    /// The findings.
     pub findings: Vec<Finding>,
 }
 

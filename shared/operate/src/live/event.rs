@@ -9,18 +9,13 @@ use crate::{
     life::{Next, Step, StepKind, next},
 };
 
-/// The state of an event.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum State {
-    /// The function is running.
     Running,
-    /// The event waits for its next attempt.
     Waiting,
     /// The event was retried, and the result is not known.
     Retried,
-    /// The event succeeded.
     Succeeded,
-    /// The event was given up.
     GivenUp,
     /// It is not known what happens next.
     Unknown,
@@ -37,13 +32,11 @@ impl State {
         (Self::Unknown, "unknown"),
     ];
 
-    /// The name of the state.
     pub fn name(self) -> &'static str {
         Self::ALL.into_iter().find(|(it, _)| *it == self).map_or("", |(_, name)| name)
     }
 }
 
-/// An event and its history.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
     /// The request id of the first invocation.
@@ -59,7 +52,6 @@ pub struct Event {
 }
 
 impl Event {
-    /// The current state.
     pub fn state(&self) -> State {
         if self.running.is_some() {
             return State::Running;
@@ -73,7 +65,6 @@ impl Event {
         }
     }
 
-    /// What happens next.
     pub fn next(&self) -> Next {
         next(&self.steps)
     }
@@ -93,7 +84,6 @@ impl Event {
         failed.unwrap_or_default()
     }
 
-    /// The number of retries.
     pub fn retries(&self) -> usize {
         self.steps.iter().filter(|step| matches!(step.what, StepKind::Retried { .. })).count()
     }
@@ -102,9 +92,7 @@ impl Event {
 /// A filter for events. All conditions that are set must be met.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct EventFilter {
-    /// The name of the function.
     pub function: Option<String>,
-    /// The state.
     pub state: Option<State>,
     /// The type of the last error, or `none`.
     pub error: Option<String>,

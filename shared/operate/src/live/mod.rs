@@ -38,39 +38,29 @@ pub const PULSE_SECONDS: usize = 60;
 /// Counts for each of the last [`PULSE_SECONDS`] seconds, the latest last.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Pulse {
-    /// The number of failed runs.
     pub failed: Vec<u32>,
-    /// The number of retries.
     pub retried: Vec<u32>,
-    /// The number of events that are known to have succeeded.
     pub succeeded: Vec<u32>,
     /// The number of events that were given up.
     pub given_up: Vec<u32>,
 }
 
-/// A run of a function.
 #[derive(Clone, Copy, Debug)]
 pub struct Run<'a> {
-    /// The request id of the invocation.
     pub request_id: &'a Arc<str>,
-    /// The request id of the event's first invocation.
     pub event_id: &'a str,
     /// The attempt; 0 is Lambda's own invocation.
     pub attempt: u32,
-    /// The name of the function.
     pub function: &'a str,
 }
 
-/// A page of events.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Page<'a> {
     /// The events, the latest first.
     pub events: Vec<&'a Event>,
-    /// The number of events on all pages.
     pub of: usize,
 }
 
-/// The latest events.
 #[derive(Debug, Default)]
 pub struct Events {
     /// The events, in the order in which they were first reported.
@@ -100,7 +90,6 @@ impl Events {
         });
     }
 
-    /// Records the start of a run.
     pub fn started(&mut self, run: &Run<'_>, at: Timestamp) {
         let request = Arc::clone(run.request_id);
         let id = self.change(run.event_id, run.function, at, |event| event.running = Some(request));
@@ -242,12 +231,10 @@ impl Events {
         }
     }
 
-    /// The number of events in each state.
     pub fn counts(&self) -> &BTreeMap<State, usize> {
         &self.counts
     }
 
-    /// The number of events.
     pub fn len(&self) -> usize {
         self.kept.len()
     }
@@ -267,7 +254,6 @@ impl Events {
         Pulse { failed: of(0), retried: of(1), succeeded: of(2), given_up: of(3) }
     }
 
-    /// The event with this id.
     pub fn get(&self, id: &str) -> Option<&Event> {
         self.kept.get(*self.numbers.get(id)? - self.first)
     }
@@ -313,7 +299,6 @@ impl Events {
         due
     }
 
-    /// The next time at which an event comes back.
     pub fn next_due(&self, now: Timestamp) -> Option<Timestamp> {
         let late = earlier(now, Duration::from_secs(1));
         self.waiting.range((late, 0)..).next().map(|(until, _)| *until)

@@ -27,11 +27,9 @@ const EXAMPLE_TIMES: u32 = 300;
 /// The attempts of an event that never succeeds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Attempts {
-    /// The number of events simulated.
     pub events: usize,
     /// The times of each attempt, up to the 200th.
     pub times: Vec<AttemptTimes>,
-    /// The number of attempts of an event.
     pub made: Quantiles,
     /// The time from the first to the last failure of an event, after which it is given up.
     pub given_up_after_seconds: Quantiles,
@@ -43,16 +41,13 @@ pub struct Attempts {
     pub examples: Vec<Vec<f64>>,
 }
 
-/// The times of one attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct AttemptTimes {
-    /// The ordinal of the attempt.
     pub attempt: Attempt,
     /// The longest possible wait before the attempt.
     pub ceiling_seconds: f64,
     /// The share of events that reach this attempt.
     pub share: f64,
-    /// The time from the first failure to the attempt.
     pub after_seconds: Quantiles,
 }
 

@@ -15,7 +15,6 @@ const ANY_QUEUE: (&str, &str) =
 pub struct Candidate {
     /// The policy's name in tables and charts.
     pub name: String,
-    /// The policy.
     pub policy: Policy,
     /// The maximum number of messages of a queue that wait in flight.
     pub in_flight_max: u32,
@@ -23,10 +22,6 @@ pub struct Candidate {
 
 impl Candidate {
     /// Parses the settings of a retry handler, as the handler does it.
-    ///
-    /// # Errors
-    ///
-    /// If the handler would not start with them. The error names every bad setting.
     pub fn read(name: &str, lookup: impl Fn(&str) -> Option<String>) -> Result<Self, BadSettings> {
         let (queue, any) = ANY_QUEUE;
         let settings = Settings::from_lookup(|name| {
@@ -40,7 +35,6 @@ impl Candidate {
         })
     }
 
-    /// The settings that a simulation depends on.
     pub(super) fn settings(&self) -> Vec<(&'static str, String)> {
         let Policy { backoff, max_age, max_attempts, .. } = &self.policy;
         let attempts = max_attempts.map_or("none".to_owned(), |max| max.to_string());

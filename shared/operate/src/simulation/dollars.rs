@@ -10,17 +10,13 @@ const RETRIES: [f64; 2] = [1.59, 4.63];
 const HOPS: [f64; 2] = [0.41, 2.09];
 /// A million dead letters, in batches of ten and in batches of one.
 const DEAD_LETTERS: [f64; 2] = [1.20, 2.99];
-/// A million requests to Lambda.
 const REQUESTS: f64 = 0.20;
 /// A second of Lambda with a GB of memory, on arm64.
 const GB_SECOND: f64 = 0.000_013_333_4;
 
-/// A run of the target.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Run {
-    /// The duration of the run.
     pub milliseconds: u32,
-    /// The memory of the function.
     pub memory_mb: u32,
 }
 
@@ -31,7 +27,6 @@ pub struct Dollars {
     pub comeback_in_full_batches: f64,
     /// Comeback's costs with a single event in each batch.
     pub comeback_each_alone: f64,
-    /// The costs of the target's runs.
     pub target_runs: f64,
 }
 

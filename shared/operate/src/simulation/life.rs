@@ -14,7 +14,6 @@ use comeback_core::{
 };
 use serde_json::value::RawValue;
 
-/// The start of every simulation.
 pub(super) const START: Timestamp = Timestamp::UNIX_EPOCH;
 
 /// An event that has just failed. The value is reused for one event after another to avoid allocations for millions.

@@ -37,24 +37,18 @@ pub struct Scenario {
     pub events_per_second: f64,
     /// A run of the target. Every retry causes one.
     pub run: Run,
-    /// The seed for the jitter.
     pub seed: u64,
 }
 
-/// The results of simulating a policy.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Forecast {
-    /// The name of the policy.
     pub policy: String,
-    /// The settings that the simulation depends on.
     pub settings: Vec<(&'static str, String)>,
     /// The attempts of an event that never succeeds.
     pub attempts: Attempts,
-    /// The effects of the outage.
     pub outage: Outage,
 }
 
-/// Simulates a policy in this scenario.
 pub fn simulate(candidate: &Candidate, scenario: &Scenario) -> Forecast {
     Forecast {
         policy: candidate.name.clone(),

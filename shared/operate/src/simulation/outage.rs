@@ -27,20 +27,16 @@ const SLOTS_MAX: u64 = 2 * 24 * 60 * 60;
 /// The maximum number of points in a timeline.
 const POINTS: usize = 240;
 
-/// The effects of an outage of the target.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outage {
     /// The number of events whose first run falls into the outage.
     pub events: u64,
     /// One in this many events was simulated, and counts for all of them.
     pub one_in: u64,
-    /// The number of these events that succeed after the outage.
     pub succeeded: u64,
     /// The number of these events that are given up, by reason.
     pub given_up: BTreeMap<&'static str, u64>,
-    /// The number of retries of all these events.
     pub retries: u64,
-    /// The number of retries of one event.
     pub retries_of_an_event: Quantiles,
     /// The time from the end of the outage until an event succeeds.
     pub recovered_after_seconds: Quantiles,
@@ -54,13 +50,11 @@ pub struct Outage {
     pub waiting_max_at_seconds: f64,
     /// The maximum number of events in flight. If more wait, the longest waits are in flight, and the others delayed.
     pub in_flight_max: u32,
-    /// The costs of the retries.
     pub dollars: Dollars,
     /// The retries and waiting events over time, from the beginning of the outage until the last event is done.
     pub timeline: Vec<Point>,
 }
 
-/// A part of the timeline.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Point {
     /// The end of this part, in seconds from the beginning of the outage.
@@ -94,7 +88,6 @@ fn simulate_sample(candidate: &Candidate, scenario: &Scenario, steps_max: f64) -
     simulation.outage(events)
 }
 
-/// A simulation in progress.
 struct Simulation<'a> {
     life: Life<'a>,
     candidate: &'a Candidate,

@@ -5,15 +5,12 @@ use serde::Serialize;
 /// Five quantiles of a sample, in the unit of its values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Quantiles {
-    /// The minimum.
     pub min: f64,
     /// The 5th percentile.
     pub p5: f64,
-    /// The median.
     pub median: f64,
     /// The 95th percentile.
     pub p95: f64,
-    /// The maximum.
     pub max: f64,
 }
 

@@ -40,20 +40,14 @@ pub fn of_life(life: Life) -> Option<Entry> {
     })
 }
 
-/// A waiting event as the commands show it.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct Listed {
-    /// The request id of the event's first invocation.
     pub event_id: String,
     /// The request id of the last failed invocation.
     pub request_id: String,
-    /// The ARN of the function.
     pub function: String,
-    /// The next attempt.
     pub attempt: u32,
-    /// When the event comes back.
     pub due_at: Timestamp,
-    /// When the event first failed.
     pub first_failed_at: Timestamp,
     /// The type of the last error, possibly truncated.
     pub error_type: Option<String>,
@@ -70,7 +64,6 @@ pub struct Listed {
 }
 
 impl Listed {
-    /// The event as the commands show it.
     pub fn of(event: &Entry, now: Timestamp) -> Self {
         Self {
             event_id: event.event_id.clone(),
@@ -96,14 +89,10 @@ impl Listed {
     }
 }
 
-/// A key to group events by.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum GroupBy {
-    /// The function.
     Function,
-    /// The error type.
     Error,
-    /// The next attempt.
     Attempt,
 }
 
@@ -112,7 +101,6 @@ impl GroupBy {
     pub const ALL: [(&str, Self); 3] =
         [("function", Self::Function), ("error", Self::Error), ("attempt", Self::Attempt)];
 
-    /// The group of this event.
     pub fn key(self, event: &Entry) -> String {
         match self {
             Self::Function => function_name(&event.target).to_owned(),

@@ -36,23 +36,18 @@ pub fn pause_done(function: &str, is_pause: bool) -> String {
     }
 }
 
-/// The numbers of events that an order would apply to.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Plan {
-    /// The number of events by function.
     pub events: BTreeMap<String, u64>,
-    /// The number of these events that are delayed.
     pub delayed: u64,
 }
 
 impl Plan {
-    /// Counts a selected event.
     pub fn count(&mut self, event: Entry) {
         self.delayed += u64::from(event.receipt_handle.is_none());
         *self.events.entry(event.target).or_default() += 1;
     }
 
-    /// The number of all events.
     pub fn all(&self) -> u64 {
         self.events.values().sum()
     }
@@ -96,12 +91,10 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// The number of orders written.
     pub fn ordered(&self) -> u64 {
         self.ordered.values().sum()
     }
 
-    /// Describes the results.
     pub fn notices(&self, order: Order) -> Vec<Notice> {
         let what = |number| match (order, number) {
             (Order::Retry, 1) => "comes back now",
@@ -138,10 +131,6 @@ impl Tally {
 
 /// Writes an order for every selected event in these partitions, until there are no more or `goes_on` returns false.
 /// `goes_on` is called after every batch. An event that fails and waits again meanwhile gets no second order.
-///
-/// # Errors
-///
-/// If the register can't be read. The tally has the results until then.
 pub async fn carry_out<R: Register>(
     order: Order,
     selection: &Selection,

@@ -16,10 +16,8 @@ pub enum Partition {
     Segment(u16, u16),
 }
 
-/// A page of a partition.
 #[derive(Debug)]
 pub struct Page<C> {
-    /// The events on the page.
     pub events: Vec<Entry>,
     /// The start of the next page, if there is one.
     pub next: Option<C>,
@@ -27,13 +25,10 @@ pub struct Page<C> {
 
 /// The register of waiting events, and their messages.
 pub trait Register {
-    /// The start of a page.
     type Cursor: Clone;
 
-    /// The clock for due times.
     type Clock: Clock;
 
-    /// The clock.
     fn clock(&self) -> &Self::Clock;
 
     /// The first page of a partition, or the one that starts at `from`.

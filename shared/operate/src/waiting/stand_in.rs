@@ -11,7 +11,6 @@ use comeback_core::{Timestamp, claim::Order, register::Entry, time::later};
 use super::{Page, Partition, Register};
 use crate::ports::{Clock, Fault};
 
-/// The number of events on a page.
 pub(super) const PAGE: usize = 3;
 
 /// An event that comes back at the second `due`.
@@ -42,9 +41,7 @@ pub(super) struct State {
     kept_until: BTreeMap<String, Timestamp>,
     /// The ids of events that end between being listed and being ordered.
     pub(super) over: Vec<String>,
-    /// The number of next calls to throttle.
     pub(super) throttled: u32,
-    /// The number of sleeps.
     pub(super) slept: u32,
     /// The number of messages that were made visible.
     pub(super) shown: usize,

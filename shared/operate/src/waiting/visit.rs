@@ -7,10 +7,6 @@ use super::{Page, Partition, Register};
 use crate::ports::{Fault, with_backoff};
 
 /// Visits the events of these partitions until `visit` returns false. Those of one function are sorted by due time.
-///
-/// # Errors
-///
-/// If the register can't be read.
 pub async fn visit<R: Register>(
     parts: &[Partition],
     register: &R,

@@ -22,7 +22,6 @@ async fn no_process_of_a_function_outlives_a_killed_cloud() {
     ended(&children).await;
 }
 
-/// Kills these processes and waits for their end.
 pub async fn kill(processes: &[Pid]) {
     assert!(processes.iter().copied().all(processes::kill));
     ended(processes).await;

@@ -9,7 +9,6 @@ use crate::{
     upstream::Upstream,
 };
 
-/// Deploys a loop with this example as its target.
 async fn deploy(program: &str, environment: &[(&str, &str)]) -> RetryLoop {
     let code = command([example(program).display().to_string()]);
     Plan::quick(&[]).with_target(code, environment).deploy().await
@@ -29,7 +28,6 @@ async fn deploy_charges(answer: fn(&str, usize) -> &'static str) -> (RetryLoop, 
     (deploy("charge_card", &environment).await, tables, payments)
 }
 
-/// The endings of the next runs of the target.
 async fn endings<const N: usize>(retry_loop: &RetryLoop) -> [String; N] {
     retry_loop.cloud.journal().runs(TARGET).await.map(|run| run.ending)
 }

@@ -9,7 +9,6 @@ use crate::retry_loop::Plan;
 
 pub const TABLE: &str = "ledger";
 
-/// A plan for a loop with a ledger at this endpoint.
 pub fn plan_with_ledger(endpoint: &str, settings: &[(&'static str, &str)]) -> Plan {
     let mut plan = Plan::quick(settings);
     plan.settings.push(("LEDGER_TABLE", TABLE.to_owned()));
@@ -31,7 +30,6 @@ impl Tables {
         Self { endpoint: moto.endpoint.clone(), client, _moto: moto }
     }
 
-    /// A server with the table of claims.
     pub async fn with_claims() -> Self {
         let tables = Self::start();
         tables.create(TABLE, "id").await;
@@ -95,13 +93,11 @@ impl Tables {
         put.item("paused_at", AttributeValue::N("1".to_owned())).send().await.unwrap();
     }
 
-    /// Ends the pause.
     pub async fn resume(&self, target: &str) {
         let delete = self.client.delete_item().table_name(TABLE);
         delete.key("id", text(&format!("target/{target}"))).send().await.unwrap();
     }
 
-    /// Creates a table with this partition key.
     pub async fn create(&self, name: &str, key: &str) {
         create_table(&self.client, name, key).await;
     }
@@ -114,7 +110,6 @@ impl Tables {
         items.iter().map(|item| (read(item, "id"), read(item, "state"))).collect()
     }
 
-    /// All items of a table.
     pub async fn items(&self, name: &str) -> Vec<HashMap<String, AttributeValue>> {
         self.client.scan().table_name(name).send().await.unwrap().items.unwrap()
     }

@@ -16,7 +16,6 @@ use crate::{
 /// The requirements file of the AWS CLI and of Python's runtime client.
 pub const REQUIREMENTS: &str = "tests/requirements.txt";
 
-/// The root of the project.
 pub const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// The path of a Python interpreter with the packages of this requirements file.
@@ -43,7 +42,6 @@ impl Code {
         code
     }
 
-    /// Adds a file.
     pub fn has(&self, file: &str, source: &str) {
         let path = self.0.join(file);
         fs::create_dir_all(path.parent().unwrap()).unwrap();

@@ -26,11 +26,9 @@ fn code(language: &str) -> &'static str {
     code.split_once("```").unwrap().0
 }
 
-/// An event that is an envelope or resembles one.
 #[derive(Deserialize)]
 struct Case<'a> {
     is_envelope: bool,
-    /// The request id in the envelope.
     request_id: Option<String>,
     #[serde(borrow)]
     event: &'a RawValue,

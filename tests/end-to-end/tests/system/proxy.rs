@@ -8,12 +8,10 @@ use tokio::{
     sync::watch,
 };
 
-/// How the proxy treats a connection.
 #[derive(Clone)]
 enum Behaviour {
     /// Accept the connection and never answer.
     Hang,
-    /// Give this answer to each request.
     Answer(&'static str),
     /// Forward the connection to this address.
     Pass(String),

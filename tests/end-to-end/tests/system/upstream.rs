@@ -10,7 +10,6 @@ use tokio::{
 /// A request that the upstream has received.
 #[derive(Clone, Debug)]
 pub struct Asked {
-    /// Method and path.
     pub what: String,
     /// The request line and the headers, in lower case.
     head: String,
@@ -18,7 +17,6 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// The value of a header.
     pub fn header(&self, name: &str) -> &str {
         let mut values =
             self.head.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(": "));

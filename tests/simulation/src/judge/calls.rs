@@ -471,7 +471,6 @@ impl Case {
     }
 }
 
-/// The name of a target in its failure records.
 pub fn named(target: &TargetPlan) -> String {
     match target.form {
         Form::Bare => unqualified(&target.name),

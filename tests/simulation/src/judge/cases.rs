@@ -18,7 +18,6 @@ const INVOCATION_MAX: usize = 1_048_576;
 
 /// A failure whose message is in a retry queue. It stays one case however often the message is delivered.
 pub struct Case {
-    /// The invocation that failed.
     pub of: Open,
     pub request_id: Arc<str>,
     /// The key of its claim: the function that failed, and the request id.
@@ -57,17 +56,14 @@ pub struct Stranger {
     /// The body, and the attributes.
     pub body: String,
     pub attributes: Vec<(&'static str, String)>,
-    /// The id by which it is known.
     pub request_id: Arc<str>,
     /// The body of its dead letter. Only one that nobody vouches for may be cut.
     pub letter: String,
-    /// The envelope in its payload.
     pub envelope: Option<Foreign>,
     /// The reason for which it must be given up, or None if it is as good as a record from Lambda.
     pub over: Option<&'static str>,
     /// Whether it names a function for which its queue may not speak.
     pub is_refused: bool,
-    /// What it tries.
     pub kind: &'static str,
 }
 

@@ -41,7 +41,6 @@ const CIRCUIT_BYTES_MAX: usize = 1_024;
 /// A circuit must have closed after events have arrived for this long without a fault.
 const CLOSED_WITHIN: Millis = 2 * 3_600_000;
 
-/// What a run knows about the circuit of a target.
 #[derive(Clone, Debug, Default)]
 pub struct Known {
     /// Whether the circuit was closed when the run read or wrote it, or whether the run could not read or write it.
@@ -50,7 +49,6 @@ pub struct Known {
     was_limited: bool,
     /// Whether it has taken the probe and has not made it yet.
     has_probe: bool,
-    /// Whether it may have taken permits.
     has_permits: bool,
     /// Whether it has taken the probe, and whether it must still give the probe back if it can't make it.
     pub took_probe: bool,
@@ -120,7 +118,6 @@ impl Known {
 }
 
 impl Judge {
-    /// What a run knows about the circuit of a target.
     pub fn knows(&mut self, run: u64, target: &str) -> &mut Known {
         self.known_circuits.entry(run).or_default().entry(target.to_owned()).or_default()
     }
@@ -175,7 +172,6 @@ impl Judge {
         known.owes_note = known.ramps;
     }
 
-    /// A run received the answer to its write of a circuit.
     pub fn told_of_turn(&mut self, run: u64, exchange: &Exchange, answer: &Answer) {
         let Exchange { target, next, .. } = exchange;
         match answer {

@@ -70,7 +70,6 @@ impl Known {
 }
 
 impl Judge {
-    /// Starts a process of a handler. Returns its number.
     pub fn starts(&mut self, in_flight_max: u32) -> usize {
         self.processes.push(Process { in_flight_max, queues: BTreeMap::new() });
         self.processes.len() - 1

@@ -28,7 +28,6 @@ pub struct Delivery {
     /// The batch, and the message's position in it.
     batch: Rc<SqsEvent>,
     nth: usize,
-    /// The process that has the batch.
     pub process: usize,
     pub received_at: Timestamp,
     /// When the handler invoked the target, by the handler's clock.
@@ -42,9 +41,7 @@ pub struct Delivery {
     /// Whether the handler was told that its act failed, and whether there is a permit for an act that took effect.
     pub act_refused: bool,
     pub permitted: bool,
-    /// Whether the handler knows that it is done.
     pub done: bool,
-    /// The claim that the handler holds.
     pub claim: Option<Claim>,
     /// Whether the handler has sent it again, how many copies there are, and whether the handler was told that this
     /// worked or failed.
@@ -52,7 +49,6 @@ pub struct Delivery {
     pub copies: u32,
     pub copy_accepted: bool,
     pub copy_refused: bool,
-    /// Whether the handler has put it back.
     pub put_back: bool,
     /// Whether the handler has marked or released its claim.
     pub concluded: bool,
@@ -119,7 +115,6 @@ pub fn receive_count(record: &SqsMessage) -> u32 {
 }
 
 impl Judge {
-    /// A handler receives a batch.
     pub fn delivered(&mut self, run: u64, event: &Rc<SqsEvent>) {
         let mut batch = Vec::with_capacity(event.records.len());
         for (nth, record) in event.records.iter().enumerate() {

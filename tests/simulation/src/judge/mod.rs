@@ -41,7 +41,6 @@ use crate::{
     plan::Plan,
 };
 
-/// The reasons in the contract.
 pub const REASONS: [&str; 10] = [
     "max_age_exceeded",
     "max_attempts_exceeded",
@@ -92,12 +91,10 @@ pub struct Judge {
     holders: HashMap<String, u32>,
 }
 
-/// An event from a client or from a stranger.
 pub struct Event {
     /// The original bytes.
     payload: String,
     foreign: Option<Box<Foreign>>,
-    /// How often it has ended.
     ends: u32,
     /// How often one of its cases was acted on again.
     forks: u32,
@@ -198,7 +195,6 @@ impl Judge {
         }
     }
 
-    /// A target has succeeded.
     pub fn succeeded(&mut self, request_id: &str) {
         let Some(open) = self.open.remove(request_id) else { return };
         self.story.tell(self.now, open.event, || format!("attempt {} succeeded", open.attempt));

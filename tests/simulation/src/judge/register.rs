@@ -30,7 +30,6 @@ pub const LOOKS_MAX: u32 = 3;
 /// What a handler knows from the register about a message, and what it has written there.
 #[derive(Default)]
 pub struct Listing {
-    /// Whether the target was paused when the handler began.
     pub was_paused: bool,
     /// When the handler began its look-up, by its own clock, and when it received the answer.
     asked_at: Option<Millis>,
@@ -43,7 +42,6 @@ pub struct Listing {
     /// How often the handler wrote the item, and how often it found another item than expected.
     writes: u32,
     changes: u32,
-    /// Whether the item that it found had an order.
     pub found_order: bool,
 }
 
@@ -135,7 +133,6 @@ impl Judge {
         self.story.tell(self.now, case.of.event, || format!("an operator orders: {order:?}"));
     }
 
-    /// A handler looks up the events and the targets of its batch.
     pub fn looks_up(&mut self, run: u64, clock: Timestamp, events: &[String], targets: &[String]) {
         let at = clock.timestamp_millis();
         let Some(batch) = self.runs.get(&run) else { return };
@@ -194,7 +191,6 @@ impl Judge {
         }
     }
 
-    /// A handler received the answer to its look-up.
     pub fn told_of_look_up(&mut self, run: u64, answer: &Answer) {
         let fault = answer.as_ref().err().and_then(|refusal| refusal.kind);
         if answer.is_err() {

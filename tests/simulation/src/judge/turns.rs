@@ -16,7 +16,6 @@ const INTERVAL_MAX: Millis = 60_000;
 const PATIENCE_MIN: Millis = 20_000;
 const PATIENCE_MAX: Millis = 300_000;
 
-/// The shortest and the longest slice.
 const SLICE: (Millis, Millis) = (10_000, 150_000);
 
 /// How many events are brought forward when CloudWatch opens a circuit, and for one slice.
@@ -95,7 +94,6 @@ impl Phase {
         self.fields.pointer(pointer).and_then(Value::as_i64).unwrap_or_default()
     }
 
-    /// How many permits its slice has.
     fn permits(&self) -> i64 {
         self.slice_length() / 1000 * self.number("/slice/rate")
     }

@@ -26,7 +26,6 @@ use comeback_local::model::{
 use super::{Outage, ports::Port, world::World};
 use crate::target::Kind;
 
-/// The handler's timeout.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 pub type AwsHandler = Handler<Port, Port, Port, Port>;

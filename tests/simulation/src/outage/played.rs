@@ -11,7 +11,6 @@ const SQS_REQUESTS: f64 = 0.40;
 const LAMBDA_REQUESTS: f64 = 0.20;
 const LAMBDA_SECOND: f64 = 0.125 * 0.000_013_333_4;
 
-/// The results of one outage.
 #[derive(Default)]
 pub struct Played {
     /// How many attempts of A and of B were late by each number of milliseconds.
@@ -65,7 +64,6 @@ impl Played {
         nth.map_or(Duration::ZERO, |(&millis, _)| Duration::from_millis(millis))
     }
 
-    /// The row of a design.
     pub fn design_row(&self, design: Design) -> String {
         let seconds = |target, share| self.lateness(target, share).as_secs_f64();
         let mut row = format!("| {design:?} |");
@@ -93,12 +91,10 @@ impl Played {
     }
 }
 
-/// The header of the table of designs.
 pub const DESIGNS_HEAD: &str = "\
 | design | B late p50 | p99 | max | A late p50 | p99 | max | in flight | delayed | retries each | SQS requests | $ a million events | drained after | lost / forks / dead |
 | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |";
 
-/// The header of the table of kinds.
 pub const KINDS_HEAD: &str = "\
 | A is | seeds | events | retries while down | probes | open after p50 | max | first retry after p50 | max | 95 % retried after p50 | max | open in vain | late while up | a step late max | B late max | writes | questions | not the probe / two probes / lost / forks / dead |
 | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |";

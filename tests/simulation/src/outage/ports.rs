@@ -19,13 +19,11 @@ use comeback_flow::ports::{
 use super::world::{B, Running, World};
 use crate::{wire::outgoing, world::name_of};
 
-/// How long a run of a target takes.
 const TARGET_TAKES: Duration = Duration::from_millis(50);
 
 /// SQS bills one request for each 64 KiB of a send.
 const BILLED_BYTES: usize = 64 * 1024;
 
-/// The ports of a handler.
 #[derive(Clone)]
 pub struct Port(pub Rc<RefCell<World>>);
 

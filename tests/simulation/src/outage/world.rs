@@ -21,10 +21,8 @@ use super::{
 };
 use crate::{target::Target, world::BEGAN_AT};
 
-/// The smallest step of time.
 const STEP: Duration = Duration::from_millis(20);
 
-/// The most messages that one receive returns.
 const RECEIVE_MAX: usize = 10;
 
 /// How many batches of a queue run at first, how many more may start each second if those are too few, and the most.
@@ -59,7 +57,6 @@ pub struct Poller {
 pub struct Batch {
     pub ends: Timestamp,
     pub poller: usize,
-    /// The receipt handles of the messages that are done.
     pub done: Vec<String>,
     pub handler: AwsHandler,
 }
@@ -90,7 +87,6 @@ pub struct World {
 
 pub const ENDED: u8 = u8::MAX;
 
-/// The owners of events.
 pub const A: u8 = 0;
 pub const B: u8 = 1;
 pub const POISON: u8 = 2;

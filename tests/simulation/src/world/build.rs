@@ -41,7 +41,6 @@ pub fn relay_queue(name: &str, form: Form) -> String {
     }
 }
 
-/// The account and the region of all functions.
 pub fn home() -> Rc<Home> {
     FunctionArn::parse(&qualified("any")).expect("the ARN of a function").home().into()
 }

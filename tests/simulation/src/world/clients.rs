@@ -35,7 +35,6 @@ impl World {
         self.after(delay, step);
     }
 
-    /// A client sends an event.
     pub fn send(&mut self) {
         self.unsent -= 1;
         if self.unsent > 0 {
@@ -306,7 +305,6 @@ impl World {
         }
     }
 
-    /// A message reaches a retry queue.
     pub fn forward(&mut self, queue: usize, message: Outgoing) {
         let trace: Arc<str> = message.trace_header.as_deref().unwrap_or_default().into();
         let queue = &self.plan.queues[queue].name;

@@ -44,7 +44,6 @@ pub struct HandlerRun {
     run: Run,
     pub handler: usize,
     event: Rc<SqsEvent>,
-    /// The queue that the batch is from.
     queue: String,
     /// When the handler is killed, by its own clock. Set once it has begun.
     pub deadline: Timestamp,
@@ -215,7 +214,6 @@ impl World {
         }
     }
 
-    /// A handler has answered.
     fn finish(&mut self, key: u64, answer: Answer) {
         let Some(begun) = self.runs.remove(&key) else { return };
         let Ok(report) = answer else {

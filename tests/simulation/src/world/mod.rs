@@ -56,9 +56,7 @@ pub fn play(plan: Plan, is_story_written: bool) -> Judge {
     World::new(Rc::new(plan), is_story_written).play()
 }
 
-/// A step on the agenda.
 enum Step {
-    /// A service answers a call.
     Answer(Rc<Call>, Vec<Answer>),
     /// The time of a handler's run ends.
     TimeUp(u64),
@@ -76,7 +74,6 @@ struct World {
     planned: u64,
     dice: Dice,
     judge: Judge,
-    /// The account and the region of the handlers.
     home: Rc<Home>,
     /// The last count of messages in flight that a handler asked for, by queue.
     counted: BTreeMap<String, (Timestamp, u64)>,
@@ -96,7 +93,6 @@ struct World {
     unsent: u64,
     strange: u64,
     dead_letters_read: u64,
-    /// The time up to which the metrics of queues are published.
     queues_published: Timestamp,
 }
 
@@ -192,7 +188,6 @@ impl World {
         self.judge
     }
 
-    /// Plans a step for a later time.
     fn after(&mut self, delay: Duration, step: impl FnOnce(&mut Self) + 'static) {
         self.plan_step(delay, Step::Other(Box::new(step)));
     }

@@ -66,7 +66,6 @@ impl Call {
 }
 
 impl World {
-    /// Draws whether a fault happens now.
     pub fn draws(&mut self, fault: Fault) -> bool {
         let rate = self.plan.rates.get(&fault).copied().unwrap_or_default();
         !self.is_calm && self.dice.happens(rate)
@@ -81,7 +80,6 @@ impl World {
         happens
     }
 
-    /// A handler makes a call.
     pub fn submit(&mut self, run: u64, clock: Timestamp, request: Request, slot: Weak<Slot>) {
         let Some((handler, deadline)) = self.runs.get(&run).map(|run| (run.handler, run.deadline))
         else {
@@ -160,7 +158,6 @@ impl World {
         self.after(out, move |world| world.arrive(&call, back));
     }
 
-    /// The service refuses the whole call.
     fn refuse(&mut self, call: Rc<Call>, after: Duration, is_throttled: bool) {
         let of_ledger = matches!(
             call.request,
@@ -245,7 +242,6 @@ impl World {
         self.survives(run);
     }
 
-    /// Draws whether the ledger denies a call.
     pub fn ask_ledger(&mut self) -> Answer {
         if self.draws(Fault::Misconfigured) {
             self.judge.tally.count(Seen::Fault(Fault::LedgerDenied));

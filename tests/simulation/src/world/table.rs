@@ -38,7 +38,6 @@ pub struct Table {
     waiting: BTreeMap<String, Entry>,
     /// The items without a claim, which something other than a handler has written.
     forged: BTreeSet<String>,
-    /// The items that the latest writes have replaced.
     replaced: VecDeque<(Timestamp, String, Item)>,
     orders: u32,
 }
@@ -67,7 +66,6 @@ impl Table {
         self.replaced.iter().find(is_it).map(|(.., item)| item.clone())
     }
 
-    /// Removes the forged items.
     pub fn clean(&mut self) {
         self.forged.clear();
     }

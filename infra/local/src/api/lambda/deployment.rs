@@ -153,7 +153,6 @@ async fn merge_layers(
     Ok(Some(Layered { opt: Some(opt.await?), versions }))
 }
 
-/// Decodes the zip in a request.
 pub(super) fn decode(zip: String) -> Result<Vec<u8>, LambdaError> {
     BASE64
         .decode(zip)

@@ -31,7 +31,6 @@ use crate::{
 /// The largest request, in bytes: AWS's limit, so that a zip of 50 MB fits in base64.
 const REQUEST_BYTES_MAX: usize = 69_905_067;
 
-/// The response of an operation.
 type Answer = Result<Response, LambdaError>;
 
 /// The operations, by AWS's methods and paths. The date in a path is the API version in which AWS added the operation.

@@ -59,7 +59,6 @@ pub(super) struct ImageConfig {
 /// AWS's name of this machine's architecture.
 const ARCHITECTURE: &str = if cfg!(target_arch = "aarch64") { "arm64" } else { "x86_64" };
 
-/// A function's configuration in a response.
 pub(super) fn function_configuration(configuration: &Configuration) -> Value {
     let environment = &configuration.environment;
     let layers = configuration.layers.versions.iter();
@@ -142,7 +141,6 @@ pub(super) struct Tags {
     pub(super) tags: BTreeMap<String, String>,
 }
 
-/// A request that sets an event invoke config.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub(super) struct EventInvokeRequest {
@@ -165,9 +163,6 @@ struct Target {
 }
 
 impl EventInvokeRequest {
-    /// # Errors
-    ///
-    /// If it sets nothing.
     pub(super) fn settings(self) -> Result<EventInvokeSettings, LambdaError> {
         let Self { maximum_retry_attempts, maximum_event_age_in_seconds, destination_config } =
             self;
@@ -189,7 +184,6 @@ impl EventInvokeRequest {
     }
 }
 
-/// An event invoke config in a response.
 pub(super) fn event_invoke_config(function: &str, config: &EventInvokeConfig) -> Value {
     let target = |destination: &Option<Destination>| match destination {
         Some(destination) => json!({ "Destination": destination.arn }),
@@ -207,7 +201,6 @@ pub(super) fn event_invoke_config(function: &str, config: &EventInvokeConfig) ->
     }))
 }
 
-/// A request that publishes a version of a layer.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub(super) struct LayerRequest {
@@ -215,7 +208,6 @@ pub(super) struct LayerRequest {
     pub(super) description: String,
 }
 
-/// A version of a layer in a response.
 pub(super) fn layer_version(version: &LayerVersion) -> Value {
     let content = &version.content;
     json!({
@@ -232,7 +224,6 @@ pub(super) fn layer_version(version: &LayerVersion) -> Value {
     })
 }
 
-/// A request that creates or changes an event source mapping.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub(super) struct MappingRequest {
@@ -245,9 +236,6 @@ pub(super) struct MappingRequest {
 }
 
 impl MappingRequest {
-    /// # Errors
-    ///
-    /// If it has a setting that isn't supported here.
     pub(super) fn settings(&self) -> Result<&MappingSettings, LambdaError> {
         if self.filter_criteria.is_some() {
             return Err(LambdaError::invalid(

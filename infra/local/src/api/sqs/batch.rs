@@ -7,13 +7,11 @@ use serde::{Deserialize, Serialize};
 use super::fault;
 use crate::model::{arn::is_name, sqs::SqsError};
 
-/// The most entries of a batch.
 const ENTRIES_MAX: usize = 10;
 
 /// The longest id of an entry, in characters.
 const ENTRY_ID_MAX: usize = 80;
 
-/// The parameters of a batch request.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub(super) struct Batch<E> {

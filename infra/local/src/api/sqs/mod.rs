@@ -101,7 +101,6 @@ fn up_to(max: usize, name: &'static str, value: i64) -> Result<usize, SqsError> 
     })
 }
 
-/// A required parameter.
 fn required<'a>(name: &'static str, value: &'a Option<String>) -> Result<&'a str, SqsError> {
     let value = value.as_deref().filter(|value| !value.is_empty());
     value.ok_or(SqsError::MissingParameter(name))

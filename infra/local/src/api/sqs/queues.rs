@@ -15,13 +15,11 @@ use crate::{
     },
 };
 
-/// The most queues in one answer.
 const RESULTS_MAX: usize = 1000;
 
 type Answer = Result<Value, SqsError>;
 type Tags = BTreeMap<String, String>;
 
-/// The parameters of all operations on queues.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub(super) struct Request {

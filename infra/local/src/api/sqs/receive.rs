@@ -12,7 +12,6 @@ use crate::model::sqs::{
     bad_visibility,
 };
 
-/// The most messages in one response.
 const MESSAGES_MAX: usize = 10;
 
 #[derive(Deserialize)]
@@ -65,7 +64,6 @@ struct AttributeAnswer {
 /// The result of one receive, without waiting.
 pub(super) struct ShortPoll {
     pub(super) answer: ReceivedAnswer,
-    /// The length of the long poll.
     pub(super) wait: Duration,
     /// When to receive again, even if nothing changes before.
     pub(super) next_visible_at: Option<Timestamp>,
@@ -85,7 +83,6 @@ pub(super) fn receive(
 }
 
 impl ReceiveMessage {
-    /// Receives the messages that are visible now.
     pub(super) fn short_poll(&self, sqs: &mut Sqs, now: Timestamp) -> Result<ShortPoll, SqsError> {
         let queue = queue_name(&self.queue_url)?;
         let max = self.max_number_of_messages.unwrap_or(1);
@@ -117,7 +114,6 @@ impl ReceiveMessage {
     }
 }
 
-/// The attributes that a receiver requests.
 struct Selection<'a> {
     system: Vec<&'a str>,
     attributes: &'a [String],

@@ -40,7 +40,6 @@ pub(super) struct SendEntry {
     message_group_id: Option<String>,
 }
 
-/// An attribute as callers write it.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct WrittenAttribute {
@@ -158,7 +157,6 @@ impl WrittenAttribute {
     }
 }
 
-/// The trace header in a message's system attributes.
 fn trace_header(system: &MessageAttributes) -> Result<Option<&str>, SqsError> {
     if let Some(name) = system.keys().find(|name| *name != TRACE_HEADER) {
         return Err(SqsError::InvalidRequest(format!(

@@ -20,7 +20,6 @@ const THROTTLE_WAIT_MIN: Duration = Duration::from_secs(1);
 /// The longest wait after an event was throttled.
 const THROTTLE_WAIT_MAX: Duration = Duration::from_secs(5 * 60);
 
-/// An accepted asynchronous event.
 #[derive(Clone, Debug)]
 pub(crate) struct QueuedEvent {
     pub(crate) function: Arc<str>,
@@ -63,13 +62,11 @@ impl AsynchronousQueue {
         self.waiting.insert((due, self.sequence), event);
     }
 
-    /// Removes and returns the first event that is due.
     pub(crate) fn pop_due(&mut self, now: Timestamp) -> Option<QueuedEvent> {
         let first = self.waiting.first_entry()?;
         (first.key().0 <= now).then(|| first.remove())
     }
 
-    /// The number of waiting events.
     pub(crate) fn len(&self) -> usize {
         self.waiting.len()
     }

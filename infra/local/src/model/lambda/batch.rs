@@ -30,7 +30,6 @@ struct Record<'a> {
     aws_region: &'static str,
 }
 
-/// The system attributes of a message. All values are strings.
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct SystemAttributes<'a> {
@@ -104,7 +103,6 @@ pub(crate) fn record(message: &Received, mapping: &Mapping) -> Payload {
     Payload::of(&record)
 }
 
-/// The event for a batch.
 pub(crate) fn event(batch: &[Held]) -> Payload {
     let records: Vec<&Payload> = batch.iter().map(|held| &held.record).collect();
     Payload::of(&BTreeMap::from([("Records", records)]))

@@ -10,10 +10,8 @@ pub enum LambdaError {
     /// The requested resource doesn't exist.
     #[error("{0}")]
     ResourceNotFound(String),
-    /// The resource exists already.
     #[error("{0}")]
     ResourceConflict(String),
-    /// A parameter's value is invalid.
     #[error("{0}")]
     InvalidParameterValue(String),
     /// Parameters are out of their ranges. All faults are listed.
@@ -22,7 +20,6 @@ pub enum LambdaError {
     /// The payload of an invocation can't be read.
     #[error("Could not parse request body into json: {0}")]
     InvalidRequestContent(String),
-    /// The payload of an invocation is over the limit of its type.
     #[error(
         "{bytes} byte payload is too large for the {invocation_type} invocation type (limit {limit} bytes)"
     )]
@@ -44,7 +41,6 @@ pub enum LambdaError {
     Serialization(String),
 }
 
-/// Which limit throttled an invocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ThrottleReason {
     /// The account's concurrency for functions without a reservation.
@@ -54,7 +50,6 @@ pub enum ThrottleReason {
 }
 
 impl ThrottleReason {
-    /// AWS's name of the reason.
     pub fn name(self) -> &'static str {
         match self {
             Self::Account => "ConcurrentInvocationLimitExceeded",
@@ -90,7 +85,6 @@ impl LambdaError {
         }
     }
 
-    /// The HTTP status of the error on AWS.
     pub fn status(&self) -> u16 {
         match self {
             Self::InvalidParameterValue(_)

@@ -6,7 +6,6 @@ use std::{
     sync::Arc,
 };
 
-/// A folder of code or of a layer.
 #[derive(Clone, Debug)]
 pub struct Folder {
     path: PathBuf,
@@ -20,7 +19,6 @@ impl Folder {
         Self { path, _keeper: Some(Arc::new(keeper)) }
     }
 
-    /// The folder's path.
     pub fn path(&self) -> &Path {
         &self.path
     }

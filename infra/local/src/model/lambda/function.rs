@@ -67,11 +67,8 @@ pub enum Program {
     Bootstrap(Folder),
     /// A folder with a handler, which a runtime client calls.
     Handler(Folder, Client),
-    /// A command on this machine.
     Command {
-        /// The program and its arguments.
         command: Vec<String>,
-        /// The command's working directory.
         working_directory: Option<PathBuf>,
     },
 }
@@ -108,7 +105,6 @@ pub struct Settings {
     pub dead_letter_config: Option<DeadLetterConfig>,
 }
 
-/// A function's environment variables.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 #[allow(missing_docs, reason = "the names are those of Lambda's API")]
@@ -116,7 +112,6 @@ pub struct Environment {
     pub variables: BTreeMap<String, String>,
 }
 
-/// A function's dead-letter queue.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct DeadLetterConfig {
@@ -150,7 +145,6 @@ pub struct Configuration {
 }
 
 impl Configuration {
-    /// The configuration of a new function.
     pub(crate) fn new(
         now: Timestamp,
         name: &str,
@@ -218,7 +212,6 @@ impl Configuration {
         Ok(())
     }
 
-    /// The function's timeout.
     pub fn timeout(&self) -> Duration {
         Duration::from_secs(self.timeout_secs.into())
     }
@@ -277,7 +270,6 @@ fn check_environment(environment: &BTreeMap<String, String>) -> Result<(), Lambd
     Ok(())
 }
 
-/// A function and its state in the model.
 #[derive(Debug)]
 pub(crate) struct Function {
     /// Distinguishes this function from a deleted one with the same name.

@@ -53,14 +53,11 @@ pub struct Destination {
 /// The kind of resource that receives the record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DestinationKind {
-    /// The queue with this name.
     Queue(Arc<str>),
-    /// The function with this name.
     Function(Arc<str>),
 }
 
 impl Destination {
-    /// Parses the ARN of a destination.
     fn parse(arn: &str) -> Result<Self, LambdaError> {
         let kind = if let Some(queue) = queue_name(arn) {
             DestinationKind::Queue(queue.into())
@@ -107,12 +104,10 @@ impl EventInvokeConfig {
     }
 }
 
-/// The number of retries of a failed event.
 pub(crate) fn retry_attempts(config: Option<&EventInvokeConfig>) -> u32 {
     config.and_then(|config| config.maximum_retry_attempts).unwrap_or(RETRY_ATTEMPTS_DEFAULT)
 }
 
-/// The maximum age of an event.
 pub(crate) fn event_age(config: Option<&EventInvokeConfig>) -> Duration {
     let secs = config.and_then(|config| config.maximum_event_age_in_seconds);
     Duration::from_secs(secs.unwrap_or(EVENT_AGE_SECS_DEFAULT).into())

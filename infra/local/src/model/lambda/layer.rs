@@ -17,10 +17,8 @@ const NAME_MAX: usize = 140;
 #[derive(Default)]
 pub(crate) struct Layers(BTreeMap<Arc<str>, Vec<Arc<LayerVersion>>>);
 
-/// The unpacked content of a layer version.
 #[derive(Clone, Debug)]
 pub struct Content {
-    /// The folder with the content.
     pub folder: Folder,
     /// The size of the layer's package in bytes.
     pub size: u64,
@@ -28,7 +26,6 @@ pub struct Content {
     pub sha256: String,
 }
 
-/// One version of a layer.
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "the names are those of Lambda's API")]
 pub struct LayerVersion {

@@ -21,7 +21,6 @@ use crate::model::arn::queue_name;
 const BATCH_SIZE: std::ops::RangeInclusive<i64> = 1..=10_000;
 const BATCH_SIZE_DEFAULT: u32 = 10;
 
-/// A larger batch size needs a batching window.
 const BATCH_SIZE_WITHOUT_WINDOW_MAX: u32 = 10;
 
 /// The batching window, in seconds: AWS's bounds.
@@ -65,7 +64,6 @@ pub struct ScalingConfig {
     pub maximum_concurrency: Option<i64>,
 }
 
-/// An event source mapping.
 #[derive(Debug)]
 #[allow(missing_docs, reason = "the names are those of Lambda's API")]
 pub struct Mapping {
@@ -121,7 +119,6 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// Begins a transition.
     fn transition_to(&mut self, transition: Transition) {
         self.transition = transition;
         if transition.ends_with(ENABLING) {
@@ -137,7 +134,6 @@ impl Mapping {
         transient.copied().unwrap_or(if self.enabled { "Enabled" } else { "Disabled" })
     }
 
-    /// Whether it polls its queue now.
     pub(crate) fn polls(&self, now: Timestamp) -> bool {
         self.enabled && now >= self.polls_from
     }
@@ -191,7 +187,6 @@ impl Mapping {
         self.poller.granted.min(self.maximum_concurrency.unwrap_or(BATCHES_MAX))
     }
 
-    /// Whether one more batch may be delivered now.
     pub(crate) fn may_deliver(&mut self, now: Timestamp) -> bool {
         if self.poller.paused_until.is_some_and(|until| now < until) {
             return false;

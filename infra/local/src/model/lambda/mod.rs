@@ -33,7 +33,6 @@ use run::RunId;
 
 use super::ids::Ids;
 
-/// Lambda's state.
 pub struct Lambda {
     pub(crate) ids: Ids,
     functions: BTreeMap<Arc<str>, Function>,
@@ -46,21 +45,17 @@ pub struct Lambda {
     sequence: u64,
 }
 
-/// A run in progress.
 pub(crate) struct Running {
     pub(crate) configuration: Arc<Configuration>,
     incarnation: u64,
     pub(crate) request_id: Arc<str>,
-    /// The trace header that the function received.
     pub(crate) trace_header: Arc<str>,
     pub(crate) origin: Origin,
 }
 
-/// The cause of a run.
 pub(crate) enum Origin {
     /// An invoker waits for its response.
     Synchronous,
-    /// An event of the asynchronous queue.
     Asynchronous(QueuedEvent),
     /// A batch of a mapping's queue.
     Mapping {
@@ -87,11 +82,6 @@ impl Lambda {
         }
     }
 
-    /// Creates a function.
-    ///
-    /// # Errors
-    ///
-    /// If a function with this name exists, or if a setting is invalid.
     pub fn create_function(
         &mut self,
         now: Timestamp,
@@ -118,11 +108,6 @@ impl Lambda {
         Ok(configuration)
     }
 
-    /// A function's configuration.
-    ///
-    /// # Errors
-    ///
-    /// If there is no such function.
     pub fn configuration(&self, name: &str) -> Result<&Arc<Configuration>, LambdaError> {
         self.function(name).map(|function| &function.configuration)
     }
@@ -159,20 +144,12 @@ impl Lambda {
     }
 
     /// Deletes a function. Its runs continue; its queued events are lost.
-    ///
-    /// # Errors
-    ///
-    /// If there is no such function.
     pub fn delete_function(&mut self, name: &str) -> Result<(), LambdaError> {
         self.functions.remove(name).map(|_| ()).ok_or_else(|| name::not_found(name))
     }
 
     /// Reserves concurrency for a function, or removes the reservation. AWS keeps 100 of an account's concurrency
     /// unreserved. Here all of it can be reserved, because there is less.
-    ///
-    /// # Errors
-    ///
-    /// If there is no such function, or if the other functions have reserved too much.
     pub fn set_reserved_concurrency(
         &mut self,
         name: &str,
@@ -192,11 +169,6 @@ impl Lambda {
         Ok(())
     }
 
-    /// Sets what happens to a function in a recursive loop.
-    ///
-    /// # Errors
-    ///
-    /// If there is no such function.
     pub fn set_recursive_loop(
         &mut self,
         name: &str,
@@ -282,10 +254,6 @@ impl Lambda {
     }
 
     /// Changes a mapping, and its function if one is given.
-    ///
-    /// # Errors
-    ///
-    /// If there is no such mapping or function, or if a setting is invalid.
     pub fn update_mapping(
         &mut self,
         now: Timestamp,
@@ -339,7 +307,6 @@ impl Lambda {
         (running >= bound).then_some(ThrottleReason::Account)
     }
 
-    /// Records that a run begins.
     pub(crate) fn begin(
         &mut self,
         configuration: Arc<Configuration>,

@@ -54,7 +54,6 @@ pub(crate) fn latest_not_found(name: &str) -> LambdaError {
     LambdaError::ResourceNotFound(format!("Function not found: {}", qualified_arn(name)))
 }
 
-/// Splits a reference into name and qualifier.
 fn split(reference: &str) -> Result<(&str, Option<&str>), LambdaError> {
     let parts: Vec<&str> = reference.split(':').collect();
     let rest = match parts.as_slice() {

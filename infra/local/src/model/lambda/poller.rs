@@ -52,7 +52,6 @@ pub(crate) struct Poller {
     pub(super) held: VecDeque<Held>,
     /// The size of their records in bytes.
     pub(super) held_bytes: usize,
-    /// How many batches are running.
     pub(super) running: u32,
     /// How many batches may run, apart from the mapping's own limit.
     pub(super) granted: u32,

@@ -19,7 +19,6 @@ const ERROR_MESSAGE_BYTES_MAX: usize = 1024;
 /// Why an event has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Condition {
-    /// A run succeeded.
     Success,
     /// The last allowed run failed.
     RetriesExhausted,
@@ -33,7 +32,6 @@ pub(crate) enum Condition {
 }
 
 impl Condition {
-    /// AWS's name of the condition.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Success => "Success",

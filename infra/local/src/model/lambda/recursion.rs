@@ -20,10 +20,8 @@ use crate::model::ids::Ids;
 /// How many runs of one function in one chain are allowed.
 pub const RUNS_MAX: u32 = 16;
 
-/// What happens to a function in a recursive loop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub enum RecursiveLoop {
-    /// It continues.
     Allow,
     /// It is stopped, which is AWS's default.
     #[default]
@@ -83,12 +81,10 @@ impl<'a> TraceHeader<'a> {
     }
 }
 
-/// A new trace id.
 fn root(now: Timestamp, ids: &mut Ids) -> String {
     format!("1-{:08x}-{:016x}{:08x}", now.timestamp(), ids.number(), ids.number() >> 32)
 }
 
-/// Parses one entry of a lineage.
 fn entry(text: &str) -> Option<(&str, u32)> {
     let (ahead, before) = text.rsplit_once(':')?;
     let hash = ahead.rsplit_once(':').map_or(ahead, |(_, hash)| hash);

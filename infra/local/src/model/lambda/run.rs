@@ -17,7 +17,6 @@ pub const RESPONSE_BYTES_MAX: usize = 6 * 1024 * 1024 + 100;
 /// The error type of a crash. Lambda has given crashes and timeouts a type since 2025.
 const EXIT_ERROR: &str = "Runtime.ExitError";
 
-/// Identifies a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RunId(pub(crate) u64);
 
@@ -30,9 +29,7 @@ pub struct Run {
     pub configuration: Arc<Configuration>,
     /// The request id, which is the same in all runs of one event.
     pub request_id: Arc<str>,
-    /// The event.
     pub payload: Payload,
-    /// The trace header for the function.
     pub trace_header: Arc<str>,
     /// The client context of a synchronous invocation, as JSON.
     pub client_context: Option<Arc<str>>,
@@ -41,7 +38,6 @@ pub struct Run {
 /// How a run ended, as the host saw it.
 #[derive(Clone, Debug)]
 pub enum Outcome {
-    /// The function returned this.
     Returned(Vec<u8>),
     /// The function reported this as an error.
     Failed(Vec<u8>),
@@ -68,38 +64,30 @@ pub enum Outcome {
 pub struct ExtensionFailure {
     /// The name of the extension's file.
     pub extension: Arc<str>,
-    /// How it failed.
     pub fault: ExtensionFault,
 }
 
-/// How an extension failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExtensionFault {
     /// It could not be started, for this reason.
     NotStarted(String),
-    /// Its process ended.
     Exited(Exit),
-    /// It reported this as an error of its initialisation.
     InitError(String),
     /// It reported this error before its exit.
     ExitError(String),
 }
 
-/// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// It exited with this status.
     Status(i32),
     /// It was killed by this signal.
     Signal(i32),
 }
 
-/// The response to the invoker of a function.
 #[derive(Clone, Debug)]
 pub struct Response {
     /// The function's response or error report, or Lambda's own report.
     pub payload: Vec<u8>,
-    /// How the run ended.
     pub ending: Ending,
 }
 
@@ -129,7 +117,6 @@ struct Report<'a> {
 }
 
 impl Outcome {
-    /// The response to the invoker.
     pub(crate) fn response(self, request_id: &str, timeout: Duration) -> Response {
         let report = |error_type, error_message| {
             let content = Report { error_type, error_message };

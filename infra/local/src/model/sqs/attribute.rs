@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use super::error::SqsError;
 
-/// The most attributes that a message may have.
 const MESSAGE_ATTRIBUTES_MAX: usize = 10;
 
 /// The longest name or type of an attribute, in characters.
@@ -16,16 +15,13 @@ const NUMBER_DIGITS_MAX: usize = 38;
 /// A message's attributes by name, in the order in which AWS hashes them.
 pub type MessageAttributes = BTreeMap<String, MessageAttribute>;
 
-/// One attribute of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MessageAttribute {
     /// `String`, `Number` or `Binary`, and optionally a full stop and a label.
     pub data_type: String,
-    /// The value.
     pub value: AttributeValue,
 }
 
-/// The value of a message's attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AttributeValue {
     /// Text, or a number in decimal.

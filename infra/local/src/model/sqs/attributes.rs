@@ -60,10 +60,6 @@ impl Default for QueueAttributes {
 
 impl QueueAttributes {
     /// These attributes with `changes` made to them.
-    ///
-    /// # Errors
-    ///
-    /// For the first of `changes` that SQS refuses.
     pub(super) fn with(&self, changes: &Attributes) -> Result<Self, SqsError> {
         let mut changed = self.clone();
         let given = |name| changes.get(name).map(String::as_str);
@@ -113,7 +109,6 @@ impl QueueAttributes {
         Ok(())
     }
 
-    /// The attributes as SQS returns them.
     pub(super) fn to_map(&self) -> Attributes {
         let mut attributes: Attributes = [
             ("DelaySeconds", self.delay),
@@ -137,7 +132,6 @@ impl QueueAttributes {
     }
 }
 
-/// The error for an invalid visibility timeout.
 pub(crate) fn bad_visibility(seconds: impl ToString) -> SqsError {
     let reason = format!("Must be between 0 and {VISIBILITY_SECONDS_MAX}, if provided.");
     SqsError::invalid("VisibilityTimeout", seconds, reason)

@@ -92,7 +92,6 @@ pub enum SqsError {
 }
 
 impl SqsError {
-    /// The error for a parameter whose value is invalid.
     pub fn invalid(name: &'static str, value: impl ToString, reason: impl Into<String>) -> Self {
         Self::InvalidParameterValue { name, value: value.to_string(), reason: reason.into() }
     }

@@ -21,7 +21,6 @@ const TRANSPORT_BINARY: u8 = 2;
 pub struct Md5([u8; 16]);
 
 impl Md5 {
-    /// The digest of a message's body.
     pub fn of_body(body: &str) -> Self {
         Self(Hasher::digest(body.as_bytes()).into())
     }
@@ -101,7 +100,6 @@ mod tests {
         }
     }
 
-    /// AWS returned these digests for these attributes.
     #[test]
     fn digests_of_attributes_are_those_of_aws() {
         let trace = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1";

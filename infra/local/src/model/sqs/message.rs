@@ -16,18 +16,14 @@ pub const MESSAGE_BYTES_MAX: u32 = 1_048_576;
 /// The longest delay of a message, in seconds.
 pub const DELAY_SECONDS_MAX: u32 = 900;
 
-/// A message as it is sent.
 #[derive(Clone, Debug, Default)]
 pub struct Outgoing {
-    /// The body. Copies of the message share it.
     pub body: Arc<str>,
-    /// The sender's attributes.
     pub attributes: MessageAttributes,
     /// The trace that the message belongs to: system attribute `AWSTraceHeader`.
     pub trace_header: Option<String>,
     /// The tenant that the message belongs to: system attribute `MessageGroupId`. It has no effect on the order.
     pub group_id: Option<String>,
-    /// The sender. The default is the account.
     pub sender_id: Option<Arc<str>>,
     /// The delay in seconds. The default is the queue's.
     pub delay: Option<u32>,
@@ -40,7 +36,6 @@ pub struct Received {
     pub message_id: Arc<str>,
     /// Identifies this receive in requests to delete the message or to change its visibility. Empty before the first.
     pub receipt_handle: String,
-    /// The body.
     pub body: Arc<str>,
     /// Digest of the body, computed on first use. Copies of the message share it.
     pub(super) md5_of_body: Arc<OnceLock<Md5>>,
@@ -48,22 +43,17 @@ pub struct Received {
     pub attributes: Arc<[(String, MessageAttribute)]>,
     /// When it was sent. A move to a dead-letter queue doesn't change this.
     pub sent_at: Timestamp,
-    /// When it was first received.
     pub first_received_at: Timestamp,
     /// The number of receives in all its queues, including this one.
     pub receive_count: u32,
-    /// The id of the sender.
     pub sender_id: Arc<str>,
-    /// The trace that the message belongs to.
     pub trace_header: Option<Arc<str>>,
-    /// The tenant that the message belongs to.
     pub group_id: Option<Arc<str>>,
     /// The ARN of the queue that gave it up, if this is a dead-letter queue.
     pub dead_letter_source: Option<Arc<str>>,
 }
 
 impl Received {
-    /// Digest of the body.
     pub fn md5_of_body(&self) -> Md5 {
         *self.md5_of_body.get_or_init(|| Md5::of_body(&self.body))
     }
@@ -110,7 +100,6 @@ impl Outgoing {
     }
 }
 
-/// The error for an invalid delay.
 pub(crate) fn bad_delay(seconds: impl ToString) -> SqsError {
     let reason = format!("DelaySeconds must be >= 0 and <= {DELAY_SECONDS_MAX}.");
     SqsError::invalid("DelaySeconds", seconds, reason)

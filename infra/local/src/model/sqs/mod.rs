@@ -50,7 +50,6 @@ use super::{
 /// How long a deleted queue's name can't be reused, and how long after a purge the next one is refused.
 const COOLDOWN: Duration = Duration::from_secs(60);
 
-/// SQS in one region of one account.
 #[derive(Debug)]
 pub struct Sqs {
     /// The sender of messages that don't name one. Callers aren't distinguished, so it is the account, as on AWS for
@@ -63,7 +62,6 @@ pub struct Sqs {
     deleted: BTreeMap<QueueName, Timestamp>,
     /// Message move tasks, oldest first.
     move_tasks: Vec<MoveTask>,
-    /// The limit of messages in flight for new queues.
     pub in_flight_max: usize,
     /// Whether messages were moved from one queue to another since the last [`Sqs::take_redriven`].
     redriven: bool,
@@ -116,7 +114,6 @@ impl Sqs {
         Ok(name)
     }
 
-    /// Deletes a queue and every message in it.
     pub(crate) fn delete_queue(&mut self, now: Timestamp, queue: &str) -> Result<(), SqsError> {
         let (name, _) = self.queues.remove_entry(queue).ok_or(SqsError::QueueDoesNotExist)?;
         self.move_tasks.retain(|task| !task.is_from(&name));
@@ -173,11 +170,6 @@ impl Sqs {
         Ok(self.queues("", after).filter(is_source))
     }
 
-    /// All of a queue's attributes.
-    ///
-    /// # Errors
-    ///
-    /// If there is no such queue.
     pub fn attributes(&mut self, now: Timestamp, queue: &str) -> Result<Attributes, SqsError> {
         let arn = queue_arn(queue);
         let queue = self.queue_mut(queue)?;
@@ -232,10 +224,6 @@ impl Sqs {
     }
 
     /// Sends a message, and returns it as SQS stores it.
-    ///
-    /// # Errors
-    ///
-    /// If there is no such queue, or if it refuses the message.
     pub fn send(
         &mut self,
         now: Timestamp,
@@ -254,10 +242,6 @@ impl Sqs {
 
     /// Receives up to `max` messages and hides them for `visibility` seconds, or for the queue's own timeout. A message
     /// that has been received `maxReceiveCount` times moves to the dead-letter queue instead, if that still exists.
-    ///
-    /// # Errors
-    ///
-    /// If there is no such queue, or if the timeout is too long.
     pub fn receive(
         &mut self,
         now: Timestamp,
@@ -287,10 +271,6 @@ impl Sqs {
     }
 
     /// Deletes a received message, unless it has been received again since. It is no error if the message is gone.
-    ///
-    /// # Errors
-    ///
-    /// If there is no such queue, or if the handle isn't of this queue.
     pub fn delete(
         &mut self,
         now: Timestamp,
@@ -322,10 +302,6 @@ impl Sqs {
     }
 
     /// Sets a queue's limit of messages in flight.
-    ///
-    /// # Errors
-    ///
-    /// If there is no such queue.
     pub fn limit_in_flight(&mut self, queue: &str, most: usize) -> Result<(), SqsError> {
         self.queue_mut(queue)?.in_flight_max = most;
         Ok(())

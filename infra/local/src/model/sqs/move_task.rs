@@ -167,7 +167,6 @@ impl Sqs {
         Ok(task.moved)
     }
 
-    /// Moves every message that is due.
     pub(crate) fn move_due(&mut self, now: Timestamp) {
         // Moving a message borrows all queues, so the tasks are taken out of `self` meanwhile.
         let mut tasks = std::mem::take(&mut self.move_tasks);

@@ -13,11 +13,6 @@ const QUEUE_NAME_MAX: usize = 80;
 pub struct QueueName(Arc<str>);
 
 impl QueueName {
-    /// Checks the name of a queue.
-    ///
-    /// # Errors
-    ///
-    /// If no standard queue can have this name.
     pub fn new(name: &str) -> Result<Self, SqsError> {
         if name.ends_with(".fifo") {
             let reason = "This local cloud has standard queues only, no FIFO queues.";
@@ -32,7 +27,6 @@ impl QueueName {
         Err(SqsError::invalid("QueueName", name, reason))
     }
 
-    /// The name.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -55,7 +55,6 @@ pub(super) struct Queue {
     places: Places,
     /// The time for which the queue was last brought up to date. `None` if that must be done again.
     settled_at: Option<Timestamp>,
-    /// The limit of messages in flight.
     pub(super) in_flight_max: usize,
 }
 
@@ -67,7 +66,6 @@ struct Places {
     in_flight: BTreeSet<(Timestamp, u64)>,
 }
 
-/// The number of messages in each place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Counts {
     pub(super) visible: usize,
@@ -254,7 +252,6 @@ impl Queue {
         Ok(())
     }
 
-    /// Deletes all messages in all places.
     pub(super) fn purge(&mut self) {
         self.messages.clear();
         self.places = Places::default();
@@ -314,7 +311,6 @@ impl Queue {
 }
 
 impl Places {
-    /// Moves a message to another place.
     fn put(&mut self, number: u64, message: &mut Message, place: Place) {
         self.take(number, std::mem::replace(&mut message.place, place));
         self.add(number, place);

@@ -7,14 +7,12 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 pub(super) struct Receipt {
     /// The identity of the queue. Other queues refuse the handle.
     pub(super) queue: u64,
-    /// The message's number.
     pub(super) message: u64,
     /// The number of this receive of the message, counted from 1.
     pub(super) receive: u32,
 }
 
 impl Receipt {
-    /// Encodes the receipt as a handle.
     pub(super) fn handle(self) -> String {
         let mut bytes = [0; 20];
         bytes[..8].copy_from_slice(&self.queue.to_be_bytes());

@@ -27,10 +27,6 @@ use crate::{
 };
 
 /// The facts about a function and the retry system to attach it to or detach it from.
-///
-/// # Errors
-///
-/// If there is no such function, or no single system can be chosen.
 pub async fn facts(
     aws: &Aws,
     (name, qualifier): &QualifiedName,
@@ -80,7 +76,6 @@ pub async fn facts(
     })
 }
 
-/// A function and its tags.
 async fn configured(aws: &Aws, name: &str) -> Result<(Function, Tags), Fault> {
     let call = aws.lambda.get_function_configuration().function_name(name).send();
     let it = call.await.map_err(fault("lambda:GetFunctionConfiguration", name))?;
@@ -167,7 +162,6 @@ async fn set_invocations(
     answer.map(drop).map_err(fault("lambda:PutFunctionEventInvokeConfig", function))
 }
 
-/// Makes a change.
 pub async fn change(aws: &Aws, step: &Step) -> Result<(), Fault> {
     let Aws { lambda, iam, sqs, .. } = aws;
     match step {

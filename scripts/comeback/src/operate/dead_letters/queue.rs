@@ -26,12 +26,10 @@ use crate::{
 /// How long a receive waits. Without a wait (short polling), a receive may miss letters.
 const RECEIVE_WAIT_SECONDS: i32 = 1;
 
-/// A dead-letter queue.
 pub struct Queue {
     aws: Aws,
     pub url: String,
     pub arn: String,
-    /// The approximate number of visible letters.
     pub visible: u64,
     /// The approximate number of letters that a consumer has received and that are hidden.
     pub hidden: u64,

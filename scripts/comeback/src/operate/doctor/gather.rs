@@ -36,10 +36,6 @@ struct Account {
 }
 
 /// Gathers the facts of all retry systems, or of those that `handler` or `only` names.
-///
-/// # Errors
-///
-/// If there is no retry system, or the functions can't be listed.
 pub async fn gather(
     aws: &Aws,
     handler: Option<&str>,

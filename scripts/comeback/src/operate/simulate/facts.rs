@@ -7,19 +7,15 @@ use crate::{
     paint::{Line, Style},
 };
 
-/// The most attempts to list.
 const ATTEMPTS_MAX: usize = 20;
 
-/// The maximum width of a row of bars.
 const BARS_WIDTH: usize = 60;
 
-/// A table with a column for each policy.
 pub struct Table {
     pub header: Vec<String>,
     pub rows: Vec<Vec<String>>,
 }
 
-/// The output in the terminal.
 pub fn lines(forecasts: &[Forecast], scenario: &Scenario, width: Option<usize>) -> Vec<Line> {
     let mut lines = vec![Line::of(Style::Plain, outage_sentence(scenario)), Line::default()];
     let mut add = |title: &str, of: &Table| {
@@ -47,7 +43,6 @@ pub const ATTEMPTS_TITLE: &str =
     "Time of each attempt after the first failure: median (5th – 95th percentile)";
 pub const OUTAGE_TITLE: &str = "What the outage means";
 
-/// A description of the outage.
 pub fn outage_sentence(scenario: &Scenario) -> String {
     let Scenario { outage, events_per_second, .. } = scenario;
     let (rate, unit) = if *events_per_second < 0.1 {
@@ -73,7 +68,6 @@ fn row(name: &str, forecasts: &[Forecast], cell: impl Fn(&Forecast) -> String) -
     std::iter::once(name.to_owned()).chain(forecasts.iter().map(cell)).collect()
 }
 
-/// The settings of each policy.
 pub fn settings(forecasts: &[Forecast]) -> Table {
     let names = forecasts.first().map(|forecast| forecast.settings.as_slice()).unwrap_or_default();
     let rows = names.iter().enumerate();
@@ -81,7 +75,6 @@ pub fn settings(forecasts: &[Forecast]) -> Table {
     Table { rows: rows.collect(), header: with_policies("setting", forecasts) }
 }
 
-/// The times of the attempts.
 pub fn attempts(forecasts: &[Forecast]) -> Table {
     let times = |times: &AttemptTimes| {
         let after = times.after_seconds;
@@ -118,7 +111,6 @@ pub fn attempts(forecasts: &[Forecast]) -> Table {
     Table { header: with_policies("attempt", forecasts), rows }
 }
 
-/// The consequences of the outage.
 pub fn outages(forecasts: &[Forecast]) -> Table {
     type Cell = fn(&Outage) -> String;
     let cells: [(&str, Cell); 12] = [

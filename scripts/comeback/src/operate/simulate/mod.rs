@@ -65,7 +65,6 @@ fn candidates(args: &SimulateArgs) -> Result<Vec<Candidate>, BadSettings> {
     named.iter().map(read).collect()
 }
 
-/// Simulates each policy in a thread of its own.
 fn simulate(candidates: &[Candidate], scenario: &Scenario) -> Vec<Forecast> {
     thread::scope(|scope| {
         let threads: Vec<_> = candidates

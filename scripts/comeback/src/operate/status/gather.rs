@@ -40,7 +40,6 @@ const DAY: Duration = Duration::from_hours(24);
 /// The most items in one call of BatchGetItem.
 const ITEMS_MAX: usize = 100;
 
-/// The facts about functions.
 pub struct Gathered {
     pub facts: Vec<Facts>,
     /// Why the ledger gave no answer. The facts are then those that need no table.
@@ -133,7 +132,6 @@ fn account_and_name(arn: &str) -> (&str, &str) {
     (parts.next().unwrap_or_default(), name)
 }
 
-/// A metric of a function in CloudWatch.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 enum Metric {
     RecentRuns,

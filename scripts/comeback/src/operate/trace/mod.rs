@@ -97,7 +97,6 @@ async fn registered(handler: &Function, aws: &Aws, id: &str) -> Result<Option<En
     Ok(found)
 }
 
-/// What the register knows of an event.
 fn listed(entry: &Entry, now: Timestamp) -> Vec<Line> {
     let Entry { event_id, attempt, target, .. } = entry;
     let title = format!("event {event_id} of {}", function_name(target));

@@ -40,7 +40,6 @@ const PAGE: i32 = 500;
 /// The owner of the claim in an item with an order.
 const OPERATOR: &str = "operator";
 
-/// The register of a retry system.
 pub struct DynamoRegister {
     aws: Aws,
     dynamodb: aws_sdk_dynamodb::Client,
@@ -49,11 +48,6 @@ pub struct DynamoRegister {
 }
 
 impl DynamoRegister {
-    /// The register of this retry handler.
-    ///
-    /// # Errors
-    ///
-    /// If the handler has no register.
     pub fn of(handler: Function, aws: Aws) -> Result<Self, Failure> {
         let Some(table) = handler.register().map(str::to_owned) else {
             return Err(Failure::Refused(format!(
@@ -65,7 +59,6 @@ impl DynamoRegister {
         Ok(Self { aws, dynamodb, table, handler })
     }
 
-    /// The name of the handler.
     pub fn handler(&self) -> &str {
         self.handler.name()
     }
@@ -127,11 +120,6 @@ impl DynamoRegister {
     }
 }
 
-/// Opens the register of the retry system that the options select.
-///
-/// # Errors
-///
-/// If there is no single retry system, or it has no register.
 pub async fn open(
     options: &SystemOptions,
     now: fn() -> Timestamp,

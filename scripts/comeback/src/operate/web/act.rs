@@ -23,14 +23,14 @@ use crate::shell::Failure;
 /// The number of batches of dead letters to redrive concurrently.
 const BATCHES: usize = 4;
 
-/// A command of the operator.
 enum Command {
-    /// Retries or cancels waiting events.
     Events(Order, waiting::Selection),
-    /// Redrives or deletes dead letters.
     Letters(dead_letters::Order),
     /// Pauses or resumes the retries of a function.
-    Pause { target: String, is_pause: bool },
+    Pause {
+        target: String,
+        is_pause: bool,
+    },
 }
 
 fn command(live: &Live, params: &Params) -> Result<Command, Failure> {
@@ -150,10 +150,6 @@ async fn plan_letters(
 }
 
 /// The title and the body of the page that asks for confirmation.
-///
-/// # Errors
-///
-/// If the parameters are not a command, or the plan can't be made.
 pub async fn confirm(live: &Shared, params: &Params) -> Result<(String, Markup), Failure> {
     let command = command(live, params)?;
     let (title, back) = (command.title(), command.back());
@@ -181,10 +177,6 @@ pub async fn confirm(live: &Shared, params: &Params) -> Result<(String, Markup),
 }
 
 /// Starts a job for a confirmed command and returns its number.
-///
-/// # Errors
-///
-/// If the parameters are not a command.
 pub fn start(live: &Shared, params: &Params) -> Result<u64, Failure> {
     let command = command(live, params)?;
     let job = Job {

@@ -23,14 +23,12 @@ use crate::operate::text::{count, shortened, span};
 /// The most events on a page of the list.
 const LENGTH: usize = 50;
 
-/// The most groups to show.
 const GROUPS_MAX: usize = 200;
 
 /// How many characters of an error message and of an id a row shows.
 const MESSAGE_MAX: usize = 80;
 const ID_MAX: usize = 8;
 
-/// The filter in the parameters.
 pub fn wanted(params: &Params) -> EventFilter {
     let state = params.get("state");
     EventFilter {
@@ -62,7 +60,6 @@ pub fn form(params: &Params) -> Markup {
     }
 }
 
-/// The events that match the parameters.
 pub fn list(seen: &Seen, params: &Params, now: Timestamp) -> Markup {
     let wanted = wanted(params);
     if params.get("group") == Some("error") {
@@ -93,7 +90,6 @@ pub fn list(seen: &Seen, params: &Params, now: Timestamp) -> Markup {
     }
 }
 
-/// The buttons for all waiting events that match.
 fn orders(seen: &Seen, wanted: &EventFilter) -> Markup {
     let is_about_waiting = wanted.state.is_none_or(|state| state == State::Waiting);
     if !is_about_waiting {
@@ -143,7 +139,6 @@ fn grouped(seen: &Seen, wanted: &EventFilter, params: &Params, now: Timestamp) -
     }
 }
 
-/// A table with a row for each event.
 pub fn table(events: &[&Event], now: Timestamp) -> Markup {
     html! {
         div.wide { table.events {
@@ -174,7 +169,6 @@ fn row(event: &Event, now: Timestamp) -> Markup {
     }
 }
 
-/// The path of an event's page.
 pub fn path(id: &str) -> String {
     let id: String = form_urlencoded::byte_serialize(id.as_bytes()).collect();
     format!("/events/{id}")
@@ -259,7 +253,6 @@ pub fn life(live: &Live, seen: &Seen, id: &str, policy: Option<&Policy>, now: Ti
     }
 }
 
-/// A step of the timeline.
 fn describe(event: &Event, step: &Step, policy: Option<&Policy>) -> Markup {
     let attempt = step.attempt.unwrap_or_default();
     let after = span(between(event.began, step.at).as_secs_f64());

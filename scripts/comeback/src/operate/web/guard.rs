@@ -29,7 +29,6 @@ const COOKIE: &str = "comeback_web";
 /// Forbids resources of other sites, inline scripts, and frames on other sites.
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// The middleware for all requests.
 pub async fn enter(State(live): State<Shared>, request: Request, next: Next) -> Response {
     let mut response = match refusal(&live, &request) {
         Some(response) => response,

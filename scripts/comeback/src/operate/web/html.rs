@@ -72,7 +72,6 @@ fn page(text: Markup) -> Response {
     ([(header::CONTENT_TYPE, "text/html; charset=utf-8")], text.into_string()).into_response()
 }
 
-/// A response in plain text.
 pub fn plain(status: StatusCode, text: &str) -> Response {
     (status, [(header::CONTENT_TYPE, "text/plain; charset=utf-8")], format!("{text}\n"))
         .into_response()
@@ -87,7 +86,6 @@ pub fn until(at: Timestamp, now: Timestamp) -> Markup {
     }
 }
 
-/// A state with its colour.
 pub fn state(state: State) -> Markup {
     let class = match state {
         State::Running | State::Retried => "busy",
@@ -104,12 +102,10 @@ pub fn order(text: &str, params: &Params) -> Markup {
     html! { a.button href=(format!("/confirm?{params}")) { (text) } }
 }
 
-/// A term with its explanation as a tooltip.
 pub fn term(word: &str, meaning: &str) -> Markup {
     html! { abbr title=(meaning) tabindex="0" { (word) } }
 }
 
-/// The hidden field with the CSRF token.
 pub fn csrf(live: &Live) -> Markup {
     html! { input type="hidden" name="csrf" value=(live.csrf); }
 }

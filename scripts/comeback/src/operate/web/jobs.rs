@@ -13,13 +13,11 @@ const KEPT_MAX: usize = 50;
 /// A job that runs or has ended.
 #[derive(Clone, Debug, Default)]
 pub struct Job {
-    /// The title of the job's page.
     pub title: String,
     /// The path of the page that it was started from.
     pub back: &'static str,
     /// The approximate number of items, if it is known.
     pub of: Option<u64>,
-    /// The number of items that are done.
     pub done: u64,
     /// Whether the operator has asked it to stop after the current step.
     pub is_stopped: bool,

@@ -31,10 +31,8 @@ const ID_MAX: usize = 8;
 /// How much of a payload is shown. Larger payloads can't be edited on the page.
 const PAYLOAD_SHOWN_MAX: usize = 64 * 1024;
 
-/// The columns by which letters are grouped.
 const GROUP_BY: [GroupBy; 3] = [GroupBy::Reason, GroupBy::Function, GroupBy::Error];
 
-/// The selection in the parameters.
 pub fn selection(params: &Params) -> Selection {
     Selection {
         ids: params.list("id"),
@@ -79,7 +77,6 @@ pub fn refresh(live: &Shared) -> u64 {
     })
 }
 
-/// The letters that match the parameters.
 pub fn list(live: &Live, seen: &Seen, params: &Params, now: Timestamp) -> Markup {
     let Some(looked) = &seen.looked else {
         return html! { p.faint { "Looking at the letters…" } };
@@ -123,7 +120,6 @@ pub fn list(live: &Live, seen: &Seen, params: &Params, now: Timestamp) -> Markup
     }
 }
 
-/// The buttons for all selected letters.
 fn orders(params: &Params) -> Markup {
     html! {
         p.actions {
@@ -190,7 +186,6 @@ fn row(it: &Listed, now: Timestamp) -> Markup {
     }
 }
 
-/// Finds a letter in the queue.
 pub async fn find(live: &Shared, id: &str) -> Result<Letter, Failure> {
     let (live, id) = (Shared::clone(live), id.to_owned());
     uncancelled(async move {
@@ -263,7 +258,6 @@ fn shown(live: &Live, payload: &str, it: &Listed) -> Markup {
     }
 }
 
-/// The part of a payload that is shown.
 pub fn beginning(payload: &str) -> String {
     payload.chars().take(PAYLOAD_SHOWN_MAX).collect()
 }

@@ -73,10 +73,8 @@ const LINES_READ_MAX: usize = 200_000;
 /// The most events to read from the register.
 const REGISTERED_MAX: usize = 100_000;
 
-/// The state that all requests share.
 pub type Shared = Arc<Live>;
 
-/// The connection to AWS or the local cloud.
 #[derive(Clone)]
 pub struct Cloud {
     pub aws: Aws,
@@ -94,7 +92,6 @@ pub struct Live {
     pub outages: Outages,
     /// The token that the page of an account needs.
     pub token: Option<String>,
-    /// The CSRF token.
     pub csrf: String,
     pub jobs: Jobs,
     /// Locked by jobs that read dead letters, because letters that one job has received are hidden from the others.
@@ -111,7 +108,6 @@ pub struct Live {
 pub struct Seen {
     pub events: Events,
     pub handler: Option<Function>,
-    /// The attached functions.
     pub functions: Vec<Facts>,
     /// The approximate number of letters in the dead-letter queue.
     pub letters: Option<u64>,
@@ -141,11 +137,9 @@ impl Seen {
 pub struct LetterSnapshot {
     /// When the letters were read.
     pub at: Option<Timestamp>,
-    /// The number of letters.
     pub letters: u64,
     /// All letters, grouped by reason, function and error.
     pub groups: Groups,
-    /// Some of the letters.
     pub listed: Vec<Listed>,
 }
 
@@ -177,7 +171,6 @@ impl Live {
         self.ends.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the program ends.
     pub fn is_ending(&self) -> bool {
         self.ends.load(Ordering::Relaxed)
     }
@@ -193,11 +186,6 @@ impl Live {
         self.changed();
     }
 
-    /// The connection.
-    ///
-    /// # Errors
-    ///
-    /// If the local cloud has not deployed the loop yet.
     pub fn cloud(&self) -> Result<&Cloud, Failure> {
         let starting = || Failure::Refused("the local cloud is still starting".to_owned());
         self.cloud.get().ok_or_else(starting)
@@ -213,7 +201,6 @@ impl Live {
         self.version.send_modify(|version| *version += 1);
     }
 
-    /// A receiver of these notifications.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.version.subscribe()
     }
@@ -224,7 +211,6 @@ impl Live {
         self.changed();
     }
 
-    /// Whether the streams have to end.
     pub fn is_closed(&self) -> bool {
         self.seen().closed
     }
@@ -277,18 +263,12 @@ impl Live {
         }
     }
 
-    /// The deployed policy of a function.
     pub fn policy(&self, function: &str) -> Option<Policy> {
         let settings = self.seen().handler.as_ref()?.environment.clone();
         let settings = Settings::from_lookup(|name| settings.get(name).cloned()).ok()?;
         Some(settings.rules.policies.of(function).clone())
     }
 
-    /// The register.
-    ///
-    /// # Errors
-    ///
-    /// If there is no register, or no handler has been found yet.
     pub fn register(&self) -> Result<DynamoRegister, Failure> {
         let cloud = self.cloud()?;
         let handler = self.seen().handler.clone();

@@ -182,7 +182,6 @@ fn page_of(live: &Live, path: &str, params: &Params, now: Timestamp) -> Option<P
     }
 }
 
-/// The progress or the result of a job.
 fn job_part(live: &Live, number: &str, job: &jobs::Job) -> Markup {
     use super::text::count;
     html! {

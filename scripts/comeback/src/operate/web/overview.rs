@@ -39,7 +39,6 @@ const HEIGHT: usize = 160;
 /// The height of either half of the chart of the last minute.
 const PULSE_HEIGHT: u32 = 48;
 
-/// The parts of the page.
 pub fn parts(live: &Live, seen: &Seen, now: Timestamp) -> Vec<(&'static str, Markup)> {
     vec![
         ("faults", faults(seen)),
@@ -251,7 +250,6 @@ fn function(it: &Facts, has_register: bool, now: Timestamp) -> Markup {
     }
 }
 
-/// The histogram of due times.
 fn due(seen: &Seen, now: Timestamp) -> Markup {
     let spans = SPANS.map(Duration::from_secs);
     let due = seen.events.due(&spans, now);

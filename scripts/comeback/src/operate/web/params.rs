@@ -43,13 +43,11 @@ impl Params {
         Self(pairs)
     }
 
-    /// All names and values.
     pub fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 }
 
-/// Formats the parameters as a query string.
 impl Display for Params {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let mut query = form_urlencoded::Serializer::new(String::new());

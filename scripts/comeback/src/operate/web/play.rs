@@ -51,7 +51,6 @@ pub fn parts(live: &Live, seen: &Seen, now: Timestamp) -> Vec<(&'static str, Mar
     ]
 }
 
-/// The current text of the lesson.
 pub fn lesson(seen: &Seen) -> Markup {
     html! { @if let Some(text) = &seen.lesson { p.notice.busy role="status" { (text) } } }
 }
@@ -111,7 +110,6 @@ fn forms(live: &Live, seen: &Seen) -> Markup {
     }
 }
 
-/// Sends the events of the form.
 pub async fn send(live: &Live, params: &Params) -> Result<(), Failure> {
     let function = params.get("function").unwrap_or_default();
     let events = params.number::<u32>("events").unwrap_or(1).clamp(1, EVENTS_MAX);
@@ -132,7 +130,6 @@ async fn invoke(live: &Live, function: &str, payload: &str) -> Result<(), Failur
     Ok(())
 }
 
-/// Begins or ends an outage.
 pub async fn outage(live: &Shared, params: &Params) -> Result<(), Failure> {
     let none = || Failure::Refused("choose a function".to_owned());
     let function = params.text("function").ok_or_else(none)?;
@@ -184,11 +181,6 @@ async fn throttle(live: &Shared, function: &str, until: Timestamp) -> Result<(),
     Ok(())
 }
 
-/// Starts the lesson.
-///
-/// # Errors
-///
-/// If no function is known yet.
 pub fn start_lesson(live: &Shared) -> Result<(), Failure> {
     let mut seen = live.seen();
     if seen.lesson.is_some() {

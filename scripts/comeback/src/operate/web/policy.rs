@@ -16,7 +16,6 @@ use crate::operate::simulate::{
     facts::{ATTEMPTS_TITLE, OUTAGE_TITLE, Table, attempts, outage_sentence, outages},
 };
 
-/// The values of each slider.
 const BASES: [&str; 9] = ["1s", "2s", "5s", "10s", "30s", "1m", "5m", "15m", "1h"];
 const CEILINGS: [&str; 10] = ["10s", "30s", "1m", "5m", "15m", "1h", "3h", "6h", "12h", "1d"];
 const AGES: [&str; 8] = ["1h", "6h", "12h", "1d", "2d", "3d", "7d", "13d"];
@@ -33,12 +32,10 @@ const SLIDERS: [(&str, &str, &[&str], &str); 4] = [
 /// The run of a function that COST.md assumes.
 const RUN: Run = Run { milliseconds: 100, memory_mb: 128 };
 
-/// The rate at which events arrive.
 const EVENTS_PER_SECOND: f64 = 1.0;
 
 const SEED: u64 = 1;
 
-/// The position and the value of a slider.
 fn chosen(params: &Params, name: &str) -> (usize, &'static str) {
     let Some((_, _, choices, usual)) = SLIDERS.iter().find(|(it, ..)| *it == name) else {
         return (0, "1s");
@@ -116,7 +113,6 @@ fn table(Table { header, rows }: &Table) -> Markup {
     }
 }
 
-/// The charts as an SVG.
 pub fn picture(params: &Params) -> Response {
     let drawn = play(params).and_then(|(forecast, scenario)| {
         charts::draw(&[forecast], &scenario).map_err(|error| error.to_string())

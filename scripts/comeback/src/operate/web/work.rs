@@ -5,7 +5,6 @@ use comeback_operate::notice::Notice;
 use super::{jobs::Job, live::Shared};
 use crate::shell::Failure;
 
-/// Reports the progress of a job.
 pub struct Progress {
     live: Shared,
     number: u64,
