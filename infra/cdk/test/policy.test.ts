@@ -22,10 +22,7 @@ const BAD_POLICIES: [RetryPolicy, string][] = [
   [{ maxAttempts: 1.5 }, 'maxAttempts must be a whole number from 1 to 4294967295, got 1.5'],
   [{ maxAttempts: 2 ** 32 }, 'maxAttempts must be a whole number from 1 to 4294967295, got 4294967296'],
   [{ jitter: 'some' as Jitter }, 'jitter must be full, equal, none, got "some"'],
-  [
-    { nonRetryableErrors: ['Good', 'a,b'] },
-    'nonRetryableErrors must be texts without a comma, * allowed, got "a,b"',
-  ],
+  [{ nonRetryableErrors: ['Good', 'a,b'] }, 'nonRetryableErrors must be texts without a comma, * allowed, got "a,b"'],
   [{ nonRetryableErrors: [' '] }, 'nonRetryableErrors must be texts without a comma, * allowed, got " "'],
 ];
 

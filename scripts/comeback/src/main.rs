@@ -30,8 +30,8 @@ use std::{env, io, process::ExitCode};
 
 use args::{Args, Command};
 use clap::Parser;
-use comeback_cli::{dead_letters, deploy, journal};
 use comeback_core::Timestamp;
+use comeback_local_client::{dead_letters, deploy, journal};
 use shell::{Failure, Outcome, Shell};
 use tokio::runtime::Runtime;
 

@@ -71,13 +71,13 @@ pub enum Failure {
     Clients(#[from] crate::operate::aws::NoClients),
     #[cfg(feature = "operate")]
     #[error(transparent)]
-    NoSystem(#[from] comeback_operate::systems::NoSystem),
+    NoSystem(#[from] crate::operate::rules::systems::NoSystem),
     #[cfg(feature = "operate")]
     #[error(transparent)]
-    Aws(#[from] comeback_operate::ports::Fault),
+    Aws(#[from] crate::operate::rules::ports::Fault),
     #[cfg(feature = "operate")]
     #[error(transparent)]
-    NoLife(#[from] comeback_operate::life::NoLife),
+    NoLife(#[from] crate::operate::rules::life::NoLife),
     #[cfg(feature = "operate")]
     #[error("{0}")]
     Refused(String),

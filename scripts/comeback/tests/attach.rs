@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use aws_sdk_lambda::types::{DestinationConfig, OnSuccess};
 use aws_sdk_sqs::types::QueueAttributeName;
-use comeback_cli::journal::Journal;
+use comeback_local_client::journal::Journal;
 use moto::Moto;
 use serde_json::{Value, json};
 use support::{Cloud, comeback, create_on_moto, session, text};

@@ -12,7 +12,7 @@ use std::{
 };
 
 use aws_sdk_lambda::primitives::Blob;
-use comeback_cli::deploy::{Cloud, Function};
+use comeback_local_client::deploy::{Cloud, Function};
 
 /// The longest wait in a test. After that, the test fails.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -7,7 +7,7 @@ mod support;
 use std::process::Output;
 
 use aws_sdk_sqs::types::{MessageAttributeValue, QueueAttributeName};
-use comeback_cli::deploy::Cloud;
+use comeback_local_client::deploy::Cloud;
 use moto::Moto;
 use support::{comeback, json};
 

@@ -7,8 +7,8 @@ use std::{
     time::Duration,
 };
 
-use comeback_cli::deploy;
-pub use comeback_cli::deploy::{Code, Function};
+use comeback_local_client::deploy;
+pub use comeback_local_client::deploy::{Code, Function};
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
     process::{Child, Command},

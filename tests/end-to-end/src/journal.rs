@@ -6,8 +6,8 @@ use std::{
     time::Duration,
 };
 
-use comeback_cli::journal;
-pub use comeback_cli::journal::{Ending, Entry};
+use comeback_local_client::journal;
+pub use comeback_local_client::journal::{Ending, Entry};
 use serde_json::Value;
 
 /// A test that waits longer than this fails.

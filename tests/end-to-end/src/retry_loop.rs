@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use aws_sdk_sqs::types::{MessageAttributeValue, QueueAttributeName, SendMessageBatchRequestEntry};
 use chrono::{SecondsFormat, Utc};
-pub use comeback_cli::{dead_letters::DeadLetter, deploy::HANDLER};
+pub use comeback_local_client::{dead_letters::DeadLetter, deploy::HANDLER};
 
 use crate::{
     cloud::{Cloud, Code, Function, function},

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use crate::operate::{doctor::rules::InvokeConfig, rules::ports::Fault, rules::systems::Function};
 use comeback_core::arn::FunctionArn;
-use comeback_operate::{doctor::InvokeConfig, ports::Fault, systems::Function};
 use futures_util::future::try_join_all;
 
 use super::{aws::Aws, calls::Calls};

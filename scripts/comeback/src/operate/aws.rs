@@ -2,6 +2,10 @@
 
 use std::{collections::BTreeMap, io, sync::OnceLock, time::Duration};
 
+use crate::operate::{
+    rules::ports::{Clock, Fault},
+    rules::systems::Function,
+};
 use aws_config::{
     BehaviorVersion, ConfigLoader, Region, environment::EnvironmentVariableCredentialsProvider,
     meta::credentials::CredentialsProviderChain, retry::RetryConfig, timeout::TimeoutConfig,
@@ -16,10 +20,6 @@ use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
 use comeback_core::{
     Timestamp,
     fault::{FaultKind, classify},
-};
-use comeback_operate::{
-    ports::{Clock, Fault},
-    systems::Function,
 };
 use tokio::net::TcpStream;
 

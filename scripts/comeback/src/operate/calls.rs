@@ -6,6 +6,15 @@ use std::{
     time::Duration,
 };
 
+use crate::operate::{
+    attach::rules::Previous,
+    doctor::rules::{
+        EARLIER, Fact, InvokeConfig, Ledger, Mapping, Metric, Queue, QueueAttributes, Running,
+        State, Table, Target, actions_on_ledger,
+    },
+    rules::ports::{Clock, Fault},
+    rules::systems::Function,
+};
 use aws_sdk_cloudwatch::{
     primitives::DateTime,
     types::{Dimension, Metric as CloudWatchMetric, MetricDataQuery, MetricStat},
@@ -18,15 +27,6 @@ use aws_sdk_lambda::types::{
 };
 use aws_sdk_sqs::types::QueueAttributeName;
 use comeback_core::Timestamp;
-use comeback_operate::{
-    attach::Previous,
-    doctor::{
-        EARLIER, Fact, InvokeConfig, Ledger, Mapping, Metric, Queue, QueueAttributes, Running,
-        State, Table, Target, actions_on_ledger,
-    },
-    ports::{Clock, Fault},
-    systems::Function,
-};
 use tokio::sync::Semaphore;
 
 use super::aws::{Aws, fault};

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use crate::operate::{
+    rules::ports::Fault,
+    rules::systems::{Function, Unsupported, only},
+};
 use aws_sdk_lambda::types::{Architecture, FunctionConfiguration};
 use comeback_core::Timestamp;
-use comeback_operate::{
-    ports::Fault,
-    systems::{Function, Unsupported, only},
-};
 
 use super::{
     aws::{Aws, fault},

@@ -1,6 +1,6 @@
 //! Shows groups of events or dead letters, as a table or as JSON.
 
-use comeback_operate::groups::{Group, Groups};
+use crate::operate::rules::groups::{Group, Groups};
 use serde_json::{Map, Value, json};
 
 use super::text::{count, table};

@@ -1,7 +1,7 @@
 //! The handler's log in CloudWatch Logs.
 
+use crate::operate::rules::ports::Fault;
 use comeback_core::Timestamp;
-use comeback_operate::ports::Fault;
 
 use super::{
     aws::{Aws, fault},

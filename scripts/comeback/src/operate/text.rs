@@ -1,8 +1,8 @@
 //! Formats numbers, times and tables.
 
+pub use crate::operate::rules::notice::count;
+use crate::operate::rules::notice::{Notice, Tone};
 use comeback_core::{Timestamp, time::between};
-pub use comeback_operate::notice::count;
-use comeback_operate::notice::{Notice, Tone};
 use comfy_table::{ContentArrangement, Table, presets};
 
 use crate::paint::{Line, Style};

@@ -20,7 +20,7 @@ use aws_sdk_lambda::{
 };
 use aws_sdk_sqs::types::{MessageAttributeValue, QueueAttributeName, SendMessageBatchRequestEntry};
 use chrono::{SecondsFormat, Utc};
-use comeback_cli::{
+use comeback_local_client::{
     deploy::{self, Function},
     journal::Journal,
 };

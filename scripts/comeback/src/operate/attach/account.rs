@@ -2,18 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::operate::{
+    attach::rules::{Facts, RetryQueue, Step, policy_name},
+    doctor::rules::{Fact, InvokeConfig, Mapping, Queue},
+    rules::ports::Fault,
+    rules::systems::{self, Function, role_name},
+};
 use aws_sdk_lambda::types::{
     DestinationConfig, Environment, FunctionConfiguration, FunctionEventInvokeConfig, OnFailure,
     OnSuccess, RecursiveLoop,
 };
 use aws_sdk_sqs::types::QueueAttributeName;
 use comeback_core::arn;
-use comeback_operate::{
-    attach::{Facts, RetryQueue, Step, policy_name},
-    doctor::{Fact, InvokeConfig, Mapping, Queue},
-    ports::Fault,
-    systems::{self, Function, role_name},
-};
 use percent_encoding::percent_decode_str;
 
 use super::args::{CommonOptions, QualifiedName};

@@ -1,6 +1,6 @@
 //! The command lines of `comeback attach` and `comeback detach`.
 
-use comeback_operate::attach::parse;
+use crate::operate::attach::rules::parse;
 
 use crate::operate::options::Connection;
 

@@ -2,8 +2,9 @@
 
 use std::{ops::RangeInclusive, path::PathBuf, time::Duration};
 
+use super::rules;
+use crate::operate::dead_letters::rules::{GroupBy, PointerValue, Selection};
 use clap::Subcommand;
-use comeback_operate::dead_letters::{self, GroupBy, PointerValue, Selection};
 
 use crate::operate::options::{Connection, FailureFilter, Named, duration, one_of};
 
@@ -190,5 +191,5 @@ fn rate(text: &str) -> Result<f64, &'static str> {
 }
 
 fn attempts(text: &str) -> Result<RangeInclusive<u32>, &'static str> {
-    dead_letters::attempts(text).ok_or("expected a number or a range, such as 3, 3.., ..5 or 3..5")
+    rules::attempts(text).ok_or("expected a number or a range, such as 3, 3.., ..5 or 3..5")
 }

@@ -7,7 +7,7 @@ use std::{
     path::Path,
 };
 
-use comeback_operate::dead_letters::{Letter, Selection};
+use crate::operate::dead_letters::rules::{Letter, Selection};
 use serde_json::json;
 
 use super::{look_at_all, open};

@@ -2,14 +2,14 @@
 
 use std::cmp::Reverse;
 
+use crate::operate::{
+    dead_letters::rules::{Letter, Listed, Selection},
+    rules::groups::{Group, Groups},
+    rules::notice,
+};
 use comeback_core::{
     Timestamp,
     time::{between, rfc3339},
-};
-use comeback_operate::{
-    dead_letters::{Letter, Listed, Selection},
-    groups::{Group, Groups},
-    notice,
 };
 use serde::Serialize;
 use serde_json::{Value, json};

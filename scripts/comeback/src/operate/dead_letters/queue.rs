@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
+use crate::operate::{
+    dead_letters::rules::{DeadLetterQueue, Functions, Invocation, Letter},
+    rules::ports::Fault,
+    rules::systems,
+};
 use aws_sdk_lambda::{primitives::Blob, types::InvocationType};
 use aws_sdk_sqs::types::{
     DeleteMessageBatchRequestEntry, Message, MessageSystemAttributeName, QueueAttributeName,
 };
 use comeback_core::time;
-use comeback_operate::{
-    dead_letters::{DeadLetterQueue, Functions, Invocation, Letter},
-    ports::Fault,
-    systems,
-};
 use tokio::task::JoinSet;
 
 use super::args::QueueOptions;

@@ -2,12 +2,12 @@
 
 use std::{fs, io, process::Command};
 
-use comeback_operate::{
-    dead_letters::{
+use crate::operate::{
+    dead_letters::rules::{
         Action, Letter, Order, Pace, Plan, Selection, StayReason, Step, Tally, carry_out,
     },
-    notice,
-    ports::Fault,
+    rules::notice,
+    rules::ports::Fault,
 };
 use serde::Serialize;
 use serde_json::value::RawValue;

@@ -1,7 +1,7 @@
 //! The command line of `comeback doctor`.
 
+use crate::operate::rules::permissions;
 use clap::builder::PossibleValuesParser;
-use comeback_operate::permissions;
 
 use crate::operate::options::Connection;
 

@@ -1,12 +1,12 @@
 //! Carries out the fix for a finding.
 
+use crate::operate::{
+    doctor::rules::{BATCH_SIZE, EXPIRES_AT, Fix},
+    rules::ports::Fault,
+};
 use aws_sdk_dynamodb::types::TimeToLiveSpecification;
 use aws_sdk_lambda::types::{FunctionResponseType, RecursiveLoop};
 use aws_sdk_sqs::types::QueueAttributeName;
-use comeback_operate::{
-    doctor::{BATCH_SIZE, EXPIRES_AT, Fix},
-    ports::Fault,
-};
 
 use crate::operate::aws::{Aws, fault};
 

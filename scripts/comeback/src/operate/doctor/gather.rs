@@ -2,15 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use comeback_core::arn;
-use comeback_operate::{
-    doctor::{
+use crate::operate::{
+    doctor::rules::{
         ACTIONS_ON_RETRY_QUEUE, Fact, Facts, InvokeConfig, KnownBy, Mapping, RetryQueue, Target,
         named_targets, queue_arn, queue_targets,
     },
-    ports::Fault,
-    systems::{self, Function},
+    rules::ports::Fault,
+    rules::systems::{self, Function},
 };
+use comeback_core::arn;
 use futures_util::future::join_all;
 
 use crate::{

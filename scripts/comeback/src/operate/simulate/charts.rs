@@ -2,7 +2,7 @@
 
 use std::io;
 
-use comeback_operate::simulation::{AttemptTimes, Forecast, Point, Quantiles, Scenario};
+use crate::operate::simulate::rules::{AttemptTimes, Forecast, Point, Quantiles, Scenario};
 use plotters::{coord::Shift, prelude::*};
 
 use crate::operate::text::{number, span};

@@ -1,6 +1,6 @@
 //! The tables of a simulation, for the terminal and the HTML page.
 
-use comeback_operate::simulation::{AttemptTimes, Forecast, Outage, Point, Scenario};
+use crate::operate::simulate::rules::{AttemptTimes, Forecast, Outage, Point, Scenario};
 
 use crate::{
     operate::text::{bars, count, dollars, number, span, table},
@@ -190,7 +190,7 @@ fn timelines(forecasts: &[Forecast], value: fn(&Point) -> f64, width: Option<usi
 pub mod tests {
     use std::time::Duration;
 
-    use comeback_operate::simulation::{Candidate, Run, simulate};
+    use crate::operate::simulate::rules::{Candidate, Run, simulate};
 
     use super::*;
 

@@ -1,6 +1,6 @@
 //! The HTML page of a simulation, with tables and charts.
 
-use comeback_operate::simulation::{Forecast, Scenario};
+use crate::operate::simulate::rules::{Forecast, Scenario};
 
 use super::facts::{self, Table};
 

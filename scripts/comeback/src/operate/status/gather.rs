@@ -5,6 +5,11 @@ use std::{
     time::Duration,
 };
 
+use crate::operate::{
+    rules::ports::Fault,
+    rules::systems::Function,
+    status::rules::{Facts, Runs},
+};
 use aws_sdk_dynamodb::types::{AttributeValue, KeysAndAttributes};
 use aws_sdk_sqs::types::QueueAttributeName;
 use comeback_core::{
@@ -18,11 +23,6 @@ use comeback_core::{
 use comeback_dynamodb::{
     ID, Item,
     register::{self, INDEX, PAUSED_AT, TARGET},
-};
-use comeback_operate::{
-    ports::Fault,
-    status::{Facts, Runs},
-    systems::Function,
 };
 use futures_util::future::try_join_all;
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use crate::operate::waiting::rules::{GroupBy, Selection};
 use clap::Subcommand;
 use comeback_core::{Timestamp, duration, time};
-use comeback_operate::waiting::{GroupBy, Selection};
 
 use crate::operate::options::{FailureFilter, Named, SystemOptions, one_of};
 

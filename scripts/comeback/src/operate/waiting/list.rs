@@ -2,18 +2,18 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use crate::operate::{
+    rules::groups::{Group, Groups},
+    rules::life::lives,
+    rules::notice::events,
+    rules::ports::Fault,
+    rules::systems::function_name,
+    waiting::rules::{Listed, Partition, Selection, of_life, visit},
+};
 use comeback_core::{
     Timestamp,
     register::Entry,
     time::{earlier, rfc3339},
-};
-use comeback_operate::{
-    groups::{Group, Groups},
-    life::lives,
-    notice::events,
-    ports::Fault,
-    systems::function_name,
-    waiting::{Listed, Partition, Selection, of_life, visit},
 };
 use serde::Serialize;
 use serde_json::{Value, json};

@@ -1,10 +1,10 @@
 //! `comeback waiting retry-now` and `comeback waiting cancel`.
 
-use comeback_core::claim::Order;
-use comeback_operate::{
-    notice::events,
-    waiting::{Plan, Tally, carry_out, visit},
+use crate::operate::{
+    rules::notice::events,
+    waiting::rules::{Plan, Tally, carry_out, visit},
 };
+use comeback_core::claim::Order;
 use serde::Serialize;
 
 use super::{args::OrderArgs, register::open};

@@ -1,7 +1,7 @@
 //! `comeback pause` and `comeback resume`.
 
+use crate::operate::{rules::systems::function_name, waiting::rules::pause_done};
 use comeback_core::time::rfc3339;
-use comeback_operate::{systems::function_name, waiting::pause_done};
 use serde::Serialize;
 
 use super::{args::PauseArgs, register::open};

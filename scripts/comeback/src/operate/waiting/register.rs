@@ -2,6 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use crate::operate::{
+    rules::ports::Fault,
+    rules::systems::Function,
+    waiting::rules::{Page, Partition, Register},
+};
 use aws_sdk_dynamodb::{
     error::{ProvideErrorMetadata, SdkError},
     types::{AttributeValue, ReturnValue},
@@ -14,11 +19,6 @@ use comeback_core::{
 use comeback_dynamodb::{
     ID, Item,
     register::{self, INDEX, PAUSED_AT, TARGET, entry},
-};
-use comeback_operate::{
-    ports::Fault,
-    systems::Function,
-    waiting::{Page, Partition, Register},
 };
 
 use crate::{

@@ -1,13 +1,15 @@
 //! Commands from the page: the page that asks for confirmation with a plan, and the job that carries the command out.
 
-use comeback_core::claim::Order;
-use comeback_operate::{
-    dead_letters::{self, Action, Plan, look},
-    notice::Notice,
-    ports::Fault,
-    systems::function_name,
-    waiting::{self, carry_out, visit},
+use crate::operate::{
+    dead_letters::rules as dead_letters,
+    dead_letters::rules::{Action, Plan, look},
+    rules::notice::Notice,
+    rules::ports::Fault,
+    rules::systems::function_name,
+    waiting::rules as waiting,
+    waiting::rules::{carry_out, visit},
 };
+use comeback_core::claim::Order;
 use maud::{Markup, html};
 
 use super::{

@@ -1,15 +1,15 @@
 //! The list of events, and the page of a single event.
 
+use crate::operate::{
+    rules::life::{Next, Step, StepKind},
+    rules::notice,
+    web::rules::{Event, EventFilter, State},
+};
 use comeback_core::{
     Attempt, Timestamp,
     backoff::{Draw, Jitter},
     policy::Policy,
     time::{between, rfc3339},
-};
-use comeback_operate::{
-    life::{Next, Step, StepKind},
-    live::{Event, EventFilter, State},
-    notice,
 };
 use maud::{Markup, html};
 

@@ -1,11 +1,11 @@
 //! The HTML that all pages share.
 
+use crate::operate::web::rules::State;
 use axum::{
     http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
 use comeback_core::{Timestamp, time::rfc3339};
-use comeback_operate::live::State;
 use maud::{DOCTYPE, Markup, PreEscaped, Render, html};
 
 use super::{live::Live, params::Params};

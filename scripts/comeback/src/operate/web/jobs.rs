@@ -5,7 +5,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use comeback_operate::notice::Notice;
+use crate::operate::rules::notice::Notice;
 
 /// The most jobs to keep, including those that have ended.
 const KEPT_MAX: usize = 50;

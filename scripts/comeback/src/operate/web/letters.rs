@@ -1,11 +1,11 @@
 //! The pages about dead letters.
 
-use comeback_core::{Timestamp, arn::FunctionArn};
-use comeback_operate::{
-    dead_letters::{GroupBy, Letter, Listed, NO_REASON, Selection, look},
-    groups::Groups,
-    notice::{self, Notice},
+use crate::operate::{
+    dead_letters::rules::{GroupBy, Letter, Listed, NO_REASON, Selection, look},
+    rules::groups::Groups,
+    rules::notice::{self, Notice},
 };
+use comeback_core::{Timestamp, arn::FunctionArn};
 use maud::{Markup, html};
 
 use super::{

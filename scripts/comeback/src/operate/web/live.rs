@@ -11,6 +11,16 @@ use std::{
     time::Duration,
 };
 
+use crate::operate::{
+    dead_letters::rules::Listed,
+    doctor::rules::{Examined, diagnose},
+    rules::groups::Groups,
+    rules::ports::Fault,
+    rules::systems::{self, Function},
+    status::rules::Facts,
+    waiting::rules::visit,
+    web::rules::{Events, Run},
+};
 use comeback_core::{
     Timestamp,
     arn::FunctionArn,
@@ -19,16 +29,6 @@ use comeback_core::{
     time::{between, earlier},
 };
 use comeback_local::Outages;
-use comeback_operate::{
-    dead_letters::Listed,
-    doctor::{Examined, diagnose},
-    groups::Groups,
-    live::{Events, Run},
-    ports::Fault,
-    status::Facts,
-    systems::{self, Function},
-    waiting::visit,
-};
 use rustix::rand::{GetRandomFlags, getrandom};
 use tokio::sync::{Notify, watch};
 

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use comeback_core::{Timestamp, time::rfc3339};
-use comeback_operate::{
-    doctor::{Examined, Finding, Verdict},
-    live::{PULSE_SECONDS, Pulse, State},
-    notice,
-    status::{Facts, State as FunctionState},
-    systems::function_name,
+use crate::operate::{
+    doctor::rules::{Examined, Finding, Verdict},
+    rules::notice,
+    rules::systems::function_name,
+    status::rules::{Facts, State as FunctionState},
+    web::rules::{PULSE_SECONDS, Pulse, State},
 };
+use comeback_core::{Timestamp, time::rfc3339};
 use maud::{Markup, html};
 
 use super::{

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
+use crate::operate::{rules::systems::function_name, web::rules::State};
 use aws_sdk_lambda::{primitives::Blob, types::InvocationType};
 use comeback_core::{
     Timestamp,
     time::{between, later},
 };
 use comeback_local::Outage;
-use comeback_operate::{live::State, systems::function_name};
 use maud::{Markup, html};
 use serde_json::json;
 

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use crate::operate::simulate::rules::{Candidate, Forecast, Run, Scenario, simulate};
 use axum::{
     http::header,
     response::{IntoResponse, Response},
 };
 use comeback_core::duration::{format, parse};
-use comeback_operate::simulation::{self, Candidate, Forecast, Run, Scenario};
 use maud::{Markup, html};
 
 use super::{html::Untrusted, live::Live, params::Params};
@@ -55,7 +55,7 @@ fn play(params: &Params) -> Result<(Forecast, Scenario), String> {
     let candidate = Candidate::read("this policy", setting).map_err(|error| error.to_string())?;
     let outage = parse(chosen(params, "outage").1).unwrap_or(Duration::from_hours(1));
     let scenario = Scenario { outage, events_per_second: EVENTS_PER_SECOND, run: RUN, seed: SEED };
-    Ok((simulation::simulate(&candidate, &scenario), scenario))
+    Ok((simulate(&candidate, &scenario), scenario))
 }
 
 pub fn page(live: &Live, params: &Params) -> Markup {

@@ -1,0 +1,157 @@
+//! `comeback attach` and `comeback detach`.
+
+mod account;
+pub mod args;
+pub mod rules;
+
+use crate::operate::attach::rules::{
+    Order, Plan, Planned, Refusal, Step, attach, carry_out, detach,
+};
+use account::facts;
+use args::{AttachArgs, CommonOptions, DetachArgs, QualifiedName};
+use serde::Serialize;
+
+use super::{aws::Aws, console::confirm};
+use crate::{
+    paint::{Line, Style},
+    shell::{Failure, Outcome, Shell},
+};
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Document<'a> {
+    function: &'a str,
+    queue: &'a str,
+    plan: Vec<StepJson<'a>>,
+    warnings: &'a [String],
+    waiting: u64,
+    done: usize,
+    error: Option<String>,
+}
+
+#[derive(Serialize)]
+struct StepJson<'a> {
+    what: &'a str,
+    is: &'a str,
+    becomes: &'a str,
+}
+
+/// A planned change, with the texts to show.
+struct Change {
+    title: String,
+    question: String,
+    function: String,
+    plan: Plan,
+    /// What to do if a step fails.
+    advice: String,
+}
+
+pub async fn run_attach(args: &AttachArgs, shell: &Shell) -> Result<Outcome, Failure> {
+    let AttachArgs { function: named, queue, replace, transparent, options } = args;
+    let aws = Aws::connect(&options.connection, shell.now).await?;
+    let facts = facts(&aws, named, options).await?;
+    let order = Order {
+        qualifier: named.1.clone(),
+        queue: queue.clone(),
+        replace: *replace,
+        transparent: transparent.clone(),
+    };
+    let plan = attach(&facts, &order).map_err(refused)?;
+    let function = full_name(named);
+    let advice = format!(
+        "run the same command again to continue, or comeback detach {function} to undo them"
+    );
+    let title = format!("Attach {function} to {} of {}", plan.queue, facts.handler.name());
+    let question = format!("Attach {function}?");
+    run(&aws, Change { title, question, function, plan, advice }, options, shell).await
+}
+
+pub async fn run_detach(args: &DetachArgs, shell: &Shell) -> Result<Outcome, Failure> {
+    let DetachArgs { function: named, now, options } = args;
+    let aws = Aws::connect(&options.connection, shell.now).await?;
+    let facts = facts(&aws, named, options).await?;
+    let plan = detach(&facts, named.1.as_deref(), *now).map_err(refused)?;
+    let function = full_name(named);
+    let advice = "run the same command again to continue".to_owned();
+    let title = format!("Detach {function} from {} of {}", plan.queue, facts.handler.name());
+    let question = format!("Detach {function}?");
+    run(&aws, Change { title, question, function, plan, advice }, options, shell).await
+}
+
+fn refused(refusal: Refusal) -> Failure {
+    Failure::Refused(refusal.to_string())
+}
+
+fn full_name((name, qualifier): &QualifiedName) -> String {
+    qualifier.as_ref().map_or_else(|| name.clone(), |qualifier| format!("{name}:{qualifier}"))
+}
+
+async fn run(
+    aws: &Aws,
+    change: Change,
+    options: &CommonOptions,
+    shell: &Shell,
+) -> Result<Outcome, Failure> {
+    let Change { title, question, function, plan, advice } = change;
+    let Plan { queue, steps, warnings, waiting } = plan;
+    if !options.json {
+        shell.print(&plan_lines(&title, &steps, &warnings)).await?;
+    }
+    let is_asked = !options.yes && !options.dry_run && !steps.is_empty();
+    if is_asked {
+        confirm(&question)?;
+    }
+    let mut done = Vec::new();
+    let ended = if options.dry_run {
+        Ok(())
+    } else {
+        let note = |planned: &Planned| done.push(planned.what.clone());
+        carry_out(&steps, aws, async |step: &Step| account::change(aws, step).await, note).await
+    };
+    let done_lines = done.iter().map(|what| Line::of(Style::Good, "✓ ").and(Style::Plain, what));
+    let mut lines: Vec<_> = done_lines.collect();
+    if waiting > 0 {
+        let text = format!(
+            "{queue} still has {waiting} messages, so the permissions and settings that their retries need are kept: run this again when it is empty, or with --now"
+        );
+        lines.push(Line::of(Style::GivenUp, "! ").and(Style::Plain, text));
+    }
+    if options.json {
+        let plan =
+            steps.iter().map(|Planned { what, is, becomes, .. }| StepJson { what, is, becomes });
+        let document = Document {
+            function: &function,
+            queue: &queue,
+            plan: plan.collect(),
+            warnings: &warnings,
+            waiting,
+            done: done.len(),
+            error: ended.as_ref().err().map(ToString::to_string),
+        };
+        shell.print_json(&document).await?;
+    } else {
+        shell.print(&lines).await?;
+    }
+    ended.map(|()| Outcome::Success).map_err(|stopped| {
+        let done = stopped.done;
+        Failure::Refused(format!(
+            "{stopped}; {done} of {} steps were carried out: {advice}",
+            steps.len()
+        ))
+    })
+}
+
+fn plan_lines(title: &str, steps: &[Planned], warnings: &[String]) -> Vec<Line> {
+    let mut lines = vec![Line::of(Style::Strong, title)];
+    for Planned { what, is, becomes, .. } in steps {
+        lines.push(Line::of(Style::Plain, format!("  {what}")));
+        lines.push(Line::of(Style::Faint, format!("    is:      {is}")));
+        lines.push(Line::of(Style::Plain, format!("    will be: {becomes}")));
+    }
+    if steps.is_empty() {
+        lines.push(Line::of(Style::Plain, "  nothing to do"));
+    }
+    let warning = |text: &String| Line::of(Style::GivenUp, "! ").and(Style::Plain, text);
+    lines.extend(warnings.iter().map(warning));
+    lines
+}

@@ -1,0 +1,401 @@
+//! Attaches functions that no template manages, so that their failures are retried, and detaches them again.
+//!
+//! The plan is a function of the [`Facts`]. Its steps only add what is still missing, so after an interruption a new
+//! plan continues where the old one stopped. The destination is set last when a function is attached, and restored
+//! first when it is detached, so no failure reaches the queue before everything is ready for it.
+//!
+//! Functions are only attached to existing retry queues. A new queue would need a policy, a mapping and permissions for
+//! the handler, and could not be deleted without losing the events that wait in it. Creating one is a template's job.
+
+mod detaching;
+mod facts;
+mod settings;
+mod steps;
+#[cfg(test)]
+mod tests;
+
+pub use detaching::detach;
+pub use facts::{Facts, Previous, RetryQueue};
+pub use steps::{Planned, Step, carry_out};
+
+use comeback_core::arn::FunctionArn;
+
+use crate::operate::{
+    doctor::rules::{Fact, InvokeConfig, WRAPPER, WRAPPER_VARIABLE, allow, queue_targets},
+    rules::ports::Fault,
+    rules::queue_policy::{Effect, ask, exempt},
+    rules::systems::{Function, Unsupported, last},
+};
+
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Order {
+    /// The alias or version to attach; `None` is the function itself.
+    pub qualifier: Option<String>,
+    /// The name, URL or ARN of the retry queue.
+    pub queue: Option<String>,
+    /// Whether to replace another on-failure destination.
+    pub replace: bool,
+    /// The ARN of the layer that removes envelopes.
+    pub transparent: Option<String>,
+}
+
+/// Why a function can't be attached or detached.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+#[allow(missing_docs, reason = "the messages say it")]
+pub enum Refusal {
+    #[error("the retry handler can't be attached to itself")]
+    IsHandler,
+    #[error("expected the name of a retry queue of {handler} in --queue, got {got}; it has {}", .queues.join(", "))]
+    NoSuchQueue { handler: String, got: String, queues: Vec<String> },
+    #[error("functions share no single retry queue, there is {}; choose a queue with --queue", if .0.is_empty() { "none".to_owned() } else { .0.join(", ") })]
+    ChooseQueue(Vec<String>),
+    #[error("{queue} is the retry queue of {handler}: detach the function there first")]
+    OtherSystem { queue: String, handler: String },
+    #[error(
+        "the function's failures already go to {0}; pass --replace to send them to the retry queue"
+    )]
+    OtherDestination(String),
+    #[error("{handler} would not start with these settings: {fault}")]
+    BadSettings { handler: String, fault: String },
+    #[error(
+        "the settings of {handler} would still not allow it; set TARGET_FUNCTIONS or QUEUE_TARGETS by hand"
+    )]
+    NotAllowed { handler: String },
+    #[error("the variables of {handler} would have {bytes} bytes, and Lambda takes 4096")]
+    TooManyVariables { handler: String, bytes: usize },
+    #[error(
+        "the policy of {queue} denies {role} sqs:SendMessage, other than by a list of roles: change it by hand"
+    )]
+    ClosedQueue { queue: String, role: String },
+    #[error(
+        "--transparent has no effect on {0}: put the layer's extensions/comeback into the code as its bootstrap"
+    )]
+    NoWrapper(String),
+    #[error(
+        "--transparent needs AWS_LAMBDA_EXEC_WRAPPER, which is {0}: set it to a script that runs both"
+    )]
+    OtherWrapper(String),
+    #[error("--transparent needs a layer, and the function already has five")]
+    TooManyLayers,
+    #[error(
+        "the function's on-failure destination has {0} characters, and a tag that keeps it has at most 256"
+    )]
+    LongDestination(usize),
+    #[error("{0}")]
+    Unsupported(Unsupported),
+    #[error("the function was not attached by comeback attach: it has no tag comeback:before")]
+    NotAttached,
+    #[error(transparent)]
+    Fault(#[from] Fault),
+}
+
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Plan {
+    pub queue: String,
+    pub steps: Vec<Planned>,
+    pub warnings: Vec<String>,
+    /// The number of messages that must leave the queue before the rest can be restored; 0 if the plan is complete.
+    pub waiting: u64,
+}
+
+pub fn attach(facts: &Facts, order: &Order) -> Result<Plan, Refusal> {
+    let Facts { handler, function, config, .. } = facts;
+    let qualifier = order.qualifier.as_deref();
+    if function.arn == handler.arn {
+        return Err(Refusal::IsHandler);
+    }
+    if let Some(unsupported) = function.unsupported {
+        return Err(Refusal::Unsupported(unsupported));
+    }
+    let queue = choose(facts, order)?;
+    let destination = config.as_ref().and_then(|config| config.on_failure.as_ref());
+    if let Some(other) = destination.filter(|arn| **arn != queue.arn) {
+        if let Some(handler) = facts.others.get(other) {
+            let (queue, handler) = (last(other).to_owned(), handler.clone());
+            return Err(Refusal::OtherSystem { queue, handler });
+        }
+        if !order.replace {
+            return Err(Refusal::OtherDestination(other.clone()));
+        }
+        if other.len() > facts::VALUE_MAX {
+            return Err(Refusal::LongDestination(other.len()));
+        }
+    }
+    let name = queue.name().to_owned();
+    let mut plan = Plan { queue: name, warnings: warnings(facts, order), ..Plan::default() };
+    let policy = admission(function, queue)?;
+    let settings = settings::with(handler, function, qualifier, queue.name())?;
+    let transparency = transparency(function, order)?;
+    if Previous::read(&facts.tags, qualifier).is_none() {
+        let adds_layer = transparency.as_ref().is_some_and(|(layers, _)| layers.is_some());
+        let before = Previous {
+            queue: queue.name().to_owned(),
+            had_config: config.is_some(),
+            retries: config.as_ref().and_then(|config| config.retries),
+            on_failure: destination.cloned(),
+            may_loop: facts.may_loop.as_ref().ok().copied(),
+            settings: settings.is_some(),
+            policy: policy.is_some(),
+            layer: order.transparent.clone().filter(|_| adds_layer),
+            wrapper: transparency.is_some() && !function.environment.contains_key(WRAPPER_VARIABLE),
+        };
+        let tags = before.tags(qualifier);
+        plan.add(Step::Tag { function: function.arn.clone(), tags }, "no tag", before.to_string());
+    }
+    plan.allow(
+        &facts.send_policy,
+        &function.role,
+        &policy_name("send", function.name(), qualifier),
+        send_document(function, queue),
+    )?;
+    if let Some(policy) = policy {
+        let becomes = format!("lets {} send", function.role);
+        plan.add(
+            Step::QueuePolicy { url: queue.url.clone(), policy },
+            "denies its role to send",
+            becomes,
+        );
+    }
+    let arn = &function.arn;
+    let invoke = allow(&["lambda:InvokeFunction"], &[arn.clone(), format!("{arn}:*")]);
+    let policy = policy_name("invoke", function.name(), qualifier);
+    plan.allow(&facts.invoke_policy, &handler.role, &policy, invoke)?;
+    if let Some((environment, is, becomes)) = settings {
+        let revision = handler.revision.clone();
+        let function = handler.name().to_owned();
+        plan.add(Step::Configure { function, environment, layers: None, revision }, is, becomes);
+    }
+    match &facts.may_loop {
+        Ok(false) => plan.add(
+            Step::Loop { function: function.name().to_owned(), allow: true },
+            "Terminate",
+            "Allow",
+        ),
+        Ok(true) => {}
+        Err(fault) if fault.is_unsupported() => plan.leave_out(fault),
+        Err(fault) => return Err(fault.clone().into()),
+    }
+    if let Some((layers, environment)) = transparency {
+        let becomes = format!(
+            "{} and {WRAPPER_VARIABLE}={WRAPPER}",
+            order.transparent.as_deref().unwrap_or_default()
+        );
+        let name = function.name().to_owned();
+        plan.add(
+            Step::Configure { function: name, environment, layers, revision: None },
+            "envelopes reach it",
+            becomes,
+        );
+    }
+    plan.invocations(facts, order, queue);
+    Ok(plan)
+}
+
+impl Plan {
+    fn add(&mut self, step: Step, is: impl Into<String>, becomes: impl Into<String>) {
+        self.steps.push(Planned::new(step, is, becomes));
+    }
+
+    /// Warns about steps that are left out, because an emulator lacks their API.
+    fn leave_out(&mut self, fault: &Fault) {
+        let warning = format!(
+            "steps that need {} are left out, because this endpoint doesn't have that API",
+            fault.action
+        );
+        if !self.warnings.contains(&warning) {
+            self.warnings.push(warning);
+        }
+    }
+
+    /// Adds an inline policy to a role, unless the role already has it.
+    fn allow(
+        &mut self,
+        existing: &Fact<Option<String>>,
+        role: &str,
+        policy: &str,
+        document: String,
+    ) -> Result<(), Fault> {
+        let parsed = |text: &str| serde_json::from_str::<serde_json::Value>(text).ok();
+        match existing {
+            Err(fault) if fault.is_unsupported() => self.leave_out(fault),
+            Err(fault) => return Err(fault.clone()),
+            Ok(Some(text)) if parsed(text) == parsed(&document) => {}
+            Ok(existing) => {
+                let is = existing.as_deref().unwrap_or("no policy").to_owned();
+                let (role, policy) = (role.to_owned(), policy.to_owned());
+                self.add(Step::Allow { role, policy, document: document.clone() }, is, document);
+            }
+        }
+        Ok(())
+    }
+
+    /// Turns Lambda's own retries off and sends failures to the queue. Other settings of the config stay unchanged.
+    fn invocations(&mut self, facts: &Facts, order: &Order, queue: &RetryQueue) {
+        let old = facts.config.clone().unwrap_or_default();
+        let new =
+            InvokeConfig { retries: Some(0), on_failure: Some(queue.arn.clone()), ..old.clone() };
+        if facts.config.as_ref() == Some(&new) {
+            return;
+        }
+        let says = |config: &InvokeConfig| {
+            let retries = config.retries.unwrap_or(2);
+            let destination = config.on_failure.as_deref().unwrap_or("no destination");
+            format!("{retries} retries, then {destination}")
+        };
+        let (is, becomes) = (says(&old), says(&new));
+        let function = facts.function.name().to_owned();
+        let step =
+            Step::Invocations { function, qualifier: order.qualifier.clone(), config: Some(new) };
+        self.add(step, is, becomes);
+    }
+}
+
+/// The requested queue, the function's current one, or the only one that functions share.
+fn choose<'a>(facts: &'a Facts, order: &Order) -> Result<&'a RetryQueue, Refusal> {
+    let Facts { handler, queues, function, config, .. } = facts;
+    let names = |queues: &[&RetryQueue]| queues.iter().map(|it| it.name().to_owned()).collect();
+    if let Some(wanted) = &order.queue {
+        let is_it =
+            |queue: &&RetryQueue| [queue.name(), &queue.arn, &queue.url].contains(&wanted.as_str());
+        return queues.iter().find(is_it).ok_or_else(|| Refusal::NoSuchQueue {
+            handler: handler.name().to_owned(),
+            got: wanted.clone(),
+            queues: names(&queues.iter().collect::<Vec<_>>()),
+        });
+    }
+    let destination = config.as_ref().and_then(|config| config.on_failure.as_ref());
+    let before = Previous::read(&facts.tags, order.qualifier.as_deref());
+    let has = |queue: &&RetryQueue| {
+        Some(&queue.arn) == destination
+            || before.as_ref().is_some_and(|it| it.queue == queue.name())
+    };
+    if let Some(queue) = queues.iter().find(has) {
+        return Ok(queue);
+    }
+    let bound = queue_targets(&handler.environment);
+    let is_shared = |queue: &&RetryQueue| {
+        let alone = bound.get(queue.name()).filter(|names| names.len() == 1);
+        alone.is_none_or(|names| {
+            names.iter().any(|name| name == function.name() || name.contains('*'))
+        })
+    };
+    let shared: Vec<_> = queues.iter().filter(is_shared).collect();
+    match shared[..] {
+        [queue] => Ok(queue),
+        _ => Err(Refusal::ChooseQueue(names(&shared))),
+    }
+}
+
+/// The queue's policy with an exemption for the function's role, if the current policy denies it sending.
+fn admission(function: &Function, queue: &RetryQueue) -> Result<Option<String>, Refusal> {
+    const SEND: &str = "sqs:SendMessage";
+    let policy = queue.attributes.policy.as_deref().unwrap_or_default();
+    if ask(policy, &function.role, SEND) != Effect::Deny {
+        return Ok(None);
+    }
+    let open = exempt(policy, &function.role, SEND);
+    let open = open.filter(|policy| ask(policy, &function.role, SEND) != Effect::Deny);
+    let closed =
+        || Refusal::ClosedQueue { queue: queue.name().to_owned(), role: function.role.clone() };
+    open.map(Some).ok_or_else(closed)
+}
+
+/// The layers of a function, if they change, and its variables, so that it no longer receives envelopes.
+type Transparency = (Option<Vec<String>>, std::collections::BTreeMap<String, String>);
+
+fn transparency(function: &Function, order: &Order) -> Result<Option<Transparency>, Refusal> {
+    /// Lambda's limit for one function.
+    const LAYERS_MAX: usize = 5;
+    let Some(layer) = &order.transparent else { return Ok(None) };
+    let runtime = function.runtime.as_deref().unwrap_or("an image");
+    if function.runtime.is_none() || runtime.starts_with("provided") {
+        return Err(Refusal::NoWrapper(runtime.to_owned()));
+    }
+    let wrapper = function.environment.get(WRAPPER_VARIABLE);
+    if let Some(other) = wrapper.filter(|it| *it != WRAPPER) {
+        return Err(Refusal::OtherWrapper(other.clone()));
+    }
+    let has_layer = function.layers.contains(layer);
+    if !has_layer && function.layers.len() >= LAYERS_MAX {
+        return Err(Refusal::TooManyLayers);
+    }
+    if has_layer && wrapper.is_some() {
+        return Ok(None);
+    }
+    let mut environment = function.environment.clone();
+    environment.insert(WRAPPER_VARIABLE.to_owned(), WRAPPER.to_owned());
+    let layers = function.layers.iter().chain([layer]).cloned();
+    Ok(Some(((!has_layer).then(|| layers.collect()), environment)))
+}
+
+fn warnings(facts: &Facts, order: &Order) -> Vec<String> {
+    let Facts { handler, function, .. } = facts;
+    let mut warnings = Vec::new();
+    if let Some(manager) = facts::manager(&facts.tags) {
+        let name = function.name();
+        warnings.push(format!("{manager} manages {name}: its next deployment may undo this"));
+    }
+    if let Some(manager) = facts::manager(&facts.handler_tags) {
+        warnings.push(format!(
+            "{manager} manages {}: its next deployment may undo changes of the handler's variables and of the queue's policy",
+            handler.name()
+        ));
+    }
+    if function.dead_letter_target.is_some() {
+        warnings.push(format!(
+            "{} has a dead-letter queue of its own, to which Lambda also sends each failure",
+            function.name()
+        ));
+    }
+    if let (Some(_), Some(qualifier)) = (&order.transparent, &order.qualifier) {
+        warnings.push(format!(
+            "Lambda never changes a version: publish one with the layer, and let {qualifier} point to it"
+        ));
+    }
+    warnings
+}
+
+/// The policy that lets the function's role send to the queue and use the queue's key.
+fn send_document(function: &Function, queue: &RetryQueue) -> String {
+    let send = allow(&["sqs:SendMessage"], std::slice::from_ref(&queue.arn));
+    let Some(key) = queue.attributes.key.as_deref().filter(|key| !key.starts_with("alias/")) else {
+        return send;
+    };
+    let home = function
+        .arn
+        .split(":function:")
+        .next()
+        .unwrap_or_default()
+        .replacen(":lambda:", ":kms:", 1);
+    let key = if key.starts_with("arn:") { key.to_owned() } else { format!("{home}:key/{key}") };
+    let mut document: serde_json::Value = serde_json::from_str(&send).unwrap_or_default();
+    let statement = serde_json::json!({
+        "Effect": "Allow", "Action": ["kms:Decrypt", "kms:GenerateDataKey"], "Resource": key,
+    });
+    if let Some(statements) = document["Statement"].as_array_mut() {
+        statements.push(statement);
+    }
+    document.to_string()
+}
+
+/// The name of an inline policy. Functions may share a role, so the name contains the function and its qualifier.
+pub fn policy_name(purpose: &str, function: &str, qualifier: Option<&str>) -> String {
+    let qualifier = qualifier.map(|it| format!(".{it}")).unwrap_or_default();
+    format!("comeback-{purpose}-{function}{qualifier}")
+}
+
+/// Parses a function's name or ARN into the name and the alias or version.
+pub fn parse(text: &str) -> Result<(String, Option<String>), String> {
+    let unqualified = |text: &str| (text != "$LATEST").then(|| text.to_owned());
+    let named = if let Some(arn) = FunctionArn::parse(text) {
+        let qualifier = text.strip_prefix(arn.unqualified()).unwrap_or_default();
+        Some((arn.name().to_owned(), qualifier.strip_prefix(':').and_then(unqualified)))
+    } else {
+        let (name, qualifier) =
+            text.split_once(':').map_or((text, None), |(name, it)| (name, Some(it)));
+        let is_good = comeback_core::arn::is_function_name(name) && qualifier != Some("");
+        is_good.then(|| (name.to_owned(), qualifier.and_then(unqualified)))
+    };
+    named.ok_or_else(|| "expected a function such as orders, orders:live or an ARN".to_owned())
+}

@@ -1,0 +1,104 @@
+//! Adds a function to the handler's settings, or removes it.
+
+use std::collections::BTreeMap;
+
+use comeback_core::{
+    arn::FunctionArn,
+    settings::{Settings, Targets},
+};
+
+use super::Refusal;
+use crate::operate::{doctor::rules::queue_targets, rules::systems::Function};
+
+/// Lambda's limit in bytes for all variables of a function, including their names.
+const VARIABLES_MAX: usize = 4_096;
+
+const TARGET_FUNCTIONS: &str = "TARGET_FUNCTIONS";
+const QUEUE_TARGETS: &str = "QUEUE_TARGETS";
+
+/// The variables of a handler after a change, and the values that change: before and after.
+pub(super) type VariablesChange = (BTreeMap<String, String>, String, String);
+
+/// The handler's variables, changed so that they allow a function; `None` if they already do.
+pub(super) fn with(
+    handler: &Function,
+    function: &Function,
+    qualifier: Option<&str>,
+    queue: &str,
+) -> Result<Option<VariablesChange>, Refusal> {
+    let name = || handler.name().to_owned();
+    let read = |environment: &BTreeMap<String, String>| {
+        Settings::from_lookup(|name| environment.get(name).cloned())
+    };
+    let settings = read(&handler.environment);
+    let settings = settings
+        .map_err(|fault| Refusal::BadSettings { handler: name(), fault: fault.to_string() })?;
+    let record =
+        FunctionArn::parse(&format!("{}:{}", function.arn, qualifier.unwrap_or("$LATEST")));
+    let home = FunctionArn::parse(&handler.arn).map(|arn| arn.home());
+    let (Some(record), Some(home)) = (record, home) else {
+        return Err(Refusal::NotAllowed { handler: name() });
+    };
+    if settings.rules.allow(&record, Some(queue), &home) {
+        return Ok(None);
+    }
+    let mut environment = handler.environment.clone();
+    if let Targets::Listed(_) = &settings.rules.targets
+        && !settings.rules.targets.allow(&record, &home)
+        && let Some(list) = environment.get_mut(TARGET_FUNCTIONS)
+    {
+        *list = format!("{},{}", list.trim().trim_end_matches(','), function.name());
+    }
+    let mut queues = queue_targets(&environment);
+    if settings.rules.queue_targets.is_some() {
+        let targets = queues.entry(queue.to_owned()).or_default();
+        if !targets.iter().any(|it| it == function.name()) {
+            targets.push(function.name().to_owned());
+        }
+        environment.insert(QUEUE_TARGETS.to_owned(), json(&queues));
+    }
+    let is_allowed = read(&environment).is_ok_and(|it| it.rules.allow(&record, Some(queue), &home));
+    if !is_allowed {
+        return Err(Refusal::NotAllowed { handler: name() });
+    }
+    let bytes = environment.iter().map(|(name, value)| name.len() + value.len()).sum();
+    if bytes > VARIABLES_MAX {
+        return Err(Refusal::TooManyVariables { handler: name(), bytes });
+    }
+    Ok(Some(changed(handler, environment)))
+}
+
+/// The handler's variables without a function; `None` if they don't name it.
+pub(super) fn without(handler: &Function, function: &str, queue: &str) -> Option<VariablesChange> {
+    let mut environment = handler.environment.clone();
+    if let Some(list) = environment.get_mut(TARGET_FUNCTIONS) {
+        let others = list.split(',').map(str::trim).filter(|name| *name != function);
+        *list = others.collect::<Vec<_>>().join(",");
+    }
+    let mut queues = queue_targets(&environment);
+    if let Some(targets) = queues.get_mut(queue) {
+        targets.retain(|name| name != function);
+        if targets.is_empty() {
+            queues.remove(queue);
+        }
+        environment.insert(QUEUE_TARGETS.to_owned(), json(&queues));
+    }
+    let (environment, is, becomes) = changed(handler, environment);
+    (!is.is_empty()).then_some((environment, is, becomes))
+}
+
+fn json(queues: &BTreeMap<String, Vec<String>>) -> String {
+    serde_json::to_string(queues).unwrap_or_default()
+}
+
+fn changed(handler: &Function, environment: BTreeMap<String, String>) -> VariablesChange {
+    let says = |of: &BTreeMap<String, String>| {
+        let names = [TARGET_FUNCTIONS, QUEUE_TARGETS].into_iter();
+        let names = names.filter(|name| handler.environment.get(*name) != environment.get(*name));
+        let values =
+            names.map(|name| format!("{name}={}", of.get(name).map_or("", String::as_str)));
+        values.collect::<Vec<_>>().join(" ")
+    };
+    let (is, becomes) = (says(&handler.environment), says(&environment));
+    (environment, is, becomes)
+}

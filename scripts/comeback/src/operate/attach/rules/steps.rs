@@ -1,0 +1,142 @@
+//! The steps of a plan, which are carried out one after the other.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use crate::operate::{
+    doctor::rules::InvokeConfig,
+    rules::ports::{Clock, Fault},
+    rules::systems::{last, role_name},
+};
+
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Step {
+    Tag {
+        function: String,
+        tags: BTreeMap<String, String>,
+    },
+    Untag {
+        function: String,
+        keys: Vec<String>,
+    },
+    /// Add an inline policy to a role.
+    Allow {
+        role: String,
+        policy: String,
+        document: String,
+    },
+    /// Remove an inline policy from a role.
+    Disallow {
+        role: String,
+        policy: String,
+    },
+    QueuePolicy {
+        url: String,
+        policy: String,
+    },
+    /// Set the variables of a function, and its layers.
+    Configure {
+        function: String,
+        environment: BTreeMap<String, String>,
+        /// All of its layers, if they change.
+        layers: Option<Vec<String>>,
+        /// The revision that the function must still have, so that no concurrent change is overwritten.
+        revision: Option<String>,
+    },
+    /// Set the `RecursiveLoop` of a function.
+    Loop {
+        function: String,
+        /// `Allow` if true, else `Terminate`.
+        allow: bool,
+    },
+    /// Set or delete the event invoke config of a function, an alias or a version.
+    Invocations {
+        function: String,
+        qualifier: Option<String>,
+        /// The new config; `None` deletes it.
+        config: Option<InvokeConfig>,
+    },
+}
+
+/// A step, and a description of its change.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Planned {
+    pub step: Step,
+    /// What the step changes: `orders: tags`.
+    pub what: String,
+    pub is: String,
+    pub becomes: String,
+}
+
+impl Planned {
+    pub(super) fn new(step: Step, is: impl Into<String>, becomes: impl Into<String>) -> Self {
+        let what = match &step {
+            Step::Tag { function, .. } | Step::Untag { function, .. } => {
+                format!("{}: tags", last(function))
+            }
+            Step::Allow { role, policy, .. } | Step::Disallow { role, policy } => {
+                format!("role {}: policy {policy}", role_name(role))
+            }
+            Step::QueuePolicy { url, .. } => {
+                format!("queue {}: policy", url.rsplit('/').next().unwrap_or(url))
+            }
+            Step::Configure { function, layers: None, .. } => format!("{function}: variables"),
+            Step::Configure { function, .. } => format!("{function}: layers and variables"),
+            Step::Loop { function, .. } => format!("{function}: RecursiveLoop"),
+            Step::Invocations { function, qualifier, .. } => {
+                let of = qualifier.as_ref().map(|it| format!(":{it}")).unwrap_or_default();
+                format!("{function}{of}: asynchronous invocations")
+            }
+        };
+        Self { step, what, is: is.into(), becomes: becomes.into() }
+    }
+}
+
+/// A step that failed. The steps before it are not undone.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("{what}: {fault}")]
+pub struct Stopped {
+    /// The number of steps that were carried out.
+    pub done: usize,
+    pub what: String,
+    pub fault: Fault,
+}
+
+/// IAM is eventually consistent: new permissions usually take effect within seconds.
+const SETTLE_MAX: Duration = Duration::from_mins(1);
+/// The interval between tries until they do.
+const SETTLE_WAIT: Duration = Duration::from_secs(3);
+
+/// Carries out the steps in order with `change`, and stops at the first one that fails.
+pub async fn carry_out(
+    plan: &[Planned],
+    clock: &impl Clock,
+    change: impl AsyncFn(&Step) -> Result<(), Fault>,
+    mut done: impl FnMut(&Planned),
+) -> Result<(), Stopped> {
+    for (index, planned) in plan.iter().enumerate() {
+        let mut waited = Duration::ZERO;
+        loop {
+            match change(&planned.step).await {
+                Ok(()) => break,
+                Err(fault) if waited < SETTLE_MAX && settles(&fault) => {
+                    clock.sleep(SETTLE_WAIT).await;
+                    waited += SETTLE_WAIT;
+                }
+                Err(fault) => {
+                    return Err(Stopped { done: index, what: planned.what.clone(), fault });
+                }
+            }
+        }
+        done(planned);
+    }
+    Ok(())
+}
+
+/// Whether a fault passes when an earlier change takes effect: a new permission, or an update of the function that is
+/// still in progress.
+fn settles(fault: &Fault) -> bool {
+    let code = fault.code.as_deref().unwrap_or_default();
+    let is_permission =
+        code == "InvalidParameterValueException" && fault.message.contains("permission");
+    is_permission || code == "ResourceConflictException"
+}

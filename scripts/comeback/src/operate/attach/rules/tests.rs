@@ -1,0 +1,425 @@
+//! Tests of the plans for a function, and of refusals.
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::BTreeMap,
+    time::Duration,
+};
+
+use comeback_core::Timestamp;
+use futures_util::FutureExt as _;
+use serde_json::json;
+
+use super::*;
+use crate::operate::{doctor::rules::QueueAttributes, rules::ports::Clock, rules::systems};
+
+const HOME: &str = "us-east-1:123456789012";
+const LAYER: &str = "arn:aws:lambda:us-east-1:123456789012:layer:comeback:3";
+
+fn function(name: &str, variable: (&str, &str)) -> Function {
+    let environment = [(variable.0.to_owned(), variable.1.to_owned())].into();
+    Function { environment, ..systems::tests::function(name) }
+}
+
+fn queue(name: &str) -> RetryQueue {
+    RetryQueue {
+        arn: format!("arn:aws:sqs:{HOME}:{name}"),
+        url: format!("https://sqs.us-east-1.amazonaws.com/123456789012/{name}"),
+        attributes: QueueAttributes::default(),
+    }
+}
+
+const DEAD: &str = "https://sqs.us-east-1.amazonaws.com/123456789012/dead";
+
+/// A system with a shared queue, and a function that was never attached.
+fn facts() -> Facts {
+    Facts {
+        handler: function("handler", ("DEAD_LETTER_QUEUE_URL", DEAD)),
+        handler_tags: BTreeMap::new(),
+        queues: vec![queue("retry")],
+        others: BTreeMap::from([(format!("arn:aws:sqs:{HOME}:other"), "other-handler".to_owned())]),
+        function: function("orders", ("TABLE", "t")),
+        tags: BTreeMap::new(),
+        config: None,
+        may_loop: Ok(false),
+        send_policy: Ok(None),
+        invoke_policy: Ok(None),
+    }
+}
+
+fn apply(facts: &mut Facts, step: &Step) {
+    match step.clone() {
+        Step::Tag { tags, .. } => facts.tags.extend(tags),
+        Step::Untag { keys, .. } => facts.tags.retain(|key, _| !keys.contains(key)),
+        Step::Allow { policy, document, .. } => *policy_of(facts, &policy) = Ok(Some(document)),
+        Step::Disallow { policy, .. } => *policy_of(facts, &policy) = Ok(None),
+        Step::QueuePolicy { url, policy } => {
+            let queue = facts.queues.iter_mut().find(|queue| queue.url == url).unwrap();
+            queue.attributes.policy = Some(policy);
+        }
+        Step::Configure { function, environment, layers, .. } => {
+            let is_handler = function == facts.handler.name();
+            let function = if is_handler { &mut facts.handler } else { &mut facts.function };
+            function.environment = environment;
+            function.layers = layers.unwrap_or_else(|| function.layers.clone());
+        }
+        Step::Loop { allow, .. } => facts.may_loop = Ok(allow),
+        Step::Invocations { config, .. } => facts.config = config,
+    }
+}
+
+fn policy_of<'a>(facts: &'a mut Facts, policy: &str) -> &'a mut Fact<Option<String>> {
+    if policy.contains("-send-") { &mut facts.send_policy } else { &mut facts.invoke_policy }
+}
+
+fn parts(steps: &[Planned]) -> Vec<&str> {
+    steps.iter().map(|planned| planned.what.as_str()).collect()
+}
+
+fn state(facts: &Facts) -> String {
+    format!("{facts:?}")
+}
+
+#[test]
+fn a_function_is_attached_with_its_destination_as_the_last_step() {
+    let plan = attach(&facts(), &Order::default()).unwrap();
+    let expected = [
+        "orders: tags",
+        "role orders-role: policy comeback-send-orders",
+        "role handler-role: policy comeback-invoke-orders",
+        "orders: RecursiveLoop",
+        "orders: asynchronous invocations",
+    ];
+    assert_eq!((plan.queue.as_str(), parts(&plan.steps)), ("retry", expected.to_vec()));
+    let last = plan.steps.last().unwrap();
+    let retry = format!("0 retries, then arn:aws:sqs:{HOME}:retry");
+    assert_eq!(
+        (last.is.as_str(), last.becomes.as_str()),
+        ("2 retries, then no destination", retry.as_str())
+    );
+    assert_eq!(plan.warnings, [""; 0]);
+}
+
+type Change = fn(&mut Facts);
+
+const VARIANTS: [(&str, Change); 9] = [
+    ("as it is", |_| {}),
+    ("a destination on success and an age", |it| {
+        it.config = Some(InvokeConfig {
+            retries: Some(1),
+            age_max: Some(Duration::from_hours(1)),
+            on_success: Some("arn:aws:sns:x:1:done".into()),
+            ..InvokeConfig::default()
+        });
+    }),
+    ("an event age only", |it| {
+        it.config = Some(InvokeConfig {
+            age_max: Some(Duration::from_hours(1)),
+            ..InvokeConfig::default()
+        });
+    }),
+    ("another destination", |it| {
+        it.config = Some(InvokeConfig {
+            on_failure: Some("arn:aws:sns:x:1:failed".into()),
+            ..InvokeConfig::default()
+        });
+    }),
+    ("a list of functions", |it| {
+        it.handler.environment.insert("TARGET_FUNCTIONS".into(), "billing, mail-*".into());
+    }),
+    ("queues that are bound", |it| {
+        it.handler
+            .environment
+            .insert("QUEUE_TARGETS".into(), r#"{"retry":["billing","mail"]}"#.into());
+    }),
+    ("a closed queue", |it| {
+        it.queues[0].attributes.policy = Some(
+            json!({ "Statement": [{ "Effect": "Deny", "Principal": "*", "Action": "sqs:SendMessage",
+                "Condition": { "ArnNotEquals": { "aws:PrincipalArn": ["a"] } } }] })
+            .to_string(),
+        );
+    }),
+    ("a loop that is allowed", |it| it.may_loop = Ok(true)),
+    ("layers of its own", |it| it.function.layers = vec!["arn:aws:lambda:x:1:layer:own:1".into()]),
+];
+
+fn order() -> Order {
+    Order { replace: true, transparent: Some(LAYER.to_owned()), ..Order::default() }
+}
+
+#[test]
+fn each_plan_can_stop_after_any_step_and_be_continued() {
+    for (name, change) in VARIANTS {
+        let mut whole = facts();
+        change(&mut whole);
+        let plan = attach(&whole, &order()).unwrap().steps;
+        let mut end = whole.clone();
+        plan.iter().for_each(|planned| apply(&mut end, &planned.step));
+        for stop in 0..=plan.len() {
+            let mut facts = whole.clone();
+            plan[..stop].iter().for_each(|planned| apply(&mut facts, &planned.step));
+            let rest = attach(&facts, &order()).unwrap().steps;
+            assert_eq!(parts(&rest), parts(&plan[stop..]), "{name}, stopped after {stop}");
+            rest.iter().for_each(|planned| apply(&mut facts, &planned.step));
+            assert_eq!(state(&facts), state(&end), "{name}, stopped after {stop}");
+        }
+    }
+}
+
+#[test]
+fn a_function_that_is_detached_is_as_it_was_before() {
+    for (name, change) in VARIANTS {
+        let mut before = facts();
+        change(&mut before);
+        let mut facts = before.clone();
+        let plan = attach(&facts, &order()).unwrap().steps;
+        plan.iter().for_each(|planned| apply(&mut facts, &planned.step));
+        let back = detach(&facts, None, false).unwrap();
+        for stop in 0..=back.steps.len() {
+            let mut facts = facts.clone();
+            back.steps[..stop].iter().for_each(|planned| apply(&mut facts, &planned.step));
+            if stop < back.steps.len() {
+                let rest = detach(&facts, None, false).unwrap();
+                rest.steps.iter().for_each(|planned| apply(&mut facts, &planned.step));
+            }
+            let environment = &mut facts.handler.environment;
+            let list = environment.get_mut("TARGET_FUNCTIONS");
+            // Ignore spaces in lists.
+            list.into_iter().for_each(|list| *list = list.replace(',', ", "));
+            assert_eq!(state(&facts), state(&before), "{name}, stopped after {stop}");
+        }
+    }
+}
+
+#[test]
+fn waiting_events_keep_their_settings_and_permissions_until_the_queue_is_empty() {
+    let mut facts = facts();
+    facts.handler.environment.insert("TARGET_FUNCTIONS".into(), "billing".into());
+    let plan = attach(&facts, &Order::default()).unwrap().steps;
+    plan.iter().for_each(|planned| apply(&mut facts, &planned.step));
+    facts.queues[0].attributes.visible = 3;
+    let first = detach(&facts, None, false).unwrap();
+    assert_eq!((parts(&first.steps), first.waiting), (vec!["orders: asynchronous invocations"], 3));
+    let now = detach(&facts, None, true).unwrap();
+    assert_eq!((now.steps.len(), now.waiting), (6, 0));
+    first.steps.iter().for_each(|planned| apply(&mut facts, &planned.step));
+    facts.queues[0].attributes.visible = 0;
+    let rest = detach(&facts, None, false).unwrap();
+    assert_eq!((rest.steps.len(), rest.waiting), (5, 0));
+}
+
+#[test]
+fn aliases_of_a_function_are_attached_and_detached_separately() {
+    let live = Order { qualifier: Some("live".to_owned()), ..Order::default() };
+    let mut facts = facts();
+    let plan = attach(&facts, &Order::default()).unwrap().steps;
+    plan.iter().for_each(|planned| apply(&mut facts, &planned.step));
+    (facts.config, facts.send_policy, facts.invoke_policy) = (None, Ok(None), Ok(None));
+    let plan = attach(&facts, &live).unwrap().steps;
+    assert_eq!(parts(&plan)[1], "role orders-role: policy comeback-send-orders.live");
+    plan.iter().for_each(|planned| apply(&mut facts, &planned.step));
+    let back = detach(&facts, None, false).unwrap().steps;
+    assert!(!parts(&back).contains(&"orders: RecursiveLoop"), "the alias needs it: {back:#?}");
+    back.iter().for_each(|planned| apply(&mut facts, &planned.step));
+    assert_eq!(facts.tags.keys().collect::<Vec<_>>(), ["comeback:before:live"]);
+}
+
+type Contradiction<'a> = &'a dyn Fn(&mut Facts, &mut Order);
+
+#[test]
+fn contradictions_are_refused() {
+    let other = |arn: &str| {
+        Some(InvokeConfig { on_failure: Some(arn.to_owned()), ..InvokeConfig::default() })
+    };
+    let refused = |change: Contradiction<'_>| {
+        let (mut facts, mut order) = (facts(), Order::default());
+        change(&mut facts, &mut order);
+        attach(&facts, &order).unwrap_err().to_string()
+    };
+    let cases: [(Contradiction<'_>, &str); 15] = [
+        (
+            &|it, _| it.function = it.handler.clone(),
+            "the retry handler can't be attached to itself",
+        ),
+        (&|_, order| order.queue = Some("x".into()), "in --queue, got x; it has retry"),
+        (&|it, _| it.queues.clear(), "functions share no single retry queue, there is none"),
+        (&|it, _| it.queues.push(queue("b")), "there is retry, b; choose a queue with --queue"),
+        (
+            &|it, _| {
+                it.handler
+                    .environment
+                    .insert("QUEUE_TARGETS".into(), r#"{"retry":["billing"]}"#.into());
+            },
+            "there is none; choose a queue",
+        ),
+        (
+            &|it, _| it.config = other("arn:aws:sns:x:1:y"),
+            "already go to arn:aws:sns:x:1:y; pass --replace",
+        ),
+        (
+            &|it, order| {
+                it.config = other(&format!("arn:aws:sqs:{HOME}:other"));
+                order.replace = true;
+            },
+            "other is the retry queue of other-handler",
+        ),
+        (
+            &|it, order| {
+                it.config = other(&"x".repeat(257));
+                order.replace = true;
+            },
+            "has 257 characters",
+        ),
+        (
+            &|it, _| {
+                it.handler.environment.insert("MAX_AGE".into(), "x".into());
+            },
+            "handler would not start with these settings",
+        ),
+        (
+            &|it, _| {
+                it.handler.environment.insert("TARGET_FUNCTIONS".into(), "a,".repeat(2040));
+            },
+            "and Lambda takes 4096",
+        ),
+        (
+            &|it, _| {
+                it.queues[0].attributes.policy = Some(json!({ "Statement": [{ "Effect": "Deny", "Principal": "*", "Action": "sqs:*" }] }).to_string())
+            },
+            "change it by hand",
+        ),
+        (
+            &|it, order| {
+                *order = self::order();
+                it.function.runtime = Some("provided.al2023".into());
+            },
+            "no effect on provided.al2023",
+        ),
+        (
+            &|it, order| {
+                *order = self::order();
+                it.function.environment.insert(WRAPPER_VARIABLE.into(), "/opt/own".into());
+            },
+            "which is /opt/own",
+        ),
+        (
+            &|it, order| {
+                *order = self::order();
+                it.function.layers = vec!["x".into(); 5];
+            },
+            "already has five",
+        ),
+        (
+            &|it, _| it.send_policy = Err(denied()),
+            "needs the permission iam:GetRolePolicy on orders-role",
+        ),
+    ];
+    for (change, part) in cases {
+        let refusal = refused(change);
+        assert!(refusal.contains(part), "{part} is not in {refusal}");
+    }
+    assert_eq!(detach(&facts(), None, false), Err(Refusal::NotAttached));
+}
+
+fn denied() -> Fault {
+    fault("AccessDenied", "no")
+}
+
+fn fault(code: &str, message: &str) -> Fault {
+    Fault::of("iam:GetRolePolicy", "orders-role", code, message)
+}
+
+#[test]
+fn other_managers_and_omitted_steps_lead_to_warnings() {
+    let mut facts = facts();
+    facts.tags.insert("aws:cloudformation:stack-name".into(), "shop".into());
+    facts.handler_tags.insert("managed-by".into(), "Terraform".into());
+    facts.function.dead_letter_target = Some("arn:aws:sqs:x:1:y".into());
+    facts.send_policy = Err(fault("UnsupportedOperation", ""));
+    let order = Order { qualifier: Some("live".into()), ..order() };
+    let warnings = attach(&facts, &order).unwrap().warnings;
+    let parts = [
+        "the stack shop manages orders",
+        "Terraform manages handler",
+        "dead-letter queue of its own",
+        "let live point to it",
+        "steps that need iam:GetRolePolicy are left out",
+    ];
+    assert!(warnings.iter().zip(parts).all(|(it, part)| it.contains(part)), "{warnings:#?}");
+    assert_eq!(warnings.len(), parts.len());
+}
+
+#[test]
+fn a_function_of_a_kind_that_can_not_be_retried_is_refused_with_the_reason() {
+    for unsupported in [Unsupported::TenantIsolation, Unsupported::Durable] {
+        let mut facts = facts();
+        facts.function.unsupported = Some(unsupported);
+        assert_eq!(attach(&facts, &order()), Err(Refusal::Unsupported(unsupported)));
+    }
+}
+
+#[test]
+fn a_queue_with_a_key_needs_permissions_on_the_key() {
+    for (key, expected) in [
+        (None, None),
+        (Some("alias/aws/sqs"), None),
+        (Some("1234"), Some(format!("arn:aws:kms:{HOME}:key/1234"))),
+        (Some("arn:aws:kms:x:1:key/2"), Some("arn:aws:kms:x:1:key/2".to_owned())),
+    ] {
+        let mut queue = queue("retry");
+        queue.attributes.key = key.map(str::to_owned);
+        let document = send_document(&facts().function, &queue);
+        let document: serde_json::Value = serde_json::from_str(&document).unwrap();
+        let on_key = document["Statement"][1]["Resource"].as_str().map(str::to_owned);
+        assert_eq!(on_key, expected);
+    }
+}
+
+#[test]
+fn a_function_name_may_have_an_alias() {
+    let arn = format!("arn:aws:lambda:{HOME}:function:orders");
+    for (text, expected) in [
+        ("orders", Some(("orders", None))),
+        ("orders:live", Some(("orders", Some("live")))),
+        ("orders:$LATEST", Some(("orders", None))),
+        (arn.as_str(), Some(("orders", None))),
+        (&format!("{arn}:7"), Some(("orders", Some("7")))),
+        ("orders:", None),
+        ("a b", None),
+    ] {
+        let expected = expected
+            .map(|(name, it): (&str, Option<&str>)| (name.to_owned(), it.map(str::to_owned)));
+        assert_eq!(parse(text).ok(), expected, "{text}");
+    }
+}
+
+/// A clock that counts for how long somebody slept.
+#[derive(Default)]
+struct Slept(Cell<Duration>);
+
+impl Clock for Slept {
+    fn now(&self) -> Timestamp {
+        Timestamp::default()
+    }
+
+    async fn sleep(&self, duration: Duration) {
+        self.0.set(self.0.get() + duration);
+    }
+}
+
+#[test]
+fn a_plan_waits_for_new_permissions_and_stops_at_any_other_fault() {
+    let plan = attach(&facts(), &Order::default()).unwrap().steps;
+    let carried_out = |faults: Vec<Fault>| {
+        let (faults, slept) = (RefCell::new(faults), Slept::default());
+        let change = async |_: &Step| faults.borrow_mut().pop().map_or(Ok(()), Err);
+        let ended = carry_out(&plan, &slept, change, |_| {}).now_or_never().unwrap();
+        (ended.map_err(|stopped| stopped.done), slept.0.get().as_secs())
+    };
+    let settling =
+        || fault("InvalidParameterValueException", "does not have permissions to call SendMessage");
+    assert_eq!(carried_out(Vec::new()), (Ok(()), 0));
+    assert_eq!(carried_out(vec![settling(), fault("ResourceConflictException", "")]), (Ok(()), 6));
+    assert_eq!(carried_out(vec![settling(); 30]), (Err(0), 60));
+    assert_eq!(carried_out(vec![denied()]), (Err(0), 0));
+}

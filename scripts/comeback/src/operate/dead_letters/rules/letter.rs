@@ -1,0 +1,374 @@
+//! A message in a dead-letter queue, and the facts about its event.
+
+use std::collections::BTreeMap;
+
+use comeback_core::{
+    Timestamp,
+    arn::FunctionArn,
+    dead_letter::ORIGINAL_BODY_SIZE,
+    envelope::Envelope,
+    reason::Reason,
+    record::{self, Message, MessageAttributes},
+    time,
+};
+use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
+
+use crate::operate::rules::systems::function_name;
+
+/// Stands for the missing reason of letters that SQS or Lambda sent.
+pub const NO_REASON: &str = "none";
+
+/// A message that was received from a dead-letter queue.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Letter {
+    pub id: String,
+    pub receipt_handle: String,
+    /// When it was sent to the queue.
+    pub sent_at: Option<Timestamp>,
+    pub attributes: BTreeMap<String, String>,
+    /// Whether SQS itself moved it here, after `maxReceiveCount` receives. The handler sends letters.
+    pub was_moved: bool,
+    pub body: String,
+}
+
+/// How a message got into a dead-letter queue.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    /// The retry handler gave the event up. The body is the payload.
+    GivenUp,
+    /// SQS moved the message after `maxReceiveCount` receives. The body is the failure record.
+    Moved,
+    /// Lambda sent the event, because the queue is a function's own dead-letter queue.
+    Lambda,
+    /// None of these: something else sent the message, or its attributes were changed.
+    #[default]
+    Unknown,
+}
+
+#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
+pub struct Facts {
+    /// How the letter got into the queue.
+    pub origin: Origin,
+    /// Why the handler gave the event up, if it did.
+    pub reason: Option<String>,
+    /// The qualified ARN of the event's function.
+    #[serde(serialize_with = "text")]
+    pub function: Option<FunctionArn>,
+    /// The request id of the first failed invocation.
+    pub request_id: Option<String>,
+    pub attempts: Option<u32>,
+    pub first_failure_at: Option<Timestamp>,
+    pub last_failure_at: Option<Timestamp>,
+    pub error_type: Option<String>,
+    pub error_message: Option<String>,
+    /// The size of the message in bytes, if its body was cut.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub original_bytes: Option<u64>,
+    /// The original payload; `None` if it is unknown or not JSON.
+    #[serde(skip)]
+    pub payload: Option<String>,
+}
+
+/// A letter as commands and the live page show it.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+pub struct Listed {
+    pub message_id: String,
+    /// The facts about the event, without the payload.
+    #[serde(flatten)]
+    pub facts: Facts,
+    /// When the letter was sent to the queue.
+    pub sent_at: Option<Timestamp>,
+    /// The size of the payload in bytes; `None` if there is no JSON payload.
+    pub payload_bytes: Option<usize>,
+    /// The payload, if requested.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub payload: Option<String>,
+}
+
+impl Listed {
+    /// The name of the function, with its qualifier unless that is `$LATEST`.
+    pub fn function_name(&self) -> Option<&str> {
+        self.facts.function.as_ref().map(|function| function_name(function.as_str()))
+    }
+
+    /// When the event last failed or, if that is unknown, when the letter was sent.
+    pub fn failed_at(&self) -> Option<Timestamp> {
+        self.facts.last_failure_at.or(self.sent_at)
+    }
+}
+
+fn text<S: Serializer>(arn: &Option<FunctionArn>, serializer: S) -> Result<S::Ok, S::Error> {
+    arn.as_ref().map(FunctionArn::as_str).serialize(serializer)
+}
+
+impl Letter {
+    /// When the event last failed or, if that is unknown, when the letter was sent.
+    pub fn failed_at(&self, facts: &Facts) -> Option<Timestamp> {
+        facts.last_failure_at.or(self.sent_at)
+    }
+
+    /// The letter as commands and the live page show it.
+    pub fn listed(&self, with_payload: bool) -> Listed {
+        let mut facts = self.facts();
+        let payload = facts.payload.take();
+        Listed {
+            message_id: self.id.clone(),
+            facts,
+            sent_at: self.sent_at,
+            payload_bytes: payload.as_ref().map(String::len),
+            payload: payload.filter(|_| with_payload),
+        }
+    }
+
+    /// The value of a message attribute, unless it is missing or empty.
+    pub fn attribute(&self, name: &str) -> Option<&str> {
+        self.attributes.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    pub fn facts(&self) -> Facts {
+        let read = self.read();
+        let Some(reason) = self.attribute("Reason") else {
+            return read.unwrap_or_else(|| self.unknown());
+        };
+        let text = |name: &str| self.attribute(name).map(str::to_owned);
+        let moment = |name: &str| self.attribute(name).and_then(time::parse);
+        // With these two reasons the body is the message that the handler received. It may have become readable since.
+        let body_is_message =
+            [Reason::Unreadable, Reason::PayloadMissing].iter().any(|it| it.as_str() == reason);
+        let size = self.attribute(ORIGINAL_BODY_SIZE);
+        let original_bytes = size.map(|text| text.parse().unwrap_or_default());
+        let payload = match body_is_message {
+            _ if original_bytes.is_some() => None,
+            true => read.and_then(|it| it.payload),
+            false => self.payload(),
+        };
+        Facts {
+            origin: if self.was_moved { Origin::Moved } else { Origin::GivenUp },
+            reason: Some(reason.to_owned()),
+            function: self.attribute("FunctionArn").and_then(FunctionArn::parse),
+            request_id: text("RequestId"),
+            attempts: self.attribute("Attempts").and_then(|text| text.parse().ok()),
+            first_failure_at: moment("FirstFailureAt"),
+            last_failure_at: moment("LastFailureAt"),
+            error_type: text("ErrorType"),
+            error_message: text("ErrorMessage"),
+            original_bytes,
+            payload,
+        }
+    }
+
+    /// The body without its envelope, if it is JSON.
+    fn payload(&self) -> Option<String> {
+        if let Some((_, payload)) = Envelope::find(&self.body) {
+            return Some(payload.get().to_owned());
+        }
+        let is_json = serde_json::from_str::<&RawValue>(&self.body).is_ok();
+        is_json.then(|| self.body.clone())
+    }
+
+    fn unknown(&self) -> Facts {
+        Facts {
+            function: self.attribute("FunctionArn").and_then(FunctionArn::parse),
+            request_id: self.attribute("RequestId").map(str::to_owned),
+            payload: self.payload(),
+            ..Facts::default()
+        }
+    }
+
+    /// The facts in the body, read as the handler reads a message; `None` if it can't be read.
+    fn read(&self) -> Option<Facts> {
+        let lambda_request_id = self.attribute("RequestID");
+        let message = Message {
+            id: &self.id,
+            queue: None,
+            body: &self.body,
+            receive_count: 1,
+            sent_at: self.sent_at,
+            attributes: MessageAttributes {
+                lambda_request_id,
+                error_message: self.attribute("ErrorMessage"),
+                failed_at: self.attribute(record::FAILED_AT),
+                message_id: self.attribute(record::MESSAGE_ID),
+                ..MessageAttributes::default()
+            },
+        };
+        // A function's own dead-letter queue doesn't say which function it belongs to.
+        let any = FunctionArn::parse("arn:aws:lambda:us-east-1:000000000000:function:any");
+        let failure = record::read(&message, any.as_ref()).ok()?;
+        let is_lambdas = any.as_ref() == Some(&failure.target);
+        Some(Facts {
+            origin: if is_lambdas { Origin::Lambda } else { Origin::Moved },
+            reason: None,
+            function: Some(failure.target.clone()).filter(|_| !is_lambdas),
+            request_id: failure.first_request_id().map(str::to_owned),
+            attempts: Some(failure.attempts_made()),
+            first_failure_at: Some(failure.first_failure()),
+            last_failure_at: Some(failure.failed_at),
+            error_type: failure.error.error_type.clone(),
+            error_message: failure.error.message.clone(),
+            original_bytes: None,
+            payload: failure.event.map(|event| event.payload().get().to_owned()),
+        })
+    }
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum GroupBy {
+    Reason,
+    Function,
+    Error,
+    Attempts,
+    Day,
+}
+
+impl GroupBy {
+    /// All keys, with their names.
+    pub const ALL: [(&str, Self); 5] = [
+        ("reason", Self::Reason),
+        ("function", Self::Function),
+        ("error", Self::Error),
+        ("attempts", Self::Attempts),
+        ("day", Self::Day),
+    ];
+
+    pub fn key(self, letter: &Letter, facts: &Facts) -> String {
+        let key = match self {
+            Self::Reason => facts.reason.clone(),
+            Self::Function => facts.function.as_ref().map(|it| it.name().to_owned()),
+            Self::Error => facts.error_type.clone(),
+            Self::Attempts => facts.attempts.map(|attempts| attempts.to_string()),
+            Self::Day => letter.failed_at(facts).map(|at| time::rfc3339(at)[..10].to_owned()),
+        };
+        key.unwrap_or_else(|| NO_REASON.to_owned())
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    pub(in crate::operate::dead_letters::rules) const ORDERS: &str =
+        "arn:aws:lambda:us-east-1:123456789012:function:orders:$LATEST";
+
+    /// A letter of the retry handler. The other attributes replace the usual ones.
+    pub(in crate::operate::dead_letters::rules) fn given_up(
+        body: &str,
+        others: &[(&str, &str)],
+    ) -> Letter {
+        let usual = [
+            ("Reason", "max_age_exceeded"),
+            ("FunctionArn", ORDERS),
+            ("RequestId", "first-id"),
+            ("Attempts", "7"),
+            ("FirstFailureAt", "2026-01-01T00:00:00.000Z"),
+            ("LastFailureAt", "2026-01-01T10:00:00.000Z"),
+            ("ErrorType", "app.PaymentError"),
+            ("ErrorMessage", "card declined"),
+        ];
+        let attributes = usual.iter().chain(others);
+        let attributes = attributes.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        Letter {
+            id: "message".to_owned(),
+            receipt_handle: "handle".to_owned(),
+            sent_at: time::parse("2026-01-01T10:00:01.000Z"),
+            attributes: attributes.collect(),
+            was_moved: false,
+            body: body.to_owned(),
+        }
+    }
+
+    /// A message that has only these attributes.
+    pub(in crate::operate::dead_letters::rules) fn bare(
+        body: &str,
+        attributes: &[(&str, &str)],
+    ) -> Letter {
+        let mut letter = given_up(body, &[]);
+        let own = attributes.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        letter.attributes = own.collect();
+        letter
+    }
+
+    #[test]
+    fn a_letter_of_the_handler_is_known_by_its_attributes() {
+        let letter = given_up(" {\"a\": 1.0} ", &[]);
+        let facts = letter.facts();
+        assert_eq!(
+            (facts.origin, facts.reason.as_deref()),
+            (Origin::GivenUp, Some("max_age_exceeded"))
+        );
+        assert_eq!(facts.function.unwrap().as_str(), ORDERS);
+        assert_eq!((facts.attempts, facts.request_id.as_deref()), (Some(7), Some("first-id")));
+        assert_eq!(facts.last_failure_at, time::parse("2026-01-01T10:00:00Z"));
+        assert_eq!(facts.payload.as_deref(), Some(" {\"a\": 1.0} "), "every byte");
+    }
+
+    #[test]
+    fn a_record_that_sqs_moved_is_read_as_the_handler_would() {
+        let record = include_str!("../../../../../../shared/core/fixtures/failure_record.json");
+        let letter = bare(record, &[]);
+        let facts = letter.facts();
+        assert_eq!((facts.origin, facts.reason), (Origin::Moved, None));
+        assert_eq!(facts.function.unwrap().name(), "my-function");
+        assert_eq!(facts.attempts, Some(0));
+        assert!(facts.payload.unwrap().starts_with("{"));
+        assert!(facts.error_message.unwrap().ends_with("before completing request"));
+
+        let retried = record.replace(
+            "\"requestPayload\"",
+            r#""requestPayload":{"_retry_metadata":{"attempt":3,"initial_timestamp":1,"request_id":"first"},"_original_payload":{"x": 1}},"was""#,
+        );
+        let letter = bare(&retried, &[]);
+        let facts = letter.facts();
+        assert_eq!((facts.attempts, facts.request_id.as_deref()), (Some(3), Some("first")));
+        assert_eq!(facts.payload.as_deref(), Some(r#"{"x": 1}"#));
+    }
+
+    #[test]
+    fn a_message_of_a_functions_own_dead_letter_queue_names_no_function() {
+        let letter = bare("[1 ,2]", &[("RequestID", "r-1"), ("ErrorMessage", "boom")]);
+        let facts = letter.facts();
+        assert_eq!((facts.origin, facts.function), (Origin::Lambda, None));
+        assert_eq!((facts.request_id.as_deref(), facts.attempts), (Some("r-1"), Some(0)));
+        assert_eq!(facts.payload.as_deref(), Some("[1 ,2]"));
+    }
+
+    #[test]
+    fn a_letter_that_was_edited_by_hand_keeps_what_is_still_there() {
+        let no_json = given_up("{\"a\":", &[("FunctionArn", "orders"), ("Attempts", "many")]);
+        let facts = no_json.facts();
+        assert_eq!((facts.origin, facts.function, facts.attempts), (Origin::GivenUp, None, None));
+        assert_eq!((facts.payload, facts.request_id.as_deref()), (None, Some("first-id")));
+        let stripped = bare("{\"a\":1}", &[("FunctionArn", ORDERS)]);
+        let facts = stripped.facts();
+        assert_eq!(facts.origin, Origin::Unknown);
+        assert_eq!((facts.function.is_some(), facts.payload.as_deref()), (true, Some("{\"a\":1}")));
+        let envelope =
+            r#"{"_retry_metadata":{"attempt":1,"initial_timestamp":1},"_original_payload":7}"#;
+        assert_eq!(given_up(envelope, &[]).facts().payload.as_deref(), Some("7"));
+    }
+
+    #[test]
+    fn the_body_of_an_unreadable_letter_is_no_payload_unless_it_can_be_read_by_now() {
+        let unreadable = [("Reason", "unreadable"), ("FunctionArn", "")];
+        assert_eq!(given_up("{\"a\":1}", &unreadable).facts().payload, None);
+        let record = include_str!("../../../../../../shared/core/fixtures/failure_record.json");
+        let payload = given_up(record, &unreadable).facts().payload;
+        assert!(payload.unwrap().contains("ORDER_IDS"));
+    }
+    #[test]
+    fn every_letter_has_a_group() {
+        let letters = [given_up("1", &[]), bare("4", &[])];
+        let keys = GroupBy::ALL
+            .map(|(_, by)| letters.each_ref().map(|letter| by.key(letter, &letter.facts())));
+        let expected = [
+            ["max_age_exceeded", NO_REASON],
+            ["orders", NO_REASON],
+            ["app.PaymentError", NO_REASON],
+            ["7", NO_REASON],
+            ["2026-01-01", "2026-01-01"],
+        ];
+        assert_eq!(keys, expected);
+    }
+}

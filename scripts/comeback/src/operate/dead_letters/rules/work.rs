@@ -1,0 +1,525 @@
+//! Carries out an order: redrives letters, or deletes them.
+//!
+//! While one set of batches is processed, the next one is received. All events of a set are invoked concurrently, and
+//! then their letters are deleted. So at most [`Pace::batches`] batches are invoked but not yet deleted at any time. At
+//! a slow rate, one batch is received after the other, and its events are invoked in their turn.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use comeback_core::{
+    Timestamp,
+    fault::FaultKind,
+    time::{between, later},
+};
+use futures_util::future::{join, join_all};
+use serde::Serialize;
+
+use super::{
+    held::Held,
+    letter::Letter,
+    order::{Order, StayReason, Step, staying},
+    ports::{BATCH_MAX, DeadLetterQueue, Functions, Invocation},
+};
+use crate::operate::{
+    rules::notice::{self, Notice},
+    rules::ports::{Clock, Fault, with_backoff},
+    rules::systems::function_name,
+};
+
+/// How long letters are hidden while they are processed. If the program is killed, they stay hidden until then.
+pub const WORK_HOLD: Duration = Duration::from_mins(1);
+
+/// Letters received longer ago than this are not processed, because another consumer might receive them meanwhile.
+const LETTER_AGE_MAX: Duration = Duration::from_secs(20);
+
+/// The longest wait after a batch with throttled invocations. The first wait is a second. The maximum is less than
+/// [`LETTER_AGE_MAX`], so that the next batch is not too old after the wait.
+const BACKOFF_MAX: Duration = Duration::from_secs(16);
+
+/// The maximum number of different faults to report.
+const FAULTS_MAX: usize = 10;
+
+/// How fast an order is carried out.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pace {
+    /// The most letters to redrive in a second. Those that stay don't count.
+    pub letters_per_second: Option<f64>,
+    /// The number of batches of ten to redrive concurrently. If the program is killed, that many may be redriven twice.
+    pub batches: usize,
+}
+
+/// The results of an order so far.
+#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
+pub struct Tally {
+    /// The number of redriven letters, by function.
+    pub redriven: BTreeMap<String, u64>,
+    /// The number of letters deleted without a redrive.
+    pub purged: u64,
+    /// The number of letters that could not be deleted, redriven or to be purged. They stay in the queue.
+    pub not_deleted: u64,
+    /// The number of letters that stay, by reason.
+    pub left: BTreeMap<StayReason, u64>,
+    /// The number of calls that were throttled or failed with another transient fault.
+    pub throttled: u64,
+    /// AWS's errors about letters that stay.
+    pub faults: BTreeSet<String>,
+}
+
+impl Tally {
+    pub fn done(&self) -> u64 {
+        self.redriven.values().sum::<u64>() + self.purged
+    }
+
+    /// The number of selected letters that are still in the queue.
+    pub fn kept_back(&self) -> u64 {
+        let selected =
+            |left: &StayReason| !matches!(left, StayReason::NotSelected | StayReason::Newer);
+        let left = self.left.iter().filter(|(left, _)| selected(left));
+        left.map(|(_, letters)| letters).sum::<u64>() + self.not_deleted
+    }
+
+    pub fn notices(&self) -> Vec<Notice> {
+        let line = |(function, letters): (&String, &u64)| {
+            let (letters, function) = (notice::letters(*letters), function_name(function));
+            Notice::good(format!("{letters} redriven to {function}"))
+        };
+        let mut notices: Vec<_> = self.redriven.iter().map(line).collect();
+        if self.purged > 0 {
+            notices.push(Notice::good(format!("{} deleted", notice::letters(self.purged))));
+        }
+        if notices.is_empty() {
+            notices.push(Notice::nothing_done());
+        }
+        notices.extend(staying(&self.left));
+        if self.not_deleted > 0 {
+            let letters = notice::letters(self.not_deleted);
+            notices.push(Notice::bad(if self.redriven.is_empty() {
+                format!("{letters} could not be deleted")
+            } else {
+                format!(
+                    "{letters} accepted by Lambda but not deleted: another redrive would invoke them again"
+                )
+            }));
+        }
+        notices.extend(self.faults.iter().map(Notice::bad));
+        notices
+    }
+}
+
+/// Carries out an order until every letter in the queue has been seen, or `goes_on` returns false. `goes_on` is called
+/// after every batch.
+pub async fn carry_out<A: DeadLetterQueue + Functions>(
+    order: &Order,
+    pace: Pace,
+    aws: &A,
+    goes_on: impl FnMut(&Tally) -> bool,
+) -> (Tally, Result<(), Fault>) {
+    let mut work = Work {
+        order,
+        pace,
+        aws,
+        held: Held::since(order.given_at),
+        tally: Tally::default(),
+        backoff: Duration::ZERO,
+        next_at: aws.clock().now(),
+        broken: BTreeSet::new(),
+    };
+    let done = work.until_empty(goes_on).await;
+    let released = work.held.release(aws).await;
+    (work.tally, done.and(released))
+}
+
+/// Letters that were received together.
+struct Batch {
+    letters: Vec<Letter>,
+    received_at: Timestamp,
+}
+
+struct Work<'a, A> {
+    order: &'a Order,
+    pace: Pace,
+    aws: &'a A,
+    held: Held,
+    tally: Tally,
+    /// The wait after the last batch, because invocations were throttled.
+    backoff: Duration,
+    /// When the rate allows the next invocation.
+    next_at: Timestamp,
+    /// Functions that can't be invoked.
+    broken: BTreeSet<String>,
+}
+
+impl<A: DeadLetterQueue + Functions> Work<'_, A> {
+    async fn until_empty(&mut self, mut goes_on: impl FnMut(&Tally) -> bool) -> Result<(), Fault> {
+        let (aws, pace) = (self.aws, self.pace);
+        let mut batch = receive(aws, pace).await?;
+        while !batch.letters.is_empty() {
+            let next = if pace.is_slow() {
+                self.settle(batch).await;
+                receive(aws, pace).await
+            } else {
+                join(receive(aws, pace), self.settle(batch)).await.0
+            };
+            batch = next?;
+            if !goes_on(&self.tally) || self.held.has_seen_all() {
+                for letter in &batch.letters {
+                    self.held.keep(letter);
+                }
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Processes a batch: invokes functions, then deletes the letters whose events were accepted.
+    async fn settle(&mut self, batch: Batch) {
+        if between(batch.received_at, self.aws.clock().now()) > LETTER_AGE_MAX {
+            return self.give_back(&batch.letters).await;
+        }
+        let (mut invoked, mut invocations, mut deleted) = (Vec::new(), Vec::new(), Vec::new());
+        for letter in batch.letters {
+            match self.order.step(&letter, self.aws.clock().now()) {
+                Step::Invoke(invocation) if self.broken.contains(&invocation.function) => {
+                    self.leave(&letter, StayReason::Failed);
+                }
+                Step::Invoke(invocation) => {
+                    invoked.push(letter);
+                    invocations.push(invocation);
+                }
+                Step::Delete => deleted.push(letter),
+                Step::Leave(left) => self.leave(&letter, left),
+            }
+        }
+        if !(invoked.is_empty() && deleted.is_empty()) {
+            self.held.saw_another();
+        }
+        let answers = self.invoke(&invocations).await;
+        let (mut accepted, mut throttled) = (Vec::new(), Vec::new());
+        for ((letter, invocation), answer) in invoked.into_iter().zip(invocations).zip(answers) {
+            match answer {
+                Ok(()) => {
+                    *self.tally.redriven.entry(invocation.function).or_default() += 1;
+                    accepted.push(letter);
+                }
+                Err(fault) => match fault.kind {
+                    FaultKind::Transient { .. } => throttled.push(letter),
+                    FaultKind::Configuration => {
+                        self.note(&fault);
+                        self.broken.insert(invocation.function);
+                        self.leave(&letter, StayReason::Failed);
+                    }
+                    FaultKind::Refused(_) => {
+                        self.note(&fault);
+                        self.leave(&letter, StayReason::Refused);
+                    }
+                },
+            }
+        }
+        self.tally.not_deleted += self.delete(&accepted).await;
+        let not_purged = self.delete(&deleted).await;
+        self.tally.purged += deleted.len() as u64 - not_purged;
+        self.tally.not_deleted += not_purged;
+        self.slow_down(&throttled).await;
+    }
+
+    async fn invoke(&mut self, invocations: &[Invocation]) -> Vec<Result<(), Fault>> {
+        let Some(rate) = self.pace.letters_per_second else {
+            return self.aws.invoke(invocations).await;
+        };
+        let mut answers = Vec::with_capacity(invocations.len());
+        // The number of invocations a second, in whole ones.
+        for at_once in invocations.chunks((rate as usize).max(1)) {
+            let clock = self.aws.clock();
+            clock.sleep(between(clock.now(), self.next_at)).await;
+            self.next_at = later(clock.now(), Duration::from_secs_f64(at_once.len() as f64 / rate));
+            answers.extend(self.aws.invoke(at_once).await);
+        }
+        answers
+    }
+
+    /// Records a fault. Error messages may contain a request id, so each letter's fault may be different.
+    fn note(&mut self, fault: &Fault) {
+        if self.tally.faults.len() < FAULTS_MAX {
+            self.tally.faults.insert(fault.to_string());
+        }
+    }
+
+    /// Records a letter that stays in the queue, hidden until the work ends.
+    fn leave(&mut self, letter: &Letter, left: StayReason) {
+        if self.held.keep(letter) {
+            *self.tally.left.entry(left).or_default() += 1;
+        }
+    }
+
+    /// Deletes letters, and returns the number that could not be deleted.
+    async fn delete(&mut self, letters: &[Letter]) -> u64 {
+        let mut handles: Vec<&str> = letters.iter().map(|it| it.receipt_handle.as_str()).collect();
+        for wait in DELETE_WAITS {
+            self.aws.clock().sleep(wait).await;
+            let calls = handles.chunks(BATCH_MAX).map(|batch| self.aws.delete(batch));
+            let answers = join_all(calls).await.into_iter().flatten();
+            let failed =
+                handles.iter().zip(answers).filter_map(|(handle, it)| Some((*handle, it.err()?)));
+            let failed: Vec<_> = failed.collect();
+            handles = failed.iter().map(|(handle, _)| *handle).collect();
+            if failed.iter().all(|(_, fault)| !fault.passes()) {
+                failed.iter().for_each(|(_, fault)| self.note(fault));
+                break;
+            }
+            self.tally.throttled += failed.len() as u64;
+        }
+        handles.len() as u64
+    }
+
+    /// Makes letters visible again, so that they are received once more.
+    async fn give_back(&self, letters: &[Letter]) {
+        let handles: Vec<_> = letters.iter().map(|it| it.receipt_handle.as_str()).collect();
+        let calls = handles.chunks(BATCH_MAX).map(|batch| self.aws.release(batch));
+        // If this fails, they become visible a little later.
+        join_all(calls).await;
+    }
+
+    /// Makes letters with throttled invocations visible again, and waits, twice as long each time.
+    async fn slow_down(&mut self, throttled: &[Letter]) {
+        if throttled.is_empty() {
+            self.backoff = Duration::ZERO;
+            return;
+        }
+        self.tally.throttled += throttled.len() as u64;
+        self.give_back(throttled).await;
+        self.backoff = (self.backoff * 2).clamp(Duration::from_secs(1), BACKOFF_MAX);
+        self.aws.clock().sleep(self.backoff).await;
+    }
+}
+
+/// The waits before each try to delete letters. The last try is well before other consumers can receive them.
+const DELETE_WAITS: [Duration; 4] =
+    [Duration::ZERO, Duration::from_millis(500), Duration::from_secs(2), Duration::from_secs(4)];
+
+impl Pace {
+    /// Whether a set of batches takes longer than a second.
+    fn is_slow(self) -> bool {
+        self.letters_per_second.is_some_and(|rate| rate < (BATCH_MAX * self.batches) as f64)
+    }
+}
+
+/// Receives the next batches. At a slow pace, these are only as many letters as can be redriven while they are fresh.
+async fn receive<A: DeadLetterQueue>(aws: &A, pace: Pace) -> Result<Batch, Fault> {
+    let in_time = |rate: f64| rate * LETTER_AGE_MAX.as_secs_f64();
+    let max = pace.letters_per_second.map_or(BATCH_MAX, |rate| in_time(rate) as usize);
+    let batches = if pace.is_slow() { 1 } else { pace.batches };
+    let received_at = aws.clock().now();
+    let receive = || aws.receive(max.clamp(1, BATCH_MAX), WORK_HOLD);
+    let calls = (0..batches).map(|_| with_backoff(aws.clock(), receive));
+    let received: Vec<_> = join_all(calls).await.into_iter().collect::<Result<_, _>>()?;
+    Ok(Batch { letters: received.into_iter().flatten().collect(), received_at })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operate::dead_letters::rules::{
+        letter::tests::ORDERS,
+        order::Action,
+        selection::{Selection, attempts},
+        stand_in::{StandIn, block_on},
+    };
+
+    const PACE: Pace = Pace { letters_per_second: None, batches: 1 };
+
+    fn redrive() -> Action {
+        Action::Redrive { to: None, set: Vec::new(), payload: None }
+    }
+
+    fn order(queue: &StandIn, action: Action) -> Order {
+        Order { selection: Selection::default(), given_at: queue.now(), action }
+    }
+
+    fn run(queue: &StandIn, order: &Order, pace: Pace) -> (Tally, Result<(), Fault>) {
+        block_on(carry_out(order, pace, queue, |_| true))
+    }
+
+    #[test]
+    fn every_letter_is_accepted_once_and_deleted() {
+        for batches in [1, 4] {
+            let queue = StandIn::with(257);
+            let (tally, ended) = run(&queue, &order(&queue, redrive()), Pace { batches, ..PACE });
+            assert_eq!(ended, Ok(()));
+            assert_eq!(tally.redriven, BTreeMap::from([(ORDERS.to_owned(), 257)]));
+            assert_eq!((tally.done(), tally.kept_back(), queue.len()), (257, 0, 0));
+            let accepted = queue.accepted.borrow();
+            assert_eq!((accepted.len(), accepted.values().max()), (257, Some(&1)));
+        }
+    }
+
+    #[test]
+    fn letters_that_are_not_selected_stay_and_are_visible_at_once() {
+        let queue = StandIn::with(100);
+        let mut number = 0;
+        queue.change(|letter| {
+            number += 1;
+            letter.attributes.insert("Attempts".to_owned(), (number % 4).to_string());
+        });
+        let mut order = order(&queue, redrive());
+        order.selection.attempts = attempts("3");
+        let (tally, ended) = run(&queue, &order, PACE);
+        assert_eq!((ended, tally.done()), (Ok(()), 25));
+        assert_eq!(tally.left, BTreeMap::from([(StayReason::NotSelected, 75)]));
+        assert_eq!((queue.len(), queue.visible()), (75, 75));
+        order.action = Action::Purge;
+        order.selection = Selection::default();
+        let (tally, _) = run(&queue, &order, PACE);
+        assert_eq!((tally.purged, queue.len()), (75, 0));
+    }
+
+    #[test]
+    fn letters_that_stay_and_are_received_again_do_not_end_the_work_early() {
+        let queue = StandIn::with(200);
+        let mut number = 0;
+        queue.change(|letter| {
+            number += 1;
+            letter.attributes.insert("Attempts".to_owned(), (number / 3).to_string());
+        });
+        // The letters that stay are received again with every seventh receive.
+        queue.in_order.set(true);
+        queue.per_call.set(Duration::from_secs(10));
+        let mut order = order(&queue, redrive());
+        order.selection.attempts = attempts("1..");
+        let (tally, ended) = run(&queue, &order, PACE);
+        assert_eq!((ended, tally.done(), queue.visible()), (Ok(()), 198, 2));
+        assert_eq!(tally.left, BTreeMap::from([(StayReason::NotSelected, 2)]));
+    }
+
+    #[test]
+    fn a_stop_leaves_every_letter_in_the_queue_or_accepted() {
+        let queue = StandIn::with(100);
+        let (order, mut batches) = (order(&queue, redrive()), 0);
+        let (tally, ended) = block_on(carry_out(&order, PACE, &queue, |_| {
+            batches += 1;
+            batches < 3
+        }));
+        assert_eq!((ended, tally.done()), (Ok(()), 30));
+        assert_eq!((queue.len(), queue.visible(), queue.accepted.borrow().len()), (70, 70, 30));
+    }
+
+    #[test]
+    fn throttled_invocations_are_made_again_later() {
+        let queue = StandIn::with(30);
+        queue.answers.borrow_mut().insert("busy".to_owned(), "TooManyRequestsException");
+        let to = Action::Redrive { to: Some("busy".to_owned()), set: Vec::new(), payload: None };
+        let mut rounds = 0;
+        let (tally, _) = block_on(carry_out(&order(&queue, to), PACE, &queue, |_| {
+            rounds += 1;
+            if rounds == 4 {
+                queue.answers.borrow_mut().clear();
+            }
+            true
+        }));
+        assert_eq!((tally.done(), tally.throttled, queue.len()), (30, 40, 0));
+        assert_eq!(queue.slept.get(), Duration::from_secs(1 + 2 + 4 + 8));
+    }
+
+    #[test]
+    fn a_function_that_can_not_be_invoked_is_tried_in_one_batch_at_most() {
+        let queue = StandIn::with(30);
+        queue.answers.borrow_mut().insert(ORDERS.to_owned(), "AccessDeniedException");
+        let (tally, ended) = run(&queue, &order(&queue, redrive()), PACE);
+        assert_eq!((ended, tally.done(), tally.kept_back()), (Ok(()), 0, 30));
+        assert_eq!(tally.left, BTreeMap::from([(StayReason::Failed, 30)]));
+        assert_eq!((tally.faults.len(), queue.visible()), (1, 30));
+
+        let queue = StandIn::with(30);
+        queue.answers.borrow_mut().insert(ORDERS.to_owned(), "RequestTooLargeException");
+        let (tally, _) = run(&queue, &order(&queue, redrive()), PACE);
+        assert_eq!(tally.left, BTreeMap::from([(StayReason::Refused, 30)]));
+    }
+
+    #[test]
+    fn a_failed_deletion_is_retried_and_reported() {
+        let queue = StandIn::with(10);
+        queue.delete_faults.set(3);
+        let (tally, _) = run(&queue, &order(&queue, redrive()), PACE);
+        assert_eq!((tally.done(), tally.not_deleted, tally.throttled), (10, 0, 3));
+        assert_eq!(queue.len(), 0);
+
+        let queue = StandIn::with(10);
+        queue.delete_faults.set(31);
+        let (tally, _) = run(&queue, &order(&queue, redrive()), PACE);
+        assert_eq!((tally.done(), tally.not_deleted, queue.len()), (10, 1, 1));
+        let again =
+            "1 letter accepted by Lambda but not deleted: another redrive would invoke them again";
+        assert!(tally.notices().contains(&Notice::bad(again)));
+
+        let queue = StandIn::with(10);
+        queue.delete_faults.set(31);
+        let (tally, _) = run(&queue, &order(&queue, Action::Purge), PACE);
+        assert_eq!((tally.done(), tally.not_deleted, queue.len()), (9, 1, 1));
+        assert!(tally.notices().contains(&Notice::bad("1 letter could not be deleted")));
+    }
+
+    #[test]
+    fn a_rate_is_kept() {
+        let table = [(100.0, 300, 2..=3), (3.0, 30, 9..=10), (1.0, 5, 4..=5), (0.2, 5, 20..=21)];
+        for (rate, letters, seconds) in table {
+            let queue = StandIn::with(letters);
+            let pace = Pace { letters_per_second: Some(rate), batches: 1 };
+            let (tally, _) = run(&queue, &order(&queue, redrive()), pace);
+            assert_eq!(tally.done(), letters as u64);
+            assert!(
+                seconds.contains(&queue.slept.get().as_secs()),
+                "{rate}: {:?}",
+                queue.slept.get()
+            );
+        }
+    }
+
+    #[test]
+    fn letters_that_were_held_for_too_long_are_not_processed() {
+        let queue = StandIn::with(10);
+        // Every receive takes longer than `LETTER_AGE_MAX`.
+        queue.per_call.set(Duration::from_secs(30));
+        let mut rounds = 0;
+        let (tally, _) = block_on(carry_out(&order(&queue, redrive()), PACE, &queue, |_| {
+            rounds += 1;
+            rounds < 3
+        }));
+        assert_eq!((tally.done(), queue.len(), queue.visible()), (0, 10, 10));
+    }
+
+    #[test]
+    fn letters_that_stay_do_not_count_against_the_rate() {
+        for (wanted, rate, seconds) in [(5, 2.0, 2..=3), (10, 5.0, 1..=2), (2, 0.1, 10..=11)] {
+            let queue = StandIn::with(300);
+            let mut number = 0;
+            queue.change(|letter| {
+                number += 1;
+                let attempts = if number % (300 / wanted) == 0 { "9" } else { "1" };
+                letter.attributes.insert("Attempts".to_owned(), attempts.to_owned());
+            });
+            let mut order = order(&queue, redrive());
+            order.selection.attempts = attempts("9");
+            let pace = Pace { letters_per_second: Some(rate), batches: 1 };
+            let (tally, ended) = run(&queue, &order, pace);
+            assert_eq!(
+                (ended, tally.done(), queue.visible()),
+                (Ok(()), wanted, 300 - wanted as usize)
+            );
+            assert!(seconds.contains(&queue.slept.get().as_secs()), "{:?}", queue.slept.get());
+        }
+    }
+
+    #[test]
+    fn the_work_ends_while_letters_arrive_and_leaves_them() {
+        for arriving in [1, 10, 80] {
+            let queue = StandIn::with(257);
+            queue.arriving.set(arriving);
+            queue.per_call.set(Duration::from_millis(100));
+            let (tally, ended) = run(&queue, &order(&queue, redrive()), PACE);
+            assert_eq!((ended, tally.done()), (Ok(()), 257), "{arriving} a call");
+            assert_eq!(queue.visible(), queue.len());
+        }
+    }
+}

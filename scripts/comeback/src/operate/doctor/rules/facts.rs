@@ -1,0 +1,311 @@
+//! The facts about a retry system. A fact that could not be read is the fault of the call.
+
+use std::{collections::BTreeMap, num::NonZeroU32, time::Duration};
+
+use comeback_core::settings::{BadSettings, Settings};
+use serde_json::Value;
+
+use crate::operate::{
+    rules::ports::Fault,
+    rules::systems::{Function, last},
+};
+
+/// The result of a call to AWS, or the reason why it failed.
+pub type Fact<T> = Result<T, Fault>;
+
+#[derive(Clone, Debug)]
+pub struct Facts {
+    pub handler: Function,
+    /// The handler's state and limits.
+    pub running: Running,
+    pub mappings: Fact<Vec<Mapping>>,
+    /// The queues that the handler receives from, and those that `QUEUE_TARGETS` names.
+    pub queues: Vec<RetryQueue>,
+    pub dead_letters: Queue,
+    /// The actions on the dead-letter queue that the handler needs, but its role lacks.
+    pub dead_letters_denied: Fact<Vec<String>>,
+    /// The functions whose failures are retried, or should be.
+    pub targets: Vec<Target>,
+    /// Whether the destinations of all other functions could be read. If not, `targets` may be incomplete.
+    pub others: Fact<()>,
+    /// The ledger, if the handler has one.
+    pub ledger: Option<Ledger>,
+    /// CloudWatch's values for [`Metric::PERIOD`], by metric and function or queue. Missing values are zero.
+    pub metrics: Fact<BTreeMap<(Metric, String), f64>>,
+}
+
+impl Facts {
+    /// The handler's settings, parsed as the handler does it.
+    pub fn settings(&self) -> Result<Settings, BadSettings> {
+        Settings::from_lookup(|name| self.handler.environment.get(name).cloned())
+    }
+
+    /// Whether CloudWatch has values of a metric for a function or queue, which may be zero.
+    pub fn has_metric(&self, metric: Metric, of: &str) -> bool {
+        self.metrics.as_ref().is_ok_and(|all| all.contains_key(&(metric, of.to_owned())))
+    }
+
+    /// CloudWatch's value of a metric for a function or queue.
+    pub fn metric(&self, metric: Metric, of: &str) -> f64 {
+        let metrics = self.metrics.as_ref().ok();
+        metrics.and_then(|all| all.get(&(metric, of.to_owned()))).copied().unwrap_or(0.0)
+    }
+}
+
+/// The facts about a function that take separate calls.
+#[derive(Clone, Debug)]
+pub struct Running {
+    /// Lambda's state of the function.
+    pub state: Fact<State>,
+    /// Whether its `RecursiveLoop` is `Allow`.
+    pub may_loop: Fact<bool>,
+    pub reserved: Fact<Option<u32>>,
+}
+
+/// The state of a function, according to Lambda.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct State {
+    /// `Active`, `Pending`, `Inactive` or `Failed`.
+    pub state: String,
+    /// The reason, if it is not active.
+    pub reason: Option<String>,
+    /// The reason why the last update failed, if it did.
+    pub failed_update: Option<String>,
+}
+
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Mapping {
+    /// Lambda's id of the mapping.
+    pub uuid: String,
+    pub queue: String,
+    /// The ARN of the function, which may be qualified.
+    pub function: String,
+    /// `Enabled`, `Disabled`, or on the way to one of them.
+    pub state: String,
+    pub last_result: Option<String>,
+    pub batch_size: u32,
+    /// The batching window: how long Lambda collects messages for a batch.
+    pub window: Duration,
+    /// Whether `ReportBatchItemFailures` is on.
+    pub reports_failures: bool,
+    pub is_filtered: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct Queue {
+    pub arn: String,
+    pub url: String,
+    /// Its attributes; `None` if the queue doesn't exist.
+    pub attributes: Fact<Option<QueueAttributes>>,
+}
+
+impl Queue {
+    pub fn name(&self) -> &str {
+        last(&self.arn)
+    }
+}
+
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct QueueAttributes {
+    pub visibility: Duration,
+    pub retention: Duration,
+    pub delay: Duration,
+    pub visible: u64,
+    pub in_flight: u64,
+    /// The approximate number of delayed messages.
+    pub delayed: u64,
+    pub redrive: Option<Redrive>,
+    /// The access policy, as JSON.
+    pub policy: Option<String>,
+    pub key: Option<String>,
+    /// The size of its largest messages in bytes.
+    pub size_max: Option<u64>,
+}
+
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Redrive {
+    pub queue: String,
+    /// The number of receives after which SQS moves a message.
+    pub receives_max: u64,
+}
+
+impl QueueAttributes {
+    pub fn read(attributes: &BTreeMap<String, String>) -> Self {
+        let text = |name: &str| attributes.get(name).filter(|text| !text.is_empty()).cloned();
+        let number = |name: &str| text(name).and_then(|text| text.parse().ok()).unwrap_or(0);
+        let seconds = |name: &str| Duration::from_secs(number(name));
+        let redrive = text("RedrivePolicy").and_then(|text| serde_json::from_str(&text).ok());
+        Self {
+            visibility: seconds("VisibilityTimeout"),
+            retention: seconds("MessageRetentionPeriod"),
+            delay: seconds("DelaySeconds"),
+            visible: number("ApproximateNumberOfMessages"),
+            in_flight: number("ApproximateNumberOfMessagesNotVisible"),
+            delayed: number("ApproximateNumberOfMessagesDelayed"),
+            redrive: redrive.as_ref().and_then(Redrive::read),
+            policy: text("Policy"),
+            key: text("KmsMasterKeyId"),
+            size_max: text("MaximumMessageSize").and_then(|text| text.parse().ok()),
+        }
+    }
+
+    pub fn messages(&self) -> u64 {
+        self.visible + self.in_flight + self.delayed
+    }
+}
+
+impl Redrive {
+    /// Parses a redrive policy, in which the number of receives may be a string.
+    fn read(policy: &Value) -> Option<Self> {
+        let receives = policy.get("maxReceiveCount")?;
+        let receives_max = receives.as_u64().or_else(|| receives.as_str()?.parse().ok())?;
+        let queue = policy.get("deadLetterTargetArn")?.as_str()?.to_owned();
+        Some(Self { queue, receives_max })
+    }
+}
+
+/// A queue that failed events wait in.
+#[derive(Clone, Debug)]
+pub struct RetryQueue {
+    pub queue: Queue,
+    /// The actions on the queue that the handler needs, but its role lacks.
+    pub denied: Fact<Vec<String>>,
+    /// The ARNs of other functions that receive from the queue.
+    pub other_consumers: Vec<String>,
+}
+
+/// A function whose failures are retried, or should be.
+#[derive(Clone, Debug)]
+pub struct Target {
+    pub name: String,
+    /// The function, and its state and limits; `None` if it doesn't exist.
+    pub function: Option<(Function, Running)>,
+    /// Why its failures should be retried.
+    pub known_by: KnownBy,
+    /// The event invoke configs of the function and of its aliases and versions.
+    pub configs: Fact<Vec<InvokeConfig>>,
+    /// Whether its role may send to a destination, by the ARN of the queue.
+    pub may_send: BTreeMap<String, Fact<bool>>,
+    /// Whether the handler's role may invoke it.
+    pub may_be_invoked: Fact<bool>,
+}
+
+/// What shows that the failures of a function should be retried.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum KnownBy {
+    Setting,
+    /// It sends its failures to a retry queue, or the command names it.
+    Destination,
+    /// It has the tag of `comeback attach`.
+    Tag,
+    /// The handler has counted failures of it in [`EARLIER`].
+    Metrics,
+}
+
+/// How far back a function is known by its metrics.
+pub const EARLIER: Duration = Duration::from_hours(7 * 24);
+
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct InvokeConfig {
+    /// The alias or version that it applies to; `None` is the function itself.
+    pub qualifier: Option<String>,
+    /// The number of Lambda's own retries.
+    pub retries: Option<u32>,
+    /// The age at which Lambda drops an event.
+    pub age_max: Option<Duration>,
+    pub on_failure: Option<String>,
+    pub on_success: Option<String>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Ledger {
+    /// The name or ARN of the table, from the setting.
+    pub name: String,
+    /// The table; `None` if it doesn't exist.
+    pub table: Fact<Option<Table>>,
+    /// The TTL attribute, if items expire.
+    pub expiry: Fact<Option<String>>,
+    /// The actions on the table that the handler needs, but its role lacks.
+    pub denied: Fact<Vec<String>>,
+}
+
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Table {
+    /// The table's status, such as `ACTIVE`.
+    pub status: String,
+    /// The attributes of the key with their types: `id S`.
+    pub key: Vec<String>,
+    /// The status and the key of the index `waiting`, if it exists.
+    pub waiting: Option<(String, Vec<String>)>,
+}
+
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[allow(missing_docs, reason = "the names are CloudWatch's")]
+pub enum Metric {
+    DestinationDeliveryFailures,
+    RecursiveInvocationsDropped,
+    Throttles,
+    Errors,
+    OldestMessage,
+    ConfigurationFaults,
+    DeadLettersNotSent,
+    AsyncEvents,
+    EventAges,
+}
+
+impl Metric {
+    /// The period that values cover: the last day.
+    pub const PERIOD: Duration = Duration::from_hours(24);
+    pub const OF_TARGET: [Self; 8] = [
+        Self::Errors,
+        Self::AsyncEvents,
+        Self::EventAges,
+        Self::DestinationDeliveryFailures,
+        Self::RecursiveInvocationsDropped,
+        Self::Throttles,
+        Self::ConfigurationFaults,
+        Self::DeadLettersNotSent,
+    ];
+    pub const OF_HANDLER: [Self; 3] =
+        [Self::RecursiveInvocationsDropped, Self::Throttles, Self::Errors];
+
+    /// The namespace, the name, and the dimension whose value is the function or the queue.
+    pub fn place(self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Self::DestinationDeliveryFailures => {
+                ("AWS/Lambda", "DestinationDeliveryFailures", "FunctionName")
+            }
+            Self::RecursiveInvocationsDropped => {
+                ("AWS/Lambda", "RecursiveInvocationsDropped", "FunctionName")
+            }
+            Self::Throttles => ("AWS/Lambda", "Throttles", "FunctionName"),
+            Self::Errors => ("AWS/Lambda", "Errors", "FunctionName"),
+            Self::OldestMessage => ("AWS/SQS", "ApproximateAgeOfOldestMessage", "QueueName"),
+            Self::ConfigurationFaults => ("Comeback", "ConfigurationFaults", "Target"),
+            Self::DeadLettersNotSent => ("Comeback", "DeadLettersNotSent", "Target"),
+            Self::AsyncEvents => ("AWS/Lambda", "AsyncEventsReceived", "FunctionName"),
+            // Each failure that the handler reads has an age, whatever becomes of it.
+            Self::EventAges => ("Comeback", "EventAge", "Target"),
+        }
+    }
+
+    pub fn statistic(self) -> &'static str {
+        if self == Self::OldestMessage { "Maximum" } else { "Sum" }
+    }
+}
+
+/// The maximum number of messages of a queue that wait in flight; the default if the settings are bad.
+pub(super) fn in_flight_max(settings: Option<&Settings>) -> NonZeroU32 {
+    settings.map_or(comeback_core::in_flight::IN_FLIGHT_MAX, |settings| settings.in_flight_max)
+}
+
+/// The ARN of a queue, from its name or URL, in the function's region and account. The URL may name another account.
+pub fn queue_arn(name_or_url: &str, function_arn: &str) -> String {
+    let mut path = name_or_url.rsplit('/');
+    let name = path.next().unwrap_or_default();
+    let own = function_arn.split(':').collect::<Vec<_>>();
+    let part = |index: usize| own.get(index).copied().unwrap_or_default();
+    let is_account = |it: &&str| it.len() == 12 && it.bytes().all(|byte| byte.is_ascii_digit());
+    let account = path.next().filter(is_account).unwrap_or(part(4));
+    format!("arn:{}:sqs:{}:{account}:{name}", part(1), part(3))
+}

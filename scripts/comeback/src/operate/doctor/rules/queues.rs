@@ -1,0 +1,287 @@
+//! Examines the retry queues and the dead-letter queue.
+
+use std::time::Duration;
+
+use comeback_core::{arn::is_url_of, dead_letter::SIZE_MAX, in_flight::QUOTA, settings::Settings};
+use serde_json::json;
+
+use super::{
+    ACTIONS_ON_RETRY_QUEUE, Examined, Facts, Fix, Metric, Queue, QueueAttributes, RetryQueue,
+    facts::in_flight_max, queue_targets, span,
+};
+use crate::operate::{
+    rules::queue_policy::{Effect, ask},
+    rules::systems::last,
+};
+
+/// AWS recommends six times the function's time-out, so that no batch is delivered again while it is being handled.
+const VISIBILITY_PER_TIMEOUT: u32 = 6;
+
+/// The longest retention that SQS supports.
+const RETENTION: Duration = Duration::from_hours(14 * 24);
+
+/// The `maxReceiveCount` of a retry queue. It is high because each wait, throttle and crash counts as a receive.
+const RECEIVES: u64 = 1_000;
+
+/// How long before SQS deletes a dead letter the operator is warned.
+const NOTICE: Duration = Duration::from_hours(3 * 24);
+
+pub(super) fn examine(facts: &Facts, settings: Option<&Settings>, queue: &RetryQueue) -> Examined {
+    let RetryQueue { queue, denied, other_consumers } = queue;
+    let name = queue.name();
+    let mut it = Examined::new(format!("retry queue {name}"));
+    let Some(attributes) = existing(&mut it, queue, "retry_queue_missing") else { return it };
+    visibility(&mut it, facts.handler.timeout, queue, attributes);
+    retention(&mut it, longest(facts, settings), queue, attributes);
+    size(&mut it, queue, attributes);
+    if let Some(url) = settings
+        .and_then(|it| it.retry_queue_url.as_deref())
+        .filter(|url| !is_url_of(url, &queue.arn))
+    {
+        it.bad(
+            "retry_queue_url_wrong",
+            format!("RETRY_QUEUE_URL is {url}, and the handler receives from this queue"),
+        )
+        .why("No wait can be set. Events come back when the queue's visibility timeout ends.");
+    }
+    redrive(&mut it, &facts.dead_letters.arn, queue, attributes);
+    if !attributes.delay.is_zero() {
+        it.warn("queue_delays", format!("it delays each message by {}", span(attributes.delay)))
+            .why("A failure is read that much later, and retries may be late.")
+            .fix(set(queue, "DelaySeconds", Duration::ZERO));
+    }
+    in_flight(&mut it, settings, attributes);
+    for consumer in other_consumers {
+        it.bad("queue_shared", format!("{consumer} receives from it, too"))
+            .why("What it receives does not come back.");
+    }
+    let bound = queue_targets(&facts.handler.environment);
+    if !bound.is_empty() && !bound.contains_key(name) {
+        it.bad("queue_unbound", "QUEUE_TARGETS does not name it")
+            .why("All of its events are dead-lettered with the reason target_not_allowed.");
+    }
+    let may = |action| {
+        let policy = attributes.policy.as_deref().unwrap_or_default();
+        ask(policy, &facts.handler.role, action)
+    };
+    let closed = ACTIONS_ON_RETRY_QUEUE.into_iter().filter(|action| may(action) == Effect::Deny);
+    let closed: Vec<_> = closed.collect();
+    if !closed.is_empty() {
+        let says = format!("its policy denies the handler's role {}", closed.join(", "));
+        it.bad("queue_denies_handler", says)
+            .why("The handler can't receive failed events, or can't let them wait.");
+    }
+    let role = facts.handler.role_name();
+    if let Some(denied) = it.known(denied).filter(|denied| !denied.is_empty()) {
+        it.bad("handler_lacks_queue", format!("the handler's role lacks {}", denied.join(", ")))
+            .why("The handler can't receive failed events, or can't let them wait.")
+            .fix(Fix::allow(
+                role,
+                &format!("queue-{name}"),
+                &ACTIONS_ON_RETRY_QUEUE,
+                std::slice::from_ref(&queue.arn),
+            ));
+    }
+    it.good = format!(
+        "visibility timeout {}, retention {}, {} messages, {} of them in flight",
+        span(attributes.visibility),
+        span(attributes.retention),
+        attributes.messages(),
+        attributes.in_flight
+    );
+    it
+}
+
+/// The attributes of a queue, if it exists and they are known.
+fn existing<'a>(
+    it: &mut Examined,
+    queue: &'a Queue,
+    missing: &'static str,
+) -> Option<&'a QueueAttributes> {
+    let attributes = it.known(&queue.attributes)?;
+    if attributes.is_none() {
+        it.bad(missing, format!("there is no queue {}", queue.url))
+            .why("Failed events have nowhere to go, and are lost or stuck.");
+    }
+    attributes.as_ref()
+}
+
+fn set(queue: &Queue, attribute: &'static str, value: Duration) -> Fix {
+    Fix::Queue { url: queue.url.clone(), attribute, value: value.as_secs().to_string() }
+}
+
+/// Reports a queue that refuses the largest messages.
+fn size(it: &mut Examined, queue: &Queue, attributes: &QueueAttributes) {
+    let Some(max) = attributes.size_max.filter(|max| *max < SIZE_MAX as u64) else { return };
+    let (url, value) = (queue.url.clone(), SIZE_MAX.to_string());
+    it.bad("messages_small", format!("it takes messages of {max} bytes, and not of {SIZE_MAX}"))
+        .why("Larger failures and letters are refused. Lambda drops a failure that it can't send.")
+        .fix(Fix::Queue { url, attribute: "MaximumMessageSize", value });
+}
+
+fn visibility(it: &mut Examined, timeout: Duration, queue: &Queue, attributes: &QueueAttributes) {
+    let expected = timeout * VISIBILITY_PER_TIMEOUT;
+    let visibility = attributes.visibility;
+    if visibility >= expected {
+        return;
+    }
+    let says = format!(
+        "its visibility timeout is {}, and six times the handler's time-out is {}",
+        span(visibility),
+        span(expected)
+    );
+    let finding = if visibility < timeout {
+        it.bad("visibility_short", says)
+            .why("Messages are delivered again while the handler still works on them.")
+    } else {
+        it.warn("visibility_short", says).why("Throttled batches may be delivered twice.")
+    };
+    finding.fix(set(queue, "VisibilityTimeout", expected));
+}
+
+/// The longest `MAX_AGE` of any target.
+fn longest(facts: &Facts, settings: Option<&Settings>) -> Duration {
+    let Some(settings) = settings else { return RETENTION };
+    let policies = &settings.rules.policies;
+    let ages = facts.targets.iter().map(|target| policies.of(&target.name).max_age);
+    ages.max().unwrap_or(policies.of("").max_age)
+}
+
+fn retention(it: &mut Examined, longest: Duration, queue: &Queue, attributes: &QueueAttributes) {
+    let retention = attributes.retention;
+    if retention >= RETENTION {
+        return;
+    }
+    let says =
+        format!("it keeps messages for {}, and not for {}", span(retention), span(RETENTION));
+    let finding = if retention < longest {
+        it.bad("retention_short", says).why("SQS deletes events that still wait, without a word.")
+    } else {
+        it.warn("retention_short", says)
+            .why("If the handler stops for longer, SQS deletes what waits.")
+    };
+    finding.fix(set(queue, "MessageRetentionPeriod", RETENTION));
+}
+
+fn redrive(it: &mut Examined, dead_letters: &str, queue: &Queue, attributes: &QueueAttributes) {
+    let value = json!({ "deadLetterTargetArn": dead_letters, "maxReceiveCount": RECEIVES });
+    let fix = || Fix::Queue {
+        url: queue.url.clone(),
+        attribute: "RedrivePolicy",
+        value: value.to_string(),
+    };
+    match &attributes.redrive {
+        None => it
+            .warn("redrive_missing", "it has no redrive policy")
+            .why("A message that the handler can't finish comes again until SQS deletes it.")
+            .fix(fix()),
+        Some(redrive) if redrive.receives_max < RECEIVES => {
+            let receives = redrive.receives_max;
+            let says = format!(
+                "SQS moves messages away after {receives} receives, and not after {RECEIVES}"
+            );
+            let why = "Each wait and each throttle is a receive, so events are given up before their time.";
+            it.bad("receives_few", says).why(why).fix(fix());
+        }
+        Some(redrive) if redrive.queue != dead_letters => {
+            it.warn("redrive_elsewhere", format!("SQS moves messages to {}", last(&redrive.queue)))
+                .why("Those are not in the dead-letter queue of the handler.");
+        }
+        Some(_) => {}
+    }
+}
+
+fn in_flight(it: &mut Examined, settings: Option<&Settings>, attributes: &QueueAttributes) {
+    let (count, max) = (attributes.in_flight, in_flight_max(settings).get());
+    if count >= u64::from(QUOTA) {
+        let says = format!(
+            "{count} messages are in flight, and SQS's quota is {QUOTA} unless AWS raised it"
+        );
+        it.bad("in_flight_quota", says).why("The queue delivers nothing more, without an error.");
+    } else if count >= u64::from(max) {
+        let says = format!("{count} messages are in flight, and IN_FLIGHT_MAX is {max}");
+        it.warn("in_flight_full", says)
+            .why("Further waits are kept as delays, which cost more calls.");
+    }
+}
+
+pub(super) fn dead_letters(facts: &Facts) -> Examined {
+    let queue = &facts.dead_letters;
+    let mut it = Examined::new(format!("dead-letter queue {}", queue.name()));
+    if let Some(denied) = it.known(&facts.dead_letters_denied).filter(|denied| !denied.is_empty()) {
+        let says = format!("the handler's role lacks {}", denied.join(", "));
+        let fix = Fix::allow(
+            facts.handler.role_name(),
+            "dead-letters",
+            &["sqs:SendMessage"],
+            std::slice::from_ref(&queue.arn),
+        );
+        it.bad("handler_lacks_dead_letters", says)
+            .why("Events that are given up stay in the retry queue.")
+            .fix(fix);
+    }
+    let retry_queues = || facts.queues.iter().map(|retry| &retry.queue.arn);
+    if retry_queues().any(|arn| *arn == queue.arn) {
+        it.bad("dead_letters_are_retried", "it is the retry queue")
+            .why("A dead letter would come back for ever, so the handler refuses to run.");
+    }
+    let Some(attributes) = existing(&mut it, queue, "dead_letter_queue_missing") else { return it };
+    if let Some(to) = attributes.redrive.as_ref().map(|it| &it.queue)
+        && retry_queues().any(|arn| arn == to)
+    {
+        it.bad(
+            "dead_letters_return",
+            format!("its redrive policy moves letters to the retry queue {}", last(to)),
+        )
+        .why("Looking at a letter a few times brings its event back.");
+    }
+    size(&mut it, queue, attributes);
+    let policy = attributes.policy.as_deref().unwrap_or_default();
+    if ask(policy, &facts.handler.role, "sqs:SendMessage") == Effect::Deny {
+        it.bad("dead_letters_deny_handler", "its policy denies the handler's role sqs:SendMessage")
+            .why("Events that are given up stay in the retry queue.");
+    }
+    if attributes.retention < RETENTION {
+        let says = format!(
+            "it keeps letters for {}, and not for {}",
+            span(attributes.retention),
+            span(RETENTION)
+        );
+        it.warn("dead_letter_retention", says)
+            .why("A letter that SQS moves there keeps its age, and may be deleted at once.")
+            .fix(set(queue, "MessageRetentionPeriod", RETENTION));
+    }
+    let oldest = Duration::from_secs(facts.metric(Metric::OldestMessage, queue.name()) as u64);
+    let command = Fix::ByHand("comeback dead list --group-by reason,error".to_owned());
+    let count = attributes.messages();
+    let letters = if count == 1 { "1 letter".to_owned() } else { format!("{count} letters") };
+    if count > 0 && oldest + NOTICE > attributes.retention {
+        it.bad("dead_letters_expire", format!("{letters}, the oldest {} old", rough(oldest)))
+            .why("SQS deletes them when the retention ends.")
+            .fix(command);
+    } else if count > 0 {
+        let age = if oldest.is_zero() {
+            String::new()
+        } else {
+            format!(", the oldest {} old", rough(oldest))
+        };
+        it.warn("dead_letters", format!("{letters}{age}"))
+            .why("These events were given up.")
+            .fix(command);
+    }
+    it.good = format!("no letters, retention {}", span(attributes.retention));
+    it
+}
+
+/// Formats a duration in days, hours or minutes, rounded down.
+fn rough(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    let unit = if seconds >= 86_400 {
+        86_400
+    } else if seconds >= 3_600 {
+        3_600
+    } else {
+        60
+    };
+    span(Duration::from_secs(seconds / unit * unit))
+}

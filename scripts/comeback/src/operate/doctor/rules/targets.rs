@@ -1,0 +1,244 @@
+//! Examines the functions whose failures are retried.
+
+use std::time::Duration;
+
+use comeback_core::{arn::FunctionArn, settings::Settings};
+
+use super::{
+    EARLIER, Examined, Facts, Fix, InvokeConfig, KnownBy, Metric, Target,
+    handler::{recursion, state},
+    span,
+};
+use crate::operate::{
+    rules::queue_policy::{Effect, ask},
+    rules::systems::{Function, last},
+};
+
+/// The variable that makes Lambda start managed runtimes through a wrapper script.
+pub const WRAPPER_VARIABLE: &str = "AWS_LAMBDA_EXEC_WRAPPER";
+/// The wrapper script in Comeback's layer, which removes envelopes.
+pub const WRAPPER: &str = "/opt/comeback-exec";
+
+/// The findings that say that failures go nowhere, or elsewhere.
+const DESTINATIONS: [&str; 2] = ["destination_missing", "destination_elsewhere"];
+
+/// With a shorter maximum event age, a few minutes of throttling use up attempts.
+const AGE_MIN: Duration = Duration::from_mins(5);
+
+pub(super) fn examine(facts: &Facts, settings: Option<&Settings>, target: &Target) -> Examined {
+    let name = &target.name;
+    let mut it = Examined::new(format!("function {name}"));
+    let Some((function, running)) = &target.function else {
+        it.bad("target_missing", "there is no such function")
+            .why("The handler's settings name it.");
+        return it;
+    };
+    state(&mut it, running, "target_inactive");
+    if let Some(unsupported) = function.unsupported {
+        it.bad("target_unsupported", unsupported.to_string())
+            .why("Its retries are refused, or repeat what was done.");
+    }
+    if it.known(&running.may_loop) == Some(&false) {
+        it.bad("loop_stopped", "its RecursiveLoop is Terminate")
+            .why("Lambda stops its retries after about 16 attempts.")
+            .fix(Fix::Loop { function: name.clone() });
+    }
+    if it.known(&running.reserved) == Some(&Some(0)) {
+        it.warn("target_paused", "its reserved concurrency is 0")
+            .why("Its events wait until it may run again.")
+            .fix(Fix::ByHand(format!(
+                "aws lambda delete-function-concurrency --function-name {name}"
+            )));
+    }
+    let queues: Vec<_> = facts.queues.iter().map(|it| it.queue.arn.as_str()).collect();
+    let is_own = |arn: &Option<String>| arn.as_deref().is_some_and(|arn| queues.contains(&arn));
+    let by_letters = is_own(&function.dead_letter_target);
+    if let Some(configs) = it.known(&target.configs) {
+        let retried: Vec<_> = configs.iter().filter(|config| is_own(&config.on_failure)).collect();
+        if retried.is_empty() && !by_letters {
+            destination(&mut it, target, configs);
+        }
+        for success in configs.iter().filter(|config| is_own(&config.on_success)) {
+            let queue = last(success.on_success.as_deref().unwrap_or_default());
+            it.bad(
+                "successes_retried",
+                format!("its on-success destination is the retry queue {queue}"),
+            )
+            .why("Each success becomes a dead letter.");
+        }
+        for config in retried {
+            examine_config(&mut it, facts, settings, target, function, config);
+        }
+    }
+    if function.dead_letter_target.is_some() && !by_letters {
+        it.warn("own_dead_letters", "it has a dead-letter queue or topic of its own")
+            .why("Lambda sends each failure there, too, whether its event comes back or not.");
+    }
+    if it.known(&target.may_be_invoked) == Some(&false) {
+        let arn = &function.arn;
+        let resources = [arn.clone(), format!("{arn}:*")];
+        it.bad("handler_may_not_invoke", "the handler's role lacks lambda:InvokeFunction on it")
+            .why("Its events wait until they are given up.")
+            .fix(Fix::allow(
+                facts.handler.role_name(),
+                &format!("invoke-{name}"),
+                &["lambda:InvokeFunction"],
+                &resources,
+            ));
+    }
+    transparency(&mut it, function);
+    counts(&mut it, facts, name);
+    let how =
+        if by_letters { "by its own dead-letter queue" } else { "no retries of Lambda's own" };
+    it.good = format!("its failures are retried, {how}, RecursiveLoop is Allow");
+    it
+}
+
+/// Reports that a function doesn't send its failures to a retry queue.
+fn destination(it: &mut Examined, target: &Target, configs: &[InvokeConfig]) {
+    let elsewhere = configs.iter().find_map(|config| config.on_failure.as_deref());
+    let (name, says, why) = match elsewhere {
+        None => (
+            "destination_missing",
+            "it has no on-failure destination".to_owned(),
+            "Its failures are lost.",
+        ),
+        Some(elsewhere) => (
+            "destination_elsewhere",
+            format!("its on-failure destination is {}", last(elsewhere)),
+            "Its failures don't come back.",
+        ),
+    };
+    let finding = match target.known_by {
+        KnownBy::Setting | KnownBy::Destination => it.bad(name, says).why(why),
+        KnownBy::Tag => it.bad(name, format!("{says}, and comeback attach has set one")).why(why),
+        // Somebody may have detached it.
+        KnownBy::Metrics => {
+            let says =
+                format!("{says}, and failures of it came back in the last {}", span(EARLIER));
+            it.warn(name, says).why("If it was not detached on purpose, its failures are lost.")
+        }
+    };
+    finding.fix(Fix::ByHand(format!("comeback attach {}", target.name)));
+}
+
+fn examine_config(
+    it: &mut Examined,
+    facts: &Facts,
+    settings: Option<&Settings>,
+    target: &Target,
+    function: &Function,
+    config: &InvokeConfig,
+) {
+    let InvokeConfig { qualifier, retries, age_max, on_failure, .. } = config;
+    let (name, arn) = (&target.name, on_failure.as_deref().unwrap_or_default());
+    let queue = last(arn);
+    let of = qualifier.as_ref().map(|it| format!(" of {it}")).unwrap_or_default();
+    if *retries != Some(0) {
+        let says = format!("Lambda's own retries{of} are {}, and not 0", retries.unwrap_or(2));
+        it.warn("own_retries", says)
+            .why("Each attempt runs up to three times, and its failure is known minutes later.")
+            .fix(Fix::Retries { function: name.clone(), qualifier: qualifier.clone() });
+    }
+    if let Some(age) = age_max.filter(|age| *age < AGE_MIN) {
+        let says = format!("Lambda drops events{of} that could not run for {}", span(age));
+        it.warn("event_age_short", says)
+            .why("While the function is throttled, each of them uses an attempt up.");
+    }
+    let qualified = qualifier.as_deref().unwrap_or("$LATEST");
+    let record = FunctionArn::parse(&format!("{}:{qualified}", function.arn));
+    let home = FunctionArn::parse(&facts.handler.arn).map(|arn| arn.home());
+    if let (Some(settings), Some(record), Some(home)) = (settings, record, home)
+        && !settings.rules.allow(&record, Some(queue), &home)
+    {
+        let says = format!("TARGET_FUNCTIONS or QUEUE_TARGETS does not allow it{of} for {queue}");
+        it.bad("target_not_allowed", says)
+            .why("Its events are dead-lettered with the reason target_not_allowed.");
+    }
+    let attributes = facts.queues.iter().find(|it| it.queue.arn == arn);
+    let attributes = attributes.and_then(|it| it.queue.attributes.as_ref().ok()?.as_ref());
+    let policy = attributes.and_then(|it| it.policy.as_deref()).unwrap_or_default();
+    match ask(policy, &function.role, "sqs:SendMessage") {
+        Effect::Deny => {
+            let says = format!("the policy of {queue} denies its role sqs:SendMessage");
+            it.bad("queue_denies_target", says).why("Its failures are lost.");
+        }
+        Effect::Allow => {}
+        Effect::Nothing => {
+            let may_send = target.may_send.get(arn).and_then(|fact| it.known(fact));
+            if may_send == Some(&false) {
+                it.bad("role_may_not_send", format!("its role lacks sqs:SendMessage on {queue}"))
+                    .why("Its failures are lost.")
+                    .fix(Fix::allow(
+                        function.role_name(),
+                        &format!("send-{name}"),
+                        &["sqs:SendMessage"],
+                        &[arn.to_owned()],
+                    ));
+            }
+        }
+    }
+}
+
+/// Reports a layer without its wrapper variable, or the variable without its layer.
+fn transparency(it: &mut Examined, function: &Function) {
+    let is_wrapped = function.environment.get(WRAPPER_VARIABLE).is_some_and(|it| it == WRAPPER);
+    let is_ours = |arn: &String| arn.to_lowercase().contains("comeback");
+    let runtime = function.runtime.as_deref().unwrap_or("an image");
+    if is_wrapped && (function.runtime.is_none() || runtime.starts_with("provided")) {
+        let says = format!("{WRAPPER_VARIABLE} has no effect on {runtime}");
+        it.bad("wrapper_without_effect", says)
+            .why("The function gets envelopes instead of its payloads.");
+    } else if is_wrapped && !function.layers.iter().any(is_ours) {
+        let says = format!("{WRAPPER_VARIABLE} is {WRAPPER}, and no layer of Comeback has it");
+        it.bad("wrapper_without_layer", says).why("The function does not start.");
+    } else if !is_wrapped && function.layers.iter().any(is_ours) {
+        let says = format!("it has Comeback's layer, and {WRAPPER_VARIABLE} is not {WRAPPER}");
+        it.bad("layer_without_wrapper", says)
+            .why("The function gets envelopes instead of its payloads.");
+    }
+}
+
+fn counts(it: &mut Examined, facts: &Facts, name: &str) {
+    let count = |metric| facts.metric(metric, name);
+    let undelivered = count(Metric::DestinationDeliveryFailures);
+    if undelivered > 0.0 {
+        let says =
+            format!("Lambda could not deliver {undelivered} failures to the queue in the last day");
+        it.bad("deliveries_failed", says)
+            .why("They are lost. Its role may lack a permission, or payloads are close to 1 MiB.");
+    }
+    let errors = count(Metric::Errors);
+    let is_retried = it.findings.iter().all(|finding| !DESTINATIONS.contains(&finding.name));
+    if errors > 0.0
+        && count(Metric::AsyncEvents) > 0.0
+        && is_retried
+        && !facts.has_metric(Metric::EventAges, name)
+    {
+        let says = format!(
+            "{errors} of its invocations failed in the last day, and no failure of it reached the handler"
+        );
+        it.warn("failures_not_retried", says).why(
+            "If asynchronous events failed, they were lost on the way: look for them in the destination of \
+             the alias or version that was invoked.",
+        );
+    }
+    let throttles = count(Metric::Throttles);
+    if throttles > 0.0 {
+        let says = format!("{throttles} of its invocations were throttled in the last day");
+        it.warn("target_throttled", says).why("Its events run later than they are due.");
+    }
+    let faults = count(Metric::ConfigurationFaults);
+    if faults > 0.0 {
+        let says = format!("the handler could not invoke it {faults} times in the last day");
+        it.bad("configuration_faults", says)
+            .why("Its events wait until somebody fixes that. The handler's log says why.");
+    }
+    let unsent = count(Metric::DeadLettersNotSent);
+    if unsent > 0.0 {
+        let says = format!("{unsent} of its dead letters could not be sent in the last day");
+        it.bad("dead_letters_unsent", says)
+            .why("They stay in the retry queue. The handler's log says why.");
+    }
+    recursion(it, count(Metric::RecursiveInvocationsDropped));
+}

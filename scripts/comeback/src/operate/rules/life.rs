@@ -1,0 +1,300 @@
+//! The history of one event, reconstructed from the handler's log.
+
+use std::collections::BTreeMap;
+
+use comeback_core::{Timestamp, time};
+use serde::{Deserialize, Serialize};
+
+/// A line of the handler's log about a message.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(default)]
+pub(crate) struct Line {
+    timestamp: String,
+    message: String,
+    decision: Option<String>,
+    reason: Option<String>,
+    error: Option<String>,
+    error_type: Option<String>,
+    pub(crate) target: Option<String>,
+    request_id: Option<String>,
+    event_id: Option<String>,
+    attempt: Option<u32>,
+    due_time: Option<String>,
+    delay_seconds: Option<f64>,
+    lateness_ms: Option<u64>,
+    receive_count: Option<u32>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Life {
+    /// The request id of its first invocation.
+    pub event_id: String,
+    pub function: Option<String>,
+    /// Its steps so far, in order.
+    pub steps: Vec<Step>,
+    pub next: Next,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Step {
+    pub at: Timestamp,
+    /// The attempt that the step is about, counted from 1. For a failure, this is the attempt after it.
+    pub attempt: Option<u32>,
+    pub request_id: String,
+    #[serde(flatten)]
+    pub what: StepKind,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "what", rename_all = "snake_case")]
+pub enum StepKind {
+    /// The function failed. The step's time is that of the handler's first log line about the failure.
+    Failed {
+        error_type: Option<String>,
+        /// The error message, which is not in the handler's log.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        error_message: Option<String>,
+    },
+    /// The function succeeded. Only the local cloud reports this.
+    Succeeded,
+    Waits {
+        due_at: Option<Timestamp>,
+        /// When the event comes back. This is later than the due time if it is held back.
+        until: Timestamp,
+        /// The number of times it came back and was made to wait again.
+        again: u32,
+    },
+    Retried {
+        /// How late the attempt was made, in milliseconds.
+        late_ms: u64,
+    },
+    GivenUp {
+        reason: String,
+    },
+    /// A duplicate message was dropped, because its failure had already been handled.
+    Dropped,
+    /// The handler could not act on the event.
+    Trouble {
+        /// The handler's log message.
+        said: String,
+        error: Option<String>,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum Next {
+    Waits {
+        /// When it comes back.
+        until: Timestamp,
+    },
+    /// The event was retried, and no failure was recorded since: it is still running, or it has succeeded.
+    Retried,
+    /// The event succeeded. Only the local cloud reports this.
+    Succeeded,
+    /// The event was given up, and is a dead letter.
+    GivenUp { reason: String },
+    /// The log has no decision about the event.
+    Unknown,
+}
+
+/// Why an id does not identify one event.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NoLife {
+    /// No log line mentions the event.
+    #[error(
+        "the handler's log says nothing about {0}; an event that never failed has no lines, and an older one needs --since"
+    )]
+    None(String),
+    /// The ids of several events begin with the given text.
+    #[error("several events begin with that: {}; pass more of the id", .0.join(", "))]
+    Several(Vec<String>),
+}
+
+/// The ids of all events in these lines of the handler's log.
+pub fn event_ids<'a>(lines: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    let mut ids: Vec<_> = lines.into_iter().filter_map(|line| read(line)?.id()).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    ids
+}
+
+/// The lives of all events in these lines of the handler's log.
+pub fn lives<'a>(lines: impl IntoIterator<Item = &'a str>) -> Vec<Life> {
+    let mut events: BTreeMap<String, Vec<Line>> = BTreeMap::new();
+    for line in lines.into_iter().filter_map(read) {
+        events.entry(line.id().unwrap_or_default()).or_default().push(line);
+    }
+    events.into_iter().filter_map(|(id, lines)| from_lines(id, lines)).collect()
+}
+
+/// The life of the event with this id, from these lines of the handler's log.
+pub fn life<'a>(event_id: &str, lines: impl IntoIterator<Item = &'a str>) -> Result<Life, NoLife> {
+    let lines = lines.into_iter().filter_map(read);
+    let lines = lines.filter(|line| line.id().as_deref() == Some(event_id)).collect();
+    from_lines(event_id.to_owned(), lines).ok_or_else(|| NoLife::None(event_id.to_owned()))
+}
+
+fn from_lines(event_id: String, lines: Vec<Line>) -> Option<Life> {
+    let mut lines: Vec<_> = lines.into_iter().filter_map(|line| Some((line.at()?, line))).collect();
+    lines.sort_by_key(|(at, _)| *at);
+    let function = lines.iter().find_map(|(_, line)| line.target.clone());
+    let mut steps = Vec::new();
+    for (at, line) in lines {
+        steps_of(at, line, &mut steps);
+    }
+    (!steps.is_empty()).then(|| Life { event_id, function, next: next(&steps), steps })
+}
+
+/// Parses a log line about a message; `None` for any other line.
+pub(crate) fn read(line: &str) -> Option<Line> {
+    let line: Line = serde_json::from_str(line).ok()?;
+    line.request_id.is_some().then_some(line)
+}
+
+impl Line {
+    /// When the line was written.
+    pub(crate) fn at(&self) -> Option<Timestamp> {
+        time::parse(&self.timestamp)
+    }
+
+    /// The id of the event. A line about a first failure may have only the failure's request id, which is the same.
+    pub(crate) fn id(&self) -> Option<String> {
+        self.event_id.clone().or_else(|| self.request_id.clone())
+    }
+}
+
+/// Appends the steps that a log line describes to those of its event.
+pub(crate) fn steps_of(at: Timestamp, line: Line, steps: &mut Vec<Step>) {
+    let request_id = line.request_id.unwrap_or_default();
+    let step = |what| Step { at, attempt: line.attempt, request_id: request_id.clone(), what };
+    if !steps.iter().any(|step| step.request_id == request_id) {
+        steps.push(step(StepKind::Failed { error_type: line.error_type, error_message: None }));
+    }
+    let is_trouble = line.error.is_some();
+    let what = match (line.decision.as_deref(), line.delay_seconds, line.lateness_ms, line.reason) {
+        (Some("wait"), Some(delay), _, _) if !is_trouble => {
+            let until = at + chrono::TimeDelta::milliseconds(millis(delay));
+            let due_at = line.due_time.as_deref().and_then(time::parse);
+            if let Some(Step {
+                request_id: last,
+                what: StepKind::Waits { until: old, again, .. },
+                ..
+            }) = steps.last_mut()
+                && *last == request_id
+            {
+                *again += 1;
+                *old = until;
+                return;
+            }
+            StepKind::Waits { due_at, until, again: 0 }
+        }
+        (Some("invoke"), _, Some(late_ms), _) => StepKind::Retried { late_ms },
+        (Some("dead_letter"), _, _, Some(reason)) if !is_trouble => StepKind::GivenUp { reason },
+        (Some("drop"), ..) => StepKind::Dropped,
+        _ => StepKind::Trouble { said: line.message, error: line.error },
+    };
+    steps.push(step(what));
+}
+
+#[allow(clippy::cast_possible_truncation, reason = "a float saturates")]
+fn millis(seconds: f64) -> i64 {
+    (seconds * 1000.0) as i64
+}
+
+/// What happens next, according to the last decision about the event. Duplicates and faults are not decisions.
+pub(crate) fn next(steps: &[Step]) -> Next {
+    let decided = steps.iter().rev().find_map(|step| match &step.what {
+        StepKind::Waits { until, .. } => Some(Next::Waits { until: *until }),
+        StepKind::Retried { .. } => Some(Next::Retried),
+        StepKind::GivenUp { reason } => Some(Next::GivenUp { reason: reason.clone() }),
+        StepKind::Succeeded => Some(Next::Succeeded),
+        StepKind::Failed { .. } | StepKind::Dropped | StepKind::Trouble { .. } => None,
+    });
+    decided.unwrap_or(Next::Unknown)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operate::waiting::rules::{Listed, of_life};
+
+    fn line(second: u32, request_id: &str, rest: &str) -> String {
+        format!(
+            r#"{{"timestamp":"2026-05-01T12:00:{second:02}.000000Z","level":"INFO","message":"said",{rest}"target":"arn:orders","request_id":"{request_id}","event_id":"first","attempt":1,"due_time":"2026-05-01T12:00:09.500Z","error_type":"Down","message_id":"m","receive_count":1}}"#
+        )
+    }
+
+    fn at(second: u32) -> Timestamp {
+        time::parse(&format!("2026-05-01T12:00:{second:02}Z")).unwrap()
+    }
+
+    const WAIT: &str = r#""decision":"wait","delay_seconds":2.0,"#;
+    const RETRIED: &str = r#""decision":"invoke","lateness_ms":12,"#;
+    const GIVEN_UP: &str = r#""decision":"dead_letter","reason":"max_age_exceeded","#;
+
+    fn steps_and_next(lines: &[String]) -> (Vec<(u32, StepKind)>, Next) {
+        let life = life("first", lines.iter().map(String::as_str)).unwrap();
+        let second = |at: Timestamp| u32::try_from((at - self::at(0)).num_seconds()).unwrap();
+        let steps = life.steps.into_iter().map(|step| (second(step.at), step.what));
+        (steps.collect(), life.next)
+    }
+
+    #[test]
+    fn a_life_has_all_steps_from_failure_to_end() {
+        let failed =
+            || StepKind::Failed { error_type: Some("Down".to_owned()), error_message: None };
+        let due_at = time::parse("2026-05-01T12:00:09.500Z");
+        let waits = |until, again| StepKind::Waits { due_at, until: at(until), again };
+        let lines = [
+            line(9, "first", RETRIED),
+            line(1, "first", WAIT),
+            line(3, "first", WAIT),
+            line(20, "second", GIVEN_UP),
+            line(15, "second", r#""error":"no","decision":"invoke","#),
+            line(16, "second", WAIT),
+            line(30, "second", r#""decision":"drop","#),
+            line(31, "second", r#""decision":"mark","#),
+        ];
+        let trouble = |error: Option<&str>| StepKind::Trouble {
+            said: "said".to_owned(),
+            error: error.map(str::to_owned),
+        };
+        let given_up = "max_age_exceeded".to_owned();
+        let (steps, next) = steps_and_next(&lines);
+        let expected = [
+            (1, failed()),
+            (1, waits(5, 1)),
+            (9, StepKind::Retried { late_ms: 12 }),
+            (15, failed()),
+            (15, trouble(Some("no"))),
+            (16, waits(18, 0)),
+            (20, StepKind::GivenUp { reason: given_up.clone() }),
+            (30, StepKind::Dropped),
+            (31, trouble(None)),
+        ];
+        assert_eq!(steps, expected);
+        assert_eq!(next, Next::GivenUp { reason: given_up });
+        assert_eq!(steps_and_next(&lines[..1]).1, Next::Retried);
+        assert_eq!(steps_and_next(&lines[1..3]).1, Next::Waits { until: at(5) });
+        assert_eq!(steps_and_next(&lines[7..]).1, Next::Unknown);
+    }
+
+    #[test]
+    fn lines_about_other_things_are_ignored() {
+        let other = line(1, "other", WAIT).replace("\"first\"", "\"another\"");
+        let lines = [&*other, "START RequestId: first", "{}", r#"{"_aws":{}}"#, ""];
+        assert_eq!(life("first", lines), Err(NoLife::None("first".to_owned())));
+        assert_eq!(event_ids(lines), ["another"]);
+        let waiting: Vec<_> = lives(lines).into_iter().filter_map(of_life).collect();
+        let [event] = &*waiting else { panic!("{waiting:?}") };
+        assert_eq!((&*event.event_id, event.request_id(), event.attempt), ("another", "other", 1));
+        assert_eq!((event.due, event.first_failure), (at(3), at(1)));
+        assert_eq!(event.error_type.as_deref(), Some("Down"));
+        assert_eq!(Listed::of(event, at(2)).kept, None);
+        let own = line(1, "first", WAIT).replace(r#""event_id":"first","#, "");
+        assert_eq!(event_ids([&*own, &other, &own]), ["another", "first"]);
+        assert_eq!(life("first", [&*own]).unwrap().function.as_deref(), Some("arn:orders"));
+    }
+}

@@ -1,0 +1,188 @@
+//! Whether a queue's policy allows or denies something to a role.
+
+use comeback_core::pattern;
+use serde_json::Value;
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Effect {
+    /// The policy neither allows nor denies it.
+    Nothing,
+    Allow,
+    /// The policy denies it. A denial wins over every permission.
+    Deny,
+}
+
+/// The condition operators with which a closed queue denies everyone except a list of roles.
+const UNLESS: [&str; 4] = ["ArnNotEquals", "ArnNotLike", "StringNotEquals", "StringNotLike"];
+/// The key of that condition, in lower case because IAM ignores case in keys.
+const PRINCIPAL: &str = "aws:principalarn";
+
+/// The effect of a policy on this role and action. Conditions on anything but the role count as not met, except the one
+/// that the principal is not an AWS service.
+pub fn ask(policy: &str, role: &str, action: &str) -> Effect {
+    let Ok(policy) = serde_json::from_str::<Value>(policy) else { return Effect::Nothing };
+    let mut effect = Effect::Nothing;
+    for statement in list(&policy["Statement"]) {
+        if !names(&statement["Action"], action) || !holds(&statement["Condition"], role) {
+            continue;
+        }
+        match statement["Effect"].as_str() {
+            Some("Deny") if is_about(&statement["Principal"], role, true) => {
+                return Effect::Deny;
+            }
+            Some("Allow") if is_about(&statement["Principal"], role, false) => {
+                effect = Effect::Allow
+            }
+            _ => {}
+        }
+    }
+    effect
+}
+
+/// The policy with this role exempted from the statements that deny all others this action; `None` if it is not JSON.
+pub fn exempt(policy: &str, role: &str, action: &str) -> Option<String> {
+    change(policy, action, |roles| {
+        if !roles.contains(&role.into()) {
+            roles.push(role.into());
+        }
+    })
+}
+
+/// The policy without this role's exemption from the statements that deny all others this action.
+pub fn unexempt(policy: &str, role: &str, action: &str) -> Option<String> {
+    change(policy, action, |roles| {
+        // An empty list would deny the action to everyone.
+        if roles.len() > 1 {
+            roles.retain(|it| it != role);
+        }
+    })
+}
+
+fn change(policy: &str, action: &str, change: impl Fn(&mut Vec<Value>)) -> Option<String> {
+    let mut policy: Value = serde_json::from_str(policy).ok()?;
+    let statements = policy.get_mut("Statement")?;
+    let statements = if statements.is_array() {
+        statements.as_array_mut()?.as_mut_slice()
+    } else {
+        std::slice::from_mut(statements)
+    };
+    for statement in statements {
+        if statement["Effect"] != "Deny" || !names(&statement["Action"], action) {
+            continue;
+        }
+        let Some(conditions) = statement.get_mut("Condition").and_then(Value::as_object_mut) else {
+            continue;
+        };
+        let operators = conditions.iter_mut().filter(|(name, _)| UNLESS.contains(&name.as_str()));
+        let keys = operators.filter_map(|(_, keys)| keys.as_object_mut()).flatten();
+        for (_, roles) in keys.filter(|(key, _)| key.eq_ignore_ascii_case(PRINCIPAL)) {
+            let mut all: Vec<_> = list(roles).cloned().collect();
+            change(&mut all);
+            *roles = Value::Array(all);
+        }
+    }
+    Some(policy.to_string())
+}
+
+/// The values of a list, or a single value as a list of one.
+fn list(value: &Value) -> std::slice::Iter<'_, Value> {
+    let one = if value.is_null() { &[] } else { std::slice::from_ref(value) };
+    value.as_array().map_or(one, Vec::as_slice).iter()
+}
+
+fn names(actions: &Value, action: &str) -> bool {
+    let action = action.to_ascii_lowercase();
+    let mut named = list(actions).filter_map(Value::as_str).map(str::to_ascii_lowercase);
+    named.any(|it| pattern::matches(&it, &action))
+}
+
+/// Whether a statement applies to this role. A wildcard in an `Allow` doesn't count: it may be for other accounts.
+fn is_about(principal: &Value, role: &str, is_denial: bool) -> bool {
+    if principal == "*" {
+        return is_denial;
+    }
+    let mut named = list(&principal["AWS"]).filter_map(Value::as_str);
+    named.any(|it| it == role || (is_denial && it == "*"))
+}
+
+fn holds(conditions: &Value, role: &str) -> bool {
+    let Some(operators) = conditions.as_object() else { return true };
+    operators.iter().all(|(operator, keys)| {
+        let mut keys = keys.as_object().into_iter().flatten();
+        keys.all(|(key, values)| {
+            let mut values = list(values).filter_map(Value::as_str);
+            match (operator.as_str(), key.to_ascii_lowercase().as_str()) {
+                (operator, PRINCIPAL) if UNLESS.contains(&operator) => {
+                    !values.any(|it| pattern::matches(it, role))
+                }
+                ("BoolIfExists" | "Bool", "aws:principalisawsservice") => {
+                    values.any(|it| it == "false")
+                }
+                _ => false,
+            }
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::operate::rules::queue_policy::Effect::{Allow, Deny, Nothing};
+
+    const ROLE: &str = "arn:aws:iam::123456789012:role/orders";
+    const SEND: &str = "sqs:SendMessage";
+
+    fn closed(action: &str, condition: Value) -> String {
+        json!({ "Statement": [
+            { "Effect": "Deny", "Principal": "*", "Action": "sqs:*", "Condition": { "Bool": { "aws:SecureTransport": "false" } } },
+            { "Effect": "Deny", "Principal": { "AWS": "*" }, "Action": action, "Condition": condition },
+        ] })
+        .to_string()
+    }
+
+    #[test]
+    fn a_closed_queue_denies_all_roles_that_it_does_not_name() {
+        let unless = |roles: Value| json!({ "ArnNotEquals": { "aws:PrincipalArn": roles }, "BoolIfExists": { "aws:PrincipalIsAWSService": "false" } });
+        for (policy, expected) in [
+            (closed(SEND, unless(json!("arn:aws:iam::123456789012:role/other"))), Deny),
+            (closed("SQS:*", unless(json!([]))), Deny),
+            (closed(SEND, unless(json!([ROLE]))), Nothing),
+            (closed(SEND, unless(json!(["x", "arn:aws:iam::*:role/*"]))), Nothing),
+            (closed("sqs:ReceiveMessage", unless(json!("x"))), Nothing),
+            (closed(SEND, json!({ "IpAddress": { "aws:SourceIp": "10.0.0.0/8" } })), Nothing),
+            ("no JSON".to_owned(), Nothing),
+        ] {
+            assert_eq!(ask(&policy, ROLE, SEND), expected, "{policy}");
+        }
+    }
+
+    #[test]
+    fn a_queue_may_allow_a_role_by_name_and_a_denial_wins() {
+        let allow = |principal: Value| json!({ "Effect": "Allow", "Principal": principal, "Action": [SEND] });
+        let deny = json!({ "Effect": "Deny", "Principal": { "AWS": ROLE }, "Action": "sqs:Send*" });
+        for (statements, expected) in [
+            (vec![allow(json!({ "AWS": ROLE }))], Allow),
+            (vec![allow(json!("*"))], Nothing),
+            (vec![allow(json!({ "Service": "sns.amazonaws.com" }))], Nothing),
+            (vec![allow(json!({ "AWS": [ROLE] })), deny], Deny),
+        ] {
+            let policy = json!({ "Statement": statements }).to_string();
+            assert_eq!(ask(&policy, ROLE, SEND), expected, "{policy}");
+        }
+    }
+
+    #[test]
+    fn a_role_is_exempted_from_a_denial_and_loses_its_exemption() {
+        let unless =
+            |roles: Value| closed(SEND, json!({ "ArnNotEquals": { "aws:PrincipalArn": roles } }));
+        let policy = unless(json!("other"));
+        let open = exempt(&policy, ROLE, SEND).unwrap();
+        assert_eq!(open, unless(json!(["other", ROLE])));
+        assert_eq!((ask(&policy, ROLE, SEND), ask(&open, ROLE, SEND)), (Deny, Nothing));
+        assert_eq!(unexempt(&open, ROLE, SEND).unwrap(), unless(json!(["other"])));
+        assert_eq!(unexempt(&unless(json!([ROLE])), ROLE, SEND).unwrap(), unless(json!([ROLE])));
+        assert_eq!(exempt("no JSON", ROLE, SEND), None);
+    }
+}

@@ -1,0 +1,249 @@
+//! `comeback trace`: the life of one event.
+
+pub mod args;
+
+use crate::operate::{
+    rules::life::{Life, Next, NoLife, Step, StepKind, event_ids, life},
+    rules::systems::{Function, function_name},
+    waiting::rules::{Listed, visit},
+};
+use args::TraceArgs;
+use comeback_core::{
+    Timestamp,
+    register::Entry,
+    time::{between, earlier, rfc3339},
+};
+
+use super::{
+    aws::Aws,
+    console::uninterrupted,
+    functions::find,
+    logs,
+    text::{due, error, span},
+    waiting::DynamoRegister,
+};
+use crate::{
+    paint::{Line, Style},
+    shell::{Failure, Outcome, Shell},
+};
+
+pub async fn run(args: &TraceArgs, shell: &Shell) -> Result<Outcome, Failure> {
+    let (aws, handler) = find(&args.system, shell.now).await?;
+    let goes_on = uninterrupted()?;
+    let now = (shell.now)();
+    // Finds the handler's log lines whose event id or request id begins with `id`.
+    let search = async |id: &str| {
+        let pattern = format!(r#"{{ $.event_id = "{id}*" || $.request_id = "{id}*" }}"#);
+        let (group, from) = (&handler.log_group, earlier(now, args.since));
+        logs::collected(&aws, group, &pattern, from, "lines found", &goes_on).await
+    };
+    let mut lines = search(&args.id).await?;
+    let mut ids = event_ids(lines.iter().map(String::as_str));
+    if ids.len() > 1 {
+        // An exact match wins over ids that only begin with the argument.
+        let whole: Vec<_> = ids.iter().filter(|id| **id == args.id).cloned().collect();
+        if whole.is_empty() {
+            return Err(NoLife::Several(ids).into());
+        }
+        ids = whole;
+    }
+    let id = ids.pop().unwrap_or_else(|| args.id.clone());
+    if !id.starts_with(&args.id) {
+        // The argument was the request id of an attempt, so only a part of the event's lines was found.
+        lines = search(&id).await?;
+    }
+    if !goes_on() {
+        return Ok(Outcome::Interrupted);
+    }
+    let life = match life(&id, lines.iter().map(String::as_str)) {
+        Err(none @ NoLife::None(_)) => {
+            // Without the register, there is only the log.
+            let Ok(Some(entry)) = registered(&handler, &aws, &args.id).await else {
+                return Err(none.into());
+            };
+            if args.json {
+                shell.print_json(&Listed::of(&entry, now)).await?;
+            } else {
+                shell.print(&listed(&entry, now)).await?;
+            }
+            return Ok(Outcome::Success);
+        }
+        life => life?,
+    };
+    if args.json {
+        shell.print_json(&life).await?;
+    } else {
+        shell.print(&report(&life, now)).await?;
+    }
+    Ok(Outcome::Success)
+}
+
+/// The event in the register whose id, or whose last request id, begins with `id`. It may have failed before the part
+/// of the log that was read.
+async fn registered(handler: &Function, aws: &Aws, id: &str) -> Result<Option<Entry>, Failure> {
+    if handler.register().is_none() {
+        return Ok(None);
+    }
+    let register = DynamoRegister::of(handler.clone(), aws.clone())?;
+    let parts = register.parts(&[]).await?;
+    let mut found = None;
+    visit(&parts, &register, |entry| {
+        if entry.event_id.starts_with(id) || entry.request_id().starts_with(id) {
+            found = Some(entry);
+        }
+        found.is_none()
+    })
+    .await?;
+    Ok(found)
+}
+
+fn listed(entry: &Entry, now: Timestamp) -> Vec<Line> {
+    let Entry { event_id, attempt, target, .. } = entry;
+    let title = format!("event {event_id} of {}", function_name(target));
+    let last = error(entry.error_type.as_deref(), entry.error_message.as_deref());
+    let failed = format!("  first failed at {}, last error {last}", rfc3339(entry.first_failure));
+    let next = format!("  now: waits for attempt {attempt}: comes back {}", due(entry.due, now));
+    let source = "  The log that was read has no line about it. This is what the register knows.";
+    vec![
+        Line::of(Style::Strong, title),
+        Line::of(Style::Plain, failed),
+        Line::of(Style::Busy, next),
+        Line::of(Style::Faint, source),
+    ]
+}
+
+fn report(life: &Life, now: Timestamp) -> Vec<Line> {
+    let function = life.function.as_deref().map_or("an unknown function", function_name);
+    let mut lines = vec![Line::of(Style::Strong, format!("event {} of {function}", life.event_id))];
+    let began = life.steps.first().map(|step| step.at);
+    for step in &life.steps {
+        let after = began.map_or(0.0, |began| between(began, step.at).as_secs_f64());
+        let time = format!("  {}  {:<10} ", rfc3339(step.at), format!("+{}", span(after)));
+        lines.push(step_line(Line::of(Style::Faint, time), step));
+    }
+    let (style, text) = match &life.next {
+        Next::Waits { until } => (Style::Busy, format!("waits: comes back {}", due(*until, now))),
+        Next::Retried => {
+            let text = "retried: it runs, or it has succeeded. No failure was recorded since";
+            (Style::Good, text.to_owned())
+        }
+        Next::Succeeded => (Style::Good, "it has succeeded".to_owned()),
+        Next::GivenUp { reason } => (
+            Style::GivenUp,
+            format!("given up: {reason}. See comeback dead show {}", life.event_id),
+        ),
+        Next::Unknown => (Style::Bad, "the log does not say what happens next".to_owned()),
+    };
+    lines.push(Line::of(style, format!("  now: {text}")));
+    lines
+}
+
+fn step_line(line: Line, step: &Step) -> Line {
+    let attempt = step.attempt.unwrap_or_default();
+    match &step.what {
+        StepKind::Failed { error_type, .. } => {
+            let error = error_type.as_deref().unwrap_or("no error type");
+            line.and(Style::Bad, "failed  ").and(Style::Plain, error)
+        }
+        StepKind::Succeeded => line.and(Style::Good, "succeeded"),
+        StepKind::Waits { due_at, until, again } => {
+            let wait = span(between(step.at, *until).as_secs_f64());
+            let mut text = format!("for {wait}, attempt {attempt}");
+            if let Some(due) = due_at {
+                text += &format!(" is due at {}", rfc3339(*due));
+            }
+            if *again > 0 {
+                text += &format!("; came back {again} times");
+            }
+            line.and(Style::Busy, "waits   ").and(Style::Plain, text)
+        }
+        StepKind::Retried { late_ms } => {
+            #[allow(clippy::cast_precision_loss, reason = "for people")]
+            let late = span(*late_ms as f64 / 1000.0);
+            let text = format!("attempt {attempt}, {late} late");
+            line.and(Style::Good, "retried ").and(Style::Plain, text)
+        }
+        StepKind::GivenUp { reason } => {
+            line.and(Style::GivenUp, "given up ").and(Style::Plain, reason)
+        }
+        StepKind::Dropped => {
+            line.and(Style::Faint, "dropped a message whose failure was already acted on")
+        }
+        StepKind::Trouble { said, error } => {
+            let error = error.as_ref().map(|error| format!(": {error}")).unwrap_or_default();
+            line.and(Style::Bad, "trouble ").and(Style::Plain, format!("{said}{error}"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use comeback_core::time::parse;
+
+    use super::*;
+
+    #[test]
+    fn an_event_that_only_the_register_knows_is_shown_as_it_is_listed() {
+        let at = |text: &str| parse(text).unwrap();
+        let entry = Entry {
+            key: "arn:aws:lambda:us-east-1:1:function:orders:$LATEST/r-2".to_owned(),
+            target: "arn:aws:lambda:us-east-1:1:function:orders:$LATEST".to_owned(),
+            queue_url: String::new(),
+            event_id: "first".to_owned(),
+            attempt: 4,
+            due: at("2026-05-01T12:00:00Z"),
+            first_failure: at("2026-04-01T12:00:00Z"),
+            error_type: Some("Down".to_owned()),
+            error_message: None,
+            receipt_handle: None,
+            order: None,
+        };
+        let lines = listed(&entry, at("2026-05-01T11:00:00Z"));
+        let text: Vec<_> = lines.iter().map(|line| line.paint(false)).collect();
+        let expected = [
+            "event first of orders",
+            "  first failed at 2026-04-01T12:00:00.000Z, last error Down",
+            "  now: waits for attempt 4: comes back in 1 h",
+            "  The log that was read has no line about it. This is what the register knows.",
+        ];
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn the_life_of_an_event_is_printed_as_a_timeline() {
+        let at = |second| parse(&format!("2026-05-01T12:00:{second:02}Z")).unwrap();
+        let step = |second, attempt, what| Step {
+            at: at(second),
+            attempt: Some(attempt),
+            request_id: "r".to_owned(),
+            what,
+        };
+        let failed = |error_type: Option<&str>| StepKind::Failed {
+            error_type: error_type.map(str::to_owned),
+            error_message: None,
+        };
+        let life = Life {
+            event_id: "first".to_owned(),
+            function: Some("arn:aws:lambda:us-east-1:1:function:orders:$LATEST".to_owned()),
+            steps: vec![
+                step(1, 1, failed(Some("Down"))),
+                step(1, 1, StepKind::Waits { due_at: Some(at(4)), until: at(4), again: 0 }),
+                step(4, 1, StepKind::Retried { late_ms: 350 }),
+                step(9, 2, failed(None)),
+                step(9, 2, StepKind::GivenUp { reason: "max_attempts_exceeded".to_owned() }),
+            ],
+            next: Next::GivenUp { reason: "max_attempts_exceeded".to_owned() },
+        };
+        let text: Vec<_> = report(&life, at(20)).iter().map(|line| line.paint(false)).collect();
+        let expected = [
+            "event first of orders",
+            "  2026-05-01T12:00:01.000Z  +0 s       failed  Down",
+            "  2026-05-01T12:00:01.000Z  +0 s       waits   for 3 s, attempt 1 is due at 2026-05-01T12:00:04.000Z",
+            "  2026-05-01T12:00:04.000Z  +3 s       retried attempt 1, 350 ms late",
+            "  2026-05-01T12:00:09.000Z  +8 s       failed  no error type",
+            "  2026-05-01T12:00:09.000Z  +8 s       given up max_attempts_exceeded",
+            "  now: given up: max_attempts_exceeded. See comeback dead show first",
+        ];
+        assert_eq!(text, expected);
+    }
+}

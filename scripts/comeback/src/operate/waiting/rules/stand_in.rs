@@ -1,0 +1,163 @@
+//! An in-memory register and clock for the tests of this module. The program's own tests run with DynamoDB.
+
+use std::{
+    cell::{RefCell, RefMut},
+    collections::BTreeMap,
+    time::Duration,
+};
+
+use comeback_core::{Timestamp, claim::Order, register::Entry, time::later};
+
+use super::{Page, Partition, Register};
+use crate::operate::rules::ports::{Clock, Fault};
+
+pub(super) const PAGE: usize = 3;
+
+/// An event that comes back at the second `due`.
+pub(super) fn event(id: &str, due: u64) -> Entry {
+    Entry {
+        key: id.to_owned(),
+        target: "arn:aws:lambda:us-east-1:123456789012:function:orders:$LATEST".to_owned(),
+        queue_url: "https://sqs/1/retry".to_owned(),
+        event_id: format!("event-{id}"),
+        attempt: 2,
+        due: second(due),
+        first_failure: second(0),
+        error_type: Some("app.Down".to_owned()),
+        error_message: Some("no route to host".to_owned()),
+        receipt_handle: Some(format!("handle-{id}")),
+        order: None,
+    }
+}
+
+pub(super) fn second(second: u64) -> Timestamp {
+    later(Timestamp::UNIX_EPOCH, Duration::from_secs(second))
+}
+
+#[derive(Default)]
+pub(super) struct State {
+    now: Timestamp,
+    events: BTreeMap<String, Entry>,
+    kept_until: BTreeMap<String, Timestamp>,
+    /// The ids of events that end between being listed and being ordered.
+    pub(super) over: Vec<String>,
+    pub(super) throttled: u32,
+    pub(super) slept: u32,
+    /// The number of messages that were made visible.
+    pub(super) shown: usize,
+    /// Whether every ordered event fails immediately, and waits for another hour.
+    pub(super) fails_again: bool,
+    /// Whether every call that makes messages visible fails.
+    pub(super) refuses_to_show: bool,
+}
+
+#[derive(Default)]
+pub(super) struct StandIn(RefCell<State>);
+
+impl StandIn {
+    pub(super) fn of(events: impl IntoIterator<Item = Entry>) -> Self {
+        let events = events.into_iter().map(|event| (event.key.clone(), event)).collect();
+        Self(RefCell::new(State { now: second(0), events, ..State::default() }))
+    }
+
+    pub(super) fn state(&self) -> RefMut<'_, State> {
+        self.0.borrow_mut()
+    }
+
+    pub(super) fn ordered(&self, order: Order) -> usize {
+        self.state().events.values().filter(|event| event.order == Some(order)).count()
+    }
+
+    pub(super) fn order_of(&self, id: &str) -> Option<(Entry, Timestamp)> {
+        let state = self.state();
+        Some((state.events.get(id)?.clone(), *state.kept_until.get(id)?))
+    }
+}
+
+fn fault(code: &str) -> Fault {
+    Fault::of("dynamodb:Query", "table", code, "")
+}
+
+impl Register for StandIn {
+    /// The due time and the id of the last event.
+    type Cursor = (Timestamp, String);
+
+    type Clock = Self;
+
+    fn clock(&self) -> &Self {
+        self
+    }
+
+    async fn page(
+        &self,
+        part: &Partition,
+        from: Option<Self::Cursor>,
+    ) -> Result<Page<Self::Cursor>, Fault> {
+        let mut state = self.state();
+        if state.throttled > 0 {
+            state.throttled -= 1;
+            return Err(fault("ThrottlingException"));
+        }
+        let is_there = |event: &&Entry| match part {
+            Partition::Target(target) => event.target == *target,
+            Partition::Segment(nth, of) => event.key.len() as u16 % of == *nth || *of == 1,
+        };
+        let position = |event: &Entry| (event.due, event.key.clone());
+        let mut events: Vec<_> = state
+            .events
+            .values()
+            .filter(is_there)
+            .filter(|event| from.as_ref().is_none_or(|from| position(event) > *from))
+            .cloned()
+            .collect();
+        events.sort_by_key(position);
+        let has_more = events.len() > PAGE;
+        events.truncate(PAGE);
+        Ok(Page { next: events.last().filter(|_| has_more).map(position), events })
+    }
+
+    async fn order(
+        &self,
+        id: &str,
+        order: Order,
+        keep_until: Timestamp,
+    ) -> Result<Option<Entry>, Fault> {
+        let mut state = self.state();
+        if state.over.iter().any(|over| over == id) {
+            return Ok(None);
+        }
+        let state = &mut *state;
+        state.kept_until.insert(id.to_owned(), keep_until);
+        let Some(event) = state.events.get_mut(id) else { return Ok(None) };
+        event.order = Some(order);
+        let ordered = event.clone();
+        if state.fails_again {
+            event.due = later(event.due, Duration::from_hours(1));
+        }
+        Ok(Some(ordered))
+    }
+
+    async fn show(&self, _: &str, receipt_handles: &[&str]) -> Vec<Result<(), Fault>> {
+        let mut state = self.state();
+        let show = |_: &&str| {
+            if state.refuses_to_show {
+                return Err(fault("AccessDenied"));
+            }
+            state.shown += 1;
+            Ok(())
+        };
+        receipt_handles.iter().map(show).collect()
+    }
+}
+
+impl Clock for StandIn {
+    fn now(&self) -> Timestamp {
+        self.state().now
+    }
+
+    async fn sleep(&self, duration: Duration) {
+        let mut state = self.state();
+        state.slept += 1;
+        state.now = later(state.now, duration);
+    }
+}

@@ -1,0 +1,540 @@
+//! The events that the live page shows, each with its steps, the latest first.
+//!
+//! [`Events`] is fed with lines of the handler's log, with entries of the register and, in the local cloud, with the
+//! runs of functions. It keeps the latest events, and counts them by state.
+
+mod event;
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use comeback_core::{
+    Timestamp,
+    register::Entry,
+    time::{between, earlier},
+};
+
+pub use event::{Event, EventFilter, State};
+
+use crate::operate::{
+    rules::filter::NO_ERROR,
+    rules::groups::Groups,
+    rules::life::{Step, StepKind, read, steps_of},
+    rules::systems::function_name,
+};
+
+/// The maximum number of events to keep.
+const KEPT_MAX: usize = 100_000;
+
+/// How many of the latest runs are tracked. A run that goes on after that many others have begun ends without a result.
+const RUNNING_MAX: usize = 20_000;
+
+/// The number of seconds that [`Pulse`] covers.
+pub const PULSE_SECONDS: usize = 60;
+
+/// Counts for each of the last [`PULSE_SECONDS`] seconds, the latest last.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Pulse {
+    pub failed: Vec<u32>,
+    pub retried: Vec<u32>,
+    pub succeeded: Vec<u32>,
+    /// The number of events that were given up.
+    pub given_up: Vec<u32>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Run<'a> {
+    pub request_id: &'a Arc<str>,
+    pub event_id: &'a str,
+    /// The attempt; 0 is Lambda's own invocation.
+    pub attempt: u32,
+    pub function: &'a str,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Page<'a> {
+    /// The events, the latest first.
+    pub events: Vec<&'a Event>,
+    pub of: usize,
+}
+
+#[derive(Debug, Default)]
+pub struct Events {
+    /// The events, in the order in which they were first reported.
+    kept: VecDeque<Event>,
+    /// The number of the oldest event in `kept`.
+    first: usize,
+    numbers: HashMap<Arc<str>, usize>,
+    /// The event id and the attempt of each unfinished run, by request id.
+    running: HashMap<Arc<str>, (Arc<str>, u32)>,
+    /// The request ids of the latest runs, in the order in which they began.
+    began: VecDeque<Arc<str>>,
+    counts: BTreeMap<State, usize>,
+    /// The waiting events, by when they come back. This index exists because the live page queries it often.
+    waiting: BTreeSet<(Timestamp, usize)>,
+    /// Counts by second: failed runs, retries, successes, and events given up.
+    seconds: BTreeMap<i64, [u32; 4]>,
+}
+
+impl Events {
+    /// Adds a line of the handler's log.
+    pub fn line(&mut self, line: &str) {
+        let Some(line) = read(line) else { return };
+        let (Some(at), Some(id)) = (line.at(), line.id()) else { return };
+        let function = line.target.clone().unwrap_or_default();
+        self.change(&id, &function, at, |event| {
+            steps_of(at, line, &mut event.steps);
+        });
+    }
+
+    pub fn started(&mut self, run: &Run<'_>, at: Timestamp) {
+        let request = Arc::clone(run.request_id);
+        let id = self.change(run.event_id, run.function, at, |event| event.running = Some(request));
+        let is_new = self.running.insert(Arc::clone(run.request_id), (id, run.attempt)).is_none();
+        self.began.extend(is_new.then(|| Arc::clone(run.request_id)));
+        if self.began.len() > RUNNING_MAX
+            && let Some(oldest) = self.began.pop_front()
+        {
+            self.running.remove(&oldest);
+        }
+    }
+
+    /// Records the end of a run. The error has an optional type and a message.
+    pub fn ended(
+        &mut self,
+        request_id: &str,
+        at: Timestamp,
+        error: Option<(Option<String>, String)>,
+    ) {
+        let Some((id, attempt)) = self.running.remove(request_id) else { return };
+        if !self.numbers.contains_key(&id) {
+            return;
+        }
+        self.change(&id, "", at, |event| {
+            if event.running.as_deref() == Some(request_id) {
+                event.running = None;
+            }
+            let (attempt, what) = match error {
+                None => (attempt, StepKind::Succeeded),
+                Some((error_type, message)) => {
+                    let error_message = Some(message).filter(|message| !message.is_empty());
+                    (attempt.saturating_add(1), StepKind::Failed { error_type, error_message })
+                }
+            };
+            // The handler may have logged the failure before, without its message.
+            let logged = event.steps.iter_mut().find(|step| {
+                step.request_id == request_id && matches!(step.what, StepKind::Failed { .. })
+            });
+            match logged {
+                Some(step) => step.what = what,
+                None => {
+                    let request_id = request_id.to_owned();
+                    event.steps.push(Step { at, attempt: Some(attempt), request_id, what });
+                }
+            }
+        });
+    }
+
+    /// Adds an event from the register. It may have begun to wait before the first log line that was read.
+    pub fn registered(&mut self, entry: &Entry, now: Timestamp) {
+        let step = |what| Step {
+            at: entry.first_failure,
+            attempt: Some(entry.attempt),
+            request_id: entry.request_id().to_owned(),
+            what,
+        };
+        self.change(&entry.event_id, &entry.target, entry.first_failure, |event| {
+            let last =
+                event.steps.iter_mut().rfind(|it| matches!(it.what, StepKind::Failed { .. }));
+            match last {
+                Some(Step { request_id, what: StepKind::Failed { error_message, .. }, .. })
+                    if *request_id == entry.request_id() =>
+                {
+                    *error_message = entry.error_message.clone();
+                }
+                Some(_) => {}
+                None => {
+                    let (error_type, error_message) =
+                        (entry.error_type.clone(), entry.error_message.clone());
+                    event.steps.push(step(StepKind::Failed { error_type, error_message }));
+                    let waits =
+                        StepKind::Waits { due_at: Some(entry.due), until: entry.due, again: 0 };
+                    event.steps.push(Step { at: now.min(entry.due), ..step(waits) });
+                }
+            }
+        });
+    }
+
+    /// Changes an event, which is added if it is not known. Returns its id.
+    fn change(
+        &mut self,
+        id: &str,
+        function: &str,
+        at: Timestamp,
+        change: impl FnOnce(&mut Event),
+    ) -> Arc<str> {
+        let number = match self.numbers.get(id) {
+            Some(number) => *number,
+            None => self.add(id, function, at),
+        };
+        let Some(event) = self.kept.get_mut(number - self.first) else { return id.into() };
+        let (before, known) = ((event.state(), event.waits_until()), event.steps.len());
+        change(event);
+        let id = Arc::clone(&event.id);
+        for step in event.steps.iter().skip(known) {
+            count_step(&mut self.seconds, step);
+        }
+        move_late_retry(&mut event.steps);
+        let after = (event.state(), event.waits_until());
+        if before != after {
+            self.count(number, before, false);
+            self.count(number, after, true);
+        }
+        id
+    }
+
+    fn add(&mut self, id: &str, function: &str, at: Timestamp) -> usize {
+        let event = Event {
+            id: id.into(),
+            function: function_name(function).to_owned(),
+            steps: Vec::new(),
+            running: None,
+            began: at,
+        };
+        let number = self.first + self.kept.len();
+        self.numbers.insert(Arc::clone(&event.id), number);
+        self.count(number, (event.state(), None), true);
+        self.kept.push_back(event);
+        if self.kept.len() > KEPT_MAX
+            && let Some(oldest) = self.kept.pop_front()
+        {
+            self.first += 1;
+            self.numbers.remove(&oldest.id);
+            self.count(self.first - 1, (oldest.state(), oldest.waits_until()), false);
+        }
+        number
+    }
+
+    /// Adds an event to the counts by state and to the waiting events, or removes it.
+    fn count(&mut self, number: usize, how: (State, Option<Timestamp>), is_added: bool) {
+        let (state, until) = how;
+        let count = self.counts.entry(state).or_default();
+        if is_added {
+            *count += 1;
+            self.waiting.extend(until.map(|until| (until, number)));
+        } else {
+            *count = count.saturating_sub(1);
+            until.map(|until| self.waiting.remove(&(until, number)));
+        }
+    }
+
+    pub fn counts(&self) -> &BTreeMap<State, usize> {
+        &self.counts
+    }
+
+    pub fn len(&self) -> usize {
+        self.kept.len()
+    }
+
+    /// Whether there are no events.
+    pub fn is_empty(&self) -> bool {
+        self.kept.is_empty()
+    }
+
+    /// The counts of the last minute.
+    pub fn pulse(&self, now: Timestamp) -> Pulse {
+        let from = now.timestamp() - PULSE_SECONDS as i64;
+        let of = |kind: usize| {
+            let second = |nth| self.seconds.get(&(from + nth)).map_or(0, |counts| counts[kind]);
+            (1..=PULSE_SECONDS as i64).map(second).collect()
+        };
+        Pulse { failed: of(0), retried: of(1), succeeded: of(2), given_up: of(3) }
+    }
+
+    pub fn get(&self, id: &str) -> Option<&Event> {
+        self.kept.get(*self.numbers.get(id)? - self.first)
+    }
+
+    /// A page of the events that match a filter, the latest first.
+    pub fn page(&self, wanted: &EventFilter, skip: usize, length: usize) -> Page<'_> {
+        if wanted.is_everything() {
+            let events = self.kept.iter().rev().skip(skip).take(length);
+            return Page { events: events.collect(), of: self.len() };
+        }
+        let mut page = Page::default();
+        for event in self.kept.iter().rev().filter(|event| wanted.matches(event)) {
+            if page.of >= skip && page.events.len() < length {
+                page.events.push(event);
+            }
+            page.of += 1;
+        }
+        page
+    }
+
+    /// The events that match a filter, counted by function, error and state.
+    pub fn groups(&self, wanted: &EventFilter) -> Groups {
+        let mut groups = Groups::default();
+        for event in self.kept.iter().filter(|event| wanted.matches(event)) {
+            let error = event.error().0.unwrap_or(NO_ERROR).to_owned();
+            let key = vec![event.function.clone(), error, event.state().name().to_owned()];
+            groups.count(key, event.steps.last().map(|step| step.at));
+        }
+        groups
+    }
+
+    /// Counts the waiting events of each function by the first of these spans that covers their wait. Late events count
+    /// in the first one. An additional last number is for events that wait for longer than all spans.
+    pub fn due(&self, spans: &[Duration], now: Timestamp) -> BTreeMap<&str, Vec<usize>> {
+        let mut due: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        for (until, number) in &self.waiting {
+            let Some(event) = self.kept.get(number - self.first) else { continue };
+            let wait = between(now, *until);
+            let nth = spans.iter().position(|span| wait <= *span).unwrap_or(spans.len());
+            let counts = due.entry(&event.function);
+            counts.or_insert_with(|| vec![0; spans.len() + 1])[nth] += 1;
+        }
+        due
+    }
+
+    pub fn next_due(&self, now: Timestamp) -> Option<Timestamp> {
+        let late = earlier(now, Duration::from_secs(1));
+        self.waiting.range((late, 0)..).next().map(|(until, _)| *until)
+    }
+}
+
+/// Adds a step to the counts of its second, and drops old seconds.
+fn count_step(seconds: &mut BTreeMap<i64, [u32; 4]>, step: &Step) {
+    let kind = match step.what {
+        StepKind::Failed { .. } => 0,
+        StepKind::Retried { .. } => 1,
+        StepKind::Succeeded => 2,
+        StepKind::GivenUp { .. } => 3,
+        StepKind::Waits { .. } | StepKind::Dropped | StepKind::Trouble { .. } => return,
+    };
+    seconds.entry(step.at.timestamp()).or_default()[kind] += 1;
+    while seconds.len() > 2 * PULSE_SECONDS {
+        seconds.pop_first();
+    }
+}
+
+/// Moves a retry that was reported late before the steps that resulted from it. The handler logs a retry after Lambda
+/// has accepted it. By then, the run may have ended, and its result may already be among the steps.
+fn move_late_retry(steps: &mut [Step]) {
+    let [.., last] = steps else { return };
+    let (StepKind::Retried { .. }, Some(attempt)) = (&last.what, last.attempt) else { return };
+    let is_later = |step: &Step| match &step.what {
+        StepKind::Succeeded => step.attempt == Some(attempt),
+        StepKind::Failed { .. }
+        | StepKind::Waits { .. }
+        | StepKind::Trouble { .. }
+        | StepKind::Dropped => step.attempt == Some(attempt + 1),
+        StepKind::Retried { .. } | StepKind::GivenUp { .. } => false,
+    };
+    let later = steps.iter().rev().skip(1).take_while(|step| is_later(step)).count();
+    let from = steps.len() - 1 - later;
+    steps[from..].rotate_right(1);
+}
+
+#[cfg(test)]
+mod tests {
+    use comeback_core::time::parse;
+
+    use super::*;
+
+    const ARN: &str = "arn:aws:lambda:us-east-1:1:function:orders:$LATEST";
+
+    fn at(second: u32) -> Timestamp {
+        parse(&format!("2026-05-01T12:{:02}:{:02}Z", second / 60, second % 60)).unwrap()
+    }
+
+    fn line(second: u32, event: &str, request: &str, rest: &str) -> String {
+        let at = comeback_core::time::rfc3339(at(second));
+        format!(
+            r#"{{"timestamp":"{at}","level":"INFO","message":"said",{rest},"target":"{ARN}","request_id":"{request}","event_id":"{event}","attempt":1,"error_type":"Down"}}"#
+        )
+    }
+
+    const RETRIED: &str = r#""decision":"invoke","lateness_ms":12"#;
+    const GIVEN_UP: &str = r#""decision":"dead_letter","reason":"max_age_exceeded""#;
+
+    fn waits(seconds: u32) -> String {
+        format!(r#""decision":"wait","delay_seconds":{seconds}.0"#)
+    }
+
+    fn run<'a>(request_id: &'a Arc<str>, event_id: &'a str, attempt: u32) -> Run<'a> {
+        Run { request_id, event_id, attempt, function: "orders" }
+    }
+
+    fn error(message: &str) -> Option<(Option<String>, String)> {
+        Some((Some("Down".to_owned()), message.to_owned()))
+    }
+
+    #[test]
+    fn an_event_is_followed_from_its_first_run_to_its_end() {
+        let mut events = Events::default();
+        let state = |events: &Events| events.get("a").map(Event::state);
+        let [a, b]: [Arc<str>; 2] = ["a".into(), "b".into()];
+        events.started(&run(&a, "a", 0), at(0));
+        assert_eq!(state(&events), Some(State::Running));
+        events.ended("a", at(1), error("503"));
+        events.line(&line(2, "a", "a", &waits(2)));
+        assert_eq!(state(&events), Some(State::Waiting));
+        events.line(&line(4, "a", "a", RETRIED));
+        assert_eq!(state(&events), Some(State::Retried));
+        events.started(&run(&b, "a", 1), at(4));
+        events.ended("b", at(5), None);
+        assert_eq!(state(&events), Some(State::Succeeded));
+        let event = events.get("a").unwrap();
+        assert_eq!(event.error(), (Some("Down"), Some("503")));
+        assert_eq!((event.retries(), event.steps.len(), &*event.function), (1, 4, "orders"));
+        let pulse = events.pulse(at(5));
+        let seconds = |counts: &[u32]| {
+            (0..60)
+                .filter(|nth| counts[*nth] > 0)
+                .map(|nth| nth as i32 + 5 - 59)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!((seconds(&pulse.failed), seconds(&pulse.retried)), (vec![1], vec![4]));
+        assert_eq!((seconds(&pulse.succeeded), seconds(&pulse.given_up)), (vec![5], vec![]));
+        assert_eq!(events.counts()[&State::Succeeded], 1);
+        assert_eq!(events.counts().values().sum::<usize>(), 1);
+    }
+
+    #[test]
+    fn a_failure_is_recorded_once_whichever_source_reports_it_first() {
+        let mut events = Events::default();
+        events.started(&run(&"a".into(), "a", 0), at(0));
+        events.line(&line(2, "a", "a", &waits(2)));
+        events.ended("a", at(1), error("503"));
+        events.ended("a", at(1), error("503"));
+        let failures = events.get("a").unwrap().steps.iter();
+        let failures = failures.filter(|step| matches!(step.what, StepKind::Failed { .. }));
+        assert_eq!(failures.count(), 1);
+    }
+
+    #[test]
+    fn a_retry_that_is_reported_late_is_placed_before_its_results() {
+        let mut events = Events::default();
+        let [a, b]: [Arc<str>; 2] = ["a".into(), "b".into()];
+        events.started(&run(&a, "a", 0), at(0));
+        events.ended("a", at(0), error("503"));
+        events.line(&line(0, "a", "a", &waits(2)));
+        events.started(&run(&b, "a", 1), at(2));
+        events.ended("b", at(2), None);
+        events.line(&line(2, "a", "a", RETRIED));
+        let event = events.get("a").unwrap();
+        assert_eq!(event.state(), State::Succeeded);
+        let names = event.steps.iter().map(|step| match step.what {
+            StepKind::Failed { .. } => "failed",
+            StepKind::Waits { .. } => "waits",
+            StepKind::Retried { .. } => "retried",
+            StepKind::Succeeded => "succeeded",
+            StepKind::GivenUp { .. } | StepKind::Dropped | StepKind::Trouble { .. } => "other",
+        });
+        assert_eq!(names.collect::<Vec<_>>(), ["failed", "waits", "retried", "succeeded"]);
+    }
+
+    #[test]
+    fn a_page_has_the_latest_events_that_match() {
+        let mut events = Events::default();
+        for nth in 0..10 {
+            let id = format!("e{nth}");
+            events.line(&line(nth, &id, &id, if nth % 2 == 0 { RETRIED } else { GIVEN_UP }));
+        }
+        let ids = |wanted: &EventFilter, skip| {
+            let page = events.page(wanted, skip, 3);
+            (page.events.iter().map(|event| event.id.to_string()).collect::<Vec<_>>(), page.of)
+        };
+        let strings = |ids: [&str; 3]| ids.map(str::to_owned).to_vec();
+        let all = EventFilter::default();
+        assert_eq!(ids(&all, 0), (strings(["e9", "e8", "e7"]), 10));
+        assert_eq!(ids(&all, 3), (strings(["e6", "e5", "e4"]), 10));
+        let given_up = EventFilter { state: Some(State::GivenUp), ..EventFilter::default() };
+        assert_eq!(ids(&given_up, 1), (strings(["e7", "e5", "e3"]), 5));
+        for (wanted, of) in [
+            (EventFilter { function: Some("orders".to_owned()), ..EventFilter::default() }, 10),
+            (EventFilter { function: Some("order".to_owned()), ..EventFilter::default() }, 0),
+            (EventFilter { error: Some("Down".to_owned()), ..EventFilter::default() }, 10),
+            (EventFilter { error: Some(NO_ERROR.to_owned()), ..EventFilter::default() }, 0),
+            (EventFilter { text: Some("E3".to_owned()), ..EventFilter::default() }, 1),
+            (EventFilter { text: Some("dow".to_owned()), ..EventFilter::default() }, 10),
+        ] {
+            assert_eq!(events.page(&wanted, 0, 3).of, of, "{wanted:?}");
+        }
+        let groups = events.groups(&all);
+        let groups = groups.largest_first();
+        let found: Vec<_> = groups.iter().map(|(key, group)| (&*key[2], group.count)).collect();
+        assert_eq!(found, [("given up", 5), ("retried", 5)]);
+    }
+
+    #[test]
+    fn however_many_runs_have_no_end_the_latest_are_tracked() {
+        let mut events = Events::default();
+        for nth in 0..RUNNING_MAX + 5 {
+            let id: Arc<str> = nth.to_string().into();
+            events.started(&run(&id, &id, 0), at(0));
+        }
+        for (nth, state) in [(4, State::Running), (RUNNING_MAX + 4, State::Succeeded)] {
+            events.ended(&nth.to_string(), at(1), None);
+            assert_eq!(events.get(&nth.to_string()).unwrap().state(), state, "{nth}");
+        }
+    }
+
+    #[test]
+    fn the_oldest_events_are_dropped_when_there_are_too_many() {
+        let mut events = Events::default();
+        for nth in 0..KEPT_MAX + 5 {
+            let id: Arc<str> = nth.to_string().into();
+            events.started(&run(&id, &id, 0), at(0));
+        }
+        assert_eq!((events.len(), events.counts()[&State::Running]), (KEPT_MAX, KEPT_MAX));
+        assert!(events.get("4").is_none() && events.get("5").is_some());
+        events.ended("4", at(1), None);
+        assert_eq!(events.len(), KEPT_MAX, "the end of an event that is forgotten adds none");
+    }
+
+    #[test]
+    fn waiting_events_are_counted_by_due_time() {
+        let mut events = Events::default();
+        for (nth, seconds) in [1, 5, 30, 300, 4000].into_iter().enumerate() {
+            let id = nth.to_string();
+            events.line(&line(0, &id, &id, &waits(seconds)));
+        }
+        let spans = [5, 60, 600].map(Duration::from_secs);
+        assert_eq!(events.due(&spans, at(0))["orders"], [2, 1, 1, 1]);
+        assert_eq!(events.due(&spans, at(60))["orders"], [3, 0, 1, 1], "late ones are due now");
+        assert_eq!(events.next_due(at(3)), Some(at(5)));
+        events.line(&line(1, "0", "0", RETRIED));
+        assert_eq!(events.due(&spans, at(0))["orders"], [1, 1, 1, 1], "one waits no longer");
+    }
+
+    #[test]
+    fn the_register_adds_events_that_are_in_no_log_line() {
+        let mut events = Events::default();
+        let entry = Entry {
+            key: "arn:orders/r2".to_owned(),
+            target: ARN.to_owned(),
+            queue_url: String::new(),
+            event_id: "old".to_owned(),
+            attempt: 3,
+            due: at(50),
+            first_failure: at(1),
+            error_type: Some("Down".to_owned()),
+            error_message: Some("503".to_owned()),
+            receipt_handle: None,
+            order: None,
+        };
+        for _ in 0..2 {
+            events.registered(&entry, at(10));
+        }
+        let event = events.get("old").unwrap();
+        assert_eq!((event.state(), event.steps.len()), (State::Waiting, 2));
+        assert_eq!(event.error(), (Some("Down"), Some("503")));
+        events.line(&line(50, "old", "r2", RETRIED));
+        events.registered(&entry, at(51));
+        assert_eq!(events.get("old").unwrap().state(), State::Retried, "the log is later");
+    }
+}
