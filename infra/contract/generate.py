@@ -13,7 +13,7 @@ import re
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -288,6 +288,30 @@ def table_of_settings() -> str:
     return "\n".join(["| variable | default | meaning |", "|---|---|---|", *rows])
 
 
+def table(head: str, rows: Iterable[tuple[str, ...]]) -> str:
+    """Returns a table."""
+    columns = "|".join("---" for _ in head.split(" | "))
+    return "\n".join([f"| {head} |", f"|{columns}|", *(f"| {' | '.join(row)} |" for row in rows)])
+
+
+def table_of_metrics() -> str:
+    """Returns the handler's metrics."""
+    rows = [(f"`{name}`", unit.lower(), meaning) for name, unit, meaning in HANDLER["metrics"]]
+    return table("metric | unit | meaning", rows)
+
+
+def table_of_fields() -> str:
+    """Returns the fields of the handler's log."""
+    return table("field | meaning", [(f"`{name}`", meaning) for name, meaning in HANDLER["log_fields"]])
+
+
+def table_of_reasons() -> str:
+    """Returns the reasons of dead letters, each with a link to its section."""
+    rows = [(f"[`{name}`](#{name})", later, cause) for name, later, cause in HANDLER["reasons"]]
+    rows.append(("[none](#no-reason)", "yes", "the handler failed for days"))
+    return table("reason | may succeed later | usual cause", rows)
+
+
 def table_of_parameters() -> str:
     """Returns the table of the parameters of SAM's application, without those of alarms."""
     rows = []
@@ -485,6 +509,9 @@ def table_of_blocks(kind: str) -> str:
 # The parts: the file, the comment that begins and ends each, and what is between them.
 PARTS: list[tuple[str, str, Callable[[], str]]] = [
     ("docs/settings.md", "settings", table_of_settings),
+    ("docs/metrics.md", "metrics", table_of_metrics),
+    ("docs/metrics.md", "fields", table_of_fields),
+    ("docs/reasons.md", "reasons", table_of_reasons),
     ("infra/cdk/lib/retry-policy.ts", "properties", lambda: properties("policy")),
     ("infra/cdk/lib/props.ts", "properties", lambda: properties("handler")),
     ("infra/terraform/variables.tf", "attributes", attributes),

@@ -5,7 +5,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use comeback_core::{Timestamp, envelope::Envelope};
+use comeback_core::{
+    Timestamp,
+    envelope::Envelope,
+    log_line::{self, decision},
+    time::parse,
+};
 use serde::Deserialize;
 
 use crate::journal::{Ending, Entry};
@@ -120,26 +125,6 @@ fn error(response: &str) -> Error {
         .unwrap_or_else(|_| Error { kind: None, message: response.to_owned() })
 }
 
-/// A line of the retry handler's log.
-#[derive(Deserialize)]
-struct LogLine {
-    level: String,
-    message: String,
-    decision: Option<String>,
-    event_id: Option<Arc<str>>,
-    request_id: Option<Arc<str>>,
-    message_id: Option<Arc<str>>,
-    attempt: Option<u32>,
-    due_time: Option<Timestamp>,
-    delay_seconds: Option<f64>,
-    lateness_ms: Option<u64>,
-    reason: Option<String>,
-    /// Why the message is unreadable.
-    why: Option<String>,
-    /// Why the decision could not be carried out.
-    error: Option<String>,
-}
-
 /// A log line with embedded metrics. It is dropped, because other lines report the same events.
 #[derive(Deserialize)]
 struct Metrics {
@@ -147,11 +132,14 @@ struct Metrics {
     _aws: serde::de::IgnoredAny,
 }
 
+type LogLine = log_line::LogLine<String>;
+
 fn log_line(text: &str) -> Option<Kind> {
     if serde_json::from_str::<Metrics>(text).is_ok() {
         return None;
     }
-    let Ok(line) = serde_json::from_str::<LogLine>(text) else {
+    let line = serde_json::from_str::<LogLine>(text).ok();
+    let Some(line) = line.filter(|line| !line.level.is_empty() && !line.message.is_empty()) else {
         return Some(Kind::Logged(text.to_owned()));
     };
     Some(decided(&line).unwrap_or_else(|| plain(line)))
@@ -163,16 +151,16 @@ fn decided(line: &LogLine) -> Option<Kind> {
         return None;
     }
     let decision = match line.decision.as_deref()? {
-        "wait" => Decision::Wait {
+        decision::WAIT => Decision::Wait {
             attempt: line.attempt?,
-            due: line.due_time?,
+            due: parse(line.due_time.as_deref()?)?,
             delay: Duration::try_from_secs_f64(line.delay_seconds?).ok()?,
         },
-        "invoke" => Decision::Invoke {
+        decision::INVOKE => Decision::Invoke {
             attempt: line.attempt?,
             lateness: Duration::from_millis(line.lateness_ms?),
         },
-        "dead_letter" => {
+        decision::DEAD_LETTER => {
             let reason = line.reason.clone()?;
             // No other line has the full id of an unreadable message.
             let why = line.why.as_ref().zip(line.message_id.as_ref());
@@ -182,8 +170,7 @@ fn decided(line: &LogLine) -> Option<Kind> {
         _ => return None,
     };
     // An unreadable message has no request id, so its message id is used.
-    let ids = [&line.event_id, &line.request_id, &line.message_id];
-    let event_id = ids.into_iter().flatten().next()?.clone();
+    let event_id = line.event().or(line.message_id.as_deref())?.into();
     Some(Kind::Decided { event_id, decision })
 }
 

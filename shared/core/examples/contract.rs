@@ -1,8 +1,15 @@
 //! Prints the contract as JSON, for `infra/contract/generate.py`.
 
-use comeback_core::contract::SETTINGS;
+use comeback_core::{contract::SETTINGS, log_line::FIELDS, metric::Metric, reason::Reason};
+use serde_json::json;
 
 fn main() -> Result<(), serde_json::Error> {
-    println!("{}", serde_json::json!({ "settings": SETTINGS }));
+    let metrics = Metric::ALL.iter().map(|it| (it.name(), it.unit(), it.meaning()));
+    let reasons = Reason::ALL.iter().map(|it| (it.as_str(), it.may_succeed_later(), it.cause()));
+    let (metrics, reasons): (Vec<_>, Vec<_>) = (metrics.collect(), reasons.collect());
+    println!(
+        "{}",
+        json!({ "settings": SETTINGS, "metrics": metrics, "reasons": reasons, "log_fields": FIELDS })
+    );
     Ok(())
 }

@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::Timestamp;
+use crate::{Timestamp, metric::Metric};
 
-const NAMESPACE: &str = "Comeback";
+pub const NAMESPACE: &str = "Comeback";
 
 #[derive(Debug, Default)]
 pub struct MetricLine {
@@ -17,6 +17,10 @@ impl MetricLine {
     pub fn add(&mut self, name: &str, unit: &str, value: Value) {
         self.definitions.push(json!({ "Name": name, "Unit": unit }));
         self.values.insert(name.to_owned(), value);
+    }
+
+    pub fn add_metric(&mut self, metric: Metric, value: Value) {
+        self.add(metric.name(), metric.unit(), value);
     }
 
     /// Renders the line. CloudWatch aggregates its metrics by the first dimension, by the first two, and so on.

@@ -30,6 +30,8 @@ pub mod error_type;
 pub mod fault;
 pub mod in_flight;
 pub mod json;
+pub mod log_line;
+pub mod metric;
 mod misspelt;
 pub mod pattern;
 pub mod policy;

@@ -2,59 +2,46 @@
 
 use std::fmt;
 
-/// Why an event was given up.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub enum Reason {
-    /// No further attempt fits into `MAX_AGE` after the first failure.
-    MaxAgeExceeded,
-    /// `MAX_ATTEMPTS` attempts have failed.
-    MaxAttemptsExceeded,
-    /// The error is of a type that is never retried.
-    NotRetryable,
-    /// The record names a function that this handler may not invoke.
-    TargetNotAllowed,
-    /// Lambda's recursive-loop detection stopped the target.
-    RecursionStopped,
-    /// The record carries no payload.
-    PayloadMissing,
-    /// The envelope is too large for an asynchronous invocation.
-    PayloadTooLarge,
-    /// Lambda refuses the request for good.
-    InvokeRejected,
-    Cancelled,
-    /// The message has none of the known forms.
-    Unreadable,
+macro_rules! reasons {
+    ($($variant:ident, $name:literal, $later:literal, $cause:literal;)*) => {
+        /// Why an event was given up.
+        #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+        pub enum Reason {
+            $(#[doc = $cause] $variant,)*
+        }
+
+        impl Reason {
+            pub const ALL: &[Self] = &[$(Self::$variant),*];
+
+            /// Its name in attributes, logs and metrics.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* }
+            }
+
+            /// Whether the event may succeed if it is sent again.
+            pub fn may_succeed_later(self) -> &'static str {
+                match self { $(Self::$variant => $later,)* }
+            }
+
+            /// Its usual cause.
+            pub fn cause(self) -> &'static str {
+                match self { $(Self::$variant => $cause,)* }
+            }
+        }
+    };
 }
 
-impl Reason {
-    pub const ALL: [Self; 10] = [
-        Self::MaxAgeExceeded,
-        Self::MaxAttemptsExceeded,
-        Self::NotRetryable,
-        Self::TargetNotAllowed,
-        Self::RecursionStopped,
-        Self::PayloadMissing,
-        Self::PayloadTooLarge,
-        Self::InvokeRejected,
-        Self::Cancelled,
-        Self::Unreadable,
-    ];
-
-    /// Its name in attributes, logs and metrics.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::MaxAgeExceeded => "max_age_exceeded",
-            Self::MaxAttemptsExceeded => "max_attempts_exceeded",
-            Self::NotRetryable => "not_retryable",
-            Self::TargetNotAllowed => "target_not_allowed",
-            Self::RecursionStopped => "recursion_stopped",
-            Self::PayloadMissing => "payload_missing",
-            Self::PayloadTooLarge => "payload_too_large",
-            Self::InvokeRejected => "invoke_rejected",
-            Self::Cancelled => "cancelled",
-            Self::Unreadable => "unreadable",
-        }
-    }
+reasons! {
+    MaxAgeExceeded, "max_age_exceeded", "yes", "the function was down for longer than `MAX_AGE`";
+    MaxAttemptsExceeded, "max_attempts_exceeded", "yes", "the function was down for longer than its attempts last";
+    NotRetryable, "not_retryable", "no", "a bad event, or a bad deployment";
+    TargetNotAllowed, "target_not_allowed", "yes, once attached", "a function that is not attached";
+    RecursionStopped, "recursion_stopped", "yes", "`RecursiveLoop` is not `Allow`";
+    PayloadMissing, "payload_missing", "no", "another sender";
+    PayloadTooLarge, "payload_too_large", "yes, without an envelope", "a payload near 1 MiB";
+    InvokeRejected, "invoke_rejected", "seldom", "a payload that Lambda refuses";
+    Cancelled, "cancelled", "yes, if you redrive it", "an operator";
+    Unreadable, "unreadable", "no", "another sender";
 }
 
 impl fmt::Display for Reason {

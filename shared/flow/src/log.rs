@@ -1,230 +1,211 @@
 //! One structured log line for each decision, and for each fault that prevented one. No line contains a payload, nor a
 //! function's error message, which may quote one. External texts are cut.
 
+use std::time::Duration;
+
 use comeback_core::{
     Timestamp,
     circuit::{Circuit, Phase},
     dead_letter::beginning,
     fault::{FaultKind, InvokeFault, StoreFault},
-    reason::Reason,
+    log_line::{LogLine, decision},
     time::rfc3339,
+    with_log_fields,
 };
+use tracing::Level;
 
 use crate::{item::Item, ports::CallFault, report::Outcome};
 
-/// A log line about one item: the given fields, and those that every line has.
-macro_rules! line {
-    ($level:ident, $item:expr, $said:literal, $($field:ident = $value:expr),* $(,)?) => {{
-        let item: &Item<'_> = $item;
-        let failure = item.failure();
-        let schedule = item.judgement.schedule.as_ref();
-        tracing::$level!(
-            $($field = $value,)*
-            target = failure.map(|failure| failure.target.as_str()),
-            request_id = failure.map(|failure| beginning(&failure.request_id)),
-            event_id = failure.and_then(|failure| failure.first_request_id()).map(beginning),
-            attempt = schedule.map(|schedule| schedule.attempt.get()),
-            due_time = schedule.map(|schedule| rfc3339(schedule.due)),
-            error_type = failure.and_then(|it| it.error.error_type.as_deref()).map(beginning),
-            age_seconds = item.age().map(|age| age.as_secs()),
-            message_id = item.judgement.message.id,
-            receive_count = item.judgement.message.receive_count,
-            $said
-        );
-    }};
+type Line<'a> = LogLine<&'a str>;
+
+macro_rules! event {
+    ([$macro:ident, $line:ident] $($field:ident: $type:ty, $meaning:literal;)*) => {
+        tracing::$macro!($($field = $line.$field,)* "{}", $line.message)
+    };
+}
+
+fn write(level: Level, line: &Line<'_>) {
+    match level {
+        Level::ERROR => with_log_fields!(event![error, line]),
+        Level::WARN => with_log_fields!(event![warn, line]),
+        _ => with_log_fields!(event![info, line]),
+    }
+}
+
+/// Writes a line about an item: the given fields, and those that every such line has.
+fn write_about(item: &Item<'_>, level: Level, message: &str, line: Line<'_>) {
+    let failure = item.failure();
+    let schedule = item.judgement.schedule.as_ref();
+    let due_time = schedule.map(|schedule| rfc3339(schedule.due));
+    let line = Line {
+        message,
+        target: failure.map(|failure| failure.target.as_str()),
+        request_id: failure.map(|failure| beginning(&failure.request_id)),
+        event_id: failure.and_then(|failure| failure.first_request_id()).map(beginning),
+        attempt: schedule.map(|schedule| schedule.attempt.get()),
+        due_time: due_time.as_deref(),
+        error_type: failure.and_then(|it| it.error.error_type.as_deref()).map(beginning),
+        age_seconds: item.age().map(|age| age.as_secs()),
+        message_id: Some(item.judgement.message.id),
+        receive_count: Some(item.judgement.message.receive_count),
+        ..line
+    };
+    write(level, &line);
+}
+
+fn decided(decision: &str) -> Line<'_> {
+    Line { decision: Some(decision), ..Line::default() }
 }
 
 /// The outcome of a message.
 pub(crate) fn ended(item: &Item<'_>, outcome: &Outcome) {
+    let waits = |delay: &Duration| Line {
+        delay_seconds: Some(delay.as_secs_f64()),
+        ..decided(decision::WAIT)
+    };
     match outcome {
         Outcome::Invoked { lateness } => {
-            let lateness_ms = u64::try_from(lateness.as_millis()).unwrap_or(u64::MAX);
-            line!(info, item, "invoked", decision = "invoke", lateness_ms = lateness_ms);
+            let lateness_ms = Some(u64::try_from(lateness.as_millis()).unwrap_or(u64::MAX));
+            let line = Line { lateness_ms, ..decided(decision::INVOKE) };
+            write_about(item, Level::INFO, "invoked", line);
         }
-        Outcome::Waits { delay } => {
-            let delay_seconds = delay.as_secs_f64();
-            line!(info, item, "waits", decision = "wait", delay_seconds = delay_seconds);
-        }
+        Outcome::Waits { delay } => write_about(item, Level::INFO, "waits", waits(delay)),
         Outcome::Delayed { delay } => {
-            let delay_seconds = delay.as_secs_f64();
-            line!(info, item, "waits as a delay", decision = "wait", delay_seconds = delay_seconds);
+            write_about(item, Level::INFO, "waits as a delay", waits(delay));
         }
         Outcome::Duplicate => {
-            line!(info, item, "dropped: its failure was already acted on", decision = "drop");
+            let message = "dropped: its failure was already acted on";
+            write_about(item, Level::INFO, message, decided(decision::DROP));
         }
-        Outcome::DeadLettered(reason) => dead_lettered(item, *reason),
+        Outcome::DeadLettered(reason) => {
+            let why = item.judgement.failure.as_ref().err().map(ToString::to_string);
+            let reason = Some(reason.as_str());
+            let line = Line { reason, why: why.as_deref(), ..decided(decision::DEAD_LETTER) };
+            write_about(item, Level::WARN, "given up", line);
+        }
         Outcome::DeadLetterNotSent { reason, queue_url, fault } => {
-            let error = fault.to_string();
-            line!(
-                error,
-                item,
-                "the dead letter can't be sent to DEAD_LETTER_QUEUE_URL; its message stays in the retry queue and comes back",
-                decision = "dead_letter",
-                reason = reason.as_str(),
-                dead_letter_queue_url = queue_url,
-                error = beginning(&error),
-            );
+            let message = "the dead letter can't be sent to DEAD_LETTER_QUEUE_URL; its message stays in the retry queue and comes back";
+            let line = Line {
+                reason: Some(reason.as_str()),
+                dead_letter_queue_url: Some(queue_url),
+                ..decided(decision::DEAD_LETTER)
+            };
+            failed(item, Level::ERROR, message, line, fault);
         }
         Outcome::LeftToQueue(fault) => {
-            let error = fault.to_string();
-            line!(
-                error,
-                item,
-                "the visibility timeout can't be changed; the message comes back after the queue's own",
-                decision = "wait",
-                error = beginning(&error),
-            );
+            let message = "the visibility timeout can't be changed; the message comes back after the queue's own";
+            failed(item, Level::ERROR, message, decided(decision::WAIT), fault);
         }
-        Outcome::NotReached => line!(
-            warn,
-            item,
-            "the handler ran out of time for this message; it comes back after the queue's own visibility timeout",
-        ),
+        Outcome::NotReached => {
+            let message = "the handler ran out of time for this message; it comes back after the queue's own visibility timeout";
+            write_about(item, Level::WARN, message, Line::default());
+        }
     }
 }
 
-fn dead_lettered(item: &Item<'_>, reason: Reason) {
-    let why = item.judgement.failure.as_ref().err().map(ToString::to_string);
-    line!(warn, item, "given up", decision = "dead_letter", reason = reason.as_str(), why = why,);
+/// A call about an item failed.
+fn failed(item: &Item<'_>, level: Level, message: &str, line: Line<'_>, error: &impl ToString) {
+    let error = error.to_string();
+    write_about(item, level, message, Line { error: Some(beginning(&error)), ..line });
 }
 
 /// The invocation was not accepted. Another line has the outcome of the message.
 pub(crate) fn not_accepted(item: &Item<'_>, fault: &InvokeFault) {
-    let said = fault.to_string();
-    let said = beginning(&said);
+    let line = decided(decision::INVOKE);
     match fault.kind {
         FaultKind::Transient { .. } => {
-            line!(warn, item, "the invocation was not accepted", decision = "invoke", error = said);
+            failed(item, Level::WARN, "the invocation was not accepted", line, fault);
         }
-        FaultKind::Configuration => line!(
-            error,
-            item,
-            "the invocation was not accepted, and will not be until somebody fixes the cause",
-            decision = "invoke",
-            error = said,
-        ),
+        FaultKind::Configuration => {
+            let message =
+                "the invocation was not accepted, and will not be until somebody fixes the cause";
+            failed(item, Level::ERROR, message, line, fault);
+        }
         // AWS's message may quote a part of the payload that it refuses.
-        FaultKind::Refused(_) => line!(
-            warn,
-            item,
-            "the invocation is refused for good",
-            decision = "invoke",
-            error = fault.code,
-        ),
+        FaultKind::Refused(_) => {
+            let line = Line { error: fault.code.as_deref(), ..line };
+            write_about(item, Level::WARN, "the invocation is refused for good", line);
+        }
     }
-}
-
-/// The queue's messages in flight can't be counted.
-pub(crate) fn not_counted(queue_url: &str, fault: &CallFault) {
-    let error = fault.to_string();
-    tracing::error!(
-        queue_url,
-        error = beginning(&error),
-        "the messages in flight can't be counted; waits may become delays too early"
-    );
 }
 
 /// The message can't be sent again. Another line has its outcome.
 pub(crate) fn not_sent_again(item: &Item<'_>, fault: &CallFault) {
-    let error = fault.to_string();
-    line!(
-        error,
-        item,
-        "the message can't be sent to its own queue again; it waits in flight",
-        decision = "wait",
-        error = beginning(&error),
-    );
+    let message = "the message can't be sent to its own queue again; it waits in flight";
+    failed(item, Level::ERROR, message, decided(decision::WAIT), fault);
 }
 
 /// Another invocation of the handler is acting on the same failure.
 pub(crate) fn held(item: &Item<'_>, until: Timestamp) {
     let until = rfc3339(until);
-    line!(info, item, "another invocation is acting on the same failure", held_until = until);
+    let line = Line { held_until: Some(&until), ..Line::default() };
+    write_about(item, Level::INFO, "another invocation is acting on the same failure", line);
 }
 
-/// A call to the ledger failed: a warning if it will pass, an error if a person has to fix it.
-macro_rules! ledger_line {
-    ($item:expr, $fault:expr, $said:literal, $decision:literal) => {{
-        let said = $fault.to_string();
-        let said = beginning(&said);
-        if $fault.passes {
-            line!(warn, $item, $said, decision = $decision, error = said);
-        } else {
-            line!(error, $item, $said, decision = $decision, error = said);
-        }
-    }};
+/// A warning if the fault will pass, an error if a person has to fix it.
+fn level(fault: &StoreFault) -> Level {
+    if fault.passes { Level::WARN } else { Level::ERROR }
 }
 
 /// The failure could not be claimed. Another line has the outcome of the message.
 pub(crate) fn not_claimed(item: &Item<'_>, fault: &StoreFault) {
-    ledger_line!(
-        item,
-        fault,
-        "the failure can't be claimed in LEDGER_TABLE; its event waits until it can",
-        "claim"
-    );
+    let message = "the failure can't be claimed in LEDGER_TABLE; its event waits until it can";
+    failed(item, level(fault), message, decided(decision::CLAIM), fault);
 }
 
 /// The failure was acted on, and the mark could not be written.
 pub(crate) fn not_marked(item: &Item<'_>, fault: &StoreFault) {
-    ledger_line!(
-        item,
-        fault,
-        "the claim in LEDGER_TABLE can't be marked as done; if the failure is delivered again, it is acted on again",
-        "mark"
-    );
+    let message = "the claim in LEDGER_TABLE can't be marked as done; if the failure is delivered again, it is acted on again";
+    failed(item, level(fault), message, decided(decision::MARK), fault);
 }
 
 /// The failure was not acted on, and its claim could not be released.
 pub(crate) fn not_released(item: &Item<'_>, fault: &StoreFault) {
-    ledger_line!(
-        item,
-        fault,
-        "the claim in LEDGER_TABLE can't be released; its event waits until the lease ends",
-        "release"
-    );
-}
-
-/// Orders and circuits can't be read. The batch is handled without them.
-pub(crate) fn not_looked_up(fault: &StoreFault) {
-    let said = fault.to_string();
-    let said = beginning(&said);
-    let what =
-        "orders and circuits can't be read from LEDGER_TABLE; what is due is retried without them";
-    if fault.passes {
-        tracing::warn!(error = said, "{what}");
-    } else {
-        tracing::error!(error = said, "{what}");
-    }
+    let message =
+        "the claim in LEDGER_TABLE can't be released; its event waits until the lease ends";
+    failed(item, level(fault), message, decided(decision::RELEASE), fault);
 }
 
 /// The event waits, but can't be listed in the register. Another line says how it waits.
 pub(crate) fn not_entered(item: &Item<'_>, fault: &StoreFault) {
-    ledger_line!(
-        item,
-        fault,
-        "the waiting event can't be written to LEDGER_TABLE; it waits, but is not listed",
-        "register"
-    );
+    let message = "the waiting event can't be written to LEDGER_TABLE; it waits, but is not listed";
+    failed(item, level(fault), message, decided(decision::REGISTER), fault);
 }
 
 /// The failure was acted on, and the handler ran out of time before the mark was written.
 pub(crate) fn unmarked(item: &Item<'_>) {
-    line!(
-        warn,
-        item,
-        "the handler ran out of time before the claim was marked as done; if the failure is delivered again, it is acted on again",
-        decision = "mark",
-    );
+    let message = "the handler ran out of time before the claim was marked as done; if the failure is delivered again, it is acted on again";
+    write_about(item, Level::WARN, message, decided(decision::MARK));
 }
 
 /// The failure was acted on, but its lease had ended by then.
 pub(crate) fn claim_lost(item: &Item<'_>) {
-    line!(
-        warn,
-        item,
-        "another invocation has taken over the claim; the event may be retried twice",
-    );
+    let message = "another invocation has taken over the claim; the event may be retried twice";
+    write_about(item, Level::WARN, message, Line::default());
+}
+
+/// A call for a whole batch, or for a target, failed.
+fn call_failed(level: Level, line: Line<'_>, error: &impl ToString) {
+    let error = error.to_string();
+    write(level, &Line { error: Some(beginning(&error)), ..line });
+}
+
+/// The queue's messages in flight can't be counted.
+pub(crate) fn not_counted(queue_url: &str, fault: &CallFault) {
+    let message = "the messages in flight can't be counted; waits may become delays too early";
+    let line = Line { message, queue_url: Some(queue_url), ..Line::default() };
+    call_failed(Level::ERROR, line, fault);
+}
+
+/// Orders and circuits can't be read. The batch is handled without them.
+pub(crate) fn not_looked_up(fault: &StoreFault) {
+    let message =
+        "orders and circuits can't be read from LEDGER_TABLE; what is due is retried without them";
+    call_failed(level(fault), Line { message, ..Line::default() }, fault);
+}
+
+fn about<'a>(target: &'a str, message: &'a str) -> Line<'a> {
+    Line { message, target: Some(target), ..Line::default() }
 }
 
 /// Logs a circuit that has changed its state.
@@ -233,62 +214,40 @@ pub(crate) fn turned(target: &str, from: &Circuit, to: &Circuit) {
         return;
     }
     let down_since = to.down_since().map(rfc3339);
-    let (was, circuit) = (from.name(), to.name());
-    match to.phase {
-        Phase::Suspected { .. } | Phase::Open { .. } => {
-            tracing::warn!(
-                target,
-                circuit,
-                was,
-                down_since,
-                "the circuit of the target changed state"
-            );
-        }
-        Phase::Closed { .. } | Phase::Probing { .. } | Phase::Ramping { .. } => {
-            tracing::info!(
-                target,
-                circuit,
-                was,
-                down_since,
-                "the circuit of the target changed state"
-            );
-        }
-    }
+    let line = Line {
+        circuit: Some(to.name()),
+        was: Some(from.name()),
+        down_since: down_since.as_deref(),
+        ..about(target, "the circuit of the target changed state")
+    };
+    let level = match to.phase {
+        Phase::Suspected { .. } | Phase::Open { .. } => Level::WARN,
+        Phase::Closed { .. } | Phase::Probing { .. } | Phase::Ramping { .. } => Level::INFO,
+    };
+    write(level, &line);
 }
 
 /// The circuit of a target was written by another program or version.
 pub(crate) fn circuit_unreadable(target: &str) {
-    tracing::error!(
-        target,
-        "the circuit in LEDGER_TABLE has an unknown format; it is replaced by a closed one"
-    );
+    let message =
+        "the circuit in LEDGER_TABLE has an unknown format; it is replaced by a closed one";
+    write(Level::ERROR, &about(target, message));
 }
 
 pub(crate) fn circuit_not_written(target: &str, fault: &StoreFault) {
-    let error = fault.to_string();
-    tracing::error!(
-        target,
-        error = beginning(&error),
-        "the circuit can't be written to LEDGER_TABLE; unless it is closed, its events wait"
-    );
+    let message =
+        "the circuit can't be written to LEDGER_TABLE; unless it is closed, its events wait";
+    call_failed(Level::ERROR, about(target, message), fault);
 }
 
 /// CloudWatch did not answer.
 pub(crate) fn not_witnessed(target: &str, fault: &CallFault) {
-    let error = fault.to_string();
-    tracing::error!(
-        target,
-        error = beginning(&error),
-        "CloudWatch can't be asked whether the target is down; without an answer its circuit doesn't open"
-    );
+    let message = "CloudWatch can't be asked whether the target is down; without an answer its circuit doesn't open";
+    call_failed(Level::ERROR, about(target, message), fault);
 }
 
 /// The waiting events of a target can't be listed.
 pub(crate) fn not_listed(target: &str, fault: &StoreFault) {
-    let error = fault.to_string();
-    tracing::error!(
-        target,
-        error = beginning(&error),
-        "the index of LEDGER_TABLE can't be read; no event is brought forward"
-    );
+    let message = "the index of LEDGER_TABLE can't be read; no event is brought forward";
+    call_failed(Level::ERROR, about(target, message), fault);
 }

@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use comeback_core::{Timestamp, emf::MetricLine, reason::Reason};
+use comeback_core::{Timestamp, emf::MetricLine, metric::Metric, reason::Reason};
 use serde_json::json;
 
 use crate::report::{Entry, Obstacle, Outcome, Report, TargetReport};
@@ -30,7 +30,7 @@ pub fn lines(report: &Report, now: Timestamp) -> Vec<String> {
 
 #[derive(Default)]
 struct Tally {
-    counts: BTreeMap<&'static str, u64>,
+    counts: BTreeMap<Metric, u64>,
     dead_letters: BTreeMap<Reason, u64>,
     latenesses_ms: Vec<f64>,
     ages_seconds: Vec<f64>,
@@ -40,16 +40,16 @@ impl Tally {
     fn count(&mut self, entry: &Entry) {
         let mut add = |name| *self.counts.entry(name).or_default() += 1;
         match entry.outcome {
-            Outcome::Waits { .. } | Outcome::Delayed { .. } => add("Waited"),
-            Outcome::Invoked { .. } => add("Invoked"),
-            Outcome::Duplicate => add("Duplicates"),
-            Outcome::DeadLetterNotSent { .. } => add("DeadLettersNotSent"),
+            Outcome::Waits { .. } | Outcome::Delayed { .. } => add(Metric::Waited),
+            Outcome::Invoked { .. } => add(Metric::Invoked),
+            Outcome::Duplicate => add(Metric::Duplicates),
+            Outcome::DeadLetterNotSent { .. } => add(Metric::DeadLettersNotSent),
             Outcome::DeadLettered(_) | Outcome::LeftToQueue(_) | Outcome::NotReached => {}
         }
         match entry.obstacle {
-            Some(Obstacle::Throttled) => add("Throttled"),
-            Some(Obstacle::Configuration) => add("ConfigurationFaults"),
-            Some(Obstacle::Ledger) => add("LedgerFaults"),
+            Some(Obstacle::Throttled) => add(Metric::Throttled),
+            Some(Obstacle::Configuration) => add(Metric::ConfigurationFaults),
+            Some(Obstacle::Ledger) => add(Metric::LedgerFaults),
             None => {}
         }
         if let Outcome::Invoked { lateness } = entry.outcome {
@@ -62,9 +62,9 @@ impl Tally {
     }
 
     fn add_circuit(&mut self, circuit: &TargetReport) {
-        self.counts.insert("CircuitOpen", circuit.is_open.into());
+        self.counts.insert(Metric::CircuitOpen, circuit.is_open.into());
         for (name, count) in
-            [("Probes", circuit.probes), ("BroughtForward", circuit.brought_forward)]
+            [(Metric::Probes, circuit.probes), (Metric::BroughtForward, circuit.brought_forward)]
         {
             if count > 0 {
                 self.counts.insert(name, count.into());
@@ -82,21 +82,21 @@ impl Tally {
                 let mut line = MetricLine::default();
                 if nth == 0 {
                     for (name, count) in &self.counts {
-                        line.add(name, "Count", json!(count));
+                        line.add_metric(*name, json!(count));
                     }
                 }
                 if let Some(values) = part(&self.latenesses_ms, nth) {
-                    line.add("InvokeLateness", "Milliseconds", json!(values));
+                    line.add_metric(Metric::InvokeLateness, json!(values));
                 }
                 if let Some(values) = part(&self.ages_seconds, nth) {
-                    line.add("EventAge", "Seconds", json!(values));
+                    line.add_metric(Metric::EventAge, json!(values));
                 }
                 line.render(&[("Target", target)], now)
             })
             .collect();
         for (reason, count) in &self.dead_letters {
             let mut line = MetricLine::default();
-            line.add("DeadLettered", "Count", json!(count));
+            line.add_metric(Metric::DeadLettered, json!(count));
             let dimensions = [("Target", target), ("Reason", reason.as_str())];
             lines.push(line.render(&dimensions, now));
         }
@@ -163,8 +163,8 @@ mod tests {
                     "Namespace": "Comeback",
                     "Dimensions": [["Target"]],
                     "Metrics": [
-                        metric("Duplicates", "Count"), metric("Invoked", "Count"), metric("LedgerFaults", "Count"),
-                        metric("Throttled", "Count"), metric("Waited", "Count"),
+                        metric("Waited", "Count"), metric("Invoked", "Count"), metric("Throttled", "Count"),
+                        metric("Duplicates", "Count"), metric("LedgerFaults", "Count"),
                         metric("InvokeLateness", "Milliseconds"), metric("EventAge", "Seconds"),
                     ],
                 }] },

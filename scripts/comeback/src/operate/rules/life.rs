@@ -2,28 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use comeback_core::{Timestamp, time};
-use serde::{Deserialize, Serialize};
+use comeback_core::{
+    Timestamp,
+    log_line::{LogLine, decision},
+    time,
+};
+use serde::Serialize;
 
-/// A line of the handler's log about a message.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
-#[serde(default)]
-pub(crate) struct Line {
-    timestamp: String,
-    message: String,
-    decision: Option<String>,
-    reason: Option<String>,
-    error: Option<String>,
-    error_type: Option<String>,
-    pub(crate) target: Option<String>,
-    request_id: Option<String>,
-    event_id: Option<String>,
-    attempt: Option<u32>,
-    due_time: Option<String>,
-    delay_seconds: Option<f64>,
-    lateness_ms: Option<u64>,
-    receive_count: Option<u32>,
-}
+pub(crate) type Line = LogLine<String>;
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Life {
@@ -114,7 +100,8 @@ pub enum NoLife {
 
 /// The ids of all events in these lines of the handler's log.
 pub fn event_ids<'a>(lines: impl IntoIterator<Item = &'a str>) -> Vec<String> {
-    let mut ids: Vec<_> = lines.into_iter().filter_map(|line| read(line)?.id()).collect();
+    let mut ids: Vec<_> =
+        lines.into_iter().filter_map(|line| Some(read(line)?.event()?.to_owned())).collect();
     ids.sort_unstable();
     ids.dedup();
     ids
@@ -124,7 +111,8 @@ pub fn event_ids<'a>(lines: impl IntoIterator<Item = &'a str>) -> Vec<String> {
 pub fn lives<'a>(lines: impl IntoIterator<Item = &'a str>) -> Vec<Life> {
     let mut events: BTreeMap<String, Vec<Line>> = BTreeMap::new();
     for line in lines.into_iter().filter_map(read) {
-        events.entry(line.id().unwrap_or_default()).or_default().push(line);
+        let id = line.event().unwrap_or_default().to_owned();
+        events.entry(id).or_default().push(line);
     }
     events.into_iter().filter_map(|(id, lines)| from_lines(id, lines)).collect()
 }
@@ -132,7 +120,7 @@ pub fn lives<'a>(lines: impl IntoIterator<Item = &'a str>) -> Vec<Life> {
 /// The life of the event with this id, from these lines of the handler's log.
 pub fn life<'a>(event_id: &str, lines: impl IntoIterator<Item = &'a str>) -> Result<Life, NoLife> {
     let lines = lines.into_iter().filter_map(read);
-    let lines = lines.filter(|line| line.id().as_deref() == Some(event_id)).collect();
+    let lines = lines.filter(|line| line.event() == Some(event_id)).collect();
     from_lines(event_id.to_owned(), lines).ok_or_else(|| NoLife::None(event_id.to_owned()))
 }
 
@@ -153,18 +141,6 @@ pub(crate) fn read(line: &str) -> Option<Line> {
     line.request_id.is_some().then_some(line)
 }
 
-impl Line {
-    /// When the line was written.
-    pub(crate) fn at(&self) -> Option<Timestamp> {
-        time::parse(&self.timestamp)
-    }
-
-    /// The id of the event. A line about a first failure may have only the failure's request id, which is the same.
-    pub(crate) fn id(&self) -> Option<String> {
-        self.event_id.clone().or_else(|| self.request_id.clone())
-    }
-}
-
 /// Appends the steps that a log line describes to those of its event.
 pub(crate) fn steps_of(at: Timestamp, line: Line, steps: &mut Vec<Step>) {
     let request_id = line.request_id.unwrap_or_default();
@@ -174,7 +150,7 @@ pub(crate) fn steps_of(at: Timestamp, line: Line, steps: &mut Vec<Step>) {
     }
     let is_trouble = line.error.is_some();
     let what = match (line.decision.as_deref(), line.delay_seconds, line.lateness_ms, line.reason) {
-        (Some("wait"), Some(delay), _, _) if !is_trouble => {
+        (Some(decision::WAIT), Some(delay), _, _) if !is_trouble => {
             let until = at + chrono::TimeDelta::milliseconds(millis(delay));
             let due_at = line.due_time.as_deref().and_then(time::parse);
             if let Some(Step {
@@ -190,9 +166,11 @@ pub(crate) fn steps_of(at: Timestamp, line: Line, steps: &mut Vec<Step>) {
             }
             StepKind::Waits { due_at, until, again: 0 }
         }
-        (Some("invoke"), _, Some(late_ms), _) => StepKind::Retried { late_ms },
-        (Some("dead_letter"), _, _, Some(reason)) if !is_trouble => StepKind::GivenUp { reason },
-        (Some("drop"), ..) => StepKind::Dropped,
+        (Some(decision::INVOKE), _, Some(late_ms), _) => StepKind::Retried { late_ms },
+        (Some(decision::DEAD_LETTER), _, _, Some(reason)) if !is_trouble => {
+            StepKind::GivenUp { reason }
+        }
+        (Some(decision::DROP), ..) => StepKind::Dropped,
         _ => StepKind::Trouble { said: line.message, error: line.error },
     };
     steps.push(step(what));

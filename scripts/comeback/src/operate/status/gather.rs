@@ -16,6 +16,8 @@ use comeback_core::{
     Timestamp,
     arn::FunctionArn,
     circuit::Circuit,
+    emf::NAMESPACE,
+    metric,
     reason::Reason,
     register::target_key,
     time::{at_millis, earlier},
@@ -190,11 +192,11 @@ fn query(arn: &str, kind: Metric, length: Duration) -> Query {
     let (namespace, name, dimensions) = match kind {
         Metric::RecentRuns | Metric::Runs => ("AWS/Lambda", "Invocations", function_dimensions()),
         Metric::RecentErrors | Metric::Errors => ("AWS/Lambda", "Errors", function_dimensions()),
-        Metric::Retried => ("Comeback", "Invoked", target()),
-        Metric::Oldest => ("Comeback", "EventAge", target()),
+        Metric::Retried => (NAMESPACE, metric::Metric::Invoked.name(), target()),
+        Metric::Oldest => (NAMESPACE, metric::Metric::EventAge.name(), target()),
         Metric::Dead(reason) => {
             let reason = ("Reason", Reason::ALL[reason].as_str().to_owned());
-            ("Comeback", "DeadLettered", [target(), vec![reason]].concat())
+            (NAMESPACE, metric::Metric::DeadLettered.name(), [target(), vec![reason]].concat())
         }
     };
     let statistic = if kind == Metric::Oldest { MAXIMUM } else { "Sum" };

@@ -83,7 +83,7 @@ impl Events {
     /// Adds a line of the handler's log.
     pub fn line(&mut self, line: &str) {
         let Some(line) = read(line) else { return };
-        let (Some(at), Some(id)) = (line.at(), line.id()) else { return };
+        let (Some(at), Some(id)) = (line.at(), line.event().map(str::to_owned)) else { return };
         let function = line.target.clone().unwrap_or_default();
         self.change(&id, &function, at, |event| {
             steps_of(at, line, &mut event.steps);

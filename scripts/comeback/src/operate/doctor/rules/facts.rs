@@ -2,7 +2,11 @@
 
 use std::{collections::BTreeMap, num::NonZeroU32, time::Duration};
 
-use comeback_core::settings::{BadSettings, Settings};
+use comeback_core::{
+    emf::NAMESPACE,
+    metric,
+    settings::{BadSettings, Settings},
+};
 use serde_json::Value;
 
 use crate::operate::{
@@ -271,6 +275,7 @@ impl Metric {
 
     /// The namespace, the name, and the dimension whose value is the function or the queue.
     pub fn place(self) -> (&'static str, &'static str, &'static str) {
+        let of_handler = |it: metric::Metric| (NAMESPACE, it.name(), "Target");
         match self {
             Self::DestinationDeliveryFailures => {
                 ("AWS/Lambda", "DestinationDeliveryFailures", "FunctionName")
@@ -281,11 +286,11 @@ impl Metric {
             Self::Throttles => ("AWS/Lambda", "Throttles", "FunctionName"),
             Self::Errors => ("AWS/Lambda", "Errors", "FunctionName"),
             Self::OldestMessage => ("AWS/SQS", "ApproximateAgeOfOldestMessage", "QueueName"),
-            Self::ConfigurationFaults => ("Comeback", "ConfigurationFaults", "Target"),
-            Self::DeadLettersNotSent => ("Comeback", "DeadLettersNotSent", "Target"),
+            Self::ConfigurationFaults => of_handler(metric::Metric::ConfigurationFaults),
+            Self::DeadLettersNotSent => of_handler(metric::Metric::DeadLettersNotSent),
             Self::AsyncEvents => ("AWS/Lambda", "AsyncEventsReceived", "FunctionName"),
             // Each failure that the handler reads has an age, whatever becomes of it.
-            Self::EventAges => ("Comeback", "EventAge", "Target"),
+            Self::EventAges => of_handler(metric::Metric::EventAge),
         }
     }
 

@@ -1,0 +1,78 @@
+//! The lines of the retry handler's log. `comeback-flow` writes them, and the program reads them.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Timestamp, time};
+
+/// The decision of a line, or the write to the ledger that failed.
+pub mod decision {
+    pub const INVOKE: &str = "invoke";
+    pub const WAIT: &str = "wait";
+    pub const DEAD_LETTER: &str = "dead_letter";
+    pub const DROP: &str = "drop";
+    pub const CLAIM: &str = "claim";
+    pub const MARK: &str = "mark";
+    pub const RELEASE: &str = "release";
+    pub const REGISTER: &str = "register";
+}
+
+/// Passes all fields of a line to a macro: the name, the type, where `T` is a text, and the meaning.
+#[macro_export]
+macro_rules! with_log_fields {
+    ($macro:ident! [$($argument:tt)*]) => {
+        $macro! { [$($argument)*]
+            decision: T, "`invoke`, `wait`, `dead_letter`, `drop`; for the ledger `claim`, `mark`, `release`, `register`";
+            target: T, "the ARN of the function, as in the failure record";
+            request_id: T, "the request id of the run that failed";
+            event_id: T, "the request id of the first run: the same in all lines about an event";
+            attempt: u32, "the next attempt, counted from 1";
+            due_time: T, "when that attempt is due";
+            delay_seconds: f64, "how long this wait lasts. A long wait takes several";
+            lateness_ms: u64, "how long after its due time a retry was accepted";
+            age_seconds: u64, "the time since the first failure";
+            error_type: T, "the type of the function's error";
+            reason: T, "why an event was given up";
+            why: T, "what is missing in a message that is not a failure record";
+            error: T, "AWS's answer";
+            held_until: T, "when the claim of another invocation ends";
+            dead_letter_queue_url: T, "the dead-letter queue that can't be used";
+            queue_url: T, "the retry queue that can't be used";
+            message_id: T, "the id of the message in the retry queue";
+            receive_count: u32, "how often the message was received";
+            circuit: T, "the new state of a target's circuit";
+            was: T, "the old state of a target's circuit";
+            down_since: T, "when a target went down whose circuit has a new state";
+        }
+    };
+}
+
+macro_rules! log_line {
+    ([] $($name:ident: $type:ty, $meaning:literal;)*) => {
+        /// A line. The subscriber of the handler's log adds the timestamp.
+        #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+        #[serde(default)]
+        pub struct LogLine<T> {
+            pub timestamp: T,
+            pub level: T,
+            pub message: T,
+            $(#[doc = $meaning] pub $name: Option<$type>,)*
+        }
+
+        /// The names of the fields, and their meanings.
+        pub const FIELDS: &[(&str, &str)] = &[$((stringify!($name), $meaning)),*];
+    };
+}
+
+with_log_fields!(log_line![]);
+
+impl<T: AsRef<str>> LogLine<T> {
+    /// When the line was written.
+    pub fn at(&self) -> Option<Timestamp> {
+        time::parse(self.timestamp.as_ref())
+    }
+
+    /// The id of the event. A line about a first failure may have only the failure's request id, which is the same.
+    pub fn event(&self) -> Option<&str> {
+        self.event_id.as_ref().or(self.request_id.as_ref()).map(T::as_ref)
+    }
+}
