@@ -15,7 +15,7 @@ use comeback_core::{
     circuit::Minute,
     fault::{InvokeFault, classify},
 };
-use comeback_flow::ports::{CallFault, Functions, Invocation, Witness};
+use comeback_flow::ports::{CallFault, Functions, Invocation};
 
 use crate::metrics::Metrics;
 
@@ -52,9 +52,7 @@ impl Functions for LambdaFunctions {
         });
         traced.send().await.map(drop).map_err(|error| fault(&error))
     }
-}
 
-impl Witness for LambdaFunctions {
     async fn minutes(
         &self,
         function: &str,

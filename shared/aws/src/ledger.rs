@@ -15,7 +15,7 @@ use comeback_dynamodb::{
     register::{self, DUE_AT, INDEX, PAUSED_AT, RECEIPT_HANDLE, TARGET},
 };
 use comeback_flow::ports::{
-    Circuits, Entered, Ledger, Listed, NotExchanged, NotReplaced, Notes, Register, Stored, Wanted,
+    Entered, Ledger, Listed, NotExchanged, NotReplaced, Notes, Stored, Wanted,
 };
 
 const CIRCUIT: &str = "circuit";
@@ -64,9 +64,7 @@ impl Ledger for DynamoLedger {
         }
         .map_err(not_replaced)
     }
-}
 
-impl Register for DynamoLedger {
     async fn enter(
         &self,
         key: &str,
@@ -99,22 +97,7 @@ impl Register for DynamoLedger {
         }
         Ok(notes)
     }
-}
 
-fn entered(item: &Item) -> Option<Entered> {
-    let claim = claim(item)?;
-    let is_delayed = claim.state == State::Waiting && !item.contains_key(RECEIPT_HANDLE);
-    let delayed_until = if is_delayed { register::due(item) } else { None };
-    Some(Entered { claim, delayed_until })
-}
-
-fn stored(item: &Item) -> Stored {
-    let version = item.get(VERSION).and_then(|version| version.as_n().ok()?.parse().ok());
-    let text = item.get(CIRCUIT).and_then(|text| text.as_s().ok());
-    Stored { version: version.unwrap_or_default(), text: text.cloned() }
-}
-
-impl Circuits for DynamoLedger {
     async fn exchange(&self, target: &str, seen: u64, next: &str) -> Result<(), NotExchanged> {
         let key = target_key(target);
         let written = self.claims.exchange(&key, VERSION, seen, CIRCUIT, next);
@@ -141,4 +124,17 @@ impl Circuits for DynamoLedger {
         });
         Ok(listed.collect())
     }
+}
+
+fn entered(item: &Item) -> Option<Entered> {
+    let claim = claim(item)?;
+    let is_delayed = claim.state == State::Waiting && !item.contains_key(RECEIPT_HANDLE);
+    let delayed_until = if is_delayed { register::due(item) } else { None };
+    Some(Entered { claim, delayed_until })
+}
+
+fn stored(item: &Item) -> Stored {
+    let version = item.get(VERSION).and_then(|version| version.as_n().ok()?.parse().ok());
+    let text = item.get(CIRCUIT).and_then(|text| text.as_s().ok());
+    Stored { version: version.unwrap_or_default(), text: text.cloned() }
 }

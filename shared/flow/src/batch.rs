@@ -22,18 +22,19 @@ use futures_util::{
 use crate::{
     budget::{Budget, within},
     chunks,
-    claims::{Claims, NotClaimed},
+    claims::NotClaimed,
     in_flight::Gauges,
     item::Item,
     log,
     memory::CircuitMemory,
     message::Source,
     ports::{
-        CallFault, Circuits, Clock, Delayed, ENTRIES_MAX, Functions, Invocation, Ledger, Queues,
-        Register, VisibilityChange, Witness,
+        CallFault, Clock, Delayed, ENTRIES_MAX, Functions, Invocation, Ledger, Queues,
+        VisibilityChange,
     },
     register,
     report::{Obstacle, Outcome, Report},
+    run::Run,
     settlements::{Letter, Settlements, Wait},
 };
 
@@ -82,8 +83,8 @@ pub struct Handler<Q, F, L, C> {
 impl<Q, F, L, C> Handler<Q, F, L, C>
 where
     Q: Queues,
-    F: Functions + Witness,
-    L: Ledger + Register + Circuits,
+    F: Functions,
+    L: Ledger,
     C: Clock,
 {
     /// Handles a batch and answers before its deadline.
@@ -105,19 +106,24 @@ where
         let judge = |record| Item::judge(record, context.home, &self.settings, now);
         let items: Vec<Item> = event.records.iter().enumerate().map(judge).collect();
         self.gauges.begin(&items);
-        let claims = Claims {
+        let run = Run {
+            id: context.request_id,
+            deadline: context.deadline,
+            clock: &self.clock,
             ledger: self.ledger.as_ref(),
             registers: self.settings.register,
-            clock: &self.clock,
-            invocation: context.request_id,
-            deadline: context.deadline,
         };
         let budget = Budget::of(now, context.deadline);
         let work = async {
-            let mut steps = self.steer(&items, &claims).await;
-            let carry_out = self.carry_out(&items, &claims, budget);
-            join(carry_out, self.follow_up(&mut steps, &claims)).await;
-            self.conclude(steps, &claims).await
+            let probed = self.probed(&items);
+            let notes = register::look(&items, &probed, &run).await;
+            if let Some(notes) = &notes {
+                register::steer(&items, notes, &run);
+            }
+            let mut steps = self.take_steps(&items, &probed, notes, &run).await;
+            let carry_out = self.carry_out(&items, &run, budget);
+            join(carry_out, self.follow_up(&mut steps, &run)).await;
+            self.conclude(steps, &run).await
         };
         // Without a box, the future is nested too deeply for rustc.
         let targets = within(&self.clock, budget.all, Box::pin(work)).await.unwrap_or_default();
@@ -128,14 +134,14 @@ where
     }
 
     /// Carries out all decisions concurrently, so that no message waits for another's call.
-    async fn carry_out(&self, items: &[Item<'_>], claims: &Claims<'_, L, C>, budget: Budget) {
+    async fn carry_out(&self, items: &[Item<'_>], run: &Run<'_, L, C>, budget: Budget) {
         let (mut due, mut given_up) = (Vec::new(), Vec::new());
         let mut settlements = Settlements::default();
         for item in items.iter().filter(|item| !item.has_ended()) {
             match item.decision() {
                 Decision::Invoke => due.push(item),
                 Decision::Settle(Settlement::DeadLetter(_))
-                    if claims.ledger.is_some() && item.accepted().is_some() =>
+                    if run.ledger.is_some() && item.accepted().is_some() =>
                 {
                     given_up.push(item);
                 }
@@ -144,17 +150,17 @@ where
             }
         }
         join3(
-            self.settle(settlements, claims),
-            self.act_on_all(due, claims, budget.acts),
-            self.act_on_all(given_up, claims, budget.acts),
+            self.settle(settlements, run),
+            self.act_on_all(due, run, budget.acts),
+            self.act_on_all(given_up, run, budget.acts),
         )
         .await;
     }
 
     /// Acts on up to [`CALLS_AT_ONCE`] items at a time. After the limit it begins no more; those in progress go on.
     /// Items are settled while others are in progress, and those that finish at the same time share their calls.
-    async fn act_on_all(&self, items: Vec<&Item<'_>>, claims: &Claims<'_, L, C>, limit: Duration) {
-        let acts = items.into_iter().map(async |item| (item, self.act(item, claims).await));
+    async fn act_on_all(&self, items: Vec<&Item<'_>>, run: &Run<'_, L, C>, limit: Duration) {
+        let acts = items.into_iter().map(async |item| (item, self.act(item, run).await));
         stream::iter(acts)
             .take_until(self.clock.sleep(limit))
             .buffer_unordered(CALLS_AT_ONCE)
@@ -167,15 +173,15 @@ where
                         None => settlements.done.push(item),
                     }
                 }
-                self.settle(settlements, claims).await;
+                self.settle(settlements, run).await;
             })
             .await;
     }
 
     /// Acts on an item, unless another invocation acts or has acted on its failure. Returns how to settle the message,
     /// or `None` if it is done.
-    async fn act(&self, item: &Item<'_>, claims: &Claims<'_, L, C>) -> Option<Settlement> {
-        match claims.claim(item).await {
+    async fn act(&self, item: &Item<'_>, run: &Run<'_, L, C>) -> Option<Settlement> {
+        match run.claim(item).await {
             Ok(()) => match item.decision() {
                 Decision::Invoke => self.invoke(item).await,
                 Decision::Settle(settlement) => Some(settlement),
@@ -233,15 +239,15 @@ where
     }
 
     /// Puts messages back, sends dead letters and marks claims.
-    async fn settle(&self, settlements: Settlements<'_, '_>, claims: &Claims<'_, L, C>) {
+    async fn settle(&self, settlements: Settlements<'_, '_>, run: &Run<'_, L, C>) {
         let Settlements { waits, letters, done } = settlements;
         let waits = waits.into_iter().map(|(source, waits)| {
             let queue_url = source.and_then(Source::url);
-            self.keep(queue_url, waits, claims)
+            self.keep(queue_url, waits, run)
         });
         let letters = chunks::by_size(&letters, |letter| letter.content.size());
-        let letters = letters.into_iter().map(|part| self.give_up(part, claims));
-        let marks = done.into_iter().map(|item| claims.mark(item));
+        let letters = letters.into_iter().map(|part| self.give_up(part, run));
+        let marks = done.into_iter().map(|item| run.mark(item));
         let at_once = Some(CALLS_AT_ONCE);
         join3(
             stream::iter(waits).for_each_concurrent(at_once, |call| call),
@@ -256,16 +262,16 @@ where
         &self,
         queue_url: Option<Cow<'_, str>>,
         waits: Vec<Wait<'_, '_>>,
-        claims: &Claims<'_, L, C>,
+        run: &Run<'_, L, C>,
     ) {
         let queue_url = queue_url.as_deref();
-        let Some(url) = queue_url else { return self.put_all_back(None, &waits, claims).await };
+        let Some(url) = queue_url else { return self.put_all_back(None, &waits, run).await };
         let max = self.settings.in_flight_max;
         let asked_at = self.clock.now();
         let (delayed, stay) = self.gauges.divide(waits, &self.queues, url, max, asked_at).await;
         // Asking takes time, and a delay begins after it.
         let now = self.clock.now();
-        join(self.put_all_back(queue_url, &stay, claims), async {
+        join(self.put_all_back(queue_url, &stay, run), async {
             let delayed: Vec<_> = delayed
                 .into_iter()
                 .filter_map(|wait| {
@@ -275,7 +281,7 @@ where
                 })
                 .collect();
             let parts = chunks::by_size(&delayed, |(_, message)| message.size());
-            let parts = parts.into_iter().map(|part| self.delay(url, part, claims));
+            let parts = parts.into_iter().map(|part| self.delay(url, part, run));
             stream::iter(parts).for_each_concurrent(CALLS_AT_ONCE, |call| call).await;
         })
         .await;
@@ -286,7 +292,7 @@ where
         &self,
         queue_url: &str,
         delayed: &[(Wait<'_, '_>, Delayed<'_>)],
-        claims: &Claims<'_, L, C>,
+        run: &Run<'_, L, C>,
     ) {
         let messages: Vec<_> = delayed.iter().map(|(_, message)| message).collect();
         let now = self.clock.now();
@@ -306,8 +312,8 @@ where
             }
         }
         join(
-            self.put_all_back(Some(queue_url), &refused, claims),
-            register::enter_all(&sent, false, claims),
+            self.put_all_back(Some(queue_url), &refused, run),
+            register::enter_all(&sent, false, run),
         )
         .await;
     }
@@ -316,18 +322,13 @@ where
         &self,
         queue_url: Option<&str>,
         waits: &[Wait<'_, '_>],
-        claims: &Claims<'_, L, C>,
+        run: &Run<'_, L, C>,
     ) {
-        let parts = waits.chunks(ENTRIES_MAX).map(|part| self.put_back(queue_url, part, claims));
+        let parts = waits.chunks(ENTRIES_MAX).map(|part| self.put_back(queue_url, part, run));
         stream::iter(parts).for_each_concurrent(CALLS_AT_ONCE, |call| call).await;
     }
 
-    async fn put_back(
-        &self,
-        queue_url: Option<&str>,
-        waits: &[Wait<'_, '_>],
-        claims: &Claims<'_, L, C>,
-    ) {
+    async fn put_back(&self, queue_url: Option<&str>, waits: &[Wait<'_, '_>], run: &Run<'_, L, C>) {
         let now = self.clock.now();
         let changes: Vec<_> = waits
             .iter()
@@ -355,7 +356,7 @@ where
                 );
             }
         };
-        let ((), ordered) = join(put_back, register::enter_all(waits, true, claims)).await;
+        let ((), ordered) = join(put_back, register::enter_all(waits, true, run)).await;
         self.bring_back(queue_url, &ordered).await;
     }
 
@@ -371,25 +372,25 @@ where
         }
     }
 
-    async fn give_up(&self, letters: &[Letter<'_, '_>], claims: &Claims<'_, L, C>) {
+    async fn give_up(&self, letters: &[Letter<'_, '_>], run: &Run<'_, L, C>) {
         let contents: Vec<_> = letters.iter().map(|letter| &letter.content).collect();
         let answers = self.queues.send_dead_letters(&contents).await;
         debug_assert_eq!(answers.len(), letters.len(), "each entry has an answer");
-        let claims = letters.iter().zip(answers).map(async |(letter, answer)| {
+        let settled = letters.iter().zip(answers).map(async |(letter, answer)| {
             let &Letter { item, reason, .. } = letter;
             match answer {
                 Ok(()) => {
                     end(item, Outcome::DeadLettered(reason));
-                    claims.mark(item).await;
+                    run.mark(item).await;
                 }
                 Err(fault) => {
                     let queue_url = self.settings.dead_letter_queue_url.clone();
                     end(item, Outcome::DeadLetterNotSent { reason, queue_url, fault });
-                    claims.release(item).await;
+                    run.release(item).await;
                 }
             }
         });
-        join_all(claims).await;
+        join_all(settled).await;
     }
 }
 

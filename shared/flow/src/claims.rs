@@ -20,21 +20,11 @@ use crate::{
     log,
     ports::{Clock, Ledger, NotReplaced},
     report::Obstacle,
+    run::Run,
 };
 
 /// How long a claim is kept: SQS keeps no message for longer.
 const RETENTION: Duration = Duration::from_hours(14 * 24);
-
-pub(crate) struct Claims<'h, L, C> {
-    pub(crate) ledger: Option<&'h L>,
-    /// Whether events that wait are listed in the ledger's table.
-    pub(crate) registers: bool,
-    pub(crate) clock: &'h C,
-    /// The unique request id of this invocation.
-    pub(crate) invocation: &'h str,
-    /// When Lambda kills this invocation.
-    pub(crate) deadline: Timestamp,
-}
 
 /// Why a failure could not be claimed.
 pub(crate) enum NotClaimed {
@@ -49,7 +39,7 @@ pub(crate) enum NotClaimed {
     Unknown(StoreFault),
 }
 
-impl<L: Ledger, C: Clock> Claims<'_, L, C> {
+impl<L: Ledger, C: Clock> Run<'_, L, C> {
     /// Claims an item's failure. An unreadable message has no request id, so there is nothing to claim.
     pub(crate) async fn claim(&self, item: &Item<'_>) -> Result<(), NotClaimed> {
         let (Some(ledger), Some(failure)) = (self.ledger, item.accepted()) else { return Ok(()) };
@@ -94,7 +84,7 @@ impl<L: Ledger, C: Clock> Claims<'_, L, C> {
 
     /// The unique name under which this invocation acts on the item.
     pub(crate) fn owner(&self, item: &Item<'_>) -> String {
-        format!("{}/{}", self.invocation, item.nth)
+        format!("{}/{}", self.id, item.nth)
     }
 
     /// Records that the item's failure was acted on.

@@ -1,13 +1,18 @@
 //! One batch of the retry queue, start to finish.
 //!
-//! [`batch::Handler::handle`] is the place to start reading. `comeback-core` *judges* every message. Then waiting
-//! messages are put back and dead letters are sent, in calls of up to ten, and the targets of due messages are invoked.
-//! All of this runs concurrently, within the time that the invocation has left. At the end every message is *reported*:
-//! it is done, or it stays in the queue.
+//! [`batch::Handler::handle`] is the place to start reading. Its phases:
 //!
-//! Three parts are optional. With a ledger, each failure is claimed before it is acted on and marked after (`claims`).
-//! With the register, waiting events are listed, and an operator's orders override the decisions (`register`). With
-//! probes, a target that is down is tried with one event at a time (`probes`).
+//! 1. *Judge*: `comeback-core` decides about each message.
+//! 2. *Look*: one call reads what the ledger's table has about these events and their targets (`register`).
+//! 3. *Steer*: an operator's orders and the circuits of targets that are down change the decisions (`register`,
+//!    `probes`).
+//! 4. *Carry out*: waiting messages are put back and dead letters are sent, in calls of up to ten, and the targets of
+//!    due messages are invoked. All of this runs concurrently, within the time that the invocation has left.
+//! 5. *Follow up*: CloudWatch is asked about targets, and events are brought forward (`probes`).
+//! 6. *Report*: every message is done, or it stays in the queue.
+//!
+//! Without a ledger there is nothing to look at, to steer or to follow up. With one, each failure is claimed before it
+//! is acted on and marked after (`claims`).
 //!
 //! All calls go through [`ports`], and so does the clock, so this crate runs the same against AWS and in a simulation's
 //! virtual time.
@@ -26,4 +31,5 @@ pub mod ports;
 mod probes;
 mod register;
 pub mod report;
+mod run;
 mod settlements;

@@ -49,9 +49,19 @@ pub trait Queues {
 pub trait Functions {
     /// Invokes a function asynchronously. Once Lambda has accepted the invocation, it keeps the event.
     fn invoke(&self, invocation: Invocation<'_>) -> impl Future<Output = Result<(), InvokeFault>>;
+
+    /// The counts of all invocations of a function, whoever has made them: the minutes between these times for which
+    /// there are counts. Only probes need them.
+    fn minutes(
+        &self,
+        function: &str,
+        from: Timestamp,
+        until: Timestamp,
+    ) -> impl Future<Output = Result<Vec<Minute>, CallFault>>;
 }
 
-/// The claims on failures, shared by all handlers.
+/// The ledger's table, shared by all handlers: the claims on failures, the register of waiting events, and the circuits
+/// of targets.
 pub trait Ledger {
     /// Replaces the claim under `key` by `next`, or removes it, if it is still the one that was `seen`. If `seen` is
     /// `None`, there must be no claim. This is one conditional write.
@@ -61,10 +71,7 @@ pub trait Ledger {
         seen: Option<&Claim>,
         next: Option<&Claim>,
     ) -> impl Future<Output = Result<(), NotReplaced>>;
-}
 
-/// The register: the items of events that wait, in the ledger's table.
-pub trait Register {
     /// Replaces the claim under `key` by the item of a waiting event, as [`Ledger::replace`] does. The item also has
     /// the event's attributes.
     fn enter(
@@ -77,10 +84,7 @@ pub trait Register {
 
     /// Reads the items of these events and targets with one call.
     fn look_up(&self, wanted: &Wanted<'_>) -> impl Future<Output = Result<Notes, StoreFault>>;
-}
 
-/// The circuits of the targets, in the ledger's table. [`Register::look_up`] reads them.
-pub trait Circuits {
     /// Replaces the circuit of a target and increments its version, if that is still the one that was `seen`. A target
     /// without a circuit has version 0. This is one conditional write.
     fn exchange(
@@ -97,17 +101,6 @@ pub trait Circuits {
         after: Timestamp,
         count: u32,
     ) -> impl Future<Output = Result<Vec<Listed>, StoreFault>>;
-}
-
-/// The counts of all invocations of a function, whoever has made them.
-pub trait Witness {
-    /// The minutes between these times for which there are counts.
-    fn minutes(
-        &self,
-        function: &str,
-        from: Timestamp,
-        until: Timestamp,
-    ) -> impl Future<Output = Result<Vec<Minute>, CallFault>>;
 }
 
 pub trait Clock {

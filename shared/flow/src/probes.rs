@@ -27,15 +27,14 @@ use futures_util::{StreamExt, future::join_all, stream};
 
 use crate::{
     batch::Handler,
-    claims::Claims,
     item::Item,
     log,
     ports::{
-        Circuits, Clock, ENTRIES_MAX, Functions, Ledger, NotExchanged, Notes, Queues, Register,
-        Stored, VisibilityChange, Witness,
+        Clock, ENTRIES_MAX, Functions, Ledger, NotExchanged, Notes, Queues, Stored,
+        VisibilityChange,
     },
-    register,
     report::{Obstacle, TargetReport},
+    run::Run,
 };
 
 /// While a circuit is closed, a handler writes its counts to it at most once in this time.
@@ -73,21 +72,18 @@ struct Group<'a, 'e> {
 impl<Q, F, L, C> Handler<Q, F, L, C>
 where
     Q: Queues,
-    F: Functions + Witness,
-    L: Ledger + Register + Circuits,
+    F: Functions,
+    L: Ledger,
     C: Clock,
 {
-    /// Reads the orders and circuits for a batch, and changes the decisions about its events.
-    pub(crate) async fn steer<'a, 'e>(
+    /// Takes a step of each circuit that was read, and changes the decisions about the events of its target.
+    pub(crate) async fn take_steps<'a, 'e>(
         &self,
         items: &'a [Item<'e>],
-        claims: &Claims<'_, L, C>,
+        probed: &HashSet<&str>,
+        notes: Option<Notes>,
+        run: &Run<'_, L, C>,
     ) -> Vec<Taken<'a, 'e>> {
-        let probed = match self.settings.probe {
-            true => self.wanted(items),
-            false => HashSet::new(),
-        };
-        let notes = register::steer(items, &probed, claims).await;
         if !self.settings.probe {
             return Vec::new();
         }
@@ -100,13 +96,16 @@ where
                 (group.early, group.fresh) = Default::default();
             }
             let stored = circuits.remove(target).unwrap_or_default();
-            self.step(target, group, stored, claims)
+            self.step(target, group, stored, run)
         });
         join_all(steps).await.into_iter().flatten().collect()
     }
 
     /// The targets whose circuits this batch needs.
-    fn wanted<'a>(&self, items: &'a [Item<'_>]) -> HashSet<&'a str> {
+    pub(crate) fn probed<'a>(&self, items: &'a [Item<'_>]) -> HashSet<&'a str> {
+        if !self.settings.probe {
+            return HashSet::new();
+        }
         let now = self.clock.now();
         let concerns = |item: &Item<'_>, target: &str| {
             let is_due = item.decision() == Decision::Invoke;
@@ -141,7 +140,7 @@ where
         target: &'a str,
         group: Group<'a, 'e>,
         mut stored: Stored,
-        claims: &Claims<'_, L, C>,
+        run: &Run<'_, L, C>,
     ) -> Option<Taken<'a, 'e>> {
         let prober = group.waiting().find_map(|it| Some((it, next_attempt(it)?)));
         let name = group.name;
@@ -164,7 +163,7 @@ where
             let wrote = next.is_some();
             let repeats = prober.as_ref().is_some_and(|(_, of)| circuit.is_probing(of));
             let written = match next {
-                Some(next) => exchange(target, &stored, &circuit, next, claims).await,
+                Some(next) => exchange(target, &stored, &circuit, next, run).await,
                 None => Ok((stored.version, circuit.clone())),
             };
             let (version, circuit) = match written {
@@ -197,17 +196,17 @@ where
     }
 
     /// Asks CloudWatch and brings events forward, concurrently with the rest of the batch.
-    pub(crate) async fn follow_up(&self, taken: &mut [Taken<'_, '_>], claims: &Claims<'_, L, C>) {
+    pub(crate) async fn follow_up(&self, taken: &mut [Taken<'_, '_>], run: &Run<'_, L, C>) {
         let follow_up = taken.iter_mut().map(async |taken| {
             if taken.asks {
-                self.ask(taken, claims).await;
+                self.ask(taken, run).await;
             }
             if let Some(wakes) = taken.wakes.filter(|_| self.settings.register) {
-                match self.wake(taken.target, wakes, claims).await {
+                match self.wake(taken.target, wakes, run).await {
                     Ok(brought) => taken.brought = brought,
                     Err(fault) => {
                         log::not_listed(taken.target, &fault);
-                        self.amend(taken, claims, |circuit, _, _| {
+                        self.amend(taken, run, |circuit, _, _| {
                             Some((circuit.not_brought()?, None))
                         })
                         .await;
@@ -222,7 +221,7 @@ where
     pub(crate) async fn conclude(
         &self,
         taken: Vec<Taken<'_, '_>>,
-        claims: &Claims<'_, L, C>,
+        run: &Run<'_, L, C>,
     ) -> Vec<TargetReport> {
         let conclude = taken.into_iter().map(async |taken| {
             let was_made = taken.probe.as_ref().is_some_and(|(item, _)| item.was_invoked());
@@ -231,7 +230,7 @@ where
             {
                 // If another handler has written the circuit, the probe has already ended.
                 let stored = Stored { version: taken.version, text: None };
-                let _ = exchange(taken.target, &stored, &taken.circuit, next, claims).await;
+                let _ = exchange(taken.target, &stored, &taken.circuit, next, run).await;
             }
             TargetReport {
                 target: taken.name.to_owned(),
@@ -243,13 +242,13 @@ where
         join_all(conclude).await
     }
 
-    async fn ask(&self, taken: &mut Taken<'_, '_>, claims: &Claims<'_, L, C>) {
+    async fn ask(&self, taken: &mut Taken<'_, '_>, run: &Run<'_, L, C>) {
         let now = self.clock.now();
         let minutes = match self.functions.minutes(taken.target, now - MINUTES, now).await {
             Ok(minutes) => minutes,
             Err(fault) => return log::not_witnessed(taken.target, &fault),
         };
-        self.amend(taken, claims, |circuit, version, now| {
+        self.amend(taken, run, |circuit, version, now| {
             let step = circuit.after_cloudwatch(&minutes, now, draw(taken.target, version))?;
             Some((step.next?, step.wakes))
         })
@@ -260,14 +259,14 @@ where
     async fn amend(
         &self,
         taken: &mut Taken<'_, '_>,
-        claims: &Claims<'_, L, C>,
+        run: &Run<'_, L, C>,
         change: impl Fn(&Circuit, u64, Timestamp) -> Option<(Circuit, Option<WakeUps>)>,
     ) {
         let mut stored = Stored { version: taken.version, text: None };
         for _ in 0..LOOKS_MAX {
             let now = self.clock.now();
             let Some((next, wakes)) = change(&taken.circuit, stored.version, now) else { return };
-            match exchange(taken.target, &stored, &taken.circuit, next, claims).await {
+            match exchange(taken.target, &stored, &taken.circuit, next, run).await {
                 Ok((version, circuit)) => {
                     (taken.version, taken.circuit) = (version, circuit);
                     taken.wakes = wakes.or(taken.wakes);
@@ -287,9 +286,9 @@ where
         &self,
         target: &str,
         wakes: WakeUps,
-        claims: &Claims<'_, L, C>,
+        run: &Run<'_, L, C>,
     ) -> Result<u32, StoreFault> {
-        let Some(ledger) = claims.ledger else { return Ok(0) };
+        let Some(ledger) = run.ledger else { return Ok(0) };
         let listed = ledger.list(target, wakes.until, wakes.count).await?;
         let now = self.clock.now();
         let all = count(&listed);
@@ -389,16 +388,16 @@ fn spares(item: &Item<'_>, now: Timestamp) -> bool {
 }
 
 /// Replaces the circuit that was found. Returns the new version and circuit.
-async fn exchange<L: Circuits, C>(
+async fn exchange<L: Ledger, C>(
     target: &str,
     stored: &Stored,
     found: &Circuit,
     mut next: Circuit,
-    claims: &Claims<'_, L, C>,
+    run: &Run<'_, L, C>,
 ) -> Result<(u64, Circuit), NotExchanged> {
-    let text = next.text(claims.invocation);
+    let text = next.text(run.id);
     let version = stored.version.saturating_add(1);
-    let Some(ledger) = claims.ledger else { return Ok((stored.version, next)) };
+    let Some(ledger) = run.ledger else { return Ok((stored.version, next)) };
     match ledger.exchange(target, stored.version, &text).await {
         // If the answer was lost and the SDK has repeated the write, it finds its own first write.
         Err(NotExchanged::Changed(Stored { version: there, text: Some(other) }))

@@ -19,27 +19,25 @@ use futures_util::future::join_all;
 
 use crate::{
     batch::end,
-    claims::Claims,
     item::Item,
     log,
     message::Source,
-    ports::{Clock, Ledger, NotReplaced, Notes, Register, Wanted},
+    ports::{Clock, Ledger, NotReplaced, Notes, Wanted},
     report::{Obstacle, Outcome},
+    run::Run,
     settlements::Wait,
 };
 
-/// Reads the orders for a batch, and changes the decisions about its events. A batch of first receives reads nothing,
-/// because there can be no orders for its events yet.
-///
-/// The same call reads the circuits of the `probed` targets. Returns `None` if nothing was read.
-pub(crate) async fn steer<L: Ledger + Register, C: Clock>(
+/// Reads the orders for a batch, and the circuits of the `probed` targets. A batch of first receives reads nothing,
+/// because there can be no orders for its events yet. Returns `None` if nothing was read.
+pub(crate) async fn look<L: Ledger, C: Clock>(
     items: &[Item<'_>],
     probed: &HashSet<&str>,
-    claims: &Claims<'_, L, C>,
+    run: &Run<'_, L, C>,
 ) -> Option<Notes> {
-    let ledger = claims.ledger?;
+    let ledger = run.ledger?;
     let mut wanted = Wanted { targets: probed.clone(), ..Wanted::default() };
-    let registered = items.iter().filter(|_| claims.registers);
+    let registered = items.iter().filter(|_| run.registers);
     for (item, failure) in registered.filter_map(|item| Some((item, item.accepted()?))) {
         if item.came_back() {
             wanted.events.insert(failure.claim_key());
@@ -51,16 +49,18 @@ pub(crate) async fn steer<L: Ledger + Register, C: Clock>(
     if wanted == Wanted::default() {
         return None;
     }
-    let notes = match ledger.look_up(&wanted).await {
-        Ok(notes) => notes,
-        Err(fault) => {
-            log::not_looked_up(&fault);
-            let registered = items.iter().filter(|_| claims.registers);
-            registered.for_each(|item| look_up_soon(item, &fault, claims.clock.now()));
-            return None;
-        }
-    };
-    let now = claims.clock.now();
+    let found = ledger.look_up(&wanted).await;
+    if let Err(fault) = &found {
+        log::not_looked_up(fault);
+        let registered = items.iter().filter(|_| run.registers);
+        registered.for_each(|item| look_up_soon(item, fault, run.clock.now()));
+    }
+    found.ok()
+}
+
+/// Changes the decisions about events that were acted on, that an operator has ordered, or whose targets are paused.
+pub(crate) fn steer<L: Ledger, C: Clock>(items: &[Item<'_>], notes: &Notes, run: &Run<'_, L, C>) {
+    let now = run.clock.now();
     for (item, failure) in items.iter().filter_map(|item| Some((item, item.accepted()?))) {
         let entered = notes.events.get(&failure.claim_key());
         if let Some(entered) = entered {
@@ -68,7 +68,7 @@ pub(crate) async fn steer<L: Ledger + Register, C: Clock>(
         }
         // A message that is visible although its event does not wait was made visible by an old receipt handle. It
         // must not stay until the event would have been due.
-        match claims.judge(item, entered.map(|entered| &entered.claim), now) {
+        match run.judge(item, entered.map(|entered| &entered.claim), now) {
             Verdict::Done => {
                 end(item, Outcome::Duplicate);
                 continue;
@@ -81,7 +81,6 @@ pub(crate) async fn steer<L: Ledger + Register, C: Clock>(
             item.decide(Decision::Settle(item.judgement.paused(now)));
         }
     }
-    Some(notes)
 }
 
 /// It is unknown whether there is an order for this event. If its message came back before it is due, maybe because of
@@ -97,41 +96,41 @@ fn look_up_soon(item: &Item<'_>, fault: &StoreFault, now: Timestamp) {
 }
 
 /// Lists the events that begin to wait. Returns those for which an operator has given an order meanwhile.
-pub(crate) async fn enter_all<'w, 'a, 'e, L: Ledger + Register, C: Clock>(
+pub(crate) async fn enter_all<'w, 'a, 'e, L: Ledger, C: Clock>(
     waits: &'w [Wait<'a, 'e>],
     are_in_flight: bool,
-    claims: &Claims<'_, L, C>,
+    run: &Run<'_, L, C>,
 ) -> Vec<&'a Item<'e>> {
-    if claims.ledger.is_none() {
+    if run.ledger.is_none() {
         return Vec::new();
     }
     let enter = async |wait: &'w Wait<'a, 'e>| {
         let receipt_handle = are_in_flight.then(|| wait.item.receipt_handle());
-        enter(wait, receipt_handle, claims).await.then_some(wait.item)
+        enter(wait, receipt_handle, run).await.then_some(wait.item)
     };
     join_all(waits.iter().map(enter)).await.into_iter().flatten().collect()
 }
 
 /// Lists an event that begins to wait, and releases its claim with the same write. A message in flight has a receipt
 /// handle. Returns whether an operator has given an order for it meanwhile.
-async fn enter<L: Ledger + Register, C: Clock>(
+async fn enter<L: Ledger, C: Clock>(
     wait: &Wait<'_, '_>,
     receipt_handle: Option<&str>,
-    claims: &Claims<'_, L, C>,
+    run: &Run<'_, L, C>,
 ) -> bool {
     let Wait { item, until } = *wait;
     let entered = item.entered();
     let is_listed = receipt_handle.is_none()
         && item.held().is_none()
         && entered.as_ref().and_then(|entered| entered.delayed_until) == Some(until);
-    let registers = claims.registers && !is_listed && !item.lacks_ledger();
+    let registers = run.registers && !is_listed && !item.lacks_ledger();
     let (Some(ledger), Some(failure), Some(schedule), Some(queue_url)) = (
-        claims.ledger.filter(|_| registers),
+        run.ledger.filter(|_| registers),
         item.accepted(),
         item.judgement.schedule,
         item.source().and_then(Source::url),
     ) else {
-        claims.release(item).await;
+        run.release(item).await;
         return false;
     };
     let key = failure.claim_key();
@@ -139,15 +138,15 @@ async fn enter<L: Ledger + Register, C: Clock>(
     let mut seen = item.held().or(entered.map(|entered| entered.claim));
     let known = seen.as_ref().and_then(|seen| seen.order);
     for _ in 0..LOOKS_MAX {
-        if item.held().is_none() && seen.as_ref().is_some_and(|seen| is_anothers(seen, claims)) {
+        if item.held().is_none() && seen.as_ref().is_some_and(|seen| is_anothers(seen, run)) {
             return false;
         }
-        let next = Claim::waiting(claims.owner(item), seen.as_ref(), waiting.expires_at());
+        let next = Claim::waiting(run.owner(item), seen.as_ref(), waiting.expires_at());
         let written = ledger.enter(&key, seen.as_ref(), &next, &waiting).await;
         if let Err(NotReplaced::Fault(fault)) = written {
             item.note_obstacle(Obstacle::Ledger);
             log::not_entered(item, &fault);
-            claims.release(item).await;
+            run.release(item).await;
             return false;
         }
         item.forget_claim();
@@ -163,6 +162,6 @@ async fn enter<L: Ledger + Register, C: Clock>(
 }
 
 /// Whether this claim belongs to an invocation that acts on the failure, or has acted.
-fn is_anothers<L, C: Clock>(seen: &Claim, claims: &Claims<'_, L, C>) -> bool {
-    seen.state != State::Waiting && !seen.is_expired(claims.clock.now())
+fn is_anothers<L, C: Clock>(seen: &Claim, run: &Run<'_, L, C>) -> bool {
+    seen.state != State::Waiting && !seen.is_expired(run.clock.now())
 }

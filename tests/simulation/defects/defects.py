@@ -26,7 +26,7 @@ PROBES = "shared/flow/src/probes.rs"
 # Texts that several defects replace.
 STAYS = "let stays = |entry: &&Entry| match entry.outcome {"
 INVOKE = "Decision::Invoke => self.invoke(item).await,"
-HOPS = "register::enter_all(&sent, false, claims),"
+HOPS = "register::enter_all(&sent, false, run),"
 PLANNED = "let schedule = planned.ok();"
 HELD = "Some(item.judgement.after_held(until, self.clock.now()))"
 WANTED = "if item.came_back() {\n            wanted"
@@ -130,10 +130,10 @@ DEFECTS = [
      "self.failure.as_ref().ok().filter(|_| !self.is_refused)", "self.failure.as_ref().ok()"),
     # the ledger
     ("marked before invoked", BATCH, INVOKE,
-     "Decision::Invoke => {\n                    claims.mark(item).await;\n                    self.invoke(item).await\n                }"),
+     "Decision::Invoke => {\n                    run.mark(item).await;\n                    self.invoke(item).await\n                }"),
     ("not marked at all", BATCH, "let marks = done.into_iter()", "let marks = done.into_iter().take(0)"),
     ("invoked without a claim", BATCH,
-     "match claims.claim(item).await {", "match claims.claim(item).await.or(Ok::<(), NotClaimed>(())) {"),
+     "match run.claim(item).await {", "match claims.claim(item).await.or(Ok::<(), NotClaimed>(())) {"),
     ("taken over while the lease holds", CLAIM,
      "State::Held { until } if now < until && between(now, until) <= LEASE_MAX => {",
      "State::Held { until } if now < until && self.owner.is_empty() => {"),
@@ -147,7 +147,7 @@ DEFECTS = [
     ("dropped although another handler only holds the claim", BATCH,
      HELD, "end(item, Outcome::Duplicate);\n                None"),
     ("released after it was accepted", BATCH, INVOKE,
-     "Decision::Invoke => {\n                    let settlement = self.invoke(item).await;\n                    if settlement.is_none() {\n                        claims.release(item).await;\n                    }\n                    settlement\n                }"),
+     "Decision::Invoke => {\n                    let settlement = self.invoke(item).await;\n                    if settlement.is_none() {\n                        run.release(item).await;\n                    }\n                    settlement\n                }"),
     ("a mark is not fenced: it replaces whatever is there", CLAIMS,
      "ledger.replace(&failure.claim_key(), Some(&held), next.as_ref()).await",
      "ledger.replace(&failure.claim_key(), None, next.as_ref()).await"),
@@ -158,7 +158,7 @@ DEFECTS = [
     ("an event without a next attempt is given up although its failure can't be claimed", DECISION,
      ".filter(|it| now <= stay_end(it))", ".filter(|it| self.schedule.is_some() && now <= stay_end(it))"),
     ("a wait keeps its claim", BATCH,
-     "join(put_back, register::enter_all(waits, true, claims))", "join(put_back, register::enter_all(&[], true, claims))"),
+     "join(put_back, register::enter_all(waits, true, run))", "join(put_back, register::enter_all(&[], true, run))"),
     # delays
     ("an attribute is dropped when a message is sent again", MESSAGE,
      "received.map(|(name, value)| attribute(name, value))", "received.skip(1).map(|(name, value)| attribute(name, value))"),
@@ -177,7 +177,7 @@ DEFECTS = [
     ("a delay begins before the question for the count", BATCH,
      "// Asking takes time, and a delay begins after it.\n        let now = self.clock.now();", "let now = asked_at;"),
     ("every hop takes 15 minutes", IN_FLIGHT, "minutes_left).between(HOP_MIN, DELAY_MAX)", "minutes_left).between(DELAY_MAX, DELAY_MAX)"),
-    ("a claim is marked on a hop", BATCH, HOPS, "join_all(sent.iter().map(|wait| claims.mark(wait.item))),"),
+    ("a claim is marked on a hop", BATCH, HOPS, "join_all(sent.iter().map(|wait| run.mark(wait.item))),"),
     ("a hop keeps its claim", BATCH, HOPS, HOPS.replace("&sent", "&[]")),
     ("QUEUE_TARGETS is not looked at", "shared/core/src/rules.rs",
      "&& by_queue.is_none_or(|queues| queues.allow(function, queue, home))",
@@ -209,7 +209,7 @@ DEFECTS = [
     ("what is held back by a pause comes back at once", DECISION,
      "draw.between(PAUSED_WAIT * 4 / 5, PAUSED_WAIT)", "draw.between(Duration::ZERO, PAUSED_WAIT)"),
     ("an event that waits replaces another's claim", REGISTER,
-     "is_some_and(|seen| is_anothers(seen, claims))", "is_some_and(|seen| false && is_anothers(seen, claims))"),
+     "is_some_and(|seen| is_anothers(seen, run))", "is_some_and(|seen| false && is_anothers(seen, run))"),
     ("the register keeps the handle of the first receive", REGISTER,
      "let is_listed = receipt_handle.is_none()\n        && ", "let is_listed = entered.is_some() || receipt_handle.is_none()\n        && "),
     ("a delayed event keeps its old receipt handle", BATCH, HOPS, HOPS.replace("false", "true")),
@@ -217,7 +217,7 @@ DEFECTS = [
      "Waiting::of(failure, schedule.attempt, until,", "Waiting::of(failure, schedule.attempt, schedule.due,"),
     ("a wait that is refused by a changed item is not listed", REGISTER,
      "                seen = there;\n", "                let _ = there;\n                return false;\n"),
-    ("every delay of a wait is written", REGISTER, "let registers = claims.registers && !is_listed &&", "let registers = claims.registers && (is_listed || true) &&"),
+    ("every delay of a wait is written", REGISTER, "let registers = run.registers && !is_listed &&", "let registers = run.registers && (is_listed || true) &&"),
     ("orders are not looked up", REGISTER, WANTED, WANTED.replace("item.came_back()", "item.nth == usize::MAX")),
     ("a first receive is looked up", REGISTER, WANTED, WANTED.replace("item.came_back()", "item.nth < usize::MAX")),
     ("a look-up that fails makes an event late", ITEM, "until.min(longest)", "until.max(until.min(longest))"),
@@ -226,10 +226,10 @@ DEFECTS = [
     ("a message is brought back although nothing was ordered", REGISTER,
      "Ok(()) | Err(_) => return next.order != known,", "Ok(()) | Err(_) => return next.order == known,"),
     ("a wait is listed without the register", REGISTER,
-     "let registers = claims.registers && ", "let registers = "),
+     "let registers = run.registers && ", "let registers = "),
     # probes
-    ("a second probe goes while one runs", STEPS, "self.probing(since, interval_seconds, probe, batch, now, draw)",
-     "{ let _ = (probe, draw); self.open(since, now, interval_seconds, batch, now) }"),
+    ("a second probe goes while one runs", STEPS, "self.probing(since, interval_seconds, probe, turn)",
+     "{ let _ = probe; self.open(since, turn.now, interval_seconds, turn) }"),
     ("probes go before their time", STEPS, "let is_time = next_at <= now", "let is_time = next_at <= later(now, INTERVAL_MAX)"),
     ("the intervals between probes have no limit", STEPS, "draw.between(interval / 2, interval)", "draw.between(interval * 50, interval * 100)"),
     ("events are retried although their target is down", PROBES, "self.due.iter().filter(|item| !is_passed(item))",

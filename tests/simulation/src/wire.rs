@@ -22,9 +22,8 @@ use comeback_core::{
     time::later,
 };
 use comeback_flow::ports::{
-    Attribute, CallFault, Circuits, Clock, Delayed, Functions, Invocation, Ledger, Listed,
-    NotExchanged, NotReplaced, Notes, Queues, Register, Stored, Value, VisibilityChange, Wanted,
-    Witness,
+    Attribute, CallFault, Clock, Delayed, Functions, Invocation, Ledger, Listed, NotExchanged,
+    NotReplaced, Notes, Queues, Stored, Value, VisibilityChange, Wanted,
 };
 use comeback_local::model::sqs::{AttributeValue, MessageAttribute, Outgoing};
 
@@ -282,6 +281,16 @@ impl Functions for Port {
             message: MESSAGE.to_owned(),
         })
     }
+
+    async fn minutes(
+        &self,
+        function: &str,
+        _from: Timestamp,
+        _until: Timestamp,
+    ) -> Result<Vec<Minute>, CallFault> {
+        let function = function.to_owned();
+        Ok(self.read(|minutes| Request::Minutes { function, minutes }).await?)
+    }
 }
 
 impl Ledger for Port {
@@ -293,9 +302,7 @@ impl Ledger for Port {
     ) -> Result<(), NotReplaced> {
         self.write(key, seen, next, None).await
     }
-}
 
-impl Register for Port {
     async fn enter(
         &self,
         key: &str,
@@ -321,9 +328,7 @@ impl Register for Port {
         targets.sort_unstable();
         Ok(self.read(|notes| Request::LookUp { events, targets, notes }).await?)
     }
-}
 
-impl Circuits for Port {
     async fn exchange(&self, target: &str, seen: u64, next: &str) -> Result<(), NotExchanged> {
         let there = Shared::<Option<Stored>>::default();
         let exchange = Exchange {
@@ -347,18 +352,6 @@ impl Circuits for Port {
     ) -> Result<Vec<Listed>, StoreFault> {
         let target = target.to_owned();
         Ok(self.read(|listed| Request::List { target, after, count, listed }).await?)
-    }
-}
-
-impl Witness for Port {
-    async fn minutes(
-        &self,
-        function: &str,
-        _from: Timestamp,
-        _until: Timestamp,
-    ) -> Result<Vec<Minute>, CallFault> {
-        let function = function.to_owned();
-        Ok(self.read(|minutes| Request::Minutes { function, minutes }).await?)
     }
 }
 

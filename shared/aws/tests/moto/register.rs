@@ -11,7 +11,7 @@ use comeback_core::{
     time::at_millis,
 };
 use comeback_dynamodb::register;
-use comeback_flow::ports::{Ledger, NotReplaced, Notes, Register, Wanted};
+use comeback_flow::ports::{Ledger, NotReplaced, Notes, Wanted};
 use moto::create_register;
 
 use super::config;

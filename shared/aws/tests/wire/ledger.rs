@@ -21,7 +21,7 @@ use comeback_core::{
     claim::{Claim, State, Token},
     register::Waiting,
 };
-use comeback_flow::ports::{Ledger, NotReplaced, Register};
+use comeback_flow::ports::{Ledger, NotReplaced};
 use tokio::time::Instant;
 
 use super::{answering, config, response};

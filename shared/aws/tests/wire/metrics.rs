@@ -2,7 +2,7 @@
 
 use comeback_aws::LambdaFunctions;
 use comeback_core::{Timestamp, circuit::Minute};
-use comeback_flow::ports::Witness;
+use comeback_flow::ports::Functions;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpListener,

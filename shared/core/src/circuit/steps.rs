@@ -16,9 +16,17 @@ use crate::{
     time::{between, later},
 };
 
+/// What a step depends on, beside the circuit.
+#[derive(Clone, Copy)]
+struct Turn<'a> {
+    batch: &'a Batch<'a>,
+    now: Timestamp,
+    draw: Draw,
+}
+
 impl Circuit {
     pub fn step(&self, batch: &Batch<'_>, now: Timestamp, draw: Draw) -> Step {
-        self.turn(batch, now, draw).watched(self, batch, now)
+        self.turn(Turn { batch, now, draw }).watched(self, batch, now)
     }
 
     /// When the next step can be taken, or `None` if the circuit is closed.
@@ -32,31 +40,24 @@ impl Circuit {
         }
     }
 
-    fn turn(&self, batch: &Batch<'_>, now: Timestamp, draw: Draw) -> Step {
+    fn turn(&self, turn: Turn<'_>) -> Step {
         match self.phase.clone() {
-            Phase::Closed { counts, cleared } => self.closed(counts, cleared, batch, now),
-            Phase::Suspected { since, ask_at, slice } => {
-                self.suspected(since, ask_at, slice, batch, now)
-            }
+            Phase::Closed { counts, cleared } => self.closed(counts, cleared, turn),
+            Phase::Suspected { since, ask_at, slice } => self.suspected(since, ask_at, slice, turn),
             Phase::Open { since, next_at, interval_seconds } => {
-                self.open(since, next_at, interval_seconds, batch, now)
+                self.open(since, next_at, interval_seconds, turn)
             }
             Phase::Probing { since, interval_seconds, probe } => {
-                self.probing(since, interval_seconds, probe, batch, now, draw)
+                self.probing(since, interval_seconds, probe, turn)
             }
             Phase::Ramping { since, slice, mixed, probe } => {
-                self.ramping(since, slice, mixed, probe, batch, now, draw)
+                self.ramping(since, slice, mixed, probe, turn)
             }
         }
     }
 
-    fn closed(
-        &self,
-        counts: Counts,
-        cleared: Option<Cleared>,
-        batch: &Batch<'_>,
-        now: Timestamp,
-    ) -> Step {
+    fn closed(&self, counts: Counts, cleared: Option<Cleared>, turn: Turn<'_>) -> Step {
+        let Turn { batch, now, .. } = turn;
         let Seen { invoked, failed, .. } = batch.seen;
         let pass = Step::pass(Pass::Due);
         let invoked = invoked.saturating_add(batch.due);
@@ -83,7 +84,8 @@ impl Circuit {
                     return pass;
                 };
                 let reported = Batch { seen: Seen::default(), ..*batch };
-                let step = suspected.suspected(since, ask_at, slice, &reported, now);
+                let turn = Turn { batch: &reported, ..turn };
+                let step = suspected.suspected(since, ask_at, slice, turn);
                 Step { next: step.next.or(Some(suspected)), ..step }
             }
             Some(it) if is_bad && it.ask_at <= now => {
@@ -98,14 +100,8 @@ impl Circuit {
         }
     }
 
-    fn suspected(
-        &self,
-        since: Timestamp,
-        ask_at: Timestamp,
-        slice: Slice,
-        batch: &Batch<'_>,
-        now: Timestamp,
-    ) -> Step {
+    fn suspected(&self, since: Timestamp, ask_at: Timestamp, slice: Slice, turn: Turn<'_>) -> Step {
+        let Turn { batch, now, .. } = turn;
         let slice = slice.plus(batch.seen);
         if slice.is_over(SLICE_MIN, now) {
             let few = slice.taken < slice.all(SLICE_MIN) / 2;
@@ -121,7 +117,7 @@ impl Circuit {
         let ask_at = if asks { later(now, ASK_INTERVAL) } else { ask_at };
         let of = |slice| self.with(Phase::Suspected { since, ask_at, slice });
         let writes = asks || batch.seen.failed > 0;
-        Step { asks, ..self.permit(slice, SLICE_MIN, batch.due, batch.permits, writes, now, of) }
+        Step { asks, ..self.permit(slice, SLICE_MIN, batch.due, turn, writes, of) }
     }
 
     fn open(
@@ -129,9 +125,9 @@ impl Circuit {
         since: Timestamp,
         next_at: Timestamp,
         interval_seconds: u32,
-        batch: &Batch<'_>,
-        now: Timestamp,
+        turn: Turn<'_>,
     ) -> Step {
+        let Turn { batch, now, .. } = turn;
         let is_time = next_at <= now || is_far(next_at, INTERVAL_MAX, now);
         if let (true, Some(candidate)) = (is_time, batch.candidate) {
             let probe = Probe { of: candidate.clone(), at: now };
@@ -146,10 +142,9 @@ impl Circuit {
         since: Timestamp,
         interval_seconds: u32,
         probe: Probe,
-        batch: &Batch<'_>,
-        now: Timestamp,
-        draw: Draw,
+        turn: Turn<'_>,
     ) -> Step {
+        let Turn { batch, now, draw } = turn;
         if batch.returned.contains(&probe.of) {
             return self.learned(&probe, now).reopen(
                 since,
@@ -162,7 +157,7 @@ impl Circuit {
             let slice = Slice::new(1, now);
             let ramping =
                 self.with(Phase::Ramping { since, slice, mixed: 0, probe: probe.clone() });
-            let step = ramping.ramping(since, slice, 0, probe, batch, now, draw);
+            let step = ramping.ramping(since, slice, 0, probe, turn);
             let wakes = step.wakes.or(Some(slice.wakes(ramping.slice_length(), now)));
             return Step { next: step.next.or(Some(ramping)), wakes, ..step };
         }
@@ -171,17 +166,15 @@ impl Circuit {
         Step::pass(if is_probe { Pass::Probe } else { Pass::Some(0) })
     }
 
-    #[allow(clippy::too_many_arguments, reason = "they are the fields of the phase")]
     fn ramping(
         &self,
         since: Timestamp,
         slice: Slice,
         mixed: u32,
         probe: Probe,
-        batch: &Batch<'_>,
-        now: Timestamp,
-        draw: Draw,
+        turn: Turn<'_>,
     ) -> Step {
+        let Turn { batch, now, draw } = turn;
         if batch.returned.contains(&probe.of) {
             return self.learned(&probe, now).reopen(since, 0, now, draw);
         }
@@ -193,7 +186,7 @@ impl Circuit {
             let reports = batch.seen.failed > slice.rate / 100;
             let slice = if reports { seen } else { slice };
             let of = |slice| self.with(Phase::Ramping { since, slice, mixed, probe });
-            return self.permit(slice, length, wanted, batch.permits, reports, now, of);
+            return self.permit(slice, length, wanted, turn, reports, of);
         }
         // No handler has taken a step since this slice ended a minute ago, so its counts are stale.
         if is_over(slice.began, length + WINDOW, now) {
@@ -226,25 +219,21 @@ impl Circuit {
         let slice = Slice::new(rate, now);
         let of = |slice| self.with(Phase::Ramping { since, slice, mixed, probe });
         let wakes = Some(slice.wakes(length, now));
-        Step { wakes, ..self.permit(slice, length, wanted, batch.permits, true, now, of) }
+        Step { wakes, ..self.permit(slice, length, wanted, turn, true, of) }
     }
 
     /// Lets as many of the `wanted` events pass as there are permits.
-    #[allow(
-        clippy::too_many_arguments,
-        reason = "a slice, the demand for its permits, and the phase that has it"
-    )]
     fn permit(
         &self,
         mut slice: Slice,
         length: Duration,
         wanted: u32,
-        kept: Option<Permits>,
+        turn: Turn<'_>,
         writes: bool,
-        now: Timestamp,
         of: impl FnOnce(Slice) -> Self,
     ) -> Step {
-        let kept = kept.filter(|permits| permits.began == slice.began);
+        let Turn { batch, now, .. } = turn;
+        let kept = batch.permits.filter(|permits| permits.began == slice.began);
         let kept = kept.map_or(0, |permits| permits.left);
         let mut left = kept;
         if wanted > kept {

@@ -25,9 +25,8 @@ use comeback_flow::{
     in_flight::Gauges,
     memory::CircuitMemory,
     ports::{
-        CallFault, Circuits, Clock, Delayed, Entered, Functions, Invocation, Ledger, Listed,
-        NotExchanged, NotReplaced, Notes, Queues, Register, Stored, Value, VisibilityChange,
-        Wanted, Witness,
+        CallFault, Clock, Delayed, Entered, Functions, Invocation, Ledger, Listed, NotExchanged,
+        NotReplaced, Notes, Queues, Stored, Value, VisibilityChange, Wanted,
     },
     report::{Outcome, Report},
 };
@@ -301,6 +300,17 @@ impl Functions for &World {
         };
         Err(InvokeFault { kind, code: None, message: "no ".repeat(1000) })
     }
+
+    async fn minutes(
+        &self,
+        function: &str,
+        _from: Timestamp,
+        _until: Timestamp,
+    ) -> Result<Vec<Minute>, CallFault> {
+        self.asked.borrow_mut().push(function.to_owned());
+        self.entry("the minutes").await?;
+        Ok(self.minutes.borrow().clone())
+    }
 }
 
 impl Ledger for &World {
@@ -348,9 +358,7 @@ impl Ledger for &World {
             | Answer::Fault(_) => Ok(()),
         }
     }
-}
 
-impl Register for &World {
     async fn enter(
         &self,
         key: &str,
@@ -385,9 +393,7 @@ impl Register for &World {
         let paused = paused.iter().filter(|it| wanted.targets.contains(it.as_str()));
         Ok(Notes { events, paused: paused.cloned().collect(), circuits: self.circuits_of(wanted) })
     }
-}
 
-impl Circuits for &World {
     async fn exchange(&self, target: &str, seen: u64, next: &str) -> Result<(), NotExchanged> {
         let answer = self.answer(&format!("exchange {target}")).await;
         if let Answer::Fault(kind) = answer {
@@ -418,19 +424,6 @@ impl Circuits for &World {
             return Err(StoreFault { passes, code: None, message: "no".into() });
         }
         Ok(self.listed.borrow().iter().take(count as usize).cloned().collect())
-    }
-}
-
-impl Witness for &World {
-    async fn minutes(
-        &self,
-        function: &str,
-        _from: Timestamp,
-        _until: Timestamp,
-    ) -> Result<Vec<Minute>, CallFault> {
-        self.asked.borrow_mut().push(function.to_owned());
-        self.entry("the minutes").await?;
-        Ok(self.minutes.borrow().clone())
     }
 }
 

@@ -12,8 +12,8 @@ use comeback_core::{
     time::later,
 };
 use comeback_flow::ports::{
-    CallFault, Circuits, Clock, Delayed, Functions, Invocation, Ledger, Listed, NotExchanged,
-    NotReplaced, Notes, Queues, Register, VisibilityChange, Wanted, Witness,
+    CallFault, Clock, Delayed, Functions, Invocation, Ledger, Listed, NotExchanged, NotReplaced,
+    Notes, Queues, VisibilityChange, Wanted,
 };
 
 use super::world::{B, Running, World};
@@ -105,6 +105,15 @@ impl Functions for Port {
         if slow { &mut world.slow } else { &mut world.running }.push_back(run);
         Ok(())
     }
+
+    async fn minutes(
+        &self,
+        _function: &str,
+        from: Timestamp,
+        until: Timestamp,
+    ) -> Result<Vec<Minute>, CallFault> {
+        Ok(self.0.borrow_mut().target.minutes(from, until))
+    }
 }
 
 impl Ledger for Port {
@@ -117,9 +126,7 @@ impl Ledger for Port {
         self.0.borrow_mut().target.leave(key);
         Ok(())
     }
-}
 
-impl Register for Port {
     async fn enter(
         &self,
         key: &str,
@@ -141,9 +148,7 @@ impl Register for Port {
         let circuits = wanted.targets.iter().filter_map(stored).collect();
         Ok(Notes { circuits, ..Notes::default() })
     }
-}
 
-impl Circuits for Port {
     async fn exchange(&self, target: &str, seen: u64, next: &str) -> Result<(), NotExchanged> {
         let World { target: function, now, .. } = &mut *self.0.borrow_mut();
         if is_a(target) { function.exchange(seen, next, *now) } else { Ok(()) }
@@ -157,17 +162,6 @@ impl Circuits for Port {
     ) -> Result<Vec<Listed>, StoreFault> {
         let world = self.0.borrow();
         Ok(if is_a(target) { world.target.list(after, count) } else { Vec::new() })
-    }
-}
-
-impl Witness for Port {
-    async fn minutes(
-        &self,
-        _function: &str,
-        from: Timestamp,
-        until: Timestamp,
-    ) -> Result<Vec<Minute>, CallFault> {
-        Ok(self.0.borrow_mut().target.minutes(from, until))
     }
 }
 

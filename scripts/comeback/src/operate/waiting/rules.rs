@@ -1,6 +1,6 @@
 //! The waiting events, and an operator's orders for them.
 //!
-//! [`visit`] reads the register: the events of some functions by due time, or all events in no order. [`carry_out`]
+//! [`visit()`] reads the register: the events of some functions by due time, or all events in no order. [`carry_out`]
 //! writes orders to retry events now or to cancel them. The handler carries an order out, unless it has already acted
 //! on the event.
 
