@@ -4,8 +4,9 @@
     infra/contract/generate.py            writes them
     infra/contract/generate.py --check    fails if one of them is stale
 
-`infra/cdk/contract` is the contract as data: alarms.json is written by hand, and settings.json has the handler's own
-table of its settings. CDK and Terraform read both. What can't read has its part between two lines that name the part.
+`infra/cdk/contract` is the contract as data: alarms.json and prices.json are written by hand, settings.json has the
+handler's own table of its settings, and table.json the names in the ledger's table. CDK and Terraform read them. What
+can't read has its part between two lines that name the part.
 """
 
 import json
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
+PRICES: dict[str, dict[str, Any]] = json.loads((ROOT / "infra/cdk/contract/prices.json").read_text())
 ALARMS: dict[str, dict[str, Any]] = json.loads((ROOT / "infra/cdk/contract/alarms.json").read_text())
 
 HANDLER = json.loads(
@@ -312,6 +314,94 @@ def table_of_reasons() -> str:
     return table("reason | may succeed later | usual cause", rows)
 
 
+def key_of_table() -> str:
+    """Returns the key of the ledger's table and the index of its register, for SAM."""
+    table = HANDLER["table"]
+    return f"""      AttributeDefinitions:
+        - AttributeName: {table["key"]}
+          AttributeType: S
+        - !If [HasRegister, {{AttributeName: {table["index_key"]}, AttributeType: S}}, !Ref AWS::NoValue]
+        - !If [HasRegister, {{AttributeName: {table["index_sort_key"]}, AttributeType: N}}, !Ref AWS::NoValue]
+      KeySchema:
+        - AttributeName: {table["key"]}
+          KeyType: HASH
+      TimeToLiveSpecification:
+        Enabled: true
+        AttributeName: {table["expiry"]}
+      # Lists waiting events by their function and due time. It is empty while nothing waits.
+      GlobalSecondaryIndexes: !If
+        - HasRegister
+        - - IndexName: {table["index"]}
+            KeySchema:
+              - AttributeName: {table["index_key"]}
+                KeyType: HASH
+              - AttributeName: {table["index_sort_key"]}
+                KeyType: RANGE
+            Projection:
+              ProjectionType: ALL
+        - !Ref AWS::NoValue"""
+
+
+def dollars(name: str) -> str:
+    """Returns a price in digits."""
+    return f"{PRICES[name]['dollars']:.10f}".rstrip("0")
+
+
+# Where SAM's dashboard has prices. It is JSON in YAML, which has no comments.
+PRICED = (
+    (r"(?<=i \* )[\d.]+(?= / 1000000)", "lambda_request"),
+    (r"(?<=1024 \* )[\d.]+", "gb_second"),
+    (r"(?<=b / 1000000000 \* )[\d.]+", "gb_of_log"),
+    (r"(?<=e\) \* )[\d.]+(?= / 1000000)", "sqs_request"),
+    (r"(?<=w \* )[\d.]+(?= / 1000000)", "write_of_dynamodb"),
+)
+
+
+def priced(template: str) -> str:
+    """Returns SAM's template with the prices on its dashboard."""
+    for place, name in PRICED:
+        template, found = re.subn(place, dollars(name), template)
+        if found != 1:
+            sys.exit(f"infra/sam/template.yaml: expected one place for the price {name}, found {found}")
+    return template
+
+
+def prices_of_retries() -> str:
+    """Returns what `comeback simulate` knows of infra/COST.md: the last column of some rows."""
+    page = (ROOT / "infra/COST.md").read_text()
+
+    def row(name: str) -> str:
+        found = re.search(rf"^\| {name} \|.*\$([\d.]+) \|$", page, re.MULTILINE)
+        return found[1] if found else sys.exit(f"infra/COST.md: expected a row {name!r}")
+
+    rows = (
+        ("The price of a million retries", "RETRIES", "retries"),
+        ("A million further hops of waits that one visibility timeout can't cover", "HOPS", "waits more"),
+        ("A million dead letters", "DEAD_LETTERS", "dead letters"),
+    )
+    lines = []
+    for said, name, kind in rows:
+        lines += [
+            f"/// {said}, in batches of ten and in batches of one.",
+            f"const {name}: [f64; 2] = [{row(f'{kind}, busy')}, {row(f'{kind}, quiet')}];",
+        ]
+    return "\n".join(
+        [
+            *lines,
+            "/// A million requests of Lambda.",
+            f"const REQUESTS: f64 = {dollars('lambda_request')};",
+            "/// A second of Lambda with a GB of memory, on arm64.",
+            f"const GB_SECOND: f64 = {rust_digits(dollars('gb_second'))};",
+        ]
+    )
+
+
+def rust_digits(number: str) -> str:
+    """Returns a number with its digits after the point in groups of three."""
+    whole, fraction = number.split(".")
+    return f"{whole}.{'_'.join(fraction[at : at + 3] for at in range(0, len(fraction), 3))}"
+
+
 def table_of_parameters() -> str:
     """Returns the table of the parameters of SAM's application, without those of alarms."""
     rows = []
@@ -509,6 +599,8 @@ def table_of_blocks(kind: str) -> str:
 # The parts: the file, the comment that begins and ends each, and what is between them.
 PARTS: list[tuple[str, str, Callable[[], str]]] = [
     ("docs/settings.md", "settings", table_of_settings),
+    ("scripts/comeback/src/operate/simulate/rules/dollars.rs", "prices", prices_of_retries),
+    ("infra/sam/template.yaml", "key of the ledger", key_of_table),
     ("docs/metrics.md", "metrics", table_of_metrics),
     ("docs/metrics.md", "fields", table_of_fields),
     ("docs/reasons.md", "reasons", table_of_reasons),
@@ -561,9 +653,12 @@ def main() -> None:
             path.write_text(text)
 
     write("infra/cdk/contract/settings.json", json.dumps(SETTINGS, indent=2, ensure_ascii=False) + "\n")
+    write("infra/cdk/contract/table.json", json.dumps(HANDLER["table"], indent=2) + "\n")
     # A part may be made from a file that has an earlier part, such as a table of Terraform's variables.
     for file, part, content in PARTS:
         write(file, written((ROOT / file).read_text(), part, content()))
+    template = "infra/sam/template.yaml"
+    write(template, priced((ROOT / template).read_text()))
     if is_check and stale:
         sys.exit(f"run infra/contract/generate.py: stale are {', '.join(sorted(set(stale)))}")
     sections = re.findall(r"^### (\w+)$", (ROOT / "docs/runbook.md").read_text(), re.MULTILINE)

@@ -3,12 +3,11 @@
 locals {
   region = split(":", aws_sqs_queue.dead_letter.arn)[3]
 
-  # Dollars in us-east-1: a request and a GB-second of Lambda on arm64, a GB of log, a request of SQS, a write of DynamoDB.
-  lambda_request     = "0.20 / 1000000"
-  gb_second          = "0.0000133334"
-  gb_of_log          = "0.50"
-  sqs_request        = "0.40 / 1000000"
-  write_of_dynamodb  = "0.625 / 1000000"
+  # Dollars in us-east-1, for one unit of each price.
+  price = {
+    for name, it in jsondecode(file("${path.module}/../cdk/contract/prices.json")) :
+    name => it.unit == "million" ? "${it.dollars} / 1000000" : tostring(it.dollars)
+  }
   dashboard_function = [for key, name in local.function_names : { key = key, name = name }]
   dashboard_queue    = [for key in keys(local.queues) : { key = key, name = aws_sqs_queue.retry[key].name }]
 
@@ -116,22 +115,22 @@ locals {
         title = "Dollars an hour, without metrics and alarms"
         metrics = concat(
           [
-            [{ expression = "i * ${local.lambda_request} + d / 1000 * ${var.memory_size} / 1024 * ${local.gb_second}", label = "handler", period = 3600 }],
+            [{ expression = "i * ${local.price.lambda_request} + d / 1000 * ${var.memory_size} / 1024 * ${local.price.gb_second}", label = "handler", period = 3600 }],
             ["AWS/Lambda", "Invocations", "FunctionName", aws_lambda_function.handler.function_name, { id = "i", visible = false, stat = "Sum", period = 3600 }],
             ["AWS/Lambda", "Duration", "FunctionName", aws_lambda_function.handler.function_name, { id = "d", visible = false, stat = "Sum", period = 3600 }],
-            [{ expression = "b / 1000000000 * ${local.gb_of_log}", label = "log", period = 3600 }],
+            [{ expression = "b / 1000000000 * ${local.price.gb_of_log}", label = "log", period = 3600 }],
             ["AWS/Logs", "IncomingBytes", "LogGroupName", aws_cloudwatch_log_group.handler.name, { id = "b", visible = false, stat = "Sum", period = 3600 }],
           ],
           flatten([
             for table in aws_dynamodb_table.ledger : [
-              { line = [{ expression = "w * ${local.write_of_dynamodb}", label = "ledger", period = 3600 }] },
+              { line = [{ expression = "w * ${local.price.write_of_dynamodb}", label = "ledger", period = 3600 }] },
               { line = ["AWS/DynamoDB", "ConsumedWriteCapacityUnits", "TableName", table.name, { id = "w", visible = false, stat = "Sum", period = 3600 }] },
             ]
           ])[*].line,
           # These metrics count messages, but one request can have ten, so this overestimates the cost.
           flatten([
             for nth, queue in local.dashboard_queue : concat(
-              [{ line = [{ expression = "(s${nth} + r${nth} + f${nth} + e${nth}) * ${local.sqs_request}", label = queue.key, period = 3600 }] }],
+              [{ line = [{ expression = "(s${nth} + r${nth} + f${nth} + e${nth}) * ${local.price.sqs_request}", label = queue.key, period = 3600 }] }],
               [
                 for id, name in {
                   s = "NumberOfMessagesSent", r = "NumberOfMessagesReceived", f = "NumberOfMessagesDeleted", e = "NumberOfEmptyReceives"

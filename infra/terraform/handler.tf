@@ -169,7 +169,7 @@ locals {
       for table in aws_dynamodb_table.ledger : {
         Effect   = "Allow"
         Action   = ["dynamodb:Query"]
-        Resource = ["${table.arn}/index/waiting"]
+        Resource = ["${table.arn}/index/${local.table.index}"]
       } if var.register && var.probe
     ],
     [

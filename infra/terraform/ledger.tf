@@ -1,19 +1,23 @@
 # The table of handled failures and of waiting events. Its items expire within days, and no event is lost with them.
 
+locals {
+  table = jsondecode(file("${path.module}/../cdk/contract/table.json"))
+}
+
 resource "aws_dynamodb_table" "ledger" {
   count = var.ledger ? 1 : 0
 
   name         = "${var.name}-ledger"
   billing_mode = "PAY_PER_REQUEST"
-  hash_key     = "id"
+  hash_key     = local.table.key
 
   attribute {
-    name = "id"
+    name = local.table.key
     type = "S"
   }
 
   dynamic "attribute" {
-    for_each = { for name, type in { target = "S", due_at = "N" } : name => type if var.register }
+    for_each = { for name, type in { (local.table.index_key) = "S", (local.table.index_sort_key) = "N" } : name => type if var.register }
     content {
       name = attribute.key
       type = attribute.value
@@ -22,17 +26,17 @@ resource "aws_dynamodb_table" "ledger" {
 
   # Lists waiting events by their function and due time. It is empty while nothing waits.
   dynamic "global_secondary_index" {
-    for_each = [for name in ["waiting"] : name if var.register]
+    for_each = [for name in [local.table.index] : name if var.register]
     content {
       name            = global_secondary_index.value
-      hash_key        = "target"
-      range_key       = "due_at"
+      hash_key        = local.table.index_key
+      range_key       = local.table.index_sort_key
       projection_type = "ALL"
     }
   }
 
   ttl {
-    attribute_name = "expires_at"
+    attribute_name = local.table.expiry
     enabled        = true
   }
 

@@ -77,7 +77,7 @@ resource "aws_iam_policy" "read" {
         for table in aws_dynamodb_table.ledger : {
           Effect   = "Allow"
           Action   = ["dynamodb:Query", "dynamodb:Scan"]
-          Resource = ["${table.arn}/index/waiting"]
+          Resource = ["${table.arn}/index/${local.table.index}"]
         } if var.register
       ],
       [

@@ -16,6 +16,11 @@ interface Setting {
 
 export const SETTINGS: { readonly [name: string]: Setting } = read('settings');
 
+/** The names in the ledger's table. */
+export const TABLE: { readonly [name: string]: string } = read('table');
+
+export const PRICES: { readonly [name: string]: { readonly dollars: number; readonly unit: string } } = read('prices');
+
 /** Reads a file of the contract, which the package has beside its code. */
 export function read(name: string) {
   return JSON.parse(readFileSync(path.join(__dirname, '..', '..', 'contract', `${name}.json`), 'utf8'));

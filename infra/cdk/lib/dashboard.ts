@@ -7,6 +7,7 @@ import {
 } from 'aws-cdk-lib';
 import { Construct } from 'constructs';
 import type { AsyncRetry } from './async-retry';
+import { PRICES } from './contract';
 import { MEMORY_SIZE } from './handler';
 import { metricOfLambda, metricOfLog } from './metrics';
 import type { AsyncRetryProps } from './props';
@@ -23,12 +24,11 @@ export interface RetryDashboardProps {
 /** Three graphs in a row of 24. */
 const WIDTH = 8;
 
-/** Prices in us-east-1, in dollars. infra/COST.md names their sources. */
-const REQUEST_OF_LAMBDA = '0.20 / 1000000';
-const GB_SECOND = '0.0000133334';
-const REQUEST_OF_SQS = '0.40 / 1000000';
-const GB_OF_LOG = '0.50';
-const WRITE_OF_DYNAMODB = '0.625 / 1000000';
+/** The dollars for one unit of a price, in us-east-1. */
+const price = (name: string) => {
+  const { dollars, unit } = PRICES[name];
+  return unit === 'million' ? `${dollars} / 1000000` : `${dollars}`;
+};
 
 const HOUR = Duration.hours(1);
 
@@ -78,7 +78,7 @@ export class RetryDashboard extends Construct {
     this.queues.addLeftMetric(queue.metricApproximateNumberOfMessagesDelayed(named('delayed')));
     this.queues.addLeftMetric(queue.metricApproximateNumberOfMessagesVisible(named('due')));
     // These metrics count messages, but one request can have ten, so this overestimates the cost.
-    this.showCost(owner ? `queue of ${owner.functionName}` : 'queue', `(s + r + d + e) * ${REQUEST_OF_SQS}`, {
+    this.showCost(owner ? `queue of ${owner.functionName}` : 'queue', `(s + r + d + e) * ${price('sqs_request')}`, {
       s: queue.metricNumberOfMessagesSent(),
       r: queue.metricNumberOfMessagesReceived(),
       d: queue.metricNumberOfMessagesDeleted(),
@@ -147,15 +147,15 @@ export class RetryDashboard extends Construct {
     const { retry, options } = this;
     const { handler, ledger } = retry;
     const memory = Tokenization.stringifyNumber(options.memorySize ?? MEMORY_SIZE);
-    this.showCost('handler', `i * ${REQUEST_OF_LAMBDA} + d / 1000 * ${memory} / 1024 * ${GB_SECOND}`, {
+    this.showCost('handler', `i * ${price('lambda_request')} + d / 1000 * ${memory} / 1024 * ${price('gb_second')}`, {
       i: handler.metricInvocations(),
       d: handler.metricDuration({ statistic: cloudwatch.Stats.SUM }),
     });
     const bytes = metricOfLog('IncomingBytes', handler.logGroup);
-    this.showCost('log', `b / 1000000000 * ${GB_OF_LOG}`, { b: bytes });
+    this.showCost('log', `b / 1000000000 * ${price('gb_of_log')}`, { b: bytes });
     if (ledger) {
       const writes = ledger.metricConsumedWriteCapacityUnits({ statistic: cloudwatch.Stats.SUM });
-      this.showCost('ledger', `w * ${WRITE_OF_DYNAMODB}`, { w: writes });
+      this.showCost('ledger', `w * ${price('write_of_dynamodb')}`, { w: writes });
     }
   }
 

@@ -3,7 +3,7 @@ import type { AsyncRetry } from './async-retry';
 import { CHANGE_VISIBILITY, RECEIVE_AND_DELETE } from './closed-queue';
 import { DeadLetterQueue } from './dead-letter-queue';
 import { INVOKE, KEY_ACTIONS } from './handler';
-import { WAITING_INDEX } from './ledger';
+import { TABLE } from './contract';
 import type { AsyncRetryProps } from './props';
 import type { RetryQueues } from './retry-queues';
 import { Conditions, Statements } from './statements';
@@ -69,7 +69,7 @@ export function grantReading(
   if (ledger) {
     permissions.allow(['dynamodb:GetItem', 'dynamodb:BatchGetItem'], ledger.tableArn);
     if (options.register)
-      permissions.allow(['dynamodb:Query', 'dynamodb:Scan'], `${ledger.tableArn}/index/${WAITING_INDEX}`);
+      permissions.allow(['dynamodb:Query', 'dynamodb:Scan'], `${ledger.tableArn}/index/${TABLE.index}`);
     options.encryptionKey?.grant(grantee, 'kms:Decrypt');
   }
   return permissions.grant;

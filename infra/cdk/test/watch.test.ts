@@ -400,11 +400,11 @@ test('the dashboard shows the queues, the handler and every function', () => {
       `Comeback BroughtForward Sum of ${name}: ${name} brought forward`,
     ]),
     'Dollars an hour, without metrics and alarms': [
-      'i1 * 0.20 / 1000000 + d1 / 1000 * 128 / 1024 * 0.0000133334: handler',
-      'b2 / 1000000000 * 0.50: log',
+      'i1 * 0.2 / 1000000 + d1 / 1000 * 128 / 1024 * 0.0000133334: handler',
+      'b2 / 1000000000 * 0.5: log',
       'w3 * 0.625 / 1000000: ledger',
       ...each((name, index) => [
-        `(s${[4, 7][index]} + r${[4, 7][index]} + d${[4, 7][index]} + e${[4, 7][index]}) * 0.40 / 1000000: queue of ${name}`,
+        `(s${[4, 7][index]} + r${[4, 7][index]} + d${[4, 7][index]} + e${[4, 7][index]}) * 0.4 / 1000000: queue of ${name}`,
       ]),
     ],
   });

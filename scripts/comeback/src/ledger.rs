@@ -2,13 +2,9 @@
 
 use std::{io, process::Stdio};
 
-use aws_sdk_dynamodb::{
-    Client,
-    types::{
-        AttributeDefinition, BillingMode, GlobalSecondaryIndex, KeySchemaElement, KeyType,
-        Projection, ProjectionType, ScalarAttributeType, TimeToLiveSpecification,
-    },
-};
+use aws_sdk_dynamodb::{Client, types::TimeToLiveSpecification};
+use comeback_core::contract;
+use comeback_dynamodb::table;
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
     process::{Child, Command},
@@ -24,7 +20,6 @@ pub const DYNAMODB: &str = "COMEBACK_DYNAMODB";
 pub const LEDGER_TABLE: &str = "LEDGER_TABLE";
 
 pub const TABLE: &str = "comeback-ledger";
-pub const INDEX: &str = "waiting";
 
 /// Why there is no DynamoDB for the ledger.
 #[derive(Debug, thiserror::Error)]
@@ -100,30 +95,8 @@ impl Ledger {
 /// Creates the table as a deployment does. An existing table is used unchanged.
 async fn create(client: &Client) -> Result<(), CallError> {
     let what = format!("create the table {TABLE}");
-    let attribute = |name: &str, kind| {
-        AttributeDefinition::builder().attribute_name(name).attribute_type(kind).build()
-    };
-    let key =
-        |name: &str, kind| KeySchemaElement::builder().attribute_name(name).key_type(kind).build();
-    let request = || {
-        let index = GlobalSecondaryIndex::builder()
-            .index_name(INDEX)
-            .key_schema(key("target", KeyType::Hash)?)
-            .key_schema(key("due_at", KeyType::Range)?)
-            .projection(Projection::builder().projection_type(ProjectionType::All).build())
-            .build()?;
-        let request = client
-            .create_table()
-            .table_name(TABLE)
-            .billing_mode(BillingMode::PayPerRequest)
-            .attribute_definitions(attribute("id", ScalarAttributeType::S)?)
-            .attribute_definitions(attribute("target", ScalarAttributeType::S)?)
-            .attribute_definitions(attribute("due_at", ScalarAttributeType::N)?)
-            .key_schema(key("id", KeyType::Hash)?)
-            .global_secondary_indexes(index);
-        Ok::<_, aws_sdk_dynamodb::error::BuildError>(request)
-    };
-    let request = request().map_err(|error| CallError::of(&what, error.to_string()))?;
+    let request = table::create(client, TABLE);
+    let request = request.map_err(|error| CallError::of(&what, error.to_string()))?;
     match request.send().await {
         Err(error)
             if error.as_service_error().is_some_and(|it| it.is_resource_in_use_exception()) =>
@@ -133,7 +106,8 @@ async fn create(client: &Client) -> Result<(), CallError> {
         created => created.map(drop).map_err(failed(&what))?,
     }
     // Its items expire, as those of a deployed ledger do.
-    let expiry = TimeToLiveSpecification::builder().enabled(true).attribute_name("expires_at");
+    let expiry =
+        TimeToLiveSpecification::builder().enabled(true).attribute_name(contract::TABLE.expiry);
     let expiry = expiry.build().map_err(|error| CallError::of(&what, error.to_string()))?;
     let call = client.update_time_to_live().table_name(TABLE).time_to_live_specification(expiry);
     call.send().await.map(drop).map_err(failed("set the expiry of the ledger's items"))

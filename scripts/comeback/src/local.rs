@@ -15,7 +15,7 @@ use crate::{
     deploy::{Cloud, Function, HANDLER, Queues},
     functions,
     journal::Journal,
-    ledger::{INDEX, Ledger, TABLE},
+    ledger::{Ledger, TABLE},
     live_page::{self, LivePage},
     log::Log,
     paint::{Line, Style},
@@ -228,7 +228,11 @@ fn to_try(endpoint: &str, queues: &Queues, ledger: Option<&str>) -> Vec<Line> {
     ];
     commands.extend(ledger.map(|at| {
         let table = format!("--endpoint-url {at} --table-name {TABLE}");
-        let scan = ["aws dynamodb scan".to_owned(), table, format!("--index-name {INDEX}")];
+        let scan = [
+            "aws dynamodb scan".to_owned(),
+            table,
+            format!("--index-name {}", comeback_core::contract::TABLE.index),
+        ];
         ("which events wait, for when and why", scan)
     }));
     let mut lines = access(endpoint);

@@ -12,7 +12,7 @@ use comeback_core::{
 };
 use comeback_dynamodb::{
     self as dynamodb, ATTEMPT_MAX, CALL_MAX, ClaimTable, ID, Item, claim,
-    register::{self, DUE_AT, INDEX, PAUSED_AT, RECEIPT_HANDLE, TARGET},
+    register::{self, DUE_AT, INDEX, PAUSED_AT, QUEUE, RECEIPT_HANDLE, TARGET},
 };
 use comeback_flow::ports::{
     Entered, Ledger, Listed, NotExchanged, NotReplaced, Notes, Stored, Wanted,
@@ -119,7 +119,7 @@ impl Ledger for DynamoLedger {
         let items = self.claims.first(INDEX, (TARGET, target), (DUE_AT, after), count).await?;
         let text = |item: &Item, name: &str| Some(item.get(name)?.as_s().ok()?.clone());
         let listed = items.iter().filter_map(|item| {
-            let queue_url = text(item, "queue")?;
+            let queue_url = text(item, QUEUE)?;
             Some(Listed { queue_url, receipt_handle: text(item, RECEIPT_HANDLE)? })
         });
         Ok(listed.collect())

@@ -1,6 +1,11 @@
 //! Prints the contract as JSON, for `infra/contract/generate.py`.
 
-use comeback_core::{contract::SETTINGS, log_line::FIELDS, metric::Metric, reason::Reason};
+use comeback_core::{
+    contract::{SETTINGS, TABLE},
+    log_line::FIELDS,
+    metric::Metric,
+    reason::Reason,
+};
 use serde_json::json;
 
 fn main() -> Result<(), serde_json::Error> {
@@ -9,7 +14,7 @@ fn main() -> Result<(), serde_json::Error> {
     let (metrics, reasons): (Vec<_>, Vec<_>) = (metrics.collect(), reasons.collect());
     println!(
         "{}",
-        json!({ "settings": SETTINGS, "metrics": metrics, "reasons": reasons, "log_fields": FIELDS })
+        json!({ "settings": SETTINGS, "table": TABLE, "metrics": metrics, "reasons": reasons, "log_fields": FIELDS })
     );
     Ok(())
 }

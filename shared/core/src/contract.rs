@@ -9,6 +9,25 @@ use serde::Serialize;
 
 use crate::{duration, in_flight::IN_FLIGHT_MAX};
 
+/// The names that a deployment needs of the ledger's table: its string key, the attribute by which items expire, and the
+/// index of the register, from the ARN of a function to the milliseconds since 1970 at which an event is due.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Table {
+    pub key: &'static str,
+    pub expiry: &'static str,
+    pub index: &'static str,
+    pub index_key: &'static str,
+    pub index_sort_key: &'static str,
+}
+
+pub const TABLE: Table = Table {
+    key: "id",
+    expiry: "expires_at",
+    index: "waiting",
+    index_key: "target",
+    index_sort_key: "due_at",
+};
+
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Setting {
     pub name: &'static str,

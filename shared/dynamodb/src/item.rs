@@ -6,11 +6,12 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use comeback_core::{
     Timestamp,
     claim::{Claim, Order, State, Token},
+    contract::TABLE,
 };
 
 use crate::Item;
 
-pub const ID: &str = "id";
+pub const ID: &str = TABLE.key;
 pub(crate) const OWNER: &str = "owner";
 pub(crate) const GENERATION: &str = "generation";
 pub(crate) const STATE: &str = "state";
@@ -18,7 +19,7 @@ pub(crate) const ORDER: &str = "order";
 /// When the lease ends, in milliseconds since 1970.
 const HELD_UNTIL: &str = "held_until";
 /// When the item expires, in seconds since 1970, as DynamoDB's time to live requires.
-pub(crate) const EXPIRES_AT: &str = "expires_at";
+pub(crate) const EXPIRES_AT: &str = TABLE.expiry;
 
 pub(crate) const WAITING: &str = "waiting";
 const HELD: &str = "held";

@@ -9,6 +9,7 @@
 
 mod item;
 pub mod register;
+pub mod table;
 mod transaction;
 mod versioned;
 

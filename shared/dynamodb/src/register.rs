@@ -4,6 +4,7 @@ use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
 use comeback_core::{
     Timestamp,
     claim::{Order, State},
+    contract::TABLE,
     register::{Entry, Waiting},
 };
 
@@ -13,17 +14,18 @@ use crate::{
 };
 
 /// The index of waiting events, with the partition key [`TARGET`] and the sort key [`DUE_AT`].
-pub const INDEX: &str = "waiting";
+pub const INDEX: &str = TABLE.index;
 /// The function that an event is waiting for, as named in its failure record.
-pub const TARGET: &str = "target";
+pub const TARGET: &str = TABLE.index_key;
 /// When an event's wait ends, in milliseconds since 1970.
-pub const DUE_AT: &str = "due_at";
+pub const DUE_AT: &str = TABLE.index_sort_key;
 /// SQS's receipt handle of a message in flight.
 pub const RECEIPT_HANDLE: &str = "receipt_handle";
 /// When an operator paused a target, in milliseconds since 1970.
 pub const PAUSED_AT: &str = "paused_at";
 
-const QUEUE: &str = "queue";
+/// The URL of the queue that has an event's message.
+pub const QUEUE: &str = "queue";
 const EVENT_ID: &str = "event_id";
 const ATTEMPT: &str = "attempt";
 const FIRST_FAILED_AT: &str = "first_failed_at";

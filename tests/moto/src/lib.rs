@@ -10,10 +10,7 @@ use std::{
 use aws_sdk_dynamodb::{
     Client,
     config::{BehaviorVersion, Credentials, Region, SharedCredentialsProvider, retry::RetryConfig},
-    types::{
-        AttributeDefinition, BillingMode, GlobalSecondaryIndex, KeySchemaElement, KeyType,
-        Projection, ProjectionType, ScalarAttributeType,
-    },
+    types::{AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType},
 };
 use aws_types::SdkConfig;
 
@@ -62,29 +59,7 @@ pub fn config(endpoint: &str) -> SdkConfig {
 
 /// Creates a ledger's table with the index of the register.
 pub async fn create_register(client: &Client, name: &str) {
-    let attribute = |name: &str, kind| {
-        AttributeDefinition::builder().attribute_name(name).attribute_type(kind).build().unwrap()
-    };
-    let key = |name: &str, kind| {
-        KeySchemaElement::builder().attribute_name(name).key_type(kind).build().unwrap()
-    };
-    let index = GlobalSecondaryIndex::builder()
-        .index_name("waiting")
-        .key_schema(key("target", KeyType::Hash))
-        .key_schema(key("due_at", KeyType::Range))
-        .projection(Projection::builder().projection_type(ProjectionType::All).build());
-    client
-        .create_table()
-        .table_name(name)
-        .billing_mode(BillingMode::PayPerRequest)
-        .attribute_definitions(attribute("id", ScalarAttributeType::S))
-        .attribute_definitions(attribute("target", ScalarAttributeType::S))
-        .attribute_definitions(attribute("due_at", ScalarAttributeType::N))
-        .key_schema(key("id", KeyType::Hash))
-        .global_secondary_indexes(index.build().unwrap())
-        .send()
-        .await
-        .unwrap();
+    comeback_dynamodb::table::create(client, name).unwrap().send().await.unwrap();
 }
 
 /// Creates a table with a partition key of this name, of type string.

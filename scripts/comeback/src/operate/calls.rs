@@ -26,7 +26,7 @@ use aws_sdk_lambda::types::{
     LastUpdateStatus, RecursiveLoop,
 };
 use aws_sdk_sqs::types::QueueAttributeName;
-use comeback_core::Timestamp;
+use comeback_core::{Timestamp, contract::TABLE};
 use tokio::sync::Semaphore;
 
 use super::aws::{Aws, fault};
@@ -393,7 +393,7 @@ fn table_of(it: &TableDescription) -> Table {
     let key =
         |schema: &[KeySchemaElement]| schema.iter().map(|it| kind(&it.attribute_name)).collect();
     let waiting =
-        it.global_secondary_indexes().iter().find(|it| it.index_name() == Some("waiting"));
+        it.global_secondary_indexes().iter().find(|it| it.index_name() == Some(TABLE.index));
     Table {
         status: it.table_status().map(|it| it.as_str().to_owned()).unwrap_or_default(),
         key: key(it.key_schema()),

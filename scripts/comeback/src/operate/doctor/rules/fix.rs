@@ -39,7 +39,7 @@ pub enum Fix {
 pub const BATCH_SIZE: u32 = 10;
 
 /// The TTL attribute of the ledger's items.
-pub const EXPIRES_AT: &str = "expires_at";
+pub const EXPIRES_AT: &str = comeback_core::contract::TABLE.expiry;
 
 impl Fix {
     /// Whether the program can apply the fix.

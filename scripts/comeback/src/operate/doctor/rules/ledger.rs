@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use comeback_core::settings::Settings;
+use comeback_core::{contract::TABLE, settings::Settings};
 use serde_json::json;
 
 use super::{
     Examined, Facts, Fix, Ledger,
-    fix::{EXPIRES_AT, quoted, word},
+    fix::{quoted, word},
 };
 
 /// The actions on the ledger that a handler with this environment needs.
@@ -33,16 +33,18 @@ pub(super) fn examine(facts: &Facts, settings: Option<&Settings>, ledger: &Ledge
         it.bad("ledger_inactive", format!("its status is {}", table.status))
             .why("The handler acts on nothing until the table is active.");
     }
-    if table.key != ["id S"] {
-        let says = format!("its key is {}, and not id, a string", table.key.join(", "));
+    if table.key != [format!("{} S", TABLE.key)] {
+        let says = format!("its key is {}, and not {}, a string", table.key.join(", "), TABLE.key);
         it.bad("ledger_key", says).why("The handler can't claim failures, so no event comes back.");
     }
     if settings.is_some_and(|settings| settings.register) {
         register(&mut it, name, table.waiting.as_ref());
     }
-    if let Some(expiry) = it.known(expiry).filter(|it| it.as_deref() != Some(EXPIRES_AT)) {
+    if let Some(expiry) = it.known(expiry).filter(|it| it.as_deref() != Some(TABLE.expiry)) {
         let says = match expiry {
-            Some(attribute) => format!("its items expire by {attribute}, and not by {EXPIRES_AT}"),
+            Some(attribute) => {
+                format!("its items expire by {attribute}, and not by {}", TABLE.expiry)
+            }
             None => "its items don't expire".to_owned(),
         };
         let finding =
@@ -58,22 +60,24 @@ pub(super) fn examine(facts: &Facts, settings: Option<&Settings>, ledger: &Ledge
         it.bad("handler_lacks_ledger", says)
             .why("The handler can't claim failures, so no event comes back.");
     }
-    it.good = format!("active, items expire by {EXPIRES_AT}");
+    it.good = format!("active, items expire by {}", TABLE.expiry);
     it
 }
 
 fn register(it: &mut Examined, table: &str, waiting: Option<&(String, Vec<String>)>) {
     match waiting {
         None => {
-            let says = "REGISTER is true, and there is no index waiting";
+            let says = format!("REGISTER is true, and there is no index {}", TABLE.index);
             it.bad("register_index_missing", says)
                 .why("Nobody can list what waits, and no event is brought forward.")
                 .fix(Fix::ByHand(create_index(table)));
         }
-        Some((_, key)) if *key != ["target S", "due_at N"] => {
+        Some((_, key)) if *key != index_key() => {
             let says = format!(
-                "the key of its index waiting is {}, and not target and due_at",
-                key.join(", ")
+                "the key of its index {} is {}, and not {}",
+                TABLE.index,
+                key.join(", "),
+                index_key().join(", ")
             );
             it.bad("register_index_key", says).why("Nobody can list what waits.");
         }
@@ -85,18 +89,25 @@ fn register(it: &mut Examined, table: &str, waiting: Option<&(String, Vec<String
     }
 }
 
+/// The key of the register's index: names and types.
+fn index_key() -> [String; 2] {
+    [format!("{} S", TABLE.index_key), format!("{} N", TABLE.index_sort_key)]
+}
+
 fn create_index(table: &str) -> String {
     let key = |name, kind| json!({ "AttributeName": name, "KeyType": kind });
     let index = json!([{ "Create": {
-        "IndexName": "waiting",
-        "KeySchema": [key("target", "HASH"), key("due_at", "RANGE")],
+        "IndexName": TABLE.index,
+        "KeySchema": [key(TABLE.index_key, "HASH"), key(TABLE.index_sort_key, "RANGE")],
         "Projection": { "ProjectionType": "ALL" },
     } }]);
     format!(
         "aws dynamodb update-table --table-name {} --attribute-definitions \
-         AttributeName=target,AttributeType=S AttributeName=due_at,AttributeType=N \
+         AttributeName={},AttributeType=S AttributeName={},AttributeType=N \
          --global-secondary-index-updates {}",
         word(table),
+        TABLE.index_key,
+        TABLE.index_sort_key,
         quoted(&index.to_string())
     )
 }
