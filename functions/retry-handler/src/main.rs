@@ -7,7 +7,6 @@ use std::{io::Write, process::ExitCode};
 
 use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
 use clock::SystemClock;
-use comeback_aws::{DynamoLedger, LambdaFunctions, SqsQueues};
 use comeback_core::{
     arn::FunctionArn,
     in_flight::QUOTA,
@@ -22,6 +21,7 @@ use comeback_flow::{
     ports::Clock,
 };
 use lambda_runtime::{Error, LambdaEvent, service_fn};
+use retry_handler::{DynamoLedger, LambdaFunctions, SqsQueues};
 use tracing::level_filters::LevelFilter;
 
 type AwsHandler = Handler<SqsQueues, LambdaFunctions, DynamoLedger, SystemClock>;
@@ -64,7 +64,7 @@ fn start() -> Result<(), Error> {
 }
 
 async fn run(settings: Settings) -> Result<(), Error> {
-    let aws = comeback_aws::connect().await;
+    let aws = retry_handler::connect().await;
     let queues =
         SqsQueues::new(aws_sdk_sqs::Client::new(&aws), settings.dead_letter_queue_url.clone());
     let functions = LambdaFunctions::new(&aws, settings.probe);

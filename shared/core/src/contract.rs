@@ -9,8 +9,8 @@ use serde::Serialize;
 
 use crate::{duration, in_flight::IN_FLIGHT_MAX};
 
-/// The names that a deployment needs of the ledger's table: its string key, the attribute by which items expire, and the
-/// index of the register, from the ARN of a function to the milliseconds since 1970 at which an event is due.
+/// The names that a deployment needs of the ledger's table: its string key, the attribute by which items expire, and
+/// the index of the register, from the ARN of a function to the milliseconds since 1970 at which an event is due.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Table {
     pub key: &'static str,

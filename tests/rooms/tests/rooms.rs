@@ -11,15 +11,14 @@ use std::{
 use serde_json::Value;
 
 /// The rooms that each room may name as dependencies. Dev-dependencies are not limited.
-const MAY_USE: [(&str, &[&str]); 12] = [
+const MAY_USE: [(&str, &[&str]); 11] = [
     ("comeback-core", &[]),
     ("comeback-flow", &["comeback-core"]),
-    ("comeback-aws", &["comeback-core", "comeback-dynamodb", "comeback-flow"]),
     ("comeback-dynamodb", &["comeback-core"]),
     ("comeback", &["comeback-core", "comeback-dynamodb"]),
     ("comeback-local", &["comeback-core"]),
     ("comeback-local-client", &["comeback-core", "comeback-local"]),
-    ("retry-handler", &["comeback-aws", "comeback-core", "comeback-flow"]),
+    ("retry-handler", &["comeback-core", "comeback-dynamodb", "comeback-flow"]),
     ("envelope-proxy", &["comeback-core"]),
     ("example-target", &["comeback"]),
     (
@@ -32,12 +31,12 @@ const MAY_USE: [(&str, &[&str]); 12] = [
 /// The crates that each crate must not have even as transitive dependencies: a name, or a prefix.
 const NEVER: [(&str, &[&str]); 7] = [
     ("comeback-core", &["tokio", "aws", "hyper", "tracing"]),
-    ("comeback-dynamodb", &["comeback-aws", "comeback-flow"]),
-    ("comeback", &["aws-config", "comeback-aws", "comeback-flow"]),
-    ("comeback-flow", &["tokio", "aws-", "hyper", "comeback-aws"]),
-    ("envelope-proxy", &["aws", "comeback-aws", "comeback-flow", "lambda_runtime"]),
-    ("comeback-local", &["aws-", "aws_lambda_events", "comeback-aws", "comeback-flow"]),
-    ("simulation", &["aws-", "comeback-aws", "lambda_runtime"]),
+    ("comeback-dynamodb", &["comeback-flow"]),
+    ("comeback", &["aws-config", "comeback-flow"]),
+    ("comeback-flow", &["tokio", "aws-", "hyper"]),
+    ("envelope-proxy", &["aws", "comeback-flow", "lambda_runtime"]),
+    ("comeback-local", &["aws-", "aws_lambda_events", "comeback-flow"]),
+    ("simulation", &["aws-", "lambda_runtime"]),
 ];
 
 /// Crates for tests, which no room may depend on.

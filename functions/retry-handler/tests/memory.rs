@@ -12,7 +12,6 @@ use aws_smithy_runtime_api::client::{
     orchestrator::{HttpRequest, HttpResponse},
 };
 use aws_smithy_types::body::SdkBody;
-use comeback_aws::{DynamoLedger, LambdaFunctions, SqsQueues};
 use comeback_core::{Timestamp, arn::FunctionArn, settings::Settings, time::later};
 use comeback_flow::{
     batch::{Context, Handler},
@@ -21,6 +20,7 @@ use comeback_flow::{
     metrics,
     ports::Clock,
 };
+use retry_handler::{DynamoLedger, LambdaFunctions, SqsQueues};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use tracing_subscriber::util::SubscriberInitExt;

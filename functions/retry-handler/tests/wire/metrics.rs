@@ -1,8 +1,8 @@
 //! The requests to CloudWatch, and how its answers are interpreted. They are CBOR.
 
-use comeback_aws::LambdaFunctions;
 use comeback_core::{Timestamp, circuit::Minute};
 use comeback_flow::ports::Functions;
+use retry_handler::LambdaFunctions;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpListener,

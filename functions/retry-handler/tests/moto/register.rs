@@ -3,7 +3,6 @@
 use std::collections::{HashMap, HashSet};
 
 use aws_sdk_dynamodb::{Client, types::AttributeValue};
-use comeback_aws::DynamoLedger;
 use comeback_core::{
     Attempt, Timestamp,
     claim::{Claim, Order, State, Token},
@@ -13,6 +12,7 @@ use comeback_core::{
 use comeback_dynamodb::register;
 use comeback_flow::ports::{Ledger, NotReplaced, Notes, Wanted};
 use moto::create_register;
+use retry_handler::DynamoLedger;
 
 use super::config;
 

@@ -1,9 +1,9 @@
 //! Visibility changes, delayed messages and dead letters.
 
 use aws_sdk_sqs::{Client, types::Message};
-use comeback_aws::SqsQueues;
 use comeback_core::dead_letter::DeadLetter;
 use comeback_flow::ports::{Attribute, CallFault, Delayed, Queues, Value, VisibilityChange};
+use retry_handler::SqsQueues;
 
 use super::config;
 

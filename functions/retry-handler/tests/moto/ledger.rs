@@ -1,10 +1,10 @@
 //! Claims on failures.
 
 use aws_sdk_dynamodb::Client;
-use comeback_aws::DynamoLedger;
 use comeback_core::claim::{Claim, State, Token};
 use comeback_flow::ports::{Ledger, NotReplaced};
 use moto::create_table;
+use retry_handler::DynamoLedger;
 
 use super::config;
 

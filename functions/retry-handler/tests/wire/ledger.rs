@@ -15,13 +15,13 @@ use aws_smithy_runtime_api::client::{
     orchestrator::{HttpRequest, HttpResponse},
 };
 use aws_smithy_types::body::SdkBody;
-use comeback_aws::DynamoLedger;
 use comeback_core::{
     Attempt,
     claim::{Claim, State, Token},
     register::Waiting,
 };
 use comeback_flow::ports::{Ledger, NotReplaced};
+use retry_handler::DynamoLedger;
 use tokio::time::Instant;
 
 use super::{answering, config, response};

@@ -1,10 +1,10 @@
 //! Circuits of targets.
 
 use aws_sdk_dynamodb::{Client, types::AttributeValue};
-use comeback_aws::DynamoLedger;
 use comeback_core::{Attempt, Timestamp, claim::Claim, register::Waiting, time::at_millis};
 use comeback_flow::ports::{Ledger, Listed, NotExchanged, Stored, Wanted};
 use moto::{create_register, create_table};
+use retry_handler::DynamoLedger;
 
 use super::config;
 

@@ -6,7 +6,6 @@ mod metrics;
 
 use std::time::Duration;
 
-use comeback_aws::{LambdaFunctions, SqsQueues};
 use comeback_core::{
     dead_letter::DeadLetter,
     fault::{FaultKind, InvokeFault},
@@ -15,6 +14,7 @@ use comeback_core::{
 };
 use comeback_flow::ports::{Delayed, Functions, Invocation, Queues, VisibilityChange};
 use moto::config;
+use retry_handler::{LambdaFunctions, SqsQueues};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpListener,
