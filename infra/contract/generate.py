@@ -171,6 +171,13 @@ def parameters_of_settings(scope: str) -> str:
                     f"    AllowedValues: [{', '.join(options)}]",
                     f"    ConstraintDescription: must be {', '.join(options[:-1])} or {options[-1]}".replace('"', ""),
                 ]
+            case "pointer":
+                lines += [
+                    folded("Description", f"{said[:-1]}. Empty for none.", 4),
+                    '    Default: ""',
+                    f"    AllowedPattern: '^({it['pattern'].strip('^$')})?$'",
+                    "    ConstraintDescription: must be a JSON pointer such as /tenant/id, or empty",
+                ]
             case "list":
                 lines += [
                     folded("Description", f"{said[:-1]}. Separated by commas.", 4),
@@ -205,6 +212,7 @@ def properties(scope: str) -> str:
             "choice": ("Jitter", f"Jitter.{str(it.get('default')).upper()}"),
             "flag": ("boolean", "false"),
             "list": ("string[]", "- none"),
+            "pointer": ("string", "- none"),
         }[it["type"]]
         if it["type"] == "duration":
             said = f"{said[:-1]}; {bounds(it, camel)}."
@@ -226,7 +234,14 @@ def properties(scope: str) -> str:
 
 
 # The type of a setting in Terraform.
-HCL_TYPES = {"duration": "string", "whole": "number", "choice": "string", "flag": "bool", "list": "list(string)"}
+HCL_TYPES = {
+    "duration": "string",
+    "whole": "number",
+    "choice": "string",
+    "flag": "bool",
+    "list": "list(string)",
+    "pointer": "string",
+}
 
 
 def attributes() -> str:
@@ -243,7 +258,7 @@ def variables(scope: str) -> str:
         if it["scope"] != scope:
             continue
         said = meaning(it, str.lower)
-        default = {"flag": "false", "list": "[]"}.get(it["type"]) or json.dumps(it["default"])
+        default = {"flag": "false", "list": "[]"}.get(it["type"]) or json.dumps(it.get("default"))
         if it["type"] == "duration":
             said = f"{said[:-1]}; {bounds(it, str.lower)}."
         lines = [
@@ -281,6 +296,8 @@ def table_of_settings() -> str:
                 default = f"`{it['default']}`" if it["default"] else "none"
             case "list":
                 (default, said) = (it["default"] or "none", f"{said}; separated by commas")
+            case "pointer":
+                default = "none"
             case "json":
                 (default, said) = ("none", f"JSON: {said}, `{it['example']}`")
             case _:

@@ -67,6 +67,7 @@ locals {
           it.type == "choice" ? join(" or ", it.options)
           : it.type == "whole" ? "a whole number from 1 to ${it.max}"
           : it.type == "duration" ? "a duration such as 90, 90s or 15m, from ${it.min} to ${it.max}"
+          : it.type == "pointer" ? "a JSON pointer such as /tenant/id"
           : "texts that are not blank",
           jsonencode(value),
         )
@@ -74,6 +75,7 @@ locals {
           it.type == "choice" ? contains(it.options, value)
           : it.type == "whole" ? tonumber(value) >= 1 && tonumber(value) <= it.max && floor(tonumber(value)) == tonumber(value)
           : it.type == "duration" ? local.seconds[value] >= local.seconds[it.min] && local.seconds[value] <= local.seconds[it.max]
+          : it.type == "pointer" ? can(regex(it.pattern, value))
           : it.type == "list" ? value == "" || alltrue([for text in split(",", value) : trimspace(text) != ""])
           : true,
           false,

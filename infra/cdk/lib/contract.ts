@@ -4,7 +4,7 @@ import * as path from 'node:path';
 /** A setting of the handler, as the handler's own table has it. */
 interface Setting {
   readonly scope: 'policy' | 'handler' | 'functions' | 'resource';
-  readonly type: 'duration' | 'whole' | 'choice' | 'flag' | 'list' | 'json' | 'text';
+  readonly type: 'duration' | 'whole' | 'choice' | 'flag' | 'list' | 'pointer' | 'json' | 'text';
   readonly default?: string | number | null;
   readonly min?: string;
   readonly max?: string | number;
@@ -12,6 +12,7 @@ interface Setting {
   readonly at_least?: string;
   readonly alias_of?: string;
   readonly options?: string[];
+  readonly pattern?: string;
 }
 
 export const SETTINGS: { readonly [name: string]: Setting } = read('settings');

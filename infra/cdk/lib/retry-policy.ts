@@ -109,6 +109,8 @@ export function checkPolicy(policy: RetryPolicy, faults: Faults): void {
       checkList(property, value, faults);
     } else if (setting.options && !Token.isUnresolved(value) && !setting.options.includes(value as string)) {
       faults.add(property, setting.options.join(', '), value);
+    } else if (setting.pattern && typeof value === 'string' && !Token.isUnresolved(value)) {
+      if (!new RegExp(setting.pattern).test(value)) faults.add(property, 'a JSON pointer such as /tenant/id', value);
     } else if (setting.type === 'whole') {
       checkWhole(property, value as number | undefined, 1, setting.max as number, faults);
     }

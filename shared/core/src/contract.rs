@@ -80,6 +80,10 @@ pub enum Value {
     Json {
         example: &'static str,
     },
+    /// A JSON pointer into a payload.
+    Pointer {
+        pattern: &'static str,
+    },
     Text {
         default: Option<&'static str>,
         is_required: bool,

@@ -34,6 +34,7 @@ pub mod log_line;
 pub mod metric;
 mod misspelt;
 pub mod pattern;
+pub mod pointer;
 pub mod policy;
 pub mod reason;
 pub mod record;

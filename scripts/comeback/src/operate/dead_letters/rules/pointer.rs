@@ -1,16 +1,16 @@
-//! JSON pointers (RFC 6901) into the text of a payload.
-//!
-//! The payload is never decoded and re-encoded: values are compared as the text that they have, and a replacement
-//! leaves all other bytes unchanged.
+//! Values at JSON pointers in a payload. They are compared as the text that they have, and a replacement leaves all
+//! other bytes unchanged.
 
-use comeback_core::json::{self, Object};
+use comeback_core::{
+    json::{self, Object},
+    pointer::Pointer,
+};
 use serde_json::value::RawValue;
 
 /// A JSON pointer and a value, as in `/order/country=DE`.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct PointerValue {
-    /// The pointer, still escaped.
-    pub pointer: String,
+    pub pointer: Pointer,
     /// The value to find or to set: JSON, or a string without quotes.
     pub value: String,
 }
@@ -24,15 +24,13 @@ impl PointerValue {
     /// Parses `POINTER=VALUE`. The pointer ends at the first equals sign.
     pub fn parse(text: &str) -> Result<Self, InvalidPointerValue> {
         let (pointer, value) = text.split_once('=').ok_or(InvalidPointerValue)?;
-        if !pointer.is_empty() && !pointer.starts_with('/') {
-            return Err(InvalidPointerValue);
-        }
-        Ok(Self { pointer: pointer.to_owned(), value: value.to_owned() })
+        let pointer = Pointer::parse(pointer).ok_or(InvalidPointerValue)?;
+        Ok(Self { pointer, value: value.to_owned() })
     }
 
     /// Whether the payload has the value at the pointer: the same JSON text, or a string with this text.
     pub fn holds(&self, payload: &str) -> bool {
-        let Some(found) = find(payload, &self.pointer) else { return false };
+        let Some(found) = self.pointer.find(payload) else { return false };
         found.get() == self.value
             || json::bytes(found).is_some_and(|bytes| *bytes == *self.value.as_bytes())
     }
@@ -42,33 +40,18 @@ impl PointerValue {
     pub fn set(&self, payload: &str) -> Option<String> {
         let is_json = serde_json::from_str::<&RawValue>(&self.value).is_ok();
         let value = if is_json { self.value.clone() } else { quoted(&self.value) };
-        if let Some(old) = find(payload, &self.pointer) {
+        if let Some(old) = self.pointer.find(payload) {
             let start = offset(payload, old);
             return Some(spliced(payload, start, start + old.get().len(), &value));
         }
-        let (parent, name) = self.pointer.rsplit_once('/')?;
-        let object = find(payload, parent)?;
+        let (parent, name) = self.pointer.split()?;
+        let object = parent.find(payload)?;
         let is_empty = Object::read(object.get())?.into_members().next().is_none();
         let end = offset(payload, object) + object.get().len() - 1;
         let comma = if is_empty { "" } else { "," };
-        let member = format!("{comma}{}:{value}", quoted(&unescaped(name)));
+        let member = format!("{comma}{}:{value}", quoted(&name));
         Some(spliced(payload, end, end, &member))
     }
-}
-
-fn find<'a>(json: &'a str, pointer: &str) -> Option<&'a RawValue> {
-    let whole: &RawValue = serde_json::from_str(json).ok()?;
-    pointer.split('/').skip(1).try_fold(whole, |value, name| {
-        let name = unescaped(name);
-        if let Some(object) = Object::read(value.get()) {
-            // If a name occurs twice, the last one counts, as in most parsers.
-            let members = object.into_members().filter(|(member, _)| **member == *name.as_bytes());
-            return members.last().map(|(_, value)| value);
-        }
-        let items: Vec<&RawValue> = serde_json::from_str(value.get()).ok()?;
-        let is_index = name == "0" || !name.starts_with(['0', '+']);
-        items.get(name.parse::<usize>().ok().filter(|_| is_index)?).copied()
-    })
 }
 
 fn offset(text: &str, part: &RawValue) -> usize {
@@ -77,10 +60,6 @@ fn offset(text: &str, part: &RawValue) -> usize {
 
 fn spliced(text: &str, start: usize, end: usize, part: &str) -> String {
     [&text[..start], part, &text[end..]].concat()
-}
-
-fn unescaped(name: &str) -> String {
-    name.replace("~1", "/").replace("~0", "~")
 }
 
 fn quoted(text: &str) -> String {
