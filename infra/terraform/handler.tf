@@ -13,6 +13,7 @@ locals {
       MAX_ATTEMPTS         = var.max_attempts
       JITTER               = var.jitter
       NON_RETRYABLE_ERRORS = var.non_retryable_errors
+      TENANT_ID            = var.tenant_id
       IN_FLIGHT_MAX        = var.in_flight_max
       PROBE                = var.probe
       REGISTER             = var.register
@@ -31,6 +32,7 @@ locals {
         MAX_ATTEMPTS         = function.max_attempts
         JITTER               = function.jitter
         NON_RETRYABLE_ERRORS = function.non_retryable_errors
+        TENANT_ID            = function.tenant_id
         # end: values of a function
       } : name => try(join(",", value), tostring(value)) if value != null
     }

@@ -18,6 +18,7 @@ variable "functions" {
     max_attempts         = optional(number)
     jitter               = optional(string)
     non_retryable_errors = optional(list(string))
+    tenant_id            = optional(string)
     # end: attributes
     on_success        = optional(string)
     maximum_event_age = optional(number)
@@ -103,6 +104,12 @@ variable "non_retryable_errors" {
   type        = list(string)
   default     = []
   nullable    = false
+}
+
+variable "tenant_id" {
+  description = "Where the payload has the tenant id, for functions with tenant isolation: a JSON pointer such as /tenant/id."
+  type        = string
+  default     = null
 }
 # end: variables of policies
 

@@ -1,6 +1,6 @@
 //! Asynchronous invocations, and CloudWatch's counts of all invocations.
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 use aws_config::SdkConfig;
 use aws_sdk_lambda::{
@@ -42,6 +42,7 @@ impl Functions for LambdaFunctions {
             .invoke()
             .function_name(invocation.function)
             .invocation_type(InvocationType::Event)
+            .set_tenant_id(invocation.tenant_id.map(Cow::into_owned))
             .payload(Blob::new(invocation.payload));
         // The SDK would send the trace of the batch, which contains other events too.
         let traced = call.customize().mutate_request(move |request| {

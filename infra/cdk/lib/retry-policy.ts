@@ -58,6 +58,13 @@ export interface RetryPolicy {
    * @default - none
    */
   readonly nonRetryableErrors?: string[];
+
+  /**
+   * Where the payload has the tenant id, for functions with tenant isolation: a JSON pointer such as /tenant/id.
+   *
+   * @default - none
+   */
+  readonly tenantId?: string;
   // end: properties
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::{duration, in_flight::IN_FLIGHT_MAX};
+use crate::{duration, in_flight::IN_FLIGHT_MAX, pointer::Pointer};
 
 /// The names that a deployment needs of the ledger's table: its string key, the attribute by which items expire, and
 /// the index of the register, from the ARN of a function to the milliseconds since 1970 at which an event is due.
@@ -146,7 +146,7 @@ const FUNCTIONS: Setting = Setting { scope: Scope::Functions, ..POLICY };
 const RESOURCE: Setting = Setting { scope: Scope::Resource, ..POLICY };
 
 /// All settings, in the order in which the documents list them.
-pub const SETTINGS: [Setting; 17] = [
+pub const SETTINGS: [Setting; 18] = [
     Setting {
         name: "DEAD_LETTER_QUEUE_URL",
         value: Value::Text { default: None, is_required: true },
@@ -194,6 +194,13 @@ pub const SETTINGS: [Setting; 17] = [
         name: "NON_RETRYABLE_ERRORS",
         meaning: "error types that are never retried, in addition to `PermanentFailure`; `*` matches any run of \
                   characters; matched against the whole type and its last segment, after `.` or `::`",
+        ..POLICY
+    },
+    Setting {
+        name: "TENANT_ID",
+        value: Value::Pointer { pattern: Pointer::PATTERN },
+        meaning: "where the payload has the tenant id, for functions with tenant isolation: a JSON pointer such as \
+                  /tenant/id",
         ..POLICY
     },
     Setting {

@@ -42,6 +42,7 @@ pub mod register;
 mod rules;
 pub mod schedule;
 pub mod settings;
+mod tenant;
 #[cfg(test)]
 mod testing;
 pub mod time;

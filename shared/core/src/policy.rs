@@ -8,6 +8,7 @@ use crate::{
     bad_settings::Fault,
     contract::{BASE_BACKOFF, Durations, MAX_AGE, MAX_BACKOFF},
     error_type::NonRetryable,
+    pointer::Pointer,
 };
 
 /// How long before the end of its age an event's last attempt is made: this, or a hundredth of the age if that is less.
@@ -24,6 +25,8 @@ pub struct Policy {
     pub max_attempts: Option<Attempt>,
     /// The errors that are never retried.
     pub non_retryable: NonRetryable,
+    /// Where a payload has its tenant id, for functions with tenant isolation.
+    pub tenant_id: Option<Pointer>,
 }
 
 impl Default for Policy {
@@ -37,6 +40,7 @@ impl Default for Policy {
             max_age: MAX_AGE.default,
             max_attempts: None,
             non_retryable: NonRetryable::default(),
+            tenant_id: None,
         }
     }
 }

@@ -14,6 +14,7 @@ use crate::{
     error_type::NonRetryable,
     json::{self, Object},
     pattern::{self, list},
+    pointer::Pointer,
     policy::Policy,
 };
 
@@ -250,6 +251,8 @@ fn policy(
     read.value("MAX_AGE", DURATION, duration::parse, &mut policy.max_age);
     read.value("JITTER", "full, equal or none", jitter, &mut policy.backoff.jitter);
     read.max_attempts(&mut policy.max_attempts);
+    let pointer = |text: &str| Pointer::parse(text).filter(|_| !text.is_empty()).map(Some);
+    read.value("TENANT_ID", "a JSON pointer such as /tenant/id", pointer, &mut policy.tenant_id);
     if let Some(list) = lookup("NON_RETRYABLE_ERRORS") {
         policy.non_retryable = NonRetryable::parse(&list);
     }

@@ -7,7 +7,7 @@ use comeback_core::{
     Timestamp,
     arn::{Home, is_url_of},
     decision::{Decision, Settlement, visibility_timeout},
-    fault::FaultKind,
+    fault::{FaultKind, InvokeFault},
     in_flight::delay_seconds,
     reason::Reason,
     settings::Settings,
@@ -217,25 +217,35 @@ where
             return Some(Settlement::DeadLetter(Reason::MaxAgeExceeded));
         }
         let lateness = between(schedule.due, now);
+        let policy = self.settings.rules.policies.of(failure.target.name());
+        let tenant_id = match policy.tenant(&envelope.payload) {
+            Ok(tenant_id) => tenant_id,
+            Err(fault) => return Some(self.not_accepted(item, &fault)),
+        };
         let invocation = Invocation {
             function: failure.target.as_str(),
             payload: envelope.to_json(),
+            tenant_id,
             trace_header: item.trace_header(),
         };
-        let fault = match self.functions.invoke(invocation).await {
+        match self.functions.invoke(invocation).await {
             Ok(()) => {
                 end(item, Outcome::Invoked { lateness });
-                return None;
+                None
             }
-            Err(fault) => fault,
-        };
+            Err(fault) => Some(self.not_accepted(item, &fault)),
+        }
+    }
+
+    /// Returns how to settle a message whose invocation was not accepted.
+    fn not_accepted(&self, item: &Item<'_>, fault: &InvokeFault) -> Settlement {
         match fault.kind {
             FaultKind::Transient { .. } => item.note_obstacle(Obstacle::Throttled),
             FaultKind::Configuration => item.note_obstacle(Obstacle::Configuration),
             FaultKind::Refused(_) => {}
         }
-        log::not_accepted(item, &fault);
-        Some(judgement.after_fault(fault.kind, self.clock.now()))
+        log::not_accepted(item, fault);
+        item.judgement.after_fault(fault.kind, self.clock.now())
     }
 
     /// Puts messages back, sends dead letters and marks claims.

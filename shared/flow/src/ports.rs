@@ -210,6 +210,8 @@ pub struct Invocation<'a> {
     /// The qualified ARN of the function, as the failure record names it.
     pub function: &'a str,
     pub payload: String,
+    /// The event's tenant, if the function runs each tenant's events apart.
+    pub tenant_id: Option<Cow<'a, str>>,
     /// The event's trace. Lambda's recursive-loop detection uses it.
     pub trace_header: Option<&'a str>,
 }

@@ -107,6 +107,21 @@ async fn a_dead_letter_that_cant_be_sent_is_an_error_that_names_queue_and_cause(
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_event_without_the_tenant_that_it_must_have_waits_for_a_person() {
+    let mut world = World::new(&[]);
+    world.tenant_id = Some("/tenant");
+    let mut blue = due("blue");
+    let of = |id: &str| format!(r#""payload of {id}""#);
+    blue.body = blue.body.map(|body| body.replace(&of("blue"), r#"{"tenant":"blue"}"#));
+    handle_within(10, &world, vec![due("nobody's"), blue]).await;
+    let asked = |kept: &str, decision: &str| (kept.to_owned(), decision.to_owned());
+    assert_eq!(lines_about("nobody's"), [asked("ERROR", "invoke"), asked("INFO", "wait")]);
+    let said = "TENANT_ID is /tenant, and the payload has nothing there";
+    assert!(lines().iter().any(|line| line["error"] == said), "{:?}", lines());
+    assert_eq!(world.tenants.take(), ["blue"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn each_turn_of_the_ledger_has_its_line() {
     let configuration = Answer::Fault(FaultKind::Configuration);
     let world = World::with_ledger(&[

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test's own helpers")]
 
 use std::{
+    borrow::Cow,
     cell::{Cell, RefCell, RefMut},
     collections::{BTreeMap, HashMap},
     time::Duration,
@@ -105,6 +106,9 @@ pub struct World {
     /// A queue's URL and what was sent to it, for each call.
     pub sends: RefCell<Vec<(String, Vec<Sent>)>>,
     pub invocations: RefCell<Vec<InvokeCall>>,
+    /// The handler's `TENANT_ID`, and the tenant ids of its invocations.
+    pub tenant_id: Option<&'static str>,
+    pub tenants: RefCell<Vec<String>>,
     /// The claims by their keys; `None` where the handler has no ledger.
     claims: Option<RefCell<BTreeMap<String, Claim>>>,
     /// The key and the claim of each write; `None` where a claim was to be removed.
@@ -146,6 +150,8 @@ impl World {
             counted: RefCell::default(),
             sends: RefCell::default(),
             invocations: RefCell::default(),
+            tenant_id: None,
+            tenants: RefCell::default(),
             claims: None,
             ledger_calls: RefCell::default(),
             registers: false,
@@ -193,6 +199,7 @@ impl World {
             ("DEAD_LETTER_QUEUE_URL", "https://sqs.us-east-1.amazonaws.com/123456789012/dead"),
             ("BASE_BACKOFF", "60s"),
             ("LEDGER_TABLE", "ledger"),
+            ("TENANT_ID", self.tenant_id.unwrap_or_default()),
             ("PROBE", if self.probes { "true" } else { "false" }),
             ("REGISTER", if self.registers { "true" } else { "false" }),
         ]);
@@ -291,6 +298,7 @@ impl Functions for &World {
         let trace = invocation.trace_header.map(str::to_owned);
         let call = (invocation.function.to_owned(), invocation.payload.clone(), trace);
         self.invocations.borrow_mut().push(call);
+        self.tenants.borrow_mut().extend(invocation.tenant_id.map(Cow::into_owned));
         let answer = self.answer(&invocation.payload).await;
         self.under_way.set(self.under_way.get() - 1);
         let kind = match answer {
