@@ -10,6 +10,15 @@ locals {
       for qualifier in function.qualifiers : "${key}:${qualifier}" => { function = key, qualifier = qualifier }
     }
   ]...)
+
+  # Read as JSON, because version 5 of the provider refuses the names of attributes that it doesn't know.
+  targets = { for key, target in data.aws_lambda_function.target : key => jsondecode(jsonencode(target)) }
+}
+
+data "aws_lambda_function" "target" {
+  for_each = var.functions
+
+  function_name = local.function_names[each.key]
 }
 
 resource "aws_iam_role_policy" "sender" {
@@ -56,6 +65,20 @@ resource "aws_lambda_function_event_invoke_config" "this" {
       content {
         destination = on_success.value
       }
+    }
+  }
+
+  lifecycle {
+    precondition {
+      condition = (
+        try(length(local.targets[each.value.function].tenancy_config), 0) == 0
+        || try(merge(local.general, local.own_policies[each.value.function]).TENANT_ID, null) != null
+      )
+      error_message = "The function ${local.function_names[each.value.function]} has tenant isolation: set tenant_id to a JSON pointer to the tenant id in its payload, such as /tenant/id."
+    }
+    precondition {
+      condition     = try(length(local.targets[each.value.function].durable_config), 0) == 0
+      error_message = "The function ${local.function_names[each.value.function]} is durable, so Lambda sends its failures to no destination. Let its steps retry."
     }
   }
 

@@ -17,6 +17,44 @@ import commands
 
 PLUGINS = commands.terraform_plugins()
 
+# What a newer provider says of the functions: version 5 doesn't know these attributes. In a test, an `_override.tf` file
+# replaces the module's own value.
+KINDS = """
+locals {
+  targets = {
+    tenants = { tenancy_config = [{ tenant_isolation_mode = "PER_TENANT" }] }
+    durable = { tenancy_config = [], durable_config = [{ execution_timeout = 60 }] }
+  }
+}
+"""
+REFUSED = """
+mock_provider "aws" {
+  mock_data "aws_partition" {
+    defaults = { partition = "aws" }
+  }
+}
+variables {
+  max_message_size = 262144
+  handler_zip      = "versions.tf"
+}
+"""
+OF_A_KIND = """
+run "%s" {
+  command = plan
+  variables {
+    functions = {
+      %s = {
+        arn      = "arn:aws:lambda:us-east-1:123456789012:function:orders"
+        role_arn = "arn:aws:iam::123456789012:role/orders"
+        %s
+      }
+    }
+  }
+  %s
+}
+"""
+FAILS = "expect_failures = [aws_lambda_function_event_invoke_config.this]"
+
 
 @unittest.skipIf(PLUGINS is None, "Terraform is not installed")
 class TerraformTest(unittest.TestCase):
@@ -47,6 +85,19 @@ class TerraformTest(unittest.TestCase):
             self.terraform(folder, "validate", "-no-color")
         said = self.terraform(self.module, "test", "-no-color")
         self.assertRegex(said, r"Success! [1-9]\d* passed, 0 failed")
+
+    def test_functions_whose_events_cant_be_retried_are_refused(self) -> None:
+        (self.module / "targets_override.tf").write_text(KINDS)
+        cases = [
+            ("no_tenant", "tenants", "", FAILS),
+            ("tenant", "tenants", 'tenant_id = "/tenant"', ""),
+            ("durable", "durable", "", FAILS),
+        ]
+        runs = "".join(OF_A_KIND % case for case in cases)
+        (self.module / "tests/kinds.tftest.hcl").write_text(REFUSED + runs)
+        self.terraform(self.module, "init", "-backend=false", *(PLUGINS or []))
+        said = self.terraform(self.module, "test", "-no-color", "-filter=tests/kinds.tftest.hcl")
+        self.assertRegex(said, r"Success! 3 passed, 0 failed")
 
 
 if __name__ == "__main__":
