@@ -337,8 +337,9 @@ export class AsyncRetry extends Construct {
         );
       }
       target.checkHome(this, faults);
-      checkPolicy(effectivePolicy(this.props, policy), faults);
-      checkAttachable(target, transparent, faults);
+      const effective = effectivePolicy(this.props, policy);
+      checkPolicy(effective, faults);
+      checkAttachable(target, effective, transparent, faults);
     }
     faults.throwIfAny(`AsyncRetry ${this.node.path} can't attach ${target.path}`);
   }

@@ -27,12 +27,12 @@ export interface AttachmentProps {
 }
 
 /** Reports why a function can't be attached. */
-export function checkAttachable(target: Target, transparent: boolean, faults: Faults): void {
+export function checkAttachable(target: Target, policy: RetryPolicy, transparent: boolean, faults: Faults): void {
   if (target.resource?.recursiveLoop === lambda.RecursiveLoop.TERMINATE) {
     faults.note('recursiveLoop must be Allow, or not set: Lambda would stop its retries after about 16, got Terminate');
   }
-  if (target.resource?.tenancyConfig) {
-    faults.note('it has tenant isolation, and no failure record has the tenant id that a retry needs');
+  if (target.resource?.tenancyConfig && !policy.tenantId) {
+    faults.note('tenantId must be the place of the tenant id in its payload, such as /tenant/id: it has tenant isolation');
   }
   if (target.resource?.durableConfig) faults.note('it is a durable function, which has no destinations');
   const { ownConfig: config } = target;

@@ -721,13 +721,14 @@ test('stacks refer to each other only if both have an env, or neither', () => {
   );
 });
 
-test('a function with tenant isolation is refused', () => {
+test('a function with tenant isolation is refused unless its payloads say who the tenant is', () => {
   const stack = new TestStack();
   const orders = stack.function('Orders', { tenancyConfig: lambda.TenancyConfig.PER_TENANT });
   assert.equal(
     errorOf(() => stack.retry.attach(orders)),
-    `${REFUSED}it has tenant isolation, and no failure record has the tenant id that a retry needs`,
+    `${REFUSED}tenantId must be the place of the tenant id in its payload, such as /tenant/id: it has tenant isolation`,
   );
+  stack.retry.attach(orders, { tenantId: '/tenant/id' });
 });
 
 test('a durable function has no destinations', () => {
