@@ -1,4 +1,5 @@
-"""Measures the calls, CPU time, memory and start-up time of the retry handler, and of a Python handler for comparison.
+"""Measures the calls, CPU time, memory and start-up time of the retry handler, and of the floor: a program with the same
+crates that makes the same calls and does nothing else.
 
 Each handler runs as Lambda would run it. The two take turns, so a machine that is slow for a while slows down both.
 Ratios compare only runs of the same round. Both get the same batches of ten, with half of the messages waiting and half
@@ -26,7 +27,8 @@ from messages import ACCOUNT, ARRANGEMENTS, BATCH_SIZE, REGION, batches
 from process import Handler, Run, run
 from table import CALLS, MEBIBYTES, MICROSECONDS, MILLISECONDS, Figure, Unit, render
 
-PEER = Path(__file__).resolve().parent / "peer"
+# What the handler may cost, as a multiple of the floor.
+PART = 1.3
 
 # After this many batches a handler is warm: its connections are open and its caches are filled.
 SHORT_BATCHES = 20
@@ -58,7 +60,7 @@ class Sides:
     """The measurements of both handlers, in the order of the rounds."""
 
     ours: list[Pair] = field(default_factory=list)
-    peers: list[Pair] = field(default_factory=list)
+    floors: list[Pair] = field(default_factory=list)
 
     def figure(
         self,
@@ -69,10 +71,10 @@ class Sides:
         part: float | None = None,
     ) -> Figure:
         """The line of the table for a value that is computed from each pair of runs."""
-        return Figure(name, unit, [*map(value, self.ours)], [*map(value, self.peers)], limit, part)
+        return Figure(name, unit, [*map(value, self.ours)], [*map(value, self.floors)], limit, part)
 
 
-async def measure(ours: Handler, peer: Handler, rounds: int, count: int) -> dict[str, Sides]:
+async def measure(ours: Handler, floor: Handler, rounds: int, count: int) -> dict[str, Sides]:
     """Runs both handlers in turn, with every arrangement of messages in each round."""
     measured = {arrangement: Sides() for arrangement in ARRANGEMENTS}
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
@@ -83,13 +85,13 @@ async def measure(ours: Handler, peer: Handler, rounds: int, count: int) -> dict
             return Pair(short, await run(handler, batches(arrangement, SHORT_BATCHES + count), log))
 
         # The first run isn't measured. It fills the file cache and lets Python compile its modules.
-        for handler in (ours, peer):
+        for handler in (ours, floor):
             await run(handler, batches("mixed", SHORT_BATCHES), log)
         for number in range(1, rounds + 1):
             print(f"round {number} of {rounds}", file=sys.stderr)
             for arrangement, sides in measured.items():
                 sides.ours.append(await pair(ours, arrangement))
-                sides.peers.append(await pair(peer, arrangement))
+                sides.floors.append(await pair(floor, arrangement))
     return measured
 
 
@@ -97,7 +99,7 @@ def figures(measured: dict[str, Sides], zipped_bytes: int) -> list[Figure]:
     """The lines of the table."""
     every = Sides(
         [pair for sides in measured.values() for pair in sides.ours],
-        [pair for sides in measured.values() for pair in sides.peers],
+        [pair for sides in measured.values() for pair in sides.floors],
     )
     return [
         *(
@@ -114,7 +116,7 @@ def figures(measured: dict[str, Sides], zipped_bytes: int) -> list[Figure]:
                 f"CPU per message, {arrangement}",
                 MICROSECONDS,
                 lambda pair: pair.cpu_per_message,
-                part=1 / 10,
+                part=PART,
             )
             for arrangement, sides in measured.items()
         ),
@@ -122,9 +124,9 @@ def figures(measured: dict[str, Sides], zipped_bytes: int) -> list[Figure]:
             "process start to first answer",
             MILLISECONDS,
             lambda pair: pair.short.start_seconds,
-            part=1 / 20,
+            part=PART,
         ),
-        every.figure("peak memory", MEBIBYTES, lambda pair: pair.long.peak_bytes, part=1 / 3),
+        every.figure("peak memory", MEBIBYTES, lambda pair: pair.long.peak_bytes, part=PART),
         Figure("zipped bootstrap", MEBIBYTES, [zipped_bytes], [], limit=ZIP_MAX_BYTES),
     ]
 
@@ -141,22 +143,17 @@ def main() -> int:
     """Measures, and prints the table."""
     parser = argparse.ArgumentParser(description="What a failed event costs.")
     parser.add_argument("bootstrap", type=Path, help="the retry handler, a release build")
+    parser.add_argument("floor", type=Path, help="the floor, a release build")
     parser.add_argument("--rounds", type=int, default=7, help="how often all is measured")
     parser.add_argument("--batches", type=int, default=300, help="by how many a long run is longer")
     arguments = parser.parse_args()
 
     ours = Handler("retry-handler", [str(arguments.bootstrap.resolve())], {})
-    peer = Handler(
-        "peer",
-        [sys.executable, "-m", "awslambdaric", "app.handler"],
-        {
-            # Our handler learns the queue from its messages. The peer needs a setting.
-            "RETRY_QUEUE_URL": f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/retry-queue",
-            "PYTHONPATH": str(PEER),
-        },
-    )
+    # Our handler learns the queue from its messages. The floor needs a setting.
+    queue_url = f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/retry-queue"
+    floor = Handler("floor", [str(arguments.floor.resolve())], {"RETRY_QUEUE_URL": queue_url})
     try:
-        measured = asyncio.run(measure(ours, peer, arguments.rounds, arguments.batches))
+        measured = asyncio.run(measure(ours, floor, arguments.rounds, arguments.batches))
         print(render(figures(measured, zipped_size(arguments.bootstrap))))
     except (NotMeasured, OSError) as error:
         print(f"could not measure: {error}", file=sys.stderr)

@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-HEADING = ("figure", "retry-handler", "peer", "ratio", "must reach", "reached?")
+HEADING = ("figure", "retry-handler", "floor", "ratio", "must reach", "reached?")
 
 
 @dataclass(frozen=True)
@@ -33,16 +33,16 @@ class Figure:
     name: str
     unit: Unit
     ours: Sequence[float]
-    peers: Sequence[float]
-    # The goal is either an absolute maximum, in the unit of the values, or a fraction of the peer's value.
+    floors: Sequence[float]
+    # The goal is either an absolute maximum, in the unit of the values, or a multiple of the floor's value.
     limit: float | None = None
     part: float | None = None
 
     @property
     def ratio(self) -> float:
-        """Our value divided by the peer's: computed for each round, then the median."""
-        pairs = zip(self.ours, self.peers, strict=True)
-        return statistics.median(ours / peers for ours, peers in pairs)
+        """Our value divided by the floor's: computed for each round, then the median."""
+        pairs = zip(self.ours, self.floors, strict=True)
+        return statistics.median(ours / floor for ours, floor in pairs)
 
     def cells(self) -> list[str]:
         """The cells of the line."""
@@ -50,15 +50,15 @@ class Figure:
         return [
             self.name,
             self._spread(self.ours),
-            self._spread(self.peers) if self.peers else "–",
-            f"1/{1 / self.ratio:.1f}" if self.peers else "–",
+            self._spread(self.floors) if self.floors else "–",
+            f"{self.ratio:.2f}" if self.floors else "–",
             goal,
             "yes" if reached else "NO",
         ]
 
     def _goal(self) -> tuple[str, bool]:
         if self.part is not None:
-            return f"≤ 1/{1 / self.part:.0f} of the peer", self.ratio <= self.part
+            return f"≤ {self.part} × the floor", self.ratio <= self.part
         assert self.limit is not None
         shown = f"≤ {self.unit.show(self.limit)}{self.unit.name}"
         return shown, statistics.median(self.ours) <= self.limit
