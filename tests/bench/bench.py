@@ -1,5 +1,6 @@
-"""Measures the calls, CPU time, memory and start-up time of the retry handler, and of the floor: a program with the same
-crates that makes the same calls and does nothing else.
+"""Measures the calls, CPU time, memory and start-up time of the retry handler beside those of the floor.
+
+The floor is a program with the same crates that makes the same calls and does nothing else.
 
 Each handler runs as Lambda would run it. The two take turns, so a machine that is slow for a while slows down both.
 Ratios compare only runs of the same round. Both get the same batches of ten, with half of the messages waiting and half
