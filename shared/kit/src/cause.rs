@@ -23,26 +23,10 @@ pub trait Cause<Form> {
 }
 
 /// The form of a [`Cause`] that is itself an [`Error`].
-///
-/// ```
-/// use comeback::retry::{Cause, Itself};
-///
-/// fn is_itself<E: Cause<Itself>>() {}
-///
-/// is_itself::<std::io::Error>();
-/// ```
 #[derive(Debug)]
 pub enum Itself {}
 
 /// The form of a [`Cause`] that contains an [`Error`], accessible with `AsRef`.
-///
-/// ```
-/// use comeback::retry::{Cause, Referring};
-///
-/// fn is_referring<E: Cause<Referring>>() {}
-///
-/// is_referring::<lambda_runtime::Error>();
-/// ```
 #[derive(Debug)]
 pub enum Referring {}
 

@@ -92,14 +92,6 @@ impl<T> Enveloped<T> {
     ///     println!("attempt {attempt}");
     ///     Ok(())
     /// }
-    ///
-    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-    /// let retried = r#"{"_retry_metadata":{"attempt":2,"initial_timestamp":5},"_original_payload":"7"}"#;
-    /// let event = LambdaEvent::new(serde_json::from_str(retried)?, Default::default());
-    /// assert!(handle(event).await.is_ok());
-    /// # Ok(())
-    /// # }
-    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(example()).unwrap();
     /// ```
     pub fn open(event: LambdaEvent<Self>) -> LambdaEvent<T> {
         let (Self { payload, retried }, mut context) = event.into_parts();
@@ -134,14 +126,6 @@ impl Retried {
     ///
     /// [`Unwrap`](crate::Unwrap) stores the metadata in the custom values of the client context, under `comeback`.
     /// Lambda gives asynchronous invocations no client context.
-    ///
-    /// ```
-    /// # use comeback::{Enveloped, Retried};
-    /// # use lambda_runtime::{Context, LambdaEvent};
-    /// let bare = Enveloped { payload: 7, retried: None };
-    /// let event = Enveloped::open(LambdaEvent::new(bare, Context::default()));
-    /// assert!(Retried::of(&event.context).is_none());
-    /// ```
     pub fn of(context: &Context) -> Option<Self> {
         let metadata = context.client_context.as_ref()?.custom.get(CONTEXT_FACTS)?;
         RetryMetadata::read(metadata).map(Self)
@@ -187,20 +171,6 @@ impl Retried {
 /// An idempotency key that is the same in all attempts of an event: the request id of its first invocation.
 ///
 /// If an envelope has no request id because Comeback didn't write it, each retry's key is its own request id.
-///
-/// ```
-/// # use comeback::{Enveloped, idempotency_key};
-/// # use lambda_runtime::{Context, LambdaEvent};
-/// let event = r#"{"_retry_metadata":{"attempt":1,"initial_timestamp":1643667670,"request_id":"first"},
-///                 "_original_payload":7}"#;
-/// let mut context = Context::default();
-/// context.request_id = "second".into();
-/// assert_eq!(idempotency_key(&context), "second");
-///
-/// let enveloped: Enveloped<u32> = serde_json::from_str(event).unwrap();
-/// let event = Enveloped::open(LambdaEvent::new(enveloped, context));
-/// assert_eq!(idempotency_key(&event.context), "first");
-/// ```
 pub fn idempotency_key(context: &Context) -> String {
     let first = Retried::of(context).and_then(|retried| retried.0.request_id);
     first.unwrap_or_else(|| context.request_id.clone())

@@ -11,7 +11,7 @@ use comeback_core::fault::StoreFault;
 use lambda_runtime::Diagnostic;
 
 use crate::{
-    PermanentFailure, RetryAfter, clock,
+    PermanentFailure, RetryAfter,
     directive::{BoxError, Directive},
     text::without_secrets,
     transient::HttpStatus,
@@ -47,12 +47,6 @@ pub struct Failure {
 
 impl Failure {
     /// Creates a failure with an error type of your own, which you can list in `NON_RETRYABLE_ERRORS`.
-    ///
-    /// ```
-    /// # use comeback::Failure;
-    /// let failure = Failure::new("UpstreamUnavailable", "the ledger answered 503");
-    /// assert_eq!(failure.to_string(), "UpstreamUnavailable: the ledger answered 503");
-    /// ```
     pub fn new(error_type: impl Into<String>, message: impl Into<String>) -> Self {
         Self { error_type: error_type.into(), message: without_secrets(&message.into()) }
     }
@@ -102,7 +96,7 @@ pub(crate) fn directive(error: &(dyn Error + 'static)) -> Option<Directive> {
 
 fn requested_by_server(link: &(dyn Error + 'static)) -> Option<Directive> {
     let response = link.downcast_ref::<HttpStatus>()?;
-    let wait = response.verdict().transient()?.hint?.wait(clock::now());
+    let wait = response.verdict().transient()?.hint?.wait(crate::now());
     (!wait.is_zero()).then(|| Directive::after(wait))
 }
 

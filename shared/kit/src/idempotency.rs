@@ -1,7 +1,6 @@
 //! Runs an operation once per key, and returns the same answer to every repetition.
 //!
-//! A retried operation may run twice. Before you charge a card, you must know whether an earlier attempt already
-//! charged it. A record in a store remembers that, and the answer:
+//! A retried operation may run twice. A record in a store remembers that it was done, and its answer:
 //!
 //! ```
 //! use comeback::idempotency::{Idempotency, Memory, Request};
@@ -31,35 +30,27 @@
 //! | its process dies | nothing | [`Error::InProgress`] until the lease ends, then the operation runs |
 //! | a request with the same key has another intent | nothing | [`Error::Mismatch`] |
 //!
-//! The first write expects no record. If there is one, the write fails and returns it. So an operation costs two
-//! writes, and a repetition one call. Every later write is conditional on the owner's fencing token. An owner
-//! whose lease has ended can therefore neither overwrite nor erase the record of the next owner, and gets
-//! [`Error::LostLease`].
+//! An operation costs two writes, and a repetition one call: the first write expects no record, and returns the one
+//! that is there. Every later write is conditional on the owner's fencing token. An owner whose lease has ended can
+//! therefore neither overwrite nor erase the record of the next owner, and gets [`Error::LostLease`].
 //!
 //! # What a caller can rely on
 //!
-//! - *An operation that is marked as done does not run again while its record is kept.* Every repetition gets the
-//!   same answer. `serde_json` must be able to serialize and deserialize it.
-//! - *Records outlive a deployment.* A new version of the function returns the same answer for the same intent, so
-//!   it must be able to deserialize the answers of older versions. Don't use the whole event as the intent. If the
-//!   new version adds a field, the intent of events that are being retried changes, and they end in the
-//!   dead-letter queue with [`Error::Mismatch`]. Use a tuple of the values that matter.
-//! - *An operation that returns an error may run again*, at once, because its key is free. That is correct if the
-//!   service refused the request. But after a timeout, a connection that broke after the request was sent, or a
-//!   truncated response, the effect may have happened ([`may_be_done`](crate::transient::may_be_done)). So pass
-//!   the [`Request`]'s key to the service, if it accepts an `idempotency-key`. If it doesn't, query the service
-//!   for the outcome before you return such an error. Set a client timeout that ends before the lease. Otherwise,
-//!   an operation that hangs may take effect after its lease has ended.
+//! - *An operation that is marked as done does not run again while its record is kept*, and every repetition gets the
+//!   same answer. Later versions of the function must be able to deserialize it.
+//! - *An operation that returns an error may run again*, at once, because its key is free. After a timeout, a broken
+//!   connection, or a truncated response, the effect may have happened ([`may_be_done`]). So pass the [`Request`]'s
+//!   key to the service, which then recognises a repetition, or [hold](Idempotency::holding) the key and query the
+//!   outcome. Set a client timeout that ends before the lease.
 //! - *An effect that was not marked as done is repeated* when the lease ends, for example if the process died in
-//!   between or the store failed. Nothing can prevent that for an effect outside of the store, unless its service
-//!   recognises the key. Writes to DynamoDB can be part of the transaction that marks the operation as done: see
+//!   between. Only writes to DynamoDB can be part of the transaction that marks the operation as done: see
 //!   `Idempotency::run_in_transaction`.
 //! - *If the operation can't be marked as done, its answer is returned all the same*, because an error would make
 //!   the retry loop repeat the operation. The write is tried up to five times, then an error is logged.
-//! - *After the record has expired, a repetition runs the operation again.* So a record is kept for longer than
-//!   the retry loop retries its event (see [`Idempotency::kept_for`]). If your callers may repeat a request later
-//!   than that, keep records longer, or make the operation refuse old requests.
-//! - *A record expires on time*, even if the store deletes it later. DynamoDB's time to live may be days late.
+//! - *A record expires on time*, even if the store deletes it later. After that, a repetition runs the operation
+//!   again, so a record is kept for longer than the retry loop retries its event (see [`Idempotency::kept_for`]).
+//!
+//! [`may_be_done`]: crate::transient::may_be_done
 
 mod canonical;
 mod decide;
@@ -68,7 +59,6 @@ mod dynamo;
 mod error;
 mod fingerprint;
 mod holding;
-mod log;
 mod once;
 mod record;
 mod request;
@@ -98,37 +88,12 @@ pub use self::{
     request::{BadRequest, Request},
     store::{Memory, ReplaceError, Store},
 };
-use crate::clock;
 
 /// The owner and the state of an operation. A [`Store`] compares this part of a [`Record`].
-///
-/// ```
-/// use comeback::idempotency::{Claim, State, Token};
-///
-/// let expires_at = "2026-02-02T18:15:30Z".parse().unwrap();
-/// let until = "2026-02-01T12:00:40Z".parse().unwrap();
-/// let token = Token { generation: 1, owner: "request/4711".to_owned() };
-/// let held = Claim { token, state: State::Held { until }, order: None, expires_at };
-/// let done = held.done();
-/// assert!(done.is(&done) && !done.is(&held));
-/// assert!(done.is_expired(expires_at) && !done.is_expired(until));
-/// ```
 pub use comeback_core::claim::Claim;
-/// The parts of a [`Claim`]; see its example.
+/// The parts of a [`Claim`].
 pub use comeback_core::claim::{State, Token};
 /// The error of a call to a [`Store`], and whether it is transient.
-///
-/// ```
-/// use comeback::{
-///     idempotency::StoreFault,
-///     transient::{Kind, Verdict, judge},
-/// };
-///
-/// let code = Some("Down".to_owned());
-/// let fault = StoreFault { passes: true, code, message: "come back later".to_owned() };
-/// assert_eq!(fault.to_string(), "Down: come back later");
-/// assert_eq!(judge(&fault), Verdict::retry(Kind::Unavailable));
-/// ```
 pub use comeback_core::fault::StoreFault;
 
 /// The default retention: the handler's default `MAX_AGE`.
@@ -171,28 +136,6 @@ impl<S> Idempotency<S> {
     /// Two functions that share a table and a scope share their records, and one gets the answers of the other.
     /// That is correct if both perform the same operation. Otherwise, start the scope with the function's name.
     ///
-    /// ```
-    /// use comeback::idempotency::{Idempotency, Memory, Request};
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let context = comeback::testing::context(std::time::Duration::from_secs(60));
-    /// let table = Memory::new();
-    /// let request = Request::new("order 7", &1999, &context)?;
-    /// let charges = Idempotency::new("orders/charge", table.clone())?;
-    /// charges.run(&request, |_| async { Ok::<_, std::io::Error>("ch_1".to_owned()) }).await?;
-    ///
-    /// let refunds = Idempotency::new("orders/refund", table.clone())?;
-    /// let refund = refunds.run(&request, |_| async { Ok::<_, std::io::Error>("re_1".to_owned()) });
-    /// assert_eq!(refund.await?, "re_1");
-    ///
-    /// let from_a_queue = Idempotency::new("orders/charge", table)?;
-    /// let charge = from_a_queue.run(&request, |_| async { Ok::<_, std::io::Error>("ch_2".to_owned()) });
-    /// assert_eq!(charge.await?, "ch_1", "both share the records of one scope");
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
     /// # Errors
     ///
     /// If the scope is empty, has more than 256 bytes, or contains a `#`.
@@ -207,25 +150,13 @@ impl<S> Idempotency<S> {
             scope: scope.to_owned(),
             store,
             retention: RETENTION,
-            clock: Arc::new(clock::now),
+            clock: Arc::new(crate::now),
         })
     }
 
     /// Sets how long answers are kept after the operation is done; 24 h by default. Use the retry handler's
     /// `MAX_AGE`. Records are kept for 6 h 15 min 10 s longer, because the last attempt of an event may run that
     /// late.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use comeback::idempotency::{Idempotency, Memory};
-    ///
-    /// let charges = Idempotency::new("charges", Memory::new())?;
-    /// let charges = charges.kept_for(Duration::from_secs(7 * 24 * 3600))?;
-    ///
-    /// let error = charges.kept_for(Duration::from_secs(60)).unwrap_err();
-    /// assert_eq!(error.to_string(), "answers must be kept for at least 920s, got 1m");
-    /// # Ok::<(), comeback::idempotency::BadRequest>(())
-    /// ```
     ///
     /// # Errors
     ///
@@ -240,14 +171,6 @@ impl<S> Idempotency<S> {
     }
 
     /// Replaces the system clock, for tests.
-    ///
-    /// ```
-    /// use comeback::idempotency::{Idempotency, Memory};
-    ///
-    /// let noon = "2026-02-01T12:00:00Z".parse().unwrap();
-    /// let charges = Idempotency::new("charges", Memory::new())?.with_clock(move || noon);
-    /// # Ok::<(), comeback::idempotency::BadRequest>(())
-    /// ```
     #[must_use]
     pub fn with_clock(self, clock: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
         Self { clock: Arc::new(clock), ..self }

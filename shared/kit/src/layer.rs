@@ -64,12 +64,6 @@ impl Unwrap {
 
     /// Retries events with an unreadable payload, with the error type `UnreadablePayload`, instead of giving them
     /// up. Use it if the cause may be a bug in the function, which you can fix before the event is too old.
-    ///
-    /// ```
-    /// use comeback::Unwrap;
-    ///
-    /// let layer = Unwrap::new().retry_unreadable();
-    /// ```
     #[must_use]
     pub const fn retry_unreadable(self) -> Self {
         Self { unreadable: "UnreadablePayload" }
@@ -91,25 +85,6 @@ impl<S> Layer<S> for Unwrap {
 }
 
 /// A function wrapped by the layer [`Unwrap`]. Other layers can be put around it.
-///
-/// ```
-/// use comeback::{Enveloped, Failure, Unwrap, Unwrapped};
-/// use lambda_runtime::{LambdaEvent, Service, service_fn, tower::Layer};
-///
-/// async fn echo(event: LambdaEvent<String>) -> Result<String, Failure> {
-///     Ok(event.payload)
-/// }
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Failure> {
-/// // In a function: Runtime::new(function).layer(TracingLayer::new()).run().await
-/// let mut function: Unwrapped<_> = Unwrap::new().layer(service_fn(echo));
-///
-/// let bare = Enveloped { payload: "7".to_owned(), retried: None };
-/// assert_eq!(function.call(LambdaEvent::new(bare.into(), Default::default())).await?, "7");
-/// # Ok(())
-/// # }
-/// ```
 #[derive(Clone, Debug)]
 pub struct Unwrapped<S> {
     inner: S,
@@ -120,12 +95,6 @@ pub struct Unwrapped<S> {
 ///
 /// Deserializing this type never fails. If it did, `lambda_runtime` would report the error itself, without any
 /// layer, and the event would be retried until it is too old.
-///
-/// ```
-/// use comeback::Received;
-///
-/// assert!(serde_json::from_str::<Received<u32>>(r#""much""#).is_ok());
-/// ```
 #[derive(Clone, Debug)]
 pub struct Received<T>(Result<Enveloped<T>, String>);
 

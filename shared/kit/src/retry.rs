@@ -30,19 +30,13 @@
 //! An attempt has no timeout of its own, so set one on your client. A request that hangs then fails while there is
 //! time for another attempt. You may drop a call while it waits, but the quota is not refunded.
 //!
-//! # What to retry here, and what to leave to the retry loop
-//!
-//! You pay for a function while it waits. Inside the function, retry faults that pass within seconds, such as a
-//! connection reset or a throttled burst, with few attempts. If a service is down for minutes, return the error:
-//! the event comes back later, and waiting costs nothing. The retry loop also honours a hint that was too long for
-//! the call.
-//!
-//! After a timeout, the operation may or may not have been done. Retry only operations that may be done twice.
+//! You pay for a function while it waits. So retry faults that pass within seconds here, with few attempts, and leave
+//! longer ones to the retry loop. After a timeout, the operation may or may not have been done: retry only operations
+//! that may be done twice.
 //!
 //! # The AWS SDK has its own retries
 //!
-//! The SDK makes three attempts of every request. With three attempts of your own around it, that makes nine, and
-//! neither side knows the other's delays. Either rely on the SDK's retries, or turn them off
+//! The SDK makes three attempts of every request, which multiply with yours. Either rely on them, or turn them off
 //! (`RetryConfig::disabled()`) and use `Policy::DYNAMODB` or `Policy::S3` (feature `aws`), whose rule is `Aws`. If
 //! your error type wraps an SDK's error and others, pass each to its rule:
 //!
@@ -77,16 +71,6 @@ use std::{
 };
 
 /// How delays are randomized. Here, full jitter starts at zero, so that calls that fail together spread out.
-///
-/// ```
-/// # fn main() -> Result<(), comeback::retry::BadPolicy> {
-/// use comeback::retry::{Jitter, Policy};
-///
-/// let exact = Policy::builder().jitter(Jitter::None).build()?;
-/// assert_eq!(exact.jitter(), Jitter::None);
-/// # Ok(())
-/// # }
-/// ```
 pub use comeback_core::backoff::Jitter;
 
 pub(crate) use self::stopped::Words;
@@ -106,18 +90,6 @@ use crate::transient::Standard;
 ///
 /// A server's [hint](crate::transient::RetryHint) is honoured up to the policy's maximum. A longer hint ends the
 /// call at once, and is part of the error.
-///
-/// ```
-/// # async fn example() -> Result<(), comeback::retry::Stopped<std::io::Error>> {
-/// use comeback::retry::{Policy, Retry};
-///
-/// let retry = Retry::new(Policy::default());
-/// let answer = retry.operation("answer").run(|| async { Ok::<_, std::io::Error>(42) }).await?;
-/// assert_eq!(answer, 42);
-/// # Ok(())
-/// # }
-/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(example()).unwrap();
-/// ```
 #[derive(Clone)]
 pub struct Retry<R = Standard> {
     policy: Policy<R>,
@@ -128,12 +100,6 @@ pub struct Retry<R = Standard> {
 
 impl<R> Retry<R> {
     /// Creates a `Retry` with this policy and a quota of its own.
-    ///
-    /// ```
-    /// use comeback::retry::{Policy, Retry};
-    ///
-    /// let retry: Retry = Retry::new(Policy::OUTSIDE_API);
-    /// ```
     pub fn new(policy: Policy<R>) -> Self {
         Self { policy, quota: Arc::default(), adaptive: None, counted_to: None }
     }
@@ -174,11 +140,6 @@ impl<R> Retry<R> {
 
     /// Limits the rate of attempts once the service throttles; see [`Adaptive`]. Every attempt, including the
     /// first, waits for a token, but only until the deadline's minimum; then it is made without one.
-    ///
-    /// ```
-    /// # use comeback::retry::{Policy, Retry};
-    /// let retry = Retry::new(Policy::default()).adaptive();
-    /// ```
     #[must_use]
     pub fn adaptive(mut self) -> Self {
         self.adaptive = Some(Arc::default());
@@ -188,11 +149,6 @@ impl<R> Retry<R> {
     /// Writes CloudWatch metrics. When a call ends, it writes a line in embedded metric format to standard output,
     /// with `Calls`, `Retries` and `GaveUp` by `Operation` in the namespace `Comeback`. `GaveUp` counts the calls
     /// that ended with an error. Off by default, because AWS charges for log lines and metrics.
-    ///
-    /// ```
-    /// # use comeback::retry::{Policy, Retry};
-    /// let retry = Retry::new(Policy::default()).counted();
-    /// ```
     #[must_use]
     pub fn counted(self) -> Self {
         // The call has already ended, so a failed write must not affect its result.
@@ -200,17 +156,6 @@ impl<R> Retry<R> {
     }
 
     /// Like [`counted`](Self::counted), but passes each line to `sink` instead of writing it to standard output.
-    ///
-    /// ```
-    /// use std::sync::mpsc;
-    /// use comeback::retry::{Policy, Retry};
-    ///
-    /// let (lines, received) = mpsc::channel();
-    /// let retry = Retry::new(Policy::default()).counted_to(move |line| {
-    ///     let _ = lines.send(line.to_owned());
-    /// });
-    /// # let _ = (retry, received);
-    /// ```
     #[must_use]
     pub fn counted_to(mut self, sink: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.counted_to = Some(Arc::new(sink));
@@ -219,12 +164,6 @@ impl<R> Retry<R> {
 
     /// Starts a call. Errors, tracing events and metrics contain the operation's name, so use a small set of fixed
     /// names.
-    ///
-    /// ```
-    /// # use comeback::retry::{Policy, Retry};
-    /// let retry = Retry::new(Policy::default());
-    /// let call = retry.operation("rates");
-    /// ```
     pub fn operation(&self, name: &'static str) -> Call<'_, R> {
         Call::new(self, name)
     }

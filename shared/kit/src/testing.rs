@@ -31,21 +31,11 @@ use std::time::Duration;
 use comeback_core::time::later;
 use lambda_runtime::Context;
 
-use crate::clock;
-
 /// Creates the context of an invocation with this much time left. Its request id is `test`.
-///
-/// ```
-/// use std::time::Duration;
-/// use comeback::{retry::Deadline, testing};
-///
-/// assert!(Deadline::of(&testing::context(Duration::from_secs(30))).is_ok());
-/// assert!(Deadline::of(&testing::context(Duration::from_secs(3))).is_err());
-/// ```
 pub fn context(left: Duration) -> Context {
     let mut context = Context::default();
     "test".clone_into(&mut context.request_id);
-    let end = later(clock::now(), left).timestamp_millis();
+    let end = later(crate::now(), left).timestamp_millis();
     context.deadline = end.try_into().unwrap_or_default();
     context
 }

@@ -29,10 +29,8 @@
 #[cfg(feature = "aws")]
 mod aws;
 mod connection;
-mod declared;
 mod format;
 mod http_status;
-mod opinion;
 #[cfg(any(feature = "reqwest", feature = "reqwest-0-12"))]
 mod response;
 mod retry_hint;
@@ -47,18 +45,6 @@ pub use retry_hint::RetryHint;
 pub use standard::{Boxed, Standard, judge, may_be_done};
 
 /// The verdict of a rule on an error.
-///
-/// ```
-/// use comeback::transient::{Kind, Verdict, judge};
-///
-/// let timed_out = std::io::Error::from(std::io::ErrorKind::TimedOut);
-/// let name = match judge(&timed_out) {
-///     Verdict::Retry(transient) => transient.kind.as_str(),
-///     Verdict::Never => "permanent",
-///     Verdict::NoOpinion => "unknown",
-/// };
-/// assert_eq!(name, "timed_out");
-/// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Verdict {
     /// The error is transient: another attempt may succeed.
@@ -71,22 +57,11 @@ pub enum Verdict {
 
 impl Verdict {
     /// The verdict to retry after a fault of this kind, without a retry hint.
-    ///
-    /// ```
-    /// # use comeback::transient::{Kind, Transient, Verdict};
-    /// let verdict = Verdict::retry(Kind::Throttled);
-    /// assert_eq!(verdict, Verdict::Retry(Transient::new(Kind::Throttled)));
-    /// ```
     pub const fn retry(kind: Kind) -> Self {
         Self::Retry(Transient::new(kind))
     }
 
     /// Returns this verdict, or that of a more general rule if this is [`NoOpinion`](Self::NoOpinion).
-    ///
-    /// ```
-    /// # use comeback::transient::Verdict;
-    /// assert_eq!(Verdict::NoOpinion.or_else(|| Verdict::Never), Verdict::Never);
-    /// ```
     #[must_use]
     pub fn or_else(self, general: impl FnOnce() -> Self) -> Self {
         match self {
@@ -113,16 +88,6 @@ impl Verdict {
 }
 
 /// A transient fault: its kind, and the server's retry hint.
-///
-/// ```
-/// use std::time::Duration;
-/// use comeback::{RetryAfter, transient::{Kind, Transient, Verdict, RetryHint, judge}};
-///
-/// let busy = RetryAfter::new(Duration::from_secs(9), "the stock is being counted");
-/// let hint = Some(RetryHint::In(Duration::from_secs(9)));
-/// let expected = Transient { kind: Kind::Unavailable, hint };
-/// assert_eq!(judge(&busy), Verdict::Retry(expected));
-/// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Transient {
     /// The kind of the fault.
@@ -133,23 +98,11 @@ pub struct Transient {
 
 impl Transient {
     /// A fault of this kind, without a retry hint.
-    ///
-    /// ```
-    /// # use comeback::transient::{Kind, Transient};
-    /// assert_eq!(Transient::new(Kind::Throttled).hint, None);
-    /// ```
     pub const fn new(kind: Kind) -> Self {
         Self { kind, hint: None }
     }
 
     /// Adds a server's retry hint, or replaces it.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use comeback::transient::{Kind, Transient, RetryHint};
-    /// let hint = RetryHint::In(Duration::from_secs(3));
-    /// assert_eq!(Transient::new(Kind::Throttled).with_hint(hint).hint, Some(hint));
-    /// ```
     #[must_use]
     pub const fn with_hint(self, hint: RetryHint) -> Self {
         Self { hint: Some(hint), ..self }
@@ -157,19 +110,6 @@ impl Transient {
 }
 
 /// The kind of a transient fault.
-///
-/// ```
-/// use comeback::transient::{HttpStatus, Kind, Verdict, judge};
-/// use http::{HeaderMap, StatusCode};
-///
-/// for (status, kind) in [
-///     (StatusCode::TOO_MANY_REQUESTS, Kind::Throttled),
-///     (StatusCode::GATEWAY_TIMEOUT, Kind::TimedOut),
-///     (StatusCode::SERVICE_UNAVAILABLE, Kind::Unavailable),
-/// ] {
-///     assert_eq!(judge(&HttpStatus::of(status, &HeaderMap::new())), Verdict::retry(kind));
-/// }
-/// ```
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Kind {
     /// The service throttled the request. The operation was not done.
@@ -185,11 +125,6 @@ pub enum Kind {
 
 impl Kind {
     /// Whether an operation may have been done despite a fault of this kind.
-    ///
-    /// ```
-    /// # use comeback::transient::Kind;
-    /// assert!(Kind::TimedOut.may_be_done() && !Kind::Throttled.may_be_done());
-    /// ```
     pub const fn may_be_done(self) -> bool {
         match self {
             Self::TimedOut | Self::InDoubt => true,
@@ -198,11 +133,6 @@ impl Kind {
     }
 
     /// The name of the kind in tracing events and logs.
-    ///
-    /// ```
-    /// # use comeback::transient::Kind;
-    /// assert_eq!(Kind::TimedOut.as_str(), "timed_out");
-    /// ```
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Throttled => "throttled",
@@ -236,27 +166,9 @@ impl Kind {
 /// ```
 pub trait Rule<E: ?Sized> {
     /// Judges an error.
-    ///
-    /// ```
-    /// # use comeback::transient::{Rule, Standard, Verdict};
-    /// let error = "twelve".parse::<u32>().unwrap_err();
-    /// assert_eq!(Standard.judge(&error), Verdict::Never);
-    /// ```
     fn judge(&self, error: &E) -> Verdict;
 
     /// Puts a specific rule over this general one, which then applies only if the specific rule has no opinion.
-    ///
-    /// ```
-    /// # use comeback::transient::{Kind, Rule, Standard, Verdict};
-    /// # use std::io::{Error, ErrorKind};
-    /// let rule = Standard.under(|error: &Error| match error.kind() {
-    ///     ErrorKind::ConnectionRefused => Verdict::Never,
-    ///     _ => Verdict::NoOpinion,
-    /// });
-    /// assert_eq!(rule.judge(&ErrorKind::ConnectionRefused.into()), Verdict::Never);
-    /// let timed_out = rule.judge(&ErrorKind::TimedOut.into());
-    /// assert_eq!(timed_out, Verdict::retry(Kind::TimedOut));
-    /// ```
     fn under<S: Rule<E>>(self, specific: S) -> Under<Self, S>
     where
         Self: Sized,
@@ -272,20 +184,6 @@ impl<E: ?Sized, F: Fn(&E) -> Verdict> Rule<E> for F {
 }
 
 /// A general rule under a specific one; see [`Rule::under`].
-///
-/// ```
-/// use comeback::transient::{Rule, Standard, Under, Verdict};
-///
-/// type Own = fn(&std::io::Error) -> Verdict;
-///
-/// /// You only need `Under` to name the type of a combined rule.
-/// fn never_retry() -> Under<Standard, Own> {
-///     Standard.under(|_| Verdict::Never)
-/// }
-///
-/// let timed_out = std::io::ErrorKind::TimedOut.into();
-/// assert_eq!(never_retry().judge(&timed_out), Verdict::Never);
-/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Under<G, S> {
     general: G,

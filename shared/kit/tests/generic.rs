@@ -53,6 +53,15 @@ async fn production(aws: &aws_sdk_dynamodb::Client) -> Result<(), lambda_runtime
     run(Unwrap::new().layer(service_fn(|event| handle(event, &shop)))).await
 }
 
+#[test]
+fn the_readme_names_the_feature_that_its_first_example_needs() {
+    let manifest = include_str!("../Cargo.toml").split_once("name = \"smallest\"\n").unwrap().1;
+    let features = manifest.trim_end().strip_prefix("required-features = ").unwrap();
+    let readme = include_str!("../README.md").split_once("[dependencies]\ncomeback = ").unwrap().1;
+    let expected = format!("{{ version = \"0.1\", features = {features} }}\n");
+    assert!(readme.starts_with(&expected), "{readme}");
+}
+
 #[tokio::test]
 async fn a_handler_may_be_generic_over_its_store_and_its_rule() {
     let once = Idempotency::new("charge", Memory::new()).unwrap();

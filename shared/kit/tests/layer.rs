@@ -13,7 +13,7 @@ use lambda_runtime::{
     tower::{ServiceBuilder, ServiceExt},
 };
 use serde::{Deserialize, de::DeserializeOwned};
-use serde_json::{json, value::RawValue};
+use serde_json::json;
 
 const RETRIED: &str = r#"{"_retry_metadata":{"attempt":2,"initial_timestamp":1643667670,"request_id":"first","by":"x"},
     "_original_payload":{"id": 7}}"#;
@@ -68,17 +68,6 @@ async fn a_function_gets_its_payload_and_can_ask_for_the_retry_metadata() {
             .map(|facts| serde_json::from_value(json!({"custom": {"comeback": facts}})).unwrap());
         let service = ServiceBuilder::new().layer(Unwrap::new()).service(service_fn(tell));
         assert_eq!(service.oneshot(event(body, context)).await.unwrap(), told);
-    }
-}
-
-#[tokio::test]
-async fn raw_json_is_given_byte_for_byte() {
-    async fn echo(event: LambdaEvent<Box<RawValue>>) -> Result<Box<RawValue>, Infallible> {
-        Ok(event.payload)
-    }
-    for (body, payload) in [(RETRIED, r#"{"id": 7}"#), (r#"{ "id":7.0}"#, r#"{ "id":7.0}"#)] {
-        let service = ServiceBuilder::new().layer(Unwrap::new()).service(service_fn(echo));
-        assert_eq!(service.oneshot(event(body, context())).await.unwrap().get(), payload);
     }
 }
 

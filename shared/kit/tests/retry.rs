@@ -1,13 +1,18 @@
 //! Tests of calls that fail, with a paused clock: when each attempt was made, and why the call ended.
 #![allow(clippy::unwrap_used, reason = "these tests build policies from valid values")]
 
-use std::{cell::RefCell, error::Error, future::pending, sync::Arc, time::Duration};
+use std::{
+    cell::RefCell, convert::Infallible, error::Error, future::pending, hint::black_box, sync::Arc,
+    time::Duration,
+};
 
+use allocation_counter::measure;
 use comeback::{
     Failure, RetryAfter,
     retry::{Deadline, Jitter, Policy, Quota, Retry, StopReason},
     transient::{Boxed, HttpStatus, Kind, RetryHint, Transient, Verdict},
 };
+use futures_util::FutureExt;
 use proptest::prelude::*;
 use tokio::{
     task::JoinSet,
@@ -97,22 +102,6 @@ async fn without_jitter_each_attempt_has_its_time() {
         (attempts(one).await, &[0], secs(30)),
     ] {
         assert_eq!(policy, (times.to_vec(), max, Jitter::Full));
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_error_that_is_not_transient_is_not_retried() {
-    for (verdict, reason, words) in [
-        (Verdict::Never, StopReason::Permanent, "its error is permanent"),
-        (Verdict::NoOpinion, StopReason::Unknown, "its error is not known to be transient"),
-    ] {
-        let retry = Retry::new(Policy::default()).rule(judged);
-        let upstream = Upstream::failing([BUSY, verdict]);
-        let stopped = retry.operation("rates").run(|| upstream.call()).await.unwrap_err();
-        assert_eq!((stopped.reason(), stopped.attempts()), (reason, 2));
-        let expected = format!("rates gave up after 2 attempts: {words}: attempt 2 failed");
-        assert_eq!(stopped.to_string(), expected);
-        assert_eq!(stopped.into_cause(), Fault { attempt: 2, verdict });
     }
 }
 
@@ -385,6 +374,22 @@ async fn the_source_of_a_stopped_call_is_its_cause() {
         let cause = error.source().unwrap();
         assert!(cause.is::<std::num::ParseIntError>(), "{cause}");
     }
+}
+
+#[test]
+fn a_call_that_succeeds_at_once_allocates_nothing() {
+    let deadline = Deadline::in_(secs(30)).unwrap();
+    let plain = Retry::new(Policy::default());
+    for retry in [plain.clone(), plain.clone().quota(Quota::unlimited()), plain.adaptive()] {
+        let call = || {
+            let call = retry.operation("answer").until(deadline);
+            let answer = call.run(async || Ok::<_, Infallible>(black_box(42))).now_or_never();
+            assert!(matches!(answer, Some(Ok(42))));
+        };
+        assert_eq!(measure(call).count_total, 0);
+    }
+    let counted = measure(|| drop(black_box(Box::new(42))));
+    assert_eq!(counted.count_total, 1, "the counter counts");
 }
 
 #[test]

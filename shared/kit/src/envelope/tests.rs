@@ -1,4 +1,4 @@
-//! Tests that payloads are read correctly, bare and in envelopes, with each of `serde_json`'s readers.
+//! Tests that payloads are read correctly, bare and in envelopes.
 
 use std::fmt::Debug;
 
@@ -9,12 +9,9 @@ use super::*;
 const METADATA: &str =
     r#""_retry_metadata":{"attempt":3,"initial_timestamp":5,"request_id":"e4b4"}"#;
 
-fn read<T: DeserializeOwned>(text: &str) -> [Result<Enveloped<T>, serde_json::Error>; 3] {
-    [
-        serde_json::from_str(text),
-        serde_json::from_slice(text.as_bytes()),
-        serde_json::from_reader(text.as_bytes()),
-    ]
+/// Reads an event with another of `serde_json`'s readers than the Lambda runtime, which reads slices.
+fn read<T: DeserializeOwned>(text: &str) -> Result<Enveloped<T>, serde_json::Error> {
+    serde_json::from_reader(text.as_bytes())
 }
 
 /// Asserts that a payload, bare and in several envelopes, is read as `T`, or fails with the error of `T`.
@@ -28,17 +25,15 @@ fn assert_read_as<T: DeserializeOwned + PartialEq + Debug>(payload: &str) {
         (format!(r#"{{{METADATA},"\u005foriginal_payload":{payload}}}"#), Some(3)),
         (format!(r#"{{"_retry_metadata":0,{METADATA},"_original_payload":{payload}}}"#), Some(3)),
     ] {
-        for read in read::<T>(&event) {
-            match (&expected, read) {
-                (Ok(expected), Ok(enveloped)) => {
-                    assert_eq!(&enveloped.payload, expected, "{event}");
-                    assert_eq!(enveloped.retried.map(|it| it.attempt()), attempt, "{event}");
-                }
-                (Err(expected), Err(error)) => {
-                    assert!(error.to_string().ends_with(&expected.to_string()), "{error}");
-                }
-                (_, read) => panic!("expected {expected:?} of {event}, got {read:?}"),
+        match (&expected, read::<T>(&event)) {
+            (Ok(expected), Ok(enveloped)) => {
+                assert_eq!(&enveloped.payload, expected, "{event}");
+                assert_eq!(enveloped.retried.map(|it| it.attempt()), attempt, "{event}");
             }
+            (Err(expected), Err(error)) => {
+                assert!(error.to_string().ends_with(&expected.to_string()), "{error}");
+            }
+            (_, read) => panic!("expected {expected:?} of {event}, got {read:?}"),
         }
     }
 }
@@ -91,13 +86,7 @@ fn a_payload_may_nest_as_deep_in_an_envelope_as_bare() {
 fn the_last_of_two_metadata_members_decides() {
     let event =
         format!(r#"{{{METADATA},"_original_payload":7,"_retry_metadata":{{"attempt":0}}}}"#);
-    for read in read::<Value>(&event) {
-        let read = read.unwrap();
-        assert_eq!(
-            (read.payload["_original_payload"].as_u64(), read.retried.is_none()),
-            (Some(7), true)
-        );
-    }
+    assert!(read::<Value>(&event).unwrap().retried.is_none());
 }
 
 #[test]
@@ -106,9 +95,7 @@ fn raw_json_keeps_its_bytes() {
     for event in
         [format!(" {payload}\n"), format!(r#"{{{METADATA},"_original_payload": {payload} }}"#)]
     {
-        for read in read::<Box<RawValue>>(&event) {
-            assert_eq!(read.unwrap().payload.get(), payload);
-        }
+        assert_eq!(read::<Box<RawValue>>(&event).unwrap().payload.get(), payload);
     }
 }
 
@@ -122,11 +109,9 @@ fn an_error_has_its_path_in_the_payload() {
     let payload = r#"{"lines":[{"id":7},{"id":"x"}]}"#;
     let retried = format!(r#"{{{METADATA},"_original_payload":{payload}}}"#);
     for event in [payload, &retried] {
-        for read in read::<Lines>(event) {
-            let error = read.unwrap_err().to_string();
-            let expected = r#"lines[1].id: invalid type: string "x", expected u64"#;
-            assert!(error.starts_with(expected), "{error}");
-        }
+        let error = read::<Lines>(event).unwrap_err().to_string();
+        let expected = r#"lines[1].id: invalid type: string "x", expected u64"#;
+        assert!(error.starts_with(expected), "{error}");
     }
 }
 
@@ -143,14 +128,12 @@ struct Case<'a> {
 fn events_are_recognized_and_have_the_same_key_as_in_every_language() {
     let cases = include_str!("../../../core/fixtures/envelopes.json");
     for Case { is_envelope, request_id, event } in serde_json::from_str::<Vec<_>>(cases).unwrap() {
-        for read in read::<Box<RawValue>>(event.get()) {
-            let read = read.unwrap();
-            assert_eq!(read.retried.is_some(), is_envelope, "{event}");
-            let mut context = Context::default();
-            context.request_id = "own".to_owned();
-            let event = Enveloped::open(LambdaEvent::new(read, context));
-            let expected = request_id.as_deref().unwrap_or("own");
-            assert_eq!(idempotency_key(&event.context), expected, "{}", event.payload);
-        }
+        let read = read::<Box<RawValue>>(event.get()).unwrap();
+        assert_eq!(read.retried.is_some(), is_envelope, "{event}");
+        let mut context = Context::default();
+        context.request_id = "own".to_owned();
+        let event = Enveloped::open(LambdaEvent::new(read, context));
+        let expected = request_id.as_deref().unwrap_or("own");
+        assert_eq!(idempotency_key(&event.context), expected, "{}", event.payload);
     }
 }

@@ -26,28 +26,12 @@ const OTHER_ATTRIBUTES_MAX: usize = 4_000;
 /// Requires the feature `dynamodb`.
 ///
 /// ```
-/// # use aws_sdk_dynamodb::{Client, Config, config::{BehaviorVersion, Region, retry::RetryConfig}};
-/// use comeback::idempotency::{DynamoStore, Error, Idempotency, Request};
+/// use aws_sdk_dynamodb::Client;
+/// use comeback::idempotency::{BadRequest, DynamoStore, Idempotency};
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let context = comeback::testing::context(std::time::Duration::from_secs(60));
-/// # let config = Config::builder()
-/// #     .behavior_version(BehaviorVersion::latest())
-/// #     .region(Region::new("us-east-1"))
-/// #     .allow_no_auth()
-/// #     .retry_config(RetryConfig::disabled())
-/// #     .endpoint_url("http://127.0.0.1:1");
-/// # let client = Client::from_conf(config.build());
-/// let charges = Idempotency::new("charges", DynamoStore::new(&client, "charges"))?;
-/// let request = Request::new("order 7", "charge 100", &context)?;
-///
-/// // If the table cannot be reached, the operation does not run.
-/// let charge = |_| async { unreachable!("no card is charged") };
-/// let answer: Result<String, Error<std::io::Error>> = charges.run(&request, charge).await;
-/// assert!(matches!(answer, Err(Error::Store(fault)) if fault.passes));
-/// # Ok(())
-/// # }
+/// fn charges(client: &Client) -> Result<Idempotency<DynamoStore>, BadRequest> {
+///     Idempotency::new("charges", DynamoStore::new(client, "charges"))
+/// }
 /// ```
 #[derive(Clone, Debug)]
 pub struct DynamoStore(pub(super) ClaimTable);

@@ -18,26 +18,6 @@ use crate::{Failure, PermanentFailure, RetryAfter, retry::Stopped};
 /// given up. If another execution is running the operation, the error is a [`RetryAfter`], and the event comes
 /// back when that lease ends. All others are retried like any error. The operation's own error keeps its type and
 /// its verdict.
-///
-/// ```
-/// # use comeback::idempotency::{Idempotency, Memory, Request};
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let context = comeback::testing::context(std::time::Duration::from_secs(60));
-/// use comeback::{Failure, idempotency::Error};
-///
-/// let charges = Idempotency::new("charges", Memory::new())?;
-/// let charge = async |amount: u32| {
-///     let request = Request::new("order 7", &amount, &context).unwrap();
-///     charges.run(&request, |_| async { Ok::<_, std::io::Error>("paid".to_owned()) }).await
-/// };
-/// charge(100).await?;
-/// let error = charge(101).await.unwrap_err();
-/// assert!(matches!(error, Error::Mismatch(_)));
-/// assert_eq!(Failure::from(error).error_type(), "PermanentFailure");
-/// # Ok(())
-/// # }
-/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error<E> {
@@ -135,13 +115,6 @@ impl<E> Error<E> {
 
     /// Returns the operation's own error, or any other error as `Err`.
     ///
-    /// ```
-    /// use comeback::idempotency::Error;
-    ///
-    /// let error = Error::Operation("the card was declined");
-    /// assert_eq!(error.into_operation().ok(), Some("the card was declined"));
-    /// ```
-    ///
     /// # Errors
     ///
     /// If this is not the operation's own error.
@@ -170,24 +143,6 @@ impl<E> Error<E> {
 impl<E: fmt::Debug + Send + Sync + 'static> Error<Stopped<E>> {
     /// Converts this into a handler's error. A stopped call is converted with [`Stopped::into_failure`], so the
     /// event is given up at once if its error is permanent.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// use comeback::{
-    ///     idempotency::{Error, Idempotency, Memory, Request},
-    ///     retry::{Policy, Retry},
-    ///     testing,
-    /// };
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let (once, retry) = (Idempotency::new("count", Memory::new())?, Retry::new(Policy::default()));
-    /// let request = Request::new("order 7", "count", &testing::context(Duration::from_secs(30)))?;
-    /// let count = once.run(&request, |_| retry.operation("count").run(async || "twelve".parse::<u32>()));
-    /// assert_eq!(count.await.map_err(Error::into_failure).unwrap_err().error_type(), "PermanentFailure");
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn into_failure(self) -> Failure {
         let Self::Operation(stopped) = self else { return self.into() };
         stopped.into_failure()

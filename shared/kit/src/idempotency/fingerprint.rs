@@ -59,15 +59,6 @@ impl fmt::Display for Fingerprint {
 
 /// An intent that cannot be serialized as JSON. No retry can fix that, so a handler that returns this error fails
 /// with a [`PermanentFailure`](crate::PermanentFailure).
-///
-/// ```
-/// use std::collections::HashMap;
-/// use comeback::idempotency::Fingerprint;
-///
-/// let no_json = HashMap::from([((1, 2), "a pair can't be the name of a member")]);
-/// let error = Fingerprint::of(&no_json).unwrap_err();
-/// assert_eq!(error.to_string(), "the intent must be JSON: key must be a string");
-/// ```
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("the intent must be JSON: {0}")]
 pub struct BadIntent(String, #[source] AlwaysPermanent);

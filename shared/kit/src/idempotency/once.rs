@@ -20,8 +20,8 @@ use tokio::time::timeout;
 use super::{
     Answer, Error, Idempotency, Lease, MARGIN, Record, ReplaceError, Request, Store, StoreFault,
     decide::{Action, decide},
-    log,
     record::Held,
+    request::hash,
 };
 use crate::RetryAfter;
 
@@ -35,6 +35,21 @@ const COMPLETIONS_MAX: u32 = 5;
 
 /// The time that a function needs to return its answer after a call to the store has timed out.
 const RETURN_TIME: Duration = Duration::from_secs(1);
+
+/// Logs a failed write of a record. A key may be a card number or an address, so only its hash is logged. To find the
+/// log lines of a key, compare `key_hash` with the start of `printf %s 'scope#key' | sha256sum`.
+macro_rules! not_written {
+    ($level:ident, $once:expr, $held:expr, $fault:expr, $outcome:literal) => {
+        tracing::$level!(
+            target: "comeback::idempotency",
+            scope = $once.scope,
+            key_hash = &hash(&$held.key)[..16],
+            owner = $held.record.claim.token.owner,
+            fault = %$fault,
+            $outcome
+        )
+    };
+}
 
 /// The result of [`Idempotency::begin`].
 pub(super) enum Begun {
@@ -58,26 +73,6 @@ impl<S: Store> Idempotency<S> {
     /// If you drop the future early, the key stays claimed until its lease ends, as after a crash. A call to a
     /// store that does not respond times out one second before the deadline, by tokio's clock, so that the
     /// function can still return.
-    ///
-    /// ```
-    /// # use comeback::idempotency::{Idempotency, Memory, Request};
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let context = comeback::testing::context(std::time::Duration::from_secs(60));
-    /// let charges = Idempotency::new("charges", Memory::new())?;
-    /// let request = Request::new("order 7", "charge 100", &context)?;
-    ///
-    /// // After an error, the operation may run again.
-    /// let declined = || Err::<String, _>(std::io::Error::other("the card was declined"));
-    /// assert!(charges.run(&request, |_| async { declined() }).await.is_err());
-    /// let paid = || Ok::<_, std::io::Error>("ch_1".to_owned());
-    /// assert_eq!(charges.run(&request, |_| async { paid() }).await?, "ch_1");
-    ///
-    /// // After a success, it is not run again.
-    /// assert_eq!(charges.run(&request, |_| async { declined() }).await?, "ch_1");
-    /// # Ok(())
-    /// # }
-    /// ```
     ///
     /// # Errors
     ///
@@ -206,7 +201,13 @@ impl<S: Store> Idempotency<S> {
             let pause = COMPLETION.delay_from(Duration::ZERO, nth, Draw::of(fastrand::u64(..)));
             let in_time = later(self.now(), pause + RETURN_TIME) < held.deadline;
             if nth.get() == COMPLETIONS_MAX || !fault.passes || !in_time {
-                log::not_completed(&self.scope, held, &fault);
+                not_written!(
+                    error,
+                    self,
+                    held,
+                    fault,
+                    "the operation was run but not marked as done: once its lease is over, a repetition runs it again"
+                );
                 return Ok(());
             }
             tokio::time::sleep(pause).await;
@@ -220,9 +221,13 @@ impl<S: Store> Idempotency<S> {
             Ok(()) => None,
             Err(ReplaceError::Changed(there)) => there,
             Err(ReplaceError::Fault(fault)) => {
-                let outcome =
-                    "the key could not be freed: a repetition waits until the lease is over";
-                log::not_rewritten(&self.scope, held, &fault, outcome);
+                not_written!(
+                    warn,
+                    self,
+                    held,
+                    fault,
+                    "the key could not be freed: a repetition waits until the lease is over"
+                );
                 None
             }
         }
@@ -233,8 +238,13 @@ impl<S: Store> Idempotency<S> {
         let mut record = held.record.clone();
         record.claim.state = State::Held { until: later(self.now(), time) };
         if let Err(ReplaceError::Fault(fault)) = self.rewrite(held, Some(&record)).await {
-            let outcome = "the key could not be held: once its lease is over, a repetition runs the operation";
-            log::not_rewritten(&self.scope, held, &fault, outcome);
+            not_written!(
+                warn,
+                self,
+                held,
+                fault,
+                "the key could not be held: once its lease is over, a repetition runs the operation"
+            );
         }
     }
 

@@ -10,24 +10,6 @@ use comeback_core::{
 use super::Fingerprint;
 
 /// The record of a key: the owner and state of its operation, its intent, and its answer.
-///
-/// ```
-/// use comeback::idempotency::{Answer, Claim, Fingerprint, Record, State, Token};
-///
-/// let held = Record {
-///     claim: Claim {
-///         token: Token { generation: 1, owner: "request/4711".to_owned() },
-///         state: State::Held { until: "2026-02-01T12:00:40Z".parse().unwrap() },
-///         order: None,
-///         expires_at: "2026-02-02T18:15:30Z".parse().unwrap(),
-///     },
-///     fingerprint: Fingerprint::of("charge 7").unwrap(),
-///     answer: None,
-/// };
-/// let done = held.done(Answer::Kept("\"paid\"".to_owned()), held.claim.expires_at);
-/// assert_eq!(done.claim.token, held.claim.token);
-/// assert_eq!(done.claim.state, State::Done);
-/// ```
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Record {
     /// The owner and the state of the operation. Once it is done, the owner is the one that marked it as done.
@@ -48,15 +30,6 @@ impl Record {
 }
 
 /// The answer to every repetition of an operation.
-///
-/// ```
-/// use comeback::idempotency::Answer;
-///
-/// let kept = Answer::Kept(r#"{"charge":"ch_1"}"#.to_owned());
-/// let too_large = Answer::NotKept("it has 400001 bytes".to_owned());
-/// assert_ne!(kept, too_large);
-/// assert_eq!(format!("{kept:?}"), "Kept(17 bytes)", "the answer may be confidential");
-/// ```
 #[derive(Clone, Eq, PartialEq)]
 pub enum Answer {
     /// The answer as JSON.
@@ -78,26 +51,6 @@ impl fmt::Debug for Answer {
 ///
 /// No other execution runs the operation before the lease ends. It is not a fencing token for other systems: the
 /// record is removed after a failure, so no number in it grows from one holder to the next.
-///
-/// ```
-/// # use comeback::idempotency::{Idempotency, Memory, Request};
-/// # use std::time::{Duration, SystemTime};
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let mut context = comeback::testing::context(std::time::Duration::from_secs(60));
-/// # context.request_id = "e4b46cbf".to_owned();
-/// # let deadline = SystemTime::UNIX_EPOCH + Duration::from_millis(context.deadline);
-/// # let idempotency = Idempotency::new("orders", Memory::new())?;
-/// # let request = Request::new("order 7", "ship", &context)?;
-/// let shipped = idempotency.run(&request, |lease| async move {
-///     assert!(SystemTime::from(lease.until()) > deadline, "the lease outlasts the invocation");
-///     assert!(lease.owner().starts_with("e4b46cbf/"), "named after the request id");
-///     Ok::<_, std::fmt::Error>(())
-/// });
-/// shipped.await?;
-/// # Ok(())
-/// # }
-/// ```
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Lease {
     owner: String,

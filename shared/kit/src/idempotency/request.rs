@@ -26,19 +26,6 @@ pub(super) const SEPARATOR: char = '#';
 const HASHED: &str = "sha256:";
 
 /// A request to run an operation: its key, its intent, and the deadline of this invocation.
-///
-/// ```
-/// use comeback::idempotency::Request;
-/// use lambda_runtime::Context;
-/// use serde_json::json;
-///
-/// let context = Context::default();
-/// let intent = json!({"card": "tok_7", "amount": 100});
-/// assert!(Request::new("order 7", &intent, &context).is_ok());
-///
-/// let error = Request::new("", &intent, &context).unwrap_err();
-/// assert_eq!(error.to_string(), "the key must have at least one byte, got \"\"");
-/// ```
 #[derive(Clone, Eq, PartialEq)]
 pub struct Request {
     key: String,
@@ -73,21 +60,13 @@ impl Request {
     ///
     /// ```
     /// use comeback::idempotency::Request;
-    /// use lambda_runtime::Context;
     ///
-    /// struct Order {
-    ///     id: String,
-    ///     card: String,
-    ///     cents: u64,
-    ///     /// Added in the second version.
-    ///     note: Option<String>,
-    /// }
+    /// struct Order { id: String, cents: u64, note: Option<String> }
     ///
-    /// # let context = Context::default();
-    /// # let order = Order { id: "7".into(), card: "tok_7".into(), cents: 1999, note: None };
-    /// // Does not include the note, so it is the same in both versions.
-    /// let intent = (&order.card, order.cents);
-    /// let request = Request::new(&order.id, &intent, &context)?;
+    /// # let context = lambda_runtime::Context::default();
+    /// # let order = Order { id: "7".into(), cents: 1999, note: None };
+    /// // The intent does not include the note, which a later version of the function may add.
+    /// let request = Request::new(&order.id, &order.cents, &context)?;
     /// # Ok::<(), comeback::idempotency::BadRequest>(())
     /// ```
     ///
@@ -120,17 +99,6 @@ impl Request {
 
     /// Creates a request with the event's [`idempotency_key`], which is the same in all its retries.
     ///
-    /// ```
-    /// use comeback::idempotency::Request;
-    /// use lambda_runtime::Context;
-    ///
-    /// let mut context = Context::default();
-    /// context.request_id = "e4b46cbf-b738-4e5c-8880-a18cdf61200e".to_owned();
-    /// let own = Request::of_event("charge 7", &context)?;
-    /// assert_eq!(own, Request::new(&context.request_id, "charge 7", &context)?);
-    /// # Ok::<(), comeback::idempotency::BadRequest>(())
-    /// ```
-    ///
     /// # Errors
     ///
     /// If the context has no request id, or the intent cannot be serialized as JSON.
@@ -144,23 +112,6 @@ impl Request {
     /// Sets how much time must be left when the operation starts. The default is that of retries, 5 s
     /// ([`Deadline::MINIMUM`]). If the function's timeout is shorter, such as Lambda's default of 3 s, set a
     /// shorter minimum.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use comeback::{idempotency::{Error, Idempotency, Memory, Request}, testing};
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let charges = Idempotency::new("charges", Memory::new())?;
-    /// let request = Request::new("order 7", "charge 100", &testing::context(Duration::from_secs(3)))?;
-    /// let charge = || async { Ok::<_, std::io::Error>("ch_1".to_owned()) };
-    /// assert!(matches!(charges.run(&request, |_| charge()).await, Err(Error::Late { .. })));
-    ///
-    /// let request = request.with_minimum(Duration::from_millis(500));
-    /// assert_eq!(charges.run(&request, |_| charge()).await?, "ch_1");
-    /// # Ok(())
-    /// # }
-    /// ```
     #[must_use]
     pub fn with_minimum(self, minimum: Duration) -> Self {
         Self { minimum, ..self }
@@ -189,17 +140,6 @@ pub(super) fn hash(text: &str) -> String {
 
 /// All faults of a [`Request`], or of the settings of [`Idempotency`](super::Idempotency). No retry can fix them,
 /// so a handler that returns this error fails with a [`PermanentFailure`](crate::PermanentFailure).
-///
-/// ```
-/// use comeback::{
-///     Failure,
-///     idempotency::{Idempotency, Memory},
-/// };
-///
-/// let error = Idempotency::new("", Memory::new()).unwrap_err();
-/// assert_eq!(error.to_string(), "the scope must have 1 to 256 bytes and no '#', got \"\"");
-/// assert_eq!(Failure::from(error).error_type(), "PermanentFailure");
-/// ```
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{}", .0.join("; "))]
 pub struct BadRequest(Vec<String>, #[source] AlwaysPermanent);

@@ -57,23 +57,6 @@ pub trait Store {
 }
 
 /// Why a record was not replaced.
-///
-/// ```
-/// # use comeback::idempotency::{Claim, Fingerprint, Record, State, Token};
-/// use comeback::idempotency::{Memory, ReplaceError, Store};
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() {
-/// # let at = "2026-02-01T12:00:40Z".parse().unwrap();
-/// # let token = Token { generation: 1, owner: "request/4711".to_owned() };
-/// # let claim = Claim { token, state: State::Held { until: at }, order: None, expires_at: at };
-/// # let record = Record { claim, fingerprint: Fingerprint::of("charge 7").unwrap(), answer: None };
-/// let store = Memory::new();
-/// assert_eq!(store.replace("key", None, Some(&record)).await, Ok(()));
-/// let there = ReplaceError::Changed(Some(Box::new(record.clone())));
-/// assert_eq!(store.replace("key", None, Some(&record)).await, Err(there));
-/// # }
-/// ```
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum ReplaceError {
     /// The current record is not the `seen` one. Contains the current record, if there is one.
@@ -86,15 +69,6 @@ pub enum ReplaceError {
 ///
 /// Records are lost when the process ends, and other processes do not see them. Expired records are never deleted.
 /// Clones share their records.
-///
-/// ```
-/// use comeback::idempotency::{Idempotency, Memory};
-///
-/// let store = Memory::new();
-/// let charges = Idempotency::new("charges", store.clone())?;
-/// let refunds = Idempotency::new("refunds", store)?;
-/// # Ok::<(), comeback::idempotency::BadRequest>(())
-/// ```
 #[derive(Clone, Default)]
 pub struct Memory(Arc<Mutex<HashMap<String, Record>>>);
 

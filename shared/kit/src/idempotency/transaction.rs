@@ -17,13 +17,6 @@ use crate::PermanentFailure;
 
 /// The maximum number of an operation's writes in one transaction. DynamoDB allows 100, of which one marks the
 /// operation as done.
-///
-/// ```
-/// use comeback::idempotency::WRITES_MAX;
-///
-/// let lines = ["two lamps", "a table"];
-/// assert!(lines.len() <= WRITES_MAX, "a larger order doesn't fit into one transaction");
-/// ```
 pub const WRITES_MAX: usize = 99;
 
 /// The HTTP status of a cancellation.
@@ -40,34 +33,18 @@ impl Idempotency<DynamoStore> {
     /// feature `dynamodb`.
     ///
     /// ```
-    /// # use aws_sdk_dynamodb::{Client, Config, config::{BehaviorVersion, Region, retry::RetryConfig}};
-    /// use aws_sdk_dynamodb::types::{AttributeValue, Put, TransactWriteItem};
-    /// use comeback::idempotency::{DynamoStore, Error, Idempotency, Request};
+    /// use aws_sdk_dynamodb::{error::BuildError, types::{AttributeValue, Put, TransactWriteItem}};
+    /// use comeback::{Failure, idempotency::{DynamoStore, Idempotency, Request}};
     ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let context = comeback::testing::context(std::time::Duration::from_secs(60));
-    /// # let config = Config::builder()
-    /// #     .behavior_version(BehaviorVersion::latest())
-    /// #     .region(Region::new("us-east-1"))
-    /// #     .allow_no_auth()
-    /// #     .retry_config(RetryConfig::disabled())
-    /// #     .endpoint_url("http://127.0.0.1:1");
-    /// # let client = Client::from_conf(config.build());
-    /// let orders = Idempotency::new("orders", DynamoStore::new(&client, "requests"))?;
-    /// let request = Request::new("order 7", "two lamps", &context)?;
-    /// let placed = orders.run_in_transaction(&request, |_lease| async {
-    ///     let order = Put::builder()
-    ///         .table_name("orders")
-    ///         .item("id", AttributeValue::S("order 7".to_owned()))
-    ///         .item("line", AttributeValue::S("two lamps".to_owned()))
-    ///         .build()?;
-    ///     let write = TransactWriteItem::builder().put(order).build();
-    ///     Ok::<_, aws_sdk_dynamodb::error::BuildError>(("placed".to_owned(), vec![write]))
-    /// });
-    /// # assert!(matches!(placed.await, Err(Error::Store(fault)) if fault.passes));
-    /// # Ok(())
-    /// # }
+    /// async fn place(orders: &Idempotency<DynamoStore>, request: &Request) -> Result<String, Failure> {
+    ///     let placed = orders.run_in_transaction(request, |_lease| async {
+    ///         let id = AttributeValue::S("order 7".to_owned());
+    ///         let order = Put::builder().table_name("orders").item("id", id).build()?;
+    ///         let write = TransactWriteItem::builder().put(order).build();
+    ///         Ok::<_, BuildError>(("placed".to_owned(), vec![write]))
+    ///     });
+    ///     Ok(placed.await?)
+    /// }
     /// ```
     ///
     /// # Errors

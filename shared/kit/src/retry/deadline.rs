@@ -12,36 +12,12 @@ use comeback_core::{
 use lambda_runtime::Context;
 use tokio::time::Instant;
 
-use crate::clock;
-
 /// The longest time until a deadline. No invocation lasts this long, and every clock can represent it.
 const LEFT_MAX: Duration = Duration::from_hours(365 * 24);
 
 /// The end of an invocation, and the minimum time that must be left when a call stops waiting.
 ///
 /// Create it at the start of the handler, to detect a timeout that is too short, and pass it to every call.
-///
-/// ```
-/// # async fn fetch_rates() -> Result<f64, std::io::Error> { Ok(1.08) }
-/// use comeback::retry::{Deadline, Policy, Retry};
-/// use lambda_runtime::{Error, LambdaEvent};
-///
-/// async fn handler(event: LambdaEvent<String>, retry: &Retry) -> Result<f64, Error> {
-///     let deadline = Deadline::of(&event.context)?;
-///     Ok(retry.operation("rates").until(deadline).run(fetch_rates).await?)
-/// }
-///
-/// # async fn example() -> Result<(), Error> {
-/// # let context = comeback::testing::context(std::time::Duration::from_secs(30));
-/// let deadline = Deadline::of(&context)?;
-/// assert!(deadline.left() > deadline.minimum());
-/// assert_eq!(deadline.minimum(), Deadline::MINIMUM);
-/// # let rates = Retry::new(Policy::OUTSIDE_API);
-/// # assert_eq!(handler(LambdaEvent::new("EUR".to_owned(), context), &rates).await?, 1.08);
-/// # Ok(())
-/// # }
-/// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(example()).unwrap();
-/// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Deadline {
     // Tests can pause tokio's clock, and changes to the system clock do not affect it.
@@ -59,14 +35,6 @@ impl Deadline {
     ///
     /// If no more than the minimum is left, usually because the function's timeout is too short. See
     /// [`Deadline::of_with_minimum`].
-    ///
-    /// ```
-    /// use comeback::retry::Deadline;
-    /// use lambda_runtime::Context;
-    ///
-    /// let over = Context::default();
-    /// assert!(Deadline::of(&over).is_err());
-    /// ```
     pub fn of(context: &Context) -> Result<Self, BadDeadline> {
         Self::of_with_minimum(context, Self::MINIMUM)
     }
@@ -90,7 +58,7 @@ impl Deadline {
     /// # }
     /// ```
     pub fn of_with_minimum(context: &Context, minimum: Duration) -> Result<Self, BadDeadline> {
-        Self::after(left_of(context, clock::now()), minimum, now())
+        Self::after(left_of(context, crate::now()), minimum, now())
     }
 
     /// A deadline after this duration, with the default minimum of 5 s.
@@ -98,15 +66,6 @@ impl Deadline {
     /// # Errors
     ///
     /// If the time is no longer than the minimum.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// use comeback::retry::Deadline;
-    ///
-    /// assert!(Deadline::in_(Duration::from_secs(30)).is_ok());
-    /// let bad = Deadline::in_(Duration::from_millis(2900)).unwrap_err();
-    /// assert_eq!(bad.to_string(), "minimum must be less than the 2.9s that are left, got 5s");
-    /// ```
     pub fn in_(left: Duration) -> Result<Self, BadDeadline> {
         Self::in_with_minimum(left, Self::MINIMUM)
     }
@@ -116,14 +75,6 @@ impl Deadline {
     /// # Errors
     ///
     /// If the time is no longer than the minimum.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// use comeback::retry::Deadline;
-    ///
-    /// let (left, minimum) = (Duration::from_secs(3), Duration::from_millis(500));
-    /// assert!(Deadline::in_with_minimum(left, minimum).is_ok());
-    /// ```
     pub fn in_with_minimum(left: Duration, minimum: Duration) -> Result<Self, BadDeadline> {
         Self::after(left, minimum, now())
     }
@@ -133,18 +84,6 @@ impl Deadline {
     /// # Errors
     ///
     /// If no more than this minimum is left.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # fn main() -> Result<(), comeback::retry::BadDeadline> {
-    /// use comeback::retry::Deadline;
-    ///
-    /// let deadline = Deadline::in_(Duration::from_secs(30))?;
-    /// assert_eq!(deadline.with_minimum(Duration::from_secs(20))?.minimum().as_secs(), 20);
-    /// assert!(deadline.with_minimum(Duration::from_secs(40)).is_err());
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn with_minimum(self, minimum: Duration) -> Result<Self, BadDeadline> {
         let now = now();
         Self::after(self.left_at(now), minimum, now)
@@ -178,14 +117,6 @@ impl Deadline {
 }
 
 /// An invalid deadline.
-///
-/// ```
-/// # use std::time::Duration;
-/// use comeback::retry::{BadDeadline, Deadline};
-///
-/// let bad = Deadline::in_(Duration::from_secs(3)).unwrap_err();
-/// assert!(matches!(bad, BadDeadline::MinimumTooLong { .. }));
-/// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadDeadline {

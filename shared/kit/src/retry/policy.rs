@@ -20,17 +20,6 @@ const BASE_MIN: Duration = Duration::from_millis(1);
 
 /// The number of attempts, the delays between them, and the rule that judges errors. The rule is [`Standard`],
 /// unless the policy is for clients whose errors need another one.
-///
-/// ```
-/// use std::time::Duration;
-/// use comeback::retry::{Jitter, Policy};
-///
-/// let policy = Policy::default();
-/// assert_eq!(policy.max_attempts(), 3);
-/// assert_eq!(policy.base(), Duration::from_millis(200));
-/// assert_eq!(policy.max(), Duration::from_secs(30));
-/// assert_eq!(policy.jitter(), Jitter::Full);
-/// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Policy<R = Standard> {
     /// Includes the first attempt; at least 1.
@@ -45,53 +34,19 @@ pub struct Policy<R = Standard> {
 #[cfg(feature = "aws")]
 impl Policy<Aws> {
     /// For DynamoDB, whose throttling ends quickly: 5 attempts, 50 ms to 5 s.
-    ///
-    /// ```
-    /// # async fn example() {
-    /// use aws_sdk_dynamodb::{error::SdkError, operation::get_item::GetItemError};
-    /// use comeback::retry::{Policy, StopReason, Retry};
-    ///
-    /// let retry = Retry::new(Policy::DYNAMODB);
-    /// let timing_out = async || Err::<(), SdkError<GetItemError>>(SdkError::timeout_error("no answer"));
-    /// let stopped = retry.operation("orders").run(timing_out).await.unwrap_err();
-    /// assert_eq!((stopped.attempts(), stopped.reason()), (5, StopReason::Attempts));
-    /// # }
-    /// # tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap().block_on(example());
-    /// ```
     pub const DYNAMODB: Self =
         Self::full(Aws, 5, Duration::from_millis(50), Duration::from_secs(5));
 
     /// For S3: 3 attempts, 500 ms to 10 s.
-    ///
-    /// ```
-    /// # use comeback::retry::Policy;
-    /// assert_eq!(Policy::S3.base().as_millis(), 500);
-    /// ```
     pub const S3: Self = Self::full(Aws, 3, Duration::from_millis(500), Duration::from_secs(10));
 }
 
 impl Policy {
     /// For third-party APIs: 3 attempts, 2 s to 30 s.
-    ///
-    /// ```
-    /// # use comeback::retry::Policy;
-    /// assert_eq!(Policy::OUTSIDE_API.base().as_secs(), 2);
-    /// ```
     pub const OUTSIDE_API: Self =
         Self::full(Standard, 3, Duration::from_secs(2), Duration::from_secs(30));
 
     /// Returns a builder that starts with the default policy.
-    ///
-    /// ```
-    /// # fn main() -> Result<(), comeback::retry::BadPolicy> {
-    /// use comeback::retry::{Jitter, Policy};
-    ///
-    /// let policy = Policy::builder().max_attempts(4).jitter(Jitter::Equal).build()?;
-    /// assert_eq!(policy.max_attempts(), 4);
-    /// assert_eq!(policy.base(), Policy::default().base());
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn builder() -> PolicyBuilder {
         Self::default().to_builder()
     }
@@ -211,17 +166,6 @@ impl<R> PolicyBuilder<R> {
     /// # Errors
     ///
     /// If a value is invalid. The error lists all invalid values.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use comeback::retry::Policy;
-    ///
-    /// let bad = Policy::builder().max_attempts(0).base(Duration::from_mins(1)).build();
-    /// assert_eq!(
-    ///     bad.unwrap_err().to_string(),
-    ///     "max_attempts must be at least 1, got 0; max must be at least base (60s), got 30s"
-    /// );
-    /// ```
     pub fn build(self) -> Result<Policy<R>, BadPolicy> {
         let policy = self.unchecked;
         let (base, max) = (policy.base(), policy.max());
@@ -236,14 +180,6 @@ impl<R> PolicyBuilder<R> {
 }
 
 /// All invalid values of a policy.
-///
-/// ```
-/// use std::time::Duration;
-/// use comeback::retry::{Policy, PolicyFault};
-///
-/// let bad = Policy::builder().base(Duration::ZERO).build().unwrap_err();
-/// assert_eq!(bad.faults(), [PolicyFault::BaseTooShort { base: Duration::ZERO }]);
-/// ```
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{}", faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
 pub struct BadPolicy {
@@ -258,12 +194,6 @@ impl BadPolicy {
 }
 
 /// An invalid value of a policy. The message contains the value and its limit.
-///
-/// ```
-/// use comeback::retry::PolicyFault;
-///
-/// assert_eq!(PolicyFault::NoAttempt.to_string(), "max_attempts must be at least 1, got 0");
-/// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PolicyFault {

@@ -49,53 +49,23 @@ struct Bucket {
 }
 
 /// The cost of a retry, which is returned to the [`Quota`] if the retry succeeds.
-///
-/// ```
-/// use comeback::{retry::{Quota, Spent}, transient::Kind};
-///
-/// let quota = Quota::new(14);
-/// let spent: Option<Spent> = quota.spend(Kind::TimedOut);
-/// assert_eq!(quota.left(), 0);
-/// quota.succeeded(spent);
-/// assert_eq!(quota.left(), 14);
-/// ```
 #[derive(Debug)]
 #[must_use = "pass it to `Quota::succeeded` if the retry succeeds, which returns its cost"]
 pub struct Spent(u32);
 
 impl Quota {
     /// Creates a full bucket with this many tokens. With fewer than 5, nothing is ever retried.
-    ///
-    /// ```
-    /// # use comeback::{retry::Quota, transient::Kind};
-    /// assert!(Quota::new(4).spend(Kind::Throttled).is_none());
-    /// ```
     pub const fn new(capacity: u32) -> Self {
         Self(Some(Bucket { capacity, left: AtomicU32::new(capacity) }))
     }
 
     /// Creates a quota that never runs out.
-    ///
-    /// ```
-    /// # use comeback::{retry::Quota, transient::Kind};
-    /// let quota = Quota::unlimited();
-    /// assert!(quota.spend(Kind::TimedOut).is_some());
-    /// assert_eq!(quota.left(), u32::MAX);
-    /// ```
     pub const fn unlimited() -> Self {
         Self(None)
     }
 
     /// Takes the tokens for a retry after a fault of this kind. Returns `None` if too few are left: then don't
     /// retry.
-    ///
-    /// ```
-    /// # use comeback::{retry::Quota, transient::Kind};
-    /// let quota = Quota::default();
-    /// let spent = quota.spend(Kind::Throttled);
-    /// assert!(spent.is_some());
-    /// assert_eq!(quota.left(), 495);
-    /// ```
     pub fn spend(&self, kind: Kind) -> Option<Spent> {
         let Some(bucket) = &self.0 else { return Some(Spent(0)) };
         let cost = match kind {
@@ -107,14 +77,6 @@ impl Quota {
     }
 
     /// Returns tokens after a call has succeeded. `spent` is the cost of its last retry, if it was retried.
-    ///
-    /// ```
-    /// # use comeback::{retry::Quota, transient::Kind};
-    /// let quota = Quota::default();
-    /// let spent = quota.spend(Kind::Unavailable);
-    /// quota.succeeded(spent);
-    /// assert_eq!(quota.left(), 500);
-    /// ```
     pub fn succeeded(&self, spent: Option<Spent>) {
         let Some(bucket) = &self.0 else { return };
         let reward = spent.map_or(REWARD, |Spent(cost)| cost);

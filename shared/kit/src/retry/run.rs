@@ -5,30 +5,9 @@ use std::time::Duration;
 use comeback_core::backoff::Draw;
 
 use super::{Cause, Deadline, Retry, Spent, StopReason, Stopped, deadline::now, watch};
-use crate::{
-    clock,
-    transient::{Kind, Rule, Standard, Verdict},
-};
+use crate::transient::{Kind, Rule, Standard, Verdict};
 
 /// A call that has not been started; see [`Retry::operation`].
-///
-/// ```
-/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// use std::time::Duration;
-/// use comeback::retry::{Deadline, Policy, Retry};
-///
-/// let retry = Retry::new(Policy::default());
-/// let deadline = Deadline::in_(Duration::from_secs(30))?;
-/// let answer = retry
-///     .operation("answer")
-///     .until(deadline)
-///     .run(|| async { "42".parse::<u32>() })
-///     .await?;
-/// assert_eq!(answer, 42);
-/// # Ok(())
-/// # }
-/// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(example()).unwrap();
-/// ```
 #[must_use = "a call does nothing until `run`"]
 pub struct Call<'a, R = Standard> {
     retry: &'a Retry<R>,
@@ -53,26 +32,6 @@ impl<'a, R> Call<'a, R> {
     /// # Errors
     ///
     /// The error of the last attempt, and the reason why there was no further one.
-    ///
-    /// ```
-    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-    /// use std::io::{Error, ErrorKind};
-    /// use comeback::retry::{Policy, Retry};
-    ///
-    /// let mut answers = [Err(Error::from(ErrorKind::ConnectionReset)), Ok("1.08")].into_iter();
-    /// let retry = Retry::new(Policy::default());
-    /// let rate = retry
-    ///     .operation("rates")
-    ///     .run(|| {
-    ///         let answer = answers.next().unwrap();
-    ///         async { answer }
-    ///     })
-    ///     .await?;
-    /// assert_eq!(rate, "1.08");
-    /// # Ok(())
-    /// # }
-    /// # tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap().block_on(example()).unwrap();
-    /// ```
     pub async fn run<T, E, Form, F, Fut>(self, mut attempt: F) -> Result<T, Stopped<E>>
     where
         R: Rule<E>,
@@ -131,7 +90,7 @@ impl<R> Run<'_, R> {
         let verdict = retry.policy.rule.judge(error);
         let transient = verdict.transient();
         let hint = transient.and_then(|transient| transient.hint);
-        self.hint = hint.map_or(Duration::ZERO, |hint| hint.wait(clock::now()));
+        self.hint = hint.map_or(Duration::ZERO, |hint| hint.wait(crate::now()));
         self.answered(transient.is_some_and(|transient| transient.kind == Kind::Throttled));
         let next = self.decide(verdict);
         watch::failed(operation, self.failed, deadline, verdict, next);
@@ -180,7 +139,7 @@ impl<R> Run<'_, R> {
     /// Writes the metrics of a call that has ended.
     fn count(&self, retries: u32, gave_up: bool) {
         if let Some(sink) = &self.call.retry.counted_to {
-            sink(&watch::metrics(self.call.operation, retries, gave_up, clock::now()));
+            sink(&watch::metrics(self.call.operation, retries, gave_up, crate::now()));
         }
     }
 

@@ -149,11 +149,6 @@ impl Words {
 /// The reason why a call made no further attempt.
 ///
 /// With [`Stopped::into_failure`], a permanent error is also permanent for the retry loop.
-///
-/// ```
-/// # use comeback::retry::StopReason;
-/// assert_eq!(StopReason::Permanent.to_string(), "its error is permanent");
-/// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StopReason {
@@ -195,11 +190,6 @@ pub enum StopReason {
 
 impl StopReason {
     /// The name of the reason in tracing events.
-    ///
-    /// ```
-    /// # use comeback::retry::StopReason;
-    /// assert_eq!(StopReason::Permanent.as_str(), "permanent");
-    /// ```
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Permanent => "permanent",

@@ -7,7 +7,7 @@ use std::{
 
 use super::{
     Kind, Verdict,
-    opinion::Opinion::{self, Certain, UnlessCauseKnown},
+    standard::Opinion::{self, Certain, UnlessCauseKnown},
 };
 
 /// On Unix, a read that times out returns `WouldBlock`.

@@ -2,7 +2,7 @@
 
 use std::{char, error::Error, net, num, str, string};
 
-use super::{Verdict, connection, opinion::Opinion};
+use super::{Verdict, connection, standard::Opinion};
 
 const NEVER: Option<Opinion> = Some(Opinion::Certain(Verdict::Never));
 

@@ -4,7 +4,7 @@ use std::error::Error;
 
 use http::{HeaderMap, StatusCode};
 
-use super::{Kind, RetryHint, Verdict, opinion::Opinion};
+use super::{Kind, RetryHint, Verdict, standard::Opinion};
 
 /// The error of a response with a failure status: its status, retry hint and body.
 ///
@@ -58,16 +58,6 @@ impl HttpStatus {
 
     /// Adds the response's body, in which many services return the reason. The first 8 KiB are kept, and the error
     /// message contains the first 512 bytes, on one line.
-    ///
-    /// ```
-    /// # use comeback::transient::HttpStatus;
-    /// # use http::{HeaderMap, StatusCode};
-    /// let declined = HttpStatus::of(StatusCode::PAYMENT_REQUIRED, &HeaderMap::new());
-    /// assert_eq!(
-    ///     declined.with_body(b"card\ndeclined").to_string(),
-    ///     "the response has the status 402 Payment Required: card declined"
-    /// );
-    /// ```
     #[must_use]
     pub fn with_body(self, body: &[u8]) -> Self {
         let body = String::from_utf8_lossy(&body[..body.len().min(BODY_MAX)]).into_owned();

@@ -4,15 +4,6 @@ use http::{HeaderMap, StatusCode};
 
 /// A response that [`HttpStatus::check`](super::HttpStatus::check) accepts: one of reqwest 0.13 (feature
 /// `reqwest`) or 0.12 (feature `reqwest-0-12`).
-///
-/// ```
-/// use comeback::transient::Response;
-///
-/// fn is_response<R: Response>() {}
-///
-/// is_response::<reqwest::Response>();
-/// is_response::<reqwest_0_12::Response>();
-/// ```
 pub trait Response: sealed::Sealed + Send {
     #[doc(hidden)]
     fn status(&self) -> StatusCode;

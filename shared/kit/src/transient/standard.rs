@@ -6,14 +6,27 @@
 
 use std::{error::Error, io};
 
+use comeback_core::fault::StoreFault;
+
 #[cfg(feature = "aws")]
 use super::aws;
-use super::{Rule, Verdict, connection, declared, format, http_status, opinion::Opinion};
-use crate::cause::Cause;
+use super::{Kind, RetryHint, Rule, Transient, Verdict, connection, format, http_status};
+use crate::{cause::Cause, directive::Directive};
+
+/// The opinion of a rule on one link in an error's chain of causes.
+pub(super) enum Opinion {
+    /// This verdict, regardless of the cause.
+    Certain(Verdict),
+    /// This verdict, unless the rules know the cause.
+    UnlessCauseKnown(Verdict),
+    /// The verdict that this function derives from the verdict on the cause.
+    #[cfg(feature = "hyper")]
+    FromCause(fn(Verdict) -> Verdict),
+}
 
 /// The rules for single links. Each knows certain types.
 const KNOWN: &[fn(&(dyn Error + 'static)) -> Option<Opinion>] = &[
-    declared::opinion,
+    declared,
     http_status::opinion,
     #[cfg(feature = "reqwest")]
     connection::of_reqwest,
@@ -28,15 +41,19 @@ const KNOWN: &[fn(&(dyn Error + 'static)) -> Option<Opinion>] = &[
     format::opinion,
 ];
 
+/// The opinion on errors that declare whether they are transient: this crate's own, and a store's.
+fn declared(error: &(dyn Error + 'static)) -> Option<Opinion> {
+    let transient = Transient::new(Kind::Unavailable);
+    let verdict = match Directive::of(error) {
+        Some(Directive::Never) => Verdict::Never,
+        Some(Directive::After(wait)) => Verdict::Retry(transient.with_hint(RetryHint::In(wait))),
+        None if error.downcast_ref::<StoreFault>()?.passes => Verdict::Retry(transient),
+        None => Verdict::Never,
+    };
+    Some(Opinion::Certain(verdict))
+}
+
 /// The rule for every [`Error`]; see [`judge`].
-///
-/// ```
-/// use std::io::{Error, ErrorKind};
-/// use comeback::transient::{Kind, Rule, Standard, Verdict};
-///
-/// let timed_out = Error::from(ErrorKind::TimedOut);
-/// assert_eq!(Standard.judge(&timed_out), Verdict::retry(Kind::TimedOut));
-/// ```
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Standard;
 
@@ -65,14 +82,6 @@ impl<E: AsRef<dyn Error + Send + Sync>> Rule<E> for Boxed {
 }
 
 /// Judges an error by the known types in its chain of causes. This is the rule of [`Standard`] and [`Boxed`].
-///
-/// ```
-/// use std::io::{Error, ErrorKind};
-/// use comeback::transient::{Kind, Verdict, judge};
-///
-/// let refused = Error::from(ErrorKind::ConnectionRefused);
-/// assert_eq!(judge(&refused), Verdict::retry(Kind::Unavailable));
-/// ```
 pub fn judge(error: &(dyn Error + 'static)) -> Verdict {
     let mut verdict = Verdict::NoOpinion;
     let mut link = Some(error);
@@ -113,10 +122,10 @@ fn cause<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'stati
 
 #[cfg(test)]
 mod tests {
-    use std::io::ErrorKind;
+    use std::{io::ErrorKind, time::Duration};
 
     use super::*;
-    use crate::{directive::BoxError, transient::Kind};
+    use crate::{PermanentFailure, RetryAfter, directive::BoxError};
 
     /// A wrapper whose type is unknown to the rules.
     #[derive(Debug, thiserror::Error)]
@@ -125,6 +134,23 @@ mod tests {
 
     fn wrapped(error: impl Into<BoxError>) -> Wrapped {
         Wrapped(error.into())
+    }
+
+    #[test]
+    fn the_errors_for_the_retry_loop_mean_the_same_inside_a_function() {
+        let reset = || io::Error::from(ErrorKind::ConnectionReset);
+        assert_eq!(judge(&PermanentFailure::new(reset())), Verdict::Never);
+        let hint = Some(RetryHint::In(Duration::from_secs(90)));
+        let busy = RetryAfter::new(Duration::from_millis(89_001), "the upstream says 429");
+        let verdict = Verdict::retry(Kind::Unavailable).with_hint(hint);
+        assert_eq!(judge(&io::Error::other(busy)), verdict, "anywhere in the chain");
+    }
+
+    #[test]
+    fn a_store_fault_says_whether_it_passes() {
+        let fault = |passes| StoreFault { passes, code: None, message: "connection reset".into() };
+        assert_eq!(judge(&fault(true)), Verdict::retry(Kind::Unavailable));
+        assert_eq!(judge(&fault(false)), Verdict::Never);
     }
 
     #[test]

@@ -14,9 +14,9 @@ use super::{
 };
 
 /// The play: executions of one charge, with their store.
-pub struct Charges<S> {
-    store: S,
-    key: String,
+#[derive(Default)]
+struct Charges {
+    store: Memory,
     history: Arc<Mutex<History>>,
 }
 
@@ -30,15 +30,15 @@ struct History {
 }
 
 /// The store as one execution sees it.
-struct Gated<S> {
-    store: S,
+struct Gated {
+    store: Memory,
     nth: usize,
     gate: Gate,
     clock: Clock,
     history: Arc<Mutex<History>>,
 }
 
-impl<S: Store + Sync> Store for Gated<S> {
+impl Store for Gated {
     async fn replace(
         &self,
         key: &str,
@@ -88,13 +88,7 @@ fn assert_lawful(nth: usize, there: Option<&Record>, next: Option<&Record>, now:
     }
 }
 
-impl<S> Charges<S> {
-    pub fn new(store: S, key: String) -> Self {
-        Self { store, key, history: Arc::default() }
-    }
-}
-
-impl<S: Store + Clone + Sync + 'static> Play for Charges<S> {
+impl Play for Charges {
     fn begin(&self, nth: usize, gate: Gate, clock: &Clock) -> Running {
         let history = Arc::clone(&self.history);
         let store = Gated {
@@ -105,7 +99,7 @@ impl<S: Store + Clone + Sync + 'static> Play for Charges<S> {
             history: Arc::clone(&history),
         };
         let context = clock.context(&nth.to_string());
-        let request = Request::new(&self.key, "charge 100", &context).unwrap();
+        let request = Request::new("order 7", "charge 100", &context).unwrap();
         let once = charges(store, clock);
         Box::pin(async move {
             let charge = async |_| {
@@ -175,8 +169,7 @@ async fn in_every_order_the_operation_runs_once() {
         (all, 2_757, 100_593),
     ] {
         for (executions, expected) in [(2, of_two), (3, of_three)] {
-            let charges = |_| Charges::new(Memory::new(), "order 7".to_owned());
-            let plays = every_order(executions, faults, charges);
+            let plays = every_order(executions, faults, |_| Charges::default());
             assert_eq!(plays.await, expected, "{executions} with {faults:?}");
         }
     }

@@ -89,19 +89,6 @@ async fn the_code_of_a_modelled_error_counts_before_the_status() {
     }
 }
 
-#[tokio::test]
-async fn the_code_of_another_error_counts_before_the_status() {
-    for (status, code, expected) in [
-        (400, "TooManyRequestsException", Verdict::retry(Kind::Throttled)),
-        (400, "ValidationException", Verdict::Never),
-        (403, "AccessDeniedException", Verdict::Never),
-    ] {
-        let error = told(status, code).await;
-        assert!(matches!(error, SdkError::ServiceError(_)), "{error:?}");
-        assert_eq!(Aws.judge(&error), expected, "{code}");
-    }
-}
-
 /// Whether the service's model has no type for the error's code.
 fn is_unhandled(error: &SdkError<PutItemError>) -> bool {
     let cause = error.as_service_error().and_then(std::error::Error::source);

@@ -1,7 +1,5 @@
 //! Tests reads and writes of records, and counts the calls.
 
-use std::time::Duration;
-
 use aws_sdk_dynamodb::types::AttributeValue;
 use comeback::idempotency::{
     Answer, Claim, Fingerprint, Record, ReplaceError, State, Store, Token,
@@ -99,14 +97,4 @@ async fn an_operation_takes_two_calls_and_its_repetition_one() {
         assert_eq!(scene.repeat().await.unwrap(), "ch_1");
         assert_eq!(table.wire.sent(), 2 + repetition);
     }
-}
-
-#[tokio::test]
-async fn an_expired_record_is_replaced_although_it_is_still_there() {
-    let scene = Scene::new(Table::new("expired").await.store());
-    assert_eq!(scene.charge("ch_1").await.unwrap(), "ch_1");
-    scene.clock.advance(Duration::from_hours(30));
-    assert_eq!(scene.charge("ch_2").await.unwrap(), "ch_1");
-    scene.clock.advance(Duration::from_mins(16));
-    assert_eq!(scene.charge("ch_3").await.unwrap(), "ch_3");
 }
