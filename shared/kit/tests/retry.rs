@@ -106,26 +106,6 @@ async fn without_jitter_each_attempt_has_its_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_ends_at_once_if_its_delay_would_leave_less_than_the_minimum() {
-    let policy = Policy::builder().base(secs(4)).jitter(Jitter::None).build().unwrap();
-    let (retry, upstream) = (Retry::new(policy).rule(judged), Upstream::failing([BUSY; 9]));
-    let deadline = Deadline::in_(secs(10)).unwrap();
-    let call = retry.operation("rates").until(deadline);
-    let stopped = call.run(|| upstream.call()).await.unwrap_err();
-    assert_eq!(upstream.called_after_ms(), [0, 4000]);
-    assert_eq!(upstream.start.elapsed(), secs(4), "it does not wait");
-    assert_eq!(
-        stopped.reason(),
-        StopReason::Time { delay: secs(8), left: secs(6), minimum: secs(5) }
-    );
-    assert_eq!(
-        stopped.to_string(),
-        "rates gave up after 2 attempts: after a delay of 8s, less than 5s would remain of the 6s \
-         that are left: attempt 2 failed"
-    );
-}
-
-#[tokio::test(start_paused = true)]
 async fn exactly_the_minimum_is_enough() {
     for (left, minimum, attempts) in [
         (secs(9), secs(5), 2),
@@ -154,6 +134,9 @@ async fn the_time_of_attempts_counts_and_the_first_is_always_made() {
     let stopped = retry.operation("rates").until(deadline).run(slowly).await.unwrap_err();
     let (delay, left, minimum) = (ms(400), ms(3_800), secs(5));
     assert_eq!(stopped.reason(), StopReason::Time { delay, left, minimum });
+    let words = "after a delay of 400ms, less than 5s would remain of the 3.8s that are left";
+    let expected = format!("rates gave up after 2 attempts: {words}: attempt 2 failed");
+    assert_eq!(stopped.to_string(), expected);
     advance(secs(30)).await;
     let late = Upstream::failing([]);
     let answer = retry.operation("rates").until(deadline).run(|| late.call()).await;
@@ -162,7 +145,7 @@ async fn the_time_of_attempts_counts_and_the_first_is_always_made() {
 
 #[tokio::test(start_paused = true)]
 async fn a_hint_that_is_longer_than_the_delay_is_honoured() {
-    let past = RetryHint::At(at(1_000));
+    let past = RetryHint::At((std::time::SystemTime::UNIX_EPOCH + secs(1_000)).into());
     for (hint, second_attempt) in [
         (RetryHint::In(secs(3)), 3_000),
         (RetryHint::In(ms(199)), 200),
@@ -189,11 +172,6 @@ async fn a_hint_beyond_the_maximum_ends_the_call_at_once() {
         assert_eq!(failure.error_type(), "RetryAfter");
         assert!(failure.message().starts_with(&format!("{seconds}s: rates gave up")), "{failure}");
     }
-    let retry = Retry::new(undrawn(Policy::default())).rule(judged);
-    let far = RetryHint::At(at(100_000_000_000));
-    let upstream = Upstream::failing([hinting(far)]);
-    let stopped = retry.operation("rates").run(|| upstream.call()).await.unwrap_err();
-    assert!(matches!(stopped.reason(), StopReason::Hint { .. }), "{stopped}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -209,10 +187,6 @@ async fn only_a_permanent_error_is_a_permanent_failure() {
         let stopped = retry.operation("rates").run(|| upstream.call()).await.unwrap_err();
         assert_eq!(stopped.into_failure().error_type(), error_type, "{verdict:?}");
     }
-}
-
-fn at(seconds: u64) -> comeback_core::Timestamp {
-    (std::time::SystemTime::UNIX_EPOCH + secs(seconds)).into()
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -360,16 +334,12 @@ async fn the_source_of_a_stopped_call_is_its_cause() {
     async fn plain(retry: Retry) -> Result<u32, lambda_runtime::Error> {
         Ok(retry.operation("number").run(async || "twelve".parse::<u32>()).await?)
     }
-    async fn boxed(retry: Retry) -> Result<u32, lambda_runtime::Error> {
-        let number = async || Ok::<_, lambda_runtime::Error>("twelve".parse::<u32>()?);
-        Ok(retry.rule(Boxed).operation("number").run(number).await?)
-    }
     async fn report(retry: Retry) -> Result<u32, lambda_runtime::Error> {
         let number = async || Ok::<_, anyhow::Error>("twelve".parse::<u32>()?);
         Ok(retry.rule(Boxed).operation("number").run(number).await?)
     }
     let retry = || Retry::new(Policy::default());
-    for result in [plain(retry()).await, boxed(retry()).await, report(retry()).await] {
+    for result in [plain(retry()).await, report(retry()).await] {
         let error = result.unwrap_err();
         let cause = error.source().unwrap();
         assert!(cause.is::<std::num::ParseIntError>(), "{cause}");

@@ -41,10 +41,6 @@ impl Deadline {
 
     /// Like [`Deadline::of`], with your own minimum, for functions with a short timeout. Lambda's default is 3 s.
     ///
-    /// # Errors
-    ///
-    /// If no more than the minimum is left.
-    ///
     /// ```
     /// use std::time::Duration;
     /// use comeback::{retry::Deadline, testing};
@@ -71,10 +67,6 @@ impl Deadline {
     }
 
     /// Like [`Deadline::in_`], with your own minimum.
-    ///
-    /// # Errors
-    ///
-    /// If the time is no longer than the minimum.
     pub fn in_with_minimum(left: Duration, minimum: Duration) -> Result<Self, BadDeadline> {
         Self::after(left, minimum, now())
     }

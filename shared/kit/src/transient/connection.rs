@@ -137,25 +137,6 @@ mod tests {
     use super::*;
     use crate::transient::judge;
 
-    #[cfg(target_os = "linux")]
-    #[test]
-    fn the_codes_of_a_failed_connection_are_transient() {
-        for (name, code, kind) in [
-            ("EPIPE", 32, Kind::InDoubt),
-            ("ENETDOWN", 100, Kind::Unavailable),
-            ("ENETUNREACH", 101, Kind::Unavailable),
-            ("ECONNABORTED", 103, Kind::InDoubt),
-            ("ECONNRESET", 104, Kind::InDoubt),
-            ("ENOTCONN", 107, Kind::Unavailable),
-            ("ETIMEDOUT", 110, Kind::TimedOut),
-            ("ECONNREFUSED", 111, Kind::Unavailable),
-            ("EHOSTUNREACH", 113, Kind::Unavailable),
-        ] {
-            let error = io::Error::from_raw_os_error(code);
-            assert_eq!(judge(&error), Verdict::retry(kind), "{name}: {error}");
-        }
-    }
-
     #[tokio::test]
     async fn an_unknown_host_name_is_transient() {
         // The resolver rejects a name with an empty label without asking a server.
@@ -168,9 +149,14 @@ mod tests {
         for (kind, verdict) in [
             (ErrorKind::TimedOut, Verdict::retry(Kind::TimedOut)),
             (ErrorKind::WouldBlock, Verdict::retry(Kind::TimedOut)),
+            (ErrorKind::BrokenPipe, Verdict::retry(Kind::InDoubt)),
+            (ErrorKind::ConnectionAborted, Verdict::retry(Kind::InDoubt)),
+            (ErrorKind::ConnectionReset, Verdict::retry(Kind::InDoubt)),
             (ErrorKind::UnexpectedEof, Verdict::retry(Kind::InDoubt)),
             (ErrorKind::Interrupted, Verdict::retry(Kind::InDoubt)),
             (ErrorKind::ConnectionRefused, Verdict::retry(Kind::Unavailable)),
+            (ErrorKind::HostUnreachable, Verdict::retry(Kind::Unavailable)),
+            (ErrorKind::NetworkUnreachable, Verdict::retry(Kind::Unavailable)),
             (ErrorKind::InvalidData, Verdict::Never),
             (ErrorKind::InvalidInput, Verdict::Never),
             (ErrorKind::PermissionDenied, Verdict::Never),

@@ -6,7 +6,7 @@ use comeback::{
     Failure,
     idempotency::{Error, Memory, Store},
     retry::{Policy, Retry},
-    transient::{HttpStatus, Verdict, may_be_done},
+    transient::{HttpStatus, may_be_done},
 };
 use http::{HeaderMap, HeaderValue, StatusCode, header::RETRY_AFTER};
 
@@ -48,14 +48,6 @@ async fn after_a_timeout_the_key_is_held_for_the_given_time() {
 }
 
 #[tokio::test]
-async fn after_a_refusal_the_key_is_free() {
-    let scene = Scene::new(Memory::new());
-    let error = charge(&scene, HELD, Err(io::ErrorKind::ConnectionRefused)).await.unwrap_err();
-    assert!(matches!(error, Error::Operation(_)), "{error}");
-    assert_eq!(charge(&scene, HELD, Ok("ch_1")).await.unwrap(), "ch_1");
-}
-
-#[tokio::test]
 async fn if_the_store_fails_the_key_is_held_until_its_lease_ends() {
     let store = Shaky::scripted([Call::Made, Call::Unmade(fault(false))]);
     let scene = Scene::new(store);
@@ -93,17 +85,6 @@ async fn a_retry_in_the_operation_does_not_hide_that_it_may_be_done() {
         let failure = error.into_failure();
         assert!(failure.message().contains("not paid: the response has the status"), "{failure}");
     }
-}
-
-#[tokio::test]
-async fn your_own_rule_can_say_which_errors_are_in_doubt() {
-    let scene = Scene::new(Memory::new());
-    let request = scene.request("charge 100");
-    let once = scene.once.holding(HELD, |error: &io::Error| error.kind() == io::ErrorKind::Other);
-    let other = async |_| Err::<(), _>(io::Error::other("who knows"));
-    let error = once.unwrap().run(&request, other).await.unwrap_err();
-    assert!(matches!(&error, Error::InDoubt { error, .. } if error.to_string() == "who knows"));
-    assert_ne!(comeback::transient::judge(&error), Verdict::Never);
 }
 
 #[test]

@@ -85,10 +85,6 @@ impl<S: Store> Scene<S> {
         self.once.run(&request, async |_| Ok(answer.to_owned())).await
     }
 
-    async fn decline(&self) -> Result<String, Error<Declined>> {
-        self.once.run(&self.request("charge 100"), async |_| Err(Declined)).await
-    }
-
     /// Repeats the charge, which must not run again.
     async fn repeat(&self) -> Result<String, Error<Declined>> {
         let request = self.request("charge 100");

@@ -33,15 +33,6 @@ async fn an_operation_takes_two_calls_and_a_repetition_one() {
 }
 
 #[tokio::test]
-async fn after_a_failure_the_key_is_free_for_two_calls() {
-    let store = Shaky::default();
-    let scene = Scene::new(store.clone());
-    assert!(matches!(scene.decline().await, Err(Error::Operation(Declined))));
-    assert_eq!(store.calls(), 2);
-    assert_eq!(scene.charge("ch_1").await.unwrap(), "ch_1");
-}
-
-#[tokio::test]
 async fn another_intent_under_the_same_key_is_refused_until_the_record_expires() {
     let scene = Scene::new(Memory::new());
     scene.charge("ch_1").await.unwrap();
@@ -96,40 +87,6 @@ async fn an_answer_is_kept_until_the_last_attempt_of_its_event() {
         scene.clock.advance(Duration::from_secs(10));
         assert_eq!(scene.charge("ch_2").await.unwrap(), "ch_2", "a late request is a first one");
     }
-}
-
-#[tokio::test]
-async fn a_late_owner_neither_overwrites_nor_erases() {
-    for succeeds in [true, false] {
-        let scene = Scene::new(Memory::new());
-        let request = scene.request("charge 100");
-        let late = scene.once.run(&request, async |_| {
-            scene.clock.advance(Duration::from_secs(70));
-            assert_eq!(scene.charge("ch_2").await.unwrap(), "ch_2");
-            if succeeds { Ok("ch_1".to_owned()) } else { Err(Declined) }
-        });
-        match late.await {
-            Err(Error::LostLease { there: Some(there) }) => {
-                assert!(succeeds && there.generation == 2);
-            }
-            Err(Error::Operation(Declined)) => assert!(!succeeds),
-            other => unreachable!("{other:?}"),
-        }
-        assert_eq!(scene.repeat().await.unwrap(), "ch_2");
-    }
-}
-
-#[tokio::test]
-async fn a_late_owner_loses_its_lease_even_to_one_that_failed() {
-    let scene = Scene::new(Memory::new());
-    let request = scene.request("charge 100");
-    let late = scene.once.run(&request, async |_| {
-        scene.clock.advance(Duration::from_secs(70));
-        assert!(matches!(scene.decline().await, Err(Error::Operation(Declined))));
-        Ok::<_, Declined>("ch_1".to_owned())
-    });
-    assert!(matches!(late.await, Err(Error::LostLease { there: None })));
-    assert_eq!(scene.charge("ch_3").await.unwrap(), "ch_3");
 }
 
 #[tokio::test]
