@@ -3,53 +3,35 @@
 use std::{
     io::{BufRead, BufReader, Write},
     os::unix::fs::symlink,
-    path::PathBuf,
+    path::Path,
     process::{Command, Stdio},
 };
 
 use super::{
     Api, PROGRAM,
-    extension::{answer, asked},
+    extension::{Opt, answer, asked},
     guarded, sees, sees_end,
 };
 
-/// A function's folder, with the proxy as its `bootstrap`.
-struct Task(PathBuf);
-
-impl Task {
-    fn new(name: &str) -> Self {
-        let folder = format!("comeback-task-{}-{name}", std::process::id());
-        let folder = std::env::temp_dir().join(folder);
-        std::fs::create_dir_all(&folder).unwrap();
-        symlink(PROGRAM, folder.join("bootstrap")).unwrap();
-        Self(folder)
+/// Starts the proxy as the `bootstrap` in this folder, with this program as the real bootstrap.
+fn start(task: &Opt, api: &str, program: Option<&str>) -> Command {
+    let path = task.path("bootstrap");
+    if !Path::new(&path).exists() {
+        symlink(PROGRAM, &path).unwrap();
     }
-
-    /// Starts it, with this program as the real bootstrap.
-    fn start(&self, api: &str, program: Option<&str>) -> Command {
-        let mut command = Command::new(self.0.join("bootstrap"));
-        command.env("AWS_LAMBDA_RUNTIME_API", api).env_remove("COMEBACK_PROXY_PORT");
-        if let Some(program) = program {
-            let path = self.0.join("real");
-            std::fs::write(&path, program).unwrap();
-            Command::new("chmod").arg("+x").arg(&path).status().unwrap();
-            command.env("COMEBACK_BOOTSTRAP", &path);
-        }
-        command
+    let mut command = Command::new(path);
+    command.env("AWS_LAMBDA_RUNTIME_API", api).env_remove("COMEBACK_PROXY_PORT");
+    if let Some(program) = program {
+        command.env("COMEBACK_BOOTSTRAP", task.program("real", program));
     }
-}
-
-impl Drop for Task {
-    fn drop(&mut self) {
-        std::fs::remove_dir_all(&self.0).unwrap();
-    }
+    command
 }
 
 #[test]
 fn the_real_bootstrap_runs_in_the_process_that_lambda_started_and_the_proxy_ends_with_it() {
-    let (task, api) = (Task::new("real"), Api::new());
+    let (task, api) = (Opt::new("task-real"), Api::new());
     let program = "#!/bin/sh\necho \"$$ $AWS_LAMBDA_RUNTIME_API $*\"\nread -r _\nexit 7\n";
-    let mut command = task.start(&api.address(), Some(program));
+    let mut command = start(&task, &api.address(), Some(program));
     command.args(["app.handler", "2"]);
     let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     // The first connection only checked that the API is there.
@@ -73,7 +55,7 @@ fn the_real_bootstrap_runs_in_the_process_that_lambda_started_and_the_proxy_ends
 
 #[test]
 fn the_reason_why_it_does_not_start_is_logged_and_reported() {
-    let (task, api) = (Task::new("wrong"), Api::new());
+    let (task, api) = (Opt::new("task-wrong"), Api::new());
     let said = |mut command: Command| {
         let output = command.output().unwrap();
         assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0));
@@ -99,16 +81,16 @@ fn the_reason_why_it_does_not_start_is_logged_and_reported() {
     };
     let expected =
         "comeback: COMEBACK_BOOTSTRAP must be the path of the program to start, got nothing\n";
-    assert_eq!(told(task.start(&api.address(), None), 0), expected);
-    let mut missing = task.start(&api.address(), None);
+    assert_eq!(told(start(&task, &api.address(), None), 0), expected);
+    let mut missing = start(&task, &api.address(), None);
     missing.env("COMEBACK_BOOTSTRAP", "/missing");
     let expected = "comeback: /missing (COMEBACK_BOOTSTRAP) can't be started: No such file or directory (os error 2)\n";
     assert_eq!(told(missing, 1), expected);
-    let mut itself = task.start(&api.address(), None);
-    itself.env("COMEBACK_BOOTSTRAP", task.0.join("bootstrap"));
+    let mut itself = start(&task, &api.address(), None);
+    itself.env("COMEBACK_BOOTSTRAP", task.path("bootstrap"));
     let expected = format!(
-        "comeback: COMEBACK_BOOTSTRAP must be the function's own program, got {}/bootstrap, which is the proxy\n",
-        task.0.display()
+        "comeback: COMEBACK_BOOTSTRAP must be the function's own program, got {}, which is the proxy\n",
+        task.path("bootstrap")
     );
     assert_eq!(told(itself, 0), expected);
     let nobody = format!("127.0.0.1:{}", super::free_port());
@@ -116,5 +98,5 @@ fn the_reason_why_it_does_not_start_is_logged_and_reported() {
         "comeback: the Runtime API at {nobody} (AWS_LAMBDA_RUNTIME_API) can't be reached: Connection refused (os error 111)\n\
          comeback: the proxy did not start\n"
     );
-    assert_eq!(said(task.start(&nobody, Some("#!/bin/sh\necho started\n"))), expected);
+    assert_eq!(said(start(&task, &nobody, Some("#!/bin/sh\necho started\n"))), expected);
 }
