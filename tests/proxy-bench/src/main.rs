@@ -36,16 +36,16 @@ fn main() -> Result<()> {
     );
     // The envelope adds 150 bytes.
     let mebibyte = 1024 * 1024 - 150;
-    for (name, bytes, is_enveloped, framing) in [
-        ("1 KB", 1024, false, Framing::Length),
-        ("1 KB in an envelope", 1024, true, Framing::Length),
-        ("1 MiB in an envelope", mebibyte, true, Framing::Length),
-        ("the same, chunked", mebibyte, true, Framing::Chunked),
-        ("6 MB", 6_000_000, false, Framing::Length),
+    for (name, bytes, is_enveloped, is_chunked) in [
+        ("1 KB", 1024, false, false),
+        ("1 KB in an envelope", 1024, true, false),
+        ("1 MiB in an envelope", mebibyte, true, false),
+        ("the same, chunked", mebibyte, true, true),
+        ("6 MB", 6_000_000, false, false),
     ] {
         let payload = payload(bytes);
         let event = if is_enveloped { enveloped(&payload) } else { payload.clone() };
-        let api = api(&event, framing)?;
+        let api = api(&event, is_chunked)?;
         let proxy = Proxy::start(&program, &api)?;
         let mut runtimes = [Runtime::connect(&api)?, Runtime::connect(&proxy.address)?];
         let mut times = [Vec::new(), Vec::new()];
@@ -62,21 +62,16 @@ fn main() -> Result<()> {
                 times.push(runtime.invocation()?.1);
             }
         }
-        let [without, with] = times.map(Quantiles::of);
-        let added = |with: Duration, without: Duration| {
-            format!("{:+.3} ms", with.as_secs_f64() * 1e3 - without.as_secs_f64() * 1e3)
-        };
+        let [[p50, p99], [with_p50, with_p99]] = times.map(quantiles);
         println!(
-            "{name:22}{:>11.3} ms{:>14}{:>11.3} ms{:>14}   memory {}",
-            without.p50.as_secs_f64() * 1e3,
-            added(with.p50, without.p50),
-            without.p99.as_secs_f64() * 1e3,
-            added(with.p99, without.p99),
+            "{name:22}{p50:>11.3} ms{:>+11.3} ms{p99:>11.3} ms{:>+11.3} ms   memory {}",
+            with_p50 - p50,
+            with_p99 - p99,
             proxy.memory()?
         );
     }
 
-    let api = api("{}", Framing::Length)?;
+    let api = api("{}", false)?;
     let starts: Result<Vec<_>> = (0..STARTS)
         .map(|_| {
             let begun = Instant::now();
@@ -87,27 +82,18 @@ fn main() -> Result<()> {
         .collect();
     let starts = starts?;
     let idle = starts.first().map(|(_, memory)| memory.clone()).unwrap_or_default();
-    let listens = Quantiles::of(starts.into_iter().map(|(listens, _)| listens).collect());
+    let [p50, p99] = quantiles(starts.into_iter().map(|(listens, _)| listens).collect());
     println!(
-        "listens after {:.2} ms (p50 of {STARTS} starts, from before its process is made; p99 {:.2} ms); memory {idle}",
-        listens.p50.as_secs_f64() * 1e3,
-        listens.p99.as_secs_f64() * 1e3
+        "listens after {p50:.2} ms (p50 of {STARTS} starts, from before its process is made; p99 {p99:.2} ms); memory {idle}"
     );
     Ok(())
 }
 
-struct Quantiles {
-    p50: Duration,
-    p99: Duration,
-}
-
-impl Quantiles {
-    fn of(mut times: Vec<Duration>) -> Self {
-        times.sort_unstable();
-        let at =
-            |quantile: usize| times.get(times.len() * quantile / 100).copied().unwrap_or_default();
-        Self { p50: at(50), p99: at(99) }
-    }
+/// The median and the 99th percentile of these times, in milliseconds.
+fn quantiles(mut times: Vec<Duration>) -> [f64; 2] {
+    times.sort_unstable();
+    let at = |quantile: usize| times.get(times.len() * quantile / 100);
+    [50, 99].map(|quantile| at(quantile).map_or(0.0, |time| time.as_secs_f64() * 1e3))
 }
 
 /// An ordinary event of no more than this many bytes.
@@ -123,24 +109,16 @@ fn enveloped(payload: &str) -> String {
     )
 }
 
-/// How the length of an event is sent.
-#[derive(Clone, Copy)]
-enum Framing {
-    Length,
-    /// In one chunk, as Go servers send a body of unknown length.
-    Chunked,
-}
-
-/// A stub of the Runtime API that returns the same event to every caller at once.
-fn api(event: &str, framing: Framing) -> Result<String> {
+/// A stub of the Runtime API that returns the same event to every caller at once, with its length or in one chunk, as Go
+/// servers send a body of unknown length.
+fn api(event: &str, is_chunked: bool) -> Result<String> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?.to_string();
     let length = event.len();
-    let body = match framing {
-        Framing::Length => format!("Content-Length: {length}\r\n\r\n{event}"),
-        Framing::Chunked => {
-            format!("Transfer-Encoding: chunked\r\n\r\n{length:x}\r\n{event}\r\n0\r\n\r\n")
-        }
+    let body = if is_chunked {
+        format!("Transfer-Encoding: chunked\r\n\r\n{length:x}\r\n{event}\r\n0\r\n\r\n")
+    } else {
+        format!("Content-Length: {length}\r\n\r\n{event}")
     };
     let answer = format!(
         "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\
