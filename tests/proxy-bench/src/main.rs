@@ -109,8 +109,8 @@ fn enveloped(payload: &str) -> String {
     )
 }
 
-/// A stub of the Runtime API that returns the same event to every caller at once, with its length or in one chunk, as Go
-/// servers send a body of unknown length.
+/// A stub of the Runtime API that returns the same event to every caller at once. It sends the event's length, or one
+/// chunk, as Go servers do for a body of unknown length.
 fn api(event: &str, is_chunked: bool) -> Result<String> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?.to_string();
