@@ -5,15 +5,205 @@ python3 infra/cost --write    writes the tables into the pages
 """
 
 import argparse
-import json
+import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
-from model import Counted
-from tables import DOCUMENTS, filled, tables
+import cost
+from cost import ALARMS, BUSY, DOWN, MILLION, POLLING, PRICES, QUIET, TRANSITION, Counted, Usage, Way, dollars, times
 
-HERE = Path(__file__).resolve().parent
-COUNTED = HERE / "counted.json"
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENTS = [ROOT / "infra/COST.md", ROOT / "docs/cost-sources.md"]
+
+LARGE_BYTES = 100 * cost.KIBIBYTE
+SERVICES = ("SQS", "Lambda", "CloudWatch", "DynamoDB")
+MODES = {
+    "plain": "",
+    "ledger": ", with a ledger",
+    "register": ", with a register",
+    "probes": ", with register and probes",
+}
+WAYS = {
+    f"{name}{said}": Way(size, mode)
+    for name, size in (("busy", BUSY), ("quiet", QUIET))
+    for mode, said in MODES.items()
+}
+
+# The numbers of functions that are compared, and the deployments: how many systems and queues they have. Several
+# functions with a queue each also share one for redrives.
+FUNCTIONS = (1, 10, 50)
+DEPLOYMENTS = {
+    "a queue for each function": lambda functions: (1, functions + (functions > 1)),
+    "one shared queue": lambda _: (1, 1),
+    "SAM's application for each function": lambda functions: (functions, functions),
+}
+
+PAGES = {
+    "Lambda": "https://aws.amazon.com/lambda/pricing/",
+    "SQS": "https://aws.amazon.com/sqs/pricing/",
+    "DynamoDB": "https://aws.amazon.com/dynamodb/pricing/on-demand/",
+    "CloudWatch": "https://aws.amazon.com/cloudwatch/pricing/",
+    "Step Functions": "https://aws.amazon.com/step-functions/pricing/",
+    "durable functions": "https://aws.amazon.com/lambda/pricing/",
+}
+
+
+def table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table. All columns except the first are numbers."""
+    lines = [heading, ["---", *["---:"] * (len(heading) - 1)], *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def amount(usage: Usage, service: str = "") -> str:
+    """The dollars for a usage."""
+    return f"${dollars(usage, service):,.2f}"
+
+
+def million(usage: Usage, service: str = "") -> str:
+    """The dollars for a million of something."""
+    return amount(times(MILLION, usage), service)
+
+
+def summary(counted: Counted) -> str:
+    """The cost of a million retries with each system."""
+    ours = [
+        [f"Comeback{said.replace(',', '')}", *(million(cost.retry(counted, Way(size, mode))) for size in (BUSY, QUIET))]
+        for mode, said in MODES.items()
+    ]
+    ours[0] = [f"**{cell}**" for cell in ours[0]]
+    others = {
+        "Lambda's durable functions: a step's retry": cost.durable_retry(counted),
+        "Step Functions: a `Retry`": TRANSITION,
+        "Step Functions: a loop of `Choice`, `Wait` and `Task`": times(cost.LOOP_TRANSITIONS, TRANSITION),
+    }
+    rows = ours + [[name, million(usage), million(usage)] for name, usage in others.items()]
+    return table(["a million retries", "busy: ten in a batch", "quiet: each alone"], rows)
+
+
+def event(counted: Counted) -> str:
+    """The cost of a million events that need no retry."""
+    usages = {
+        "Comeback": Usage(),
+        "Lambda's durable functions: one step": cost.durable_event(counted),
+        "Step Functions: one `Task`": TRANSITION,
+    }
+    rows = [[name, million(usage)] for name, usage in usages.items()]
+    return table(["a million events that do not fail", "dollars"], rows)
+
+
+def month(counted: Counted) -> str:
+    """The cost of one function for a month."""
+    heading = f"{cost.EVENTS:,} events, {cost.FAILING:.0%} of them fail and come back {cost.RETRIES_EACH} times"
+    rows = [[name, amount(usage)] for name, usage in cost.month(counted).items()]
+    return table([heading, "dollars a month"], rows)
+
+
+def parts(counted: Counted) -> str:
+    """Comeback's cost by service."""
+    more = LARGE_BYTES - counted.payload_bytes
+    both = (("busy", Way(BUSY)), ("quiet", Way(QUIET)))
+    usages = {f"retries, {name}": cost.retry(counted, way) for name, way in WAYS.items()}
+    usages |= {f"retries of 100 KiB, {name}": cost.retry(counted, way._replace(more_bytes=more)) for name, way in both}
+    usages |= {f"waits more, {name}": cost.handled(counted, "waits", way) for name, way in both}
+    usages |= {f"waits as delays, {name}": cost.delay(counted, way) for name, way in both}
+    usages |= {f"dead letters, {name}": cost.dead_letter(counted, way) for name, way in both}
+    usages["dead letters, quiet, with a ledger"] = cost.dead_letter(counted, Way(QUIET, "ledger"))
+    rows = [[name, *(million(usage, each) for each in SERVICES), million(usage)] for name, usage in usages.items()]
+    return table(["a million", *SERVICES, "together"], rows)
+
+
+def counts(counted: Counted) -> str:
+    """The counted calls, bytes and milliseconds of one retry."""
+    fates = ("waits", "invoked")
+    operations = sorted({name for key, batch in counted.batches.items() if key[0] in fates for name in batch["calls"]})
+
+    def row(name: str, way: Way) -> list[str]:
+        batches = [counted.of(fate, way) for fate in fates]
+        amounts = [
+            len(batches),
+            *(sum(batch["calls"].get(operation, 0) for batch in batches) for operation in operations),
+            sum(batch["log_bytes"] for batch in batches),
+            sum(cost.logged_bytes(counted, fate, way) for fate in fates),
+            sum(cost.billed_ms(counted, fate, way) for fate in fates),
+        ]
+        return [name, *(f"{each / way.batch:,.1f}".removesuffix(".0") for each in amounts)]
+
+    heading = [
+        "of one retry",
+        "handler invocations",
+        *(f"`{operation}`" for operation in operations),
+        "bytes of the handler's log",
+        "bytes with Lambda's lines",
+        "billed ms, assumed",
+    ]
+    return table(heading, [row(name, way) for name, way in WAYS.items()])
+
+
+def fixed(counted: Counted) -> str:
+    """The monthly cost before any retry, and the cost of each target."""
+    metrics = [metric.split(" ")[0] for metric in counted.target_metrics()]
+    system, queue, function, ledger, probe = (
+        Usage(alarm=ALARMS[each]) for each in ("system", "queue", "function", "ledger", "probe")
+    )
+    usages = {
+        f"polling each retry queue while it is empty: {POLLING['sqs_request']:,} requests": POLLING,
+        f"alarms of the system, on {system['alarm']} metrics": system,
+        f"alarms of each retry queue, on {queue['alarm']} metrics": queue,
+        f"alarms of each target, on {function['alarm']} metrics": function,
+        f"with a ledger, of each target: {ledger['alarm']} more": ledger,
+        f"with probes, of each target: {probe['alarm']} more": probe,
+        f"with probes, of each target that is down all month: {DOWN['metric_read']:,} metrics read": DOWN,
+        "the dashboard": Usage(dashboard=1),
+        "with alarms, a metric of the handler: MetricLines": Usage(metric=1),
+        f"metrics of each target: {len(metrics)} ({', '.join(metrics)})": Usage(metric=len(metrics)),
+    }
+    return table(["a month", "dollars"], [[name, amount(usage)] for name, usage in usages.items()])
+
+
+def deployment(_: Counted) -> str:
+    """The cost of a month in which nothing fails, by the number of functions."""
+    rows = [
+        [
+            f"{name}{', with alarms' if with_alarms else ''}",
+            *(amount(cost.deployed(each, *made(each), with_alarms)) for each in FUNCTIONS),
+        ]
+        for name, made in DEPLOYMENTS.items()
+        for with_alarms in (False, True)
+    ]
+    heading = [f"{each} function{'s' if each > 1 else ''}" for each in FUNCTIONS]
+    return table(["a month in which nothing fails", *heading], rows)
+
+
+def prices(_: Counted) -> str:
+    """Every price, its date, and where it was read."""
+    lines = [
+        "| price in us-east-1 | dollars | for a | seen | AWS's page | quoted by |",
+        "| --- | ---: |" + " --- |" * 4,
+    ]
+    for price in PRICES.values():
+        # At least two decimals, and all significant digits.
+        digits = re.sub(r"(?<=\.\d\d)(\d*?)0+$", r"\1", f"{price['dollars']:.10f}")
+        host = price["source"].removeprefix("https://").removeprefix("www.").split("/")[0]
+        links = f"[{price['service']}]({PAGES[price['service']]}) | [{host}]({price['source']})"
+        lines.append(f"| {price['what']} | ${digits} | {price['unit']} | {price['seen']} | {links} |")
+    return "\n".join(lines)
+
+
+TABLES = (summary, event, month, parts, counts, fixed, deployment, prices)
+
+
+def filled(pages: list[str], made: dict[str, str]) -> list[str]:
+    """The pages with these tables filled in.
+
+    Raises:
+        ValueError: if a table has no place, or a place has no table.
+    """
+    place = re.compile(r"(<!-- table: (\w+) -->\n).*?(?=<!-- end -->)", re.DOTALL)
+    places = [match[2] for page in pages for match in place.finditer(page)]
+    if sorted(places) != sorted(made):
+        raise ValueError(f"expected one place for each of {sorted(made)}, got {sorted(places)}")
+    return [place.sub(lambda match: f"{match[1]}\n{made[match[2]]}\n\n", page) for page in pages]
 
 
 def main() -> int:
@@ -22,7 +212,8 @@ def main() -> int:
     parser.add_argument("--write", action="store_true", help="write them into the pages")
     arguments = parser.parse_args()
     pages = [page.read_text() for page in DOCUMENTS]
-    made = filled(pages, tables(Counted.of(json.loads(COUNTED.read_text()))))
+    counted = Counted.read()
+    made = filled(pages, {each.__name__: each(counted) for each in TABLES})
     if arguments.write:
         for page, text in zip(DOCUMENTS, made, strict=True):
             page.write_text(text)

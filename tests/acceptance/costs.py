@@ -4,9 +4,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import prices
 from cloudwatch import of_log
-from model import MONTH_SECONDS
+from cost import MONTH_SECONDS, each
 from world import documents
 
 HOUR_SECONDS = 3600
@@ -29,7 +28,8 @@ def costs(logs: Iterable[list[str]], calls: dict[str, int], mappings: int, alarm
     """The costs of a run of this many seconds, from all logs and from the calls that the run itself made."""
     lines = [line for log in logs for line in log]
     reports = [REPORT.search(line) for line in lines if line.startswith("REPORT")]
-    gigabyte_seconds = sum(int(each[1]) / 1000 * int(each[2]) / 1024 for each in reports if each)
+    milliseconds = sum(int(found[1]) for found in reports if found)
+    gigabyte_seconds = sum(int(found[1]) / 1000 * int(found[2]) / 1024 for found in reports if found)
     decisions = [line for line in documents(lines) if "decision" in line]
     metrics = {
         (point.namespace, point.name, *sorted(point.dimensions.items()))
@@ -42,17 +42,13 @@ def costs(logs: Iterable[list[str]], calls: dict[str, int], mappings: int, alarm
     requests = calls.get("sqs", 0) + 3 * len(decisions) + round(mappings * POLLS_A_SECOND * seconds)
     # A claim is written and marked as done, and the register's item is written and deleted.
     writes = 4 * len(decisions)
-    size = sum(len(line.encode()) for line in lines)
-    return [
-        Cost("invocations of functions", len(reports), len(reports) * prices.REQUEST.each),
-        Cost(
-            "milliseconds of functions",
-            sum(int(each[1]) for each in reports if each),
-            gigabyte_seconds * prices.DURATION.each,
-        ),
-        Cost("requests of SQS", requests, requests * prices.SQS_REQUEST.each),
-        Cost("writes of DynamoDB", writes, writes * prices.WRITE.each),
-        Cost("bytes of logs", size, size * prices.LOG_INGESTION.each),
-        Cost("metrics, for an hour", len(metrics), len(metrics) * prices.METRIC.each / month),
-        Cost("alarms, for an hour", alarms, alarms * prices.ALARM.each / month),
-    ]
+    taken = {
+        "invocations of functions": (len(reports), "lambda_request", 1),
+        "milliseconds of functions": (milliseconds, "gb_second", gigabyte_seconds / max(milliseconds, 1)),
+        "requests of SQS": (requests, "sqs_request", 1),
+        "writes of DynamoDB": (writes, "write_of_dynamodb", 1),
+        "bytes of logs": (sum(len(line.encode()) for line in lines), "gb_of_log", 1),
+        "metrics, for an hour": (len(metrics), "metric", 1 / month),
+        "alarms, for an hour": (alarms, "alarm", 1 / month),
+    }
+    return [Cost(what, count, count * units * each(price)) for what, (count, price, units) in taken.items()]

@@ -6,7 +6,7 @@ use super::{BATCH_TAKES, Design};
 use crate::target::{Kind, Watched};
 
 /// Dollars for a million requests of SQS and of Lambda, and for a second of a function with 128 MB on arm64, as in
-/// `infra/cost/prices.py`.
+/// `infra/cdk/contract/prices.json`.
 const SQS_REQUESTS: f64 = 0.40;
 const LAMBDA_REQUESTS: f64 = 0.20;
 const LAMBDA_SECOND: f64 = 0.125 * 0.000_013_333_4;
