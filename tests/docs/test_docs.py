@@ -147,7 +147,7 @@ class CommandsTest(unittest.TestCase):
 
 
 class PictureTest(unittest.TestCase):
-    """The pictures of docs/pictures."""
+    """The pictures of docs/pictures that show figures."""
 
     def test_they_are_what_the_code_draws(self) -> None:
         for name, svg in pictures.pictures(TARGET / "comeback").items():
