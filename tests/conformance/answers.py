@@ -15,8 +15,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from bootstrap import zipped
 from botocore.exceptions import ClientError
-from endpoints import PATIENCE_SECONDS, REGION, Endpoint
+from endpoints import ACCOUNT, PATIENCE_SECONDS, REGION, Endpoint
 
 IDENTIFIERS = frozenset({"MessageId", "ReceiptHandle", "UUID", "NextToken"})
 TIMES = frozenset(
@@ -61,27 +62,47 @@ class Notebook:
         self._prefix = f"{zlib.crc32(case.encode()):08x}-"
         self._seen: dict[tuple[str, str], str] = {}
         self._calls: dict[str, int] = {}
+        # The URL of the queue that was made last.
+        self._queue: str | None = None
 
-    def name(self, own: str) -> str:
-        """A name that no other case uses."""
-        return self._prefix + own
+    def play(self, steps: Sequence[Mapping[str, Any]], told: Mapping[str, Sequence[str]]) -> None:
+        """Makes the steps of a case. cases.yaml says what they mean, and has the members that are told."""
+        for step in steps:
+            ((what, given),) = step.items()
+            operation, _, members = what.partition(" ")
+            for parameters in given if isinstance(given, list) else [given]:
+                if operation == "queue":
+                    self._make_queue(parameters)
+                elif operation == "raw":
+                    self._send(parameters["headers"], parameters["body"].encode())
+                else:
+                    self._call(operation, self._meant(parameters), told.get(members, ()))
 
-    def queue(self, own: str = "queue", **attributes: str) -> str:
-        """Creates a queue without recording the answer, for cases that don't test its creation."""
-        created = self._clients["sqs"].create_queue(QueueName=self.name(own), Attributes=attributes)
-        return str(created["QueueUrl"])
+    def _make_queue(self, given: Any) -> None:
+        ((own, attributes),) = (given if isinstance(given, dict) else {given: {}}).items()
+        created = self._clients["sqs"].create_queue(QueueName=self._prefix + own, Attributes=self._meant(attributes))
+        self._queue = str(created["QueueUrl"])
 
-    def sqs(self, operation: str, **parameters: Any) -> dict[str, Any]:
-        """Calls SQS."""
-        return self._call("sqs", operation, parameters, None)
+    def _meant(self, value: Any) -> Any:
+        """A value of cases.yaml with what its placeholders stand for."""
+        match value:
+            case dict():
+                return {self._meant(name): self._meant(member) for name, member in value.items()}
+            case list():
+                return [self._meant(member) for member in value]
+            case str():
+                if found := re.fullmatch(r"<(.) \* (\d+)>", value):
+                    return found[1] * int(found[2])
+                if found := re.fullmatch(r"<(bytes|zip) (.+)>", value):
+                    return bytes.fromhex(found[2]) if found[1] == "bytes" else zipped(found[2].encode())
+                for (_, identifier), placeholder in self._seen.items():
+                    if placeholder == value:
+                        return identifier
+                value = value.replace("<arn>-", f"arn:aws:sqs:{REGION}:{ACCOUNT}:<case>-")
+                return value.replace("<case>-", self._prefix).replace("<endpoint>", self._endpoint.url)
+        return value
 
-    def function(self, operation: str, *, told: Sequence[str] = (), **parameters: Any) -> dict[str, Any]:
-        """Calls Lambda. Only the members in `told` are recorded, because AWS keeps adding members to its answers, and
-        no implementation has them all."""
-        return self._call("lambda", operation, parameters, told)
-
-    def raw(self, headers: Mapping[str, str], body: bytes) -> None:
-        """Sends SQS a raw request, which need not be one that a client would send."""
+    def _send(self, headers: Mapping[str, str], body: bytes) -> None:
         scope = f"local/20260101/{REGION}/sqs/aws4_request"
         credential = f"AWS4-HMAC-SHA256 Credential={scope}, SignedHeaders=host, Signature=0"
         request = urllib.request.Request(
@@ -97,25 +118,27 @@ class Notebook:
                 text = f"{error.code} {shape} {error.headers['x-amzn-query-error']} {kind}"
         self._write("raw", text)
 
-    def _call(
-        self,
-        service: str,
-        operation: str,
-        parameters: Mapping[str, Any],
-        told: Sequence[str] | None,
-    ) -> dict[str, Any]:
-        client = self._clients[service]
+    def _call(self, operation: str, parameters: dict[str, Any], told: Sequence[str]) -> None:
+        service, client = next(
+            (service, client)
+            for service, client in self._clients.items()
+            if operation in client.meta.service_model.operation_names
+        )
+        shape = client.meta.service_model.operation_model(operation).input_shape
+        if service == "sqs" and "QueueUrl" in shape.members and operation != "CreateQueue":
+            parameters = {"QueueUrl": self._queue, **parameters}
+        parameters = {name: value for name, value in parameters.items() if value is not None}
         method = client.meta.method_to_api_mapping
         name = next(name for name, api in method.items() if api == operation)
         try:
             answer: dict[str, Any] = getattr(client, name)(**parameters)
         except ClientError as error:
             self._write(operation, _error(error, client.meta.service_model.shape_names))
-            return {}
+            return
         status = answer.pop("ResponseMetadata")["HTTPStatusCode"]
-        shown = answer if told is None else {key: answer.get(key) for key in told}
+        lengths = {key: len(answer[key[1:]]) for key in told if key.startswith("#")}
+        shown = answer if service == "sqs" else {key: answer.get(key) for key in told} | lengths
         self._write(operation, f"{status} {json.dumps(self._masked(shown), sort_keys=True)}")
-        return answer
 
     def _write(self, operation: str, text: str) -> None:
         self._calls[operation] = self._calls.get(operation, 0) + 1

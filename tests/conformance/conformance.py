@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from itertools import zip_longest
 from pathlib import Path
+from typing import Any
 
 import endpoints
+import yaml
 from answers import Answer, Notebook
-from cases import Case, all_cases
 from differences import NO_CALL, Difference, Table
 from endpoints import Endpoint
 
@@ -21,15 +22,19 @@ from endpoints import Endpoint
 CASES_AT_A_TIME = 8
 
 
-def ask(endpoint: Endpoint, cases: Mapping[str, Case]) -> dict[str, list[Answer]]:
+CASES: dict[str, dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("cases.yaml").read_text())
+TOLD = CASES.pop("told")
+
+
+def ask(endpoint: Endpoint, cases: Mapping[str, list[Any]]) -> dict[str, list[Answer]]:
     """Runs all cases at one endpoint. Returns their answers."""
     clients = {service: endpoint.client(service) for service in ("sqs", "lambda")}
 
-    def answers(item: tuple[str, Case]) -> list[Answer]:
-        name, case = item
+    def answers(item: tuple[str, list[Any]]) -> list[Answer]:
+        name, steps = item
         notebook = Notebook(endpoint, clients, name)
         try:
-            case(notebook)
+            notebook.play(steps, TOLD)
         except Exception as error:
             error.add_note(f"in {name} at {endpoint.name}, after {notebook.answers}")
             raise
@@ -53,7 +58,7 @@ def main() -> int:
     arguments = parser.parse_args()
 
     table = Table.read()
-    cases = dict(all_cases())
+    cases = {f"{topic}/{name}": steps for topic, those in CASES.items() for name, steps in those.items()}
     with (
         endpoints.local(arguments.program.resolve()) as local,
         endpoints.moto() as moto,

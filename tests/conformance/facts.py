@@ -1,7 +1,7 @@
 """Checks that the local cloud behaves like AWS, according to answers that LocalStack's authors have recorded there.
 
-LocalStack's tests include dated snapshots of AWS's answers. The tables in `recorded` list the facts in them that matter
-to a retry system, each with its test and the date of its snapshot. Only the facts are used, none of the text or code.
+LocalStack's tests include dated snapshots of AWS's answers. The table in `facts.toml` lists the facts in them that
+matter to a retry system, each with its test and the date of its snapshot. Only the facts are used, no text or code.
 """
 
 import argparse
@@ -9,7 +9,7 @@ import importlib
 import pkgutil
 import sys
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import date
@@ -53,18 +53,18 @@ class Fact:
         return f"{self.name} holds, although the table says: {self.otherwise}"
 
 
-def facts() -> Iterator[Fact]:
-    """The facts of all tables.
+def facts() -> list[Fact]:
+    """The facts of the table, each with its check.
 
     Raises:
         ValueError: if a fact has no check, or a check has no fact.
     """
+    checks: dict[str, Check] = {}
     for module in pkgutil.iter_modules(recorded.__path__):
-        if not module.name.endswith("_facts"):
-            continue
-        checks = importlib.import_module(f"{recorded.__name__}.{module.name}")
-        table = Path(recorded.__path__[0], f"{module.name}.toml").read_text()
-        yield from joined(tomllib.loads(table), public_functions(checks.__name__, vars(checks)))
+        if module.name.endswith("_facts"):
+            topic = importlib.import_module(f"{recorded.__name__}.{module.name}")
+            checks |= public_functions(topic.__name__, vars(topic))
+    return joined(tomllib.loads(Path(__file__).with_name("facts.toml").read_text()), checks)
 
 
 def public_functions(module: str, members: Mapping[str, object]) -> dict[str, Check]:

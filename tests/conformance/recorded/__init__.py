@@ -1,16 +1,28 @@
 """Facts that were recorded on AWS, and checks whether they hold in a local cloud.
 
-For each topic, `TOPIC_facts.toml` is a table of facts, and `TOPIC_facts.py` has a check for each fact, with the fact's
-name. A check is a function that takes a [`Cloud`] and raises an AssertionError if the fact doesn't hold there.
+For each fact of `facts.toml`, one of the modules has a check with its name: a function that takes a [`Cloud`] and
+raises an AssertionError if the fact doesn't hold there.
 """
 
+import json
 import time
 import zlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+from bootstrap import zipped
 from botocore.exceptions import ClientError
-from endpoints import ACCOUNT, PATIENCE_SECONDS, REGION, Endpoint
+from endpoints import ACCOUNT, PATIENCE_SECONDS, REGION, ROLE, Endpoint
+
+PROGRAM = Path(__file__).with_name("function.py").read_bytes()
+
+# An error as a function itself reports it.
+ERROR = {"errorType": "OrderError", "errorMessage": "no stock"}
+
+# The status and the code of a refusal.
+NOT_FOUND = 404, "ResourceNotFoundException"
+INVALID = 400, "InvalidParameterValueException"
 
 # Far longer than any check takes.
 EVENTUALLY_SECONDS = 20
@@ -96,3 +108,61 @@ def eventually(holds: Callable[[], bool]) -> None:
         if time.monotonic() > deadline:
             raise AssertionError(f"it doesn't hold within {EVENTUALLY_SECONDS} s")
         time.sleep(POLL_SECONDS)
+
+
+def create_function(
+    aws: Cloud,
+    own: str = "f",
+    do: dict[str, Any] | None = None,
+    variables: dict[str, str] | None = None,
+    **settings: Any,
+) -> dict[str, Any]:
+    """Creates a function with the code `function.py`. `do` or, without that, its event says what it does."""
+    environment = {"Variables": {"DO": json.dumps(do), **(variables or {})}}
+    described = {
+        "FunctionName": aws.name(own),
+        "Role": ROLE,
+        "Runtime": "provided.al2023",
+        "Handler": "bootstrap",
+        "Code": {"ZipFile": zipped(PROGRAM)},
+        "Environment": environment,
+    }
+    return dict(aws.functions.create_function(**{**described, **settings}))
+
+
+def function(aws: Cloud, own: str = "f", **settings: Any) -> str:
+    """Creates a function, and waits until it can be invoked. Returns its name."""
+    create_function(aws, own, **settings)
+    aws.functions.get_waiter("function_active_v2").wait(FunctionName=aws.name(own))
+    return aws.name(own)
+
+
+def function_arn(name: str) -> str:
+    return f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{name}"
+
+
+def received(aws: Cloud, queue: str, **parameters: Any) -> list[dict[str, Any]]:
+    """The messages of one receive."""
+    return list(aws.sqs.receive_message(QueueUrl=queue, **parameters).get("Messages", []))
+
+
+def let_a_second_pass(aws: Cloud) -> None:
+    """Waits for one second of the implementation's clock, by means of a delayed message."""
+    clock = aws.queue("clock")
+    aws.sqs.send_message(QueueUrl=clock, MessageBody="over", DelaySeconds=1)
+    aws.receive(clock)
+
+
+def dead_letter_queue(aws: Cloud, source: str = "source") -> tuple[str, str]:
+    """Creates the queue `dead`, and a queue that moves a message there after one receive."""
+    dead = aws.queue("dead")
+    policy = {"deadLetterTargetArn": aws.queue_arn("dead"), "maxReceiveCount": 1}
+    return dead, aws.queue(source, RedrivePolicy=json.dumps(policy))
+
+
+def give_up(aws: Cloud, queue: str, *bodies: str) -> None:
+    """Sends messages with these bodies, and makes SQS move all messages of the queue to its dead-letter queue."""
+    for body in bodies:
+        aws.sqs.send_message(QueueUrl=queue, MessageBody=body)
+    for _ in range(2):
+        received(aws, queue, MaxNumberOfMessages=10, VisibilityTimeout=0)

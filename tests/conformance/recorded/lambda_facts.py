@@ -7,8 +7,7 @@ from typing import Any
 
 from endpoints import ACCOUNT, REGION
 
-from recorded import Cloud, refusal, same
-from recorded.functions import ERROR, INVALID, NOT_FOUND, create_function, function, function_arn
+from recorded import ERROR, INVALID, NOT_FOUND, Cloud, create_function, function, function_arn, refusal, same
 
 # How an invocation ends
 

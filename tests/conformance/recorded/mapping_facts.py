@@ -6,8 +6,7 @@ from typing import Any
 
 from endpoints import ACCOUNT, REGION
 
-from recorded import Cloud, eventually, refusal, same
-from recorded.functions import ERROR, INVALID, NOT_FOUND, function, function_arn
+from recorded import ERROR, INVALID, NOT_FOUND, Cloud, eventually, function, function_arn, refusal, same
 
 REPORTS = {"FunctionResponseTypes": ["ReportBatchItemFailures"]}
 

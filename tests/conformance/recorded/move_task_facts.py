@@ -5,8 +5,7 @@ import json
 import uuid
 from typing import Any
 
-from recorded import Cloud, refusal, same
-from recorded.queues import dead_letter_queue, give_up, let_a_second_pass, received
+from recorded import Cloud, dead_letter_queue, give_up, let_a_second_pass, received, refusal, same
 
 PARAMETER = (400, "InvalidParameterValue")
 GONE = "The resource that you specified for the {} parameter doesn't exist."

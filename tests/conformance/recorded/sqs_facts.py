@@ -7,8 +7,7 @@ from typing import Any
 
 from endpoints import PATIENCE_SECONDS
 
-from recorded import Cloud, refusal, same
-from recorded.queues import dead_letter_queue, give_up, let_a_second_pass, received
+from recorded import Cloud, dead_letter_queue, give_up, let_a_second_pass, received, refusal, same
 
 TRACE = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1"
 PARAMETER = (400, "InvalidParameterValue")
