@@ -1,9 +1,9 @@
 """Compares the systems that CDK's construct and SAM's application make, so that they never drift apart: both examples
 as they are, and with every option of both switched on.
 
-It compares queues, their policies, the mapping, roles, the handler with its environment, recursion, the event invoke
-config, the ledger and the alarms with their descriptions: all properties except names, the descriptions of functions
-and the location of code.
+It compares what is stated by hand in both: queues, their policies, the mapping, roles, the handler and its environment,
+recursion, the event invoke config and the ledger: all properties except names, the descriptions of functions and the
+location of code. Alarms are made from one file, infra/cdk/contract/alarms.json.
 """
 
 import argparse

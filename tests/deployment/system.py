@@ -25,17 +25,14 @@ ALARM = "AWS::CloudWatch::Alarm"
 DASHBOARD = "AWS::CloudWatch::Dashboard"
 
 # Properties that may differ: names, descriptions, code locations, and traces of the tool that made the template.
-INCIDENTAL = {
-    FUNCTION: {"Code", "Description", "Environment", "Role"},
-    ALARM: {"AlarmName", "Dimensions", "MetricName", "Namespace", "Tags"},
-}
+INCIDENTAL = {FUNCTION: {"Code", "Description", "Environment", "Role"}}
 
 # The units of durations.
 SECONDS = {"s": 1, "m": 60, "h": 60 * 60, "d": 24 * 60 * 60}
 
 # A template may have any number of these. Policies are compared by their statements, topics and keys belong to the
-# environment, and dashboards are not compared.
-UNCOUNTED = {POLICY, MANAGED_POLICY, TOPIC, "AWS::SNS::TopicPolicy", KEY, DASHBOARD}
+# environment, alarms are made from the same file, and dashboards are not compared.
+UNCOUNTED = {POLICY, MANAGED_POLICY, TOPIC, "AWS::SNS::TopicPolicy", KEY, ALARM, DASHBOARD}
 
 # The defaults of properties that a template leaves out.
 DEFAULTS = {FUNCTION: {"TracingConfig.Mode = PassThrough"}, MAPPING: {"Enabled = true"}}
@@ -57,7 +54,6 @@ class System:
             lines |= {f"the {which}'s policy: {fact}" for fact in self._queue_policy(which)}
         counts = Counter(each.type for each in self.resources if each.type not in UNCOUNTED)
         lines |= {f"makes {count} {kind}" for kind, count in counts.items()}
-        lines |= {_alarm(each.properties) for each in self._of(ALARM)}
         return {self._with_parts_for_tokens(line) for line in lines}
 
     def alarms(self) -> dict[str, dict[str, Any]]:
@@ -121,8 +117,8 @@ class System:
 
     def _environment(self) -> Iterator[str]:
         variables = self._parts()["handler"].properties["Environment"]["Variables"]
-        # An empty variable counts as unset for the handler.
-        said = {name: value for name, value in variables.items() if value != ""}
+        # For the handler, an empty variable counts as unset, and so does a flag that is false.
+        said = {name: value for name, value in variables.items() if value not in ("", "false")}
         # Both variables limit the functions that records from a queue may name: CDK's per queue, SAM's for all queues.
         bound = json.loads(said.pop("QUEUE_TARGETS", "{}"))
         listed_for_all = said.pop("TARGET_FUNCTIONS", "").split(",")
@@ -238,22 +234,6 @@ def _principals(principal: Any) -> list[str]:
             return ["*"]
         case _:
             return [f"{kind} {one}" for kind, names in principal.items() for one in listed(names)]
-
-
-def _alarm(properties: dict[str, Any]) -> str:
-    """An alarm by its metric, or by its expression and the metrics in it. The id of the expression may differ."""
-    said = {name: value for name, value in properties.items() if name not in INCIDENTAL[ALARM]}
-    said.setdefault("DatapointsToAlarm", said["EvaluationPeriods"])
-    parts = [{**each, "ReturnData": each.get("ReturnData", True)} for each in said.pop("Metrics", [])]
-    if not parts:
-        dimensions = sorted(f"{each['Name']} {each['Value']}" for each in properties.get("Dimensions", []))
-        what = f"{properties['Namespace']} {properties['MetricName']} of {', '.join(dimensions)}"
-        return f"the alarm on {what}: " + ", ".join(sorted(_leaves(said)))
-    (expression,) = (each for each in parts if "Expression" in each)
-    metrics = {each["Id"]: _leaves(each) for each in parts if each is not expression}
-    said["Expression"] = {name: value for name, value in expression.items() if name not in ("Id", "Expression")}
-    facts = [*_leaves(said), *(f"{metric} {fact}" for metric, facts in metrics.items() for fact in facts)]
-    return f"the alarm on {expression['Expression']}: " + ", ".join(sorted(facts))
 
 
 def _meaning(variable: str, value: str) -> str:

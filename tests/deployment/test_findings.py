@@ -1,7 +1,7 @@
-"""checkov must find in both templates exactly what FINDINGS.md lists.
+"""checkov must find in both templates exactly what FINDINGS.md lists, and in infra/terraform what its README answers.
 
-Needs checkov in the interpreter's environment, and the output of tests/deployment/run-cdk. Findings in the examples'
-own functions and topics are ignored.
+Needs checkov in the interpreter's environment. The test of templates needs the output of tests/deployment/run-cdk, and
+ignores findings in the examples' own functions and topics.
 """
 
 import json
@@ -24,6 +24,7 @@ NO_VPC = "CKV_AWS_117"
 # The permissions for a VPC, which only CDK's application with several teams needs.
 IN_A_VPC = "CKV_AWS_111"
 TEAMS = sorted((TARGET / "cdk/teams").glob("*.template.json"))
+MODULE = ROOT / "infra/terraform"
 CDK = {name: TARGET / "cdk" / name / "comeback-cdk-example.template.json" for name in ("typescript", "everything")}
 
 
@@ -33,32 +34,35 @@ def listed(section: str, judge: str = "checkov") -> set[str]:
     return set(re.findall(rf"^\| `([\w-]+)` \| {judge} \|", text, re.MULTILINE))
 
 
-def failed(*templates: Path) -> list[dict[str, str]]:
-    """The failed checks of all these templates, in one run, because checkov takes seconds to start."""
-    command = [
-        str(Path(sys.executable).parent / "checkov"),
-        "--skip-download",
-        "--framework=cloudformation",
-        "--output=json",
-        *(f"--file={template}" for template in templates),
-    ]
+def answered(family: str = "CKV") -> set[tuple[str, str]]:
+    """The checks of a family in the table of the module's README, and the places where they fail."""
+    section = (MODULE / "README.md").read_text().split("\n## What checkov and trivy find\n")[1].split("\n## ")[0]
+    return set(re.findall(rf"^\| `({family}[\w-]+)` \| (\w+) \| .+ \|$", section, re.MULTILINE))
+
+
+def checked(framework: str, *options: str) -> dict[str, list[dict[str, str]]]:
+    """The results of one run of checkov, which takes seconds to start."""
+    checkov = Path(sys.executable).parent / "checkov"
+    command = [checkov, "--skip-download", f"--framework={framework}", "--output=json", *options]
     environment = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "LOG_LEVEL": "ERROR"}
     answer = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    results = json.loads(answer.stdout)["results"]
-    # checkov has no checks for alarms, so a template with only alarms passes none.
-    judged = {Path(each["file_abs_path"]) for each in results["passed_checks"]}
-    assert judged == set(templates) - {ALARMS}, answer.stderr
-    checks: list[dict[str, str]] = results["failed_checks"]
-    return checks
+    results: dict[str, list[dict[str, str]]] = json.loads(answer.stdout)["results"]
+    assert results["passed_checks"], answer.stderr
+    assert not results["parsing_errors"], results["parsing_errors"]
+    return results
 
 
 class CheckovTest(unittest.TestCase):
-    """The findings."""
+    """The findings in the templates."""
 
     @classmethod
     def setUpClass(cls) -> None:
         """Lets checkov scan everything at once."""
-        cls.failed = failed(*SAM, *CDK.values(), *TEAMS)
+        templates = [*SAM, *CDK.values(), *TEAMS]
+        results = checked("cloudformation", *(f"--file={template}" for template in templates))
+        # checkov has no checks for alarms, so a template with only alarms passes none.
+        assert {Path(each["file_abs_path"]) for each in results["passed_checks"]} == {*templates} - {ALARMS}
+        cls.failed = results["failed_checks"]
 
     def found(self, *templates: Path, ours: str = "") -> set[str]:
         """The failed checks of resources whose names match."""
@@ -82,6 +86,18 @@ class CheckovTest(unittest.TestCase):
         # Three stacks and a nested one, with the functions of the teams.
         self.assertEqual(len(TEAMS), 4)
         self.assertEqual(self.found(*TEAMS), listed("Intended"))
+
+
+class TerraformTest(unittest.TestCase):
+    """The findings in Terraform's module."""
+
+    def test_each_finding_is_answered(self) -> None:
+        results = checked("terraform", "--skip-path=tests", f"--directory={MODULE}")
+        found = {
+            (each["check_id"], "examples" if each["file_path"].startswith("/examples/") else "module")
+            for each in results["failed_checks"]
+        }
+        self.assertEqual(found, answered())
 
 
 if __name__ == "__main__":

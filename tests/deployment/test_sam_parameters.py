@@ -66,6 +66,7 @@ class ParameterTest(unittest.TestCase):
             ["ValidationError", "A,B", "A, B", "*.NotFound,errors::Bad*"],
             [",", "A,", ",A", "A,,B", "A B", " "],
         ),
+        "TenantId": (["", "/tenant/id", "/a~1b"], ["tenant", "/a~2"]),
         "Policies": (
             ["{}", '{"orders":{"MAX_AGE":"7d"}}', '{\n "orders": {}\n}'],
             ["orders", "[]", '"{}"', '{"orders":{}}.', "null"],

