@@ -11,22 +11,25 @@ import sys
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import endpoints
-from deployment import SETTINGS, TARGET, Loop, deploy
-from endpoints import ACCOUNT, REGION
+from bootstrap import zipped
+from endpoints import ACCOUNT, REGION, ROLE, Endpoint
+
+HANDLER, TARGET, LEDGER = "retry-handler", "example-target", "ledger"
+HANDLER_TIMEOUT_SECONDS = 10
+ATTEMPTS_MAX = 4
+# Backoffs are short, because the test checks that all events are retried, not when.
+SETTINGS = {"BASE_BACKOFF": "1s", "MAX_BACKOFF": "1s", "MAX_ATTEMPTS": str(ATTEMPTS_MAX)}
 
 # Far longer than the loop takes. If it isn't done by then, something is lost.
 PATIENCE_SECONDS = 80
-
 CALLERS = 16
 
 
-@dataclass(frozen=True)
-class Kind:
+class Kind(NamedTuple):
     """Events with the same expected outcome."""
 
     name: str
@@ -36,148 +39,129 @@ class Kind:
     runs: int
     reason: str | None = None
 
-    @property
-    def failures(self) -> int:
-        """The number of failure records for each event."""
-        return self.runs if self.reason else self.runs - 1
-
     def payloads(self) -> list[dict[str, Any]]:
         """The payloads of the events. Careless parsing would change some of their values."""
+        text = 'é "quoted" \\ \U0001f600'
         return [
-            {
-                "id": f"{self.name}-{number}",
-                "big": 12345678901234567890123456789,
-                "text": 'é "quoted" \\ \U0001f600',
-                "fail": self.fail,
-            }
+            {"id": f"{self.name}-{number}", "big": 12345678901234567890123456789, "text": text, "fail": self.fail}
             for number in range(self.count)
         ]
 
-
-ATTEMPTS_MAX = int(SETTINGS["MAX_ATTEMPTS"])
 
 KINDS = (
     Kind("recovers", 100, {"attempts": 3}, runs=4),
     Kind("never", 20, {}, runs=1 + ATTEMPTS_MAX, reason="max_attempts_exceeded"),
     Kind("permanent", 20, {"error": "PermanentFailure"}, runs=1, reason="not_retryable"),
 )
-
-# Messages that don't belong in the retry queue, with the reasons in their dead letters.
-POISON = {
-    "no JSON at all": "unreadable",
-    '{"requestContext": {}}': "unreadable",
-    json.dumps(
-        {
-            "requestContext": {
-                "functionArn": f"arn:aws:lambda:{REGION}:999999999999:function:foreign",
-                "condition": "RetriesExhausted",
-            },
-            "requestPayload": {"id": "foreign"},
-        }
-    ): "target_not_allowed",
-    json.dumps(
-        {
-            "requestContext": {
-                "functionArn": f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{TARGET}",
-                "condition": "RetriesExhausted",
-            },
-        }
-    ): "payload_missing",
-}
+RUNS = sum(kind.count * kind.runs for kind in KINDS)
+FAILURES = sum(kind.count * (kind.runs if kind.reason else kind.runs - 1) for kind in KINDS)
+# The body, the reason and the attempts of each dead letter. ministack parses payloads, and writes them in its own way.
+LETTERS = Counter(
+    (json.dumps(payload), kind.reason, str(kind.runs - 1))
+    for kind in KINDS
+    if kind.reason
+    for payload in kind.payloads()
+)
 
 
-class DeadLetter(NamedTuple):
-    """The parts of a dead letter that are compared."""
+class Loop:
+    """The retry loop, deployed as a user would: two queues, the handler, and a target that sends failures to one."""
 
-    body: str
-    reason: str
-    attempts: str | None
-
-
-def expected_dead_letters() -> Counter[DeadLetter]:
-    """All expected dead letters. Payloads are in ministack's format, because it parses and rewrites them."""
-    given_up = [
-        DeadLetter(json.dumps(payload), kind.reason, str(kind.runs - 1))
-        for kind in KINDS
-        if kind.reason is not None
-        for payload in kind.payloads()
-    ]
-    poison = [
-        DeadLetter(
-            '{"id": "foreign"}' if reason == "target_not_allowed" else body,
-            reason,
-            None if reason == "unreadable" else "0",
+    def __init__(self, endpoint: Endpoint, binaries: Path, *, with_ledger: bool) -> None:
+        self.sqs, self.functions, self.logs, self.dynamodb = map(endpoint.client, ("sqs", "lambda", "logs", "dynamodb"))
+        self.binaries = binaries
+        self.dead_letter_queue = self.sqs.create_queue(QueueName="dead-letter-queue")["QueueUrl"]
+        timeout = {"VisibilityTimeout": str(6 * HANDLER_TIMEOUT_SECONDS)}
+        self.retry_queue = self.sqs.create_queue(QueueName="retry-queue", Attributes=timeout)["QueueUrl"]
+        retry_queue_arn = f"arn:aws:sqs:{REGION}:{ACCOUNT}:retry-queue"
+        variables = {**SETTINGS, "DEAD_LETTER_QUEUE_URL": self.dead_letter_queue}
+        if with_ledger:
+            self.dynamodb.create_table(
+                TableName=LEDGER,
+                AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
+                KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
+                BillingMode="PAY_PER_REQUEST",
+            )
+            variables["LEDGER_TABLE"] = LEDGER
+        self._create(HANDLER, Timeout=HANDLER_TIMEOUT_SECONDS, Environment={"Variables": variables})
+        self._create(TARGET)
+        self.functions.put_function_event_invoke_config(
+            FunctionName=TARGET,
+            MaximumRetryAttempts=0,
+            DestinationConfig={"OnFailure": {"Destination": retry_queue_arn}},
         )
-        for body, reason in POISON.items()
-    ]
-    return Counter(given_up + poison)
+        self.functions.create_event_source_mapping(
+            FunctionName=HANDLER,
+            EventSourceArn=retry_queue_arn,
+            BatchSize=10,
+            FunctionResponseTypes=["ReportBatchItemFailures"],
+        )
 
+    def _create(self, name: str, **settings: Any) -> None:
+        self.functions.create_function(
+            FunctionName=name,
+            Role=ROLE,
+            Runtime="provided.al2023",
+            Handler="bootstrap",
+            Code={"ZipFile": zipped((self.binaries / name).read_bytes())},
+            **settings,
+        )
 
-def as_received(message: dict[str, Any]) -> DeadLetter:
-    """Reads a message of the dead-letter queue."""
-    attributes = {name: attribute["StringValue"] for name, attribute in message["MessageAttributes"].items()}
-    return DeadLetter(message["Body"], attributes["Reason"], attributes.get("Attempts"))
+    def run_count(self) -> int:
+        """The number of runs of the target, according to its log."""
+        pages = self.logs.get_paginator("filter_log_events").paginate(
+            logGroupName=f"/aws/lambda/{TARGET}", filterPattern='"START RequestId"'
+        )
+        return sum(event["message"].startswith("START RequestId") for page in pages for event in page["events"])
 
+    def claim_count(self) -> int:
+        """The number of claims in the ledger that are done."""
+        pages = self.dynamodb.get_paginator("scan").paginate(TableName=LEDGER)
+        return sum(claim["state"]["S"] == "done" for page in pages for claim in page["Items"])
 
-def send(loop: Loop) -> None:
-    """Sends the poison messages to the retry queue, then invokes the target with all events at once."""
-    payloads = [payload for kind in KINDS for payload in kind.payloads()]
+    def waiting_count(self) -> int:
+        """The number of messages in the retry queue: visible, in flight and delayed."""
+        names = [f"ApproximateNumberOfMessages{place}" for place in ("", "NotVisible", "Delayed")]
+        told = self.sqs.get_queue_attributes(QueueUrl=self.retry_queue, AttributeNames=names)["Attributes"]
+        return sum(int(told[name]) for name in names)
 
-    def invoke(payload: dict[str, Any]) -> int:
-        answer = loop.functions.invoke(FunctionName=TARGET, InvocationType="Event", Payload=json.dumps(payload))
-        return int(answer["StatusCode"])
+    def send(self) -> None:
+        """Invokes the target with all events at once."""
 
-    for body in POISON:
-        loop.sqs.send_message(QueueUrl=loop.retry_queue, MessageBody=body)
-    with ThreadPoolExecutor(CALLERS) as pool:
-        statuses = set(pool.map(invoke, payloads))
-    assert statuses == {202}, statuses
+        def invoke(payload: dict[str, Any]) -> int:
+            answer = self.functions.invoke(FunctionName=TARGET, InvocationType="Event", Payload=json.dumps(payload))
+            return int(answer["StatusCode"])
 
+        with ThreadPoolExecutor(CALLERS) as pool:
+            statuses = set(pool.map(invoke, [payload for kind in KINDS for payload in kind.payloads()]))
+        assert statuses == {202}, statuses
 
-def collect(loop: Loop) -> list[DeadLetter]:
-    """Waits until the retry queue is empty and all runs are logged. Returns the dead letters.
+    def collect(self) -> Counter[tuple[str, str, str]]:
+        """Waits until the retry queue is empty and all runs are logged. Returns the dead letters.
 
-    Raises:
-        TimeoutError: if that does not happen.
-    """
-    dead_letters: list[DeadLetter] = []
-    runs = sum(kind.count * kind.runs for kind in KINDS)
-    letters = expected_dead_letters().total()
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while time.monotonic() < deadline:
-        received = loop.sqs.receive_message(
-            QueueUrl=loop.dead_letter_queue,
-            MaxNumberOfMessages=10,
-            WaitTimeSeconds=1,
-            VisibilityTimeout=6 * PATIENCE_SECONDS,
-            MessageAttributeNames=["All"],
-        ).get("Messages", [])
-        dead_letters += map(as_received, received)
-        is_quiet = not received and loop.waiting_count() == 0
-        if is_quiet and len(dead_letters) >= letters and loop.run_count(TARGET) >= runs:
-            return dead_letters
-    raise TimeoutError(
-        f"after {PATIENCE_SECONDS} s {loop.run_count(TARGET)} of {runs} runs, "
-        f"{len(dead_letters)} of {letters} dead letters, {loop.waiting_count()} messages waiting"
-    )
-
-
-def faults(loop: Loop, dead_letters: list[DeadLetter], *, with_ledger: bool) -> list[str]:
-    """The differences from the expected result."""
-    found = Counter(dead_letters)
-    expected = expected_dead_letters()
-    counts = {"runs": (sum(kind.count * kind.runs for kind in KINDS), loop.run_count(TARGET))}
-    if with_ledger:
-        # The handler claims neither unreadable messages nor failures of functions that it may not invoke.
-        unclaimed = ("unreadable", "target_not_allowed")
-        claimed = sum(reason not in unclaimed for reason in POISON.values())
-        failures = sum(kind.count * kind.failures for kind in KINDS)
-        counts["claims"] = (failures + claimed, loop.claim_count())
-    return [
-        *(f"lost: {letter}" for letter in (expected - found).elements()),
-        *(f"not expected: {letter}" for letter in (found - expected).elements()),
-        *(f"expected {wanted} {what}, got {got}" for what, (wanted, got) in counts.items() if wanted != got),
-    ]
+        Raises:
+            TimeoutError: if that does not happen.
+        """
+        letters: Counter[tuple[str, str, str]] = Counter()
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while time.monotonic() < deadline:
+            received = self.sqs.receive_message(
+                QueueUrl=self.dead_letter_queue,
+                MaxNumberOfMessages=10,
+                WaitTimeSeconds=1,
+                VisibilityTimeout=6 * PATIENCE_SECONDS,
+                MessageAttributeNames=["All"],
+            ).get("Messages", [])
+            for message in received:
+                told = {name: each["StringValue"] for name, each in message["MessageAttributes"].items()}
+                letters[message["Body"], told["Reason"], told["Attempts"]] += 1
+            is_quiet = not received and self.waiting_count() == 0
+            if is_quiet and letters.total() >= LETTERS.total() and self.run_count() >= RUNS:
+                return letters
+        raise TimeoutError(
+            f"after {PATIENCE_SECONDS} s {self.run_count()} of {RUNS} runs, "
+            f"{letters.total()} of {LETTERS.total()} dead letters, {self.waiting_count()} messages waiting"
+        )
 
 
 def main() -> int:
@@ -185,15 +169,20 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("binaries", type=Path, help="the folder of the built binaries")
     arguments = parser.parse_args()
-    events = sum(kind.count for kind in KINDS)
     wrong: list[str] = []
     for with_ledger in (False, True):
         with endpoints.ministack() as ministack:
-            loop = deploy(ministack, arguments.binaries, with_ledger=with_ledger)
-            send(loop)
-            found = faults(loop, collect(loop), with_ledger=with_ledger)
+            loop = Loop(ministack, arguments.binaries, with_ledger=with_ledger)
+            loop.send()
+            letters = loop.collect()
+            counts = {"runs": (RUNS, loop.run_count())}
+            if with_ledger:
+                counts["claims"] = (FAILURES, loop.claim_count())
+        found = [f"lost: {letter}" for letter in (LETTERS - letters).elements()]
+        found += [f"not expected: {letter}" for letter in (letters - LETTERS).elements()]
+        found += [f"expected {wanted} {what}, got {got}" for what, (wanted, got) in counts.items() if wanted != got]
         ledger = "with" if with_ledger else "without"
-        print(f"{ledger} a ledger: {events} events and {len(POISON)} messages of poison, {len(found)} faults")
+        print(f"{ledger} a ledger: {sum(kind.count for kind in KINDS)} events, {len(found)} faults")
         wrong += found
     for fault in wrong:
         print(fault, file=sys.stderr)
