@@ -19,9 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import archives
-import sbom
 from checks import faults, git, section
-from provenance import sha256, statement
+from documents import bill, sha256, statement
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -77,9 +76,9 @@ def bills(version: str) -> Iterator[tuple[str, bytes]]:
         }
         for name, linkage in linkages.items():
             purl = f"pkg:generic/{name}@{version}?arch={arch}"
-            yield f"{name}-{version}-{arch}.cdx.json", written(sbom.bill(version, name, purl, [linkage]))
+            yield f"{name}-{version}-{arch}.cdx.json", written(bill(version, name, purl, [linkage]))
         shipped += [linkages["comeback-handler"], linkages["comeback-layer"]]
-    cdk = sbom.bill(version, "comeback-cdk", f"pkg:npm/comeback-cdk@{version}", shipped)
+    cdk = bill(version, "comeback-cdk", f"pkg:npm/comeback-cdk@{version}", shipped)
     yield f"comeback-cdk-{version}.cdx.json", written(cdk)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import sam
-from sam_templates import (
+from sam import (
     DEAD_LETTER_QUEUE,
     HANDLER_ROLE,
     HOME,

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import sam
-from sam_templates import EXAMPLE, HOME, INFRA, SYSTEM, of_type, resources
+from sam import EXAMPLE, HOME, INFRA, SYSTEM, of_type, resources
 
 sys.path.append(str(INFRA / "example" / "orders"))
 

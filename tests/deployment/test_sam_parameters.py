@@ -5,7 +5,7 @@ import unittest
 from collections.abc import Iterator
 from pathlib import Path
 
-from sam_templates import DAY, HOME, KEY, LOG_GROUP, ORDERS, ROLES, SYSTEM, TEMPLATES, TOPIC, parameters_of
+from sam import DAY, HOME, KEY, LOG_GROUP, ORDERS, ROLES, SYSTEM, TEMPLATES, TOPIC, parameters_of
 
 
 class ParameterTest(unittest.TestCase):

@@ -17,10 +17,9 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "infra" / "release"))
 
 import archives  # noqa: E402
-import sbom  # noqa: E402
+import documents  # noqa: E402
 from archives import File  # noqa: E402
 from checks import faults, section  # noqa: E402
-from provenance import statement  # noqa: E402
 
 RELEASE = [sys.executable, str(ROOT / "infra" / "release")]
 
@@ -187,12 +186,12 @@ class DocumentsTest(unittest.TestCase):
 
     def test_a_bill_has_every_linked_crate_with_its_checksum_and_licence(self) -> None:
         linkage = ("envelope-proxy", "aarch64-unknown-linux-musl")
-        bill = sbom.bill("1.2.3", "comeback-layer", "pkg:generic/comeback-layer@1.2.3", [linkage])
+        bill = documents.bill("1.2.3", "comeback-layer", "pkg:generic/comeback-layer@1.2.3", [linkage])
         self.assertEqual((bill["bomFormat"], bill["specVersion"], bill["version"]), ("CycloneDX", "1.6", 1))
         self.assertEqual(bill["metadata"]["component"]["version"], "1.2.3")
         refs = [each["bom-ref"] for each in bill["components"]]
         self.assertEqual(refs, sorted(set(refs)))
-        linked = {f"pkg:cargo/{crate['name']}@{crate['version']}" for crate in sbom.linked(*linkage)}
+        linked = {f"pkg:cargo/{crate['name']}@{crate['version']}" for crate in documents.linked(*linkage)}
         self.assertEqual(set(refs), linked)
         self.assertTrue(any(ref.startswith("pkg:cargo/serde_json@") for ref in refs))
         for each in bill["components"]:
@@ -201,7 +200,7 @@ class DocumentsTest(unittest.TestCase):
             self.assertNotIn("/", each["licenses"][0]["expression"])
 
     def test_the_provenance_names_commit_tools_and_files(self) -> None:
-        said = statement(ROOT, "1.2.3", {"b": "2" * 64, "a": "1" * 64})
+        said = documents.statement(ROOT, "1.2.3", {"b": "2" * 64, "a": "1" * 64})
         self.assertEqual(said["_type"], "https://in-toto.io/Statement/v1")
         self.assertEqual(said["predicateType"], "https://slsa.dev/provenance/v1")
         self.assertEqual([each["name"] for each in said["subject"]], ["a", "b"])
