@@ -7,9 +7,8 @@ import {
   Stage,
 } from 'aws-cdk-lib';
 import { Construct } from 'constructs';
-import type { AsyncRetry } from './async-retry';
 import { Faults } from './faults';
-import { countMetricLines } from './metrics';
+import { countMetricLines, RetrySystem } from './metrics';
 import type { AsyncRetryProps } from './props';
 import { checkKnown, checkWhole } from './retry-policy';
 import { ownId } from './target';
@@ -112,7 +111,7 @@ export class RetryAlarms extends Construct {
   public readonly all: cloudwatch.Alarm[] = [];
 
   constructor(
-    private readonly retry: AsyncRetry,
+    private readonly retry: RetrySystem,
     private readonly props: AlarmsProps,
     private readonly options: AsyncRetryProps,
   ) {

@@ -237,74 +237,70 @@ export class AsyncRetry extends Construct {
 
   /** How many failed events were put back to wait. */
   public metricWaited(options: RetryMetricOptions = {}): cloudwatch.IMetric {
-    return this.count('Waited', options);
+    return this.metric('Waited', options);
   }
 
   /** How many events were re-invoked. */
   public metricInvoked(options: RetryMetricOptions = {}): cloudwatch.IMetric {
-    return this.count('Invoked', options);
+    return this.metric('Invoked', options);
   }
 
   /** How many events were given up. */
   public metricDeadLettered(options: RetryMetricOptions = {}): cloudwatch.IMetric {
-    return this.count('DeadLettered', options);
+    return this.metric('DeadLettered', options);
   }
 
   /** How often Lambda throttled a re-invocation. */
   public metricThrottled(options: RetryMetricOptions = {}): cloudwatch.IMetric {
-    return this.count('Throttled', options);
+    return this.metric('Throttled', options);
   }
 
   /** How often a function could not be re-invoked because of a fault that a person must fix. */
   public metricConfigurationFaults(options: RetryMetricOptions = {}): cloudwatch.IMetric {
-    return this.count('ConfigurationFaults', options);
+    return this.metric('ConfigurationFaults', options);
   }
 
   /** How often an event that was given up could not be sent to the dead-letter queue. */
   public metricDeadLettersNotSent(options: RetryMetricOptions = {}): cloudwatch.IMetric {
-    return this.count('DeadLettersNotSent', options);
+    return this.metric('DeadLettersNotSent', options);
   }
 
   /** How often the ledger could not be used. */
   public metricLedgerFaults(options: RetryMetricOptions = {}): cloudwatch.IMetric {
-    return this.count('LedgerFaults', options);
+    return this.metric('LedgerFaults', options);
   }
 
   /** How many failures were delivered again and dropped, with a ledger. */
   public metricDuplicates(options: RetryMetricOptions = {}): cloudwatch.IMetric {
-    return this.count('Duplicates', options);
+    return this.metric('Duplicates', options);
   }
 
   /** 1 while a function's circuit is open, because the function is down, else 0; needs `probe`. */
   public metricCircuitOpen(options: RetryMetricOptions = {}): cloudwatch.IMetric {
-    return this.metric('CircuitOpen', 'MAX', { statistic: cloudwatch.Stats.MAXIMUM, ...options });
+    return this.metric('CircuitOpen', options);
   }
 
   /** How many events were used to probe whether a function that is down has recovered; needs `probe`. */
   public metricProbes(options: RetryMetricOptions = {}): cloudwatch.IMetric {
-    return this.count('Probes', options);
+    return this.metric('Probes', options);
   }
 
   /** How many events were brought forward after a function recovered; needs `register` and `probe`. */
   public metricBroughtForward(options: RetryMetricOptions = {}): cloudwatch.IMetric {
-    return this.count('BroughtForward', options);
+    return this.metric('BroughtForward', options);
   }
 
   /** How long after their due time events were re-invoked, in milliseconds; by default the 99th percentile. */
   public metricInvokeLateness(options: RetryMetricOptions = {}): cloudwatch.IMetric {
-    return this.metric('InvokeLateness', 'MAX', { statistic: cloudwatch.Stats.p(99), ...options });
+    return this.metric('InvokeLateness', options);
   }
 
   /** The age of events since their first failure, in seconds; by default that of the oldest event. */
   public metricEventAge(options: RetryMetricOptions = {}): cloudwatch.IMetric {
-    return this.metric('EventAge', 'MAX', { statistic: cloudwatch.Stats.MAXIMUM, ...options });
+    return this.metric('EventAge', options);
   }
 
-  private count(name: string, options: RetryMetricOptions): cloudwatch.IMetric {
-    return this.metric(name, 'SUM', { statistic: cloudwatch.Stats.SUM, ...options });
-  }
-
-  private metric(name: string, together: 'SUM' | 'MAX', options: RetryMetricOptions): cloudwatch.IMetric {
+  private metric(name: string, options: RetryMetricOptions): cloudwatch.IMetric {
     const { target, ...others } = options;
     // The handler's metrics name functions without alias or version.
     const { base } = target ? new Target(target) : { base: undefined };
@@ -314,7 +310,7 @@ export class AsyncRetry extends Construct {
         `AsyncRetry ${this.node.path} has no metric ${name} of ${target?.node.path ?? 'its functions'}: attach first`,
       );
     }
-    return metricOf(name, functions, together, others);
+    return metricOf(name, functions, others);
   }
 
   private checkAttach(target: Target, policy: RetryPolicy, transparent: boolean): void {

@@ -6,10 +6,9 @@ import {
   Tokenization,
 } from 'aws-cdk-lib';
 import { Construct } from 'constructs';
-import type { AsyncRetry } from './async-retry';
 import { PRICES } from './contract';
 import { MEMORY_SIZE } from './handler';
-import { metricOfLambda, metricOfLog } from './metrics';
+import { metricOf, metricOfLambda, metricOfLog, RetrySystem } from './metrics';
 import type { AsyncRetryProps } from './props';
 import { secondsOf } from './retry-policy';
 
@@ -51,7 +50,7 @@ export class RetryDashboard extends Construct {
   private expressions = 0;
 
   constructor(
-    private readonly retry: AsyncRetry,
+    private readonly retry: RetrySystem,
     props: RetryDashboardProps,
     private readonly options: AsyncRetryProps,
   ) {
@@ -99,27 +98,27 @@ export class RetryDashboard extends Construct {
       }),
     );
     this.dropped.addLeftMetric(named(metricOfLambda('DestinationDeliveryFailures', target), 'dropped by Lambda'));
-    this.dropped.addLeftMetric(named(retry.metricDeadLettersNotSent({ target }), 'not sent'));
+    this.dropped.addLeftMetric(named(metricOf('DeadLettersNotSent', [target]), 'not sent'));
     this.errors.addLeftMetric(
       this.math(target.functionName, '100 * errors / invocations', {
         errors: target.metricErrors(),
         invocations: target.metricInvocations(),
       }),
     );
-    if (options.probe) this.errors.addRightMetric(named(retry.metricCircuitOpen({ target }), 'down'));
-    this.faults.addLeftMetric(named(retry.metricConfigurationFaults({ target }), 'configuration'));
-    this.faults.addLeftMetric(named(retry.metricThrottled({ target }), 'throttled'));
+    if (options.probe) this.errors.addRightMetric(named(metricOf('CircuitOpen', [target]), 'down'));
+    this.faults.addLeftMetric(named(metricOf('ConfigurationFaults', [target]), 'configuration'));
+    this.faults.addLeftMetric(named(metricOf('Throttled', [target]), 'throttled'));
     this.faults.addLeftMetric(named(metricOfLambda('RecursiveInvocationsDropped', target), 'taken for a loop'));
-    if (retry.ledger) this.faults.addLeftMetric(named(retry.metricLedgerFaults({ target }), 'ledger'));
+    if (retry.ledger) this.faults.addLeftMetric(named(metricOf('LedgerFaults', [target]), 'ledger'));
     this.ages.addLeftMetric(
-      this.math(target.functionName, `100 * age / ${secondsOf(maxAge)}`, { age: retry.metricEventAge({ target }) }),
+      this.math(target.functionName, `100 * age / ${secondsOf(maxAge)}`, { age: metricOf('EventAge', [target]) }),
     );
-    this.lateness.addLeftMetric(named(retry.metricInvokeLateness({ target })));
-    this.outcomes.addLeftMetric(named(retry.metricWaited({ target }), 'waited'));
-    this.outcomes.addLeftMetric(named(retry.metricInvoked({ target }), 're-invoked'));
-    if (options.probe) this.outcomes.addLeftMetric(named(retry.metricProbes({ target }), 'probed'));
+    this.lateness.addLeftMetric(named(metricOf('InvokeLateness', [target])));
+    this.outcomes.addLeftMetric(named(metricOf('Waited', [target]), 'waited'));
+    this.outcomes.addLeftMetric(named(metricOf('Invoked', [target]), 're-invoked'));
+    if (options.probe) this.outcomes.addLeftMetric(named(metricOf('Probes', [target]), 'probed'));
     if (options.register && options.probe)
-      this.outcomes.addLeftMetric(named(retry.metricBroughtForward({ target }), 'brought forward'));
+      this.outcomes.addLeftMetric(named(metricOf('BroughtForward', [target]), 'brought forward'));
   }
 
   private deadLetters(): cloudwatch.GraphWidget {

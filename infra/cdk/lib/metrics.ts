@@ -1,5 +1,18 @@
-import { aws_cloudwatch as cloudwatch, aws_lambda as lambda, aws_logs as logs } from 'aws-cdk-lib';
+import {
+  aws_cloudwatch as cloudwatch,
+  aws_dynamodb as dynamodb,
+  aws_lambda as lambda,
+  aws_logs as logs,
+  aws_sqs as sqs,
+} from 'aws-cdk-lib';
 import { Construct } from 'constructs';
+
+/** The parts of an `AsyncRetry` that its alarms, its dashboard and people look at. */
+export interface RetrySystem extends Construct {
+  readonly handler: lambda.Function;
+  readonly deadLetterQueue: sqs.IQueue;
+  readonly ledger?: dynamodb.ITable;
+}
 
 /** The namespace of the handler's metrics. */
 const NAMESPACE = 'Comeback';
@@ -13,18 +26,25 @@ export interface RetryMetricOptions extends cloudwatch.MetricOptions {
   readonly target?: lambda.IFunction;
 }
 
+/** The statistics of the handler's metrics that don't count. */
+const STATISTICS: { readonly [metric: string]: string } = {
+  CircuitOpen: cloudwatch.Stats.MAXIMUM,
+  EventAge: cloudwatch.Stats.MAXIMUM,
+  InvokeLateness: cloudwatch.Stats.p(99),
+};
+
 /** A metric of the handler for functions. Metric math combines several functions; an alarm supports at most ten. */
 export function metricOf(
   metricName: string,
   targets: lambda.IFunction[],
-  together: 'SUM' | 'MAX',
-  options: cloudwatch.MetricOptions,
+  options: cloudwatch.MetricOptions = {},
 ): cloudwatch.IMetric {
   const each = targets.map(
     (target) =>
       new cloudwatch.Metric({
         namespace: NAMESPACE,
         metricName,
+        statistic: STATISTICS[metricName] ?? cloudwatch.Stats.SUM,
         ...options,
         dimensionsMap: { Target: target.functionName, ...options.dimensionsMap },
       }),
@@ -33,7 +53,7 @@ export function metricOf(
   // Unique ids, so that the metric can be used in another expression or beside others in a graph.
   const ids = each.map((_, index) => `${metricName.charAt(0).toLowerCase()}${metricName.slice(1)}${index}`);
   return new cloudwatch.MathExpression({
-    expression: `${together}([${ids}])`,
+    expression: `${metricName in STATISTICS ? 'MAX' : 'SUM'}([${ids}])`,
     usingMetrics: Object.fromEntries(each.map((metric, index) => [ids[index], metric])),
     label: options.label ?? metricName,
     period: options.period,

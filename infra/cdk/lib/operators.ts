@@ -1,9 +1,9 @@
 import { ArnFormat, aws_iam as iam, aws_lambda as lambda, Stack } from 'aws-cdk-lib';
-import type { AsyncRetry } from './async-retry';
 import { CHANGE_VISIBILITY, RECEIVE_AND_DELETE } from './closed-queue';
 import { DeadLetterQueue } from './dead-letter-queue';
 import { INVOKE, KEY_ACTIONS } from './handler';
 import { TABLE } from './contract';
+import { RetrySystem } from './metrics';
 import type { AsyncRetryProps } from './props';
 import type { RetryQueues } from './retry-queues';
 import { Conditions, Statements } from './statements';
@@ -39,7 +39,7 @@ const ONLY_TARGET_ITEMS = { 'ForAllValues:StringLike': { 'dynamodb:LeadingKeys':
 
 /** The parts of a system that operators read and change. */
 export interface OperatedSystem {
-  readonly retry: AsyncRetry;
+  readonly retry: RetrySystem;
   readonly options: AsyncRetryProps;
   readonly queues: RetryQueues;
   /** Calls a function with each attached function, including those that are attached later. */
@@ -127,7 +127,7 @@ function withQualifiers({ functionArn }: lambda.IFunction): string[] {
 }
 
 /** The ARN of a function's log group. The property `logGroup` of a function would create a custom resource. */
-function logGroupArn(retry: AsyncRetry, attached: lambda.IFunction): string {
+function logGroupArn(retry: RetrySystem, attached: lambda.IFunction): string {
   const { resource, knownName = attached.functionName } = new Target(attached);
   const config = resource?.loggingConfig;
   // The config may be a token, which has no readable properties.
