@@ -14,23 +14,20 @@ import {
 } from 'aws-cdk-lib';
 import { Construct } from 'constructs';
 import { AlarmsProps, RetryAlarms } from './alarms';
-import { Attachment, checkAttachable } from './attachment';
+import { Attachment, checkAttachable, Senders } from './attachment';
 import { codeOf } from './code';
 import { RetryDashboard, RetryDashboardProps } from './dashboard';
-import { DeadLetterQueue, REDRIVE, warnOfOwnQueue } from './dead-letter-queue';
+import { DeadLetterQueue, REDRIVE, RetryQueue, warnOfOwnQueue } from './queues';
 import { Faults } from './faults';
-import { INVOKE, KEY_ACTIONS, RetryHandler } from './handler';
+import { estimatedLength, INVOKE, KEY_ACTIONS, RetryHandler, VARIABLES_MAX } from './handler';
 import { createLedger } from './ledger';
 import { metricOf, RetryMetricOptions } from './metrics';
 import { grantOperating, grantReading, OperatedSystem } from './operators';
 import { AsyncRetryProps, AttachOptions, checkProps, HANDLER_TIMEOUT, MAX_CONCURRENCY, SHARING_MAX } from './props';
 import { checkPolicy, effectivePolicy, RetryPolicy, variables } from './retry-policy';
-import { RetryQueue } from './retry-queue';
 import { RetryQueues } from './retry-queues';
-import { Senders } from './senders';
 import { isEventInvokeConfig, Target } from './target';
 import { AlarmSeverity } from './triggers';
-import { estimatedLength, VARIABLES_MAX } from './variables';
 
 /**
  * Retries failed asynchronous events of the attached functions, with exponential backoff and jitter, until they succeed

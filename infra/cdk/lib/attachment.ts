@@ -1,6 +1,7 @@
 import {
   Annotations,
   aws_iam as iam,
+  aws_kms as kms,
   aws_lambda as lambda,
   CfnDeletionPolicy,
   CfnResource,
@@ -10,9 +11,10 @@ import {
 import { Construct, IDependable } from 'constructs';
 import { checkTransparency, makeTransparent } from './envelope-proxy';
 import { Faults } from './faults';
+import { KEY_ACTIONS } from './handler';
 import { RetryPolicy } from './retry-policy';
+import { RetryQueue } from './queues';
 import { ConsumedQueue } from './retry-queues';
-import { Senders } from './senders';
 import { CONFIG_ID, ownId, Target } from './target';
 
 export interface AttachmentProps {
@@ -216,4 +218,48 @@ export class Attachment extends Construct {
 
 function destinationsOf(config: lambda.CfnEventInvokeConfig): lambda.CfnEventInvokeConfig.DestinationConfigProperty {
   return (config.destinationConfig ?? {}) as lambda.CfnEventInvokeConfig.DestinationConfigProperty;
+}
+
+/** The policy of one role, and the queues that the role may send to. */
+interface Sender {
+  readonly policy: iam.Policy;
+  readonly queues: Set<RetryQueue>;
+}
+
+/** The roles of the attached functions. Each role has one policy, however many functions share it. */
+export class Senders extends Construct {
+  private readonly known = new Map<string, Sender>();
+
+  constructor(
+    scope: Construct,
+    private readonly key?: kms.IKey,
+  ) {
+    super(scope, 'Senders');
+  }
+
+  /** Lets a role send to a queue. */
+  public allow(role: iam.IRole, queue: RetryQueue): iam.Policy {
+    const { policy, queues } = this.known.get(role.roleArn) ?? this.add(role);
+    if (!queues.has(queue)) {
+      queues.add(queue);
+      queue.allowSend(role.roleArn);
+      policy.addStatements(new iam.PolicyStatement({ actions: ['sqs:SendMessage'], resources: [queue.queueArn] }));
+    }
+    return policy;
+  }
+
+  /** Exempts every role of this account, because the function's role is unknown. The role also needs the permission. */
+  public allowUnknown(queue: RetryQueue): void {
+    const { account, partition } = Stack.of(this);
+    queue.allowSend(`arn:${partition}:iam::${account}:role/*`);
+  }
+
+  private add(role: iam.IRole): Sender {
+    const policy = new iam.Policy(this, ownId(role));
+    if (this.key) policy.addStatements(new iam.PolicyStatement({ actions: KEY_ACTIONS, resources: [this.key.keyArn] }));
+    role.attachInlinePolicy(policy);
+    const added = { policy, queues: new Set<RetryQueue>() };
+    this.known.set(role.roleArn, added);
+    return added;
+  }
 }

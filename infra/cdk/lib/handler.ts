@@ -5,13 +5,17 @@ import {
   aws_lambda as lambda,
   aws_logs as logs,
   aws_sqs as sqs,
+  CfnResource,
   Duration,
   RemovalPolicy,
+  Stack,
+  Token,
 } from 'aws-cdk-lib';
 import { Construct } from 'constructs';
-import { HardeningProps, allowLogsToUse, USE_VPC } from './hardening';
-import { Statements } from './statements';
+import { allowLogsToUse, HardeningProps, USE_VPC } from './hardening';
+import { RetryQueue } from './queues';
 import { tagPart } from './tags';
+import { Target } from './target';
 
 export interface HandlerProps extends HardeningProps {
   readonly architecture: lambda.Architecture;
@@ -150,4 +154,73 @@ export class RetryHandler extends lambda.Function {
 export interface Polling {
   readonly maxConcurrency: number;
   readonly pollers?: lambda.ProvisionedPollerConfig;
+}
+
+/**
+ * The most resources in a statement. If a policy is full, CDK moves whole statements to another one, so each must fit
+ * into a managed policy, 6,144 characters.
+ */
+const RESOURCES_MAX = 24;
+
+/** The conditions of a statement: operator, key and values. */
+export type Conditions = { [operator: string]: { [key: string]: string[] } };
+
+/** Merges permissions with the same actions and conditions into one statement, so that policies stay short. */
+export class Statements {
+  private readonly known = new Map<string, iam.PolicyStatement>();
+
+  /** `add` adds a statement to a policy, and returns it. */
+  constructor(private readonly add: (statement: iam.PolicyStatement) => iam.PolicyStatement | undefined) {}
+
+  /** Allows these actions on these resources. */
+  public allow(actions: string[], resources: string[], conditions: Conditions = {}): void {
+    const key = JSON.stringify([actions, conditions]);
+    const known = this.known.get(key);
+    if (known && !known.frozen && known.resources.length + resources.length <= RESOURCES_MAX) {
+      known.addResources(...resources);
+      return;
+    }
+    const added = this.add(new iam.PolicyStatement({ actions, resources, conditions }));
+    if (added) this.known.set(key, added);
+  }
+}
+
+/** Lambda's limit for all variables of a function, including their names. */
+export const VARIABLES_MAX = 4096;
+
+/** The limits of Lambda and SQS for names. CloudFormation's generated names may be this long. */
+const FUNCTION_NAME_MAX = 64;
+const QUEUE_NAME_MAX = 80;
+
+/** CloudFormation generates names from the names of stack and resource and 12 random characters, with hyphens. */
+const GENERATED_LENGTH = 14;
+
+/** The length of the other variables: the dead-letter queue's URL, the ledger's name, and short settings. */
+const OTHERS_LENGTH = 288;
+
+/**
+ * Estimates the length of the handler's variables. Each name that CloudFormation generates counts with the length that
+ * it will have.
+ */
+export function estimatedLength(written: unknown, targets: Target[], queues: RetryQueue[]): number {
+  const lengths = new Map([
+    ...targets.map(
+      ({ base, resource, knownName }) =>
+        [base.functionName, knownName?.length ?? generatedLength(resource, FUNCTION_NAME_MAX)] as const,
+    ),
+    ...queues.map(
+      ({ queueName, node }) => [queueName, generatedLength(node.defaultChild as CfnResource, QUEUE_NAME_MAX)] as const,
+    ),
+  ]);
+  const text = JSON.stringify(written).replace(/\$\{Token\[[^\]]*\]\}/g, (token) =>
+    'x'.repeat(lengths.get(token) ?? FUNCTION_NAME_MAX),
+  );
+  return OTHERS_LENGTH + text.length;
+}
+
+function generatedLength(resource: CfnResource | undefined, max: number): number {
+  if (resource === undefined) return max;
+  const stack = Stack.of(resource);
+  if (Token.isUnresolved(stack.stackName)) return max;
+  return Math.min(max, stack.stackName.length + stack.getLogicalId(resource).length + GENERATED_LENGTH);
 }

@@ -1,12 +1,10 @@
 import { ArnFormat, aws_iam as iam, aws_lambda as lambda, Stack } from 'aws-cdk-lib';
-import { CHANGE_VISIBILITY, RECEIVE_AND_DELETE } from './closed-queue';
-import { DeadLetterQueue } from './dead-letter-queue';
-import { INVOKE, KEY_ACTIONS } from './handler';
+import { CHANGE_VISIBILITY, DeadLetterQueue, RECEIVE_AND_DELETE } from './queues';
+import { Conditions, INVOKE, KEY_ACTIONS, Statements } from './handler';
 import { TABLE } from './contract';
 import { RetrySystem } from './metrics';
 import type { AsyncRetryProps } from './props';
 import type { RetryQueues } from './retry-queues';
-import { Conditions, Statements } from './statements';
 import { Target } from './target';
 
 /** The actions that count the messages of a queue, and read its settings. */

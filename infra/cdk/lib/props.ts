@@ -9,11 +9,10 @@ import {
 } from 'aws-cdk-lib';
 import { IConstruct } from 'constructs';
 import { SETTINGS } from './contract';
-import { DeadLetterQueue } from './dead-letter-queue';
+import { DeadLetterQueue, RetryQueue } from './queues';
 import { Faults } from './faults';
 import { checkHardening, HardeningProps } from './hardening';
 import { checkDuration, checkKnown, checkPolicy, checkWhole, effectivePolicy, RetryPolicy } from './retry-policy';
-import { RetryQueue } from './retry-queue';
 import { checkHome } from './target';
 
 /** The properties of `AsyncRetry`. */

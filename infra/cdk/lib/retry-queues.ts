@@ -1,8 +1,7 @@
 import { aws_iam as iam, aws_lambda as lambda, aws_sqs as sqs } from 'aws-cdk-lib';
 import { Construct } from 'constructs';
-import { ClosedQueueProps } from './closed-queue';
+import { ClosedQueueProps, RetryQueue } from './queues';
 import { Polling, RetryHandler } from './handler';
-import { RetryQueue } from './retry-queue';
 import { ownId } from './target';
 
 /** A retry queue, and the mapping that receives from it. */

@@ -7,7 +7,7 @@ import {
 } from 'aws-cdk-lib';
 import { IConstruct } from 'constructs';
 import { read, SETTINGS } from './contract';
-import { retentionOf } from './dead-letter-queue';
+import { retentionOf } from './queues';
 import { nameOfLines } from './metrics';
 import type { AsyncRetryProps } from './props';
 import { secondsOf } from './retry-policy';

@@ -17,7 +17,7 @@ import {
 import { Annotations, Match, Template } from 'aws-cdk-lib/assertions';
 import { AsyncRetry, AsyncRetryProps, AttachOptions } from '../lib';
 import { Target } from '../lib/target';
-import { estimatedLength } from '../lib/variables';
+import { estimatedLength } from '../lib/handler';
 import { errorOf, functionIn, TestStack } from './app';
 
 const REFUSED = "AsyncRetry Test/Retry can't attach Test/Orders: ";
