@@ -15,7 +15,6 @@ mod payload;
 mod plan;
 mod rules;
 mod run;
-mod target;
 mod wire;
 mod world;
 
@@ -32,10 +31,9 @@ use clap::{Parser, ValueEnum as _};
 use comeback_core::time::{at_millis, between};
 
 use crate::{
-    outage::{Design, Outage, Played},
+    outage::{Design, Kind, Outage, Played},
     plan::Plan,
     run::{report, worlds},
-    target::Kind,
     world::{BEGAN_AT, play},
 };
 

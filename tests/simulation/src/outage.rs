@@ -10,21 +10,24 @@
 
 mod handlers;
 mod played;
-mod ports;
+mod target;
 mod world;
 
-use std::{cell::RefCell, collections::VecDeque, rc::Rc, time::Duration};
+use std::{collections::VecDeque, time::Duration};
 
 use clap::{Args, ValueEnum};
 use comeback_core::{arn::FunctionArn, time::later};
 use comeback_local::model::{ACCOUNT, REGION};
 
-pub use self::played::{DESIGNS_HEAD, KINDS_HEAD, Played, kind_row};
 use self::{
-    handlers::{AwsHandler, handle, handler, settings},
+    handlers::{handle, settings},
     world::{Batch, World},
 };
-use crate::target::{Kind, Who};
+pub use self::{
+    played::{DESIGNS_HEAD, KINDS_HEAD, Played, kind_row},
+    target::Kind,
+};
+use crate::wire::AwsHandler;
 
 /// How long a handler is busy with a batch.
 const BATCH_TAKES: Duration = Duration::from_millis(60);
@@ -80,9 +83,6 @@ pub struct Outage {
     /// How many invocations function A can take in a second.
     #[arg(long, default_value_t = u64::MAX)]
     pub capacity: u64,
-    /// The evidence on which function A counts as down.
-    #[arg(long, default_value = "both")]
-    pub witness: Who,
     /// Probe function A while it is down.
     #[arg(long)]
     pub probe: bool,
@@ -104,41 +104,37 @@ pub fn play(outage: Outage) -> Played {
 }
 
 #[allow(clippy::expect_used, reason = "it is the ARN of a function")]
-fn run(world: World) -> Played {
+fn run(mut world: World) -> Played {
     let settings = settings(world.outage);
     let arn = format!("arn:aws:lambda:{REGION}:{ACCOUNT}:function:retry-handler");
     let home = FunctionArn::parse(&arn).expect("the ARN of a function").home();
-    let world = Rc::new(RefCell::new(world));
-    let pollers = world.borrow().pollers.len();
     let mut idle: Vec<AwsHandler> = Vec::new();
     let mut busy: VecDeque<Batch> = VecDeque::new();
     loop {
-        let now = world.borrow().now;
-        world.borrow_mut().fail_new_events();
-        world.borrow_mut().end_runs();
+        let now = world.now;
+        world.fail_new_events();
+        world.end_runs();
         while let Some(batch) = busy.pop_front_if(|batch| batch.ends <= now) {
-            world.borrow_mut().finish(&batch);
+            world.finish(&batch);
             idle.push(batch.handler);
         }
-        for poller in 0..pollers {
-            loop {
-                let Some(event) = world.borrow_mut().receive(poller) else { break };
-                let handler = idle.pop().unwrap_or_else(|| handler(&world, settings.clone()));
-                let done = handle(&world, &handler, &home, event);
+        for poller in 0..world.pollers.len() {
+            while let Some(event) = world.receive(poller) {
+                let handler = idle.pop().unwrap_or_else(|| {
+                    let has_ledger = settings.ledger_table.is_some();
+                    world.environment().handler(settings.clone(), has_ledger)
+                });
+                let done = handle(&mut world, &handler, &home, event);
                 busy.push_back(Batch { ends: later(now, BATCH_TAKES), poller, done, handler });
             }
         }
-        let mut world = world.borrow_mut();
         world.count();
         let over = world.open == 0 && now >= world.mended;
         if over || now > later(world.mended, DRAINED_WITHIN) {
-            break;
+            return world.ended();
         }
         world.move_on(busy.front().map(|batch| batch.ends));
     }
-    drop((idle, busy));
-    let world = Rc::into_inner(world).map(RefCell::into_inner);
-    world.map_or_else(|| unreachable!("the handlers are gone"), World::ended)
 }
 
 #[cfg(test)]
@@ -152,7 +148,6 @@ mod tests {
         neighbour: 1,
         in_flight_max: 1_000,
         capacity: u64::MAX,
-        witness: Who::Both,
         probe: false,
         register: false,
         design: Design::EachDelays,

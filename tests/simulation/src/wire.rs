@@ -19,11 +19,17 @@ use comeback_core::{
     dead_letter::DeadLetter,
     fault::{FaultKind, InvokeFault, StoreFault, classify, store_fault_passes},
     register::Waiting,
+    settings::Settings,
     time::later,
 };
-use comeback_flow::ports::{
-    Attribute, CallFault, Clock, Delayed, Functions, Invocation, Ledger, Listed, NotExchanged,
-    NotReplaced, Notes, Queues, Stored, Value, VisibilityChange, Wanted,
+use comeback_flow::{
+    batch::Handler,
+    in_flight::Gauges,
+    memory::CircuitMemory,
+    ports::{
+        Attribute, CallFault, Clock, Delayed, Functions, Invocation, Ledger, Listed, NotExchanged,
+        NotReplaced, Notes, Queues, Stored, Value, VisibilityChange, Wanted,
+    },
 };
 use comeback_local::model::sqs::{AttributeValue, MessageAttribute, Outgoing};
 
@@ -67,6 +73,7 @@ pub enum Request {
     },
     Minutes {
         function: String,
+        from: Timestamp,
         minutes: Shared<Vec<Minute>>,
     },
 }
@@ -153,6 +160,25 @@ pub struct Environment {
 
 #[derive(Clone)]
 pub struct Port(pub Rc<Environment>);
+
+/// Production's handler, as it runs in one environment.
+pub type AwsHandler = Handler<Port, Port, Port, Port>;
+
+impl Environment {
+    pub fn handler(self, settings: Settings, has_ledger: bool) -> AwsHandler {
+        let environment = Rc::new(self);
+        let port = || Port(Rc::clone(&environment));
+        Handler {
+            settings,
+            queues: port(),
+            functions: port(),
+            ledger: has_ledger.then(port),
+            clock: port(),
+            gauges: Gauges::default(),
+            memory: CircuitMemory::default(),
+        }
+    }
+}
 
 impl Port {
     async fn ask(&self, request: Request) -> Vec<Answer> {
@@ -250,7 +276,7 @@ impl Queues for Port {
 }
 
 /// A message as it is sent to its queue again.
-pub fn outgoing(message: &Delayed<'_>) -> Outgoing {
+fn outgoing(message: &Delayed<'_>) -> Outgoing {
     let attribute = |attribute: &Attribute<'_>| {
         let value = match &attribute.value {
             Value::Text(text) => AttributeValue::String(text.to_string()),
@@ -285,11 +311,11 @@ impl Functions for Port {
     async fn minutes(
         &self,
         function: &str,
-        _from: Timestamp,
+        from: Timestamp,
         _until: Timestamp,
     ) -> Result<Vec<Minute>, CallFault> {
         let function = function.to_owned();
-        Ok(self.read(|minutes| Request::Minutes { function, minutes }).await?)
+        Ok(self.read(|minutes| Request::Minutes { function, from, minutes }).await?)
     }
 }
 

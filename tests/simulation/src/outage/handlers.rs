@@ -1,41 +1,24 @@
-//! Production's handler, one batch at a time.
+//! Production's handler, one batch at a time. The world answers its calls at once.
 
 use std::{
-    cell::RefCell,
     collections::HashMap,
     pin::pin,
-    rc::Rc,
     task::{Context as Polling, Poll, Waker},
     time::Duration,
 };
 
 use aws_lambda_events::event::sqs::{SqsEvent, SqsMessage, SqsMessageAttribute};
 use comeback_core::{arn::Home, settings::Settings, time::later};
-use comeback_flow::{
-    batch::{Context, Handler},
-    in_flight::Gauges,
-    memory::CircuitMemory,
-    ports::Clock as _,
-    report::Outcome,
-};
+use comeback_flow::{batch::Context, ports::Clock as _, report::Outcome};
 use comeback_local::model::{
     ACCOUNT, REGION,
     sqs::{AttributeValue, Received},
 };
 
-use super::{Outage, ports::Port, world::World};
-use crate::target::Kind;
+use super::{Outage, target::Kind, world::World};
+use crate::wire::AwsHandler;
 
 const TIMEOUT: Duration = Duration::from_secs(30);
-
-pub type AwsHandler = Handler<Port, Port, Port, Port>;
-
-pub fn handler(world: &Rc<RefCell<World>>, settings: Settings) -> AwsHandler {
-    let port = || Port(Rc::clone(world));
-    let (gauges, memory) = (Gauges::default(), CircuitMemory::default());
-    let ledger = settings.ledger_table.is_some().then(port);
-    Handler { settings, queues: port(), functions: port(), ledger, clock: port(), gauges, memory }
-}
 
 #[allow(clippy::expect_used, reason = "the settings are valid")]
 pub fn settings(outage: Outage) -> Settings {
@@ -54,11 +37,10 @@ pub fn settings(outage: Outage) -> Settings {
     Settings::from_lookup(lookup).expect("the variables are valid")
 }
 
-/// Lets a handler handle a batch, and returns the receipt handles of the messages that are done. All its calls are
-/// answered at once, so it is polled only once.
+/// Lets a handler handle a batch, and returns the receipt handles of the messages that are done.
 #[allow(clippy::expect_used, reason = "every record has an id")]
 pub fn handle(
-    world: &RefCell<World>,
+    world: &mut World,
     handler: &AwsHandler,
     home: &Home,
     mut event: SqsEvent,
@@ -67,13 +49,19 @@ pub fn handle(
     let context = Context { request_id: "batch", home, deadline };
     let report = {
         let mut working = pin!(handler.handle(&event, &context));
-        let Poll::Ready(report) = working.as_mut().poll(&mut Polling::from_waker(Waker::noop()))
-        else {
-            unreachable!("no call waits");
-        };
-        report.expect("every record has an id")
+        loop {
+            let polled = working.as_mut().poll(&mut Polling::from_waker(Waker::noop()));
+            if let Poll::Ready(report) = polled {
+                break report.expect("every record has an id");
+            }
+            for (request, slot) in handler.clock.0.requests.take() {
+                if let (Some(slot), Some(answers)) = (slot.upgrade(), world.answer(request)) {
+                    slot.answer(answers);
+                }
+            }
+        }
     };
-    let World { played, target: function, now, .. } = &mut *world.borrow_mut();
+    let World { played, target: function, now, .. } = world;
     played.batches += 1;
     for entry in &report.entries {
         if let Outcome::Invoked { lateness } = entry.outcome {

@@ -2,14 +2,23 @@
 
 use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
 
-use super::{BATCH_TAKES, Design};
-use crate::target::{Kind, Watched};
+use serde_json::Value;
 
-/// Dollars for a million requests of SQS and of Lambda, and for a second of a function with 128 MB on arm64, as in
-/// `infra/cdk/contract/prices.json`.
-const SQS_REQUESTS: f64 = 0.40;
-const LAMBDA_REQUESTS: f64 = 0.20;
-const LAMBDA_SECOND: f64 = 0.125 * 0.000_013_333_4;
+use super::{
+    BATCH_TAKES, Design,
+    target::{Kind, Watched},
+};
+
+/// A second of the handler with 128 MB, in GB-seconds.
+const GB: f64 = 0.125;
+
+/// A price of AWS in dollars: of a GB-second, or of a million requests.
+#[allow(clippy::expect_used, reason = "it is a file of this project")]
+fn price(of: &str) -> f64 {
+    let prices = include_str!("../../../../infra/cdk/contract/prices.json");
+    let prices: Value = serde_json::from_str(prices).expect("the prices are JSON");
+    prices[of]["dollars"].as_f64().expect("the price is known")
+}
 
 #[derive(Default)]
 pub struct Played {
@@ -42,9 +51,9 @@ impl Played {
     pub fn dollars(&self) -> f64 {
         let millions = |count: u64| count as f64 / 1e6;
         let seconds = self.batches as f64 * BATCH_TAKES.as_secs_f64();
-        millions(self.sqs_requests) * SQS_REQUESTS
-            + millions(self.batches) * LAMBDA_REQUESTS
-            + seconds * LAMBDA_SECOND
+        millions(self.sqs_requests) * price("sqs_request")
+            + millions(self.batches) * price("lambda_request")
+            + seconds * GB * price("gb_second")
     }
 
     /// Whether nothing was lost and no rule was broken.

@@ -1,7 +1,9 @@
 //! Everything outside the handlers: queues, pollers, targets and time.
 
 use std::{
+    cell::{Cell, RefCell},
     collections::{BTreeMap, BTreeSet, HashSet, VecDeque},
+    rc::Rc,
     time::Duration,
 };
 
@@ -10,18 +12,25 @@ use comeback_core::{
     Timestamp,
     time::{at_millis, between, later, rfc3339},
 };
+use comeback_flow::ports::Notes;
 use comeback_local::model::{
     ACCOUNT, REGION, queue_arn,
     sqs::{Outgoing, Sqs},
 };
 
-use super::{
-    Outage, Played,
-    handlers::{AwsHandler, record},
+use super::{Outage, Played, handlers::record, target::Target};
+use crate::{
+    wire::{Answer, AwsHandler, Environment, Exchange, Refusal, Replace, Request},
+    world::{BEGAN_AT, name_of},
 };
-use crate::{target::Target, world::BEGAN_AT};
 
 const STEP: Duration = Duration::from_millis(20);
+
+/// How long a run of a target takes that succeeds or fails at once.
+const TARGET_TAKES: Duration = Duration::from_millis(50);
+
+/// SQS bills one request for each 64 KiB of a send.
+const BILLED_BYTES: usize = 64 * 1024;
 
 const RECEIVE_MAX: usize = 10;
 
@@ -34,12 +43,11 @@ const BATCHES_MAX: usize = 1_000;
 const COUNT_LAG: usize = 60;
 
 /// A run of a target that is under way.
-pub struct Running {
-    pub ends: Timestamp,
-    pub event: usize,
-    pub attempt: u8,
-    pub payload: String,
-    pub fails: bool,
+struct Running {
+    event: usize,
+    attempt: u8,
+    payload: String,
+    fails: bool,
 }
 
 /// Receives messages from a queue and passes them to handlers.
@@ -65,6 +73,8 @@ pub struct Batch {
 pub struct World {
     pub outage: Outage,
     pub now: Timestamp,
+    /// The same time, shared with the handlers.
+    clock: Rc<Cell<Timestamp>>,
     pub mended: Timestamp,
     pub sqs: Sqs,
     pub pollers: Vec<Poller>,
@@ -73,9 +83,9 @@ pub struct World {
     /// How many events of A and of B have failed.
     pub failed: [u64; 2],
     pub open: usize,
-    pub running: VecDeque<Running>,
-    /// Runs that take a long time to fail.
-    pub slow: VecDeque<Running>,
+    /// By the time when each run ends, and in the order of their begins.
+    running: BTreeMap<(Timestamp, u64), Running>,
+    begun: u64,
     pub target: Target,
     /// How many of the events of A that waited at the end of the outage were retried since.
     pub resumed: usize,
@@ -85,11 +95,11 @@ pub struct World {
     pub played: Played,
 }
 
-pub const ENDED: u8 = u8::MAX;
+const ENDED: u8 = u8::MAX;
 
-pub const A: u8 = 0;
-pub const B: u8 = 1;
-pub const POISON: u8 = 2;
+const A: u8 = 0;
+const B: u8 = 1;
+const POISON: u8 = 2;
 
 impl World {
     #[allow(clippy::expect_used, reason = "the model accepts these queues")]
@@ -110,14 +120,15 @@ impl World {
         Self {
             outage,
             now,
+            clock: Rc::new(Cell::new(now)),
             mended,
             sqs,
             pollers,
             events: Vec::new(),
             failed: [0; 2],
             open: 0,
-            running: VecDeque::new(),
-            slow: VecDeque::new(),
+            running: BTreeMap::new(),
+            begun: 0,
             target: Target::new(outage, mended),
             resumed: 0,
             waiting: None,
@@ -126,7 +137,18 @@ impl World {
         }
     }
 
-    pub fn passed(&self) -> Duration {
+    /// The environment of a new process of the handler.
+    pub fn environment(&self) -> Environment {
+        Environment {
+            number: 0,
+            now: Rc::clone(&self.clock),
+            ahead: Duration::ZERO,
+            behind: Duration::ZERO,
+            requests: RefCell::default(),
+        }
+    }
+
+    fn passed(&self) -> Duration {
         between(at_millis(BEGAN_AT), self.now)
     }
 
@@ -159,8 +181,7 @@ impl World {
                 if takes.is_zero() {
                     self.fail(event, 0, &payload);
                 } else {
-                    let ends = later(now, takes);
-                    self.slow.push_back(Running { ends, event, attempt: 0, payload, fails: true });
+                    self.begin(takes, Running { event, attempt: 0, payload, fails: true });
                 }
             }
             self.failed[target] = due;
@@ -169,7 +190,7 @@ impl World {
 
     /// A run has failed: Lambda sends its record to the retry queue.
     #[allow(clippy::expect_used, reason = "the queue exists")]
-    pub fn fail(&mut self, event: usize, attempt: u8, payload: &str) {
+    fn fail(&mut self, event: usize, attempt: u8, payload: &str) {
         let target = usize::from(self.events[event].1 == B);
         let name = ["a", "b"][target];
         let at = rfc3339(self.now);
@@ -183,24 +204,112 @@ impl World {
         self.played.sqs_requests += 1;
     }
 
+    fn begin(&mut self, takes: Duration, run: Running) {
+        self.begun += 1;
+        self.running.insert((later(self.now, takes), self.begun), run);
+    }
+
     /// Ends the runs of targets whose time has come.
     pub fn end_runs(&mut self) {
-        let now = self.now;
-        let is_over = |run: &mut Running| run.ends <= now;
-        while let Some(run) =
-            self.running.pop_front_if(is_over).or_else(|| self.slow.pop_front_if(is_over))
-        {
-            if run.fails {
-                self.fail(run.event, run.attempt, &run.payload);
+        while let Some(next) = self.running.first_entry().filter(|run| run.key().0 <= self.now) {
+            let Running { event, attempt, payload, fails } = next.remove();
+            if fails {
+                self.fail(event, attempt, &payload);
             } else {
-                self.events[run.event].0 = ENDED;
+                self.events[event].0 = ENDED;
                 self.open -= 1;
             }
         }
     }
 
+    /// A call of a handler. No call takes time, so a timeout never ends before the work does.
+    pub fn answer(&mut self, request: Request) -> Option<Vec<Answer>> {
+        let Self { outage, sqs, now, target, played, .. } = self;
+        let refused = |_| Refusal::default();
+        let mut answer = Ok(());
+        match request {
+            Request::Sleep(_) => return None,
+            Request::Hide { queue_url, changes } => {
+                played.sqs_requests += 1;
+                let queue = name_of(&queue_url);
+                let hide = |(handle, seconds): (String, u32)| {
+                    sqs.change_visibility(*now, queue, &handle, seconds).map_err(refused)
+                };
+                return Some(changes.into_iter().map(hide).collect());
+            }
+            Request::Again { messages, .. } if !outage.design.delays() => {
+                return Some(vec![Err(Refusal::default()); messages.len()]);
+            }
+            Request::Again { queue_url, messages } => {
+                let bytes: usize = messages.iter().map(Outgoing::size).sum();
+                played.sqs_requests += bytes.div_ceil(BILLED_BYTES).max(1) as u64;
+                let send = |message| {
+                    sqs.send(*now, name_of(&queue_url), message).map(drop).map_err(refused)
+                };
+                return Some(messages.into_iter().map(send).collect());
+            }
+            Request::Letters(letters) => {
+                played.sqs_requests += 1;
+                played.letters += letters.len() as u64;
+                self.open -= letters.len();
+                return Some(vec![Ok(()); letters.len()]);
+            }
+            Request::Count { queue_url, count } => {
+                played.sqs_requests += 1;
+                let mut pollers = self.pollers.iter();
+                let poller = pollers.find(|poller| poller.queue == name_of(&queue_url));
+                let counted = poller.and_then(|poller| poller.counted.front()).copied();
+                count.replace(counted.unwrap_or_default());
+            }
+            Request::Invoke(invoke) => self.invoke(invoke.payload),
+            Request::Replace(Replace { key, waiting, .. }) => {
+                target.enter(key, waiting.filter(|waiting| is_a(&waiting.target)));
+            }
+            Request::LookUp { targets, notes, .. } => {
+                let circuits = targets.into_iter().filter(|target| is_a(target));
+                let circuits = circuits.map(|name| (name, target.stored())).collect();
+                notes.replace(Notes { circuits, ..Notes::default() });
+            }
+            Request::Exchange(Exchange { target: name, seen, next, there }) if is_a(&name) => {
+                answer = target.exchange(seen, next, *now).map_err(|stored| {
+                    there.replace(Some(stored));
+                    Refusal { found: Some(None), ..Refusal::default() }
+                });
+            }
+            Request::List { target: name, after, count, listed } if is_a(&name) => {
+                listed.replace(target.list(after, count));
+            }
+            Request::Exchange(_) | Request::List { .. } => {}
+            Request::Minutes { from, minutes, .. } => {
+                minutes.replace(target.minutes(from, *now));
+            }
+        }
+        Some(vec![answer])
+    }
+
+    /// Lambda accepts an invocation.
+    #[allow(clippy::expect_used, reason = "only envelopes of these events arrive")]
+    fn invoke(&mut self, payload: String) {
+        let number = |after: &str| -> usize {
+            let (_, rest) = payload.split_once(after).expect("an envelope");
+            let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+            rest[..digits].parse().expect("a number")
+        };
+        let event = number(r#""event":"#);
+        let attempt = number(r#""attempt":"#) as u8;
+        let (made, whose) = &mut self.events[event];
+        if attempt != made.wrapping_add(1) {
+            self.played.forks += 1;
+            return;
+        }
+        *made = attempt;
+        let takes = if *whose == B { None } else { self.retry(event, attempt) };
+        let run = Running { event, attempt, payload, fails: takes.is_some() };
+        self.begin(takes.unwrap_or_default().max(TARGET_TAKES), run);
+    }
+
     /// A's run of a retried event. Returns how long the run takes if it fails.
-    pub fn retry(&mut self, event: usize, attempt: u8) -> Option<Duration> {
+    fn retry(&mut self, event: usize, attempt: u8) -> Option<Duration> {
         let now = self.now;
         let mended = self.target.mended();
         let is_poison = self.events[event].1 == POISON;
@@ -287,13 +396,13 @@ impl World {
 
     pub fn move_on(&mut self, batch: Option<Timestamp>) {
         let Self { sqs, now, pollers, .. } = self;
-        let run = self.running.front().map(|run| run.ends);
-        let run = run.into_iter().chain(self.slow.front().map(|run| run.ends)).min();
+        let run = self.running.first_key_value().map(|(&(ends, _), _)| ends);
         let fails =
             (*now < self.mended || self.target.has_traffic(*now)).then(|| later(*now, STEP));
         let visible = pollers.iter().map(|poller| sqs.next_visible_at(poller.queue, *now));
         let next = visible.chain([run, batch, fails]).flatten().min();
         self.now = next.unwrap_or(Timestamp::MAX_UTC).max(later(*now, STEP));
+        self.clock.set(self.now);
     }
 
     pub fn ended(mut self) -> Played {
@@ -306,4 +415,8 @@ impl World {
         self.played.retries = self.played.lateness.iter().flat_map(BTreeMap::values).sum();
         self.played
     }
+}
+
+fn is_a(target: &str) -> bool {
+    target.ends_with(":a:$LATEST")
 }

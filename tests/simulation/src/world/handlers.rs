@@ -11,9 +11,7 @@ use std::{
 use aws_lambda_events::event::sqs::{SqsEvent, SqsMessage};
 use comeback_core::{Timestamp, time::later};
 use comeback_flow::{
-    batch::{BatchRefused, Context as Invocation, Handler},
-    in_flight::Gauges,
-    memory::CircuitMemory,
+    batch::{BatchRefused, Context as Invocation},
     ports::Clock as _,
     report::Report,
 };
@@ -27,7 +25,7 @@ use crate::{
     judge::{receive_count, trace_of},
     notes::{Check, Fault, Seen, Trouble},
     plan::Form,
-    wire::{Environment, Port, Request},
+    wire::{AwsHandler, Environment, Request},
 };
 
 /// The most calls and answers after whose arrival a handler is killed.
@@ -37,7 +35,7 @@ type Answer = Result<Report, BatchRefused>;
 type Working = Pin<Box<dyn Future<Output = Answer>>>;
 
 /// A process of a handler, which handles one batch after another with the same clock.
-pub type Process = Rc<Handler<Port, Port, Port, Port>>;
+pub type Process = Rc<AwsHandler>;
 
 /// A batch that a handler has received.
 pub struct HandlerRun {
@@ -179,17 +177,9 @@ impl World {
         let variant = self.dice.index(2);
         let number = self.judge.starts(self.plan.handlers[handler].in_flight_max[variant]);
         let (now, requests) = (Rc::clone(&self.clock), RefCell::default());
-        let environment = Rc::new(Environment { number, now, ahead, behind, requests });
-        let port = || Port(Rc::clone(&environment));
-        Rc::new(Handler {
-            settings: build::settings(&self.plan, handler, variant),
-            queues: port(),
-            functions: port(),
-            ledger: self.plan.handlers[handler].has_ledger.then(port),
-            clock: port(),
-            gauges: Gauges::default(),
-            memory: CircuitMemory::default(),
-        })
+        let settings = build::settings(&self.plan, handler, variant);
+        let environment = Environment { number, now, ahead, behind, requests };
+        Rc::new(environment.handler(settings, self.plan.handlers[handler].has_ledger))
     }
 
     /// Polls a handler until it waits for another answer.

@@ -229,7 +229,7 @@ impl World {
             Request::List { target, after, count, listed } => {
                 vec![self.list(run, target, *after, *count, listed)]
             }
-            Request::Minutes { function, minutes } => {
+            Request::Minutes { function, minutes, .. } => {
                 let found = self.minutes();
                 self.judge.witnessed(run, function, &found);
                 minutes.replace(found);

@@ -1,4 +1,4 @@
-//! A function that fails in one of ten ways, its CloudWatch metrics, and the table with its circuit.
+//! A function that fails in one of nine ways, its CloudWatch metrics, and the table with its circuit.
 //!
 //! The function receives first invocations all the time. It fails while it is down, or at a certain rate. CloudWatch's
 //! sums of a minute become visible one or two minutes after the minute's end.
@@ -12,13 +12,12 @@ use clap::ValueEnum;
 use comeback_core::{
     Timestamp,
     circuit::{Circuit, Minute},
-    register::Waiting,
     time::{at_millis, between, later},
 };
-use comeback_flow::ports::{Listed, NotExchanged, Stored};
-use serde_json::{Value, json};
+use comeback_flow::ports::{Listed, Stored};
 
-use crate::{outage::Outage, world::BEGAN_AT};
+use super::Outage;
+use crate::{wire::Entry, world::BEGAN_AT};
 
 /// How long a run takes that fails because its upstream doesn't answer.
 const SLOW_FAILURE: Duration = Duration::from_secs(60);
@@ -40,23 +39,10 @@ pub enum Kind {
     Poison,
     /// As down, and then 30 % of the waiting events fail for good.
     DownPoison,
-    /// As down, and afterwards every invocation beyond the function's capacity fails.
-    Overloaded,
     /// Down for a minute.
     Brief,
     /// Down, and first invocations arrive only in its first minute.
     Burst,
-}
-
-/// Which evidence opens a circuit.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
-pub enum Who {
-    /// The share of retries that fail: a suspicion is enough.
-    Own,
-    /// CloudWatch alone: failed retries only lead to the question.
-    Cloudwatch,
-    /// Failed retries raise the suspicion, and CloudWatch decides.
-    Both,
 }
 
 /// The function, its metrics, its circuit and its register.
@@ -104,16 +90,12 @@ fn hash(seed: u64, number: u64) -> u64 {
 
 impl Target {
     pub fn new(outage: Outage, mended: Timestamp) -> Self {
-        let mut stored = Stored::default();
-        if outage.witness == Who::Cloudwatch {
-            cleared(&mut stored, at_millis(BEGAN_AT));
-        }
         Self {
             outage,
             mended,
             minutes: Vec::new(),
             second: (0, 0),
-            stored,
+            stored: Stored::default(),
             waiting: BTreeMap::new(),
             places: HashMap::new(),
             watched: Watched::default(),
@@ -150,12 +132,7 @@ impl Target {
                 let passed = between(at_millis(BEGAN_AT), now).as_secs();
                 if (passed / period).is_multiple_of(2) { 100 } else { 0 }
             }
-            Kind::Down
-            | Kind::Slow
-            | Kind::DownPoison
-            | Kind::Overloaded
-            | Kind::Brief
-            | Kind::Burst => 100,
+            Kind::Down | Kind::Slow | Kind::DownPoison | Kind::Brief | Kind::Burst => 100,
         }
     }
 
@@ -222,13 +199,14 @@ impl Target {
         self.stored.clone()
     }
 
-    pub fn exchange(&mut self, seen: u64, next: &str, now: Timestamp) -> Result<(), NotExchanged> {
+    /// Replaces the circuit, unless another one is there than the one that the handler has seen.
+    pub fn exchange(&mut self, seen: u64, next: String, now: Timestamp) -> Result<(), Stored> {
         if self.stored.version != seen {
-            return Err(NotExchanged::Changed(self.stored.clone()));
+            return Err(self.stored.clone());
         }
         let read = |text: &str| Circuit::read(text).unwrap_or_else(|| Circuit::new(now));
         let found = read(self.stored.text.as_deref().unwrap_or_default());
-        let (was, is) = (found.name(), read(next).name());
+        let (was, is) = (found.name(), read(&next).name());
         self.watched.writes += 1;
         if was != is {
             if is == "open" {
@@ -242,20 +220,13 @@ impl Target {
             }
             self.watched.overlapping_probes += u64::from(is == "probing" && was != "open");
         }
-        self.stored = Stored { version: seen + 1, text: Some(next.to_owned()) };
-        if self.outage.witness == Who::Cloudwatch {
-            cleared(&mut self.stored, now);
-        }
+        self.stored = Stored { version: seen + 1, text: Some(next) };
         Ok(())
     }
 
     /// The minutes that CloudWatch shows now.
     pub fn minutes(&mut self, from: Timestamp, now: Timestamp) -> Vec<Minute> {
         self.watched.questions += 1;
-        if self.outage.witness == Who::Own {
-            let began = now - Duration::from_secs(60);
-            return vec![Minute { began, invocations: 100, errors: 100 }];
-        }
         let slow = if self.outage.kind == Kind::Slow { SLOW_FAILURE } else { Duration::ZERO };
         let of = |(nth, &(invocations, errors)): (usize, &(u32, u32))| {
             let began = later(at_millis(BEGAN_AT), Duration::from_secs(60 * nth as u64));
@@ -266,36 +237,21 @@ impl Target {
         self.minutes.iter().enumerate().filter_map(of).collect()
     }
 
-    /// Lists an event that waits in flight or as a delay.
-    pub fn enter(&mut self, key: &str, waiting: &Waiting<'_>) {
-        self.leave(key);
-        let Some(handle) = waiting.receipt_handle else { return };
-        let listed =
-            Listed { queue_url: waiting.queue_url.to_owned(), receipt_handle: handle.to_owned() };
-        self.places.insert(key.to_owned(), waiting.due);
-        self.waiting.insert((waiting.due, key.to_owned()), listed);
-    }
-
-    /// Removes an event that is acted on.
-    pub fn leave(&mut self, key: &str) {
-        if let Some((key, due)) = self.places.remove_entry(key) {
-            self.waiting.remove(&(due, key));
+    /// Lists an event if it waits in flight, or removes one that is acted on.
+    pub fn enter(&mut self, key: String, waiting: Option<Entry>) {
+        if let Some(due) = self.places.remove(&key) {
+            self.waiting.remove(&(due, key.clone()));
         }
+        let Some(Entry { due, queue_url, receipt_handle: Some(receipt_handle), .. }) = waiting
+        else {
+            return;
+        };
+        self.places.insert(key.clone(), due);
+        self.waiting.insert((due, key), Listed { queue_url, receipt_handle });
     }
 
     pub fn list(&self, after: Timestamp, count: u32) -> Vec<Listed> {
         let range = self.waiting.range((later(after, Duration::from_nanos(1)), String::new())..);
         range.take(count as usize).map(|(_, listed)| listed.clone()).collect()
-    }
-}
-
-/// Changes a circuit into one that only CloudWatch can open.
-fn cleared(stored: &mut Stored, now: Timestamp) {
-    let text = stored.text.clone().unwrap_or_else(|| Circuit::new(now).text(""));
-    let Ok(mut circuit) = serde_json::from_str::<Value>(&text) else { return };
-    if let Some(cleared) = circuit.pointer_mut("/phase/closed/cleared").filter(|it| it.is_null()) {
-        let now = now.timestamp_millis();
-        *cleared = json!({ "until": now + 3_600_000, "ask_at": now });
-        stored.text = Some(circuit.to_string());
     }
 }
