@@ -5,6 +5,8 @@ use std::fs;
 pub use rustix::process::Pid;
 use rustix::process::{Signal, kill_process};
 
+use crate::journal::PATIENCE;
+
 /// The descendants of `ancestor` with this name.
 pub fn descendants(ancestor: u32, name: &str) -> Vec<Pid> {
     let mut found = Vec::new();
@@ -28,7 +30,7 @@ fn is_below(mut pid: i32, ancestor: u32) -> bool {
 }
 
 /// Whether a process runs. A zombie does not.
-pub fn is_running(pid: Pid) -> bool {
+fn is_running(pid: Pid) -> bool {
     status(pid.as_raw_pid(), "State").is_some_and(|state| !state.starts_with('Z'))
 }
 
@@ -40,6 +42,18 @@ pub fn resident_kib(pid: Pid) -> Option<u64> {
 /// Kills a process with SIGKILL. Returns whether it was still there.
 pub fn kill(pid: Pid) -> bool {
     kill_process(pid, Signal::KILL).is_ok()
+}
+
+/// Kills these processes and waits until they have ended. They are not children of this one, so only /proc shows that.
+pub async fn kill_all(processes: &[Pid]) {
+    assert!(processes.iter().copied().all(kill));
+    let ended = async {
+        while processes.iter().any(|process| is_running(*process)) {
+            tokio::task::yield_now().await;
+        }
+    };
+    let ended = tokio::time::timeout(PATIENCE, ended).await;
+    assert!(ended.is_ok(), "some of {processes:?} still run");
 }
 
 /// A field of /proc/PID/status. The kernel cuts names to fifteen characters.

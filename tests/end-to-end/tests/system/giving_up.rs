@@ -1,6 +1,8 @@
 //! Events that are given up, each with its reason.
 
-use crate::retry_loop::{HANDLER, Plan, TARGET, TARGET_ARN};
+use aws_sdk_lambda::types::RecursiveLoop;
+
+use crate::retry_loop::{Plan, TARGET, TARGET_ARN};
 
 #[tokio::test]
 async fn an_event_that_always_fails_is_retried_until_its_maximum_age() {
@@ -43,27 +45,6 @@ async fn an_event_is_given_up_after_the_maximum_number_of_attempts() {
 }
 
 #[tokio::test]
-async fn an_event_with_a_permanent_error_is_given_up_at_once() {
-    let retry_loop = Plan::quick(&[("NON_RETRYABLE_ERRORS", "Validation*")]).deploy().await;
-    for error in ["PermanentFailure", "app.errors.ValidationError"] {
-        retry_loop.invoke(&format!(r#"{{"fail":{{"error":"{error}"}}}}"#)).await;
-        let letter = retry_loop.dead_letter().await;
-        assert_eq!(
-            (letter.reason(), letter.attributes["Attempts"].as_str()),
-            ("not_retryable", "0")
-        );
-        assert_eq!(letter.attributes["ErrorType"], error);
-    }
-}
-
-#[tokio::test]
-async fn a_function_that_is_not_listed_is_never_invoked() {
-    let retry_loop = Plan::quick(&[("TARGET_FUNCTIONS", "payments")]).deploy().await;
-    retry_loop.invoke(r#"{"fail":{"attempts":1}}"#).await;
-    assert_eq!(retry_loop.dead_letter().await.reason(), "target_not_allowed");
-}
-
-#[tokio::test]
 async fn an_event_of_a_deleted_target_waits_until_its_maximum_age() {
     let retry_loop = Plan::quick(&[("MAX_AGE", "15s")]).deploy().await;
     let mut journal = retry_loop.cloud.journal();
@@ -82,17 +63,14 @@ async fn an_event_of_a_deleted_target_waits_until_its_maximum_age() {
 }
 
 #[tokio::test]
-async fn a_dead_letter_that_cant_be_sent_is_an_error_and_a_metric_and_stays_in_the_retry_queue() {
-    let missing = "http://127.0.0.1:1/000000000000/no-such-queue";
-    let retry_loop = Plan::quick(&[("DEAD_LETTER_QUEUE_URL", missing)]).deploy().await;
-    retry_loop.invoke(r#"{"fail":{"error":"PermanentFailure"}}"#).await;
-    let mut journal = retry_loop.cloud.journal();
-    let line = journal.log(HANDLER, "an error", |line| line["level"] == "ERROR").await;
-    assert_eq!(line["dead_letter_queue_url"], missing);
-    assert_eq!(line["reason"], "not_retryable");
-    let error = line["error"].as_str().unwrap();
-    assert!(error.contains("QueueDoesNotExist"), "{error}");
-    let metric = journal.log(HANDLER, "a metric", |line| line["DeadLettersNotSent"] == 1).await;
-    assert_eq!(metric["Target"], TARGET);
-    assert_eq!(retry_loop.left().await, (1, 0));
+async fn without_allowed_recursion_an_event_is_dead_lettered_as_recursion_stopped() {
+    let retry_loop = Plan::quick(&[]).deploy().await;
+    let call = retry_loop.cloud.lambda.put_function_recursion_config().function_name(TARGET);
+    call.recursive_loop(RecursiveLoop::Terminate).send().await.unwrap();
+    let payload = r#"{"fail":{"attempts":18}}"#;
+    retry_loop.invoke(payload).await;
+    let letter = retry_loop.dead_letter().await;
+    assert_eq!((letter.reason(), letter.body.as_str()), ("recursion_stopped", payload));
+    let attempts: u32 = letter.attributes["Attempts"].parse().unwrap();
+    assert!((14..=17).contains(&attempts), "{attempts}");
 }

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use crate::{
-    interrupted::kill,
     journal::Journal,
     proxy::Proxy,
     retry_loop::{HANDLER, Plan, RetryLoop, TARGET},
@@ -23,8 +22,8 @@ pub async fn stuck_in_a_batch(mut plan: Plan) -> (RetryLoop, Proxy) {
     (retry_loop, proxy)
 }
 
-fn with_timeout(seconds: u64) -> Plan {
-    Plan { handler_timeout: Duration::from_secs(seconds), ..Plan::quick(&[]) }
+async fn stuck_for_three_seconds() -> (RetryLoop, Proxy) {
+    stuck_in_a_batch(Plan { handler_timeout: Duration::from_secs(3), ..Plan::quick(&[]) }).await
 }
 
 /// Expects every event to succeed and the queues to be empty.
@@ -87,19 +86,8 @@ async fn ending_of_handler(journal: &mut Journal, wanted: &str) {
 }
 
 #[tokio::test]
-async fn nothing_is_lost_when_the_handler_is_killed_in_the_middle_of_a_batch() {
-    let (retry_loop, proxy) = stuck_in_a_batch(with_timeout(10)).await;
-    let handlers = retry_loop.handlers();
-    assert!(!handlers.is_empty());
-    kill(&handlers).await;
-    proxy.release(&retry_loop.cloud.endpoint);
-    ending_of_handler(&mut retry_loop.cloud.journal(), "Crashed").await;
-    all_come_back(&retry_loop).await;
-}
-
-#[tokio::test]
 async fn the_handler_answers_before_its_time_out_although_no_endpoint_answers() {
-    let (retry_loop, proxy) = stuck_in_a_batch(with_timeout(3)).await;
+    let (retry_loop, proxy) = stuck_for_three_seconds().await;
     let mut journal = retry_loop.cloud.journal();
     journal.log(HANDLER, "the time is up", |line| line["level"] == "WARN").await;
     assert_eq!(journal.run(HANDLER).await.ending, "Succeeded");
@@ -109,7 +97,7 @@ async fn the_handler_answers_before_its_time_out_although_no_endpoint_answers() 
 
 #[tokio::test]
 async fn nothing_is_lost_when_the_handler_runs_out_of_time() {
-    let (retry_loop, proxy) = stuck_in_a_batch(with_timeout(3)).await;
+    let (retry_loop, proxy) = stuck_for_three_seconds().await;
     for handler in retry_loop.handlers() {
         rustix::process::kill_process(handler, rustix::process::Signal::STOP).unwrap();
     }

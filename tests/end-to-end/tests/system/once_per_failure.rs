@@ -2,8 +2,8 @@
 
 use crate::{
     handler_faults::{EVENTS, all_come_back, stuck_in_a_batch},
-    interrupted::kill,
-    ledger::{TABLE, Tables, plan_with_ledger},
+    ledger::{Tables, plan_with_ledger},
+    processes::kill_all,
     proxy::Proxy,
     retry_loop::{HANDLER, RetryLoop, TARGET, TARGET_ARN, failure_record},
 };
@@ -60,55 +60,6 @@ async fn a_redriven_dead_letter_starts_over_although_its_failure_is_claimed() {
 }
 
 #[tokio::test]
-async fn a_retry_takes_two_writes_and_no_read() {
-    let tables = Tables::with_claims().await;
-    let proxy = Proxy::hanging().await;
-    proxy.release(&tables.endpoint);
-    let retry_loop = plan_with_ledger(&proxy.endpoint, &[]).deploy().await;
-    retry_loop.invoke(r#"{"fail":{"attempts":2}}"#).await;
-    let mut journal = retry_loop.cloud.journal();
-    while journal.run(TARGET).await.ending != "Succeeded" {}
-    assert_eq!(runs_in_all(&retry_loop).await, 3);
-    let asked = proxy.requests();
-    let calls: Vec<_> =
-        asked.lines().filter_map(|line| line.strip_prefix("x-amz-target: ")).collect();
-    assert_eq!(calls, ["DynamoDB_20120810.PutItem"; 4], "two retries");
-}
-
-#[tokio::test]
-async fn a_misconfigured_ledger_is_an_error_and_nothing_is_invoked_or_lost() {
-    let denied = "HTTP/1.1 400 Bad Request\r\ncontent-type: application/x-amz-json-1.0\r\nconnection: close\r\ncontent-length: 115\r\n\r\n{\"__type\":\"com.amazon.coral.service#AccessDeniedException\",\"Message\":\"not authorized to perform: dynamodb:PutItem\"}";
-    let (missing, odd, forbidden) =
-        (Tables::start(), Tables::start(), Proxy::answering(denied).await);
-    odd.create(TABLE, "name").await;
-    for (endpoint, code, said) in [
-        (&missing.endpoint, "ResourceNotFoundException", "not found"),
-        (&odd.endpoint, "ValidationException", "key"),
-        (&forbidden.endpoint, "AccessDeniedException", "dynamodb:putitem"),
-    ] {
-        let retry_loop = plan_with_ledger(endpoint, &[("MAX_AGE", "2s")]).deploy().await;
-        retry_loop.invoke(r#"{"fail":{}}"#).await;
-        let mut journal = retry_loop.cloud.journal();
-        let line = journal.log(HANDLER, code, |line| line["decision"] == "claim").await;
-        assert_eq!(line["level"], "ERROR");
-        assert!(line["message"].as_str().unwrap().contains("LEDGER_TABLE"), "{line}");
-        let error = line["error"].as_str().unwrap();
-        assert!(error.starts_with(&format!("{code}: table {TABLE}: ")), "{error}");
-        assert!(error.to_lowercase().contains(said), "{error}");
-        let metric = journal.log(HANDLER, "a metric", |line| line["LedgerFaults"] == 1).await;
-        assert_eq!(metric["Target"], TARGET);
-        // Nobody knows whether the failure was acted on. So the message stays, at its last chance and past its age.
-        while
-            journal.log(HANDLER, "a wait", |line| line["decision"] == "wait").await["delay_seconds"]
-                .as_f64()
-                .unwrap()
-                < 10.0
-        {}
-        assert_eq!(retry_loop.left().await, (1, 0));
-    }
-}
-
-#[tokio::test]
 async fn a_ledger_that_fails_for_a_while_only_delays_an_event() {
     let tables = Tables::with_claims().await;
     let broken =
@@ -129,7 +80,7 @@ async fn a_ledger_that_fails_for_a_while_only_delays_an_event() {
 async fn the_claims_of_a_killed_handler_are_taken_over() {
     let tables = Tables::with_claims().await;
     let (retry_loop, proxy) = stuck_in_a_batch(plan_with_ledger(&tables.endpoint, &[])).await;
-    kill(&retry_loop.handlers()).await;
+    kill_all(&retry_loop.handlers()).await;
     proxy.release(&retry_loop.cloud.endpoint);
     all_come_back(&retry_loop).await;
     assert_eq!(runs_in_all(&retry_loop).await, 2 * EVENTS, "no invocation had got through");

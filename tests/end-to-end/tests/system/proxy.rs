@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt, copy},
+    io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional},
     net::{TcpListener, TcpStream},
     sync::watch,
 };
@@ -56,7 +56,7 @@ impl Proxy {
         self.asked.changed().await.unwrap();
     }
 
-    /// The text of all requests so far.
+    /// The text of all requests so far that were not forwarded.
     pub fn requests(&self) -> String {
         String::from_utf8_lossy(&self.requests.lock().unwrap()).into_owned()
     }
@@ -75,20 +75,12 @@ async fn serve(
     requests: Arc<Mutex<Vec<u8>>>,
 ) {
     let behaviour = state.borrow_and_update().clone();
-    let mut buffer = [0; 4096];
     if let Behaviour::Pass(address) = behaviour {
-        let (mut from_server, mut to_server) =
-            TcpStream::connect(address).await.unwrap().into_split();
-        let (mut from_client, mut to_client) = client.into_split();
-        tokio::spawn(async move { copy(&mut from_server, &mut to_client).await });
-        while let Ok(length @ 1..) = from_client.read(&mut buffer).await {
-            requests.lock().unwrap().extend(&buffer[..length]);
-            if to_server.write_all(&buffer[..length]).await.is_err() {
-                return;
-            }
-        }
+        let mut server = TcpStream::connect(address).await.unwrap();
+        let _ = copy_bidirectional(&mut client, &mut server).await;
         return;
     }
+    let mut buffer = [0; 4096];
     loop {
         tokio::select! {
             read = client.read(&mut buffer) => match read {

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use aws_sdk_lambda::error::ProvideErrorMetadata;
-use chrono::{DateTime, SubsecRound, Utc};
 use serde_json::{Value, json};
 
 use crate::{
@@ -54,22 +53,6 @@ async fn events_that_fail_in_an_outage_succeed_after_it() {
 }
 
 #[tokio::test]
-async fn an_event_waits_as_long_as_the_retry_hint_of_its_target_says() {
-    let retry_loop = Plan::quick(&[]).deploy().await;
-    let mut journal = retry_loop.cloud.journal();
-    retry_loop
-        .invoke(
-            r#"{"fail":{"attempts":1,"error":"RetryAfter","message":"4s: the upstream says 429"}}"#,
-        )
-        .await;
-    let failed_at = journal.run(TARGET).await.ended_at;
-    let waits = journal.log("retry-handler", "a wait", |line| line["decision"] == "wait").await;
-    let due: DateTime<Utc> = waits["due_time"].as_str().unwrap().parse().unwrap();
-    assert_eq!((due - failed_at.trunc_subsecs(3)).num_milliseconds(), 4000, "{waits}");
-    assert_eq!(attempts_until_success(&mut retry_loop.cloud.journal()).await, [0, 1]);
-}
-
-#[tokio::test]
 async fn events_are_retried_after_a_crash_and_after_a_time_out() {
     let mut plan = Plan::quick(&[]);
     plan.target.timeout = Duration::from_secs(1);
@@ -86,22 +69,6 @@ async fn events_are_retried_after_a_crash_and_after_a_time_out() {
         }
         assert_eq!(endings, [ending, ending, "Succeeded"]);
     }
-}
-
-#[tokio::test]
-async fn a_target_with_a_concurrency_of_one_is_invoked_once_at_a_time() {
-    let retry_loop = Plan::quick(&[]).deploy().await;
-    let concurrency = retry_loop.cloud.lambda.put_function_concurrency().function_name(TARGET);
-    concurrency.reserved_concurrent_executions(1).send().await.unwrap();
-    for n in 0..4 {
-        retry_loop.invoke(&format!(r#"{{"id":{n},"fail":{{"attempts":1}}}}"#)).await;
-    }
-    let mut journal = retry_loop.cloud.journal();
-    let mut succeeded = 0;
-    while succeeded < 4 {
-        succeeded += usize::from(journal.run(TARGET).await.ending == "Succeeded");
-    }
-    assert_eq!(retry_loop.settled(&mut retry_loop.cloud.journal()).await, (0, 0));
 }
 
 #[tokio::test]
@@ -142,4 +109,15 @@ async fn a_payload_of_almost_a_mebibyte_comes_back_unchanged() {
     let again = journal.run(TARGET).await;
     assert_eq!(again.ending, "Succeeded");
     assert!(again.payload.ends_with(&format!(r#","_original_payload":{payload}}}"#)));
+}
+
+#[tokio::test]
+async fn with_recursion_allowed_an_event_is_retried_more_than_sixteen_times() {
+    let retry_loop = Plan::quick(&[]).deploy().await;
+    retry_loop.invoke(r#"{"fail":{"attempts":18}}"#).await;
+    let mut journal = retry_loop.cloud.journal();
+    for _ in 0..18 {
+        assert_eq!(journal.run(TARGET).await.ending, "Failed");
+    }
+    assert_eq!(journal.run(TARGET).await.ending, "Succeeded");
 }

@@ -57,46 +57,35 @@ async fn make_visible(retry_loop: &RetryLoop, items: &[Item]) {
 }
 
 #[tokio::test]
-async fn events_that_an_operator_wants_retried_come_back_at_once() {
+async fn events_are_retried_or_given_up_at_once_as_an_operator_orders() {
     let (tables, retry_loop) = waiting_long().await;
     let items = fail(&tables, &retry_loop, EVENTS).await;
     assert_eq!(items[0]["error_type"].as_s().unwrap(), "Down");
     assert_eq!(items[0]["error_message"].as_s().unwrap(), "no route to host");
     assert_eq!(items[0]["attempt"].as_n().unwrap(), "1");
-    for item in &items {
-        assert!(tables.order(item, "retry").await);
+    for (nth, item) in items.iter().enumerate() {
+        assert!(tables.order(item, ["retry", "cancel"][nth % 2]).await);
     }
     make_visible(&retry_loop, &items).await;
+    let id = |payload: &Value| payload["id"].as_u64().unwrap();
     let mut journal = retry_loop.cloud.journal();
-    let mut ids = BTreeSet::new();
-    while ids.len() < EVENTS {
+    let (mut retried, mut cancelled) = (BTreeSet::new(), BTreeSet::new());
+    while retried.len() < EVENTS / 2 {
         let run = journal.run(TARGET).await;
         assert_eq!(run.ending, "Succeeded");
         let payload: Value = serde_json::from_str(&run.payload).unwrap();
         assert_eq!(payload["_retry_metadata"]["attempt"], 1);
-        ids.insert(payload["_original_payload"]["id"].as_u64().unwrap());
+        retried.insert(id(&payload["_original_payload"]));
     }
+    while cancelled.len() < EVENTS / 2 {
+        let letter = retry_loop.dead_letter().await;
+        assert_eq!((letter.reason(), &*letter.attributes["Attempts"]), ("cancelled", "0"));
+        cancelled.insert(id(&serde_json::from_str(&letter.body).unwrap()));
+    }
+    assert!(retried.is_disjoint(&cancelled));
+    retry_loop.settled(&mut journal).await;
     assert!(tables.waiting(TARGET_ARN).await.is_empty());
     assert!(!tables.order(&items[0], "cancel").await, "the handler has acted on it");
-}
-
-#[tokio::test]
-async fn events_that_an_operator_cancels_end_as_dead_letters() {
-    let (tables, retry_loop) = waiting_long().await;
-    let items = fail(&tables, &retry_loop, EVENTS).await;
-    for item in &items {
-        assert!(tables.order(item, "cancel").await);
-    }
-    make_visible(&retry_loop, &items).await;
-    let mut ids = BTreeSet::new();
-    while ids.len() < EVENTS {
-        let letter = retry_loop.dead_letter().await;
-        assert_eq!(letter.reason(), "cancelled");
-        assert_eq!(letter.attributes["Attempts"], "0");
-        let payload: Value = serde_json::from_str(&letter.body).unwrap();
-        ids.insert(payload["id"].as_u64().unwrap());
-    }
-    retry_loop.settled(&mut retry_loop.cloud.journal()).await;
 }
 
 #[tokio::test]

@@ -28,8 +28,9 @@ fn layer(code: &Code) -> PathBuf {
 }
 
 /// A retry loop whose target uses the layer. The target writes its notes beside its code.
-async fn under_the_layer(code: &Code, command: &[&str], port: u16) -> RetryLoop {
-    let (port, folder, notes) = (port.to_string(), code.folder(), code.notes());
+async fn under_the_layer(code: &Code, command: &[&str]) -> RetryLoop {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let (port, folder, notes) = (free.to_string(), code.folder(), code.notes());
     let environment = [
         ("AWS_LAMBDA_EXEC_WRAPPER", "/opt/comeback-exec"),
         // All functions on this machine share its ports.
@@ -41,10 +42,6 @@ async fn under_the_layer(code: &Code, command: &[&str], port: u16) -> RetryLoop 
     let mut plan = plan.with_target(cloud::command(command.iter().copied()), &environment);
     plan.target.layers.push(layer(code));
     plan.deploy().await
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 const ORDER: &str = r#"{"order":"7","größe":1.5,"lines":[{"sku":null}]}"#;
@@ -93,47 +90,24 @@ def handler(event, context):
     );
     let python = python(REQUIREMENTS).display().to_string();
     let command = [&python, "-m", "awslambdaric", "unaware.handler"];
-    let retry_loop = under_the_layer(&code, &command, free_port()).await;
+    let retry_loop = under_the_layer(&code, &command).await;
     assert_comes_back_unseen(retry_loop, &code).await;
-}
-
-const NOTE: &str = r#"
-const fs = require("fs");
-
-function isUp(event, context) {
-    const told = context.clientContext?.custom?.comeback ?? "null";
-    fs.appendFileSync(process.env.NOTES, JSON.stringify([event, JSON.parse(told)]) + "\n");
-    return fs.readFileSync(process.env.NOTES, "utf8").split("\n").length > 3;
-}
-"#;
-
-async fn assert_node_js_comes_back(test: &str, handler: &str) -> Code {
-    let code = Code::new(&format!("{test}.js"), &(NOTE.to_owned() + handler));
-    let client = installed("node", "tests/node").join("aws-lambda-ric/bin/index.mjs");
-    let client = client.display().to_string();
-    let handler = format!("{}/{test}.handler", code.folder());
-    let retry_loop = under_the_layer(&code, &["node", &client, &handler], free_port()).await;
-    assert_comes_back_unseen(retry_loop, &code).await;
-    code
-}
-
-#[tokio::test]
-async fn a_node_js_function_is_retried_without_a_change() {
-    let handler = r#"
-exports.handler = async (event, context) => {
-    if (!isUp(event, context)) throw new Error("the upstream is down");
-};
-"#;
-    assert_node_js_comes_back("unaware", handler).await;
 }
 
 #[tokio::test]
 async fn a_node_js_function_that_streams_its_response_is_retried() {
-    let handler = r#"
+    let code = Code::new(
+        "streaming.js",
+        r#"
+const fs = require("fs");
+
 exports.handler = awslambda.streamifyResponse(async (event, stream, context) => {
-    const up = isUp(event, context);
+    const told = context.clientContext?.custom?.comeback ?? "null";
+    fs.appendFileSync(process.env.NOTES, JSON.stringify([event, JSON.parse(told)]) + "\n");
     stream.write("begun");
-    if (!up) throw new Error("the upstream is down");
+    if (fs.readFileSync(process.env.NOTES, "utf8").split("\n").length <= 3) {
+        throw new Error("the upstream is down");
+    }
     const part = Buffer.alloc(1 << 20, "x");
     for (let parts = 0; parts < 5; parts++) {
         if (!stream.write(part)) await new Promise((done) => stream.once("drain", done));
@@ -142,10 +116,13 @@ exports.handler = awslambda.streamifyResponse(async (event, stream, context) => 
     await new Promise((done) => stream.once("finish", done));
     fs.writeFileSync(process.env.NOTES + "-streamed", "all");
 });
-"#;
-    let code = assert_node_js_comes_back("streaming", handler).await;
-    let streamed = fs::read_to_string(code.notes() + "-streamed");
-    assert_eq!(streamed.unwrap(), "all");
+"#,
+    );
+    let client = installed("node", "tests/node").join("aws-lambda-ric/bin/index.mjs");
+    let (client, handler) = (client.display().to_string(), code.folder() + "/streaming.handler");
+    let retry_loop = under_the_layer(&code, &["node", &client, &handler]).await;
+    assert_comes_back_unseen(retry_loop, &code).await;
+    assert_eq!(fs::read_to_string(code.notes() + "-streamed").unwrap(), "all");
 }
 
 #[tokio::test]
@@ -161,20 +138,4 @@ async fn a_custom_runtime_is_retried_with_the_proxy_as_its_bootstrap() {
     // The function must have received the payload byte for byte.
     let noted = fs::read_to_string(code.notes()).unwrap();
     assert!(noted.lines().all(|line| line.starts_with(&format!("[{ORDER},"))), "{noted}");
-}
-
-#[tokio::test]
-async fn a_proxy_that_cant_start_fails_the_init_and_says_why() {
-    let code = Code::new("never.py", "");
-    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = taken.local_addr().unwrap().port();
-    let python = python(REQUIREMENTS).display().to_string();
-    let command = [&python, "-m", "awslambdaric", "never.handler"];
-    let retry_loop = under_the_layer(&code, &command, port).await;
-    retry_loop.invoke(ORDER).await;
-    let letter = retry_loop.dead_letter().await;
-    let message = &letter.attributes["ErrorMessage"];
-    let expected = format!("the proxy can't listen on 127.0.0.1:{port}");
-    assert!(message.contains(&expected), "{message}");
-    assert_eq!((letter.body.as_str(), letter.reason()), (ORDER, "max_attempts_exceeded"));
 }
