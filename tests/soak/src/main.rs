@@ -1,8 +1,19 @@
-//! `soak [EVENTS [SEED]]`: prints the figures, and fails if anything was lost.
+//! `soak [EVENTS [SEED]]`: sends many events through the whole system, with real processes, while handlers are killed.
+//! It prints the figures, and fails if anything was lost.
+//!
+//! Each event fails in the way that its number says. New events are sent as fast as earlier ones end. Meanwhile
+//! handlers are killed with SIGKILL at any point of their work, and the memory of the processes is measured. The outcome
+//! of each event is read from the local cloud's journal and the dead-letter queue. The run ends when every event has
+//! ended and the queues are empty. An event that has not ended by then is lost.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test reports a failure by a panic")]
+
+mod report;
+mod run;
+mod tally;
 
 use std::{env, process::ExitCode, time::Instant};
 
-use soak::run::soak;
+use crate::run::soak;
 
 const EVENTS: usize = 20_000;
 const SEED: u64 = 1;
@@ -27,4 +38,13 @@ async fn main() -> ExitCode {
     );
     println!("{soaked}");
     if soaked.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// A soak that is short enough for every test run, and too short to tell whether memory is flat.
+#[cfg(test)]
+#[tokio::test]
+async fn nothing_is_lost_while_handlers_are_killed_at_random() {
+    let soaked = soak(300, 7).await;
+    assert!(soaked.nothing_is_lost(), "{soaked}");
+    assert!(soaked.killed > 0, "{soaked}");
 }

@@ -11,14 +11,12 @@ use end_to_end::{
 use rand::{Rng as _, SeedableRng as _, rngs::Xoshiro256PlusPlus};
 use tokio::{
     sync::Semaphore,
-    task::JoinSet,
     time::{sleep, timeout},
 };
 
 use crate::{
-    fate::{self, MAX_ATTEMPTS},
-    memory::Memory,
-    tally::Tally,
+    report::Memory,
+    tally::{self, MAX_ATTEMPTS, Tally},
 };
 
 /// The most events under way at the same time: enough for a backlog in the queues, and few enough that the journal
@@ -27,9 +25,6 @@ const UNDER_WAY_MAX: usize = 600;
 
 /// The most batches handled at the same time, each in its own process.
 const HANDLERS_MAX: i32 = 6;
-
-/// The number of events that are sent at the same time.
-const FEEDERS: usize = 4;
 
 /// The interval between two measurements of the processes' memory.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(500);
@@ -103,11 +98,7 @@ async fn kill_now_and_then(cloud: u32, seed: u64, mut killed: impl FnMut()) {
 /// for a long time. Also returns the number of messages left in the two queues.
 async fn settle(retry_loop: &Arc<RetryLoop>, events: usize) -> (Tally, (u32, u32)) {
     let room = Arc::new(Semaphore::new(UNDER_WAY_MAX));
-    let mut feeding = JoinSet::new();
-    for first in 0..FEEDERS {
-        let ids = (first..events).step_by(FEEDERS);
-        feeding.spawn(feed(Arc::clone(retry_loop), ids, Arc::clone(&room)));
-    }
+    tokio::spawn(feed(Arc::clone(retry_loop), events, Arc::clone(&room)));
     let mut tally = Tally::default();
     let mut journal = retry_loop.cloud.journal();
     loop {
@@ -146,9 +137,9 @@ async fn progress(
 }
 
 /// Invokes the target with these events, as fast as earlier ones end.
-async fn feed(retry_loop: Arc<RetryLoop>, ids: impl Iterator<Item = usize>, room: Arc<Semaphore>) {
-    for id in ids {
+async fn feed(retry_loop: Arc<RetryLoop>, events: usize, room: Arc<Semaphore>) {
+    for id in 0..events {
         room.acquire().await.unwrap().forget();
-        retry_loop.invoke(&fate::payload(id)).await;
+        retry_loop.invoke(&tally::payload(id)).await;
     }
 }
