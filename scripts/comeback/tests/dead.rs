@@ -123,18 +123,6 @@ async fn letters_of_sqs_and_letters_that_were_edited_go_the_right_way_or_stay() 
 }
 
 #[tokio::test]
-async fn a_body_that_was_cut_is_no_payload() {
-    let cloud = Cloud::start(&[]);
-    let cut = [("Reason", "payload_missing"), ("OriginalBodySize", "1048570")];
-    cloud.send(&numbered(1), &cut).await;
-    let redriven = cloud.dead(&["redrive", "--yes"]);
-    assert_eq!(redriven.status.code(), Some(1), "{redriven:?}");
-    let stdout = text(&redriven.stdout);
-    assert!(stdout.contains("1 letter stays: its body is not whole"), "{stdout}");
-    assert_eq!(cloud.letters().await, [1, 0]);
-}
-
-#[tokio::test]
 async fn an_editor_that_fails_or_changes_nothing_redrives_nothing() {
     let cloud = Cloud::start(&[]);
     cloud.send(&numbered(1), &[]).await;
@@ -155,31 +143,6 @@ async fn an_editor_that_fails_or_changes_nothing_redrives_nothing() {
     let redriven = edit("sh -c 'echo [7] > $1' edit");
     assert!(redriven.status.success(), "{redriven:?}");
     assert_eq!(cloud.runs(1).await, ["[7]"]);
-}
-
-#[tokio::test]
-async fn a_look_and_a_redrive_end_while_letters_arrive() {
-    let cloud = Cloud::start(&[]);
-    cloud.send(&numbered(30), &[]).await;
-    let commands = async {
-        for arguments in [&["list", "--json"][..], &["redrive", "--dry-run"], &["redrive", "--yes"]]
-        {
-            let mut command = cloud.command(&[&["dead"], arguments].concat());
-            let ended = tokio::task::spawn_blocking(move || command.output().unwrap()).await;
-            let ended = ended.unwrap();
-            assert!(ended.status.success(), "{ended:?}");
-        }
-    };
-    let arrivals = async {
-        loop {
-            cloud.send(&numbered(10), &[]).await;
-        }
-    };
-    tokio::select! {
-        () = commands => {}
-        () = arrivals => {}
-    }
-    assert!(cloud.runs(30).await.len() >= 30);
 }
 
 #[tokio::test]

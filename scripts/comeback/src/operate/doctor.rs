@@ -1,23 +1,27 @@
 //! `comeback doctor`: problems in the retry systems, and how to fix them.
 
-pub mod args;
-mod fixing;
 mod gather;
 pub mod rules;
 
-use crate::operate::{
-    doctor::rules::{Examined, Finding, Fix, Verdict, diagnose},
-    rules::permissions,
-};
-use args::DoctorArgs;
-pub use gather::gather;
+use aws_sdk_dynamodb::types::TimeToLiveSpecification;
+use aws_sdk_lambda::types::{FunctionResponseType, RecursiveLoop};
+use aws_sdk_sqs::types::QueueAttributeName;
+use clap::builder::PossibleValuesParser;
 use serde::Serialize;
 
-use super::{aws::Aws, console::confirm, options::Connection};
 use crate::{
+    operate::{
+        aws::{Aws, fault},
+        console::confirm,
+        doctor::rules::{BATCH_SIZE, EXPIRES_AT, Examined, Finding, Fix, Verdict, diagnose},
+        options::Connection,
+        rules::{permissions, ports::Fault},
+    },
     paint::{Line, Style},
     shell::{Failure, Outcome, Shell},
 };
+
+pub use crate::operate::doctor::gather::gather;
 
 /// What `--json` prints.
 #[derive(Serialize)]
@@ -115,7 +119,7 @@ async fn apply_fixes(
     let mut all = Vec::new();
     for fix in fixes {
         let command = command(fix, &args.connection);
-        let done = fixing::carry_out(aws, fix).await;
+        let done = carry_out(aws, fix).await;
         if !args.json {
             let line = match &done {
                 Ok(()) => Line::of(Style::Good, "✓ ").and(Style::Plain, &command),
@@ -224,4 +228,86 @@ pub fn command(fix: &Fix, connection: &Connection) -> String {
         }
     }
     command
+}
+
+/// Options of `comeback doctor`.
+#[derive(Debug, clap::Args)]
+pub struct DoctorArgs {
+    /// Examine only these functions of the retry systems, by name.
+    #[arg(value_name = "FUNCTION")]
+    pub functions: Vec<String>,
+    /// Examine only the system of this retry handler.
+    #[arg(long, value_name = "NAME")]
+    pub handler: Option<String>,
+    /// Ask, then run the commands that fix the findings.
+    ///
+    /// Commands that need a decision by a person are only printed.
+    #[arg(long)]
+    pub fix: bool,
+    /// Don't ask.
+    #[arg(long, requires = "fix")]
+    pub yes: bool,
+    /// Print the IAM policy that a command needs, and do nothing else.
+    ///
+    /// It allows nothing but that. Put the names of your functions, queues and roles in the place of the asterisks.
+    #[arg(
+        long,
+        value_name = "COMMAND",
+        num_args = 0..=1,
+        default_missing_value = "doctor",
+        conflicts_with_all = ["functions", "handler", "fix", "json"],
+        value_parser = PossibleValuesParser::new(permissions::commands()),
+    )]
+    pub policy: Option<String>,
+    /// Print one JSON document instead of lines.
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub connection: Connection,
+}
+
+/// Carries out an automatic fix. Does nothing for a fix that needs a decision by a person.
+pub async fn carry_out(aws: &Aws, fix: &Fix) -> Result<(), Fault> {
+    match fix {
+        Fix::Mapping { uuid } => {
+            let call = aws.lambda.update_event_source_mapping().uuid(uuid).enabled(true);
+            let call = call.batch_size(i32::try_from(BATCH_SIZE).unwrap_or(i32::MAX));
+            let call = call.maximum_batching_window_in_seconds(0);
+            let call = call.function_response_types(FunctionResponseType::ReportBatchItemFailures);
+            call.send().await.map(drop).map_err(fault("lambda:UpdateEventSourceMapping", uuid))
+        }
+        Fix::Queue { url, attribute, value } => {
+            let call = aws.sqs.set_queue_attributes().queue_url(url);
+            let call = call.attributes(QueueAttributeName::from(*attribute), value);
+            call.send().await.map(drop).map_err(fault("sqs:SetQueueAttributes", url))
+        }
+        Fix::Retries { function, qualifier } => {
+            let call = aws.lambda.update_function_event_invoke_config().function_name(function);
+            let call = call.set_qualifier(qualifier.clone()).maximum_retry_attempts(0);
+            let action = "lambda:UpdateFunctionEventInvokeConfig";
+            call.send().await.map(drop).map_err(fault(action, function))
+        }
+        Fix::Loop { function } => {
+            let call = aws.lambda.put_function_recursion_config().function_name(function);
+            let call = call.recursive_loop(RecursiveLoop::Allow);
+            call.send()
+                .await
+                .map(drop)
+                .map_err(fault("lambda:PutFunctionRecursionConfig", function))
+        }
+        Fix::Permission { role, policy, document } => {
+            let call = aws.iam.put_role_policy().role_name(role).policy_name(policy);
+            let call = call.policy_document(document);
+            call.send().await.map(drop).map_err(fault("iam:PutRolePolicy", role))
+        }
+        Fix::Expiry { table } => {
+            let expiry =
+                TimeToLiveSpecification::builder().enabled(true).attribute_name(EXPIRES_AT);
+            let call = aws.dynamodb.update_time_to_live().table_name(table);
+            // All required members are set.
+            let call = call.set_time_to_live_specification(expiry.build().ok());
+            call.send().await.map(drop).map_err(fault("dynamodb:UpdateTimeToLive", table))
+        }
+        Fix::ByHand(_) => Ok(()),
+    }
 }

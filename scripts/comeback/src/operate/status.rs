@@ -1,29 +1,30 @@
 //! `comeback status`: the state of each function.
 
-pub mod args;
 mod gather;
 pub mod rules;
 
-use crate::operate::{
-    rules::ports::Fault,
-    rules::systems::{Function, function_name, only},
-    status::rules::{Facts, State},
-};
-use args::StatusArgs;
-use comeback_core::{Timestamp, pattern, time::between};
-pub use gather::{Gathered, gather};
+use std::time::Duration;
+
+use comeback_core::{Timestamp, duration, pattern, time::between};
 use serde_json::{Value, json};
 
-use super::{
-    attached::{Attached, attached},
-    aws::Aws,
-    functions::functions,
-    text::{count, due, narrowed, span},
-};
 use crate::{
+    operate::{
+        attached::{Attached, attached},
+        aws::{Aws, functions},
+        options::SystemOptions,
+        rules::{
+            ports::Fault,
+            systems::{Function, function_name, only},
+        },
+        status::rules::{Facts, State},
+        text::{count, due, narrowed, span},
+    },
     paint::{Line, Style},
     shell::{Failure, Outcome, Screen, Shell, Signals},
 };
+
+pub use crate::operate::status::gather::{Gathered, gather};
 
 /// In a terminal of less than 100 columns, a table has only some of its columns.
 const NARROW: (usize, &[usize]) = (100, &[0, 1, 2, 4]);
@@ -172,11 +173,35 @@ pub fn letters(facts: &Facts) -> String {
         .join(", ")
 }
 
+/// Options of `comeback status`.
+#[derive(Debug, clap::Args)]
+pub struct StatusArgs {
+    /// Functions, by their names; * matches any characters [default: all that are attached].
+    #[arg(value_name = "FUNCTION")]
+    pub functions: Vec<String>,
+    /// Refresh the table until Ctrl-C. In a pipe, print one table after the other.
+    #[arg(long, conflicts_with = "json")]
+    pub watch: bool,
+    /// How often --watch refreshes.
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = every, requires = "watch")]
+    pub every: Duration,
+    /// Print one JSON document instead of a table.
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub system: SystemOptions,
+}
+
+fn every(text: &str) -> Result<Duration, &'static str> {
+    duration::parse(text)
+        .filter(|every| *every >= Duration::from_secs(1))
+        .ok_or("expected a duration of at least 1s, such as 5s or 1m")
+}
+
 #[cfg(test)]
 mod tests {
-    use crate::operate::status::rules::Runs;
-
     use super::*;
+    use crate::operate::status::rules::Runs;
 
     #[test]
     fn the_worst_comes_first_and_a_narrow_terminal_shows_less() {

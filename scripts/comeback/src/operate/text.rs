@@ -1,11 +1,18 @@
 //! Formats numbers, times and tables.
 
-pub use crate::operate::rules::notice::count;
-use crate::operate::rules::notice::{Notice, Tone};
 use comeback_core::{Timestamp, time::between};
 use comfy_table::{ContentArrangement, Table, presets};
+use serde_json::{Map, Value, json};
 
-use crate::paint::{Line, Style};
+use crate::{
+    operate::rules::{
+        groups::{Group, Groups},
+        notice::{Notice, Tone},
+    },
+    paint::{Line, Style},
+};
+
+pub use crate::operate::rules::notice::count;
 
 /// A number, rounded to a tenth if it is below ten, else to a whole number.
 pub fn number(number: f64) -> String {
@@ -131,6 +138,30 @@ pub fn bars(values: &[f64], max: f64, width: usize) -> String {
         LEVELS[((highest / max * 8.0).ceil() as usize).min(8)]
     };
     if max > 0.0 { (0..width).map(bar).collect() } else { String::new() }
+}
+
+/// A table of groups. `names` are the columns of the group key. `columns` are the count and the two `times`.
+pub fn group_lines(
+    names: &[&str],
+    columns: [&str; 3],
+    groups: &Groups,
+    times: impl Fn(&Group) -> [String; 2],
+    width: Option<usize>,
+) -> Vec<Line> {
+    let header: Vec<_> = names.iter().chain(&columns).map(|&name| name.to_owned()).collect();
+    let row = |(key, group): &(&[String], Group)| {
+        let cells = [count(group.count)].into_iter().chain(times(group));
+        key.iter().cloned().chain(cells).collect()
+    };
+    table(&header, &groups.largest_first().iter().map(row).collect::<Vec<_>>(), width)
+}
+
+pub fn group_json(names: &[&str], groups: &Groups, group: impl Fn(&Group) -> Value) -> Vec<Value> {
+    let shown = |(key, it): (&[String], Group)| {
+        let by = names.iter().zip(key).map(|(&name, key)| (name.to_owned(), json!(key)));
+        json!({ "by": by.collect::<Map<_, _>>(), "group": group(&it) })
+    };
+    groups.largest_first().into_iter().map(shown).collect()
 }
 
 #[cfg(test)]

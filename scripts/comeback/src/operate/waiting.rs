@@ -1,23 +1,238 @@
 //! `comeback waiting`, `pause` and `resume`: waiting events, and an operator's orders for them.
 
-pub mod args;
 mod list;
 mod orders;
-mod pause;
 mod register;
 pub mod rules;
 
-use args::{Action, WaitingArgs};
-use comeback_core::claim::Order;
-pub use pause::pause;
-pub use register::DynamoRegister;
+use std::time::Duration;
 
-use crate::shell::{Failure, Outcome, Shell};
+use clap::Subcommand;
+use comeback_core::{
+    Timestamp,
+    claim::Order,
+    duration,
+    time::{self, rfc3339},
+};
+use serde::Serialize;
+
+use crate::{
+    operate::{
+        console::confirm,
+        options::{FailureFilter, Named, SystemOptions, one_of},
+        rules::systems::function_name,
+        waiting::{
+            register::open,
+            rules::{GroupBy, Selection, pause_done},
+        },
+    },
+    paint::{Line, Style},
+    shell::{Failure, Outcome, Shell},
+};
+
+pub use crate::operate::waiting::register::DynamoRegister;
 
 pub async fn run(args: &WaitingArgs, shell: &Shell) -> Result<Outcome, Failure> {
     match &args.action {
         None => list::run(&args.list, shell).await,
         Some(Action::RetryNow(args)) => orders::run(Order::Retry, args, shell).await,
         Some(Action::Cancel(args)) => orders::run(Order::Cancel, args, shell).await,
+    }
+}
+
+/// Options of `comeback waiting`.
+#[derive(Debug, clap::Args)]
+pub struct WaitingArgs {
+    /// What to do with the events. Without it, they are listed.
+    #[command(subcommand)]
+    pub action: Option<Action>,
+    #[command(flatten)]
+    pub list: ListArgs,
+}
+
+/// Orders for waiting events.
+#[derive(Debug, Subcommand)]
+pub enum Action {
+    /// Retry events now, before they are due.
+    ///
+    /// Each retry counts as an attempt. A delayed message can't be made visible sooner, so its event comes back within
+    /// 15 minutes. An event that the handler has retried in the meantime is not retried again.
+    #[command(
+        after_help = "Example: comeback waiting retry-now --function orders --error PaymentError --rate 20"
+    )]
+    RetryNow(OrderArgs),
+    /// Give events up. They become dead letters with the reason cancelled.
+    #[command(after_help = "Example: comeback waiting cancel --function orders --error BadRequest")]
+    Cancel(OrderArgs),
+}
+
+/// Filters on events. All filters must match. A repeatable filter matches if one of its values does.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Filters")]
+pub struct Filter {
+    /// The beginning of an event's id or of its latest request id; repeatable.
+    #[arg(long, value_name = "ID")]
+    pub id: Vec<String>,
+    #[command(flatten)]
+    pub failures: FailureFilter,
+    /// Due before this time, such as 2026-05-01T12:00:00Z, or within this duration, such as 15m.
+    #[arg(long, value_name = "TIME|DURATION", value_parser = DueBefore::parse)]
+    pub due_before: Option<DueBefore>,
+}
+
+impl Filter {
+    /// The selection, with durations counted from `now`.
+    pub fn selection(&self, now: Timestamp) -> Selection {
+        Selection {
+            ids: self.id.clone(),
+            functions: self.failures.function.clone(),
+            errors: self.failures.error.clone(),
+            message: self.failures.message.clone(),
+            due_before: self.due_before.map(|when| when.at(now)),
+        }
+    }
+}
+
+/// A point in time, absolute or relative to now.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum DueBefore {
+    /// An absolute time.
+    At(Timestamp),
+    /// The time from now.
+    In(Duration),
+}
+
+impl DueBefore {
+    fn parse(text: &str) -> Result<Self, &'static str> {
+        let duration = duration::parse(text).map(Self::In);
+        duration.or_else(|| time::parse(text).map(Self::At)).ok_or(
+            "expected a time such as 2026-05-01T12:00:00Z, or a duration such as 90s, 15m or 24h",
+        )
+    }
+
+    fn at(self, now: Timestamp) -> Timestamp {
+        match self {
+            Self::At(time) => time,
+            Self::In(duration) => time::later(now, duration),
+        }
+    }
+}
+
+/// Options of the list.
+#[derive(Debug, clap::Args)]
+pub struct ListArgs {
+    /// Count the events that have these in common, separated by commas: function, error, attempt.
+    #[arg(long, value_name = "WHAT", value_delimiter = ',', value_parser = |text: &str| one_of(&GroupBy::ALL, text))]
+    pub group_by: Vec<Named<GroupBy>>,
+    /// The maximum number of events to list, the soonest due first.
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
+    pub limit: u32,
+    /// Print one JSON document instead of a table.
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub filter: Filter,
+    #[command(flatten)]
+    pub system: SystemOptions,
+}
+
+/// Options of `comeback waiting retry-now` and `comeback waiting cancel`.
+#[derive(Debug, clap::Args)]
+pub struct OrderArgs {
+    /// The most events a second [default: as many as possible].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub rate: Option<u32>,
+    /// Start at once: don't ask, and don't count the events first.
+    #[arg(long)]
+    pub yes: bool,
+    /// Show what would be done, and do nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Print one JSON document instead of text.
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub filter: Filter,
+    #[command(flatten)]
+    pub system: SystemOptions,
+}
+
+/// Options of `comeback pause` and `comeback resume`.
+#[derive(Debug, clap::Args)]
+pub struct PauseArgs {
+    /// The function, by its name or ARN. With a version or an alias, only that one; without, all that are attached.
+    #[arg(value_name = "FUNCTION[:ALIAS]")]
+    pub function: String,
+    /// Do not ask.
+    #[arg(long)]
+    pub yes: bool,
+    /// Print one JSON document instead of text.
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub system: SystemOptions,
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Document<'a> {
+    handler: &'a str,
+    /// The functions' ARNs, with qualifiers.
+    functions: &'a [String],
+    paused_at: Option<String>,
+}
+
+pub async fn pause(args: &PauseArgs, is_pause: bool, shell: &Shell) -> Result<Outcome, Failure> {
+    let register = open(&args.system, shell.now).await?;
+    let targets = register.targets(&args.function).await?;
+    let mut lines = vec![Line::of(Style::Strong, register.place())];
+    for target in &targets {
+        let paused_at = register.paused_at(target).await?;
+        let state =
+            paused_at.map_or("not paused".to_owned(), |at| format!("paused since {}", rfc3339(at)));
+        let text = format!("  {}: {state}", function_name(target));
+        lines.push(Line::of(Style::Plain, text));
+    }
+    if !args.json {
+        shell.print(&lines).await?;
+    }
+    if !args.yes {
+        let what = if is_pause { "Hold back the retries of" } else { "Resume the retries of" };
+        confirm(&format!("{what} {}?", args.function))?;
+    }
+    let since = is_pause.then(|| (shell.now)());
+    for target in &targets {
+        register.pause(target, since).await?;
+    }
+    if args.json {
+        let document = Document {
+            handler: register.handler(),
+            functions: &targets,
+            paused_at: since.map(rfc3339),
+        };
+        shell.print_json(&document).await?;
+    } else {
+        let text = pause_done(&args.function, is_pause);
+        shell.print(&[Line::of(Style::Good, "✓ ").and(Style::Plain, text)]).await?;
+    }
+    Ok(Outcome::Success)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_due_time_is_absolute_or_relative_to_now() {
+        let now = time::parse("2026-05-01T11:00:00Z").unwrap();
+        for (text, expected) in [
+            ("2026-05-01T12:00:00Z", Some("2026-05-01T12:00:00Z")),
+            ("15m", Some("2026-05-01T11:15:00Z")),
+            ("0", Some("2026-05-01T11:00:00Z")),
+            ("soon", None),
+        ] {
+            let at = DueBefore::parse(text).ok().map(|when| when.at(now));
+            assert_eq!(at, expected.map(|text| time::parse(text).unwrap()), "{text}");
+        }
     }
 }

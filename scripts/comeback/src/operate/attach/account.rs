@@ -2,12 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::operate::{
-    attach::rules::{Facts, RetryQueue, Step, policy_name},
-    doctor::rules::{Fact, InvokeConfig, Mapping, Queue},
-    rules::ports::Fault,
-    rules::systems::{self, Function, role_name},
-};
 use aws_sdk_lambda::types::{
     DestinationConfig, Environment, FunctionConfiguration, FunctionEventInvokeConfig, OnFailure,
     OnSuccess, RecursiveLoop,
@@ -16,12 +10,19 @@ use aws_sdk_sqs::types::QueueAttributeName;
 use comeback_core::arn;
 use percent_encoding::percent_decode_str;
 
-use super::args::{CommonOptions, QualifiedName};
 use crate::{
     operate::{
-        aws::{Aws, fault},
+        attach::{
+            CommonOptions, QualifiedName,
+            rules::{Facts, RetryQueue, Step, policy_name},
+        },
+        aws::{Aws, fault, function, functions},
         calls::{Calls, Tags, invoke_config, may_loop, tags},
-        functions::{function, functions},
+        doctor::rules::{Fact, InvokeConfig, Mapping, Queue},
+        rules::{
+            ports::Fault,
+            systems::{self, Function, role_name},
+        },
     },
     shell::Failure,
 };

@@ -1,12 +1,13 @@
-//! `comeback dead list` and `comeback dead show`.
+//! `comeback dead list`, `comeback dead show`, and `comeback dead export`: letters as lines of JSON.
 
-use std::cmp::Reverse;
-
-use crate::operate::{
-    dead_letters::rules::{Letter, Listed, Selection},
-    rules::groups::{Group, Groups},
-    rules::notice,
+use std::{
+    cmp::Reverse,
+    fs::OpenOptions,
+    io::{self, BufWriter, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
 };
+
 use comeback_core::{
     Timestamp,
     time::{between, rfc3339},
@@ -14,13 +15,19 @@ use comeback_core::{
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{look_at_all, open};
 use crate::{
     operate::{
         console::uninterrupted,
-        dead_letters::args::{ListArgs, ShowArgs},
-        groups,
-        text::{count, error, narrowed, span},
+        dead_letters::{
+            ExportArgs, ListArgs, ShowArgs,
+            queue::{look_at_all, open},
+            rules::{Letter, Listed, Selection},
+        },
+        rules::{
+            groups::{Group, Groups},
+            notice,
+        },
+        text::{count, error, group_json, group_lines, narrowed, span},
     },
     paint::{Line, Style},
     shell::{Failure, Outcome, Shell},
@@ -73,7 +80,7 @@ pub async fn list(args: &ListArgs, shell: &Shell) -> Result<Outcome, Failure> {
             looked_at,
             selected,
             groups: is_grouped.then(|| {
-                groups::json(&names, &groups, |group| {
+                group_json(&names, &groups, |group| {
                     let Group { count: letters, first_at, last_at } = group;
                     json!({ "letters": letters, "first_at": first_at, "last_at": last_at })
                 })
@@ -87,7 +94,7 @@ pub async fn list(args: &ListArgs, shell: &Shell) -> Result<Outcome, Failure> {
             let ago = |at| format!("{} ago", age(at, now));
             let times = |group: &Group| [ago(group.last_at), ago(group.first_at)];
             let columns = ["letters", "last failed", "first failed"];
-            lines.extend(groups::lines(&names, columns, &groups, times, shell.width()));
+            lines.extend(group_lines(&names, columns, &groups, times, shell.width()));
         } else if !letters.is_empty() {
             lines.extend(rows(&letters, now, shell.width()));
             if selected > letters.len() as u64 {
@@ -199,6 +206,51 @@ fn payload(letter: &Listed) -> Vec<Line> {
     let Some(payload) = &letter.payload else { return Vec::new() };
     let title = Line::of(Style::Faint, format!("payload of {}:", letter.message_id));
     std::iter::once(title).chain(payload.lines().map(|line| Line::of(Style::Plain, line))).collect()
+}
+
+/// The file name that means standard output.
+const STDOUT: &str = "-";
+
+pub async fn export(args: &ExportArgs, shell: &Shell) -> Result<Outcome, Failure> {
+    let to_stdout = args.file == Path::new(STDOUT);
+    if to_stdout && !args.payload {
+        let text = "expected --payload, because an export to standard output prints payloads";
+        return Err(Failure::Refused(text.to_owned()));
+    }
+    let queue = open(&args.queue, shell).await?;
+    let goes_on = uninterrupted()?;
+    let failed = |source: io::Error| Failure::File { path: args.file.clone(), source };
+    let mut file: Box<dyn Write> = if to_stdout {
+        Box::new(io::stdout())
+    } else {
+        // Only the owner may read the file, because it has payloads. An earlier export is not overwritten.
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&args.file);
+        Box::new(BufWriter::new(file.map_err(failed)?))
+    };
+    let selection = Selection::from(&args.filter);
+    let now = (shell.now)();
+    let (mut written, mut exported) = (Ok(()), 0_u64);
+    look_at_all(&queue, &goes_on, |letter| {
+        if selection.matches(&letter, &letter.facts(), now) {
+            written = writeln!(file, "{}", line(&letter));
+            exported += u64::from(written.is_ok());
+        }
+        written.is_ok()
+    })
+    .await?;
+    written.and_then(|()| file.flush()).map_err(failed)?;
+    eprintln!("comeback: {} letters exported; they are still in {}", count(exported), queue.name());
+    Ok(if goes_on() { Outcome::Success } else { Outcome::Interrupted })
+}
+
+/// A letter, unchanged. The body is a string and not JSON, so that every byte is kept.
+fn line(letter: &Letter) -> serde_json::Value {
+    json!({
+        "message_id": letter.id,
+        "sent_at": letter.sent_at,
+        "attributes": letter.attributes,
+        "body": letter.body,
+    })
 }
 
 #[cfg(test)]

@@ -2,11 +2,6 @@
 
 use std::time::Duration;
 
-use crate::operate::{
-    dead_letters::rules::{DeadLetterQueue, Functions, Invocation, Letter},
-    rules::ports::Fault,
-    rules::systems,
-};
 use aws_sdk_lambda::{primitives::Blob, types::InvocationType};
 use aws_sdk_sqs::types::{
     DeleteMessageBatchRequestEntry, Message, MessageSystemAttributeName, QueueAttributeName,
@@ -14,13 +9,18 @@ use aws_sdk_sqs::types::{
 use comeback_core::time;
 use tokio::task::JoinSet;
 
-use super::args::QueueOptions;
 use crate::{
     operate::{
-        aws::{Aws, fault, faults},
-        functions::functions,
+        aws::{Aws, fault, faults, functions},
+        console::progress,
+        dead_letters::{
+            QueueOptions,
+            rules::{DeadLetterQueue, Functions, Invocation, Letter, WORK_HOLD, hold, look},
+        },
+        rules::{ports::Fault, systems},
+        text::{count, span},
     },
-    shell::Failure,
+    shell::{Failure, Shell},
 };
 
 /// How long a receive waits. Without a wait (short polling), a receive may miss letters.
@@ -75,6 +75,44 @@ impl Queue {
     pub fn region(&self) -> &str {
         &self.aws.region
     }
+}
+
+/// Finds the queue, and tells the operator what a look at its letters means.
+pub(super) async fn open(options: &QueueOptions, shell: &Shell) -> Result<Queue, Failure> {
+    let queue = Queue::find(Aws::connect(&options.connection, shell.now).await?, options).await?;
+    if let Some(policy) = &queue.redrive_policy {
+        eprintln!(
+            "comeback: {} has a redrive policy, {policy}: each look at a letter is a receive, and SQS moves letters away after maxReceiveCount receives",
+            queue.name()
+        );
+    }
+    if queue.hidden > 0 {
+        eprintln!(
+            "comeback: {} more letters of {} are hidden: another consumer has received them, or an earlier command was killed. What a killed command has hidden is visible again within {}",
+            count(queue.hidden),
+            queue.name(),
+            span(hold(queue.letters()).max(WORK_HOLD).as_secs_f64()),
+        );
+    }
+    Ok(queue)
+}
+
+/// Visits every letter and shows the progress on standard error. Returns the number of letters visited.
+pub(super) async fn look_at_all(
+    queue: &Queue,
+    goes_on: &impl Fn() -> bool,
+    mut visit: impl FnMut(Letter) -> bool,
+) -> Result<u64, Fault> {
+    let bar = progress(queue.visible, "looked at");
+    let mut seen = 0;
+    let looked = look(queue, queue.letters(), |letter| {
+        seen += 1;
+        bar.set_position(seen);
+        visit(letter) && goes_on()
+    });
+    let looked = looked.await;
+    bar.finish_and_clear();
+    looked.map(|()| seen)
 }
 
 async fn url_of(aws: &Aws, name: &str) -> Result<String, Fault> {

@@ -12,21 +12,18 @@
 //! If the program is killed, all letters that it has not deleted become visible again by themselves. At worst, Lambda
 //! has accepted the events of the current batches ([`Pace::batches`]), but their letters are still in the queue.
 
-mod held;
 mod letter;
 mod look;
 mod order;
-mod pointer;
-mod ports;
 mod selection;
 #[cfg(test)]
 mod stand_in;
 mod work;
 
-pub use letter::{GroupBy, Letter, Listed, NO_REASON};
-pub use look::{hold, look};
-pub use order::{Action, Order, Plan, StayReason, Step};
-pub use pointer::PointerValue;
-pub use ports::{DeadLetterQueue, Functions, Invocation};
-pub use selection::{Selection, attempts};
-pub use work::{Pace, Tally, WORK_HOLD, carry_out};
+pub use crate::operate::dead_letters::rules::{
+    letter::{GroupBy, Letter, Listed, NO_REASON},
+    look::{DeadLetterQueue, Functions, Invocation, hold, look},
+    order::{Action, Order, Plan, StayReason, Step},
+    selection::{PointerValue, Selection, attempts},
+    work::{Pace, Tally, WORK_HOLD, carry_out},
+};

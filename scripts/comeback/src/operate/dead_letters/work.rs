@@ -2,21 +2,20 @@
 
 use std::{fs, io, process::Command};
 
-use crate::operate::{
-    dead_letters::rules::{
-        Action, Letter, Order, Pace, Plan, Selection, StayReason, Step, Tally, carry_out,
-    },
-    rules::notice,
-    rules::ports::Fault,
-};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::{look_at_all, open, queue::Queue};
 use crate::{
     operate::{
         console::{confirm, progress, uninterrupted},
-        dead_letters::args::{OrderArgs, RedriveArgs},
+        dead_letters::{
+            OrderArgs, RedriveArgs,
+            queue::{Queue, look_at_all, open},
+            rules::{
+                Action, Letter, Order, Pace, Plan, Selection, StayReason, Step, Tally, carry_out,
+            },
+        },
+        rules::{notice, ports::Fault},
         text::{count, lines},
     },
     paint::{Line, Style},

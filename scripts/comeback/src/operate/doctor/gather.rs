@@ -2,22 +2,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::operate::{
-    doctor::rules::{
-        ACTIONS_ON_RETRY_QUEUE, Fact, Facts, InvokeConfig, KnownBy, Mapping, RetryQueue, Target,
-        named_targets, queue_arn, queue_targets,
-    },
-    rules::ports::Fault,
-    rules::systems::{self, Function},
-};
 use comeback_core::arn;
 use futures_util::future::join_all;
 
 use crate::{
     operate::{
-        aws::Aws,
+        aws::{Aws, functions},
         calls::{Calls, Denied},
-        functions::functions,
+        doctor::rules::{
+            ACTIONS_ON_RETRY_QUEUE, Fact, Facts, InvokeConfig, KnownBy, Mapping, RetryQueue,
+            Target, named_targets, queue_arn, queue_targets,
+        },
+        rules::{
+            ports::Fault,
+            systems::{self, Function},
+        },
     },
     shell::Failure,
 };

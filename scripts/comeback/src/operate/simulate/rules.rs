@@ -16,16 +16,17 @@ mod candidate;
 mod dollars;
 mod life;
 mod outage;
-mod quantiles;
 
 use std::time::Duration;
 
-pub use attempts::{AttemptTimes, Attempts};
-pub use candidate::Candidate;
-pub use dollars::{Dollars, Run};
-pub use outage::{Outage, Point};
-pub use quantiles::Quantiles;
 use serde::Serialize;
+
+pub use crate::operate::simulate::rules::{
+    attempts::{AttemptTimes, Attempts, Quantiles},
+    candidate::Candidate,
+    dollars::{Dollars, Run},
+    outage::{Outage, Point},
+};
 
 /// The outage to simulate, and the duration and memory of the target's runs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]

@@ -2,14 +2,6 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use crate::operate::{
-    rules::groups::{Group, Groups},
-    rules::life::lives,
-    rules::notice::events,
-    rules::ports::Fault,
-    rules::systems::function_name,
-    waiting::rules::{Listed, Partition, Selection, of_life, visit},
-};
 use comeback_core::{
     Timestamp,
     register::Entry,
@@ -18,14 +10,24 @@ use comeback_core::{
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{args::ListArgs, register::DynamoRegister};
 use crate::{
     operate::{
-        aws::Aws,
+        aws::{Aws, find},
         console::{spinner, uninterrupted},
-        functions::find,
-        groups, logs,
-        text::{due, error, narrowed},
+        logs,
+        rules::{
+            groups::{Group, Groups},
+            life::lives,
+            notice::events,
+            ports::Fault,
+            systems::function_name,
+        },
+        text::{due, error, group_json, group_lines, narrowed},
+        waiting::{
+            ListArgs,
+            register::DynamoRegister,
+            rules::{Listed, Partition, Selection, of_life, visit},
+        },
     },
     paint::{Line, Style},
     shell::{Failure, Outcome, Shell},
@@ -133,7 +135,7 @@ pub async fn run(args: &ListArgs, shell: &Shell) -> Result<Outcome, Failure> {
     let listed: Vec<_> = found.first.values().map(|event| Listed::of(event, now)).collect();
     if args.json {
         let groups = found.is_grouped().then(|| {
-            groups::json(&names, &found.groups, |group| {
+            group_json(&names, &found.groups, |group| {
                 json!({
                     "events": group.count,
                     "first_due_at": group.first_at.map(rfc3339),
@@ -157,7 +159,7 @@ pub async fn run(args: &ListArgs, shell: &Shell) -> Result<Outcome, Failure> {
             let when = |at: Option<Timestamp>| at.map_or(String::new(), |at| due(at, now));
             let times = |group: &Group| [when(group.first_at), when(group.last_at)];
             let columns = ["events", "next due", "last due"];
-            lines.extend(groups::lines(&names, columns, &found.groups, times, shell.width()));
+            lines.extend(group_lines(&names, columns, &found.groups, times, shell.width()));
         } else if !listed.is_empty() {
             lines.extend(rows(&listed, now, shell.width()));
             if found.selected > listed.len() as u64 {

@@ -1,17 +1,18 @@
 //! `comeback waiting retry-now` and `comeback waiting cancel`.
 
-use crate::operate::{
-    rules::notice::events,
-    waiting::rules::{Plan, Tally, carry_out, visit},
-};
 use comeback_core::claim::Order;
 use serde::Serialize;
 
-use super::{args::OrderArgs, register::open};
 use crate::{
     operate::{
         console::{confirm, progress, spinner, uninterrupted},
+        rules::notice::events,
         text::lines,
+        waiting::{
+            OrderArgs,
+            register::open,
+            rules::{Plan, Tally, carry_out, visit},
+        },
     },
     paint::{Line, Style},
     shell::{Failure, Outcome, Shell},

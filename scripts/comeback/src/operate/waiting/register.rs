@@ -2,11 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use crate::operate::{
-    rules::ports::Fault,
-    rules::systems::Function,
-    waiting::rules::{Page, Partition, Register},
-};
 use aws_sdk_dynamodb::{
     error::{ProvideErrorMetadata, SdkError},
     types::{AttributeValue, ReturnValue},
@@ -24,9 +19,10 @@ use comeback_dynamodb::{
 use crate::{
     operate::{
         attached::qualified,
-        aws::{Aws, fault},
-        functions::find,
+        aws::{Aws, fault, find},
         options::SystemOptions,
+        rules::{ports::Fault, systems::Function},
+        waiting::rules::{Page, Partition, Register},
     },
     shell::Failure,
 };

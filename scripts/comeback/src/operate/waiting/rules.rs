@@ -6,14 +6,12 @@
 
 mod event;
 mod order;
-mod ports;
-mod selection;
 #[cfg(test)]
 mod stand_in;
 mod visit;
 
-pub use event::{GroupBy, Listed, of_life};
-pub use order::{Plan, Tally, carry_out, pause_done};
-pub use ports::{Page, Partition, Register, SHOWN_MAX};
-pub use selection::Selection;
-pub use visit::visit;
+pub use crate::operate::waiting::rules::{
+    event::{GroupBy, Listed, Selection, of_life},
+    order::{Plan, Tally, carry_out, pause_done},
+    visit::{Page, Partition, Register, SHOWN_MAX, visit},
+};

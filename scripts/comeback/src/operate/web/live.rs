@@ -37,11 +37,9 @@ use crate::{
     activity::{Activity, Kind},
     operate::{
         attached::{Attached, attached},
-        aws::Aws,
+        aws::{Aws, functions},
         dead_letters::{Queue, QueueOptions},
-        doctor,
-        functions::functions,
-        logs,
+        doctor, logs,
         options::Connection,
         status::{Gathered, gather},
         waiting::DynamoRegister,

@@ -5,15 +5,16 @@ use std::collections::BTreeMap;
 use comeback_core::Timestamp;
 use serde::Serialize;
 
-use super::{
-    letter::{Facts, Letter},
-    pointer::PointerValue,
-    ports::Invocation,
-    selection::Selection,
-};
 use crate::operate::{
-    rules::notice::{Notice, Tone, letters},
-    rules::systems::function_name,
+    dead_letters::rules::{
+        letter::{Facts, Letter},
+        look::Invocation,
+        selection::{PointerValue, Selection},
+    },
+    rules::{
+        notice::{Notice, Tone, letters},
+        systems::function_name,
+    },
 };
 
 #[derive(Clone, Debug, Eq, PartialEq)]

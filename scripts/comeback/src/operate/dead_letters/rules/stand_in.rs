@@ -11,11 +11,13 @@ use std::{
 
 use comeback_core::{Timestamp, time::later};
 
-use super::{
-    letter::{Letter, tests::given_up},
-    ports::{DeadLetterQueue, Functions, Invocation},
+use crate::operate::{
+    dead_letters::rules::{
+        letter::{Letter, tests::given_up},
+        look::{DeadLetterQueue, Functions, Invocation},
+    },
+    rules::ports::{Clock, Fault},
 };
-use crate::operate::rules::ports::{Clock, Fault};
 
 #[derive(Default)]
 pub(super) struct StandIn {

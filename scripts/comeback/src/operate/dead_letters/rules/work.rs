@@ -17,16 +17,17 @@ use comeback_core::{
 use futures_util::future::{join, join_all};
 use serde::Serialize;
 
-use super::{
-    held::Held,
-    letter::Letter,
-    order::{Order, StayReason, Step, staying},
-    ports::{BATCH_MAX, DeadLetterQueue, Functions, Invocation},
-};
 use crate::operate::{
-    rules::notice::{self, Notice},
-    rules::ports::{Clock, Fault, with_backoff},
-    rules::systems::function_name,
+    dead_letters::rules::{
+        letter::Letter,
+        look::{BATCH_MAX, DeadLetterQueue, Functions, Held, Invocation},
+        order::{Order, StayReason, Step, staying},
+    },
+    rules::{
+        notice::{self, Notice},
+        ports::{Clock, Fault, with_backoff},
+        systems::function_name,
+    },
 };
 
 /// How long letters are hidden while they are processed. If the program is killed, they stay hidden until then.

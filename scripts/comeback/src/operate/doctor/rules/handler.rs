@@ -7,12 +7,12 @@ use comeback_core::{
     settings::{BadSettings, Misspelt, Settings},
 };
 
-use super::{
-    Examined, Facts, Fix, Mapping, Metric, Running,
-    fix::{BATCH_SIZE, word},
-    queue_targets, span,
+use crate::operate::{
+    doctor::rules::{
+        BATCH_SIZE, Examined, Facts, Fix, Mapping, Metric, Running, queue_targets, span, word,
+    },
+    rules::systems::{Function, last},
 };
-use crate::operate::rules::systems::{Function, last};
 
 /// With a shorter time-out, the handler could not wait for any answer, because it reserves time for its last steps.
 const TIMEOUT_MIN: Duration = Duration::from_secs(10);

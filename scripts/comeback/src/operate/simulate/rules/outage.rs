@@ -9,10 +9,10 @@ use comeback_core::{
 };
 use serde::Serialize;
 
-use super::{
+use crate::operate::simulate::rules::{
     Candidate, Dollars, Scenario,
+    attempts::Quantiles,
     life::{Life, START},
-    quantiles::Quantiles,
 };
 
 /// The maximum number of steps to simulate. For larger outages, only every nth event is simulated and counts n times.

@@ -1,10 +1,11 @@
 //! Reads all events of some partitions of the register.
 
-use comeback_core::register::Entry;
+use comeback_core::{Timestamp, claim::Order, register::Entry};
 use futures_util::future::join_all;
 
-use super::{Page, Partition, Register};
-use crate::operate::rules::ports::{Fault, with_backoff};
+use crate::operate::{
+    rules::ports::{Clock, Fault, with_backoff},
+};
 
 /// Visits the events of these partitions until `visit` returns false. Those of one function are sorted by due time.
 pub async fn visit<R: Register>(
@@ -50,6 +51,59 @@ impl<'a, C: Clone> Pages<'a, C> {
         }
         Ok(Some(events))
     }
+}
+
+/// The maximum number of messages whose visibility SQS changes in one call.
+pub const SHOWN_MAX: usize = 10;
+
+/// A part of the register that is read separately from the others.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Partition {
+    /// The events of the function with this ARN, by due time.
+    Target(String),
+    /// A segment of all events, in no order: its index, and the number of segments.
+    Segment(u16, u16),
+}
+
+#[derive(Debug)]
+pub struct Page<C> {
+    pub events: Vec<Entry>,
+    /// The start of the next page, if there is one.
+    pub next: Option<C>,
+}
+
+/// The register of waiting events, and their messages.
+pub trait Register {
+    type Cursor: Clone;
+
+    type Clock: Clock;
+
+    fn clock(&self) -> &Self::Clock;
+
+    /// The first page of a partition, or the one that starts at `from`.
+    fn page(
+        &self,
+        part: &Partition,
+        from: Option<Self::Cursor>,
+    ) -> impl Future<Output = Result<Page<Self::Cursor>, Fault>>;
+
+    /// Writes an order for the event with this id, which is kept until `keep_until`. Returns the updated event, or
+    /// `None` if it no longer waits.
+    fn order(
+        &self,
+        id: &str,
+        order: Order,
+        keep_until: Timestamp,
+    ) -> impl Future<Output = Result<Option<Entry>, Fault>>;
+
+    /// Makes at most [`SHOWN_MAX`] messages of a queue visible immediately, and returns a result for each, in order. A
+    /// message that is no longer in flight under its handle is a success: it has already come back, and the handler
+    /// finds the order.
+    fn show(
+        &self,
+        queue_url: &str,
+        receipt_handles: &[&str],
+    ) -> impl Future<Output = Vec<Result<(), Fault>>>;
 }
 
 #[cfg(test)]
