@@ -161,7 +161,7 @@ class BlocksTest(unittest.TestCase):
     def test_each_is_run_or_says_why_not(self) -> None:
         pages = re.findall(r"\]\((.*?\.md)\)", (ROOT / "docs/SUMMARY.md").read_text())
         self.assertGreater(len(pages), 50)
-        sessions = "".join(test.read_text() for test in (ROOT / "scripts/comeback/tests").glob("*.rs"))
+        sessions = "".join(test.read_text() for test in (ROOT / "scripts/comeback/tests").rglob("*.rs"))
         unexplained = []
         for name in pages:
             page = (ROOT / "docs" / name).resolve()

@@ -6,7 +6,7 @@ use comeback_core::Timestamp;
 use futures_util::future::join_all;
 
 use crate::operate::{
-    dead_letters::rules::{letter::Letter},
+    dead_letters::rules::letter::Letter,
     rules::ports::{Clock, Fault, with_backoff},
 };
 

@@ -238,15 +238,6 @@ mod tests {
             (given_up("1", &[("FunctionArn", "orders")]), StayReason::NoFunction),
             (bare("1", &[("RequestID", "r-1")]), StayReason::NotAllowed),
             (bare("1", &[]), StayReason::NotAllowed),
-            (bare("1", &[("FunctionArn", ORDERS)]), StayReason::NotAllowed),
-            (
-                bare(
-                    include_str!("../../../../../../shared/core/fixtures/failure_record.json"),
-                    &[],
-                ),
-                StayReason::NotAllowed,
-            ),
-            (given_up("1", &[("Reason", "target_not_allowed")]), StayReason::NotAllowed),
             (
                 given_up("1", &[("Reason", "payload_missing"), ("OriginalBodySize", "1048570")]),
                 StayReason::Cut,

@@ -1,20 +1,10 @@
 //! `comeback attach` and `comeback detach`, run against the local cloud and moto.
-#![cfg(feature = "operate")]
-#![allow(clippy::panic, clippy::unwrap_used, reason = "tests")]
 
-mod support;
-
-use std::time::Duration;
-
+use crate::support::{Cloud, comeback, create_on_moto, session, text};
 use aws_sdk_lambda::types::{DestinationConfig, OnSuccess};
 use aws_sdk_sqs::types::QueueAttributeName;
-use comeback_local_client::journal::Journal;
 use moto::Moto;
 use serde_json::{Value, json};
-use support::{Cloud, comeback, create_on_moto, session, text};
-
-/// The longest wait in a test. After that, the test fails.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Cloud {
     /// A retry system that allows only the example target, and the function `orders`, which is not attached.
@@ -63,16 +53,7 @@ async fn failures_of_an_attached_function_come_back_until_it_is_detached() {
     assert!(text(&again.stdout).contains("nothing to do"), "{again:?}");
 
     cloud.client.invoke("orders", r#"{"id":"1","fail":{"attempts":1}}"#).await.unwrap();
-    let mut journal = Journal::of(&cloud.endpoint);
-    let comes_back = async {
-        let mut runs = 0;
-        while runs < 2 {
-            let page = journal.next(Duration::from_secs(20)).await.unwrap();
-            let of_orders = page.iter().filter(|entry| *entry.function == *"orders");
-            runs += of_orders.filter(|entry| entry.outcome.is_none()).count();
-        }
-    };
-    tokio::time::timeout(PATIENCE, comes_back).await.unwrap();
+    cloud.runs_of("orders", 2).await;
 
     let detached = cloud.run(&["detach", "orders", "--yes", "--now"]);
     assert!(detached.status.success(), "{detached:?}");
@@ -97,10 +78,6 @@ async fn contradictory_requests_are_refused_and_change_nothing() {
     for (arguments, part) in [
         (["attach", "retry-handler", "--yes"].as_slice(), "can't be attached to itself"),
         (&["attach", "orders", "--queue", "none"], "in --queue, got none; it has retry"),
-        (
-            &["attach", "orders", "--transparent", "layer"],
-            "--transparent has no effect on an image",
-        ),
         (&["attach", "missing"], "lambda:GetFunctionConfiguration on missing failed"),
         (&["attach", "orders", "--handler", "x"], "x is no retry handler"),
     ] {
@@ -114,7 +91,7 @@ async fn contradictory_requests_are_refused_and_change_nothing() {
 
 #[tokio::test]
 async fn the_session_in_the_guide_is_what_the_program_prints() {
-    let (commands, expected) = session(include_str!("../../../docs/operate/attach.md"));
+    let (commands, expected) = session(include_str!("../../../../docs/operate/attach.md"));
     let cloud = Cloud::with_orders().await;
     let printed = cloud.replay(&commands);
     assert_eq!(printed, expected);
@@ -154,7 +131,7 @@ async fn permissions_are_granted_and_revoked_on_moto() {
     };
     let attached = run(&["attach", "orders", "--yes", "--json"]);
     assert!(attached.status.success(), "{attached:?}");
-    let document = support::json(&attached);
+    let document = crate::support::json(&attached);
     assert_eq!((&document["done"], &document["error"]), (&5.into(), &Value::Null), "{document:#}");
     let policy = |role: &'static str, policy: &'static str| {
         iam.get_role_policy().role_name(role).policy_name(policy).send()
@@ -167,7 +144,7 @@ async fn permissions_are_granted_and_revoked_on_moto() {
     let config = call.send().await.unwrap();
     assert_eq!(config.destination_config.unwrap().on_failure.unwrap().destination.unwrap(), arn);
 
-    let document = support::json(&run(&["doctor", "--json"]));
+    let document = crate::support::json(&run(&["doctor", "--json"]));
     let findings = document["systems"][0]["findings"].as_array().unwrap();
     let named = |name: &str| findings.iter().any(|it| it["name"] == name);
     assert!(named("mapping_reports_nothing") && named("handler_runtime"), "{document:#}");

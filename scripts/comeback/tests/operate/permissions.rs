@@ -1,8 +1,4 @@
 //! Runs each command with only the permissions of its policy, on moto, which can enforce IAM policies.
-#![cfg(feature = "operate")]
-#![allow(clippy::panic, clippy::unwrap_used, reason = "tests")]
-
-mod support;
 
 use std::{
     io::{Read, Write},
@@ -10,10 +6,10 @@ use std::{
     process::Output,
 };
 
+use crate::support::{comeback, create_on_moto, session, text};
 use aws_sdk_sqs::types::MessageAttributeValue;
 use moto::Moto;
 use serde_json::{Value, json};
-use support::{comeback, create_on_moto, session, text};
 
 const USER: &str = "operator";
 const QUEUE: &str = "arn:aws:sqs:us-east-1:000000000000:retry";
@@ -97,7 +93,8 @@ impl System {
 }
 
 fn actions(command: &str) -> Vec<String> {
-    let policy = support::json(&comeback().args(["doctor", "--policy", command]).output().unwrap());
+    let policy =
+        crate::support::json(&comeback().args(["doctor", "--policy", command]).output().unwrap());
     let statements = policy["Statement"].as_array().unwrap().iter();
     let actions = statements.flat_map(|it| it["Action"].as_array().unwrap());
     actions.map(|it| it.as_str().unwrap().to_owned()).collect()
@@ -205,7 +202,7 @@ async fn an_interrupted_attach_reports_its_progress_and_can_continue() {
 
 #[test]
 fn the_session_in_the_guide_is_what_the_program_prints() {
-    let (commands, expected) = session(include_str!("../../../docs/operate/permissions.md"));
+    let (commands, expected) = session(include_str!("../../../../docs/operate/permissions.md"));
     let words = commands[0].split(' ').skip(1);
     assert_eq!(text(&comeback().args(words).output().unwrap().stdout), expected);
 }

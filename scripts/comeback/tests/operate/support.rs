@@ -1,10 +1,4 @@
 //! Runs the program, on a local cloud with the retry loop.
-#![allow(
-    dead_code,
-    clippy::panic,
-    clippy::unwrap_used,
-    reason = "tests, of which each uses a part"
-)]
 
 use std::{
     io::{BufRead, BufReader},
@@ -187,14 +181,17 @@ impl Cloud {
 
     /// Waits until the target has run this many times, and returns the payloads of its runs.
     pub async fn runs(&self, count: usize) -> Vec<String> {
+        self.runs_of("example-target", count).await
+    }
+
+    pub async fn runs_of(&self, function: &str, count: usize) -> Vec<String> {
         let mut journal = Journal::of(&self.endpoint);
         let mut payloads = Vec::new();
         let read = async {
             while payloads.len() < count {
                 let page = journal.next(Duration::from_secs(20)).await.unwrap();
-                let of_target =
-                    page.into_iter().filter(|entry| *entry.function == *"example-target");
-                let runs = of_target.filter(|entry| entry.outcome.is_none());
+                let of_function = page.into_iter().filter(|entry| *entry.function == *function);
+                let runs = of_function.filter(|entry| entry.outcome.is_none());
                 payloads.extend(runs.filter_map(|it| Some(it.payload?.get().to_owned())));
             }
         };

@@ -1,6 +1,4 @@
 //! The completions and the man pages.
-#![cfg(feature = "operate")]
-#![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::{
     fs,

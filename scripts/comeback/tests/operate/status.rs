@@ -1,14 +1,10 @@
 //! `comeback status` and `comeback trace`, run against the local cloud.
-#![cfg(feature = "operate")]
-#![allow(clippy::unwrap_used, reason = "tests")]
-
-mod support;
 
 use std::net::TcpListener;
 
+use crate::support::{Cloud, TARGET, text};
 use aws_sdk_lambda::types::Environment;
 use serde_json::json;
-use support::{Cloud, TARGET, text};
 
 /// Events fail twice, two seconds after each other, and are then given up.
 const QUICK: [&str; 6] =

@@ -1,14 +1,10 @@
 //! `comeback waiting`, `pause` and `resume`. Events wait in the local cloud, and the register is in moto.
-#![cfg(feature = "operate")]
-#![allow(clippy::unwrap_used, reason = "tests")]
-
-mod support;
 
 use std::ops::Range;
 
+use crate::support::{Cloud, TARGET, text};
 use moto::Moto;
 use serde_json::{Value, json};
-use support::{Cloud, TARGET, text};
 
 /// A retry loop with a register, in which events wait for half a day.
 fn start() -> (Moto, Cloud) {
@@ -139,7 +135,7 @@ async fn errors_name_what_is_missing() {
         &["waiting", "--json", "cancel"],
         &["pause"],
     ] {
-        let refused = support::comeback().args(arguments).output().unwrap();
+        let refused = crate::support::comeback().args(arguments).output().unwrap();
         assert_eq!(refused.status.code(), Some(2), "{arguments:?}: {refused:?}");
     }
 }

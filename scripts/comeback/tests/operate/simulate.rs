@@ -1,13 +1,9 @@
 //! The output of `comeback simulate`.
-#![cfg(feature = "operate")]
-#![allow(clippy::unwrap_used, reason = "tests")]
-
-mod support;
 
 use std::{collections::BTreeSet, fs, path::Path, process::Output};
 
+use crate::support::{comeback, text};
 use serde_json::Value;
-use support::{comeback, text};
 
 fn simulate(arguments: &[&str]) -> Output {
     comeback().arg("simulate").args(arguments).output().unwrap()
@@ -53,7 +49,7 @@ fn the_guide_names_every_member_of_the_json() {
     assert_eq!(outage["succeeded"].as_u64().unwrap() + lost, 7200);
     let mut found = BTreeSet::new();
     names(&document, &mut found);
-    let guide = include_str!("../../../docs/operate/simulate.md");
+    let guide = include_str!("../../../../docs/operate/simulate.md");
     found.remove("max_age_exceeded");
     let missing: Vec<_> = found
         .iter()

@@ -1,18 +1,14 @@
 //! Checks the sessions in docs/operate against the program's output, except for numbers, times and ids.
-#![cfg(feature = "operate")]
-#![allow(clippy::panic, clippy::unwrap_used, reason = "tests")]
-
-mod support;
 
 use std::process::Command;
 
+use crate::support::{Cloud, comeback, text};
 use moto::Moto;
 use serde_json::Value;
-use support::{Cloud, comeback, text};
 
-const WAITING: &str = include_str!("../../../docs/operate/waiting.md");
-const DEAD_LETTERS: &str = include_str!("../../../docs/operate/dead-letters.md");
-const SIMULATE: &str = include_str!("../../../docs/operate/simulate.md");
+const WAITING: &str = include_str!("../../../../docs/operate/waiting.md");
+const DEAD_LETTERS: &str = include_str!("../../../../docs/operate/dead-letters.md");
+const SIMULATE: &str = include_str!("../../../../docs/operate/simulate.md");
 
 /// The events of the session: their ids and error types.
 const EVENTS: [(&str, &str); 4] = [

@@ -1,8 +1,4 @@
-//! `comeback dead`, run against the local cloud.
-#![cfg(feature = "operate")]
-#![allow(clippy::unwrap_used, reason = "tests")]
-
-mod support;
+//! `comeback dead`, run against the local cloud, and against moto, an independent implementation of SQS and Lambda.
 
 use std::{
     collections::BTreeSet,
@@ -10,11 +6,16 @@ use std::{
     io::{BufRead, BufReader, Write},
     net::TcpStream,
     path::Path,
-    process::{Command, Stdio},
+    process::{Command, Output, Stdio},
 };
 
+use crate::support::{Cloud, TARGET, comeback, json, text};
+use aws_sdk_sqs::types::{MessageAttributeValue, QueueAttributeName};
+use comeback_local_client::deploy;
+use moto::Moto;
 use serde_json::Value;
-use support::{Cloud, TARGET, comeback, text};
+
+const MISSING: &str = "arn:aws:lambda:us-east-1:000000000000:function:missing:$LATEST";
 
 fn numbered(count: usize) -> Vec<String> {
     (0..count).map(|number| format!(r#"{{"id":"{number}"}}"#)).collect()
@@ -93,7 +94,7 @@ async fn selected_letters_are_changed_and_redriven_or_deleted_and_the_others_sta
 #[tokio::test]
 async fn letters_of_sqs_and_letters_that_were_edited_go_the_right_way_or_stay() {
     let cloud = Cloud::start(&[]);
-    let record = include_str!("../../../shared/core/fixtures/failure_record.json")
+    let record = include_str!("../../../../shared/core/fixtures/failure_record.json")
         .replace("arn:aws:lambda:us-east-1:123456789012:function:my-function:$LATEST", TARGET)
         .replace("\"requestPayload\"", r#""requestPayload":{"id":"moved"},"was""#);
     cloud.send(&[record], &[("Reason", ""), ("FunctionArn", ""), ("Attempts", "")]).await;
@@ -245,4 +246,48 @@ async fn errors_name_what_is_missing_and_nothing_is_changed() {
         let refused = comeback().arg("dead").args(arguments).output().unwrap();
         assert_eq!(refused.status.code(), Some(2), "{arguments:?}: {refused:?}");
     }
+}
+
+fn dead_on(moto: &Moto, arguments: &[&str]) -> Output {
+    let mut comeback = comeback();
+    comeback.env("AWS_ENDPOINT_URL", &moto.endpoint).arg("dead").args(arguments);
+    comeback.args(["--queue", "dead"]).output().unwrap()
+}
+
+#[tokio::test]
+async fn letters_are_listed_kept_and_deleted_on_moto() {
+    let moto = Moto::start();
+    let sqs = deploy::Cloud::at(&moto.endpoint).sqs;
+    let created = sqs.create_queue().queue_name("dead").send().await.unwrap();
+    let url = created.queue_url.unwrap();
+    for number in 0..25 {
+        let text = |value: &str| {
+            let value = MessageAttributeValue::builder().data_type("String").string_value(value);
+            value.build().unwrap()
+        };
+        let reason = if number < 20 { "max_age_exceeded" } else { "not_retryable" };
+        sqs.send_message()
+            .queue_url(&url)
+            .message_body(format!(r#"{{"id":{number}}}"#))
+            .message_attributes("Reason", text(reason))
+            .message_attributes("FunctionArn", text(MISSING))
+            .send()
+            .await
+            .unwrap();
+    }
+    let listed = json(&dead_on(&moto, &["list", "--json", "--where", "/id=7", "--payload"]));
+    assert_eq!((&listed["looked_at"], &listed["selected"]), (&25.into(), &1.into()));
+    assert_eq!(listed["letters"][0]["payload"], r#"{"id":7}"#);
+
+    let redriven = dead_on(&moto, &["redrive", "--yes", "--json", "--where", "/id=7"]);
+    assert_eq!(redriven.status.code(), Some(1));
+    assert_eq!(json(&redriven)["done"]["left"]["failed"], 1);
+    let fault = json(&redriven)["done"]["faults"][0].as_str().unwrap().to_owned();
+    assert!(fault.starts_with(&format!("lambda:InvokeFunction on {MISSING}")), "{fault}");
+
+    let purged = dead_on(&moto, &["purge", "--yes", "--json", "--reason", "max_age_exceeded"]);
+    assert_eq!(json(&purged)["done"]["purged"], 20, "{purged:?}");
+    let visible = QueueAttributeName::ApproximateNumberOfMessages;
+    let counted = sqs.get_queue_attributes().queue_url(&url).attribute_names(visible.clone());
+    assert_eq!(counted.send().await.unwrap().attributes.unwrap()[&visible], "5");
 }

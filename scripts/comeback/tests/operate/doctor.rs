@@ -1,8 +1,4 @@
 //! `comeback doctor`, run against retry systems with deliberate faults.
-#![cfg(feature = "operate")]
-#![allow(clippy::unwrap_used, reason = "tests")]
-
-mod support;
 
 use std::{
     io::{Read, Write},
@@ -13,8 +9,8 @@ use std::{
     time::Duration,
 };
 
+use crate::support::{Cloud, comeback, json, session, text};
 use aws_sdk_sqs::types::QueueAttributeName;
-use support::{Cloud, comeback, json, session, text};
 
 impl Cloud {
     /// The UUID of the only mapping.
@@ -154,7 +150,7 @@ async fn failures_that_do_not_reach_the_handler_are_found() {
 
 #[tokio::test]
 async fn the_session_in_the_guide_is_what_the_program_prints() {
-    let (commands, expected) = session(include_str!("../../../docs/operate/doctor.md"));
+    let (commands, expected) = session(include_str!("../../../../docs/operate/doctor.md"));
     let cloud = Cloud::start(&[]);
     cloud.stop_loops("example-target").await;
     let printed = cloud.replay(&commands).replace(" on arm64", " on x86_64");
