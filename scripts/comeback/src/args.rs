@@ -53,7 +53,7 @@ pub enum Command {
     /// The commands for operators.
     #[cfg(feature = "operate")]
     #[command(flatten)]
-    Operate(Box<crate::operate::Operate>),
+    Operate(Box<crate::operate::args::Operate>),
 }
 
 /// Options of `comeback local`.

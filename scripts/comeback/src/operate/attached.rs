@@ -1,12 +1,23 @@
-//! Finds the functions that are attached to a retry handler.
+//! Finds a retry handler, and the functions that are attached to it.
 
 use std::collections::BTreeSet;
 
-use crate::operate::{doctor::rules::InvokeConfig, rules::ports::Fault, rules::systems::Function};
-use comeback_core::arn::FunctionArn;
+use comeback_core::{Timestamp, arn::FunctionArn};
 use futures_util::future::try_join_all;
 
-use super::{aws::Aws, calls::Calls};
+use crate::{
+    operate::{
+        aws::{Aws, functions},
+        calls::Calls,
+        doctor::rules::InvokeConfig,
+        options::SystemOptions,
+        rules::{
+            ports::Fault,
+            systems::{Function, only},
+        },
+    },
+    shell::Failure,
+};
 
 /// Lambda's error code if a function doesn't exist.
 const NOT_FOUND: &str = "ResourceNotFoundException";
@@ -17,6 +28,16 @@ pub struct Attached {
     /// The function's ARN with the qualifier, as in failure records.
     pub arn: String,
     pub queue_arn: String,
+}
+
+/// Connects to AWS, and resolves the retry handler from the options.
+pub async fn find(
+    options: &SystemOptions,
+    now: fn() -> Timestamp,
+) -> Result<(Aws, Function), Failure> {
+    let aws = Aws::connect(&options.connection, now).await?;
+    let handler = only(&functions(&aws).await?, options.handler.as_deref())?;
+    Ok((aws, handler))
 }
 
 /// The functions that send their failures to a queue of this retry handler.

@@ -20,15 +20,12 @@ use comeback_core::{
 };
 use tokio::net::TcpStream;
 
-use crate::{
-    operate::{
-        options::{Connection, SystemOptions},
-        rules::{
-            ports::{Clock, Fault},
-            systems::{Function, Unsupported, only},
-        },
+use crate::operate::{
+    options::Connection,
+    rules::{
+        ports::{Clock, Fault},
+        systems::{Function, Unsupported},
     },
-    shell::Failure,
 };
 
 /// The default endpoint of `comeback local`.
@@ -349,16 +346,6 @@ pub async fn functions(aws: &Aws) -> Result<Vec<Function>, Fault> {
         functions.extend(page.functions.unwrap_or_default().into_iter().map(function));
     }
     Ok(functions)
-}
-
-/// Connects to AWS, and resolves the retry handler from the options.
-pub async fn find(
-    options: &SystemOptions,
-    now: fn() -> Timestamp,
-) -> Result<(Aws, Function), Failure> {
-    let aws = Aws::connect(&options.connection, now).await?;
-    let handler = only(&functions(&aws).await?, options.handler.as_deref())?;
-    Ok((aws, handler))
 }
 
 pub fn function(it: FunctionConfiguration) -> Function {

@@ -10,7 +10,8 @@ use comeback_core::{
 
 use crate::{
     operate::{
-        aws::{Aws, find},
+        attached::find,
+        aws::Aws,
         console::uninterrupted,
         logs,
         options::{SystemOptions, duration},

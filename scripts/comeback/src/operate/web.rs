@@ -44,7 +44,7 @@ use params::Params;
 use serde_json::{Map, Value};
 use tokio::net::TcpListener;
 
-use super::{aws::find, options::SystemOptions};
+use super::{attached::find, options::SystemOptions};
 use crate::{
     journal::Journal,
     paint::{Line, Style},

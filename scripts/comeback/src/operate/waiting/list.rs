@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 
 use crate::{
     operate::{
-        aws::{Aws, find},
+        attached::find,
+        aws::Aws,
         console::{spinner, uninterrupted},
         logs,
         rules::{

@@ -18,8 +18,8 @@ use comeback_dynamodb::{
 
 use crate::{
     operate::{
-        attached::qualified,
-        aws::{Aws, fault, find},
+        attached::{find, qualified},
+        aws::{Aws, fault},
         options::SystemOptions,
         rules::{ports::Fault, systems::Function},
         waiting::rules::{Page, Partition, Register},
