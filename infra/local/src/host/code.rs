@@ -105,22 +105,6 @@ mod tests {
     }
 
     #[test]
-    fn a_zip_is_unpacked_and_removed_with_the_last_copy_of_its_code() {
-        let unpacked = unpacked("good");
-        let bytes = zipped(&[("bootstrap", 0o755, b"#!/bin/sh\n"), ("lib/data", 0o644, b"1")]);
-        let code = zip(&unpacked, &bytes, &common(), None).unwrap();
-        let Program::Bootstrap(folder) = &code.program else { panic!("{code:?}") };
-        let folder = folder.path().to_owned();
-        assert_eq!(code.size, bytes.len() as u64);
-        assert_eq!(code.sha256.len(), 44);
-        let copy = code.clone();
-        drop(code);
-        assert_eq!(fs::read(folder.join("lib/data")).unwrap(), b"1");
-        drop(copy);
-        assert!(!folder.exists());
-    }
-
-    #[test]
     fn a_zip_without_a_bootstrap_that_can_be_started_is_refused() {
         let unpacked = unpacked("none");
         for (bytes, expected) in [
@@ -131,14 +115,6 @@ mod tests {
             assert!(error.contains(expected), "{error}");
         }
         assert_eq!(kept(&unpacked), 0);
-    }
-
-    #[test]
-    fn a_folder_must_be_absolute_and_hold_a_bootstrap() {
-        for path in ["", "relative", "/no/such/folder", "/bin/sh"] {
-            assert!(matches!(folder(path, &common(), None), Err(CodeError::Folder(_))), "{path}");
-        }
-        assert!(matches!(folder("/", &common(), None), Err(CodeError::Bootstrap(_))));
     }
 
     #[test]

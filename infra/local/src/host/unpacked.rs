@@ -226,15 +226,6 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn everything_is_removed_with_the_folder_of_all_zips() {
-        let unpacked = unpacked("end");
-        let unzipped = unpacked.zip(&zip(&[("file", 0o644, b"")])).unwrap();
-        let root = unpacked.root.0.clone();
-        drop(unpacked);
-        assert!(!unzipped.folder.path().exists() && !root.exists());
-    }
-
-    #[test]
     fn executable_bits_and_links_are_kept() {
         let unpacked = unpacked("kept");
         let files: [(&str, u32, &[u8]); 2] = [("bin/run", 0o755, b"1"), ("data", 0o644, b"2")];

@@ -22,14 +22,3 @@ impl Ids {
         Builder::from_random_bytes(bytes).into_uuid().to_string()
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_seed_gives_one_sequence() {
-        assert_eq!(Ids::new(7).uuid(), Ids::new(7).uuid());
-        assert_ne!(Ids::new(7).uuid(), Ids::new(8).uuid());
-    }
-}

@@ -15,13 +15,13 @@ use super::{
     Cloud, Invocation, InvocationType, Invoked, Waiting,
     lambda::{
         error::LambdaError,
-        function::{Code, DeadLetterConfig, Program, Settings},
+        function::{Code, Program, Settings},
         invoke_config::EventInvokeSettings,
         mapping::{MappingSettings, ScalingConfig},
         run::{Exit, Outcome, Run},
     },
     queue_arn,
-    sqs::{AttributeValue, Outgoing, Received},
+    sqs::{Outgoing, Received},
 };
 use crate::journal::What;
 
@@ -186,11 +186,4 @@ fn ended(record: &Value) -> (&str, u64) {
     let context = &record["requestContext"];
     let condition = context["condition"].as_str().unwrap();
     (condition, context["approximateInvokeCount"].as_u64().unwrap())
-}
-
-fn text(attribute: &AttributeValue) -> &str {
-    match attribute {
-        AttributeValue::String(text) => text,
-        AttributeValue::Binary(_) => panic!("{attribute:?}"),
-    }
 }

@@ -250,20 +250,6 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_receive_returns_after_its_own_or_its_queues_wait_time() {
-        let server = cloud().await;
-        let wait_time = [("ReceiveMessageWaitTimeSeconds".to_owned(), "1".to_owned())].into();
-        let set = |cloud: &mut Cloud, now| cloud.sqs.set_attributes(now, "dead", &wait_time);
-        server.shared().step(set).unwrap();
-        for request in [&br#"{"QueueUrl":"q","WaitTimeSeconds":1}"#[..], br#"{"QueueUrl":"dead"}"#]
-        {
-            let mut receive = Box::pin(receive(server.shared(), request));
-            assert!(receive.as_mut().now_or_never().is_none());
-            assert_eq!(body_text(&receive.await), "{}");
-        }
-    }
-
-    #[tokio::test]
     async fn a_receive_ends_when_its_queue_is_deleted() {
         let server = cloud().await;
         let receive = waiting(&server, "q");
@@ -292,28 +278,6 @@ mod tests {
         let (status, code) = (answer.status().as_u16(), header("x-amzn-query-error"));
         let body = axum::body::to_bytes(answer.into_body(), usize::MAX).await.unwrap();
         (status, code, String::from_utf8(body.to_vec()).unwrap())
-    }
-
-    #[tokio::test]
-    async fn a_response_has_status_200_and_json() {
-        let server = cloud().await;
-        let answer = respond(&server, "AmazonSQS.GetQueueUrl", r#"{"QueueName":"q"}"#).await;
-        let url = r#"{"QueueUrl":"http://127.0.0.1:4566/000000000000/q"}"#.to_owned();
-        assert_eq!(answer, (200, String::new(), url));
-    }
-
-    #[tokio::test]
-    async fn an_error_is_named_in_the_body_and_in_a_header() {
-        let server = cloud().await;
-        let (status, code, told) =
-            respond(&server, "AmazonSQS.DeleteQueue", r#"{"QueueUrl":"none"}"#).await;
-        assert_eq!(
-            (status, code.as_str()),
-            (400, "AWS.SimpleQueueService.NonExistentQueue;Sender")
-        );
-        let shape = "com.amazonaws.sqs#QueueDoesNotExist";
-        let message = "The specified queue does not exist.";
-        assert_eq!(told, format!(r#"{{"__type":"{shape}","message":"{message}"}}"#));
     }
 
     #[tokio::test]

@@ -293,36 +293,6 @@ mod tests {
         Configuration::new(Timestamp::UNIX_EPOCH, "f", code, settings, "1".to_owned())
     }
 
-    fn dead_letters(arn: &str) -> Settings {
-        let config = DeadLetterConfig { target_arn: Some(arn.to_owned()) };
-        Settings { dead_letter_config: Some(config), ..Settings::default() }
-    }
-
-    #[test]
-    fn defaults_are_those_of_aws() {
-        let configuration = configure(Settings::default()).unwrap();
-        assert_eq!(configuration.timeout(), Duration::from_secs(3));
-        assert_eq!(configuration.memory_mb, 128);
-    }
-
-    #[test]
-    fn values_outside_awss_bounds_are_refused_and_the_error_names_all_of_them() {
-        let error = configure(Settings {
-            timeout: Some(901),
-            memory_size: Some(127),
-            ..Settings::default()
-        })
-        .unwrap_err();
-        assert_eq!(error.code(), "ValidationException");
-        let message = error.to_string();
-        assert!(message.contains("'901' at 'timeout'"), "{message}");
-        assert!(message.contains("'127' at 'memorySize'"), "{message}");
-        for timeout in [1, 900] {
-            let settings = Settings { timeout: Some(timeout), ..Settings::default() };
-            assert!(configure(settings).is_ok());
-        }
-    }
-
     #[test]
     fn invalid_environment_variables_are_refused() {
         let with = |name: &str, value: &str| {
@@ -345,32 +315,6 @@ mod tests {
         ] {
             let error = with(name, value).unwrap_err();
             assert_eq!(error.code(), "InvalidParameterValueException", "{name}");
-        }
-    }
-
-    #[test]
-    fn an_update_changes_only_what_it_names() {
-        let mut configuration = configure(Settings {
-            timeout: Some(60),
-            handler: Some("app.handler".to_owned()),
-            ..dead_letters("arn:aws:sqs:us-east-1:000000000000:dead")
-        })
-        .unwrap();
-        let memory = Settings { memory_size: Some(256), ..Settings::default() };
-        configuration.set(Timestamp::UNIX_EPOCH, memory, "2".to_owned()).unwrap();
-        assert_eq!((configuration.timeout_secs, configuration.memory_mb), (60, 256));
-        assert_eq!(configuration.handler.as_deref(), Some("app.handler"));
-        assert!(configuration.dead_letter_target.is_some());
-
-        configuration.set(Timestamp::UNIX_EPOCH, dead_letters(""), "3".to_owned()).unwrap();
-        assert_eq!(configuration.dead_letter_target, None);
-    }
-
-    #[test]
-    fn a_dead_letter_queue_must_be_a_queue() {
-        for target in ["dead", "arn:aws:sns:us-east-1:000000000000:topic"] {
-            let error = configure(dead_letters(target)).unwrap_err();
-            assert_eq!(error.code(), "InvalidParameterValueException", "{target}");
         }
     }
 }

@@ -270,7 +270,7 @@ fn check(settings: &MappingSettings) -> Result<(), LambdaError> {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::poller::BATCHES_START, *};
+    use super::*;
     use crate::model::payload::Payload;
 
     const ARN: &str = "arn:aws:sqs:us-east-1:000000000000:q";
@@ -308,50 +308,6 @@ mod tests {
     }
 
     #[test]
-    fn settings_outside_awss_bounds_are_refused() {
-        for (batch_size, window, maximum, good) in [
-            (1, 0, None, true),
-            (10, 0, Some(2), true),
-            (11, 1, Some(1_000), true),
-            (10_000, 300, None, true),
-            (11, 0, None, false),
-            (0, 0, None, false),
-            (10_001, 1, None, false),
-            (10, 301, None, false),
-            (10, -1, None, false),
-            (10, 0, Some(1), false),
-            (10, 0, Some(1_001), false),
-        ] {
-            let result = mapping(&MappingSettings {
-                batch_size: Some(batch_size),
-                maximum_batching_window_in_seconds: Some(window),
-                scaling_config: Some(ScalingConfig { maximum_concurrency: maximum }),
-                ..MappingSettings::default()
-            });
-            assert_eq!(result.is_ok(), good, "{batch_size} {window} {maximum:?}");
-        }
-        let types = Some(vec!["ReportEverything".to_owned()]);
-        let settings = MappingSettings { function_response_types: types, ..Default::default() };
-        assert_eq!(mapping(&settings).unwrap_err().code(), "ValidationException");
-    }
-
-    #[test]
-    fn an_update_keeps_what_it_does_not_name() {
-        let mut mapping = batches_of(100, 5);
-        let bad = MappingSettings {
-            maximum_batching_window_in_seconds: Some(0),
-            enabled: Some(false),
-            ..MappingSettings::default()
-        };
-        assert!(mapping.set(at(1), &bad).is_err());
-        assert!(mapping.enabled);
-        let off = MappingSettings { enabled: Some(false), ..MappingSettings::default() };
-        mapping.set(at(1), &off).unwrap();
-        assert_eq!((mapping.batch_size, mapping.window.as_secs()), (100, 5));
-        assert_eq!(mapping.next_poll(Some(at(0))), None);
-    }
-
-    #[test]
     fn a_mapping_passes_through_awss_states_and_polls_once_it_is_enabled() {
         let mut mapping = batches_of(10, 0);
         let enabled = |enabled| MappingSettings { enabled, ..MappingSettings::default() };
@@ -380,21 +336,6 @@ mod tests {
     }
 
     #[test]
-    fn a_window_gathers_until_it_ends_or_the_batch_is_full() {
-        let mut mapping = batches_of(2, 5);
-        hold(&mut mapping, "a", at(1_000), 10);
-        assert!(mapping.take_batch(at(5_999)).is_none());
-        assert_eq!(mapping.next_poll(None), Some(at(6_000)));
-        assert_eq!(mapping.next_poll(Some(at(3_000))), Some(at(3_000)));
-        assert_eq!(ids(mapping.take_batch(at(6_000))), ["a"]);
-
-        hold(&mut mapping, "b", at(7_000), 10);
-        hold(&mut mapping, "c", at(7_001), 10);
-        assert_eq!(mapping.wanted(), 0);
-        assert_eq!(ids(mapping.take_batch(at(7_001))), ["b", "c"]);
-    }
-
-    #[test]
     fn a_batch_stays_within_a_payload() {
         let mut mapping = batches_of(10, 0);
         for id in ["a", "b", "c", "d"] {
@@ -402,27 +343,6 @@ mod tests {
         }
         assert_eq!(ids(mapping.take_batch(at(0))), ["a", "b"]);
         assert_eq!(ids(mapping.take_batch(at(0))), ["c", "d"]);
-    }
-
-    #[test]
-    fn concurrency_starts_at_five_and_grows_by_five_a_second_while_all_is_used() {
-        let mut mapping = batches_of(1, 0);
-        for (second, granted) in [(0, 5), (1, 10), (2, 15)] {
-            let now = at(second * 1000);
-            let mut delivered = 0;
-            while mapping.may_deliver(now) {
-                mapping.poller.delivered(now);
-                delivered += 1;
-            }
-            assert_eq!(delivered, 5, "second {second}");
-            assert_eq!(mapping.poller.running, granted);
-            assert_eq!(mapping.next_poll(Some(now)), Some(at(second * 1000 + 1000)));
-        }
-        for _ in 0..15 {
-            mapping.poller.finished();
-        }
-        mapping.poller.drained();
-        assert_eq!(mapping.poller.granted, BATCHES_START);
     }
 
     #[test]

@@ -121,13 +121,6 @@ mod tests {
     }
 
     #[test]
-    fn a_function_of_another_region_is_not_found() {
-        let error = resolve("arn:aws:lambda:eu-west-1:000000000000:function:f", None).unwrap_err();
-        assert_eq!(error.code(), "ResourceNotFoundException");
-        assert!(error.to_string().starts_with("Functions from 'eu-west-1' are not reachable"));
-    }
-
-    #[test]
     fn malformed_references_are_refused() {
         let long = "x".repeat(NAME_MAX + 1);
         for reference in [

@@ -165,14 +165,6 @@ mod tests {
     }
 
     #[test]
-    fn a_success_has_no_function_error() {
-        let response = Response { payload: b"7".to_vec(), ending: Ending::Succeeded };
-        let record = record(Timestamp::UNIX_EPOCH, &event(1), Condition::Success, Some(&response));
-        let end = r#""responseContext":{"statusCode":200,"executedVersion":"$LATEST"},"responsePayload":7}"#;
-        assert!(record.get().ends_with(end), "{}", record.get());
-    }
-
-    #[test]
     fn a_dead_letter_has_the_first_kilobyte_that_an_attribute_can_hold() {
         let long = format!("\u{1}{}é", "x".repeat(ERROR_MESSAGE_BYTES_MAX - 1));
         for (message, expected) in [

@@ -43,21 +43,3 @@ impl Borrow<str> for QueueName {
         &self.0
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_queue_has_a_name_of_80_letters_digits_hyphens_and_underscores() {
-        let longest = "q".repeat(80);
-        for name in ["a", "A-z_0", &longest] {
-            assert_eq!(QueueName::new(name).unwrap().to_string(), name);
-        }
-        for name in ["", "a b", "a/b", "ä", &"q".repeat(81)] {
-            let refusal = QueueName::new(name);
-            assert!(matches!(refusal, Err(SqsError::InvalidParameterValue { .. })), "{name:?}");
-        }
-        assert!(matches!(QueueName::new("a.fifo"), Err(SqsError::UnsupportedOperation(_))));
-    }
-}

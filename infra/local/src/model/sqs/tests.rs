@@ -1,9 +1,7 @@
-//! Tests of single messages. The submodules test queues, move tasks and the properties of random sequences of
-//! steps.
+//! Tests of what depends on the time. The conformance tests check everything else against AWS.
 
 mod move_tasks;
 mod properties;
-mod queues;
 
 use super::*;
 
@@ -76,32 +74,6 @@ fn a_received_message_is_hidden_until_its_visibility_timeout_ends() {
 }
 
 #[test]
-fn a_receive_returns_the_sender_the_times_and_the_receive_count() {
-    let mut sqs = sqs(&[]);
-    let message = Outgoing {
-        attributes: [("a".to_owned(), MessageAttribute::string("b"))].into(),
-        trace_header: Some("Root=1".into()),
-        group_id: Some("tenant".into()),
-        ..outgoing("test")
-    };
-    let sent = sqs.send(at(1), QUEUE, message.clone()).cloned().unwrap();
-    let first = receive_one(&mut sqs, 2);
-    let second = receive_one(&mut sqs, 40);
-    assert_eq!(first.message_id, sent.message_id);
-    assert_eq!(second.message_id, sent.message_id);
-    assert_ne!(first.receipt_handle, second.receipt_handle);
-    assert_eq!((first.receive_count, second.receive_count), (1, 2));
-    assert_eq!((second.sent_at, second.first_received_at), (at(1), at(2)));
-    assert_eq!(second.body, message.body);
-    assert!(second.attributes.iter().cloned().eq(message.attributes));
-    assert_eq!(second.md5_of_body(), sent.md5_of_body());
-    assert_eq!(&*second.sender_id, "000000000000");
-    assert_eq!(second.trace_header.as_deref(), Some("Root=1"));
-    assert_eq!(second.group_id.as_deref(), Some("tenant"));
-    assert_eq!(second.dead_letter_source, None);
-}
-
-#[test]
 fn a_receive_returns_at_most_the_requested_number_longest_visible_first() {
     let mut sqs = sqs(&[]);
     for second in 0..5 {
@@ -137,54 +109,6 @@ fn a_delayed_message_becomes_visible_after_its_own_or_the_queues_delay() {
 }
 
 #[test]
-fn a_deleted_message_does_not_come_back_and_can_be_deleted_again() {
-    let (mut sqs, handle) = held(&[]);
-    for _ in 0..2 {
-        sqs.delete(at(1), QUEUE, &handle).unwrap();
-    }
-    assert!(receive(&mut sqs, 100).is_empty());
-}
-
-#[test]
-fn a_handle_can_delete_after_its_visibility_timeout_unless_the_message_was_received_again() {
-    for (received_again, left) in [(false, 0), (true, 1)] {
-        let (mut sqs, handle) = held(&[("VisibilityTimeout", "10")]);
-        if received_again {
-            receive_one(&mut sqs, 10);
-        }
-        sqs.delete(at(15), QUEUE, &handle).unwrap();
-        assert_eq!(receive(&mut sqs, 100).len(), left, "received again: {received_again}");
-    }
-}
-
-#[test]
-fn a_changed_visibility_timeout_counts_from_the_change_and_only_for_this_receive() {
-    let (mut sqs, handle) = held(&[("VisibilityTimeout", "10")]);
-    sqs.change_visibility(at(5), QUEUE, &handle, 60).unwrap();
-    assert!(receive(&mut sqs, 64).is_empty());
-    let handle = receive_one(&mut sqs, 65).receipt_handle;
-    sqs.change_visibility(at(66), QUEUE, &handle, 0).unwrap();
-    receive_one(&mut sqs, 66);
-    assert!(receive(&mut sqs, 75).is_empty());
-    receive_one(&mut sqs, 76);
-}
-
-#[test]
-fn a_message_stays_in_flight_for_at_most_twelve_hours_after_its_receive() {
-    for (second, seconds, taken) in
-        [(0, 43_200, true), (1, 43_200, false), (1, 43_199, true), (0, 43_201, false)]
-    {
-        let (mut sqs, handle) = held(&[]);
-        let changed = sqs.change_visibility(at(second), QUEUE, &handle, seconds);
-        assert_eq!(changed.is_ok(), taken, "{seconds} at second {second}: {changed:?}");
-    }
-    let mut sqs = sqs(&[]);
-    send(&mut sqs, 0, "x");
-    assert!(sqs.receive(at(0), QUEUE, 1, Some(43_201)).is_err());
-    assert_eq!(sqs.receive(at(0), QUEUE, 1, Some(43_200)).unwrap().len(), 1);
-}
-
-#[test]
 fn a_refused_change_names_the_limit_and_changes_nothing() {
     let (mut sqs, handle) = held(&[("VisibilityTimeout", "10")]);
     let refusal = sqs.change_visibility(at(1), QUEUE, &handle, 43_200).unwrap_err();
@@ -193,30 +117,6 @@ fn a_refused_change_names_the_limit_and_changes_nothing() {
         "Value 43200 for parameter VisibilityTimeout is invalid. Reason: Total VisibilityTimeout for the message is beyond the limit [43200 seconds]"
     );
     receive_one(&mut sqs, 10);
-}
-
-#[test]
-fn a_handle_can_hide_its_message_again_after_the_visibility_timeout() {
-    let (mut sqs, handle) = held(&[("VisibilityTimeout", "10")]);
-    sqs.change_visibility(at(12), QUEUE, &handle, 5).unwrap();
-    assert!(receive(&mut sqs, 16).is_empty());
-    receive_one(&mut sqs, 17);
-}
-
-#[test]
-fn the_visibility_of_a_deleted_message_cannot_be_changed() {
-    let (mut sqs, handle) = held(&[]);
-    sqs.delete(at(1), QUEUE, &handle).unwrap();
-    let refusal = sqs.change_visibility(at(1), QUEUE, &handle, 5).unwrap_err();
-    assert!(matches!(refusal, SqsError::InvalidParameterValue { name: "ReceiptHandle", .. }));
-}
-
-#[test]
-fn the_handle_of_an_earlier_receive_can_still_change_the_visibility() {
-    let (mut sqs, handle) = held(&[("VisibilityTimeout", "10")]);
-    receive_one(&mut sqs, 10);
-    sqs.change_visibility(at(11), QUEUE, &handle, 0).unwrap();
-    receive_one(&mut sqs, 11);
 }
 
 #[test]
@@ -278,15 +178,6 @@ fn a_message_moves_to_the_dead_letter_queue_when_it_would_exceed_max_receive_cou
 }
 
 #[test]
-fn a_receive_skips_messages_that_it_moves_and_returns_the_next_ones() {
-    let mut sqs = redriving(1);
-    send(&mut sqs, 0, "worn out");
-    sqs.receive(at(0), QUEUE, 1, Some(0)).unwrap();
-    send(&mut sqs, 1, "fresh");
-    assert_eq!(bodies(&sqs.receive(at(1), QUEUE, 1, None).unwrap()), ["fresh"]);
-}
-
-#[test]
 fn retention_in_a_dead_letter_queue_counts_from_the_original_send() {
     let mut sqs = redriving(1);
     sqs.set_attributes(at(0), DEAD, &attributes(&[("MessageRetentionPeriod", "60")])).unwrap();
@@ -320,23 +211,6 @@ fn without_its_dead_letter_queue_a_message_can_still_be_received() {
 }
 
 #[test]
-fn a_redrive_policy_needs_a_dead_letter_queue_that_exists() {
-    for arn in
-        ["dead", "arn:aws:sqs:us-east-1:000000000000:x", "arn:aws:sqs:eu-west-1:000000000000:dead"]
-    {
-        let policy = format!(r#"{{"deadLetterTargetArn":"{arn}","maxReceiveCount":1}}"#);
-        let given = attributes(&[("RedrivePolicy", &policy)]);
-        let mut sqs = sqs(&[]);
-        for refusal in [
-            sqs.set_attributes(at(0), QUEUE, &given).unwrap_err(),
-            sqs.create_queue(at(0), "other", &given).unwrap_err(),
-        ] {
-            assert!(refusal.to_string().ends_with("Dead letter target does not exist."), "{arn}");
-        }
-    }
-}
-
-#[test]
 fn a_receive_returns_nothing_at_the_limit_of_messages_in_flight() {
     const MAX: usize = 3;
     let mut sqs = sqs(&[("VisibilityTimeout", "10")]);
@@ -366,18 +240,45 @@ fn the_time_of_the_next_visible_message_is_known_in_every_state() {
 }
 
 #[test]
-fn visible_delayed_and_in_flight_messages_are_counted() {
+fn a_purge_deletes_all_messages_and_cannot_be_repeated_within_a_minute() {
     let mut sqs = sqs(&[]);
-    for _ in 0..3 {
-        send(&mut sqs, 0, "x");
+    for delay in [None, None, Some(5)] {
+        sqs.send(at(0), QUEUE, Outgoing { delay, ..outgoing("x") }).unwrap();
     }
-    sqs.send(at(0), QUEUE, Outgoing { delay: Some(9), ..outgoing("x") }).unwrap();
     sqs.receive(at(0), QUEUE, 1, Some(5)).unwrap();
-    for (second, visible, delayed, in_flight) in
-        [(0, "2", "1", "1"), (5, "3", "1", "0"), (9, "4", "0", "0")]
-    {
-        assert_eq!(attribute(&mut sqs, second, "ApproximateNumberOfMessages"), visible);
-        assert_eq!(attribute(&mut sqs, second, "ApproximateNumberOfMessagesDelayed"), delayed);
-        assert_eq!(attribute(&mut sqs, second, "ApproximateNumberOfMessagesNotVisible"), in_flight);
+    sqs.purge_queue(at(1), QUEUE).unwrap();
+    assert!(receive(&mut sqs, 30).is_empty());
+    let refusal = SqsError::PurgeQueueInProgress { queue: QUEUE.to_owned() };
+    assert_eq!(sqs.purge_queue(at(60), QUEUE), Err(refusal));
+    assert_eq!(sqs.purge_queue(at(61), QUEUE), Ok(()));
+}
+
+#[test]
+fn deleting_a_queue_deletes_its_messages_and_reserves_its_name_for_a_minute() {
+    let (mut sqs, handle) = held(&[]);
+    sqs.delete_queue(at(0), QUEUE).unwrap();
+    assert_eq!(sqs.delete_queue(at(0), QUEUE), Err(SqsError::QueueDoesNotExist));
+    assert_eq!(sqs.receive(at(0), QUEUE, 1, None).unwrap_err(), SqsError::QueueDoesNotExist);
+    let create = |sqs: &mut Sqs, second| sqs.create_queue(at(second), QUEUE, &Attributes::new());
+    assert_eq!(create(&mut sqs, 59), Err(SqsError::QueueDeletedRecently));
+    create(&mut sqs, 60).unwrap();
+    assert!(receive(&mut sqs, 100).is_empty());
+    assert!(matches!(
+        sqs.delete(at(60), QUEUE, &handle),
+        Err(SqsError::ReceiptHandleIsInvalid { .. })
+    ));
+}
+
+#[test]
+fn attributes_include_the_times_of_creation_and_last_change() {
+    let mut sqs = sqs(&[]);
+    sqs.set_attributes(at(5), QUEUE, &attributes(&[("VisibilityTimeout", "7")])).unwrap();
+    for (name, value) in [
+        ("CreatedTimestamp", "1000000"),
+        ("LastModifiedTimestamp", "1000005"),
+        ("QueueArn", "arn:aws:sqs:us-east-1:000000000000:retries"),
+        ("VisibilityTimeout", "7"),
+    ] {
+        assert_eq!(attribute(&mut sqs, 9, name), value, "{name}");
     }
 }

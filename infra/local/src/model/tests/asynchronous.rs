@@ -1,9 +1,5 @@
 use super::*;
 
-fn dead_letters(queue: &str) -> Option<DeadLetterConfig> {
-    Some(DeadLetterConfig { target_arn: Some(queue_arn(queue)) })
-}
-
 #[test]
 fn a_failing_event_runs_three_times_with_one_request_id_and_then_becomes_a_record() {
     let mut world = World::new();
@@ -43,37 +39,6 @@ fn without_retries_the_first_failure_becomes_a_record() {
 }
 
 #[test]
-fn a_success_is_recorded_only_if_there_is_an_on_success_destination() {
-    let mut world = World::new();
-    world.on_failure(0, 60);
-    world.play("{}", success());
-    assert_eq!(world.messages("failed"), 0);
-
-    world.queue("done", &[]);
-    let settings =
-        EventInvokeSettings { on_success: Some(queue_arn("done")), ..Default::default() };
-    world.cloud.lambda.set_event_invoke_config(world.now, "f", &settings, true).unwrap();
-    world.play("[1]", success());
-    let record = world.record("done");
-    assert_eq!(record["requestContext"]["condition"], "Success");
-    assert_eq!(record["requestPayload"], serde_json::json!([1]));
-    assert_eq!(record["responsePayload"], Value::Null);
-}
-
-#[test]
-fn an_event_is_given_up_at_once_if_it_would_be_too_old_for_its_next_retry() {
-    let mut world = World::new();
-    world.on_failure(2, 60);
-    world.event("{}");
-    let run = world.run();
-    world.pass(secs(1));
-    world.finish(&run, failure());
-    let record = world.record("failed");
-    assert_eq!(ended(&record), ("EventAgeExceeded", 1));
-    assert_eq!(record["responsePayload"]["errorMessage"], "no luck");
-}
-
-#[test]
 fn a_throttled_event_backs_off_until_it_reaches_its_maximum_age() {
     let mut world = World::with_concurrency(1);
     world.on_failure(2, 60);
@@ -109,90 +74,6 @@ fn a_throttled_attempt_does_not_count_as_a_run() {
     let run = world.run();
     world.finish(&run, failure());
     assert_eq!(world.record("failed")["requestContext"]["approximateInvokeCount"], 1);
-}
-
-#[test]
-fn zero_reserved_concurrency_sends_events_to_the_failure_destination_at_once() {
-    let mut world = World::new();
-    world.on_failure(2, 21_600);
-    world.cloud.lambda.set_reserved_concurrency("f", Some(0)).unwrap();
-    let request_id = world.event(r#""x""#);
-    assert!(world.advance().is_empty());
-    let message = world.receive("failed").remove(0);
-    assert!(message.trace_header.is_some_and(|header| header.starts_with("Root=1-")));
-    let record: Value = serde_json::from_str(&message.body).unwrap();
-    assert_eq!(record["requestContext"]["requestId"], request_id);
-    assert_eq!(ended(&record), ("ZeroReservedConcurrency", 0));
-    assert!(record.get("responseContext").is_none());
-    assert!(record.get("responsePayload").is_none());
-}
-
-#[test]
-fn a_dead_letter_has_the_event_as_its_body_and_the_error_in_its_attributes() {
-    let mut world = World::new();
-    world.queue("dead", &[]);
-    let settings = Settings { dead_letter_config: dead_letters("dead"), ..Settings::default() };
-    world.cloud.lambda.update_configuration(world.now, "f", settings).unwrap();
-    let retries = EventInvokeSettings { maximum_retry_attempts: Some(0), ..Default::default() };
-    world.cloud.lambda.set_event_invoke_config(world.now, "f", &retries, false).unwrap();
-    let request_id = world.play(r#"{"a": 1.0}"#, failure());
-    let message = world.receive("dead").remove(0);
-    assert_eq!(&*message.body, r#"{"a": 1.0}"#);
-    let attributes: Vec<_> = message
-        .attributes
-        .iter()
-        .map(|(name, a)| (name.as_str(), a.data_type.as_str(), text(&a.value)))
-        .collect();
-    assert_eq!(
-        attributes,
-        [
-            ("ErrorCode", "Number", "200"),
-            ("ErrorMessage", "String", "no luck"),
-            ("RequestID", "String", request_id.as_str()),
-        ]
-    );
-}
-
-#[test]
-fn records_and_dead_letters_are_sent_in_a_session_of_the_functions_role() {
-    let mut world = World::new();
-    world.on_failure(0, 60);
-    world.queue("dead", &[]);
-    let settings = Settings {
-        role: Some("arn:aws:iam::000000000000:role/r".to_owned()),
-        dead_letter_config: dead_letters("dead"),
-        ..Settings::default()
-    };
-    world.cloud.lambda.update_configuration(world.now, "f", settings).unwrap();
-    world.play("{}", failure());
-    let mut sender = |queue| world.receive(queue).remove(0).sender_id.to_string();
-    let of_record = sender("failed");
-    let (role_id, session) = of_record.split_once(':').unwrap();
-    assert!(role_id.starts_with("AROA") && role_id.len() == 21, "{role_id}");
-    assert_eq!(session, "awslambda_0_20231114221320000");
-    assert_eq!(sender("dead"), of_record);
-}
-
-#[test]
-fn invalid_event_invoke_configs_are_refused_with_awss_messages() {
-    let mut world = World::new();
-    let arn = |name: &str| format!("arn:aws:lambda:us-east-1:000000000000:function:{name}");
-    let to = |name: &str| EventInvokeSettings {
-        on_success: Some(arn(name)),
-        ..EventInvokeSettings::default()
-    };
-    for (function, settings, refusal) in [
-        ("none", to("f"), "The function doesn't exist.".to_owned()),
-        ("f", to("f"), "You can't specify the function as a destination for itself.".to_owned()),
-        ("f", to("none"), format!("The destination ARN {} is invalid.", arn("none"))),
-    ] {
-        for update in [false, true] {
-            let lambda = &mut world.cloud.lambda;
-            lambda.set_event_invoke_config(world.now, "f", &Default::default(), false).unwrap();
-            let set = lambda.set_event_invoke_config(world.now, function, &settings, update);
-            assert_eq!(set.map(|_| ()).unwrap_err().to_string(), refusal, "{function} {update}");
-        }
-    }
 }
 
 #[test]

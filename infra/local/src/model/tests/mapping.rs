@@ -41,81 +41,6 @@ fn a_message_reaches_the_function_at_once_and_is_deleted_after_its_success() {
 }
 
 #[test]
-fn the_event_has_lambdas_format() {
-    let mut world = mapped(&MappingSettings::default());
-    let message = Outgoing {
-        body: "b\"1".into(),
-        attributes: [
-            ("t".to_owned(), super::super::sqs::MessageAttribute::string("x")),
-            ("n".to_owned(), super::super::sqs::MessageAttribute::number(7)),
-        ]
-        .into(),
-        trace_header: Some("Root=1-2-3".to_owned()),
-        ..Outgoing::default()
-    };
-    world.cloud.sqs.send(world.now, "q", message).unwrap();
-    let run = world.run();
-    let record = &records(&run)[0];
-    let members: Vec<&str> = record.as_object().unwrap().keys().map(String::as_str).collect();
-    assert_eq!(
-        members,
-        [
-            "attributes",
-            "awsRegion",
-            "body",
-            "eventSource",
-            "eventSourceARN",
-            "md5OfBody",
-            "md5OfMessageAttributes",
-            "messageAttributes",
-            "messageId",
-            "receiptHandle",
-        ]
-    );
-    let millis = world.now.timestamp_millis().to_string();
-    assert_eq!(
-        record["attributes"],
-        serde_json::json!({
-            "ApproximateReceiveCount": "1",
-            "AWSTraceHeader": "Root=1-2-3",
-            "SentTimestamp": millis,
-            "SenderId": "000000000000",
-            "ApproximateFirstReceiveTimestamp": millis,
-        })
-    );
-    assert_eq!(
-        record["messageAttributes"],
-        serde_json::json!({
-            "t": {
-                "stringValue": "x", "stringListValues": [], "binaryListValues": [],
-                "dataType": "String",
-            },
-            "n": {
-                "stringValue": "7", "stringListValues": [], "binaryListValues": [],
-                "dataType": "Number",
-            },
-        })
-    );
-    assert_eq!(record["awsRegion"], "us-east-1");
-}
-
-#[test]
-fn a_mapping_with_a_window_says_that_a_message_has_no_attributes() {
-    for (window, said) in [(None, None), (Some(1), Some(Value::Null))] {
-        let maximum_batching_window_in_seconds = window;
-        let mut world = mapped(&MappingSettings {
-            maximum_batching_window_in_seconds,
-            ..MappingSettings::default()
-        });
-        world.send("q", "a");
-        let runs = world.advance();
-        world.pass(secs(1));
-        let record = &records(&[runs, world.advance()].concat()[0])[0];
-        assert_eq!(record.get("md5OfMessageAttributes").cloned(), said, "{window:?}");
-    }
-}
-
-#[test]
 fn only_reported_failures_stay_in_the_queue_and_return_after_the_visibility_timeout() {
     let mut world = mapped(&reporting());
     for body in ["a", "b", "c"] {
@@ -134,26 +59,6 @@ fn only_reported_failures_stay_in_the_queue_and_return_after_the_visibility_time
     let records = records(&run);
     assert_eq!(records[0]["body"], "b");
     assert_eq!(records[0]["attributes"]["ApproximateReceiveCount"], "2");
-}
-
-#[test]
-fn an_error_or_an_invalid_response_fails_the_whole_batch() {
-    for outcome in [
-        failure(),
-        Outcome::TimedOut,
-        Outcome::Exited(Exit::Status(1)),
-        returned("<html>"),
-        returned(r#"{"batchItemFailures":[{"itemIdentifier":""}]}"#),
-        returned(r#"{"batchItemFailures":[{"itemIdentifier":"other"}]}"#),
-    ] {
-        let mut world = mapped(&reporting());
-        world.send("q", "a");
-        world.send("q", "b");
-        let run = world.run();
-        world.finish(&run, outcome.clone());
-        assert_eq!(world.messages("q"), 2, "{outcome:?}");
-        assert_eq!(world.wait(), Some(secs(30)));
-    }
 }
 
 #[test]

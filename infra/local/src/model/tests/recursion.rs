@@ -73,16 +73,3 @@ fn lambdas_own_retries_do_not_count_as_a_loop() {
     assert_eq!(lineages[0], lineages[1]);
     assert_eq!(lineages[1], lineages[2]);
 }
-
-#[test]
-fn a_function_that_allows_recursive_loops_is_not_stopped() {
-    let mut world = World::new();
-    world.cloud.lambda.set_recursive_loop("f", RecursiveLoop::Allow).unwrap();
-    let mut header: Option<String> = None;
-    for _ in 0..=2 * RUNS_MAX {
-        world.invoke(InvocationType::Event, "1", header.as_deref()).unwrap();
-        let run = world.run();
-        header = Some(run.trace_header.to_string());
-        world.finish(&run, success());
-    }
-}

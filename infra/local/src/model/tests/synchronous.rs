@@ -9,16 +9,6 @@ fn running(invoked: Result<Invoked, LambdaError>) -> Run {
 }
 
 #[test]
-fn a_synchronous_invoker_gets_the_functions_response() {
-    let mut world = World::new();
-    let run = running(world.invoke(InvocationType::RequestResponse, "1", None));
-    let response = world.cloud.finish(world.now, run.id, failure()).unwrap();
-    assert!(response.is_error());
-    assert_eq!(response.payload, br#"{"errorType":"E","errorMessage":"no luck"}"#);
-    assert!(world.advance().is_empty(), "a synchronous run is not repeated");
-}
-
-#[test]
 fn without_a_payload_a_function_gets_an_empty_object() {
     let mut world = World::new();
     let run = running(world.invoke(InvocationType::RequestResponse, "", None));
@@ -40,14 +30,6 @@ fn a_payload_must_be_json_within_the_limit_of_its_invocation_type() {
             assert_eq!(error.code(), "InvalidRequestContentException", "{payload}");
         }
     }
-}
-
-#[test]
-fn a_dry_run_checks_the_request_and_runs_nothing() {
-    let mut world = World::new();
-    assert!(matches!(world.invoke(InvocationType::DryRun, "1", None), Ok(Invoked::Possible)));
-    assert!(world.invoke(InvocationType::DryRun, "{", None).is_err());
-    assert!(world.advance().is_empty());
 }
 
 #[test]

@@ -44,20 +44,6 @@ fn take(sqs: &mut Sqs, second: u64, queue: &str) -> Vec<Received> {
 }
 
 #[test]
-fn dead_letters_go_back_to_their_source_queues() {
-    let mut sqs = world();
-    let policy = sqs.attributes(at(0), QUEUE).unwrap().remove("RedrivePolicy").unwrap();
-    sqs.set_attributes(at(0), OTHER, &attributes(&[("RedrivePolicy", &policy)])).unwrap();
-    give_up(&mut sqs, 1, QUEUE, &["a", "b"]);
-    give_up(&mut sqs, 2, OTHER, &["c"]);
-    start(&mut sqs, 3, None, None).unwrap();
-    assert_eq!(latest_task(&sqs), (MoveStatus::Completed, 3, 3));
-    assert_eq!(bodies(&take(&mut sqs, 3, QUEUE)), ["a", "b"]);
-    assert_eq!(bodies(&take(&mut sqs, 3, OTHER)), ["c"]);
-    assert!(take(&mut sqs, 3, DEAD).is_empty());
-}
-
-#[test]
 fn a_moved_message_is_a_new_message_with_the_old_body_and_attributes() {
     let mut sqs = world();
     let attributes = [("a".to_owned(), MessageAttribute::string("b"))];
@@ -154,31 +140,6 @@ fn a_message_that_was_sent_to_the_dead_letter_queue_needs_a_named_destination() 
 }
 
 #[test]
-fn a_task_whose_destination_is_deleted_fails_and_leaves_the_other_messages() {
-    for destination in [Some(OTHER), None] {
-        let mut sqs = world();
-        give_up(&mut sqs, 0, QUEUE, &["a", "b"]);
-        start(&mut sqs, 0, destination, Some(1)).unwrap();
-        sqs.delete_queue(at(0), destination.unwrap_or(QUEUE)).unwrap();
-        assert_eq!(bodies(&take(&mut sqs, 1, DEAD)), ["b"]);
-        let failed = MoveStatus::Failed("AWS.SimpleQueueService.NonExistentQueue");
-        assert_eq!(latest_task(&sqs), (failed, 1, 2));
-    }
-}
-
-#[test]
-fn a_cancelled_task_moves_no_more_messages_and_cannot_be_cancelled_again() {
-    let mut sqs = world();
-    give_up(&mut sqs, 0, QUEUE, &["a", "b"]);
-    let handle = start(&mut sqs, 0, Some(OTHER), Some(1)).unwrap();
-    assert_eq!(sqs.cancel_move_task(&handle), Ok(1));
-    assert_eq!(bodies(&take(&mut sqs, 9, OTHER)), ["a"]);
-    assert_eq!(latest_task(&sqs), (MoveStatus::Cancelled, 1, 2));
-    let again = sqs.cancel_move_task(&handle);
-    assert!(matches!(again, Err(SqsError::UnsupportedOperation(_))), "{again:?}");
-}
-
-#[test]
 fn a_queue_has_at_most_one_running_task_and_lists_the_last_ten() {
     let mut sqs = world();
     give_up(&mut sqs, 0, QUEUE, &["a", "b"]);
@@ -193,52 +154,4 @@ fn a_queue_has_at_most_one_running_task_and_lists_the_last_ten() {
     sqs.delete_queue(at(0), DEAD).unwrap();
     sqs.create_queue(at(60), DEAD, &Attributes::new()).unwrap();
     assert_eq!(sqs.move_tasks(&queue_arn(DEAD)).unwrap().count(), 0);
-}
-
-#[test]
-fn invalid_tasks_are_refused_with_awss_messages() {
-    let mut sqs = world();
-    let (dead, other, none) = (queue_arn(DEAD), queue_arn(OTHER), queue_arn("none"));
-    let format = |parameter| {
-        format!(
-            "You must use this format to specify the {parameter}: arn:<partition>:<service>:<region>:<account-id>:<resource-id>"
-        )
-    };
-    let missing = |parameter| {
-        format!("The resource that you specified for the {parameter} parameter doesn't exist.")
-    };
-    for (source, destination, refusal) in [
-        ("dead", None, format("SourceArn")),
-        (&none, None, missing("SourceArn")),
-        (&other, None, "Source queue must be configured as a Dead Letter Queue.".to_owned()),
-        (&dead, Some(""), format("DestinationArn")),
-        (&dead, Some(&*none), missing("DestinationArn")),
-        (
-            &dead,
-            Some(&*dead),
-            "Source queue arn and destination queue arn cannot be the same.".to_owned(),
-        ),
-    ] {
-        let refused = sqs.start_move_task(at(0), source, destination, None).unwrap_err();
-        assert_eq!(refused.to_string(), refusal, "{source} {destination:?}");
-    }
-}
-
-#[test]
-fn a_handle_is_parsed_before_its_queue_and_its_task_are_looked_up() {
-    use base64::Engine as _;
-    let mut sqs = world();
-    let handle = |json: &str| base64::engine::general_purpose::STANDARD.encode(json);
-    let of = |arn: &str| handle(&format!(r#"{{"taskId":"10f57157","sourceArn":"{arn}"}}"#));
-    let (dead, none) = (queue_arn(DEAD), queue_arn("none"));
-    let source = SqsError::ResourceNotFound { parameter: "SourceArn" };
-    let invalid = SqsError::InvalidRequest("Value for parameter TaskHandle is invalid.".to_owned());
-    for (handle, refusal) in [
-        ("foobared".to_owned(), invalid.clone()),
-        (handle("{}"), invalid),
-        (of(&none), source),
-        (of(&dead), SqsError::TaskDoesNotExist),
-    ] {
-        assert_eq!(sqs.cancel_move_task(&handle), Err(refusal), "{handle}");
-    }
 }
