@@ -11,7 +11,6 @@ mod environment;
 mod extensions;
 mod extensions_api;
 mod launch;
-mod log;
 mod process;
 mod runtime_api;
 pub(crate) mod runtimes;
@@ -45,8 +44,8 @@ pub use warden::{WARDEN, warden};
 use crate::{
     clock,
     journal::Journal,
-    lock::lock,
     model::lambda::run::{Outcome, Run},
+    shared::lock,
 };
 
 /// How long the first initialisation of an environment may take.

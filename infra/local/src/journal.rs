@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
 use crate::{
-    lock::lock,
     model::{emf::Emf, payload::Payload},
+    shared::lock,
 };
 
 const EVENTS_MAX: usize = 20_000;

@@ -14,19 +14,16 @@
 
 mod api;
 mod clock;
-mod config;
 mod gate;
 mod host;
 pub mod journal;
-mod lock;
 pub mod model;
 mod outage;
 mod server;
 mod shared;
 
 pub use axum::Router;
-pub use config::Config;
 pub use gate::is_to_loopback;
 pub use host::{Inherited, WARDEN, warden};
 pub use outage::{Outage, Outages};
-pub use server::{Server, start};
+pub use server::{Config, Server, start};

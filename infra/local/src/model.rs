@@ -5,10 +5,8 @@
 //! [`Cloud::next_wakeup`], carry out the runs that `advance` returns, and pass each outcome to [`Cloud::finish`].
 
 pub(crate) mod arn;
-mod cloud;
 mod delivery;
 pub(crate) mod emf;
-pub(crate) mod ids;
 mod invocation;
 pub mod lambda;
 pub(crate) mod log_filter;
@@ -18,6 +16,90 @@ pub mod sqs;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
+
 pub use arn::{ACCOUNT, REGION, queue_arn};
-pub use cloud::{Cloud, Waiting};
+use comeback_core::Timestamp;
 pub use invocation::{Invocation, InvocationType, Invoked};
+use lambda::{Lambda, run::Run};
+use rand::{Rng as _, SeedableRng as _, rngs::Xoshiro256PlusPlus};
+use sqs::Sqs;
+
+use crate::journal::Event;
+
+/// The pending invocations and messages, which are lost when the local cloud stops.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Waiting {
+    /// Accepted asynchronous invocations: queued, running, or waiting for a retry.
+    pub invocations: usize,
+    /// The number of messages in each queue, delayed and in flight included. Empty queues are left out.
+    pub messages: BTreeMap<String, usize>,
+}
+
+/// The state of both services.
+pub struct Cloud {
+    pub sqs: Sqs,
+    pub lambda: Lambda,
+    happened: Vec<Event>,
+}
+
+impl Cloud {
+    /// Creates an empty cloud with this concurrency of the account. With the same `seed`, the same calls have the same
+    /// results.
+    pub fn new(concurrency: u32, seed: u64) -> Self {
+        Self {
+            sqs: Sqs::new(seed),
+            // A different seed, so that Lambda's ids differ from those of SQS.
+            lambda: Lambda::new(concurrency, seed.wrapping_add(1)),
+            happened: Vec::new(),
+        }
+    }
+
+    /// Does everything that is due, and returns the runs that the host must start.
+    pub fn advance(&mut self, now: Timestamp) -> Vec<Run> {
+        let mut runs = Vec::new();
+        self.sqs.move_due(now);
+        self.run_due_events(now, &mut runs);
+        self.poll_queues(now, &mut runs);
+        runs
+    }
+
+    /// When [`Cloud::advance`] must be called next, unless another step comes first.
+    pub fn next_wakeup(&mut self, now: Timestamp) -> Option<Timestamp> {
+        let event = self.lambda.queue.next_due();
+        let poll = self.next_poll(now);
+        let next_move = self.sqs.next_move_at();
+        [event, poll, next_move].into_iter().flatten().min()
+    }
+
+    /// The pending invocations and messages, which are lost when the local cloud stops.
+    pub fn waiting(&mut self, now: Timestamp) -> Waiting {
+        Waiting { invocations: self.lambda.invocations(), messages: self.sqs.messages(now) }
+    }
+
+    /// Returns and clears the journal events since the last call.
+    pub fn take_happened(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.happened)
+    }
+}
+
+/// Identifiers from a seeded generator, so that the same seed gives the same sequence.
+#[derive(Debug)]
+pub(crate) struct Ids(Xoshiro256PlusPlus);
+
+impl Ids {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(Xoshiro256PlusPlus::seed_from_u64(seed))
+    }
+
+    pub(crate) fn number(&mut self) -> u64 {
+        self.0.next_u64()
+    }
+
+    /// A random UUID (RFC 9562, version 4), the form of request ids and of mappings.
+    pub(crate) fn uuid(&mut self) -> String {
+        let mut bytes = [0; 16];
+        self.0.fill_bytes(&mut bytes);
+        uuid::Builder::from_random_bytes(bytes).into_uuid().to_string()
+    }
+}

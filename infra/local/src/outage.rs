@@ -9,7 +9,7 @@ use std::{
 use comeback_core::Timestamp;
 use serde_json::json;
 
-use crate::{lock::lock, model::lambda::run::Outcome};
+use crate::{model::lambda::run::Outcome, shared::lock};
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Outage {

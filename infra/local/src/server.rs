@@ -10,14 +10,46 @@ use tokio::{
 };
 
 use crate::{
-    config::Config,
     gate::{self, call},
-    model::{Cloud, Waiting},
+    host::Inherited,
+    model::{Cloud, Waiting, sqs::IN_FLIGHT_MAX},
+    outage::Outages,
     shared::Shared,
 };
 
 /// The longest wait for open requests at a stop.
 const STOP_MAX: Duration = Duration::from_secs(5);
+
+/// The options of a local cloud.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The port on 127.0.0.1 to listen on. 0 takes a free one.
+    pub port: u16,
+    /// The limit of concurrent runs of functions, and of environments, including idle ones. AWS's default for an
+    /// account is 1,000.
+    pub concurrency: u32,
+    /// The limit of messages in flight in a queue. SQS's quota is [`IN_FLIGHT_MAX`].
+    pub in_flight_max: usize,
+    /// The environment variables that functions inherit.
+    pub inherited: Inherited,
+    /// The router for requests without a signature, such as those of a browser.
+    pub page: Option<Router>,
+    /// The functions that fail for a while instead of running.
+    pub outages: Outages,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            port: 0,
+            concurrency: 100,
+            in_flight_max: IN_FLIGHT_MAX,
+            inherited: Inherited::default(),
+            page: None,
+            outages: Outages::default(),
+        }
+    }
+}
 
 /// A running local cloud. It ends when it is stopped or dropped. Only [`Server::stop`] waits until the functions'
 /// processes have ended.

@@ -6,7 +6,7 @@
 
 use std::{
     io,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -18,15 +18,14 @@ use tokio::{
 
 use crate::{
     clock,
-    config::Config,
     host::{Host, unpacked::Unpacked, variables::Common},
     journal::Journal,
-    lock::lock,
     model::{
         Cloud,
         lambda::run::{Response, Run},
     },
     outage::Outages,
+    server::Config,
 };
 
 /// How often [`Shared::sweep`] ends idle environments.
@@ -199,4 +198,10 @@ impl Shared {
 fn seed() -> u64 {
     let nanos = clock::now().timestamp_nanos_opt().unwrap_or_default();
     nanos.cast_unsigned() ^ u64::from(std::process::id()).rotate_left(32)
+}
+
+/// Locks a mutex, even if it is poisoned. A step that panicked may be half done, but other requests still need
+/// responses.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

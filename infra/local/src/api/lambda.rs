@@ -1,14 +1,10 @@
 //! Lambda's REST API.
 //!
-//! Most operations are one step on the model ([`functions`], [`mappings`]). Those with code or layers unpack them first
-//! and end old processes afterwards ([`deployment`], [`layers`]). A synchronous invocation passes its run to the host,
-//! and waits for the response ([`invoke`]).
+//! Most operations are one step on the model ([`functions`]). Those with code or layers unpack them first and end old
+//! processes afterwards ([`deployment`]).
 
 mod deployment;
 mod functions;
-mod invoke;
-mod layers;
-mod mappings;
 mod shapes;
 
 use axum::{
@@ -43,11 +39,16 @@ pub(crate) fn router() -> Router<Shared> {
             "/2015-03-31/functions/{name}/configuration",
             get(functions::get_configuration).put(deployment::update_configuration),
         ),
-        ("/2015-03-31/functions/{name}/invocations", post(invoke::invoke)),
-        ("/2015-03-31/event-source-mappings", post(mappings::create).get(mappings::list)),
+        ("/2015-03-31/functions/{name}/invocations", post(functions::invoke)),
+        (
+            "/2015-03-31/event-source-mappings",
+            post(functions::create_mapping).get(functions::list_mappings),
+        ),
         (
             "/2015-03-31/event-source-mappings/{uuid}",
-            get(mappings::get).put(mappings::update).delete(mappings::delete),
+            get(functions::get_mapping)
+                .put(functions::update_mapping)
+                .delete(functions::delete_mapping),
         ),
         (
             "/2017-03-31/tags/{arn}",
@@ -57,8 +58,8 @@ pub(crate) fn router() -> Router<Shared> {
             "/2017-10-31/functions/{name}/concurrency",
             put(functions::put_concurrency).delete(functions::delete_concurrency),
         ),
-        ("/2018-10-31/layers/{name}/versions", post(layers::publish)),
-        ("/2018-10-31/layers/{name}/versions/{version}", get(layers::get)),
+        ("/2018-10-31/layers/{name}/versions", post(deployment::publish_layer)),
+        ("/2018-10-31/layers/{name}/versions/{version}", get(deployment::get_layer)),
         (
             "/2019-09-25/functions/{name}/event-invoke-config",
             put(|of, body| functions::set_event_invoke_config(of, body, false))

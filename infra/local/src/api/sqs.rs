@@ -1,19 +1,17 @@
 //! SQS's API in the protocol AWS JSON 1.0.
 //!
 //! A request names its operation in a header and has its parameters as JSON. Each operation is a function of the
-//! parameters and the model. The operations are in [`queues`], [`send`], [`receive`], [`settle`] and [`move_tasks`];
+//! parameters and the model. The operations are in [`queues`], [`send`], [`receive`] and [`mod@batch`];
 //! errors are in [`fault`]. All of this is a function of the request, the model and the time. Only [`http`] handles
 //! HTTP and long polls.
 
 mod batch;
 mod fault;
 mod http;
-mod move_tasks;
 pub(crate) mod query;
 mod queues;
 mod receive;
 mod send;
-mod settle;
 
 use comeback_core::Timestamp;
 pub(crate) use http::handle;
@@ -48,17 +46,17 @@ struct Call<'a> {
 /// Performs `action` with the parameters in `body`.
 fn answer(action: &str, body: &[u8], call: Call<'_>) -> Result<Vec<u8>, SqsError> {
     match action {
-        "CancelMessageMoveTask" => perform(body, call, move_tasks::cancel),
-        "ChangeMessageVisibility" => perform(body, call, settle::change_one),
-        "ChangeMessageVisibilityBatch" => perform(body, call, settle::change_batch),
+        "CancelMessageMoveTask" => perform(body, call, queues::cancel_move_task),
+        "ChangeMessageVisibility" => perform(body, call, batch::change_one),
+        "ChangeMessageVisibilityBatch" => perform(body, call, batch::change_batch),
         "CreateQueue" => perform(body, call, queues::create),
-        "DeleteMessage" => perform(body, call, settle::delete_one),
-        "DeleteMessageBatch" => perform(body, call, settle::delete_batch),
+        "DeleteMessage" => perform(body, call, batch::delete_one),
+        "DeleteMessageBatch" => perform(body, call, batch::delete_batch),
         "DeleteQueue" => perform(body, call, queues::delete),
         "GetQueueAttributes" => perform(body, call, queues::get_attributes),
         "GetQueueUrl" => perform(body, call, queues::get_url),
         "ListDeadLetterSourceQueues" => perform(body, call, queues::list_sources),
-        "ListMessageMoveTasks" => perform(body, call, move_tasks::list),
+        "ListMessageMoveTasks" => perform(body, call, queues::list_move_tasks),
         "ListQueueTags" => perform(body, call, queues::list_tags),
         "ListQueues" => perform(body, call, queues::list),
         "PurgeQueue" => perform(body, call, queues::purge),
@@ -66,7 +64,7 @@ fn answer(action: &str, body: &[u8], call: Call<'_>) -> Result<Vec<u8>, SqsError
         "SendMessage" => perform(body, call, send::send),
         "SendMessageBatch" => perform(body, call, send::send_batch),
         "SetQueueAttributes" => perform(body, call, queues::set_attributes),
-        "StartMessageMoveTask" => perform(body, call, move_tasks::start),
+        "StartMessageMoveTask" => perform(body, call, queues::start_move_task),
         "TagQueue" => perform(body, call, queues::tag),
         "UntagQueue" => perform(body, call, queues::untag),
         "AddPermission" | "RemovePermission" => {

@@ -11,14 +11,14 @@ use super::{
     extensions::Extensions,
     extensions_api,
     launch::Plan,
-    log::Log,
+    process::Log,
     runtime_api::{self, Answer, Init, RuntimeApi},
     shutdown::{Processes, Reason},
 };
 use crate::{
     clock,
     model::{
-        ids::Ids,
+        Ids,
         lambda::{
             function::Configuration,
             run::{Exit, ExtensionFailure, ExtensionFault, Outcome, Run},

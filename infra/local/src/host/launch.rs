@@ -23,8 +23,7 @@ use tokio::{
 };
 
 use super::{
-    log::Log,
-    process::Process,
+    process::{Log, Process},
     runtime_api::RuntimeApi,
     runtimes::{BOOTSTRAP, is_executable},
     variables::{Common, for_extensions},

@@ -1,15 +1,19 @@
-//! One process of an environment, with its warden.
+//! One process of an environment, with its warden and its log.
 
 use std::{io, process::ExitStatus, sync::Arc};
 
 use tokio::{
-    io::AsyncWriteExt as _,
+    io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
     process::{ChildStdin, Command},
     sync::{mpsc, watch},
 };
 
-use super::{log::Log, warden::TERMINATE};
-use crate::model::lambda::{function::Configuration, run::Exit};
+use super::{runtime_api::RuntimeApi, warden::TERMINATE};
+use crate::{
+    clock,
+    journal::{Event, Journal, What},
+    model::lambda::{function::Configuration, run::Exit},
+};
 
 /// Held until a process ends: the configuration, which keeps the unpacked code, and the sender that shows that it runs.
 pub(super) type Held = (Arc<Configuration>, mpsc::Sender<()>);
@@ -65,5 +69,46 @@ fn exit_of(status: ExitStatus) -> Exit {
     match status.signal() {
         Some(signal) => Exit::Signal(signal),
         None => Exit::Status(status.code().unwrap_or_default()),
+    }
+}
+
+/// The longest line, with its line break. Longer lines are split.
+const LINE_BYTES_MAX: u64 = 16 * 1024;
+
+/// Writes the output of an environment's processes to the journal, line by line.
+#[derive(Clone)]
+pub(super) struct Log {
+    pub(super) journal: Journal,
+    pub(super) function: Arc<str>,
+    /// Has the request id for each line.
+    pub(super) api: Arc<RuntimeApi>,
+}
+
+impl Log {
+    /// Writes all lines of an output until it ends.
+    pub(super) fn follow(&self, output: Option<impl AsyncRead + Unpin + Send + 'static>) {
+        if let Some(output) = output {
+            tokio::spawn(self.clone().read(output));
+        }
+    }
+
+    async fn read(self, output: impl AsyncRead + Unpin) {
+        let mut output = BufReader::new(output);
+        loop {
+            let mut line = Vec::new();
+            // If reading fails, the bytes before the error are written.
+            let _ = (&mut output).take(LINE_BYTES_MAX).read_until(b'\n', &mut line).await;
+            if line.is_empty() {
+                break;
+            }
+            self.write(line.strip_suffix(b"\n").unwrap_or(&line));
+        }
+    }
+
+    pub(super) fn write(&self, line: &[u8]) {
+        let line = String::from_utf8_lossy(line).trim_end_matches('\r').to_owned();
+        let request_id = self.api.latest_request_id();
+        let what = What::Logged { line };
+        self.journal.write([Event::new(clock::now(), &self.function, request_id.as_ref(), what)]);
     }
 }

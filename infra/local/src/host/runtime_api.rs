@@ -24,8 +24,8 @@ use tokio::sync::{Notify, oneshot};
 use super::body::{Read, read};
 use crate::{
     clock,
-    lock::lock,
     model::lambda::run::{Outcome, RESPONSE_BYTES_MAX, Run},
+    shared::lock,
 };
 
 /// A function's answer to an event.

@@ -19,10 +19,7 @@ use std::{
 };
 
 use super::{unpacked::UnpackError, variables::Common};
-use crate::model::lambda::{
-    folder::Folder,
-    function::{Client, Program},
-};
+use crate::model::lambda::function::{Client, Folder, Program};
 
 /// The executable of a function without a managed runtime.
 pub(super) const BOOTSTRAP: &str = "bootstrap";

@@ -9,8 +9,8 @@ use comeback_core::Timestamp;
 use sha2::{Digest as _, Sha256};
 
 use super::{
+    Cloud,
     arn::queue_name,
-    cloud::Cloud,
     invocation::ASYNCHRONOUS_BYTES_MAX,
     lambda::{
         asynchronous::QueuedEvent,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use comeback_core::{Timestamp, time::later};
 
 use super::{
-    cloud::Cloud,
+    Cloud,
     lambda::{
         Origin,
         asynchronous::QueuedEvent,

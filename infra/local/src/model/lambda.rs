@@ -5,9 +5,7 @@
 
 pub(crate) mod asynchronous;
 pub(crate) mod batch;
-pub(crate) mod batch_response;
 pub mod error;
-pub mod folder;
 pub mod function;
 pub mod invoke_config;
 pub mod layer;
@@ -31,7 +29,7 @@ use poller::Held;
 use recursion::RecursiveLoop;
 use run::RunId;
 
-use super::ids::Ids;
+use super::Ids;
 
 pub struct Lambda {
     pub(crate) ids: Ids,

@@ -6,9 +6,9 @@ use std::{sync::Arc, time::Duration};
 use comeback_core::{Timestamp, time::later};
 
 use super::{
-    cloud::Cloud,
+    Cloud,
     lambda::{
-        Origin, batch, batch_response,
+        Origin, batch,
         error::LambdaError,
         mapping::{Mapping, MappingSettings},
         poller::Held,
@@ -175,7 +175,7 @@ impl Cloud {
         report: Option<&[u8]>,
     ) {
         let has = |id: &str| batch.iter().any(|held| held.message_id.as_ref() == id);
-        let failed = report.map_or(Some(Vec::new()), |report| batch_response::failed(report, has));
+        let failed = report.map_or(Some(Vec::new()), |report| batch::failures(report, has));
         let Some(failed) = failed else { return };
         for held in batch {
             if !failed.iter().any(|id| *id == *held.message_id) {

@@ -18,9 +18,7 @@ mod error;
 mod md5;
 mod message;
 mod move_task;
-mod name;
 mod queue;
-mod receipt;
 mod redrive;
 #[cfg(test)]
 mod tests;
@@ -38,13 +36,12 @@ pub use md5::Md5;
 pub use message::{MESSAGE_BYTES_MAX, Outgoing, Received};
 pub(crate) use message::{bad_delay, too_long};
 pub(crate) use move_task::{MoveStatus, MoveTask, TASKS_LISTED_MAX};
-pub use name::QueueName;
-pub use queue::IN_FLIGHT_MAX;
 use queue::{Counts, Message, Queue};
+pub use queue::{IN_FLIGHT_MAX, QueueName};
 
 use super::{
+    Ids,
     arn::{ACCOUNT, queue_arn, queue_name},
-    ids::Ids,
 };
 
 /// How long a deleted queue's name can't be reused, and how long after a purge the next one is refused.

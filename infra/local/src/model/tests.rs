@@ -1,10 +1,9 @@
 //! Tests of the rules that involve both services: asynchronous events, destinations, batches and recursion.
 
-mod asynchronous;
+mod invocations;
 mod mapping;
 mod properties;
 mod recursion;
-mod synchronous;
 
 use std::{sync::Arc, time::Duration};
 

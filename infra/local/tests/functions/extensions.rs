@@ -4,10 +4,7 @@ use std::{fs, thread};
 
 use serde_json::{Value, json};
 
-use super::{
-    client::{Cloud, Function, zip},
-    connections::{accept, ends, listener},
-};
+use super::client::{Cloud, Function, accept, ends, listener, zip};
 
 /// Creates a function with these extensions. Each name's value tells `extension.py` what to do.
 fn function<'a>(cloud: &'a Cloud, extensions: &Value, settings: Value) -> Function<'a> {

@@ -12,15 +12,12 @@
 )]
 
 mod client;
-mod connections;
 mod extensions;
 mod layers;
-mod streams;
 
 use std::{io::Write as _, path::PathBuf, thread};
 
-use client::{Cloud, zip};
-use connections::{accept, ends, listener};
+use client::{Cloud, accept, ends, listener, zip};
 use serde_json::{Value, json};
 
 #[test]
@@ -128,14 +125,6 @@ fn an_initialisation_of_over_10_seconds_runs_again_within_the_timeout_of_the_inv
 }
 
 #[test]
-fn a_response_over_the_limit_is_an_error() {
-    let cloud = Cloud::start();
-    let answer = cloud.function("f", json!({})).invoke(&json!({"do": "large"}));
-    assert!(answer.is_error);
-    assert_eq!(answer.json()["errorType"], "Function.ResponseSizeTooLarge");
-}
-
-#[test]
 fn the_runtime_api_refuses_responses_to_other_request_ids() {
     let cloud = Cloud::start();
     let answer = cloud.function("f", json!({})).invoke(&json!({"do": "wrong"}));
@@ -225,19 +214,6 @@ fn an_idle_process_is_reused_and_a_busy_one_is_not_waited_for() {
 }
 
 #[test]
-fn a_changed_function_runs_in_a_new_process() {
-    let cloud = Cloud::start();
-    let f = cloud.function("f", json!({}));
-    let before = f.invoke(&json!({})).json();
-    let path = "/2015-03-31/functions/f/configuration";
-    let change = json!({"Environment": {"Variables": {"OWN": "2"}}});
-    assert_eq!(cloud.ask("PUT", path, &change).status, 200);
-    let after = f.invoke(&json!({})).json();
-    assert_ne!(after["pid"], before["pid"]);
-    assert_eq!(after["variables"]["OWN"], "2");
-}
-
-#[test]
 fn a_functions_log_lines_are_in_the_journal_with_their_request_id() {
     let cloud = Cloud::start();
     let f = cloud.function("f", json!({}));
@@ -245,34 +221,6 @@ fn a_functions_log_lines_are_in_the_journal_with_their_request_id() {
     let logged = cloud.journal_until(|event| event["line"] == "hello there");
     assert_eq!(logged["type"], "Logged");
     assert_eq!(logged["request_id"], answer.request_id);
-}
-
-#[test]
-fn a_failed_event_reaches_another_function_through_the_failure_queue() {
-    let cloud = Cloud::start();
-    let f = cloud.function("f", json!({}));
-    cloud.function("reader", json!({}));
-    cloud.sqs("CreateQueue", &json!({"QueueName": "failed"}));
-    let arn = "arn:aws:sqs:us-east-1:000000000000:failed";
-    let config = json!({
-        "MaximumRetryAttempts": 0,
-        "DestinationConfig": {"OnFailure": {"Destination": arn}},
-    });
-    let path = "/2019-09-25/functions/f/event-invoke-config";
-    assert_eq!(cloud.ask("PUT", path, &config).status, 200);
-    let path = "/2015-03-31/event-source-mappings/";
-    let mapping = json!({"EventSourceArn": arn, "FunctionName": "reader"});
-    assert_eq!(cloud.ask("POST", path, &mapping).status, 202);
-
-    let request_id = f.send(&json!({"do": "raise"}));
-    let read =
-        cloud.journal_until(|event| event["type"] == "Finished" && event["function"] == "reader");
-    let record: Value =
-        serde_json::from_str(read["response"]["event"]["Records"][0]["body"].as_str().unwrap())
-            .unwrap();
-    assert_eq!(record["requestContext"]["requestId"], request_id);
-    assert_eq!(record["requestPayload"], json!({"do": "raise"}));
-    assert_eq!(record["responsePayload"]["errorMessage"], "no luck");
 }
 
 #[test]
@@ -383,4 +331,36 @@ fn events_of_one_function_run_concurrently_up_to_its_reserved_concurrency() {
     assert_eq!(refused.json()["Reason"], "ReservedFunctionConcurrentInvocationLimitExceeded");
     one.write_all(b"x").unwrap();
     two.write_all(b"x").unwrap();
+}
+
+#[test]
+fn a_streamed_response_is_returned_like_any_other() {
+    let cloud = Cloud::start();
+    let f = cloud.function("f", json!({}));
+    let answer = f.invoke(&json!({"do": "stream", "chunks": ["[1,", "2", "]"]}));
+    assert_eq!((answer.is_error, answer.text()), (false, "[1,2]"));
+    let answer = f.invoke(&json!({"do": "stream", "chunks": ["[3]"], "expect": true}));
+    assert_eq!((answer.is_error, answer.text()), (false, "[3]"));
+    cloud.journal_until(|event| event["line"] == "expected HTTP/1.1 100 Continue");
+}
+
+#[test]
+fn a_stream_that_ends_with_an_error_is_a_function_error() {
+    let cloud = Cloud::start();
+    let f = cloud.function("f", json!({}));
+    let error = r#"{"errorType":"Own","errorMessage":"no luck"}"#;
+    let answer = f.invoke(&json!({"do": "stream", "chunks": ["[1,"], "error": error}));
+    assert_eq!((answer.is_error, answer.text()), (true, error));
+    assert!(!f.invoke(&json!({})).is_error);
+}
+
+#[test]
+fn a_stream_is_read_to_its_end_even_if_it_is_too_long_for_the_invoker() {
+    let cloud = Cloud::start();
+    let f = cloud.function("f", json!({"Timeout": 60}));
+    let long = json!({"do": "stream", "chunks": ["[1,"], "times": 20, "of": 1_048_576});
+    let answer = f.invoke(&long);
+    assert!(answer.is_error);
+    assert_eq!(answer.json()["errorType"], "Function.ResponseSizeTooLarge");
+    cloud.journal_until(|event| event["line"] == "streamed HTTP/1.1 202 Accepted");
 }

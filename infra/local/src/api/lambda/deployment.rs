@@ -1,4 +1,4 @@
-//! The operations that change a function's processes.
+//! The operations on code: those that change a function's processes, and those on layers.
 //!
 //! They prepare the function's code ([`crate::host::code`]) and layers, change the model, and then end the idle
 //! processes of the old version.
@@ -14,22 +14,29 @@ use axum::{
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 
 use super::{
-    Answer, Function, answer, parse,
-    shapes::{CodeRequest, FunctionRequest, ImageConfig, function_configuration, image_config},
+    Answer, Function, Params, answer, parse,
+    shapes::{
+        CodeRequest, FunctionRequest, ImageConfig, LayerRequest, function_configuration,
+        image_config, layer_version,
+    },
 };
 use crate::{
-    host::{code, runtimes, unpacked::Unpacked, variables::Common},
+    host::{
+        code, runtimes,
+        unpacked::{UnpackError, Unpacked},
+        variables::Common,
+    },
     model::lambda::{
         error::LambdaError,
         function::{Code, Configuration, Program},
-        layer::Layered,
+        layer::{Content, Layered},
         name::resolve,
     },
     shared::Shared,
 };
 
 /// In place of an S3 bucket, means a folder on this machine.
-pub(super) const LOCAL_FOLDER: &str = "local-folder";
+const LOCAL_FOLDER: &str = "local-folder";
 
 /// In place of an image, means a command on this machine.
 const LOCAL_COMMAND: &str = "local-command";
@@ -153,7 +160,7 @@ async fn merge_layers(
     Ok(Some(Layered { opt: Some(opt.await?), versions }))
 }
 
-pub(super) fn decode(zip: String) -> Result<Vec<u8>, LambdaError> {
+fn decode(zip: String) -> Result<Vec<u8>, LambdaError> {
     BASE64
         .decode(zip)
         .map_err(|error| LambdaError::Serialization(format!("ZipFile must be base64: {error}")))
@@ -176,7 +183,7 @@ async fn other_runtime(
 }
 
 /// Unpacks or checks files on a thread for blocking work.
-pub(super) async fn unpack<T: Send + 'static, E: Display + Send + 'static>(
+async fn unpack<T: Send + 'static, E: Display + Send + 'static>(
     shared: &Shared,
     unpack: impl FnOnce(&Unpacked, &Common) -> Result<T, E> + Send + 'static,
 ) -> Result<T, LambdaError> {
@@ -192,4 +199,54 @@ fn command_code(shared: &Shared, config: ImageConfig) -> Result<Code, LambdaErro
     command.extend(config.command.unwrap_or_default());
     code::command(command, config.working_directory.as_deref(), &shared.0.host.common)
         .map_err(LambdaError::invalid)
+}
+
+pub(super) async fn publish_layer(
+    State(shared): State<Shared>,
+    Params(name): Params<String>,
+    body: Bytes,
+) -> Answer {
+    let request: LayerRequest = parse(&body)?;
+    let content = prepare_layer(&shared, request.content).await?;
+    // A copy, so that if the layer is refused, its folder is not removed within the step.
+    let published = shared.step(|cloud, now| {
+        cloud.lambda.layers.publish(now, &name, &request.description, content.clone())
+    })?;
+    Ok(answer(StatusCode::CREATED, &layer_version(&published)))
+}
+
+pub(super) async fn get_layer(
+    State(shared): State<Shared>,
+    Params((name, version)): Params<(String, usize)>,
+) -> Answer {
+    shared.look(|cloud, _| {
+        let version = cloud.lambda.layers.version(&name, version)?;
+        Ok(answer(StatusCode::OK, &layer_version(version)))
+    })
+}
+
+/// A layer's content. A folder on this machine is copied, because a published version never changes.
+async fn prepare_layer(shared: &Shared, content: CodeRequest) -> Result<Content, LambdaError> {
+    match content {
+        CodeRequest { zip_file: Some(zip), .. } => {
+            let bytes = decode(zip)?;
+            unpack(shared, move |unpacked, _| {
+                Ok::<_, UnpackError>(Content {
+                    folder: unpacked.zip(&bytes)?.folder,
+                    size: bytes.len() as u64,
+                    sha256: code::sha256(&bytes),
+                })
+            })
+            .await
+        }
+        CodeRequest { s3_bucket: Some(bucket), s3_key, .. } if bucket == LOCAL_FOLDER => {
+            let folder =
+                code::absolute(&s3_key.unwrap_or_default()).map_err(LambdaError::invalid)?;
+            let folder = unpack(shared, move |unpacked, _| unpacked.merge(&[&folder])).await?;
+            Ok(Content { folder, size: 0, sha256: String::new() })
+        }
+        _ => Err(LambdaError::invalid(format_args!(
+            "content must be a ZipFile or a folder (S3Bucket={LOCAL_FOLDER}, S3Key=the folder)"
+        ))),
+    }
 }

@@ -1,23 +1,32 @@
-//! The operations on functions that don't change their processes.
+//! The operations that change no processes: invocations, settings of functions, and event source mappings.
 
 use axum::{
     body::Bytes,
     extract::State,
-    http::{StatusCode, Uri},
+    http::{HeaderMap, HeaderValue, StatusCode, Uri, header},
     response::{IntoResponse, Response},
 };
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use serde_json::json;
 
 use super::{
-    Answer, Function, answer, parse,
+    Answer, Function, Params, answer, parse,
     shapes::{
-        Concurrency, EventInvokeRequest, Recursion, Tags, event_invoke_config, function,
-        function_configuration,
+        self, Concurrency, EventInvokeRequest, MappingRequest, Recursion, Tags,
+        event_invoke_config, function, function_configuration,
     },
+    with_request_id,
 };
 use crate::{
     api::query_values,
-    model::lambda::{error::LambdaError, name::latest_not_found, recursion::RecursiveLoop},
+    model::{
+        Invocation, InvocationType, Invoked,
+        lambda::{
+            error::LambdaError,
+            name::{LATEST, latest_not_found, resolve},
+            recursion::RecursiveLoop,
+        },
+    },
     shared::Shared,
 };
 
@@ -153,4 +162,133 @@ fn recursive_loop(value: &str) -> Result<RecursiveLoop, LambdaError> {
             Err(LambdaError::constraint("recursiveLoop", other, rule))
         }
     }
+}
+
+pub(super) async fn invoke(
+    Function { shared, name }: Function,
+    headers: HeaderMap,
+    payload: Bytes,
+) -> Answer {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let invocation_type = invocation_type(text("x-amz-invocation-type"))?;
+    let client_context = client_context(text("x-amz-client-context"))?;
+    let invocation = Invocation {
+        function: &name,
+        invocation_type,
+        payload: &payload,
+        trace_header: text("x-amzn-trace-id"),
+        client_context: client_context.as_deref(),
+    };
+    match shared.step(|cloud, now| cloud.invoke(now, invocation))? {
+        Invoked::Possible => Ok(StatusCode::NO_CONTENT.into_response()),
+        Invoked::Accepted(request_id) => {
+            Ok(with_request_id(StatusCode::ACCEPTED.into_response(), &request_id))
+        }
+        Invoked::Running(run) => {
+            let request_id = run.request_id.clone();
+            // The run continues even if the invoker goes away.
+            let response = shared.start(*run).await.ok().flatten();
+            let Some(response) = response else {
+                return Ok(StatusCode::INTERNAL_SERVER_ERROR.into_response());
+            };
+            let json = [(header::CONTENT_TYPE, "application/json")];
+            let is_error = response.is_error();
+            let mut answer = (json, response.payload).into_response();
+            let headers = answer.headers_mut();
+            headers.insert("x-amz-executed-version", HeaderValue::from_static(LATEST));
+            if is_error {
+                headers.insert("x-amz-function-error", HeaderValue::from_static("Unhandled"));
+            }
+            Ok(with_request_id(answer, &request_id))
+        }
+    }
+}
+
+fn invocation_type(value: Option<&str>) -> Result<InvocationType, LambdaError> {
+    match value {
+        None | Some("RequestResponse") => Ok(InvocationType::RequestResponse),
+        Some("Event") => Ok(InvocationType::Event),
+        Some("DryRun") => Ok(InvocationType::DryRun),
+        Some(other) => {
+            let rule = "Member must satisfy enum value set: [Event, RequestResponse, DryRun]";
+            Err(LambdaError::constraint("invocationType", other, rule))
+        }
+    }
+}
+
+/// The client context, which is JSON in base64.
+fn client_context(value: Option<&str>) -> Result<Option<String>, LambdaError> {
+    let Some(value) = value else {
+        return Ok(None);
+    };
+    let decoded = BASE64.decode(value).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+    decoded.map(Some).ok_or_else(|| {
+        LambdaError::InvalidRequestContent(
+            "Client context must be valid Base64-encoded JSON object".to_owned(),
+        )
+    })
+}
+
+pub(super) async fn create_mapping(State(shared): State<Shared>, body: Bytes) -> Answer {
+    let request: MappingRequest = parse(&body)?;
+    let function = resolve(request.function_name.as_deref().unwrap_or_default(), None)?;
+    let arn = request.event_source_arn.as_deref().unwrap_or_default();
+    let settings = request.settings()?;
+    shared.step(|cloud, now| {
+        let mapping = cloud.create_mapping(now, arn, &function, settings)?;
+        Ok(answer(StatusCode::ACCEPTED, &shapes::mapping(mapping, mapping.state(now))))
+    })
+}
+
+/// All mappings, or those of the queue and the function that the query names.
+pub(super) async fn list_mappings(State(shared): State<Shared>, uri: Uri) -> Answer {
+    let arn = query_values(&uri, "EventSourceArn").next();
+    let function = query_values(&uri, "FunctionName").next();
+    let function = function.map(|name| resolve(&name, None)).transpose()?;
+    shared.look(|cloud, now| {
+        let mappings: Vec<_> = cloud
+            .lambda
+            .mappings()
+            .filter(|it| arn.as_ref().is_none_or(|arn| **arn == *it.event_source_arn))
+            .filter(|it| function.as_ref().is_none_or(|name| **name == *it.function))
+            .map(|it| shapes::mapping(it, it.state(now)))
+            .collect();
+        Ok(answer(OK, &json!({ "EventSourceMappings": mappings })))
+    })
+}
+
+pub(super) async fn get_mapping(
+    State(shared): State<Shared>,
+    Params(uuid): Params<String>,
+) -> Answer {
+    shared.look(|cloud, now| {
+        let mapping = cloud.lambda.mapping(&uuid)?;
+        Ok(answer(OK, &shapes::mapping(mapping, mapping.state(now))))
+    })
+}
+
+pub(super) async fn update_mapping(
+    State(shared): State<Shared>,
+    Params(uuid): Params<String>,
+    body: Bytes,
+) -> Answer {
+    let request: MappingRequest = parse(&body)?;
+    let function = request.function_name.as_deref();
+    let function = function.map(|name| resolve(name, None)).transpose()?;
+    let settings = request.settings()?;
+    shared.step(|cloud, now| {
+        let mapping = cloud.lambda.update_mapping(now, &uuid, function.as_deref(), settings)?;
+        Ok(answer(StatusCode::ACCEPTED, &shapes::mapping(mapping, mapping.state(now))))
+    })
+}
+
+pub(super) async fn delete_mapping(
+    State(shared): State<Shared>,
+    Params(uuid): Params<String>,
+) -> Answer {
+    shared.step(|cloud, _| {
+        // AWS returns the state of a mapping that is being deleted.
+        let mapping = cloud.lambda.delete_mapping(&uuid)?;
+        Ok(answer(StatusCode::ACCEPTED, &shapes::mapping(&mapping, "Deleting")))
+    })
 }

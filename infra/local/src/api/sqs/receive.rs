@@ -2,14 +2,12 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
 use comeback_core::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{Call, queue_name, up_to};
 use crate::model::sqs::{
-    AttributeValue, Md5, MessageAttribute, Received, Sqs, SqsError, WAIT_SECONDS_MAX,
-    bad_visibility,
+    Md5, MessageAttribute, Received, Sqs, SqsError, WAIT_SECONDS_MAX, bad_visibility,
 };
 
 const MESSAGES_MAX: usize = 10;
@@ -48,17 +46,7 @@ struct MessageAnswer {
     #[serde(rename = "MD5OfMessageAttributes", skip_serializing_if = "Option::is_none")]
     md5_of_attributes: Option<Md5>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    message_attributes: BTreeMap<String, AttributeAnswer>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-struct AttributeAnswer {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    string_value: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    binary_value: Option<String>,
-    data_type: String,
+    message_attributes: BTreeMap<String, MessageAttribute>,
 }
 
 /// The result of one receive, without waiting.
@@ -145,10 +133,10 @@ impl<'a> Selection<'a> {
 
     fn answer(&self, message: Received) -> MessageAnswer {
         let system =
-            system_attributes(&message).filter(|(name, _)| self.selects_system(name)).collect();
+            message.system_attributes().filter(|(name, _)| self.selects_system(name)).collect();
         let attributes = || message.attributes.iter().map(|(name, it)| (name, it));
         let selected = || attributes().filter(|(name, _)| self.selects(name));
-        let attributes = selected().map(|(name, it)| (name.clone(), AttributeAnswer::of(it)));
+        let attributes = selected().map(|(name, it)| (name.clone(), it.clone()));
         MessageAnswer {
             md5_of_attributes: Md5::of_attributes(selected()),
             message_attributes: attributes.collect(),
@@ -159,33 +147,6 @@ impl<'a> Selection<'a> {
             body: message.body,
         }
     }
-}
-
-impl AttributeAnswer {
-    fn of(attribute: &MessageAttribute) -> Self {
-        let (string_value, binary_value) = match &attribute.value {
-            AttributeValue::String(text) => (Some(text.clone()), None),
-            AttributeValue::Binary(bytes) => (None, Some(STANDARD.encode(bytes))),
-        };
-        Self { string_value, binary_value, data_type: attribute.data_type.clone() }
-    }
-}
-
-/// A message's system attributes. Times are in milliseconds since 1970.
-fn system_attributes(message: &Received) -> impl Iterator<Item = (&'static str, String)> {
-    let text = |value: &Option<Arc<str>>| value.as_deref().map(str::to_owned);
-    let millis = |at: Timestamp| Some(at.timestamp_millis().to_string());
-    [
-        ("AWSTraceHeader", text(&message.trace_header)),
-        ("ApproximateFirstReceiveTimestamp", millis(message.first_received_at)),
-        ("ApproximateReceiveCount", Some(message.receive_count.to_string())),
-        ("DeadLetterQueueSourceArn", text(&message.dead_letter_source)),
-        ("MessageGroupId", text(&message.group_id)),
-        ("SenderId", Some(message.sender_id.to_string())),
-        ("SentTimestamp", millis(message.sent_at)),
-    ]
-    .into_iter()
-    .filter_map(|(name, value)| Some((name, value?)))
 }
 
 /// Whether this is a system attribute, of FIFO queues too, or `All`.

@@ -1,9 +1,12 @@
-//! The SQS event that a function receives for a batch of messages, in Lambda's format.
+//! A batch of messages: the SQS event that a function receives, and what its response says.
+//!
+//! Without `ReportBatchItemFailures`, a successful run means that all messages succeeded. With it, the response
+//! may list the messages that failed. An invalid response fails the whole batch, so that no message is lost.
 
 use std::collections::BTreeMap;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
-use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::{mapping::Mapping, poller::Held};
 use crate::model::{
@@ -12,98 +15,101 @@ use crate::model::{
     sqs::{AttributeValue, Received},
 };
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Record<'a> {
-    message_id: &'a str,
-    receipt_handle: &'a str,
-    body: &'a str,
-    attributes: SystemAttributes<'a>,
-    message_attributes: BTreeMap<&'a str, MessageAttribute<'a>>,
-    /// `None` omits the member, `Some(None)` writes `null`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    md5_of_message_attributes: Option<Option<String>>,
-    md5_of_body: String,
-    event_source: &'static str,
-    #[serde(rename = "eventSourceARN")]
-    event_source_arn: &'a str,
-    aws_region: &'static str,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-struct SystemAttributes<'a> {
-    approximate_receive_count: String,
-    #[serde(rename = "AWSTraceHeader", skip_serializing_if = "Option::is_none")]
-    trace_header: Option<&'a str>,
-    sent_timestamp: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    message_group_id: Option<&'a str>,
-    sender_id: &'a str,
-    approximate_first_receive_timestamp: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    dead_letter_queue_source_arn: Option<&'a str>,
-}
-
-/// A message attribute set by the sender. SQS has never implemented list values, so both lists are always empty.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct MessageAttribute<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    string_value: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    binary_value: Option<String>,
-    string_list_values: [&'static str; 0],
-    binary_list_values: [&'static str; 0],
-    data_type: &'a str,
-}
-
-/// The element of `Records` for one message.
+/// The element of `Records` for one message. SQS has never implemented list values, so both lists are always empty.
 pub(crate) fn record(message: &Received, mapping: &Mapping) -> Payload {
     let attributes = message.attributes.iter().map(|(name, attribute)| {
-        let (string_value, binary_value) = match &attribute.value {
-            AttributeValue::String(text) => (Some(text.as_str()), None),
-            AttributeValue::Binary(bytes) => (None, Some(BASE64.encode(bytes))),
-        };
-        let attribute = MessageAttribute {
-            string_value,
-            binary_value,
-            string_list_values: [],
-            binary_list_values: [],
-            data_type: &attribute.data_type,
-        };
-        (name.as_str(), attribute)
+        let mut members = json!({
+            "stringListValues": [],
+            "binaryListValues": [],
+            "dataType": attribute.data_type,
+        });
+        match &attribute.value {
+            AttributeValue::String(text) => members["stringValue"] = json!(text),
+            AttributeValue::Binary(bytes) => members["binaryValue"] = BASE64.encode(bytes).into(),
+        }
+        (name, members)
     });
-    let md5 = message.md5_of_attributes().map(|md5| md5.to_string());
-    let record = Record {
-        message_id: &message.message_id,
-        receipt_handle: &message.receipt_handle,
-        body: &message.body,
-        attributes: SystemAttributes {
-            approximate_receive_count: message.receive_count.to_string(),
-            trace_header: message.trace_header.as_deref(),
-            sent_timestamp: message.sent_at.timestamp_millis().to_string(),
-            message_group_id: message.group_id.as_deref(),
-            sender_id: &message.sender_id,
-            approximate_first_receive_timestamp: message
-                .first_received_at
-                .timestamp_millis()
-                .to_string(),
-            dead_letter_queue_source_arn: message.dead_letter_source.as_deref(),
-        },
-        message_attributes: attributes.collect(),
-        // AWS does the same: for a message without attributes, the member is `null` if the mapping has a batching
-        // window, and absent otherwise.
-        md5_of_message_attributes: (md5.is_some() || !mapping.window.is_zero()).then_some(md5),
-        md5_of_body: message.md5_of_body().to_string(),
-        event_source: "aws:sqs",
-        event_source_arn: &mapping.event_source_arn,
-        aws_region: REGION,
-    };
+    let mut record = json!({
+        "messageId": message.message_id,
+        "receiptHandle": message.receipt_handle,
+        "body": message.body,
+        "attributes": message.system_attributes().collect::<BTreeMap<_, _>>(),
+        "messageAttributes": attributes.collect::<BTreeMap<_, _>>(),
+        "md5OfBody": message.md5_of_body(),
+        "eventSource": "aws:sqs",
+        "eventSourceARN": mapping.event_source_arn,
+        "awsRegion": REGION,
+    });
+    // AWS does the same: for a message without attributes, the member is `null` if the mapping has a batching window,
+    // and absent otherwise.
+    let md5 = message.md5_of_attributes();
+    if md5.is_some() || !mapping.window.is_zero() {
+        record["md5OfMessageAttributes"] = json!(md5);
+    }
     Payload::of(&record)
 }
 
 pub(crate) fn event(batch: &[Held]) -> Payload {
     let records: Vec<&Payload> = batch.iter().map(|held| &held.record).collect();
     Payload::of(&BTreeMap::from([("Records", records)]))
+}
+
+/// The ids of the messages that failed, according to the response for a batch. `None` if the response is invalid, so
+/// that all messages failed. `has` tells whether a message id belongs to the batch.
+pub(crate) fn failures(response: &[u8], has: impl Fn(&str) -> bool) -> Option<Vec<String>> {
+    // Runtimes encode "no return value" in different ways. An empty body counts as `null`, and on AWS an empty
+    // list does too.
+    if response.is_empty() {
+        return Some(Vec::new());
+    }
+    let failures = match serde_json::from_slice(response).ok()? {
+        Value::Null => return Some(Vec::new()),
+        Value::String(text) if text.is_empty() => return Some(Vec::new()),
+        Value::Array(items) if items.is_empty() => return Some(Vec::new()),
+        Value::Object(mut members) => members.remove("batchItemFailures").unwrap_or_default(),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => return None,
+    };
+    if failures.is_null() {
+        return Some(Vec::new());
+    }
+    let ids: Option<Vec<String>> = failures.as_array()?.iter().map(identifier).collect();
+    ids.filter(|ids| ids.iter().all(|id| has(id)))
+}
+
+/// The message id in an item of the response, or `None` if the item is malformed.
+fn identifier(item: &Value) -> Option<String> {
+    item.get("itemIdentifier")?.as_str().map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failed(response: &str) -> Option<Vec<String>> {
+        failures(response.as_bytes(), |id| ["a", "b"].contains(&id))
+    }
+
+    #[test]
+    fn an_invalid_response_fails_the_whole_batch() {
+        for response in [
+            "{",
+            "true",
+            "7",
+            "\"done\"",
+            "[1]",
+            r#"{"batchItemFailures":"a"}"#,
+            r#"{"batchItemFailures":{}}"#,
+            r#"{"batchItemFailures":["a"]}"#,
+            r#"{"batchItemFailures":[["a"]]}"#,
+            r#"{"batchItemFailures":[{"itemIdentifier":"c"}]}"#,
+            r#"{"batchItemFailures":[{"itemIdentifier":"a"},{"itemIdentifier":"c"}]}"#,
+            r#"{"batchItemFailures":[{"itemIdentifier":""}]}"#,
+            r#"{"batchItemFailures":[{"itemIdentifier":null}]}"#,
+            r#"{"batchItemFailures":[{"ItemIdentifier":"a"}]}"#,
+            r#"{"batchItemFailures":[{}]}"#,
+            r#"{"batchItemFailures":[null]}"#,
+        ] {
+            assert_eq!(failed(response), None, "{response}");
+        }
+    }
 }

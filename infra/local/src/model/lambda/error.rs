@@ -70,32 +70,26 @@ impl LambdaError {
 
     /// AWS's name of the error.
     pub fn code(&self) -> &'static str {
-        match self {
-            Self::ResourceNotFound(_) => "ResourceNotFoundException",
-            Self::ResourceConflict(_) => "ResourceConflictException",
-            Self::InvalidParameterValue(_) => "InvalidParameterValueException",
-            Self::Validation(_) => "ValidationException",
-            Self::InvalidRequestContent(_) => "InvalidRequestContentException",
-            Self::RequestTooLarge { .. } => "RequestTooLargeException",
-            Self::RequestEntityTooLarge { .. } => "RequestEntityTooLargeException",
-            Self::TooManyRequests(_) => "TooManyRequestsException",
-            Self::RecursiveInvocation(_) => "RecursiveInvocationException",
-            Self::UnknownOperation(_) => "UnknownOperationException",
-            Self::Serialization(_) => "SerializationException",
-        }
+        self.wire().0
     }
 
     pub fn status(&self) -> u16 {
+        self.wire().1
+    }
+
+    fn wire(&self) -> (&'static str, u16) {
         match self {
-            Self::InvalidParameterValue(_)
-            | Self::Validation(_)
-            | Self::InvalidRequestContent(_)
-            | Self::RecursiveInvocation(_)
-            | Self::Serialization(_) => 400,
-            Self::ResourceNotFound(_) | Self::UnknownOperation(_) => 404,
-            Self::ResourceConflict(_) => 409,
-            Self::RequestTooLarge { .. } | Self::RequestEntityTooLarge { .. } => 413,
-            Self::TooManyRequests(_) => 429,
+            Self::ResourceNotFound(_) => ("ResourceNotFoundException", 404),
+            Self::ResourceConflict(_) => ("ResourceConflictException", 409),
+            Self::InvalidParameterValue(_) => ("InvalidParameterValueException", 400),
+            Self::Validation(_) => ("ValidationException", 400),
+            Self::InvalidRequestContent(_) => ("InvalidRequestContentException", 400),
+            Self::RequestTooLarge { .. } => ("RequestTooLargeException", 413),
+            Self::RequestEntityTooLarge { .. } => ("RequestEntityTooLargeException", 413),
+            Self::TooManyRequests(_) => ("TooManyRequestsException", 429),
+            Self::RecursiveInvocation(_) => ("RecursiveInvocationException", 400),
+            Self::UnknownOperation(_) => ("UnknownOperationException", 404),
+            Self::Serialization(_) => ("SerializationException", 400),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use comeback_core::Timestamp;
 
-use super::{error::LambdaError, folder::Folder};
+use super::{error::LambdaError, function::Folder};
 use crate::model::arn::{ACCOUNT, REGION, is_name};
 
 /// The most layers that a function may use: AWS's limit.

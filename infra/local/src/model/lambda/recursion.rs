@@ -15,7 +15,7 @@ use comeback_core::Timestamp;
 use md5::{Digest as _, Md5};
 use serde::Serialize;
 
-use crate::model::ids::Ids;
+use crate::model::Ids;
 
 /// How many runs of one function in one chain are allowed.
 pub const RUNS_MAX: u32 = 16;

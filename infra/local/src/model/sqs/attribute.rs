@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use serde::{Serialize, Serializer};
+
 use super::error::SqsError;
 
 const MESSAGE_ATTRIBUTES_MAX: usize = 10;
@@ -15,19 +18,27 @@ const NUMBER_DIGITS_MAX: usize = 38;
 /// A message's attributes by name, in the order in which AWS hashes them.
 pub type MessageAttributes = BTreeMap<String, MessageAttribute>;
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// An attribute. Its JSON is that of SQS's API.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "PascalCase")]
 pub struct MessageAttribute {
     /// `String`, `Number` or `Binary`, and optionally a full stop and a label.
     pub data_type: String,
+    #[serde(flatten)]
     pub value: AttributeValue,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub enum AttributeValue {
     /// Text, or a number in decimal.
+    #[serde(rename = "StringValue")]
     String(String),
-    /// Bytes.
+    #[serde(rename = "BinaryValue", serialize_with = "base64")]
     Binary(Vec<u8>),
+}
+
+fn base64<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&STANDARD.encode(bytes))
 }
 
 impl MessageAttribute {

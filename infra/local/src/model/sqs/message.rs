@@ -62,6 +62,23 @@ impl Received {
     pub fn md5_of_attributes(&self) -> Option<Md5> {
         Md5::of_attributes(self.attributes.iter().map(|(name, it)| (name, it)))
     }
+
+    /// The system attributes. Times are in milliseconds since 1970.
+    pub(crate) fn system_attributes(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let text = |value: &Option<Arc<str>>| value.as_deref().map(str::to_owned);
+        let millis = |at: Timestamp| Some(at.timestamp_millis().to_string());
+        [
+            ("AWSTraceHeader", text(&self.trace_header)),
+            ("ApproximateFirstReceiveTimestamp", millis(self.first_received_at)),
+            ("ApproximateReceiveCount", Some(self.receive_count.to_string())),
+            ("DeadLetterQueueSourceArn", text(&self.dead_letter_source)),
+            ("MessageGroupId", text(&self.group_id)),
+            ("SenderId", Some(self.sender_id.to_string())),
+            ("SentTimestamp", millis(self.sent_at)),
+        ]
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value?)))
+    }
 }
 
 impl Outgoing {

@@ -5,19 +5,22 @@
 //! places at the beginning of the next step.
 
 use std::{
+    borrow::Borrow,
     collections::{BTreeMap, BTreeSet},
+    fmt,
     sync::Arc,
     time::Duration,
 };
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use comeback_core::{Timestamp, time};
 
 use super::{
     attributes::{QueueAttributes, VISIBILITY_SECONDS_MAX, bad_visibility},
     error::SqsError,
     message::{Outgoing, Received},
-    receipt::Receipt,
 };
+use crate::model::arn::is_name;
 
 /// SQS's quota of messages in flight in one queue. At this limit, a receive returns nothing. AWS says "approximately".
 pub const IN_FLIGHT_MAX: usize = 120_000;
@@ -348,4 +351,76 @@ pub(super) fn check_visibility(seconds: u32) -> Result<(), SqsError> {
 
 fn after(from: Timestamp, seconds: u32) -> Timestamp {
     time::later(from, Duration::from_secs(seconds.into()))
+}
+
+/// The content of a receipt handle. Callers see opaque text, which differs with every receive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Receipt {
+    /// The identity of the queue. Other queues refuse the handle.
+    queue: u64,
+    message: u64,
+    /// The number of this receive of the message, counted from 1.
+    receive: u32,
+}
+
+impl Receipt {
+    fn handle(self) -> String {
+        let mut bytes = [0; 20];
+        bytes[..8].copy_from_slice(&self.queue.to_be_bytes());
+        bytes[8..16].copy_from_slice(&self.message.to_be_bytes());
+        bytes[16..].copy_from_slice(&self.receive.to_be_bytes());
+        STANDARD.encode(bytes)
+    }
+
+    /// Decodes a handle. `None` if it is malformed.
+    fn read(handle: &str) -> Option<Self> {
+        let bytes: [u8; 20] = STANDARD.decode(handle).ok()?.try_into().ok()?;
+        let (queue, rest) = bytes.split_first_chunk::<8>()?;
+        let (message, rest) = rest.split_first_chunk::<8>()?;
+        let receive = rest.first_chunk::<4>()?;
+        Some(Self {
+            queue: u64::from_be_bytes(*queue),
+            message: u64::from_be_bytes(*message),
+            receive: u32::from_be_bytes(*receive),
+        })
+    }
+}
+
+/// The longest name of a queue, in characters.
+const QUEUE_NAME_MAX: usize = 80;
+
+/// A queue's name: up to 80 letters, digits, hyphens and underscores.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct QueueName(Arc<str>);
+
+impl QueueName {
+    pub fn new(name: &str) -> Result<Self, SqsError> {
+        if name.ends_with(".fifo") {
+            let reason = "This local cloud has standard queues only, no FIFO queues.";
+            return Err(SqsError::UnsupportedOperation(reason.to_owned()));
+        }
+        if is_name(name, QUEUE_NAME_MAX) {
+            return Ok(Self(name.into()));
+        }
+        let reason = format!(
+            "Can only include alphanumeric characters, hyphens, or underscores. 1 to {QUEUE_NAME_MAX} in length"
+        );
+        Err(SqsError::invalid("QueueName", name, reason))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for QueueName {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl Borrow<str> for QueueName {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
 }
