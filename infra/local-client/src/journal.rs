@@ -26,7 +26,6 @@ struct Page {
 
 /// An entry of the journal. Members that its type doesn't have are `None`.
 #[derive(Clone, Debug, Deserialize)]
-#[allow(missing_docs, reason = "`comeback_local::journal` documents them")]
 pub struct Entry {
     #[serde(rename = "type")]
     pub kind: String,

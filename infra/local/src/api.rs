@@ -13,7 +13,6 @@ pub(crate) fn query_values<'a>(uri: &'a Uri, wanted: &'a str) -> impl Iterator<I
     pairs.filter(move |(name, _)| name == wanted).map(|(_, value)| value.into_owned())
 }
 
-/// A JSON object without the members that are `null`.
 fn without_nulls(mut object: serde_json::Value) -> serde_json::Value {
     if let Some(members) = object.as_object_mut() {
         members.retain(|_, value| !value.is_null());
@@ -21,11 +20,8 @@ fn without_nulls(mut object: serde_json::Value) -> serde_json::Value {
     object
 }
 
-/// Why a body can't be read.
 enum BodyError {
-    /// It has more bytes than the service accepts.
     TooLong,
-    /// The connection failed, for this reason.
     Broken(String),
 }
 

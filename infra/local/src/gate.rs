@@ -24,10 +24,8 @@ use serde::Serialize;
 
 use crate::{api, journal::Entry, shared::Shared};
 
-/// The longest wait of an observer for new journal entries.
 const WAIT_MAX: Duration = Duration::from_secs(60);
 
-/// The most journal entries in one response.
 const ENTRIES_MAX: usize = 1_000;
 
 pub(crate) fn router(shared: Shared, page: Option<Router>) -> Router {
@@ -97,7 +95,6 @@ fn refuse(why: &str) -> Response {
     (StatusCode::FORBIDDEN, format!("{why}\n")).into_response()
 }
 
-/// Whether a request is addressed to a name that always means this machine.
 pub fn is_to_loopback(headers: &HeaderMap) -> bool {
     let Some(host) = headers.get(header::HOST).and_then(|host| host.to_str().ok()) else {
         return false;

@@ -54,17 +54,14 @@ const INIT_MAX: Duration = Duration::from_secs(10);
 /// How long an environment stays warm without an event. AWS only documents that it is minutes.
 const IDLE_MAX: Duration = Duration::from_secs(5 * 60);
 
-/// How long to wait for processes that are being ended.
 const STOP_MAX: Duration = Duration::from_secs(5);
 
 pub(crate) struct Host {
     warden: PathBuf,
-    /// The variables that all functions share.
     pub(crate) common: Common,
     journal: Journal,
     idle: Mutex<HashMap<Arc<str>, Vec<Idle>>>,
     busy: AtomicUsize,
-    /// The most environments, in use and idle.
     environments_max: usize,
     /// By function. Each environment that is being ended holds a receiver; the sender is notified when none is
     /// left.
@@ -81,7 +78,6 @@ struct Idle {
 }
 
 impl Host {
-    /// Creates a host without processes, for up to `environments_max` environments.
     pub(crate) fn new(
         common: Common,
         journal: Journal,
@@ -175,7 +171,6 @@ impl Host {
         Environment::start(plan, limit).await
     }
 
-    /// Keeps an environment for its function's next event.
     pub(crate) fn keep(&self, environment: Environment) {
         let name = Arc::clone(&environment.configuration.name);
         let mut idle = lock(&self.idle);
@@ -219,7 +214,6 @@ impl Host {
         drop(ended);
     }
 
-    /// Ends the environments that have been idle for `IDLE_MAX`.
     pub(crate) fn sweep(&self) {
         let now = clock::now();
         lock(&self.idle).retain(|_, environments| {

@@ -20,7 +20,6 @@ use crate::{
 
 const EVENTS_MAX: usize = 20_000;
 
-/// The limit of the kept events' size, in bytes.
 const BYTES_MAX: usize = 64 * 1024 * 1024;
 
 #[derive(Clone, Debug, Serialize)]
@@ -36,9 +35,7 @@ pub struct Event {
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "type")]
 #[non_exhaustive]
-#[allow(missing_docs, reason = "the names of the fields say it")]
 pub enum What {
-    /// An asynchronous invocation was accepted (202).
     Accepted,
     Started {
         payload: Payload,
@@ -49,7 +46,6 @@ pub enum What {
     },
     /// A run was delayed or refused, because the function's concurrency was used up.
     Throttled,
-    /// Recursive-loop detection refused a run.
     RecursionStopped,
     /// Lambda gave up an event. It is lost if there is neither a destination nor a dead-letter queue. Otherwise a
     /// journal event follows for each delivery.
@@ -66,7 +62,6 @@ pub enum What {
         destination: Arc<str>,
         reason: String,
     },
-    /// A function wrote a line to its standard output or error.
     Logged {
         line: String,
     },
@@ -75,11 +70,9 @@ pub enum What {
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
 pub enum Ending {
     Succeeded,
-    /// The function reported an error.
     Failed,
     /// Its process ended before it answered.
     Crashed,
-    /// It exceeded its timeout and was killed.
     TimedOut,
     InitFailed,
 }
@@ -134,7 +127,6 @@ struct Kept {
 }
 
 impl Journal {
-    /// Appends `events`, and wakes waiting observers.
     pub(crate) fn write(&self, events: impl IntoIterator<Item = Event>) {
         let (kept, written) = &*self.shared;
         let mut kept = lock(kept);
@@ -145,7 +137,6 @@ impl Journal {
         written.notify_waiters();
     }
 
-    /// At most `max` kept events after number `n`.
     pub(crate) fn after(&self, n: u64, max: usize) -> Vec<Entry> {
         let kept = lock(&self.shared.0);
         let from = kept.entries.partition_point(|entry| entry.n <= n);

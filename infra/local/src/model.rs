@@ -36,7 +36,6 @@ pub struct Waiting {
     pub messages: BTreeMap<String, usize>,
 }
 
-/// The state of both services.
 pub struct Cloud {
     pub sqs: Sqs,
     pub lambda: Lambda,

@@ -17,7 +17,6 @@ use crate::{
     shared::Shared,
 };
 
-/// The longest wait for open requests at a stop.
 const STOP_MAX: Duration = Duration::from_secs(5);
 
 /// The options of a local cloud.
@@ -98,7 +97,6 @@ impl Server {
         &self.endpoint
     }
 
-    /// Handles a request without a network connection.
     pub async fn answer(&self, request: Request) -> Response {
         let Ok(response) = call(self.router.clone(), request).await;
         response

@@ -28,7 +28,6 @@ use crate::{
     server::Config,
 };
 
-/// How often [`Shared::sweep`] ends idle environments.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(30);
 
 #[derive(Clone)]
@@ -51,7 +50,6 @@ pub(crate) struct Inner {
 
 struct State {
     cloud: Cloud,
-    /// When the model needs the next step.
     wakeup: Option<Timestamp>,
 }
 
@@ -104,7 +102,6 @@ impl Shared {
         self.0.changed.notified()
     }
 
-    /// Resolves when the local cloud stops.
     pub(crate) fn closing(&self) -> impl Future<Output = ()> + use<> {
         let mut closing = self.0.closing.clone();
         // Nothing is ever sent. An error means that the sender was dropped.
@@ -163,14 +160,12 @@ impl Shared {
         (result, concerns_others)
     }
 
-    /// Whether the function has not changed since the run began.
     fn is_current(&self, run: &Run) -> bool {
         let state = lock(&self.0.state);
         let current = state.cloud.lambda.configuration(&run.configuration.name);
         current.is_ok_and(|current| current.revision_id == run.configuration.revision_id)
     }
 
-    /// Makes a step whenever the model needs one.
     pub(crate) async fn pump(self) {
         loop {
             let sooner = self.0.sooner.notified();
@@ -185,7 +180,6 @@ impl Shared {
         }
     }
 
-    /// Ends idle environments at intervals.
     pub(crate) async fn sweep(self) {
         loop {
             tokio::time::sleep(SWEEP_INTERVAL).await;

@@ -18,13 +18,11 @@ use crate::{
     shared::Shared,
 };
 
-/// The prefix of a log group's name, before the function's name.
 const GROUP_PREFIX: &str = "/aws/lambda/";
 
 /// The largest request, in bytes. A request with AWS's longest filter pattern is smaller.
 const BODY_BYTES_MAX: usize = 64 * 1024;
 
-/// The only log stream of each group.
 const STREAM: &str = "local";
 
 const LINES_MAX: usize = 10_000;
@@ -53,7 +51,6 @@ struct DescribeLogGroups {
     log_group_name_prefix: Option<String>,
 }
 
-/// An error: AWS's name for it, and its message.
 type Refusal = (&'static str, String);
 
 pub(crate) async fn handle(shared: &Shared, request: Request, action: &str) -> Response {

@@ -43,7 +43,6 @@ struct Call<'a> {
     caller: &'a Caller<'a>,
 }
 
-/// Performs `action` with the parameters in `body`.
 fn answer(action: &str, body: &[u8], call: Call<'_>) -> Result<Vec<u8>, SqsError> {
     match action {
         "CancelMessageMoveTask" => perform(body, call, queues::cancel_move_task),
@@ -90,7 +89,6 @@ fn write(answer: &impl Serialize) -> Result<Vec<u8>, SqsError> {
     serde_json::to_vec(answer).map_err(|error| SqsError::Serialization(error.to_string()))
 }
 
-/// A parameter that must be between 1 and `max`.
 fn up_to(max: usize, name: &'static str, value: i64) -> Result<usize, SqsError> {
     usize::try_from(value).ok().filter(|value| (1..=max).contains(value)).ok_or_else(|| {
         SqsError::invalid(name, value, format!("Must be between 1 and {max}, if provided."))

@@ -24,7 +24,6 @@ const ERROR_BODY: &str = "lambda-runtime-function-error-body";
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Read {
     Whole(Vec<u8>),
-    /// A stream that ended with this error.
     Failed(Vec<u8>),
     /// A stream within its own limit that is longer than the largest response.
     Long,

@@ -40,18 +40,15 @@ pub(crate) fn zip(
     })
 }
 
-/// A package's checksum in AWS's format.
 pub(crate) fn sha256(bytes: &[u8]) -> String {
     BASE64.encode(Sha256::digest(bytes))
 }
 
-/// Checks that `path` is the absolute path of a folder.
 pub(crate) fn absolute(path: &str) -> Result<PathBuf, CodeError> {
     let path = PathBuf::from(path);
     if path.is_absolute() && path.is_dir() { Ok(path) } else { Err(CodeError::Folder(path)) }
 }
 
-/// A folder on this machine as a function's code.
 pub(crate) fn folder(
     path: &str,
     common: &Common,

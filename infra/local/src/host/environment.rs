@@ -37,7 +37,6 @@ pub(crate) struct Environment {
     ending: watch::Sender<()>,
 }
 
-/// Why an environment could not be initialised.
 pub(super) enum NotReady {
     Failed(Outcome),
     /// The initialisation took too long, and was ended.
@@ -53,7 +52,6 @@ pub(super) enum RunEnd {
     Gone,
 }
 
-/// The process that ended by itself, and how.
 enum Ended {
     Runtime(Exit),
     Extension(ExtensionFailure),
@@ -147,7 +145,6 @@ impl Environment {
         }
     }
 
-    /// Runs the function once, for at most `limit`.
     pub(super) async fn run(&mut self, run: &Run, limit: Duration) -> RunEnd {
         let ran = self.invoke(run, limit).await;
         self.reason = match &ran {
@@ -194,7 +191,6 @@ impl Environment {
         }
     }
 
-    /// Resolves when the runtime or an extension has ended.
     async fn ended(&self) -> Ended {
         tokio::select! {
             biased;

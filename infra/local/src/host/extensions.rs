@@ -56,7 +56,6 @@ enum State {
     Ready,
     /// It has an event to take, or is handling one.
     Busy,
-    /// It has reported an error.
     Failed,
 }
 
@@ -152,7 +151,6 @@ impl Default for Extensions {
 }
 
 impl Extensions {
-    /// Creates the state for extensions that are about to start.
     pub(super) fn new(names: impl IntoIterator<Item = Arc<str>>, mut ids: Ids) -> Self {
         let extensions = names
             .into_iter()
@@ -231,7 +229,6 @@ impl Extensions {
         });
     }
 
-    /// Resolves when an extension has failed.
     pub(super) async fn failure(&self) -> ExtensionFailure {
         let mut failed = self.failed.subscribe();
         match failed.wait_for(Option::is_some).await.map(|failure| failure.clone()) {
@@ -248,7 +245,6 @@ impl Extensions {
         self.all(|state| state != State::Started).await;
     }
 
-    /// Resolves when all extensions have requested an event.
     pub(super) async fn ready(&self) {
         self.all(|state| state == State::Ready).await;
     }
@@ -375,23 +371,6 @@ mod tests {
             assert_eq!(given_up.now_or_never(), Some(Err(Refusal::InvalidExtensionState)));
             assert_eq!(last.now_or_never().unwrap().unwrap().1, "1");
         }
-    }
-
-    #[test]
-    fn requests_out_of_order_are_refused() {
-        let extensions = extensions(["a", "b"]);
-        assert_eq!(extensions.register("c", BOTH), Err(Refusal::InvalidExtensionName));
-        let a = extensions.register("a", BOTH).unwrap();
-        assert_eq!(extensions.register("a", BOTH), Err(Refusal::InvalidExtensionState));
-        let next = |identifier: &str| extensions.next(identifier).now_or_never().unwrap();
-        assert_eq!(next("x"), Err(Refusal::UnknownExtensionIdentifier));
-        assert_eq!(ask(&extensions, &a), None);
-        let init_error = || extensions.report(&a, ExtensionFault::InitError("E".to_owned()));
-        let exit_error = || extensions.report(&a, ExtensionFault::ExitError("E".to_owned()));
-        assert_eq!(init_error(), Err(Refusal::InvalidExtensionState));
-        assert_eq!(exit_error(), Ok(()));
-        assert_eq!(exit_error(), Err(Refusal::InvalidExtensionState));
-        assert_eq!(next(&a), Err(Refusal::InvalidExtensionState));
     }
 
     #[test]

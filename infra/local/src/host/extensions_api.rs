@@ -22,7 +22,6 @@ use crate::model::{
     lambda::{function::Configuration, name::LATEST, run::ExtensionFault},
 };
 
-/// The largest body of an extension's request, in bytes.
 const REQUEST_BYTES_MAX: usize = 256 * 1024;
 
 const NAME: &str = "lambda-extension-name";

@@ -34,17 +34,14 @@ use crate::{
     model::lambda::function::{Client, Configuration, Program},
 };
 
-/// The variable that names the wrapper script, which starts the runtime.
 const EXEC_WRAPPER: &str = "AWS_LAMBDA_EXEC_WRAPPER";
 
-/// The parameters of a new environment.
 pub(super) struct Plan<'a> {
     pub(super) warden: &'a Path,
     pub(super) common: &'a Common,
     pub(super) configuration: &'a Arc<Configuration>,
     pub(super) log_stream: &'a str,
     pub(super) journal: &'a Journal,
-    /// Unique to this environment.
     pub(super) seed: u64,
     /// Each process holds a copy while it runs.
     pub(super) alive: mpsc::Sender<()>,
@@ -58,7 +55,6 @@ impl Plan<'_> {
         Process::start(command, log, held).map_err(|error| format!("can't be started: {error}"))
     }
 
-    /// The log of the environment's processes.
     pub(super) fn log(&self, api: &Arc<RuntimeApi>) -> Log {
         Log {
             journal: self.journal.clone(),

@@ -72,7 +72,6 @@ fn exit_of(status: ExitStatus) -> Exit {
     }
 }
 
-/// The longest line, with its line break. Longer lines are split.
 const LINE_BYTES_MAX: u64 = 16 * 1024;
 
 /// Writes the output of an environment's processes to the journal, line by line.
@@ -85,7 +84,6 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// Writes all lines of an output until it ends.
     pub(super) fn follow(&self, output: Option<impl AsyncRead + Unpin + Send + 'static>) {
         if let Some(output) = output {
             tokio::spawn(self.clone().read(output));

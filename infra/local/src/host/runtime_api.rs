@@ -28,11 +28,9 @@ use crate::{
     shared::lock,
 };
 
-/// A function's answer to an event.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) outcome: Outcome,
-    /// Whether the environment can make another run.
     pub(super) reusable: bool,
 }
 
@@ -47,7 +45,6 @@ pub(super) struct RuntimeApi {
 #[derive(Default)]
 struct Exchange {
     init: Option<oneshot::Sender<Result<(), Vec<u8>>>>,
-    /// The event that the next request gets.
     waiting: Option<Offer>,
     /// Receives the answer to the event that the function is handling.
     answer: Option<oneshot::Sender<Answer>>,
@@ -63,7 +60,6 @@ struct Offer {
 }
 
 impl RuntimeApi {
-    /// Creates the API for a runtime that is about to be started.
     pub(super) fn new() -> (Arc<Self>, Init) {
         let (sender, init) = oneshot::channel();
         let state = Mutex::new(Exchange { init: Some(sender), ..Exchange::default() });

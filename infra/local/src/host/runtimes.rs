@@ -21,20 +21,17 @@ use std::{
 use super::{unpacked::UnpackError, variables::Common};
 use crate::model::lambda::function::{Client, Folder, Program};
 
-/// The executable of a function without a managed runtime.
 pub(super) const BOOTSTRAP: &str = "bootstrap";
 
 /// The modules that Python must be able to import. The second module is compiled for one version of Python.
 const PYTHON_CLIENT: &str = "import awslambdaric.bootstrap, runtime_client";
 
-/// The client's program in a folder of Node.js packages.
 const NODE_CLIENT: &str = "aws-lambda-ric/bin/index.mjs";
 
 /// The folders of packages in a layer, and in the folder of runtime clients.
 const PYTHON_PACKAGES: &str = "python";
 const NODE_PACKAGES: &str = "nodejs/node_modules";
 
-/// Why a function's code can't be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum CodeError {
@@ -162,7 +159,6 @@ pub(super) fn find(common: &Common, name: &str) -> Option<PathBuf> {
     programs.find(|program| is_executable(program))
 }
 
-/// Whether this is a file that can be started.
 pub(super) fn is_executable(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
 }

@@ -28,10 +28,8 @@ const RUNTIME_MAX: Duration = Duration::from_millis(600);
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub(super) enum Reason {
-    /// The environment is no longer needed.
     #[default]
     Spindown,
-    /// A run took too long.
     Timeout,
     Failure,
 }
@@ -47,7 +45,6 @@ pub(super) struct Processes {
 }
 
 impl Processes {
-    /// Resolves when the runtime has ended.
     pub(super) async fn runtime_exit(&self) -> Exit {
         match &self.runtime {
             Some(runtime) => runtime.exit().await,

@@ -28,7 +28,6 @@ const ENTRIES_MAX: usize = 50_000;
 /// The longest target of a link, in bytes: Linux's own limit.
 const LINK_BYTES_MAX: u64 = 4096;
 
-/// Why a zip or a folder can't be unpacked.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum UnpackError {

@@ -31,16 +31,12 @@ const RUNTIME_ONLY: [&str; 10] = [
     "_HANDLER",
 ];
 
-/// The default of `PATH`.
 const PATH_DEFAULT: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// The default of `TMPDIR`.
 const TMPDIR_DEFAULT: &str = "/tmp";
 
-/// The variable that names the folder of runtime clients.
 const RUNTIMES: &str = "COMEBACK_RUNTIMES";
 
-/// The default of `COMEBACK_RUNTIMES`, below the user's home.
 const RUNTIMES_DEFAULT: &str = ".comeback/runtimes";
 
 /// The settings from the user's environment. The default has none.
@@ -51,7 +47,6 @@ pub struct Inherited {
 }
 
 impl Inherited {
-    /// Reads them through `lookup`.
     pub fn from_lookup(lookup: impl Fn(&str) -> Option<OsString>) -> Self {
         let named = INHERITED.iter().filter_map(|name| Some((OsString::from(name), lookup(name)?)));
         let runtime_clients = lookup(RUNTIMES).filter(|named| !named.is_empty()).map(PathBuf::from);
@@ -81,7 +76,6 @@ impl Inherited {
     }
 }
 
-/// Removes the variables that extensions don't get.
 pub(super) fn for_extensions(variables: &mut BTreeMap<OsString, OsString>) {
     variables.retain(|name, _| !RUNTIME_ONLY.iter().any(|own| name == own));
 }
@@ -93,7 +87,6 @@ pub(crate) struct Common {
 }
 
 impl Common {
-    /// `endpoint` is that of the local cloud.
     pub(crate) fn new(inherited: Inherited, endpoint: &str) -> Self {
         Self { inherited, endpoint: endpoint.to_owned() }
     }

@@ -24,7 +24,6 @@ use rustix::process::{
 
 pub const WARDEN: &str = "__warden";
 
-/// The byte that makes a warden send SIGTERM.
 pub(super) const TERMINATE: u8 = b't';
 
 /// The exit status if the command can't be started, as in a shell.

@@ -1,12 +1,9 @@
 //! ARNs of queues, and the syntax of names.
 
-/// The id of the local cloud's only account.
 pub const ACCOUNT: &str = "000000000000";
 
-/// The local cloud's only region.
 pub const REGION: &str = "us-east-1";
 
-/// The ARN of the queue `name`. The queue need not exist.
 pub fn queue_arn(name: &str) -> String {
     format!("arn:aws:sqs:{REGION}:{ACCOUNT}:{name}")
 }

@@ -23,7 +23,6 @@ use super::{
 };
 use crate::journal::{Event, What};
 
-/// The number of letters in a role id after the prefix `AROA`.
 const ROLE_ID_LENGTH: usize = 17;
 
 impl Cloud {
@@ -49,7 +48,7 @@ impl Cloud {
             .and_then(|function| function.configuration.dead_letter_target.clone());
         if !success {
             let lost = destination.is_none() && dead_letter_target.is_none();
-            self.give_up(now, event, condition.name(), lost);
+            self.note(now, event, What::GivenUp { condition: condition.name(), lost });
         }
         if let Some(destination) = destination {
             let record = record::record(now, event, condition, response);
@@ -123,17 +122,10 @@ impl Cloud {
             Ok(()) => What::DestinationSent { destination },
             Err(reason) => What::DestinationFailed { destination, reason },
         };
-        self.happened.push(Event::new(at, &event.function, Some(&event.request_id), what));
+        self.note(at, event, what);
     }
 
-    pub(super) fn give_up(
-        &mut self,
-        at: Timestamp,
-        event: &QueuedEvent,
-        condition: &'static str,
-        lost: bool,
-    ) {
-        let what = What::GivenUp { condition, lost };
+    pub(super) fn note(&mut self, at: Timestamp, event: &QueuedEvent, what: What) {
         self.happened.push(Event::new(at, &event.function, Some(&event.request_id), what));
     }
 }

@@ -13,7 +13,6 @@ const MINUTES_MAX: i64 = 24 * 60;
 /// Every line with metrics contains this text.
 const MARK: &str = "\"_aws\"";
 
-/// All metrics, each with its values by minute.
 #[derive(Debug, Default)]
 pub(crate) struct Emf(BTreeMap<Metric, BTreeMap<i64, Values>>);
 
@@ -89,7 +88,6 @@ impl Values {
 }
 
 impl Emf {
-    /// Counts the metrics in a log line, if there are any.
     pub(crate) fn count(&mut self, line: &str) {
         if !line.contains(MARK) {
             return;

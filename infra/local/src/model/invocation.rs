@@ -41,7 +41,6 @@ pub enum InvocationType {
 }
 
 #[derive(Clone, Copy, Debug)]
-#[allow(missing_docs, reason = "the names are those of Lambda's API")]
 pub struct Invocation<'a> {
     pub function: &'a str,
     pub invocation_type: InvocationType,
@@ -97,7 +96,6 @@ impl Cloud {
         }
     }
 
-    /// Puts an event into the asynchronous queue.
     pub(super) fn accept(
         &mut self,
         now: Timestamp,
@@ -122,7 +120,6 @@ impl Cloud {
         request_id
     }
 
-    /// Runs the events that are due, or gives them up.
     pub(super) fn run_due_events(&mut self, now: Timestamp, runs: &mut Vec<Run>) {
         while let Some(event) = self.lambda.queue.pop_due(now) {
             runs.extend(self.run_event(now, event));
@@ -132,7 +129,8 @@ impl Cloud {
     fn run_event(&mut self, now: Timestamp, mut event: QueuedEvent) -> Option<Run> {
         let Ok(function) = self.lambda.function(&event.function) else {
             // The destinations are deleted with the function.
-            self.give_up(now, &event, "FunctionDeleted", true);
+            let what = What::GivenUp { condition: "FunctionDeleted", lost: true };
+            self.note(now, &event, what);
             return None;
         };
         let configuration = Arc::clone(&function.configuration);
@@ -275,7 +273,6 @@ impl Cloud {
     }
 }
 
-/// Parses an invocation's payload, and checks it against the limit of the invocation's type.
 fn check_payload(invocation: Invocation<'_>) -> Result<Payload, LambdaError> {
     let (limit, invocation_type) = match invocation.invocation_type {
         InvocationType::Event => (ASYNCHRONOUS_BYTES_MAX, "Event"),

@@ -52,7 +52,6 @@ pub(crate) struct Running {
 }
 
 pub(crate) enum Origin {
-    /// An invoker waits for its response.
     Synchronous,
     Asynchronous(QueuedEvent),
     /// A batch of a mapping's queue.
@@ -66,7 +65,6 @@ pub(crate) enum Origin {
 }
 
 impl Lambda {
-    /// Creates a Lambda without functions, with this concurrency of the account.
     pub(crate) fn new(concurrency: u32, seed: u64) -> Self {
         Self {
             ids: Ids::new(seed),
@@ -242,7 +240,6 @@ impl Lambda {
         config.map(|_| ()).ok_or_else(|| no_event_invoke_config(name))
     }
 
-    /// All mappings, sorted by id.
     pub fn mappings(&self) -> impl Iterator<Item = &Mapping> {
         self.mappings.values()
     }
@@ -251,7 +248,6 @@ impl Lambda {
         self.mappings.get(uuid).ok_or_else(no_mapping)
     }
 
-    /// Changes a mapping, and its function if one is given.
     pub fn update_mapping(
         &mut self,
         now: Timestamp,
@@ -276,7 +272,6 @@ impl Lambda {
         self.mappings.remove(uuid).ok_or_else(no_mapping)
     }
 
-    /// The number of asynchronous invocations that are queued or running.
     pub(crate) fn invocations(&self) -> usize {
         let running = self.runs.values();
         let running = running.filter(|run| matches!(run.origin, Origin::Asynchronous(_)));
@@ -324,7 +319,6 @@ impl Lambda {
         id
     }
 
-    /// Records that a run has ended, and returns it.
     pub(crate) fn end(&mut self, id: RunId) -> Option<Running> {
         let run = self.runs.remove(&id)?;
         if let Some(function) = self.functions.get_mut(&run.configuration.name)

@@ -12,7 +12,6 @@ use serde_json::value::RawValue;
 pub struct Payload(Arc<RawValue>);
 
 impl Payload {
-    /// Parses `bytes`.
     pub fn parse(bytes: &[u8]) -> Result<Self, serde_json::Error> {
         serde_json::from_slice::<Box<RawValue>>(bytes).map(|raw| Self(raw.into()))
     }

@@ -18,7 +18,6 @@ use super::{
     sqs::Sqs,
 };
 
-/// The most messages that SQS returns for one receive request.
 const RECEIVE_MAX: usize = 10;
 
 impl Cloud {
@@ -73,7 +72,6 @@ impl Cloud {
         Ok(self.lambda.mappings.entry(uuid).or_insert(mapping))
     }
 
-    /// Lets every mapping deliver as many batches as it can now.
     pub(super) fn poll_queues(&mut self, now: Timestamp, runs: &mut Vec<Run>) {
         // Polling borrows the whole cloud, so the mappings are taken out of it meanwhile.
         let mut mappings = std::mem::take(&mut self.lambda.mappings);
@@ -100,7 +98,6 @@ impl Cloud {
         }
     }
 
-    /// Receives messages for the mapping. Returns whether there were any.
     fn receive(&mut self, now: Timestamp, mapping: &mut Mapping) -> bool {
         let wanted = mapping.wanted().min(RECEIVE_MAX);
         let visible =
@@ -185,7 +182,6 @@ impl Cloud {
         }
     }
 
-    /// When the next mapping has to poll.
     pub(super) fn next_poll(&mut self, now: Timestamp) -> Option<Timestamp> {
         let Self { sqs, lambda, .. } = self;
         let polling =

@@ -57,7 +57,6 @@ pub struct Sqs {
     next_number: u64,
     queues: BTreeMap<QueueName, Queue>,
     deleted: BTreeMap<QueueName, Timestamp>,
-    /// Message move tasks, oldest first.
     move_tasks: Vec<MoveTask>,
     pub in_flight_max: usize,
     /// Whether messages were moved from one queue to another since the last [`Sqs::take_redriven`].
@@ -119,7 +118,6 @@ impl Sqs {
         Ok(())
     }
 
-    /// Deletes every message in a queue.
     pub(crate) fn purge_queue(&mut self, now: Timestamp, queue: &str) -> Result<(), SqsError> {
         let purged = self.queue_mut(queue)?;
         if purged.purged_at.is_some_and(|at| now < time::later(at, COOLDOWN)) {
@@ -134,7 +132,6 @@ impl Sqs {
         self.queues.get_key_value(name).map(|(name, _)| name).ok_or(SqsError::QueueDoesNotExist)
     }
 
-    /// The queue with this ARN, if it exists.
     pub(crate) fn queue_by_arn(&self, arn: &str) -> Option<&QueueName> {
         self.queue(queue_name(arn)?).ok()
     }
@@ -210,17 +207,14 @@ impl Sqs {
         Ok(())
     }
 
-    /// The attributes of a queue that callers can set.
     pub(crate) fn settings(&self, queue: &str) -> Result<&QueueAttributes, SqsError> {
         self.queues.get(queue).map(|queue| &queue.attributes).ok_or(SqsError::QueueDoesNotExist)
     }
 
-    /// A queue's tags, to be read or changed.
     pub(crate) fn tags(&mut self, queue: &str) -> Result<&mut BTreeMap<String, String>, SqsError> {
         self.queue_mut(queue).map(|queue| &mut queue.tags)
     }
 
-    /// Sends a message, and returns it as SQS stores it.
     pub fn send(
         &mut self,
         now: Timestamp,
@@ -277,7 +271,6 @@ impl Sqs {
         self.queue_mut(queue)?.delete(now, receipt_handle)
     }
 
-    /// Whether the message of this receipt handle is still in its queue.
     pub fn has(&self, queue: &str, receipt_handle: &str) -> bool {
         self.queues.get(queue).is_some_and(|queue| queue.has(receipt_handle))
     }
@@ -298,7 +291,6 @@ impl Sqs {
         self.queue_mut(queue)?.change_visibility(now, receipt_handle, seconds)
     }
 
-    /// Sets a queue's limit of messages in flight.
     pub fn limit_in_flight(&mut self, queue: &str, most: usize) -> Result<(), SqsError> {
         self.queue_mut(queue)?.in_flight_max = most;
         Ok(())

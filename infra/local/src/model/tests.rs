@@ -17,7 +17,7 @@ use super::{
         function::{Code, Program, Settings},
         invoke_config::EventInvokeSettings,
         mapping::{MappingSettings, ScalingConfig},
-        run::{Exit, Outcome, Run},
+        run::{Outcome, Run},
     },
     queue_arn,
     sqs::{Outgoing, Received},
@@ -35,7 +35,6 @@ fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// An error that the function reports itself.
 fn failure() -> Outcome {
     Outcome::Failed(br#"{"errorType":"E","errorMessage":"no luck"}"#.to_vec())
 }
@@ -109,7 +108,6 @@ impl World {
         )
     }
 
-    /// Sends an event to `f`. Returns its request id.
     fn event(&mut self, payload: &str) -> String {
         let invoked = self.invoke(InvocationType::Event, payload, None).unwrap();
         let Invoked::Accepted(request_id) = invoked else { panic!("{invoked:?}") };
@@ -126,7 +124,6 @@ impl World {
         self.cloud.advance(self.now)
     }
 
-    /// The only run that starts now.
     fn run(&mut self) -> Run {
         let mut runs = self.advance();
         assert_eq!(runs.len(), 1, "{runs:?}");
@@ -161,7 +158,6 @@ impl World {
         self.cloud.sqs.receive(self.now, queue, 10, None).unwrap()
     }
 
-    /// The body of the one message in a queue, as JSON.
     fn record(&mut self, queue: &str) -> Value {
         let messages = self.receive(queue);
         assert_eq!(messages.len(), 1, "{messages:?}");
@@ -173,14 +169,12 @@ impl World {
         attributes[attribute].parse().unwrap()
     }
 
-    /// The number of messages in a queue, visible or not.
     fn messages(&mut self, queue: &str) -> u32 {
         self.count(queue, "ApproximateNumberOfMessages")
             + self.count(queue, "ApproximateNumberOfMessagesNotVisible")
     }
 }
 
-/// The condition and the number of runs in a record.
 fn ended(record: &Value) -> (&str, u64) {
     let context = &record["requestContext"];
     let condition = context["condition"].as_str().unwrap();

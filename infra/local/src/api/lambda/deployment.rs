@@ -103,13 +103,11 @@ fn configuration(shared: &Shared, name: &str) -> Result<Arc<Configuration>, Lamb
     shared.look(|cloud, _| cloud.lambda.configuration(name).cloned())
 }
 
-/// Ends the idle processes of a changed function.
 fn changed(shared: &Shared, updated: &Configuration) -> Response {
     shared.0.host.retire(&updated.name);
     answer(StatusCode::OK, &function_configuration(updated))
 }
 
-/// A function's code, ready to be started.
 async fn prepare(
     shared: &Shared,
     code: CodeRequest,
@@ -140,7 +138,6 @@ async fn prepare(
     }
 }
 
-/// The layers that a request names, copied over each other.
 async fn merge_layers(
     shared: &Shared,
     arns: Option<&[String]>,
@@ -166,7 +163,6 @@ fn decode(zip: String) -> Result<Vec<u8>, LambdaError> {
         .map_err(|error| LambdaError::Serialization(format!("ZipFile must be base64: {error}")))
 }
 
-/// A function's code with another runtime, unless it is a command.
 async fn other_runtime(
     shared: &Shared,
     code: &Code,
@@ -182,7 +178,6 @@ async fn other_runtime(
     Ok(Some(Code { program: program.await?, ..code.clone() }))
 }
 
-/// Unpacks or checks files on a thread for blocking work.
 async fn unpack<T: Send + 'static, E: Display + Send + 'static>(
     shared: &Shared,
     unpack: impl FnOnce(&Unpacked, &Common) -> Result<T, E> + Send + 'static,
@@ -193,7 +188,6 @@ async fn unpack<T: Send + 'static, E: Display + Send + 'static>(
     unpacking.await.map_err(LambdaError::invalid)?.map_err(LambdaError::invalid)
 }
 
-/// Checks a command on this machine, as a function's code.
 fn command_code(shared: &Shared, config: ImageConfig) -> Result<Code, LambdaError> {
     let mut command = config.entry_point.unwrap_or_default();
     command.extend(config.command.unwrap_or_default());

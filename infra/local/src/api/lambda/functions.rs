@@ -216,7 +216,6 @@ fn invocation_type(value: Option<&str>) -> Result<InvocationType, LambdaError> {
     }
 }
 
-/// The client context, which is JSON in base64.
 fn client_context(value: Option<&str>) -> Result<Option<String>, LambdaError> {
     let Some(value) = value else {
         return Ok(None);
@@ -240,7 +239,6 @@ pub(super) async fn create_mapping(State(shared): State<Shared>, body: Bytes) ->
     })
 }
 
-/// All mappings, or those of the queue and the function that the query names.
 pub(super) async fn list_mappings(State(shared): State<Shared>, uri: Uri) -> Answer {
     let arn = query_values(&uri, "EventSourceArn").next();
     let function = query_values(&uri, "FunctionName").next();

@@ -19,7 +19,6 @@ use crate::{
     model::{ACCOUNT, REGION},
 };
 
-/// A request that creates a function or changes its configuration.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub(super) struct FunctionRequest {
@@ -56,7 +55,6 @@ pub(super) struct ImageConfig {
     pub(super) working_directory: Option<String>,
 }
 
-/// AWS's name of this machine's architecture.
 const ARCHITECTURE: &str = if cfg!(target_arch = "aarch64") { "arm64" } else { "x86_64" };
 
 pub(super) fn function_configuration(configuration: &Configuration) -> Value {
@@ -92,7 +90,6 @@ pub(super) fn function_configuration(configuration: &Configuration) -> Value {
     }))
 }
 
-/// The command of a function. An update of the code keeps it.
 pub(super) fn image_config(configuration: &Configuration) -> Option<ImageConfig> {
     match &configuration.code.program {
         Program::Bootstrap(_) | Program::Handler(..) => None,
@@ -104,7 +101,6 @@ pub(super) fn image_config(configuration: &Configuration) -> Option<ImageConfig>
     }
 }
 
-/// The response to `GetFunction`.
 pub(super) fn function(configuration: &Configuration, reserved: Option<u32>) -> Value {
     let location = match &configuration.code.program {
         Program::Bootstrap(folder) | Program::Handler(folder, _) => {
@@ -119,7 +115,6 @@ pub(super) fn function(configuration: &Configuration, reserved: Option<u32>) -> 
     }))
 }
 
-/// Reserved concurrency, in requests and responses.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub(super) struct Concurrency {
@@ -127,14 +122,12 @@ pub(super) struct Concurrency {
     pub(super) reserved_concurrent_executions: Option<i64>,
 }
 
-/// A request that sets what happens to a function in a recursive loop.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub(super) struct Recursion {
     pub(super) recursive_loop: String,
 }
 
-/// A request that gives a function tags.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub(super) struct Tags {
@@ -251,7 +244,6 @@ impl MappingRequest {
     }
 }
 
-/// An event source mapping in a response, with its current state.
 pub(super) fn mapping(mapping: &Mapping, state: &str) -> Value {
     let uuid = &mapping.uuid;
     let arn = format!("arn:aws:lambda:{REGION}:{ACCOUNT}:event-source-mapping:{uuid}");
@@ -281,7 +273,6 @@ fn epoch_seconds(at: Timestamp) -> f64 {
     at.timestamp_millis() as f64 / 1000.0
 }
 
-/// A time as AWS writes it for functions and layers.
 fn date(at: Timestamp) -> String {
     at.format("%FT%T%.3f+0000").to_string()
 }

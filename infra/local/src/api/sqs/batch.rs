@@ -14,7 +14,6 @@ use crate::model::{
 
 const ENTRIES_MAX: usize = 10;
 
-/// The longest id of an entry, in characters.
 const ENTRY_ID_MAX: usize = 80;
 
 #[derive(Deserialize)]
@@ -24,7 +23,6 @@ pub(super) struct Batch<E> {
     pub(super) entries: Option<Vec<E>>,
 }
 
-/// The results of a batch's entries. The request itself succeeds.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub(super) struct BatchResult<T> {

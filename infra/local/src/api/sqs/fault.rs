@@ -15,13 +15,11 @@ pub(crate) struct Name {
     pub(crate) status: u16,
 }
 
-/// The namespace of SQS's own error types.
 const SQS: &str = "com.amazonaws.sqs";
 
 /// The namespace of error types that all of AWS's services share.
 const COMMON: &str = "com.amazon.coral.service";
 
-/// AWS's names and status of `error`.
 pub(crate) fn name(error: &SqsError) -> Name {
     let of = |namespace, shape, code: &str| (namespace, shape, code.to_owned());
     let plain = |shape| of(SQS, shape, shape);

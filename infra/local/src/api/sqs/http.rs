@@ -50,7 +50,6 @@ pub(crate) async fn handle(shared: &Shared, request: Request, action: &str) -> R
     reply.respond()
 }
 
-/// A response, or the error of a refused request.
 struct Reply {
     answer: Result<Vec<u8>, SqsError>,
     request_id: String,
@@ -120,10 +119,6 @@ mod tests {
     use crate::{
         Config, Server,
         model::{
-            lambda::{
-                function::{Code, Program, Settings},
-                mapping::MappingSettings,
-            },
             queue_arn,
             sqs::{Attributes, Outgoing},
         },
@@ -212,26 +207,6 @@ mod tests {
         hold(server.shared(), "q", 0);
         let waiting = waiting(&server, "dead");
         assert_eq!(body_text(&receive(server.shared(), br#"{"QueueUrl":"q"}"#).await), "{}");
-        assert!(body_text(&waiting.await).contains(r#""Body":"worn out""#));
-    }
-
-    #[tokio::test]
-    async fn a_receive_of_a_dead_letter_queue_waits_until_the_pump_fills_it() {
-        let server = cloud().await;
-        let function = |cloud: &mut Cloud, now| {
-            let program = Program::Bootstrap("/no/such/folder".into());
-            let code = Code { program, size: 0, sha256: String::new() };
-            cloud.lambda.create_function(now, "f", code, Settings::default()).unwrap();
-            let mapping = MappingSettings::default();
-            let arn = queue_arn("q");
-            cloud.create_mapping(now, &arn, "f", &mapping).unwrap();
-        };
-        // The message has used up its only receive. When it becomes visible, the pump's step moves it and starts no
-        // run.
-        send(server.shared(), "q", "worn out");
-        hold(server.shared(), "q", 1);
-        server.shared().step(function);
-        let waiting = waiting(&server, "dead");
         assert!(body_text(&waiting.await).contains(r#""Body":"worn out""#));
     }
 

@@ -49,7 +49,6 @@ struct MessageAnswer {
     message_attributes: BTreeMap<String, MessageAttribute>,
 }
 
-/// The result of one receive, without waiting.
 pub(super) struct ShortPoll {
     pub(super) answer: ReceivedAnswer,
     pub(super) wait: Duration,

@@ -14,10 +14,8 @@ use crate::model::payload::Payload;
 /// The wait after the first failed run; after the second it is twice as long.
 const RETRY_WAIT: Duration = Duration::from_secs(60);
 
-/// The wait after an event was throttled for the first time.
 const THROTTLE_WAIT_MIN: Duration = Duration::from_secs(1);
 
-/// The longest wait after an event was throttled.
 const THROTTLE_WAIT_MAX: Duration = Duration::from_secs(5 * 60);
 
 #[derive(Clone, Debug)]
@@ -29,19 +27,16 @@ pub(crate) struct QueuedEvent {
     /// this one, so that Lambda's own retries don't count as a loop.
     pub(crate) trace_header: Arc<str>,
     pub(crate) accepted_at: Timestamp,
-    /// The number of runs so far.
     pub(crate) runs: u32,
     /// The number of times it was throttled since its last run.
     pub(crate) throttles: u32,
 }
 
 impl QueuedEvent {
-    /// When it is retried after a failed run.
     pub(crate) fn retry_at(&self, now: Timestamp) -> Timestamp {
         later(now, RETRY_WAIT.saturating_mul(self.runs))
     }
 
-    /// When it is tried again after it was throttled.
     pub(crate) fn throttled_until(&self, now: Timestamp) -> Timestamp {
         let factor = 2_u32.saturating_pow(self.throttles.saturating_sub(1));
         later(now, THROTTLE_WAIT_MIN.saturating_mul(factor).min(THROTTLE_WAIT_MAX))
@@ -56,7 +51,6 @@ pub(crate) struct AsynchronousQueue {
 }
 
 impl AsynchronousQueue {
-    /// Queues an event until `due`.
     pub(crate) fn push(&mut self, due: Timestamp, event: QueuedEvent) {
         self.sequence += 1;
         self.waiting.insert((due, self.sequence), event);
@@ -71,7 +65,6 @@ impl AsynchronousQueue {
         self.waiting.len()
     }
 
-    /// When the first event is due.
     pub(crate) fn next_due(&self) -> Option<Timestamp> {
         self.waiting.first_key_value().map(|((due, _), _)| *due)
     }
@@ -81,7 +74,6 @@ impl AsynchronousQueue {
 pub(super) mod tests {
     use super::*;
 
-    /// An event of `my-function`.
     pub(crate) fn event(payload: &[u8], runs: u32, throttles: u32) -> QueuedEvent {
         QueuedEvent {
             function: "my-function".into(),

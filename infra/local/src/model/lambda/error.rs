@@ -5,9 +5,7 @@ use std::{fmt::Display, ops::RangeInclusive};
 /// Why an operation of Lambda's API was refused. `Display` writes AWS's message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-#[allow(missing_docs, reason = "an error's text says what its fields are")]
 pub enum LambdaError {
-    /// The requested resource doesn't exist.
     #[error("{0}")]
     ResourceNotFound(String),
     #[error("{0}")]
@@ -17,7 +15,6 @@ pub enum LambdaError {
     /// Parameters are out of their ranges. All faults are listed.
     #[error("{} validation error{} detected: {}", .0.len(), if .0.len() == 1 { "" } else { "s" }, .0.join("; "))]
     Validation(Vec<String>),
-    /// The payload of an invocation can't be read.
     #[error("Could not parse request body into json: {0}")]
     InvalidRequestContent(String),
     #[error(
@@ -27,13 +24,11 @@ pub enum LambdaError {
     /// The body of a request is over the limit of any operation.
     #[error("Request must be smaller than {limit} bytes")]
     RequestEntityTooLarge { limit: usize },
-    /// The function's concurrency is used up.
     #[error("Rate Exceeded.")]
     TooManyRequests(ThrottleReason),
     /// The function has run too often in one chain of requests.
     #[error("Recursive invocation detected for function: {0}.")]
     RecursiveInvocation(String),
-    /// No operation has this method and path.
     #[error("The operation {0} is not one that this local cloud knows.")]
     UnknownOperation(String),
     /// The request's body is not JSON, or not of the operation's shape.
@@ -63,12 +58,10 @@ impl LambdaError {
         Self::InvalidParameterValue(why.to_string())
     }
 
-    /// A validation error with one fault: the value of the member `name` breaks `rule`.
     pub(crate) fn constraint(name: &str, value: impl Display, rule: &str) -> Self {
         Self::Validation(vec![fault(name, value, rule)])
     }
 
-    /// AWS's name of the error.
     pub fn code(&self) -> &'static str {
         self.wire().0
     }
@@ -112,18 +105,15 @@ impl Faults {
         self.0.push(fault(name, value, &format!("Member must have value {bound}")));
     }
 
-    /// Adds the fault that the member `name` breaks `rule`.
     pub(crate) fn constraint(&mut self, name: &str, value: &str, rule: &str) {
         self.0.push(fault(name, value, rule));
     }
 
-    /// Fails if there are any faults.
     pub(crate) fn check(self) -> Result<(), LambdaError> {
         if self.0.is_empty() { Ok(()) } else { Err(LambdaError::Validation(self.0)) }
     }
 }
 
-/// AWS's text for a value that breaks a rule.
 fn fault(name: &str, value: impl Display, rule: &str) -> String {
     format!("Value '{value}' at '{name}' failed to satisfy constraint: {rule}")
 }

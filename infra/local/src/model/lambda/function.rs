@@ -55,12 +55,9 @@ const RESERVED_VARIABLES: [&str; 18] = [
     "_X_AMZN_TRACE_ID",
 ];
 
-/// A function's code, ready to be started.
 #[derive(Clone, Debug)]
 pub struct Code {
-    /// How the function's process is started.
     pub program: Program,
-    /// The size of the deployment package in bytes.
     pub size: u64,
     /// The SHA-256 of the deployment package in base64, or an empty string if there is no package.
     pub sha256: String,
@@ -69,7 +66,6 @@ pub struct Code {
 /// How a function's process is started.
 #[derive(Clone, Debug)]
 pub enum Program {
-    /// The executable `bootstrap` in a folder.
     Bootstrap(Folder),
     /// A folder with a handler, which a runtime client calls.
     Handler(Folder, Client),
@@ -120,7 +116,6 @@ impl<P: Into<PathBuf>> From<P> for Folder {
 /// The settings of a create or update request. `None` leaves a setting unchanged.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
-#[allow(missing_docs, reason = "the names are those of Lambda's API")]
 pub struct Settings {
     pub role: Option<String>,
     pub handler: Option<String>,
@@ -130,7 +125,6 @@ pub struct Settings {
     pub timeout: Option<i64>,
     pub memory_size: Option<i64>,
     pub environment: Option<Environment>,
-    /// The request's layers, unpacked.
     #[serde(skip)]
     pub layers: Option<Layered>,
     pub dead_letter_config: Option<DeadLetterConfig>,
@@ -138,7 +132,6 @@ pub struct Settings {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
-#[allow(missing_docs, reason = "the names are those of Lambda's API")]
 pub struct Environment {
     pub variables: BTreeMap<String, String>,
 }
@@ -153,7 +146,6 @@ pub struct DeadLetterConfig {
 /// A function's configuration and code. A run keeps the configuration that it started with, even if the function
 /// is updated meanwhile.
 #[derive(Clone, Debug)]
-#[allow(missing_docs, reason = "the names are those of Lambda's API")]
 pub struct Configuration {
     pub name: Arc<str>,
     pub arn: Arc<str>,
@@ -171,7 +163,6 @@ pub struct Configuration {
     pub dead_letter_target: Option<Arc<str>>,
     pub code: Code,
     pub last_modified: Timestamp,
-    /// Changes with every update.
     pub revision_id: String,
 }
 
@@ -248,7 +239,6 @@ impl Configuration {
     }
 }
 
-/// Checks settings against AWS's limits.
 fn check(settings: &Settings) -> Result<(), LambdaError> {
     let mut faults = Faults::default();
     faults.range("timeout", settings.timeout, TIMEOUT_SECS);
@@ -310,7 +300,6 @@ pub(crate) struct Function {
     pub(crate) recursive_loop: RecursiveLoop,
     pub(crate) tags: BTreeMap<String, String>,
     pub(crate) event_invoke_config: Option<EventInvokeConfig>,
-    /// How many runs are in progress.
     pub(crate) running: u32,
 }
 

@@ -20,7 +20,6 @@ const EVENT_AGE_SECS_DEFAULT: u32 = 21_600;
 
 /// The settings of a request. `None` means the default, or leaves the setting unchanged in an update.
 #[derive(Clone, Debug, Default)]
-#[allow(missing_docs, reason = "the names are those of Lambda's API")]
 pub struct EventInvokeSettings {
     pub maximum_retry_attempts: Option<i64>,
     pub maximum_event_age_in_seconds: Option<i64>,
@@ -32,7 +31,6 @@ pub struct EventInvokeSettings {
 /// An event invoke config. Settings without a value stay `None` instead of the default, because Lambda's API omits
 /// them in its responses.
 #[derive(Clone, Debug, Default)]
-#[allow(missing_docs, reason = "the names are those of Lambda's API")]
 pub struct EventInvokeConfig {
     pub maximum_retry_attempts: Option<u32>,
     pub maximum_event_age_in_seconds: Option<u32>,
@@ -41,16 +39,12 @@ pub struct EventInvokeConfig {
     pub last_modified: Timestamp,
 }
 
-/// Where Lambda sends a record of an invocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Destination {
-    /// The ARN, as given in the request.
     pub arn: Arc<str>,
-    /// The resource that the ARN names.
     pub kind: DestinationKind,
 }
 
-/// The kind of resource that receives the record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DestinationKind {
     Queue(Arc<str>),

@@ -47,7 +47,6 @@ const UPDATING: Transition = &["Updating"];
 /// The settings of a create or update request. `None` leaves a setting unchanged.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
-#[allow(missing_docs, reason = "the names are those of Lambda's API")]
 pub struct MappingSettings {
     pub batch_size: Option<i64>,
     pub maximum_batching_window_in_seconds: Option<i64>,
@@ -56,16 +55,13 @@ pub struct MappingSettings {
     pub enabled: Option<bool>,
 }
 
-/// A mapping's limit of concurrent batches.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct ScalingConfig {
-    /// `None` removes the limit.
     pub maximum_concurrency: Option<i64>,
 }
 
 #[derive(Debug)]
-#[allow(missing_docs, reason = "the names are those of Lambda's API")]
 pub struct Mapping {
     pub uuid: Arc<str>,
     pub event_source_arn: Arc<str>,
@@ -84,7 +80,6 @@ pub struct Mapping {
 }
 
 impl Mapping {
-    /// A mapping of the queue with this ARN to `function`.
     pub(crate) fn new(
         now: Timestamp,
         uuid: Arc<str>,
@@ -127,7 +122,6 @@ impl Mapping {
         }
     }
 
-    /// AWS's name of its current state.
     pub(crate) fn state(&self, now: Timestamp) -> &'static str {
         let steps = between(self.last_modified, now).as_millis() / TRANSITION.as_millis();
         let transient = usize::try_from(steps).ok().and_then(|step| self.transition.get(step));
@@ -182,7 +176,6 @@ impl Mapping {
         Ok(())
     }
 
-    /// How many batches may run at a time.
     fn batches_max(&self) -> u32 {
         self.poller.granted.min(self.maximum_concurrency.unwrap_or(BATCHES_MAX))
     }
@@ -195,7 +188,6 @@ impl Mapping {
         self.poller.running < self.batches_max()
     }
 
-    /// The number of messages that the next batch still needs.
     pub(crate) fn wanted(&self) -> usize {
         let size = usize::try_from(self.batch_size).unwrap_or(usize::MAX);
         size.saturating_sub(self.poller.held.len())
@@ -208,7 +200,6 @@ impl Mapping {
         Some(if full { first.received_at } else { later(first.received_at, self.window) })
     }
 
-    /// The next batch, if one is due.
     pub(crate) fn take_batch(&mut self, now: Timestamp) -> Option<Vec<Held>> {
         if self.ready_at()? > now {
             return None;

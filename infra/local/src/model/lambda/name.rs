@@ -11,12 +11,10 @@ pub const LATEST: &str = "$LATEST";
 /// The longest function name, in characters: AWS's limit.
 const NAME_MAX: usize = 64;
 
-/// The ARN of the function `name`.
 pub(crate) fn arn(name: &str) -> String {
     format!("arn:aws:lambda:{REGION}:{ACCOUNT}:function:{name}")
 }
 
-/// The ARN of the version `$LATEST` of the function `name`.
 pub(crate) fn qualified_arn(name: &str) -> String {
     format!("{}:{LATEST}", arn(name))
 }
@@ -44,7 +42,6 @@ pub(crate) fn resolve(reference: &str, qualifier: Option<&str>) -> Result<String
     }
 }
 
-/// The error for a function that doesn't exist.
 pub(crate) fn not_found(name: &str) -> LambdaError {
     LambdaError::ResourceNotFound(format!("Function not found: {}", arn(name)))
 }

@@ -25,7 +25,6 @@ const THROTTLE_WAIT_MAX: Duration = Duration::from_secs(30);
 /// The wait if a queue has visible messages and returns none, because too many are in flight.
 const EMPTY_WAIT: Duration = Duration::from_secs(1);
 
-/// A message that was received for a batch.
 #[derive(Debug)]
 pub(crate) struct Held {
     pub(crate) message_id: Arc<str>,
@@ -34,7 +33,6 @@ pub(crate) struct Held {
     /// The message as the function will see it, in JSON.
     pub(crate) record: Payload,
     pub(crate) received_at: Timestamp,
-    /// When it becomes visible in the queue again.
     pub(crate) hidden_until: Timestamp,
 }
 
@@ -45,12 +43,10 @@ impl Held {
     }
 }
 
-/// The state of a mapping's polling.
 #[derive(Debug)]
 pub(crate) struct Poller {
     /// Messages that were received and not delivered, the oldest first.
     pub(super) held: VecDeque<Held>,
-    /// The size of their records in bytes.
     pub(super) held_bytes: usize,
     pub(super) running: u32,
     /// How many batches may run, apart from the mapping's own limit.
@@ -92,7 +88,6 @@ impl Poller {
         }
     }
 
-    /// Records that a batch was delivered.
     pub(crate) fn delivered(&mut self, now: Timestamp) {
         self.throttles = 0;
         self.running += 1;
@@ -110,12 +105,10 @@ impl Poller {
         }
     }
 
-    /// Records that a batch's run has ended.
     pub(crate) fn finished(&mut self) {
         self.running = self.running.saturating_sub(1);
     }
 
-    /// Takes a throttled batch back, and pauses.
     pub(crate) fn throttled(&mut self, now: Timestamp, batch: Vec<Held>) {
         for message in batch.into_iter().rev() {
             self.held_bytes += message.bytes();
@@ -127,7 +120,6 @@ impl Poller {
         self.paused_until = Some(later(now, wait));
     }
 
-    /// Pauses because the queue returned nothing.
     pub(crate) fn starved(&mut self, now: Timestamp) {
         self.paused_until = Some(later(now, EMPTY_WAIT));
     }

@@ -16,15 +16,12 @@ use crate::model::{
 /// The longest error message in a dead letter's attribute. The rest is cut off.
 const ERROR_MESSAGE_BYTES_MAX: usize = 1024;
 
-/// Why an event has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Condition {
     Success,
-    /// The last allowed run failed.
     RetriesExhausted,
     /// The event is too old, or would be too old at its next run.
     EventAgeExceeded,
-    /// Its function's reserved concurrency is 0.
     ZeroReservedConcurrency,
     /// It is in a recursive loop. AWS doesn't document this value; it is the name of the error of a synchronous
     /// invocation.

@@ -20,18 +20,15 @@ const EXIT_ERROR: &str = "Runtime.ExitError";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RunId(pub(crate) u64);
 
-/// A run that the host must make.
 #[derive(Clone, Debug)]
 pub struct Run {
     /// Identifies the run in [`Cloud::finish`](crate::model::Cloud::finish).
     pub id: RunId,
-    /// The function's configuration at the beginning of the run.
     pub configuration: Arc<Configuration>,
     /// The request id, which is the same in all runs of one event.
     pub request_id: Arc<str>,
     pub payload: Payload,
     pub trace_header: Arc<str>,
-    /// The client context of a synchronous invocation, as JSON.
     pub client_context: Option<Arc<str>>,
 }
 
@@ -41,7 +38,6 @@ pub enum Outcome {
     Returned(Vec<u8>),
     /// The function reported this as an error.
     Failed(Vec<u8>),
-    /// Its response was over [`RESPONSE_BYTES_MAX`].
     ResponseTooLarge,
     /// Its process ended before it answered.
     Exited(Exit),
@@ -51,7 +47,6 @@ pub enum Outcome {
     InitFailed(Vec<u8>),
     /// Its process ended before it asked for an event.
     InitExited(Exit),
-    /// Its process could not be started, for this reason.
     NotStarted(String),
     /// An extension failed before the runtime and all extensions had asked for an event.
     InitExtensionFailed(ExtensionFailure),
@@ -62,14 +57,12 @@ pub enum Outcome {
 /// The failure of an extension, which ends its environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExtensionFailure {
-    /// The name of the extension's file.
     pub extension: Arc<str>,
     pub fault: ExtensionFault,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExtensionFault {
-    /// It could not be started, for this reason.
     NotStarted(String),
     Exited(Exit),
     InitError(String),
@@ -80,7 +73,6 @@ pub enum ExtensionFault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     Status(i32),
-    /// It was killed by this signal.
     Signal(i32),
 }
 

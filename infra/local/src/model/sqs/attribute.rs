@@ -9,10 +9,8 @@ use super::error::SqsError;
 
 const MESSAGE_ATTRIBUTES_MAX: usize = 10;
 
-/// The longest name or type of an attribute, in characters.
 const ATTRIBUTE_LABEL_MAX: usize = 256;
 
-/// The most digits of a `Number`.
 const NUMBER_DIGITS_MAX: usize = 38;
 
 /// A message's attributes by name, in the order in which AWS hashes them.
@@ -30,7 +28,6 @@ pub struct MessageAttribute {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub enum AttributeValue {
-    /// Text, or a number in decimal.
     #[serde(rename = "StringValue")]
     String(String),
     #[serde(rename = "BinaryValue", serialize_with = "base64")]
@@ -42,12 +39,10 @@ fn base64<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error>
 }
 
 impl MessageAttribute {
-    /// An attribute of type `String`.
     pub fn string(value: impl Into<String>) -> Self {
         Self { data_type: "String".to_owned(), value: AttributeValue::String(value.into()) }
     }
 
-    /// An attribute of type `Number`.
     pub fn number(value: impl ToString) -> Self {
         Self { data_type: "Number".to_owned(), value: AttributeValue::String(value.to_string()) }
     }
@@ -61,7 +56,6 @@ pub(crate) fn is_valid_char(character: char) -> bool {
     )
 }
 
-/// Checks attributes against SQS's rules.
 pub(super) fn check(attributes: &MessageAttributes) -> Result<(), SqsError> {
     if attributes.len() > MESSAGE_ATTRIBUTES_MAX {
         return Err(SqsError::InvalidRequest(format!(

@@ -14,7 +14,6 @@ pub type Attributes = BTreeMap<String, String>;
 /// The longest visibility timeout, in seconds: twelve hours.
 pub const VISIBILITY_SECONDS_MAX: u32 = 43_200;
 
-/// The longest long poll, in seconds.
 pub const WAIT_SECONDS_MAX: u32 = 20;
 
 /// The smallest limit that a queue may set for the size of its messages.
@@ -32,7 +31,6 @@ pub(crate) const STORED: [&str; 5] = [
     "SqsManagedSseEnabled",
 ];
 
-/// The attributes that callers can set.
 #[derive(Clone, Debug)]
 pub(crate) struct QueueAttributes {
     pub(super) delay: u32,
@@ -59,7 +57,6 @@ impl Default for QueueAttributes {
 }
 
 impl QueueAttributes {
-    /// These attributes with `changes` made to them.
     pub(super) fn with(&self, changes: &Attributes) -> Result<Self, SqsError> {
         let mut changed = self.clone();
         let given = |name| changes.get(name).map(String::as_str);

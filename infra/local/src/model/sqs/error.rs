@@ -3,7 +3,6 @@
 /// Why SQS refuses a request. The text is AWS's, with its capitals and full stops, because programs match on it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-#[allow(missing_docs, reason = "an error's text says what it is and what its fields are")]
 pub enum SqsError {
     #[error("The specified queue does not exist.")]
     QueueDoesNotExist,
@@ -47,17 +46,14 @@ pub enum SqsError {
     #[error("Task does not exist.")]
     TaskDoesNotExist,
 
-    /// A message's body has a character that SQS refuses.
     #[error(
         "Invalid characters found. Valid unicode characters are #x9 | #xA | #xD | #x20 to #xD7FF | #xE000 to #xFFFD | #x10000 to #x10FFFF"
     )]
     InvalidMessageContents,
 
-    /// A required parameter is missing or empty.
     #[error("The request must contain the parameter {0}.")]
     MissingParameter(&'static str),
 
-    /// The handle is malformed, or belongs to another queue.
     #[error("The input receipt handle \"{handle}\" is not a valid receipt handle.")]
     ReceiptHandleIsInvalid { handle: String },
 
@@ -68,7 +64,6 @@ pub enum SqsError {
     #[error("The operation {0} is not known.")]
     UnknownOperation(String),
 
-    /// The body isn't the operation's JSON.
     #[error("{0}")]
     Serialization(String),
 

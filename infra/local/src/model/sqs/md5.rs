@@ -13,10 +13,8 @@ use super::attribute::{AttributeValue, MessageAttribute};
 /// The type byte of strings and numbers in AWS's encoding of an attribute.
 const TRANSPORT_STRING: u8 = 1;
 
-/// The type byte of binary values in AWS's encoding of an attribute.
 const TRANSPORT_BINARY: u8 = 2;
 
-/// An MD5 digest, written in hexadecimal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Md5([u8; 16]);
 

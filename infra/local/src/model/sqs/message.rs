@@ -13,7 +13,6 @@ use super::{
 /// The largest message, in bytes with its attributes. A batch has the same limit.
 pub const MESSAGE_BYTES_MAX: u32 = 1_048_576;
 
-/// The longest delay of a message, in seconds.
 pub const DELAY_SECONDS_MAX: u32 = 900;
 
 #[derive(Clone, Debug, Default)]
@@ -58,7 +57,6 @@ impl Received {
         *self.md5_of_body.get_or_init(|| Md5::of_body(&self.body))
     }
 
-    /// Digest of the attributes, if there are any.
     pub fn md5_of_attributes(&self) -> Option<Md5> {
         Md5::of_attributes(self.attributes.iter().map(|(name, it)| (name, it)))
     }
@@ -95,7 +93,6 @@ impl Outgoing {
         self.body.len() + attributes.sum::<usize>()
     }
 
-    /// Checks the message against SQS's rules and the queue's size limit.
     pub(super) fn check(&self, bytes_max: u32) -> Result<(), SqsError> {
         if self.body.is_empty() {
             return Err(SqsError::MissingParameter("MessageBody"));
@@ -122,7 +119,6 @@ pub(crate) fn bad_delay(seconds: impl ToString) -> SqsError {
     SqsError::invalid("DelaySeconds", seconds, reason)
 }
 
-/// The error for a message that is longer than its queue accepts.
 pub(crate) fn too_long(bytes_max: u32) -> SqsError {
     SqsError::InvalidRequest(format!(
         "One or more parameters are invalid. Reason: Message must be shorter than {bytes_max} bytes."

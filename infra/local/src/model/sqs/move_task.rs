@@ -26,17 +26,14 @@ pub(crate) const TASKS_LISTED_MAX: usize = 10;
 
 #[derive(Debug)]
 pub(crate) struct MoveTask {
-    /// Callers need it to cancel the task.
     pub(crate) handle: String,
     source: QueueName,
-    /// The destination, if the caller named one.
     pub(crate) destination: Option<QueueName>,
     /// The rate limit in messages a second, if the caller set one.
     pub(crate) per_second: Option<u32>,
     pub(crate) started_at: Timestamp,
     /// How many messages were visible in the source when the task started.
     pub(crate) to_move: usize,
-    /// How many of them have been moved.
     pub(crate) moved: usize,
     pub(crate) status: MoveStatus,
 }
@@ -47,12 +44,10 @@ pub(crate) enum MoveStatus {
     Running,
     Completed,
     Cancelled,
-    /// The task stopped for this reason.
     Failed(&'static str),
 }
 
 impl MoveStatus {
-    /// The status as AWS's API returns it.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Running => "RUNNING",
@@ -89,7 +84,6 @@ impl MoveTask {
         self.source == *queue
     }
 
-    /// When the task moves its next message, or `None` if it has ended.
     fn next_at(&self) -> Option<Timestamp> {
         if self.status != MoveStatus::Running {
             return None;
@@ -152,7 +146,6 @@ impl Sqs {
         Ok(self.tasks_of(self.resource("SourceArn", source_arn)?))
     }
 
-    /// Cancels a running task. Returns how many messages it has moved.
     pub(crate) fn cancel_move_task(&mut self, handle: &str) -> Result<usize, SqsError> {
         let source_arn = Handle::source_arn(handle)
             .ok_or_else(|| invalid("Value for parameter TaskHandle is invalid."))?;
@@ -178,7 +171,6 @@ impl Sqs {
         self.move_tasks = tasks;
     }
 
-    /// When the next message of any task is due to move.
     pub(crate) fn next_move_at(&self) -> Option<Timestamp> {
         self.move_tasks.iter().filter_map(MoveTask::next_at).min()
     }
@@ -215,7 +207,6 @@ impl Sqs {
         }
     }
 
-    /// The tasks whose source is this queue, newest first.
     fn tasks_of(&self, source: &QueueName) -> impl Iterator<Item = &MoveTask> {
         self.move_tasks.iter().rev().filter(move |task| task.is_from(source))
     }

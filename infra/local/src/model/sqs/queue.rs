@@ -151,7 +151,6 @@ impl Queue {
         self.settled_at = None;
     }
 
-    /// Adds a message, hidden for `delay` seconds.
     pub(super) fn admit(
         &mut self,
         now: Timestamp,
@@ -344,7 +343,6 @@ impl Places {
     }
 }
 
-/// Checks `seconds` against the longest visibility timeout.
 pub(super) fn check_visibility(seconds: u32) -> Result<(), SqsError> {
     if seconds <= VISIBILITY_SECONDS_MAX { Ok(()) } else { Err(bad_visibility(seconds)) }
 }
@@ -372,7 +370,6 @@ impl Receipt {
         STANDARD.encode(bytes)
     }
 
-    /// Decodes a handle. `None` if it is malformed.
     fn read(handle: &str) -> Option<Self> {
         let bytes: [u8; 20] = STANDARD.decode(handle).ok()?.try_into().ok()?;
         let (queue, rest) = bytes.split_first_chunk::<8>()?;
@@ -386,7 +383,6 @@ impl Receipt {
     }
 }
 
-/// The longest name of a queue, in characters.
 const QUEUE_NAME_MAX: usize = 80;
 
 /// A queue's name: up to 80 letters, digits, hyphens and underscores.

@@ -4,7 +4,6 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::error::SqsError;
 
-/// The largest `maxReceiveCount`.
 const MAX_RECEIVE_COUNT_MAX: u32 = 1000;
 
 /// A queue's redrive policy. Its JSON is the queue's attribute `RedrivePolicy`.
@@ -54,12 +53,10 @@ impl RedrivePolicy {
         Ok(Some(Self { dead_letter_target_arn, max_receive_count }))
     }
 
-    /// The error for a policy whose dead-letter queue doesn't exist.
     pub(super) fn target_missing(&self) -> SqsError {
         invalid(&self.to_json(), "Dead letter target does not exist.")
     }
 
-    /// The policy as the queue's attribute.
     pub(super) fn to_json(&self) -> String {
         // A struct of text and a number always serializes.
         serde_json::to_string(self).unwrap_or_default()

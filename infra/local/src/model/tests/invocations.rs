@@ -28,18 +28,6 @@ fn a_failing_event_runs_three_times_with_one_request_id_and_then_becomes_a_recor
 }
 
 #[test]
-fn without_retries_the_first_failure_becomes_a_record() {
-    let mut world = World::new();
-    world.on_failure(0, 60);
-    for outcome in [failure(), Outcome::TimedOut, Outcome::Exited(Exit::Signal(9))] {
-        world.play("{}", outcome);
-        let record = world.record("failed");
-        assert_eq!(ended(&record), ("RetriesExhausted", 1));
-        assert_eq!(record["responseContext"]["functionError"], "Unhandled");
-    }
-}
-
-#[test]
 fn a_throttled_event_backs_off_until_it_reaches_its_maximum_age() {
     let mut world = World::with_concurrency(1);
     world.on_failure(2, 60);
