@@ -1,15 +1,17 @@
-//! The ports of `comeback-flow` on SQS, Lambda, DynamoDB and CloudWatch.
+//! The retry handler: its program, and the ports of `comeback-flow` on SQS, Lambda, DynamoDB and CloudWatch.
 //!
 //! There are no decisions here, only the translation of calls and answers. The clients are built once and keep their
 //! connections between invocations.
 
 mod clients;
+mod clock;
 mod functions;
 mod ledger;
 mod metrics;
+mod program;
 mod queues;
 
-pub use clients::connect;
 pub use functions::LambdaFunctions;
 pub use ledger::DynamoLedger;
+pub use program::run;
 pub use queues::SqsQueues;
