@@ -8,6 +8,7 @@
 //! batch failures, and `RecursiveLoop`.
 
 use std::{
+    collections::BTreeMap,
     fmt::Debug,
     path::{Path, PathBuf},
     time::Duration,
@@ -36,6 +37,9 @@ const DEAD_LETTER_QUEUE: &str = "dead-letters";
 
 /// The handler's setting with the URL of the dead-letter queue.
 pub const DEAD_LETTER_QUEUE_URL: &str = "DEAD_LETTER_QUEUE_URL";
+
+/// The handler's setting with the functions that may use each queue.
+const QUEUE_TARGETS: &str = "QUEUE_TARGETS";
 
 /// The longest retention that SQS offers.
 const RETENTION: Duration = Duration::from_hours(14 * 24);
@@ -120,6 +124,7 @@ impl Function {
 
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Queues {
+    /// The URL of the retry queue that functions share.
     pub retry: String,
     /// The URL of the queue for events that were given up.
     pub dead_letter: String,
@@ -160,30 +165,63 @@ impl Cloud {
         visibility: Duration,
         targets: &[Function],
     ) -> Result<Queues, CallError> {
-        let seconds = |duration: Duration| duration.as_secs().to_string();
         let retention = (QueueAttributeName::MessageRetentionPeriod, seconds(RETENTION));
-        let dead_letter = self.queue(DEAD_LETTER_QUEUE, vec![retention.clone()]).await?;
-        let redrive = serde_json::json!({
-            "deadLetterTargetArn": self.queue_arn(&dead_letter).await?,
-            "maxReceiveCount": MAX_RECEIVE_COUNT,
-        });
-        let attributes = vec![
-            retention,
-            (QueueAttributeName::VisibilityTimeout, seconds(visibility)),
-            (QueueAttributeName::RedrivePolicy, redrive.to_string()),
-        ];
-        let retry = self.queue(RETRY_QUEUE, attributes).await?;
-        let retry_arn = self.queue_arn(&retry).await?;
-
+        let dead_letter = self.queue(DEAD_LETTER_QUEUE, vec![retention]).await?;
         // Comes first, so that the caller can override it.
         handler.environment.insert(0, (DEAD_LETTER_QUEUE_URL.to_owned(), dead_letter.clone()));
         self.create(&handler).await?;
-        self.map(&retry_arn, &handler.name).await?;
+        let (retry, arn) =
+            self.retry_queue(RETRY_QUEUE, &dead_letter, visibility, &handler).await?;
         for target in targets {
             self.create(target).await?;
-            self.send_failures(&target.name, &retry_arn).await?;
+            self.send_failures(&target.name, &arn).await?;
         }
         Ok(Queues { retry, dead_letter })
+    }
+
+    /// Deploys the retry loop like [`Cloud::deploy`], but with a queue for each target, as the deployments on AWS do.
+    /// [`Queues::retry`] is for functions that are attached later, which share it.
+    pub async fn deploy_each(
+        &self,
+        mut handler: Function,
+        visibility: Duration,
+        targets: &[Function],
+    ) -> Result<Queues, CallError> {
+        let own = targets.iter().map(|target| (queue_of(&target.name), [target.name.as_str()]));
+        let bound: BTreeMap<_, _> = own.chain([(RETRY_QUEUE.to_owned(), ["*"])]).collect();
+        let bound = serde_json::json!(bound).to_string();
+        handler.environment.insert(0, (QUEUE_TARGETS.to_owned(), bound));
+        let queues = self.deploy(handler.clone(), visibility, &[]).await?;
+        for target in targets {
+            let name = queue_of(&target.name);
+            let retry = self.retry_queue(&name, &queues.dead_letter, visibility, &handler).await?;
+            self.create(target).await?;
+            self.send_failures(&target.name, &retry.1).await?;
+        }
+        Ok(queues)
+    }
+
+    /// Creates a retry queue from which the handler receives. Returns its URL and its ARN.
+    async fn retry_queue(
+        &self,
+        name: &str,
+        dead_letter: &str,
+        visibility: Duration,
+        handler: &Function,
+    ) -> Result<(String, String), CallError> {
+        let redrive = serde_json::json!({
+            "deadLetterTargetArn": self.queue_arn(dead_letter).await?,
+            "maxReceiveCount": MAX_RECEIVE_COUNT,
+        });
+        let attributes = vec![
+            (QueueAttributeName::MessageRetentionPeriod, seconds(RETENTION)),
+            (QueueAttributeName::VisibilityTimeout, seconds(visibility)),
+            (QueueAttributeName::RedrivePolicy, redrive.to_string()),
+        ];
+        let url = self.queue(name, attributes).await?;
+        let arn = self.queue_arn(&url).await?;
+        self.map(&arn, &handler.name).await?;
+        Ok((url, arn))
     }
 
     pub async fn invoke(&self, function: &str, payload: &str) -> Result<String, CallError> {
@@ -309,6 +347,15 @@ impl Cloud {
             .await;
         put.map(drop).map_err(failed(&format!("send failures of {function} to {queue_arn}")))
     }
+}
+
+/// The name of the retry queue of one function.
+pub fn queue_of(function: &str) -> String {
+    format!("{RETRY_QUEUE}-{function}")
+}
+
+fn seconds(duration: Duration) -> String {
+    duration.as_secs().to_string()
 }
 
 /// Converts the error of a call: to AWS's code and message, or to the chain of causes if there was no response.

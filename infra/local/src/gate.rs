@@ -28,30 +28,37 @@ const WAIT_MAX: Duration = Duration::from_secs(60);
 
 const ENTRIES_MAX: usize = 1_000;
 
-pub(crate) fn router(shared: Shared, page: Option<Router>) -> Router {
+/// The routers that are not part of the local cloud.
+#[derive(Clone)]
+pub(crate) struct Others {
+    pub(crate) page: Option<Router>,
+    pub(crate) dynamodb: Option<Router>,
+}
+
+pub(crate) fn router(shared: Shared, others: Others) -> Router {
     let json = [(header::CONTENT_TYPE, "application/json")];
     api::lambda::router()
         .route("/_local/health", get(async move || (json, r#"{"status":"running"}"#)))
         .route("/_local/journal", get(journal))
-        .layer(middleware::from_fn_with_state((shared.clone(), page), enter))
+        .layer(middleware::from_fn_with_state((shared.clone(), others), enter))
         .with_state(shared)
 }
 
 /// Every request passes here. A waiting request is ended when the local cloud stops.
 async fn enter(
-    State((shared, page)): State<(Shared, Option<Router>)>,
+    State((shared, others)): State<(Shared, Others)>,
     request: Request,
     next: Next,
 ) -> Response {
     tokio::select! {
-        response = answer(&shared, page, request, next) => response,
+        response = answer(&shared, others, request, next) => response,
         () = shared.closing() => {
             (StatusCode::SERVICE_UNAVAILABLE, "the local cloud is stopping\n").into_response()
         }
     }
 }
 
-async fn answer(shared: &Shared, page: Option<Router>, request: Request, next: Next) -> Response {
+async fn answer(shared: &Shared, others: Others, request: Request, next: Next) -> Response {
     let headers = request.headers();
     if !is_to_loopback(headers) {
         return refuse("this local cloud answers only to loopback names, such as 127.0.0.1");
@@ -63,7 +70,7 @@ async fn answer(shared: &Shared, page: Option<Router>, request: Request, next: N
         return next.run(request).await;
     }
     if !is_signed(headers) {
-        if let Some(page) = page {
+        if let Some(page) = others.page {
             let Ok(response) = call(page, request).await;
             return response;
         }
@@ -81,6 +88,12 @@ async fn answer(shared: &Shared, page: Option<Router>, request: Request, next: N
     }
     if let Some(action) = target.strip_prefix("Logs_20140328.") {
         return api::logs::handle(shared, request, action).await;
+    }
+    if target.starts_with("DynamoDB_")
+        && let Some(dynamodb) = others.dynamodb
+    {
+        let Ok(response) = call(dynamodb, request).await;
+        return response;
     }
     if api::cloudwatch::is_cloudwatch_request(request.uri()) {
         return api::cloudwatch::handle(shared, request).await;

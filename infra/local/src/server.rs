@@ -33,6 +33,8 @@ pub struct Config {
     pub inherited: Inherited,
     /// The router for requests without a signature, such as those of a browser.
     pub page: Option<Router>,
+    /// The router for requests to DynamoDB, which the local cloud itself does not have.
+    pub dynamodb: Option<Router>,
     /// The functions that fail for a while instead of running.
     pub outages: Outages,
 }
@@ -45,6 +47,7 @@ impl Default for Config {
             in_flight_max: IN_FLIGHT_MAX,
             inherited: Inherited::default(),
             page: None,
+            dynamodb: None,
             outages: Outages::default(),
         }
     }
@@ -72,10 +75,10 @@ pub async fn start(config: Config) -> io::Result<Server> {
     let (open, closing) = watch::channel(());
     let (held, gone) = mpsc::channel(1);
     let in_flight_max = config.in_flight_max;
-    let page = config.page.clone();
+    let others = gate::Others { page: config.page.clone(), dynamodb: config.dynamodb.clone() };
     let shared = Shared::new(config, &endpoint, closing, held)?;
     shared.look(|cloud, _| cloud.sqs.in_flight_max = in_flight_max);
-    let app = gate::router(shared.clone(), page);
+    let app = gate::router(shared.clone(), others);
     let router = app.clone();
     let listener = listener.tap_io(|stream| {
         // The second packet of a response must not wait until the first one is acknowledged.

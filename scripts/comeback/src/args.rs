@@ -1,9 +1,6 @@
 //! The command line.
 
-use std::{
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{path::PathBuf, time::Duration};
 
 use clap::{Parser, Subcommand};
 use comeback_core::{duration, in_flight::QUOTA};
@@ -16,7 +13,7 @@ use crate::{
 
 /// Retry failed asynchronous Lambda invocations.
 ///
-/// `local` and `demo` run the whole system on this machine: the real function binaries, with SQS and Lambda on
+/// `local` and `demo` run the whole system on this machine: the real functions, with SQS and Lambda on
 /// 127.0.0.1. Nothing leaves this machine, and nothing remains when a command ends.
 #[derive(Debug, Parser)]
 #[command(name = "comeback", version, after_help = "Example: comeback demo")]
@@ -29,7 +26,7 @@ pub struct Args {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run SQS and Lambda on this machine, with the retry loop deployed in them.
+    /// Run SQS, Lambda and DynamoDB on this machine, with the retry loop deployed in them.
     ///
     /// Prints the endpoint, the queues and AWS CLI commands to try, then a journal of what happens, until
     /// Ctrl-C. The AWS CLI and every AWS SDK can use the endpoint, with any credentials.
@@ -51,7 +48,6 @@ pub enum Command {
     #[command(after_help = "Example: comeback demo --events 60 --outage 15")]
     Demo(DemoArgs),
     /// The commands for operators.
-    #[cfg(feature = "operate")]
     #[command(flatten)]
     Operate(Box<crate::operate::args::Operate>),
 }
@@ -62,7 +58,7 @@ pub struct LocalArgs {
     /// The port on 127.0.0.1 to listen on; 0 for any free port.
     #[arg(long, value_name = "N", default_value_t = 4700)]
     pub port: u16,
-    /// Run SQS and Lambda only, deploy nothing.
+    /// Run SQS, Lambda and DynamoDB only, deploy nothing.
     #[arg(long, conflicts_with_all = ["binaries", "function", "functions", "set"])]
     pub empty: bool,
     /// A setting of the retry handler, such as BASE_BACKOFF=2s; repeatable [default: its own].
@@ -72,7 +68,7 @@ pub struct LocalArgs {
         value_parser = settings::parse,
         long_help = format!(
             "A setting of the retry handler, such as BASE_BACKOFF=2s; repeatable [default: its own].\n\nSettings are \
-             {}. REGISTER and PROBE need --ledger.",
+             {}. REGISTER and PROBE need the ledger.",
             settings::names().join(", ")
         )
     )]
@@ -103,11 +99,13 @@ pub struct LocalArgs {
     /// --set sets IN_FLIGHT_MAX.
     #[arg(long, value_name = "N", default_value_t = QUOTA, value_parser = clap::value_parser!(u32).range(1..))]
     pub in_flight_max: u32,
-    /// Use a ledger in DynamoDB, so that each failure is acted on once and waiting events are listed.
+    /// Deploy the handler without a ledger, so without a register of waiting events.
     ///
-    /// URL is the endpoint of a DynamoDB on this machine, such as DynamoDB Local. Without a URL, scripts/local starts
-    /// the DynamoDB of moto. Sets LEDGER_TABLE, and REGISTER=true unless --set sets REGISTER.
-    #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = "", conflicts_with = "empty")]
+    /// By default it has both, in the local cloud's own DynamoDB, with REGISTER=true unless --set sets REGISTER.
+    #[arg(long, conflicts_with = "empty")]
+    pub no_ledger: bool,
+    /// Keep the ledger in another DynamoDB on this machine, such as DynamoDB Local.
+    #[arg(long, value_name = "URL", conflicts_with_all = ["empty", "no_ledger"])]
     pub ledger: Option<String>,
     #[command(flatten)]
     pub binaries: BinariesArg,
@@ -132,17 +130,15 @@ pub struct DemoArgs {
 /// The folder of Comeback's own binaries.
 #[derive(Debug, clap::Args)]
 pub struct BinariesArg {
-    /// The folder of the binaries retry-handler and example-target [default: the folder of this program].
+    /// The folder of the binaries retry-handler and example-target [default: those in this program].
     #[arg(long = "binaries", id = "binaries", value_name = "DIR")]
     pub folder: Option<PathBuf>,
 }
 
 impl BinariesArg {
-    /// Finds the binaries in that folder.
+    /// Finds the binaries in that folder, or those in this program.
     pub fn find(&self) -> Result<Binaries, NoBinary> {
-        let own = std::env::current_exe().ok();
-        let own = own.as_deref().and_then(Path::parent).unwrap_or(Path::new("."));
-        Binaries::find(self.folder.as_deref().unwrap_or(own))
+        Binaries::find(self.folder.as_deref())
     }
 }
 

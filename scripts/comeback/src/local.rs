@@ -12,10 +12,10 @@ use crate::{
     activity,
     args::LocalArgs,
     binaries::{Binaries, VISIBILITY},
-    deploy::{Cloud, Function, HANDLER, Queues},
-    functions,
+    deploy::{Cloud, Function, HANDLER, Queues, queue_of},
+    dynamodb, functions,
     journal::Journal,
-    ledger::{Ledger, TABLE},
+    ledger::{self, TABLE},
     live_page::{self, LivePage},
     log::Log,
     paint::{Line, Style},
@@ -39,26 +39,23 @@ const WIDTH_MAX: usize = 100;
 
 /// Runs the local cloud until a signal ends it.
 pub async fn run(args: &LocalArgs, shell: &Shell) -> Result<(), Failure> {
-    settings::check(&args.set, args.ledger.is_some())?;
+    settings::check(&args.set, !args.no_ledger)?;
     let deployment = if args.empty { None } else { Some(Deployment::of(args)?) };
     let mut signals = Signals::listen()?;
-    let ledger = match &args.ledger {
-        Some(given) => Some(Ledger::start(given, shell.dynamodb.as_deref()).await?),
-        None => None,
-    };
     let page = LivePage::new(shell)?;
     let config = page.configure(Config {
         port: args.port,
         concurrency: args.max_processes,
         in_flight_max: usize::try_from(args.in_flight_max).unwrap_or(usize::MAX),
         inherited: shell.inherited.clone(),
+        dynamodb: Some(dynamodb::router()?),
         ..Config::default()
     });
     let server = comeback_local::start(config)
         .await
         .map_err(|source| Failure::Port { port: args.port, source })?;
     let served = tokio::select! {
-        served = serve(&server, deployment.as_ref(), ledger.as_ref(), &page, shell) => served,
+        served = serve(&server, deployment.as_ref(), &page, shell) => served,
         () = signals.any() => {
             let lines = [Line::default(), discarded(&server.waiting())];
             timeout(LAST_LINE_MAX, shell.print(&lines)).await.unwrap_or(Ok(())).map_err(Failure::from)
@@ -75,8 +72,18 @@ struct Deployment<'a> {
     settings: &'a [Setting],
     /// The handler's IN_FLIGHT_MAX, unless `settings` has one.
     in_flight_max: u32,
+    ledger: Ledger<'a>,
     /// The user's own functions.
     functions: Vec<Function>,
+}
+
+/// Where the handler has its ledger.
+#[derive(Clone, Copy)]
+enum Ledger<'a> {
+    None,
+    Here,
+    /// In the DynamoDB at this URL.
+    At(&'a str),
 }
 
 impl<'a> Deployment<'a> {
@@ -85,20 +92,39 @@ impl<'a> Deployment<'a> {
             binaries: args.binaries.find()?,
             settings: &args.set,
             in_flight_max: (args.in_flight_max - args.in_flight_max / 6).max(1),
+            ledger: match &args.ledger {
+                _ if args.no_ledger => Ledger::None,
+                None => Ledger::Here,
+                Some(url) => Ledger::At(url),
+            },
             functions: functions::read(&args.function, args.functions.as_deref())?,
         })
     }
 
-    async fn deploy(&self, endpoint: &str, ledger: Option<&Ledger>) -> Result<Queues, Failure> {
-        let Self { binaries, settings, in_flight_max, functions } = self;
-        let mut targets = vec![Function::of(TARGET, &binaries.example_target, TARGET_TIMEOUT)];
+    async fn deploy(&self, endpoint: &str) -> Result<Queues, Failure> {
+        let Self { binaries, settings, in_flight_max, ledger, functions } = self;
+        let mut targets = vec![binaries.target(TARGET, TARGET_TIMEOUT)];
         targets.extend(functions.iter().cloned());
         let mut handler = binaries.handler(settings);
         // The last value of a variable wins, so these come first.
-        let own = [("IN_FLIGHT_MAX".to_owned(), in_flight_max.to_string())];
-        let ledger = ledger.into_iter().flat_map(Ledger::environment);
-        handler.environment.splice(0..0, own.into_iter().chain(ledger));
-        Ok(Cloud::at(endpoint).deploy(handler, VISIBILITY, &targets).await?)
+        let mut own = vec![("IN_FLIGHT_MAX".to_owned(), in_flight_max.to_string())];
+        if let Some((at, elsewhere)) = ledger.endpoints(endpoint) {
+            ledger::create(at).await?;
+            own.extend(ledger::environment(elsewhere));
+        }
+        handler.environment.splice(0..0, own);
+        Ok(Cloud::at(endpoint).deploy_each(handler, VISIBILITY, &targets).await?)
+    }
+}
+
+impl<'a> Ledger<'a> {
+    /// The endpoint of its DynamoDB, and the same if that is not the local cloud at `endpoint`.
+    fn endpoints(self, endpoint: &'a str) -> Option<(&'a str, Option<&'a str>)> {
+        match self {
+            Self::None => None,
+            Self::Here => Some((endpoint, None)),
+            Self::At(url) => Some((url, Some(url))),
+        }
     }
 }
 
@@ -106,18 +132,16 @@ impl<'a> Deployment<'a> {
 async fn serve(
     server: &Server,
     deployment: Option<&Deployment<'_>>,
-    ledger: Option<&Ledger>,
     page: &LivePage,
     shell: &Shell,
 ) -> Result<(), Failure> {
     let endpoint = server.endpoint();
     shell.print(&heading(endpoint)).await?;
     if let Some(deployment) = deployment {
-        let queues = deployment.deploy(endpoint, ledger).await?;
+        let queues = deployment.deploy(endpoint).await?;
         page.deployed(endpoint).await?;
-        let ledger = ledger.map(Ledger::endpoint);
-        shell.print(&deployed(&queues, deployment, ledger)).await?;
-        shell.print(&to_try(endpoint, &queues, ledger)).await?;
+        shell.print(&deployed(endpoint, &queues, deployment)).await?;
+        shell.print(&to_try(endpoint, &queues, deployment.ledger)).await?;
     } else {
         shell.print(&access(endpoint)).await?;
     }
@@ -135,13 +159,16 @@ async fn serve(
 fn heading(endpoint: &str) -> Vec<Line> {
     let line = Line::of(Style::Strong, endpoint);
     vec![
-        line.and(Style::Plain, " is SQS and Lambda on this machine, for trying and for testing."),
+        line.and(
+            Style::Plain,
+            " is SQS, Lambda and DynamoDB on this machine, for trying and for testing.",
+        ),
         Line::of(Style::Plain, live_page::HINT),
         Line::default(),
     ]
 }
 
-fn deployed(queues: &Queues, deployment: &Deployment<'_>, ledger: Option<&str>) -> Vec<Line> {
+fn deployed(endpoint: &str, queues: &Queues, deployment: &Deployment<'_>) -> Vec<Line> {
     let settings = deployment.settings.iter().map(|(name, value)| format!("{name}={value}"));
     let settings = match settings.collect::<Vec<_>>().as_slice() {
         [] => "default settings".to_owned(),
@@ -150,17 +177,26 @@ fn deployed(queues: &Queues, deployment: &Deployment<'_>, ledger: Option<&str>) 
     let fact = |name: &str, what: &str| {
         Line::of(Style::Plain, format!("  {name:<18}")).and(Style::Plain, what)
     };
-    let mut lines = vec![fact("target", &format!("{TARGET}, which fails as its payload says"))];
-    let own = deployment.functions.iter();
-    lines.extend(own.map(|function| fact("target", &format!("{}, your own", function.name))));
+    let of = |name: &str, what: &str| {
+        [fact("target", &format!("{name}, {what}")), fact("retry queue", &own_queue(queues, name))]
+    };
+    let mut lines = Vec::from(of(TARGET, "which fails as its payload says"));
+    lines.extend(deployment.functions.iter().flat_map(|it| of(&it.name, "your own")));
     lines.extend([
-        fact("retry queue", &queues.retry),
+        fact("shared queue", &format!("{} for functions that you attach", queues.retry)),
         fact("handler", &format!("{HANDLER}, with {settings}")),
         fact("dead-letter queue", &queues.dead_letter),
     ]);
-    lines.extend(ledger.map(|at| fact("ledger", &format!("the table {TABLE} at {at}"))));
+    let ledger = deployment.ledger.endpoints(endpoint);
+    lines.extend(ledger.map(|(at, _)| fact("ledger", &format!("the table {TABLE} at {at}"))));
     lines.push(Line::default());
     lines
+}
+
+/// The URL of a function's retry queue, which is beside the shared one.
+fn own_queue(queues: &Queues, function: &str) -> String {
+    let account = queues.retry.rsplit_once('/').map_or("", |(account, _)| account);
+    format!("{account}/{}", queue_of(function))
 }
 
 /// The line about the events that are lost when the local cloud stops.
@@ -189,7 +225,7 @@ fn access(endpoint: &str) -> Vec<Line> {
     ]
 }
 
-fn to_try(endpoint: &str, queues: &Queues, ledger: Option<&str>) -> Vec<Line> {
+fn to_try(endpoint: &str, queues: &Queues, ledger: Ledger<'_>) -> Vec<Line> {
     // Both versions of the AWS CLI send a `fileb://` payload unchanged.
     let invoke = |payload: &str| {
         [
@@ -218,7 +254,7 @@ fn to_try(endpoint: &str, queues: &Queues, ledger: Option<&str>) -> Vec<Line> {
             "an event that is given up at once",
             invoke(r#"{"id":"order-2","fail":{"error":"PermanentFailure"}}"#),
         ),
-        ("how many events wait", sqs("get-queue-attributes", &queues.retry, counts)),
+        ("how many events wait", sqs("get-queue-attributes", &own_queue(queues, TARGET), counts)),
         ("the dead letters with their reasons", sqs("receive-message", &queues.dead_letter, whole)),
         (
             "pause the function: its events wait in the retry queue",
@@ -226,8 +262,9 @@ fn to_try(endpoint: &str, queues: &Queues, ledger: Option<&str>) -> Vec<Line> {
         ),
         ("resume it", lambda("delete-function-concurrency", "")),
     ];
-    commands.extend(ledger.map(|at| {
-        let table = format!("--endpoint-url {at} --table-name {TABLE}");
+    commands.extend(ledger.endpoints(endpoint).map(|(_, elsewhere)| {
+        let elsewhere = elsewhere.map(|url| format!("--endpoint-url {url} ")).unwrap_or_default();
+        let table = format!("{elsewhere}--table-name {TABLE}");
         let scan = [
             "aws dynamodb scan".to_owned(),
             table,
@@ -277,28 +314,27 @@ mod tests {
 
     #[test]
     fn the_deployment_is_printed_with_its_settings() {
-        let binary = |name: &str| std::path::Path::new("/bin").join(name);
-        let binaries = Binaries {
-            retry_handler: binary("retry-handler"),
-            example_target: binary("example-target"),
-        };
+        let binaries = Binaries::find(None).unwrap();
         let with = |given: &[(&str, &str)]| {
             let settings: Vec<_> =
                 given.iter().map(|&(n, v)| (n.to_owned(), v.to_owned())).collect();
             let binaries = binaries.clone();
-            let functions = vec![Function::of("orders", &binary("orders"), TARGET_TIMEOUT)];
-            text(&deployed(
-                &queues(),
-                &Deployment { binaries, settings: &settings, in_flight_max: 100_000, functions },
-                (!given.is_empty()).then_some("http://127.0.0.1:8000"),
-            ))
+            let orders = std::path::Path::new("/bin/orders");
+            let functions = vec![Function::of("orders", orders, TARGET_TIMEOUT)];
+            let ledger = if given.is_empty() { Ledger::None } else { Ledger::Here };
+            let settings = &settings;
+            let deployment =
+                Deployment { binaries, settings, in_flight_max: 100_000, ledger, functions };
+            text(&deployed(ENDPOINT, &queues(), &deployment))
         };
         assert!(!with(&[]).contains("ledger"));
-        assert!(with(&[]).contains("  target            orders, your own\n"));
+        assert!(with(&[]).contains(
+            "  target            orders, your own\n  retry queue       http://127.0.0.1:4700/000000000000/retry-orders\n"
+        ));
         assert!(with(&[]).contains("retry-handler, with default settings\n"));
         let given = with(&[("JITTER", "none"), ("MAX_AGE", "1h")]);
         assert!(given.contains("retry-handler, with JITTER=none MAX_AGE=1h\n"), "{given}");
-        let ledger = "  ledger            the table comeback-ledger at http://127.0.0.1:8000\n";
+        let ledger = "  ledger            the table comeback-ledger at http://127.0.0.1:4700\n";
         assert!(given.contains(ledger), "{given}");
         assert!(
             given.contains("dead-letter queue http://127.0.0.1:4700/000000000000/dead-letters")
@@ -321,12 +357,12 @@ mod tests {
 
     #[test]
     fn the_lines_to_try_name_this_endpoint_and_these_queues() {
-        let lines = text(&to_try(ENDPOINT, &queues(), Some("http://127.0.0.1:8000")));
+        let lines = text(&to_try(ENDPOINT, &queues(), Ledger::At("http://127.0.0.1:8000")));
         let whole = lines.replace(" \\\n   ", "");
         for part in [
             "export AWS_ENDPOINT_URL=http://127.0.0.1:4700\n",
             "echo '{\"id\":\"order-1\",\"fail\":{\"attempts\":3}}' | aws lambda invoke --function-name example-target --invocation-type Event --payload fileb:///dev/stdin /dev/null\n",
-            "aws sqs get-queue-attributes --endpoint-url $AWS_ENDPOINT_URL --queue-url http://127.0.0.1:4700/000000000000/retry --attribute-names",
+            "aws sqs get-queue-attributes --endpoint-url $AWS_ENDPOINT_URL --queue-url http://127.0.0.1:4700/000000000000/retry-example-target --attribute-names",
             "--queue-url http://127.0.0.1:4700/000000000000/dead-letters --max-number-of-messages 10 --message-attribute-names All\n",
             "aws lambda put-function-concurrency --function-name example-target --reserved-concurrent-executions 0\n",
             "aws lambda delete-function-concurrency --function-name example-target\n",

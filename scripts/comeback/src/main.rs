@@ -2,7 +2,8 @@
 //! other commands are for operators.
 //!
 //! `local` and `demo` start the local cloud in this process and deploy the retry loop through AWS's APIs. Then they
-//! only observe: all their output comes from the local cloud's journal, the functions' logs and the queues.
+//! only observe: all their output comes from the local cloud's journal, the functions' logs and the queues. The retry
+//! handler and the example function are part of this program, so it needs no other file.
 //!
 //! Only this file reads the clock and the environment.
 
@@ -10,16 +11,12 @@ mod activity;
 mod args;
 mod binaries;
 mod demo;
+mod dynamodb;
 mod functions;
 mod ledger;
-#[cfg(feature = "operate")]
-mod live_page;
-#[cfg(not(feature = "operate"))]
-#[path = "no_page.rs"]
 mod live_page;
 mod local;
 mod log;
-#[cfg(feature = "operate")]
 mod operate;
 mod paint;
 mod phrases;
@@ -37,8 +34,13 @@ use tokio::runtime::Runtime;
 
 fn main() -> ExitCode {
     // The local cloud starts its functions through this program.
-    if env::args_os().nth(1).is_some_and(|first| first == comeback_local::WARDEN) {
-        return comeback_local::warden(env::args_os().skip(2));
+    if let Some(first) = env::args_os().nth(1) {
+        if first == comeback_local::WARDEN {
+            return comeback_local::warden(env::args_os().skip(2));
+        }
+        if let Some(ended) = binaries::run(&first) {
+            return ended;
+        }
     }
     let args = Args::parse();
     #[allow(
@@ -54,7 +56,6 @@ fn main() -> ExitCode {
         }
         Err(failure) => {
             complain(&failure.to_string());
-            #[cfg(feature = "operate")]
             if let Some(causes) = failure.causes()
                 && env::args_os().any(|argument| argument == "--verbose")
             {
@@ -83,7 +84,6 @@ async fn run(args: &Args, shell: &Shell) -> Result<Outcome, Failure> {
     match &args.command {
         Command::Local(args) => local::run(args, shell).await.map(|()| Outcome::Success),
         Command::Demo(args) => demo::run(args, shell).await,
-        #[cfg(feature = "operate")]
         Command::Operate(command) => operate::run(command, shell).await,
     }
 }

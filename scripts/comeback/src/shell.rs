@@ -14,10 +14,7 @@ use tokio::{
 };
 
 use crate::{
-    binaries::NoBinary,
-    deploy::CallError,
-    functions::BadFunctions,
-    ledger::{DYNAMODB, NoDynamoDb},
+    binaries::NoBinary, deploy::CallError, dynamodb::NoDatabase, functions::BadFunctions,
     paint::Line,
 };
 
@@ -62,23 +59,17 @@ pub enum Failure {
     #[error("can't listen on port {port} of 127.0.0.1: {source}{}", advice(source))]
     Port { port: u16, source: io::Error },
     #[error(transparent)]
-    DynamoDb(#[from] NoDynamoDb),
-    #[cfg(feature = "operate")]
+    DynamoDb(#[from] NoDatabase),
     #[error("can't write {}: {source}", path.display())]
     File { path: std::path::PathBuf, source: io::Error },
-    #[cfg(feature = "operate")]
     #[error(transparent)]
     Clients(#[from] crate::operate::aws::NoClients),
-    #[cfg(feature = "operate")]
     #[error(transparent)]
     NoSystem(#[from] crate::operate::rules::systems::NoSystem),
-    #[cfg(feature = "operate")]
     #[error(transparent)]
     Aws(#[from] crate::operate::rules::ports::Fault),
-    #[cfg(feature = "operate")]
     #[error(transparent)]
     NoLife(#[from] crate::operate::rules::life::NoLife),
-    #[cfg(feature = "operate")]
     #[error("{0}")]
     Refused(String),
     #[error(transparent)]
@@ -94,7 +85,6 @@ impl Failure {
     }
 }
 
-#[cfg(feature = "operate")]
 impl Failure {
     /// All causes of the failure, if there are more than it says.
     pub fn causes(&self) -> Option<&str> {
@@ -125,8 +115,6 @@ pub struct Shell {
     pub terminal: bool,
     pub colour: bool,
     pub inherited: Inherited,
-    /// The command that starts a DynamoDB for `comeback local --ledger`.
-    pub dynamodb: Option<String>,
 }
 
 impl Shell {
@@ -144,8 +132,7 @@ impl Shell {
         // https://no-color.org: an empty value does not count.
         let no_colour = variables("NO_COLOR").is_some_and(|value| !value.is_empty());
         let inherited = Inherited::from_lookup(|name| variables(name).map(Into::into));
-        let dynamodb = variables(DYNAMODB).filter(|command| !command.trim().is_empty());
-        Self { now, terminal, colour: terminal && !no_colour, inherited, dynamodb }
+        Self { now, terminal, colour: terminal && !no_colour, inherited }
     }
 
     /// The time that is left until `at`, or zero if it has passed.
@@ -164,7 +151,6 @@ impl Shell {
     }
 }
 
-#[cfg(feature = "operate")]
 impl Shell {
     /// The width of the terminal in columns, or None if standard output is not a terminal.
     pub fn width(&self) -> Option<usize> {

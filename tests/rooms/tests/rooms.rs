@@ -23,7 +23,14 @@ const MAY_USE: [(&str, &[&str]); 11] = [
     ("example-target", &["comeback"]),
     (
         "comeback-cli",
-        &["comeback-core", "comeback-dynamodb", "comeback-local", "comeback-local-client"],
+        &[
+            "comeback-core",
+            "comeback-dynamodb",
+            "comeback-local",
+            "comeback-local-client",
+            "example-target",
+            "retry-handler",
+        ],
     ),
     ("simulation", &["comeback-core", "comeback-flow", "comeback-local"]),
 ];
@@ -104,35 +111,6 @@ fn no_rule_of_a_command_uses_tokio_an_sdk_a_clock_or_a_module_that_is_no_rule() 
                 .find(|path| !path.contains("rules") && !path.starts_with("operate::{"));
             assert_eq!(outside, None, "{}: {line}", path.display());
         }
-    }
-}
-
-/// Newcomers wait for this build, and TLS alone was a quarter of it.
-#[test]
-fn the_demo_builds_no_tls_and_nothing_that_only_operators_use() {
-    let script: Vec<_> = include_str!("../../../scripts/run").split_whitespace().collect();
-    let built_by = |pair: &[&'static str]| (pair[0] == "--package").then(|| pair.to_vec());
-    let packages: Vec<_> = script.windows(2).filter_map(built_by).flatten().collect();
-    assert!(packages.len() == 6 && script.contains(&"--no-default-features"), "{script:?}");
-    let tls = ["aws-lc-sys", "ring", "rustls"];
-    let of_operators = ["aws-sdk-cloudwatchlogs", "aws-sdk-iam", "plotters"];
-    // The second build is the one of `scripts/local`, which includes the live page.
-    for (features, never) in
-        [("", [tls, of_operators].concat()), ("comeback-cli/operate", tls.to_vec())]
-    {
-        let tree = Command::new(env!("CARGO"))
-            .args(["tree", "--locked", "--no-default-features", "--features", features])
-            .args(["--edges", "normal,build", "--prefix", "none", "--format", "{p}"])
-            .args(&packages)
-            .current_dir(env!("CARGO_MANIFEST_DIR"))
-            .output()
-            .unwrap();
-        assert!(tree.status.success(), "{}", String::from_utf8_lossy(&tree.stderr));
-        let tree = String::from_utf8(tree.stdout).unwrap();
-        let built: BTreeSet<_> = tree.lines().filter_map(|line| line.split(' ').next()).collect();
-        assert!(built.contains("retry-handler") && built.contains("comeback-cli"), "{built:?}");
-        let built = never.into_iter().filter(|never| built.contains(never));
-        assert_eq!(built.collect::<Vec<_>>(), [""; 0], "with {features:?}");
     }
 }
 

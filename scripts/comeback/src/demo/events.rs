@@ -185,8 +185,7 @@ impl Plan {
     }
 
     pub fn targets(binaries: &Binaries) -> Vec<Function> {
-        let binary = &binaries.example_target;
-        [TARGET, CAPPED, PAUSED].map(|name| Function::of(name, binary, TARGET_TIMEOUT)).into()
+        [TARGET, CAPPED, PAUSED].map(|name| binaries.target(name, TARGET_TIMEOUT)).into()
     }
 
     pub fn max_age(&self) -> Duration {

@@ -12,7 +12,6 @@ use aws_sdk_sqs::{
     error::{ProvideErrorMetadata, SdkError},
     types::{BatchResultErrorEntry, ChangeMessageVisibilityBatchRequestEntry},
 };
-#[cfg(feature = "account")]
 use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
 use comeback_core::{
     Timestamp,
@@ -223,11 +222,7 @@ impl Aws {
 
 fn loader(connection: &Connection) -> ConfigLoader {
     let http = aws_smithy_http_client::Builder::new();
-    #[cfg(feature = "account")]
     let http = http.tls_provider(Provider::Rustls(CryptoMode::AwsLc)).build_https();
-    // The local cloud needs no TLS, and TLS takes a quarter of the build time.
-    #[cfg(not(feature = "account"))]
-    let http = http.build_http();
     let timeouts = TimeoutConfig::builder()
         .connect_timeout(CONNECT_MAX)
         .operation_attempt_timeout(ATTEMPT_MAX)

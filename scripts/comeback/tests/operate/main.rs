@@ -1,5 +1,4 @@
 //! The operator's commands, run from outside on the local cloud and on moto.
-#![cfg(feature = "operate")]
 #![allow(clippy::panic, clippy::unwrap_used, reason = "tests")]
 
 mod attach;

@@ -52,7 +52,7 @@ pub(super) fn with(
     let mut queues = queue_targets(&environment);
     if settings.rules.queue_targets.is_some() {
         let targets = queues.entry(queue.to_owned()).or_default();
-        if !targets.iter().any(|it| it == function.name()) {
+        if !targets.iter().any(|it| it == function.name() || it == "*") {
             targets.push(function.name().to_owned());
         }
         environment.insert(QUEUE_TARGETS.to_owned(), json(&queues));

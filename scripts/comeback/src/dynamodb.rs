@@ -1,0 +1,89 @@
+//! The DynamoDB of the local cloud: dynoxide, which keeps its tables in SQLite, in memory.
+//!
+//! Its own HTTP server answers every web page in a browser (CORS), so this program serves it behind the checks of the
+//! local cloud.
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    body::Bytes,
+    extract::State,
+    http::{HeaderMap, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use dynoxide::{Database, DynoxideError};
+use serde::{Serialize, de::DeserializeOwned};
+
+/// Requests for DynamoDB name their operation with this prefix.
+const TARGET: &str = "DynamoDB_20120810.";
+
+const JSON: (header::HeaderName, &str) = (header::CONTENT_TYPE, "application/x-amz-json-1.0");
+
+/// The database can't be opened.
+#[derive(Debug, thiserror::Error)]
+#[error("can't open a database in memory: {0}")]
+pub struct NoDatabase(DynoxideError);
+
+/// Serves an empty DynamoDB, which forgets everything when it is dropped.
+pub fn router() -> Result<Router, NoDatabase> {
+    let database = Arc::new(Database::memory().map_err(NoDatabase)?);
+    Ok(Router::new().fallback(answer).with_state(database))
+}
+
+async fn answer(
+    State(database): State<Arc<Database>>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    let target = headers.get("x-amz-target").and_then(|target| target.to_str().ok());
+    let operation = target.and_then(|target| target.strip_prefix(TARGET));
+    let operation = operation.unwrap_or_default().to_owned();
+    // SQLite blocks its thread.
+    let answered = tokio::task::spawn_blocking(move || call(&database, &operation, &body)).await;
+    match answered {
+        Ok(Ok(body)) => ([JSON], body).into_response(),
+        Ok(Err(error)) => {
+            let status = StatusCode::from_u16(error.status_code());
+            (status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), [JSON], error.to_json())
+                .into_response()
+        }
+        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}
+
+fn call(database: &Database, operation: &str, body: &[u8]) -> Result<String, DynoxideError> {
+    match operation {
+        "BatchGetItem" => step(body, |request| database.batch_get_item(request)),
+        "BatchWriteItem" => step(body, |request| database.batch_write_item(request)),
+        "CreateTable" => step(body, |request| database.create_table(request)),
+        "DeleteItem" => step(body, |request| database.delete_item(request)),
+        "DeleteTable" => step(body, |request| database.delete_table(request)),
+        "DescribeTable" => step(body, |request| database.describe_table(request)),
+        "DescribeTimeToLive" => step(body, |request| database.describe_time_to_live(request)),
+        "GetItem" => step(body, |request| database.get_item(request)),
+        "ListTables" => step(body, |request| database.list_tables(request)),
+        "PutItem" => step(body, |request| database.put_item(request)),
+        "Query" => step(body, |request| database.query(request)),
+        "Scan" => step(body, |request| database.scan(request)),
+        "TransactGetItems" => step(body, |request| database.transact_get_items(request)),
+        "TransactWriteItems" => step(body, |request| database.transact_write_items(request)),
+        "UpdateItem" => step(body, |request| database.update_item(request)),
+        "UpdateTable" => step(body, |request| database.update_table(request)),
+        "UpdateTimeToLive" => step(body, |request| database.update_time_to_live(request)),
+        other => Err(DynoxideError::ValidationException(format!(
+            "the local cloud's DynamoDB does not support {other:?}"
+        ))),
+    }
+}
+
+fn step<Request: DeserializeOwned, Answer: Serialize>(
+    body: &[u8],
+    operation: impl FnOnce(Request) -> Result<Answer, DynoxideError>,
+) -> Result<String, DynoxideError> {
+    let unreadable =
+        |error: serde_json::Error| DynoxideError::SerializationException(error.to_string());
+    let answer = operation(serde_json::from_slice(body).map_err(unreadable)?)?;
+    serde_json::to_string(&answer)
+        .map_err(|error| DynoxideError::InternalServerError(error.to_string()))
+}
