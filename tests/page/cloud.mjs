@@ -47,7 +47,7 @@ export async function start(args, ready) {
 export const local = (port, settings, functions = []) =>
   start(
     [
-      ...['local', '--port', String(port), '--ledger'],
+      ...['local', '--port', String(port)],
       ...settings.flatMap((setting) => ['--set', setting]),
       ...functions.flatMap((code) => ['--function', code]),
     ],

@@ -1,6 +1,6 @@
 // Clicks through the live page in Chromium, against the real programs.
 //
-// Run by tests/page/run, which sets COMEBACK, CHROMIUM, COMEBACK_DYNAMODB and SHOTS.
+// Run by tests/page/run, which sets COMEBACK, CHROMIUM and SHOTS.
 
 import assert from 'node:assert/strict';
 import { mkdirSync, readFileSync } from 'node:fs';

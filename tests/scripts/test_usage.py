@@ -112,7 +112,9 @@ class RunTest(unittest.TestCase):
                         text=True,
                     )
                     self.assertEqual((answer.returncode, answer.stdout), (0, " ".join([script, *arguments]) + "\n"))
-                    self.assertRegex(Path(home, "built").read_text(), "^build --locked .*--release --package comeback-cli$")
+                    self.assertRegex(
+                        Path(home, "built").read_text(), "^build --locked .*--release --package comeback-cli$"
+                    )
 
 
 if __name__ == "__main__":

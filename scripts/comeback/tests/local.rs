@@ -113,7 +113,7 @@ async fn own_functions_are_retried_and_deployed_again_after_a_restart() {
     assert!(steps.is_sorted() && steps.iter().all(Option::is_some), "{journal:#?}");
     local.client.invoke("later", r#"{"id":"2","fail":{}}"#).await.unwrap();
     local.journal("for attempt 1, due");
-    assert_eq!(local.interrupt(), "1 event is discarded: 1 in the queue retry.");
+    assert_eq!(local.interrupt(), "1 event is discarded: 1 in the queue retry-later.");
 
     let local = Local::start(&arguments);
     let named = |name: &str| local.opening.iter().any(|line| line.ends_with(name));

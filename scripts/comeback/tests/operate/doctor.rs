@@ -13,10 +13,13 @@ use crate::support::{Cloud, comeback, json, session, text};
 use aws_sdk_sqs::types::QueueAttributeName;
 
 impl Cloud {
-    /// The UUID of the only mapping.
+    /// The UUID of the mapping of the shared queue.
     async fn mapping(&self) -> String {
         let mappings = self.client.lambda.list_event_source_mappings().send().await.unwrap();
-        mappings.event_source_mappings.unwrap()[0].uuid().unwrap().to_owned()
+        let mappings = mappings.event_source_mappings.unwrap();
+        let is_it = |queue: &str| queue.ends_with(":retry");
+        let shared = mappings.iter().find(|it| it.event_source_arn().is_some_and(is_it));
+        shared.unwrap().uuid().unwrap().to_owned()
     }
 
     async fn set(&self, attribute: QueueAttributeName, value: &str) {

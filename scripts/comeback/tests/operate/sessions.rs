@@ -3,7 +3,6 @@
 use std::process::Command;
 
 use crate::support::{Cloud, comeback, text};
-use moto::Moto;
 use serde_json::Value;
 
 const WAITING: &str = include_str!("../../../../docs/operate/waiting.md");
@@ -55,10 +54,8 @@ fn normalized(text: &str) -> Vec<String> {
 
 #[tokio::test]
 async fn the_sessions_about_waiting_events_and_dead_letters_are_true() {
-    let moto = Moto::start();
-    let ledger = format!("--ledger={}", moto.endpoint);
     let backoff = ["--set", "BASE_BACKOFF=2h", "--set", "MAX_BACKOFF=2h", "--set", "JITTER=none"];
-    let cloud = Cloud::start(&[&[ledger.as_str()][..], &backoff].concat());
+    let cloud = Cloud::start(&backoff);
     cloud.fail(&EVENTS).await;
     let mut listed = Value::Null;
     while listed["looked_at"] != EVENTS.len() {

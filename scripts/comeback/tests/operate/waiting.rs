@@ -1,26 +1,20 @@
-//! `comeback waiting`, `pause` and `resume`. Events wait in the local cloud, and the register is in moto.
+//! `comeback waiting`, `pause` and `resume`, in the local cloud with its register.
 
 use std::ops::Range;
 
 use crate::support::{Cloud, TARGET, text};
-use moto::Moto;
 use serde_json::{Value, json};
 
 /// A retry loop with a register, in which events wait for half a day.
-fn start() -> (Moto, Cloud) {
-    let moto = Moto::start();
-    let ledger = format!("--ledger={}", moto.endpoint);
-    let backoff = ["--set", "BASE_BACKOFF=11h", "--set", "MAX_BACKOFF=11h", "--set", "JITTER=none"];
-    let cloud = Cloud::start(&[&[ledger.as_str()][..], &backoff].concat());
-    (moto, cloud)
+fn start() -> Cloud {
+    Cloud::start(&["--set", "BASE_BACKOFF=11h", "--set", "MAX_BACKOFF=11h", "--set", "JITTER=none"])
 }
 
 fn ids(numbers: Range<usize>) -> Vec<String> {
     numbers.map(|number| format!("{number:08}")).collect()
 }
 
-/// Lets events fail in small batches, and waits until all are listed. moto is slow, and an event that a handler can't
-/// write in time is not listed.
+/// Lets events fail in batches, and waits until all are listed.
 async fn fail(cloud: &Cloud, events: Range<usize>, error: &str) {
     for from in events.clone().step_by(10) {
         let until = (from + 10).min(events.end);
@@ -43,7 +37,7 @@ fn ids_in(payloads: &[String]) -> Vec<String> {
 
 #[tokio::test]
 async fn waiting_events_are_listed_retried_now_and_cancelled() {
-    let (_moto, cloud) = start();
+    let cloud = start();
     fail(&cloud, 0..40, "app.Down").await;
     fail(&cloud, 40..60, "app.Broken").await;
 
@@ -92,7 +86,7 @@ async fn waiting_events_are_listed_retried_now_and_cancelled() {
 
 #[tokio::test]
 async fn a_paused_function_is_not_retried_until_it_is_resumed() {
-    let (_moto, cloud) = start();
+    let cloud = start();
     let paused = cloud.json(&["pause", "example-target", "--yes", "--json"]);
     assert_eq!(paused["functions"], json!([TARGET]));
     let again = cloud.run(&["pause", "example-target", "--yes"]);
