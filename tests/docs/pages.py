@@ -126,7 +126,7 @@ class Reader:
         self.port, self.upstream_port = free_port(), free_port()
         # Everything is built already, so this script only starts the program.
         run = folder / "scripts" / "run"
-        run.write_text(f'#!/bin/sh\nshift\nexec "{TARGET}/comeback" "$@" --binaries "{TARGET}" --port {self.port}\n')
+        run.write_text(f'#!/bin/sh\nshift\nexec "{TARGET}/comeback" "$@" --port {self.port}\n')
         (folder / "comeback").symlink_to(TARGET / "comeback")
         of_go = {name: value for name, value in os.environ.items() if name.startswith("GO")}
         own = {"HOME": str(folder), "PATH": f"{folder}:{path}", "AWS_EC2_METADATA_DISABLED": "true"}

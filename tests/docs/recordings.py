@@ -197,7 +197,7 @@ def failures() -> list[dict[str, Any]]:
 def operated() -> Iterator[tuple[str, Recording]]:
     """Recordings of the operator's program."""
     path = {"PATH": f"{TARGET}:{os.environ['PATH']}", "HOME": "/nonexistent", "TERM": "xterm-256color"}
-    local = [str(TARGET / "comeback"), "local", "--port", "0", "--binaries", str(TARGET)]
+    local = [str(TARGET / "comeback"), "local", "--port", "0"]
     backoff = ["--set", "BASE_BACKOFF=2h", "--set", "MAX_BACKOFF=2h", "--set", "JITTER=none"]
     with started([*local, *backoff], path, "retry queue") as said:
         queue = said.split()[-1]
@@ -236,7 +236,7 @@ def operated() -> Iterator[tuple[str, Recording]]:
 
 def demo() -> Recording:
     """A recording of scripts/demo, up to its verdict."""
-    command = [str(TARGET / "comeback"), "demo", "--binaries", str(TARGET), "--events", "12"]
+    command = [str(TARGET / "comeback"), "demo", "--events", "12"]
     lines = shown(run(command, {"PATH": os.environ["PATH"], "TERM": "xterm-256color"}))
     texts = ["".join(text for _, text in line).strip() for line in lines]
     end = texts.index("Every event ended as it should.") + 1

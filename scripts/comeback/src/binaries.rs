@@ -55,7 +55,7 @@ pub struct Binaries {
 #[derive(Debug, thiserror::Error)]
 pub enum NoBinary {
     #[error(
-        "{name} must be in {folder}, but is not; leave out --binaries to use the functions in this program, or build it with `cargo build --bins -p retry-handler -p example-target`",
+        "{name} must be in {folder}, but is not; build it with `cargo build --bins -p retry-handler -p example-target`, or leave out --binaries to use the functions in this program",
         folder = folder.display()
     )]
     Missing { name: &'static str, folder: PathBuf },

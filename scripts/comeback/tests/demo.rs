@@ -1,7 +1,11 @@
 //! The output and the exit code of `comeback demo`.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use std::process::{Command, Output};
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Output},
+};
 
 fn comeback(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_comeback")).args(arguments).output().unwrap()
@@ -37,6 +41,25 @@ fn a_demo_prints_the_outcome_of_its_events_and_succeeds() {
     }
     assert!(!stdout.contains('\x1b'), "a pipe is not a terminal: {stdout}");
     assert_eq!(stderr, "");
+}
+
+#[test]
+fn the_program_needs_no_other_file_and_no_environment() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("alone");
+    fs::create_dir_all(&folder).unwrap();
+    let program = folder.join("comeback");
+    fs::copy(env!("CARGO_BIN_EXE_comeback"), &program).unwrap();
+    let mut demo = Command::new(&program);
+    demo.args(["demo", "--events", "4", "--outage", "1"]).env_clear().current_dir("/");
+    let demo = demo.output().unwrap();
+    assert!(demo.status.success(), "{demo:?}");
+}
+
+#[test]
+fn no_help_names_the_functions_in_the_program() {
+    for command in [&["--help"][..], &["local", "--help"], &["demo", "--help"]] {
+        assert!(!text(&comeback(command).stdout).contains("__"), "{command:?}");
+    }
 }
 
 #[test]
