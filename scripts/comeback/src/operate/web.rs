@@ -11,6 +11,7 @@ mod guard;
 mod html;
 mod jobs;
 mod letters;
+mod life;
 pub mod live;
 mod overview;
 mod params;
@@ -21,12 +22,11 @@ mod work;
 
 use std::{convert::Infallible, io, net::Ipv4Addr, time::Duration};
 
-use crate::operate::rules::notice::{Notice, Tone};
 use args::WebArgs;
 use axum::{
     Router,
     extract::{Path, State},
-    http::{StatusCode, Uri, header},
+    http::{HeaderMap, StatusCode, Uri, header},
     middleware,
     response::{
         IntoResponse, Redirect, Response,
@@ -37,7 +37,7 @@ use axum::{
 use comeback_core::{Timestamp, time::between};
 use futures_util::{Stream, stream};
 use guard::Form;
-use html::{Untrusted, csrf, frame, plain};
+use html::{Untrusted, frame};
 use live::{Cloud, Live, Shared, secret};
 use maud::{Markup, html};
 use params::Params;
@@ -46,7 +46,6 @@ use tokio::net::TcpListener;
 
 use super::{attached::find, options::SystemOptions};
 use crate::{
-    journal::Journal,
     paint::{Line, Style},
     shell::{Failure, Outcome, Shell, Signals},
 };
@@ -64,6 +63,13 @@ const UPDATE_INTERVAL_MAX: Duration = Duration::from_secs(5);
 
 /// A part of a page that is updated: its id and its content.
 type Part = (&'static str, Markup);
+
+/// The files of all pages: the path, the type and the content.
+const FILES: [(&str, &str, &str); 3] = [
+    ("/page.css", "text/css; charset=utf-8", include_str!("web/page.css")),
+    ("/page.js", "text/javascript; charset=utf-8", include_str!("web/page.js")),
+    ("/icon.svg", "image/svg+xml", include_str!("web/icon.svg")),
+];
 
 /// Serves the page of an account until Ctrl-C.
 pub async fn run(args: &WebArgs, shell: &Shell) -> Result<Outcome, Failure> {
@@ -103,36 +109,33 @@ pub async fn run(args: &WebArgs, shell: &Shell) -> Result<Outcome, Failure> {
 /// The routes of the page. Also starts to poll facts.
 pub fn router(live: Shared) -> Router {
     tokio::spawn(Shared::clone(&live).keep_current());
-    let file = |kind: &'static str, text: &'static str| {
-        get(async move || ([(header::CONTENT_TYPE, kind)], text))
-    };
-    Router::new()
+    let mut router = Router::new();
+    for (path, kind, text) in FILES {
+        router = router.route(path, get(async move || ([(header::CONTENT_TYPE, kind)], text)));
+    }
+    router
         .route("/", get(page))
         .route("/events", get(page))
-        .route("/events/{id}", get(page))
-        .route("/events/{id}/payload", get(payloads))
-        .route("/dead", get(dead))
+        .route("/events/{id}", get(event))
+        .route("/dead", get(page))
         .route("/dead/look", post(refresh_letters))
         .route("/dead/{id}", get(letter))
         .route("/policy", get(policy_page))
         .route(
             "/policy/forecast",
-            get(async |uri: Uri| policy::forecast(&query(&uri)).into_string()),
+            get(async |State(live): State<Shared>, uri: Uri| {
+                policy::forecast(&live, &query(&uri)).into_string()
+            }),
         )
-        .route("/policy.svg", get(async |uri: Uri| policy::picture(&query(&uri))))
         .route("/play", get(page))
         .route("/play/send", post(send))
         .route("/play/outage", post(outage))
         .route("/play/lesson", post(lesson))
         .route("/confirm", get(confirm).post(confirm_form))
         .route("/do", post(start))
-        .route("/jobs/{number}", get(page))
         .route("/jobs/{number}/stop", post(stop))
         .route("/stream", get(changes))
-        .route("/page.css", file("text/css; charset=utf-8", include_str!("web/page.css")))
-        .route("/page.js", file("text/javascript; charset=utf-8", include_str!("web/page.js")))
-        .route("/icon.svg", file("image/svg+xml", include_str!("web/icon.svg")))
-        .fallback(async || plain(StatusCode::NOT_FOUND, "There is no such page."))
+        .fallback(async |State(live): State<Shared>| missing(&live))
         .layer(middleware::from_fn_with_state(Shared::clone(&live), guard::enter))
         .with_state(live)
 }
@@ -141,95 +144,81 @@ fn query(uri: &Uri) -> Params {
     Params::parse(uri.query().unwrap_or_default().as_bytes())
 }
 
-/// A page: its title, the content that is not updated, and the parts that are.
+/// A page: its title, its heading, which may be updated, and its parts, which are.
 struct Page {
     title: String,
-    fixed: Markup,
+    heading: Markup,
     parts: Vec<Part>,
 }
 
 /// Renders a page, for the first response or for its stream.
-fn page_of(live: &Live, path: &str, params: &Params, now: Timestamp) -> Option<Page> {
-    let none = || html! {};
-    let page = |title: &str, fixed, parts| Some(Page { title: title.to_owned(), fixed, parts });
+fn page_of(live: &Shared, path: &str, params: &Params, now: Timestamp) -> Option<Page> {
+    let page = |title: &str, parts| {
+        Some(Page { title: title.to_owned(), heading: html! { (title) }, parts })
+    };
     let mut steps = path.trim_matches('/').split('/');
     match (steps.next().unwrap_or_default(), steps.next()) {
-        ("", None) => page("Overview", none(), overview::parts(live, &live.seen(), now)),
+        ("", None) => page("Overview", overview::parts(live, &live.seen(), params, now)),
         ("events", None) => {
-            let list = events::list(&live.seen(), params, now);
-            page("Events", events::form(params), vec![("events", list)])
+            page("Events", vec![("events", events::list(&live.seen(), params, now))])
         }
         ("events", Some(id)) => {
-            let id = form_urlencoded::parse(id.as_bytes()).next().map(|(id, _)| id.into_owned());
-            let id = id.unwrap_or_default();
-            let function = events::function_of(&live.seen(), &id);
+            let id = events::id_of(id);
+            let function = life::function_of(&live.seen(), &id);
             let policy = function.and_then(|function| live.policy(&function));
-            let life = events::life(live, &live.seen(), &id, policy.as_ref(), now);
-            page("The life of an event", none(), vec![("life", life)])
+            let seen = live.seen();
+            let life = life::life(&seen, &id, policy.as_ref(), params, now);
+            let heading = life::heading(&seen, &id, now);
+            Some(Page { title: "An event".to_owned(), heading, parts: vec![("life", life)] })
         }
         ("dead", None) => {
             let list = letters::list(live, &live.seen(), params, now);
-            page("Dead letters", none(), vec![("letters", list)])
+            page("Dead letters", vec![("letters", list)])
         }
-        ("play", None) if live.is_local() => {
-            page("Play", none(), play::parts(live, &live.seen(), now))
-        }
-        ("jobs", Some(number)) => {
-            let job = live.jobs.get(number.parse().ok()?)?;
-            let title = job.title.clone();
-            page(&title, none(), vec![("job", job_part(live, number, &job))])
-        }
+        ("play", None) if live.is_local() => page("Play", play::parts(live, &live.seen())),
         _ => None,
-    }
-}
-
-fn job_part(live: &Live, number: &str, job: &jobs::Job) -> Markup {
-    use super::text::count;
-    html! {
-        @match &job.ended {
-            None => {
-                progress max=[job.of] value=[job.of.map(|_| job.done)] aria-label=(job.title) {}
-                p role="status" {
-                    (count(job.done)) @if let Some(of) = job.of { " of about " (count(of)) }
-                    @if job.is_stopped { ". Stopping after the current step." }
-                }
-                form method="post" action=(format!("/jobs/{number}/stop")) {
-                    (csrf(live))
-                    button disabled[job.is_stopped] { "Stop" }
-                }
-            }
-            Some(notices) => {
-                @for Notice { tone, text } in notices {
-                    @match tone {
-                        Tone::Good => p.notice.good role="status" { (Untrusted(text)) },
-                        Tone::Bad => p.notice.bad role="alert" { (Untrusted(text)) },
-                        Tone::Plain | Tone::Faint => p { (Untrusted(text)) },
-                    }
-                }
-                @if job.is_stopped { p { "It was stopped before it was done." } }
-                p { a.button href=(job.back) { "Back" } }
-            }
-        }
     }
 }
 
 async fn page(State(live): State<Shared>, uri: Uri) -> Response {
     live.touch();
-    let params = query(&uri);
-    let Some(page) = page_of(&live, uri.path(), &params, (live.now)()) else {
-        return plain(StatusCode::NOT_FOUND, "There is no such page.");
+    if uri.path() == "/dead" {
+        letters::look_again(&live, true);
+    }
+    let above = match uri.path() {
+        "/events" => events::form(&live.seen(), &query(&uri)),
+        _ => html! {},
     };
-    show(&live, uri.path(), &page)
+    show(&live, &uri, &above, &html! {})
 }
 
-fn show(live: &Live, path: &str, page: &Page) -> Response {
+/// Shows a page, with content that is not updated above and beside its parts.
+fn show(live: &Shared, uri: &Uri, above: &Markup, beside: &Markup) -> Response {
+    let Some(page) = page_of(live, uri.path(), &query(uri), (live.now)()) else {
+        return missing(live);
+    };
     let body = html! {
-        (page.fixed)
-        div #parts data-live {
-            @for (id, part) in &page.parts { section id=(id) { (part) } }
+        (above)
+        div.parts {
+            div { @for (id, part) in &page.parts { section id=(id) { (part) } } }
+            (beside)
         }
     };
-    frame(live, path, &page.title, &body)
+    frame(live, uri.path(), &page.title, &page.heading, &body)
+}
+
+fn missing(live: &Live) -> Response {
+    let title = "There is no such page";
+    let body = html! { p { "The address is wrong, or the page is from an earlier version. " a href="/" { "Go to the overview" } } };
+    (StatusCode::NOT_FOUND, frame(live, "", title, &html! { (title) }, &body)).into_response()
+}
+
+async fn event(State(live): State<Shared>, uri: Uri) -> Response {
+    live.touch();
+    let id = events::id_of(uri.path().trim_start_matches("/events/"));
+    let runs = if live.is_local() { life::runs(&live, &id).await } else { Ok(Vec::new()) };
+    let panel = life::panel(&live, &id, &runs, &query(&uri));
+    show(&live, &uri, &html! {}, &panel)
 }
 
 /// Streams the parts of a page whenever they change.
@@ -256,10 +245,17 @@ async fn changes(
                 }
                 changes.borrow_and_update();
                 let began = (live.now)();
-                let page = page_of(&live, &path, &params, began);
+                if path == "/dead" {
+                    letters::look_again(&live, false);
+                }
+                let mut parts = html::common(&live, began);
+                if let Some(page) = page_of(&live, &path, &params, began) {
+                    parts.push(("title", page.heading));
+                    parts.extend(page.parts);
+                }
                 pause = Some(UPDATE_INTERVAL_MIN.max(between(began, (live.now)()) * PAUSE_FACTOR));
                 let mut news = Map::new();
-                for (id, part) in page.into_iter().flat_map(|page| page.parts) {
+                for (id, part) in parts {
                     let part = Value::String(part.into_string());
                     if known.get(id) != Some(&part) {
                         known.insert(id.to_owned(), part.clone());
@@ -276,73 +272,27 @@ async fn changes(
     Sse::new(stream).keep_alive(KeepAlive::default())
 }
 
-async fn dead(State(live): State<Shared>, uri: Uri) -> Response {
-    if live.seen().looked.is_none() && live.cloud().is_ok() {
-        letters::refresh(&live);
-    }
-    page(State(live), uri).await
-}
-
 async fn refresh_letters(State(live): State<Shared>, Form(_): Form) -> Redirect {
-    let number = letters::refresh(&live);
-    Redirect::to(&format!("/jobs/{number}"))
+    letters::refresh(&live);
+    Redirect::to("/dead")
 }
 
 async fn letter(State(live): State<Shared>, Path(id): Path<String>, uri: Uri) -> Response {
-    let with_payload = query(&uri).get("payload").is_some();
-    let body = match letters::find(&live, &id).await {
-        Ok(letter) => letters::letter(&live, &letter, with_payload, (live.now)()),
+    show_letter(&live, &id, &query(&uri), None).await
+}
+
+async fn show_letter(live: &Shared, id: &str, params: &Params, error: Option<&str>) -> Response {
+    let body = match letters::find(live, id).await {
+        Ok(letter) => letters::letter(live, &letter, params, error, (live.now)()),
         Err(failure) => problem(&failure),
     };
-    frame(&live, uri.path(), "A dead letter", &body)
+    frame(live, "/dead", "A dead letter", &html! { "A dead letter" }, &body)
 }
 
 async fn policy_page(State(live): State<Shared>, uri: Uri) -> Response {
     live.touch();
-    frame(&live, uri.path(), "Policy", &policy::page(&live, &query(&uri)))
-}
-
-/// The payloads of an event's runs. The local cloud keeps those of the latest runs.
-async fn payloads(State(live): State<Shared>, Path(id): Path<String>, uri: Uri) -> Response {
-    let body = match runs(&live, &id).await {
-        Ok(runs) if runs.is_empty() => {
-            html! { p { "The local cloud has forgotten the payloads of this event: it keeps those of the latest runs." } }
-        }
-        Ok(runs) => html! {
-            @for (attempt, payload) in &runs {
-                h2 { @if *attempt == 0 { "The first run" } @else { "Attempt " (attempt) } }
-                pre tabindex="0" { (Untrusted(&letters::beginning(payload))) }
-            }
-        },
-        Err(failure) => problem(&failure),
-    };
-    frame(
-        &live,
-        uri.path(),
-        "The payload of each run",
-        &html! { (body) p { a.button href=(events::path(&id)) { "Back" } } },
-    )
-}
-
-async fn runs(live: &Live, id: &str) -> Result<Vec<(u32, String)>, Failure> {
-    let local = live.cloud()?.connection.local.clone().flatten().unwrap_or_default();
-    let mut journal = Journal::of(&local);
-    let mut runs = Vec::new();
-    loop {
-        let entries = journal.next(Duration::ZERO).await?;
-        if entries.is_empty() {
-            return Ok(runs);
-        }
-        for entry in &entries {
-            let activity = crate::activity::read(entry).map(|activity| activity.kind);
-            if let (Some(crate::activity::Kind::Started(run)), Some(payload)) =
-                (activity, &entry.payload)
-                && *run.event_id == *id
-            {
-                runs.push((run.attempt, payload.get().to_owned()));
-            }
-        }
-    }
+    let body = policy::page(&live, &query(&uri));
+    frame(&live, uri.path(), "Policy", &html! { "Policy" }, &body)
 }
 
 fn problem(failure: &Failure) -> Markup {
@@ -354,13 +304,19 @@ fn after(live: &Live, done: Result<(), Failure>, back: &str) -> Response {
     match done {
         Ok(()) => Redirect::to(back).into_response(),
         Err(failure) => {
-            let body = html! { (problem(&failure)) p { a.button href=(back) { "Back" } } };
-            frame(live, back, "That did not work", &body)
+            let body =
+                html! { (problem(&failure)) p { a.button data-close href=(back) { "Back" } } };
+            let title = "That did not work";
+            frame(live, back, title, &html! { (title) }, &body)
         }
     }
 }
 
 async fn send(State(live): State<Shared>, Form(params): Form) -> Response {
+    if let Err(error) = act::check_json(params.get("payload").unwrap_or_default()) {
+        let body = play::forms(&live, &live.seen(), &params, Some(&error));
+        return frame(&live, "/play", "Play", &html! { "Play" }, &body);
+    }
     let done = play::send(&live, &params).await;
     after(&live, done, if params.get("events") == Some("1") { "/events" } else { "/" })
 }
@@ -379,25 +335,37 @@ async fn confirm(State(live): State<Shared>, uri: Uri) -> Response {
 }
 
 async fn confirm_form(State(live): State<Shared>, Form(params): Form) -> Response {
-    asked(&live, &params).await
+    match (act::check_json(params.get("payload").unwrap_or_default()), params.get("id")) {
+        (Err(error), Some(id)) => show_letter(&live, id, &params, Some(&error)).await,
+        _ => asked(&live, &params).await,
+    }
 }
 
 async fn asked(live: &Shared, params: &Params) -> Response {
     match act::confirm(live, params).await {
-        Ok((title, body)) => frame(live, "/confirm", &title, &body),
+        Ok((title, body)) => frame(live, "/confirm", &title, &html! { (title) }, &body),
         Err(failure) => after(live, Err(failure), "/"),
     }
 }
 
 async fn start(State(live): State<Shared>, Form(params): Form) -> Response {
     match act::start(&live, &params) {
-        Ok(number) => Redirect::to(&format!("/jobs/{number}")).into_response(),
+        Ok(back) => Redirect::to(&back).into_response(),
         Err(failure) => after(&live, Err(failure), "/"),
     }
 }
 
-async fn stop(State(live): State<Shared>, Path(number): Path<u64>, Form(_): Form) -> Redirect {
+/// Stops a job, or dismisses its result.
+async fn stop(
+    State(live): State<Shared>,
+    Path(number): Path<u64>,
+    headers: HeaderMap,
+    Form(_): Form,
+) -> Redirect {
     live.jobs.stop(number);
     live.changed();
-    Redirect::to(&format!("/jobs/{number}"))
+    let from =
+        headers.get(header::REFERER).and_then(|from| from.to_str().ok()?.parse::<Uri>().ok());
+    let path = from.as_ref().and_then(Uri::path_and_query).map_or("/", |it| it.as_str());
+    Redirect::to(path)
 }

@@ -13,17 +13,24 @@ use comeback_core::claim::Order;
 use maud::{Markup, html};
 
 use super::{
-    html::{Untrusted, csrf},
+    html::{Untrusted, csrf, visible_json},
     jobs::Job,
     letters,
     live::{Live, Shared},
     params::Params,
+    rules::{Change, difference},
     work::{Progress, begin, uncancelled},
 };
-use crate::shell::Failure;
+use crate::{
+    operate::text::{count, shortened},
+    shell::Failure,
+};
 
 /// The number of batches of dead letters to redrive concurrently.
 const BATCHES: usize = 4;
+
+/// How many characters of an id a title has.
+const ID_MAX: usize = 8;
 
 enum Command {
     Events(Order, waiting::Selection),
@@ -33,6 +40,17 @@ enum Command {
         target: String,
         is_pause: bool,
     },
+}
+
+/// Why a text is not JSON, in words that a person can act on.
+pub fn check_json(text: &str) -> Result<(), String> {
+    let read = serde_json::from_str::<serde::de::IgnoredAny>(text);
+    read.map(drop).map_err(|error| {
+        let (line, column) = (error.line(), error.column());
+        let what = error.to_string();
+        let what = what.split(" at line ").next().unwrap_or_default();
+        format!("the payload is not JSON: {what}, at line {line}, column {column}")
+    })
 }
 
 fn command(live: &Live, params: &Params) -> Result<Command, Failure> {
@@ -58,11 +76,7 @@ fn command(live: &Live, params: &Params) -> Result<Command, Failure> {
         Some("redrive") => {
             // Browsers send line breaks as CR LF.
             let payload = params.get("payload").map(|payload| payload.replace("\r\n", "\n"));
-            if let Some(Err(error)) =
-                payload.as_deref().map(serde_json::from_str::<serde::de::IgnoredAny>)
-            {
-                return Err(Failure::Refused(format!("the payload is not JSON: {error}")));
-            }
+            payload.as_deref().map_or(Ok(()), check_json).map_err(Failure::Refused)?;
             Command::Letters(letters(Action::Redrive { to: None, set: Vec::new(), payload }))
         }
         other => {
@@ -73,24 +87,48 @@ fn command(live: &Live, params: &Params) -> Result<Command, Failure> {
 }
 
 impl Command {
-    fn title(&self) -> String {
+    /// What the command does to this number of items, which it names if it is for a single one.
+    fn title(&self, number: u64) -> String {
+        let named = |ids: &[String], one: &str, many: &str| match ids {
+            [id] => format!("{one} {}", shortened(id, ID_MAX)),
+            _ => format!("{} {}", count(number), if number == 1 { one } else { many }),
+        };
         match self {
-            Self::Events(Order::Retry, _) => "Retry events now".to_owned(),
-            Self::Events(Order::Cancel, _) => "Cancel events".to_owned(),
-            Self::Letters(dead_letters::Order { action: Action::Purge, .. }) => {
-                "Delete dead letters".to_owned()
+            Self::Events(order, waiting::Selection { ids, .. }) => {
+                let events = named(ids, "event", "events");
+                match order {
+                    Order::Retry => format!("Retry {events} now"),
+                    Order::Cancel => format!("Cancel {events}"),
+                }
             }
-            Self::Letters(_) => "Redrive dead letters".to_owned(),
+            Self::Letters(dead_letters::Order { selection, action, .. }) => {
+                let letters = named(&selection.ids, "dead letter", "dead letters");
+                let what = if *action == Action::Purge { "Delete" } else { "Redrive" };
+                format!("{what} {letters}")
+            }
             Self::Pause { target, is_pause: true } => format!("Pause {}", function_name(target)),
             Self::Pause { target, .. } => format!("Resume {}", function_name(target)),
         }
     }
 
-    fn back(&self) -> &'static str {
+    /// Whether the command can't be undone, and no event comes back because of it.
+    fn is_danger(&self) -> bool {
         match self {
-            Self::Events(..) => "/events",
-            Self::Letters(_) => "/dead",
-            Self::Pause { .. } => "/",
+            Self::Events(order, _) => *order == Order::Cancel,
+            Self::Letters(order) => order.action == Action::Purge,
+            Self::Pause { .. } => false,
+        }
+    }
+
+    /// The path of the page that shows its result.
+    fn back(&self) -> String {
+        match self {
+            Self::Events(_, waiting::Selection { ids, .. }) => match &**ids {
+                [id] => super::events::path(id),
+                _ => "/events".to_owned(),
+            },
+            Self::Letters(_) => "/dead".to_owned(),
+            Self::Pause { .. } => "/".to_owned(),
         }
     }
 }
@@ -154,16 +192,35 @@ async fn plan_letters(
 /// The title and the body of the page that asks for confirmation.
 pub async fn confirm(live: &Shared, params: &Params) -> Result<(String, Markup), Failure> {
     let command = command(live, params)?;
-    let (title, back) = (command.title(), command.back());
+    let (back, is_danger) = (command.back(), command.is_danger());
+    let edited = match (params.get("payload"), params.get("id")) {
+        (Some(payload), Some(id)) => Some((letters::find(live, id).await?, payload)),
+        _ => None,
+    };
     let shared = Shared::clone(live);
-    let planned = uncancelled(async move { plan(&shared, &command).await });
-    let (number, notices) = planned.await?;
-    let asked = format!("{title}?");
+    let planned = uncancelled(async move {
+        let (number, notices) = plan(&shared, &command).await?;
+        Ok((command.title(number), number, notices))
+    });
+    let (title, number, notices) = planned.await?;
     Ok((
-        asked,
+        format!("{title}?"),
         html! {
             ul { @for line in &notices { li { (Untrusted(&line.text)) } } }
-            @if params.get("payload").is_some() { p { "The function is given the payload that you edited." } }
+            @if let Some((letter, payload)) = edited {
+                p { "The function is given the payload that you edited:" }
+                pre.difference tabindex="0" {
+                    @let before = letter.facts().payload.unwrap_or_default();
+                    @for (change, line) in difference(&before, &payload.replace("\r\n", "\n")) {
+                        @let line = visible_json(&line);
+                        @match change {
+                            Change::Same => span { "  " (line) "\n" },
+                            Change::Removed => del { "- " (line) "\n" },
+                            Change::Added => ins { "+ " (line) "\n" },
+                        }
+                    }
+                }
+            }
             form.actions method="post" action="/do" {
                 (csrf(live))
                 input type="hidden" name="planned" value=(number);
@@ -171,23 +228,38 @@ pub async fn confirm(live: &Shared, params: &Params) -> Result<(String, Markup),
                     @if name == "payload" { textarea.hidden name="payload" aria-hidden="true" tabindex="-1" readonly { (value) } }
                     @else { input type="hidden" name=(name) value=(value); }
                 }
-                @if number > 0 { button.primary autofocus { (title) } " " }
-                a.button href=(back) { "Back" }
+                @if is_danger { p { "This can't be undone." } }
+                @if is_danger && number > 1 {
+                    label { "Type " (number) " to confirm " input name="typed" inputmode="numeric" pattern=(number) size="8" autocomplete="off" required; }
+                }
+                a.button data-close href=(back) autofocus[is_danger || number == 0] { "Back" } " "
+                @if number > 0 { button class=(if is_danger { "danger" } else { "primary" }) autofocus[!is_danger] { (title) } }
             }
         },
     ))
 }
 
-/// Starts a job for a confirmed command and returns its number.
-pub fn start(live: &Shared, params: &Params) -> Result<u64, Failure> {
+/// Starts a job for a confirmed command. Returns the path of the page that shows its result.
+pub fn start(live: &Shared, params: &Params) -> Result<String, Failure> {
     let command = command(live, params)?;
-    let job = Job {
-        title: command.title(),
-        back: command.back(),
-        of: params.number("planned"),
-        ..Job::default()
+    let of = params.number::<u64>("planned");
+    if command.is_danger() && of != Some(1) && of != params.number("typed") {
+        let title = command.title(of.unwrap_or_default());
+        let number = of.map_or("nothing".to_owned(), |of| of.to_string());
+        return Err(Failure::Refused(format!("{title}: type {number} to confirm")));
+    }
+    let undo = match &command {
+        Command::Pause { target, is_pause } => {
+            let undo = Params::default().with("do", if *is_pause { "resume" } else { "pause" });
+            Some(undo.with("function", target))
+        }
+        Command::Events(..) | Command::Letters(_) => None,
     };
-    Ok(begin(live, job, async move |live: Shared, progress: Progress| {
+    params.number("undoes").into_iter().for_each(|number| live.jobs.stop(number));
+    let title = command.title(of.unwrap_or_default());
+    let back = command.back();
+    let job = Job { title, of, undo, ..Job::default() };
+    begin(live, job, async move |live: Shared, progress: Progress| {
         let (mut notices, ended) = match command {
             Command::Events(order, selection) => {
                 let register = live.register()?;
@@ -195,16 +267,18 @@ pub fn start(live: &Shared, params: &Params) -> Result<u64, Failure> {
                 let goes_on = |tally: &waiting::Tally| progress.report(tally.ordered());
                 let done = carry_out(order, &selection, &parts, None, &register, goes_on);
                 let (tally, ended) = done.await;
-                (tally.notices(order), ended)
+                (tally.notices(order), ended.map_err(Failure::from))
             }
             Command::Letters(order) => {
                 let (tally, ended) = order_letters(&live, &order, progress).await?;
-                letters::refresh(&live);
-                (tally.notices(), ended)
+                // The list of letters is from before.
+                let looked = letters::look_now(&live).await;
+                (tally.notices(), ended.map_err(Failure::from).and(looked))
             }
             Command::Pause { target, is_pause } => {
                 let register = live.register()?;
                 register.pause(&target, is_pause.then(|| (live.now)())).await?;
+                live.poll().await?;
                 let done = waiting::pause_done(function_name(&target), is_pause);
                 (vec![Notice::good(format!("{done}."))], Ok(()))
             }
@@ -212,7 +286,8 @@ pub fn start(live: &Shared, params: &Params) -> Result<u64, Failure> {
         // The error that ended the job early.
         notices.extend(ended.err().map(Notice::bad));
         Ok(notices)
-    }))
+    });
+    Ok(back)
 }
 
 async fn order_letters(

@@ -14,11 +14,7 @@ use axum::{
 };
 use maud::{Markup, html};
 
-use super::{
-    html::{document, plain},
-    live::Shared,
-    params::Params,
-};
+use super::{FILES, html::document, live::Shared, params::Params};
 
 /// The largest form. A payload of a megabyte fits, even if every byte is percent-encoded.
 const FORM_BYTES_MAX: usize = 4 * 1024 * 1024;
@@ -52,7 +48,9 @@ fn refusal(live: &Shared, request: &Request) -> Option<Response> {
         let text = "This page answers only to loopback names, such as 127.0.0.1.";
         return Some(refused(html! { p { (text) } }));
     }
-    if let Some(token) = &live.token {
+    // The page that asks for the token is styled, too.
+    let is_file = FILES.iter().any(|(path, ..)| *path == request.uri().path());
+    if let Some(token) = live.token.as_ref().filter(|_| !is_file) {
         let given = Params::parse(request.uri().query().unwrap_or_default().as_bytes());
         if given.get("token") == Some(token) {
             return Some(signed_in(request.uri(), &given, token));
@@ -110,7 +108,8 @@ impl FromRequest<Shared> for Form {
         let bytes = axum::body::to_bytes(body, FORM_BYTES_MAX).await;
         let bytes = bytes.map_err(|_| {
             let text = format!("expected a form of at most {FORM_BYTES_MAX} bytes, got more");
-            plain(StatusCode::PAYLOAD_TOO_LARGE, &text)
+            (StatusCode::PAYLOAD_TOO_LARGE, document("Refused", &html! { p { (text) } }))
+                .into_response()
         })?;
         let params = Params::parse(&bytes);
         if params.get("csrf") != Some(&live.csrf) {

@@ -2,13 +2,13 @@
 
 use crate::operate::web::rules::State;
 use axum::{
-    http::{StatusCode, header},
+    http::header,
     response::{IntoResponse, Response},
 };
 use comeback_core::{Timestamp, time::rfc3339};
 use maud::{DOCTYPE, Markup, PreEscaped, Render, html};
 
-use super::{live::Live, params::Params};
+use super::{Part, jobs, live::Live, params::Params, play};
 use crate::{operate::text::due, paint::is_hidden};
 
 /// The paths and titles of the pages in the navigation.
@@ -28,7 +28,22 @@ pub fn document(title: &str, body: &Markup) -> Response {
     page(text)
 }
 
-pub fn frame(live: &Live, path: &str, title: &str, body: &Markup) -> Response {
+/// The parts that every page has: outages that are played, the lesson, the operator's jobs, and errors of polls.
+pub fn common(live: &Live, now: Timestamp) -> Vec<Part> {
+    let seen = live.seen();
+    vec![
+        ("outages", play::outages(live, &seen, now)),
+        ("lesson", play::lesson(&seen)),
+        ("did", jobs::lines(live, now)),
+        (
+            "faults",
+            html! { @for fault in seen.faults.values() { p.notice.bad role="alert" { (Untrusted(fault)) } } },
+        ),
+    ]
+}
+
+/// A page with the navigation. `heading` is its title, which may be updated.
+pub fn frame(live: &Live, path: &str, title: &str, heading: &Markup, body: &Markup) -> Response {
     let pages = PAGES.into_iter().chain(live.is_local().then_some(PLAY));
     let text = html! {
         (DOCTYPE)
@@ -47,7 +62,11 @@ pub fn frame(live: &Live, path: &str, title: &str, body: &Markup) -> Response {
                     p.place { (live.region.as_deref().unwrap_or("the local cloud")) }
                 }
                 p #connection role="status" hidden {}
-                main #main { h1 { (title) } (body) }
+                main #main data-live {
+                    @for (id, part) in common(live, (live.now)()) { section id=(id) { (part) } }
+                    h1 #title { (heading) }
+                    (body)
+                }
             }
         }
     };
@@ -72,11 +91,6 @@ fn page(text: Markup) -> Response {
     ([(header::CONTENT_TYPE, "text/html; charset=utf-8")], text.into_string()).into_response()
 }
 
-pub fn plain(status: StatusCode, text: &str) -> Response {
-    (status, [(header::CONTENT_TYPE, "text/plain; charset=utf-8")], format!("{text}\n"))
-        .into_response()
-}
-
 /// A time relative to now. The page's script keeps it current.
 pub fn until(at: Timestamp, now: Timestamp) -> Markup {
     html! {
@@ -86,10 +100,19 @@ pub fn until(at: Timestamp, now: Timestamp) -> Markup {
     }
 }
 
+/// The time of an attempt, relative to now: `in 5 s`, or `due now`.
+pub fn attempt_at(at: Timestamp, now: Timestamp) -> Markup {
+    html! {
+        time datetime=(rfc3339(at)) data-until=(at.timestamp_millis()) data-past="due now" title=(rfc3339(at)) {
+            @if at > now { (due(at, now)) } @else { "due now" }
+        }
+    }
+}
+
 pub fn state(state: State) -> Markup {
     let class = match state {
         State::Running | State::Retried => "busy",
-        State::Waiting => "waits",
+        State::Waiting | State::Queued => "waits",
         State::Succeeded => "good",
         State::GivenUp => "bad",
         State::Unknown => "faint",
@@ -99,11 +122,21 @@ pub fn state(state: State) -> Markup {
 
 /// The button for a command. It leads to the page that asks for confirmation.
 pub fn order(text: &str, params: &Params) -> Markup {
-    html! { a.button href=(format!("/confirm?{params}")) { (text) } }
+    html! { a.button data-ask href=(format!("/confirm?{params}")) { (text) } }
 }
 
 pub fn term(word: &str, meaning: &str) -> Markup {
     html! { abbr title=(meaning) tabindex="0" { (word) } }
+}
+
+/// A field for JSON, with what is wrong with it beside it.
+pub fn json_field(label: &str, rows: u32, value: &str, error: Option<&str>) -> Markup {
+    html! {
+        label for="payload" { (label) }
+        @if let Some(error) = error { p #payload-error.notice.bad role="alert" { (error) } }
+        textarea #payload name="payload" rows=(rows) spellcheck="false" aria-invalid=[error.map(|_| "true")]
+            aria-describedby=[error.map(|_| "payload-error")] autofocus[error.is_some()] { "\n" (value) }
+    }
 }
 
 pub fn csrf(live: &Live) -> Markup {
@@ -121,6 +154,20 @@ impl Render for Untrusted<'_> {
     }
 }
 
+/// JSON whose hidden characters are escaped, so that they can't reorder it on the screen. They can only be in strings,
+/// so its value stays the same.
+pub fn visible_json(json: &str) -> String {
+    let mut text = String::new();
+    for c in json.chars() {
+        if is_hidden(c) && !c.is_ascii_whitespace() {
+            c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| text += &format!("\\u{unit:04x}"));
+        } else {
+            text.push(c);
+        }
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -131,5 +178,14 @@ mod tests {
         assert_eq!(text, "&lt;script&gt;alert(1)&lt;/script&gt;\u{fffd}[2J\u{fffd}\n");
         let turned = Untrusted("in\u{202e}voices\u{2028}\u{200b}").render().into_string();
         assert_eq!(turned, "in\u{fffd}voices\u{fffd}\u{fffd}");
+    }
+
+    #[test]
+    fn json_on_the_screen_has_no_hidden_characters_but_the_same_value() {
+        let json = "{\"id\":\t\"a\u{202e}b\u{e0001}\"}\n";
+        let text = visible_json(json);
+        assert_eq!(text, "{\"id\":\t\"a\\u202eb\\udb40\\udc01\"}\n");
+        let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+        assert_eq!(value(&text), value(json));
     }
 }

@@ -1,28 +1,43 @@
-//! The jobs that an operator has started on the page.
+//! The jobs that an operator has started on the page. Every page shows those that run or have just ended.
 
 use std::{
     collections::BTreeMap,
     sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
-use crate::operate::rules::notice::Notice;
+use comeback_core::{Timestamp, time::between};
+use maud::{Markup, html};
+
+use super::{
+    html::{Untrusted, csrf},
+    live::Live,
+    params::Params,
+};
+use crate::operate::{
+    rules::notice::{Notice, Tone},
+    text::count,
+};
 
 /// The most jobs to keep, including those that have ended.
 const KEPT_MAX: usize = 50;
+
+/// How long the result of a job is shown, unless it is dismissed.
+const SHOWN_FOR: Duration = Duration::from_mins(1);
 
 /// A job that runs or has ended.
 #[derive(Clone, Debug, Default)]
 pub struct Job {
     pub title: String,
-    /// The path of the page that it was started from.
-    pub back: &'static str,
     /// The approximate number of items, if it is known.
     pub of: Option<u64>,
     pub done: u64,
     /// Whether the operator has asked it to stop after the current step.
     pub is_stopped: bool,
-    /// The result, once it has ended: what was done, and any errors.
-    pub ended: Option<Vec<Notice>>,
+    /// The result and its time, once it has ended: what was done, and any errors.
+    pub ended: Option<(Timestamp, Vec<Notice>)>,
+    /// The command that reverses it, if there is one.
+    pub undo: Option<Params>,
 }
 
 /// All jobs, by number.
@@ -34,14 +49,13 @@ impl Jobs {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The job with this number, unless it is unknown or too old.
-    pub fn get(&self, number: u64) -> Option<Job> {
-        self.all().get(&number).cloned()
-    }
-
-    /// Asks a job to stop after the current step.
+    /// Asks a job to stop after the current step. Dismisses one that has ended.
     pub fn stop(&self, number: u64) {
-        self.change(number, |job| job.is_stopped = true);
+        let mut all = self.all();
+        match all.get_mut(&number) {
+            Some(job) if job.ended.is_none() => job.is_stopped = true,
+            _ => drop(all.remove(&number)),
+        }
     }
 
     pub fn add(&self, job: Job) -> u64 {
@@ -56,5 +70,51 @@ impl Jobs {
 
     pub fn change(&self, number: u64, change: impl FnOnce(&mut Job)) {
         self.all().get_mut(&number).map(change);
+    }
+}
+
+/// A line for each job: how far it is, or what it has done.
+pub fn lines(live: &Live, now: Timestamp) -> Markup {
+    let all = live.jobs.all();
+    let is_shown =
+        |job: &Job| job.ended.as_ref().is_none_or(|(at, _)| between(*at, now) < SHOWN_FOR);
+    // An earlier command may have been overridden since, so it can't be undone.
+    let is_latest = |number: &u64| all.last_key_value().is_some_and(|(latest, _)| latest == number);
+    html! {
+        @for (number, job) in all.iter().rev().filter(|(_, job)| is_shown(job)) {
+            @let notices = job.ended.as_ref().map(|(_, notices)| notices.as_slice());
+            @let is_bad = notices.unwrap_or_default().iter().any(|it| it.tone == Tone::Bad);
+            @let class = if is_bad { "bad" } else if notices.is_some() { "good" } else { "busy" };
+            div id=(format!("job-{number}")) class=(format!("notice {class}")) role=(if is_bad { "alert" } else { "status" }) {
+                div {
+                    strong { (Untrusted(&job.title)) } ": "
+                    @match notices {
+                        None => {
+                            (count(job.done)) @if let Some(of) = job.of { " of about " (count(of)) }
+                            @if job.is_stopped { ", stopping after the current step" }
+                            " " progress max=[job.of] value=[job.of.map(|_| job.done)] aria-label=(job.title) {}
+                        }
+                        Some(notices) => {
+                            @for (nth, Notice { text, .. }) in notices.iter().enumerate() {
+                                @if nth > 0 { "; " } (Untrusted(text))
+                            }
+                            @if job.is_stopped { "; stopped before it was done" }
+                        }
+                    }
+                }
+                @if let Some(undo) = job.undo.as_ref().filter(|_| notices.is_some() && !is_bad && is_latest(number)) {
+                    form method="post" action="/do" {
+                        (csrf(live))
+                        input type="hidden" name="undoes" value=(number);
+                        @for (name, value) in undo.pairs() { input type="hidden" name=(name) value=(value); }
+                        button { "Undo" }
+                    }
+                }
+                form method="post" action=(format!("/jobs/{number}/stop")) {
+                    (csrf(live))
+                    button disabled[job.is_stopped && notices.is_none()] { @if notices.is_some() { "Dismiss" } @else { "Stop" } }
+                }
+            }
+        }
     }
 }

@@ -1,19 +1,21 @@
 //! The pages about dead letters.
 
+use std::time::Duration;
+
 use crate::operate::{
     dead_letters::rules::{GroupBy, Letter, Listed, NO_REASON, Selection, look},
+    rules::filter::{is_error_of, is_function},
     rules::groups::Groups,
-    rules::notice::{self, Notice},
+    rules::notice,
 };
-use comeback_core::{Timestamp, arn::FunctionArn};
+use comeback_core::{Timestamp, arn::FunctionArn, time::between};
 use maud::{Markup, html};
 
 use super::{
-    html::{Untrusted, csrf, order, term, until},
-    jobs::Job,
+    html::{Untrusted, csrf, json_field, order, term, until, visible_json},
     live::{LetterSnapshot, Live, Seen, Shared},
     params::Params,
-    work::{Progress, begin, uncancelled},
+    work::uncancelled,
 };
 use crate::{
     operate::text::{count, shortened},
@@ -23,6 +25,10 @@ use crate::{
 /// The most letters to keep in memory, and the most to show on a page.
 const REMEMBERED_MAX: usize = 1_000;
 const SHOWN_MAX: usize = 100;
+
+/// The letters are read again after this time at least, and after this many times the time that it takes.
+const LOOK_AGE_MAX: Duration = Duration::from_secs(2);
+const LOOKS_APART: u32 = 10;
 
 /// How many characters of an error message and of an id a row shows.
 const MESSAGE_MAX: usize = 80;
@@ -44,51 +50,80 @@ pub fn selection(params: &Params) -> Selection {
     }
 }
 
-/// Starts a job that reads all letters and keeps [`REMEMBERED_MAX`] of them. Returns the number of the job.
-pub fn refresh(live: &Shared) -> u64 {
-    let job = Job {
-        title: "Look at the dead letters".to_owned(),
-        back: "/dead",
-        of: live.seen().letters,
-        ..Job::default()
-    };
-    begin(live, job, async |live: Shared, progress: Progress| {
-        let _turn = live.letters.lock().await;
+/// Reads all letters and keeps [`REMEMBERED_MAX`] of them.
+pub async fn look_now(live: &Live) -> Result<(), Failure> {
+    let _turn = live.letters.lock().await;
+    let began = (live.now)();
+    live.seen().looking = Some(0);
+    let (mut groups, mut listed, mut letters) = (Groups::default(), Vec::new(), 0);
+    let looked = async {
         let queue = live.dead_letters().await?;
-        let mut looked = LetterSnapshot::default();
         look(&queue, queue.letters(), |letter| {
-            looked.letters += 1;
+            letters += 1;
             let facts = letter.facts();
             let key = GROUP_BY.iter().map(|by| by.key(&letter, &facts)).collect();
-            looked.groups.count(key, letter.failed_at(&facts));
-            if looked.listed.len() < REMEMBERED_MAX {
-                looked.listed.push(letter.listed(false));
+            groups.count(key, letter.failed_at(&facts));
+            if listed.len() < REMEMBERED_MAX {
+                listed.push(letter.listed(false));
             }
-            progress.report(looked.letters)
+            live.seen().looking = Some(letters);
+            !live.is_ending()
         })
         .await?;
-        looked.listed.sort_by_key(|it| std::cmp::Reverse(it.failed_at()));
-        looked.at = Some((live.now)());
-        let done = Notice::good(format!("{} looked at", notice::letters(looked.letters)));
-        let mut seen = live.seen();
-        seen.letters = Some(looked.letters);
-        seen.looked = Some(looked);
-        Ok(vec![done])
-    })
+        Ok(())
+    };
+    let looked = looked.await;
+    listed.sort_by_key(|it: &Listed| std::cmp::Reverse(it.failed_at()));
+    let took = between(began, (live.now)());
+    let mut seen = live.seen();
+    seen.looking = None;
+    if looked.is_ok() {
+        seen.snapshot.letters = letters;
+        seen.looked = Some(LetterSnapshot { at: began, took, letters, groups, listed });
+    }
+    drop(seen);
+    live.changed();
+    looked
+}
+
+/// Reads the letters if the last look is old: when the page is opened, and while it is open if the number changes. A
+/// large queue takes long to read, so it is not read all the time.
+pub fn look_again(live: &Shared, is_opened: bool) {
+    let seen = live.seen();
+    let is_current = seen.looked.as_ref().is_some_and(|looked| {
+        let age = between(looked.at, (live.now)());
+        let is_changed = seen.snapshot.letters != looked.letters;
+        age < (looked.took * LOOKS_APART).max(LOOK_AGE_MAX) || !is_opened && !is_changed
+    });
+    if is_current || seen.looking.is_some() || live.cloud().is_err() {
+        return;
+    }
+    drop(seen);
+    refresh(live);
+}
+
+/// Reads the letters in the background.
+pub fn refresh(live: &Shared) {
+    live.seen().looking.get_or_insert(0);
+    let live = Shared::clone(live);
+    tokio::spawn(async move { live.note("dead letters", look_now(&live).await) });
 }
 
 pub fn list(live: &Live, seen: &Seen, params: &Params, now: Timestamp) -> Markup {
     let Some(looked) = &seen.looked else {
-        return html! { p.faint { "Looking at the letters…" } };
+        return html! { p.faint { "Looking at the letters: " (count(seen.looking.unwrap_or_default())) " so far…" } };
     };
     let means = |it: &&Listed| {
-        let is = |wanted: Option<&str>, value: Option<&str>| {
-            wanted.is_none_or(|wanted| wanted == value.unwrap_or(NO_REASON))
-        };
         let facts = &it.facts;
-        is(params.get("reason"), facts.reason.as_deref())
-            && is(params.get("function"), it.function_name())
-            && is(params.get("error"), facts.error_type.as_deref())
+        let is_reason = |wanted| wanted == facts.reason.as_deref().unwrap_or(NO_REASON);
+        params.get("reason").is_none_or(is_reason)
+            && params.get("function").is_none_or(|wanted| {
+                let function = facts.function.as_ref();
+                function.map_or(wanted == NO_REASON, |it| is_function(it, wanted))
+            })
+            && params
+                .get("error")
+                .is_none_or(|wanted| is_error_of(facts.error_type.as_deref(), wanted))
             && params.get("id").is_none_or(|id| {
                 it.message_id.starts_with(id)
                     || facts.request_id.as_ref().is_some_and(|it| it.starts_with(id))
@@ -96,36 +131,50 @@ pub fn list(live: &Live, seen: &Seen, params: &Params, now: Timestamp) -> Markup
     };
     let selected: Vec<_> = looked.listed.iter().filter(means).collect();
     let is_filtered = params.pairs().next().is_some();
+    // The number is polled all the time, the letters are not.
+    let counted = seen.snapshot.letters;
     html! {
-        form.actions method="post" action="/dead/look" {
+        form.bar method="post" action="/dead/look" {
             (csrf(live))
             span {
-                (notice::letters(looked.letters))
-                @if let Some(at) = looked.at { ", looked at " (until(at, now)) }
+                (notice::letters(looked.letters)) ", looked at " (until(looked.at, now))
+                @if let Some(read) = seen.looking { ". Looking again: " (count(read)) " so far…" }
+                @else if counted != looked.letters { ". Now the queue says " (count(counted)) "." }
             }
-            " " button { "Look again" }
+            button { "Look again" }
         }
-        @if looked.letters == 0 {
-            p { "The dead-letter queue is empty: no event was given up, or all were redriven." }
-        } @else {
+        @if looked.letters > 0 {
             (grouped(&looked.groups, now))
             h2 { @if is_filtered { "Selected letters" } @else { "Latest letters" } }
-            @if is_filtered { p { a href="/dead" { "Show all" } } }
-            (orders(params))
+            (orders(params, selected.len(), looked))
             (table(&selected, now))
             @if selected.len() > SHOWN_MAX || looked.letters > looked.listed.len() as u64 {
                 p.faint { "The latest " (count(SHOWN_MAX as u64)) " are shown. Choose a group above, or see " code { "comeback dead list" } "." }
             }
+        } @else if counted == 0 && seen.looking.is_none() {
+            p { "The dead-letter queue is empty: no event was given up, or all were redriven." }
+        } @else {
+            p { "No letter was there when it was last looked at." }
         }
     }
 }
 
-fn orders(params: &Params) -> Markup {
+/// The actions for the letters that are selected, or for all that are shown.
+fn orders(params: &Params, shown: usize, looked: &LetterSnapshot) -> Markup {
+    let is_filtered = params.pairs().next().is_some();
     html! {
-        p.actions {
-            "All of these: "
-            (order("Redrive…", &params.with("do", "redrive"))) " "
-            (order("Delete…", &params.with("do", "purge")))
+        form #chosen.actions method="get" action="/confirm" data-ask {
+            span.chosen {
+                "Selected: "
+                button name="do" value="redrive" { "Redrive…" } " "
+                button.danger name="do" value="purge" { "Delete…" }
+            }
+            span.every {
+                @if is_filtered { (count(shown as u64)) " selected: " } @else { "All " (notice::letters(looked.letters)) ": " }
+                (order("Redrive…", &params.with("do", "redrive"))) " "
+                (order("Delete…", &params.with("do", "purge")))
+                @if is_filtered { " " a href="/dead" { "Show all" } }
+            }
         }
     }
 }
@@ -146,7 +195,7 @@ fn grouped(groups: &Groups, now: Timestamp) -> Markup {
                     td { (Untrusted(&key[2])) }
                     td.number { (count(group.count)) }
                     td { @if let Some(at) = group.last_at { (until(at, now)) } }
-                    td { a.button href=(format!("/confirm?{}", query(key).with("do", "redrive"))) {
+                    td { a.button data-ask href=(format!("/confirm?{}", query(key).with("do", "redrive"))) {
                         "Redrive…" span.hidden { " " (Untrusted(&key.join(" "))) }
                     } }
                 }
@@ -157,11 +206,12 @@ fn grouped(groups: &Groups, now: Timestamp) -> Markup {
 
 fn table(letters: &[&Listed], now: Timestamp) -> Markup {
     html! {
-        div.wide { table {
+        div.wide { table.events {
             thead { tr {
-                th { "Letter" } th { "Function" } th { "Reason" }
+                td.choose { input type="checkbox" data-all aria-label="select all"; }
+                th { "Given up" } th { "Letter" } th { "Function" } th { "Reason" }
                 th.number { (term("Attempts", "How often the event was retried before it was given up.")) }
-                th { "Last failure" } th { "Error" }
+                th { "Error" }
             } }
             tbody { @for it in letters.iter().take(SHOWN_MAX) { (row(it, now)) } }
         } }
@@ -173,11 +223,12 @@ fn row(it: &Listed, now: Timestamp) -> Markup {
     let text = |text: &Option<String>| text.clone().unwrap_or_else(|| NO_REASON.to_owned());
     html! {
         tr id=(format!("letter-{}", it.message_id)) {
+            td.choose { input type="checkbox" form="chosen" name="id" value=(it.message_id) aria-label=(format!("select {}", shortened(&it.message_id, ID_MAX))); }
+            td.when { @if let Some(at) = it.failed_at() { (until(at, now)) } }
             th scope="row" { a href=(format!("/dead/{}", it.message_id)) { (shortened(&it.message_id, ID_MAX)) } }
             td { (Untrusted(it.function_name().unwrap_or(NO_REASON))) }
             td { (Untrusted(&text(&facts.reason))) }
             td.number { @if let Some(attempts) = facts.attempts { (attempts) } }
-            td { @if let Some(at) = it.failed_at() { (until(at, now)) } }
             td.error {
                 strong { (Untrusted(&shortened(&text(&facts.error_type), MESSAGE_MAX))) }
                 @if let Some(message) = &facts.error_message { " " (Untrusted(&shortened(message, MESSAGE_MAX))) }
@@ -205,12 +256,17 @@ pub async fn find(live: &Shared, id: &str) -> Result<Letter, Failure> {
     .await
 }
 
-/// The page of a letter. The payload is shown only on request.
-pub fn letter(live: &Live, letter: &Letter, with_payload: bool, now: Timestamp) -> Markup {
+/// The page of a letter. The payload is shown only on request, or if it was edited and is not valid.
+pub fn letter(
+    live: &Live,
+    letter: &Letter,
+    params: &Params,
+    error: Option<&str>,
+    now: Timestamp,
+) -> Markup {
     let it = letter.listed(true);
     let facts = &it.facts;
     let text = |text: &Option<String>| text.clone().unwrap_or_else(|| NO_REASON.to_owned());
-    let payload = it.payload.as_deref();
     let query = |what: &str| Params::default().with("do", what).with("id", &it.message_id);
     // A letter with the reason `target_not_allowed` is redriven only if the selection names its function.
     let named = it.function_name().unwrap_or_default();
@@ -229,20 +285,21 @@ pub fn letter(live: &Live, letter: &Letter, with_payload: bool, now: Timestamp) 
             (order("Redrive…", &query("redrive").with("function", named))) " "
             (order("Delete…", &query("purge")))
         }
-        @match payload {
-            None => p { "The letter has no JSON payload." },
-            Some(payload) if with_payload => (shown(live, payload, &it)),
-            Some(payload) => p { a.button href="?payload=show" { "Show the payload" } " " span.faint { (count(payload.len() as u64)) " bytes" } },
+        @match (&it.payload, params.get("payload")) {
+            (None, _) => p { "The letter has no JSON payload." },
+            (Some(payload), Some(shown)) => (edit(live, payload, error.map(|error| (shown, error)), &it)),
+            (Some(payload), None) => p { a.button href="?payload=show" { "Show the payload" } " " span.faint { (count(payload.len() as u64)) " bytes" } },
         }
     }
 }
 
-fn shown(live: &Live, payload: &str, it: &Listed) -> Markup {
+/// The form to redrive a letter with an edited payload. `refused` is what was sent before, and what is wrong with it.
+fn edit(live: &Live, payload: &str, refused: Option<(&str, &str)>, it: &Listed) -> Markup {
     if payload.len() > PAYLOAD_SHOWN_MAX {
         return html! {
             h2 { "Payload" }
             p { "The first " (count(PAYLOAD_SHOWN_MAX as u64)) " of " (count(payload.len() as u64)) " bytes. The whole payload: " code { "comeback dead show " (it.message_id) " --payload" } }
-            pre tabindex="0" { (Untrusted(&beginning(payload))) }
+            pre tabindex="0" { (visible_json(&beginning(payload))) }
         };
     }
     html! {
@@ -252,7 +309,7 @@ fn shown(live: &Live, payload: &str, it: &Listed) -> Markup {
             input type="hidden" name="do" value="redrive";
             input type="hidden" name="id" value=(it.message_id);
             input type="hidden" name="function" value=(it.function_name().unwrap_or_default());
-            label { "Edit it to redrive it changed" br; textarea name="payload" rows="12" spellcheck="false" { (payload) } }
+            (json_field("Edit it to redrive it changed", 12, &visible_json(refused.map_or(payload, |(sent, _)| sent)), refused.map(|(_, error)| error)))
             button { "Redrive with this payload…" }
         }
     }

@@ -19,7 +19,7 @@ use crate::operate::{
     rules::systems::{self, Function},
     status::rules::Facts,
     waiting::rules::visit,
-    web::rules::{Events, Run},
+    web::rules::{Events, Run, Waiting},
 };
 use comeback_core::{
     Timestamp,
@@ -71,6 +71,10 @@ const LINES_READ_MAX: usize = 200_000;
 /// The most events to read from the register.
 const REGISTERED_MAX: usize = 100_000;
 
+/// The upper bounds of the histogram of due times, in seconds from now.
+pub const SPANS: [u64; 12] =
+    [5, 15, 60, 300, 900, 1800, 3600, 7200, 14_400, 21_600, 28_800, 43_200];
+
 pub type Shared = Arc<Live>;
 
 #[derive(Clone)]
@@ -106,9 +110,8 @@ pub struct Live {
 pub struct Seen {
     pub events: Events,
     pub handler: Option<Function>,
-    pub functions: Vec<Facts>,
-    /// The approximate number of letters in the dead-letter queue.
-    pub letters: Option<u64>,
+    /// All that the overview has numbers of, at one time.
+    pub snapshot: Snapshot,
     pub examined: Vec<Examined>,
     /// When the checks last ran.
     pub examined_at: Option<Timestamp>,
@@ -116,11 +119,24 @@ pub struct Seen {
     pub faults: BTreeMap<&'static str, String>,
     /// The dead letters, when they were last read.
     pub looked: Option<LetterSnapshot>,
+    /// How many letters were read so far, while they are read.
+    pub looking: Option<u64>,
     /// The current text of the lesson, while it runs.
     pub lesson: Option<String>,
     registered_at: Option<Timestamp>,
     wanted_at: Option<Timestamp>,
     closed: bool,
+}
+
+/// What was polled last, and the numbers of events at that time. Everything on the overview is of the same time.
+#[derive(Default)]
+pub struct Snapshot {
+    /// `None` if nothing was polled yet.
+    pub at: Option<Timestamp>,
+    pub functions: Vec<Facts>,
+    /// The approximate number of letters in the dead-letter queue.
+    pub letters: u64,
+    pub waiting: BTreeMap<String, Waiting>,
 }
 
 impl Seen {
@@ -131,10 +147,10 @@ impl Seen {
 }
 
 /// The contents of the dead-letter queue at one time.
-#[derive(Default)]
 pub struct LetterSnapshot {
-    /// When the letters were read.
-    pub at: Option<Timestamp>,
+    /// When the letters were read, and how long that took.
+    pub at: Timestamp,
+    pub took: Duration,
     pub letters: u64,
     /// All letters, grouped by reason, function and error.
     pub groups: Groups,
@@ -309,7 +325,7 @@ impl Live {
     }
 
     /// Stores the error of a poll, or removes it after a success.
-    fn note(&self, what: &'static str, done: Result<(), Failure>) {
+    pub fn note(&self, what: &'static str, done: Result<(), Failure>) {
         let faults = &mut self.seen().faults;
         match done {
             Ok(()) => drop(faults.remove(what)),
@@ -318,16 +334,18 @@ impl Live {
     }
 
     /// Reads the state of functions and queues.
-    async fn poll(&self) -> Result<(), Failure> {
+    pub async fn poll(&self) -> Result<(), Failure> {
         let Cloud { aws, handler, .. } = self.cloud()?;
         let functions = functions(aws).await?;
         let handler = systems::only(&functions, handler.as_deref())?;
         let attached: Vec<Attached> = attached(aws, &handler, &functions).await?;
         let Gathered { facts, unknown } = gather(aws, &handler, &attached, (self.now)()).await?;
         let letters = self.dead_letters().await.map(|queue| queue.visible + queue.hidden);
+        let at = (self.now)();
         let mut seen = self.seen();
-        (seen.handler, seen.functions) = (Some(handler), facts);
-        seen.letters = Some(letters?);
+        let waiting = seen.events.waiting(&SPANS.map(Duration::from_secs), at);
+        seen.handler = Some(handler);
+        seen.snapshot = Snapshot { at: Some(at), functions: facts, letters: letters?, waiting };
         unknown.map_or(Ok(()), |fault| Err(fault.into()))
     }
 

@@ -1,248 +1,235 @@
-//! The overview: the loop with its numbers, the findings, the functions, the next retries and the latest events.
+//! The overview: the loop as a band, the health, the functions, the latest events, and the next retries. All numbers
+//! are from one snapshot.
 
-use std::time::Duration;
+use std::cmp::Reverse;
 
 use crate::operate::{
     doctor::rules::{Examined, Finding, Verdict},
-    rules::notice,
     rules::systems::function_name,
     status::rules::{Facts, State as FunctionState},
-    web::rules::{PULSE_SECONDS, Pulse, State},
+    web::rules::{Counts, EventFilter, PARTS, Pulse, Range, Waiting, as_of_now},
 };
-use comeback_core::{Timestamp, time::rfc3339};
+use comeback_core::{Timestamp, time::between};
 use maud::{Markup, html};
 
 use super::{
     events,
-    html::{Untrusted, term, until},
-    live::{Cloud, Live, Seen},
+    html::{Untrusted, attempt_at, csrf, term, until},
+    live::{Cloud, Live, SPANS, Seen},
     params::Params,
-    play,
 };
 use crate::operate::{
     doctor::command,
-    status::{letters, state},
+    status::state,
     text::{count, span},
 };
 
 /// The number of latest events to show.
 const EVENTS: usize = 10;
 
-/// The upper bounds of the histogram of due times, in seconds from now.
-const SPANS: [u64; 12] = [5, 15, 60, 300, 900, 1800, 3600, 7200, 14_400, 21_600, 28_800, 43_200];
-
 /// The width of a bar, the gap between bars, and the height of the histogram.
 const BAR: usize = 60;
 const GAP: usize = 12;
-const HEIGHT: usize = 160;
+const HEIGHT: usize = 120;
 
-/// The height of either half of the chart of the last minute.
-const PULSE_HEIGHT: u32 = 48;
+/// The height of either half of a sparkline.
+const SPARK: u32 = 14;
 
-pub fn parts(live: &Live, seen: &Seen, now: Timestamp) -> Vec<(&'static str, Markup)> {
+/// A function with its numbers in the chosen range.
+struct Row {
+    facts: Facts,
+    pulse: Pulse,
+    waiting: Waiting,
+}
+
+pub fn parts(
+    live: &Live,
+    seen: &Seen,
+    params: &Params,
+    now: Timestamp,
+) -> Vec<(&'static str, Markup)> {
+    let named = params.get("range");
+    let range = Range::ALL.into_iter().find(|(_, name)| Some(*name) == named);
+    let (range, name) = range.unwrap_or(Range::ALL[0]);
+    let snapshot = &seen.snapshot;
+    let at = snapshot.at.unwrap_or(now);
+    let rows = snapshot.functions.iter().map(|facts| {
+        let function = function_name(&facts.function);
+        let waiting = snapshot.waiting.get(function).cloned().unwrap_or_default();
+        let minute = seen.events.pulse(Some(function), Range::Minute, at).sum();
+        let facts = as_of_now(facts, minute, waiting.events, live.is_local());
+        Row { facts, pulse: seen.events.pulse(Some(function), range, at), waiting }
+    });
+    let mut rows: Vec<Row> = rows.collect();
+    rows.sort_by_cached_key(|it| (it.facts.state(), it.facts.function.clone()));
+    let first = seen.events.is_empty();
+    let health = health(live, seen, now);
     vec![
-        ("faults", faults(seen)),
-        ("lesson", play::lesson(seen)),
-        ("loop", picture(seen, now)),
-        ("findings", findings(live, seen, now)),
-        ("functions", functions(seen, now)),
-        ("due", due(seen, now)),
-        ("latest", latest(live, seen, now)),
+        ("loop", band(seen, &rows, (range, name), now)),
+        ("health", health),
+        ("start", html! { @if first { (nothing_yet(live, seen)) } }),
+        ("functions", functions(live, seen, &rows, now)),
+        ("latest", html! { @if !first { (latest(seen, now)) } }),
+        ("due", html! { @if !first { (due(seen)) } }),
     ]
 }
 
-fn faults(seen: &Seen) -> Markup {
-    html! {
-        @for fault in seen.faults.values() {
-            p.notice.bad role="alert" { (Untrusted(fault)) }
-        }
-    }
-}
-
-/// The stations of the loop, with their numbers.
-fn picture(seen: &Seen, now: Timestamp) -> Markup {
-    let facts = &seen.functions;
-    let failing = facts.iter().filter(|it| it.state() <= FunctionState::SomeFail).count() as u64;
+/// The stations of the loop in a line, with their numbers, and the choice of the range.
+fn band(seen: &Seen, rows: &[Row], (range, name): (Range, &str), now: Timestamp) -> Markup {
+    let snapshot = &seen.snapshot;
+    let Some(at) = snapshot.at else { return html! { p.faint { "Looking…" } } };
+    let failing = rows.iter().filter(|it| it.facts.state() <= FunctionState::Failing).count();
     // Functions that share a queue all have the numbers of that queue. Count it once.
     let mut queues: Vec<_> =
-        facts.iter().map(|it| (&it.queue, it.in_flight, it.delayed, it.due)).collect();
+        snapshot.functions.iter().map(|it| (&it.queue, it.in_flight, it.delayed, it.due)).collect();
     queues.sort_unstable();
     queues.dedup();
     let sum = |of: fn(&(&String, u64, u64, u64)) -> u64| queues.iter().map(of).sum::<u64>();
     let (in_flight, delayed, due) = (sum(|it| it.1), sum(|it| it.2), sum(|it| it.3));
-    let pulse = seen.events.pulse(now);
-    let a_minute = |counts: &[u32]| counts.iter().map(|it| u64::from(*it)).sum::<u64>();
-    let letters = seen.letters.unwrap_or_default();
+    let [_, retried, succeeded, given_up] = seen.events.pulse(None, range, at).sum();
+    let next = snapshot.waiting.values().filter_map(|it| it.next).min();
+    let number = |number: u64| html! { strong { (count(number)) } " " };
     html! {
-        h2 { "The loop" }
-        ol.loop {
-            li.place.bad[failing > 0] {
-                h3 { "Functions" }
-                p.big { (count(facts.len() as u64)) }
-                p { @if failing > 0 { (count(failing)) " failing" } @else { "none is failing" } }
-                p.faint { (count(a_minute(&pulse.failed))) " failed runs in the last minute" }
+        ol.loop aria-label="The loop" {
+            li {
+                (number(rows.len() as u64)) @if rows.len() == 1 { "function" } @else { "functions" }
+                small class=(if failing > 0 { "bad" } else { "" }) { @if failing > 0 { (count(failing as u64)) " failing" } @else { "none is failing" } }
             }
-            li.place {
-                h3 { (term("Retry queue", "An SQS queue: each failed event waits in it until its next attempt is due.")) }
-                p.big { (count(in_flight + delayed + due)) }
-                p {
-                    (count(in_flight)) " " (term("in flight", "Hidden in SQS until they are due, or being handled right now."))
-                    ", " (count(delayed)) " " (term("delayed", "Sent again with a delay, because too many were in flight. They come back every 15 minutes."))
-                    ", " (count(due)) " due"
-                }
-                p.faint {
-                    @match seen.events.next_due(now) {
-                        Some(at) => { "next " (until(at, now)) }
-                        None => { "nothing is due" }
-                    }
+            li {
+                (number(in_flight + delayed + due)) "in the " (term("retry queue", "An SQS queue: each failed event waits in it until its next attempt is due."))
+                small {
+                    @match next { Some(at) => { "next " (attempt_at(at, now)) } None => "nothing is due" }
+                    @if delayed > 0 { ", " (count(delayed)) " " (term("delayed", "Sent again with a delay, because too many were in flight. They come back every 15 minutes.")) }
                 }
             }
-            li.place {
-                h3 { (term("Retry handler", "The Lambda function that decides when an event is tried again, and invokes its function.")) }
-                p.big { (count(a_minute(&pulse.retried))) }
-                p { "retries in the last minute" }
-                p.faint { (notice::events(a_minute(&pulse.succeeded))) " succeeded" }
+            li {
+                (number(retried.into())) @if retried == 1 { "retry" } @else { "retries" } " by the " (term("handler", "The Lambda function that decides when an event is tried again, and invokes its function."))
+                small { (count(succeeded.into())) " succeeded, " (count(given_up.into())) " given up" }
             }
-            li.place.bad[letters > 0] {
-                h3 { a href="/dead" { "Dead letters" } }
-                p.big { (seen.letters.map_or("?".to_owned(), count)) }
-                p { (count(a_minute(&pulse.given_up))) " given up in the last minute" }
-                p.faint { "nothing is deleted for 14 days" }
+            li {
+                a href="/dead" { (number(snapshot.letters)) @if snapshot.letters == 1 { "dead letter" } @else { "dead letters" } }
+                small class=(if snapshot.letters > 0 { "waits" } else { "" }) { @if snapshot.letters > 0 { "kept for 14 days" } @else { "nothing was given up" } }
             }
         }
-        (minute(&pulse))
-    }
-}
-
-/// The chart of the last minute, with bars for each second: failures above, retries below.
-fn minute(pulse: &Pulse) -> Markup {
-    let most = [&pulse.failed, &pulse.retried].into_iter().flatten().max();
-    let most = most.copied().unwrap_or_default().max(1);
-    let scaled = |value: u32| value * PULSE_HEIGHT / most;
-    let width = PULSE_SECONDS * 10;
-    let sum = |counts: &[u32]| counts.iter().sum::<u32>();
-    let label = format!(
-        "In the last minute: {} failed runs, {} retries",
-        sum(&pulse.failed),
-        sum(&pulse.retried)
-    );
-    html! {
-        figure.pulse {
-            svg viewBox=(format!("0 0 {width} {}", 2 * PULSE_HEIGHT + 2)) preserveAspectRatio="none" role="img" aria-label=(label) {
-                @for nth in 0..PULSE_SECONDS {
-                    @let (failed, retried) = (scaled(pulse.failed[nth]), scaled(pulse.retried[nth]));
-                    @if failed > 0 {
-                        rect.failed x=(nth * 10) y=(PULSE_HEIGHT - failed) width="8" height=(failed) {}
-                    }
-                    @if retried > 0 {
-                        rect.retried x=(nth * 10) y=(PULSE_HEIGHT + 2) width="8" height=(retried) {}
-                    }
-                }
-                line x1="0" x2=(width) y1=(PULSE_HEIGHT + 1) y2=(PULSE_HEIGHT + 1) {}
+        p.range {
+            span.faint { "Retries, failures and ends in the last " }
+            @for (_, it) in Range::ALL {
+                a.chip href=(format!("/?{}", Params::default().with("range", it))) aria-current=[(it == name).then_some("true")] { (it) } " "
             }
-            figcaption { "The last minute: " span.key.failed { "failed runs" } ", " span.key.retried { "retries" } ", at most " (most) " a second" }
+            span.faint { "All numbers are of one look, " (until(at, now)) "." }
         }
     }
 }
 
-/// The findings of `comeback doctor`.
-fn findings(live: &Live, seen: &Seen, now: Timestamp) -> Markup {
+/// The findings of `comeback doctor`, in a line if all is well.
+fn health(live: &Live, seen: &Seen, now: Timestamp) -> Markup {
     let Some(at) = seen.examined_at else {
-        return html! { h2 { "Health" } p.faint { "Checking…" } };
+        return html! { p.faint { "Health: checking…" } };
     };
     let all = |it: &Examined| {
         let part = it.part.clone();
         it.findings.clone().into_iter().map(move |finding| (part.clone(), finding))
     };
     let mut found: Vec<_> = seen.examined.iter().flat_map(all).collect();
-    found.sort_by_key(|(_, finding)| std::cmp::Reverse(finding.verdict));
+    found.sort_by_key(|(_, finding)| Reverse(finding.verdict));
+    // The local cloud has no service for some checks, so they never become possible. The number of dead letters stands
+    // above, and a check that is older would contradict it.
+    found.retain(|(_, it)| {
+        it.name != "dead_letters" && !(live.is_local() && it.verdict == Verdict::Unknown)
+    });
     let (wrong, unknown): (Vec<_>, Vec<_>) =
         found.into_iter().partition(|(_, it)| it.verdict >= Verdict::Warning);
     let connection = live.cloud().ok().map(|Cloud { connection, .. }| connection.clone());
     let connection = connection.unwrap_or_default();
+    let pill = |it: &Finding| {
+        let (class, word) =
+            if it.verdict == Verdict::Bad { ("bad", "problem") } else { ("waits", "warning") };
+        html! { span class=(format!("state {class}")) { (word) } " " }
+    };
     let item = |(part, it): &(String, Finding)| {
-        let class = if it.verdict == Verdict::Bad { "bad" } else { "waits" };
         html! {
             li {
-                p { span class=(format!("state {class}")) { @if it.verdict == Verdict::Bad { "problem" } @else { "warning" } }
-                    " " (Untrusted(part)) ": " (Untrusted(&it.says)) }
+                p { (pill(it)) (Untrusted(part)) ": " (Untrusted(&it.says)) }
                 @if !it.why.is_empty() { p.faint { (it.why) } }
                 @if let Some(fix) = &it.fix { pre { (Untrusted(&command(fix, &connection))) } }
             }
         }
     };
+    let numbered = |number: usize, one: &str, many: &str| {
+        format!("{} {}", count(number as u64), if number == 1 { one } else { many })
+    };
     html! {
-        h2 { "Health" }
-        @if wrong.is_empty() {
-            p { span.state.good { "well" } " " "Nothing is wrong with the deployment." }
-        }
-        ul.findings { @for it in &wrong { (item(it)) } }
-        p.faint {
-            (count(seen.examined.len() as u64)) " parts were checked as " code { "comeback doctor" } " does, "
-            (until(at, now)) "."
+        @let checked = html! { span.faint { (numbered(seen.examined.len(), "part", "parts")) " checked as " code { "comeback doctor" } " does, " (until(at, now)) } };
+        @match &*wrong {
+            [] => p { span.state.good { "well" } " Nothing is wrong with the deployment: " (checked) },
+            [(part, worst), rest @ ..] => details {
+                summary {
+                    (pill(worst)) (Untrusted(part)) ": " (Untrusted(&worst.says))
+                    @if !rest.is_empty() { ", and " (numbered(rest.len(), "more finding", "more findings")) }
+                    ". " (checked)
+                }
+                ul.findings { @for it in &wrong { (item(it)) } }
+            },
         }
         @if !unknown.is_empty() {
             details {
-                summary { (count(unknown.len() as u64)) " checks were not possible" }
+                summary { (numbered(unknown.len(), "check was", "checks were")) " not possible" }
                 ul { @for (part, it) in &unknown { li { (Untrusted(part)) ": " (Untrusted(&it.says)) } } }
             }
         }
     }
 }
 
-fn functions(seen: &Seen, now: Timestamp) -> Markup {
+fn functions(live: &Live, seen: &Seen, rows: &[Row], now: Timestamp) -> Markup {
     let has_register = seen.has_register();
-    let mut facts: Vec<&Facts> = seen.functions.iter().collect();
-    facts.sort_by_key(|it| (it.state(), function_name(&it.function)));
     html! {
-        h2 { "Functions" }
-        @if facts.is_empty() {
+        @if rows.is_empty() {
             @match &seen.handler {
                 Some(handler) => p { "No function sends its failures to the retry queues of " (Untrusted(handler.name())) " yet. See " code { "comeback attach" } "." }
-                None => p.faint { "Looking…" }
+                None => p.faint { "Looking for functions…" }
             }
         } @else {
-            div.wide {
-                table {
-                    thead { tr {
-                        th { "Function" } th { "State" } th.number { "Waiting" }
-                        th.number { (term("Runs, last hour", "All invocations, also those that have nothing to do with retries.")) }
-                        th.number { "Failed" } th.number { "Retries" }
-                        th { (term("Oldest", "The age of the oldest event that was handled in the last hour.")) }
-                        th { "Dead letters, last day" }
-                        @if has_register { th { span.hidden { "Actions" } } }
-                    } }
-                    tbody { @for it in facts { (function(it, has_register, now)) } }
-                }
-            }
+            div.wide { table.functions {
+                thead { tr {
+                    th { "Function" } th { "State" }
+                    th { span.key.failed { "failures" } " " span.key.retried { "retries" } }
+                    th.number { @if live.is_local() { (term("Failed", "Failed runs of all runs in the chosen range.")) } @else { (term("Failed, last hour", "Failed runs of all runs, by CloudWatch.")) } }
+                    th.number { "Waiting" } th { "Oldest wait" } th { "Next due" }
+                    @if has_register { th { span.hidden { "Actions" } } }
+                } }
+                tbody { @for it in rows { (function(it, live.is_local(), has_register, seen.snapshot.at.unwrap_or(now), now)) } }
+            } }
         }
     }
 }
 
-fn function(it: &Facts, has_register: bool, now: Timestamp) -> Markup {
-    let name = function_name(&it.function);
-    let class = match it.state() {
+fn function(it: &Row, is_local: bool, has_register: bool, at: Timestamp, now: Timestamp) -> Markup {
+    let Row { facts, pulse, waiting } = it;
+    let name = function_name(&facts.function);
+    let class = match facts.state() {
         FunctionState::Down | FunctionState::Failing => "bad",
         FunctionState::SomeFail | FunctionState::Paused => "waits",
         FunctionState::Recovering | FunctionState::Waiting => "busy",
         FunctionState::Well => "good",
     };
-    let query = Params::default().with("function", name).to_string();
-    let is_paused = it.paused_since.is_some();
+    let is_paused = facts.paused_since.is_some();
     let order = Params::default().with("do", if is_paused { "resume" } else { "pause" });
-    let order = order.with("function", &it.function).to_string();
+    let order = order.with("function", &facts.function);
+    let [failed, _, succeeded, _] = pulse.sum().map(u64::from);
+    let hour = facts.hour;
+    let (failed, runs) =
+        if is_local { (failed, failed + succeeded) } else { (hour.errors, hour.invocations) };
     html! {
         tr id=(format!("function-{name}")) {
-            th scope="row" { a href=(format!("/events?{query}")) { (Untrusted(name)) } }
-            td { span class=(format!("state {class}")) { (state(it, now)) } }
-            td.number { (count(it.waiting())) }
-            td.number { (count(it.hour.invocations)) }
-            td.number { (count(it.hour.errors)) }
-            td.number { (count(it.retried)) }
-            td { (it.oldest_seconds.map_or(String::new(), span)) }
-            td { (letters(it)) }
+            th scope="row" { a href=(format!("/events?{}", Params::default().with("function", name))) { (Untrusted(name)) } }
+            td { span class=(format!("state {class}")) { (state(facts, now)) } }
+            td { (sparkline(pulse)) }
+            td.number { @if runs > 0 { (count(failed)) " of " (count(runs)) ", " (failed * 100 / runs) " %" } @else { span.faint { "no runs" } } }
+            td.number { (count(waiting.events as u64)) span.unit { " waiting" } }
+            td { @if let Some(oldest) = waiting.oldest { (span(between(oldest, at).as_secs_f64().floor())) } }
+            td { @if let Some(at) = waiting.next { (attempt_at(at, now)) } }
             @if has_register {
-                td { a.button href=(format!("/confirm?{order}")) {
+                td { a.button data-ask href=(format!("/confirm?{order}")) {
                     @if is_paused { "Resume" } @else { "Pause" } span.hidden { " " (name) }
                 } }
             }
@@ -250,11 +237,28 @@ fn function(it: &Facts, has_register: bool, now: Timestamp) -> Markup {
     }
 }
 
-fn due(seen: &Seen, now: Timestamp) -> Markup {
-    let spans = SPANS.map(Duration::from_secs);
-    let due = seen.events.due(&spans, now);
+/// Bars for each part of the range: failures above, retries below.
+fn sparkline(pulse: &Pulse) -> Markup {
+    let most = pulse.0.iter().flat_map(|[failed, retried, ..]| [*failed, *retried]).max();
+    let most = most.unwrap_or_default().max(1);
+    let scaled = |value: u32| if value == 0 { 0 } else { (value * SPARK / most).max(2) };
+    let [failed, retried, ..]: Counts = pulse.sum();
+    html! {
+        svg.spark viewBox=(format!("0 0 {} {}", PARTS * 4, 2 * SPARK + 1)) preserveAspectRatio="none" role="img" aria-label=(format!("{failed} failures, {retried} retries")) {
+            line x1="0" x2=(PARTS * 4) y1=(SPARK) y2=(SPARK) {}
+            @for (nth, [failed, retried, ..]) in pulse.0.iter().enumerate() {
+                @let (failed, retried) = (scaled(*failed), scaled(*retried));
+                @if failed > 0 { rect.failed x=(nth * 4) y=(SPARK - failed) width="3" height=(failed) {} }
+                @if retried > 0 { rect.retried x=(nth * 4) y=(SPARK + 1) width="3" height=(retried) {} }
+            }
+        }
+    }
+}
+
+fn due(seen: &Seen) -> Markup {
+    let due = &seen.snapshot.waiting;
     let bars = SPANS.len() + 1;
-    let total = |nth: usize| due.values().map(|counts| counts[nth]).sum::<usize>();
+    let total = |nth: usize| due.values().map(|it| it.due[nth]).sum::<usize>();
     let most = (0..bars).map(total).max().unwrap_or_default().max(1);
     let all = (0..bars).map(total).sum::<usize>();
     let width = bars * (BAR + GAP);
@@ -265,8 +269,8 @@ fn due(seen: &Seen, now: Timestamp) -> Markup {
     let stacked = |nth: usize| {
         let mut top = HEIGHT;
         let mut rects = Vec::new();
-        for (colour, counts) in due.values().enumerate() {
-            let height = counts[nth] * HEIGHT / most;
+        for (colour, it) in due.values().enumerate() {
+            let height = it.due[nth] * HEIGHT / most;
             top -= height;
             rects.push((colour % 6, top, height));
         }
@@ -277,7 +281,7 @@ fn due(seen: &Seen, now: Timestamp) -> Markup {
         @if all == 0 {
             p { "No event waits for an attempt." }
         } @else {
-            figure.due {
+            figure.due tabindex="0" {
                 svg viewBox=(format!("0 0 {width} {}", HEIGHT + 44)) role="img"
                     aria-label=(format!("{} events wait; a table follows", count(all as u64))) {
                     @for nth in 0..bars {
@@ -302,8 +306,8 @@ fn due(seen: &Seen, now: Timestamp) -> Markup {
                 summary { "As a table" }
                 div.wide { table {
                     thead { tr { th { "Function" } @for nth in 0..bars { th.number { (label(nth)) } } } }
-                    tbody { @for (name, counts) in &due {
-                        tr { th scope="row" { (Untrusted(name)) } @for number in counts { td.number { (count(*number as u64)) } } }
+                    tbody { @for (name, it) in due {
+                        tr { th scope="row" { (Untrusted(name)) } @for number in &it.due { td.number { (count(*number as u64)) } } }
                     } }
                 } }
             }
@@ -311,38 +315,39 @@ fn due(seen: &Seen, now: Timestamp) -> Markup {
     }
 }
 
-fn latest(live: &Live, seen: &Seen, now: Timestamp) -> Markup {
+fn latest(seen: &Seen, now: Timestamp) -> Markup {
     html! {
-        h2 { "Latest events" }
-        @if seen.events.is_empty() {
-            (nothing_yet(live, seen))
-        } @else {
-            p {
-                @for (state, name) in State::ALL {
-                    @if let Some(number) = seen.events.counts().get(&state).filter(|number| **number > 0) {
-                        a.chip href=(format!("/events?state={}", name.replace(' ', "+"))) { (count(*number as u64)) " " (name) } " "
-                    }
-                }
-            }
-            (events::table(&seen.events.page(&Default::default(), 0, EVENTS).events, now))
-            p { a href="/events" { "All " (count(seen.events.len() as u64)) " events" } }
-        }
+        h2 { "Latest events that failed" }
+        @let failed = EventFilter { has_failed: true, ..EventFilter::default() };
+        (events::table(&seen.events.latest(&failed, EVENTS), false, now))
+        p { a href="/events" { "All events" } }
     }
 }
 
 /// The help that is shown before the first event.
 fn nothing_yet(live: &Live, seen: &Seen) -> Markup {
+    let function = seen.snapshot.functions.first().map(|it| function_name(&it.function));
+    let endpoint = live.cloud().ok().and_then(|cloud| cloud.connection.local.clone().flatten());
+    let command = function.zip(endpoint).map(|(function, endpoint)| format!(
+        "echo '{{\"id\":\"order-1\",\"fail\":{{\"attempts\":2}}}}' | AWS_ACCESS_KEY_ID=local AWS_SECRET_ACCESS_KEY=local aws lambda invoke --endpoint-url {endpoint} --region us-east-1 --function-name {function} --invocation-type Event --payload fileb:///dev/stdin /dev/null"
+    ));
     html! {
-        p { "No event has failed yet. As soon as one does, you see it here: when it failed, when it will be tried again, and how it ends." }
-        @if live.is_local() {
-            p { a.button href="/play" { "Send an event that fails, or play an outage" } }
-        } @else {
-            p {
-                "This page reads the log of "
-                @match &seen.handler { Some(handler) => code { (Untrusted(handler.name())) } None => "the retry handler" }
-                ". An event that failed before the part of the log that the page has read appears with its next log line; --since reads more."
+        section.card.start {
+            p.large { "No event has failed yet. As soon as one does, you see it here: when it failed, when it will be tried again, and how it ends." }
+            @if live.is_local() {
+                form method="post" action="/play/lesson" { (csrf(live)) button.primary { "Start the one-minute lesson" } " " a.button href="/play" { "Send an event that fails" } }
+                @if let Some(command) = command {
+                    p { "Or from a terminal:" }
+                    div.copy { pre #command tabindex="0" { (command) } button type="button" data-copy="command" { "Copy" } }
+                }
+            } @else {
+                p {
+                    "This page reads the log of "
+                    @match &seen.handler { Some(handler) => code { (Untrusted(handler.name())) } None => "the retry handler" }
+                    ". An event that failed before the part of the log that the page has read appears with its next log line; "
+                    code { "comeback web --since 6h" } " reads more."
+                }
             }
         }
-        p.faint { "now " (rfc3339((live.now)())) }
     }
 }

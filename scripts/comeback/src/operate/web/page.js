@@ -76,33 +76,43 @@ function span(seconds) {
   return rest > 0 ? `${text} ${rest} ${smallerName}` : text;
 }
 
+const root = document.documentElement;
+root.classList.add('js');
+
+// Also keeps the title of the window, which may have a time in it.
 function countDown() {
   for (const time of document.querySelectorAll('time[data-until]')) {
     const seconds = (Number(time.dataset.until) - Date.now()) / 1000;
-    const text = seconds > 0 ? `in ${span(Math.ceil(seconds))}` : `${span(Math.floor(-seconds))} ago`;
+    const past = time.dataset.past ?? `${span(Math.floor(Math.max(0, -seconds)))} ago`;
+    const text = seconds > 0 ? `in ${span(Math.ceil(seconds))}` : past;
     if (time.textContent !== text) time.textContent = text;
   }
+  const title = `${document.getElementById('title')?.textContent ?? document.title} · Comeback`;
+  if (document.getElementById('title') && document.title !== title) document.title = title;
 }
 
+let source;
 function follow() {
+  source?.close();
   const query = new URLSearchParams({ path: location.pathname, query: location.search.slice(1) });
-  const source = new EventSource(`/stream?${query}`);
+  source = new EventSource(`/stream?${query}`);
+  const mine = source;
   const banner = document.getElementById('connection');
-  source.onopen = () => {
+  mine.onopen = () => {
     banner.hidden = true;
   };
-  source.onmessage = (message) => {
+  mine.onmessage = (message) => {
     for (const [id, html] of Object.entries(JSON.parse(message.data))) put(id, html);
     countDown();
   };
-  source.onerror = () => {
+  mine.onerror = () => {
     banner.textContent = 'The connection is lost: what you see is old. Trying again…';
     banner.hidden = false;
     // If the response is an error, for example after a restart of the server, the browser doesn't reconnect by itself.
-    if (source.readyState === EventSource.CLOSED) setTimeout(follow, 2000);
+    if (mine.readyState === EventSource.CLOSED) setTimeout(() => mine === source && follow(), 2000);
   };
-  addEventListener('pagehide', () => source.close());
 }
+addEventListener('pagehide', () => source?.close());
 
 // Updates the part of a form while its sliders move.
 function slide(form) {
@@ -122,6 +132,99 @@ function slide(form) {
   });
 }
 
+// Applies a filter while somebody types or chooses: the stream sends the parts of the new address.
+function filter(form) {
+  let timer;
+  const apply = () => {
+    clearTimeout(timer);
+    const given = [...new FormData(form)].filter(([, value]) => value);
+    const query = new URLSearchParams(given).toString();
+    history.replaceState(null, '', query ? `${location.pathname}?${query}` : location.pathname);
+    follow();
+  };
+  form.addEventListener('input', () => {
+    clearTimeout(timer);
+    timer = setTimeout(apply, 150);
+  });
+  form.addEventListener('submit', (event) => {
+    event.preventDefault();
+    apply();
+  });
+}
+
+// Shows the page that asks for confirmation in a dialog. Without this script, it is a page of its own.
+async function ask(url, options) {
+  let dialog = document.querySelector('dialog');
+  if (!dialog) {
+    dialog = document.body.appendChild(document.createElement('dialog'));
+    dialog.setAttribute('aria-labelledby', 'asked');
+  }
+  // A plan may take long, because it reads the whole queue.
+  const wait = document.createElement('h2');
+  Object.assign(wait, { id: 'asked', textContent: 'One moment…' });
+  if (!dialog.open) {
+    dialog.replaceChildren(wait);
+    if (!options || /confirm/.test(url)) dialog.showModal();
+  }
+  const answer = await fetch(url, options);
+  // After an action, the server redirects. What was done is a line on every page.
+  if (options && answer.redirected) {
+    dialog.close();
+    if (/^\/(dead\/|confirm)/.test(location.pathname)) location.assign(answer.url);
+    return;
+  }
+  const fresh = new DOMParser().parseFromString(await answer.text(), 'text/html');
+  for (const common of fresh.querySelectorAll('main > section')) common.remove();
+  if (fresh.querySelector('[aria-invalid]')) {
+    dialog.close();
+    const sections = document.querySelectorAll('main > section');
+    document.querySelector('main').replaceChildren(...sections, ...fresh.querySelector('main').childNodes);
+    document.querySelector('[aria-invalid]').focus();
+    return;
+  }
+  dialog.replaceChildren(...fresh.querySelector('main').childNodes);
+  const title = dialog.querySelector('h1');
+  title.outerHTML = title.outerHTML.replace(/h1/g, 'h2').replace('id="title"', 'id="asked"');
+  if (!dialog.open) dialog.showModal();
+  dialog.querySelector('[autofocus]')?.focus();
+}
+
+addEventListener('click', (event) => {
+  const { target } = event;
+  const link = target.closest?.('a[data-ask]');
+  if (link && !event.ctrlKey && !event.metaKey && !event.shiftKey) {
+    event.preventDefault();
+    ask(link.href);
+  }
+  const copy = target.closest?.('[data-copy]');
+  if (copy) {
+    navigator.clipboard.writeText(document.getElementById(copy.dataset.copy).textContent);
+    copy.textContent = 'Copied';
+  }
+  if (target.closest?.('dialog [data-close]')) {
+    event.preventDefault();
+    target.closest('dialog').close();
+  }
+});
+
+addEventListener('change', ({ target }) => {
+  if (!target.matches('[data-all]')) return;
+  for (const box of document.querySelectorAll('tbody input[name=id]')) box.checked = target.checked;
+});
+
+addEventListener('submit', (event) => {
+  const { target: form, submitter } = event;
+  const fields = new URLSearchParams(new FormData(form, submitter));
+  const inPlace = form.closest('dialog, #did, #outages');
+  if (form.matches('[data-ask]')) {
+    event.preventDefault();
+    ask(`${form.action}?${fields}`);
+  } else if (inPlace || form.action.endsWith('/confirm')) {
+    event.preventDefault();
+    ask(form.action, { method: 'POST', body: fields });
+  }
+});
+
 addEventListener('keydown', (event) => {
   const isTyping = event.target.closest?.('input, textarea, select');
   const field = document.querySelector("[data-focus='/']");
@@ -131,7 +234,8 @@ addEventListener('keydown', (event) => {
   }
 });
 
-if (document.querySelector('#parts[data-live]')) follow();
+if (document.querySelector('[data-live]')) follow();
 for (const form of document.querySelectorAll('form[data-live]')) slide(form);
+for (const form of document.querySelectorAll('form[data-filter]')) filter(form);
 setInterval(countDown, 1000);
 countDown();

@@ -23,9 +23,10 @@ impl Params {
         self.get(wanted).map(str::to_owned)
     }
 
-    /// The same, as a list of at most one value.
+    /// All values of this name that are not empty.
     pub fn list(&self, wanted: &str) -> Vec<String> {
-        self.text(wanted).into_iter().collect()
+        let of_name = self.pairs().filter(|(name, value)| *name == wanted && !value.is_empty());
+        of_name.map(|(_, value)| value.to_owned()).collect()
     }
 
     /// The same, as a number.
@@ -63,6 +64,7 @@ mod tests {
     fn a_parameter_is_replaced_or_left_out() {
         let params = Params::parse(b"state=waiting&text=a%26b+c&empty=");
         assert_eq!(params.get("text"), Some("a&b c"));
+        assert_eq!(Params::parse(b"id=1&id=&id=2").list("id"), ["1", "2"]);
         assert_eq!((params.get("empty"), params.get("other")), (None, None));
         assert_eq!(params.with("state", "").with("empty", "").to_string(), "text=a%26b+c");
         assert_eq!(params.with("text", "x").get("text"), Some("x"));

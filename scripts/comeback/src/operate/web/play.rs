@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use crate::operate::{rules::systems::function_name, web::rules::State};
+use crate::operate::{
+    rules::systems::function_name,
+    web::rules::{Event, State},
+};
 use aws_sdk_lambda::{primitives::Blob, types::InvocationType};
 use comeback_core::{
     Timestamp,
@@ -13,7 +16,7 @@ use maud::{Markup, html};
 use serde_json::json;
 
 use super::{
-    html::{Untrusted, csrf, until},
+    html::{Untrusted, csrf, json_field, until},
     live::{Live, Seen, Shared},
     params::Params,
 };
@@ -26,10 +29,12 @@ const PAYLOAD: &str = r#"{"id": "order-1", "fail": {"attempts": 2}}"#;
 const OUTAGE_MAX: Duration = Duration::from_hours(1);
 const EVENTS_MAX: u32 = 500;
 
-/// The lesson: its events, its outage, its time limit, and how often it checks the state of its events.
+/// The lesson: its events, its outage, its time limit, how long its conclusion is shown, and how often it checks the
+/// state of its events.
 const LESSON_EVENTS: u32 = 12;
 const LESSON_OUTAGE: Duration = Duration::from_secs(12);
 const LESSON_MAX: Duration = Duration::from_mins(2);
+const LESSON_SHOWN: Duration = Duration::from_mins(1);
 const LESSON_LOOK: Duration = Duration::from_millis(500);
 
 /// The kinds of outages: the name in the form, the value, and a description.
@@ -42,57 +47,56 @@ const OUTAGES: [(&str, Outage, &str); 3] = [
 /// The value of `how` in the form that ends an outage.
 const END: &str = "end";
 
-/// The parts of the page. The forms change only if functions are added or removed.
-pub fn parts(live: &Live, seen: &Seen, now: Timestamp) -> Vec<(&'static str, Markup)> {
-    vec![
-        ("lesson", lesson(seen)),
-        ("outages", outages(live, seen, now)),
-        ("forms", forms(live, seen)),
-    ]
+/// The part of the page. It changes only if functions are added or removed.
+pub fn parts(live: &Live, seen: &Seen) -> Vec<(&'static str, Markup)> {
+    vec![("forms", forms(live, seen, &Params::default(), None))]
 }
 
 pub fn lesson(seen: &Seen) -> Markup {
     html! { @if let Some(text) = &seen.lesson { p.notice.busy role="status" { (text) } } }
 }
 
-fn outages(live: &Live, seen: &Seen, now: Timestamp) -> Markup {
+/// The outages that are played. All pages show them.
+pub fn outages(live: &Live, seen: &Seen, now: Timestamp) -> Markup {
     let outage = |function: &str| live.outages.now(function, now);
-    let named = seen.functions.iter().map(|it| function_name(&it.function));
+    let named = seen.snapshot.functions.iter().map(|it| function_name(&it.function));
     let out: Vec<_> = named.filter_map(|name| Some((name, outage(name)?))).collect();
     let how = |outage| OUTAGES.iter().find(|(_, it, _)| *it == outage).map_or("", |it| it.2);
     html! {
         @for (name, (outage, until_at)) in &out {
-            form.notice.bad method="post" action="/play/outage" {
+            form.notice.waits method="post" action="/play/outage" {
                 (csrf(live))
                 input type="hidden" name="function" value=(name);
                 input type="hidden" name="how" value=(END);
-                strong { (Untrusted(name)) } " is down: it " (how(*outage)) ". It is back " (until(*until_at, now)) ". "
+                div { strong { (Untrusted(name)) } " is down: it " (how(*outage)) ". You play this outage. It is back " (until(*until_at, now)) "." }
                 button { "End it now" }
             }
         }
     }
 }
 
-fn forms(live: &Live, seen: &Seen) -> Markup {
-    let functions: Vec<_> = seen.functions.iter().map(|it| function_name(&it.function)).collect();
+/// The forms. `error` says what is wrong with the payload that was sent before.
+pub fn forms(live: &Live, seen: &Seen, sent: &Params, error: Option<&str>) -> Markup {
+    let functions: Vec<_> =
+        seen.snapshot.functions.iter().map(|it| function_name(&it.function)).collect();
     let choose = || {
         html! {
-            label { "Function " select name="function" required { @for name in &functions { option value=(name) { (name) } } } }
+            label { "Function " select name="function" required { @for name in &functions { option value=(name) selected[sent.get("function") == Some(name)] { (name) } } } }
         }
     };
     html! {
         section.card {
             h2 { "A one-minute lesson" }
-            p { "Events are sent, their function fails for " (LESSON_OUTAGE.as_secs()) " seconds, and you watch them come back." }
-            form method="post" action="/play/lesson" { (csrf(live)) button { "Start the lesson" } }
+            p { (LESSON_EVENTS) " events are sent, their function fails for " (LESSON_OUTAGE.as_secs()) " seconds, and you watch them come back." }
+            form method="post" action="/play/lesson" { (csrf(live)) button.primary { "Start the lesson" } }
         }
         section.card {
             h2 { "Send events" }
             form method="post" action="/play/send" {
                 (csrf(live))
                 (choose())
-                label { "How many " input name="events" type="number" min="1" max=(EVENTS_MAX) value="1"; }
-                label { "Payload, as JSON" br; textarea name="payload" rows="4" spellcheck="false" { (PAYLOAD) } }
+                label { "How many " input name="events" type="number" min="1" max=(EVENTS_MAX) value=(sent.get("events").unwrap_or("1")); }
+                (json_field("Payload, as JSON", 4, sent.get("payload").unwrap_or(PAYLOAD), error))
                 p.faint { "The example function fails as " code { "fail" } " says: " code { "{\"attempts\": 2}" } " fails twice, " code { "{\"error\": \"PermanentFailure\"}" } " is given up at once, " code { "{\"by\": \"crash\"}" } " ends its process." }
                 button { "Send" }
             }
@@ -114,9 +118,6 @@ pub async fn send(live: &Live, params: &Params) -> Result<(), Failure> {
     let function = params.get("function").unwrap_or_default();
     let events = params.number::<u32>("events").unwrap_or(1).clamp(1, EVENTS_MAX);
     let payload = params.get("payload").unwrap_or("null").to_owned();
-    if let Err(error) = serde_json::from_str::<serde::de::IgnoredAny>(&payload) {
-        return Err(Failure::Refused(format!("the payload is not JSON: {error}")));
-    }
     for _ in 0..events {
         invoke(live, function, &payload).await?;
     }
@@ -186,7 +187,7 @@ pub fn start_lesson(live: &Shared) -> Result<(), Failure> {
     if seen.lesson.is_some() {
         return Ok(());
     }
-    let function = seen.functions.first().map(|it| function_name(&it.function).to_owned());
+    let function = seen.snapshot.functions.first().map(|it| function_name(&it.function).to_owned());
     let none = || Failure::Refused("there is no function yet".to_owned());
     let function = function.ok_or_else(none)?;
     seen.lesson = Some(String::new());
@@ -195,7 +196,7 @@ pub fn start_lesson(live: &Shared) -> Result<(), Failure> {
     tokio::spawn(async move {
         let taught = teach(&live, &function).await;
         say(&live, Some(taught.unwrap_or_else(|failure| format!("The lesson ended: {failure}"))));
-        tokio::time::sleep(LESSON_OUTAGE).await;
+        tokio::time::sleep(LESSON_SHOWN).await;
         say(&live, None);
     });
     Ok(())
@@ -226,14 +227,14 @@ async fn teach(live: &Shared, function: &str) -> Result<String, Failure> {
     let mut is_back = false;
     loop {
         let now = (live.now)();
-        let open = {
+        let (open, given_up) = {
             let seen = live.seen();
             let wanted = Default::default();
-            let page = seen.events.page(&wanted, 0, usize::MAX);
-            let recent = page.events.iter().filter(|event| event.began >= began);
-            recent
-                .filter(|event| !matches!(event.state(), State::Succeeded | State::GivenUp))
-                .count()
+            let page = seen.events.page(&wanted, None, usize::MAX);
+            let recent = || page.events.iter().filter(|event| event.began >= began);
+            let given_up = recent().filter(|event| event.state() == State::GivenUp).count();
+            let is_over = |it: &&&Event| matches!(it.state(), State::Succeeded | State::GivenUp);
+            (recent().count() - recent().filter(is_over).count(), given_up)
         };
         if now >= until && !is_back {
             is_back = true;
@@ -244,8 +245,16 @@ async fn teach(live: &Shared, function: &str) -> Result<String, Failure> {
                 )),
             );
         }
+        if is_back && open == 0 && given_up > 0 {
+            return Ok(format!(
+                "4 of 4: {given_up} events were given up, because no attempt fits within MAX_AGE or MAX_ATTEMPTS. See the dead letters."
+            ));
+        }
         if is_back && open == 0 {
-            return Ok("4 of 4: All events have come back. Lambda alone would have dropped those that failed three times. Click an event to see its life.".to_owned());
+            let seconds = between(began, now).as_secs();
+            return Ok(format!(
+                "4 of 4: All events have come back within {seconds} s. Lambda alone tries twice more, one and two minutes after a failure: it would have brought them back after a minute, but an outage of more than three minutes would have lost all of them. Here they are retried for as long as MAX_AGE says. Click an event to see its life."
+            ));
         }
         if now > later(began, LESSON_MAX) {
             return Ok(format!(

@@ -1,9 +1,11 @@
 //! The events that the live page shows, each with its steps, the latest first.
 //!
 //! [`Events`] is fed with lines of the handler's log, with entries of the register and, in the local cloud, with the
-//! runs of functions. It keeps the latest events, and counts them by state.
+//! runs of functions. It keeps the latest events.
 
+mod difference;
 mod event;
+mod waterfall;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
@@ -11,19 +13,18 @@ use std::{
     time::Duration,
 };
 
-use comeback_core::{
-    Timestamp,
-    register::Entry,
-    time::{between, earlier},
-};
+use comeback_core::{Timestamp, register::Entry, time::between};
 
+pub use difference::{Change, difference};
 pub use event::{Event, EventFilter, State};
+pub use waterfall::{Attempted, attempts, round_step};
 
 use crate::operate::{
     rules::filter::NO_ERROR,
     rules::groups::Groups,
     rules::life::{Step, StepKind, read, steps_of},
     rules::systems::function_name,
+    status::rules::{Facts, Runs},
 };
 
 /// The maximum number of events to keep.
@@ -32,17 +33,52 @@ const KEPT_MAX: usize = 100_000;
 /// How many of the latest runs are tracked. A run that goes on after that many others have begun ends without a result.
 const RUNNING_MAX: usize = 20_000;
 
-/// The number of seconds that [`Pulse`] covers.
-pub const PULSE_SECONDS: usize = 60;
+/// The number of parts that a [`Pulse`] has.
+pub const PARTS: usize = 60;
 
-/// Counts for each of the last [`PULSE_SECONDS`] seconds, the latest last.
+/// How many seconds, and how many minutes of a function are counted.
+const COUNTED_MAX: [usize; 2] = [2 * PARTS, 24 * 60];
+
+/// The time that a [`Pulse`] covers.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Range {
+    #[default]
+    Minute,
+    Hour,
+    Day,
+}
+
+impl Range {
+    /// All ranges, with their names.
+    pub const ALL: [(Self, &str); 3] =
+        [(Self::Minute, "1 minute"), (Self::Hour, "1 hour"), (Self::Day, "24 hours")];
+}
+
+/// Failed runs, retries, successes, and events given up.
+pub type Counts = [u32; 4];
+
+/// Counts for each of [`PARTS`] equal parts of a range, the latest last.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Pulse(pub [Counts; PARTS]);
+
+impl Pulse {
+    pub fn sum(&self) -> Counts {
+        let add = |sum: Counts, part: &Counts| std::array::from_fn(|kind| sum[kind] + part[kind]);
+        self.0.iter().fold(Counts::default(), add)
+    }
+}
+
+/// The waiting events of a function.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Pulse {
-    pub failed: Vec<u32>,
-    pub retried: Vec<u32>,
-    pub succeeded: Vec<u32>,
-    /// The number of events that were given up.
-    pub given_up: Vec<u32>,
+pub struct Waiting {
+    pub events: usize,
+    /// When the next one is due.
+    pub next: Option<Timestamp>,
+    /// When the oldest one failed first.
+    pub oldest: Option<Timestamp>,
+    /// The events by the first of some spans that covers their wait. Late events count in the first one. The last
+    /// number is for events that wait for longer than all spans.
+    pub due: Vec<usize>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -59,6 +95,11 @@ pub struct Page<'a> {
     /// The events, the latest first.
     pub events: Vec<&'a Event>,
     pub of: usize,
+    /// The number of matching events that are later than these.
+    pub later: usize,
+    /// The numbers with which the pages before and after this one begin.
+    pub newer: Option<usize>,
+    pub older: Option<usize>,
 }
 
 #[derive(Debug, Default)]
@@ -72,11 +113,10 @@ pub struct Events {
     running: HashMap<Arc<str>, (Arc<str>, u32)>,
     /// The request ids of the latest runs, in the order in which they began.
     began: VecDeque<Arc<str>>,
-    counts: BTreeMap<State, usize>,
     /// The waiting events, by when they come back. This index exists because the live page queries it often.
     waiting: BTreeSet<(Timestamp, usize)>,
-    /// Counts by second: failed runs, retries, successes, and events given up.
-    seconds: BTreeMap<i64, [u32; 4]>,
+    /// Counts of each function, by second and by minute.
+    counted: BTreeMap<String, [BTreeMap<i64, Counts>; 2]>,
 }
 
 impl Events {
@@ -181,17 +221,22 @@ impl Events {
             None => self.add(id, function, at),
         };
         let Some(event) = self.kept.get_mut(number - self.first) else { return id.into() };
-        let (before, known) = ((event.state(), event.waits_until()), event.steps.len());
+        let (before, known) = (event.waits_until(), event.steps.len());
         change(event);
         let id = Arc::clone(&event.id);
-        for step in event.steps.iter().skip(known) {
-            count_step(&mut self.seconds, step);
+        if event.steps.len() > known {
+            if !self.counted.contains_key(&event.function) {
+                self.counted.insert(event.function.clone(), Default::default());
+            }
+            let counted = self.counted.get_mut(&event.function);
+            counted
+                .map(|counted| event.steps[known..].iter().for_each(|it| count_step(counted, it)));
         }
         move_late_retry(&mut event.steps);
-        let after = (event.state(), event.waits_until());
+        let after = event.waits_until();
         if before != after {
-            self.count(number, before, false);
-            self.count(number, after, true);
+            before.map(|until| self.waiting.remove(&(until, number)));
+            self.waiting.extend(after.map(|until| (until, number)));
         }
         id
     }
@@ -206,33 +251,16 @@ impl Events {
         };
         let number = self.first + self.kept.len();
         self.numbers.insert(Arc::clone(&event.id), number);
-        self.count(number, (event.state(), None), true);
         self.kept.push_back(event);
         if self.kept.len() > KEPT_MAX
             && let Some(oldest) = self.kept.pop_front()
         {
             self.first += 1;
             self.numbers.remove(&oldest.id);
-            self.count(self.first - 1, (oldest.state(), oldest.waits_until()), false);
+            let until = oldest.waits_until();
+            until.map(|until| self.waiting.remove(&(until, self.first - 1)));
         }
         number
-    }
-
-    /// Adds an event to the counts by state and to the waiting events, or removes it.
-    fn count(&mut self, number: usize, how: (State, Option<Timestamp>), is_added: bool) {
-        let (state, until) = how;
-        let count = self.counts.entry(state).or_default();
-        if is_added {
-            *count += 1;
-            self.waiting.extend(until.map(|until| (until, number)));
-        } else {
-            *count = count.saturating_sub(1);
-            until.map(|until| self.waiting.remove(&(until, number)));
-        }
-    }
-
-    pub fn counts(&self) -> &BTreeMap<State, usize> {
-        &self.counts
     }
 
     pub fn len(&self) -> usize {
@@ -244,34 +272,75 @@ impl Events {
         self.kept.is_empty()
     }
 
-    /// The counts of the last minute.
-    pub fn pulse(&self, now: Timestamp) -> Pulse {
-        let from = now.timestamp() - PULSE_SECONDS as i64;
-        let of = |kind: usize| {
-            let second = |nth| self.seconds.get(&(from + nth)).map_or(0, |counts| counts[kind]);
-            (1..=PULSE_SECONDS as i64).map(second).collect()
+    /// The counts of a function, or of all functions, in the range before `now`.
+    pub fn pulse(&self, function: Option<&str>, range: Range, now: Timestamp) -> Pulse {
+        let (by, unit, length) = match range {
+            Range::Minute => (0, 1, 1),
+            Range::Hour => (1, 60, 1),
+            Range::Day => (1, 60, 24),
         };
-        Pulse { failed: of(0), retried: of(1), succeeded: of(2), given_up: of(3) }
+        let last = now.timestamp().div_euclid(unit);
+        let mut parts = [Counts::default(); PARTS];
+        for (name, counted) in &self.counted {
+            if function.is_none_or(|wanted| wanted == name) {
+                for (at, counts) in counted[by].range(last - length * PARTS as i64 + 1..=last) {
+                    let part =
+                        &mut parts[PARTS - 1 - usize::try_from((last - at) / length).unwrap_or(0)];
+                    *part = std::array::from_fn(|kind| part[kind] + counts[kind]);
+                }
+            }
+        }
+        Pulse(parts)
+    }
+
+    /// The functions and the last error types of all events, which the list can be filtered by.
+    pub fn choices(&self) -> [BTreeSet<&str>; 2] {
+        [
+            self.kept.iter().map(|event| &*event.function).collect(),
+            self.kept.iter().filter_map(|event| event.error().0).collect(),
+        ]
     }
 
     pub fn get(&self, id: &str) -> Option<&Event> {
         self.kept.get(*self.numbers.get(id)? - self.first)
     }
 
-    /// A page of the events that match a filter, the latest first.
-    pub fn page(&self, wanted: &EventFilter, skip: usize, length: usize) -> Page<'_> {
-        if wanted.is_everything() {
-            let events = self.kept.iter().rev().skip(skip).take(length);
-            return Page { events: events.collect(), of: self.len() };
-        }
-        let mut page = Page::default();
-        for event in self.kept.iter().rev().filter(|event| wanted.matches(event)) {
-            if page.of >= skip && page.events.len() < length {
-                page.events.push(event);
-            }
+    /// A page of the events that match a filter, the latest first, from the event with this number. A page that begins
+    /// with a number doesn't move while more events come.
+    pub fn page(&self, wanted: &EventFilter, from: Option<usize>, length: usize) -> Page<'_> {
+        let from = from.unwrap_or(usize::MAX);
+        let (mut page, mut later) = (Page::default(), VecDeque::new());
+        for (number, event) in self.numbered().filter(|(_, event)| wanted.matches(event)) {
             page.of += 1;
+            if number > from {
+                page.later += 1;
+                later.push_back(number);
+                if later.len() > length {
+                    later.pop_front();
+                }
+            } else if page.events.len() < length {
+                page.events.push(event);
+            } else if page.older.is_none() {
+                page.older = Some(number);
+                if wanted.is_everything() {
+                    page.of = self.len();
+                    break;
+                }
+            }
         }
+        page.newer = later.front().copied();
         page
+    }
+
+    /// The latest events that match a filter.
+    pub fn latest(&self, wanted: &EventFilter, length: usize) -> Vec<&Event> {
+        let all = self.numbered().map(|(_, event)| event);
+        all.filter(|event| wanted.matches(event)).take(length).collect()
+    }
+
+    /// All events with their numbers, the latest first.
+    fn numbered(&self) -> impl Iterator<Item = (usize, &Event)> {
+        (self.first..self.first + self.kept.len()).zip(&self.kept).rev()
     }
 
     /// The events that match a filter, counted by function, error and state.
@@ -285,28 +354,38 @@ impl Events {
         groups
     }
 
-    /// Counts the waiting events of each function by the first of these spans that covers their wait. Late events count
-    /// in the first one. An additional last number is for events that wait for longer than all spans.
-    pub fn due(&self, spans: &[Duration], now: Timestamp) -> BTreeMap<&str, Vec<usize>> {
-        let mut due: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    /// The waiting events of each function, counted by these spans of time until they are due.
+    pub fn waiting(&self, spans: &[Duration], now: Timestamp) -> BTreeMap<String, Waiting> {
+        let mut all: BTreeMap<&str, Waiting> = BTreeMap::new();
         for (until, number) in &self.waiting {
             let Some(event) = self.kept.get(number - self.first) else { continue };
+            let of = all.entry(&event.function).or_default();
+            of.events += 1;
+            of.next = of.next.or(Some(*until));
+            of.oldest = of.oldest.into_iter().chain([event.began]).min();
+            of.due.resize(spans.len() + 1, 0);
             let wait = between(now, *until);
-            let nth = spans.iter().position(|span| wait <= *span).unwrap_or(spans.len());
-            let counts = due.entry(&event.function);
-            counts.or_insert_with(|| vec![0; spans.len() + 1])[nth] += 1;
+            of.due[spans.iter().position(|span| wait <= *span).unwrap_or(spans.len())] += 1;
         }
-        due
-    }
-
-    pub fn next_due(&self, now: Timestamp) -> Option<Timestamp> {
-        let late = earlier(now, Duration::from_secs(1));
-        self.waiting.range((late, 0)..).next().map(|(until, _)| *until)
+        all.into_iter().map(|(function, of)| (function.to_owned(), of)).collect()
     }
 }
 
-/// Adds a step to the counts of its second, and drops old seconds.
-fn count_step(seconds: &mut BTreeMap<i64, [u32; 4]>, step: &Step) {
+/// The facts about a function with what is known of its last minute. CloudWatch's numbers are for five minutes, so by these
+/// alone a function would seem to fail for minutes after it has recovered. Only the local cloud reports successes.
+pub fn as_of_now(facts: &Facts, minute: Counts, waiting: usize, is_local: bool) -> Facts {
+    let [failed, _, succeeded, _] = minute.map(u64::from);
+    let recent = match facts.recent {
+        _ if is_local => Runs { invocations: failed + succeeded, errors: failed },
+        recent if failed == 0 => Runs { errors: 0, ..recent },
+        recent => recent,
+    };
+    let (in_flight, delayed, due) = (waiting as u64, 0, 0);
+    Facts { recent, in_flight, delayed, due, ..facts.clone() }
+}
+
+/// Adds a step to the counts of its second and its minute, and drops old ones.
+fn count_step(counted: &mut [BTreeMap<i64, Counts>; 2], step: &Step) {
     let kind = match step.what {
         StepKind::Failed { .. } => 0,
         StepKind::Retried { .. } => 1,
@@ -314,9 +393,11 @@ fn count_step(seconds: &mut BTreeMap<i64, [u32; 4]>, step: &Step) {
         StepKind::GivenUp { .. } => 3,
         StepKind::Waits { .. } | StepKind::Dropped | StepKind::Trouble { .. } => return,
     };
-    seconds.entry(step.at.timestamp()).or_default()[kind] += 1;
-    while seconds.len() > 2 * PULSE_SECONDS {
-        seconds.pop_first();
+    for ((counted, max), unit) in counted.iter_mut().zip(COUNTED_MAX).zip([1, 60]) {
+        counted.entry(step.at.timestamp().div_euclid(unit)).or_default()[kind] += 1;
+        if counted.len() > max {
+            counted.pop_first();
+        }
     }
 }
 
@@ -343,6 +424,7 @@ mod tests {
     use comeback_core::time::parse;
 
     use super::*;
+    use crate::operate::{rules::filter::NO_ERROR, status::rules::State as FunctionState};
 
     const ARN: &str = "arn:aws:lambda:us-east-1:1:function:orders:$LATEST";
 
@@ -390,17 +472,12 @@ mod tests {
         let event = events.get("a").unwrap();
         assert_eq!(event.error(), (Some("Down"), Some("503")));
         assert_eq!((event.retries(), event.steps.len(), &*event.function), (1, 4, "orders"));
-        let pulse = events.pulse(at(5));
-        let seconds = |counts: &[u32]| {
-            (0..60)
-                .filter(|nth| counts[*nth] > 0)
-                .map(|nth| nth as i32 + 5 - 59)
-                .collect::<Vec<_>>()
-        };
-        assert_eq!((seconds(&pulse.failed), seconds(&pulse.retried)), (vec![1], vec![4]));
-        assert_eq!((seconds(&pulse.succeeded), seconds(&pulse.given_up)), (vec![5], vec![]));
-        assert_eq!(events.counts()[&State::Succeeded], 1);
-        assert_eq!(events.counts().values().sum::<usize>(), 1);
+        let pulse = events.pulse(None, Range::Minute, at(5));
+        let seconds = [0, 1, 2, 3].map(|kind| {
+            let has = |nth: &usize| pulse.0[*nth][kind] > 0;
+            (0..PARTS).filter(has).map(|nth| nth + 6 - PARTS).collect::<Vec<_>>()
+        });
+        assert_eq!(seconds, [vec![1], vec![4], vec![5], vec![]]);
     }
 
     #[test]
@@ -444,25 +521,34 @@ mod tests {
             let id = format!("e{nth}");
             events.line(&line(nth, &id, &id, if nth % 2 == 0 { RETRIED } else { GIVEN_UP }));
         }
-        let ids = |wanted: &EventFilter, skip| {
-            let page = events.page(wanted, skip, 3);
+        let ids = |wanted: &EventFilter, from| {
+            let page = events.page(wanted, from, 3);
             (page.events.iter().map(|event| event.id.to_string()).collect::<Vec<_>>(), page.of)
         };
         let strings = |ids: [&str; 3]| ids.map(str::to_owned).to_vec();
         let all = EventFilter::default();
-        assert_eq!(ids(&all, 0), (strings(["e9", "e8", "e7"]), 10));
-        assert_eq!(ids(&all, 3), (strings(["e6", "e5", "e4"]), 10));
+        assert_eq!(ids(&all, None), (strings(["e9", "e8", "e7"]), 10));
+        assert_eq!(ids(&all, Some(6)), (strings(["e6", "e5", "e4"]), 10));
         let given_up = EventFilter { state: Some(State::GivenUp), ..EventFilter::default() };
-        assert_eq!(ids(&given_up, 1), (strings(["e7", "e5", "e3"]), 5));
+        assert_eq!(ids(&given_up, Some(8)), (strings(["e7", "e5", "e3"]), 5));
+        let cursors = |from| {
+            let page = events.page(&given_up, from, 2);
+            (page.newer, page.later, page.older)
+        };
+        assert_eq!(cursors(None), (None, 0, Some(5)));
+        assert_eq!(cursors(Some(5)), (Some(9), 2, Some(1)));
+        assert_eq!(cursors(Some(1)), (Some(5), 4, None));
         for (wanted, of) in [
             (EventFilter { function: Some("orders".to_owned()), ..EventFilter::default() }, 10),
             (EventFilter { function: Some("order".to_owned()), ..EventFilter::default() }, 0),
+            (EventFilter { function: Some("ord*".to_owned()), ..EventFilter::default() }, 10),
+            (EventFilter { error: Some("D*n".to_owned()), ..EventFilter::default() }, 10),
             (EventFilter { error: Some("Down".to_owned()), ..EventFilter::default() }, 10),
             (EventFilter { error: Some(NO_ERROR.to_owned()), ..EventFilter::default() }, 0),
             (EventFilter { text: Some("E3".to_owned()), ..EventFilter::default() }, 1),
             (EventFilter { text: Some("dow".to_owned()), ..EventFilter::default() }, 10),
         ] {
-            assert_eq!(events.page(&wanted, 0, 3).of, of, "{wanted:?}");
+            assert_eq!(events.page(&wanted, None, 3).of, of, "{wanted:?}");
         }
         let groups = events.groups(&all);
         let groups = groups.largest_first();
@@ -490,7 +576,7 @@ mod tests {
             let id: Arc<str> = nth.to_string().into();
             events.started(&run(&id, &id, 0), at(0));
         }
-        assert_eq!((events.len(), events.counts()[&State::Running]), (KEPT_MAX, KEPT_MAX));
+        assert_eq!(events.len(), KEPT_MAX);
         assert!(events.get("4").is_none() && events.get("5").is_some());
         events.ended("4", at(1), None);
         assert_eq!(events.len(), KEPT_MAX, "the end of an event that is forgotten adds none");
@@ -504,11 +590,62 @@ mod tests {
             events.line(&line(0, &id, &id, &waits(seconds)));
         }
         let spans = [5, 60, 600].map(Duration::from_secs);
-        assert_eq!(events.due(&spans, at(0))["orders"], [2, 1, 1, 1]);
-        assert_eq!(events.due(&spans, at(60))["orders"], [3, 0, 1, 1], "late ones are due now");
-        assert_eq!(events.next_due(at(3)), Some(at(5)));
+        let waiting =
+            |events: &Events, second| events.waiting(&spans, at(second))["orders"].clone();
+        assert_eq!(waiting(&events, 0).due, [2, 1, 1, 1]);
+        assert_eq!(waiting(&events, 60).due, [3, 0, 1, 1], "late ones are due now");
+        assert_eq!(
+            (waiting(&events, 0).next, waiting(&events, 0).oldest),
+            (Some(at(1)), Some(at(0)))
+        );
         events.line(&line(1, "0", "0", RETRIED));
-        assert_eq!(events.due(&spans, at(0))["orders"], [1, 1, 1, 1], "one waits no longer");
+        assert_eq!(waiting(&events, 0).due, [1, 1, 1, 1], "one waits no longer");
+    }
+
+    #[test]
+    fn an_event_whose_run_failed_is_queued_until_the_handler_decides() {
+        let mut events = Events::default();
+        let state = |events: &Events| events.get("a").unwrap().state();
+        let [a, b]: [Arc<str>; 2] = ["a".into(), "b".into()];
+        events.started(&run(&a, "a", 0), at(0));
+        events.ended("a", at(1), error("503"));
+        assert_eq!(state(&events), State::Queued);
+        events.line(&line(2, "a", "a", &waits(2)));
+        events.line(&line(4, "a", "a", RETRIED));
+        events.started(&run(&b, "a", 1), at(4));
+        events.ended("b", at(5), error("503"));
+        assert_eq!(state(&events), State::Queued, "not retried: that decision is older");
+        assert_eq!(events.waiting(&[], at(5)), BTreeMap::new());
+    }
+
+    #[test]
+    fn a_function_that_has_recovered_is_not_failing() {
+        let failing = Runs { invocations: 9, errors: 9 };
+        let facts = Facts { recent: failing, in_flight: 7, ..Facts::default() };
+        for (minute, waiting, is_local, expected) in [
+            ([0, 0, 0, 0], 0, true, FunctionState::Well),
+            ([0, 0, 3, 0], 2, true, FunctionState::Recovering),
+            ([0, 0, 0, 0], 2, true, FunctionState::Waiting),
+            ([2, 0, 0, 0], 2, true, FunctionState::Failing),
+            ([2, 0, 1, 0], 2, true, FunctionState::SomeFail),
+            ([0, 0, 0, 0], 2, false, FunctionState::Recovering),
+            ([1, 0, 0, 0], 2, false, FunctionState::Failing),
+        ] {
+            let state = as_of_now(&facts, minute, waiting, is_local).state();
+            assert_eq!(state, expected, "{minute:?} {waiting} {is_local}");
+        }
+    }
+
+    #[test]
+    fn a_range_has_the_steps_of_its_time_and_of_its_function() {
+        let mut events = Events::default();
+        events.line(&line(0, "a", "a", RETRIED));
+        events.line(&line(600, "b", "b", RETRIED));
+        let retries = |function, range| events.pulse(function, range, at(610)).sum()[1];
+        assert_eq!(retries(None, Range::Minute), 1);
+        assert_eq!(retries(None, Range::Hour), 2);
+        assert_eq!(retries(Some("orders"), Range::Day), 2);
+        assert_eq!(retries(Some("other"), Range::Day), 0);
     }
 
     #[test]

@@ -23,8 +23,8 @@ impl Progress {
     }
 }
 
-/// Starts a job and returns its number. The result of `work` is kept.
-pub fn begin<F>(live: &Shared, job: Job, work: impl FnOnce(Shared, Progress) -> F) -> u64
+/// Starts a job. The result of `work` is kept.
+pub fn begin<F>(live: &Shared, job: Job, work: impl FnOnce(Shared, Progress) -> F)
 where
     F: Future<Output = Result<Vec<Notice>, Failure>> + Send + 'static,
 {
@@ -34,10 +34,9 @@ where
     let work = work(Shared::clone(&live), progress);
     tokio::spawn(async move {
         let notices = uncancelled(work).await.unwrap_or_else(|failure| vec![Notice::bad(failure)]);
-        live.jobs.change(number, |job| job.ended = Some(notices));
+        live.jobs.change(number, |job| job.ended = Some(((live.now)(), notices)));
         live.changed();
     });
-    number
 }
 
 /// Runs `work` to its end, even if the browser closes the connection, so that received letters become visible again.

@@ -2,29 +2,32 @@
 
 use std::sync::Arc;
 
-use comeback_core::Timestamp;
+use comeback_core::{Timestamp, pattern};
 
 use crate::operate::{
-    rules::filter::{NO_ERROR, contains},
+    rules::filter::{contains, is_error_of},
     rules::life::{Next, Step, StepKind, next},
 };
 
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum State {
     Running,
+    /// The run failed, and the failure record is on its way to the retry handler.
+    Queued,
     Waiting,
     /// The event was retried, and the result is not known.
     Retried,
     Succeeded,
     GivenUp,
-    /// It is not known what happens next.
+    /// No result of the run has been reported.
     Unknown,
 }
 
 impl State {
     /// All states, with their names.
-    pub const ALL: [(Self, &str); 6] = [
+    pub const ALL: [(Self, &str); 7] = [
         (Self::Running, "running"),
+        (Self::Queued, "queued"),
         (Self::Waiting, "waiting"),
         (Self::Retried, "retried"),
         (Self::Succeeded, "succeeded"),
@@ -56,13 +59,24 @@ impl Event {
         if self.running.is_some() {
             return State::Running;
         }
-        match next(&self.steps) {
+        // The last decision is older than a failure after it.
+        if self.last_step().is_some_and(|step| matches!(step.what, StepKind::Failed { .. })) {
+            return State::Queued;
+        }
+        match self.next() {
             Next::Waits { .. } => State::Waiting,
             Next::Retried => State::Retried,
             Next::Succeeded => State::Succeeded,
             Next::GivenUp { .. } => State::GivenUp,
             Next::Unknown => State::Unknown,
         }
+    }
+
+    /// The last step, except for duplicates and for trouble that the handler had.
+    fn last_step(&self) -> Option<&Step> {
+        let is_aside =
+            |step: &&Step| matches!(step.what, StepKind::Dropped | StepKind::Trouble { .. });
+        self.steps.iter().rev().find(|step| !is_aside(step))
     }
 
     pub fn next(&self) -> Next {
@@ -72,7 +86,7 @@ impl Event {
     /// When the event comes back, if it waits.
     pub(super) fn waits_until(&self) -> Option<Timestamp> {
         let Next::Waits { until } = self.next() else { return None };
-        self.running.is_none().then_some(until)
+        (self.state() == State::Waiting).then_some(until)
     }
 
     /// The type and the message of the last error.
@@ -84,6 +98,11 @@ impl Event {
         failed.unwrap_or_default()
     }
 
+    /// The number of failed runs.
+    pub fn failures(&self) -> usize {
+        self.steps.iter().filter(|step| matches!(step.what, StepKind::Failed { .. })).count()
+    }
+
     pub fn retries(&self) -> usize {
         self.steps.iter().filter(|step| matches!(step.what, StepKind::Retried { .. })).count()
     }
@@ -92,9 +111,12 @@ impl Event {
 /// A filter for events. All conditions that are set must be met.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct EventFilter {
+    /// The name of the function; `*` matches any characters.
     pub function: Option<String>,
     pub state: Option<State>,
-    /// The type of the last error, or `none`.
+    /// Whether only events match that have failed at least once.
+    pub has_failed: bool,
+    /// The type of the last error or its last segment, or `none`; `*` matches any characters.
     pub error: Option<String>,
     /// A part of the id, the function, or the last error, ignoring case.
     pub text: Option<String>,
@@ -104,9 +126,10 @@ impl EventFilter {
     /// Whether this event meets all conditions.
     pub fn matches(&self, event: &Event) -> bool {
         let (error_type, message) = event.error();
-        self.function.as_ref().is_none_or(|function| *function == event.function)
+        self.function.as_ref().is_none_or(|wanted| pattern::matches(wanted, &event.function))
+            && (!self.has_failed || event.failures() > 0)
             && self.state.is_none_or(|state| state == event.state())
-            && self.error.as_deref().is_none_or(|error| error == error_type.unwrap_or(NO_ERROR))
+            && self.error.as_deref().is_none_or(|wanted| is_error_of(error_type, wanted))
             && self.text.as_ref().is_none_or(|text| {
                 let texts = [Some(&*event.id), Some(&event.function), error_type, message];
                 texts.into_iter().flatten().any(|it| contains(it, text))

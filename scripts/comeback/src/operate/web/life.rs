@@ -1,0 +1,348 @@
+//! The page of a single event: its life as a waterfall, and a panel with one of its runs.
+
+use std::time::Duration;
+
+use crate::operate::{
+    rules::life::Next,
+    web::rules::{Attempted, Event, State, attempts, round_step},
+};
+use comeback_core::{
+    Attempt, Timestamp,
+    backoff::{Draw, Jitter},
+    policy::Policy,
+    time::{between, rfc3339},
+};
+use maud::{Markup, html};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{
+    events,
+    html::{Untrusted, attempt_at, order, state, term, until, visible_json},
+    letters::beginning,
+    live::{Live, Seen, bare_name},
+    params::Params,
+};
+use crate::{
+    activity::{self, Kind},
+    journal::Journal,
+    operate::text::{shortened, span},
+    shell::Failure,
+};
+
+/// How many characters of an error type a row of the waterfall has.
+const ERROR_MAX: usize = 24;
+
+/// The most attempts to show.
+const ROWS_MAX: usize = 50;
+
+/// The most ticks of the axis.
+const TICKS_MAX: f64 = 6.0;
+
+/// What an event does now: `orders · attempt 5 in 2 s`.
+pub fn heading(seen: &Seen, id: &str, now: Timestamp) -> Markup {
+    let Some(event) = seen.events.get(id) else { return html! { "An event" } };
+    let attempt = event.retries();
+    html! {
+        (Untrusted(&event.function)) " · "
+        @match event.state() {
+            State::Waiting => { (events::next(event, now)) },
+            State::Running if attempt == 0 => "runs",
+            State::Running => { "attempt " (attempt) " runs" },
+            State::Queued => "failed, queued for a retry",
+            State::Retried => { "attempt " (attempt) " was made" },
+            State::Succeeded if attempt == 0 => "succeeded in the first run",
+            State::Succeeded => { "succeeded in attempt " (attempt) },
+            State::GivenUp => { "given up after " (attempt) @if attempt == 1 { " attempt" } @else { " attempts" } },
+            State::Unknown => "no result is known",
+        }
+    }
+}
+
+/// The part that is updated: what can be done, and the waterfall.
+pub fn life(
+    seen: &Seen,
+    id: &str,
+    policy: Option<&Policy>,
+    params: &Params,
+    now: Timestamp,
+) -> Markup {
+    let Some(event) = seen.events.get(id) else {
+        return html! {
+            p { "Nothing is known about this event. This page keeps the latest events that it has seen." }
+            pre { "comeback trace " (Untrusted(id)) }
+        };
+    };
+    let query = |what: &str| {
+        let params = Params::default().with("do", what).with("id", id);
+        params.with("function", &event.function)
+    };
+    html! {
+        p.facts {
+            (state(event.state())) " began " (until(event.began, now))
+            ", request id " code { (Untrusted(&event.id)) }
+        }
+        @match event.state() {
+            State::Waiting if seen.has_register() => p.actions {
+                (order("Retry now…", &query("retry"))) " " (order("Cancel…", &query("cancel")))
+            },
+            State::Waiting => p.faint { "With a register (" code { "REGISTER=true" } ") it could be retried now, or cancelled." },
+            State::GivenUp => p.actions { a.button href=(format!("/dead?{}", Params::default().with("id", id))) { "See its dead letter" } },
+            State::Running | State::Queued | State::Retried | State::Succeeded | State::Unknown => {}
+        }
+        (waterfall(event, policy, params, now))
+    }
+}
+
+/// The axis of time: where it begins and its length.
+struct Axis(Timestamp, f64);
+
+impl Axis {
+    /// Where a time is, as a percentage of the width.
+    fn at(&self, at: Timestamp) -> f64 {
+        (between(self.0, at).as_secs_f64() / self.1 * 100.0).min(100.0)
+    }
+}
+
+fn waterfall(event: &Event, policy: Option<&Policy>, params: &Params, now: Timestamp) -> Markup {
+    let all = attempts(event);
+    let is_over = matches!(
+        event.state(),
+        State::Succeeded | State::GivenUp | State::Retried | State::Unknown
+    );
+    let ends = all.iter().flat_map(|it| {
+        let given_up = it.given_up.as_ref().map(|(at, _)| *at);
+        [Some(it.began), it.ended, it.wait.map(|wait| wait.until), given_up]
+    });
+    let end = ends.flatten().chain((!is_over).then_some(now)).max().unwrap_or(now);
+    let length = between(event.began, end).as_secs_f64().max(0.1);
+    let axis = Axis(event.began, length * 1.02);
+    let step = round_step(length, TICKS_MAX);
+    let ticks = || (0..).map(|nth| f64::from(nth) * step).take_while(|tick| *tick <= length);
+    let chosen = params.number::<u32>("run");
+    let rows = &all[all.len().saturating_sub(ROWS_MAX)..];
+    html! {
+        @if rows.len() < all.len() { p.faint { "The latest " (rows.len()) " of " (all.len()) " runs." } }
+        ol.waterfall {
+            li.axis aria-hidden="true" {
+                span {}
+                svg width="100%" height="20" { @for tick in ticks() {
+                    text x=(percent(tick / axis.1 * 100.0)) y="14" { @if tick == 0.0 { "0" } @else { (span(tick)) } }
+                } }
+            }
+            @for it in rows {
+                @let label = if it.attempt == 0 { "first run".to_owned() } else { format!("attempt {}", it.attempt) };
+                @let is_last = all.last().is_some_and(|last| last.attempt == it.attempt);
+                li id=(format!("run-{}", it.attempt)) {
+                    a href=(format!("?{}#panel", Params::default().with("run", &it.attempt.to_string())))
+                        aria-current=[(chosen == Some(it.attempt)).then_some("true")]
+                        aria-describedby=(format!("tip-{}", it.attempt)) {
+                        span.label { (label) }
+                        svg width="100%" height="32" aria-hidden="true" {
+                            @for tick in ticks() {
+                                @let x = percent(tick / axis.1 * 100.0);
+                                line x1=(x) x2=(x) y1="0" y2="32" {}
+                            }
+                            (bars(event, it, is_last, &axis, now))
+                        }
+                        span.result { (result(event, it, is_last, now)) }
+                    }
+                    div.tip id=(format!("tip-{}", it.attempt)) role="tooltip" { (tip(event, it, policy)) }
+                }
+            }
+        }
+    }
+}
+
+fn percent(value: f64) -> String {
+    format!("{value:.2}%")
+}
+
+/// The bar of a run, and that of the wait after it, with a mark at its due time.
+fn bars(event: &Event, it: &Attempted, is_last: bool, axis: &Axis, now: Timestamp) -> Markup {
+    let bar = |class: &str, from: Timestamp, to: Timestamp| {
+        let (from, to) = (axis.at(from), axis.at(to));
+        html! { rect class=(class) x=(percent(from)) y="9" height="14" rx="2" width=(percent((to - from).max(0.6))) {} }
+    };
+    let is_running = is_last && event.running.is_some();
+    html! {
+        @if let Some(wait) = it.wait {
+            @let from = it.ended.unwrap_or(wait.from);
+            (bar("wait", from, wait.until))
+            @if is_last && wait.until > now { (bar("passed", from, now.max(from))) }
+            @if let Some(due) = wait.due_at {
+                @let x = percent(axis.at(due));
+                line.due x1=(x) x2=(x) y1="6" y2="26" {}
+            }
+        }
+        @match it.ended {
+            Some(ended) if it.error.is_some() => (bar("bad", it.began, ended)),
+            Some(ended) => (bar("good", it.began, ended)),
+            None => (bar("busy", it.began, if is_running { now } else { it.began })),
+        }
+        @if let Some((at, _)) = &it.given_up {
+            text.bad x=(percent(axis.at(*at))) y="21" dx="6" { "■" }
+        }
+    }
+}
+
+/// The end of a row: the error, or what happens next.
+fn result(event: &Event, it: &Attempted, is_last: bool, now: Timestamp) -> Markup {
+    let Some(ended) = it.ended else {
+        return html! { @if is_last && event.running.is_some() { span.busy { "runs" } } @else { span.faint { "runs, or has succeeded" } } };
+    };
+    let took = span(between(it.began, ended).as_secs_f64());
+    let Some((error_type, _)) = &it.error else {
+        return html! { span.good { "✓ " (took) } };
+    };
+    html! {
+        span.bad { "✗ " (Untrusted(&shortened(error_type.as_deref().unwrap_or("failed"), ERROR_MAX))) } " "
+        @match (&it.given_up, it.wait) {
+            (Some((_, reason)), _) => strong { "given up: " (Untrusted(reason)) },
+            (None, Some(wait)) if is_last && matches!(event.next(), Next::Waits { .. }) => strong { (attempt_at(wait.until, now)) },
+            (None, Some(wait)) => span.faint { "waited " (span(between(wait.from, wait.until).as_secs_f64())) },
+            (None, None) => {}
+        }
+    }
+}
+
+/// All that is known of an attempt, shown while the pointer or the focus is on its row.
+fn tip(event: &Event, it: &Attempted, policy: Option<&Policy>) -> Markup {
+    let after = |at: Timestamp| format!("+{}", span(between(event.began, at).as_secs_f64()));
+    html! {
+        p {
+            "began " (after(it.began))
+            @if let Some(late) = it.late_ms { ", " (span(late as f64 / 1000.0)) " after it was due" }
+            @if let Some(ended) = it.ended { ", ended " (after(ended)) }
+        }
+        @if let Some((error_type, message)) = &it.error {
+            p { strong { (Untrusted(error_type.as_deref().unwrap_or("no error type"))) }
+                @if let Some(message) = message { br; q { (Untrusted(message)) } } }
+        }
+        @if let Some(wait) = it.wait {
+            p {
+                "then waits " (span(between(wait.from, wait.until).as_secs_f64()))
+                @if let Some(due) = wait.due_at { ", due at " (rfc3339(due)) }
+                @if wait.again > 0 { "; came back " (wait.again) @if wait.again == 1 { " time" } @else { " times" } " before" }
+            }
+            (drawn(it, policy))
+        }
+        @for note in &it.notes { p { (Untrusted(note)) } }
+    }
+}
+
+/// The delay that the jitter drew, and its range, computed with the handler's own code.
+fn drawn(it: &Attempted, policy: Option<&Policy>) -> Markup {
+    let next = it.attempt + 1;
+    let (Some(policy), Some(nth), Some(request)) = (policy, Attempt::new(next), &it.request_id)
+    else {
+        return html! {};
+    };
+    let backoff = policy.backoff;
+    let ceiling = backoff.ceiling(nth);
+    let least = match backoff.jitter {
+        Jitter::Full => backoff.base.min(ceiling),
+        Jitter::Equal => ceiling / 2,
+        Jitter::None => ceiling,
+    };
+    let value = backoff.delay(nth, Draw::seeded(request, next));
+    let text = |it: Duration| span(it.as_secs_f64());
+    html! {
+        p.faint {
+            "The " (term("draw", "A random wait, so that events that failed together do not come back together."))
+            " was " (text(value)) ", from " (text(least)) " to " (text(ceiling)) "."
+        }
+    }
+}
+
+/// A run of an event, as the local cloud's journal has it.
+pub struct Run {
+    attempt: u32,
+    payload: String,
+    /// The function's answer, once there is one.
+    response: Option<String>,
+}
+
+/// The runs of an event. The local cloud keeps the latest runs.
+pub async fn runs(live: &Live, id: &str) -> Result<Vec<Run>, Failure> {
+    let local = live.cloud()?.connection.local.clone().flatten().unwrap_or_default();
+    let mut journal = Journal::of(&local);
+    let (mut runs, mut requests) = (Vec::new(), Vec::new());
+    loop {
+        let entries = journal.next(Duration::ZERO).await?;
+        if entries.is_empty() {
+            return Ok(runs);
+        }
+        for entry in &entries {
+            match (activity::read(entry).map(|activity| activity.kind), &entry.payload) {
+                (Some(Kind::Started(run)), Some(payload)) if *run.event_id == *id => {
+                    requests.push(run.request_id);
+                    let payload = payload.get().to_owned();
+                    runs.push(Run { attempt: run.attempt, payload, response: None });
+                }
+                (Some(Kind::Ended { request_id, .. }), _) => {
+                    let nth = requests.iter().position(|it| *it == request_id);
+                    let response = entry.response.as_ref().map(|it| it.get().to_owned());
+                    nth.into_iter().for_each(|nth| runs[nth].response = response.clone());
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// The stack trace of an error, in the members that Lambda's runtimes use.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Trace {
+    #[serde(rename = "stackTrace", alias = "trace")]
+    lines: Vec<Value>,
+}
+
+/// The panel beside the waterfall: one run with its error, its stack trace and its payload, which a click shows.
+pub fn panel(live: &Live, id: &str, runs: &Result<Vec<Run>, Failure>, params: &Params) -> Markup {
+    let seen = live.seen();
+    let all = seen.events.get(id).map(attempts).unwrap_or_default();
+    let last = all.iter().rev().find(|it| it.ended.is_some()).or(all.last());
+    let chosen = params.number::<u32>("run");
+    let it = all.iter().find(|it| Some(it.attempt) == chosen).or(last);
+    let Some(it) = it else { return html! {} };
+    let run = runs.as_ref().ok().and_then(|runs| runs.iter().find(|run| run.attempt == it.attempt));
+    let response = run.and_then(|run| run.response.as_deref());
+    let trace: Trace = response.and_then(|it| serde_json::from_str(it).ok()).unwrap_or_default();
+    let query = Params::default().with("run", &it.attempt.to_string()).with("payload", "show");
+    html! {
+        section.card #panel aria-labelledby="panel-title" {
+            h2 #panel-title { @if it.attempt == 0 { "The first run" } @else { "Attempt " (it.attempt) } }
+            @match (&it.error, it.ended) {
+                (Some((error_type, message)), _) => {
+                    p { strong.bad { (Untrusted(error_type.as_deref().unwrap_or("no error type"))) } }
+                    @if let Some(message) = message { p { q { (Untrusted(message)) } } }
+                },
+                (None, Some(_)) => p { strong.good { "succeeded" } },
+                (None, None) => p.faint { "It has not ended yet, as far as is known." },
+            }
+            @if !trace.lines.is_empty() {
+                h3 { "Stack trace" }
+                pre tabindex="0" { @for line in &trace.lines {
+                    @let line = line.as_str().map_or_else(|| line.to_string(), str::to_owned);
+                    (Untrusted(line.trim_end())) "\n"
+                } }
+            }
+            h3 { "Payload" }
+            @match (run, runs) {
+                _ if !live.is_local() => p.faint { "AWS shows no payload of an event that waits. That of a dead letter is in its letter." },
+                (_, Err(failure)) => p.notice.bad { (Untrusted(&failure.to_string())) },
+                (Some(run), _) if params.get("payload").is_some() => pre tabindex="0" { (visible_json(&beginning(&run.payload))) },
+                (Some(_), _) => p { a.button href=(format!("?{query}#panel")) { "Show the payload" } },
+                (None, _) => p.faint { "The local cloud has forgotten it: it keeps those of the latest runs." },
+            }
+        }
+    }
+}
+
+/// The name of the function of an event, without its qualifier.
+pub fn function_of(seen: &Seen, id: &str) -> Option<String> {
+    let name = &seen.events.get(id)?.function;
+    Some(bare_name(name).split(':').next().unwrap_or(name).to_owned())
+}
