@@ -209,7 +209,7 @@ async function delay({ url }, page) {
 
 async function scroll({ url }, page) {
   const known = async () =>
-    Number((await (await fetch(`${url}/events`)).text()).match(/<p>([\d,]+) event/)[1].replace(/,/g, ''));
+    Number((await (await fetch(`${url}/events`)).text()).match(/ of ([\d,]+) event/)?.[1].replace(/,/g, '') ?? 0);
   const began = Date.now();
   for (let left = EVENTS - (await known()); left > 0; left = EVENTS - (await known())) await run(url, left);
   console.log(`filled the list within ${((Date.now() - began) / 1000).toFixed(0)} s`);
@@ -217,7 +217,8 @@ async function scroll({ url }, page) {
     '/events',
     '/events?text=nothing+has+this',
     '/events?group=error',
-    `/events?skip=${EVENTS - 50}`,
+    // Near the oldest of the events that are kept.
+    `/events?from=${EVENTS / 10}`,
   ]) {
     const began = Date.now();
     await (await fetch(url + path)).text();

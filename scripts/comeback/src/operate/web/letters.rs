@@ -28,7 +28,7 @@ const SHOWN_MAX: usize = 100;
 
 /// The letters are read again after this time at least, and after this many times the time that it takes.
 const LOOK_AGE_MAX: Duration = Duration::from_secs(2);
-const LOOKS_APART: u32 = 10;
+const LOOKS_APART: u32 = 3;
 
 /// How many characters of an error message and of an id a row shows.
 const MESSAGE_MAX: usize = 80;

@@ -70,7 +70,7 @@ pub fn parts(
         ("start", html! { @if first { (nothing_yet(live, seen)) } }),
         ("functions", functions(live, seen, &rows, now)),
         ("latest", html! { @if !first { (latest(seen, now)) } }),
-        ("due", html! { @if !first { (due(seen)) } }),
+        ("due", html! { @if !first && snapshot.at.is_some() { (due(seen)) } }),
     ]
 }
 
@@ -108,7 +108,7 @@ fn band(seen: &Seen, rows: &[Row], (range, name): (Range, &str), now: Timestamp)
             }
             li {
                 a href="/dead" { (number(snapshot.letters)) @if snapshot.letters == 1 { "dead letter" } @else { "dead letters" } }
-                small class=(if snapshot.letters > 0 { "waits" } else { "" }) { @if snapshot.letters > 0 { "kept for 14 days" } @else { "nothing was given up" } }
+                small class=(if snapshot.letters > 0 { "waits" } else { "" }) { @if snapshot.letters > 0 { "kept for 14 days" } @else { "the queue is empty" } }
             }
         }
         p.range {
@@ -226,8 +226,8 @@ fn function(it: &Row, is_local: bool, has_register: bool, at: Timestamp, now: Ti
             td { (sparkline(pulse)) }
             td.number { @if runs > 0 { (count(failed)) " of " (count(runs)) ", " (failed * 100 / runs) " %" } @else { span.faint { "no runs" } } }
             td.number { (count(waiting.events as u64)) span.unit { " waiting" } }
-            td { @if let Some(oldest) = waiting.oldest { (span(between(oldest, at).as_secs_f64().floor())) } }
-            td { @if let Some(at) = waiting.next { (attempt_at(at, now)) } }
+            td { @if let Some(oldest) = waiting.oldest { span.unit { "the oldest for " } (span(between(oldest, at).as_secs_f64().floor())) } }
+            td { @if let Some(at) = waiting.next { span.unit { "next " } (attempt_at(at, now)) } }
             @if has_register {
                 td { a.button data-ask href=(format!("/confirm?{order}")) {
                     @if is_paused { "Resume" } @else { "Pause" } span.hidden { " " (name) }

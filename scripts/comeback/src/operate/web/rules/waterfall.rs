@@ -34,6 +34,14 @@ pub struct Wait {
     pub again: u32,
 }
 
+impl Attempted {
+    /// The handler logs an attempt after Lambda has accepted it, which may be after its end.
+    fn end(&mut self, at: Timestamp) {
+        self.ended = Some(at);
+        self.began = self.began.min(at);
+    }
+}
+
 /// The attempts of an event, in order.
 pub fn attempts(event: &Event) -> Vec<Attempted> {
     let begun = |attempt: u32, began: Timestamp| Attempted {
@@ -52,14 +60,14 @@ pub fn attempts(event: &Event) -> Vec<Attempted> {
         let Some(last) = all.last_mut() else { continue };
         match &step.what {
             StepKind::Failed { error_type, error_message } => {
-                last.ended = Some(step.at);
+                last.end(step.at);
                 last.error = Some((error_type.clone(), error_message.clone()));
                 last.request_id = Some(step.request_id.clone());
                 // The register may have the first report of an event.
                 last.attempt = step.attempt.map_or(last.attempt, |next| next.saturating_sub(1));
             }
             StepKind::Succeeded => {
-                last.ended = Some(step.at);
+                last.end(step.at);
                 last.request_id = Some(step.request_id.clone());
             }
             StepKind::Waits { due_at, until, again } => {
@@ -67,9 +75,10 @@ pub fn attempts(event: &Event) -> Vec<Attempted> {
                 last.wait = Some(Wait { from, due_at: *due_at, until: *until, again: *again });
             }
             StepKind::Retried { late_ms } => {
-                if let Some(wait) = &mut last.wait {
-                    wait.until = step.at;
-                }
+                // It was due when the handler read it, or the log has no line about its wait.
+                let from = last.ended.unwrap_or(last.began);
+                let wait = Wait { from, due_at: None, until: step.at, again: 0 };
+                last.wait = Some(Wait { until: step.at, ..last.wait.unwrap_or(wait) });
                 let next = last.attempt + 1;
                 let late_ms = Some(*late_ms);
                 all.push(Attempted { late_ms, ..begun(step.attempt.unwrap_or(next), step.at) });
