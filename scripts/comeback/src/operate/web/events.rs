@@ -102,7 +102,7 @@ pub fn list(seen: &Seen, params: &Params, now: Timestamp) -> Markup {
 
 /// The actions for the events that are selected, or for all that wait.
 fn orders(seen: &Seen, wanted: &EventFilter) -> Markup {
-    if !wanted.state.is_none_or(|state| state == State::Waiting) {
+    if wanted.state.is_some_and(|state| state != State::Waiting) {
         return html! { p {} };
     }
     if !seen.has_register() {

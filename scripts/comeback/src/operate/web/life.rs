@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::operate::{
     rules::life::Next,
-    web::rules::{Attempted, Event, State, attempts, round_step},
+    web::rules::{Attempted, Event, State, attempts, indented, round_step},
 };
 use comeback_core::{
     Attempt, Timestamp,
@@ -333,7 +333,7 @@ pub fn panel(live: &Live, id: &str, runs: &Result<Vec<Run>, Failure>, params: &P
             @match (run, runs) {
                 _ if !live.is_local() => p.faint { "AWS shows no payload of an event that waits. That of a dead letter is in its letter." },
                 (_, Err(failure)) => p.notice.bad { (Untrusted(&failure.to_string())) },
-                (Some(run), _) if params.get("payload").is_some() => pre tabindex="0" { (visible_json(&beginning(&run.payload))) },
+                (Some(run), _) if params.get("payload").is_some() => pre tabindex="0" { (visible_json(&indented(&beginning(&run.payload)))) },
                 (Some(_), _) => p { a.button href=(format!("?{query}#panel")) { "Show the payload" } },
                 (None, _) => p.faint { "The local cloud has forgotten it: it keeps those of the latest runs." },
             }

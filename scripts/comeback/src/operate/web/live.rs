@@ -71,10 +71,6 @@ const LINES_READ_MAX: usize = 200_000;
 /// The most events to read from the register.
 const REGISTERED_MAX: usize = 100_000;
 
-/// The upper bounds of the histogram of due times, in seconds from now.
-pub const SPANS: [u64; 12] =
-    [5, 15, 60, 300, 900, 1800, 3600, 7200, 14_400, 21_600, 28_800, 43_200];
-
 pub type Shared = Arc<Live>;
 
 #[derive(Clone)]
@@ -343,7 +339,7 @@ impl Live {
         let letters = self.dead_letters().await.map(|queue| queue.visible + queue.hidden);
         let at = (self.now)();
         let mut seen = self.seen();
-        let waiting = seen.events.waiting(&SPANS.map(Duration::from_secs), at);
+        let waiting = seen.events.waiting();
         seen.handler = Some(handler);
         seen.snapshot = Snapshot { at: Some(at), functions: facts, letters: letters?, waiting };
         unknown.map_or(Ok(()), |fault| Err(fault.into()))

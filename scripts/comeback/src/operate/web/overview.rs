@@ -1,5 +1,4 @@
-//! The overview: the loop as a band, the health, the functions, the latest events, and the next retries. All numbers
-//! are from one snapshot.
+//! The overview: the loop as a band, the health, the functions and the latest events. All numbers are from one snapshot.
 
 use std::cmp::Reverse;
 
@@ -15,7 +14,7 @@ use maud::{Markup, html};
 use super::{
     events,
     html::{Untrusted, attempt_at, csrf, term, until},
-    live::{Cloud, Live, SPANS, Seen},
+    live::{Cloud, Live, Seen},
     params::Params,
 };
 use crate::operate::{
@@ -26,11 +25,6 @@ use crate::operate::{
 
 /// The number of latest events to show.
 const EVENTS: usize = 10;
-
-/// The width of a bar, the gap between bars, and the height of the histogram.
-const BAR: usize = 60;
-const GAP: usize = 12;
-const HEIGHT: usize = 120;
 
 /// The height of either half of a sparkline.
 const SPARK: u32 = 14;
@@ -70,7 +64,6 @@ pub fn parts(
         ("start", html! { @if first { (nothing_yet(live, seen)) } }),
         ("functions", functions(live, seen, &rows, now)),
         ("latest", html! { @if !first { (latest(seen, now)) } }),
-        ("due", html! { @if !first && snapshot.at.is_some() { (due(seen)) } }),
     ]
 }
 
@@ -250,66 +243,6 @@ fn sparkline(pulse: &Pulse) -> Markup {
                 @let (failed, retried) = (scaled(*failed), scaled(*retried));
                 @if failed > 0 { rect.failed x=(nth * 4) y=(SPARK - failed) width="3" height=(failed) {} }
                 @if retried > 0 { rect.retried x=(nth * 4) y=(SPARK + 1) width="3" height=(retried) {} }
-            }
-        }
-    }
-}
-
-fn due(seen: &Seen) -> Markup {
-    let due = &seen.snapshot.waiting;
-    let bars = SPANS.len() + 1;
-    let total = |nth: usize| due.values().map(|it| it.due[nth]).sum::<usize>();
-    let most = (0..bars).map(total).max().unwrap_or_default().max(1);
-    let all = (0..bars).map(total).sum::<usize>();
-    let width = bars * (BAR + GAP);
-    let label = |nth: usize| match SPANS.get(nth) {
-        Some(seconds) => format!("≤ {}", span(*seconds as f64)),
-        None => "later".to_owned(),
-    };
-    let stacked = |nth: usize| {
-        let mut top = HEIGHT;
-        let mut rects = Vec::new();
-        for (colour, it) in due.values().enumerate() {
-            let height = it.due[nth] * HEIGHT / most;
-            top -= height;
-            rects.push((colour % 6, top, height));
-        }
-        rects
-    };
-    html! {
-        h2 { "Next retries" }
-        @if all == 0 {
-            p { "No event waits for an attempt." }
-        } @else {
-            figure.due tabindex="0" {
-                svg viewBox=(format!("0 0 {width} {}", HEIGHT + 44)) role="img"
-                    aria-label=(format!("{} events wait; a table follows", count(all as u64))) {
-                    @for nth in 0..bars {
-                        @let x = nth * (BAR + GAP);
-                        @for (colour, top, height) in stacked(nth) {
-                            rect class=(format!("fill-{colour}")) x=(x) y=(top + 20) width=(BAR) height=(height) {}
-                        }
-                        @if total(nth) > 0 {
-                            text x=(x + BAR / 2) y=(HEIGHT - total(nth) * HEIGHT / most + 14) text-anchor="middle" { (count(total(nth) as u64)) }
-                        }
-                        text x=(x + BAR / 2) y=(HEIGHT + 38) text-anchor="middle" { (label(nth)) }
-                    }
-                    line x1="0" x2=(width) y1=(HEIGHT + 20) y2=(HEIGHT + 20) {}
-                }
-                figcaption {
-                    @for (nth, name) in due.keys().enumerate() {
-                        span class=(format!("key key-{}", nth % 6)) { (Untrusted(name)) } " "
-                    }
-                }
-            }
-            details {
-                summary { "As a table" }
-                div.wide { table {
-                    thead { tr { th { "Function" } @for nth in 0..bars { th.number { (label(nth)) } } } }
-                    tbody { @for (name, it) in due {
-                        tr { th scope="row" { (Untrusted(name)) } @for number in &it.due { td.number { (count(*number as u64)) } } }
-                    } }
-                } }
             }
         }
     }

@@ -222,7 +222,7 @@ fn nice(most: f64) -> f64 {
 
 fn table(Table { header, rows }: &Table) -> Markup {
     html! {
-        div.wide { table {
+        div.wide tabindex="0" { table {
             thead { tr { @for cell in header { @if cell.is_empty() { td {} } @else { th { (cell) } } } } }
             tbody { @for row in rows { tr { @for (nth, cell) in row.iter().enumerate() {
                 @if nth == 0 { th scope="row" { (cell) } } @else { td { (cell) } }

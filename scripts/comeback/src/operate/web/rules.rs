@@ -10,12 +10,11 @@ mod waterfall;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
     sync::Arc,
-    time::Duration,
 };
 
-use comeback_core::{Timestamp, register::Entry, time::between};
+use comeback_core::{Timestamp, register::Entry};
 
-pub use difference::{Change, difference};
+pub use difference::{Change, difference, indented};
 pub use event::{Event, EventFilter, State};
 pub use waterfall::{Attempted, attempts, round_step};
 
@@ -76,9 +75,6 @@ pub struct Waiting {
     pub next: Option<Timestamp>,
     /// When the oldest one failed first.
     pub oldest: Option<Timestamp>,
-    /// The events by the first of some spans that covers their wait. Late events count in the first one. The last
-    /// number is for events that wait for longer than all spans.
-    pub due: Vec<usize>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -228,9 +224,9 @@ impl Events {
             if !self.counted.contains_key(&event.function) {
                 self.counted.insert(event.function.clone(), Default::default());
             }
-            let counted = self.counted.get_mut(&event.function);
-            counted
-                .map(|counted| event.steps[known..].iter().for_each(|it| count_step(counted, it)));
+            if let Some(counted) = self.counted.get_mut(&event.function) {
+                event.steps[known..].iter().for_each(|step| count_step(counted, step));
+            }
         }
         move_late_retry(&mut event.steps);
         let after = event.waits_until();
@@ -354,8 +350,8 @@ impl Events {
         groups
     }
 
-    /// The waiting events of each function, counted by these spans of time until they are due.
-    pub fn waiting(&self, spans: &[Duration], now: Timestamp) -> BTreeMap<String, Waiting> {
+    /// The waiting events of each function.
+    pub fn waiting(&self) -> BTreeMap<String, Waiting> {
         let mut all: BTreeMap<&str, Waiting> = BTreeMap::new();
         for (until, number) in &self.waiting {
             let Some(event) = self.kept.get(number - self.first) else { continue };
@@ -363,9 +359,6 @@ impl Events {
             of.events += 1;
             of.next = of.next.or(Some(*until));
             of.oldest = of.oldest.into_iter().chain([event.began]).min();
-            of.due.resize(spans.len() + 1, 0);
-            let wait = between(now, *until);
-            of.due[spans.iter().position(|span| wait <= *span).unwrap_or(spans.len())] += 1;
         }
         all.into_iter().map(|(function, of)| (function.to_owned(), of)).collect()
     }
@@ -583,23 +576,19 @@ mod tests {
     }
 
     #[test]
-    fn waiting_events_are_counted_by_due_time() {
+    fn the_waiting_events_of_a_function_have_a_next_and_an_oldest_one() {
         let mut events = Events::default();
-        for (nth, seconds) in [1, 5, 30, 300, 4000].into_iter().enumerate() {
+        for (nth, seconds) in [(0, 30), (1, 5)] {
             let id = nth.to_string();
-            events.line(&line(0, &id, &id, &waits(seconds)));
+            events.line(&line(nth, &id, &id, &waits(seconds)));
         }
-        let spans = [5, 60, 600].map(Duration::from_secs);
-        let waiting =
-            |events: &Events, second| events.waiting(&spans, at(second))["orders"].clone();
-        assert_eq!(waiting(&events, 0).due, [2, 1, 1, 1]);
-        assert_eq!(waiting(&events, 60).due, [3, 0, 1, 1], "late ones are due now");
-        assert_eq!(
-            (waiting(&events, 0).next, waiting(&events, 0).oldest),
-            (Some(at(1)), Some(at(0)))
-        );
-        events.line(&line(1, "0", "0", RETRIED));
-        assert_eq!(waiting(&events, 0).due, [1, 1, 1, 1], "one waits no longer");
+        let waiting = |events, next, oldest| {
+            let (next, oldest) = (Some(at(next)), Some(at(oldest)));
+            [("orders".to_owned(), Waiting { events, next, oldest })].into()
+        };
+        assert_eq!(events.waiting(), waiting(2, 6, 0));
+        events.line(&line(7, "1", "1", RETRIED));
+        assert_eq!(events.waiting(), waiting(1, 30, 0), "one waits no longer");
     }
 
     #[test]
@@ -615,7 +604,7 @@ mod tests {
         events.started(&run(&b, "a", 1), at(4));
         events.ended("b", at(5), error("503"));
         assert_eq!(state(&events), State::Queued, "not retried: that decision is older");
-        assert_eq!(events.waiting(&[], at(5)), BTreeMap::new());
+        assert_eq!(events.waiting(), BTreeMap::new());
     }
 
     #[test]

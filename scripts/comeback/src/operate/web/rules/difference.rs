@@ -66,7 +66,7 @@ fn middle(old: &[&str], new: &[&str]) -> Vec<(Change, String)> {
 }
 
 /// JSON with a line for each member. Numbers keep all of their digits, because no value is parsed.
-fn indented(json: &str) -> String {
+pub fn indented(json: &str) -> String {
     let (mut text, mut depth, mut is_string, mut is_escaped) =
         (String::new(), 0_usize, false, false);
     let line = |text: &mut String, depth: usize| {
@@ -75,7 +75,7 @@ fn indented(json: &str) -> String {
     };
     for c in json.chars() {
         if is_string || c == '"' {
-            is_string = c != '"' || is_string && is_escaped || !is_string;
+            is_string = c != '"' || !is_string || is_escaped;
             is_escaped = c == '\\' && !is_escaped;
             text.push(c);
             continue;
