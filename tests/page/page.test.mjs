@@ -318,7 +318,7 @@ test('a letter of a megabyte is shown in part, and one that is gone says so', as
     .getByRole('button', { name: /^Delete dead letter/ })
     .click();
   await page.waitForURL(/\/dead$/);
-  await page.locator('#did').getByText('1 letter deleted').waitFor();
+  await page.locator('#did').getByText('1 letter deleted').first().waitFor();
   await page.goto(letter);
   await page.getByText('it was redriven or deleted').waitFor();
 });
