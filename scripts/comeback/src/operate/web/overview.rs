@@ -1,4 +1,4 @@
-//! The overview: the loop as a band, the health, the functions and the latest events. All numbers are from one snapshot.
+//! The overview: the loop as a band, the health, the functions and the latest events. All numbers are of one snapshot.
 
 use std::cmp::Reverse;
 
