@@ -365,7 +365,8 @@ impl Events {
 }
 
 /// The facts about a function with what is known of its last minute. CloudWatch's numbers are for five minutes, so by
-/// these alone a function would seem to fail for minutes after it has recovered. Only the local cloud reports successes.
+/// these alone a function would seem to fail for minutes after it has recovered. Successes are known only in the local
+/// cloud.
 pub fn as_of_now(facts: &Facts, minute: Counts, waiting: usize, is_local: bool) -> Facts {
     let [failed, _, succeeded, _] = minute.map(u64::from);
     let recent = match facts.recent {
