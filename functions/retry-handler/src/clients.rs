@@ -10,6 +10,7 @@ use aws_config::{
     BehaviorVersion, SdkConfig, stalled_stream_protection::StalledStreamProtectionConfig,
     timeout::TimeoutConfig,
 };
+use aws_sdk_sqs::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
 #[cfg(feature = "https")]
 use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
 use aws_smithy_http_client::{Connector, proxy::ProxyConfig};
@@ -59,3 +60,14 @@ static CONNECTOR: LazyLock<SharedHttpConnector> = LazyLock::new(|| {
     let connector = builder.build_http();
     SharedHttpConnector::new(connector)
 });
+
+/// AWS's code, the HTTP status and the message of an error, as far as there was an answer.
+pub(crate) fn fault_of<E>(error: &SdkError<E>) -> (Option<String>, Option<u16>, String)
+where
+    E: std::error::Error + ProvideErrorMetadata + Send + Sync + 'static,
+{
+    let status = error.raw_response().map(|response| response.status().as_u16());
+    let message = error.message();
+    let message = message.map_or_else(|| DisplayErrorContext(error).to_string(), str::to_owned);
+    (error.code().map(str::to_owned), status, message)
+}

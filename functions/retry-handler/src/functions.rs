@@ -4,10 +4,7 @@ use std::{borrow::Cow, time::Duration};
 
 use aws_config::SdkConfig;
 use aws_sdk_lambda::{
-    Client,
-    error::{DisplayErrorContext, ProvideErrorMetadata, SdkError},
-    operation::invoke::InvokeError,
-    primitives::Blob,
+    Client, error::SdkError, operation::invoke::InvokeError, primitives::Blob,
     types::InvocationType,
 };
 use comeback_core::{
@@ -17,7 +14,7 @@ use comeback_core::{
 };
 use comeback_flow::ports::{CallFault, Functions, Invocation};
 
-use crate::metrics::Metrics;
+use crate::{clients::fault_of, metrics::Metrics};
 
 /// The header by which X-Ray and Lambda's recursive-loop detection follow an event.
 const TRACE_HEADER: &str = "x-amzn-trace-id";
@@ -68,15 +65,9 @@ impl Functions for LambdaFunctions {
 }
 
 fn fault(error: &SdkError<InvokeError>) -> InvokeFault {
-    let code = error.code();
-    let status = error.raw_response().map(|response| response.status().as_u16());
-    let message =
-        error.message().map_or_else(|| DisplayErrorContext(error).to_string(), str::to_owned);
-    InvokeFault {
-        kind: classify(code, status, &message, retry_after(error)),
-        code: code.map(str::to_owned),
-        message,
-    }
+    let (code, status, message) = fault_of(error);
+    let kind = classify(code.as_deref(), status, &message, retry_after(error));
+    InvokeFault { kind, code, message }
 }
 
 /// Lambda has this time in the error or in a header.

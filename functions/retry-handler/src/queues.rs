@@ -1,4 +1,4 @@
-//! The retry queue and the dead-letter queue.
+//! The retry queues, the dead-letter queue, and the queues whose consumers failed.
 
 use aws_sdk_sqs::{
     Client,
@@ -10,9 +10,15 @@ use aws_sdk_sqs::{
         SendMessageBatchRequestEntry,
     },
 };
-use comeback_core::dead_letter::{DATA_TYPE, DeadLetter};
-use comeback_flow::ports::{Attribute, CallFault, Delayed, Queues, Value, VisibilityChange};
+use comeback_core::{
+    attribute::DATA_TYPE,
+    dead_letter::DeadLetter,
+    fault::{InvokeFault, classify_send},
+};
+use comeback_flow::ports::{Attribute, CallFault, Queues, Resent, Value, VisibilityChange};
 use tokio::sync::Semaphore;
+
+use crate::clients::fault_of;
 
 /// How many bytes of messages may be on their way to queues at the same time. The SDK copies a message into a request,
 /// and then into JSON, where it may be twice as large.
@@ -46,11 +52,11 @@ impl Queues for SqsQueues {
         };
         let call = self.client.change_message_visibility_batch().queue_url(queue_url);
         match call.set_entries(Some(entries)).send().await {
-            Ok(done) => answers(
+            Ok(done) => in_words(answers(
                 changes.len(),
                 done.successful().iter().map(|entry| entry.id()),
                 done.failed(),
-            ),
+            )),
             Err(error) => vec![Err(call_fault(&error)); changes.len()],
         }
     }
@@ -68,17 +74,17 @@ impl Queues for SqsQueues {
     async fn send_again(
         &self,
         queue_url: &str,
-        messages: &[&Delayed<'_>],
-    ) -> Vec<Result<(), CallFault>> {
+        messages: &[&Resent<'_>],
+    ) -> Vec<Result<(), InvokeFault>> {
         let size = messages.iter().map(|message| message.size()).sum();
-        let entries = messages.iter().copied().enumerate().map(delayed_entry);
+        let entries = messages.iter().copied().enumerate().map(resent_entry);
         self.send(queue_url, size, entries).await
     }
 
     async fn send_dead_letters(&self, letters: &[&DeadLetter<'_>]) -> Vec<Result<(), CallFault>> {
         let size = letters.iter().map(|letter| letter.size()).sum();
         let entries = letters.iter().copied().enumerate().map(letter_entry);
-        self.send(&self.dead_letter_queue_url, size, entries).await
+        in_words(self.send(&self.dead_letter_queue_url, size, entries).await)
     }
 }
 
@@ -88,21 +94,25 @@ impl SqsQueues {
         queue_url: &str,
         size: usize,
         entries: impl ExactSizeIterator<Item = Result<SendMessageBatchRequestEntry, CallFault>>,
-    ) -> Vec<Result<(), CallFault>> {
+    ) -> Vec<Result<(), InvokeFault>> {
         let units = u32::try_from(size.clamp(1, SENDING_MAX).div_ceil(UNIT)).unwrap_or(u32::MAX);
         // It is never closed.
         let _sending = self.sending.acquire_many(units).await;
         let count = entries.len();
         let entries = match entries.collect() {
             Ok(entries) => entries,
-            Err(fault) => return vec![Err(fault); count],
+            Err(CallFault(fault)) => return vec![Err(unanswered(fault)); count],
         };
         let call = self.client.send_message_batch().queue_url(queue_url);
         match call.set_entries(Some(entries)).send().await {
             Ok(done) => {
                 answers(count, done.successful().iter().map(|entry| entry.id()), done.failed())
             }
-            Err(error) => vec![Err(call_fault(&error)); count],
+            Err(error) => {
+                let (code, status, message) = fault_of(&error);
+                let kind = classify_send(code.as_deref(), status, &message);
+                vec![Err(InvokeFault { kind, code, message }); count]
+            }
         }
     }
 }
@@ -130,20 +140,20 @@ fn letter_entry(
     entry.build().map_err(build_fault)
 }
 
-fn delayed_entry(
-    (index, message): (usize, &Delayed<'_>),
+fn resent_entry(
+    (index, message): (usize, &Resent<'_>),
 ) -> Result<SendMessageBatchRequestEntry, CallFault> {
     let mut entry = SendMessageBatchRequestEntry::builder()
         .id(index.to_string())
         .message_body(message.body)
         .delay_seconds(i32::try_from(message.delay).unwrap_or(i32::MAX));
     for Attribute { name, data_type, value } in &message.attributes {
-        let builder = MessageAttributeValue::builder().data_type(*data_type);
+        let builder = MessageAttributeValue::builder().data_type(&**data_type);
         let builder = match value {
             Value::Text(text) => builder.string_value(&**text),
-            Value::Binary(bytes) => builder.binary_value(Blob::new(*bytes)),
+            Value::Binary(bytes) => builder.binary_value(Blob::new(&**bytes)),
         };
-        entry = entry.message_attributes(*name, builder.build().map_err(build_fault)?);
+        entry = entry.message_attributes(&**name, builder.build().map_err(build_fault)?);
     }
     if let Some(trace_header) = message.trace_header {
         let value = MessageSystemAttributeValue::builder().data_type(DATA_TYPE);
@@ -159,8 +169,9 @@ fn answers<'a>(
     count: usize,
     successful: impl Iterator<Item = &'a str>,
     failed: &[BatchResultErrorEntry],
-) -> Vec<Result<(), CallFault>> {
-    let mut answers = vec![Err(CallFault("SQS gave no answer for this entry".to_owned())); count];
+) -> Vec<Result<(), InvokeFault>> {
+    let silence = unanswered("SQS gave no answer for this entry".to_owned());
+    let mut answers = vec![Err(silence); count];
     let mut answer = |id: &str, of_entry| {
         let entry = id.parse::<usize>().ok().and_then(|index| answers.get_mut(index));
         if let Some(entry) = entry {
@@ -169,10 +180,23 @@ fn answers<'a>(
     };
     successful.for_each(|id| answer(id, Ok(())));
     for entry in failed {
-        let said = entry.message().unwrap_or_default();
-        answer(entry.id(), Err(CallFault(format!("{}: {said}", entry.code()))));
+        let (code, message) = (Some(entry.code().to_owned()), entry.message().unwrap_or_default());
+        // An entry has no HTTP status, but says whose fault it is.
+        let status = if entry.sender_fault() { 400 } else { 500 };
+        let kind = classify_send(code.as_deref(), Some(status), message);
+        answer(entry.id(), Err(InvokeFault { kind, code, message: message.to_owned() }));
     }
     answers
+}
+
+/// A message without an answer may have been sent.
+fn unanswered(message: String) -> InvokeFault {
+    InvokeFault { kind: classify_send(None, None, &message), code: None, message }
+}
+
+fn in_words(answers: Vec<Result<(), InvokeFault>>) -> Vec<Result<(), CallFault>> {
+    let fault = |fault: InvokeFault| CallFault(fault.to_string());
+    answers.into_iter().map(|answer| answer.map_err(fault)).collect()
 }
 
 fn call_fault<E: std::error::Error + Send + Sync + 'static>(error: &SdkError<E>) -> CallFault {
@@ -198,7 +222,7 @@ mod tests {
             .unwrap();
         let stray =
             BatchResultErrorEntry::builder().id("x").code("c").sender_fault(true).build().unwrap();
-        let answers = answers(4, ["0", "3", "9"].into_iter(), &[refused, stray]);
+        let answers = in_words(answers(4, ["0", "3", "9"].into_iter(), &[refused, stray]));
         let refused = |why: &str| Err(CallFault(why.to_owned()));
         assert_eq!(
             answers,

@@ -78,6 +78,55 @@ impl fmt::Display for FunctionArn {
     }
 }
 
+/// The ARN of a standard queue, exactly as received.
+///
+/// `arn:aws:sqs:us-east-1:123456789012:imports`
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct QueueArn {
+    text: String,
+    target_name: String,
+}
+
+/// The name of a queue among targets begins with this.
+pub const QUEUE_PREFIX: &str = "sqs:";
+
+impl QueueArn {
+    /// Parses the ARN of a queue. The name of a FIFO queue ends in `.fifo` and is refused.
+    pub fn parse(text: &str) -> Option<Self> {
+        let [partition, region, account, name] = queue_parts(text)?;
+        let is_label = |label: &str| is_name(label.as_bytes(), NAME_MAX);
+        let is_account = account.len() == 12 && account.bytes().all(|byte| byte.is_ascii_digit());
+        let is_good = is_label(partition) && is_label(region) && is_account && is_queue_name(name);
+        let target_name = || format!("{QUEUE_PREFIX}{name}");
+        is_good.then(|| Self { text: text.to_owned(), target_name: target_name() })
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Its name in settings and metrics: `sqs:imports`.
+    pub fn target_name(&self) -> &str {
+        &self.target_name
+    }
+
+    pub fn name(&self) -> &str {
+        &self.target_name[QUEUE_PREFIX.len()..]
+    }
+
+    /// Whether the queue is in this partition, region and account.
+    pub(crate) fn is_at(&self, home: &Home) -> bool {
+        let place = |arn| str::split(arn, ':').enumerate().take(5).filter(|(nth, _)| *nth != 2);
+        place(&self.text).eq(place(&home.0))
+    }
+}
+
+impl fmt::Display for QueueArn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
 pub fn is_function_name(text: &str) -> bool {
     is_name(text.as_bytes(), NAME_MAX)
 }
@@ -217,6 +266,36 @@ mod tests {
             "arn:aws-cn:lambda:cn-north-1:000000000002:function:a",
         ] {
             assert_ne!(FunctionArn::parse(other).unwrap().home(), arn.home(), "{other}");
+        }
+    }
+
+    #[test]
+    fn the_arn_of_a_standard_queue_is_taken_apart_and_any_other_is_refused() {
+        let queue = QueueArn::parse("arn:aws:sqs:us-east-1:123456789012:imports").unwrap();
+        assert_eq!((queue.name(), queue.target_name()), ("imports", "sqs:imports"));
+        let home = |text: &str| {
+            FunctionArn::parse(&format!("arn:{text}:function:retry-handler")).unwrap().home()
+        };
+        assert!(queue.is_at(&home("aws:lambda:us-east-1:123456789012")));
+        for elsewhere in [
+            "aws-cn:lambda:us-east-1:123456789012",
+            "aws:lambda:us-east-2:123456789012",
+            "aws:lambda:us-east-1:123456789013",
+        ] {
+            assert!(!queue.is_at(&home(elsewhere)), "{elsewhere}");
+        }
+        for text in [
+            "",
+            "sqs:imports",
+            "arn:aws:sqs:us-east-1:123456789012:imports.fifo",
+            "arn:aws:sqs:us-east-1:123456789012:",
+            "arn:aws:sqs:us-east-1:123456789012:imports:x",
+            "arn:aws:sqs:us-east-1:1234:imports",
+            "arn:aws:sqs::123456789012:imports",
+            "arn:aws:sns:us-east-1:123456789012:imports",
+            "arn:aws:sqs:us-east-1:123456789012:im*",
+        ] {
+            assert_eq!(QueueArn::parse(text), None, "{text:?}");
         }
     }
 

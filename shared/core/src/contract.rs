@@ -45,10 +45,10 @@ pub struct Setting {
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
-    /// How events are retried. `POLICIES` can override it for one function.
+    /// How events are retried. `POLICIES` can override it for one function or queue.
     Policy,
     Handler,
-    /// Which functions the handler retries. A deployment derives it from the functions that are attached.
+    /// What the handler retries. A deployment derives it from the functions and queues that are attached.
     Functions,
     /// A queue or a table, which a deployment creates.
     Resource,
@@ -206,13 +206,14 @@ pub const SETTINGS: [Setting; 18] = [
     Setting {
         name: "TARGET_FUNCTIONS",
         value: Value::List { default: Some("same account and region") },
-        meaning: "the names or ARNs of the functions that may be re-invoked; `*` allowed",
+        meaning: "the names or ARNs of the functions that may be re-invoked, and the queues, as `sqs:NAME` or by their \
+                  ARNs, whose messages may be sent back; `*` allowed",
         ..FUNCTIONS
     },
     Setting {
         name: "POLICIES",
         value: Value::Json { example: r#"{"orders":{"MAX_AGE":"7d","MAX_ATTEMPTS":50}}"# },
-        meaning: "function name → its own policy",
+        meaning: "function name, or `sqs:NAME` of a queue → its own policy",
         ..FUNCTIONS
     },
     Setting {
@@ -224,7 +225,8 @@ pub const SETTINGS: [Setting; 18] = [
     Setting {
         name: "QUEUE_TARGETS",
         value: Value::Json { example: r#"{"retry-orders":["orders"]}"# },
-        meaning: "queue name → the functions that records from it may name; records from other queues may name none",
+        meaning: "queue name → the functions that records from it may name, or the queue, as `sqs:NAME` or by its ARN, \
+                  whose messages it gets; messages from other queues may name none",
         ..FUNCTIONS
     },
     Setting {

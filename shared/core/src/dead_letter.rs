@@ -6,12 +6,17 @@
 //! SQS may refuse a letter because of its size. Then most attributes are dropped before the body, but not those that
 //! say why the letter is there and for which function: whoever redrives it decides by them whom the event may reach. A
 //! body whose sender can't be trusted is cut instead. A payload is never cut.
+//!
+//! The message of a queue is never cut either, as it can be of any size that SQS accepts. Its own attributes are kept
+//! before the name of its queue, so that no redrive sends it back without them.
 
 use std::borrow::Cow;
 
 use crate::{
+    attribute::DATA_TYPE,
+    queued::{ORIGINAL_ATTRIBUTES, Queued},
     reason::Reason,
-    record::{Failure, Message},
+    record::{Failure, Message, SOURCE_QUEUE_ARN},
     time::rfc3339,
 };
 
@@ -26,10 +31,8 @@ const TEXT_MAX: usize = 1024;
 pub const ORIGINAL_BODY_SIZE: &str = "OriginalBodySize";
 
 /// The attributes that say why a letter is there, and whom a redrive of it may reach.
-const IDENTITY: [&str; 3] = ["Reason", "FunctionArn", "RequestId"];
-
-/// The data type of every attribute, which counts towards the size.
-pub const DATA_TYPE: &str = "String";
+const IDENTITY: [&str; 3] = ["Reason", FUNCTION_ARN, "RequestId"];
+const FUNCTION_ARN: &str = "FunctionArn";
 
 /// A message for the dead-letter queue that SQS will accept.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -41,13 +44,15 @@ pub struct DeadLetter<'a> {
 
 impl<'a> DeadLetter<'a> {
     pub fn of(failure: &'a Failure<'_>, message: &Message<'a>, reason: Reason) -> Self {
-        let payload = failure.event.as_ref().map(|event| event.payload().get());
+        let payload = failure.event.as_ref().map(|event| event.payload());
+        let target = if failure.target.is_queue() { SOURCE_QUEUE_ARN } else { FUNCTION_ARN };
         let body = payload.unwrap_or(message.body);
         let attribute = |name, value: Option<String>| Some((name, value?));
         let said = |text: &Option<String>| Some(acceptable_beginning(text.as_deref()?));
         let attributes = [
             attribute("Reason", Some(reason.to_string())),
-            attribute("FunctionArn", Some(failure.target.to_string())),
+            attribute(ORIGINAL_ATTRIBUTES, failure.queued().and_then(Queued::attributes_json)),
+            attribute(target, Some(failure.target.to_string())),
             attribute(
                 "RequestId",
                 Some(acceptable_beginning(
@@ -60,8 +65,15 @@ impl<'a> DeadLetter<'a> {
             attribute("ErrorType", said(&failure.error.error_type)),
             attribute("ErrorMessage", said(&failure.error.message)),
         ];
-        let may_cut = payload.is_none() || reason == Reason::TargetNotAllowed;
-        Self::fitting(body, attributes.into_iter().flatten().collect(), may_cut)
+        // A payload that leaves no room for all three keeps its bytes, and the reason.
+        let kept = if failure.target.is_queue() {
+            &[]
+        } else if payload.is_none() || reason == Reason::TargetNotAllowed {
+            &IDENTITY[..]
+        } else {
+            &IDENTITY[..1]
+        };
+        Self::fitting(body, attributes.into_iter().flatten().collect(), kept)
     }
 
     /// The dead letter of a message that could not be read.
@@ -70,7 +82,7 @@ impl<'a> DeadLetter<'a> {
             ("Reason", Reason::Unreadable.to_string()),
             ("ErrorMessage", acceptable_beginning(why)),
         ];
-        Self::fitting(message.body, attributes, true)
+        Self::fitting(message.body, attributes, &IDENTITY)
     }
 
     pub fn into_owned(self) -> DeadLetter<'static> {
@@ -83,12 +95,10 @@ impl<'a> DeadLetter<'a> {
         self.body.len() + sizes.sum::<usize>()
     }
 
-    fn fitting(body: &'a str, attributes: Vec<(&'static str, String)>, may_cut: bool) -> Self {
+    fn fitting(body: &'a str, attributes: Vec<(&'static str, String)>, kept: &[&str]) -> Self {
         let mut letter = Self { body: acceptable_body(body), attributes };
         // SQS refuses an attribute without a value.
         letter.attributes.retain(|(_, value)| !value.is_empty());
-        // A payload that leaves no room for all three keeps its bytes, and the reason.
-        let kept = if may_cut { &IDENTITY[..] } else { &IDENTITY[..1] };
         while letter.size() > SIZE_MAX
             && letter.attributes.pop_if(|(name, _)| !kept.contains(name)).is_some()
         {}

@@ -77,7 +77,8 @@ pub fn decide<'a>(
     now: Timestamp,
 ) -> Judgement<'a> {
     let bare_target = rules.dlq_target.as_ref().and_then(|target| target.at(home));
-    let failure = record::read(&message, bare_target.as_ref());
+    let moved = record::moved(&message).filter(|_| rules.bind_a_queue(message.queue));
+    let failure = moved.unwrap_or_else(|| record::read(&message, bare_target.as_ref()));
     let is_refused = failure.as_ref().is_ok_and(|it| !is_allowed(it, &message, home, rules));
     let planned = match &failure {
         Ok(failure) => plan(failure, is_refused, rules),
@@ -99,11 +100,12 @@ fn dead_letter(reason: Reason) -> Decision {
     Decision::Settle(Settlement::DeadLetter(reason))
 }
 
-/// Whether this message may cause a re-invocation of the function that it names. A dead letter that SQS has moved back
+/// Whether this message may cause a retry of the target that it names. A dead letter that SQS has moved back
 /// may come from a queue of another function, which was refused there or could not be read.
 fn is_allowed(failure: &Failure, message: &Message, home: &Home, rules: &Rules) -> bool {
     let is_bound = || rules.is_bound(&failure.target, message.queue, home);
-    let sender_is_trusted = match message.is_of_unknown_sender() {
+    let unknown = message.is_of_unknown_sender().filter(|_| !failure.is_of_consumer());
+    let sender_is_trusted = match unknown {
         None => true,
         // Without bindings, all senders are trusted alike.
         Some(reason) if reason != Reason::TargetNotAllowed => {
@@ -124,10 +126,7 @@ fn plan(failure: &Failure, is_refused: bool, rules: &Rules) -> Result<Schedule, 
     }
     let schedule = Schedule::of(failure, rules.policies.of(failure.target.name()))?;
     // Checked before the wait, because waiting would be in vain.
-    match failure.envelope(schedule.attempt) {
-        Some(envelope) if !envelope.fits() => Err(Reason::PayloadTooLarge),
-        _ => Ok(schedule),
-    }
+    failure.check(schedule.attempt).map(|()| schedule)
 }
 
 impl<'a> Judgement<'a> {

@@ -126,7 +126,12 @@ impl RetryMetadata {
     }
 
     fn size(&self) -> usize {
-        serde_json::to_string(self).unwrap_or_default().len()
+        self.to_json().len()
+    }
+
+    /// The JSON that an envelope has as [`METADATA`], and a queue's message as the attribute of that name.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
     }
 
     /// The same metadata without unknown members.

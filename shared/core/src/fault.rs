@@ -24,7 +24,7 @@ const TRANSIENT_WAIT: Backoff =
 const CONFIGURATION_WAIT: Backoff =
     Backoff { base: Duration::from_mins(1), max: Duration::from_mins(15), jitter: Jitter::Equal };
 
-/// Why an invocation was not accepted.
+/// Why an invocation, or a message that is sent, was not accepted.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{}{message}", code.as_ref().map(|code| format!("{code}: ")).unwrap_or_default())]
 pub struct InvokeFault {
@@ -138,6 +138,27 @@ pub fn classify(
     }
 }
 
+/// Classifies SQS's answer for a message that was to be sent, like [`classify`]. A queue that is gone, or whose policy or
+/// key refuses the handler, is for a person to fix.
+pub fn classify_send(code: Option<&str>, status: Option<u16>, message: &str) -> FaultKind {
+    let transient = FaultKind::Transient { retry_after: None };
+    // For old clients, SQS gives its codes a namespace: `AWS.SimpleQueueService.NonExistentQueue`.
+    let code = code.and_then(|code| code.rsplit('.').next()).unwrap_or_default();
+    match code.strip_suffix("Exception").unwrap_or(code) {
+        "InvalidMessageContents" | "InvalidParameterValue" => {
+            // A queue may accept less than SQS does.
+            let is_size = message.contains("must be shorter than");
+            let reason = if is_size { Reason::PayloadTooLarge } else { Reason::InvokeRejected };
+            FaultKind::Refused(reason)
+        }
+        name if name == "KmsThrottled" || throttles(name) => transient,
+        _ => match status {
+            None | Some(..300 | 408 | 429 | 500..) => transient,
+            Some(_) => FaultKind::Configuration,
+        },
+    }
+}
+
 /// Whether an error of DynamoDB is transient. Its throttling errors have status 400, like errors that a person has to
 /// fix.
 pub fn store_fault_passes(code: Option<&str>, status: Option<u16>) -> bool {
@@ -216,6 +237,41 @@ mod tests {
             |message| classify(Some("InvalidParameterValueException"), Some(400), message, None);
         assert_eq!(kind(said), FaultKind::Configuration);
         assert_eq!(kind("no"), FaultKind::Refused(Reason::InvokeRejected));
+    }
+
+    #[test]
+    fn every_answer_of_sqs_for_a_message_is_taken_for_what_it_is() {
+        let transient = FaultKind::Transient { retry_after: None };
+        let long =
+            "One or more parameters are invalid. Reason: Message must be shorter than 1024 bytes.";
+        for (code, status, message, kind) in [
+            ("QueueDoesNotExist", Some(400), "", FaultKind::Configuration),
+            ("AWS.SimpleQueueService.NonExistentQueue", Some(400), "", FaultKind::Configuration),
+            ("AccessDenied", Some(403), "", FaultKind::Configuration),
+            ("AccessDeniedException", Some(403), "", FaultKind::Configuration),
+            ("KmsAccessDenied", Some(400), "", FaultKind::Configuration),
+            ("KMS.AccessDeniedException", Some(400), "", FaultKind::Configuration),
+            ("KMS.DisabledException", Some(400), "", FaultKind::Configuration),
+            ("KmsInvalidState", Some(400), "", FaultKind::Configuration),
+            ("KmsNotFound", Some(400), "", FaultKind::Configuration),
+            ("InvalidSecurity", Some(403), "", FaultKind::Configuration),
+            ("UnsupportedOperation", Some(400), "", FaultKind::Configuration),
+            ("BatchRequestTooLong", Some(400), "", FaultKind::Configuration),
+            ("KmsThrottled", Some(400), "", transient),
+            ("KMS.ThrottlingException", Some(400), "", transient),
+            ("RequestThrottled", Some(400), "", transient),
+            ("ThrottlingException", Some(400), "", transient),
+            ("InternalError", Some(500), "", transient),
+            ("ServiceUnavailable", Some(503), "", transient),
+            ("", None, "timed out", transient),
+            ("", Some(200), "the answer was cut off", transient),
+            ("InvalidMessageContents", Some(400), "", FaultKind::Refused(Reason::InvokeRejected)),
+            ("InvalidParameterValue", Some(400), "", FaultKind::Refused(Reason::InvokeRejected)),
+            ("InvalidParameterValue", Some(400), long, FaultKind::Refused(Reason::PayloadTooLarge)),
+        ] {
+            let code = Some(code).filter(|code| !code.is_empty());
+            assert_eq!(classify_send(code, status, message), kind, "{code:?} {status:?}");
+        }
     }
 
     #[test]

@@ -133,10 +133,16 @@ impl Gauge {
         self.is_crowded = longest.is_some();
         let delays = longest.is_some_and(|longest| wait <= longest);
         if !delays {
-            self.put[0].messages += 1;
-            self.put[0].stay += wait.min(COUNT_LAG);
+            self.keep(wait, now);
         }
         delays
+    }
+
+    /// Adds a message to those in flight that can't wait as a delay.
+    pub fn keep(&mut self, wait: Duration, now: Timestamp) {
+        self.advance(now);
+        self.put[0].messages += 1;
+        self.put[0].stay += wait.min(COUNT_LAG);
     }
 
     fn estimate(&mut self, now: Timestamp) -> u64 {

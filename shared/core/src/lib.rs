@@ -2,11 +2,11 @@
 //!
 //! A message of the retry queue goes through three steps:
 //!
-//! 1. [`record`] *reads* it: which function failed, when, why, and with which payload. The payload may be in the
-//!    [`envelope`] of an earlier retry.
+//! 1. [`record`] *reads* it: which [`target`] failed, when, why, and with which payload. The payload may be in the
+//!    [`envelope`] of an earlier retry; that of a queue's consumer is a [`queued`] message.
 //! 2. [`schedule`] plans its next attempt: the ordinal, the due time after a [`backoff`], or the reason why there is
 //!    no further attempt.
-//! 3. [`decision`] *decides*: wait, invoke, or give up. An event that is given up becomes a [`dead_letter`].
+//! 3. [`decision`] *decides*: wait, retry, or give up. An event that is given up becomes a [`dead_letter`].
 //!
 //! [`fault`] classifies the errors of AWS. With a ledger, [`claim`] ensures that each failure is acted on once, however
 //! often its message is delivered.
@@ -16,6 +16,7 @@
 
 pub mod arn;
 pub mod attempt;
+pub mod attribute;
 pub mod backoff;
 mod bad_settings;
 pub mod circuit;
@@ -36,12 +37,14 @@ mod misspelt;
 pub mod pattern;
 pub mod pointer;
 pub mod policy;
+pub mod queued;
 pub mod reason;
 pub mod record;
 pub mod register;
 mod rules;
 pub mod schedule;
 pub mod settings;
+pub mod target;
 mod tenant;
 #[cfg(test)]
 mod testing;

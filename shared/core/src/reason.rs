@@ -41,6 +41,7 @@ reasons! {
     PayloadTooLarge, "payload_too_large", "yes, without an envelope", "a payload near 1 MiB";
     InvokeRejected, "invoke_rejected", "seldom", "a payload that Lambda refuses";
     Cancelled, "cancelled", "yes, if you redrive it", "an operator";
+    AttributeLimit, "attribute_limit", "yes, once", "a queue's message with ten attributes of its own";
     Unreadable, "unreadable", "no", "another sender";
 }
 

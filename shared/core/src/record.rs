@@ -2,11 +2,15 @@
 //!
 //! | form | source | content |
 //! |---|---|---|
+//! | moved | a queue whose consumer failed, by its redrive policy | the message as it was in that queue |
 //! | record | on-failure destination SQS | the body is the failure record |
 //! | notification | on-failure destination SNS | the record is the `Message` of an SNS notification |
 //! | event | on-failure destination EventBridge | the record is the `detail` of an event |
 //! | bare | the function's own dead-letter queue | the body is the event, attributes describe the failure |
 //! | redriven | our own dead-letter queue, by SQS's redrive | one of our dead letters, unchanged |
+//!
+//! A moved message may have any body and any attributes, even such as mark another form, so a retry queue that is bound
+//! to a queue looks for that form first.
 //!
 //! Lambda's records have every member that is read here. Emulators omit some, so the message's own id and
 //! sent time stand in for a missing request id and failure time. A member of the wrong type counts as absent.
@@ -19,19 +23,24 @@ use serde_json::value::RawValue;
 
 use crate::{
     Attempt, Timestamp,
-    arn::FunctionArn,
+    arn::{FunctionArn, QueueArn},
+    attribute::{ATTRIBUTES_MAX, Attribute, Value, message_size},
+    dead_letter::SIZE_MAX,
     envelope::{Envelope, REQUEST_ID_MAX, RetryMetadata},
     error_type::ErrorReport,
     json::Object,
+    queued::{self, Queued},
     reason::Reason,
-    register, time,
+    register,
+    target::Target,
+    time,
 };
 
 /// SQS's message ids are UUIDs; SQS promises at most this many bytes.
 const MESSAGE_ID_MAX: usize = 100;
 
 /// The parts of an SQS message that a decision needs.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Message<'a> {
     /// SQS's id of the message, the same on every receive.
     pub id: &'a str,
@@ -41,12 +50,17 @@ pub struct Message<'a> {
     pub receive_count: u32,
     /// When the message was sent to the queue.
     pub sent_at: Option<Timestamp>,
+    /// When the message was received first. It is unknown whether SQS counts receives before a move, but each message
+    /// has one such time for ever.
+    pub first_received_at: Option<Timestamp>,
+    /// The ARN of the queue from which SQS moved the message, by that queue's redrive policy.
+    pub moved_from: Option<&'a str>,
     pub attributes: MessageAttributes<'a>,
 }
 
 /// The message attributes that describe a failure in addition to the body. Lambda writes some for a function's own
 /// dead-letter queue. Our dead letters, and messages that were sent again to wait as a delay, have others.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct MessageAttributes<'a> {
     /// `RequestID`, written by Lambda; it marks a message of the bare form.
     pub lambda_request_id: Option<&'a str>,
@@ -64,6 +78,10 @@ pub struct MessageAttributes<'a> {
     pub failed_at: Option<&'a str>,
     /// [`MESSAGE_ID`], ours, of a message that was sent again.
     pub message_id: Option<&'a str>,
+    /// [`SOURCE_QUEUE_ARN`], ours, of a queue's message that was sent again or given up.
+    pub source_queue_arn: Option<&'a str>,
+    /// All attributes, if the message may be that of a queue's consumer.
+    pub all: Vec<Attribute<'a>>,
 }
 
 /// The attribute that carries an event's failure time into a message that is sent again.
@@ -73,9 +91,37 @@ pub const FAILED_AT: &str = "FailedAt";
 /// that has no request id of its own.
 pub const MESSAGE_ID: &str = "MessageId";
 
+/// The attribute that names the queue of a message whose consumer failed, once SQS doesn't name it: of a message that
+/// is sent again, and of a dead letter.
+pub const SOURCE_QUEUE_ARN: &str = "SourceQueueArn";
+
+/// The attribute that says why a dead letter was given up.
+const REASON: &str = "Reason";
+
+/// The attributes that are added to a queue's message that is sent again.
+const CARRIED: [&str; 3] = [SOURCE_QUEUE_ARN, FAILED_AT, MESSAGE_ID];
+
 impl<'a> Message<'a> {
     pub(crate) fn was_sent_again(&self) -> bool {
-        self.attributes.failed_at.is_some()
+        self.attributes.failed_at.is_some() && self.moved_from.is_none()
+    }
+
+    /// The queue whose consumer failed to process this message: SQS says so, or we did when we sent it again.
+    fn source_queue(&self) -> Option<QueueArn> {
+        let MessageAttributes { source_queue_arn, reason, .. } = self.attributes;
+        let carried = source_queue_arn.filter(|_| self.was_sent_again() && reason.is_none());
+        QueueArn::parse(self.moved_from.or(carried)?)
+    }
+
+    /// Whether the attributes fit that are added to a queue's message that is sent again, beside its own. A message
+    /// that has an attribute of one of these names, or looks like a dead letter, could not be told apart later.
+    fn has_room(&self, carried: &[(&'static str, String)]) -> bool {
+        let all = &self.attributes.all;
+        let is_taken = |it: &Attribute<'_>| it.name == REASON || CARRIED.contains(&&*it.name);
+        let added = carried.iter().map(|(name, value)| Attribute::text(name, value).size());
+        all.len() + carried.len() <= ATTRIBUTES_MAX
+            && !all.iter().any(is_taken)
+            && message_size(self.body, all) + added.sum::<usize>() <= SIZE_MAX
     }
 
     /// Whether it is one of our dead letters whose sender could not be trusted with the function that it names, because
@@ -101,9 +147,10 @@ impl<'a> Message<'a> {
 /// One failed invocation, whatever form its message has.
 #[derive(Clone, Debug)]
 pub struct Failure<'a> {
-    /// The function that failed, as its record names it.
-    pub target: FunctionArn,
-    /// The request id of the failed invocation; of a redriven event, that of its first invocation.
+    /// The function that failed, as its record names it, or the queue whose consumer failed.
+    pub target: Target,
+    /// The request id of the failed invocation; of a redriven event, that of its first invocation; of a queue's message,
+    /// its message id.
     pub request_id: String,
     /// When it failed; of a redriven event, when it was moved back.
     pub failed_at: Timestamp,
@@ -121,6 +168,8 @@ pub enum Event<'a> {
     Fresh(Cow<'a, RawValue>),
     /// The failed invocation was one of our re-invocations.
     Retried(Envelope<'a>),
+    /// A queue's consumer failed to process this message.
+    Queued(Queued<'a>),
 }
 
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -140,7 +189,7 @@ pub enum Condition {
     },
 }
 
-/// Why a message has none of the five forms.
+/// Why a message has none of the six forms.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unreadable {
@@ -170,14 +219,42 @@ pub enum Unreadable {
     /// A dead letter of ours whose `FunctionArn` is not the ARN of a function.
     #[error("expected the ARN of a function in the attribute FunctionArn of a dead letter")]
     NoLetterFunction,
+    /// A dead letter of ours whose `OriginalAttributes` are not a message's attributes.
+    #[error(
+        "expected message attributes as JSON in the attribute OriginalAttributes of a dead letter"
+    )]
+    NoLetterAttributes,
 }
 
-/// Reads a message of any of the five forms. `bare_target` is the function that bare events belong to.
+/// Reads a message that a queue's redrive policy moved here, or returns `None` if it was not moved. The retry queue must
+/// be bound to a queue: only then is the body that of a consumer's message, whatever it looks like.
+pub fn moved<'a>(message: &Message<'a>) -> Option<Result<Failure<'a>, Unreadable>> {
+    let source = message.source_queue()?;
+    let is_first = message.moved_from.is_some();
+    let MessageAttributes { failed_at, all, .. } = &message.attributes;
+    // As long as SQS names the source, attributes of our names are the message's own.
+    let carried = failed_at.filter(|_| !is_first).and_then(time::parse);
+    let own = all.iter().filter(|it| is_first || !CARRIED.contains(&&*it.name)).cloned();
+    let received_at = message.first_received_at.or(message.sent_at);
+    let enqueued_at = message.sent_at.filter(|_| is_first);
+    let queued = Queued::read(message.body, own.collect(), enqueued_at);
+    let failed_at = carried.into_iter().chain(received_at).min().ok_or(Unreadable::NoTime);
+    Some(failed_at.map(|failed_at| Failure {
+        target: Target::Queue(source),
+        request_id: if is_first { message.id } else { message.first_id() }.to_owned(),
+        failed_at,
+        condition: Condition::Failed,
+        error: ErrorReport::default(),
+        event: Some(Event::Queued(queued)),
+    }))
+}
+
+/// Reads a message of any of the other forms. `bare_target` is the function that bare events belong to.
 pub fn read<'a>(
     message: &Message<'a>,
     bare_target: Option<&FunctionArn>,
 ) -> Result<Failure<'a>, Unreadable> {
-    let MessageAttributes { lambda_request_id, error_message, reason, .. } = message.attributes;
+    let &MessageAttributes { lambda_request_id, error_message, reason, .. } = &message.attributes;
     if reason.is_some_and(|reason| !body_is_message(reason)) {
         return redriven(message);
     }
@@ -192,7 +269,7 @@ pub fn read<'a>(
             Some(id) => bare(message, &text, id, bare_error_message, bare_target),
             None => record(message, &Object::read(&text).ok_or(Unreadable::NoObject)?),
         }
-        .map(Failure::into_owned);
+        .map(Failure::of_notification);
     }
     if body.text("detail-type").is_some_and(|kind| kind.ends_with("Failure")) {
         return record(message, &body.object("detail").ok_or(Unreadable::NoFunction)?);
@@ -241,7 +318,7 @@ fn record<'a>(message: &Message, record: &Object<'a>) -> Result<Failure<'a>, Unr
     let error =
         ErrorReport { error_type: reported("errorType"), message: reported("errorMessage") };
     Ok(Failure {
-        target,
+        target: Target::Function(target),
         request_id: request_id(message, context.text("requestId").as_deref()),
         failed_at: failed_at(message, recorded_at)?,
         condition: Condition::read(condition.as_deref()),
@@ -259,7 +336,7 @@ fn bare<'a>(
 ) -> Result<Failure<'a>, Unreadable> {
     let event = serde_json::from_str(event).map_err(|_| Unreadable::NoEvent)?;
     Ok(Failure {
-        target: target.ok_or(Unreadable::NoTarget)?.clone(),
+        target: Target::Function(target.ok_or(Unreadable::NoTarget)?.clone()),
         request_id: request_id(message, Some(lambda_request_id)),
         failed_at: failed_at(message, None)?,
         condition: Condition::Failed,
@@ -275,14 +352,13 @@ fn body_is_message(reason: &str) -> bool {
 }
 
 fn redriven<'a>(message: &Message<'a>) -> Result<Failure<'a>, Unreadable> {
-    let MessageAttributes { function_arn, error_type, error_message, .. } = message.attributes;
-    let payload = serde_json::from_str(message.body).map_err(|_| Unreadable::NoEvent)?;
-    // Our letters contain no envelope, but those of another program may. Their events start over too.
-    let payload = match Event::read(payload) {
-        Event::Fresh(payload) | Event::Retried(Envelope { payload, .. }) => payload,
+    let &MessageAttributes { error_type, error_message, .. } = &message.attributes;
+    let (target, event) = match queue_letter(message)? {
+        Some((queue, queued)) => (Target::Queue(queue), Event::Queued(queued)),
+        None => function_letter(message)?,
     };
     Ok(Failure {
-        target: function_arn.and_then(FunctionArn::parse).ok_or(Unreadable::NoLetterFunction)?,
+        target,
         request_id: request_id(message, message.attributes.request_id),
         failed_at: failed_at(message, None)?,
         condition: Condition::Redriven { message_id: message.first_id().to_owned() },
@@ -290,8 +366,33 @@ fn redriven<'a>(message: &Message<'a>) -> Result<Failure<'a>, Unreadable> {
             error_type: error_type.map(str::to_owned),
             message: error_message.map(str::to_owned),
         },
-        event: Some(Event::Fresh(payload)),
+        event: Some(event),
     })
+}
+
+fn function_letter<'a>(message: &Message<'a>) -> Result<(Target, Event<'a>), Unreadable> {
+    let payload: &RawValue = serde_json::from_str(message.body).map_err(|_| Unreadable::NoEvent)?;
+    // Our letters contain no envelope, but those of another program may. Their events start over too.
+    let envelope = Envelope::read(payload.get()).map(|envelope| envelope.payload);
+    let function = message.attributes.function_arn.and_then(FunctionArn::parse);
+    let target = Target::Function(function.ok_or(Unreadable::NoLetterFunction)?);
+    Ok((target, Event::Fresh(envelope.unwrap_or(Cow::Borrowed(payload)))))
+}
+
+/// The dead letter of a queue's message: the queue, and the message as its producer sent it.
+fn queue_letter<'a>(message: &Message<'a>) -> Result<Option<(QueueArn, Queued<'a>)>, Unreadable> {
+    let MessageAttributes { function_arn, source_queue_arn, all, .. } = &message.attributes;
+    let queue = source_queue_arn.filter(|_| function_arn.is_none()).and_then(QueueArn::parse);
+    let Some(queue) = queue else { return Ok(None) };
+    let own = all.iter().find(|it| it.name == queued::ORIGINAL_ATTRIBUTES);
+    let attributes = match own.map(|it| &it.value) {
+        Some(Value::Text(json)) => queued::read_attributes(json),
+        Some(Value::Binary(_)) => None,
+        None => Some(Vec::new()),
+    };
+    let attributes = attributes.ok_or(Unreadable::NoLetterAttributes)?;
+    let body = message.body;
+    Ok(Some((queue, Queued { body, attributes, retried: None, enqueued_at: None })))
 }
 
 /// The `given` request id, or the first message's id if it is missing or too long.
@@ -318,17 +419,11 @@ impl<'a> Event<'a> {
     }
 
     /// The original payload, with which the target was first invoked.
-    pub fn payload(&self) -> &RawValue {
+    pub fn payload(&self) -> &str {
         match self {
-            Self::Fresh(payload) => payload,
-            Self::Retried(envelope) => &envelope.payload,
-        }
-    }
-
-    fn into_owned(self) -> Event<'static> {
-        match self {
-            Self::Fresh(payload) => Event::Fresh(Cow::Owned(payload.into_owned())),
-            Self::Retried(envelope) => Event::Retried(envelope.into_owned()),
+            Self::Fresh(payload) => payload.get(),
+            Self::Retried(envelope) => envelope.payload.get(),
+            Self::Queued(queued) => queued.body,
         }
     }
 }
@@ -351,8 +446,24 @@ impl Failure<'_> {
     pub fn retried(&self) -> Option<&RetryMetadata> {
         match &self.event {
             Some(Event::Retried(envelope)) => Some(&envelope.metadata),
+            Some(Event::Queued(queued)) => queued.retried.as_ref(),
             Some(Event::Fresh(_)) | None => None,
         }
+    }
+
+    /// The queue's message, if its consumer failed.
+    pub(crate) fn queued(&self) -> Option<&Queued<'_>> {
+        match &self.event {
+            Some(Event::Queued(queued)) => Some(queued),
+            Some(Event::Fresh(_) | Event::Retried(_)) | None => None,
+        }
+    }
+
+    /// From when on SQS counts how long it keeps the message. It goes on counting if it moves a message, which may have
+    /// been in its source queue for days.
+    pub(crate) fn kept_since(&self) -> Timestamp {
+        let enqueued_at = self.queued().and_then(|queued| queued.enqueued_at);
+        enqueued_at.map_or(self.failed_at, |at| at.min(self.failed_at))
     }
 
     /// When the event failed for the first time. A timestamp that is out of range, or later than this failure, was
@@ -381,25 +492,77 @@ impl Failure<'_> {
         register::claim_key(self.target.as_str(), id)
     }
 
-    /// The envelope for this attempt, or `None` if there is no payload to retry.
-    pub fn envelope(&self, attempt: Attempt) -> Option<Envelope<'_>> {
-        let (metadata, payload) = match self.event.as_ref()? {
-            Event::Fresh(payload) => {
-                (RetryMetadata::first(self.failed_at, &self.request_id), payload)
-            }
-            Event::Retried(Envelope { metadata, payload }) => {
-                (metadata.next(attempt, self.first_failure()), payload)
-            }
-        };
-        Some(Envelope { metadata, payload: Cow::Borrowed(payload) })
+    fn metadata(&self, attempt: Attempt) -> RetryMetadata {
+        match self.retried() {
+            Some(retried) => retried.next(attempt, self.first_failure()),
+            None => RetryMetadata::first(self.failed_at, &self.request_id),
+        }
     }
 
-    /// The attributes that carry the failure's time and the first message's id into a message that is sent again.
-    pub fn carried(&self, message: &Message) -> [(&'static str, String); 2] {
-        [
-            (FAILED_AT, time::rfc3339_exact(self.failed_at)),
-            (MESSAGE_ID, message.first_id().to_owned()),
-        ]
+    /// The envelope with which a function is invoked for this attempt, or `None` if there is no payload to retry.
+    pub fn envelope(&self, attempt: Attempt) -> Option<Envelope<'_>> {
+        let payload = match self.event.as_ref()? {
+            Event::Fresh(payload) | Event::Retried(Envelope { payload, .. }) => payload,
+            Event::Queued(_) => return None,
+        };
+        Some(Envelope { metadata: self.metadata(attempt), payload: Cow::Borrowed(payload) })
+    }
+
+    /// The attributes with which a queue's message is sent back for this attempt. A redriven message is what its
+    /// producer sent: the consumer's next failure is the first one again.
+    pub fn attributes(&self, attempt: Attempt) -> Option<Vec<Attribute<'_>>> {
+        Some(self.queued()?.with(self.sent_metadata(attempt).as_ref()))
+    }
+
+    fn sent_metadata(&self, attempt: Attempt) -> Option<RetryMetadata> {
+        let is_redriven = matches!(self.condition, Condition::Redriven { .. });
+        (!is_redriven).then(|| self.metadata(attempt))
+    }
+
+    /// Whether Lambda or SQS accepts the retry.
+    pub(crate) fn check(&self, attempt: Attempt) -> Result<(), Reason> {
+        match self.queued() {
+            Some(queued) => queued.check(self.sent_metadata(attempt).as_ref()),
+            None if self.envelope(attempt).is_some_and(|it| !it.fits()) => {
+                Err(Reason::PayloadTooLarge)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a queue's consumer has failed, so that the message is the consumer's and says nothing of ours.
+    pub(crate) fn is_of_consumer(&self) -> bool {
+        self.target.is_queue() && self.condition == Condition::Failed
+    }
+
+    /// The attributes that carry the failure's time, the first message's id, and the source of a queue's message into a
+    /// message that is sent again.
+    pub fn carried(&self, message: &Message) -> Vec<(&'static str, String)> {
+        let id = if self.is_of_consumer() { &self.request_id } else { message.first_id() };
+        let mut carried =
+            vec![(FAILED_AT, time::rfc3339_exact(self.failed_at)), (MESSAGE_ID, id.to_owned())];
+        if self.target.is_queue() {
+            carried.push((SOURCE_QUEUE_ARN, self.target.to_string()));
+        }
+        carried
+    }
+
+    /// Whether the message may be sent again to wait as a delay. One that SQS moved needs room for what it loses then.
+    pub fn may_be_sent_again(&self, message: &Message) -> bool {
+        !self.is_of_consumer()
+            || message.moved_from.is_none()
+            || message.has_room(&self.carried(message))
+    }
+
+    /// The same failure, independent of the notification's decoded text, which is never a queue's message.
+    fn of_notification(self) -> Failure<'static> {
+        let Self { target, request_id, failed_at, condition, error, event } = self;
+        let event = event.and_then(|event| match event {
+            Event::Fresh(payload) => Some(Event::Fresh(Cow::Owned(payload.into_owned()))),
+            Event::Retried(envelope) => Some(Event::Retried(envelope.into_owned())),
+            Event::Queued(_) => None,
+        });
+        Failure { target, request_id, failed_at, condition, error, event }
     }
 
     /// How many attempts were made so far. An attempt that was rejected because the target is paused does not count.
@@ -409,12 +572,6 @@ impl Failure<'_> {
             Condition::Paused => ordinal.saturating_sub(1),
             Condition::Failed | Condition::RecursionStopped | Condition::Redriven { .. } => ordinal,
         }
-    }
-
-    fn into_owned(self) -> Failure<'static> {
-        let Self { target, request_id, failed_at, condition, error, event } = self;
-        let event = event.map(Event::into_owned);
-        Failure { target, request_id, failed_at, condition, error, event }
     }
 }
 
@@ -442,7 +599,7 @@ mod tests {
             assert!(
                 failure.error.message.as_deref().unwrap().ends_with("before completing request")
             );
-            assert!(failure.event.as_ref().unwrap().payload().get().starts_with('{'));
+            assert!(failure.event.as_ref().unwrap().payload().starts_with('{'));
             assert_eq!(failure.attempts_made(), 0);
         }
     }
@@ -460,11 +617,11 @@ mod tests {
             };
             let message = Message { attributes, ..message(body) };
             let failure = read(&message, Some(&target)).unwrap();
-            assert_eq!(failure.target, target);
+            assert_eq!(failure.target, Target::Function(target.clone()));
             assert_eq!(failure.request_id, "r-1");
             assert_eq!(failure.failed_at, message.sent_at.unwrap());
             assert_eq!(failure.error.message.as_deref(), Some("boom"));
-            assert_eq!(failure.event.as_ref().unwrap().payload().get(), body.trim());
+            assert_eq!(failure.event.as_ref().unwrap().payload(), body.trim());
             assert_eq!(read(&message, None).unwrap_err(), Unreadable::NoTarget);
         }
     }
@@ -476,7 +633,7 @@ mod tests {
         let body = include_str!("../fixtures/sns_dead_letter.json");
         let failure = read(&message(body), Some(&target)).unwrap();
         assert_eq!(failure.request_id, "e4b46cbf-b738-xmpl-8880-a18cdf61200e");
-        assert_eq!(failure.event.as_ref().unwrap().payload().get(), r#"{"order": 1.0}"#);
+        assert_eq!(failure.event.as_ref().unwrap().payload(), r#"{"order": 1.0}"#);
     }
 
     /// A dead letter that was moved back to the retry queue.
@@ -509,7 +666,7 @@ mod tests {
             assert_eq!(failure.attempts_made(), 0);
             let event = failure.event.as_ref().unwrap();
             let payload = if body.contains("_original_payload") { "1.0" } else { body.trim() };
-            assert_eq!(event.payload().get(), payload);
+            assert_eq!(event.payload(), payload);
             let first = failure.envelope(Attempt::FIRST).unwrap().metadata;
             assert_eq!(first.request_id.as_deref(), Some("first-id"));
             assert_eq!(first.initial_timestamp, failure.failed_at.timestamp());
@@ -534,7 +691,7 @@ mod tests {
         {
             let body = testing::record_of(payload);
             let failure = read(&message(&body), None).unwrap();
-            assert_eq!(failure.event.as_ref().unwrap().payload().get(), payload);
+            assert_eq!(failure.event.as_ref().unwrap().payload(), payload);
         }
     }
 
@@ -658,7 +815,7 @@ mod tests {
             let failure = read(&message(&body), None).unwrap();
             assert_eq!(failure.error, ErrorReport::default());
             assert_eq!(failure.request_id, message(&body).id);
-            assert_eq!(failure.event.as_ref().unwrap().payload().get(), wrong);
+            assert_eq!(failure.event.as_ref().unwrap().payload(), wrong);
         }
     }
 

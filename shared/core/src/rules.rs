@@ -1,4 +1,4 @@
-//! The rules of a retry handler: which functions it may re-invoke, and by which policy.
+//! The rules of a retry handler: what it may retry, and by which policy.
 
 use std::{collections::BTreeMap, num::NonZeroU32};
 
@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use crate::{
     Attempt,
-    arn::{FunctionArn, Home, is_function_name, is_queue_name},
+    arn::{FunctionArn, Home, QUEUE_PREFIX, QueueArn, is_function_name, is_queue_name},
     backoff::Jitter,
     bad_settings::Fault,
     contract::{JITTERS, Scope, names},
@@ -16,6 +16,7 @@ use crate::{
     pattern::{self, list},
     pointer::Pointer,
     policy::Policy,
+    target::Target,
 };
 
 const DURATION: &str = "a duration such as 90, 90s, 15m, 24h or 7d";
@@ -24,42 +25,98 @@ const DURATION: &str = "a duration such as 90, 90s, 15m, 24h or 7d";
 #[derive(Clone, Debug)]
 pub struct Rules {
     pub targets: Targets,
-    /// The functions that records from each queue may name, if queues are bound to functions.
+    /// The targets that messages from each queue may name, if queues are bound to targets.
     pub queue_targets: Option<QueueTargets>,
     /// The function that messages of a function's own dead-letter queue belong to.
-    pub dlq_target: Option<Target>,
+    pub dlq_target: Option<DlqTarget>,
     pub policies: Policies,
 }
 
 impl Rules {
-    /// Whether the queue is bound to exactly this function, so that nobody else's failures belong there.
-    pub(crate) fn is_bound(
-        &self,
-        function: &FunctionArn,
-        queue: Option<&str>,
-        home: &Home,
-    ) -> bool {
+    /// Whether the queue is bound to exactly this target, so that nobody else's failures belong there.
+    pub(crate) fn is_bound(&self, target: &Target, queue: Option<&str>, home: &Home) -> bool {
         let queues = self.queue_targets.as_ref();
         match queues.and_then(|queues| queues.of(queue)) {
             Some(targets @ Targets::Listed(list)) => {
                 let is_exact = |listed: &str| !listed.contains('*');
                 list.len() == 1
                     && list.iter().all(|listed| is_exact(listed))
-                    && targets.allow(function, home)
+                    && targets.allow(target, home)
             }
             Some(Targets::Home) | None => false,
         }
     }
 
-    /// Whether a record from this queue may cause a re-invocation of this function.
-    pub fn allow(&self, function: &FunctionArn, queue: Option<&str>, home: &Home) -> bool {
+    /// Whether a message from this queue may cause a retry of this target. A function must be allowed by all settings.
+    /// A queue must be named: its own name in the binding of the retry queue is enough.
+    pub fn allow(&self, target: &Target, queue: Option<&str>, home: &Home) -> bool {
         let by_queue = self.queue_targets.as_ref();
-        self.targets.allow(function, home)
-            && by_queue.is_none_or(|queues| queues.allow(function, queue, home))
+        match target {
+            Target::Function(_) => {
+                self.targets.allow(target, home)
+                    && by_queue.is_none_or(|queues| queues.allow(target, queue, home))
+            }
+            Target::Queue(source) => {
+                let name = Some(source.name());
+                let is_retry_queue =
+                    name == queue || by_queue.is_some_and(|it| it.of(name).is_some());
+                !is_retry_queue && self.of(queue).is_some_and(|it| it.allow(target, home))
+            }
+        }
+    }
+
+    /// Whether a queue is a target of this retry queue, so that messages which SQS moved there are those of a consumer.
+    pub(crate) fn bind_a_queue(&self, queue: Option<&str>) -> bool {
+        match self.of(queue) {
+            Some(Targets::Listed(list)) => list.iter().any(|listed| names_queue(listed)),
+            Some(Targets::Home) | None => false,
+        }
+    }
+
+    /// The targets of this retry queue: those that it is bound to, or all if no queue is bound.
+    fn of(&self, queue: Option<&str>) -> Option<&Targets> {
+        match &self.queue_targets {
+            Some(queues) => queues.of(queue),
+            None => Some(&self.targets),
+        }
+    }
+
+    /// Reports each target that is a retry queue or the dead-letter queue: its messages would go round for ever.
+    pub(crate) fn refuse_loops(&self, urls: [Option<&str>; 2], faults: &mut Vec<Fault>) {
+        let queues = || self.queue_targets.iter().flat_map(|queues| &queues.0);
+        let is_ours = |name: &str| {
+            let is_last = |url: &str| url.trim_end_matches('/').rsplit('/').next() == Some(name);
+            queues().any(|(queue, _)| queue == name) || urls.into_iter().flatten().any(is_last)
+        };
+        let bound = queues().map(|(queue, list)| (format!("QUEUE_TARGETS.{queue}"), list));
+        let all = std::iter::once(("TARGET_FUNCTIONS".to_owned(), &self.targets)).chain(bound);
+        for (setting, targets) in all {
+            let Targets::Listed(list) = targets else { continue };
+            for listed in list.iter().filter(|it| names_queue(it)) {
+                if listed.rsplit(':').next().is_some_and(is_ours) {
+                    let expected = "another queue than the retry queues and the dead-letter queue";
+                    faults.push(Fault::new(setting.clone(), expected, listed));
+                }
+            }
+        }
     }
 }
 
-/// The functions that records from each queue may name. From any other queue, they may name none.
+/// Whether an entry of a list of targets is a queue: `sqs:NAME`, or its ARN.
+fn names_queue(listed: &str) -> bool {
+    let service = || listed.strip_prefix("arn:")?.split(':').nth(1);
+    listed.starts_with(QUEUE_PREFIX) || service() == Some("sqs")
+}
+
+/// The name of a queue in settings, from that name or the queue's ARN.
+fn queue_target(text: &str) -> Option<String> {
+    match text.strip_prefix(QUEUE_PREFIX) {
+        Some(name) => is_queue_name(name).then(|| text.to_owned()),
+        None => Some(QueueArn::parse(text)?.target_name().to_owned()),
+    }
+}
+
+/// The targets that messages from each queue may name. From any other queue, they may name none.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct QueueTargets(BTreeMap<String, Targets>);
 
@@ -84,11 +141,13 @@ impl QueueTargets {
             }
             let list = serde_json::from_str::<Vec<String>>(functions.get()).ok();
             let list = list.filter(|list| !list.is_empty()).unwrap_or_else(|| {
-                let expected = r#"a list of functions such as ["orders"]"#;
+                let expected = r#"a list of functions such as ["orders"], or of queues such as ["sqs:imports"]"#;
                 faults.push(Fault::new(name.clone(), expected, functions.get()));
                 Vec::new()
             });
-            let targets = Targets::of(list, &name, faults);
+            let expected = "a standard queue, as sqs:NAME or by its ARN, without *";
+            let is_queue = |text: &str| queue_target(text).is_some();
+            let targets = Targets::of(list, &name, (expected, is_queue), faults);
             if queues.insert(queue.to_owned(), targets).is_some() {
                 faults.push(Fault::new(NAME, "an object that names each queue once", queue));
             }
@@ -96,8 +155,8 @@ impl QueueTargets {
         Self(queues)
     }
 
-    fn allow(&self, function: &FunctionArn, queue: Option<&str>, home: &Home) -> bool {
-        self.of(queue).is_some_and(|targets| targets.allow(function, home))
+    fn allow(&self, target: &Target, queue: Option<&str>, home: &Home) -> bool {
+        self.of(queue).is_some_and(|targets| targets.allow(target, home))
     }
 
     fn of(&self, queue: Option<&str>) -> Option<&Targets> {
@@ -105,11 +164,13 @@ impl QueueTargets {
     }
 }
 
-/// The functions that may be re-invoked.
+/// The functions that may be re-invoked, and the queues that messages may be sent back to.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Targets {
+    /// All functions at home, and no queue.
     Home,
-    /// Functions that match one of these names or ARNs. A name means the handler's own account and region.
+    /// Functions and queues that match one of these names or ARNs. A name means the handler's own account and region,
+    /// where queues always are.
     Listed(Vec<String>),
 }
 
@@ -123,32 +184,57 @@ impl Targets {
                 list_of_patterns,
             ));
         }
-        Self::of(patterns, "TARGET_FUNCTIONS", faults)
+        let expected =
+            "standard queues, as sqs:NAME or by their ARNs, in which * matches any characters";
+        // A star stands for characters of a name, and in an ARN also for a region or an account.
+        let is_queue = |text: &str| match text.strip_prefix(QUEUE_PREFIX) {
+            Some(name) => is_queue_name(&name.replace('*', "x")),
+            None => QueueArn::parse(text).is_some() || text.contains('*'),
+        };
+        Self::of(patterns, "TARGET_FUNCTIONS", (expected, is_queue), faults)
     }
 
-    fn of(patterns: Vec<String>, setting: &str, faults: &mut Vec<Fault>) -> Self {
+    fn of(
+        patterns: Vec<String>,
+        setting: &str,
+        (queue, is_queue): (&str, impl Fn(&str) -> bool),
+        faults: &mut Vec<Fault>,
+    ) -> Self {
         let name = |c: char| c.is_ascii_alphanumeric() || "-_*".contains(c);
         let is_name = |text: &str| !text.is_empty() && text.chars().all(name);
-        let is_good = |text: &&String| text.starts_with("arn:") || is_name(text);
-        for bad in patterns.iter().filter(|text| !is_good(text)) {
-            let expected = "function names or ARNs, in which * matches any characters";
-            faults.push(Fault::new(setting, expected, bad));
+        for text in &patterns {
+            if names_queue(text) {
+                if !is_queue(text) {
+                    faults.push(Fault::new(setting, queue, text));
+                }
+            } else if !text.starts_with("arn:") && !is_name(text) {
+                let expected = "function names or ARNs, in which * matches any characters";
+                faults.push(Fault::new(setting, expected, text));
+            }
         }
         Self::Listed(patterns)
     }
 
-    /// Whether this function may be re-invoked by a handler that lives at `home`.
-    pub fn allow(&self, function: &FunctionArn, home: &Home) -> bool {
-        let at_home = function.is_at(home);
-        match self {
-            Self::Home => at_home,
-            Self::Listed(patterns) => patterns.iter().any(|listed| {
-                if listed.starts_with("arn:") {
+    /// Whether this target may be retried by a handler that lives at `home`.
+    pub fn allow(&self, target: &Target, home: &Home) -> bool {
+        let at_home = target.is_at(home);
+        match (self, target) {
+            (Self::Home, Target::Function(_)) => at_home,
+            (Self::Home, Target::Queue(_)) => false,
+            (Self::Listed(patterns), Target::Function(function)) => patterns.iter().any(|listed| {
+                if names_queue(listed) {
+                    false
+                } else if listed.starts_with("arn:") {
                     pattern::matches(listed, function.as_str())
                         || pattern::matches(listed, function.unqualified())
                 } else {
                     at_home && pattern::matches(listed, function.name())
                 }
+            }),
+            (Self::Listed(patterns), Target::Queue(queue)) => patterns.iter().any(|listed| {
+                let name =
+                    if listed.starts_with("arn:") { queue.as_str() } else { queue.target_name() };
+                at_home && names_queue(listed) && pattern::matches(listed, name)
             }),
         }
     }
@@ -156,12 +242,12 @@ impl Targets {
 
 /// A function, by its ARN or by its name in the handler's own account and region.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Target {
+pub enum DlqTarget {
     Arn(FunctionArn),
     Name(String),
 }
 
-impl Target {
+impl DlqTarget {
     pub(crate) fn parse(text: &str) -> Option<Self> {
         FunctionArn::parse(text)
             .map(Self::Arn)
@@ -177,38 +263,44 @@ impl Target {
     }
 }
 
-/// The general policy, and those of the functions that have their own.
+/// The general policy, and those of the targets that have their own.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Policies {
     general: Policy,
-    by_function: BTreeMap<String, Policy>,
+    by_target: BTreeMap<String, Policy>,
 }
 
 impl Policies {
-    pub fn of(&self, function: &str) -> &Policy {
-        self.by_function.get(function).unwrap_or(&self.general)
+    /// The policy of a target, by its name.
+    pub fn of(&self, target: &str) -> &Policy {
+        self.by_target.get(target).unwrap_or(&self.general)
     }
 
     pub(crate) fn read(lookup: &impl Fn(&str) -> Option<String>, faults: &mut Vec<Fault>) -> Self {
         let general = policy(&Policy::default(), "", lookup, faults);
-        let by_function = lookup("POLICIES")
+        let by_target = lookup("POLICIES")
             .map(|text| Self::read_own(&text, &general, faults))
             .unwrap_or_default();
-        Self { general, by_function }
+        Self { general, by_target }
     }
 
     fn read_own(text: &str, general: &Policy, faults: &mut Vec<Fault>) -> BTreeMap<String, Policy> {
-        let Some(functions) = Object::read(text) else {
+        let Some(targets) = Object::read(text) else {
             let expected = r#"a JSON object such as {"orders":{"MAX_AGE":"7d"}}"#;
             faults.push(Fault::new("POLICIES", expected, text));
             return BTreeMap::new();
         };
         let mut policies = BTreeMap::new();
-        for (function, values) in functions.members() {
-            let prefix = format!("POLICIES.{function}");
-            if !is_function_name(function) {
-                let expected = "an object whose keys are function names, not ARNs or aliases";
-                faults.push(Fault::new("POLICIES", expected, function));
+        for (target, values) in targets.members() {
+            let prefix = format!("POLICIES.{target}");
+            let queue = queue_target(target);
+            if !is_function_name(target) && queue.is_none() {
+                let expected = if names_queue(target) {
+                    "an object whose keys name queues as sqs:NAME or by their ARNs, without *"
+                } else {
+                    "an object whose keys are function names, not ARNs or aliases"
+                };
+                faults.push(Fault::new("POLICIES", expected, target));
             }
             let Some(values) = Object::read(values.get()) else {
                 let expected = r#"an object such as {"MAX_AGE":"7d"}"#;
@@ -220,9 +312,13 @@ impl Policies {
                 let expected = format!("one of {}", known.join(", "));
                 faults.push(Fault::new(prefix.clone(), expected, name));
             }
+            if let Some(tenant) = values.get("TENANT_ID").filter(|_| queue.is_some()) {
+                let expected = "absent, because a queue has no tenants";
+                faults.push(Fault::new(format!("{prefix}.TENANT_ID"), expected, plain(tenant)));
+            }
             let own = |name: &str| values.get(name).map(plain);
-            policies
-                .insert(function.to_owned(), policy(general, &format!("{prefix}."), &own, faults));
+            let own = policy(general, &format!("{prefix}."), &own, faults);
+            policies.insert(queue.unwrap_or_else(|| target.to_owned()), own);
         }
         policies
     }

@@ -16,7 +16,8 @@ use crate::{
 /// would only use up attempts.
 const PAUSE: Duration = Duration::from_mins(15);
 
-/// How long after its failure a message's last attempt is made, and how long after its failure the message is given up.
+/// How long after its failure a message's last attempt is made, and how long after its failure the message is given up;
+/// of a queue's message, after it was sent.
 /// `MAX_AGE` may be a year, but SQS silently deletes a message after 14 days.
 const STAY_MAX: Duration = MAX_BACKOFF.max;
 const STAY_END: Duration = Duration::from_hours(13 * 24 + 12);
@@ -49,7 +50,7 @@ impl Schedule {
         }
         let first_failure = failure.first_failure();
         let last_chance = later(first_failure, policy.last_chance());
-        let last_chance = last_chance.min(later(failure.failed_at, STAY_MAX));
+        let last_chance = last_chance.min(later(failure.kept_since(), STAY_MAX));
         if later(failure.failed_at, policy.backoff.base) > last_chance {
             return Err(Reason::MaxAgeExceeded);
         }
@@ -61,7 +62,7 @@ impl Schedule {
 
 /// After this time, a message is given up even if its failure can't be claimed, because SQS will soon delete it.
 pub(crate) fn stay_end(failure: &Failure) -> Timestamp {
-    later(failure.failed_at, STAY_END)
+    later(failure.kept_since(), STAY_END)
 }
 
 /// If the target did not run, the same attempt is made again.

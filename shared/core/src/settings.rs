@@ -7,7 +7,7 @@ use std::num::NonZeroU32;
 pub use crate::{
     bad_settings::BadSettings,
     misspelt::Misspelt,
-    rules::{Policies, QueueTargets, Rules, Target, Targets},
+    rules::{DlqTarget, Policies, QueueTargets, Rules, Targets},
 };
 use crate::{
     bad_settings::{Fault, fault},
@@ -72,7 +72,7 @@ impl Settings {
                 .or_else(|| fault(&mut faults, "IN_FLIGHT_MAX", "a whole number from 1", &text))
         });
         let dlq_target = lookup("DLQ_TARGET").and_then(|text| {
-            Target::parse(&text).or_else(|| fault(&mut faults, "DLQ_TARGET", FUNCTION, &text))
+            DlqTarget::parse(&text).or_else(|| fault(&mut faults, "DLQ_TARGET", FUNCTION, &text))
         });
         let ledger_table = lookup("LEDGER_TABLE");
         if let Some(table) = ledger_table.as_ref().filter(|table| !is_table(table)) {
@@ -92,9 +92,12 @@ impl Settings {
         };
         let (register, probe) = (with_ledger("REGISTER"), with_ledger("PROBE"));
         let policies = Policies::read(&lookup, &mut faults);
+        let rules = Rules { targets, queue_targets, dlq_target, policies };
+        let own_queues = [retry_queue_url.as_deref(), dead_letter_queue_url.as_deref()];
+        rules.refuse_loops(own_queues, &mut faults);
         match dead_letter_queue_url {
             Some(dead_letter_queue_url) if faults.is_empty() => Ok(Self {
-                rules: Rules { targets, queue_targets, dlq_target, policies },
+                rules,
                 dead_letter_queue_url,
                 retry_queue_url,
                 in_flight_max: in_flight_max.unwrap_or(IN_FLIGHT_MAX),

@@ -35,6 +35,8 @@ pub(crate) fn message(body: &str) -> Message<'_> {
         body,
         receive_count: 1,
         sent_at: Some(at("2019-11-14T18:16:06.068Z")),
+        first_received_at: None,
+        moved_from: None,
         attributes: MessageAttributes::default(),
     }
 }

@@ -1,11 +1,11 @@
 //! Handles a batch, from the event that Lambda delivers to the report of its outcomes.
 
-use std::{borrow::Cow, time::Duration};
+use std::{borrow::Cow, collections::BTreeMap, time::Duration};
 
 use aws_lambda_events::event::sqs::SqsEvent;
 use comeback_core::{
     Timestamp,
-    arn::{Home, is_url_of},
+    arn::{Home, is_url_of, queue_url},
     decision::{Decision, Settlement, visibility_timeout},
     fault::{FaultKind, InvokeFault},
     in_flight::delay_seconds,
@@ -29,7 +29,7 @@ use crate::{
     memory::CircuitMemory,
     message::Source,
     ports::{
-        CallFault, Clock, Delayed, ENTRIES_MAX, Functions, Invocation, Ledger, Queues,
+        CallFault, Clock, ENTRIES_MAX, Functions, Invocation, Ledger, Queues, Resent,
         VisibilityChange,
     },
     register,
@@ -55,6 +55,15 @@ pub enum BatchRefused {
     OwnDeadLetterQueue(String),
 }
 
+/// What is left to do for a message that was acted on.
+enum Next<'a> {
+    /// Nothing but the mark of its claim.
+    Done,
+    Settle(Settlement),
+    /// A queue's consumer failed: send this to the queue.
+    SendBack(Resent<'a>),
+}
+
 /// The invocation of the handler in which a batch is handled.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
@@ -68,7 +77,7 @@ pub struct Context<'a> {
 
 pub struct Handler<Q, F, L, C> {
     pub settings: Settings,
-    /// The retry queue and the dead-letter queue.
+    /// The retry queues, the dead-letter queue, and the queues whose consumers failed.
     pub queues: Q,
     pub functions: F,
     /// The ledger, if there is one, so that each failure is acted on once.
@@ -166,57 +175,65 @@ where
             .buffer_unordered(CALLS_AT_ONCE)
             .ready_chunks(ENTRIES_MAX)
             .for_each_concurrent(None, async |ended| {
-                let mut settlements = Settlements::default();
-                for (item, settlement) in ended {
-                    match settlement {
-                        Some(settlement) => settlements.add(item, settlement),
-                        None => settlements.done.push(item),
+                let (mut settlements, mut sends) = (Settlements::default(), Vec::new());
+                for (item, next) in ended {
+                    match next {
+                        Next::Done => settlements.done.push(item),
+                        Next::Settle(settlement) => settlements.add(item, settlement),
+                        Next::SendBack(message) => sends.push((item, message)),
                     }
                 }
-                self.settle(settlements, run).await;
+                join(self.settle(settlements, run), self.send_back(sends, run)).await;
             })
             .await;
     }
 
-    /// Acts on an item, unless another invocation acts or has acted on its failure. Returns how to settle the message,
-    /// or `None` if it is done.
-    async fn act(&self, item: &Item<'_>, run: &Run<'_, L, C>) -> Option<Settlement> {
+    /// Acts on an item, unless another invocation acts or has acted on its failure.
+    async fn act<'a>(&self, item: &'a Item<'_>, run: &Run<'_, L, C>) -> Next<'a> {
         match run.claim(item).await {
             Ok(()) => match item.decision() {
-                Decision::Invoke => self.invoke(item).await,
-                Decision::Settle(settlement) => Some(settlement),
+                Decision::Invoke => self.retry(item).await,
+                Decision::Settle(settlement) => Next::Settle(settlement),
             },
             Err(NotClaimed::Done) => {
                 end(item, Outcome::Duplicate);
-                None
+                Next::Done
             }
             Err(NotClaimed::Held { until }) => {
                 log::held(item, until);
-                Some(item.judgement.after_held(until, self.clock.now()))
+                Next::Settle(item.judgement.after_held(until, self.clock.now()))
             }
             Err(NotClaimed::Unknown(fault)) => {
                 item.note_obstacle(Obstacle::Ledger);
                 log::not_claimed(item, &fault);
-                Some(item.judgement.after_unclaimed(fault.passes, self.clock.now()))
+                Next::Settle(item.judgement.after_unclaimed(fault.passes, self.clock.now()))
             }
         }
     }
 
-    /// Invokes the target, unless the event has become too old by now. Returns how to settle the message if Lambda has
-    /// not accepted the invocation.
+    /// Retries an event, unless it has become too old by now. A function is invoked at once. A queue's message goes out
+    /// with others.
+    async fn retry<'a>(&self, item: &'a Item<'_>) -> Next<'a> {
+        // The claim and the calls before this one take time.
+        let expiry = item.judgement.schedule.map(|schedule| schedule.expiry);
+        if expiry.is_some_and(|expiry| self.clock.now() > expiry) {
+            return Next::Settle(Settlement::DeadLetter(Reason::MaxAgeExceeded));
+        }
+        match item.sent_back() {
+            Some(message) => Next::SendBack(message),
+            None => self.invoke(item).await.map_or(Next::Done, Next::Settle),
+        }
+    }
+
+    /// Invokes the target. Returns how to settle the message if Lambda has not accepted the invocation.
     async fn invoke(&self, item: &Item<'_>) -> Option<Settlement> {
-        let now = self.clock.now();
         let judgement = &item.judgement;
         let (Some(failure), Some(schedule), Some(envelope)) =
             (item.failure(), judgement.schedule, judgement.envelope())
         else {
             return None;
         };
-        // The claim and the calls before this one take time.
-        if now > schedule.expiry {
-            return Some(Settlement::DeadLetter(Reason::MaxAgeExceeded));
-        }
-        let lateness = between(schedule.due, now);
+        let lateness = between(schedule.due, self.clock.now());
         let policy = self.settings.rules.policies.of(failure.target.name());
         let tenant_id = match policy.tenant(&envelope.payload) {
             Ok(tenant_id) => tenant_id,
@@ -237,7 +254,47 @@ where
         }
     }
 
-    /// Returns how to settle a message whose invocation was not accepted.
+    /// Sends messages back to the queues whose consumers failed.
+    async fn send_back(&self, sends: Vec<(&Item<'_>, Resent<'_>)>, run: &Run<'_, L, C>) {
+        let mut queues: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for (item, message) in sends {
+            let queue_url = item.failure().and_then(|failure| queue_url(failure.target.as_str()));
+            queues.entry(queue_url).or_default().push((item, message));
+        }
+        let calls = queues.iter().flat_map(|(queue_url, sends)| {
+            let parts = chunks::by_size(sends, |(_, message)| message.size()).into_iter();
+            parts.map(|part| {
+                self.send_part_back(queue_url.as_deref().unwrap_or_default(), part, run)
+            })
+        });
+        stream::iter(calls).for_each_concurrent(CALLS_AT_ONCE, |call| call).await;
+    }
+
+    async fn send_part_back(
+        &self,
+        queue_url: &str,
+        sends: &[(&Item<'_>, Resent<'_>)],
+        run: &Run<'_, L, C>,
+    ) {
+        let messages: Vec<_> = sends.iter().map(|(_, message)| message).collect();
+        let now = self.clock.now();
+        let answers = self.queues.send_again(queue_url, &messages).await;
+        debug_assert_eq!(answers.len(), sends.len(), "each entry has an answer");
+        let mut settlements = Settlements::default();
+        for (&(item, _), answer) in sends.iter().zip(answers) {
+            match answer {
+                Ok(()) => {
+                    let due = item.judgement.schedule.map_or(now, |schedule| schedule.due);
+                    end(item, Outcome::Invoked { lateness: between(due, now) });
+                    settlements.done.push(item);
+                }
+                Err(fault) => settlements.add(item, self.not_accepted(item, &fault)),
+            }
+        }
+        self.settle(settlements, run).await;
+    }
+
+    /// Returns how to settle a message whose retry was not accepted.
     fn not_accepted(&self, item: &Item<'_>, fault: &InvokeFault) -> Settlement {
         match fault.kind {
             FaultKind::Transient { .. } => item.note_obstacle(Obstacle::Throttled),
@@ -301,7 +358,7 @@ where
     async fn delay(
         &self,
         queue_url: &str,
-        delayed: &[(Wait<'_, '_>, Delayed<'_>)],
+        delayed: &[(Wait<'_, '_>, Resent<'_>)],
         run: &Run<'_, L, C>,
     ) {
         let messages: Vec<_> = delayed.iter().map(|(_, message)| message).collect();

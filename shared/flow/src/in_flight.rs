@@ -51,7 +51,14 @@ impl Gauges {
             }
         }
         self.with(queue_url, |gauge| {
-            waits.into_iter().partition(|wait| gauge.delays(between(now, wait.until), max, now))
+            waits.into_iter().partition(|wait| {
+                let duration = between(now, wait.until);
+                if !wait.item.may_be_sent_again() {
+                    gauge.keep(duration, now);
+                    return false;
+                }
+                gauge.delays(duration, max, now)
+            })
         })
     }
 

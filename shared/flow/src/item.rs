@@ -20,7 +20,7 @@ use comeback_core::{
 
 use crate::{
     message::{Source, resent, trace_header, view},
-    ports::{Delayed, Entered},
+    ports::{Entered, Resent},
     report::{Entry, Obstacle, Outcome},
 };
 
@@ -120,8 +120,21 @@ impl<'e> Item<'e> {
     }
 
     /// The message to send again with this delay, or `None` if it describes no failure.
-    pub(crate) fn resent(&self, delay: u32) -> Option<Delayed<'e>> {
+    pub(crate) fn resent(&self, delay: u32) -> Option<Resent<'e>> {
         Some(resent(self.record, &self.judgement.message, self.failure()?, delay))
+    }
+
+    /// Whether it may wait as a delay.
+    pub(crate) fn may_be_sent_again(&self) -> bool {
+        self.failure().is_some_and(|it| it.may_be_sent_again(&self.judgement.message))
+    }
+
+    /// The message to send back to the queue whose consumer failed, or `None` if a function failed.
+    pub(crate) fn sent_back(&self) -> Option<Resent<'_>> {
+        let failure = self.failure()?;
+        let attributes = failure.attributes(self.judgement.schedule?.attempt)?;
+        let body = failure.event.as_ref()?.payload();
+        Some(Resent { body, attributes, trace_header: self.trace_header(), delay: 0 })
     }
 
     /// Whether the message had to wait for its first receive.

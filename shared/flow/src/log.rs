@@ -67,7 +67,8 @@ pub(crate) fn ended(item: &Item<'_>, outcome: &Outcome) {
         Outcome::Invoked { lateness } => {
             let lateness_ms = Some(u64::try_from(lateness.as_millis()).unwrap_or(u64::MAX));
             let line = Line { lateness_ms, ..decided(decision::INVOKE) };
-            write_about(item, Level::INFO, "invoked", line);
+            let message = if is_of_queue(item) { "sent back to its queue" } else { "invoked" };
+            write_about(item, Level::INFO, message, line);
         }
         Outcome::Waits { delay } => write_about(item, Level::INFO, "waits", waits(delay)),
         Outcome::Delayed { delay } => {
@@ -109,28 +110,39 @@ fn failed(item: &Item<'_>, level: Level, message: &str, line: Line<'_>, error: &
     write_about(item, level, message, Line { error: Some(beginning(&error)), ..line });
 }
 
-/// The invocation was not accepted. Another line has the outcome of the message.
+fn is_of_queue(item: &Item<'_>) -> bool {
+    item.failure().is_some_and(|failure| failure.target.is_queue())
+}
+
+/// The retry was not accepted. Another line has the outcome of the message.
 pub(crate) fn not_accepted(item: &Item<'_>, fault: &InvokeFault) {
     let line = decided(decision::INVOKE);
+    let (for_now, until_fixed, for_good) = if is_of_queue(item) {
+        (
+            "the message was not accepted by its queue",
+            "the message was not accepted by its queue, and will not be until somebody fixes the cause",
+            "the message is refused by its queue for good",
+        )
+    } else {
+        (
+            "the invocation was not accepted",
+            "the invocation was not accepted, and will not be until somebody fixes the cause",
+            "the invocation is refused for good",
+        )
+    };
     match fault.kind {
-        FaultKind::Transient { .. } => {
-            failed(item, Level::WARN, "the invocation was not accepted", line, fault);
-        }
-        FaultKind::Configuration => {
-            let message =
-                "the invocation was not accepted, and will not be until somebody fixes the cause";
-            failed(item, Level::ERROR, message, line, fault);
-        }
+        FaultKind::Transient { .. } => failed(item, Level::WARN, for_now, line, fault),
+        FaultKind::Configuration => failed(item, Level::ERROR, until_fixed, line, fault),
         // AWS's message may quote a part of the payload that it refuses.
         FaultKind::Refused(_) => {
             let line = Line { error: fault.code.as_deref(), ..line };
-            write_about(item, Level::WARN, "the invocation is refused for good", line);
+            write_about(item, Level::WARN, for_good, line);
         }
     }
 }
 
 /// The message can't be sent again. Another line has its outcome.
-pub(crate) fn not_sent_again(item: &Item<'_>, fault: &CallFault) {
+pub(crate) fn not_sent_again(item: &Item<'_>, fault: &InvokeFault) {
     let message = "the message can't be sent to its own queue again; it waits in flight";
     failed(item, Level::ERROR, message, decided(decision::WAIT), fault);
 }

@@ -1,4 +1,4 @@
-//! Converts a record of a Lambda event to the message that the core reads, and to one that is sent again.
+//! Converts a record of a Lambda event to the message that the core reads, and to those that are sent again.
 
 use std::borrow::Cow;
 
@@ -6,16 +6,18 @@ use aws_lambda_events::event::sqs::{SqsMessage, SqsMessageAttribute};
 use comeback_core::{
     Timestamp,
     arn::{queue_name, queue_url},
-    dead_letter::DATA_TYPE,
-    record::{FAILED_AT, Failure, MESSAGE_ID, Message, MessageAttributes},
+    attribute::DATA_TYPE,
+    record::{FAILED_AT, Failure, MESSAGE_ID, Message, MessageAttributes, SOURCE_QUEUE_ARN},
 };
 
-use crate::ports::{Attribute, Delayed, Value};
+use crate::ports::{Attribute, Resent, Value};
 
 /// The parts of a record that `comeback-core` needs. SQS always sends the receive count. Some emulators don't; that
 /// counts as the first receive.
 pub(crate) fn view(record: &SqsMessage) -> Message<'_> {
     let number = |name: &str| record.attributes.get(name)?.parse::<i64>().ok();
+    let time = |name: &str| number(name).and_then(Timestamp::from_timestamp_millis);
+    let moved_from = record.attributes.get("DeadLetterQueueSourceArn").map(String::as_str);
     let mut attributes = MessageAttributes::default();
     for (name, attribute) in &record.message_attributes {
         let value = match name.as_str() {
@@ -27,9 +29,13 @@ pub(crate) fn view(record: &SqsMessage) -> Message<'_> {
             "ErrorType" => &mut attributes.error_type,
             FAILED_AT => &mut attributes.failed_at,
             MESSAGE_ID => &mut attributes.message_id,
+            SOURCE_QUEUE_ARN => &mut attributes.source_queue_arn,
             _ => continue,
         };
         *value = attribute.string_value.as_deref();
+    }
+    if moved_from.or(attributes.source_queue_arn).is_some() {
+        attributes.all = received(record).collect();
     }
     Message {
         id: record.message_id.as_deref().unwrap_or_default(),
@@ -38,7 +44,9 @@ pub(crate) fn view(record: &SqsMessage) -> Message<'_> {
         receive_count: number("ApproximateReceiveCount")
             .and_then(|count| u32::try_from(count).ok())
             .unwrap_or(1),
-        sent_at: number("SentTimestamp").and_then(Timestamp::from_timestamp_millis),
+        sent_at: time("SentTimestamp"),
+        first_received_at: time("ApproximateFirstReceiveTimestamp"),
+        moved_from,
         attributes,
     }
 }
@@ -69,32 +77,32 @@ impl<'e> Source<'e> {
     }
 }
 
-/// The record as a message to send again. Everything about its failure stays the same.
+/// The record as a message to send to its own queue again. Everything about its failure stays the same.
 pub(crate) fn resent<'a>(
     record: &'a SqsMessage,
     message: &Message<'_>,
     failure: &Failure<'_>,
     delay: u32,
-) -> Delayed<'a> {
+) -> Resent<'a> {
     let carried = failure.carried(message);
     let is_carried = |name: &str| carried.iter().any(|(other, _)| *other == name);
-    let received = record.message_attributes.iter().filter(|(name, _)| !is_carried(name));
-    let mut attributes: Vec<_> = received.map(|(name, value)| attribute(name, value)).collect();
-    attributes.extend(carried.into_iter().map(|(name, value)| Attribute {
-        name,
-        data_type: DATA_TYPE,
-        value: Value::Text(Cow::Owned(value)),
-    }));
+    let mut attributes: Vec<_> = received(record).filter(|it| !is_carried(&it.name)).collect();
+    attributes.extend(carried.into_iter().map(|(name, value)| Attribute::text(name, value)));
     let body = record.body.as_deref().unwrap_or_default();
-    Delayed { body, attributes, trace_header: trace_header(record), delay }
+    Resent { body, attributes, trace_header: trace_header(record), delay }
 }
 
-fn attribute<'a>(name: &'a str, attribute: &'a SqsMessageAttribute) -> Attribute<'a> {
+fn received(record: &SqsMessage) -> impl Iterator<Item = Attribute<'_>> {
+    record.message_attributes.iter().map(|(name, attribute)| attribute_of(name, attribute))
+}
+
+fn attribute_of<'a>(name: &'a str, attribute: &'a SqsMessageAttribute) -> Attribute<'a> {
     let value = match &attribute.binary_value {
-        Some(bytes) => Value::Binary(&bytes.0),
+        Some(bytes) => Value::Binary((&*bytes.0).into()),
         None => Value::Text(attribute.string_value.as_deref().unwrap_or_default().into()),
     };
-    Attribute { name, data_type: attribute.data_type.as_deref().unwrap_or(DATA_TYPE), value }
+    let data_type = attribute.data_type.as_deref().unwrap_or(DATA_TYPE);
+    Attribute { name: name.into(), data_type: data_type.into(), value }
 }
 
 #[cfg(test)]
@@ -147,7 +155,7 @@ mod tests {
         record
     }
 
-    /// A message of each of the five forms, and one whose record has neither request id nor time.
+    /// A message of each form of a function's failure, and one whose record has neither request id nor time.
     fn forms() -> Vec<SqsMessage> {
         let record = |rest: &str| {
             format!(
@@ -198,7 +206,7 @@ mod tests {
         let mut next = received(&format!("hop {nth}"), sent_at, delayed.body);
         for Attribute { name, value, .. } in &delayed.attributes {
             let Value::Text(text) = value else { panic!("{name} is no text") };
-            next.message_attributes.insert((*name).to_owned(), attribute(text));
+            next.message_attributes.insert(name.to_string(), attribute(text));
         }
         assert!(next.message_attributes.len() <= 10, "SQS accepts no more");
         assert_eq!(delayed.trace_header, Some("Root=1"));

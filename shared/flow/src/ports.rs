@@ -9,8 +9,10 @@ use std::{
     time::Duration,
 };
 
+pub use comeback_core::attribute::{Attribute, Value};
 use comeback_core::{
     Timestamp,
+    attribute::message_size,
     circuit::Minute,
     claim::Claim,
     dead_letter::DeadLetter,
@@ -32,12 +34,12 @@ pub trait Queues {
     /// How many messages of this queue are in flight, as SQS counts them.
     fn in_flight(&self, queue_url: &str) -> impl Future<Output = Result<u64, CallFault>>;
 
-    /// Sends at most [`ENTRIES_MAX`] messages to their own queue again, together no larger than one message may be.
+    /// Sends at most [`ENTRIES_MAX`] messages to a queue, together no larger than one message may be.
     fn send_again(
         &self,
         queue_url: &str,
-        messages: &[&Delayed<'_>],
-    ) -> impl Future<Output = Vec<Result<(), CallFault>>>;
+        messages: &[&Resent<'_>],
+    ) -> impl Future<Output = Vec<Result<(), InvokeFault>>>;
 
     /// Sends at most [`ENTRIES_MAX`] dead letters, which together are no larger than one message may be.
     fn send_dead_letters(
@@ -167,9 +169,9 @@ pub struct VisibilityChange<'a> {
     pub timeout: u32,
 }
 
-/// A message as it was received, to be sent to its own queue again.
+/// A message that is sent again: to its own queue as a delay, or back to the queue whose consumer failed.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Delayed<'a> {
+pub struct Resent<'a> {
     pub body: &'a str,
     pub attributes: Vec<Attribute<'a>>,
     pub trace_header: Option<&'a str>,
@@ -177,31 +179,9 @@ pub struct Delayed<'a> {
     pub delay: u32,
 }
 
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Attribute<'a> {
-    pub name: &'a str,
-    /// Its data type, such as `String` or `Number`.
-    pub data_type: &'a str,
-    pub value: Value<'a>,
-}
-
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Value<'a> {
-    Text(Cow<'a, str>),
-    /// The value of an attribute of the type `Binary`.
-    Binary(&'a [u8]),
-}
-
-impl Delayed<'_> {
+impl Resent<'_> {
     pub fn size(&self) -> usize {
-        let size = |attribute: &Attribute<'_>| {
-            let value = match &attribute.value {
-                Value::Text(text) => text.len(),
-                Value::Binary(bytes) => bytes.len(),
-            };
-            attribute.name.len() + attribute.data_type.len() + value
-        };
-        self.body.len() + self.attributes.iter().map(size).sum::<usize>()
+        message_size(self.body, &self.attributes)
     }
 }
 

@@ -20,7 +20,7 @@ use comeback_core::{
     claim::LOOKS_MAX,
     decision::{Decision, Settlement, visibility_timeout},
     fault::StoreFault,
-    record::Condition,
+    record::{Condition, Failure},
     time::between,
 };
 use futures_util::{StreamExt, future::join_all, stream};
@@ -114,15 +114,14 @@ where
                 || (may_matter && !self.memory.was_closed(target, now))
                 || self.memory.awaits_step(target, now)
         };
-        let targets =
-            items.iter().filter_map(|item| Some((item, item.accepted()?.target.as_str())));
+        let targets = probable(items).map(|(item, failure)| (item, failure.target.as_str()));
         targets.filter(|(item, target)| concerns(item, target)).map(|(_, target)| target).collect()
     }
 
     /// The items of each target. Their failures are counted even if no circuit was read.
     fn groups<'a, 'e>(&self, items: &'a [Item<'e>]) -> BTreeMap<&'a str, Group<'a, 'e>> {
         let mut groups: BTreeMap<&str, Group<'_, '_>> = BTreeMap::new();
-        for (item, failure) in items.iter().filter_map(|item| Some((item, item.accepted()?))) {
+        for (item, failure) in probable(items) {
             let group = groups.entry(failure.target.as_str()).or_default();
             group.name = failure.target.name();
             group.add(item);
@@ -375,6 +374,14 @@ impl<'a, 'e> Group<'a, 'e> {
             item.wait_at_most(item.judgement.put_back(hold, now));
         }
     }
+}
+
+/// The items about functions: nobody knows whether a queue's consumer is down.
+fn probable<'a, 'e>(
+    items: &'a [Item<'e>],
+) -> impl Iterator<Item = (&'a Item<'e>, &'a Failure<'e>)> {
+    let accepted = items.iter().filter_map(|item| Some((item, item.accepted()?)));
+    accepted.filter(|(_, failure)| !failure.target.is_queue())
 }
 
 /// Whether the target has asked for the time until the event is due.

@@ -43,7 +43,7 @@ pub struct Entry {
 /// Whether a message is done, and how.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Outcome {
-    /// Lambda has accepted its invocation.
+    /// Lambda has accepted its invocation, or its queue the message that was sent back.
     Invoked {
         /// The time from the due time to the call.
         lateness: Duration,
@@ -77,9 +77,9 @@ pub enum Outcome {
 /// What prevented an invocation, or a claim or item in the ledger.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Obstacle {
-    /// Lambda did not accept it now, because of a transient fault.
+    /// Lambda or its queue did not accept it now, because of a transient fault.
     Throttled,
-    /// Lambda will not accept it until a person fixes the cause.
+    /// Lambda or its queue will not accept it until a person fixes the cause.
     Configuration,
     Ledger,
 }

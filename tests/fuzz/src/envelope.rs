@@ -58,8 +58,16 @@ fn wrapped_after_failure(payload: &str) -> (bool, Envelope<'static>) {
     );
     let sent_at = Timestamp::from_timestamp(1_573_755_366, 0);
     let attributes = MessageAttributes::default();
-    let message =
-        Message { id: "m-1", queue: None, body: &body, receive_count: 1, sent_at, attributes };
+    let message = Message {
+        id: "m-1",
+        queue: None,
+        body: &body,
+        receive_count: 1,
+        sent_at,
+        first_received_at: None,
+        moved_from: None,
+        attributes,
+    };
     let failure = record::read(&message, None).unwrap();
     let is_fresh = matches!(failure.event, Some(Event::Fresh(_)));
     let attempt = failure.retried().map_or(Attempt::FIRST, |of| of.attempt.next());

@@ -65,18 +65,30 @@ pub fn check(data: &[u8]) {
     }
     let id = "19dd0b57-b21e-4ac1-bd88-01bbb068cb78";
     let none = MessageAttributes::default();
-    let bare =
-        MessageAttributes { lambda_request_id: Some("r-1"), error_message: Some("boom"), ..none };
+    let bare = MessageAttributes {
+        lambda_request_id: Some("r-1"),
+        error_message: Some("boom"),
+        ..none.clone()
+    };
     let redriven = MessageAttributes {
         reason: Some("max_age_exceeded"),
         function_arn: Some("arn:aws:lambda:us-east-1:123456789012:function:f"),
         request_id: Some("r-1"),
         error_type: Some("PermanentFailure"),
-        ..none
+        ..none.clone()
     };
     for attributes in [none, bare, redriven] {
         for sent_at in [Some(sent_at), None] {
-            let message = Message { id, queue: None, body, receive_count: 1, sent_at, attributes };
+            let message = Message {
+                id,
+                queue: None,
+                body,
+                receive_count: 1,
+                sent_at,
+                first_received_at: None,
+                moved_from: None,
+                attributes: attributes.clone(),
+            };
             for settings in &*SETTINGS {
                 check_message(&message, settings, &mut sqs);
             }
@@ -85,12 +97,12 @@ pub fn check(data: &[u8]) {
 }
 
 fn check_message(message: &Message, settings: &Settings, sqs: &mut Sqs) {
-    let judge = |now| decide(*message, &HOME, &settings.rules, now);
+    let judge = |now| decide(message.clone(), &HOME, &settings.rules, now);
     let first = judge(Timestamp::UNIX_EPOCH);
     for now in moments(&first) {
         let judgement = judge(now);
         assert_eq!(judgement.schedule, first.schedule, "the schedule depends on the time");
-        let again = Message { receive_count: 1000, ..*message };
+        let again = Message { receive_count: 1000, ..message.clone() };
         let repeated = decide(again, &HOME, &settings.rules, now);
         assert_eq!(repeated.schedule, first.schedule, "the schedule depends on the receive count");
         check_judgement(message, settings, &judgement, now, sqs);
@@ -152,7 +164,7 @@ fn check_invocation(failure: &Failure, settings: &Settings, schedule: Schedule) 
     let max = settings.rules.policies.of(target.name()).max_attempts;
     assert!(max.is_none_or(|max| schedule.attempt <= max), "{}", schedule.attempt);
     assert_eq!(envelope.metadata.attempt, schedule.attempt);
-    assert_eq!(envelope.payload.get(), failure.event.as_ref().unwrap().payload().get());
+    assert_eq!(envelope.payload.get(), failure.event.as_ref().unwrap().payload());
     let json = envelope.to_json();
     assert!(json.len() <= INVOCATION_MAX);
     let read = Envelope::read(&json).unwrap();
@@ -162,8 +174,8 @@ fn check_invocation(failure: &Failure, settings: &Settings, schedule: Schedule) 
 /// The payload must occur in the message byte for byte, if this parser can parse the message.
 fn check_payload(message: &Message, failure: &Failure) {
     let Some(event) = &failure.event else { return };
-    let MessageAttributes { lambda_request_id, reason, .. } = message.attributes;
-    let is_bare = lambda_request_id.or(reason).is_some();
+    let MessageAttributes { lambda_request_id, reason, .. } = &message.attributes;
+    let is_bare = lambda_request_id.or(*reason).is_some();
     let carried = match serde_json::from_str::<Value>(message.body) {
         Ok(body) if !is_bare && body["Type"] == "Notification" => {
             body["Message"].as_str().map(str::to_owned)
@@ -172,7 +184,7 @@ fn check_payload(message: &Message, failure: &Failure) {
         // Production's parser may be more lenient than this one.
         Err(_) => None,
     };
-    let payload = event.payload().get();
+    let payload = event.payload();
     assert!(carried.is_none_or(|carried| carried.contains(payload)), "{payload}");
 }
 
@@ -185,7 +197,7 @@ fn check_letter(
     sqs: &mut Sqs,
 ) {
     let payload = judgement.failure.as_ref().ok().and_then(|failure| failure.event.as_ref());
-    let kept = payload.map_or(message.body, |payload| payload.payload().get());
+    let kept = payload.map_or(message.body, |payload| payload.payload());
     let is_cleaned = kept.contains(['\u{fffe}', '\u{ffff}']);
     assert!(letter.body == kept || is_cleaned, "{}", letter.body);
     assert_eq!(letter.attributes[0].0, "Reason");

@@ -55,7 +55,8 @@ DEFECTS = [
      "trace_header: item.trace_header(),", "trace_header: item.trace_header().map(|_| \"Root=1\"),"),
     ("the receive count of the message is not read", MESSAGE,
      'number("ApproximateReceiveCount")', 'number("ReceiveCount")'),
-    ("an age that ends while a failure is claimed is not seen", BATCH, "if now > schedule.expiry {", "if false {"),
+    ("an age that ends while a failure is claimed is not seen", BATCH,
+     "expiry.is_some_and(|expiry| self.clock.now() > expiry)", "expiry.is_none()"),
     # core
     ("the draw forgets the request id: it is seeded with the attempt alone", BACKOFF,
      "fnv1a(request_id.bytes().chain(attempt.to_be_bytes()))",

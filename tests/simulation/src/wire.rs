@@ -27,8 +27,8 @@ use comeback_flow::{
     in_flight::Gauges,
     memory::CircuitMemory,
     ports::{
-        Attribute, CallFault, Clock, Delayed, Functions, Invocation, Ledger, Listed, NotExchanged,
-        NotReplaced, Notes, Queues, Stored, Value, VisibilityChange, Wanted,
+        Attribute, CallFault, Clock, Functions, Invocation, Ledger, Listed, NotExchanged,
+        NotReplaced, Notes, Queues, Resent, Stored, Value, VisibilityChange, Wanted,
     },
 };
 use comeback_local::model::sqs::{AttributeValue, MessageAttribute, Outgoing};
@@ -263,10 +263,12 @@ impl Queues for Port {
     async fn send_again(
         &self,
         queue_url: &str,
-        messages: &[&Delayed<'_>],
-    ) -> Vec<Result<(), CallFault>> {
+        messages: &[&Resent<'_>],
+    ) -> Vec<Result<(), InvokeFault>> {
         let messages = messages.iter().map(|message| outgoing(message)).collect();
-        self.ask_sqs(Request::Again { queue_url: queue_url.to_owned(), messages }).await
+        let queue_url = queue_url.to_owned();
+        let answers = self.ask_sqs(Request::Again { queue_url, messages }).await;
+        answers.into_iter().map(|answer| answer.map_err(not_sent)).collect()
     }
 
     async fn send_dead_letters(&self, letters: &[&DeadLetter<'_>]) -> Vec<Result<(), CallFault>> {
@@ -275,15 +277,19 @@ impl Queues for Port {
     }
 }
 
+fn not_sent(CallFault(message): CallFault) -> InvokeFault {
+    InvokeFault { kind: FaultKind::Transient { retry_after: None }, code: None, message }
+}
+
 /// A message as it is sent to its queue again.
-fn outgoing(message: &Delayed<'_>) -> Outgoing {
+fn outgoing(message: &Resent<'_>) -> Outgoing {
     let attribute = |attribute: &Attribute<'_>| {
         let value = match &attribute.value {
             Value::Text(text) => AttributeValue::String(text.to_string()),
             Value::Binary(bytes) => AttributeValue::Binary(bytes.to_vec()),
         };
-        let data_type = attribute.data_type.to_owned();
-        (attribute.name.to_owned(), MessageAttribute { data_type, value })
+        let data_type = attribute.data_type.to_string();
+        (attribute.name.to_string(), MessageAttribute { data_type, value })
     };
     Outgoing {
         body: message.body.into(),

@@ -2,7 +2,7 @@
 
 use aws_sdk_sqs::{Client, types::Message};
 use comeback_core::dead_letter::DeadLetter;
-use comeback_flow::ports::{Attribute, CallFault, Delayed, Queues, Value, VisibilityChange};
+use comeback_flow::ports::{Attribute, CallFault, Queues, Resent, Value, VisibilityChange};
 use retry_handler::SqsQueues;
 
 use super::config;
@@ -88,14 +88,18 @@ async fn one_change_that_is_refused_leaves_its_neighbours_alone() {
     );
 }
 
-fn delayed(body: &str, delay: u32) -> Delayed<'_> {
-    let attribute = |name, data_type, value| Attribute { name, data_type, value };
+fn delayed(body: &str, delay: u32) -> Resent<'_> {
+    let attribute = |name: &'static str, data_type: &'static str, value| Attribute {
+        name: name.into(),
+        data_type: data_type.into(),
+        value,
+    };
     let attributes = vec![
         attribute("FailedAt", "String", Value::Text("2026-02-01T12:00:00Z".into())),
         attribute("ErrorCode", "Number", Value::Text("200".into())),
-        attribute("Raw", "Binary", Value::Binary(&[0, 255])),
+        attribute("Raw", "Binary", Value::Binary([0, 255][..].into())),
     ];
-    Delayed { body, attributes, trace_header: None, delay }
+    Resent { body, attributes, trace_header: None, delay }
 }
 
 #[tokio::test]
@@ -119,7 +123,8 @@ async fn one_delay_that_is_refused_leaves_its_neighbours_alone() {
     let (good, long) = (delayed("good", 0), delayed("long", 901));
     let answers = queue.adapter.send_again(&queue.url, &[&good, &long, &good]).await;
     assert_eq!((&answers[0], &answers[2]), (&Ok(()), &Ok(())));
-    assert!(answers[1].as_ref().unwrap_err().0.starts_with("InvalidParameterValue"), "{answers:?}");
+    let code = answers[1].as_ref().unwrap_err().code.as_deref();
+    assert_eq!(code, Some("InvalidParameterValue"), "{answers:?}");
     assert_eq!(queue.receive().await.len(), 2);
 }
 

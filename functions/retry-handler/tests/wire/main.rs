@@ -12,7 +12,9 @@ use comeback_core::{
     reason::Reason,
     record::{Message, MessageAttributes},
 };
-use comeback_flow::ports::{Delayed, Functions, Invocation, Queues, VisibilityChange};
+use comeback_flow::ports::{
+    Attribute, Functions, Invocation, Queues, Resent, Value, VisibilityChange,
+};
 use moto::config;
 use retry_handler::{LambdaFunctions, SqsQueues};
 use tokio::{
@@ -139,7 +141,7 @@ async fn a_message_that_is_sent_again_keeps_its_trace() {
     let (endpoint, asked) =
         answering(response(200, "content-type: application/x-amz-json-1.0\r\n", body)).await;
     let trace_header = Some("Root=1-5759e988-bd862e3fe1be46a994272793;Lineage=a87bd80c:3");
-    let delayed = Delayed { body: "{}", attributes: Vec::new(), trace_header, delay: 900 };
+    let delayed = Resent { body: "{}", attributes: Vec::new(), trace_header, delay: 900 };
     let answers = queues(&endpoint).send_again("https://sqs/1/retry", &[&delayed]).await;
     assert_eq!(answers, [Ok(())]);
     let asked: String = asked.await.unwrap();
@@ -159,6 +161,93 @@ async fn a_message_that_is_sent_again_keeps_its_trace() {
     assert_eq!(request, expected);
 }
 
+/// The request body of a send of this message, and the answers.
+async fn send(
+    message: &Resent<'_>,
+    answer: String,
+) -> (serde_json::Value, Vec<Result<(), InvokeFault>>) {
+    let (endpoint, asked) = answering(answer).await;
+    let answers = queues(&endpoint).send_again("https://sqs/1/imports", &[message, message]).await;
+    let asked: String = asked.await.unwrap();
+    let (_, request) = asked.split_once("\r\n\r\n").unwrap();
+    (serde_json::from_str(request).unwrap(), answers)
+}
+
+const JSON: &str = "content-type: application/x-amz-json-1.0\r\n";
+
+#[tokio::test]
+async fn a_message_that_is_sent_back_keeps_its_attributes_byte_for_byte_and_is_not_delayed() {
+    let attribute = |name: &'static str, data_type: &'static str, value| Attribute {
+        name: name.into(),
+        data_type: data_type.into(),
+        value,
+    };
+    let attributes = vec![
+        attribute("tenant", "String.x", Value::Text("bl\u{e9}\t\"".into())),
+        attribute("size", "Number", Value::Text("007.10".into())),
+        attribute("key", "Binary.png", Value::Binary([0, 255][..].into())),
+    ];
+    let trace_header = Some("Root=1-5759e988-bd862e3fe1be46a994272793;Lineage=a87bd80c:3");
+    let message = Resent { body: "no JSON \u{1f600}", attributes, trace_header, delay: 0 };
+    let body = r#"{"Successful":[{"Id":"0","MessageId":"m","MD5OfMessageBody":"x"}],"Failed":[{"Id":"1","Code":"InternalError","SenderFault":false,"Message":"no"}]}"#;
+    let (request, answers) = send(&message, response(200, JSON, body)).await;
+    let transient = FaultKind::Transient { retry_after: None };
+    assert_eq!(answers[0], Ok(()));
+    assert_eq!(answers[1].as_ref().unwrap_err().kind, transient);
+    let entry = serde_json::json!({
+        "Id": "0",
+        "MessageBody": "no JSON \u{1f600}",
+        "DelaySeconds": 0,
+        "MessageAttributes": {
+            "tenant": { "DataType": "String.x", "StringValue": "bl\u{e9}\t\"" },
+            "size": { "DataType": "Number", "StringValue": "007.10" },
+            "key": { "DataType": "Binary.png", "BinaryValue": "AP8=" },
+        },
+        "MessageSystemAttributes": {
+            "AWSTraceHeader": { "DataType": "String", "StringValue": trace_header },
+        },
+    });
+    assert_eq!(
+        (&request["QueueUrl"], &request["Entries"][0]),
+        (&"https://sqs/1/imports".into(), &entry)
+    );
+}
+
+#[tokio::test]
+async fn every_answer_of_sqs_for_a_send_is_taken_for_what_it_is() {
+    let transient = FaultKind::Transient { retry_after: None };
+    let message = Resent { body: "x", attributes: Vec::new(), trace_header: None, delay: 0 };
+    for (status, code, query_code, kind) in [
+        (
+            400,
+            "QueueDoesNotExist",
+            "AWS.SimpleQueueService.NonExistentQueue",
+            FaultKind::Configuration,
+        ),
+        (403, "AccessDeniedException", "AccessDenied", FaultKind::Configuration),
+        (400, "KmsDisabled", "KMS.DisabledException", FaultKind::Configuration),
+        (400, "KmsThrottled", "KMS.ThrottlingException", transient),
+        (400, "RequestThrottled", "RequestThrottled", transient),
+        (503, "ServiceUnavailable", "ServiceUnavailable", transient),
+    ] {
+        let headers = format!("{JSON}x-amzn-query-error: {query_code};Sender\r\n");
+        let body = format!(r#"{{"__type":"com.amazonaws.sqs#{code}","message":"no"}}"#);
+        let (_, answers) = send(&message, response(status, &headers, &body)).await;
+        assert_eq!(answers.len(), 2);
+        for answer in answers {
+            assert_eq!(answer.unwrap_err().kind, kind, "{code}");
+        }
+    }
+    let long =
+        "One or more parameters are invalid. Reason: Message must be shorter than 1024 bytes.";
+    let body = format!(
+        r#"{{"Successful":[],"Failed":[{{"Id":"0","Code":"InvalidParameterValue","SenderFault":true,"Message":"{long}"}}]}}"#
+    );
+    let (_, answers) = send(&message, response(200, JSON, &body)).await;
+    let kinds: Vec<_> = answers.into_iter().map(|answer| answer.unwrap_err().kind).collect();
+    assert_eq!(kinds, [FaultKind::Refused(Reason::PayloadTooLarge), transient], "silence passes");
+}
+
 #[tokio::test]
 async fn a_call_that_fails_fails_for_every_entry() {
     let refusal = response(
@@ -174,6 +263,8 @@ async fn a_call_that_fails_fails_for_every_entry() {
         body: "no JSON",
         receive_count: 1,
         sent_at: None,
+        first_received_at: None,
+        moved_from: None,
         attributes,
     };
     let letter = DeadLetter::unreadable(&message, "expected a record");

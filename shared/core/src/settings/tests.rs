@@ -12,6 +12,7 @@ use crate::{
     backoff::Jitter,
     contract::SETTINGS,
     error_type::NonRetryable,
+    target::Target,
     testing::{home, rules, settings},
 };
 
@@ -77,12 +78,12 @@ fn every_bad_setting_is_named_in_one_message_with_what_it_must_be_and_what_it_is
         "DEAD_LETTER_QUEUE_URL must be the URL of a queue, such as https://sqs.us-east-1.amazonaws.com/123456789012/name, and is not set",
         "RETRY_QUEUE_URL must be the URL of a queue, such as https://sqs.us-east-1.amazonaws.com/123456789012/name, got \"retry\"",
         "TARGET_FUNCTIONS must be function names or ARNs, in which * matches any characters, got \"bad name\"",
-        "QUEUE_TARGETS.retry must be a list of functions such as [\"orders\"], got \"[]\"",
+        "QUEUE_TARGETS.retry must be a list of functions such as [\"orders\"], or of queues such as [\"sqs:imports\"], got \"[]\"",
         "QUEUE_TARGETS must be an object whose keys are queue names, not ARNs or URLs, got \"q u\"",
         "QUEUE_TARGETS.twice must be function names or ARNs, in which * matches any characters, got \"a b\"",
         "QUEUE_TARGETS.twice must be function names or ARNs, in which * matches any characters, got \"\"",
         "QUEUE_TARGETS must be an object that names each queue once, got \"twice\"",
-        "QUEUE_TARGETS.none must be a list of functions such as [\"orders\"], got \"\\\"orders\\\"\"",
+        "QUEUE_TARGETS.none must be a list of functions such as [\"orders\"], or of queues such as [\"sqs:imports\"], got \"\\\"orders\\\"\"",
         "IN_FLIGHT_MAX must be a whole number from 1, got \"0\"",
         "DLQ_TARGET must be the name or the ARN of a function, got \"bad name\"",
         "LEDGER_TABLE must be the name or the ARN of a DynamoDB table, got \"bad name\"",
@@ -159,7 +160,9 @@ fn a_function_has_its_own_values_over_the_general_ones() {
 
 #[test]
 fn targets_are_the_functions_at_home_or_those_listed() {
-    let arn = |text: &str| FunctionArn::parse(&format!("arn:aws:lambda:{text}")).unwrap();
+    let arn = |text: &str| {
+        Target::Function(FunctionArn::parse(&format!("arn:aws:lambda:{text}")).unwrap())
+    };
     let allowed =
         |list, text| rules(&[("TARGET_FUNCTIONS", list)]).targets.allow(&arn(text), &home());
     let here = "us-east-1:123456789012:function:orders:live";
@@ -176,6 +179,62 @@ fn targets_are_the_functions_at_home_or_those_listed() {
         ("arn:*", true, true),
     ] {
         assert_eq!((allowed(list, here), allowed(list, elsewhere)), (at_home, away), "{list:?}");
+    }
+}
+
+#[test]
+fn every_bad_queue_among_targets_is_named_in_one_message() {
+    let queue = "arn:aws:sqs:us-east-1:123456789012:";
+    let lists = format!(
+        r#"{{"retry-a":["sqs:a","{queue}b"],"retry-b":["sqs:","sqs:a b","sqs:im*","sqs:x.fifo","{queue}x.fifo","{queue}im*"],
+            "retry-c":["sqs:retry-a","{queue}retry-c","sqs:retry-d","sqs:dead"]}}"#
+    );
+    let policies = format!(
+        r#"{{"sqs:a":{{"MAX_AGE":"7d","TENANT_ID":"/t"}},"sqs:a*":{{}},"{queue}b":{{"JITTER":"none"}},"{queue}x.fifo":{{}}}}"#
+    );
+    let complaint = complaint(&[
+        ("RETRY_QUEUE_URL", "https://sqs.us-east-1.amazonaws.com/123456789012/retry-d"),
+        ("DEAD_LETTER_QUEUE_URL", "https://sqs.us-east-1.amazonaws.com/123456789012/dead/"),
+        ("TARGET_FUNCTIONS", "orders,sqs:im*,sqs:a.fifo,sqs:,sqs:retry-b"),
+        ("QUEUE_TARGETS", &lists),
+        ("DLQ_TARGET", "sqs:a"),
+        ("POLICIES", &policies),
+    ]);
+    let stars = "TARGET_FUNCTIONS must be standard queues, as sqs:NAME or by their ARNs, in which * matches any characters";
+    let plain =
+        "QUEUE_TARGETS.retry-b must be a standard queue, as sqs:NAME or by its ARN, without *";
+    let keys =
+        "POLICIES must be an object whose keys name queues as sqs:NAME or by their ARNs, without *";
+    let other = "must be another queue than the retry queues and the dead-letter queue";
+    let expected = [
+        format!("{stars}, got \"sqs:a.fifo\""),
+        format!("{stars}, got \"sqs:\""),
+        format!("{plain}, got \"sqs:\""),
+        format!("{plain}, got \"sqs:a b\""),
+        format!("{plain}, got \"sqs:im*\""),
+        format!("{plain}, got \"sqs:x.fifo\""),
+        format!("{plain}, got \"{queue}x.fifo\""),
+        format!("{plain}, got \"{queue}im*\""),
+        "DLQ_TARGET must be the name or the ARN of a function, got \"sqs:a\"".to_owned(),
+        "POLICIES.sqs:a.TENANT_ID must be absent, because a queue has no tenants, got \"/t\""
+            .to_owned(),
+        format!("{keys}, got \"sqs:a*\""),
+        format!("{keys}, got \"{queue}x.fifo\""),
+        format!("TARGET_FUNCTIONS {other}, got \"sqs:retry-b\""),
+        format!("QUEUE_TARGETS.retry-c {other}, got \"sqs:retry-a\""),
+        format!("QUEUE_TARGETS.retry-c {other}, got \"{queue}retry-c\""),
+        format!("QUEUE_TARGETS.retry-c {other}, got \"sqs:retry-d\""),
+        format!("QUEUE_TARGETS.retry-c {other}, got \"sqs:dead\""),
+    ];
+    assert_eq!(complaint.split("; ").collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn a_queue_has_its_own_values_by_its_name_or_its_arn() {
+    for key in ["sqs:imports", "arn:aws:sqs:us-east-1:123456789012:imports"] {
+        let rules = rules(&[("POLICIES", &format!(r#"{{"{key}":{{"MAX_ATTEMPTS":3}}}}"#))]);
+        assert_eq!(rules.policies.of("sqs:imports").max_attempts, Attempt::new(3), "{key}");
+        assert_eq!(rules.policies.of("imports").max_attempts, None, "the function of this name");
     }
 }
 

@@ -4,6 +4,7 @@ mod delays;
 mod ledger;
 mod log;
 mod probes;
+mod queues;
 mod register;
 mod trust;
 mod world;

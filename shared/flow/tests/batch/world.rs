@@ -26,8 +26,8 @@ use comeback_flow::{
     in_flight::Gauges,
     memory::CircuitMemory,
     ports::{
-        CallFault, Clock, Delayed, Entered, Functions, Invocation, Ledger, Listed, NotExchanged,
-        NotReplaced, Notes, Queues, Stored, Value, VisibilityChange, Wanted,
+        CallFault, Clock, Entered, Functions, Invocation, Ledger, Listed, NotExchanged,
+        NotReplaced, Notes, Queues, Resent, Stored, Value, VisibilityChange, Wanted,
     },
     report::{Outcome, Report},
 };
@@ -69,13 +69,13 @@ pub struct Sent {
 }
 
 impl Sent {
-    fn of(message: &Delayed<'_>) -> Self {
+    fn of(message: &Resent<'_>) -> Self {
         let attributes = message.attributes.iter().map(|attribute| {
             let value = match &attribute.value {
                 Value::Text(text) => text.as_bytes(),
                 Value::Binary(bytes) => bytes,
             };
-            (attribute.name.to_owned(), (attribute.data_type.to_owned(), value.to_owned()))
+            (attribute.name.to_string(), (attribute.data_type.to_string(), value.to_owned()))
         });
         Self {
             body: message.body.to_owned(),
@@ -109,6 +109,7 @@ pub struct World {
     /// The handler's `TENANT_ID`, and the tenant ids of its invocations.
     pub tenant_id: Option<&'static str>,
     pub tenants: RefCell<Vec<String>>,
+    pub queue_targets: &'static str,
     /// The claims by their keys; `None` where the handler has no ledger.
     claims: Option<RefCell<BTreeMap<String, Claim>>>,
     /// The key and the claim of each write; `None` where a claim was to be removed.
@@ -152,6 +153,7 @@ impl World {
             invocations: RefCell::default(),
             tenant_id: None,
             tenants: RefCell::default(),
+            queue_targets: "",
             claims: None,
             ledger_calls: RefCell::default(),
             registers: false,
@@ -200,6 +202,7 @@ impl World {
             ("BASE_BACKOFF", "60s"),
             ("LEDGER_TABLE", "ledger"),
             ("TENANT_ID", self.tenant_id.unwrap_or_default()),
+            ("QUEUE_TARGETS", self.queue_targets),
             ("PROBE", if self.probes { "true" } else { "false" }),
             ("REGISTER", if self.registers { "true" } else { "false" }),
         ]);
@@ -268,13 +271,22 @@ impl Queues for &World {
     async fn send_again(
         &self,
         queue_url: &str,
-        messages: &[&Delayed<'_>],
-    ) -> Vec<Result<(), CallFault>> {
+        messages: &[&Resent<'_>],
+    ) -> Vec<Result<(), InvokeFault>> {
         let sent = messages.iter().map(|message| Sent::of(message)).collect();
         self.sends.borrow_mut().push((queue_url.to_owned(), sent));
+        let transient = FaultKind::Transient { retry_after: None };
         let mut answers = Vec::new();
         for message in messages {
-            answers.push(self.entry(message.body).await);
+            let kind = match self.answer(message.body).await {
+                Answer::Accepted | Answer::Slow(_) | Answer::Repeated => None,
+                // A delay's message has the body of the invocation or claim that failed.
+                Answer::Fault(_) | Answer::Lost if message.delay > 0 => None,
+                Answer::Fault(kind) => Some(kind),
+                Answer::Refused | Answer::Lost | Answer::Never => Some(transient),
+            };
+            let fault = |kind| InvokeFault { kind, code: None, message: "no".into() };
+            answers.push(kind.map_or(Ok(()), |kind| Err(fault(kind))));
         }
         answers
     }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use comeback_core::{
     arn::FunctionArn,
     settings::{Settings, Targets},
+    target::Target,
 };
 
 use super::Refusal;
@@ -35,6 +36,7 @@ pub(super) fn with(
         .map_err(|fault| Refusal::BadSettings { handler: name(), fault: fault.to_string() })?;
     let record =
         FunctionArn::parse(&format!("{}:{}", function.arn, qualifier.unwrap_or("$LATEST")));
+    let record = record.map(Target::Function);
     let home = FunctionArn::parse(&handler.arn).map(|arn| arn.home());
     let (Some(record), Some(home)) = (record, home) else {
         return Err(Refusal::NotAllowed { handler: name() });

@@ -9,6 +9,7 @@ use comeback_core::{
     envelope::Envelope,
     reason::Reason,
     record::{self, Message, MessageAttributes},
+    target::Target,
     time,
 };
 use serde::{Serialize, Serializer};
@@ -186,6 +187,8 @@ impl Letter {
             body: &self.body,
             receive_count: 1,
             sent_at: self.sent_at,
+            first_received_at: None,
+            moved_from: None,
             attributes: MessageAttributes {
                 lambda_request_id,
                 error_message: self.attribute("ErrorMessage"),
@@ -197,11 +200,12 @@ impl Letter {
         // A function's own dead-letter queue doesn't say which function it belongs to.
         let any = FunctionArn::parse("arn:aws:lambda:us-east-1:000000000000:function:any");
         let failure = record::read(&message, any.as_ref()).ok()?;
-        let is_lambdas = any.as_ref() == Some(&failure.target);
+        let Target::Function(function) = &failure.target else { return None };
+        let is_lambdas = any.as_ref() == Some(function);
         Some(Facts {
             origin: if is_lambdas { Origin::Lambda } else { Origin::Moved },
             reason: None,
-            function: Some(failure.target.clone()).filter(|_| !is_lambdas),
+            function: Some(function.clone()).filter(|_| !is_lambdas),
             request_id: failure.first_request_id().map(str::to_owned),
             attempts: Some(failure.attempts_made()),
             first_failure_at: Some(failure.first_failure()),
@@ -209,7 +213,7 @@ impl Letter {
             error_type: failure.error.error_type.clone(),
             error_message: failure.error.message.clone(),
             original_bytes: None,
-            payload: failure.event.map(|event| event.payload().get().to_owned()),
+            payload: failure.event.as_ref().map(|event| event.payload().to_owned()),
         })
     }
 }

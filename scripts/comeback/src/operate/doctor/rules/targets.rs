@@ -147,6 +147,7 @@ fn examine_config(
     }
     let qualified = qualifier.as_deref().unwrap_or("$LATEST");
     let record = FunctionArn::parse(&format!("{}:{qualified}", function.arn));
+    let record = record.map(comeback_core::target::Target::Function);
     let home = FunctionArn::parse(&facts.handler.arn).map(|arn| arn.home());
     if let (Some(settings), Some(record), Some(home)) = (settings, record, home)
         && !settings.rules.allow(&record, Some(queue), &home)

@@ -11,6 +11,7 @@ use comeback_core::{
     reason::Reason,
     record::{Condition, Event, Failure},
     schedule::Schedule,
+    target::Target,
 };
 use serde_json::value::RawValue;
 
@@ -29,7 +30,7 @@ impl<'a> Life<'a> {
         let target = FunctionArn::parse("arn:aws:lambda:us-east-1:000000000000:function:any")
             .expect("the ARN of a function");
         let failure = Failure {
-            target,
+            target: Target::Function(target),
             request_id: String::new(),
             failed_at: START,
             condition: Condition::Failed,

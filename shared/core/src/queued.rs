@@ -1,0 +1,180 @@
+//! A message of a queue whose consumer failed to process it.
+//!
+//! SQS's own redrive moves such a message to the retry queue, and a retry sends it back to its source queue: the same
+//! body, the same attributes, and one more, [`METADATA`], which a consumer may ignore. Nothing is wrapped, so a message
+//! of any content can be retried.
+//!
+//! A dead letter has attributes of its own. The message's travel in one of them, [`ORIGINAL_ATTRIBUTES`]:
+//!
+//! ```json
+//! {"tenant":{"type":"String","value":"blue"},"key":{"type":"Binary","value":"AAEC"}}
+//! ```
+
+use std::{borrow::Cow, collections::BTreeMap};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
+use serde::{Deserialize, Serialize, Serializer, ser::SerializeMap};
+
+use crate::{
+    Timestamp,
+    attribute::{ATTRIBUTES_MAX, Attribute, Value, message_size},
+    dead_letter::SIZE_MAX,
+    envelope::{METADATA, RetryMetadata},
+    reason::Reason,
+};
+
+/// The attribute of a dead letter that holds the attributes of the message.
+pub const ORIGINAL_ATTRIBUTES: &str = "OriginalAttributes";
+
+/// SQS's data type of values that are no text. A type may have a label: `Binary.png`.
+const BINARY: &str = "Binary";
+
+#[derive(Clone, Debug)]
+pub struct Queued<'a> {
+    pub body: &'a str,
+    /// The message's own attributes, without ours.
+    pub attributes: Vec<Attribute<'a>>,
+    /// The metadata of the retry that failed, if it was one.
+    pub retried: Option<RetryMetadata>,
+    /// When the source queue got the message. SQS keeps a message that it moves no longer because of the move.
+    pub(crate) enqueued_at: Option<Timestamp>,
+}
+
+impl<'a> Queued<'a> {
+    /// A message as its queue had it, from its attributes in the retry queue without those that we added there.
+    pub(crate) fn read(
+        body: &'a str,
+        mut attributes: Vec<Attribute<'a>>,
+        enqueued_at: Option<Timestamp>,
+    ) -> Self {
+        let metadata = attributes.iter().position(|it| it.name == METADATA);
+        let metadata = metadata.map(|at| attributes.swap_remove(at).value);
+        let retried = match metadata {
+            Some(Value::Text(text)) => RetryMetadata::read(&text),
+            Some(Value::Binary(_)) | None => None,
+        };
+        Self { body, attributes, retried, enqueued_at }
+    }
+
+    /// The attributes to send back to the source queue.
+    pub(crate) fn with(&self, metadata: Option<&RetryMetadata>) -> Vec<Attribute<'_>> {
+        let metadata = metadata.map(|metadata| Attribute::text(METADATA, metadata.to_json()));
+        self.attributes.iter().cloned().chain(metadata).collect()
+    }
+
+    /// Whether SQS accepts the message with this metadata.
+    pub(crate) fn check(&self, metadata: Option<&RetryMetadata>) -> Result<(), Reason> {
+        let attributes = self.with(metadata);
+        if attributes.len() > ATTRIBUTES_MAX {
+            return Err(Reason::AttributeLimit);
+        }
+        if message_size(self.body, &attributes) > SIZE_MAX {
+            return Err(Reason::PayloadTooLarge);
+        }
+        Ok(())
+    }
+
+    /// The message's own attributes as JSON, or `None` if it has none.
+    pub(crate) fn attributes_json(&self) -> Option<String> {
+        let attributes = Some(&self.attributes).filter(|all| !all.is_empty())?;
+        // Writing strings to memory can't fail.
+        serde_json::to_string(&Json(attributes)).ok()
+    }
+}
+
+/// Reads what [`Queued::attributes_json`] has written.
+pub(crate) fn read_attributes(json: &str) -> Option<Vec<Attribute<'static>>> {
+    let members: BTreeMap<String, JsonAttribute<'_>> = serde_json::from_str(json).ok()?;
+    let attribute = |(name, JsonAttribute { data_type, value }): (String, JsonAttribute<'_>)| {
+        let value = if data_type.starts_with(BINARY) {
+            Value::Binary(BASE64.decode(&*value).ok()?.into())
+        } else {
+            Value::Text(value.into_owned().into())
+        };
+        Some(Attribute { name: name.into(), data_type: data_type.into_owned().into(), value })
+    };
+    members.into_iter().map(attribute).collect()
+}
+
+struct Json<'a>(&'a [Attribute<'a>]);
+
+#[derive(Serialize, Deserialize)]
+struct JsonAttribute<'a> {
+    #[serde(rename = "type")]
+    data_type: Cow<'a, str>,
+    value: Cow<'a, str>,
+}
+
+impl Serialize for Json<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for Attribute { name, data_type, value } in self.0 {
+            let value = match value {
+                Value::Text(text) => Cow::Borrowed(&**text),
+                Value::Binary(bytes) => BASE64.encode(bytes).into(),
+            };
+            map.serialize_entry(name, &JsonAttribute { data_type: (&**data_type).into(), value })?;
+        }
+        map.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn attribute(name: &str, data_type: &str, value: Value<'static>) -> Attribute<'static> {
+        Attribute { name: name.to_owned().into(), data_type: data_type.to_owned().into(), value }
+    }
+
+    #[test]
+    fn attributes_are_written_by_name_with_type_and_value_and_binary_ones_in_base64() {
+        let attributes = vec![
+            attribute("tenant", "String", Value::Text("bl\"ue".into())),
+            attribute("size", "Number.int", Value::Text("007".into())),
+            attribute("key", "Binary.png", Value::Binary(vec![0, 1, 255].into())),
+        ];
+        let queued = Queued { body: "no JSON", attributes, retried: None, enqueued_at: None };
+        let json = queued.attributes_json().unwrap();
+        assert_eq!(
+            json,
+            r#"{"tenant":{"type":"String","value":"bl\"ue"},"size":{"type":"Number.int","value":"007"},"key":{"type":"Binary.png","value":"AAH/"}}"#
+        );
+        let none = Queued { attributes: Vec::new(), ..queued };
+        assert_eq!(none.attributes_json(), None);
+    }
+
+    #[test]
+    fn what_is_no_list_of_attributes_is_refused_as_a_whole() {
+        for json in [
+            "",
+            "[]",
+            "{",
+            r#"{"a":"b"}"#,
+            r#"{"a":{"type":"String"}}"#,
+            r#"{"a":{"type":"Binary","value":"no base64"}}"#,
+            r#"{"a":{"type":"String","value":7}}"#,
+        ] {
+            assert_eq!(read_attributes(json), None, "{json}");
+        }
+        assert_eq!(read_attributes("{}"), Some(Vec::new()));
+    }
+
+    proptest! {
+        #[test]
+        fn every_attribute_comes_back_as_it_was(
+            texts in prop::collection::btree_map("[a-z_.-]{1,9}", ("(String|Number)([.][a-z]{1,5})?", any::<String>()), 0..6),
+            bytes in prop::collection::btree_map("[A-Z]{1,9}", prop::collection::vec(any::<u8>(), 0..40), 0..5),
+        ) {
+            let texts = texts.iter().map(|(name, (kind, text))| attribute(name, kind, Value::Text(text.clone().into())));
+            let bytes = bytes.iter().map(|(name, bytes)| attribute(name, "Binary", Value::Binary(bytes.clone().into())));
+            let mut attributes: Vec<_> = texts.chain(bytes).collect();
+            let queued = Queued { body: "x", attributes: attributes.clone(), retried: None, enqueued_at: None };
+            let read = queued.attributes_json().map_or(Some(Vec::new()), |json| read_attributes(&json));
+            attributes.sort_by(|a, b| a.name.cmp(&b.name));
+            prop_assert_eq!(read, Some(attributes));
+        }
+    }
+}

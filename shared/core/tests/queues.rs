@@ -1,0 +1,610 @@
+//! Messages of queues whose consumers failed: how they are read, scheduled, sent back, given up and redriven.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::{borrow::Cow, collections::BTreeMap, time::Duration};
+
+use comeback_core::{
+    Attempt, Timestamp,
+    arn::{FunctionArn, Home},
+    attribute::{Attribute, Value, message_size},
+    dead_letter::{DeadLetter, SIZE_MAX},
+    decision::{Decision, Judgement, Settlement, decide},
+    reason::Reason,
+    record::{Failure, Message, MessageAttributes},
+    settings::{Rules, Settings},
+    time::later,
+};
+use proptest::prelude::*;
+
+const RECORD: &str = include_str!("../fixtures/failure_record.json");
+const IMPORTS: &str = "arn:aws:sqs:us-east-1:123456789012:imports";
+const BOUND: &[(&str, &str)] = &[("QUEUE_TARGETS", r#"{"retry-imports":["sqs:imports"]}"#)];
+const METADATA: &str = "_retry_metadata";
+
+fn at(text: &str) -> Timestamp {
+    text.parse().unwrap()
+}
+
+/// When the producer sent the message, when it failed, and much later.
+fn sent_at() -> Timestamp {
+    at("2026-02-01T11:50:00Z")
+}
+
+fn failed_at() -> Timestamp {
+    at("2026-02-01T12:00:00.250Z")
+}
+
+fn home() -> Home {
+    FunctionArn::parse("arn:aws:lambda:us-east-1:123456789012:function:retry-handler")
+        .unwrap()
+        .home()
+}
+
+fn rules(variables: &[(&str, &str)]) -> Rules {
+    let mut all: BTreeMap<_, _> = variables.iter().copied().collect();
+    all.insert("DEAD_LETTER_QUEUE_URL", "https://sqs.us-east-1.amazonaws.com/123456789012/dead");
+    Settings::from_lookup(|name| all.get(name).map(|&value| value.to_owned())).unwrap().rules
+}
+
+fn text<'a>(name: &'a str, value: &'a str) -> Attribute<'a> {
+    Attribute::text(name, value)
+}
+
+fn binary<'a>(name: &'a str, value: &'a [u8]) -> Attribute<'a> {
+    let value = Value::Binary(value.into());
+    Attribute { name: name.into(), data_type: "Binary.x".into(), value }
+}
+
+/// A message with these attributes, as the handler reads it.
+fn message<'a>(body: &'a str, attributes: &'a [Attribute<'a>]) -> Message<'a> {
+    let mut known = MessageAttributes { all: attributes.to_vec(), ..Default::default() };
+    for Attribute { name, value, .. } in attributes {
+        let place = match &**name {
+            "RequestID" => &mut known.lambda_request_id,
+            "Reason" => &mut known.reason,
+            "FunctionArn" => &mut known.function_arn,
+            "RequestId" => &mut known.request_id,
+            "FailedAt" => &mut known.failed_at,
+            "MessageId" => &mut known.message_id,
+            "SourceQueueArn" => &mut known.source_queue_arn,
+            _ => continue,
+        };
+        *place = match value {
+            Value::Text(text) => Some(text),
+            Value::Binary(_) => None,
+        };
+    }
+    Message {
+        id: "m-1",
+        queue: Some("retry-imports"),
+        body,
+        receive_count: 2,
+        sent_at: Some(sent_at()),
+        first_received_at: Some(failed_at()),
+        moved_from: None,
+        attributes: known,
+    }
+}
+
+/// The same, moved by the redrive policy of the queue of imports.
+fn moved<'a>(body: &'a str, attributes: &'a [Attribute<'a>]) -> Message<'a> {
+    Message { moved_from: Some(IMPORTS), ..message(body, attributes) }
+}
+
+fn judged<'a>(message: Message<'a>, variables: &[(&str, &str)], now: Timestamp) -> Judgement<'a> {
+    decide(message, &home(), &rules(variables), now)
+}
+
+fn failure<'j, 'a>(judgement: &'j Judgement<'a>) -> &'j Failure<'a> {
+    judgement.failure.as_ref().unwrap()
+}
+
+fn given_up(reason: Reason) -> Decision {
+    Decision::Settle(Settlement::DeadLetter(reason))
+}
+
+fn due(judgement: &Judgement<'_>) -> Timestamp {
+    judgement.schedule.unwrap().due
+}
+
+/// The attributes with which a due message is sent back.
+fn sent_back<'j>(judgement: &'j Judgement<'_>) -> Vec<Attribute<'j>> {
+    failure(judgement).attributes(judgement.schedule.unwrap().attempt).unwrap()
+}
+
+/// The dead letter, as a redrive moves it back.
+fn redriven<'a>(letter: &'a DeadLetter<'_>, attributes: &'a [Attribute<'a>]) -> Message<'a> {
+    Message { id: "m-2", first_received_at: None, ..message(&letter.body, attributes) }
+}
+
+fn attributes_of<'a>(letter: &'a DeadLetter<'_>) -> Vec<Attribute<'a>> {
+    letter.attributes.iter().map(|(name, value)| text(name, value)).collect()
+}
+
+#[test]
+fn a_moved_message_is_a_failure_of_its_queue_whatever_its_body_and_attributes_look_like() {
+    let letter = [
+        text("Reason", "target_not_allowed"),
+        text("FunctionArn", "arn:aws:lambda:us-east-1:123456789012:function:orders"),
+        text("RequestId", "r-7"),
+        text("SourceQueueArn", "arn:aws:sqs:us-east-1:123456789012:others"),
+    ];
+    let delayed = [text("FailedAt", "2020-01-01T00:00:00Z"), text("MessageId", "other")];
+    let bare = [text("RequestID", "r-7"), binary("FailedAt", b"\0")];
+    let envelope =
+        r#"{"_retry_metadata":{"attempt":7,"initial_timestamp":1},"_original_payload":1}"#;
+    for body in ["no JSON", "{\"a\":1.0}", "null", RECORD, envelope, " "] {
+        for attributes in [&[][..], &letter, &delayed, &bare] {
+            let judgement = judged(moved(body, attributes), BOUND, failed_at());
+            let failure = failure(&judgement);
+            assert_eq!(failure.target.name(), "sqs:imports");
+            assert_eq!(failure.target.as_str(), IMPORTS);
+            assert_eq!((failure.failed_at, failure.attempts_made()), (failed_at(), 0), "{body}");
+            assert_eq!(failure.first_request_id(), Some("m-1"));
+            assert_eq!(failure.claim_key(), format!("{IMPORTS}/m-1"));
+            assert_eq!(failure.event.as_ref().unwrap().payload(), body);
+            assert_eq!(failure.error.error_type, None);
+            assert!(judgement.accepted().is_some());
+            let until = at("2026-02-01T12:00:01.250Z");
+            assert_eq!(judgement.decision, Decision::Settle(Settlement::Wait { until }));
+        }
+    }
+}
+
+#[test]
+fn without_a_queue_among_the_targets_a_moved_message_is_what_it_was_before() {
+    for variables in [
+        &[][..],
+        &[("TARGET_FUNCTIONS", "*,arn:*")],
+        &[("QUEUE_TARGETS", r#"{"retry-imports":["my-function"]}"#)],
+        &[
+            ("QUEUE_TARGETS", r#"{"retry-imports":["my-function"],"other":["sqs:imports"]}"#),
+            ("TARGET_FUNCTIONS", "my-*,sqs:imports"),
+        ],
+    ] {
+        let judgement = judged(moved(RECORD, &[]), variables, at("2019-11-14T18:17:00Z"));
+        assert_eq!(failure(&judgement).target.name(), "my-function", "{variables:?}");
+        assert_eq!(judgement.decision, Decision::Invoke);
+        let unread = judged(moved("no JSON", &[]), variables, failed_at());
+        assert_eq!(unread.decision, given_up(Reason::Unreadable), "{variables:?}");
+    }
+}
+
+#[test]
+fn a_queue_is_a_target_only_where_its_name_or_arn_says_so() {
+    let waits = |variables: &[(&str, &str)], from| {
+        let message = Message { moved_from: Some(from), ..moved("x", &[]) };
+        let judgement = judged(message, variables, failed_at());
+        assert_eq!(judgement.accepted().is_some(), judgement.schedule.is_some());
+        match judgement.decision {
+            Decision::Settle(Settlement::Wait { .. }) => true,
+            decision => {
+                assert_eq!(decision, given_up(Reason::TargetNotAllowed), "{variables:?} {from}");
+                false
+            }
+        }
+    };
+    let others = "arn:aws:sqs:us-east-1:123456789012:others";
+    let abroad = "arn:aws:sqs:eu-west-1:123456789012:imports";
+    let retry = "arn:aws:sqs:us-east-1:123456789012:retry-imports";
+    let by_arn = format!(r#"{{"retry-imports":["{IMPORTS}"]}}"#);
+    for (variables, allowed) in [
+        (BOUND, [true, false, false, false]),
+        (&[("QUEUE_TARGETS", &*by_arn)], [true, false, false, false]),
+        (&[("TARGET_FUNCTIONS", "orders,sqs:imports")], [true, false, false, false]),
+        (&[("TARGET_FUNCTIONS", IMPORTS)], [true, false, false, false]),
+        (&[("TARGET_FUNCTIONS", "sqs:*")], [true, true, false, false]),
+        (&[("TARGET_FUNCTIONS", "arn:aws:sqs:*:imports")], [true, false, false, false]),
+        (&[("TARGET_FUNCTIONS", "sqs:others")], [false, true, false, false]),
+        (
+            &[("TARGET_FUNCTIONS", "sqs:others"), ("QUEUE_TARGETS", &*by_arn)],
+            [true, false, false, false],
+        ),
+    ] {
+        let got = [IMPORTS, others, abroad, retry].map(|from| waits(variables, from));
+        assert_eq!(got, allowed, "{variables:?}");
+    }
+}
+
+#[test]
+fn due_times_are_the_same_on_every_receive_whether_or_not_the_move_begins_the_first_receive_anew() {
+    let policy = &[BOUND[0], ("BASE_BACKOFF", "1h"), ("MAX_BACKOFF", "4h")];
+    // If it doesn't, SQS says when the consumer received it first; else, when the handler did.
+    for first_received_at in [at("2026-02-01T11:50:01Z"), failed_at()] {
+        let receive = |receive_count, now| {
+            let first_received_at = Some(first_received_at);
+            let message = Message { receive_count, first_received_at, ..moved("x", &[]) };
+            judged(message, policy, now)
+        };
+        let first = receive(2, failed_at());
+        assert_eq!(failure(&first).failed_at, first_received_at);
+        assert!(due(&first) >= later(first_received_at, Duration::from_hours(1)));
+        for receives in 3..9 {
+            let now = later(failed_at(), Duration::from_mins(u64::from(receives)));
+            let again = receive(receives, now);
+            assert_eq!(again.schedule, first.schedule);
+            assert_eq!(failure(&again).claim_key(), failure(&first).claim_key());
+        }
+        let just_before = later(due(&first), Duration::ZERO) - Duration::from_millis(1);
+        assert!(matches!(receive(9, just_before).decision, Decision::Settle(_)));
+        let now_due = receive(9, due(&first));
+        assert_eq!(now_due.decision, Decision::Invoke);
+        assert_eq!(sent_back(&now_due).len(), 1);
+    }
+    let undated = Message { first_received_at: None, ..moved("x", &[]) };
+    assert_eq!(failure(&judged(undated, BOUND, failed_at())).failed_at, sent_at(), "an emulator's");
+}
+
+#[test]
+fn metadata_is_judged_as_that_of_an_envelope() {
+    let large = format!(r#"{{"attempt":2,"initial_timestamp":5,"x":"{}"}}"#, "x".repeat(16 << 10));
+    let (now, first) = (failed_at(), at("2026-02-01T11:59:00Z"));
+    for (value, attempts, first_failure, id) in [
+        (
+            r#"{"attempt":2,"initial_timestamp":1769947140,"request_id":"m-0"}"#,
+            2,
+            first,
+            Some("m-0"),
+        ),
+        (r#"{"attempt":2,"initial_timestamp":1769947140}"#, 2, first, None),
+        (r#"{"attempt":4294967296,"initial_timestamp":1769947140}"#, u32::MAX, first, None),
+        (r#"{"attempt":1,"initial_timestamp":9999999999}"#, 1, now, None),
+        ("no JSON", 0, now, Some("m-1")),
+        (r#"{"attempt":0,"initial_timestamp":5}"#, 0, now, Some("m-1")),
+        (r#"{"attempt":1}"#, 0, now, Some("m-1")),
+        (&*large, 0, now, Some("m-1")),
+    ] {
+        let attributes = [text(METADATA, value), text("tenant", "blue")];
+        let judgement = judged(moved("x", &attributes), BOUND, now);
+        let failure = failure(&judgement);
+        assert_eq!(failure.attempts_made(), attempts, "{value:.80}");
+        assert_eq!(failure.first_failure(), first_failure, "{value:.80}");
+        assert_eq!(failure.first_request_id(), id, "{value:.80}");
+        let sent = sent_back(&judgement);
+        assert_eq!(sent.len(), 2, "{value:.80}");
+        assert_eq!(sent[0], text("tenant", "blue"));
+    }
+    let attributes = [binary(METADATA, br#"{"attempt":2,"initial_timestamp":5}"#)];
+    let judgement = judged(moved("x", &attributes), BOUND, now);
+    assert_eq!(failure(&judgement).attempts_made(), 0);
+    assert_eq!(sent_back(&judgement).len(), 1, "ours replaces it");
+}
+
+#[test]
+fn a_message_is_sent_back_with_its_own_attributes_and_the_next_attempt() {
+    let retried = r#"{"attempt":2,"initial_timestamp":1769947140,"request_id":"m-0","by":[1.0]}"#;
+    let attributes =
+        [binary("key", &[0, 255]), text(METADATA, retried), text("tenant", "blue \u{1f600}")];
+    let judgement =
+        judged(moved("x", &attributes), BOUND, later(failed_at(), Duration::from_hours(12)));
+    assert_eq!(judgement.decision, Decision::Invoke);
+    let mut sent = sent_back(&judgement);
+    sent.sort_by(|a, b| a.name.cmp(&b.name));
+    let next = r#"{"attempt":3,"initial_timestamp":1769947140,"request_id":"m-0","by":[1.0]}"#;
+    assert_eq!(
+        sent,
+        [text(METADATA, next), binary("key", &[0, 255]), text("tenant", "blue \u{1f600}")]
+    );
+    let fresh = judged(moved("x", &[]), BOUND, failed_at());
+    let first = r#"{"attempt":1,"initial_timestamp":1769947200,"request_id":"m-1"}"#;
+    assert_eq!(sent_back(&fresh), [text(METADATA, first)]);
+    assert!(fresh.envelope().is_none(), "nothing is wrapped");
+}
+
+#[test]
+fn attempts_and_age_end_as_they_do_for_functions_and_no_error_is_never_retried() {
+    let retried = r#"{"attempt":3,"initial_timestamp":1769947140,"request_id":"m-0"}"#;
+    let attributes = [text(METADATA, retried)];
+    let decided = |more: &[(&'static str, &'static str)]| {
+        let variables: Vec<_> = BOUND.iter().chain(more).copied().collect();
+        judged(moved("x", &attributes), &variables, failed_at()).decision
+    };
+    assert_eq!(decided(&[("MAX_ATTEMPTS", "3")]), given_up(Reason::MaxAttemptsExceeded));
+    assert_eq!(decided(&[("MAX_AGE", "30s")]), given_up(Reason::MaxAgeExceeded));
+    let own = r#"{"sqs:imports":{"MAX_ATTEMPTS":3},"imports":{"MAX_ATTEMPTS":9}}"#;
+    assert_eq!(decided(&[("POLICIES", own)]), given_up(Reason::MaxAttemptsExceeded));
+    let waits = decided(&[("NON_RETRYABLE_ERRORS", "*")]);
+    assert!(matches!(waits, Decision::Settle(Settlement::Wait { .. })));
+}
+
+#[test]
+fn ten_attributes_leave_no_room_for_the_metadata_and_nine_do() {
+    let names: Vec<_> = (0..10).map(|nth| format!("a{nth}")).collect();
+    let attributes: Vec<_> = names.iter().map(|name| text(name, "x")).collect();
+    let decided = |attributes| judged(moved("x", attributes), BOUND, failed_at()).decision;
+    assert_eq!(decided(&attributes), given_up(Reason::AttributeLimit));
+    assert!(matches!(decided(&attributes[1..]), Decision::Settle(Settlement::Wait { .. })));
+    let mut retried = attributes[1..].to_vec();
+    retried.push(text(METADATA, r#"{"attempt":1,"initial_timestamp":1769947140}"#));
+    assert!(matches!(decided(&retried), Decision::Settle(Settlement::Wait { .. })));
+}
+
+#[test]
+fn a_message_fits_with_its_metadata_up_to_the_last_byte() {
+    let attributes = [binary("key", &[7; 100])];
+    let small = judged(moved("x", &attributes), BOUND, failed_at());
+    let room = SIZE_MAX - message_size("", &sent_back(&small));
+    for (size, fits) in [(room, true), (room + 1, false)] {
+        let body = "x".repeat(size);
+        let judgement = judged(moved(&body, &attributes), BOUND, failed_at());
+        if fits {
+            assert_eq!(message_size(&body, &sent_back(&judgement)), SIZE_MAX);
+        } else {
+            assert_eq!(judgement.decision, given_up(Reason::PayloadTooLarge));
+        }
+    }
+}
+
+#[test]
+fn a_message_is_given_up_before_sqs_deletes_it_14_days_after_its_producer_sent_it() {
+    let variables =
+        &[BOUND[0], ("MAX_AGE", "365d"), ("BASE_BACKOFF", "1h"), ("MAX_BACKOFF", "13d")];
+    let days = |days: u64| later(sent_at(), Duration::from_hours(24 * days));
+    let failed_after = |after| {
+        let message = Message { first_received_at: Some(days(after)), ..moved("x", &[]) };
+        judged(message, variables, days(after))
+    };
+    for after in [1, 6, 12] {
+        let judgement = failed_after(after);
+        assert!(due(&judgement) <= days(13), "after {after} days: {judgement:?}");
+        assert!(judgement.schedule.unwrap().expiry < days(14));
+    }
+    assert_eq!(failed_after(13).decision, given_up(Reason::MaxAgeExceeded));
+}
+
+#[test]
+fn a_dead_letter_has_the_message_and_its_own_attributes_and_names_its_queue() {
+    let retried = r#"{"attempt":2,"initial_timestamp":1769947140,"request_id":"m-0"}"#;
+    let attributes =
+        [text("tenant", "bl\"ue"), text(METADATA, retried), binary("key", &[0, 1, 255])];
+    let judgement = judged(moved("no JSON", &attributes), BOUND, failed_at());
+    let letter = judgement.dead_letter(Reason::MaxAttemptsExceeded);
+    assert_eq!(letter.body, "no JSON");
+    let expected = [
+        ("Reason", "max_attempts_exceeded"),
+        (
+            "OriginalAttributes",
+            r#"{"tenant":{"type":"String","value":"bl\"ue"},"key":{"type":"Binary.x","value":"AAH/"}}"#,
+        ),
+        ("SourceQueueArn", IMPORTS),
+        ("RequestId", "m-0"),
+        ("Attempts", "2"),
+        ("FirstFailureAt", "2026-02-01T11:59:00.000Z"),
+        ("LastFailureAt", "2026-02-01T12:00:00.250Z"),
+    ];
+    let sorted = |letter: DeadLetter<'_>| BTreeMap::from_iter(letter.attributes);
+    let json = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+    let letter = sorted(letter);
+    for (name, value) in expected {
+        match name {
+            "OriginalAttributes" => assert_eq!(json(&letter[name]), json(value)),
+            _ => assert_eq!(letter[name], value, "{name}"),
+        }
+    }
+    assert_eq!(letter.len(), expected.len());
+    let plain = judged(moved("x", &[]), BOUND, failed_at());
+    let letter = sorted(plain.dead_letter(Reason::MaxAgeExceeded));
+    assert!(!letter.contains_key("OriginalAttributes"), "absent facts have no attribute");
+}
+
+#[test]
+fn a_full_message_keeps_every_byte_and_its_attributes_before_the_name_of_its_queue() {
+    let attributes = [binary("key", &[7; 300])];
+    for spare in [0, 1, 28, 29, 100, 400, 480, 560, 700, 2000] {
+        let body = "x".repeat(SIZE_MAX - spare - message_size("", &attributes));
+        for reason in [Reason::PayloadTooLarge, Reason::TargetNotAllowed] {
+            let judgement = judged(moved(&body, &attributes), BOUND, failed_at());
+            let letter = judgement.dead_letter(reason);
+            assert!(letter.body == body && letter.size() <= SIZE_MAX, "{spare} to spare");
+            let has = |name| letter.attributes.iter().any(|(other, _)| *other == name);
+            assert!(!has("SourceQueueArn") || has("OriginalAttributes"), "{spare} to spare");
+        }
+    }
+}
+
+#[test]
+fn a_redriven_letter_goes_to_its_queue_as_its_producer_sent_it() {
+    let retried = r#"{"attempt":7,"initial_timestamp":1769947140,"request_id":"m-0"}"#;
+    let names: Vec<_> = (0..8).map(|nth| format!("a{nth}")).collect();
+    let mut own: Vec<_> = names.iter().map(|name| text(name, "\u{e9}")).collect();
+    own.push(binary("key", &[0, 255]));
+    let tenth = [text(METADATA, retried), text("a9", "\u{e9}")];
+    for (last, reason) in tenth.iter().zip([Reason::MaxAgeExceeded, Reason::AttributeLimit]) {
+        let mut attributes = own.clone();
+        attributes.push(last.clone());
+        let given_up = judged(moved("no JSON", &attributes), BOUND, failed_at());
+        let letter = given_up.dead_letter(reason);
+        let moved_back = attributes_of(&letter);
+        let now = later(sent_at(), Duration::from_hours(1));
+        let again = judged(redriven(&letter, &moved_back), BOUND, now);
+        assert_eq!((again.decision, failure(&again).attempts_made()), (Decision::Invoke, 0));
+        assert_eq!(failure(&again).claim_key(), format!("{IMPORTS}/m-2"), "a round of its own");
+        let (mut sent, mut expected) = (sent_back(&again), attributes.clone());
+        expected.retain(|attribute| attribute.name != METADATA);
+        for attributes in [&mut sent, &mut expected] {
+            attributes.sort_by(|a, b| a.name.cmp(&b.name));
+        }
+        assert_eq!(sent, expected, "{reason}");
+        assert_eq!(failure(&again).event.as_ref().unwrap().payload(), "no JSON");
+        // Given up again, it is the same letter.
+        let second = again.dead_letter(reason);
+        let original = |letter: &DeadLetter<'_>| {
+            let found = letter.attributes.iter().find(|(name, _)| *name == "OriginalAttributes");
+            let read = serde_json::from_str::<serde_json::Value>(&found.unwrap().1);
+            read.unwrap()
+        };
+        assert_eq!(original(&second), original(&letter));
+    }
+}
+
+#[test]
+fn a_redriven_letter_reaches_only_a_queue_that_is_bound() {
+    let given_up = judged(moved("x", &[]), BOUND, failed_at());
+    for reason in [Reason::MaxAgeExceeded, Reason::TargetNotAllowed] {
+        let letter = given_up.dead_letter(reason);
+        let attributes = attributes_of(&letter);
+        for (variables, allowed) in [
+            (BOUND, true),
+            (&[][..], false),
+            (&[("QUEUE_TARGETS", r#"{"retry-imports":["sqs:others"]}"#)], false),
+            (&[("QUEUE_TARGETS", r#"{"other":["sqs:imports"]}"#)], false),
+        ] {
+            let again = judged(redriven(&letter, &attributes), variables, failed_at());
+            assert_eq!(again.accepted().is_some(), allowed, "{reason} {variables:?}");
+        }
+    }
+    let letter = given_up.dead_letter(Reason::MaxAgeExceeded);
+    let mut attributes = attributes_of(&letter);
+    attributes.push(text("OriginalAttributes", "no JSON"));
+    let broken = judged(redriven(&letter, &attributes), BOUND, failed_at());
+    assert_eq!(broken.decision, self::given_up(Reason::Unreadable));
+}
+
+/// The message as SQS delivers it after it was sent again.
+fn hop<'a>(
+    judgement: &'a Judgement<'_>,
+    attributes: &'a [Attribute<'a>],
+    now: Timestamp,
+) -> Message<'a> {
+    Message {
+        id: "hop",
+        receive_count: 1,
+        sent_at: Some(now),
+        first_received_at: Some(now),
+        ..message(judgement.message.body, attributes)
+    }
+}
+
+fn hop_attributes<'a>(judgement: &'a Judgement<'_>) -> Vec<Attribute<'a>> {
+    let carried = failure(judgement).carried(&judgement.message);
+    let is_carried = |it: &&Attribute<'_>| carried.iter().any(|(name, _)| it.name == *name);
+    let received = judgement.message.attributes.all.iter().filter(|it| !is_carried(it)).cloned();
+    let mut all: Vec<Attribute<'_>> = received.collect();
+    all.extend(carried.into_iter().map(|(name, value)| Attribute::text(name, value)));
+    all
+}
+
+#[test]
+fn a_wait_stays_in_flight_where_its_attributes_leave_no_room_or_could_be_mistaken() {
+    let names: Vec<_> = (0..8).map(|nth| format!("a{nth}")).collect();
+    let attributes: Vec<_> = names.iter().map(|name| text(name, "x")).collect();
+    let may = |body: &str, attributes: &[Attribute<'_>]| {
+        let judgement = judged(moved(body, attributes), BOUND, failed_at());
+        failure(&judgement).may_be_sent_again(&judgement.message)
+    };
+    assert!(may("x", &attributes[..7]) && !may("x", &attributes));
+    for name in ["FailedAt", "MessageId", "SourceQueueArn", "Reason"] {
+        assert!(!may("x", &[text(name, "x")]), "{name}");
+    }
+    assert!(!may(&"x".repeat(SIZE_MAX - 110), &[]));
+    // A letter that is redriven has fewer attributes of ours than SQS allows.
+    let given_up = judged(moved("x", &attributes), BOUND, failed_at());
+    let letter = given_up.dead_letter(Reason::MaxAgeExceeded);
+    let moved_back = attributes_of(&letter);
+    let again = judged(redriven(&letter, &moved_back), BOUND, failed_at());
+    assert!(failure(&again).may_be_sent_again(&again.message));
+    assert!(hop_attributes(&again).len() <= 10);
+    let hops = hop_attributes(&again);
+    let after = judged(hop(&again, &hops, failed_at()), BOUND, failed_at());
+    assert_eq!(failure(&after).claim_key(), failure(&again).claim_key());
+    assert_eq!(failure(&after).failed_at, failure(&again).failed_at);
+    assert_eq!(sent_back(&after), attributes);
+}
+
+fn own_attributes() -> impl Strategy<Value = Vec<Attribute<'static>>> {
+    let value = prop_oneof![
+        "[ -~\u{e9}]{1,9}".prop_map(|text| ("String.x", Value::Text(Cow::Owned(text)))),
+        prop::collection::vec(any::<u8>(), 1..9)
+            .prop_map(|bytes| ("Binary", Value::Binary(Cow::Owned(bytes)))),
+    ];
+    prop::collection::btree_map("[a-z]{1,4}", value, 0..6).prop_map(|all| {
+        let attribute = |(name, (data_type, value)): (String, (&'static str, _))| Attribute {
+            name: name.into(),
+            data_type: data_type.into(),
+            value,
+        };
+        all.into_iter().map(attribute).collect()
+    })
+}
+
+proptest! {
+    #[test]
+    fn a_message_stays_the_same_however_often_it_is_sent_again_to_wait(
+        body in "[ -~\n\u{e9}]{1,20}", mut own in own_attributes(), attempt in 0_u32..9, hops in 1_usize..5,
+    ) {
+        if attempt > 0 {
+            let metadata = format!(r#"{{"attempt":{attempt},"initial_timestamp":1769947140}}"#);
+            own.push(Attribute { name: METADATA.into(), data_type: "String".into(), value: Value::Text(metadata.into()) });
+        }
+        let variables = &[BOUND[0], ("BASE_BACKOFF", "1h")];
+        let first = judged(moved(&body, &own), variables, failed_at());
+        prop_assert!(failure(&first).may_be_sent_again(&first.message));
+        let sorted = |judgement: &Judgement<'_>| {
+            let attributes = sent_back(judgement).into_iter();
+            attributes.map(|it| (it.name.to_string(), format!("{it:?}"))).collect::<BTreeMap<_, _>>()
+        };
+        let mut bodies = vec![(first.message.body.to_owned(), hop_attributes(&first).iter().map(owned).collect::<Vec<_>>())];
+        for nth in 0..hops {
+            let now = later(failed_at(), Duration::from_mins(nth as u64));
+            let (body, attributes) = bodies.last().unwrap().clone();
+            let message = Message {
+                id: "hop", receive_count: 1, sent_at: Some(now), first_received_at: Some(now), ..message(&body, &attributes)
+            };
+            let again = judged(message, variables, now);
+            prop_assert_eq!(again.schedule, first.schedule);
+            prop_assert_eq!(failure(&again).claim_key(), failure(&first).claim_key());
+            prop_assert_eq!(failure(&again).first_failure(), failure(&first).first_failure());
+            prop_assert_eq!(sorted(&again), sorted(&first));
+            prop_assert!(failure(&again).may_be_sent_again(&again.message));
+            bodies.push((body.clone(), hop_attributes(&again).iter().map(owned).collect()));
+        }
+    }
+
+    #[test]
+    fn a_message_survives_any_number_of_attempts_and_its_dead_letter(
+        body in "[ -~\n\u{e9}]{1,20}", own in own_attributes(), attempts in 1_u32..6,
+    ) {
+        let mut attributes = own.clone();
+        for attempt in 1..=attempts {
+            let due = later(failed_at(), Duration::from_hours(13));
+            let judgement = judged(moved(&body, &attributes), BOUND, due);
+            prop_assert_eq!(judgement.schedule.unwrap().attempt, Attempt::new(attempt).unwrap());
+            let next = sent_back(&judgement).iter().map(owned).collect();
+            attributes = next;
+        }
+        let judgement = judged(moved(&body, &attributes), BOUND, failed_at());
+        let letter = judgement.dead_letter(Reason::Cancelled);
+        let moved_back = attributes_of(&letter);
+        let again = judged(redriven(&letter, &moved_back), BOUND, failed_at());
+        let mut sent: Vec<_> = sent_back(&again).iter().map(owned).collect();
+        sent.sort_by(|a, b| a.name.cmp(&b.name));
+        prop_assert_eq!(sent, own);
+        prop_assert_eq!(failure(&again).event.as_ref().unwrap().payload(), &body);
+    }
+
+    #[test]
+    fn no_message_makes_the_reader_panic_and_no_forged_time_makes_it_younger(
+        body in ".*", metadata in ".{0,80}", carried in "[0-9TZ:.-]{0,24}|20[0-9]{2}-0[1-9]-1[0-9]T00:00:00Z",
+    ) {
+        let attributes = [
+            text(METADATA, &metadata), text("SourceQueueArn", IMPORTS), text("FailedAt", &carried),
+            text("MessageId", &metadata),
+        ];
+        let judgement = judged(message(&body, &attributes), BOUND, failed_at());
+        prop_assert!(failure(&judgement).failed_at <= failed_at());
+        prop_assert!(failure(&judgement).first_failure() <= failed_at());
+        let letter = judgement.dead_letter(Reason::MaxAgeExceeded);
+        prop_assert!(!letter.body.is_empty());
+    }
+}
+
+fn owned(attribute: &Attribute<'_>) -> Attribute<'static> {
+    Attribute {
+        name: attribute.name.to_string().into(),
+        data_type: attribute.data_type.to_string().into(),
+        value: match &attribute.value {
+            Value::Text(text) => Value::Text(text.to_string().into()),
+            Value::Binary(bytes) => Value::Binary(bytes.to_vec().into()),
+        },
+    }
+}
