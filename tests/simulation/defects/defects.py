@@ -25,10 +25,10 @@ PROBES = "shared/flow/src/probes.rs"
 
 # Texts that several defects replace.
 STAYS = "let stays = |entry: &&Entry| match entry.outcome {"
-INVOKE = "Decision::Invoke => self.invoke(item).await,"
+INVOKE = "Decision::Invoke => self.retry(item).await,"
 HOPS = "register::enter_all(&sent, false, run),"
 PLANNED = "let schedule = planned.ok();"
-HELD = "Some(item.judgement.after_held(until, self.clock.now()))"
+HELD = "Next::Settle(item.judgement.after_held(until, self.clock.now()))"
 WANTED = "if item.came_back() {\n            wanted"
 LATER = "let planned = planned.map(|it| Schedule { due: crate::time::later(it.due, %s), ..it });\n    let schedule = planned.ok();"
 
@@ -120,8 +120,8 @@ DEFECTS = [
      "self.put_back(draw.between(PAUSED_WAIT * 4 / 5, PAUSED_WAIT), now)",
      "Settlement::Wait { until: later(now, draw.between(PAUSED_WAIT * 4 / 5, PAUSED_WAIT)) }"),
     # an attacker who has taken a function over
-    ("a letter that has no room loses its reason", LETTER, "&IDENTITY[..] } else", "&IDENTITY[1..] } else"),
-    ("a letter that has no room loses its function", LETTER, "&IDENTITY[..] } else", "&IDENTITY[..1] } else"),
+    ("a letter that has no room loses its reason", LETTER, "&IDENTITY[..]\n", "&IDENTITY[1..]\n"),
+    ("a letter that has no room loses its function", LETTER, "&IDENTITY[..]\n", "&IDENTITY[..1]\n"),
     ("a cut body does not say so", LETTER, "self.attributes.push((ORIGINAL_BODY_SIZE, self.body.len().to_string()));", ""),
     ("a letter that was refused is believed when it comes back", DECISION, "Some(_) => is_bound(),", "Some(_) => true,"),
     ("claims know the request id alone", RECORD, "register::claim_key(self.target.as_str(), id)", "register::claim_key(\"\", id)"),
@@ -131,7 +131,7 @@ DEFECTS = [
      "self.failure.as_ref().ok().filter(|_| !self.is_refused)", "self.failure.as_ref().ok()"),
     # the ledger
     ("marked before invoked", BATCH, INVOKE,
-     "Decision::Invoke => {\n                    run.mark(item).await;\n                    self.invoke(item).await\n                }"),
+     "Decision::Invoke => {\n                    run.mark(item).await;\n                    self.retry(item).await\n                }"),
     ("not marked at all", BATCH, "let marks = done.into_iter()", "let marks = done.into_iter().take(0)"),
     ("invoked without a claim", BATCH,
      "match run.claim(item).await {", "match claims.claim(item).await.or(Ok::<(), NotClaimed>(())) {"),
@@ -144,25 +144,25 @@ DEFECTS = [
      "match self.functions.invoke(invocation).await {",
      "let _ = self.functions.invoke(invocation.clone()).await;\n        match self.functions.invoke(invocation).await {"),
     ("what another handler holds comes back at once", BATCH,
-     HELD, "Some(Settlement::Wait { until: self.clock.now() })"),
+     HELD, "Next::Settle(Settlement::Wait { until: self.clock.now() })"),
     ("dropped although another handler only holds the claim", BATCH,
-     HELD, "end(item, Outcome::Duplicate);\n                None"),
+     HELD, "end(item, Outcome::Duplicate);\n                Next::Done"),
     ("released after it was accepted", BATCH, INVOKE,
-     "Decision::Invoke => {\n                    let settlement = self.invoke(item).await;\n                    if settlement.is_none() {\n                        run.release(item).await;\n                    }\n                    settlement\n                }"),
+     "Decision::Invoke => {\n                    let next = self.retry(item).await;\n                    if matches!(next, Next::Done) {\n                        run.release(item).await;\n                    }\n                    next\n                }"),
     ("a mark is not fenced: it replaces whatever is there", CLAIMS,
      "ledger.replace(&failure.claim_key(), Some(&held), next.as_ref()).await",
      "ledger.replace(&failure.claim_key(), None, next.as_ref()).await"),
     ("a duplicate of what is done is acted on again", CLAIM, "State::Done => Verdict::Done,", "State::Done => Verdict::Take(self.claim_after(found, now)),"),
     ("given up although the ledger can't be asked", BATCH,
-     "Some(item.judgement.after_unclaimed(fault.passes, self.clock.now()))",
-     "Some(Settlement::DeadLetter(Reason::MaxAgeExceeded))"),
+     "Next::Settle(item.judgement.after_unclaimed(fault.passes, self.clock.now()))",
+     "Next::Settle(Settlement::DeadLetter(Reason::MaxAgeExceeded))"),
     ("an event without a next attempt is given up although its failure can't be claimed", DECISION,
      ".filter(|it| now <= stay_end(it))", ".filter(|it| self.schedule.is_some() && now <= stay_end(it))"),
     ("a wait keeps its claim", BATCH,
      "join(put_back, register::enter_all(waits, true, run))", "join(put_back, register::enter_all(&[], true, run))"),
     # delays
     ("an attribute is dropped when a message is sent again", MESSAGE,
-     "received.map(|(name, value)| attribute(name, value))", "received.skip(1).map(|(name, value)| attribute(name, value))"),
+     "received(record).filter(|it| !is_carried", "received(record).skip(1).filter(|it| !is_carried"),
     ("the failure time is not carried to the next message", MESSAGE, "carried.into_iter().map(", "carried.into_iter().skip(1).map("),
     ("the first message's id is not carried to the next one", MESSAGE, "carried.into_iter().map(", "carried.into_iter().take(1).map("),
     ("the trace is lost when a message is sent again", MESSAGE, "trace_header: trace_header(record), delay", "trace_header: None, delay"),
@@ -181,8 +181,8 @@ DEFECTS = [
     ("a claim is marked on a hop", BATCH, HOPS, "join_all(sent.iter().map(|wait| run.mark(wait.item))),"),
     ("a hop keeps its claim", BATCH, HOPS, HOPS.replace("&sent", "&[]")),
     ("QUEUE_TARGETS is not looked at", "shared/core/src/rules.rs",
-     "&& by_queue.is_none_or(|queues| queues.allow(function, queue, home))",
-     "&& by_queue.is_none_or(|queues| queues.allow(function, queue, home) || true)"),
+     "&& by_queue.is_none_or(|queues| queues.allow(target, queue, home))",
+     "&& by_queue.is_none_or(|queues| queues.allow(target, queue, home) || true)"),
     ("no wait is ever kept as a delay", IN_FLIGHT,
      "longest.is_some_and(|longest| wait <= longest)", "longest.is_some_and(|longest| wait <= longest && max.get() == 0)"),
     ("waits are kept as delays while few messages are in flight", IN_FLIGHT, "if beyond_half >= 1.0 {", "if beyond_half >= -1.0 {"),
