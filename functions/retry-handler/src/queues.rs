@@ -146,6 +146,7 @@ fn resent_entry(
     let mut entry = SendMessageBatchRequestEntry::builder()
         .id(index.to_string())
         .message_body(message.body)
+        .set_message_group_id(message.group_id.map(str::to_owned))
         .delay_seconds(i32::try_from(message.delay).unwrap_or(i32::MAX));
     for Attribute { name, data_type, value } in &message.attributes {
         let builder = MessageAttributeValue::builder().data_type(&**data_type);

@@ -32,6 +32,7 @@ pub mod fault;
 pub mod in_flight;
 pub mod json;
 pub mod log_line;
+mod message;
 pub mod metric;
 mod misspelt;
 pub mod pattern;

@@ -19,7 +19,7 @@ use comeback_core::{
 };
 
 use crate::{
-    message::{Source, resent, trace_header, view},
+    message::{Source, group_id, resent, trace_header, view},
     ports::{Entered, Resent},
     report::{Entry, Obstacle, Outcome},
 };
@@ -134,7 +134,8 @@ impl<'e> Item<'e> {
         let failure = self.failure()?;
         let attributes = failure.attributes(self.judgement.schedule?.attempt)?;
         let body = failure.event.as_ref()?.payload();
-        Some(Resent { body, attributes, trace_header: self.trace_header(), delay: 0 })
+        let (trace_header, group_id) = (self.trace_header(), group_id(self.record));
+        Some(Resent { body, attributes, trace_header, group_id, delay: 0 })
     }
 
     /// Whether the message had to wait for its first receive.

@@ -55,6 +55,10 @@ pub(crate) fn trace_header(record: &SqsMessage) -> Option<&str> {
     record.attributes.get("AWSTraceHeader").map(String::as_str)
 }
 
+pub(crate) fn group_id(record: &SqsMessage) -> Option<&str> {
+    record.attributes.get("MessageGroupId").map(String::as_str)
+}
+
 /// The queue that a record came from: its URL in the settings, or its ARN in the record.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) enum Source<'e> {
@@ -89,7 +93,8 @@ pub(crate) fn resent<'a>(
     let mut attributes: Vec<_> = received(record).filter(|it| !is_carried(&it.name)).collect();
     attributes.extend(carried.into_iter().map(|(name, value)| Attribute::text(name, value)));
     let body = record.body.as_deref().unwrap_or_default();
-    Resent { body, attributes, trace_header: trace_header(record), delay }
+    let trace_header = trace_header(record);
+    Resent { body, attributes, trace_header, group_id: group_id(record), delay }
 }
 
 fn received(record: &SqsMessage) -> impl Iterator<Item = Attribute<'_>> {

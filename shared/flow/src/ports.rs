@@ -175,6 +175,8 @@ pub struct Resent<'a> {
     pub body: &'a str,
     pub attributes: Vec<Attribute<'a>>,
     pub trace_header: Option<&'a str>,
+    /// The tenant of the message, if its queue is a fair queue.
+    pub group_id: Option<&'a str>,
     /// The delay in seconds.
     pub delay: u32,
 }

@@ -165,7 +165,7 @@ DEFECTS = [
      "received(record).filter(|it| !is_carried", "received(record).skip(1).filter(|it| !is_carried"),
     ("the failure time is not carried to the next message", MESSAGE, "carried.into_iter().map(", "carried.into_iter().skip(1).map("),
     ("the first message's id is not carried to the next one", MESSAGE, "carried.into_iter().map(", "carried.into_iter().take(1).map("),
-    ("the trace is lost when a message is sent again", MESSAGE, "trace_header: trace_header(record), delay", "trace_header: None, delay"),
+    ("the trace is lost when a message is sent again", MESSAGE, "attributes, trace_header, group_id", "attributes, trace_header: trace_header.filter(|_| false), group_id"),
     ("a failure that hops counts from its last message", RECORD, "let times = [recorded, carried, message.sent_at];",
      "let recorded = recorded.filter(|_| carried.is_none());\n    let times = [recorded, None, message.sent_at];"),
     ("a carried failure time in the future is believed", RECORD, "times.into_iter().flatten().min()",

@@ -99,7 +99,7 @@ fn delayed(body: &str, delay: u32) -> Resent<'_> {
         attribute("ErrorCode", "Number", Value::Text("200".into())),
         attribute("Raw", "Binary", Value::Binary([0, 255][..].into())),
     ];
-    Resent { body, attributes, trace_header: None, delay }
+    Resent { body, attributes, trace_header: None, group_id: None, delay }
 }
 
 #[tokio::test]

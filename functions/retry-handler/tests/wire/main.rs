@@ -141,7 +141,8 @@ async fn a_message_that_is_sent_again_keeps_its_trace() {
     let (endpoint, asked) =
         answering(response(200, "content-type: application/x-amz-json-1.0\r\n", body)).await;
     let trace_header = Some("Root=1-5759e988-bd862e3fe1be46a994272793;Lineage=a87bd80c:3");
-    let delayed = Resent { body: "{}", attributes: Vec::new(), trace_header, delay: 900 };
+    let delayed =
+        Resent { body: "{}", attributes: Vec::new(), trace_header, group_id: None, delay: 900 };
     let answers = queues(&endpoint).send_again("https://sqs/1/retry", &[&delayed]).await;
     assert_eq!(answers, [Ok(())]);
     let asked: String = asked.await.unwrap();
@@ -188,7 +189,9 @@ async fn a_message_that_is_sent_back_keeps_its_attributes_byte_for_byte_and_is_n
         attribute("key", "Binary.png", Value::Binary([0, 255][..].into())),
     ];
     let trace_header = Some("Root=1-5759e988-bd862e3fe1be46a994272793;Lineage=a87bd80c:3");
-    let message = Resent { body: "no JSON \u{1f600}", attributes, trace_header, delay: 0 };
+    let group_id = Some("tenant-7");
+    let message =
+        Resent { body: "no JSON \u{1f600}", attributes, trace_header, group_id, delay: 0 };
     let body = r#"{"Successful":[{"Id":"0","MessageId":"m","MD5OfMessageBody":"x"}],"Failed":[{"Id":"1","Code":"InternalError","SenderFault":false,"Message":"no"}]}"#;
     let (request, answers) = send(&message, response(200, JSON, body)).await;
     let transient = FaultKind::Transient { retry_after: None };
@@ -197,6 +200,7 @@ async fn a_message_that_is_sent_back_keeps_its_attributes_byte_for_byte_and_is_n
     let entry = serde_json::json!({
         "Id": "0",
         "MessageBody": "no JSON \u{1f600}",
+        "MessageGroupId": "tenant-7",
         "DelaySeconds": 0,
         "MessageAttributes": {
             "tenant": { "DataType": "String.x", "StringValue": "bl\u{e9}\t\"" },
@@ -216,7 +220,8 @@ async fn a_message_that_is_sent_back_keeps_its_attributes_byte_for_byte_and_is_n
 #[tokio::test]
 async fn every_answer_of_sqs_for_a_send_is_taken_for_what_it_is() {
     let transient = FaultKind::Transient { retry_after: None };
-    let message = Resent { body: "x", attributes: Vec::new(), trace_header: None, delay: 0 };
+    let message =
+        Resent { body: "x", attributes: Vec::new(), trace_header: None, group_id: None, delay: 0 };
     for (status, code, query_code, kind) in [
         (
             400,

@@ -36,6 +36,7 @@ fn moved(id: &str, seconds_ago: i64) -> SqsMessage {
         ("DeadLetterQueueSourceArn", IMPORTS.to_owned()),
         ("ApproximateFirstReceiveTimestamp", first_received.to_string()),
         ("AWSTraceHeader", "Root=1".to_owned()),
+        ("MessageGroupId", "tenant-7".to_owned()),
     ] {
         moved.attributes.insert(name.to_owned(), value);
     }
@@ -71,7 +72,10 @@ async fn what_is_due_goes_back_to_its_queue_with_its_attributes_and_the_attempt(
     assert_eq!(url, IMPORTS_URL);
     let bodies: Vec<_> = sent.iter().map(|sent| &*sent.body).collect();
     assert_eq!(bodies, ["payload of b, no JSON", "payload of c, no JSON"]);
-    assert!(sent.iter().all(|it| it.delay == 0 && it.trace_header.as_deref() == Some("Root=1")));
+    for sent in sent {
+        let (trace_header, group_id) = (sent.trace_header.as_deref(), sent.group_id.as_deref());
+        assert_eq!((trace_header, group_id, sent.delay), (Some("Root=1"), Some("tenant-7"), 0));
+    }
     let string = |value: &str| ("String".to_owned(), value.as_bytes().to_owned());
     let metadata = |sent: &world::Sent| sent.attributes["_retry_metadata"].clone();
     let first = r#"{"attempt":1,"initial_timestamp":1769947140,"request_id":"b"}"#;
@@ -208,8 +212,7 @@ async fn a_delay_carries_the_queue_and_a_full_message_stays_in_flight() {
     assert_eq!(outcomes(&report)[9], "waits");
     assert_eq!(outcomes(&report)[..9], ["delayed"; 9]);
     assert_eq!(kept(&report), ["full"]);
-    let sends = world.sends.borrow();
-    let (url, sent) = &sends[0];
+    let (url, sent) = world.sends.borrow()[0].clone();
     assert_eq!(url, QUEUE_URL);
     let string = |value: &str| ("String".to_owned(), value.as_bytes().to_owned());
     assert_eq!(sent[0].attributes["SourceQueueArn"], string(IMPORTS));
@@ -225,7 +228,6 @@ async fn a_delay_carries_the_queue_and_a_full_message_stays_in_flight() {
     let sent_at = (start().timestamp_millis() + 60_000).to_string();
     late.attributes.insert("SentTimestamp".to_owned(), sent_at);
     tokio::time::sleep(Duration::from_secs(61)).await;
-    drop(sends);
     let report = handle_within(120, &world, vec![late]).await;
     assert_eq!(outcomes(&report), ["invoked"]);
     let sends = world.sends.borrow();

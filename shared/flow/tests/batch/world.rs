@@ -65,6 +65,7 @@ pub struct Sent {
     pub body: String,
     pub attributes: BTreeMap<String, (String, Vec<u8>)>,
     pub trace_header: Option<String>,
+    pub group_id: Option<String>,
     pub delay: u32,
 }
 
@@ -81,6 +82,7 @@ impl Sent {
             body: message.body.to_owned(),
             attributes: attributes.collect(),
             trace_header: message.trace_header.map(str::to_owned),
+            group_id: message.group_id.map(str::to_owned),
             delay: message.delay,
         }
     }

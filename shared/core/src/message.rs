@@ -1,0 +1,122 @@
+//! The parts of an SQS message that decisions need, and the attributes that we add to messages.
+
+use crate::{
+    Timestamp,
+    arn::QueueArn,
+    attribute::{ATTRIBUTES_MAX, Attribute, message_size},
+    dead_letter::SIZE_MAX,
+    reason::Reason,
+};
+
+/// SQS's message ids are UUIDs; SQS promises at most this many bytes.
+const MESSAGE_ID_MAX: usize = 100;
+
+/// The parts of an SQS message that a decision needs.
+#[derive(Clone, Debug)]
+pub struct Message<'a> {
+    /// SQS's id of the message, the same on every receive.
+    pub id: &'a str,
+    pub queue: Option<&'a str>,
+    pub body: &'a str,
+    /// How often the message was received, including this time. Approximate: it counts throttles and crashes.
+    pub receive_count: u32,
+    /// When the message was sent to the queue.
+    pub sent_at: Option<Timestamp>,
+    /// When the message was received first. It is unknown whether SQS counts receives before a move, but each message
+    /// has one such time for ever.
+    pub first_received_at: Option<Timestamp>,
+    /// The ARN of the queue from which SQS moved the message, by that queue's redrive policy.
+    pub moved_from: Option<&'a str>,
+    pub attributes: MessageAttributes<'a>,
+}
+
+/// The message attributes that describe a failure in addition to the body. Lambda writes some for a function's own
+/// dead-letter queue. Our dead letters, and messages that were sent again to wait as a delay, have others.
+#[derive(Clone, Debug, Default)]
+pub struct MessageAttributes<'a> {
+    /// `RequestID`, written by Lambda; it marks a message of the bare form.
+    pub lambda_request_id: Option<&'a str>,
+    /// `ErrorMessage`, written by Lambda and by us.
+    pub error_message: Option<&'a str>,
+    /// `Reason`, ours; it marks a message of the redriven form.
+    pub reason: Option<&'a str>,
+    /// `FunctionArn`, ours.
+    pub function_arn: Option<&'a str>,
+    /// `RequestId`, ours.
+    pub request_id: Option<&'a str>,
+    /// `ErrorType`, ours.
+    pub error_type: Option<&'a str>,
+    /// [`FAILED_AT`], ours, of a message that was sent again.
+    pub failed_at: Option<&'a str>,
+    /// [`MESSAGE_ID`], ours, of a message that was sent again.
+    pub message_id: Option<&'a str>,
+    /// [`SOURCE_QUEUE_ARN`], ours, of a queue's message that was sent again or given up.
+    pub source_queue_arn: Option<&'a str>,
+    /// All attributes, if the message may be that of a queue's consumer.
+    pub all: Vec<Attribute<'a>>,
+}
+
+/// The attribute that carries an event's failure time into a message that is sent again.
+pub const FAILED_AT: &str = "FailedAt";
+
+/// The attribute that carries the id of the first message into a message that is sent again. It identifies a failure
+/// that has no request id of its own.
+pub const MESSAGE_ID: &str = "MessageId";
+
+/// The attribute that names the queue of a message whose consumer failed, once SQS doesn't name it: of a message that
+/// is sent again, and of a dead letter.
+pub const SOURCE_QUEUE_ARN: &str = "SourceQueueArn";
+
+/// The attribute that says why a dead letter was given up.
+const REASON: &str = "Reason";
+
+/// The attributes that are added to a queue's message that is sent again.
+pub(crate) const CARRIED: [&str; 3] = [SOURCE_QUEUE_ARN, FAILED_AT, MESSAGE_ID];
+
+impl<'a> Message<'a> {
+    pub(crate) fn was_sent_again(&self) -> bool {
+        self.attributes.failed_at.is_some() && self.moved_from.is_none()
+    }
+
+    /// The queue whose consumer failed to process this message: SQS says so, or we did when we sent it again.
+    pub(crate) fn source_queue(&self) -> Option<QueueArn> {
+        let MessageAttributes { source_queue_arn, reason, .. } = self.attributes;
+        let carried = source_queue_arn.filter(|_| self.was_sent_again() && reason.is_none());
+        QueueArn::parse(self.moved_from.or(carried)?)
+    }
+
+    /// Whether the attributes fit that are added to a queue's message that is sent again, beside its own. A message
+    /// that has an attribute of one of these names, or looks like a dead letter, could not be told apart later.
+    pub(crate) fn has_room(&self, carried: &[(&'static str, String)]) -> bool {
+        let all = &self.attributes.all;
+        let is_taken = |it: &Attribute<'_>| it.name == REASON || CARRIED.contains(&&*it.name);
+        let added = carried.iter().map(|(name, value)| Attribute::text(name, value).size());
+        all.len() + carried.len() <= ATTRIBUTES_MAX
+            && !all.iter().any(is_taken)
+            && message_size(self.body, all) + added.sum::<usize>() <= SIZE_MAX
+    }
+
+    /// Whether it is one of our dead letters whose sender could not be trusted with the function that it names, because
+    /// the handler didn't know the sender's queue to belong to that function, or could not read the message.
+    pub(crate) fn is_of_unknown_sender(&self) -> Option<Reason> {
+        let reason = self.attributes.reason?;
+        let unknown = [Reason::TargetNotAllowed, Reason::Unreadable, Reason::PayloadMissing];
+        unknown.into_iter().find(|it| it.as_str() == reason)
+    }
+
+    /// Whether it was received before, or was sent again.
+    pub fn came_back(&self) -> bool {
+        self.receive_count > 1 || self.was_sent_again()
+    }
+
+    /// SQS's id of the first message about this failure.
+    pub(crate) fn first_id(&self) -> &'a str {
+        let sent_again = self.attributes.message_id;
+        sent_again.filter(|id| is_id(id, MESSAGE_ID_MAX)).unwrap_or(self.id)
+    }
+}
+
+/// Whether an id is usable as a key.
+pub(crate) fn is_id(id: &str, len_max: usize) -> bool {
+    (1..=len_max).contains(&id.len())
+}
