@@ -138,8 +138,8 @@ pub fn classify(
     }
 }
 
-/// Classifies SQS's answer for a message that was to be sent, like [`classify`]. A queue that is gone, or whose policy or
-/// key refuses the handler, is for a person to fix.
+/// Classifies SQS's answer for a message that was to be sent, like [`classify`]. A queue that is gone, or whose policy
+/// or key refuses the handler, is for a person to fix.
 pub fn classify_send(code: Option<&str>, status: Option<u16>, message: &str) -> FaultKind {
     let transient = FaultKind::Transient { retry_after: None };
     // For old clients, SQS gives its codes a namespace: `AWS.SimpleQueueService.NonExistentQueue`.

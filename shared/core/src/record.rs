@@ -42,8 +42,8 @@ use crate::{
 pub struct Failure<'a> {
     /// The function that failed, as its record names it, or the queue whose consumer failed.
     pub target: Target,
-    /// The request id of the failed invocation; of a redriven event, that of its first invocation; of a queue's message,
-    /// its message id.
+    /// The request id of the failed invocation; of a redriven event, that of its first invocation; of a queue's
+    /// message, its message id.
     pub request_id: String,
     /// When it failed; of a redriven event, when it was moved back.
     pub failed_at: Timestamp,
@@ -119,8 +119,8 @@ pub enum Unreadable {
     NoLetterAttributes,
 }
 
-/// Reads a message that a queue's redrive policy moved here, or returns `None` if it was not moved. The retry queue must
-/// be bound to a queue: only then is the body that of a consumer's message, whatever it looks like.
+/// Reads a message that a queue's redrive policy moved here, or returns `None` if it was not moved. The retry queue
+/// must be bound to a queue: only then is the body that of a consumer's message, whatever it looks like.
 pub fn moved<'a>(message: &Message<'a>) -> Option<Result<Failure<'a>, Unreadable>> {
     let source = message.source_queue()?;
     let is_first = message.moved_from.is_some();
