@@ -11,6 +11,7 @@ mod metrics;
 mod program;
 mod queues;
 
+pub use clients::connect;
 pub use functions::LambdaFunctions;
 pub use ledger::DynamoLedger;
 pub use program::run;
