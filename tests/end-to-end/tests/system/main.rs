@@ -15,6 +15,7 @@ mod other_languages;
 mod overflow;
 mod probes;
 mod proxy;
+mod queues;
 mod recovery;
 mod register;
 mod transparent;
