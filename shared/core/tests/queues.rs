@@ -176,13 +176,10 @@ fn a_queue_is_a_target_only_where_its_name_or_arn_says_so() {
         let message = Message { moved_from: Some(from), ..moved("x", &[]) };
         let judgement = judged(message, variables, failed_at());
         assert_eq!(judgement.accepted().is_some(), judgement.schedule.is_some());
-        match judgement.decision {
-            Decision::Settle(Settlement::Wait { .. }) => true,
-            decision => {
-                assert_eq!(decision, given_up(Reason::TargetNotAllowed), "{variables:?} {from}");
-                false
-            }
-        }
+        let is_waiting = matches!(judgement.decision, Decision::Settle(Settlement::Wait { .. }));
+        let is_refused = judgement.decision == given_up(Reason::TargetNotAllowed);
+        assert!(is_waiting != is_refused, "{variables:?} {from}");
+        is_waiting
     };
     let others = "arn:aws:sqs:us-east-1:123456789012:others";
     let abroad = "arn:aws:sqs:eu-west-1:123456789012:imports";
