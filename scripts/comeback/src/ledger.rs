@@ -11,7 +11,7 @@ pub const LEDGER_TABLE: &str = "LEDGER_TABLE";
 
 pub const TABLE: &str = "comeback-ledger";
 
-/// The environment variables that make the handler use the ledger in the DynamoDB at `elsewhere`, or in the local cloud.
+/// The variables that make the handler use the ledger in the DynamoDB at `elsewhere`, or in the local cloud.
 pub fn environment(elsewhere: Option<&str>) -> Vec<(String, String)> {
     let endpoint = elsewhere.map(|url| ("AWS_ENDPOINT_URL_DYNAMODB", url));
     let variables = [(LEDGER_TABLE, TABLE), ("REGISTER", "true")].into_iter().chain(endpoint);
