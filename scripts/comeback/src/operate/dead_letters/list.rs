@@ -129,7 +129,7 @@ fn rows(letters: &[Listed], now: Timestamp, width: Option<usize>) -> Vec<Line> {
         let or_none = |text: &Option<String>| text.clone().unwrap_or("none".to_owned());
         let facts = &letter.facts;
         [
-            letter.message_id.chars().take(8).collect(),
+            letter.event_id().chars().take(8).collect(),
             letter.function_name().unwrap_or("unknown").to_owned(),
             or_none(&facts.reason),
             facts.attempts.map_or(String::new(), |attempts| attempts.to_string()),

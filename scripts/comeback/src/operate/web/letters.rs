@@ -223,9 +223,9 @@ fn row(it: &Listed, now: Timestamp) -> Markup {
     let text = |text: &Option<String>| text.clone().unwrap_or_else(|| NO_REASON.to_owned());
     html! {
         tr id=(format!("letter-{}", it.message_id)) {
-            td.choose { input type="checkbox" form="chosen" name="id" value=(it.message_id) aria-label=(format!("select {}", shortened(&it.message_id, ID_MAX))); }
+            td.choose { input type="checkbox" form="chosen" name="id" value=(it.message_id) aria-label=(format!("select {}", shortened(it.event_id(), ID_MAX))); }
             td.when { @if let Some(at) = it.failed_at() { (until(at, now)) } }
-            th scope="row" { a href=(format!("/dead/{}", it.message_id)) { (shortened(&it.message_id, ID_MAX)) } }
+            th scope="row" { a href=(format!("/dead/{}", it.message_id)) { (shortened(it.event_id(), ID_MAX)) } }
             td { (Untrusted(it.function_name().unwrap_or(NO_REASON))) }
             td { (Untrusted(&text(&facts.reason))) }
             td.number { @if let Some(attempts) = facts.attempts { (attempts) } }

@@ -98,6 +98,11 @@ impl Listed {
     pub fn failed_at(&self) -> Option<Timestamp> {
         self.facts.last_failure_at.or(self.sent_at)
     }
+
+    /// The id of the event, as logs and `comeback trace` have it or, if that is unknown, of the message.
+    pub fn event_id(&self) -> &str {
+        self.facts.request_id.as_ref().unwrap_or(&self.message_id)
+    }
 }
 
 fn text<S: Serializer>(arn: &Option<FunctionArn>, serializer: S) -> Result<S::Ok, S::Error> {
