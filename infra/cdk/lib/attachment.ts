@@ -34,7 +34,9 @@ export function checkAttachable(target: Target, policy: RetryPolicy, transparent
     faults.note('recursiveLoop must be Allow, or not set: Lambda would stop its retries after about 16, got Terminate');
   }
   if (target.resource?.tenancyConfig && !policy.tenantId) {
-    faults.note('tenantId must be the place of the tenant id in its payload, such as /tenant/id: it has tenant isolation');
+    faults.note(
+      'tenantId must be the place of the tenant id in its payload, such as /tenant/id: it has tenant isolation',
+    );
   }
   if (target.resource?.durableConfig) faults.note('it is a durable function, which has no destinations');
   const { ownConfig: config } = target;
