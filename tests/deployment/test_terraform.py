@@ -17,8 +17,8 @@ import commands
 
 PLUGINS = commands.terraform_plugins()
 
-# What a newer provider says of the functions: version 5 doesn't know these attributes. In a test, an `_override.tf` file
-# replaces the module's own value.
+# What a newer provider says of the functions: version 5 doesn't know these attributes. An `_override.tf` file replaces
+# the module's own value.
 KINDS = """
 locals {
   targets = {

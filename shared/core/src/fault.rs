@@ -88,9 +88,9 @@ pub fn conflict_passes(code: &str) -> bool {
     )
 }
 
-/// Classifies an error by its code, or by its HTTP status if the code is unknown. No status means a time-out or a failed
-/// connection. Only one error is known by its message: the function runs each tenant's events apart, and it has no
-/// `TENANT_ID`.
+/// Classifies an error by its code, or by its HTTP status if the code is unknown. No status means a time-out or a
+/// failed connection. Only one error is known by its message: the function runs each tenant's events apart, and it has
+/// no `TENANT_ID`.
 pub fn classify(
     code: Option<&str>,
     status: Option<u16>,
