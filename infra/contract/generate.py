@@ -61,7 +61,9 @@ VARIABLES = {
     "${max_age_seconds}": "${MaxAgeSeconds}",
     "${in_flight_max}": "${InFlightMaxOrDefault}",
 }
-IN_FLIGHT_MAX = "- InFlightMaxOrDefault: !If [HasInFlightMax, !Ref InFlightMax, 100000]"
+IN_FLIGHT_MAX = (
+    f"- InFlightMaxOrDefault: !If [HasInFlightMax, !Ref InFlightMax, {SETTINGS['IN_FLIGHT_MAX']['default']}]"
+)
 
 
 def pascal(name: str) -> str:

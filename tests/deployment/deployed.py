@@ -118,7 +118,7 @@ def faults(deployed: Deployed, attempts_max: int, comeback: Path, problems: Sequ
         # become delays depends on the number of handlers.
         denied = {text for text in said if "can't be counted" in text or "can't be sent to its own queue" in text}
         looked_at["denied calls about delays"] = (set(), denied)
-    if deployed.variables().get("REGISTER"):
+    if deployed.variables().get("REGISTER") == "true":
         # A handler that may not use the register goes on without it, and logs that.
         looked_at["denied calls of the register"] = (set(), {text for text in said if "LEDGER_TABLE" in text})
         listed = deployed.comeback(comeback, "waiting", as_operator=True)

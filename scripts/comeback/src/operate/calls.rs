@@ -65,7 +65,7 @@ impl Calls {
         call.await
     }
 
-    /// All event source mappings of SQS queues.
+    /// All event source mappings of SQS queues, by the queue.
     pub async fn mappings(&self) -> Fact<Vec<Mapping>> {
         let mut mappings = Vec::new();
         let mut pages = self.aws.lambda.list_event_source_mappings().into_paginator().send();
@@ -74,6 +74,7 @@ impl Calls {
             mappings.extend(page.event_source_mappings.unwrap_or_default().iter().map(mapping));
         }
         mappings.retain(|mapping| mapping.queue.contains(":sqs:"));
+        mappings.sort_by(|one, other| one.queue.cmp(&other.queue));
         Ok(mappings)
     }
 

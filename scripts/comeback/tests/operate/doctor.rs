@@ -14,12 +14,12 @@ use aws_sdk_sqs::types::QueueAttributeName;
 
 impl Cloud {
     /// The UUID of the mapping of the shared queue.
-    async fn mapping(&self) -> String {
+    async fn mapping(&self, queue: &str) -> String {
         let mappings = self.client.lambda.list_event_source_mappings().send().await.unwrap();
         let mappings = mappings.event_source_mappings.unwrap();
-        let is_it = |queue: &str| queue.ends_with(":retry");
-        let shared = mappings.iter().find(|it| it.event_source_arn().is_some_and(is_it));
-        shared.unwrap().uuid().unwrap().to_owned()
+        let is_it = |arn: &str| arn.ends_with(&format!(":{queue}"));
+        let found = mappings.iter().find(|it| it.event_source_arn().is_some_and(is_it));
+        found.unwrap().uuid().unwrap().to_owned()
     }
 
     async fn set(&self, attribute: QueueAttributeName, value: &str) {
@@ -59,7 +59,7 @@ async fn a_system_that_is_broken_in_many_ways_is_mended() {
     cloud.stop_loops("example-target").await;
     let call = lambda.update_function_event_invoke_config().function_name("example-target");
     call.maximum_retry_attempts(2).send().await.unwrap();
-    let call = lambda.update_event_source_mapping().uuid(cloud.mapping().await);
+    let call = lambda.update_event_source_mapping().uuid(cloud.mapping("retry").await);
     call.batch_size(5).enabled(false).send().await.unwrap();
     cloud.client.pause("example-target").await.unwrap();
 
@@ -108,12 +108,13 @@ async fn settings_that_the_handler_would_refuse_and_functions_without_a_destinat
         "settings_bad",
         "setting_misspelt",
         "redrive_elsewhere",
+        "redrive_elsewhere",
         "dead_letter_queue_missing",
         "target_missing",
         "destination_missing",
     ];
     assert_eq!(found, expected, "{output:?}");
-    assert_eq!(cloud.findings(&["orders"]).1, [&expected[..4], &expected[5..]].concat());
+    assert_eq!(cloud.findings(&["orders"]).1, [&expected[..5], &expected[6..]].concat());
     let unknown = cloud.run(&["doctor", "unknown"]);
     assert!(text(&unknown.stderr).contains("expected the name of a function"), "{unknown:?}");
     assert_eq!(cloud.run(&["doctor", "--handler", "orders"]).status.code(), Some(1));
@@ -124,15 +125,16 @@ async fn settings_that_the_handler_would_refuse_and_functions_without_a_destinat
 async fn functions_whose_failures_no_longer_come_back_are_found_though_no_setting_names_them() {
     let cloud = Cloud::start(&[]);
     let lambda = &cloud.client.lambda;
-    cloud.create("orders").await;
-    let attached = cloud.run(&["attach", "orders", "--yes"]);
-    assert!(attached.status.success(), "{attached:?}");
-    cloud.client.invoke("example-target", r#"{"id":"1","fail":{"attempts":1}}"#).await.unwrap();
-    cloud.runs(2).await;
-    for function in ["orders", "example-target"] {
-        let call = lambda.delete_function_event_invoke_config().function_name(function);
-        call.send().await.unwrap();
+    for function in ["orders", "shipping"] {
+        cloud.create(function).await;
+        let attached = cloud.run(&["attach", function, "--yes"]);
+        assert!(attached.status.success(), "{attached:?}");
     }
+    cloud.client.invoke("shipping", r#"{"id":"1","fail":{"attempts":1}}"#).await.unwrap();
+    cloud.runs_of("shipping", 2).await;
+    let detached = cloud.run(&["detach", "shipping", "--yes"]);
+    assert!(detached.status.success(), "{detached:?}");
+    lambda.delete_function_event_invoke_config().function_name("orders").send().await.unwrap();
     let (output, found) = cloud.findings(&[]);
     assert_eq!(found, ["destination_missing"; 2], "{output:?}");
     let says = text(&cloud.run(&["doctor"]).stdout);
@@ -144,7 +146,8 @@ async fn functions_whose_failures_no_longer_come_back_are_found_though_no_settin
 #[tokio::test]
 async fn failures_that_do_not_reach_the_handler_are_found() {
     let cloud = Cloud::start(&[]);
-    let call = cloud.client.lambda.update_event_source_mapping().uuid(cloud.mapping().await);
+    let mapping = cloud.mapping("retry-example-target").await;
+    let call = cloud.client.lambda.update_event_source_mapping().uuid(mapping);
     call.enabled(false).send().await.unwrap();
     cloud.client.invoke("example-target", r#"{"id":"1","fail":{"attempts":1}}"#).await.unwrap();
     cloud.runs(1).await;

@@ -105,7 +105,8 @@ async fn a_paused_function_is_not_retried_until_it_is_resumed() {
 
 #[tokio::test]
 async fn without_a_register_waiting_events_are_read_from_the_log() {
-    let cloud = Cloud::start(&["--set", "BASE_BACKOFF=11h", "--set", "MAX_BACKOFF=11h"]);
+    let cloud =
+        Cloud::start(&["--no-ledger", "--set", "BASE_BACKOFF=11h", "--set", "MAX_BACKOFF=11h"]);
     fail(&cloud, 0..5, "app.Down").await;
     let listed = cloud.json(&["waiting", "--json"]);
     assert_eq!((&listed["source"], &listed["selected"]), (&json!("log"), &json!(5)));
@@ -116,7 +117,7 @@ async fn without_a_register_waiting_events_are_read_from_the_log() {
 
 #[tokio::test]
 async fn errors_name_what_is_missing() {
-    let cloud = Cloud::start(&[]);
+    let cloud = Cloud::start(&["--no-ledger"]);
     let refused = cloud.run(&["waiting", "cancel", "--yes"]);
     assert_eq!(refused.status.code(), Some(1));
     let expected = "retry-handler has no register of waiting events";
