@@ -18,7 +18,7 @@ pub use detaching::detach;
 pub use facts::{Facts, Previous, RetryQueue};
 pub use steps::{Planned, Step, carry_out};
 
-use comeback_core::arn::FunctionArn;
+use comeback_core::{arn::FunctionArn, settings::Settings};
 
 use crate::operate::{
     doctor::rules::{Fact, InvokeConfig, WRAPPER, WRAPPER_VARIABLE, allow, queue_targets},
@@ -105,7 +105,8 @@ pub fn attach(facts: &Facts, order: &Order) -> Result<Plan, Refusal> {
     if function.arn == handler.arn {
         return Err(Refusal::IsHandler);
     }
-    if let Some(unsupported) = function.unsupported {
+    let settings = Settings::from_lookup(|name| handler.environment.get(name).cloned()).ok();
+    if let Some(unsupported) = function.unsupported_by(settings.as_ref()) {
         return Err(Refusal::Unsupported(unsupported));
     }
     let queue = choose(facts, order)?;

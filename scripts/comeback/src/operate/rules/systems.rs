@@ -5,6 +5,8 @@ use std::{
     time::Duration,
 };
 
+use comeback_core::settings::Settings;
+
 /// A function that has this setting is a retry handler.
 const DEAD_LETTER_QUEUE_URL: &str = "DEAD_LETTER_QUEUE_URL";
 
@@ -28,7 +30,7 @@ pub struct Function {
     pub log_group: String,
     /// Lambda's revision id, which changes with every update of the function.
     pub revision: Option<String>,
-    /// Why its events can't be retried, if it is of a kind that Comeback does not support.
+    /// Why its events can't be retried, if it is of such a kind. With tenant isolation, they can with the right setting.
     pub unsupported: Option<Unsupported>,
 }
 
@@ -37,7 +39,7 @@ pub struct Function {
 pub enum Unsupported {
     /// A function with `TenancyConfig`.
     #[error(
-        "it has tenant isolation (TenancyConfig), and a failure record has no tenant id, without which Lambda refuses a retry; use a function without it, or a queue and a function for each tenant"
+        "it has tenant isolation (TenancyConfig), and Lambda refuses a retry without a tenant id; set the handler's TENANT_ID, or that of the function in POLICIES, to the place of the tenant id in its payload, such as /tenant/id"
     )]
     TenantIsolation,
     /// A function with `DurableConfig`.
@@ -48,6 +50,14 @@ pub enum Unsupported {
 }
 
 impl Function {
+    /// Why its events can't be retried by a handler with these settings.
+    pub fn unsupported_by(&self, settings: Option<&Settings>) -> Option<Unsupported> {
+        let has_tenants = |it: &Settings| it.rules.policies.of(self.name()).tenant_id.is_some();
+        let is_solved =
+            |it| it == Unsupported::TenantIsolation && settings.is_some_and(has_tenants);
+        self.unsupported.filter(|it| !is_solved(*it))
+    }
+
     pub fn name(&self) -> &str {
         last(&self.arn)
     }

@@ -355,6 +355,9 @@ fn a_function_of_a_kind_that_can_not_be_retried_is_refused_with_the_reason() {
         let mut facts = facts();
         facts.function.unsupported = Some(unsupported);
         assert_eq!(attach(&facts, &order()), Err(Refusal::Unsupported(unsupported)));
+        facts.handler.environment.insert("TENANT_ID".to_owned(), "/tenant/id".to_owned());
+        let is_durable = unsupported == Unsupported::Durable;
+        assert_eq!(attach(&facts, &order()).is_err(), is_durable, "{unsupported}");
     }
 }
 

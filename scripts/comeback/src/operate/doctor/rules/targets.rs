@@ -34,7 +34,7 @@ pub(super) fn examine(facts: &Facts, settings: Option<&Settings>, target: &Targe
         return it;
     };
     state(&mut it, running, "target_inactive");
-    if let Some(unsupported) = function.unsupported {
+    if let Some(unsupported) = function.unsupported_by(settings) {
         it.bad("target_unsupported", unsupported.to_string())
             .why("Its retries are refused, or repeat what was done.");
     }

@@ -314,6 +314,14 @@ fn failed_invocations_are_no_finding_where_failures_came_back_or_no_event_was_as
 }
 
 #[test]
+fn a_function_with_tenant_isolation_is_healthy_if_a_policy_names_its_tenants() {
+    let mut facts = healthy();
+    orders(&mut facts).unsupported = Some(Unsupported::TenantIsolation);
+    set(&mut facts, "POLICIES", r#"{"orders":{"TENANT_ID":"/tenant/id"}}"#);
+    assert_eq!(names(&facts), [""; 0]);
+}
+
+#[test]
 fn what_only_metrics_show_is_a_warning_because_it_may_be_detached() {
     for (known_by, verdict) in [(KnownBy::Tag, Verdict::Bad), (KnownBy::Metrics, Verdict::Warning)]
     {
