@@ -30,7 +30,7 @@ pub struct Function {
     pub log_group: String,
     /// Lambda's revision id, which changes with every update of the function.
     pub revision: Option<String>,
-    /// Why its events can't be retried, if it is of such a kind. With tenant isolation, they can with the right setting.
+    /// Why its events can't be retried, if it is of such a kind. With tenant isolation, a setting makes it possible.
     pub unsupported: Option<Unsupported>,
 }
 
