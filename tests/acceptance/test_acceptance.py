@@ -302,4 +302,6 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    # A shell lets what runs in the background ignore Ctrl-C, and the runs of these tests would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.exit(main())
