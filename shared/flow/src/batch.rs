@@ -55,7 +55,7 @@ pub enum BatchRefused {
     OwnDeadLetterQueue(String),
 }
 
-/// What is left to do for a message that was acted on.
+/// The remaining work for a message that was acted on.
 enum Next<'a> {
     /// Nothing but the mark of its claim.
     Done,
