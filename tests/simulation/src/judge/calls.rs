@@ -61,6 +61,10 @@ impl Judge {
             self.violated(Check::RightTarget, index.map(|index| self.cases[index].of.event), what);
             return None;
         };
+        // A handler does not invoke for a message that it has sent again.
+        if batch[place].sent {
+            exchange(batch, place, |other| !other.sent && other.claim.is_none());
+        }
         let at = clock.timestamp_millis();
         batch[place].invoked_at = Some(at);
         let event = self.cases[case].of.event;
@@ -233,7 +237,7 @@ impl Judge {
                 continue;
             };
             if batch[place].sent && !batch[place].copy_refused {
-                exchange(batch, place, |other| other.copy_refused && !other.put_back);
+                exchange(batch, place, |other| other.sent && other.copy_refused && !other.put_back);
             }
             let message = &mut batch[place];
             let case = &self.cases[message.case];

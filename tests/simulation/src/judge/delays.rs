@@ -165,8 +165,10 @@ impl Judge {
         let place = places.min_by_key(|&place| {
             let message = &batch[place];
             let has_answer = message.fault.is_some() || message.held_until.is_some();
-            // While its claim is being written, a message waits for the answer.
-            let is_over = message.put_back || message.done || message.is_being_claimed();
+            // While its claim is being written, or its target is being invoked, a message waits for the answer.
+            let is_invoked = message.invoked_at.is_some() && message.fault.is_none();
+            let is_over =
+                message.put_back || message.done || message.is_being_claimed() || is_invoked;
             let fits = self.may_wait(message, at, seconds, true);
             (wrong(message).is_some(), is_over, !fits, !has_answer, Reverse(message.told))
         });
@@ -249,10 +251,12 @@ impl Judge {
 /// taken one for the other, this swaps their records.
 pub fn exchange(batch: &mut [Delivery], place: usize, is_it: impl Fn(&Delivery) -> bool) {
     let case = batch[place].case;
-    let is_it = |other: &Delivery| other.case == case && other.sent && is_it(other);
+    let is_it = |other: &Delivery| other.case == case && is_it(other);
     if let Some(other) = batch.iter().position(is_it)
         && let Ok([one, other]) = batch.get_disjoint_mut([place, other])
     {
+        mem::swap(&mut one.sent, &mut other.sent);
+        mem::swap(&mut one.wait, &mut other.wait);
         mem::swap(&mut one.copies, &mut other.copies);
         mem::swap(&mut one.copy_refused, &mut other.copy_refused);
         mem::swap(&mut one.copy_accepted, &mut other.copy_accepted);

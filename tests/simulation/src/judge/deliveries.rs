@@ -173,7 +173,7 @@ impl Judge {
         for place in 0..batch.len() {
             let is_kept = |message: &Delivery| kept.contains(message.message_id());
             if batch[place].copy_accepted && is_kept(&batch[place]) {
-                exchange(&mut batch, place, |other| !other.done && !is_kept(other));
+                exchange(&mut batch, place, |other| other.sent && !other.done && !is_kept(other));
             }
         }
         for message in &mut batch {
