@@ -10,8 +10,8 @@ The first line of a block may be one of these:
     # with functions of your own
     # takes minutes
 
-Every line of a `text` block must be printed by the commands after the previous block, or in a terminal. Numbers, times
-and ids may differ, and so may the order, because a function's own lines can arrive at any time.
+Every line of a `text` block must be printed by the commands after the previous block, or in a terminal. Numbers, times,
+ids and quoted paths may differ, and so may the order, because a function's own lines can arrive at any time.
 """
 
 import os
@@ -79,8 +79,8 @@ def free_port() -> str:
 
 
 def essence(line: str) -> str:
-    """A line without the parts that differ each time: numbers, times, ids and the widths of columns."""
-    words = ("#" if re.search(r"\d", word) else word for word in line.split() if word not in {"ms", "s"})
+    """A line without the parts that differ each time: numbers, times, ids, quoted paths and the widths of columns."""
+    words = ("#" if re.search(r'\d|^"/', word) else word for word in line.split() if word not in {"ms", "s"})
     return re.sub(r"#( #)+", "#", " ".join(words))
 
 

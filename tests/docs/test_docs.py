@@ -100,6 +100,10 @@ class FunctionTest(unittest.TestCase):
         for python, other in instead.items():
             self.assertIn(python, sent)
             sent = sent.replace(python, other)
+        if instead:
+            # The trace is Python's.
+            sent, traces = re.subn(r"[^\n]+ \[ERROR\].*?comes here\n", "", sent, flags=re.S)
+            self.assertEqual(traces, 1)
         follow(section(FUNCTION, language) + sent, 4, prepare)
 
     def test_python(self) -> None:

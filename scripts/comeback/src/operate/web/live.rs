@@ -29,7 +29,6 @@ use comeback_core::{
     time::{between, earlier},
 };
 use comeback_local::Outages;
-use rustix::rand::{GetRandomFlags, getrandom};
 use tokio::sync::{Notify, watch};
 
 use super::jobs::Jobs;
@@ -430,7 +429,7 @@ fn is_handler(function: &str) -> bool {
 /// A random token of 128 bits.
 pub fn secret() -> io::Result<String> {
     let mut bytes = [0; 16];
-    getrandom(&mut bytes, GetRandomFlags::empty())?;
+    getrandom::fill(&mut bytes)?;
     Ok(format!("{:032x}", u128::from_be_bytes(bytes)))
 }
 
