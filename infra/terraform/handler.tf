@@ -14,6 +14,7 @@ locals {
       JITTER               = var.jitter
       NON_RETRYABLE_ERRORS = var.non_retryable_errors
       TENANT_ID            = var.tenant_id
+      DURABLE              = var.durable
       IN_FLIGHT_MAX        = var.in_flight_max
       PROBE                = var.probe
       REGISTER             = var.register
@@ -33,6 +34,7 @@ locals {
         JITTER               = function.jitter
         NON_RETRYABLE_ERRORS = function.non_retryable_errors
         TENANT_ID            = function.tenant_id
+        DURABLE              = function.durable
         # end: values of a function
       } : name => try(join(",", value), tostring(value)) if value != null
     }

@@ -19,6 +19,7 @@ variable "functions" {
     jitter               = optional(string)
     non_retryable_errors = optional(list(string))
     tenant_id            = optional(string)
+    durable              = optional(bool)
     # end: attributes
     on_success        = optional(string)
     maximum_event_age = optional(number)
@@ -110,6 +111,13 @@ variable "tenant_id" {
   description = "Where the payload has the tenant id, for functions with tenant isolation: a JSON pointer such as /tenant/id."
   type        = string
   default     = null
+}
+
+variable "durable" {
+  description = "Whether the function is durable: each attempt then has an execution name, with which Lambda starts it once."
+  type        = bool
+  default     = false
+  nullable    = false
 }
 # end: variables of policies
 

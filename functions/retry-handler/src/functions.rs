@@ -40,6 +40,7 @@ impl Functions for LambdaFunctions {
             .function_name(invocation.function)
             .invocation_type(InvocationType::Event)
             .set_tenant_id(invocation.tenant_id.map(Cow::into_owned))
+            .set_durable_execution_name(invocation.execution_name)
             .payload(Blob::new(invocation.payload));
         // The SDK would send the trace of the batch, which contains other events too.
         let traced = call.customize().mutate_request(move |request| {

@@ -65,6 +65,13 @@ export interface RetryPolicy {
    * @default - none
    */
   readonly tenantId?: string;
+
+  /**
+   * Whether the function is durable: each attempt then has an execution name, with which Lambda starts it once.
+   *
+   * @default false
+   */
+  readonly durable?: boolean;
   // end: properties
 }
 

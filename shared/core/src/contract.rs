@@ -71,7 +71,8 @@ pub enum Value {
     },
     /// `true` or `false`, which is the default.
     Flag {
-        needs: &'static str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        needs: Option<&'static str>,
     },
     /// Texts, separated by commas.
     List {
@@ -146,7 +147,7 @@ const FUNCTIONS: Setting = Setting { scope: Scope::Functions, ..POLICY };
 const RESOURCE: Setting = Setting { scope: Scope::Resource, ..POLICY };
 
 /// All settings, in the order in which the documents list them.
-pub const SETTINGS: [Setting; 18] = [
+pub const SETTINGS: [Setting; 19] = [
     Setting {
         name: "DEAD_LETTER_QUEUE_URL",
         value: Value::Text { default: None, is_required: true },
@@ -204,6 +205,13 @@ pub const SETTINGS: [Setting; 18] = [
         ..POLICY
     },
     Setting {
+        name: "DURABLE",
+        value: Value::Flag { needs: None },
+        meaning: "whether the function is durable: each attempt then has an execution name, with which Lambda starts \
+                  it once",
+        ..POLICY
+    },
+    Setting {
         name: "TARGET_FUNCTIONS",
         value: Value::List { default: Some("same account and region") },
         meaning: "the names or ARNs of the functions that may be re-invoked, and the queues, as `sqs:NAME` or by their \
@@ -246,7 +254,7 @@ pub const SETTINGS: [Setting; 18] = [
     },
     Setting {
         name: "PROBE",
-        value: Value::Flag { needs: "LEDGER_TABLE" },
+        value: Value::Flag { needs: Some("LEDGER_TABLE") },
         meaning: "whether a function that is down is probed with one event at a time, instead of being re-invoked for \
                   every event; with `REGISTER`, waiting events are brought forward when it has recovered",
         page: Some("waiting.md#a-target-that-is-down"),
@@ -254,7 +262,7 @@ pub const SETTINGS: [Setting; 18] = [
     },
     Setting {
         name: "REGISTER",
-        value: Value::Flag { needs: "LEDGER_TABLE" },
+        value: Value::Flag { needs: Some("LEDGER_TABLE") },
         meaning: "whether the ledger lists waiting events, so that operators can see them, retry them now, cancel \
                   them, and pause a function",
         page: Some("waiting.md#what-waits"),

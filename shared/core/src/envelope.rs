@@ -104,6 +104,9 @@ fn spells_name_with_escapes(json: &str) -> bool {
     json.contains(ESCAPE) && json.match_indices(ESCAPE).any(|(at, _)| is_of_name(at))
 }
 
+/// Lambda accepts no longer name of an execution.
+const EXECUTION_NAME_MAX: usize = 64;
+
 /// The start of a JSON escape of an ASCII character; two digits follow.
 const ESCAPE: &str = "\\u00";
 
@@ -123,6 +126,17 @@ impl RetryMetadata {
     pub fn next(&self, attempt: Attempt, first_failure: Timestamp) -> Self {
         let next = Self { attempt, initial_timestamp: first_failure.timestamp(), ..self.clone() };
         if next.size() > METADATA_MAX { next.known() } else { next }
+    }
+
+    /// The name of a durable function's execution for this attempt. Lambda starts an execution of one name and payload
+    /// once. `request_id` is the last failure's, for envelopes that have none. Characters that Lambda refuses in a name
+    /// become hyphens.
+    pub fn execution_name(&self, request_id: &str) -> String {
+        let id = self.request_id.as_deref().unwrap_or(request_id);
+        let is_accepted = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        let attempt = format!("-{}", self.attempt);
+        let id = id.chars().map(|c| if is_accepted(c) { c } else { '-' });
+        id.take(EXECUTION_NAME_MAX - attempt.len()).chain(attempt.chars()).collect()
     }
 
     fn size(&self) -> usize {
@@ -217,6 +231,21 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn an_execution_is_named_by_event_and_attempt_and_lambda_accepts_the_name() {
+        let first = RetryMetadata::first(Timestamp::UNIX_EPOCH, "3b72eb0b-0000_7");
+        let named = |request_id: Option<&str>, attempt: u32| {
+            let attempt = Attempt::new(attempt).unwrap();
+            let request_id = request_id.map(str::to_owned);
+            RetryMetadata { request_id, attempt, ..first.clone() }.execution_name("last")
+        };
+        assert_eq!(first.execution_name("last"), "3b72eb0b-0000_7-1");
+        assert_eq!(named(None, 2), "last-2");
+        assert_eq!(named(Some("a b/\u{e4}"), 12), "a-b---12");
+        let longest = named(Some(&"x".repeat(256)), u32::MAX);
+        assert_eq!((longest.len(), longest.ends_with("x-4294967295")), (64, true));
+    }
 
     const SEED: &str = r#"{
   "_retry_metadata": { "attempt": 2, "initial_timestamp": 1643667670 },

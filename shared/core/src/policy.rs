@@ -27,6 +27,8 @@ pub struct Policy {
     pub non_retryable: NonRetryable,
     /// Where a payload has its tenant id, for functions with tenant isolation.
     pub tenant_id: Option<Pointer>,
+    /// Whether the functions are durable.
+    pub durable: bool,
 }
 
 impl Default for Policy {
@@ -41,6 +43,7 @@ impl Default for Policy {
             max_attempts: None,
             non_retryable: NonRetryable::default(),
             tenant_id: None,
+            durable: false,
         }
     }
 }

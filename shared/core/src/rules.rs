@@ -19,6 +19,7 @@ use crate::{
     target::Target,
 };
 
+pub(crate) const FLAG: &str = "true or false";
 const DURATION: &str = "a duration such as 90, 90s, 15m, 24h or 7d";
 
 /// The settings that a decision depends on.
@@ -312,9 +313,11 @@ impl Policies {
                 let expected = format!("one of {}", known.join(", "));
                 faults.push(Fault::new(prefix.clone(), expected, name));
             }
-            if let Some(tenant) = values.get("TENANT_ID").filter(|_| queue.is_some()) {
-                let expected = "absent, because a queue has no tenants";
-                faults.push(Fault::new(format!("{prefix}.TENANT_ID"), expected, plain(tenant)));
+            for name in ["TENANT_ID", "DURABLE"] {
+                if let Some(value) = values.get(name).filter(|_| queue.is_some()) {
+                    let expected = "absent, because it is about functions only";
+                    faults.push(Fault::new(format!("{prefix}.{name}"), expected, plain(value)));
+                }
             }
             let own = |name: &str| values.get(name).map(plain);
             let own = policy(general, &format!("{prefix}."), &own, faults);
@@ -349,6 +352,7 @@ fn policy(
     read.max_attempts(&mut policy.max_attempts);
     let pointer = |text: &str| Pointer::parse(text).filter(|_| !text.is_empty()).map(Some);
     read.value("TENANT_ID", "a JSON pointer such as /tenant/id", pointer, &mut policy.tenant_id);
+    read.value("DURABLE", FLAG, |text| text.parse().ok(), &mut policy.durable);
     if let Some(list) = lookup("NON_RETRYABLE_ERRORS") {
         policy.non_retryable = NonRetryable::parse(&list);
     }

@@ -12,6 +12,7 @@ pub use crate::{
 use crate::{
     bad_settings::{Fault, fault},
     in_flight::IN_FLIGHT_MAX,
+    rules::FLAG,
 };
 
 const URL: &str =
@@ -86,7 +87,7 @@ impl Settings {
                     faults.push(Fault::missing("LEDGER_TABLE", &expected));
                 }
                 "true" | "false" => {}
-                _ => faults.push(Fault::new(name, "true or false", &value)),
+                _ => faults.push(Fault::new(name, FLAG, &value)),
             }
             value.trim() == "true"
         };

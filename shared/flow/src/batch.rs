@@ -243,6 +243,9 @@ where
             function: failure.target.as_str(),
             payload: envelope.to_json(),
             tenant_id,
+            execution_name: policy
+                .durable
+                .then(|| envelope.metadata.execution_name(&failure.request_id)),
             trace_header: item.trace_header(),
         };
         match self.functions.invoke(invocation).await {

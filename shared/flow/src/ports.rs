@@ -194,6 +194,8 @@ pub struct Invocation<'a> {
     pub payload: String,
     /// The event's tenant, if the function runs each tenant's events apart.
     pub tenant_id: Option<Cow<'a, str>>,
+    /// The name of the execution, if the function is durable.
+    pub execution_name: Option<String>,
     /// The event's trace. Lambda's recursive-loop detection uses it.
     pub trace_header: Option<&'a str>,
 }

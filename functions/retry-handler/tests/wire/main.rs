@@ -56,7 +56,9 @@ async fn invoke(endpoint: &str, trace_header: Option<&str>) -> Result<(), Invoke
     let function = "arn:aws:lambda:us-east-1:123456789012:function:orders:$LATEST";
     let payload = r#"{"a":1.0}"#.to_owned();
     let tenant_id = Some("blue @1".into());
-    functions.invoke(Invocation { function, payload, tenant_id, trace_header }).await
+    let execution_name = Some("3b72eb0b-1".into());
+    let invocation = Invocation { function, payload, tenant_id, execution_name, trace_header };
+    functions.invoke(invocation).await
 }
 
 fn queues(endpoint: &str) -> SqsQueues {
@@ -65,8 +67,8 @@ fn queues(endpoint: &str) -> SqsQueues {
 }
 
 #[tokio::test]
-async fn an_invocation_is_asynchronous_by_qualified_arn_with_the_tenant_and_the_trace_of_its_message()
- {
+async fn an_invocation_is_asynchronous_with_the_tenant_the_execution_and_the_trace_of_its_message()
+{
     let (endpoint, asked) = answering(response(202, "", "")).await;
     let trace = "Root=1-5759e988-bd862e3fe1be46a994272793;Lineage=a87bd80c:3";
     invoke(&endpoint, Some(trace)).await.unwrap();
@@ -76,6 +78,7 @@ async fn an_invocation_is_asynchronous_by_qualified_arn_with_the_tenant_and_the_
     assert!(asked.contains("x-amz-invocation-type: Event\r\n"), "{asked}");
     assert!(asked.contains(&format!("x-amzn-trace-id: {trace}\r\n")), "{asked}");
     assert!(asked.contains("x-amz-tenant-id: blue @1\r\n"), "{asked}");
+    assert!(asked.contains("x-amz-durable-execution-name: 3b72eb0b-1\r\n"), "{asked}");
     assert!(asked.ends_with("\r\n\r\n{\"a\":1.0}"), "{asked}");
 }
 

@@ -63,6 +63,7 @@ fn every_bad_setting_is_named_in_one_message_with_what_it_must_be_and_what_it_is
         ("MAX_ATTEMPTS", "0"),
         ("JITTER", "some"),
         ("TENANT_ID", "tenant"),
+        ("DURABLE", "yes"),
         ("TARGET_FUNCTIONS", "orders,bad name"),
         ("DLQ_TARGET", "bad name"),
         ("RETRY_QUEUE_URL", "retry"),
@@ -91,6 +92,7 @@ fn every_bad_setting_is_named_in_one_message_with_what_it_must_be_and_what_it_is
         "JITTER must be full, equal or none, got \"some\"",
         "MAX_ATTEMPTS must be a whole number from 1, got \"0\"",
         "TENANT_ID must be a JSON pointer such as /tenant/id, got \"tenant\"",
+        "DURABLE must be true or false, got \"yes\"",
         "MAX_BACKOFF must be from BASE_BACKOFF, 1s, to 13d, got \"14d\"",
         "MAX_AGE must be at most 365d, got \"366d\"",
         "POLICIES.orders must be one of BASE_BACKOFF, ",
@@ -216,7 +218,7 @@ fn every_bad_queue_among_targets_is_named_in_one_message() {
         format!("{plain}, got \"{queue}x.fifo\""),
         format!("{plain}, got \"{queue}im*\""),
         "DLQ_TARGET must be the name or the ARN of a function, got \"sqs:a\"".to_owned(),
-        "POLICIES.sqs:a.TENANT_ID must be absent, because a queue has no tenants, got \"/t\""
+        "POLICIES.sqs:a.TENANT_ID must be absent, because it is about functions only, got \"/t\""
             .to_owned(),
         format!("{keys}, got \"sqs:a*\""),
         format!("{keys}, got \"{queue}x.fifo\""),

@@ -122,6 +122,19 @@ async fn an_event_without_the_tenant_that_it_must_have_waits_for_a_person() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_durable_function_s_execution_has_the_same_name_however_often_its_attempt_is_invoked() {
+    let ordinary = World::new(&[]);
+    handle_within(10, &ordinary, vec![due("ordinary")]).await;
+    assert_eq!(ordinary.executions.take(), [""; 0]);
+    let mut world = World::new(&[("twice", Answer::Refused)]);
+    world.durable = "true";
+    for _ in 0..2 {
+        handle_within(10, &world, vec![due("twice")]).await;
+    }
+    assert_eq!(world.executions.take(), ["request-of-twice-1", "request-of-twice-1"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn each_turn_of_the_ledger_has_its_line() {
     let configuration = Answer::Fault(FaultKind::Configuration);
     let world = World::with_ledger(&[

@@ -108,9 +108,11 @@ pub struct World {
     /// A queue's URL and what was sent to it, for each call.
     pub sends: RefCell<Vec<(String, Vec<Sent>)>>,
     pub invocations: RefCell<Vec<InvokeCall>>,
-    /// The handler's `TENANT_ID`, and the tenant ids of its invocations.
+    /// The handler's `TENANT_ID` and `DURABLE`, and the tenant ids and the executions of its invocations.
     pub tenant_id: Option<&'static str>,
+    pub durable: &'static str,
     pub tenants: RefCell<Vec<String>>,
+    pub executions: RefCell<Vec<String>>,
     pub queue_targets: &'static str,
     /// The claims by their keys; `None` where the handler has no ledger.
     claims: Option<RefCell<BTreeMap<String, Claim>>>,
@@ -154,7 +156,9 @@ impl World {
             sends: RefCell::default(),
             invocations: RefCell::default(),
             tenant_id: None,
+            durable: "false",
             tenants: RefCell::default(),
+            executions: RefCell::default(),
             queue_targets: "",
             claims: None,
             ledger_calls: RefCell::default(),
@@ -204,6 +208,7 @@ impl World {
             ("BASE_BACKOFF", "60s"),
             ("LEDGER_TABLE", "ledger"),
             ("TENANT_ID", self.tenant_id.unwrap_or_default()),
+            ("DURABLE", self.durable),
             ("QUEUE_TARGETS", self.queue_targets),
             ("PROBE", if self.probes { "true" } else { "false" }),
             ("REGISTER", if self.registers { "true" } else { "false" }),
@@ -313,6 +318,7 @@ impl Functions for &World {
         let call = (invocation.function.to_owned(), invocation.payload.clone(), trace);
         self.invocations.borrow_mut().push(call);
         self.tenants.borrow_mut().extend(invocation.tenant_id.map(Cow::into_owned));
+        self.executions.borrow_mut().extend(invocation.execution_name);
         let answer = self.answer(&invocation.payload).await;
         self.under_way.set(self.under_way.get() - 1);
         let kind = match answer {
