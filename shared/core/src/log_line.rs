@@ -25,6 +25,7 @@ macro_rules! with_log_fields {
             target: T, "the ARN of the function, as in the failure record";
             request_id: T, "the request id of the run that failed";
             event_id: T, "the request id of the first run: the same in all lines about an event";
+            trace: T, "the event's X-Ray trace header";
             attempt: u32, "the next attempt, counted from 1";
             due_time: T, "when that attempt is due";
             delay_seconds: f64, "how long this wait lasts. A long wait takes several";

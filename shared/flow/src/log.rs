@@ -42,6 +42,7 @@ fn write_about(item: &Item<'_>, level: Level, message: &str, line: Line<'_>) {
         target: failure.map(|failure| failure.target.as_str()),
         request_id: failure.map(|failure| beginning(&failure.request_id)),
         event_id: failure.and_then(|failure| failure.first_request_id()).map(beginning),
+        trace: item.trace_header().map(beginning),
         attempt: schedule.map(|schedule| schedule.attempt.get()),
         due_time: due_time.as_deref(),
         error_type: failure.and_then(|it| it.error.error_type.as_deref()).map(beginning),

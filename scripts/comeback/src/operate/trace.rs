@@ -1,5 +1,7 @@
 //! `comeback trace`: the life of one event.
 
+mod otlp;
+
 use std::time::Duration;
 
 use comeback_core::{
@@ -72,7 +74,9 @@ pub async fn run(args: &TraceArgs, shell: &Shell) -> Result<Outcome, Failure> {
         }
         life => life?,
     };
-    if args.json {
+    if args.otlp {
+        shell.print_json(&otlp::request(&life, now)).await?;
+    } else if args.json {
         shell.print_json(&life).await?;
     } else {
         shell.print(&report(&life, now)).await?;
@@ -190,6 +194,9 @@ pub struct TraceArgs {
     /// Print one JSON document instead of a timeline.
     #[arg(long)]
     pub json: bool,
+    /// Print the body of a request to an OpenTelemetry collector, OTLP in JSON, with a span for each run and wait.
+    #[arg(long, conflicts_with = "json")]
+    pub otlp: bool,
     #[command(flatten)]
     pub system: SystemOptions,
 }
@@ -255,6 +262,7 @@ mod tests {
         let life = Life {
             event_id: "first".to_owned(),
             function: Some("arn:aws:lambda:us-east-1:1:function:orders:$LATEST".to_owned()),
+            trace: None,
             steps: vec![
                 step(1, 1, failed(Some("Down"))),
                 step(1, 1, StepKind::Waits { due_at: Some(at(4)), until: at(4), again: 0 }),

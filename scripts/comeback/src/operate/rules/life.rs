@@ -16,6 +16,9 @@ pub struct Life {
     /// The request id of its first invocation.
     pub event_id: String,
     pub function: Option<String>,
+    /// The header of its X-Ray trace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace: Option<String>,
     /// Its steps so far, in order.
     pub steps: Vec<Step>,
     pub next: Next,
@@ -128,11 +131,12 @@ fn from_lines(event_id: String, lines: Vec<Line>) -> Option<Life> {
     let mut lines: Vec<_> = lines.into_iter().filter_map(|line| Some((line.at()?, line))).collect();
     lines.sort_by_key(|(at, _)| *at);
     let function = lines.iter().find_map(|(_, line)| line.target.clone());
+    let trace = lines.iter().find_map(|(_, line)| line.trace.clone());
     let mut steps = Vec::new();
     for (at, line) in lines {
         steps_of(at, line, &mut steps);
     }
-    (!steps.is_empty()).then(|| Life { event_id, function, next: next(&steps), steps })
+    (!steps.is_empty()).then(|| Life { event_id, function, trace, next: next(&steps), steps })
 }
 
 /// Parses a log line about a message; `None` for any other line.

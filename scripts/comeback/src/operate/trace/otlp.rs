@@ -1,0 +1,231 @@
+//! The life of an event as a trace in OTLP's JSON, which any OpenTelemetry collector accepts.
+//!
+//! The event is one span. Its runs and waits are spans in it, and what else happened to it are its events. The names of
+//! attributes are those of OpenTelemetry's semantic conventions for FaaS and messaging.
+
+use comeback_core::Timestamp;
+use serde_json::{Value, json};
+
+use crate::operate::rules::{
+    life::{Life, Next, StepKind},
+    systems::function_name,
+};
+
+/// Values of OTLP's enumerations.
+const INTERNAL: u8 = 1;
+const CLIENT: u8 = 3;
+const ERROR: u8 = 2;
+
+/// The body of a request to a collector, `POST /v1/traces`.
+pub fn request(life: &Life, now: Timestamp) -> Value {
+    let function = life.function.as_deref().unwrap_or_default();
+    let resource = json!({"attributes": [attribute("service.name", function_name(function))]});
+    let scope = json!({"name": "comeback", "version": env!("CARGO_PKG_VERSION")});
+    let spans = spans(life, function, now);
+    json!({"resourceSpans": [{"resource": resource, "scopeSpans": [{"scope": scope, "spans": spans}]}]})
+}
+
+fn spans(life: &Life, function: &str, now: Timestamp) -> Vec<Value> {
+    let trace_id = trace_id(&life.event_id);
+    let span = |nth: usize, name: &str, kind: u8, (start, end): (Timestamp, Timestamp)| {
+        json!({
+            "traceId": trace_id, "spanId": format!("{nth:016x}"), "name": name, "kind": kind,
+            "startTimeUnixNano": nanos(start), "endTimeUnixNano": nanos(end.max(start)),
+        })
+    };
+    let (mut spans, mut events) = (Vec::new(), Vec::new());
+    let mut child = |mut it: Value, attempt: Option<u32>, mut attributes: Vec<Value>| {
+        attributes.extend(attempt.map(|attempt| whole("comeback.attempt", attempt)));
+        it["parentSpanId"] = json!(format!("{ROOT:016x}"));
+        it["attributes"] = json!(attributes);
+        spans.push(it);
+    };
+    let invoked = || {
+        let mut attributes = vec![
+            attribute("faas.invoked_name", function_name(function)),
+            attribute("faas.invoked_provider", "aws"),
+        ];
+        let region = function.split(':').nth(3);
+        attributes.extend(region.map(|region| attribute("faas.invoked_region", region)));
+        attributes
+    };
+    for (index, step) in life.steps.iter().enumerate() {
+        let nth = ROOT + 1 + index;
+        let rest = &life.steps[index + 1..];
+        match &step.what {
+            StepKind::Waits { due_at, until, again } => {
+                let end = rest.first().map_or(*until, |next| next.at.max(*until));
+                let it = span(nth, "wait", INTERNAL, (step.at, end));
+                let mut attributes = vec![
+                    attribute("messaging.system", "aws_sqs"),
+                    whole("comeback.receives", again + 1),
+                ];
+                attributes
+                    .extend(due_at.map(|due| whole("comeback.due_time", due.timestamp_millis())));
+                child(it, step.attempt, attributes);
+            }
+            StepKind::Retried { late_ms } => {
+                let ended = rest.iter().find(|next| is_end(&next.what));
+                let it =
+                    span(nth, "invoke", CLIENT, (step.at, ended.map_or(step.at, |end| end.at)));
+                let mut attributes = invoked();
+                attributes.push(whole("comeback.lateness_ms", *late_ms));
+                child(
+                    ended.map_or(it.clone(), |end| with_error(it, &end.what)),
+                    step.attempt,
+                    attributes,
+                );
+            }
+            // The failure of a retry is the end of its span. The log knows of the first run only that it failed.
+            StepKind::Failed { error_type, .. } if index == 0 => {
+                let it = span(nth, "invoke", CLIENT, (step.at, step.at));
+                let mut attributes = invoked();
+                attributes.extend(error_type.as_deref().map(|it| attribute("error.type", it)));
+                child(with_error(it, &step.what), None, attributes);
+            }
+            StepKind::Failed { .. } | StepKind::Succeeded => {}
+            StepKind::GivenUp { reason } => {
+                events.push(event(step.at, "given up", vec![attribute("comeback.reason", reason)]));
+            }
+            StepKind::Dropped => events.push(event(step.at, "duplicate dropped", Vec::new())),
+            StepKind::Trouble { said, error } => {
+                let error = error.as_deref().map(|error| attribute("error.message", error));
+                events.push(event(step.at, said, error.into_iter().collect()));
+            }
+        }
+    }
+    let (first, last) = (life.steps.first(), life.steps.last());
+    let end = match &life.next {
+        Next::Waits { .. } | Next::Unknown => now,
+        Next::Retried | Next::Succeeded | Next::GivenUp { .. } => last.map_or(now, |step| step.at),
+    };
+    let mut root = span(ROOT, "event", INTERNAL, (first.map_or(end, |step| step.at), end));
+    root["attributes"] = json!([attribute("messaging.message.id", &life.event_id)]);
+    root["events"] = json!(events);
+    root["links"] = json!(life.trace.as_deref().and_then(link).into_iter().collect::<Vec<_>>());
+    if let Next::GivenUp { reason } = &life.next {
+        root["status"] = json!({"code": ERROR, "message": reason});
+    }
+    spans.insert(0, root);
+    spans
+}
+
+/// The number of the event's own span.
+const ROOT: usize = 1;
+
+fn is_end(step: &StepKind) -> bool {
+    matches!(step, StepKind::Failed { .. } | StepKind::Succeeded)
+}
+
+fn with_error(mut span: Value, step: &StepKind) -> Value {
+    if let StepKind::Failed { error_type, .. } = step {
+        span["status"] =
+            json!({"code": ERROR, "message": error_type.as_deref().unwrap_or_default()});
+    }
+    span
+}
+
+fn event(at: Timestamp, name: &str, attributes: Vec<Value>) -> Value {
+    json!({"timeUnixNano": nanos(at), "name": name, "attributes": attributes})
+}
+
+fn attribute(key: &str, value: &str) -> Value {
+    json!({"key": key, "value": {"stringValue": value}})
+}
+
+/// OTLP's JSON has whole numbers as texts.
+fn whole(key: &str, value: impl ToString) -> Value {
+    json!({"key": key, "value": {"intValue": value.to_string()}})
+}
+
+fn nanos(at: Timestamp) -> String {
+    (i128::from(at.timestamp_millis()) * 1_000_000).to_string()
+}
+
+/// Sixteen bytes: the event's id, which Lambda makes a UUID.
+fn trace_id(event_id: &str) -> String {
+    let hex: String = event_id.chars().filter(|&c| c != '-').collect();
+    let is_id = hex.len() == 32 && hex.bytes().all(|c| c.is_ascii_hexdigit());
+    if is_id {
+        return hex.to_ascii_lowercase();
+    }
+    let bytes = event_id.bytes().chain(std::iter::repeat(1)).take(16);
+    bytes.map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A link to the trace that X-Ray has of the event, from a header such as `Root=1-5759e988-bd862e3fe1be46a994272793;
+/// Parent=53995c3f42cd8ad8;Sampled=1`.
+fn link(header: &str) -> Option<Value> {
+    let part = |name: &str| header.split(';').find_map(|part| part.trim().strip_prefix(name));
+    let trace: String = part("Root=1-")?.chars().filter(|&c| c != '-').collect();
+    let (trace, span) = (trace.as_str(), part("Parent=")?);
+    let is_hex =
+        |text: &str, len: usize| text.len() == len && text.bytes().all(|c| c.is_ascii_hexdigit());
+    (is_hex(trace, 32) && is_hex(span, 16)).then(|| json!({"traceId": trace, "spanId": span}))
+}
+
+#[cfg(test)]
+mod tests {
+    use comeback_core::time::parse;
+
+    use super::*;
+    use crate::operate::rules::life::Step;
+
+    #[test]
+    fn a_life_is_a_trace_whose_spans_are_runs_and_waits() {
+        let at = |second: u32| parse(&format!("2026-05-01T12:00:{second:02}Z")).unwrap();
+        let step = |second, attempt, what| Step {
+            at: at(second),
+            attempt: Some(attempt),
+            request_id: "r".to_owned(),
+            what,
+        };
+        let failed =
+            || StepKind::Failed { error_type: Some("Down".to_owned()), error_message: None };
+        let reason = "max_attempts_exceeded".to_owned();
+        let life = Life {
+            event_id: "3B72EB0B-0000-4000-8000-000000000007".to_owned(),
+            function: Some("arn:aws:lambda:eu-west-1:1:function:orders:$LATEST".to_owned()),
+            trace: Some(
+                "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8".to_owned(),
+            ),
+            steps: vec![
+                step(1, 1, failed()),
+                step(1, 1, StepKind::Waits { due_at: Some(at(5)), until: at(5), again: 2 }),
+                step(6, 1, StepKind::Retried { late_ms: 900 }),
+                step(9, 2, failed()),
+                step(9, 2, StepKind::GivenUp { reason: reason.clone() }),
+            ],
+            next: Next::GivenUp { reason },
+        };
+        let request = request(&life, at(30));
+        let spans = request["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().unwrap();
+        let second = |span: &Value, name: &str| {
+            let nanos: i64 = span[name].as_str().unwrap().parse().unwrap();
+            nanos / 1_000_000_000 - at(0).timestamp()
+        };
+        let seen: Vec<_> = spans
+            .iter()
+            .map(|span| {
+                assert_eq!(span["traceId"], "3b72eb0b000040008000000000000007");
+                let times = (second(span, "startTimeUnixNano"), second(span, "endTimeUnixNano"));
+                (span["name"].as_str().unwrap(), times, span["status"]["message"].as_str())
+            })
+            .collect();
+        let expected = [
+            ("event", (1, 9), Some("max_attempts_exceeded")),
+            ("invoke", (1, 1), Some("Down")),
+            ("wait", (1, 6), None),
+            ("invoke", (6, 9), Some("Down")),
+        ];
+        assert_eq!(seen, expected);
+        let ids: std::collections::BTreeSet<_> =
+            spans.iter().map(|span| span["spanId"].to_string()).collect();
+        assert_eq!(ids.len(), spans.len());
+        assert_eq!(spans[0]["links"][0]["traceId"], "5759e988bd862e3fe1be46a994272793");
+        assert_eq!(spans[0]["events"][0]["name"], "given up");
+        assert!(spans[1..].iter().all(|span| span["parentSpanId"] == spans[0]["spanId"]));
+        assert_eq!(link("Root=1-x;Parent=y"), None);
+        assert_eq!(trace_id("x"), "78010101010101010101010101010101");
+    }
+}
