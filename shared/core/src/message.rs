@@ -71,7 +71,7 @@ pub const SOURCE_QUEUE_ARN: &str = "SourceQueueArn";
 const REASON: &str = "Reason";
 
 /// The attributes that are added to a queue's message that is sent again.
-pub(crate) const CARRIED: [&str; 3] = [SOURCE_QUEUE_ARN, FAILED_AT, MESSAGE_ID];
+pub const CARRIED: [&str; 3] = [SOURCE_QUEUE_ARN, FAILED_AT, MESSAGE_ID];
 
 impl<'a> Message<'a> {
     pub(crate) fn was_sent_again(&self) -> bool {

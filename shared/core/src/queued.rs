@@ -83,7 +83,7 @@ impl<'a> Queued<'a> {
 }
 
 /// Reads what [`Queued::attributes_json`] has written.
-pub(crate) fn read_attributes(json: &str) -> Option<Vec<Attribute<'static>>> {
+pub fn read_attributes(json: &str) -> Option<Vec<Attribute<'static>>> {
     let members: BTreeMap<String, JsonAttribute<'_>> = serde_json::from_str(json).ok()?;
     let attribute = |(name, JsonAttribute { data_type, value }): (String, JsonAttribute<'_>)| {
         let value = if data_type.starts_with(BINARY) {

@@ -21,8 +21,10 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-use crate::message::{CARRIED, is_id};
-pub use crate::message::{FAILED_AT, MESSAGE_ID, Message, MessageAttributes, SOURCE_QUEUE_ARN};
+use crate::message::is_id;
+pub use crate::message::{
+    CARRIED, FAILED_AT, MESSAGE_ID, Message, MessageAttributes, SOURCE_QUEUE_ARN,
+};
 use crate::{
     Attempt, Timestamp,
     arn::{FunctionArn, QueueArn},

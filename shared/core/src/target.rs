@@ -12,6 +12,12 @@ pub enum Target {
 }
 
 impl Target {
+    /// Parses the ARN of a function or a queue.
+    pub fn parse(arn: &str) -> Option<Self> {
+        let queue = || QueueArn::parse(arn).map(Self::Queue);
+        FunctionArn::parse(arn).map(Self::Function).or_else(queue)
+    }
+
     /// Its name in settings and metrics: `orders`, or `sqs:imports`. A function and a queue may have the same name.
     pub fn name(&self) -> &str {
         match self {

@@ -15,7 +15,7 @@ use aws_sdk_sqs::{
 use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
 use comeback_core::{
     Timestamp,
-    fault::{FaultKind, classify},
+    fault::{FaultKind, classify, classify_send},
 };
 use tokio::net::TcpStream;
 
@@ -305,9 +305,10 @@ where
             None => not_answered(action, &error),
         };
         let status = error.raw_response().map(|response| response.status().as_u16());
-        let kind = match has_no_connection(&error) {
-            true => FaultKind::Configuration,
-            false => classify(code.as_deref(), status, &message, None),
+        let kind = match action {
+            _ if has_no_connection(&error) => FaultKind::Configuration,
+            "sqs:SendMessage" => classify_send(code.as_deref(), status, &message),
+            _ => classify(code.as_deref(), status, &message, None),
         };
         Fault {
             action,

@@ -16,7 +16,7 @@ pub struct SystemOptions {
 /// Filters on the last failure. All filters must match. A repeatable filter matches if one of its values does.
 #[derive(Clone, Debug, clap::Args)]
 pub struct FailureFilter {
-    /// A function, by its name or ARN; * matches any characters; repeatable.
+    /// A function, or a queue such as sqs:imports, by its name or ARN; * matches any characters; repeatable.
     #[arg(long, value_name = "FUNCTION")]
     pub function: Vec<String>,
     /// An error type, whole or its last segment, or none; * matches any characters; repeatable.

@@ -15,7 +15,7 @@ use crate::{
         options::SystemOptions,
         rules::{
             ports::Fault,
-            systems::{Function, function_name, only},
+            systems::{Function, only, target_name},
         },
         status::rules::{Facts, State},
         text::{count, due, narrowed, span},
@@ -36,8 +36,8 @@ pub async fn run(args: &StatusArgs, shell: &Shell) -> Result<Outcome, Failure> {
     let mut attached = attached(&aws, &handler, &functions).await?;
     if !args.functions.is_empty() {
         attached.retain(|it| {
-            let name = function_name(&it.arn);
-            args.functions.iter().any(|wanted| pattern::matches(wanted, name))
+            let name = target_name(&it.arn);
+            args.functions.iter().any(|wanted| pattern::matches(wanted, &name))
         });
     }
     if attached.is_empty() {
@@ -108,7 +108,7 @@ fn report(
     width: Option<usize>,
 ) -> Vec<Line> {
     let mut facts: Vec<_> = facts.iter().collect();
-    facts.sort_by_key(|it| (it.state(), function_name(&it.function)));
+    facts.sort_by_key(|it| (it.state(), target_name(&it.function)));
     let header = [
         "function",
         "state",
@@ -121,7 +121,7 @@ fn report(
     ];
     let row = |facts: &&Facts| {
         [
-            function_name(&facts.function).to_owned(),
+            target_name(&facts.function).into_owned(),
             state(facts, now),
             count(facts.waiting()),
             [facts.in_flight, facts.delayed, facts.due].map(count).join(" / "),

@@ -19,7 +19,7 @@ use crate::{
         options::{SystemOptions, duration},
         rules::{
             life::{Life, Next, NoLife, Step, StepKind, event_ids, life},
-            systems::{Function, function_name},
+            systems::{Function, target_name},
         },
         text::{due, error, span},
         waiting::{
@@ -105,7 +105,7 @@ async fn registered(handler: &Function, aws: &Aws, id: &str) -> Result<Option<En
 
 fn listed(entry: &Entry, now: Timestamp) -> Vec<Line> {
     let Entry { event_id, attempt, target, .. } = entry;
-    let title = format!("event {event_id} of {}", function_name(target));
+    let title = format!("event {event_id} of {}", target_name(target));
     let last = error(entry.error_type.as_deref(), entry.error_message.as_deref());
     let failed = format!("  first failed at {}, last error {last}", rfc3339(entry.first_failure));
     let next = format!("  now: waits for attempt {attempt}: comes back {}", due(entry.due, now));
@@ -119,7 +119,7 @@ fn listed(entry: &Entry, now: Timestamp) -> Vec<Line> {
 }
 
 fn report(life: &Life, now: Timestamp) -> Vec<Line> {
-    let function = life.function.as_deref().map_or("an unknown function", function_name);
+    let function = life.function.as_deref().map_or("an unknown function".into(), target_name);
     let mut lines = vec![Line::of(Style::Strong, format!("event {} of {function}", life.event_id))];
     let began = life.steps.first().map(|step| step.at);
     for step in &life.steps {

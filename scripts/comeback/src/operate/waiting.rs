@@ -20,7 +20,7 @@ use crate::{
     operate::{
         console::confirm,
         options::{FailureFilter, Named, SystemOptions, one_of},
-        rules::systems::function_name,
+        rules::systems::target_name,
         waiting::{
             register::open,
             rules::{GroupBy, Selection, pause_done},
@@ -190,7 +190,7 @@ pub async fn pause(args: &PauseArgs, is_pause: bool, shell: &Shell) -> Result<Ou
         let paused_at = register.paused_at(target).await?;
         let state =
             paused_at.map_or("not paused".to_owned(), |at| format!("paused since {}", rfc3339(at)));
-        let text = format!("  {}: {state}", function_name(target));
+        let text = format!("  {}: {state}", target_name(target));
         lines.push(Line::of(Style::Plain, text));
     }
     if !args.json {

@@ -108,8 +108,8 @@ async fn letters_of_sqs_and_letters_that_were_edited_go_the_right_way_or_stay() 
     assert_eq!(redriven.status.code(), Some(1), "{redriven:?}");
     for part in [
         "1 letter stays: has no JSON payload",
-        "1 letter stays: names no function: pass --to FUNCTION",
-        "2 letters stay: the handler does not vouch for its function",
+        "1 letter stays: names no function or queue: pass --to",
+        "2 letters stay: the handler does not vouch for its target",
         "1 letter stays: its function can't be invoked",
         "lambda:InvokeFunction on arn:aws:lambda:us-east-1:000000000000:function:missing",
     ] {
@@ -121,6 +121,40 @@ async fn letters_of_sqs_and_letters_that_were_edited_go_the_right_way_or_stay() 
     assert!(text(&redriven.stdout).contains("1 letter redriven to"), "{redriven:?}");
     assert_eq!(cloud.runs(1).await, [r#"{"id":"moved"}"#]);
     assert_eq!(cloud.letters().await, [4, 0]);
+}
+
+#[tokio::test]
+async fn a_letter_of_a_queue_goes_back_to_it_with_every_byte_of_its_body_and_attributes() {
+    let cloud = Cloud::start(&[]);
+    let sqs = &cloud.client.sqs;
+    let imports = sqs.create_queue().queue_name("imports").send().await.unwrap();
+    let imports = imports.queue_url.unwrap();
+    let original = r#"{"tenant":{"type":"String","value":"bl\u00e9\"ue"},"size":{"type":"Number.int","value":"007"},"key":{"type":"Binary.png","value":"AAH/"}}"#;
+    let of_queue = [
+        ("FunctionArn", ""),
+        ("SourceQueueArn", "arn:aws:sqs:us-east-1:000000000000:imports"),
+        ("OriginalAttributes", original),
+    ];
+    cloud.send(&["no JSON { \u{e9}".to_owned()], &of_queue).await;
+    cloud.send(&numbered(1), &[]).await;
+    let listed = cloud.dead(&["list", "--function", "sqs:imports"]);
+    assert!(text(&listed.stdout).contains("sqs:imports"), "{listed:?}");
+    let redriven = cloud.dead(&["redrive", "--yes", "--function", "sqs:imp*"]);
+    let told = "1 letter redriven to sqs:imports\n";
+    assert!(text(&redriven.stdout).contains(told), "{redriven:?}");
+    assert_eq!(cloud.letters().await, [1, 0]);
+    let received = sqs.receive_message().queue_url(imports).message_attribute_names("All");
+    let message = received.send().await.unwrap().messages.unwrap().remove(0);
+    assert_eq!(message.body.as_deref(), Some("no JSON { \u{e9}"));
+    let attributes = message.message_attributes.unwrap();
+    let text =
+        |name: &str| (&*attributes[name].data_type, attributes[name].string_value.as_deref());
+    assert_eq!(text("tenant"), ("String", Some("bl\u{e9}\"ue")));
+    assert_eq!(text("size"), ("Number.int", Some("007")));
+    let key = &attributes["key"];
+    assert_eq!(&*key.data_type, "Binary.png");
+    assert_eq!(key.binary_value.as_ref().unwrap().as_ref(), [0, 1, 255]);
+    assert_eq!(attributes.len(), 3, "no _retry_metadata");
 }
 
 #[tokio::test]

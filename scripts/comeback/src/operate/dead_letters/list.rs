@@ -10,6 +10,7 @@ use std::{
 
 use comeback_core::{
     Timestamp,
+    target::Target,
     time::{between, rfc3339},
 };
 use serde::Serialize;
@@ -130,7 +131,7 @@ fn rows(letters: &[Listed], now: Timestamp, width: Option<usize>) -> Vec<Line> {
         let facts = &letter.facts;
         [
             letter.event_id().chars().take(8).collect(),
-            letter.function_name().unwrap_or("unknown").to_owned(),
+            letter.target_name().unwrap_or("unknown".into()).into_owned(),
             or_none(&facts.reason),
             facts.attempts.map_or(String::new(), |attempts| attempts.to_string()),
             format!("{} ago", age(letter.failed_at(), now)),
@@ -180,10 +181,12 @@ fn described(letter: &Listed, now: Timestamp) -> Vec<Line> {
     };
     let origin = serde_json::to_value(facts.origin).ok();
     let size = letter.payload_bytes.map(|bytes| format!("{} bytes", count(bytes as u64)));
+    let is_queue = facts.target.as_ref().is_some_and(Target::is_queue);
+    let what = if is_queue { "queue" } else { "function" };
     let members = [
         ("reason", facts.reason.clone()),
         ("origin", origin.and_then(|it| it.as_str().map(str::to_owned))),
-        ("function", facts.function.as_ref().map(ToString::to_string)),
+        (what, facts.target.as_ref().map(ToString::to_string)),
         ("request id", facts.request_id.clone()),
         ("attempts", facts.attempts.map(|attempts| attempts.to_string())),
         ("first failure", moment(facts.first_failure_at)),

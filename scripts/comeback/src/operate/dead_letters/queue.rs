@@ -1,12 +1,20 @@
-//! Implements the ports for dead letters: the queue in SQS, and the functions in Lambda.
+//! Implements the ports for dead letters: the queue in SQS, and the functions and queues to redrive to.
 
 use std::time::Duration;
 
 use aws_sdk_lambda::{primitives::Blob, types::InvocationType};
-use aws_sdk_sqs::types::{
-    DeleteMessageBatchRequestEntry, Message, MessageSystemAttributeName, QueueAttributeName,
+use aws_sdk_sqs::{
+    primitives::Blob as SqsBlob,
+    types::{
+        DeleteMessageBatchRequestEntry, Message, MessageAttributeValue, MessageSystemAttributeName,
+        QueueAttributeName,
+    },
 };
-use comeback_core::time;
+use comeback_core::{
+    arn::{self, QUEUE_PREFIX},
+    attribute::{Attribute, Value},
+    time,
+};
 use tokio::task::JoinSet;
 
 use crate::{
@@ -15,7 +23,7 @@ use crate::{
         console::progress,
         dead_letters::{
             QueueOptions,
-            rules::{DeadLetterQueue, Functions, Invocation, Letter, WORK_HOLD, hold, look},
+            rules::{DeadLetterQueue, Letter, Redrive, Targets, WORK_HOLD, hold, look},
         },
         rules::{ports::Fault, systems},
         text::{count, span},
@@ -70,6 +78,13 @@ impl Queue {
     /// The approximate number of letters, visible and hidden.
     pub fn letters(&self) -> u64 {
         self.visible + self.hidden
+    }
+
+    /// The URL of a queue, from its ARN, or its name in this queue's account and region, such as `sqs:imports`.
+    fn url_of(&self, target: &str) -> String {
+        let home = self.arn.rsplit_once(':').map_or("", |(home, _)| home);
+        let named = target.strip_prefix(QUEUE_PREFIX).map(|name| format!("{home}:{name}"));
+        arn::queue_url(named.as_deref().unwrap_or(target)).unwrap_or_default()
     }
 
     pub fn region(&self) -> &str {
@@ -177,26 +192,58 @@ impl DeadLetterQueue for Queue {
 fn letter(message: Message) -> Letter {
     let system = message.attributes.unwrap_or_default();
     let sent_at = system.get(&MessageSystemAttributeName::SentTimestamp);
-    let attributes = message.message_attributes.unwrap_or_default().into_iter();
+    let typed: Vec<_> =
+        message.message_attributes.unwrap_or_default().into_iter().filter_map(typed).collect();
+    let text = |it: &Attribute<'_>| match &it.value {
+        Value::Text(text) => Some((it.name.to_string(), text.to_string())),
+        Value::Binary(_) => None,
+    };
     Letter {
         id: message.message_id.unwrap_or_default(),
         receipt_handle: message.receipt_handle.unwrap_or_default(),
         sent_at: sent_at.and_then(|text| text.parse().ok()).map(time::at_millis),
         was_moved: system.contains_key(&MessageSystemAttributeName::DeadLetterQueueSourceArn),
-        attributes: attributes.filter_map(|(name, it)| Some((name, it.string_value?))).collect(),
+        attributes: typed.iter().filter_map(text).collect(),
+        typed,
         body: message.body.unwrap_or_default(),
     }
 }
 
-impl Functions for Queue {
-    async fn invoke(&self, invocations: &[Invocation]) -> Vec<Result<(), Fault>> {
+fn typed((name, it): (String, MessageAttributeValue)) -> Option<Attribute<'static>> {
+    let text = it.string_value.map(|text| Value::Text(text.into()));
+    let binary = it.binary_value.map(|bytes| Value::Binary(bytes.into_inner().into()));
+    Some(Attribute { name: name.into(), data_type: it.data_type.into(), value: text.or(binary)? })
+}
+
+/// An attribute as SQS takes it, by its name.
+fn sent_attribute(it: &Attribute<'_>) -> Option<(String, MessageAttributeValue)> {
+    let builder = MessageAttributeValue::builder().data_type(&*it.data_type);
+    let builder = match &it.value {
+        Value::Text(text) => builder.string_value(&**text),
+        Value::Binary(bytes) => builder.binary_value(SqsBlob::new(&**bytes)),
+    };
+    // All required members are set.
+    Some((it.name.to_string(), builder.build().ok()?))
+}
+
+impl Targets for Queue {
+    async fn redrive(&self, redrives: &[Redrive]) -> Vec<Result<(), Fault>> {
         // Each call runs in a task, so that they use all cores.
         let mut calls = JoinSet::new();
-        for (index, Invocation { function, payload }) in invocations.iter().enumerate() {
-            let call = self.aws.lambda.invoke().function_name(function);
+        for (index, Redrive { target, payload, attributes }) in redrives.iter().enumerate() {
+            if let Some(attributes) = attributes {
+                let attributes = attributes.iter().filter_map(sent_attribute).collect();
+                let call = self.aws.sqs.send_message().queue_url(self.url_of(target));
+                let call =
+                    call.message_body(payload).set_message_attributes(Some(attributes)).send();
+                let fault = fault("sqs:SendMessage", target);
+                calls.spawn(async move { (index, call.await.map(drop).map_err(fault)) });
+                continue;
+            }
+            let call = self.aws.lambda.invoke().function_name(target);
             let call = call.invocation_type(InvocationType::Event);
             let call = call.payload(Blob::new(payload.as_bytes())).send();
-            let fault = fault("lambda:InvokeFunction", function);
+            let fault = fault("lambda:InvokeFunction", target);
             calls.spawn(async move { (index, call.await.map(drop).map_err(fault)) });
         }
         let mut answers = calls.join_all().await;

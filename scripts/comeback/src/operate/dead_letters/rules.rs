@@ -22,7 +22,7 @@ mod work;
 
 pub use crate::operate::dead_letters::rules::{
     letter::{GroupBy, Letter, Listed, NO_REASON},
-    look::{DeadLetterQueue, Functions, Invocation, hold, look},
+    look::{DeadLetterQueue, Redrive, Targets, hold, look},
     order::{Action, Order, Plan, StayReason, Step},
     selection::{PointerValue, Selection, attempts},
     work::{Pace, Tally, WORK_HOLD, carry_out},

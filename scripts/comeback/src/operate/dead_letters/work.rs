@@ -127,7 +127,7 @@ async fn plan(
     look_at_all(queue, goes_on, |letter| {
         let step = order.step(&letter, order.given_at);
         plan.count(&step);
-        if matches!(step, Step::Invoke(_)) {
+        if matches!(step, Step::Redrive(_)) {
             last = Some(letter);
         }
         true

@@ -1,15 +1,19 @@
 //! Comparisons that the filters of all commands share.
 
-use comeback_core::{arn::FunctionArn, error_type, pattern};
+use comeback_core::{error_type, pattern, target::Target};
 
 /// Whether any of the wanted values matches. An empty list matches everything.
 pub fn any(wanted: &[String], matches: impl Fn(&str) -> bool) -> bool {
     wanted.is_empty() || wanted.iter().any(|wanted| matches(wanted))
 }
 
-/// Whether the function has this name or ARN, in which `*` matches any characters.
-pub fn is_function(function: &FunctionArn, wanted: &str) -> bool {
-    let names = [function.name(), function.unqualified(), function.as_str()];
+/// Whether the function or queue has this name or ARN, in which `*` matches any characters.
+pub fn is_target(target: &Target, wanted: &str) -> bool {
+    let unqualified = match target {
+        Target::Function(function) => function.unqualified(),
+        Target::Queue(queue) => queue.as_str(),
+    };
+    let names = [target.name(), unqualified, target.as_str()];
     names.iter().any(|name| pattern::matches(wanted, name))
 }
 

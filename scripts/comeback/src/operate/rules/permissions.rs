@@ -95,7 +95,7 @@ const STATUS: [&str; 8] = [
 
 const DELETE_LETTERS: &str = "sqs:DeleteMessage";
 
-const REDRIVE: [&str; 2] = [DELETE_LETTERS, "lambda:InvokeFunction"];
+const REDRIVE: [&str; 3] = [DELETE_LETTERS, "lambda:InvokeFunction", "sqs:SendMessage"];
 
 /// The commands, with hyphens instead of spaces, and the actions that they need.
 const COMMANDS: [(&str, &[&[&str]]); 17] = [

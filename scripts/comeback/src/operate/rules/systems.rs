@@ -1,11 +1,12 @@
 //! The retry systems of an account and a region.
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, BTreeSet},
     time::Duration,
 };
 
-use comeback_core::settings::Settings;
+use comeback_core::{arn::QueueArn, settings::Settings};
 
 /// A function that has this setting is a retry handler.
 const DEAD_LETTER_QUEUE_URL: &str = "DEAD_LETTER_QUEUE_URL";
@@ -121,10 +122,14 @@ pub enum NoSystem {
     Several(Vec<String>),
 }
 
-/// The name and the qualifier in a function's ARN, without the qualifier if that is `$LATEST`.
-pub fn function_name(arn: &str) -> &str {
+/// The name and the qualifier in a function's ARN, without the qualifier if that is `$LATEST`; the name of a queue as
+/// settings have it, such as `sqs:imports`.
+pub fn target_name(arn: &str) -> Cow<'_, str> {
+    if let Some(queue) = QueueArn::parse(arn) {
+        return Cow::Owned(queue.target_name().to_owned());
+    }
     let name = arn.splitn(7, ':').nth(6).unwrap_or(arn);
-    name.strip_suffix(":$LATEST").unwrap_or(name)
+    Cow::Borrowed(name.strip_suffix(":$LATEST").unwrap_or(name))
 }
 
 pub fn handlers(functions: &[Function]) -> impl Iterator<Item = &Function> {

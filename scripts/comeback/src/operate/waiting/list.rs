@@ -21,7 +21,7 @@ use crate::{
             life::lives,
             notice::events,
             ports::Fault,
-            systems::function_name,
+            systems::target_name,
         },
         text::{due, error, group_json, group_lines, narrowed},
         waiting::{
@@ -236,7 +236,7 @@ fn rows(events: &[Listed], now: Timestamp, width: Option<usize>) -> Vec<Line> {
         };
         [
             event.event_id.chars().take(8).collect(),
-            function_name(&event.function).to_owned(),
+            target_name(&event.function).into_owned(),
             event.attempt.to_string(),
             due(event.due_at, now),
             waits,

@@ -5,7 +5,7 @@ use crate::operate::{
     dead_letters::rules::{Action, Plan, look},
     rules::notice::Notice,
     rules::ports::Fault,
-    rules::systems::function_name,
+    rules::systems::target_name,
     waiting::rules as waiting,
     waiting::rules::{carry_out, visit},
 };
@@ -106,8 +106,8 @@ impl Command {
                 let what = if *action == Action::Purge { "Delete" } else { "Redrive" };
                 format!("{what} {letters}")
             }
-            Self::Pause { target, is_pause: true } => format!("Pause {}", function_name(target)),
-            Self::Pause { target, .. } => format!("Resume {}", function_name(target)),
+            Self::Pause { target, is_pause: true } => format!("Pause {}", target_name(target)),
+            Self::Pause { target, .. } => format!("Resume {}", target_name(target)),
         }
     }
 
@@ -141,7 +141,7 @@ async fn plan(live: &Live, command: &Command) -> Result<(u64, Vec<Notice>), Fail
         Command::Pause { target, is_pause } => {
             // Fails if there is no register, which a pause needs.
             live.register()?;
-            let name = function_name(target);
+            let name = target_name(target);
             Ok((
                 1,
                 vec![Notice::plain(if *is_pause {
@@ -279,7 +279,7 @@ pub fn start(live: &Shared, params: &Params) -> Result<String, Failure> {
                 let register = live.register()?;
                 register.pause(&target, is_pause.then(|| (live.now)())).await?;
                 live.poll().await?;
-                let done = waiting::pause_done(function_name(&target), is_pause);
+                let done = waiting::pause_done(&target_name(&target), is_pause);
                 (vec![Notice::good(format!("{done}."))], Ok(()))
             }
         };

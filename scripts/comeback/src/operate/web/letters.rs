@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use crate::operate::{
     dead_letters::rules::{GroupBy, Letter, Listed, NO_REASON, Selection, look},
-    rules::filter::{is_error_of, is_function},
+    rules::filter::{is_error_of, is_target},
     rules::groups::Groups,
     rules::notice,
 };
-use comeback_core::{Timestamp, arn::FunctionArn, time::between};
+use comeback_core::{Timestamp, target::Target, time::between};
 use maud::{Markup, html};
 
 use super::{
@@ -118,8 +118,8 @@ pub fn list(live: &Live, seen: &Seen, params: &Params, now: Timestamp) -> Markup
         let is_reason = |wanted| wanted == facts.reason.as_deref().unwrap_or(NO_REASON);
         params.get("reason").is_none_or(is_reason)
             && params.get("function").is_none_or(|wanted| {
-                let function = facts.function.as_ref();
-                function.map_or(wanted == NO_REASON, |it| is_function(it, wanted))
+                let target = facts.target.as_ref();
+                target.map_or(wanted == NO_REASON, |it| is_target(it, wanted))
             })
             && params
                 .get("error")
@@ -226,7 +226,7 @@ fn row(it: &Listed, now: Timestamp) -> Markup {
             td.choose { input type="checkbox" form="chosen" name="id" value=(it.message_id) aria-label=(format!("select {}", shortened(it.event_id(), ID_MAX))); }
             td.when { @if let Some(at) = it.failed_at() { (until(at, now)) } }
             th scope="row" { a href=(format!("/dead/{}", it.message_id)) { (shortened(it.event_id(), ID_MAX)) } }
-            td { (Untrusted(it.function_name().unwrap_or(NO_REASON))) }
+            td { (Untrusted(&it.target_name().unwrap_or(NO_REASON.into()))) }
             td { (Untrusted(&text(&facts.reason))) }
             td.number { @if let Some(attempts) = facts.attempts { (attempts) } }
             td.error {
@@ -269,11 +269,11 @@ pub fn letter(
     let text = |text: &Option<String>| text.clone().unwrap_or_else(|| NO_REASON.to_owned());
     let query = |what: &str| Params::default().with("do", what).with("id", &it.message_id);
     // A letter with the reason `target_not_allowed` is redriven only if the selection names its function.
-    let named = it.function_name().unwrap_or_default();
+    let named = it.target_name().unwrap_or_default();
     html! {
         dl.facts {
             dt { "Reason" } dd { code { (Untrusted(&text(&facts.reason))) } }
-            dt { "Function" } dd { (Untrusted(facts.function.as_ref().map_or(NO_REASON, FunctionArn::as_str))) }
+            dt { "Function" } dd { (Untrusted(facts.target.as_ref().map_or(NO_REASON, Target::as_str))) }
             dt { "Error" } dd { strong { (Untrusted(&text(&facts.error_type))) } @if let Some(message) = &facts.error_message { br; q { (Untrusted(message)) } } }
             dt { "Attempts" } dd { @if let Some(attempts) = facts.attempts { (attempts) } @else { "unknown" } }
             dt { "First failure" } dd { @if let Some(at) = facts.first_failure_at { (until(at, now)) } @else { "unknown" } }
@@ -282,7 +282,7 @@ pub fn letter(
             dt { "Message id" } dd { code { (it.message_id) } }
         }
         p.actions {
-            (order("Redrive…", &query("redrive").with("function", named))) " "
+            (order("Redrive…", &query("redrive").with("function", &named))) " "
             (order("Delete…", &query("purge")))
         }
         @match (&it.payload, params.get("payload")) {
@@ -308,7 +308,7 @@ fn edit(live: &Live, payload: &str, refused: Option<(&str, &str)>, it: &Listed) 
             (csrf(live))
             input type="hidden" name="do" value="redrive";
             input type="hidden" name="id" value=(it.message_id);
-            input type="hidden" name="function" value=(it.function_name().unwrap_or_default());
+            input type="hidden" name="function" value=(it.target_name().unwrap_or_default());
             (json_field("Edit it to redrive it changed", 12, &visible_json(refused.map_or(payload, |(sent, _)| sent)), refused.map(|(_, error)| error)))
             button { "Redrive with this payload…" }
         }

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use crate::operate::{
     doctor::rules::{Examined, Finding, Verdict},
-    rules::systems::function_name,
+    rules::systems::target_name,
     status::rules::{Facts, State as FunctionState},
     web::rules::{Counts, EventFilter, PARTS, Pulse, Range, Waiting, as_of_now},
 };
@@ -48,7 +48,7 @@ pub fn parts(
     let snapshot = &seen.snapshot;
     let at = snapshot.at.unwrap_or(now);
     let rows = snapshot.functions.iter().map(|facts| {
-        let function = function_name(&facts.function);
+        let function = &*target_name(&facts.function);
         let waiting = snapshot.waiting.get(function).cloned().unwrap_or_default();
         let minute = seen.events.pulse(Some(function), Range::Minute, at).sum();
         let facts = as_of_now(facts, minute, waiting.events, live.is_local());
@@ -198,7 +198,7 @@ fn functions(live: &Live, seen: &Seen, rows: &[Row], now: Timestamp) -> Markup {
 
 fn function(it: &Row, is_local: bool, has_register: bool, at: Timestamp, now: Timestamp) -> Markup {
     let Row { facts, pulse, waiting } = it;
-    let name = function_name(&facts.function);
+    let name = &*target_name(&facts.function);
     let class = match facts.state() {
         FunctionState::Down | FunctionState::Failing => "bad",
         FunctionState::SomeFail | FunctionState::Paused => "waits",
@@ -259,7 +259,7 @@ fn latest(seen: &Seen, now: Timestamp) -> Markup {
 
 /// The help that is shown before the first event.
 fn nothing_yet(live: &Live, seen: &Seen) -> Markup {
-    let function = seen.snapshot.functions.first().map(|it| function_name(&it.function));
+    let function = seen.snapshot.functions.first().map(|it| target_name(&it.function));
     let endpoint = live.cloud().ok().and_then(|cloud| cloud.connection.local.clone().flatten());
     let command = function.zip(endpoint).map(|(function, endpoint)| format!(
         "echo '{{\"id\":\"order-1\",\"fail\":{{\"attempts\":2}}}}' | AWS_ACCESS_KEY_ID=local AWS_SECRET_ACCESS_KEY=local aws lambda invoke --endpoint-url {endpoint} --region us-east-1 --function-name {function} --invocation-type Event --payload fileb:///dev/stdin /dev/null"

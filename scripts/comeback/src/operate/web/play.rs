@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::operate::{
-    rules::systems::function_name,
+    rules::systems::target_name,
     web::rules::{Event, State},
 };
 use aws_sdk_lambda::{primitives::Blob, types::InvocationType};
@@ -59,8 +59,9 @@ pub fn lesson(seen: &Seen) -> Markup {
 /// The outages that are played. All pages show them.
 pub fn outages(live: &Live, seen: &Seen, now: Timestamp) -> Markup {
     let outage = |function: &str| live.outages.now(function, now);
-    let named = seen.snapshot.functions.iter().map(|it| function_name(&it.function));
-    let out: Vec<_> = named.filter_map(|name| Some((name, outage(name)?))).collect();
+    let named = seen.snapshot.functions.iter().map(|it| target_name(&it.function));
+    let named = named.map(|name| (outage(&name), name));
+    let out: Vec<_> = named.filter_map(|(outage, name)| Some((name, outage?))).collect();
     let how = |outage| OUTAGES.iter().find(|(_, it, _)| *it == outage).map_or("", |it| it.2);
     html! {
         @for (name, (outage, until_at)) in &out {
@@ -78,7 +79,7 @@ pub fn outages(live: &Live, seen: &Seen, now: Timestamp) -> Markup {
 /// The forms. `error` says what is wrong with the payload that was sent before.
 pub fn forms(live: &Live, seen: &Seen, sent: &Params, error: Option<&str>) -> Markup {
     let functions: Vec<_> =
-        seen.snapshot.functions.iter().map(|it| function_name(&it.function)).collect();
+        seen.snapshot.functions.iter().map(|it| target_name(&it.function)).collect();
     let choose = || {
         html! {
             label { "Function " select name="function" required { @for name in &functions { option value=(name) selected[sent.get("function") == Some(name)] { (name) } } } }
@@ -187,7 +188,7 @@ pub fn start_lesson(live: &Shared) -> Result<(), Failure> {
     if seen.lesson.is_some() {
         return Ok(());
     }
-    let function = seen.snapshot.functions.first().map(|it| function_name(&it.function).to_owned());
+    let function = seen.snapshot.functions.first().map(|it| target_name(&it.function).into_owned());
     let none = || Failure::Refused("there is no function yet".to_owned());
     let function = function.ok_or_else(none)?;
     seen.lesson = Some(String::new());

@@ -22,7 +22,7 @@ use crate::operate::{
     rules::filter::NO_ERROR,
     rules::groups::Groups,
     rules::life::{Step, StepKind, read, steps_of},
-    rules::systems::function_name,
+    rules::systems::target_name,
     status::rules::{Facts, Runs},
 };
 
@@ -240,7 +240,7 @@ impl Events {
     fn add(&mut self, id: &str, function: &str, at: Timestamp) -> usize {
         let event = Event {
             id: id.into(),
-            function: function_name(function).to_owned(),
+            function: target_name(function).into_owned(),
             steps: Vec::new(),
             running: None,
             began: at,

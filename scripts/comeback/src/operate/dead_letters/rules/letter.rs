@@ -1,21 +1,23 @@
 //! A message in a dead-letter queue, and the facts about its event.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use comeback_core::{
     Timestamp,
-    arn::FunctionArn,
+    arn::{FunctionArn, QueueArn},
+    attribute::Attribute,
     dead_letter::ORIGINAL_BODY_SIZE,
-    envelope::Envelope,
+    envelope::{Envelope, METADATA},
+    queued::{ORIGINAL_ATTRIBUTES, read_attributes},
     reason::Reason,
-    record::{self, Message, MessageAttributes},
+    record::{self, CARRIED, Message, MessageAttributes, SOURCE_QUEUE_ARN},
     target::Target,
     time,
 };
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use crate::operate::rules::systems::function_name;
+use crate::operate::rules::systems::target_name;
 
 /// Stands for the missing reason of letters that SQS or Lambda sent.
 pub const NO_REASON: &str = "none";
@@ -27,7 +29,10 @@ pub struct Letter {
     pub receipt_handle: String,
     /// When it was sent to the queue.
     pub sent_at: Option<Timestamp>,
+    /// Its attributes that are text.
     pub attributes: BTreeMap<String, String>,
+    /// All of its attributes, with their types.
+    pub typed: Vec<Attribute<'static>>,
     /// Whether SQS itself moved it here, after `maxReceiveCount` receives. The handler sends letters.
     pub was_moved: bool,
     pub body: String,
@@ -54,9 +59,9 @@ pub struct Facts {
     pub origin: Origin,
     /// Why the handler gave the event up, if it did.
     pub reason: Option<String>,
-    /// The qualified ARN of the event's function.
-    #[serde(serialize_with = "text")]
-    pub function: Option<FunctionArn>,
+    /// The qualified ARN of the event's function, or that of the queue whose consumer failed.
+    #[serde(rename = "function", serialize_with = "text")]
+    pub target: Option<Target>,
     /// The request id of the first failed invocation.
     pub request_id: Option<String>,
     pub attempts: Option<u32>,
@@ -67,7 +72,7 @@ pub struct Facts {
     /// The size of the message in bytes, if its body was cut.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub original_bytes: Option<u64>,
-    /// The original payload; `None` if it is unknown or not JSON.
+    /// The original payload; `None` if it is unknown, or not JSON although it is for a function.
     #[serde(skip)]
     pub payload: Option<String>,
 }
@@ -89,9 +94,9 @@ pub struct Listed {
 }
 
 impl Listed {
-    /// The name of the function, with its qualifier unless that is `$LATEST`.
-    pub fn function_name(&self) -> Option<&str> {
-        self.facts.function.as_ref().map(|function| function_name(function.as_str()))
+    /// The name of the function, with its qualifier unless that is `$LATEST`, or of the queue.
+    pub fn target_name(&self) -> Option<Cow<'_, str>> {
+        self.facts.target.as_ref().map(|target| target_name(target.as_str()))
     }
 
     /// When the event last failed or, if that is unknown, when the letter was sent.
@@ -105,8 +110,8 @@ impl Listed {
     }
 }
 
-fn text<S: Serializer>(arn: &Option<FunctionArn>, serializer: S) -> Result<S::Ok, S::Error> {
-    arn.as_ref().map(FunctionArn::as_str).serialize(serializer)
+fn text<S: Serializer>(target: &Option<Target>, serializer: S) -> Result<S::Ok, S::Error> {
+    target.as_ref().map(Target::as_str).serialize(serializer)
 }
 
 impl Letter {
@@ -133,6 +138,14 @@ impl Letter {
         self.attributes.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
+    /// The function or the queue that its attributes name.
+    fn target(&self) -> Option<Target> {
+        match self.attribute("FunctionArn") {
+            Some(arn) => FunctionArn::parse(arn).map(Target::Function),
+            None => QueueArn::parse(self.attribute(SOURCE_QUEUE_ARN)?).map(Target::Queue),
+        }
+    }
+
     pub fn facts(&self) -> Facts {
         let read = self.read();
         let Some(reason) = self.attribute("Reason") else {
@@ -153,7 +166,7 @@ impl Letter {
         Facts {
             origin: if self.was_moved { Origin::Moved } else { Origin::GivenUp },
             reason: Some(reason.to_owned()),
-            function: self.attribute("FunctionArn").and_then(FunctionArn::parse),
+            target: self.target(),
             request_id: text("RequestId"),
             attempts: self.attribute("Attempts").and_then(|text| text.parse().ok()),
             first_failure_at: moment("FirstFailureAt"),
@@ -165,8 +178,21 @@ impl Letter {
         }
     }
 
-    /// The body without its envelope, if it is JSON.
+    /// The attributes of a queue's message, as its producer sent it; `None` if they can't be read.
+    pub fn original_attributes(&self) -> Option<Vec<Attribute<'static>>> {
+        if self.attribute("Reason").is_some() {
+            return self.attribute(ORIGINAL_ATTRIBUTES).map_or(Some(Vec::new()), read_attributes);
+        }
+        // SQS moved the message as it was.
+        let is_ours = |it: &Attribute<'_>| it.name == METADATA || CARRIED.contains(&&*it.name);
+        Some(self.typed.iter().filter(|it| !is_ours(it)).cloned().collect())
+    }
+
+    /// The body without its envelope, if it is JSON. That of a queue's message may be anything.
     fn payload(&self) -> Option<String> {
+        if self.target().is_some_and(|target| target.is_queue()) {
+            return Some(self.body.clone());
+        }
         if let Some((_, payload)) = Envelope::find(&self.body) {
             return Some(payload.get().to_owned());
         }
@@ -176,7 +202,7 @@ impl Letter {
 
     fn unknown(&self) -> Facts {
         Facts {
-            function: self.attribute("FunctionArn").and_then(FunctionArn::parse),
+            target: self.target(),
             request_id: self.attribute("RequestId").map(str::to_owned),
             payload: self.payload(),
             ..Facts::default()
@@ -199,18 +225,24 @@ impl Letter {
                 error_message: self.attribute("ErrorMessage"),
                 failed_at: self.attribute(record::FAILED_AT),
                 message_id: self.attribute(record::MESSAGE_ID),
+                source_queue_arn: self.attribute(SOURCE_QUEUE_ARN),
+                all: self.typed.iter().filter(|it| it.name == METADATA).cloned().collect(),
                 ..MessageAttributes::default()
             },
         };
         // A function's own dead-letter queue doesn't say which function it belongs to.
         let any = FunctionArn::parse("arn:aws:lambda:us-east-1:000000000000:function:any");
-        let failure = record::read(&message, any.as_ref()).ok()?;
-        let Target::Function(function) = &failure.target else { return None };
-        let is_lambdas = any.as_ref() == Some(function);
+        let failure = match record::moved(&message) {
+            Some(failure) => failure,
+            None => record::read(&message, any.as_ref()),
+        };
+        let failure = failure.ok()?;
+        let is_lambdas =
+            matches!(&failure.target, Target::Function(it) if any.as_ref() == Some(it));
         Some(Facts {
             origin: if is_lambdas { Origin::Lambda } else { Origin::Moved },
             reason: None,
-            function: Some(function.clone()).filter(|_| !is_lambdas),
+            target: Some(failure.target.clone()).filter(|_| !is_lambdas),
             request_id: failure.first_request_id().map(str::to_owned),
             attempts: Some(failure.attempts_made()),
             first_failure_at: Some(failure.first_failure()),
@@ -245,7 +277,7 @@ impl GroupBy {
     pub fn key(self, letter: &Letter, facts: &Facts) -> String {
         let key = match self {
             Self::Reason => facts.reason.clone(),
-            Self::Function => facts.function.as_ref().map(|it| it.name().to_owned()),
+            Self::Function => facts.target.as_ref().map(|it| it.name().to_owned()),
             Self::Error => facts.error_type.clone(),
             Self::Attempts => facts.attempts.map(|attempts| attempts.to_string()),
             Self::Day => letter.failed_at(facts).map(|at| time::rfc3339(at)[..10].to_owned()),
@@ -283,9 +315,21 @@ pub(super) mod tests {
             receipt_handle: "handle".to_owned(),
             sent_at: time::parse("2026-01-01T10:00:01.000Z"),
             attributes: attributes.collect(),
+            typed: Vec::new(),
             was_moved: false,
             body: body.to_owned(),
         }
+    }
+
+    pub(in crate::operate::dead_letters::rules) const IMPORTS: &str =
+        "arn:aws:sqs:us-east-1:123456789012:imports";
+
+    /// A letter of the retry handler about a queue's message.
+    pub(in crate::operate::dead_letters::rules) fn of_queue(
+        body: &str,
+        others: &[(&str, &str)],
+    ) -> Letter {
+        given_up(body, &[&[("FunctionArn", ""), (SOURCE_QUEUE_ARN, IMPORTS)], others].concat())
     }
 
     /// A message that has only these attributes.
@@ -307,7 +351,7 @@ pub(super) mod tests {
             (facts.origin, facts.reason.as_deref()),
             (Origin::GivenUp, Some("max_age_exceeded"))
         );
-        assert_eq!(facts.function.unwrap().as_str(), ORDERS);
+        assert_eq!(facts.target.unwrap().as_str(), ORDERS);
         assert_eq!((facts.attempts, facts.request_id.as_deref()), (Some(7), Some("first-id")));
         assert_eq!(facts.last_failure_at, time::parse("2026-01-01T10:00:00Z"));
         assert_eq!(facts.payload.as_deref(), Some(" {\"a\": 1.0} "), "every byte");
@@ -319,7 +363,7 @@ pub(super) mod tests {
         let letter = bare(record, &[]);
         let facts = letter.facts();
         assert_eq!((facts.origin, facts.reason), (Origin::Moved, None));
-        assert_eq!(facts.function.unwrap().name(), "my-function");
+        assert_eq!(facts.target.unwrap().name(), "my-function");
         assert_eq!(facts.attempts, Some(0));
         assert!(facts.payload.unwrap().starts_with("{"));
         assert!(facts.error_message.unwrap().ends_with("before completing request"));
@@ -335,10 +379,53 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn a_letter_of_a_queue_has_its_name_and_its_body_may_be_anything() {
+        let letter = of_queue("no JSON", &[]);
+        let listed = letter.listed(true);
+        assert_eq!(listed.target_name().as_deref(), Some("sqs:imports"));
+        assert_eq!(listed.payload.as_deref(), Some("no JSON"));
+        assert_eq!(serde_json::to_value(&listed).unwrap()["function"], IMPORTS);
+        assert_eq!(GroupBy::Function.key(&letter, &letter.facts()), "sqs:imports");
+        let envelope =
+            r#"{"_retry_metadata":{"attempt":1,"initial_timestamp":1},"_original_payload":7}"#;
+        assert_eq!(of_queue(envelope, &[]).facts().payload.as_deref(), Some(envelope));
+        assert_eq!(of_queue("1", &[(SOURCE_QUEUE_ARN, ORDERS)]).facts().target, None);
+    }
+
+    #[test]
+    fn a_queues_message_that_sqs_moved_twice_is_known_by_what_a_delay_has_added() {
+        let carried = [
+            (SOURCE_QUEUE_ARN, IMPORTS),
+            ("FailedAt", "2026-01-01T00:00:00Z"),
+            ("MessageId", "first"),
+        ];
+        let metadata = r#"{"attempt":2,"initial_timestamp":1767225000,"request_id":"r"}"#;
+        let own = [("tenant", "blue"), (METADATA, metadata)];
+        let mut letter = bare("no JSON", &[&carried[..], &own].concat());
+        letter.typed = letter
+            .attributes
+            .iter()
+            .map(|(name, value)| Attribute {
+                name: name.clone().into(),
+                ..Attribute::text("", value.clone())
+            })
+            .collect();
+        let facts = letter.facts();
+        assert_eq!((facts.origin, facts.attempts), (Origin::Moved, Some(2)));
+        assert_eq!(facts.target.unwrap().name(), "sqs:imports");
+        assert_eq!(
+            (facts.request_id.as_deref(), facts.payload.as_deref()),
+            (Some("r"), Some("no JSON"))
+        );
+        let original = letter.original_attributes().unwrap();
+        assert_eq!(original, [Attribute::text("tenant", "blue")]);
+    }
+
+    #[test]
     fn a_message_of_a_functions_own_dead_letter_queue_names_no_function() {
         let letter = bare("[1 ,2]", &[("RequestID", "r-1"), ("ErrorMessage", "boom")]);
         let facts = letter.facts();
-        assert_eq!((facts.origin, facts.function), (Origin::Lambda, None));
+        assert_eq!((facts.origin, facts.target), (Origin::Lambda, None));
         assert_eq!((facts.request_id.as_deref(), facts.attempts), (Some("r-1"), Some(0)));
         assert_eq!(facts.payload.as_deref(), Some("[1 ,2]"));
     }
@@ -347,12 +434,12 @@ pub(super) mod tests {
     fn a_letter_that_was_edited_by_hand_keeps_what_is_still_there() {
         let no_json = given_up("{\"a\":", &[("FunctionArn", "orders"), ("Attempts", "many")]);
         let facts = no_json.facts();
-        assert_eq!((facts.origin, facts.function, facts.attempts), (Origin::GivenUp, None, None));
+        assert_eq!((facts.origin, facts.target, facts.attempts), (Origin::GivenUp, None, None));
         assert_eq!((facts.payload, facts.request_id.as_deref()), (None, Some("first-id")));
         let stripped = bare("{\"a\":1}", &[("FunctionArn", ORDERS)]);
         let facts = stripped.facts();
         assert_eq!(facts.origin, Origin::Unknown);
-        assert_eq!((facts.function.is_some(), facts.payload.as_deref()), (true, Some("{\"a\":1}")));
+        assert_eq!((facts.target.is_some(), facts.payload.as_deref()), (true, Some("{\"a\":1}")));
         let envelope =
             r#"{"_retry_metadata":{"attempt":1,"initial_timestamp":1},"_original_payload":7}"#;
         assert_eq!(given_up(envelope, &[]).facts().payload.as_deref(), Some("7"));

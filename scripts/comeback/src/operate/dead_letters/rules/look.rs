@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use comeback_core::Timestamp;
+use comeback_core::{Timestamp, attribute::Attribute};
 use futures_util::future::join_all;
 
 use crate::operate::{
@@ -169,16 +169,18 @@ pub trait DeadLetterQueue {
     fn delete(&self, receipt_handles: &[&str]) -> impl Future<Output = Vec<Result<(), Fault>>>;
 }
 
-pub trait Functions {
-    /// Makes all these invocations concurrently, and returns a result for each of them, in order.
-    fn invoke(&self, invocations: &[Invocation]) -> impl Future<Output = Vec<Result<(), Fault>>>;
+pub trait Targets {
+    /// Invokes the functions and sends to the queues, all concurrently. Returns a result for each, in order.
+    fn redrive(&self, redrives: &[Redrive]) -> impl Future<Output = Vec<Result<(), Fault>>>;
 }
 
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Invocation {
-    /// The name or the ARN of the function, with an optional qualifier.
-    pub function: String,
+pub struct Redrive {
+    /// The name or the ARN of the function, with an optional qualifier, or of the queue.
+    pub target: String,
     pub payload: String,
+    /// The attributes of a queue's message; `None` for a function.
+    pub attributes: Option<Vec<Attribute<'static>>>,
 }
 
 #[cfg(test)]

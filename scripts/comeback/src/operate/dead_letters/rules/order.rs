@@ -2,18 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use comeback_core::Timestamp;
+use comeback_core::{
+    Timestamp,
+    arn::{QUEUE_PREFIX, QueueArn},
+};
 use serde::Serialize;
 
 use crate::operate::{
     dead_letters::rules::{
         letter::{Facts, Letter},
-        look::Invocation,
+        look::Redrive,
         selection::{PointerValue, Selection},
     },
     rules::{
         notice::{Notice, Tone, letters},
-        systems::function_name,
+        systems::target_name,
     },
 };
 
@@ -27,9 +30,10 @@ pub struct Order {
 
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Action {
-    /// Invoke the letter's function with its payload, then delete the letter once Lambda has accepted the invocation.
+    /// Invoke the letter's function with its payload, or send it to its queue. Then delete the letter once Lambda or SQS
+    /// has accepted it.
     Redrive {
-        /// The function to invoke instead of the letter's own.
+        /// The function or the queue that replaces the letter's own.
         to: Option<String>,
         set: Vec<PointerValue>,
         /// A payload that replaces the letter's own.
@@ -40,8 +44,8 @@ pub enum Action {
 
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Step {
-    /// The function is invoked, then the letter is deleted.
-    Invoke(Invocation),
+    /// The function is invoked or the queue is sent the message, then the letter is deleted.
+    Redrive(Redrive),
     Delete,
     Leave(StayReason),
 }
@@ -54,17 +58,19 @@ pub enum StayReason {
     /// It was sent after the order was given.
     Newer,
     NoFunction,
-    /// It has no JSON payload.
+    /// It has no JSON payload, which a function needs.
     NoPayload,
+    /// The attributes of its queue's message can't be read.
+    NoAttributes,
     /// Its body was cut, because it left no room for the attributes.
     Cut,
-    /// The retry handler was not allowed to invoke its function or has not sent the letter, and the operator did not
-    /// name the function.
+    /// The retry handler was not allowed to retry its target or has not sent the letter, and the operator did not
+    /// name the target.
     NotAllowed,
     /// The payload has no place for a value that should be set.
     NotSet,
     Refused,
-    /// The function can't currently be invoked.
+    /// The function can't currently be invoked, or the queue can't be sent to.
     Failed,
 }
 
@@ -74,15 +80,16 @@ impl StayReason {
         match self {
             Self::NotSelected => "not selected",
             Self::Newer => "sent after this command began",
-            Self::NoFunction => "names no function: pass --to FUNCTION",
+            Self::NoFunction => "names no function or queue: pass --to",
             Self::NoPayload => "has no JSON payload",
+            Self::NoAttributes => "its OriginalAttributes are not the attributes of a message",
             Self::Cut => "its body is not whole: the message was too large for a letter",
             Self::NotAllowed => {
-                "the handler does not vouch for its function: name the function with --function or --to"
+                "the handler does not vouch for its target: name the target with --function or --to"
             }
             Self::NotSet => "its payload has no place for --set",
-            Self::Refused => "Lambda refuses it",
-            Self::Failed => "its function can't be invoked",
+            Self::Refused => "Lambda or SQS refuses it",
+            Self::Failed => "its function can't be invoked, or its queue can't be sent to",
         }
     }
 }
@@ -100,36 +107,42 @@ impl Order {
             Action::Purge => Step::Delete,
             Action::Redrive { to, set, payload } => {
                 let payload = payload.clone();
-                let invocation = self.invocation(facts, to.clone(), set, payload);
-                invocation.map_or_else(Step::Leave, Step::Invoke)
+                let redrive = self.redrive(letter, facts, to.clone(), set, payload);
+                redrive.map_or_else(Step::Leave, Step::Redrive)
             }
         }
     }
 
-    fn invocation(
+    fn redrive(
         &self,
+        letter: &Letter,
         facts: Facts,
         to: Option<String>,
         set: &[PointerValue],
         payload: Option<String>,
-    ) -> Result<Invocation, StayReason> {
+    ) -> Result<Redrive, StayReason> {
         if to.is_none() && !self.selection.trusts(&facts) {
             return Err(StayReason::NotAllowed);
         }
-        let own = || facts.function.map(|function| function.as_str().to_owned());
-        let function = to.or_else(own).ok_or(StayReason::NoFunction)?;
+        let own = || facts.target.map(|target| target.as_str().to_owned());
+        let target = to.or_else(own).ok_or(StayReason::NoFunction)?;
+        let is_queue = target.starts_with(QUEUE_PREFIX) || QueueArn::parse(&target).is_some();
+        let original = is_queue.then(|| letter.original_attributes());
+        let attributes = original.map(|it| it.ok_or(StayReason::NoAttributes)).transpose()?;
         let none =
             if facts.original_bytes.is_some() { StayReason::Cut } else { StayReason::NoPayload };
-        let payload = payload.or(facts.payload).ok_or(none)?;
+        let is_whole = is_queue && none == StayReason::NoPayload;
+        let body = || is_whole.then(|| letter.body.clone());
+        let payload = payload.or(facts.payload).or_else(body).ok_or(none)?;
         let set = set.iter().try_fold(payload, |payload, place| place.set(&payload));
-        Ok(Invocation { function, payload: set.ok_or(StayReason::NotSet)? })
+        Ok(Redrive { target, payload: set.ok_or(StayReason::NotSet)?, attributes })
     }
 }
 
 /// The numbers of letters that an order would redrive, delete and leave.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Plan {
-    /// The number of letters to redrive, by function.
+    /// The number of letters to redrive, by function or queue.
     pub redrive: BTreeMap<String, u64>,
     /// The number of letters to delete without a redrive.
     pub purge: u64,
@@ -140,8 +153,8 @@ pub struct Plan {
 impl Plan {
     pub fn count(&mut self, step: &Step) {
         match step {
-            Step::Invoke(invocation) => {
-                *self.redrive.entry(invocation.function.clone()).or_default() += 1;
+            Step::Redrive(redrive) => {
+                *self.redrive.entry(redrive.target.clone()).or_default() += 1;
             }
             Step::Delete => self.purge += 1,
             Step::Leave(left) => *self.leave.entry(*left).or_default() += 1,
@@ -154,8 +167,8 @@ impl Plan {
     }
 
     pub fn notices(&self) -> Vec<Notice> {
-        let line = |(function, number): (&String, &u64)| {
-            Notice::plain(format!("{} to redrive to {}", letters(*number), function_name(function)))
+        let line = |(target, number): (&String, &u64)| {
+            Notice::plain(format!("{} to redrive to {}", letters(*number), target_name(target)))
         };
         let mut notices: Vec<_> = self.redrive.iter().map(line).collect();
         if self.purge > 0 {
@@ -176,6 +189,7 @@ pub(super) fn staying(left: &BTreeMap<StayReason, u64>) -> impl Iterator<Item = 
             StayReason::NotSelected | StayReason::Newer => Tone::Faint,
             StayReason::NoFunction
             | StayReason::NoPayload
+            | StayReason::NoAttributes
             | StayReason::Cut
             | StayReason::NotAllowed
             | StayReason::NotSet
@@ -189,10 +203,15 @@ pub(super) fn staying(left: &BTreeMap<StayReason, u64>) -> impl Iterator<Item = 
 
 #[cfg(test)]
 mod tests {
-    use comeback_core::time;
+    use comeback_core::{
+        attribute::{Attribute, Value},
+        time,
+    };
 
     use super::*;
-    use crate::operate::dead_letters::rules::letter::tests::{ORDERS, bare, given_up};
+    use crate::operate::dead_letters::rules::letter::tests::{
+        IMPORTS, ORDERS, bare, given_up, of_queue,
+    };
 
     fn redrive(selection: Selection, to: Option<&str>, set: &[&str]) -> Order {
         let set = set.iter().map(|text| PointerValue::parse(text).unwrap()).collect();
@@ -205,7 +224,8 @@ mod tests {
     }
 
     fn invoke(function: &str, payload: &str) -> Step {
-        Step::Invoke(Invocation { function: function.to_owned(), payload: payload.to_owned() })
+        let (target, payload) = (function.to_owned(), payload.to_owned());
+        Step::Redrive(Redrive { target, payload, attributes: None })
     }
 
     #[test]
@@ -225,9 +245,41 @@ mod tests {
             bare(include_str!("../../../../../../shared/core/fixtures/failure_record.json"), &[]);
         let named = Selection { functions: vec!["my-*".to_owned()], ..Selection::default() };
         let named = redrive(named, None, &[]);
-        let Step::Invoke(moved) = step(&named, &record) else { panic!("a moved record") };
-        assert!(moved.function.ends_with(":my-function:$LATEST"));
+        let Step::Redrive(moved) = step(&named, &record) else { panic!("a moved record") };
+        assert!(moved.target.ends_with(":my-function:$LATEST"));
         assert!(moved.payload.contains("ORDER_IDS") && !moved.payload.contains("requestPayload"));
+    }
+
+    #[test]
+    fn a_queues_message_is_redriven_with_its_own_attributes() {
+        let original = r#"{"key":{"type":"Binary.png","value":"AAH/"}}"#;
+        let key = Attribute {
+            name: "key".into(),
+            data_type: "Binary.png".into(),
+            value: Value::Binary(vec![0, 1, 255].into()),
+        };
+        let sent = |target: &str, attributes: &[Attribute<'static>]| {
+            let (target, payload) = (target.to_owned(), "no JSON".to_owned());
+            Step::Redrive(Redrive { target, payload, attributes: Some(attributes.to_vec()) })
+        };
+        let all = |to| redrive(Selection::default(), to, &[]);
+        let letter = of_queue("no JSON", &[("OriginalAttributes", original)]);
+        assert_eq!(step(&all(None), &letter), sent(IMPORTS, std::slice::from_ref(&key)));
+        assert_eq!(step(&all(None), &of_queue("no JSON", &[])), sent(IMPORTS, &[]));
+        assert_eq!(step(&all(Some("orders")), &letter), invoke("orders", "no JSON"));
+        let broken = of_queue("no JSON", &[("OriginalAttributes", "{")]);
+        assert_eq!(step(&all(None), &broken), Step::Leave(StayReason::NoAttributes));
+
+        let refused = [("Reason", "target_not_allowed"), ("OriginalAttributes", original)];
+        let refused = of_queue("no JSON", &refused);
+        assert_eq!(step(&all(None), &refused), Step::Leave(StayReason::NotAllowed));
+        let named = Selection { functions: vec!["sqs:imp*".to_owned()], ..Selection::default() };
+        let named = redrive(named, None, &[]);
+        assert_eq!(step(&named, &refused), sent(IMPORTS, std::slice::from_ref(&key)));
+
+        let moved = Letter { typed: vec![key.clone()], ..bare("no JSON", &[]) };
+        assert_eq!(step(&all(None), &moved), Step::Leave(StayReason::NotAllowed));
+        assert_eq!(step(&all(Some("sqs:imports")), &moved), sent("sqs:imports", &[key]));
     }
 
     #[test]
@@ -275,7 +327,7 @@ mod tests {
                 ..Selection::default()
             };
             let is_invoked = |order: &Order| match step(order, &letter) {
-                Step::Invoke(invocation) => invocation.function.contains(":orders"),
+                Step::Redrive(redrive) => redrive.target.contains(":orders"),
                 Step::Delete | Step::Leave(_) => false,
             };
             assert!(is_invoked(&redrive(of(&["orders"], &[]), None, &[])), "{letter:?}");

@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 
 use crate::operate::{
     dead_letters::rules::letter::{Facts, Letter, NO_REASON, Origin},
-    rules::filter::{any, contains, is_error_of, is_function},
+    rules::filter::{any, contains, is_error_of, is_target},
 };
 
 /// A filter for letters. All conditions that are set must be met. For a list, one matching entry is enough.
@@ -23,7 +23,7 @@ pub struct Selection {
     pub ids: Vec<String>,
     /// Reasons, or [`NO_REASON`].
     pub reasons: Vec<String>,
-    /// Names or ARNs of functions; `*` matches any characters.
+    /// Names or ARNs of functions and queues; `*` matches any characters.
     pub functions: Vec<String>,
     /// Error types, whole or their last segments, or `none`; `*` matches any characters.
     pub errors: Vec<String>,
@@ -45,7 +45,7 @@ impl Selection {
                 || facts.request_id.as_ref().is_some_and(|it| it.starts_with(id))
         }) && any(&self.reasons, |reason| facts.reason.as_deref().unwrap_or(NO_REASON) == reason)
             && any(&self.functions, |wanted| {
-                facts.function.as_ref().is_some_and(|it| is_function(it, wanted))
+                facts.target.as_ref().is_some_and(|it| is_target(it, wanted))
             })
             && any(&self.errors, |wanted| is_error_of(facts.error_type.as_deref(), wanted))
             && self.message.as_ref().is_none_or(|part| {
@@ -70,9 +70,9 @@ impl Selection {
             && self.newer_than.is_none_or(|most| age <= most)
     }
 
-    /// Whether the letter may be redriven to the function that it names. The handler vouches for the function of each
-    /// letter that it has sent, unless it was not allowed to invoke that function. Of other letters, whoever may write
-    /// to a retry queue has written all that they say. So the operator must name the function.
+    /// Whether the letter may be redriven to the target that it names. The handler vouches for the target of each
+    /// letter that it has sent, unless it was not allowed to retry that target. Of other letters, whoever may write
+    /// to a retry queue has written all that they say. So the operator must name the target.
     pub(super) fn trusts(&self, facts: &Facts) -> bool {
         let refused = Some(Reason::TargetNotAllowed.as_str());
         let is_vouched = facts.origin == Origin::GivenUp && facts.reason.as_deref() != refused;

@@ -14,7 +14,7 @@ use comeback_core::{Timestamp, time::later};
 use crate::operate::{
     dead_letters::rules::{
         letter::{Letter, tests::given_up},
-        look::{DeadLetterQueue, Functions, Invocation},
+        look::{DeadLetterQueue, Redrive, Targets},
     },
     rules::ports::{Clock, Fault},
 };
@@ -31,7 +31,7 @@ pub(super) struct StandIn {
     /// The number of receives that still succeed before all others are denied.
     pub(super) denied_after: Cell<Option<u32>>,
     pub(super) accepted: RefCell<BTreeMap<String, u32>>,
-    /// The error code that invocations of a function return.
+    /// The error code that redrives to a target return.
     pub(super) answers: RefCell<BTreeMap<String, &'static str>>,
     pub(super) delete_faults: Cell<u32>,
     /// Whether letters are received in the order of their numbers, not in the order in which they became visible.
@@ -141,17 +141,17 @@ impl DeadLetterQueue for StandIn {
     }
 }
 
-impl Functions for StandIn {
-    async fn invoke(&self, invocations: &[Invocation]) -> Vec<Result<(), Fault>> {
-        let invoke = |Invocation { function, payload }: &Invocation| {
+impl Targets for StandIn {
+    async fn redrive(&self, redrives: &[Redrive]) -> Vec<Result<(), Fault>> {
+        let redrive = |Redrive { target, payload, .. }: &Redrive| {
             self.throttles()?;
-            if let Some(code) = self.answers.borrow().get(function) {
+            if let Some(code) = self.answers.borrow().get(target) {
                 return Err(fault(code));
             }
             *self.accepted.borrow_mut().entry(payload.clone()).or_default() += 1;
             Ok(())
         };
-        invocations.iter().map(invoke).collect()
+        redrives.iter().map(redrive).collect()
     }
 }
 

@@ -20,13 +20,13 @@ use serde::Serialize;
 use crate::operate::{
     dead_letters::rules::{
         letter::Letter,
-        look::{BATCH_MAX, DeadLetterQueue, Functions, Held, Invocation},
+        look::{BATCH_MAX, DeadLetterQueue, Held, Redrive, Targets},
         order::{Order, StayReason, Step, staying},
     },
     rules::{
         notice::{self, Notice},
         ports::{Clock, Fault, with_backoff},
-        systems::function_name,
+        systems::target_name,
     },
 };
 
@@ -36,7 +36,7 @@ pub const WORK_HOLD: Duration = Duration::from_mins(1);
 /// Letters received longer ago than this are not processed, because another consumer might receive them meanwhile.
 const LETTER_AGE_MAX: Duration = Duration::from_secs(20);
 
-/// The longest wait after a batch with throttled invocations. The first wait is a second. The maximum is less than
+/// The longest wait after a batch with throttled redrives. The first wait is a second. The maximum is less than
 /// [`LETTER_AGE_MAX`], so that the next batch is not too old after the wait.
 const BACKOFF_MAX: Duration = Duration::from_secs(16);
 
@@ -55,7 +55,7 @@ pub struct Pace {
 /// The results of an order so far.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Tally {
-    /// The number of redriven letters, by function.
+    /// The number of redriven letters, by function or queue.
     pub redriven: BTreeMap<String, u64>,
     /// The number of letters deleted without a redrive.
     pub purged: u64,
@@ -83,9 +83,9 @@ impl Tally {
     }
 
     pub fn notices(&self) -> Vec<Notice> {
-        let line = |(function, letters): (&String, &u64)| {
-            let (letters, function) = (notice::letters(*letters), function_name(function));
-            Notice::good(format!("{letters} redriven to {function}"))
+        let line = |(target, letters): (&String, &u64)| {
+            let (letters, target) = (notice::letters(*letters), target_name(target));
+            Notice::good(format!("{letters} redriven to {target}"))
         };
         let mut notices: Vec<_> = self.redriven.iter().map(line).collect();
         if self.purged > 0 {
@@ -100,9 +100,7 @@ impl Tally {
             notices.push(Notice::bad(if self.redriven.is_empty() {
                 format!("{letters} could not be deleted")
             } else {
-                format!(
-                    "{letters} accepted by Lambda but not deleted: another redrive would invoke them again"
-                )
+                format!("{letters} redriven but not deleted: another redrive would repeat them")
             }));
         }
         notices.extend(self.faults.iter().map(Notice::bad));
@@ -112,7 +110,7 @@ impl Tally {
 
 /// Carries out an order until every letter in the queue has been seen, or `goes_on` returns false. `goes_on` is called
 /// after every batch.
-pub async fn carry_out<A: DeadLetterQueue + Functions>(
+pub async fn carry_out<A: DeadLetterQueue + Targets>(
     order: &Order,
     pace: Pace,
     aws: &A,
@@ -145,15 +143,15 @@ struct Work<'a, A> {
     aws: &'a A,
     held: Held,
     tally: Tally,
-    /// The wait after the last batch, because invocations were throttled.
+    /// The wait after the last batch, because redrives were throttled.
     backoff: Duration,
-    /// When the rate allows the next invocation.
+    /// When the rate allows the next redrive.
     next_at: Timestamp,
-    /// Functions that can't be invoked.
+    /// Targets that can't be reached.
     broken: BTreeSet<String>,
 }
 
-impl<A: DeadLetterQueue + Functions> Work<'_, A> {
+impl<A: DeadLetterQueue + Targets> Work<'_, A> {
     async fn until_empty(&mut self, mut goes_on: impl FnMut(&Tally) -> bool) -> Result<(), Fault> {
         let (aws, pace) = (self.aws, self.pace);
         let mut batch = receive(aws, pace).await?;
@@ -180,36 +178,36 @@ impl<A: DeadLetterQueue + Functions> Work<'_, A> {
         if between(batch.received_at, self.aws.clock().now()) > LETTER_AGE_MAX {
             return self.give_back(&batch.letters).await;
         }
-        let (mut invoked, mut invocations, mut deleted) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut sent, mut redrives, mut deleted) = (Vec::new(), Vec::new(), Vec::new());
         for letter in batch.letters {
             match self.order.step(&letter, self.aws.clock().now()) {
-                Step::Invoke(invocation) if self.broken.contains(&invocation.function) => {
+                Step::Redrive(redrive) if self.broken.contains(&redrive.target) => {
                     self.leave(&letter, StayReason::Failed);
                 }
-                Step::Invoke(invocation) => {
-                    invoked.push(letter);
-                    invocations.push(invocation);
+                Step::Redrive(redrive) => {
+                    sent.push(letter);
+                    redrives.push(redrive);
                 }
                 Step::Delete => deleted.push(letter),
                 Step::Leave(left) => self.leave(&letter, left),
             }
         }
-        if !(invoked.is_empty() && deleted.is_empty()) {
+        if !(sent.is_empty() && deleted.is_empty()) {
             self.held.saw_another();
         }
-        let answers = self.invoke(&invocations).await;
+        let answers = self.redrive(&redrives).await;
         let (mut accepted, mut throttled) = (Vec::new(), Vec::new());
-        for ((letter, invocation), answer) in invoked.into_iter().zip(invocations).zip(answers) {
+        for ((letter, redrive), answer) in sent.into_iter().zip(redrives).zip(answers) {
             match answer {
                 Ok(()) => {
-                    *self.tally.redriven.entry(invocation.function).or_default() += 1;
+                    *self.tally.redriven.entry(redrive.target).or_default() += 1;
                     accepted.push(letter);
                 }
                 Err(fault) => match fault.kind {
                     FaultKind::Transient { .. } => throttled.push(letter),
                     FaultKind::Configuration => {
                         self.note(&fault);
-                        self.broken.insert(invocation.function);
+                        self.broken.insert(redrive.target);
                         self.leave(&letter, StayReason::Failed);
                     }
                     FaultKind::Refused(_) => {
@@ -226,17 +224,17 @@ impl<A: DeadLetterQueue + Functions> Work<'_, A> {
         self.slow_down(&throttled).await;
     }
 
-    async fn invoke(&mut self, invocations: &[Invocation]) -> Vec<Result<(), Fault>> {
+    async fn redrive(&mut self, redrives: &[Redrive]) -> Vec<Result<(), Fault>> {
         let Some(rate) = self.pace.letters_per_second else {
-            return self.aws.invoke(invocations).await;
+            return self.aws.redrive(redrives).await;
         };
-        let mut answers = Vec::with_capacity(invocations.len());
-        // The number of invocations a second, in whole ones.
-        for at_once in invocations.chunks((rate as usize).max(1)) {
+        let mut answers = Vec::with_capacity(redrives.len());
+        // The number of redrives a second, in whole ones.
+        for at_once in redrives.chunks((rate as usize).max(1)) {
             let clock = self.aws.clock();
             clock.sleep(between(clock.now(), self.next_at)).await;
             self.next_at = later(clock.now(), Duration::from_secs_f64(at_once.len() as f64 / rate));
-            answers.extend(self.aws.invoke(at_once).await);
+            answers.extend(self.aws.redrive(at_once).await);
         }
         answers
     }
@@ -283,7 +281,7 @@ impl<A: DeadLetterQueue + Functions> Work<'_, A> {
         join_all(calls).await;
     }
 
-    /// Makes letters with throttled invocations visible again, and waits, twice as long each time.
+    /// Makes letters with throttled redrives visible again, and waits, twice as long each time.
     async fn slow_down(&mut self, throttled: &[Letter]) {
         if throttled.is_empty() {
             self.backoff = Duration::ZERO;
@@ -450,8 +448,7 @@ mod tests {
         queue.delete_faults.set(31);
         let (tally, _) = run(&queue, &order(&queue, redrive()), PACE);
         assert_eq!((tally.done(), tally.not_deleted, queue.len()), (10, 1, 1));
-        let again =
-            "1 letter accepted by Lambda but not deleted: another redrive would invoke them again";
+        let again = "1 letter redriven but not deleted: another redrive would repeat them";
         assert!(tally.notices().contains(&Notice::bad(again)));
 
         let queue = StandIn::with(10);

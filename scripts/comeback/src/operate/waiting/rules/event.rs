@@ -4,17 +4,17 @@ use std::time::Duration;
 
 use comeback_core::{
     Timestamp,
-    arn::FunctionArn,
     claim::Order,
     register::{Entry, claim_key},
+    target::Target,
     time::later,
 };
 use serde::Serialize;
 
 use crate::operate::rules::{
-    filter::{NO_ERROR, any, contains, is_error_of, is_function},
+    filter::{NO_ERROR, any, contains, is_error_of, is_target},
     life::{Life, Next, StepKind},
-    systems::function_name,
+    systems::target_name,
 };
 
 /// If an event is later than this, its message is gone, or nothing receives from its queue.
@@ -104,7 +104,7 @@ impl GroupBy {
 
     pub fn key(self, event: &Entry) -> String {
         match self {
-            Self::Function => function_name(&event.target).to_owned(),
+            Self::Function => target_name(&event.target).into_owned(),
             Self::Error => event.error_type.clone().unwrap_or_else(|| NO_ERROR.to_owned()),
             Self::Attempt => event.attempt.to_string(),
         }
@@ -116,7 +116,7 @@ impl GroupBy {
 pub struct Selection {
     /// Event ids or the request ids of the latest failures, or prefixes of them.
     pub ids: Vec<String>,
-    /// Names or ARNs of functions; `*` matches any characters.
+    /// Names or ARNs of functions and queues; `*` matches any characters.
     pub functions: Vec<String>,
     /// Error types, whole or their last segments, or `none`; `*` matches any characters.
     pub errors: Vec<String>,
@@ -131,8 +131,7 @@ impl Selection {
     pub fn matches(&self, event: &Entry) -> bool {
         any(&self.ids, |id| event.event_id.starts_with(id) || event.request_id().starts_with(id))
             && any(&self.functions, |wanted| {
-                FunctionArn::parse(&event.target)
-                    .is_some_and(|function| is_function(&function, wanted))
+                Target::parse(&event.target).is_some_and(|target| is_target(&target, wanted))
             })
             && any(&self.errors, |wanted| is_error_of(event.error_type.as_deref(), wanted))
             && self.message.as_ref().is_none_or(|part| {

@@ -18,7 +18,7 @@ use super::{Partition, Register, SHOWN_MAX, Selection, visit::Pages};
 use crate::operate::{
     rules::notice::{Notice, Tone, events},
     rules::ports::{Clock, Fault, with_backoff},
-    rules::systems::function_name,
+    rules::systems::target_name,
 };
 
 /// How long an order is kept: the longest time for which SQS keeps its message.
@@ -59,7 +59,7 @@ impl Plan {
             Order::Cancel => "to give up, as dead letters with the reason cancelled",
         };
         let line = |(function, number): (&String, &u64)| {
-            Notice::plain(format!("{} of {} {what}", events(*number), function_name(function)))
+            Notice::plain(format!("{} of {} {what}", events(*number), target_name(function)))
         };
         let mut notices: Vec<_> = self.events.iter().map(line).collect();
         if notices.is_empty() {
@@ -103,7 +103,7 @@ impl Tally {
             (Order::Cancel, _) => "are given up",
         };
         let line = |(function, number): (&String, &u64)| {
-            let (events, function) = (events(*number), function_name(function));
+            let (events, function) = (events(*number), target_name(function));
             Notice::good(format!("{events} of {function} {}", what(*number)))
         };
         let mut notices: Vec<_> = self.ordered.iter().map(line).collect();
