@@ -69,14 +69,17 @@ pub enum Operate {
     /// from coming back. A warning (!) does not. A check that is not possible (?) names the missing permission.
     #[command(after_help = "Example: comeback doctor orders --fix")]
     Doctor(DoctorArgs),
-    /// Attach a function that no template manages: retry its failures.
+    /// Attach a function or a queue that no template manages: retry its failures.
     ///
     /// Sets what CDK's `attach` sets: Lambda's own retries off, the on-failure destination, permissions, settings of
     /// the handler, and RecursiveLoop. Shows a plan and asks. The previous configuration is saved in tags of the
     /// function, and `comeback detach` restores it. If a step fails, run the same command again to continue.
+    ///
+    /// With --queue and no function, messages come back that the consumer of a queue could not process. Creates a retry
+    /// queue for it, and sets its redrive policy last.
     #[command(after_help = "Example: comeback attach orders:live")]
     Attach(Box<AttachArgs>),
-    /// Detach a function, and restore its previous configuration.
+    /// Detach a function or a queue, and restore its previous configuration.
     ///
     /// As long as its retry queue has messages, only the destination and Lambda's own retries are restored, so that no
     /// new failure arrives there. Run the command again when the queue is empty, or pass --now.

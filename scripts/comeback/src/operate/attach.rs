@@ -8,8 +8,11 @@ use serde::Serialize;
 use crate::{
     operate::{
         attach::{
-            account::facts,
-            rules::{Order, Plan, Planned, Refusal, Step, attach, carry_out, detach, parse},
+            account::{facts, queue_facts},
+            rules::{
+                Order, Plan, Planned, Refusal, Step, attach, attach_queue, carry_out, detach,
+                detach_queue, parse,
+            },
         },
         aws::Aws,
         console::confirm,
@@ -49,8 +52,9 @@ struct Change {
 }
 
 pub async fn run_attach(args: &AttachArgs, shell: &Shell) -> Result<Outcome, Failure> {
-    let AttachArgs { function: named, queue, replace, transparent, options } = args;
+    let AttachArgs { function: named, queue, replace, transparent, options, .. } = args;
     let aws = Aws::connect(&options.connection, shell.now).await?;
+    let Some(named) = named else { return run_attach_queue(&aws, args, shell).await };
     let facts = facts(&aws, named, options).await?;
     let order = Order {
         qualifier: named.1.clone(),
@@ -69,8 +73,18 @@ pub async fn run_attach(args: &AttachArgs, shell: &Shell) -> Result<Outcome, Fai
 }
 
 pub async fn run_detach(args: &DetachArgs, shell: &Shell) -> Result<Outcome, Failure> {
-    let DetachArgs { function: named, now, options } = args;
+    let DetachArgs { function: named, queue, now, options } = args;
     let aws = Aws::connect(&options.connection, shell.now).await?;
+    let Some(named) = named else {
+        let source = queue.as_deref().unwrap_or_default();
+        let facts = queue_facts(&aws, source, None, options).await?;
+        let plan = detach_queue(&facts).map_err(refused)?;
+        let function = facts.source.target_name().to_owned();
+        let advice = "run the same command again to continue".to_owned();
+        let title = format!("Detach {function} from {} of {}", plan.queue, facts.handler.name());
+        let question = format!("Detach {function}?");
+        return run(&aws, Change { title, question, function, plan, advice }, options, shell).await;
+    };
     let facts = facts(&aws, named, options).await?;
     let plan = detach(&facts, named.1.as_deref(), *now).map_err(refused)?;
     let function = full_name(named);
@@ -78,6 +92,21 @@ pub async fn run_detach(args: &DetachArgs, shell: &Shell) -> Result<Outcome, Fai
     let title = format!("Detach {function} from {} of {}", plan.queue, facts.handler.name());
     let question = format!("Detach {function}?");
     run(&aws, Change { title, question, function, plan, advice }, options, shell).await
+}
+
+async fn run_attach_queue(aws: &Aws, args: &AttachArgs, shell: &Shell) -> Result<Outcome, Failure> {
+    let AttachArgs { queue, retry_queue, max_receives, replace, options, .. } = args;
+    let source = queue.as_deref().unwrap_or_default();
+    let facts = queue_facts(aws, source, retry_queue.as_deref(), options).await?;
+    let plan = attach_queue(&facts, *max_receives, *replace).map_err(refused)?;
+    let function = facts.source.target_name().to_owned();
+    let advice = format!(
+        "run the same command again to continue, or comeback detach --queue {} to undo them",
+        facts.source.name()
+    );
+    let title = format!("Attach {function} to {} of {}", plan.queue, facts.handler.name());
+    let question = format!("Attach {function}?");
+    run(aws, Change { title, question, function, plan, advice }, options, shell).await
 }
 
 fn refused(refusal: Refusal) -> Failure {
@@ -165,16 +194,23 @@ pub type QualifiedName = (String, Option<String>);
 #[derive(Debug, clap::Args)]
 pub struct AttachArgs {
     /// The function, by its name or ARN, with an alias or a version if that is what is invoked.
-    #[arg(value_name = "FUNCTION[:ALIAS]", value_parser = parse)]
-    pub function: QualifiedName,
-    /// The retry queue, by its name, URL or ARN [default: the only one that functions share].
+    #[arg(value_name = "FUNCTION[:ALIAS]", value_parser = parse, required_unless_present = "queue")]
+    pub function: Option<QualifiedName>,
+    /// Without a function: the queue whose consumer fails, by its name or ARN. With a function: the retry queue, by its
+    /// name, URL or ARN [default: the only one that functions share].
     #[arg(long, value_name = "QUEUE")]
     pub queue: Option<String>,
-    /// Replace another on-failure destination.
+    /// The retry queue of the queue, by its name, which is created if it doesn't exist [default: retry-QUEUE].
+    #[arg(long, value_name = "NAME", conflicts_with = "function")]
+    pub retry_queue: Option<String>,
+    /// How often SQS lets a consumer of the queue try before it moves a message [default: 1].
+    #[arg(long, value_name = "N", conflicts_with = "function", value_parser = clap::value_parser!(u64).range(1..=10))]
+    pub max_receives: Option<u64>,
+    /// Replace another on-failure destination, or the queue's dead-letter queue.
     #[arg(long)]
     pub replace: bool,
     /// Have this layer take the envelope off, so that the function gets its original payload in every attempt.
-    #[arg(long, value_name = "LAYER_ARN")]
+    #[arg(long, value_name = "LAYER_ARN", requires = "function")]
     pub transparent: Option<String>,
     #[command(flatten)]
     pub options: CommonOptions,
@@ -184,10 +220,13 @@ pub struct AttachArgs {
 #[derive(Debug, clap::Args)]
 pub struct DetachArgs {
     /// The function, as it was attached.
-    #[arg(value_name = "FUNCTION[:ALIAS]", value_parser = parse)]
-    pub function: QualifiedName,
+    #[arg(value_name = "FUNCTION[:ALIAS]", value_parser = parse, required_unless_present = "queue")]
+    pub function: Option<QualifiedName>,
+    /// The queue whose consumer fails, as it was attached.
+    #[arg(long, value_name = "QUEUE", conflicts_with = "function")]
+    pub queue: Option<String>,
     /// Don't wait until the queue is empty: the function's waiting events are dead-lettered.
-    #[arg(long)]
+    #[arg(long, requires = "function")]
     pub now: bool,
     #[command(flatten)]
     pub options: CommonOptions,

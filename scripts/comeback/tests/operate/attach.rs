@@ -1,8 +1,13 @@
 //! `comeback attach` and `comeback detach`, run against the local cloud and moto.
 
+use std::collections::HashMap;
+
 use crate::support::{Cloud, comeback, create_on_moto, session, text};
 use aws_sdk_lambda::types::{DestinationConfig, OnSuccess};
-use aws_sdk_sqs::types::QueueAttributeName;
+use aws_sdk_sqs::{
+    primitives::Blob,
+    types::{Message, MessageAttributeValue, QueueAttributeName},
+};
 use moto::Moto;
 use serde_json::{Value, json};
 
@@ -87,6 +92,85 @@ async fn contradictory_requests_are_refused_and_change_nothing() {
     }
     assert_eq!(comeback().args(["attach", "a b"]).output().unwrap().status.code(), Some(2));
     assert_eq!(cloud.settings().await, "example-target");
+}
+
+const IMPORTS: &str = "arn:aws:sqs:us-east-1:000000000000:imports";
+
+impl Cloud {
+    /// The next message of the queue `imports` with its attributes, which this consumer fails to process.
+    async fn fail_to_import(&self, url: &str) -> Message {
+        let receive = self.client.sqs.receive_message().queue_url(url).wait_time_seconds(1);
+        let receive = receive.message_attribute_names("All");
+        let message = loop {
+            let received = receive.clone().send().await.unwrap();
+            if let Some(message) = received.messages.unwrap_or_default().pop() {
+                break message;
+            }
+        };
+        let handle = message.receipt_handle.clone().unwrap();
+        let call = self.client.sqs.change_message_visibility().queue_url(url);
+        call.receipt_handle(handle).visibility_timeout(0).send().await.unwrap();
+        message
+    }
+}
+
+#[tokio::test]
+async fn messages_of_an_attached_queue_come_back_are_dead_lettered_and_redriven_until_it_is_detached()
+ {
+    let cloud = Cloud::start(&["--set", "MAX_ATTEMPTS=1", "--set", "MAX_BACKOFF=1s"]);
+    let sqs = &cloud.client.sqs;
+    let imports = sqs.create_queue().queue_name("imports").send().await.unwrap();
+    let imports = imports.queue_url.unwrap();
+    cloud.create("importer").await;
+    cloud.stop_loops("importer").await;
+    let mapping = cloud.client.lambda.create_event_source_mapping().function_name("importer");
+    mapping.event_source_arn(IMPORTS).enabled(false).send().await.unwrap();
+    let attached = cloud.run(&["attach", "--queue", "imports", "--yes"]);
+    assert!(attached.status.success(), "{attached:?}");
+    for part in ["✓ importer: RecursiveLoop", "imports keeps messages for 4 d"] {
+        assert!(text(&attached.stdout).contains(part), "{part}: {attached:?}");
+    }
+    let again = cloud.run(&["attach", "--queue", "sqs:imports", "--yes"]);
+    assert!(text(&again.stdout).contains("nothing to do"), "{again:?}");
+
+    let own = |data_type: &str| MessageAttributeValue::builder().data_type(data_type);
+    let own = [
+        ("tenant", own("String").string_value("bl\u{e9}\"ue").build().unwrap()),
+        ("size", own("Number.int").string_value("007").build().unwrap()),
+        ("key", own("Binary").binary_value(Blob::new([0, 1, 255])).build().unwrap()),
+    ];
+    let own: HashMap<_, _> = own.map(|(name, value)| (name.to_owned(), value)).into();
+    let call = sqs.send_message().queue_url(&imports).message_body("no JSON {");
+    call.set_message_attributes(Some(own.clone())).send().await.unwrap();
+    cloud.fail_to_import(&imports).await;
+    let mut retried = cloud.fail_to_import(&imports).await;
+    let attributes = retried.message_attributes.as_mut().unwrap();
+    assert!(attributes.remove("_retry_metadata").is_some(), "it came back by a retry");
+    assert_eq!((retried.body.as_deref(), &*attributes), (Some("no JSON {"), &own));
+
+    // The move of the second failure is a receive of the queue, which finds nothing.
+    let redrive = ["redrive", "--yes", "--function", "sqs:imports"];
+    loop {
+        let received = sqs.receive_message().queue_url(&imports).send().await.unwrap();
+        assert_eq!(received.messages, None);
+        let redriven = cloud.dead(&redrive);
+        if text(&redriven.stdout).contains("1 letter redriven to sqs:imports") {
+            break;
+        }
+    }
+    let redriven = cloud.fail_to_import(&imports).await;
+    assert_eq!(
+        (redriven.body.as_deref(), redriven.message_attributes),
+        (Some("no JSON {"), Some(own))
+    );
+
+    let detached = cloud.run(&["detach", "--queue", "imports", "--yes"]);
+    assert!(detached.status.success(), "{detached:?}");
+    let call = sqs.get_queue_attributes().queue_url(&imports);
+    let attributes = call.attribute_names(QueueAttributeName::RedrivePolicy).send().await.unwrap();
+    let attributes = attributes.attributes.unwrap_or_default();
+    let policy = attributes.get(&QueueAttributeName::RedrivePolicy);
+    assert!(policy.is_none_or(String::is_empty), "{policy:?}");
 }
 
 #[tokio::test]

@@ -3,22 +3,23 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use aws_sdk_lambda::types::{
-    DestinationConfig, Environment, FunctionConfiguration, FunctionEventInvokeConfig, OnFailure,
-    OnSuccess, RecursiveLoop,
+    DestinationConfig, Environment, FunctionConfiguration, FunctionEventInvokeConfig,
+    FunctionResponseType, OnFailure, OnSuccess, RecursiveLoop,
 };
 use aws_sdk_sqs::types::QueueAttributeName;
 use comeback_core::arn;
+use futures_util::future::join_all;
 use percent_encoding::percent_decode_str;
 
 use crate::{
     operate::{
         attach::{
             CommonOptions, QualifiedName,
-            rules::{Facts, RetryQueue, Step, policy_name},
+            rules::{Facts, QueueFacts, RetryQueue, Step, parse_source, policy_name},
         },
         aws::{Aws, fault, function, functions},
         calls::{Calls, Tags, invoke_config, may_loop, tags},
-        doctor::rules::{Fact, InvokeConfig, Mapping, Queue},
+        doctor::rules::{BATCH_SIZE, Fact, InvokeConfig, Mapping, Queue, queue_arn},
         rules::{
             ports::Fault,
             systems::{self, Function, role_name},
@@ -77,6 +78,69 @@ pub async fn facts(
     })
 }
 
+/// The facts about a queue and the retry system to attach it to or detach it from.
+pub async fn queue_facts(
+    aws: &Aws,
+    source: &str,
+    retry: Option<&str>,
+    options: &CommonOptions,
+) -> Result<QueueFacts, Failure> {
+    let calls = Calls::new(aws);
+    let (listed, mappings) = tokio::join!(functions(aws), calls.mappings());
+    let (listed, mappings) = (listed?, mappings?);
+    let handler = systems::only(&listed, options.handler.as_deref())?;
+    let (handler, handler_tags) = configured(aws, handler.name()).await?;
+    let source =
+        parse_source(source, &handler).map_err(|refusal| Failure::Refused(refusal.to_string()))?;
+    let name = |mapping: &Mapping| mapping.function.split(':').nth(6).map(str::to_owned);
+    let handlers: BTreeSet<_> = systems::handlers(&listed).map(Function::name).collect();
+    let is_handlers = |it: &String| handlers.contains(it.as_str());
+    let retry_queues = mappings.iter();
+    let retry_queues =
+        retry_queues.filter_map(|it| Some((it.queue.clone(), name(it).filter(is_handlers)?)));
+    let retry_queues = retry_queues.collect();
+    let consumers = mappings.iter().filter(|it| it.queue == source.as_str()).filter_map(name);
+    let consumers = join_all(consumers.map(async |name| {
+        let may_loop = may_loop(aws, &name).await;
+        (name, may_loop)
+    }));
+    let of = |arn: &str| calls.queue(arn.to_owned(), arn::queue_url(arn).unwrap_or_default());
+    let Queue { url, attributes, .. } = of(source.as_str()).await;
+    let attributes = attributes?;
+    let tags: BTreeMap<_, _> = match &attributes {
+        Some(_) => {
+            let answer = aws.sqs.list_queue_tags().queue_url(&url).send().await;
+            let answer = answer.map_err(fault("sqs:ListQueueTags", source.as_str()))?;
+            answer.tags.unwrap_or_default().into_iter().collect()
+        }
+        None => BTreeMap::new(),
+    };
+    let retry = QueueFacts::retry_queue(&handler, &source, &tags, retry);
+    let retry = queue_arn(&retry, &handler.arn);
+    let policy = policy_name("queue", source.name(), None);
+    let (consumers, retry, policy) =
+        tokio::join!(consumers, of(&retry), inline_policy(aws, &handler.role, &policy));
+    let existing = retry.attributes?;
+    Ok(QueueFacts {
+        exists: existing.is_some(),
+        retry: RetryQueue {
+            arn: retry.arn,
+            url: retry.url,
+            attributes: existing.unwrap_or_default(),
+        },
+        handler,
+        handler_tags,
+        mappings,
+        retry_queues,
+        source,
+        url,
+        attributes,
+        tags,
+        consumers,
+        policy,
+    })
+}
+
 async fn configured(aws: &Aws, name: &str) -> Result<(Function, Tags), Fault> {
     let call = aws.lambda.get_function_configuration().function_name(name).send();
     let it = call.await.map_err(fault("lambda:GetFunctionConfiguration", name))?;
@@ -86,6 +150,7 @@ async fn configured(aws: &Aws, name: &str) -> Result<(Function, Tags), Fault> {
         .set_environment(it.environment)
         .set_layers(it.layers)
         .set_runtime(it.runtime)
+        .set_timeout(it.timeout)
         .set_dead_letter_config(it.dead_letter_config)
         .set_revision_id(it.revision_id);
     let function = function(configuration.build());
@@ -166,14 +231,47 @@ async fn set_invocations(
 pub async fn change(aws: &Aws, step: &Step) -> Result<(), Fault> {
     let Aws { lambda, iam, sqs, .. } = aws;
     match step {
-        Step::Tag { function, tags } => {
-            let tags = tags.clone().into_iter().collect();
-            let call = lambda.tag_resource().resource(function).set_tags(Some(tags));
-            call.send().await.map(drop).map_err(fault("lambda:TagResource", function))
+        Step::Tag { resource, tags } => {
+            let tags = Some(tags.clone().into_iter().collect());
+            if let Some(url) = arn::queue_url(resource) {
+                let call = sqs.tag_queue().queue_url(url).set_tags(tags).send();
+                return call.await.map(drop).map_err(fault("sqs:TagQueue", resource));
+            }
+            let call = lambda.tag_resource().resource(resource).set_tags(tags);
+            call.send().await.map(drop).map_err(fault("lambda:TagResource", resource))
         }
-        Step::Untag { function, keys } => {
-            let call = lambda.untag_resource().resource(function).set_tag_keys(Some(keys.clone()));
-            call.send().await.map(drop).map_err(fault("lambda:UntagResource", function))
+        Step::Untag { resource, keys } => {
+            let keys = Some(keys.clone());
+            if let Some(url) = arn::queue_url(resource) {
+                let call = sqs.untag_queue().queue_url(url).set_tag_keys(keys).send();
+                return call.await.map(drop).map_err(fault("sqs:UntagQueue", resource));
+            }
+            let call = lambda.untag_resource().resource(resource).set_tag_keys(keys);
+            call.send().await.map(drop).map_err(fault("lambda:UntagResource", resource))
+        }
+        Step::QueueAttribute { url, attribute, value } => {
+            let call = sqs.set_queue_attributes().queue_url(url);
+            let call = call.attributes(QueueAttributeName::from(*attribute), value);
+            call.send().await.map(drop).map_err(fault("sqs:SetQueueAttributes", url))
+        }
+        Step::Create { queue, attributes } => {
+            let attributes = attributes.iter();
+            let attributes =
+                attributes.map(|(name, it)| (QueueAttributeName::from(*name), it.clone()));
+            let call = sqs.create_queue().queue_name(queue);
+            let call = call.set_attributes(Some(attributes.collect()));
+            call.send().await.map(drop).map_err(fault("sqs:CreateQueue", queue))
+        }
+        Step::Map { function, queue } => {
+            let call = lambda.create_event_source_mapping().function_name(function);
+            let call = call.event_source_arn(queue);
+            let call = call.batch_size(i32::try_from(BATCH_SIZE).unwrap_or(i32::MAX));
+            let call = call.function_response_types(FunctionResponseType::ReportBatchItemFailures);
+            call.send().await.map(drop).map_err(fault("lambda:CreateEventSourceMapping", queue))
+        }
+        Step::Unmap { uuid, queue } => {
+            let call = lambda.delete_event_source_mapping().uuid(uuid).send();
+            call.await.map(drop).map_err(fault("lambda:DeleteEventSourceMapping", queue))
         }
         Step::Allow { role, policy, document } => {
             let call = iam.put_role_policy().role_name(role_name(role)).policy_name(policy);

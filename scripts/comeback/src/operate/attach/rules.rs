@@ -5,10 +5,12 @@
 //! first when it is detached, so no failure reaches the queue before everything is ready for it.
 //!
 //! Functions are only attached to existing retry queues. A new queue would need a policy, a mapping and permissions for
-//! the handler, and could not be deleted without losing the events that wait in it. Creating one is a template's job.
+//! the handler, and could not be deleted without losing the events that wait in it. Creating one is a template's job. A
+//! queue whose consumer fails gets a retry queue of its own, because only that queue may have messages moved there.
 
 mod detaching;
 mod facts;
+mod queues;
 mod settings;
 mod steps;
 #[cfg(test)]
@@ -16,9 +18,10 @@ mod tests;
 
 pub use detaching::detach;
 pub use facts::{Facts, Previous, RetryQueue};
+pub use queues::{QueueFacts, attach_queue, detach_queue, parse_source};
 pub use steps::{Planned, Step, carry_out};
 
-use comeback_core::{arn::FunctionArn, settings::Settings};
+use comeback_core::{arn::FunctionArn, settings::Settings, target::Target};
 
 use crate::operate::{
     doctor::rules::{Fact, InvokeConfig, WRAPPER, WRAPPER_VARIABLE, allow, queue_targets},
@@ -84,6 +87,28 @@ pub enum Refusal {
     LongDestination(usize),
     #[error("{0}")]
     Unsupported(Unsupported),
+    #[error(
+        "a FIFO queue can't take part: its dead-letter queue must be FIFO too, and backoff would break its order"
+    )]
+    Fifo,
+    #[error("expected the name or the ARN of a queue, such as imports, got {0}")]
+    NoQueueName(String),
+    #[error(
+        "{queue} is in another account or region than the handler, where SQS moves no messages to: attach {own}, or deploy a handler there"
+    )]
+    Elsewhere { queue: String, own: String },
+    #[error("there is no queue {0}")]
+    NoSource(String),
+    #[error(
+        "{0} is a retry queue or the dead-letter queue itself: attach the queue that a producer sends to"
+    )]
+    IsRetryQueue(String),
+    #[error(
+        "messages of {name} already go to {queue} after {receives} receives; pass --replace to let them come back instead: {queue} stays as it is, and comeback detach restores it"
+    )]
+    HasDeadLetters { name: String, queue: String, receives: u64 },
+    #[error("{0} was not attached by comeback attach: it has no tag comeback:before")]
+    QueueNotAttached(String),
     #[error("the function was not attached by comeback attach: it has no tag comeback:before")]
     NotAttached,
     #[error(transparent)]
@@ -126,7 +151,10 @@ pub fn attach(facts: &Facts, order: &Order) -> Result<Plan, Refusal> {
     let name = queue.name().to_owned();
     let mut plan = Plan { queue: name, warnings: warnings(facts, order), ..Plan::default() };
     let policy = admission(function, queue)?;
-    let settings = settings::with(handler, function, qualifier, queue.name())?;
+    let record = format!("{}:{}", function.arn, qualifier.unwrap_or("$LATEST"));
+    let not_allowed = || Refusal::NotAllowed { handler: handler.name().to_owned() };
+    let failed = FunctionArn::parse(&record).map(Target::Function).ok_or_else(not_allowed)?;
+    let settings = settings::with(handler, &failed, queue.name(), &[])?;
     let transparency = transparency(function, order)?;
     if Previous::read(&facts.tags, qualifier).is_none() {
         let adds_layer = transparency.as_ref().is_some_and(|(layers, _)| layers.is_some());
@@ -142,7 +170,7 @@ pub fn attach(facts: &Facts, order: &Order) -> Result<Plan, Refusal> {
             wrapper: transparency.is_some() && !function.environment.contains_key(WRAPPER_VARIABLE),
         };
         let tags = before.tags(qualifier);
-        plan.add(Step::Tag { function: function.arn.clone(), tags }, "no tag", before.to_string());
+        plan.add(Step::Tag { resource: function.arn.clone(), tags }, "no tag", before.to_string());
     }
     plan.allow(
         &facts.send_policy,

@@ -26,9 +26,9 @@ pub(crate) use crate::operate::doctor::rules::targets::{WRAPPER, WRAPPER_VARIABL
 pub use crate::operate::doctor::rules::{
     facts::{
         EARLIER, Fact, Facts, InvokeConfig, KnownBy, Ledger, Mapping, Metric, Queue,
-        QueueAttributes, RetryQueue, Running, State, Table, Target, queue_arn,
+        QueueAttributes, Redrive, RetryQueue, Running, State, Table, Target, queue_arn,
     },
-    queues::actions_on_ledger,
+    queues::{RECEIVES, RETENTION, VISIBILITY_PER_TIMEOUT, actions_on_ledger},
 };
 
 pub const ACTIONS_ON_RETRY_QUEUE: [&str; 5] = [
@@ -169,7 +169,7 @@ pub fn named_targets(environment: &BTreeMap<String, String>) -> BTreeSet<String>
 }
 
 /// Formats a duration in the largest unit that divides it evenly.
-fn span(duration: Duration) -> String {
+pub fn span(duration: Duration) -> String {
     const UNITS: [(u64, &str); 3] = [(86_400, "d"), (3_600, "h"), (60, "min")];
     let seconds = duration.as_secs();
     let unit = UNITS.iter().find(|(unit, _)| seconds >= *unit && seconds.is_multiple_of(*unit));

@@ -82,6 +82,36 @@ const DETACH: [&str; 8] = [
     "iam:DeleteRolePolicy",
 ];
 
+/// Gathers the facts before a queue is attached or detached.
+const ASK_QUEUE: [&str; 8] = [
+    FIND,
+    "lambda:ListEventSourceMappings",
+    "lambda:GetFunctionConfiguration",
+    "lambda:GetFunctionRecursionConfig",
+    "lambda:ListTags",
+    "sqs:GetQueueAttributes",
+    "sqs:ListQueueTags",
+    "iam:GetRolePolicy",
+];
+
+const ATTACH_QUEUE: [&str; 7] = [
+    "lambda:CreateEventSourceMapping",
+    "lambda:PutFunctionRecursionConfig",
+    "lambda:UpdateFunctionConfiguration",
+    "sqs:CreateQueue",
+    "sqs:SetQueueAttributes",
+    "sqs:TagQueue",
+    "iam:PutRolePolicy",
+];
+
+const DETACH_QUEUE: [&str; 5] = [
+    "lambda:DeleteEventSourceMapping",
+    "lambda:UpdateFunctionConfiguration",
+    "sqs:SetQueueAttributes",
+    "sqs:UntagQueue",
+    "iam:DeleteRolePolicy",
+];
+
 const STATUS: [&str; 8] = [
     FIND,
     "lambda:ListEventSourceMappings",
@@ -97,8 +127,8 @@ const DELETE_LETTERS: &str = "sqs:DeleteMessage";
 
 const REDRIVE: [&str; 3] = [DELETE_LETTERS, "lambda:InvokeFunction", "sqs:SendMessage"];
 
-/// The commands, with hyphens instead of spaces, and the actions that they need.
-const COMMANDS: [(&str, &[&[&str]]); 17] = [
+/// The commands, with hyphens instead of spaces and with `-queue` for their option `--queue`, and the actions that they need.
+const COMMANDS: [(&str, &[&[&str]]); 19] = [
     ("dead-list", &[&LOOK_AT_LETTERS]),
     ("dead-show", &[&LOOK_AT_LETTERS]),
     ("dead-export", &[&LOOK_AT_LETTERS]),
@@ -116,14 +146,21 @@ const COMMANDS: [(&str, &[&[&str]]); 17] = [
     ("doctor-fix", &[&EXAMINE, &FIX]),
     ("attach", &[&ASK, &ATTACH]),
     ("detach", &[&ASK, &DETACH]),
+    ("attach-queue", &[&ASK_QUEUE, &ATTACH_QUEUE]),
+    ("detach-queue", &[&ASK_QUEUE, &DETACH_QUEUE]),
 ];
 
 /// The pattern of the resources that an action is allowed on.
 fn resource(action: &str) -> &'static str {
     match action {
         // These actions can't be restricted to a resource.
-        FIND | "lambda:ListEventSourceMappings" | "cloudwatch:GetMetricData" => "*",
-        "lambda:UpdateEventSourceMapping" => "arn:aws:lambda:*:*:event-source-mapping:*",
+        FIND
+        | "lambda:ListEventSourceMappings"
+        | "lambda:CreateEventSourceMapping"
+        | "cloudwatch:GetMetricData" => "*",
+        "lambda:UpdateEventSourceMapping" | "lambda:DeleteEventSourceMapping" => {
+            "arn:aws:lambda:*:*:event-source-mapping:*"
+        }
         "lambda:GetLayerVersion" => "arn:aws:lambda:*:*:layer:*",
         "dynamodb:Query" | "dynamodb:Scan" => "arn:aws:dynamodb:*:*:table/*/index/waiting",
         READ_LOG => "arn:aws:logs:*:*:log-group:*",

@@ -46,7 +46,7 @@ pub fn detach(facts: &Facts, qualifier: Option<&str>, now: bool) -> Result<Plan,
         function_itself(&mut plan, facts, &before);
     }
     let keys = Previous::keys(qualifier).into_iter().filter(|key| facts.tags.contains_key(key));
-    let step = Step::Untag { function: function.arn.clone(), keys: keys.collect() };
+    let step = Step::Untag { resource: function.arn.clone(), keys: keys.collect() };
     plan.add(step, before.to_string(), "no tag");
     Ok(plan)
 }
@@ -87,7 +87,7 @@ fn invocations(plan: &mut Plan, facts: &Facts, qualifier: Option<&str>, before: 
     );
 }
 
-fn disallow(
+pub(super) fn disallow(
     plan: &mut Plan,
     existing: &Fact<Option<String>>,
     role: &str,

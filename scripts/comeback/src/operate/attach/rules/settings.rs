@@ -20,12 +20,13 @@ const QUEUE_TARGETS: &str = "QUEUE_TARGETS";
 /// The variables of a handler after a change, and the values that change: before and after.
 pub(super) type VariablesChange = (BTreeMap<String, String>, String, String);
 
-/// The handler's variables, changed so that they allow a function; `None` if they already do.
+/// The handler's variables, changed so that they allow a target; `None` if they already do. A queue is bound to its retry
+/// queue. With the first binding, the `mapped` retry queues need one, too.
 pub(super) fn with(
     handler: &Function,
-    function: &Function,
-    qualifier: Option<&str>,
+    target: &Target,
     queue: &str,
+    mapped: &[&str],
 ) -> Result<Option<VariablesChange>, Refusal> {
     let name = || handler.name().to_owned();
     let read = |environment: &BTreeMap<String, String>| {
@@ -34,32 +35,36 @@ pub(super) fn with(
     let settings = read(&handler.environment);
     let settings = settings
         .map_err(|fault| Refusal::BadSettings { handler: name(), fault: fault.to_string() })?;
-    let record =
-        FunctionArn::parse(&format!("{}:{}", function.arn, qualifier.unwrap_or("$LATEST")));
-    let record = record.map(Target::Function);
     let home = FunctionArn::parse(&handler.arn).map(|arn| arn.home());
-    let (Some(record), Some(home)) = (record, home) else {
+    let Some(home) = home else {
         return Err(Refusal::NotAllowed { handler: name() });
     };
-    if settings.rules.allow(&record, Some(queue), &home) {
+    if settings.rules.allow(target, Some(queue), &home) {
         return Ok(None);
     }
     let mut environment = handler.environment.clone();
     if let Targets::Listed(_) = &settings.rules.targets
-        && !settings.rules.targets.allow(&record, &home)
+        && !target.is_queue()
+        && !settings.rules.targets.allow(target, &home)
         && let Some(list) = environment.get_mut(TARGET_FUNCTIONS)
     {
-        *list = format!("{},{}", list.trim().trim_end_matches(','), function.name());
+        *list = format!("{},{}", list.trim().trim_end_matches(','), target.name());
     }
     let mut queues = queue_targets(&environment);
-    if settings.rules.queue_targets.is_some() {
+    if settings.rules.queue_targets.is_some() || target.is_queue() {
+        if settings.rules.queue_targets.is_none() {
+            let all = environment.get(TARGET_FUNCTIONS).map_or("*", String::as_str);
+            let all: Vec<_> = all.split(',').map(|it| it.trim().to_owned()).collect();
+            queues.extend(mapped.iter().map(|queue| ((*queue).to_owned(), all.clone())));
+        }
         let targets = queues.entry(queue.to_owned()).or_default();
-        if !targets.iter().any(|it| it == function.name() || it == "*") {
-            targets.push(function.name().to_owned());
+        let is_listed = |it: &String| it == target.name() || it == "*" && !target.is_queue();
+        if !targets.iter().any(is_listed) {
+            targets.push(target.name().to_owned());
         }
         environment.insert(QUEUE_TARGETS.to_owned(), json(&queues));
     }
-    let is_allowed = read(&environment).is_ok_and(|it| it.rules.allow(&record, Some(queue), &home));
+    let is_allowed = read(&environment).is_ok_and(|it| it.rules.allow(target, Some(queue), &home));
     if !is_allowed {
         return Err(Refusal::NotAllowed { handler: name() });
     }
@@ -70,20 +75,25 @@ pub(super) fn with(
     Ok(Some(changed(handler, environment)))
 }
 
-/// The handler's variables without a function; `None` if they don't name it.
-pub(super) fn without(handler: &Function, function: &str, queue: &str) -> Option<VariablesChange> {
+/// The handler's variables without a target; `None` if they don't name it.
+pub(super) fn without(handler: &Function, target: &str, queue: &str) -> Option<VariablesChange> {
     let mut environment = handler.environment.clone();
     if let Some(list) = environment.get_mut(TARGET_FUNCTIONS) {
-        let others = list.split(',').map(str::trim).filter(|name| *name != function);
+        let others = list.split(',').map(str::trim).filter(|name| *name != target);
         *list = others.collect::<Vec<_>>().join(",");
     }
     let mut queues = queue_targets(&environment);
     if let Some(targets) = queues.get_mut(queue) {
-        targets.retain(|name| name != function);
+        targets.retain(|name| name != target);
         if targets.is_empty() {
             queues.remove(queue);
         }
-        environment.insert(QUEUE_TARGETS.to_owned(), json(&queues));
+        // The handler refuses a setting that binds nothing.
+        if queues.is_empty() {
+            environment.remove(QUEUE_TARGETS);
+        } else {
+            environment.insert(QUEUE_TARGETS.to_owned(), json(&queues));
+        }
     }
     let (environment, is, becomes) = changed(handler, environment);
     (!is.is_empty()).then_some((environment, is, becomes))

@@ -11,11 +11,12 @@ use crate::operate::{
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Step {
     Tag {
-        function: String,
+        /// The ARN of a function or a queue.
+        resource: String,
         tags: BTreeMap<String, String>,
     },
     Untag {
-        function: String,
+        resource: String,
         keys: Vec<String>,
     },
     /// Add an inline policy to a role.
@@ -32,6 +33,26 @@ pub enum Step {
     QueuePolicy {
         url: String,
         policy: String,
+    },
+    QueueAttribute {
+        url: String,
+        attribute: &'static str,
+        value: String,
+    },
+    /// Create a queue.
+    Create {
+        queue: String,
+        attributes: BTreeMap<&'static str, String>,
+    },
+    /// Let a function receive from a queue.
+    Map {
+        function: String,
+        queue: String,
+    },
+    /// End that.
+    Unmap {
+        uuid: String,
+        queue: String,
     },
     /// Set the variables of a function, and its layers.
     Configure {
@@ -70,8 +91,15 @@ pub struct Planned {
 impl Planned {
     pub(super) fn new(step: Step, is: impl Into<String>, becomes: impl Into<String>) -> Self {
         let what = match &step {
-            Step::Tag { function, .. } | Step::Untag { function, .. } => {
-                format!("{}: tags", last(function))
+            Step::Tag { resource, .. } | Step::Untag { resource, .. } => {
+                format!("{}: tags", last(resource))
+            }
+            Step::QueueAttribute { url, attribute, .. } => {
+                format!("queue {}: {attribute}", url.rsplit('/').next().unwrap_or(url))
+            }
+            Step::Create { queue, .. } => format!("queue {queue}"),
+            Step::Map { queue, .. } | Step::Unmap { queue, .. } => {
+                format!("mapping of {}", last(queue))
             }
             Step::Allow { role, policy, .. } | Step::Disallow { role, policy } => {
                 format!("role {}: policy {policy}", role_name(role))

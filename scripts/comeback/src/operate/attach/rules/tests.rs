@@ -65,6 +65,10 @@ fn apply(facts: &mut Facts, step: &Step) {
         }
         Step::Loop { allow, .. } => facts.may_loop = Ok(allow),
         Step::Invocations { config, .. } => facts.config = config,
+        Step::QueueAttribute { .. }
+        | Step::Create { .. }
+        | Step::Map { .. }
+        | Step::Unmap { .. } => panic!("only for a queue: {step:?}"),
     }
 }
 

@@ -119,6 +119,8 @@ pub struct QueueAttributes {
     /// The approximate number of delayed messages.
     pub delayed: u64,
     pub redrive: Option<Redrive>,
+    /// Which queues may have messages moved here, as JSON.
+    pub redrive_allow: Option<String>,
     /// The access policy, as JSON.
     pub policy: Option<String>,
     pub key: Option<String>,
@@ -147,10 +149,21 @@ impl QueueAttributes {
             in_flight: number("ApproximateNumberOfMessagesNotVisible"),
             delayed: number("ApproximateNumberOfMessagesDelayed"),
             redrive: redrive.as_ref().and_then(Redrive::read),
+            redrive_allow: text("RedriveAllowPolicy"),
             policy: text("Policy"),
             key: text("KmsMasterKeyId"),
             size_max: text("MaximumMessageSize").and_then(|text| text.parse().ok()),
         }
+    }
+
+    /// The ARNs of the queues that may have messages moved here; `None` if any may.
+    pub fn sources(&self) -> Option<Vec<String>> {
+        let allow: Value = serde_json::from_str(self.redrive_allow.as_deref()?).ok()?;
+        if allow["redrivePermission"] == "allowAll" {
+            return None;
+        }
+        let sources = allow["sourceQueueArns"].as_array().into_iter().flatten();
+        Some(sources.filter_map(|it| it.as_str().map(str::to_owned)).collect())
     }
 
     pub fn messages(&self) -> u64 {

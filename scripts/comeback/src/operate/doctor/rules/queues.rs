@@ -19,13 +19,13 @@ use crate::operate::{
 };
 
 /// AWS recommends six times the function's time-out, so that no batch is delivered again while it is being handled.
-const VISIBILITY_PER_TIMEOUT: u32 = 6;
+pub const VISIBILITY_PER_TIMEOUT: u32 = 6;
 
 /// The longest retention that SQS supports.
-const RETENTION: Duration = Duration::from_hours(14 * 24);
+pub const RETENTION: Duration = Duration::from_hours(14 * 24);
 
 /// The `maxReceiveCount` of a retry queue. It is high because each wait, throttle and crash counts as a receive.
-const RECEIVES: u64 = 1_000;
+pub const RECEIVES: u64 = 1_000;
 
 /// How long before SQS deletes a dead letter the operator is warned.
 const NOTICE: Duration = Duration::from_hours(3 * 24);
