@@ -140,6 +140,24 @@ impl Calls {
         Queue { arn, url, attributes }
     }
 
+    /// The names of the queues whose redrive policy names this queue.
+    pub async fn moved_from(&self, arn: &str, url: String) -> Fact<Vec<String>> {
+        let mut names = Vec::new();
+        let call = self.aws.sqs.list_dead_letter_source_queues().queue_url(url);
+        let mut pages = call.into_paginator().send();
+        while let Some(page) = self.call(pages.next()).await {
+            match page.map_err(fault("sqs:ListDeadLetterSourceQueues", arn)) {
+                Ok(page) => {
+                    let name = |url: &String| url.rsplit('/').next().unwrap_or(url).to_owned();
+                    names.extend(page.queue_urls.iter().map(name));
+                }
+                Err(fault) if is_missing(&fault) => break,
+                Err(fault) => return Err(fault),
+            }
+        }
+        Ok(names)
+    }
+
     /// Which of these actions on these resources a role may not perform, according to IAM's policy simulator.
     pub async fn denied(
         &self,

@@ -233,7 +233,7 @@ pub fn command(fix: &Fix, connection: &Connection) -> String {
 /// Options of `comeback doctor`.
 #[derive(Debug, clap::Args)]
 pub struct DoctorArgs {
-    /// Examine only these functions of the retry systems, by name.
+    /// Examine only these functions of the retry systems, by name, or queues, as sqs:NAME.
     #[arg(value_name = "FUNCTION")]
     pub functions: Vec<String>,
     /// Examine only the system of this retry handler.

@@ -388,16 +388,7 @@ fn warnings(facts: &Facts, order: &Order) -> Vec<String> {
 /// The policy that lets the function's role send to the queue and use the queue's key.
 fn send_document(function: &Function, queue: &RetryQueue) -> String {
     let send = allow(&["sqs:SendMessage"], std::slice::from_ref(&queue.arn));
-    let Some(key) = queue.attributes.key.as_deref().filter(|key| !key.starts_with("alias/")) else {
-        return send;
-    };
-    let home = function
-        .arn
-        .split(":function:")
-        .next()
-        .unwrap_or_default()
-        .replacen(":lambda:", ":kms:", 1);
-    let key = if key.starts_with("arn:") { key.to_owned() } else { format!("{home}:key/{key}") };
+    let Some(key) = queue.attributes.key_arn(&function.arn) else { return send };
     let mut document: serde_json::Value = serde_json::from_str(&send).unwrap_or_default();
     let statement = serde_json::json!({
         "Effect": "Allow", "Action": ["kms:Decrypt", "kms:GenerateDataKey"], "Resource": key,

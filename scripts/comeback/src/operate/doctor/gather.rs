@@ -2,16 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use comeback_core::arn;
+use comeback_core::arn::{self, QUEUE_PREFIX};
 use futures_util::future::join_all;
 
 use crate::{
     operate::{
         aws::{Aws, functions},
-        calls::{Calls, Denied},
+        calls::{Calls, Denied, may_loop},
         doctor::rules::{
             ACTIONS_ON_RETRY_QUEUE, Fact, Facts, InvokeConfig, KnownBy, Mapping, RetryQueue,
-            Target, named_targets, queue_arn, queue_targets,
+            Source, Target, named_queues, named_targets, queue_arn, queue_targets,
         },
         rules::{
             ports::Fault,
@@ -48,7 +48,9 @@ pub async fn gather(
     let all: BTreeSet<_> = systems::handlers(&listed).map(|it| it.name().to_owned()).collect();
     let functions: BTreeMap<_, _> =
         listed.into_iter().map(|it| (it.name().to_owned(), it)).collect();
-    if let Some(unknown) = only.iter().find(|name| !functions.contains_key(*name)) {
+    let is_function = |name: &&String| !name.starts_with(QUEUE_PREFIX);
+    let named = only.iter().filter(is_function);
+    if let Some(unknown) = named.clone().find(|name| !functions.contains_key(*name)) {
         let text =
             format!("expected the name of a function of this account and region, got {unknown}");
         return Err(Failure::Refused(text));
@@ -76,7 +78,15 @@ pub async fn gather(
             it.targets
                 .iter()
                 .any(|target| target.known_by == KnownBy::Setting || !target.may_send.is_empty())
+                || !it.sources.is_empty()
         });
+    }
+    let has = |name: &String| {
+        let is_it = |source: &Source| name.strip_prefix(QUEUE_PREFIX) == Some(source.queue.name());
+        facts.iter().any(|it| it.sources.iter().any(is_it))
+    };
+    if let Some(unknown) = only.iter().find(|name| !is_function(name) && !has(name)) {
+        return Err(Failure::Refused(format!("no retry handler's settings name {unknown}")));
     }
     if facts.is_empty() {
         let text =
@@ -144,14 +154,21 @@ async fn of_system(
     targets.remove(handler.name());
     if !only.is_empty() {
         let known_by = |name: &str| known_by(name).unwrap_or(KnownBy::Destination);
-        targets = only.iter().map(|name| (name.clone(), known_by(name))).collect();
+        let functions = only.iter().filter(|name| !name.starts_with(QUEUE_PREFIX));
+        targets = functions.map(|name| (name.clone(), known_by(name))).collect();
     }
+    let mut sources = named_queues(handler);
+    sources
+        .retain(|arn, _| only.is_empty() || only.iter().any(|it| *it == systems::target_name(arn)));
     let dead_letters_url = environment.get("DEAD_LETTER_QUEUE_URL").cloned().unwrap_or_default();
     let dead_letters_arn = queue_arn(&dead_letters_url, handler_arn);
 
-    let (running, mut targets, mut queues, dead_letters, dead_letters_denied, ledger) = tokio::join!(
+    let (running, mut targets, sources, mut queues, dead_letters, dead_letters_denied, ledger) = tokio::join!(
         calls.running(handler.name()),
         join_all(targets.iter().map(|(name, by)| of_target(calls, account, name, *by, &queues))),
+        join_all(
+            sources.into_iter().map(|(arn, bound)| of_source(calls, account, handler, arn, bound))
+        ),
         join_all(queues.iter().map(|arn| of_queue(calls, arn, role))),
         calls.queue(dead_letters_arn.clone(), dead_letters_url),
         calls.denied(role, &["sqs:SendMessage"], vec![dead_letters_arn.clone()]),
@@ -184,6 +201,7 @@ async fn of_system(
         dead_letters,
         dead_letters_denied: dead_letters_denied.map(actions),
         targets,
+        sources,
         ledger,
         metrics,
     })
@@ -219,13 +237,39 @@ async fn of_target(
     Target { name, function, known_by, configs, may_send, may_be_invoked: Ok(true) }
 }
 
+async fn of_source(
+    calls: &Calls,
+    account: &Account,
+    handler: &Function,
+    arn: String,
+    bound: BTreeSet<String>,
+) -> Source {
+    let mappings = account.mappings.iter().flatten().filter(|it| it.queue == arn);
+    let consumers = mappings.map(async |mapping| {
+        let name = name_in(&mapping.function);
+        (name.to_owned(), calls.call(may_loop(&calls.aws, name)).await)
+    });
+    let url = arn::queue_url(&arn).unwrap_or_default();
+    let (queue, consumers, send) = tokio::join!(
+        calls.queue(arn.clone(), url),
+        join_all(consumers),
+        calls.denied(&handler.role, &["sqs:SendMessage"], vec![arn.clone()]),
+    );
+    let attributes = queue.attributes.as_ref().ok().and_then(Option::as_ref);
+    let key = attributes.and_then(|it| it.key_arn(&handler.arn)).into_iter().collect();
+    let key = calls.denied(&handler.role, &["kms:GenerateDataKey", "kms:Decrypt"], key).await;
+    let denied = send.and_then(|send| Ok([send, key?].concat()));
+    Source { queue, bound, consumers, denied }
+}
+
 async fn of_queue(calls: &Calls, arn: &str, role: &str) -> RetryQueue {
     let url = arn::queue_url(arn).unwrap_or_default();
-    let (queue, denied) = tokio::join!(
-        calls.queue(arn.to_owned(), url),
+    let (queue, moved_from, denied) = tokio::join!(
+        calls.queue(arn.to_owned(), url.clone()),
+        calls.moved_from(arn, url),
         calls.denied(role, &ACTIONS_ON_RETRY_QUEUE, vec![arn.to_owned()]),
     );
-    RetryQueue { queue, denied: denied.map(actions), other_consumers: Vec::new() }
+    RetryQueue { queue, denied: denied.map(actions), other_consumers: Vec::new(), moved_from }
 }
 
 fn actions(denied: Denied) -> Vec<String> {

@@ -1,12 +1,13 @@
 //! Finds problems in a retry system, and says why each one matters and how to fix it.
 //!
 //! [`diagnose`] is a function of [`Facts`]. It examines each part of the system separately: the handler, its mappings,
-//! the retry queues, the dead-letter queue, the functions whose failures are retried, and the ledger. A fact that is
+//! the retry queues, the dead-letter queue, the functions and queues whose failures are retried, and the ledger. A fact that is
 //! unknown, because a call failed, is a finding of its own and doesn't affect the others.
 
 mod facts;
 mod handler;
 mod queues;
+mod sources;
 mod targets;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -20,15 +21,19 @@ use comeback_core::arn::FunctionArn;
 use serde::Serialize;
 use serde_json::json;
 
-use crate::operate::rules::ports::Fault;
+use crate::operate::rules::{
+    ports::Fault,
+    systems::{Function, is_queue},
+};
 
 pub(crate) use crate::operate::doctor::rules::targets::{WRAPPER, WRAPPER_VARIABLE};
 pub use crate::operate::doctor::rules::{
     facts::{
         EARLIER, Fact, Facts, InvokeConfig, KnownBy, Ledger, Mapping, Metric, Queue,
-        QueueAttributes, Redrive, RetryQueue, Running, State, Table, Target, queue_arn,
+        QueueAttributes, Redrive, RetryQueue, Running, Source, State, Table, Target, queue_arn,
     },
     queues::{RECEIVES, RETENTION, VISIBILITY_PER_TIMEOUT, actions_on_ledger},
+    sources::VISIBILITY_LONG,
 };
 
 pub const ACTIONS_ON_RETRY_QUEUE: [&str; 5] = [
@@ -135,6 +140,7 @@ pub fn diagnose(facts: &Facts) -> Vec<Examined> {
     all.extend(facts.queues.iter().map(|queue| queues::examine(facts, known, queue)));
     all.push(queues::dead_letters(facts));
     all.extend(facts.targets.iter().map(|target| targets::examine(facts, known, target)));
+    all.extend(facts.sources.iter().map(|source| sources::examine(facts, source)));
     all.extend(facts.ledger.iter().map(|ledger| queues::examine_ledger(facts, known, ledger)));
     once(&mut all);
     all
@@ -163,9 +169,26 @@ pub fn named_targets(environment: &BTreeMap<String, String>) -> BTreeSet<String>
     let listed = list("TARGET_FUNCTIONS").chain(list("DLQ_TARGET")).map(|it| it.trim().to_owned());
     listed
         .chain(bound)
-        .filter(|name| !name.is_empty() && !name.contains('*'))
+        .filter(|name| !name.is_empty() && !name.contains('*') && !is_queue(name))
         .map(|name| FunctionArn::parse(&name).map_or(name, |arn| arn.name().to_owned()))
         .collect()
+}
+
+/// The queues whose messages the handler retries according to its settings, with the ARNs of the retry queues that are
+/// bound to them.
+pub fn named_queues(handler: &Function) -> BTreeMap<String, BTreeSet<String>> {
+    let arn = |name: &str| handler.arn_of(name.trim());
+    let mut queues: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
+    for (retry, names) in queue_targets(&handler.environment) {
+        for name in names.iter().filter(|name| is_queue(name)) {
+            queues.entry(arn(name)).or_default().insert(queue_arn(&retry, &handler.arn));
+        }
+    }
+    let listed = handler.environment.get("TARGET_FUNCTIONS").map_or("", String::as_str).split(',');
+    for name in listed.filter(|name| is_queue(name.trim()) && !name.contains('*')) {
+        queues.entry(arn(name)).or_default();
+    }
+    queues
 }
 
 /// Formats a duration in the largest unit that divides it evenly.

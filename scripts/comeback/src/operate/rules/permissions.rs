@@ -24,7 +24,7 @@ const ORDER: [&str; 2] = ["dynamodb:UpdateItem", "sqs:ChangeMessageVisibility"];
 
 const PAUSE: [&str; 4] = [FIND, LIST_DESTINATIONS, "dynamodb:GetItem", "dynamodb:UpdateItem"];
 
-const EXAMINE: [&str; 12] = [
+const EXAMINE: [&str; 13] = [
     FIND,
     "lambda:ListEventSourceMappings",
     "lambda:ListTags",
@@ -34,6 +34,7 @@ const EXAMINE: [&str; 12] = [
     "lambda:GetFunctionRecursionConfig",
     LIST_DESTINATIONS,
     "sqs:GetQueueAttributes",
+    "sqs:ListDeadLetterSourceQueues",
     "iam:SimulatePrincipalPolicy",
     "dynamodb:DescribeTable",
     "dynamodb:DescribeTimeToLive",

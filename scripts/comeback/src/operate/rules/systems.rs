@@ -6,7 +6,12 @@ use std::{
     time::Duration,
 };
 
-use comeback_core::{arn::QueueArn, settings::Settings};
+use comeback_core::{
+    arn::{QUEUE_PREFIX, QueueArn},
+    settings::Settings,
+};
+
+use crate::operate::doctor::rules::queue_arn;
 
 /// A function that has this setting is a retry handler.
 const DEAD_LETTER_QUEUE_URL: &str = "DEAD_LETTER_QUEUE_URL";
@@ -72,8 +77,12 @@ impl Function {
         self.environment.get(DEAD_LETTER_QUEUE_URL).map(String::as_str)
     }
 
-    /// The ARN of a function, from its name or ARN. A name refers to this function's own account and region.
+    /// The ARN of a function, from its name or ARN, or of a queue, from `sqs:NAME`. A name refers to this function's own
+    /// account and region.
     pub fn arn_of(&self, function: &str) -> String {
+        if let Some(queue) = function.strip_prefix(QUEUE_PREFIX) {
+            return queue_arn(queue, &self.arn);
+        }
         match self.arn.rsplit_once(':') {
             Some((home, _)) if !function.starts_with("arn:") => format!("{home}:{function}"),
             _ => function.to_owned(),
@@ -120,6 +129,11 @@ pub enum NoSystem {
     /// Several handlers match; these are their names.
     #[error("there are several retry systems, those of {}; choose one with --handler", .0.join(", "))]
     Several(Vec<String>),
+}
+
+/// Whether a target's name or ARN is that of a queue.
+pub fn is_queue(target: &str) -> bool {
+    target.starts_with(QUEUE_PREFIX) || QueueArn::parse(target).is_some()
 }
 
 /// The name and the qualifier in a function's ARN, without the qualifier if that is `$LATEST`; the name of a queue as
@@ -226,6 +240,7 @@ pub(crate) mod tests {
         for (name, expected) in [
             ("orders", "arn:aws:lambda:us-east-1:123456789012:function:orders"),
             ("orders:live", "arn:aws:lambda:us-east-1:123456789012:function:orders:live"),
+            ("sqs:imports", "arn:aws:sqs:us-east-1:123456789012:imports"),
             (
                 "arn:aws-cn:lambda:cn-north-1:2:function:a",
                 "arn:aws-cn:lambda:cn-north-1:2:function:a",

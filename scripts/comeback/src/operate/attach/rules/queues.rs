@@ -4,8 +4,6 @@
 //! queue's redrive policy is set last when the queue is attached, and restored first when it is detached, so SQS moves
 //! no message before the handler knows whose it is.
 
-use std::time::Duration;
-
 use comeback_core::{
     arn::{FunctionArn, QueueArn},
     dead_letter::SIZE_MAX,
@@ -20,14 +18,11 @@ use super::{
 use crate::operate::{
     doctor::rules::{
         ACTIONS_ON_RETRY_QUEUE, Fact, Mapping, QueueAttributes, RECEIVES, RETENTION, Redrive,
-        VISIBILITY_PER_TIMEOUT, queue_arn, queue_targets, span,
+        VISIBILITY_LONG, VISIBILITY_PER_TIMEOUT, queue_arn, queue_targets, span,
     },
     rules::queue_policy::unexempt,
     rules::systems::{Function, last},
 };
-
-/// From this visibility timeout on, an operator is told how late a failure is seen.
-const VISIBILITY_LONG: Duration = Duration::from_hours(1);
 
 #[derive(Clone, Debug)]
 pub struct QueueFacts {
@@ -306,7 +301,8 @@ fn warnings(facts: &QueueFacts, attributes: &QueueAttributes, replaces: bool) ->
     warnings
 }
 
-/// Plans to detach a queue. As long as its retry queue has messages, only the redrive policy is restored.
+/// Plans to detach a queue. The first plan only restores its redrive policy: without mapping and binding, nobody would
+/// receive a message that SQS has just moved. The rest is for a plan after the retry queue is empty.
 pub fn detach_queue(facts: &QueueFacts) -> Result<Plan, Refusal> {
     let QueueFacts { handler, source, retry, .. } = facts;
     let before = Previous::read(&facts.tags, None)
@@ -320,7 +316,13 @@ pub fn detach_queue(facts: &QueueFacts) -> Result<Plan, Refusal> {
         redrive(&mut plan, facts, &attributes, old);
     }
     plan.waiting = retry.attributes.messages();
-    if plan.waiting > 0 {
+    if is_ours && plan.waiting == 0 {
+        plan.warnings.push(
+            "SQS counts what it has moved a minute later: then run this again to remove the rest"
+                .to_owned(),
+        );
+    }
+    if is_ours || plan.waiting > 0 {
         return Ok(plan);
     }
     let others = queue_targets(&handler.environment).remove(retry.name()).unwrap_or_default();

@@ -2,10 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use comeback_core::{
-    Timestamp,
-    arn::{QUEUE_PREFIX, QueueArn},
-};
+use comeback_core::Timestamp;
 use serde::Serialize;
 
 use crate::operate::{
@@ -16,7 +13,7 @@ use crate::operate::{
     },
     rules::{
         notice::{Notice, Tone, letters},
-        systems::target_name,
+        systems::{is_queue, target_name},
     },
 };
 
@@ -126,7 +123,7 @@ impl Order {
         }
         let own = || facts.target.map(|target| target.as_str().to_owned());
         let target = to.or_else(own).ok_or(StayReason::NoFunction)?;
-        let is_queue = target.starts_with(QUEUE_PREFIX) || QueueArn::parse(&target).is_some();
+        let is_queue = is_queue(&target);
         let original = is_queue.then(|| letter.original_attributes());
         let attributes = original.map(|it| it.ok_or(StayReason::NoAttributes)).transpose()?;
         let none =

@@ -1,6 +1,10 @@
 //! The facts about a retry system. A fact that could not be read is the fault of the call.
 
-use std::{collections::BTreeMap, num::NonZeroU32, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    num::NonZeroU32,
+    time::Duration,
+};
 
 use comeback_core::{
     emf::NAMESPACE,
@@ -30,6 +34,8 @@ pub struct Facts {
     pub dead_letters_denied: Fact<Vec<String>>,
     /// The functions whose failures are retried, or should be.
     pub targets: Vec<Target>,
+    /// The queues whose messages are retried.
+    pub sources: Vec<Source>,
     /// Whether the destinations of all other functions could be read. If not, `targets` may be incomplete.
     pub others: Fact<()>,
     /// The ledger, if the handler has one.
@@ -166,6 +172,15 @@ impl QueueAttributes {
         Some(sources.filter_map(|it| it.as_str().map(str::to_owned)).collect())
     }
 
+    /// The ARN of its key, in the function's region and account, unless that is an alias.
+    pub fn key_arn(&self, function_arn: &str) -> Option<String> {
+        let key = self.key.as_deref().filter(|key| !key.starts_with("alias/"))?;
+        let home = function_arn.split(":function:").next().unwrap_or_default();
+        let home = home.replacen(":lambda:", ":kms:", 1);
+        let arn = || format!("{home}:key/{key}");
+        Some(if key.starts_with("arn:") { key.to_owned() } else { arn() })
+    }
+
     pub fn messages(&self) -> u64 {
         self.visible + self.in_flight + self.delayed
     }
@@ -189,6 +204,8 @@ pub struct RetryQueue {
     pub denied: Fact<Vec<String>>,
     /// The ARNs of other functions that receive from the queue.
     pub other_consumers: Vec<String>,
+    /// The names of the queues whose redrive policy names this queue.
+    pub moved_from: Fact<Vec<String>>,
 }
 
 /// A function whose failures are retried, or should be.
@@ -205,6 +222,18 @@ pub struct Target {
     pub may_send: BTreeMap<String, Fact<bool>>,
     /// Whether the handler's role may invoke it.
     pub may_be_invoked: Fact<bool>,
+}
+
+/// A queue whose messages are retried if its consumer fails.
+#[derive(Clone, Debug)]
+pub struct Source {
+    pub queue: Queue,
+    /// The ARNs of the retry queues that are bound to it; none if only `TARGET_FUNCTIONS` names it.
+    pub bound: BTreeSet<String>,
+    /// The functions that receive from it, and whether their `RecursiveLoop` is `Allow`.
+    pub consumers: Vec<(String, Fact<bool>)>,
+    /// The actions, on the queue and on its key, that the handler needs, but its role lacks; each with its resource.
+    pub denied: Fact<Vec<(String, String)>>,
 }
 
 /// What shows that the failures of a function should be retried.

@@ -31,7 +31,7 @@ pub const RECEIVES: u64 = 1_000;
 const NOTICE: Duration = Duration::from_hours(3 * 24);
 
 pub(super) fn examine(facts: &Facts, settings: Option<&Settings>, queue: &RetryQueue) -> Examined {
-    let RetryQueue { queue, denied, other_consumers } = queue;
+    let RetryQueue { queue, denied, other_consumers, moved_from } = queue;
     let name = queue.name();
     let mut it = Examined::new(format!("retry queue {name}"));
     let Some(attributes) = existing(&mut it, queue, "retry_queue_missing") else { return it };
@@ -63,6 +63,15 @@ pub(super) fn examine(facts: &Facts, settings: Option<&Settings>, queue: &RetryQ
     if !bound.is_empty() && !bound.contains_key(name) {
         it.bad("queue_unbound", "QUEUE_TARGETS does not name it")
             .why("All of its events are dead-lettered with the reason target_not_allowed.");
+    }
+    let is_source = |it: &&String| facts.sources.iter().any(|source| source.queue.name() == **it);
+    for source in it.known(moved_from).into_iter().flatten().filter(|it| !is_source(it)) {
+        it.bad(
+            "source_unbound",
+            format!("SQS moves messages of {source} here, which no setting names"),
+        )
+        .why("They become dead letters.")
+        .fix(Fix::ByHand(format!("comeback attach --queue {} --retry-queue {name}", word(source))));
     }
     let may = |action| {
         let policy = attributes.policy.as_deref().unwrap_or_default();
@@ -97,7 +106,7 @@ pub(super) fn examine(facts: &Facts, settings: Option<&Settings>, queue: &RetryQ
 }
 
 /// The attributes of a queue, if it exists and they are known.
-fn existing<'a>(
+pub(super) fn existing<'a>(
     it: &mut Examined,
     queue: &'a Queue,
     missing: &'static str,
@@ -147,7 +156,9 @@ fn visibility(it: &mut Examined, timeout: Duration, queue: &Queue, attributes: &
 fn longest(facts: &Facts, settings: Option<&Settings>) -> Duration {
     let Some(settings) = settings else { return RETENTION };
     let policies = &settings.rules.policies;
-    let ages = facts.targets.iter().map(|target| policies.of(&target.name).max_age);
+    let names = facts.targets.iter().map(|target| target.name.clone());
+    let queues = facts.sources.iter().map(|source| format!("sqs:{}", source.queue.name()));
+    let ages = names.chain(queues).map(|name| policies.of(&name).max_age);
     ages.max().unwrap_or(policies.of("").max_age)
 }
 

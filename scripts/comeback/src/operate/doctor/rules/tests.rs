@@ -1,6 +1,6 @@
 //! Tests of the findings: a healthy system, and the ways to break it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::facts::Redrive;
 use super::*;
@@ -78,7 +78,9 @@ pub(crate) fn healthy() -> Facts {
             queue: retry,
             denied: Ok(Vec::new()),
             other_consumers: Vec::new(),
+            moved_from: Ok(Vec::new()),
         }],
+        sources: Vec::new(),
         dead_letters,
         dead_letters_denied: Ok(Vec::new()),
         ledger: Some(Ledger {
@@ -93,6 +95,91 @@ pub(crate) fn healthy() -> Facts {
         }),
         metrics: Ok(BTreeMap::new()),
     }
+}
+
+/// A healthy system that also retries the messages of a queue, which the function `importer` consumes.
+fn with_queue() -> Facts {
+    let mut facts = healthy();
+    let targets = r#"{"retry":["orders"],"retry-imports":["sqs:imports"]}"#;
+    facts.handler.environment.insert("QUEUE_TARGETS".to_owned(), targets.to_owned());
+    let mut retry = facts.queues[0].clone();
+    retry.queue.arn = retry.queue.arn.replace("retry", "retry-imports");
+    let redrive = Redrive { queue: retry.queue.arn.clone(), receives_max: 1 };
+    let imports = queue("imports", Some(redrive));
+    let allow = json!({ "redrivePermission": "byQueue", "sourceQueueArns": [imports.arn] });
+    let attributes = retry.queue.attributes.as_mut().unwrap().as_mut().unwrap();
+    attributes.redrive_allow = Some(allow.to_string());
+    retry.moved_from = Ok(vec!["imports".to_owned()]);
+    let mut mapping = mapping(&mut facts).clone();
+    mapping.queue = retry.queue.arn.clone();
+    facts.mappings.as_mut().unwrap().push(mapping);
+    facts.sources.push(Source {
+        queue: imports,
+        bound: BTreeSet::from([retry.queue.arn.clone()]),
+        consumers: vec![("importer".to_owned(), Ok(true))],
+        denied: Ok(Vec::new()),
+    });
+    facts.queues.push(retry);
+    facts
+}
+
+fn source(facts: &mut Facts) -> &mut QueueAttributes {
+    facts.sources[0].queue.attributes.as_mut().unwrap().as_mut().unwrap()
+}
+
+fn retry_of_source(facts: &mut Facts) -> &mut QueueAttributes {
+    facts.queues[1].queue.attributes.as_mut().unwrap().as_mut().unwrap()
+}
+
+#[test]
+fn each_break_of_a_queues_retries_has_one_finding() {
+    let broken: [(&str, fn(&mut Facts)); 13] = [
+        ("source_missing", |it| it.sources[0].queue.attributes = Ok(None)),
+        ("source_redrive_missing", |it| source(it).redrive = None),
+        ("source_redrive_elsewhere", |it| {
+            source(it).redrive = Some(Redrive { queue: "arn:x:dead".into(), receives_max: 1 });
+        }),
+        ("source_redrive_elsewhere", |it| {
+            let redrive = source(it).redrive.as_mut().unwrap();
+            redrive.queue = redrive.queue.replace("retry-imports", "retry");
+        }),
+        ("source_receives_many", |it| source(it).redrive.as_mut().unwrap().receives_max = 11),
+        ("retry_queue_open", |it| retry_of_source(it).redrive_allow = None),
+        ("retry_queue_refuses", |it| {
+            let deny = r#"{"redrivePermission":"denyAll"}"#;
+            retry_of_source(it).redrive_allow = Some(deny.to_owned());
+        }),
+        ("consumer_loop_stopped", |it| it.sources[0].consumers[0].1 = Ok(false)),
+        ("handler_may_not_send_back", |it| {
+            it.sources[0].denied = Ok(vec![("sqs:SendMessage".into(), "arn:x:imports".into())]);
+        }),
+        ("source_denies_handler", |it| {
+            let policy = r#"{"Statement":{"Effect":"Deny","Principal":"*","Action":"sqs:*"}}"#;
+            source(it).policy = Some(policy.to_owned());
+        }),
+        ("source_visibility_long", |it| source(it).visibility = Duration::from_hours(1)),
+        ("source_retention_short", |it| source(it).retention = Duration::from_hours(96)),
+        ("source_unbound", |it| it.queues[0].moved_from = Ok(vec!["exports".to_owned()])),
+    ];
+    let facts = with_queue();
+    assert_eq!(names(&facts), Vec::<&str>::new());
+    for (name, damage) in broken {
+        let mut facts = facts.clone();
+        damage(&mut facts);
+        assert_eq!(names(&facts), [name]);
+    }
+}
+
+#[test]
+fn queues_are_named_by_settings_and_are_no_functions() {
+    let mut handler = with_queue().handler;
+    let list = format!("orders, arn:aws:sqs:{HOME}:exports,sqs:many-*");
+    handler.environment.insert("TARGET_FUNCTIONS".to_owned(), list);
+    assert_eq!(named_targets(&handler.environment), BTreeSet::from(["orders".to_owned()]));
+    let arn = |name: &str| format!("arn:aws:sqs:{HOME}:{name}");
+    let bound = BTreeSet::from([arn("retry-imports")]);
+    let expected = [(arn("imports"), bound), (arn("exports"), BTreeSet::new())].into();
+    assert_eq!(named_queues(&handler), expected);
 }
 
 fn names(facts: &Facts) -> Vec<&'static str> {

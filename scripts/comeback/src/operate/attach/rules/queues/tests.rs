@@ -1,6 +1,6 @@
 //! Tests of the plans for a queue, and of refusals.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use comeback_core::settings::Settings;
 
