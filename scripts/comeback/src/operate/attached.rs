@@ -1,4 +1,4 @@
-//! Finds a retry handler, and the functions that are attached to it.
+//! Finds a retry handler, and the functions and queues that are attached to it.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::{
     operate::{
         aws::{Aws, functions},
         calls::Calls,
-        doctor::rules::InvokeConfig,
+        doctor::rules::{InvokeConfig, named_queues},
         options::SystemOptions,
         rules::{
             ports::Fault,
@@ -22,10 +22,10 @@ use crate::{
 /// Lambda's error code if a function doesn't exist.
 const NOT_FOUND: &str = "ResourceNotFoundException";
 
-/// A function that sends its failures to a retry queue.
+/// A function that sends its failures to a retry queue, or a queue that is bound to one.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Attached {
-    /// The function's ARN with the qualifier, as in failure records.
+    /// The function's ARN with the qualifier, as in failure records; that of the queue.
     pub arn: String,
     pub queue_arn: String,
 }
@@ -40,7 +40,7 @@ pub async fn find(
     Ok((aws, handler))
 }
 
-/// The functions that send their failures to a queue of this retry handler.
+/// The functions that send their failures to a queue of this retry handler, and the queues that are bound to one.
 pub async fn attached(
     aws: &Aws,
     handler: &Function,
@@ -57,7 +57,12 @@ pub async fn attached(
     let functions = functions.iter().filter(|function| function.arn != handler.arn);
     let asked = functions.map(|function| destinations(&calls, &function.arn));
     let found = try_join_all(asked).await?.into_iter().flatten();
-    let mut attached: Vec<_> = found.filter(|it| queues.contains(&it.queue_arn)).collect();
+    let found = found.filter(|it| queues.contains(&it.queue_arn));
+    let sources = named_queues(handler).into_iter().flat_map(|(source, bound)| {
+        let attached = move |retry: String| Attached { arn: source.clone(), queue_arn: retry };
+        bound.into_iter().map(attached)
+    });
+    let mut attached: Vec<_> = found.chain(sources).collect();
     attached.sort_unstable();
     Ok(attached)
 }

@@ -127,6 +127,15 @@ async fn messages_of_an_attached_queue_come_back_are_dead_lettered_and_redriven_
     mapping.event_source_arn(IMPORTS).enabled(false).send().await.unwrap();
     let attached = cloud.run(&["attach", "--queue", "imports", "--yes"]);
     assert!(attached.status.success(), "{attached:?}");
+    let doctor = cloud.run(&["doctor", "sqs:imports"]);
+    let findings = text(&doctor.stdout);
+    assert!(
+        findings.contains("queue imports: it keeps messages for 4 d (source_retention"),
+        "{findings}"
+    );
+    assert!(!findings.contains('✗'), "{findings}");
+    let status = cloud.run(&["status", "sqs:*"]);
+    assert!(text(&status.stdout).contains(" sqs:imports  well "), "{status:?}");
     for part in ["✓ importer: RecursiveLoop", "imports keeps messages for 4 d"] {
         assert!(text(&attached.stdout).contains(part), "{part}: {attached:?}");
     }
@@ -142,13 +151,28 @@ async fn messages_of_an_attached_queue_come_back_are_dead_lettered_and_redriven_
     let own: HashMap<_, _> = own.map(|(name, value)| (name.to_owned(), value)).into();
     let call = sqs.send_message().queue_url(&imports).message_body("no JSON {");
     call.set_message_attributes(Some(own.clone())).send().await.unwrap();
+    assert!(cloud.run(&["pause", "sqs:imports", "--yes"]).status.success());
     cloud.fail_to_import(&imports).await;
+    // SQS moves a message when it would be received again.
+    let received = sqs.receive_message().queue_url(&imports).send().await.unwrap();
+    assert_eq!(received.messages, None);
+    let waiting = loop {
+        let listed = cloud.json(&["waiting", "--function", "sqs:imports", "--json"]);
+        if let Some(event) = listed["events"].as_array().unwrap().first() {
+            break event.clone();
+        }
+    };
+    assert_eq!(waiting["function"], IMPORTS);
+    let trace = cloud.run(&["trace", waiting["event_id"].as_str().unwrap()]);
+    assert!(text(&trace.stdout).contains(" of sqs:imports"), "{trace:?}");
+    let order = ["waiting", "retry-now", "--function", "sqs:imports", "--yes"];
+    assert!(cloud.run(&order).status.success());
+    assert!(cloud.run(&["resume", "sqs:imports", "--yes"]).status.success());
     let mut retried = cloud.fail_to_import(&imports).await;
     let attributes = retried.message_attributes.as_mut().unwrap();
     assert!(attributes.remove("_retry_metadata").is_some(), "it came back by a retry");
     assert_eq!((retried.body.as_deref(), &*attributes), (Some("no JSON {"), &own));
 
-    // The move of the second failure is a receive of the queue, which finds nothing.
     let redrive = ["redrive", "--yes", "--function", "sqs:imports"];
     loop {
         let received = sqs.receive_message().queue_url(&imports).send().await.unwrap();
@@ -164,8 +188,10 @@ async fn messages_of_an_attached_queue_come_back_are_dead_lettered_and_redriven_
         (Some("no JSON {"), Some(own))
     );
 
-    let detached = cloud.run(&["detach", "--queue", "imports", "--yes"]);
-    assert!(detached.status.success(), "{detached:?}");
+    for expected in ["then run this again to remove the rest", "✓ mapping of retry-imports"] {
+        let detached = cloud.run(&["detach", "--queue", "imports", "--yes"]);
+        assert!(text(&detached.stdout).contains(expected), "{detached:?}");
+    }
     let call = sqs.get_queue_attributes().queue_url(&imports);
     let attributes = call.attribute_names(QueueAttributeName::RedrivePolicy).send().await.unwrap();
     let attributes = attributes.attributes.unwrap_or_default();

@@ -20,6 +20,7 @@ use comeback_core::{
     metric,
     reason::Reason,
     register::target_key,
+    target::Target,
     time::{at_millis, earlier},
 };
 use comeback_dynamodb::{
@@ -146,6 +147,13 @@ enum Metric {
     Dead(usize),
 }
 
+impl Metric {
+    /// Whether it is Lambda's own metric of a function.
+    fn is_lambdas(self) -> bool {
+        matches!(self, Self::RecentRuns | Self::RecentErrors | Self::Runs | Self::Errors)
+    }
+}
+
 async fn metrics(
     aws: &Aws,
     attached: &[Attached],
@@ -162,6 +170,8 @@ async fn metrics(
     ] {
         let asked: Vec<_> = (0..attached.len())
             .flat_map(|nth| kinds.iter().map(move |kind| (nth, *kind)))
+            // Nobody counts the runs of a queue's consumer.
+            .filter(|(nth, kind)| !kind.is_lambdas() || FunctionArn::parse(&attached[*nth].arn).is_some())
             .collect();
         let query = |(nth, kind): &(usize, Metric)| query(&attached[*nth].arn, *kind, length);
         let queries: Vec<_> = asked.iter().map(query).collect();
@@ -187,8 +197,8 @@ fn query(arn: &str, kind: Metric, length: Duration) -> Query {
         dimensions
     };
     // The handler counts all versions and aliases of a function together.
-    let name = function.as_ref().map_or(arn, FunctionArn::name);
-    let target = || vec![("Target", name.to_owned())];
+    let name = Target::parse(arn).map_or(arn.to_owned(), |target| target.name().to_owned());
+    let target = || vec![("Target", name.clone())];
     let (namespace, name, dimensions) = match kind {
         Metric::RecentRuns | Metric::Runs => ("AWS/Lambda", "Invocations", function_dimensions()),
         Metric::RecentErrors | Metric::Errors => ("AWS/Lambda", "Errors", function_dimensions()),
@@ -278,6 +288,11 @@ mod tests {
                 "Errors FunctionName=orders Resource=orders:live".to_owned(),
             ),
             (&live, Metric::Retried, "Invoked Target=orders".to_owned()),
+            (
+                &"arn:aws:sqs:us-east-1:123456789012:imports".to_owned(),
+                Metric::Retried,
+                "Invoked Target=sqs:imports".to_owned(),
+            ),
             (&live, Metric::Dead(2), "DeadLettered Target=orders Reason=not_retryable".to_owned()),
         ] {
             assert_eq!(names(arn, kind), expected);

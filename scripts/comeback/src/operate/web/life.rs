@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::operate::{
     rules::life::Next,
+    rules::systems::is_queue,
     web::rules::{Attempted, Event, State, attempts, indented, round_step},
 };
 use comeback_core::{
@@ -341,8 +342,11 @@ pub fn panel(live: &Live, id: &str, runs: &Result<Vec<Run>, Failure>, params: &P
     }
 }
 
-/// The name of the function of an event, without its qualifier.
+/// The name of the function of an event, without its qualifier, or of its queue.
 pub fn function_of(seen: &Seen, id: &str) -> Option<String> {
     let name = &seen.events.get(id)?.function;
+    if is_queue(name) {
+        return Some(name.clone());
+    }
     Some(bare_name(name).split(':').next().unwrap_or(name).to_owned())
 }

@@ -23,9 +23,9 @@ use crate::operate::{
 };
 use comeback_core::{
     Timestamp,
-    arn::FunctionArn,
     policy::Policy,
     settings::Settings,
+    target::Target,
     time::{between, earlier},
 };
 use comeback_local::Outages;
@@ -433,7 +433,7 @@ pub fn secret() -> io::Result<String> {
     Ok(format!("{:032x}", u128::from_be_bytes(bytes)))
 }
 
-/// The name of a function without its qualifier, which is the key of its policy.
+/// The name of a function without its qualifier, or of a queue, which is the key of its policy.
 pub fn bare_name(arn: &str) -> String {
-    FunctionArn::parse(arn).map_or(arn.to_owned(), |function| function.name().to_owned())
+    Target::parse(arn).map_or(arn.to_owned(), |target| target.name().to_owned())
 }

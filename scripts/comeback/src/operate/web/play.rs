@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::operate::{
-    rules::systems::target_name,
+    rules::systems::{is_queue, target_name},
     web::rules::{Event, State},
 };
 use aws_sdk_lambda::{primitives::Blob, types::InvocationType};
@@ -78,8 +78,9 @@ pub fn outages(live: &Live, seen: &Seen, now: Timestamp) -> Markup {
 
 /// The forms. `error` says what is wrong with the payload that was sent before.
 pub fn forms(live: &Live, seen: &Seen, sent: &Params, error: Option<&str>) -> Markup {
-    let functions: Vec<_> =
-        seen.snapshot.functions.iter().map(|it| target_name(&it.function)).collect();
+    let functions = seen.snapshot.functions.iter().map(|it| target_name(&it.function));
+    // A queue can't be invoked.
+    let functions: Vec<_> = functions.filter(|name| !is_queue(name)).collect();
     let choose = || {
         html! {
             label { "Function " select name="function" required { @for name in &functions { option value=(name) selected[sent.get("function") == Some(name)] { (name) } } } }
