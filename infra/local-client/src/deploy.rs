@@ -28,6 +28,7 @@ use aws_sdk_sqs::{
     types::QueueAttributeName,
 };
 use aws_types::SdkConfig;
+use comeback_core::arn::QUEUE_PREFIX;
 
 /// The name under which the retry handler is deployed.
 pub const HANDLER: &str = "retry-handler";
@@ -122,6 +123,15 @@ impl Function {
     }
 }
 
+/// A queue whose messages come back after its consumer failed.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct SourceQueue {
+    pub name: String,
+    /// The function that the queue is mapped to, which exists. Other consumers just receive messages.
+    pub consumer: Option<String>,
+    pub visibility: Duration,
+}
+
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Queues {
     /// The URL of the retry queue that functions share.
@@ -179,16 +189,21 @@ impl Cloud {
         Ok(Queues { retry, dead_letter })
     }
 
-    /// Deploys the retry loop like [`Cloud::deploy`], but with a queue for each target, as the deployments on AWS do.
-    /// [`Queues::retry`] is for functions that are attached later, which share it.
+    /// Deploys the retry loop like [`Cloud::deploy`], but with a retry queue for each target and each of these queues,
+    /// as the deployments on AWS do. [`Queues::retry`] is for functions that are attached later, which share it.
     pub async fn deploy_each(
         &self,
         mut handler: Function,
         visibility: Duration,
         targets: &[Function],
+        sources: &[SourceQueue],
     ) -> Result<Queues, CallError> {
-        let own = targets.iter().map(|target| (queue_of(&target.name), [target.name.as_str()]));
-        let bound: BTreeMap<_, _> = own.chain([(RETRY_QUEUE.to_owned(), ["*"])]).collect();
+        let own = targets.iter().map(|target| (queue_of(&target.name), [target.name.clone()]));
+        let own_of_queues = sources
+            .iter()
+            .map(|SourceQueue { name, .. }| (queue_of(name), [format!("{QUEUE_PREFIX}{name}")]));
+        let shared = (RETRY_QUEUE.to_owned(), ["*".to_owned()]);
+        let bound: BTreeMap<_, _> = own.chain(own_of_queues).chain([shared]).collect();
         let bound = serde_json::json!(bound).to_string();
         handler.environment.insert(0, (QUEUE_TARGETS.to_owned(), bound));
         let queues = self.deploy(handler.clone(), visibility, &[]).await?;
@@ -198,7 +213,35 @@ impl Cloud {
             self.create(target).await?;
             self.send_failures(&target.name, &retry.1).await?;
         }
+        for source in sources {
+            let name = queue_of(&source.name);
+            let retry = self.retry_queue(&name, &queues.dead_letter, visibility, &handler).await?;
+            self.source_queue(source, &retry).await?;
+        }
         Ok(queues)
+    }
+
+    /// Creates a queue whose failed messages SQS moves to this retry queue, which no other queue may use for that.
+    async fn source_queue(
+        &self,
+        SourceQueue { name, consumer, visibility }: &SourceQueue,
+        (retry_url, retry_arn): &(String, String),
+    ) -> Result<(), CallError> {
+        let redrive = serde_json::json!({ "deadLetterTargetArn": retry_arn, "maxReceiveCount": 1 });
+        let attributes = vec![
+            (QueueAttributeName::MessageRetentionPeriod, seconds(RETENTION)),
+            (QueueAttributeName::VisibilityTimeout, seconds(*visibility)),
+            (QueueAttributeName::RedrivePolicy, redrive.to_string()),
+        ];
+        let arn = self.queue_arn(&self.queue(name, attributes).await?).await?;
+        let allow = serde_json::json!({ "redrivePermission": "byQueue", "sourceQueueArns": [arn] });
+        let call = self.sqs.set_queue_attributes().queue_url(retry_url);
+        let call = call.attributes(QueueAttributeName::RedriveAllowPolicy, allow.to_string());
+        call.send().await.map_err(failed(&format!("let only {name} use {retry_url}")))?;
+        match consumer {
+            Some(consumer) => self.map(&arn, consumer).await,
+            None => Ok(()),
+        }
     }
 
     /// Creates a retry queue from which the handler receives. Returns its URL and its ARN.
@@ -349,9 +392,9 @@ impl Cloud {
     }
 }
 
-/// The name of the retry queue of one function.
-pub fn queue_of(function: &str) -> String {
-    format!("{RETRY_QUEUE}-{function}")
+/// The name of the retry queue of one function or queue.
+pub fn queue_of(target: &str) -> String {
+    format!("{RETRY_QUEUE}-{target}")
 }
 
 fn seconds(duration: Duration) -> String {

@@ -3,17 +3,25 @@
 //! The journal lists runs of functions and their log lines. The envelope in a payload identifies the event and the
 //! attempt of a run. The structured log of the retry handler has its decisions.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::Duration,
+};
 
 use comeback_core::{
     Timestamp,
-    envelope::Envelope,
+    envelope::{Envelope, METADATA, RetryMetadata},
     log_line::{self, decision},
     time::parse,
 };
+use comeback_local::model::lambda::batch::failures;
 use serde::Deserialize;
 
-use crate::journal::{Ending, Entry};
+use crate::{
+    deploy::HANDLER,
+    journal::{Ending, Entry},
+};
 
 /// One thing that happened in the local cloud.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,6 +65,8 @@ pub struct Run {
     pub attempt: u32,
     /// The request id of the event's first failed invocation, or `request_id` if the payload names none.
     pub event_id: Arc<str>,
+    /// The ARN of the queue that the event is a message of, if it is one. Its request ids are message ids.
+    pub queue: Option<Arc<str>>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
@@ -83,6 +93,85 @@ pub enum Decision {
     },
     /// The event was sent to the dead-letter queue.
     DeadLetter { reason: String },
+}
+
+/// Reads a journal in which a run of a queue's consumer counts as one run for each message of its batch.
+#[derive(Debug, Default)]
+pub struct Reader {
+    /// The message ids of each batch that a consumer is processing, by request id.
+    batches: HashMap<Arc<str>, Vec<Arc<str>>>,
+}
+
+impl Reader {
+    /// Reads the next entry of the journal.
+    pub fn read(&mut self, entry: &Entry) -> Vec<Activity> {
+        let Some(activity) = read(entry) else { return Vec::new() };
+        if *activity.function == *HANDLER {
+            return vec![activity];
+        }
+        let kinds: Vec<_> = match &activity.kind {
+            Kind::Started(run) => {
+                let runs = messages(entry);
+                if runs.is_empty() {
+                    return vec![activity];
+                }
+                let ids = runs.iter().map(|run| Arc::clone(&run.request_id)).collect();
+                self.batches.insert(Arc::clone(&run.request_id), ids);
+                runs.into_iter().map(Kind::Started).collect()
+            }
+            Kind::Ended { request_id, ending, error } => {
+                let Some(ids) = self.batches.remove(request_id) else { return vec![activity] };
+                let response = entry.response.as_ref().map_or("", |response| response.get());
+                let failed = failures(response.as_bytes(), |id| ids.iter().any(|it| **it == *id));
+                let ended = ids.into_iter().map(|id| {
+                    let is_failed =
+                        failed.as_ref().is_none_or(|failed| failed.iter().any(|it| **it == *id));
+                    let error = error.clone().or(is_failed.then(Error::default));
+                    Kind::Ended { request_id: id, ending: *ending, error }
+                });
+                ended.collect()
+            }
+            Kind::GivenUpByLambda { .. }
+            | Kind::Decided { .. }
+            | Kind::Logged(_)
+            | Kind::Trouble(_) => return vec![activity],
+        };
+        kinds.into_iter().map(|kind| Activity { kind, ..activity.clone() }).collect()
+    }
+}
+
+/// The event of a queue's consumer.
+#[derive(Deserialize)]
+struct Batch {
+    #[serde(rename = "Records")]
+    records: Vec<Message>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Message {
+    message_id: Arc<str>,
+    #[serde(rename = "eventSourceARN")]
+    queue: Arc<str>,
+    message_attributes: BTreeMap<String, MessageAttribute>,
+}
+
+#[derive(Deserialize)]
+struct MessageAttribute {
+    #[serde(rename = "stringValue")]
+    text: Option<String>,
+}
+
+/// The messages that a run was given, each as a run of its own. None if it was given something else.
+fn messages(entry: &Entry) -> Vec<Run> {
+    let payload = entry.payload.as_ref().map_or("", |payload| payload.get());
+    let records = serde_json::from_str(payload).map_or(Vec::new(), |batch: Batch| batch.records);
+    let run = |Message { message_id, queue, message_attributes }| {
+        let metadata = message_attributes.get(METADATA).and_then(|it| it.text.as_deref());
+        let metadata = metadata.and_then(RetryMetadata::read);
+        Run { queue: Some(queue), ..run_of(message_id, metadata) }
+    };
+    records.into_iter().map(run).collect()
 }
 
 /// Reads an entry of the journal. `None` if it is of no interest to a person.
@@ -114,10 +203,14 @@ pub fn read(entry: &Entry) -> Option<Activity> {
 }
 
 fn run(request_id: Arc<str>, payload: &str) -> Run {
-    let metadata = Envelope::read(payload).map(|envelope| envelope.metadata);
+    run_of(request_id, Envelope::read(payload).map(|envelope| envelope.metadata))
+}
+
+fn run_of(request_id: Arc<str>, metadata: Option<RetryMetadata>) -> Run {
     let attempt = metadata.as_ref().map_or(0, |metadata| metadata.attempt.get());
     let event_id = metadata.and_then(|metadata| Some(metadata.request_id?.into()));
-    Run { event_id: event_id.unwrap_or_else(|| Arc::clone(&request_id)), request_id, attempt }
+    let event_id = event_id.unwrap_or_else(|| Arc::clone(&request_id));
+    Run { event_id, request_id, attempt, queue: None }
 }
 
 fn error(response: &str) -> Error {
@@ -193,11 +286,14 @@ mod tests {
 
     const AT: Timestamp = Timestamp::UNIX_EPOCH;
 
+    fn entry(function: &str, kind: &str, members: &str) -> Entry {
+        let head = format!(r#""n":1,"at":"1970-01-01T00:00:00Z","function":"{function}""#);
+        serde_json::from_str(&format!(r#"{{{head},"type":"{kind}",{members}}}"#)).unwrap()
+    }
+
     /// The kind of the activity for an entry of this type, with these members as JSON.
     fn kind_of(kind: &str, members: &str) -> Option<Kind> {
-        let head = r#""n":1,"at":"1970-01-01T00:00:00Z","function":"f""#;
-        let entry = format!(r#"{{{head},"type":"{kind}",{members}}}"#);
-        read(&serde_json::from_str(&entry).unwrap()).map(|activity| activity.kind)
+        read(&entry("f", kind, members)).map(|activity| activity.kind)
     }
 
     fn logged(line: &str) -> Option<Kind> {
@@ -221,6 +317,49 @@ mod tests {
         assert_eq!(started(r#"{"id": 1.0}"#), (0, "r2".to_owned()));
         assert_eq!(started(&envelope(named)), (3, "r1".to_owned()));
         assert_eq!(started(&envelope(nameless)), (3, "r2".to_owned()));
+    }
+
+    #[test]
+    fn a_run_of_a_queues_consumer_is_a_run_of_each_message() {
+        let retried = r#"{"attempt":2,"initial_timestamp":1,"request_id":"m0"}"#;
+        let message = |id: &str, attributes: serde_json::Value| json!({ "messageId": id, "eventSourceARN": "arn:q", "messageAttributes": attributes });
+        let attributes =
+            json!({ METADATA: { "stringValue": retried }, "key": { "binaryValue": "AA==" } });
+        let batch = json!({ "Records": [message("m1", json!({})), message("m2", attributes)] });
+        let started = format!(r#""request_id":"r","payload":{batch}"#);
+        let read = |function: &str, outcome: &str, response: &str| {
+            let ended = format!(r#""request_id":"r","outcome":"{outcome}","response":{response}"#);
+            let entries =
+                [entry(function, "Started", &started), entry(function, "Finished", &ended)];
+            let mut reader = Reader::default();
+            let activities = entries.iter().flat_map(|entry| reader.read(entry));
+            activities.map(|activity| activity.kind).collect::<Vec<_>>()
+        };
+        let run = |request_id: &str, attempt, event_id: &str| {
+            let queue = Some("arn:q".into());
+            let (request_id, event_id) = (request_id.into(), event_id.into());
+            Kind::Started(Run { request_id, attempt, event_id, queue })
+        };
+        let ended = |request_id: &str, ending, error: Option<&str>| {
+            let error = error.map(|message| Error { kind: None, message: message.to_owned() });
+            Kind::Ended { request_id: request_id.into(), ending, error }
+        };
+        let runs = [run("m1", 0, "m1"), run("m2", 2, "m0")];
+        let (ok, crash) = (Ending::Succeeded, Ending::Crashed);
+        let down = r#"{"errorMessage":"down"}"#;
+        for (outcome, response, ends) in [
+            ("Succeeded", "null", [ended("m1", ok, None), ended("m2", ok, None)]),
+            (
+                "Succeeded",
+                r#"{"batchItemFailures":[{"itemIdentifier":"m2"}]}"#,
+                [ended("m1", ok, None), ended("m2", ok, Some(""))],
+            ),
+            ("Succeeded", "7", [ended("m1", ok, Some("")), ended("m2", ok, Some(""))]),
+            ("Crashed", down, [ended("m1", crash, Some("down")), ended("m2", crash, Some("down"))]),
+        ] {
+            assert_eq!(read("importer", outcome, response), [&runs[..], &ends].concat());
+        }
+        assert_eq!(read(HANDLER, "Succeeded", "null").len(), 2, "of the handler's batch");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use comeback_core::{duration, in_flight::QUOTA};
 
 use crate::{
     binaries::{Binaries, NoBinary},
-    functions::{self, FunctionArg},
+    functions::{self, FunctionArg, QueueArg},
     settings::{self, Setting},
 };
 
@@ -37,7 +37,7 @@ pub enum Command {
     /// Nothing is stored: all events are discarded at the end. The functions of --function and --functions are
     /// deployed at every start.
     #[command(
-        after_help = "Example: comeback local --set MAX_BACKOFF=10s --function orders=target/lambda/orders"
+        after_help = "Example: comeback local --set MAX_BACKOFF=10s --function orders=target/lambda/orders --queue imports=orders"
     )]
     Local(LocalArgs),
     /// Watch events fail, wait, come back and succeed, or be given up.
@@ -59,7 +59,7 @@ pub struct LocalArgs {
     #[arg(long, value_name = "N", default_value_t = 4700)]
     pub port: u16,
     /// Run SQS, Lambda and DynamoDB only, deploy nothing.
-    #[arg(long, conflicts_with_all = ["binaries", "function", "functions", "set"])]
+    #[arg(long, conflicts_with_all = ["binaries", "function", "functions", "queue", "set"])]
     pub empty: bool,
     /// A setting of the retry handler, such as BASE_BACKOFF=2s; repeatable [default: its own].
     #[arg(
@@ -87,6 +87,12 @@ pub struct LocalArgs {
     /// to the file's folder.
     #[arg(long, value_name = "FILE")]
     pub functions: Option<PathBuf>,
+    /// A queue whose messages come back after its consumer failed; repeatable.
+    ///
+    /// FUNCTION is one of --function or --functions, and becomes the queue's consumer, with partial batch responses.
+    /// Without it, the consumer is a program of your own that receives from the queue.
+    #[arg(long, value_name = "NAME[=FUNCTION]", value_parser = functions::parse_queue)]
+    pub queue: Vec<QueueArg>,
     /// The maximum number of concurrent function processes.
     ///
     /// An event without a process waits, as on AWS when an account's concurrency is used up: first a second, then
@@ -213,6 +219,8 @@ mod tests {
             ("comeback local --empty --function a=.", "cannot be used with"),
             ("comeback local --empty --functions a.json", "cannot be used with"),
             ("comeback local --function a", "expected NAME=CODE"),
+            ("comeback local --queue a=", "expected NAME=FUNCTION"),
+            ("comeback local --empty --queue a", "cannot be used with"),
             ("comeback local --max-processes 1", "1 is not in 2..=1000"),
         ] {
             let complaint = complaint(line);

@@ -67,7 +67,7 @@ async fn perform(
 ) -> Result<Outcome, Failure> {
     let cloud = Cloud::at(server.endpoint());
     let handler = binaries.handler(&plan.settings());
-    let queues = cloud.deploy_each(handler, VISIBILITY, &Plan::targets(binaries)).await?;
+    let queues = cloud.deploy_each(handler, VISIBILITY, &Plan::targets(binaries), &[]).await?;
     cloud.pause(PAUSED).await?;
     let began = (shell.now)();
     let mut schedule = plan.schedule(began);

@@ -11,13 +11,20 @@ use std::{
 
 use serde::Deserialize;
 
-use crate::deploy::{Code, Function};
+use crate::deploy::{Code, Function, SourceQueue};
 
 /// Lambda's default time-out of a function, in seconds.
 const TIMEOUT_DEFAULT: u16 = 3;
 
+/// How much longer a message is hidden than its consumer may run. Only then it comes to the retry queue, so this is less
+/// than AWS recommends.
+const VISIBILITY_SLACK: Duration = Duration::from_secs(2);
+
 /// A function on the command line: its name and its code.
 pub type FunctionArg = (String, String);
+
+/// A queue on the command line: its name, and the function that consumes it, if any.
+pub type QueueArg = (String, Option<String>);
 
 /// Why the given functions can't be deployed.
 #[derive(Debug, thiserror::Error)]
@@ -32,6 +39,14 @@ pub enum BadFunctions {
     Malformed { path: PathBuf, source: serde_json::Error },
     #[error("expected functions with different names, got two with the name {name:?}")]
     SameName { name: String },
+    #[error(
+        "--queue {queue}={name}: expected one of the functions of --function and --functions, got {name:?}"
+    )]
+    NoSuchFunction { queue: String, name: String },
+    #[error(
+        "expected queues with names that neither another queue nor a function outside of --queue has, got {name:?} twice"
+    )]
+    SameQueue { name: String },
 }
 
 #[derive(Deserialize)]
@@ -60,6 +75,47 @@ pub fn parse(argument: &str) -> Result<FunctionArg, String> {
             Ok((name.to_owned(), code.to_owned()))
         }
         _ => Err("expected NAME=CODE, such as orders=target/lambda/orders".to_owned()),
+    }
+}
+
+/// Reads `NAME=FUNCTION` or `NAME`.
+pub fn parse_queue(argument: &str) -> Result<QueueArg, String> {
+    let (name, function) = match argument.split_once('=') {
+        Some((name, function)) => (name, Some(function)),
+        None => (argument, None),
+    };
+    if name.is_empty() || function == Some("") {
+        return Err("expected NAME=FUNCTION, such as imports=importer, or NAME".to_owned());
+    }
+    Ok((name.to_owned(), function.map(str::to_owned)))
+}
+
+/// Finds the consumers of the queues among the functions. `taken` is a name that no queue may have, because each queue
+/// and each other function has a retry queue by its name.
+pub fn sources(
+    queues: &[QueueArg],
+    functions: &[Function],
+    taken: &str,
+) -> Result<Vec<SourceQueue>, BadFunctions> {
+    let mut names: BTreeSet<_> = functions.iter().map(|function| &*function.name).collect();
+    for (_, consumer) in queues {
+        consumer.as_deref().map(|consumer| names.remove(consumer));
+    }
+    names.insert(taken);
+    let source = |(name, consumer): &'_ QueueArg| {
+        let mut timeout = Duration::from_secs(TIMEOUT_DEFAULT.into());
+        if let Some(consumer) = consumer {
+            let function = functions.iter().find(|function| function.name == *consumer);
+            let (queue, missing) = (name.clone(), consumer.clone());
+            timeout =
+                function.ok_or(BadFunctions::NoSuchFunction { queue, name: missing })?.timeout;
+        }
+        let visibility = timeout + VISIBILITY_SLACK;
+        Ok(SourceQueue { name: name.clone(), consumer: consumer.clone(), visibility })
+    };
+    match queues.iter().find(|(name, _)| !names.insert(name)) {
+        Some((name, _)) => Err(BadFunctions::SameQueue { name: name.clone() }),
+        None => queues.iter().map(source).collect(),
     }
 }
 
@@ -192,6 +248,31 @@ mod tests {
             ),
         ] {
             assert!(refusal.contains(expected), "{refusal}");
+        }
+    }
+
+    #[test]
+    fn a_queue_is_hidden_for_longer_than_its_consumer_may_run_and_has_a_name_of_its_own() {
+        let queues = |queues: &[&str]| {
+            let queues: Vec<_> = queues.iter().map(|queue| parse_queue(queue).unwrap()).collect();
+            let file = Path::new(CRATE).join("tests/fixtures/functions.json");
+            let sources = sources(&queues, &read(&[], Some(&file)).unwrap(), "example");
+            sources.map_err(|error| error.to_string())
+        };
+        let of = |name: &str, consumer: Option<&str>, seconds| SourceQueue {
+            name: name.to_owned(),
+            consumer: consumer.map(str::to_owned),
+            visibility: Duration::from_secs(seconds),
+        };
+        let both =
+            vec![of("mail", Some("mail"), 32), of("spare", Some("mail"), 32), of("x", None, 5)];
+        assert_eq!(queues(&["mail=mail", "spare=mail", "x"]), Ok(both));
+        assert!(queues(&["q=post"]).unwrap_err().contains("--queue q=post: expected one of"));
+        for twice in [&["x", "x=mail"][..], &["mail"], &["example"], &["orders=mail"]] {
+            assert!(queues(twice).unwrap_err().ends_with("twice"), "{twice:?}");
+        }
+        for argument in ["", "x=", "=mail"] {
+            assert!(parse_queue(argument).is_err(), "{argument}");
         }
     }
 

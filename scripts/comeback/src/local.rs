@@ -12,7 +12,7 @@ use crate::{
     activity,
     args::LocalArgs,
     binaries::{Binaries, VISIBILITY},
-    deploy::{Cloud, Function, HANDLER, Queues, queue_of},
+    deploy::{Cloud, Function, HANDLER, Queues, SourceQueue, queue_of},
     dynamodb, functions,
     journal::Journal,
     ledger::{self, TABLE},
@@ -75,6 +75,7 @@ struct Deployment<'a> {
     ledger: Ledger<'a>,
     /// The user's own functions.
     functions: Vec<Function>,
+    sources: Vec<SourceQueue>,
 }
 
 /// Where the handler has its ledger.
@@ -88,6 +89,7 @@ enum Ledger<'a> {
 
 impl<'a> Deployment<'a> {
     fn of(args: &'a LocalArgs) -> Result<Self, Failure> {
+        let functions = functions::read(&args.function, args.functions.as_deref())?;
         Ok(Self {
             binaries: args.binaries.find()?,
             settings: &args.set,
@@ -97,14 +99,23 @@ impl<'a> Deployment<'a> {
                 None => Ledger::Here,
                 Some(url) => Ledger::At(url),
             },
-            functions: functions::read(&args.function, args.functions.as_deref())?,
+            sources: functions::sources(&args.queue, &functions, TARGET)?,
+            functions,
+        })
+    }
+
+    /// The consumers of queues, which SQS invokes, and the other functions, whose failures go to a retry queue.
+    fn consumers_and_targets(&self) -> (Vec<&Function>, Vec<&Function>) {
+        self.functions.iter().partition(|function| {
+            self.sources.iter().any(|source| source.consumer.as_ref() == Some(&function.name))
         })
     }
 
     async fn deploy(&self, endpoint: &str) -> Result<Queues, Failure> {
-        let Self { binaries, settings, in_flight_max, ledger, functions } = self;
+        let Self { binaries, settings, in_flight_max, ledger, sources, .. } = self;
+        let (consumers, own) = self.consumers_and_targets();
         let mut targets = vec![binaries.target(TARGET, TARGET_TIMEOUT)];
-        targets.extend(functions.iter().cloned());
+        targets.extend(own.into_iter().cloned());
         let mut handler = binaries.handler(settings);
         // The last value of a variable wins, so these come first.
         let mut own = vec![("IN_FLIGHT_MAX".to_owned(), in_flight_max.to_string())];
@@ -113,7 +124,11 @@ impl<'a> Deployment<'a> {
             own.extend(ledger::environment(elsewhere));
         }
         handler.environment.splice(0..0, own);
-        Ok(Cloud::at(endpoint).deploy_each(handler, VISIBILITY, &targets).await?)
+        let cloud = Cloud::at(endpoint);
+        for consumer in consumers {
+            cloud.create(consumer).await?;
+        }
+        Ok(cloud.deploy_each(handler, VISIBILITY, &targets, sources).await?)
     }
 }
 
@@ -141,15 +156,16 @@ async fn serve(
         let queues = deployment.deploy(endpoint).await?;
         page.deployed(endpoint).await?;
         shell.print(&deployed(endpoint, &queues, deployment)).await?;
-        shell.print(&to_try(endpoint, &queues, deployment.ledger)).await?;
+        shell.print(&to_try(endpoint, &queues, deployment)).await?;
     } else {
         shell.print(&access(endpoint)).await?;
     }
     shell.print(&[Line::of(Style::Faint, "What happens, until Ctrl-C:")]).await?;
     let (mut journal, mut log) = (Journal::of(endpoint), Log::default());
+    let mut reader = activity::Reader::default();
     loop {
         let entries = journal.next(JOURNAL_WAIT).await?;
-        let activities: Vec<_> = entries.iter().filter_map(activity::read).collect();
+        let activities: Vec<_> = entries.iter().flat_map(|entry| reader.read(entry)).collect();
         page.observe(&entries, &activities);
         let lines: Vec<_> = activities.iter().flat_map(|activity| log.lines(activity)).collect();
         shell.print(&lines).await?;
@@ -178,10 +194,17 @@ fn deployed(endpoint: &str, queues: &Queues, deployment: &Deployment<'_>) -> Vec
         Line::of(Style::Plain, format!("  {name:<18}")).and(Style::Plain, what)
     };
     let of = |name: &str, what: &str| {
-        [fact("target", &format!("{name}, {what}")), fact("retry queue", &own_queue(queues, name))]
+        let retry = beside(queues, &queue_of(name));
+        [fact("target", &format!("{name}, {what}")), fact("retry queue", &retry)]
     };
     let mut lines = Vec::from(of(TARGET, "which fails as its payload says"));
-    lines.extend(deployment.functions.iter().flat_map(|it| of(&it.name, "your own")));
+    let (_, own) = deployment.consumers_and_targets();
+    lines.extend(own.iter().flat_map(|it| of(&it.name, "your own")));
+    lines.extend(deployment.sources.iter().flat_map(|SourceQueue { name, consumer, .. }| {
+        let consumer = consumer.as_deref().unwrap_or("a program of your own");
+        let queue = format!("{}, whose consumer is {consumer}", beside(queues, name));
+        [fact("queue", &queue), fact("retry queue", &beside(queues, &queue_of(name)))]
+    }));
     lines.extend([
         fact("shared queue", &format!("{} for functions that you attach", queues.retry)),
         fact("handler", &format!("{HANDLER}, with {settings}")),
@@ -193,10 +216,10 @@ fn deployed(endpoint: &str, queues: &Queues, deployment: &Deployment<'_>) -> Vec
     lines
 }
 
-/// The URL of a function's retry queue, which is beside the shared one.
-fn own_queue(queues: &Queues, function: &str) -> String {
+/// The URL of a queue in the same account as the others.
+fn beside(queues: &Queues, name: &str) -> String {
     let account = queues.retry.rsplit_once('/').map_or("", |(account, _)| account);
-    format!("{account}/{}", queue_of(function))
+    format!("{account}/{name}")
 }
 
 /// The line about the events that are lost when the local cloud stops.
@@ -225,7 +248,7 @@ fn access(endpoint: &str) -> Vec<Line> {
     ]
 }
 
-fn to_try(endpoint: &str, queues: &Queues, ledger: Ledger<'_>) -> Vec<Line> {
+fn to_try(endpoint: &str, queues: &Queues, deployment: &Deployment<'_>) -> Vec<Line> {
     // Both versions of the AWS CLI send a `fileb://` payload unchanged.
     let invoke = |payload: &str| {
         [
@@ -254,7 +277,10 @@ fn to_try(endpoint: &str, queues: &Queues, ledger: Ledger<'_>) -> Vec<Line> {
             "an event that is given up at once",
             invoke(r#"{"id":"order-2","fail":{"error":"PermanentFailure"}}"#),
         ),
-        ("how many events wait", sqs("get-queue-attributes", &own_queue(queues, TARGET), counts)),
+        (
+            "how many events wait",
+            sqs("get-queue-attributes", &beside(queues, &queue_of(TARGET)), counts),
+        ),
         ("the dead letters with their reasons", sqs("receive-message", &queues.dead_letter, whole)),
         (
             "pause the function: its events wait in the retry queue",
@@ -262,7 +288,11 @@ fn to_try(endpoint: &str, queues: &Queues, ledger: Ledger<'_>) -> Vec<Line> {
         ),
         ("resume it", lambda("delete-function-concurrency", "")),
     ];
-    commands.extend(ledger.endpoints(endpoint).map(|(_, elsewhere)| {
+    commands.extend(deployment.sources.iter().map(|SourceQueue { name, .. }| {
+        let body = r#"--message-body '{"id":"1"}'"#;
+        ("a message for your consumer", sqs("send-message", &beside(queues, name), body))
+    }));
+    commands.extend(deployment.ledger.endpoints(endpoint).map(|(_, elsewhere)| {
         let elsewhere = elsewhere.map(|url| format!("--endpoint-url {url} ")).unwrap_or_default();
         let table = format!("{elsewhere}--table-name {TABLE}");
         let scan = [
@@ -312,25 +342,40 @@ mod tests {
         Queues { retry: url("retry"), dead_letter: url("dead-letters") }
     }
 
+    /// Two functions, of which one consumes a queue, and a queue with another consumer.
+    fn deployment<'a>(settings: &'a [Setting], ledger: Ledger<'a>) -> Deployment<'a> {
+        let binary = std::path::Path::new("/bin/any");
+        let functions =
+            ["orders", "importer"].map(|name| Function::of(name, binary, TARGET_TIMEOUT));
+        let queues = [("imports", Some("importer")), ("mails", None)]
+            .map(|(name, consumer)| (name.to_owned(), consumer.map(str::to_owned)));
+        Deployment {
+            binaries: Binaries::find(None).unwrap(),
+            settings,
+            in_flight_max: 100_000,
+            ledger,
+            sources: functions::sources(&queues, &functions, TARGET).unwrap(),
+            functions: functions.into(),
+        }
+    }
+
     #[test]
     fn the_deployment_is_printed_with_its_settings() {
-        let binaries = Binaries::find(None).unwrap();
         let with = |given: &[(&str, &str)]| {
             let settings: Vec<_> =
                 given.iter().map(|&(n, v)| (n.to_owned(), v.to_owned())).collect();
-            let binaries = binaries.clone();
-            let orders = std::path::Path::new("/bin/orders");
-            let functions = vec![Function::of("orders", orders, TARGET_TIMEOUT)];
             let ledger = if given.is_empty() { Ledger::None } else { Ledger::Here };
-            let settings = &settings;
-            let deployment =
-                Deployment { binaries, settings, in_flight_max: 100_000, ledger, functions };
-            text(&deployed(ENDPOINT, &queues(), &deployment))
+            text(&deployed(ENDPOINT, &queues(), &deployment(&settings, ledger)))
         };
         assert!(!with(&[]).contains("ledger"));
         assert!(with(&[]).contains(
             "  target            orders, your own\n  retry queue       http://127.0.0.1:4700/000000000000/retry-orders\n"
         ));
+        let of_queues = "  queue             http://127.0.0.1:4700/000000000000/imports, whose consumer is importer\n  \
+                         retry queue       http://127.0.0.1:4700/000000000000/retry-imports\n  \
+                         queue             http://127.0.0.1:4700/000000000000/mails, whose consumer is a program of your own\n";
+        assert!(with(&[]).contains(of_queues), "{}", with(&[]));
+        assert!(!with(&[]).contains("retry-importer"));
         assert!(with(&[]).contains("retry-handler, with default settings\n"));
         let given = with(&[("JITTER", "none"), ("MAX_AGE", "1h")]);
         assert!(given.contains("retry-handler, with JITTER=none MAX_AGE=1h\n"), "{given}");
@@ -357,7 +402,8 @@ mod tests {
 
     #[test]
     fn the_lines_to_try_name_this_endpoint_and_these_queues() {
-        let lines = text(&to_try(ENDPOINT, &queues(), Ledger::At("http://127.0.0.1:8000")));
+        let deployment = deployment(&[], Ledger::At("http://127.0.0.1:8000"));
+        let lines = text(&to_try(ENDPOINT, &queues(), &deployment));
         let whole = lines.replace(" \\\n   ", "");
         for part in [
             "export AWS_ENDPOINT_URL=http://127.0.0.1:4700\n",
@@ -366,6 +412,7 @@ mod tests {
             "--queue-url http://127.0.0.1:4700/000000000000/dead-letters --max-number-of-messages 10 --message-attribute-names All\n",
             "aws lambda put-function-concurrency --function-name example-target --reserved-concurrent-executions 0\n",
             "aws lambda delete-function-concurrency --function-name example-target\n",
+            "aws sqs send-message --endpoint-url $AWS_ENDPOINT_URL --queue-url http://127.0.0.1:4700/000000000000/mails --message-body '{\"id\":\"1\"}'\n",
             "aws dynamodb scan --endpoint-url http://127.0.0.1:8000 --table-name comeback-ledger --index-name waiting\n",
         ] {
             assert!(whole.contains(part), "{part} is not in\n{lines}");

@@ -144,7 +144,7 @@ impl Log {
         self.reinvoked.insert(reinvocation);
         self.due.remove(event_id);
         let late = late_ms.map(|late| format!(", {late} ms after it was due")).unwrap_or_default();
-        let words = format!("was re-invoked as attempt {attempt}{late}");
+        let words = format!("was retried as attempt {attempt}{late}");
         entry(at, HANDLER, event_id, Style::Plain, &words)
     }
 }
@@ -222,7 +222,7 @@ mod tests {
                 "00:00:00.100Z  example-target  3f2a91bc  the first run begins, request 3f2a91bc-0000",
                 "00:00:00.200Z  example-target  3f2a91bc  the first run fails: UpstreamUnavailable: 503",
                 "00:00:00.300Z  retry-handler   3f2a91bc  waits 1.7 s for attempt 1, due 00:00:02.000Z",
-                "00:00:02.312Z  retry-handler   3f2a91bc  was re-invoked as attempt 1, 312 ms after it was due",
+                "00:00:02.312Z  retry-handler   3f2a91bc  was retried as attempt 1, 312 ms after it was due",
                 "00:00:02.320Z  example-target  3f2a91bc  attempt 1 begins, request 77777777-0000",
                 "00:00:02.400Z  example-target  3f2a91bc  attempt 1 succeeds",
                 "00:00:02.500Z  retry-handler   3f2a91bc  is given up: not_retryable",
@@ -238,13 +238,13 @@ mod tests {
         let announced = |first: &Activity, second: &Activity, late: &str| {
             let end = ends(2.1, "x1");
             let words = words(&[waits.clone(), first.clone(), end, second.clone(), begins(2)]);
-            let expected = format!("was re-invoked as attempt 1, {late} ms after it was due");
+            let expected = format!("was retried as attempt 1, {late} ms after it was due");
             assert_eq!(words[1], expected, "{words:?}");
             assert_eq!(words.iter().filter(|line| line.contains("as attempt 1")).count(), 1);
             // The next attempt has no known due time.
             assert_eq!(
                 words[words.len() - 2..],
-                ["was re-invoked as attempt 2", "attempt 2 begins, request x2"]
+                ["was retried as attempt 2", "attempt 2 begins, request x2"]
             );
         };
         announced(&run, &invoked, "7");

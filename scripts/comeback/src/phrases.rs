@@ -28,6 +28,7 @@ pub fn failure(ending: Ending, error: &Error) -> String {
             format!("fails: {kind}")
         }
         (Ending::Failed | Ending::Succeeded, Some(kind)) => format!("fails: {kind}: {message}"),
+        (Ending::Failed | Ending::Succeeded, None) if message.is_empty() => "fails".to_owned(),
         (Ending::Failed | Ending::Succeeded, None) => format!("fails: {message}"),
     }
 }
@@ -46,6 +47,7 @@ mod tests {
             (Ending::Failed, error(Some("Busy"), "503"), "fails: Busy: 503"),
             (Ending::Failed, error(Some("Busy"), ""), "fails: Busy"),
             (Ending::Failed, error(None, "503"), "fails: 503"),
+            (Ending::Succeeded, error(None, ""), "fails"),
             (
                 Ending::Crashed,
                 error(Some("Runtime.ExitError"), "exit status 1"),

@@ -3,7 +3,8 @@
 
 use std::{
     fs,
-    io::{BufRead, BufReader, Lines},
+    io::{self, BufRead, BufReader, Lines, Write as _},
+    net::TcpStream,
     path::{Path, PathBuf},
     process::{Child, ChildStdout, Command, Stdio},
     sync::mpsc,
@@ -109,7 +110,7 @@ async fn own_functions_are_retried_and_deployed_again_after_a_restart() {
     local.client.invoke("orders", r#"{"id":"1","fail":{"attempts":1}}"#).await.unwrap();
     let journal = local.journal("attempt 1 succeeds");
     let at = |words: &str| journal.iter().position(|line| line.contains(words));
-    let steps = ["the first run fails", "was re-invoked as attempt 1", "attempt 1 begins"].map(at);
+    let steps = ["the first run fails", "was retried as attempt 1", "attempt 1 begins"].map(at);
     assert!(steps.is_sorted() && steps.iter().all(Option::is_some), "{journal:#?}");
     local.client.invoke("later", r#"{"id":"2","fail":{}}"#).await.unwrap();
     local.journal("for attempt 1, due");
@@ -122,6 +123,40 @@ async fn own_functions_are_retried_and_deployed_again_after_a_restart() {
     let later = local.client.lambda.get_function_configuration().function_name("later");
     assert_eq!(later.send().await.unwrap().timeout, Some(9));
     assert_eq!(local.interrupt(), "No event was waiting, so none is discarded.");
+}
+
+#[tokio::test]
+async fn messages_of_a_queue_come_back_to_their_consumer_and_the_page_shows_them() {
+    // It ends before it takes an event.
+    let consumed = ["--function", "importer=false", "--queue", "imports=importer"];
+    let mut local = Local::start(&[&consumed[..], &["--queue", "mails"]].concat());
+    let url = |name: &str| {
+        let facts = local.opening.iter().flat_map(|line| line.split_whitespace());
+        let mut urls = facts.map(|word| word.trim_end_matches(','));
+        urls.find(|word| word.ends_with(&format!("/{name}"))).unwrap().to_owned()
+    };
+    let (imports, mails) = (url("imports"), url("mails"));
+    let sqs = local.client.sqs.clone();
+    let sent = sqs.send_message().queue_url(&imports).message_body("1").send().await.unwrap();
+    let id = sent.message_id.unwrap();
+    let journal = local.journal("was retried as attempt 1").join("\n");
+    assert!(journal.contains("the first run does not start"), "{journal}");
+    local.journal("attempt 1 does not start");
+    let address = imports.split('/').nth(2).unwrap();
+    let mut browser = TcpStream::connect(address).unwrap();
+    let request = format!("GET /events HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
+    browser.write_all(request.as_bytes()).unwrap();
+    let page = io::read_to_string(browser).unwrap();
+    for part in [&*id, ":imports", "✗×2"] {
+        assert!(page.contains(part), "{part} is not in\n{page}");
+    }
+
+    // A program that receives a message and doesn't delete it.
+    sqs.send_message().queue_url(&mails).message_body("2").send().await.unwrap();
+    let receive = || sqs.receive_message().queue_url(&mails).wait_time_seconds(20).send();
+    let first = receive().await.unwrap().messages.unwrap().remove(0);
+    let again = receive().await.unwrap().messages.unwrap().remove(0);
+    assert_ne!(again.message_id, first.message_id);
 }
 
 #[tokio::test]

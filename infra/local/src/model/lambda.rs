@@ -4,7 +4,7 @@
 //! because they also need SQS.
 
 pub(crate) mod asynchronous;
-pub(crate) mod batch;
+pub mod batch;
 pub mod error;
 pub mod function;
 pub mod invoke_config;

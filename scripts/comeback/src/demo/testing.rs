@@ -29,7 +29,8 @@ fn happens(seconds: f64, function: &str, kind: Kind) -> Activity {
 }
 
 pub fn starts(seconds: f64, request_id: &str, event_id: &str, attempt: u32) -> Activity {
-    let run = Run { request_id: request_id.into(), attempt, event_id: event_id.into() };
+    let run =
+        Run { request_id: request_id.into(), attempt, event_id: event_id.into(), queue: None };
     happens(seconds, "example-target", Kind::Started(run))
 }
 

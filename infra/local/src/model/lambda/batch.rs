@@ -56,7 +56,7 @@ pub(crate) fn event(batch: &[Held]) -> Payload {
 
 /// The ids of the messages that failed, according to the response for a batch. `None` if the response is invalid, so
 /// that all messages failed. `has` tells whether a message id belongs to the batch.
-pub(crate) fn failures(response: &[u8], has: impl Fn(&str) -> bool) -> Option<Vec<String>> {
+pub fn failures(response: &[u8], has: impl Fn(&str) -> bool) -> Option<Vec<String>> {
     // Runtimes encode "no return value" in different ways. An empty body counts as `null`, and on AWS an empty
     // list does too.
     if response.is_empty() {

@@ -252,6 +252,7 @@ impl Live {
             match kind {
                 Kind::Started(run) if !is_handler(function) => {
                     let (request_id, event_id) = (&run.request_id, &*run.event_id);
+                    let function = run.queue.as_ref().unwrap_or(function);
                     let run = Run { request_id, event_id, attempt: run.attempt, function };
                     seen.events.started(&run, *at);
                 }
