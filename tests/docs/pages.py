@@ -142,9 +142,12 @@ class Reader:
             os.killpg(terminal.pid, signal.SIGINT)
             terminal.wait()
 
+    def _with_ports(self, text: str) -> str:
+        return text.replace(PORT, self.port).replace(UPSTREAM_PORT, self.upstream_port)
+
     def _start(self, commands: str) -> "subprocess.Popen[str]":
         return subprocess.Popen(
-            ["bash", "-euc", commands.replace(PORT, self.port).replace(UPSTREAM_PORT, self.upstream_port)],
+            ["bash", "-euc", self._with_ports(commands)],
             cwd=self.folder,
             env=self.environment,
             text=True,
@@ -164,7 +167,7 @@ class Reader:
             if block.language == "text":
                 self.output.expect(block.text, begin)
             elif block.language == "sh" and block.text.startswith(TERMINAL):
-                process = self._start(f"exec {block.text.removeprefix(TERMINAL).strip()}")
+                process = self._start(self._exported() + f"exec {block.text.removeprefix(TERMINAL).strip()}")
                 self.terminals.append(process)
                 threading.Thread(target=self.output.read, args=[process], daemon=True).start()
                 self.output.expect(READY, 0)
@@ -172,11 +175,16 @@ class Reader:
                 begin = len(self.output.lines)
                 self._run(block.text)
             elif file:
-                (self.folder / file[1]).write_text(block.text)
+                (self.folder / file[1]).write_text(self._with_ports(block.text))
                 continue
             else:
                 continue
             yield block
+
+    def _exported(self) -> str:
+        """The command that sets the variables that earlier commands exported."""
+        exported = self.folder / "exported"
+        return f". {exported}\n" if exported.exists() else ""
 
     def _run(self, commands: str) -> None:
         """Runs commands to their end. Exported variables stay for later commands.
@@ -185,8 +193,7 @@ class Reader:
             AssertionError: if one fails.
         """
         exported = self.folder / "exported"
-        before = f". {exported}\n" if exported.exists() else ""
-        process = self._start(f"{before}{commands}\nexport -p >{exported}")
+        process = self._start(f"{self._exported()}{commands}\nexport -p >{exported}")
         begin = len(self.output.lines)
         self.output.read(process)
         if process.wait() != 0:

@@ -28,7 +28,7 @@ FUNCTION = (ROOT / "docs/start/function.md").read_text()
 NEEDS_JAVA = unittest.skipUnless(shutil.which("javac"), "no compiler of Java: a JDK of version 17 or later is needed")
 
 # The pages that PageTest and FunctionTest follow.
-TYPED = {ROOT / "docs/start/local.md", ROOT / "docs/outage.md", ROOT / "docs/start/function.md"}
+TYPED = {ROOT / "docs" / name for name in ("start/local.md", "outage.md", "start/function.md", "guides/queues.md")}
 SHELLS = {"sh", "bash", "shell"}
 # Languages of blocks with the output of commands. Tests of the program replay these blocks.
 SESSIONS = {"console", "shell-session"}
@@ -56,6 +56,11 @@ class PageTest(unittest.TestCase):
 
     def test_an_outage(self) -> None:
         follow((ROOT / "docs/outage.md").read_text(), 11)
+
+    def test_consumers_of_queues(self) -> None:
+        page = (ROOT / "docs/guides/queues.md").read_text()
+        parts = (section(page, of) for of in ("A function with an SQS trigger", "A container", "On your machine"))
+        follow("".join(parts), 10, lambda folder: (with_python(folder), with_node(folder)))
 
 
 def with_python(folder: Path) -> None:
