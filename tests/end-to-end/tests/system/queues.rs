@@ -1,4 +1,4 @@
-//! Messages of a queue that its consumer, a Python function with partial batch responses, could not process.
+//! Messages of a queue that its consumer, a function with partial batch responses, could not process.
 
 use std::{collections::BTreeMap, fs, time::Duration};
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::{
     cloud::{self, function},
-    other_clients::{Code, REQUIREMENTS, python},
+    other_clients::{Code, REQUIREMENTS, installed, python},
     retry_loop::{HANDLER, Plan, RetryLoop},
 };
 
@@ -21,7 +21,7 @@ const RETRY: &str = "arn:aws:sqs:us-east-1:000000000000:retry";
 const DEAD_LETTERS: &str = "arn:aws:sqs:us-east-1:000000000000:dead-letters";
 
 /// Fails for poison, and for a message that heals until its second retry.
-const IMPORTER: &str = r#"
+const IN_PYTHON: &str = r#"
 import json, os
 
 
@@ -38,8 +38,27 @@ def handler(event, context):
     return {"batchItemFailures": failed}
 "#;
 
-/// A retry loop with a queue whose consumer writes notes, and whose redrive policy names the retry queue.
-async fn deploy(code: &Code) -> RetryLoop {
+/// The same.
+const IN_NODE_JS: &str = r#"
+const fs = require("fs");
+
+exports.handler = async (event) => {
+    const failed = [];
+    for (const { body, messageId, messageAttributes: attributes } of event.Records) {
+        const metadata = attributes._retry_metadata;
+        const attempt = metadata ? JSON.parse(metadata.stringValue).attempt : 0;
+        fs.appendFileSync(process.env.NOTES, JSON.stringify([body, attempt, messageId, attributes]) + "\n");
+        if (body.includes("poison") || (body.includes("heals") && attempt < 2)) {
+            failed.push({ itemIdentifier: messageId });
+        }
+    }
+    return { batchItemFailures: failed };
+};
+"#;
+
+/// A retry loop with a queue whose consumer runs this command and writes notes, and whose redrive policy names the
+/// retry queue.
+async fn deploy(code: &Code, command: &[&str]) -> RetryLoop {
     let targets = r#"{"retry":["orders","sqs:imports"]}"#;
     let retry_loop =
         Plan::quick(&[("QUEUE_TARGETS", targets), ("MAX_ATTEMPTS", "2")]).deploy().await;
@@ -53,8 +72,7 @@ async fn deploy(code: &Code) -> RetryLoop {
         .attributes(QueueAttributeName::RedrivePolicy, redrive);
     created.send().await.unwrap();
     let mut consumer = function(CONSUMER, "example-target");
-    let python = python(REQUIREMENTS).display().to_string();
-    consumer.code = cloud::command([&*python, "-m", "awslambdaric", "importer.handler"]);
+    consumer.code = cloud::command(command.iter().copied());
     consumer.timeout = Duration::from_secs(3);
     consumer.environment =
         vec![("PYTHONPATH".to_owned(), code.folder()), ("NOTES".to_owned(), code.notes())];
@@ -98,9 +116,22 @@ fn noted(code: &Code, word: &str) -> Vec<(u64, String, Value)> {
 }
 
 #[tokio::test]
-async fn messages_of_a_queue_come_back_to_their_consumer_until_they_succeed_or_are_dead_letters() {
-    let code = Code::new("importer.py", IMPORTER);
-    let retry_loop = deploy(&code).await;
+async fn messages_come_back_to_a_python_consumer_until_they_succeed_or_are_dead_letters() {
+    let python = python(REQUIREMENTS).display().to_string();
+    let code = Code::new("importer.py", IN_PYTHON);
+    assert_come_back(&code, &[&python, "-m", "awslambdaric", "importer.handler"]).await;
+}
+
+#[tokio::test]
+async fn messages_come_back_to_a_node_js_consumer_until_they_succeed_or_are_dead_letters() {
+    let client = installed("node", "tests/node").join("aws-lambda-ric/bin/index.mjs");
+    let code = Code::new("importer.js", IN_NODE_JS);
+    let handler = code.folder() + "/importer.handler";
+    assert_come_back(&code, &["node", &client.display().to_string(), &handler]).await;
+}
+
+async fn assert_come_back(code: &Code, command: &[&str]) {
+    let retry_loop = deploy(code, command).await;
     let mut journal = retry_loop.cloud.journal();
     let key = MessageAttributeValue::builder().data_type("Binary.png");
     let key = key.binary_value(Blob::new([0, 1, 255])).build().unwrap();
@@ -115,11 +146,11 @@ async fn messages_of_a_queue_come_back_to_their_consumer_until_they_succeed_or_a
     for _ in 0..2 {
         journal.log(HANDLER, "a dead letter", |line| line["decision"] == "dead_letter").await;
     }
-    while noted(&code, "heals").len() < 3 {
+    while noted(code, "heals").len() < 3 {
         journal.run(CONSUMER).await;
     }
-    assert_eq!(noted(&code, "good").len(), 1);
-    let (runs, poisoned) = (noted(&code, "heals"), noted(&code, "no JSON"));
+    assert_eq!(noted(code, "good").len(), 1);
+    let (runs, poisoned) = (noted(code, "heals"), noted(code, "no JSON"));
     for (runs, first) in [(&runs, &heals), (&poisoned, &poison)] {
         assert_eq!(runs.iter().map(|run| run.0).collect::<Vec<_>>(), [0, 1, 2]);
         for (attempt, _, attributes) in runs {
@@ -133,7 +164,7 @@ async fn messages_of_a_queue_come_back_to_their_consumer_until_they_succeed_or_a
             }
         }
     }
-    assert_eq!(noted(&code, "full").len(), 1);
+    assert_eq!(noted(code, "full").len(), 1);
 
     // Both letters go back to their queue as their producer sent them, and end as they did before.
     let moved = retry_loop.cloud.sqs.start_message_move_task();
@@ -143,7 +174,7 @@ async fn messages_of_a_queue_come_back_to_their_consumer_until_they_succeed_or_a
         let letter = retry_loop.dead_letter().await;
         letters.insert(letter.reason().to_owned(), letter);
     }
-    let (poisoned, full) = (noted(&code, "no JSON"), noted(&code, "full"));
+    let (poisoned, full) = (noted(code, "no JSON"), noted(code, "full"));
     assert_eq!(poisoned.iter().map(|run| run.0).collect::<Vec<_>>(), [0, 1, 2, 0, 1, 2]);
     assert_eq!((full.len(), &full[0].2), (2, &full[1].2), "all ten attributes");
     let letter = &letters["max_attempts_exceeded"];
