@@ -16,8 +16,8 @@ use crate::deploy::{Code, Function, SourceQueue};
 /// Lambda's default time-out of a function, in seconds.
 const TIMEOUT_DEFAULT: u16 = 3;
 
-/// How much longer a message is hidden than its consumer may run. Only then it comes to the retry queue, so this is less
-/// than AWS recommends.
+/// How much longer a message is hidden than its consumer may run. SQS moves it to the retry queue only then, so this is
+/// less than AWS recommends.
 const VISIBILITY_SLACK: Duration = Duration::from_secs(2);
 
 /// A function on the command line: its name and its code.
