@@ -1,6 +1,6 @@
 //! Reading a record and deciding about it.
 //!
-//! The input is the body of a message in the retry queue. The schedule of a failure must be the same at any time, each
+//! The input is the body of a message in the retry queue. In a queue's message, it is also the metadata. The schedule of a failure must be the same at any time, each
 //! decision must fit its time, the payload must keep its bytes, and SQS must accept the dead letter.
 
 use std::{sync::LazyLock, time::Duration};
@@ -9,9 +9,10 @@ use chrono::TimeDelta;
 use comeback_core::{
     Timestamp,
     arn::{FunctionArn, Home},
-    dead_letter::DeadLetter,
+    attribute::{self, ATTRIBUTES_MAX, Attribute, message_size},
+    dead_letter::{DeadLetter, SIZE_MAX},
     decision::{Decision, Judgement, Settlement, decide, visibility_timeout},
-    envelope::{Envelope, INVOCATION_MAX},
+    envelope::{Envelope, INVOCATION_MAX, METADATA, RetryMetadata},
     record::{Failure, Message, MessageAttributes},
     schedule::Schedule,
     settings::Settings,
@@ -37,7 +38,7 @@ static SETTINGS: LazyLock<[Settings; 2]> = LazyLock::new(|| {
             ("MAX_ATTEMPTS", "7"),
             ("JITTER", "equal"),
             ("NON_RETRYABLE_ERRORS", "ValueError,app.*"),
-            ("TARGET_FUNCTIONS", "my-*,arn:aws:lambda:*:function:orders"),
+            ("TARGET_FUNCTIONS", "my-*,arn:aws:lambda:*:function:orders,sqs:imports"),
             ("DLQ_TARGET", "my-function"),
             ("POLICIES", r#"{"orders":{"BASE_BACKOFF":"1s","MAX_BACKOFF":"2s","JITTER":"none"}}"#),
         ]),
@@ -77,7 +78,12 @@ pub fn check(data: &[u8]) {
         error_type: Some("PermanentFailure"),
         ..none.clone()
     };
-    for attributes in [none, bare, redriven] {
+    let all = vec![Attribute::text(METADATA, body), Attribute::text("tenant", "blue")];
+    let fits = message_size(body, &all) <= SIZE_MAX;
+    let moved_from = fits.then_some("arn:aws:sqs:us-east-1:123456789012:imports");
+    let moved = MessageAttributes { all, ..none.clone() };
+    let forms = [(None, none), (None, bare), (None, redriven), (moved_from, moved)];
+    for (moved_from, attributes) in forms {
         for sent_at in [Some(sent_at), None] {
             let message = Message {
                 id,
@@ -86,7 +92,7 @@ pub fn check(data: &[u8]) {
                 receive_count: 1,
                 sent_at,
                 first_received_at: None,
-                moved_from: None,
+                moved_from,
                 attributes: attributes.clone(),
             };
             for settings in &*SETTINGS {
@@ -159,12 +165,26 @@ fn check_judgement(
 }
 
 fn check_invocation(failure: &Failure, settings: &Settings, schedule: Schedule) {
-    let (target, envelope) = (&failure.target, failure.envelope(schedule.attempt).unwrap());
+    let target = &failure.target;
     assert!(settings.rules.targets.allow(target, &HOME), "{target}");
     let max = settings.rules.policies.of(target.name()).max_attempts;
     assert!(max.is_none_or(|max| schedule.attempt <= max), "{}", schedule.attempt);
+    let payload = failure.event.as_ref().unwrap().payload();
+    let Some(envelope) = failure.envelope(schedule.attempt) else {
+        let attributes = failure.attributes(schedule.attempt).unwrap();
+        assert!(
+            attributes.len() <= ATTRIBUTES_MAX && message_size(payload, &attributes) <= SIZE_MAX
+        );
+        assert_eq!(attributes[0], Attribute::text("tenant", "blue"));
+        let attribute::Value::Text(metadata) = &attributes[1].value else {
+            panic!("{attributes:?}")
+        };
+        let metadata = RetryMetadata::read(metadata).unwrap();
+        assert_eq!(metadata.attempt, schedule.attempt);
+        return;
+    };
     assert_eq!(envelope.metadata.attempt, schedule.attempt);
-    assert_eq!(envelope.payload.get(), failure.event.as_ref().unwrap().payload());
+    assert_eq!(envelope.payload.get(), payload);
     let json = envelope.to_json();
     assert!(json.len() <= INVOCATION_MAX);
     let read = Envelope::read(&json).unwrap();
@@ -175,7 +195,7 @@ fn check_invocation(failure: &Failure, settings: &Settings, schedule: Schedule) 
 fn check_payload(message: &Message, failure: &Failure) {
     let Some(event) = &failure.event else { return };
     let MessageAttributes { lambda_request_id, reason, .. } = &message.attributes;
-    let is_bare = lambda_request_id.or(*reason).is_some();
+    let is_bare = lambda_request_id.or(*reason).is_some() || failure.target.is_queue();
     let carried = match serde_json::from_str::<Value>(message.body) {
         Ok(body) if !is_bare && body["Type"] == "Notification" => {
             body["Message"].as_str().map(str::to_owned)
