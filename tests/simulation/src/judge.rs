@@ -16,18 +16,18 @@ mod register;
 mod turns;
 
 use std::{
-    borrow::Cow,
     collections::{BTreeMap, BTreeSet, HashMap},
     rc::Rc,
     sync::Arc,
 };
 
 use comeback_core::Timestamp;
+use comeback_local::model::sqs::{MessageAttribute, Outgoing};
 
 pub use self::{
     calls::{Subject, named, qualified},
     cases::Stranger,
-    deliveries::{receive_count, trace_of},
+    deliveries::{receive_count, trace_of, was_moved},
 };
 use self::{
     cases::Case,
@@ -37,11 +37,11 @@ use self::{
 };
 use crate::{
     notes::{Check, Seen, Story, Tally, Violation},
-    payload::{Foreign, Payload, envelope},
+    payload::{Foreign, METADATA, Payload, envelope, metadata},
     plan::Plan,
 };
 
-pub const REASONS: [&str; 10] = [
+pub const REASONS: [&str; 11] = [
     "max_age_exceeded",
     "max_attempts_exceeded",
     "not_retryable",
@@ -51,6 +51,7 @@ pub const REASONS: [&str; 10] = [
     "payload_too_large",
     "invoke_rejected",
     "cancelled",
+    "attribute_limit",
     "unreadable",
 ];
 
@@ -95,6 +96,8 @@ pub struct Event {
     /// The original bytes.
     payload: String,
     foreign: Option<Box<Foreign>>,
+    /// A queue's message, without metadata.
+    message: Option<Box<Outgoing>>,
     ends: u32,
     /// How often one of its cases was acted on again.
     forks: u32,
@@ -118,8 +121,8 @@ pub struct Open {
 }
 
 impl Event {
-    fn new(payload: String, foreign: Option<Box<Foreign>>) -> Self {
-        Self { payload, foreign, ends: 0, forks: 0, copies: 0 }
+    fn new(payload: String, foreign: Option<Box<Foreign>>, message: Option<Box<Outgoing>>) -> Self {
+        Self { payload, foreign, message, ends: 0, forks: 0, copies: 0 }
     }
 
     fn may_fork(&self) -> bool {
@@ -166,8 +169,11 @@ impl Judge {
             trace,
         };
         self.open.insert(Arc::clone(request_id), open);
-        let original = foreign.as_ref().map_or(payload.text, |foreign| foreign.original.clone());
-        self.events.push(Event::new(original, foreign.map(Box::new)));
+        let original = match &foreign {
+            Some(foreign) if payload.message.is_none() => foreign.original.clone(),
+            _ => payload.text,
+        };
+        self.events.push(Event::new(original, foreign.map(Box::new), payload.message));
     }
 
     /// A run of a target has begun with this payload.
@@ -175,24 +181,31 @@ impl Judge {
         let Some(open) = self.open.get_mut(request_id) else { return };
         open.trace = Arc::clone(trace);
         let open = &self.open[request_id];
-        let expected = self.expected_payload(open, open.attempt, open.initial);
-        if payload != expected {
+        let expected = self.expected(open, open.attempt, open.initial);
+        if payload != &*expected.body {
+            let expected = &expected.body;
             let event = open.event;
             let what = format!("a target was given {payload}, expected {expected}");
             self.violated(Check::Envelope, event, what);
         }
     }
 
-    /// The payload that a target must receive at this attempt.
-    fn expected_payload(&self, of: &Open, attempt: u32, initial: Option<i64>) -> Cow<'_, str> {
-        let event = &self.events[of.event];
-        match (&event.foreign, initial) {
-            (Some(foreign), _) => foreign.at_attempt(attempt).into(),
-            (None, Some(initial)) => {
-                envelope(attempt, initial, Some(&of.first_request), "", &event.payload).into()
-            }
-            (None, None) => Cow::Borrowed(&event.payload),
+    /// What a target must be given at this attempt: a function its payload, a queue its message.
+    fn expected(&self, of: &Open, attempt: u32, initial: Option<i64>) -> Outgoing {
+        let Event { payload, foreign, message, .. } = &self.events[of.event];
+        let (id, others) = match foreign {
+            Some(foreign) => (foreign.request_id.as_deref(), &*foreign.others),
+            None => (Some(&*of.first_request), ""),
+        };
+        let metadata = initial.map(|initial| metadata(attempt, initial, id, others));
+        if let Some(message) = message {
+            let mut message = Outgoing::clone(message);
+            let metadata = metadata.map(MessageAttribute::string);
+            message.attributes.extend(metadata.map(|it| (METADATA.to_owned(), it)));
+            return message;
         }
+        let enveloped = metadata.map(|metadata| envelope(&metadata, payload));
+        Outgoing { body: enveloped.as_deref().unwrap_or(payload).into(), ..Outgoing::default() }
     }
 
     pub fn succeeded(&mut self, request_id: &str) {

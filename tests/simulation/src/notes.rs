@@ -170,7 +170,7 @@ pub enum Trouble {
     TargetDown,
     /// A target fails and works in turn, for some minutes each.
     TargetFlaps,
-    /// An operator has set a target's reserved concurrency to 0.
+    /// An operator has set a target's reserved concurrency to 0, or a queue's consumer fails because of that.
     TargetPaused,
     /// A target is deleted, until somebody deploys it again.
     TargetDeleted,
@@ -217,6 +217,8 @@ pub enum Fault {
     LetterRefused,
     /// SQS refused one message of a call that sends messages again.
     DelayRefused,
+    /// SQS refused one message of a call that sends messages back to the queue whose consumer failed.
+    ReturnRefused,
     /// A count of the messages in flight was out of date.
     InFlightLate,
     /// A count of the messages in flight was wrong.

@@ -1,14 +1,38 @@
-//! The payloads of events.
+//! The payloads of events, and the messages of queues.
+
+use comeback_local::model::sqs::{AttributeValue, MessageAttribute, Outgoing};
 
 use crate::dice::Dice;
 
 /// The size of a payload near the limit, in bytes: at least what a message can carry, less the record around it.
 const LARGE: (u64, u64) = (1_047_600, 1_048_576);
 
+/// The attribute of a queue's message that holds its metadata.
+pub const METADATA: &str = "_retry_metadata";
+
+/// The names of a message's attributes. Most of them mean something in messages of other forms.
+const NAMES: [&str; 10] = [
+    "tenant",
+    "size.of",
+    "Reason",
+    "RequestID",
+    "FailedAt",
+    "SourceQueueArn",
+    "MessageId",
+    "FunctionArn",
+    "OriginalAttributes",
+    "_original_payload",
+];
+
+/// The room that the largest message leaves, for the reason of its dead letter.
+const ROOM: usize = 40;
+
 pub struct Payload {
     pub text: String,
-    /// Its parts, if it is the envelope of another writer.
+    /// Its parts, if it is the envelope of another writer, or a queue's message with metadata of another writer.
     pub envelope: Option<Foreign>,
+    /// The message without metadata, if its target is a queue.
+    pub message: Option<Box<Outgoing>>,
 }
 
 /// The parts of another writer's envelope, around the original bytes.
@@ -34,10 +58,14 @@ pub fn payload(event: usize, second: i64, dice: &mut Dice) -> Payload {
         ),
         4 => format!(r#"{{"b":1,"a":2,"b":{event}}}"#),
         5 => dice.pick(&["null", "true", "7", "\"\"", "{}", "[]", "-1.50"]).to_owned(),
-        6 => return foreign(event, second, dice),
+        6 => {
+            let foreign = foreign(event, second, dice);
+            let text = envelope(&foreign.metadata(), &foreign.original);
+            return Payload { text, envelope: Some(foreign), message: None };
+        }
         _ => format!(r#"{{"order":"{event}"}}"#),
     };
-    Payload { text, envelope: None }
+    Payload { text, envelope: None, message: None }
 }
 
 /// A payload near the limit of what a message can carry.
@@ -45,35 +73,90 @@ pub fn large(event: usize, dice: &mut Dice) -> Payload {
     let bytes = dice.number(LARGE.0..=LARGE.1) as usize;
     let start = format!(r#"{{"order":"{event}","fill":""#);
     let fill = "x".repeat(bytes - start.len() - 2);
-    Payload { text: format!("{start}{fill}\"}}"), envelope: None }
+    Payload { text: format!("{start}{fill}\"}}"), envelope: None, message: None }
 }
 
-fn foreign(event: usize, second: i64, dice: &mut Dice) -> Payload {
-    let foreign = Foreign {
+/// A message of a queue, and the metadata in it that no handler has written.
+pub fn message(
+    event: usize,
+    second: i64,
+    is_large: bool,
+    dice: &mut Dice,
+) -> (Payload, Option<MessageAttribute>) {
+    let group_id = dice.happens(0.3).then(|| "blue".to_owned());
+    let mut message = Outgoing { group_id, ..Outgoing::default() };
+    let count = if is_large { 1 } else { dice.pick(&[0, 0, 1, 2, 3, 6, 7, 8, 9, 10]) };
+    for name in NAMES.iter().cycle().skip(dice.index(NAMES.len())).take(count) {
+        let attribute = match (*name, dice.number(0..=2)) {
+            ("FailedAt", 0) => MessageAttribute::string("2020-01-01T00:00:00Z"),
+            ("Reason", 0) => MessageAttribute::string("target_not_allowed"),
+            (_, 0) => MessageAttribute::string(format!("\"\u{fc}{event}\"")),
+            (_, 1) => MessageAttribute::number(event),
+            _ => MessageAttribute {
+                data_type: "Binary.png".to_owned(),
+                value: AttributeValue::Binary(dice.seed().to_be_bytes().to_vec()),
+            },
+        };
+        message.attributes.insert((*name).to_owned(), attribute);
+    }
+    let mut text = match dice.number(0..=3) {
+        _ if is_large => large(event, dice).text,
+        0 => format!("no JSON, {event}"),
+        _ => payload(event, second, dice).text,
+    };
+    text.truncate(LARGE.1 as usize - ROOM - message.size());
+    message.body = text.as_str().into();
+    let is_forged = count < NAMES.len() && dice.happens(0.3);
+    let forged = is_forged.then(|| forged(event, second, dice));
+    let (forged, envelope) = forged.unzip();
+    (Payload { text, envelope: envelope.flatten(), message: Some(message.into()) }, forged)
+}
+
+/// Metadata of another writer, and its parts. Without parts, it counts as none.
+fn forged(event: usize, second: i64, dice: &mut Dice) -> (MessageAttribute, Option<Foreign>) {
+    let foreign = foreign(event, second, dice);
+    let attempt =
+        |attempt: &str| format!(r#"{{"attempt":{attempt},"initial_timestamp":{second}}}"#);
+    let (text, foreign) = match dice.number(0..=5) {
+        0 => ("no JSON".to_owned(), None),
+        1 => (attempt("0"), None),
+        2 => (attempt("\"1\""), None),
+        3 => {
+            let (request_id, others) = (None, String::new());
+            let most =
+                Foreign { attempt: u32::MAX, initial: second, request_id, others, ..foreign };
+            (attempt("4294967296"), Some(most))
+        }
+        4 => {
+            let future = Foreign { initial: 4_102_444_800, ..foreign };
+            (future.metadata(), Some(future))
+        }
+        _ => (foreign.metadata(), Some(foreign)),
+    };
+    (MessageAttribute::string(text), foreign)
+}
+
+fn foreign(event: usize, second: i64, dice: &mut Dice) -> Foreign {
+    Foreign {
         attempt: dice.number(1..=3) as u32,
         initial: second - dice.number(0..=60) as i64,
         request_id: dice.happens(0.7).then(|| format!("foreign-{event}")),
         others: if dice.happens(0.5) { r#","note":[1.0 ,2]"#.to_owned() } else { String::new() },
         original: format!(r#"{{"order": {event}.0}}"#),
-    };
-    Payload { text: foreign.at_attempt(foreign.attempt), envelope: Some(foreign) }
-}
-
-impl Foreign {
-    pub fn at_attempt(&self, attempt: u32) -> String {
-        envelope(attempt, self.initial, self.request_id.as_deref(), &self.others, &self.original)
     }
 }
 
-pub fn envelope(
-    attempt: u32,
-    initial: i64,
-    request_id: Option<&str>,
-    others: &str,
-    original: &str,
-) -> String {
+impl Foreign {
+    pub fn metadata(&self) -> String {
+        metadata(self.attempt, self.initial, self.request_id.as_deref(), &self.others)
+    }
+}
+
+pub fn metadata(attempt: u32, initial: i64, request_id: Option<&str>, others: &str) -> String {
     let id = request_id.map(|id| format!(r#","request_id":"{id}""#)).unwrap_or_default();
-    format!(
-        r#"{{"_retry_metadata":{{"attempt":{attempt},"initial_timestamp":{initial}{id}{others}}},"_original_payload":{original}}}"#
-    )
+    format!(r#"{{"attempt":{attempt},"initial_timestamp":{initial}{id}{others}}}"#)
+}
+
+pub fn envelope(metadata: &str, original: &str) -> String {
+    format!(r#"{{"_retry_metadata":{metadata},"_original_payload":{original}}}"#)
 }

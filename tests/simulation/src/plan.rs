@@ -48,6 +48,8 @@ pub struct Plan {
     pub has_metrics: bool,
     /// How often operators notice a waiting event and order something.
     pub ordering: f64,
+    /// Whether a message that SQS moves is received for the first time in its new queue.
+    pub moves_anew: bool,
     /// Whose messages the strangers' are, if one function is compromised.
     pub attack: Option<Attack>,
 }
@@ -100,6 +102,12 @@ pub enum Form {
     EventBridge,
     /// By its own dead-letter queue.
     Bare,
+    /// It is a queue, and SQS moves what its consumer has failed to process this often. Between two tries, a message is
+    /// hidden for some seconds.
+    Queue {
+        tries: u32,
+        hidden: u32,
+    },
 }
 
 #[derive(Clone, Default)]
@@ -121,9 +129,13 @@ pub struct TargetPlan {
 }
 
 impl TargetPlan {
-    /// Whether its handler may invoke it.
+    /// Whether its handler may retry it.
     pub fn is_allowed(&self) -> bool {
         self.listed && self.bound
+    }
+
+    pub fn is_queue(&self) -> bool {
+        matches!(self.form, Form::Queue { .. })
     }
 }
 
@@ -186,6 +198,7 @@ impl Plan {
         (0..dice.number(1..=2)).for_each(|n| plan.draw_handler(n, dice));
         (0..dice.number(1..=3)).for_each(|n| plan.draw_queue(n, dice));
         (0..dice.number(1..=4)).for_each(|n| plan.draw_target(n, dice));
+        plan.draw_source_queues();
         // A message in a function's own dead-letter queue names no function, and each handler knows at most one such
         // function.
         let mut known_to: Vec<usize> = Vec::new();
@@ -319,6 +332,11 @@ impl Plan {
         self.targets[target].own.as_ref().unwrap_or(&self.handler_of(target).general)
     }
 
+    /// The target that is this queue, if it is one.
+    pub fn source(&self, queue: &str) -> Option<usize> {
+        self.targets.iter().position(|target| target.is_queue() && target.name == queue)
+    }
+
     /// The longest time for which an event of this world may be retried.
     pub fn age_max(&self) -> Duration {
         let ages = (0..self.targets.len()).map(|target| self.rules(target).age);
@@ -382,6 +400,25 @@ impl Plan {
         });
     }
 
+    /// In some worlds, some targets are queues. A handler retries them only if its settings name them.
+    fn draw_source_queues(&mut self) {
+        let dice = &mut Dice::seeded(self.seed ^ 0x7175_6575_6573);
+        if !dice.happens(0.4) {
+            return;
+        }
+        self.moves_anew = dice.happens(0.5);
+        for target in &mut self.targets {
+            if dice.happens(0.6) {
+                let (tries, hidden) = (dice.number(1..=3) as u32, dice.pick(&[2, 2, 30, 300]));
+                target.form = Form::Queue { tries, hidden };
+                let handler = &mut self.handlers[self.queues[target.queue].handler];
+                handler.lists_targets |= !handler.binds_queues;
+                // A binding is enough.
+                target.listed |= handler.binds_queues;
+            }
+        }
+    }
+
     fn draw_spells(&mut self, dice: &mut Dice) {
         let targets = self.targets.len();
         let kinds: [(usize, &[Odds]); 4] = [
@@ -429,7 +466,8 @@ impl Plan {
 
     /// A target that is probed is down while many events come at once.
     fn draw_outage(&mut self, dice: &mut Dice) {
-        let is_probed = |&number: &usize| self.handler_of(number).probes;
+        let is_probed =
+            |&number: &usize| self.handler_of(number).probes && !self.targets[number].is_queue();
         let Some(number) = (0..self.targets.len()).rfind(is_probed) else { return };
         let general = &self.handler_of(number).general;
         let (never, attempts) = (general.never.clone(), general.attempts.map(|_| 50));
@@ -483,6 +521,8 @@ impl Plan {
         let open_queue = add_queue(&mut self.queues, "redrive".to_owned());
         self.handlers[handler].binds_queues = true;
         for number in 0..self.targets.len() {
+            let is_bound = self.targets[number].is_queue() && self.handler_of(number).binds_queues;
+            self.targets[number].listed |= is_bound;
             if let Some(old) = self.targets[number].successor_of {
                 self.targets[number] = self.successor(old);
             }
@@ -498,7 +538,8 @@ impl Plan {
             name: format!("{}-renamed", old.name),
             form: if old.form == Form::Bare { Form::Record } else { old.form },
             own: None,
-            listed: !self.handler_of(number).lists_targets,
+            listed: !self.handler_of(number).lists_targets
+                || old.is_queue() && self.handler_of(number).binds_queues,
             bound: !self.handler_of(number).binds_queues,
             stopped_in_loops: false,
             successor_of: Some(number),

@@ -87,18 +87,19 @@ impl Rules {
     }
 
     /// The next attempt of an event that failed first at `first` and again at `at`, and whose target asks for a wait of
-    /// `hint` seconds. Returns None if no attempt fits into the age.
+    /// `hint` seconds. SQS has kept its message since `kept`. Returns None if no attempt fits into the age.
     pub fn next(
         &self,
         first: Millis,
         at: Millis,
+        kept: Millis,
         attempt: u32,
         paused: bool,
         hint: u64,
     ) -> Option<Next> {
         let (age, hint) = (millis(self.age), millis(hint));
         let slack = MINUTE.min(age / 100);
-        let last_chance = (first + age - slack).min(at + STAY);
+        let last_chance = (first + age - slack).min(kept + STAY);
         if at + millis(self.base) > last_chance {
             return None;
         }
@@ -109,7 +110,7 @@ impl Rules {
             due: (due(low), due(high)),
             is_even: low >= hint && at + high <= last_chance,
             last_chance,
-            expiry: (first + age).min(at + STAY_END),
+            expiry: (first + age).min(kept + STAY_END),
         })
     }
 

@@ -126,6 +126,7 @@ mod tests {
             "turns of circuits",
             "events held back",
             "brought forward",
+            "messages moved",
             "hostile: leaves a letter no room",
             "hostile: a refused letter comes back",
             "hostile: the victim's request id",

@@ -17,7 +17,7 @@ use comeback_core::{
     circuit::Minute,
     claim::Claim,
     dead_letter::DeadLetter,
-    fault::{FaultKind, InvokeFault, StoreFault, classify, store_fault_passes},
+    fault::{FaultKind, InvokeFault, StoreFault, classify, classify_send, store_fault_passes},
     register::Waiting,
     settings::Settings,
     time::later,
@@ -86,10 +86,10 @@ pub struct Exchange {
     pub there: Shared<Option<Stored>>,
 }
 
+/// A retry: a function and its payload, or a queue and its message.
 pub struct Invoke {
-    pub function: String,
-    pub payload: String,
-    pub trace: String,
+    pub target: String,
+    pub message: Outgoing,
 }
 
 /// A conditional write to the ledger, which replaces one claim by another.
@@ -267,7 +267,7 @@ impl Queues for Port {
     ) -> Vec<Result<(), InvokeFault>> {
         let messages = messages.iter().map(|message| outgoing(message)).collect();
         let queue_url = queue_url.to_owned();
-        let answers = self.ask_sqs(Request::Again { queue_url, messages }).await;
+        let answers = self.ask(Request::Again { queue_url, messages }).await;
         answers.into_iter().map(|answer| answer.map_err(not_sent)).collect()
     }
 
@@ -277,8 +277,9 @@ impl Queues for Port {
     }
 }
 
-fn not_sent(CallFault(message): CallFault) -> InvokeFault {
-    InvokeFault { kind: FaultKind::Transient { retry_after: None }, code: None, message }
+fn not_sent(Refusal { code, status, .. }: Refusal) -> InvokeFault {
+    let kind = classify_send(code, status, MESSAGE);
+    InvokeFault { kind, code: code.map(str::to_owned), message: MESSAGE.to_owned() }
 }
 
 /// A message as it is sent to its queue again.
@@ -295,6 +296,7 @@ fn outgoing(message: &Resent<'_>) -> Outgoing {
         body: message.body.into(),
         attributes: message.attributes.iter().map(attribute).collect(),
         trace_header: message.trace_header.map(str::to_owned),
+        group_id: message.group_id.map(str::to_owned),
         delay: Some(message.delay),
         ..Outgoing::default()
     }
@@ -303,9 +305,12 @@ fn outgoing(message: &Resent<'_>) -> Outgoing {
 impl Functions for Port {
     async fn invoke(&self, invocation: Invocation<'_>) -> Result<(), InvokeFault> {
         let invoke = Invoke {
-            function: invocation.function.to_owned(),
-            payload: invocation.payload,
-            trace: invocation.trace_header.unwrap_or_default().to_owned(),
+            target: invocation.function.to_owned(),
+            message: Outgoing {
+                body: invocation.payload.into(),
+                trace_header: invocation.trace_header.map(str::to_owned),
+                ..Outgoing::default()
+            },
         };
         self.ask_once(Request::Invoke(invoke)).await.map_err(|refusal| InvokeFault {
             kind: classify(refusal.code, refusal.status, "", refusal.retry_after),

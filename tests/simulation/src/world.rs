@@ -90,6 +90,8 @@ struct World {
     handlers: BTreeMap<Arc<str>, usize>,
     troubles: Vec<(Trouble, usize)>,
     is_calm: bool,
+    /// When each message was first received after SQS had moved it, by its id, if that counts.
+    moved: HashMap<String, Timestamp>,
     unsent: u64,
     strange: u64,
     dead_letters_read: u64,
@@ -119,6 +121,7 @@ impl World {
             handlers: BTreeMap::new(),
             troubles: Vec::new(),
             is_calm: false,
+            moved: HashMap::new(),
             unsent: plan.events,
             strange: plan.strangers,
             dead_letters_read: 0,
@@ -160,10 +163,12 @@ impl World {
                 }
             }
             self.relay();
+            self.consume();
             self.forget_void_steps();
             let due = self.agenda.first_key_value().map(|(&(at, _), _)| at);
             let wakeup = self.cloud.next_wakeup(self.now);
-            let Some(next) = [due, wakeup].into_iter().flatten().min() else { break };
+            let consume = self.next_consumed();
+            let Some(next) = [due, wakeup, consume].into_iter().flatten().min() else { break };
             steps += 1;
             if next > end || steps > steps_max {
                 let what = format!("after {steps} steps there is still something to do");

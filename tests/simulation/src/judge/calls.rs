@@ -3,17 +3,19 @@
 use std::sync::Arc;
 
 use comeback_core::{Timestamp, claim::Order, dead_letter::DeadLetter, fault::FaultKind};
+use comeback_local::model::{queue_arn, sqs::AttributeValue};
 
 use super::{
     Judge, Open, REASONS,
     cases::Case,
-    delays::{DELAY_MAX, HOP_MIN, exchange, was_sent_again},
+    delays::{DELAY_MAX, HOP_MIN, content, exchange, was_sent_again},
     deliveries::{Delivery, receive_count},
     letters::attribute,
     register::{Wait, came_back},
 };
 use crate::{
     notes::{Check, Seen},
+    payload::METADATA,
     plan::{Form, Plan, TargetPlan},
     rules::{Millis, Next},
     wire::{Answer, Invoke},
@@ -47,16 +49,17 @@ pub struct Subject {
 }
 
 impl Judge {
-    /// A handler invokes a target. Returns the message that the call is about.
+    /// A handler retries an event: it invokes a function, or sends a message back to its queue. Returns the message that
+    /// the call is about.
     pub fn invokes(&mut self, run: u64, clock: Timestamp, invoke: &Invoke) -> Option<Subject> {
-        let index = self.by_trace.get(&*invoke.trace).copied();
+        let trace = invoke.message.trace_header.as_deref().unwrap_or_default();
+        let index = self.by_trace.get(trace).copied();
         let batch = self.runs.get_mut(&run)?;
         let is_it =
             |message: &Delivery| Some(message.case) == index && message.invoked_at.is_none();
         let claimed = batch.iter().position(|message| is_it(message) && message.claim.is_some());
         let place = claimed.or_else(|| batch.iter().position(is_it));
         let (Some(case), Some(place)) = (index, place) else {
-            let trace = &invoke.trace;
             let what = format!("run {run} invokes with trace {trace:?}, which no message has left");
             self.violated(Check::RightTarget, index.map(|index| self.cases[index].of.event), what);
             return None;
@@ -75,7 +78,7 @@ impl Judge {
             self.violated(Check::PausesHold, event, format!("run {run} invokes a paused target"));
         }
         let came_back = came_back(self.runs[&run][place].record());
-        let may_be_early = self.judge_probe(run, &invoke.function, case, came_back);
+        let may_be_early = self.judge_probe(run, &invoke.target, case, came_back);
         let wrong = self.wrong_invocation(at, &self.cases[case], invoke, may_be_early);
         if let Some((check, what)) = wrong {
             self.violated(check, event, what);
@@ -104,9 +107,13 @@ impl Judge {
         let (earliest, latest) = case.due_range(next);
         let arn = case.arn(&self.plan);
         let initial = Some(case.first.div_euclid(1000));
-        let expected = self.expected_payload(&case.of, next.attempt, initial);
-        let ordinal = format!(r#"{{"_retry_metadata":{{"attempt":{},"#, next.attempt);
-        let Invoke { function, payload, .. } = invoke;
+        let expected = self.expected(&case.of, next.attempt, initial);
+        let ordinal = format!(r#"{{"attempt":{},"#, next.attempt);
+        let Invoke { target, message } = invoke;
+        let metadata = match message.attributes.get(METADATA).map(|it| &it.value) {
+            Some(AttributeValue::String(text)) => text,
+            _ => message.body.strip_prefix(r#"{"_retry_metadata":"#).unwrap_or_default(),
+        };
         let may_be_early = may_be_early || case.order == Some(Order::Retry);
         Some(if at < earliest && !may_be_early {
             let what = format!("it is invoked at {at}, and due at {earliest} at the earliest");
@@ -116,22 +123,22 @@ impl Judge {
             (Check::NotAfterAge, what)
         } else if self.plan.flawless
             && !self.plan.handler_of(case.of.target).probes
-            && at > latest + LATENESS_MAX
+            && at > latest.max(case.seen_at) + LATENESS_MAX
         {
             (Check::OnTime, format!("it is invoked at {at}, and was due at {latest} at the latest"))
-        } else if *function != arn {
-            (Check::RightTarget, format!("{function} is invoked, and {arn} failed"))
-        } else if !payload.starts_with(&ordinal) {
-            let head = &payload[..payload.floor_char_boundary(60)];
+        } else if *target != arn {
+            (Check::RightTarget, format!("{target} is retried, and {arn} failed"))
+        } else if !metadata.starts_with(&ordinal) {
+            let head = &metadata[..metadata.floor_char_boundary(60)];
             (Check::AttemptsRise, format!("expected attempt {}, got {head}", next.attempt))
-        } else if *payload != expected {
-            (Check::Envelope, format!("expected {expected}, got {payload}"))
+        } else if content(message) != content(&expected) || message.delay.is_some_and(|it| it > 0) {
+            (Check::Envelope, format!("expected {expected:?}, got {message:?}"))
         } else {
             return None;
         })
     }
 
-    /// Lambda has accepted a handler's invocation.
+    /// Lambda has accepted a handler's invocation, or a queue its message.
     pub fn reinvoked(&mut self, of: Subject, request_id: &Arc<str>, trace: Arc<str>) {
         self.acted(of, "invoked");
         let case = &self.cases[of.case];
@@ -477,6 +484,7 @@ impl Case {
 
 pub fn named(target: &TargetPlan) -> String {
     match target.form {
+        Form::Queue { .. } => queue_arn(&target.name),
         Form::Bare => unqualified(&target.name),
         Form::Record | Form::Notification | Form::EventBridge => qualified(&target.name),
     }

@@ -2,9 +2,13 @@
 
 use std::{collections::HashSet, sync::Arc};
 
+use aws_lambda_events::event::sqs::SqsMessage;
 use comeback_core::{claim::Order, error_type::ErrorReport, record::Condition};
 
-use super::{Event, Judge, Open};
+use super::{
+    Event, Judge, Open,
+    deliveries::{time_of, trace_of, was_moved},
+};
 use crate::{
     dice::Dice,
     notes::Seen,
@@ -13,8 +17,10 @@ use crate::{
     rules::{Millis, NEVER, Next},
 };
 
-/// The maximum payload of an asynchronous invocation, in bytes.
-const INVOCATION_MAX: usize = 1_048_576;
+/// The maximum payload of an asynchronous invocation, and the maximum message of SQS, in bytes.
+pub const SIZE_MAX: usize = 1_048_576;
+
+pub const ATTRIBUTES_MAX: usize = 10;
 
 /// A failure whose message is in a retry queue. It stays one case however often the message is delivered.
 pub struct Case {
@@ -32,6 +38,9 @@ pub struct Case {
     pub error: ErrorReport,
     pub at: Millis,
     pub first: Millis,
+    /// When it was seen first, and from when on SQS counts how long it keeps the message.
+    pub seen_at: Millis,
+    pub kept: Millis,
     /// The next attempt, or the reason to give it up.
     pub verdict: Result<Next, &'static str>,
     /// The bounds of its due time, as its waits have shown: after the first, and at the second at the latest.
@@ -94,7 +103,28 @@ impl Judge {
             (_, "RecursiveInvocation") => (Condition::RecursionStopped, error),
             (_, _) => (Condition::Failed, error),
         };
-        self.open_case(open, Arc::clone(request_id), cause, None);
+        let at = self.now.timestamp_millis();
+        self.open_case(open, Arc::clone(request_id), at, cause, None);
+    }
+
+    /// A handler receives a message of a queue. The first time shows that the consumer has failed, and SQS has moved it.
+    pub fn receives_moved(&mut self, record: &SqsMessage) {
+        let id = record.message_id.as_deref().filter(|_| was_moved(record)).unwrap_or_default();
+        if let Some((id, open)) = self.open.remove_entry(id) {
+            self.tally.count(Seen::Step("messages moved"));
+            let at = time_of(record, "ApproximateFirstReceiveTimestamp");
+            let cause = (Condition::Failed, ErrorReport::default());
+            self.open_case(open, id, at, cause, None);
+        }
+        let Some(&index) = self.by_trace.get(trace_of(record)) else { return };
+        let case = &mut self.cases[index];
+        if self.plan.targets[case.of.target].is_queue() {
+            // SQS goes on counting when it moves a message, and starts anew when it is sent again.
+            let sent_at =
+                if was_moved(record) { time_of(record, "SentTimestamp") } else { case.at };
+            case.kept = sent_at.min(case.at);
+            self.cases[index].verdict = self.verdict(&self.cases[index]);
+        }
     }
 
     /// A stranger has sent a message to a retry queue.
@@ -115,19 +145,20 @@ impl Judge {
             first_request: Arc::clone(request_id),
             trace,
         };
-        self.events.push(Event::new(letter.clone(), envelope.clone().map(Box::new)));
+        self.events.push(Event::new(letter.clone(), envelope.clone().map(Box::new), None));
         let cause = (Condition::Failed, ErrorReport::default());
-        self.open_case(open, Arc::clone(request_id), cause, Some(&stranger));
+        let at = self.now.timestamp_millis();
+        self.open_case(open, Arc::clone(request_id), at, cause, Some(&stranger));
     }
 
     fn open_case(
         &mut self,
         of: Open,
         request_id: Arc<str>,
+        at: Millis,
         (condition, error): (Condition, ErrorReport),
         stranger: Option<&Stranger>,
     ) {
-        let at = self.now.timestamp_millis();
         let over = stranger.and_then(|stranger| stranger.over);
         let is_refused = stranger.is_some_and(|stranger| stranger.is_refused);
         let is_bare = match stranger {
@@ -144,6 +175,8 @@ impl Judge {
             error,
             at,
             first: of.initial.map_or(at, |initial| at.min(initial * 1000)),
+            seen_at: self.now.timestamp_millis(),
+            kept: at,
             verdict: Err(""),
             shown: (Millis::MIN, Millis::MAX),
             due: None,
@@ -200,16 +233,20 @@ impl Judge {
             return Err("not_retryable");
         }
         let paused = case.condition == Condition::Paused;
-        let attempt = if paused { case.of.attempt.max(1) } else { case.of.attempt + 1 };
+        let attempt =
+            if paused { case.of.attempt.max(1) } else { case.of.attempt.saturating_add(1) };
         if rules.attempts.is_some_and(|most| attempt > most) {
             return Err("max_attempts_exceeded");
         }
         let hint = if paused { None } else { retry_hint(&case.error) };
-        let next = rules.next(case.first, case.at, attempt, paused, hint.unwrap_or_default());
+        let next =
+            rules.next(case.first, case.at, case.kept, attempt, paused, hint.unwrap_or_default());
         let next = next.ok_or("max_age_exceeded")?;
-        let initial = case.of.initial.unwrap_or(case.at.div_euclid(1000));
-        let payload = self.expected_payload(&case.of, attempt, Some(initial));
-        if payload.len() > INVOCATION_MAX { Err("payload_too_large") } else { Ok(next) }
+        let expected = self.expected(&case.of, attempt, Some(case.first.div_euclid(1000)));
+        if expected.attributes.len() > ATTRIBUTES_MAX {
+            return Err("attribute_limit");
+        }
+        if expected.size() > SIZE_MAX { Err("payload_too_large") } else { Ok(next) }
     }
 }
 

@@ -10,14 +10,22 @@ use std::{
 };
 
 use aws_lambda_events::event::sqs::{SqsMessage, SqsMessageAttribute};
-use comeback_core::{Timestamp, time::parse};
-use comeback_local::model::sqs::{AttributeValue, MessageAttribute, Outgoing};
+use comeback_core::{Timestamp, time::rfc3339};
+use comeback_local::model::{
+    queue_arn,
+    sqs::{AttributeValue, MessageAttribute, Outgoing},
+};
 
-use super::{Judge, Subject, calls::fits, deliveries::Delivery};
+use super::{
+    Judge, Subject,
+    calls::fits,
+    cases::{ATTRIBUTES_MAX, SIZE_MAX},
+    deliveries::{Delivery, receive_count, time_of, was_moved},
+};
 use crate::{
     notes::{Check, Seen},
     rules::Millis,
-    wire::Answer,
+    wire::{Answer, Invoke},
 };
 
 /// The longest delay, and the shortest delay that may end before the message is due, in seconds.
@@ -113,6 +121,7 @@ impl Judge {
         };
         let (process, queue, refused) =
             (message.process, message.queue().to_owned(), message.copy_refused);
+        let has_room = self.has_room(message);
         let Some((max, known)) = self.known(process, &queue, at) else { return };
         known.puts.push_back(at);
         let last = known.counts.back().copied();
@@ -120,6 +129,7 @@ impl Judge {
             && count >= max
             && at - asked <= COUNT_HOLDS
             && !refused
+            && has_room
         {
             let event = self.cases[of.case].of.event;
             let what = format!("it waits in flight, with {count} there and at most {max} allowed");
@@ -127,7 +137,8 @@ impl Judge {
         }
     }
 
-    /// A handler sends messages to their own queue again. Returns the message of each.
+    /// A handler sends messages to their own queue again, or back to the queue whose consumer failed. Returns the
+    /// message of each.
     pub fn sends_again(
         &mut self,
         run: u64,
@@ -141,7 +152,15 @@ impl Judge {
             self.violated(Check::CallsFit, None, what);
         }
         let at = clock.timestamp_millis();
-        messages.iter().map(|message| self.judge_again(run, at, queue, message)).collect()
+        let is_back = self.plan.source(queue).is_some();
+        let judge = |message: &Outgoing| match is_back {
+            true => {
+                let (target, message) = (queue_arn(queue), message.clone());
+                self.invokes(run, clock, &Invoke { target, message })
+            }
+            false => self.judge_again(run, at, queue, message),
+        };
+        messages.iter().map(judge).collect()
     }
 
     fn judge_again(
@@ -155,10 +174,7 @@ impl Judge {
         let case = self.by_trace.get(trace).copied();
         let seconds = sent.delay.unwrap_or_default();
         let batch = self.runs.get(&run)?;
-        let wrong = |message: &Delivery| {
-            let failed_at = self.cases[message.case].at;
-            wrong_copy(message.record(), queue, failed_at, sent)
-        };
+        let wrong = |message: &Delivery| self.wrong_copy(message, queue, sent);
         // A batch may have copies of one message: the best match comes first, then the one with the latest answer.
         let is_it = |message: &Delivery| Some(message.case) == case && !message.sent;
         let places = (0..batch.len()).filter(|&place| is_it(&batch[place]));
@@ -205,6 +221,55 @@ impl Judge {
             self.violated(Check::HopsForAReason, event, what);
         }
         Some(of)
+    }
+
+    /// What a message must carry when it is sent again, beside its own attributes.
+    fn carried(&self, message: &Delivery) -> Vec<(&'static str, String)> {
+        let case = &self.cases[message.case];
+        let failed_at = Timestamp::from_timestamp_millis(case.at).map(rfc3339).unwrap_or_default();
+        let mut carried = vec![
+            ("FailedAt", failed_at.replace(".000Z", "Z")),
+            ("MessageId", message.message_id().to_owned()),
+        ];
+        if self.plan.targets[case.of.target].is_queue() {
+            carried.push(("SourceQueueArn", case.arn(&self.plan)));
+        }
+        carried
+    }
+
+    /// Whether a message can be sent again, and still be told from all others. One that SQS has moved may have any
+    /// attributes.
+    fn has_room(&self, message: &Delivery) -> bool {
+        let mut copy = as_sent(message.record());
+        let carried = self.carried(message);
+        let is_clear = !copy.attributes.contains_key("Reason")
+            && carried.iter().all(|(name, _)| !copy.attributes.contains_key(*name));
+        let carried = carried.into_iter();
+        copy.attributes
+            .extend(carried.map(|(name, it)| (name.to_owned(), MessageAttribute::string(it))));
+        let fits = copy.attributes.len() <= ATTRIBUTES_MAX && copy.size() <= SIZE_MAX;
+        !was_moved(message.record()) || (is_clear && fits)
+    }
+
+    /// Returns what a message lost when it was sent to its own queue again, or None.
+    fn wrong_copy(&self, message: &Delivery, queue: &str, sent: &Outgoing) -> Option<String> {
+        let received = message.record();
+        let source = received.event_source_arn.as_deref().unwrap_or_default();
+        if !source.ends_with(&format!(":{queue}")) {
+            return Some(format!("it was received from {source}, and is sent to {queue}"));
+        }
+        if !self.has_room(message) {
+            return Some("it has no room for what it must carry".to_owned());
+        }
+        let mut expected = as_sent(received);
+        // A stranger's `FailedAt` is replaced. The first message's id stays.
+        expected.attributes.remove("FailedAt");
+        for (name, value) in self.carried(message) {
+            let value = MessageAttribute::string(value);
+            expected.attributes.entry(name.to_owned()).or_insert(value);
+        }
+        let is_same = content(sent) == content(&expected);
+        (!is_same).then(|| format!("it is sent as {sent:?}, expected {expected:?}"))
     }
 
     /// A queue has accepted a message that was sent again.
@@ -266,52 +331,36 @@ pub fn exchange(batch: &mut [Delivery], place: usize, is_it: impl Fn(&Delivery) 
 
 /// Whether a message was late at its first receive. One that was sent again was delayed on purpose.
 fn is_backlog(record: &SqsMessage, at: Millis) -> bool {
-    let number = |name: &str| record.attributes.get(name).and_then(|text| text.parse::<i64>().ok());
-    let is_first = number("ApproximateReceiveCount") == Some(1);
-    let waited = number("SentTimestamp").is_some_and(|sent| at - sent > BACKLOG);
-    is_first && waited && !was_sent_again(record)
+    let waited = at - time_of(record, "SentTimestamp") > BACKLOG;
+    receive_count(record) == 1 && waited && !was_sent_again(record)
 }
 
 /// Whether a handler has sent this message to its own queue again.
 pub fn was_sent_again(record: &SqsMessage) -> bool {
-    record.message_attributes.contains_key("FailedAt")
+    record.message_attributes.contains_key("FailedAt") && !was_moved(record)
 }
 
-/// Returns what a message lost when it was sent to its own queue again, or None.
-fn wrong_copy(
-    received: &SqsMessage,
-    queue: &str,
-    failed_at: Millis,
-    sent: &Outgoing,
-) -> Option<String> {
-    let source = received.event_source_arn.as_deref().unwrap_or_default();
-    if !source.ends_with(&format!(":{queue}")) {
-        return Some(format!("it was received from {source}, and is sent to {queue}"));
-    }
-    if received.body.as_deref() != Some(&*sent.body) {
-        return Some(format!("it is sent with another body: {}", sent.body));
-    }
-    let mut expected: BTreeMap<_, _> = (received.message_attributes.iter())
-        .map(|(name, value)| (name.clone(), as_sent(value)))
-        .collect();
-    let first_id = MessageAttribute::string(received.message_id.clone().unwrap_or_default());
-    expected.entry("MessageId".to_owned()).or_insert(first_id);
-    // The same time can be written in several ways.
-    let time =
-        sent.attributes.get("FailedAt").cloned().unwrap_or_else(|| MessageAttribute::string(""));
-    let is_time = matches!(&time.value, AttributeValue::String(text)
-        if parse(text) == Timestamp::from_timestamp_millis(failed_at));
-    expected.insert("FailedAt".to_owned(), time);
-    let is_same = is_time && expected == sent.attributes;
-    (!is_same).then(|| format!("it is sent with {:?}, expected {expected:?}", sent.attributes))
+/// What a message keeps whenever it is sent again.
+pub fn content(of: &Outgoing) -> impl PartialEq {
+    (of.body.clone(), of.attributes.clone(), of.group_id.clone())
 }
 
-fn as_sent(attribute: &SqsMessageAttribute) -> MessageAttribute {
-    let text = attribute.string_value.clone().unwrap_or_default();
-    let binary =
-        attribute.binary_value.as_ref().map(|bytes| AttributeValue::Binary(bytes.0.clone()));
-    MessageAttribute {
-        data_type: attribute.data_type.clone().unwrap_or_default(),
-        value: binary.unwrap_or(AttributeValue::String(text)),
+/// A received message as its sender sent it.
+fn as_sent(received: &SqsMessage) -> Outgoing {
+    let attribute = |attribute: &SqsMessageAttribute| {
+        let text = attribute.string_value.clone().unwrap_or_default();
+        let binary =
+            attribute.binary_value.as_ref().map(|bytes| AttributeValue::Binary(bytes.0.clone()));
+        MessageAttribute {
+            data_type: attribute.data_type.clone().unwrap_or_default(),
+            value: binary.unwrap_or(AttributeValue::String(text)),
+        }
+    };
+    let attributes = received.message_attributes.iter();
+    Outgoing {
+        body: received.body.as_deref().unwrap_or_default().into(),
+        attributes: attributes.map(|(name, it)| (name.clone(), attribute(it))).collect(),
+        group_id: received.attributes.get("MessageGroupId").cloned(),
+        ..Outgoing::default()
     }
 }

@@ -109,6 +109,17 @@ pub fn trace_of(record: &SqsMessage) -> &str {
     record.attributes.get("AWSTraceHeader").map(String::as_str).unwrap_or_default()
 }
 
+/// Whether SQS has moved it from another queue.
+pub fn was_moved(record: &SqsMessage) -> bool {
+    record.attributes.contains_key("DeadLetterQueueSourceArn")
+}
+
+/// A time in a message's system attributes.
+pub fn time_of(record: &SqsMessage, name: &str) -> Millis {
+    let time = record.attributes.get(name);
+    time.and_then(|time| time.parse().ok()).unwrap_or_default()
+}
+
 pub fn receive_count(record: &SqsMessage) -> u32 {
     let count = record.attributes.get("ApproximateReceiveCount");
     count.and_then(|count| count.parse().ok()).unwrap_or_default()
@@ -118,6 +129,7 @@ impl Judge {
     pub fn delivered(&mut self, run: u64, event: &Rc<SqsEvent>) {
         let mut batch = Vec::with_capacity(event.records.len());
         for (nth, record) in event.records.iter().enumerate() {
+            self.receives_moved(record);
             let trace = trace_of(record);
             let Some(&case) = self.by_trace.get(trace) else {
                 let what = format!("a message with an unknown trace, {trace}");

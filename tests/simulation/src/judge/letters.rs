@@ -7,6 +7,9 @@ use comeback_core::{
     time::rfc3339,
 };
 
+use comeback_local::model::sqs::{MessageAttribute, Outgoing};
+use serde_json::{Value, json};
+
 use super::{Judge, Open, Subject, cases::Case, deliveries::Delivery};
 use crate::{notes::Check, rules::Millis};
 
@@ -99,10 +102,14 @@ impl Judge {
         }
         let abroad = case.strange && case.is_refused;
         let made = case.of.attempt.saturating_sub(u32::from(case.condition == Condition::Paused));
+        let message = self.events[case.of.event].message.as_deref();
+        let is_queue = message.is_some();
+        let own = message.filter(|it| !it.attributes.is_empty()).map(as_json);
         let text =
             |text: &Option<String>| text.as_deref().map(kept).filter(|text| !text.is_empty());
         let facts = [
-            ("FunctionArn", Some(case.arn(&self.plan))),
+            (if is_queue { "SourceQueueArn" } else { "FunctionArn" }, Some(case.arn(&self.plan))),
+            ("OriginalAttributes", own.map(|own| own.to_string())),
             ("RequestId", Some(self.request_of(index))),
             ("Attempts", Some(made.to_string())),
             ("FirstFailureAt", Some(written(case.first))),
@@ -112,14 +119,32 @@ impl Judge {
         ];
         facts.into_iter().find_map(|(name, expected)| {
             let got = attribute(letter, name);
-            let may_be_dropped = !(IDENTITY.contains(&name) && may_cut(case));
+            let may_be_dropped = is_queue || !(IDENTITY.contains(&name) && may_cut(case));
             let no_room = got.is_none() && letter.body.len() > LARGE && may_be_dropped;
             // A stranger's record may name any function, and then the reason says so.
             let unknown = name == "FunctionArn" && abroad;
-            let is_right = got == expected.as_deref() || no_room || unknown;
+            let is_same = got == expected.as_deref()
+                || name == "OriginalAttributes"
+                    && got.map(parsed) == expected.as_deref().map(parsed);
+            let is_right = is_same || no_room || unknown;
             (!is_right).then(|| format!("{name} is {got:?}, expected {expected:?}"))
         })
     }
+}
+
+/// A message's own attributes, as its dead letter has them.
+fn as_json(message: &Outgoing) -> Value {
+    let attribute = |(name, it): (&String, &MessageAttribute)| {
+        // In SQS's API, binary values are in base64 too.
+        let it = json!(it);
+        let value = it.get("StringValue").or(it.get("BinaryValue"));
+        (name.clone(), json!({ "type": it["DataType"], "value": value }))
+    };
+    message.attributes.iter().map(attribute).collect()
+}
+
+fn parsed(text: &str) -> Option<Value> {
+    serde_json::from_str(text).ok()
 }
 
 /// Whether nobody vouches for the body of its dead letter, so that it may be cut.

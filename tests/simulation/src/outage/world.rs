@@ -261,7 +261,7 @@ impl World {
                 let counted = poller.and_then(|poller| poller.counted.front()).copied();
                 count.replace(counted.unwrap_or_default());
             }
-            Request::Invoke(invoke) => self.invoke(invoke.payload),
+            Request::Invoke(invoke) => self.invoke(&invoke.message.body),
             Request::Replace(Replace { key, waiting, .. }) => {
                 target.enter(key, waiting.filter(|waiting| is_a(&waiting.target)));
             }
@@ -289,7 +289,7 @@ impl World {
 
     /// Lambda accepts an invocation.
     #[allow(clippy::expect_used, reason = "only envelopes of these events arrive")]
-    fn invoke(&mut self, payload: String) {
+    fn invoke(&mut self, payload: &str) {
         let number = |after: &str| -> usize {
             let (_, rest) = payload.split_once(after).expect("an envelope");
             let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
@@ -304,6 +304,7 @@ impl World {
         }
         *made = attempt;
         let takes = if *whose == B { None } else { self.retry(event, attempt) };
+        let payload = payload.to_owned();
         let run = Running { event, attempt, payload, fails: takes.is_some() };
         self.begin(takes.unwrap_or_default().max(TARGET_TAKES), run);
     }

@@ -32,12 +32,15 @@ use crate::{
     plan::{Form, Plan, TargetPlan},
 };
 
+/// The longest time for which SQS keeps a message, in seconds.
+const RETENTION: &str = "1209600";
+
 /// The queue in which a topic or a bus holds the records that it forwards to this retry queue.
 pub fn relay_queue(name: &str, form: Form) -> String {
     match form {
         Form::Notification => format!("{name}-topic"),
         Form::EventBridge => format!("{name}-bus"),
-        Form::Record | Form::Bare => name.to_owned(),
+        Form::Record | Form::Bare | Form::Queue { .. } => name.to_owned(),
     }
 }
 
@@ -64,7 +67,7 @@ impl World {
                 format!(r#"{{"deadLetterTargetArn":"{dead_letters}","maxReceiveCount":1000}}"#);
             let attributes = [
                 ("VisibilityTimeout", (6 * handler.timeout).to_string()),
-                ("MessageRetentionPeriod", "1209600".to_owned()),
+                ("MessageRetentionPeriod", RETENTION.to_owned()),
                 ("RedrivePolicy", redrive),
             ];
             self.create_queue(&queue.name, &attributes);
@@ -99,6 +102,17 @@ impl World {
         let (on_failure, dead_letter_config) = match target.form {
             Form::Bare => (None, Some(DeadLetterConfig { target_arn: Some(queue) })),
             Form::Record | Form::Notification | Form::EventBridge => (Some(queue), None),
+            Form::Queue { tries, hidden } => {
+                let redrive = json!({ "deadLetterTargetArn": queue, "maxReceiveCount": tries });
+                let attributes = [
+                    ("VisibilityTimeout", hidden.to_string()),
+                    ("RedrivePolicy", redrive.to_string()),
+                    ("MessageRetentionPeriod", RETENTION.to_owned()),
+                ];
+                self.create_queue(&target.name, &attributes);
+                self.targets.insert(target.name.as_str().into(), number);
+                return;
+            }
         };
         let settings = Settings { timeout: Some(60), dead_letter_config, ..Settings::default() };
         let in_loops = match target.stopped_in_loops {
@@ -136,22 +150,31 @@ pub fn settings(plan: &Plan, number: usize, variant: usize) -> settings::Setting
     let handler = &plan.handlers[number];
     let targets =
         || plan.targets.iter().filter(|target| plan.queues[target.queue].handler == number);
-    let policy =
-        |target: &TargetPlan| Some((target.name.clone(), target.own.as_ref()?.variables()));
+    // A function and a queue may have the same name.
+    let named = |target: &TargetPlan| match target.is_queue() {
+        true => format!("sqs:{}", target.name),
+        false => target.name.clone(),
+    };
+    let policy = |target: &TargetPlan| Some((named(target), target.own.as_ref()?.variables()));
     let policies: BTreeMap<_, _> = targets().filter_map(policy).collect();
     let queues = plan.queues.iter().enumerate().filter(|(_, queue)| queue.handler == number);
     let bound = queues.map(|(number, queue)| {
         let is_open = plan.attack.is_some_and(|attack| attack.open_queue == number);
         let bound = targets().filter(|it| it.bound && (it.queue == number || is_open));
-        let mut names: Vec<_> = bound.map(|target| &*target.name).collect();
+        let mut names: Vec<_> = bound.map(named).collect();
         if plan.attack.is_none() || names.is_empty() {
-            names.push("nobody");
+            names.push("nobody".to_owned());
+        }
+        // Only messages from this queue would be moved rightly, if none is bound.
+        if targets().any(|it| it.is_queue() && it.queue == number) {
+            names.push("sqs:nobody".to_owned());
         }
         (queue.name.as_str(), names)
     });
     let bound: BTreeMap<_, Vec<_>> = bound.collect();
-    let listed = targets().filter(|target| target.listed).map(|target| target.name.as_str());
-    let listed: Vec<_> = listed.chain(["nobody"]).collect();
+    let listed = targets().filter(|target| target.listed).map(named);
+    let nobody = targets().any(TargetPlan::is_queue).then(|| "sqs:nobody".to_owned());
+    let listed: Vec<_> = listed.chain(nobody).chain(["nobody".to_owned()]).collect();
     let in_flight_max = handler.in_flight_max[variant];
     let dead_letters = &handler.dead_letter_queue;
     let dead_letters = format!("https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/{dead_letters}");

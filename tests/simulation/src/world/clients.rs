@@ -3,7 +3,7 @@
 
 use std::{rc::Rc, sync::Arc, time::Duration};
 
-use comeback_core::{error_type::ErrorReport, time::rfc3339};
+use comeback_core::{Timestamp, error_type::ErrorReport, time::rfc3339};
 use comeback_local::{
     journal::{Ending, Event, What},
     model::{
@@ -19,7 +19,7 @@ use crate::{
     dice::Dice,
     judge::{Stranger, qualified},
     notes::{Fault, Seen},
-    payload::{self, Foreign, envelope},
+    payload::{self, Foreign, METADATA, envelope, metadata},
     plan::{Attack, Form, TargetPlan},
     rules::NEVER,
 };
@@ -44,6 +44,9 @@ impl World {
         let Some((name, &target)) = self.targets.iter().nth(nth) else { return };
         let name = Arc::clone(name);
         let (event, second) = (self.judge.events.len(), self.now.timestamp());
+        if self.plan.targets[target].is_queue() {
+            return self.send_message(target, event, second);
+        }
         let payload = match self.dice.happens(self.plan.large) {
             true => payload::large(event, &mut self.dice),
             false => payload::payload(event, second, &mut self.dice),
@@ -60,6 +63,59 @@ impl World {
         if let Ok(Invoked::Accepted(request_id)) = self.cloud.invoke(self.now, invocation) {
             self.judge.sent(target, payload, &request_id, trace.into());
         }
+    }
+
+    /// A producer sends a message to a source queue.
+    fn send_message(&mut self, target: usize, event: usize, second: i64) {
+        if self.is_gone(target) {
+            return;
+        }
+        let is_large = self.dice.happens(self.plan.large);
+        let (payload, forged) = payload::message(event, second, is_large, &mut self.dice);
+        let trace = self.trace();
+        let mut message = payload.message.as_deref().cloned().unwrap_or_default();
+        message.attributes.extend(forged.map(|forged| (METADATA.to_owned(), forged)));
+        message.trace_header = Some(trace.clone());
+        let queue = &self.plan.targets[target].name;
+        // If the queue refuses the message, there is none.
+        if let Ok(sent) = self.cloud.sqs.send(self.now, queue, message) {
+            let id = Arc::clone(&sent.message_id);
+            self.judge.sent(target, payload, &id, trace.into());
+        }
+    }
+
+    /// Consumers receive what their queues have for them. What has failed stays, until SQS moves it.
+    pub fn consume(&mut self) {
+        let plan = Rc::clone(&self.plan);
+        for (number, target) in plan.targets.iter().enumerate().filter(|(_, it)| it.is_queue()) {
+            let is_due = |world: &mut Self| {
+                let next = world.cloud.sqs.next_visible_at(&target.name, world.now);
+                next.is_some_and(|at| at <= world.now)
+            };
+            while is_due(self) {
+                let received = self.cloud.sqs.receive(self.now, &target.name, 10, None);
+                for message in received.unwrap_or_default() {
+                    if self.fails(number, &message.message_id) {
+                        continue;
+                    }
+                    let lasts = self.dice.millis(5..=1_500);
+                    let (id, handle) = (message.message_id, message.receipt_handle);
+                    self.after(lasts, move |world| {
+                        let queue = &world.plan.targets[number].name;
+                        // The handle is valid until the message is shown again.
+                        let _ = world.cloud.sqs.delete(world.now, queue, &handle);
+                        world.judge.succeeded(&id);
+                    });
+                }
+            }
+        }
+    }
+
+    /// When a consumer will next receive something.
+    pub fn next_consumed(&mut self) -> Option<Timestamp> {
+        let queues = self.plan.targets.iter().filter(|target| target.is_queue());
+        let next = queues.filter_map(|it| self.cloud.sqs.next_visible_at(&it.name, self.now));
+        next.min()
     }
 
     /// A new trace header, for a new chain of requests.
@@ -81,6 +137,10 @@ impl World {
             None => {
                 let number = self.dice.index(plan.targets.len());
                 let target = &plan.targets[number];
+                // Strangers write about functions.
+                if target.is_queue() {
+                    return;
+                }
                 (number, target.queue, self.strange(number, target, &id))
             }
         };
@@ -228,7 +288,7 @@ impl World {
             3 => {
                 let members = self.dice.number(1_500..=20_000) as usize;
                 let members = r#","m":1"#.repeat(members * 2);
-                let payload = envelope(1, initial, None, &members, &payload);
+                let payload = envelope(&metadata(1, initial, None, &members), &payload);
                 let body = about(&own, id, &carrying(&payload));
                 let stranger = hostile("hostile: metadata with thousands of members", body);
                 (by, own_queue, Stranger { letter: payload, ..stranger })
@@ -243,7 +303,7 @@ impl World {
                     others,
                     original: payload.clone(),
                 };
-                let body = about(&own, id, &carrying(&foreign.at_attempt(1)));
+                let body = about(&own, id, &carrying(&envelope(&foreign.metadata(), &payload)));
                 let stranger = hostile("hostile: an id of kilobytes", body);
                 (by, own_queue, Stranger { envelope: Some(foreign), ..stranger })
             }
@@ -257,7 +317,7 @@ impl World {
                 (by, own_queue, Stranger { letter: body, over, ..refused(stranger) })
             }
             _ => {
-                let envelope = envelope(1, initial, Some(id), "", &payload);
+                let envelope = envelope(&metadata(1, initial, Some(id), ""), &payload);
                 let body = about(&victim, id, &carrying(&envelope));
                 let foreign = Foreign {
                     attempt: 1,
@@ -284,7 +344,7 @@ impl World {
     pub fn relay(&mut self) {
         let plan = Rc::clone(&self.plan);
         for target in &plan.targets {
-            if matches!(target.form, Form::Record | Form::Bare) {
+            if !matches!(target.form, Form::Notification | Form::EventBridge) {
                 continue;
             }
             let relay = relay_queue(&plan.queues[target.queue].name, target.form);
@@ -339,21 +399,28 @@ impl World {
     }
 
     fn outcome(&mut self, target: usize, run: &Run) -> Outcome {
-        let event = self.judge.open.get(&run.request_id).map_or(0, |open| open.event);
+        match self.fails(target, &run.request_id) {
+            true => self.failure(),
+            false => Outcome::Returned(b"null".to_vec()),
+        }
+    }
+
+    /// Whether a target fails to process this invocation or message.
+    fn fails(&mut self, target: usize, id: &str) -> bool {
+        let event = self.judge.open.get(id).map_or(0, |open| open.event);
         // Drawn once per event, not for each of its runs.
         let is_hopeless = || {
             let seed = self.plan.seed.wrapping_add(event as u64);
             Dice::seeded(seed).unit() < self.plan.hopeless
         };
-        let fails = if self.plan.hopeless > 0.0 && is_hopeless() {
+        if self.plan.hopeless > 0.0 && is_hopeless() {
             true
         } else if self.is_calm {
             false
         } else {
             let is_down = self.is_down(target);
             is_down.unwrap_or_else(|| self.dice.happens(self.plan.targets[target].failing))
-        };
-        if fails { self.failure() } else { Outcome::Returned(b"null".to_vec()) }
+        }
     }
 
     fn failure(&mut self) -> Outcome {
@@ -447,6 +514,6 @@ fn wrapped(form: Form, record: &str) -> String {
         Form::EventBridge => format!(
             r#"{{"version":"0","detail-type":"Lambda Function Invocation Result - Failure","source":"lambda","detail":{record}}}"#
         ),
-        Form::Record | Form::Bare => record.to_owned(),
+        Form::Record | Form::Bare | Form::Queue { .. } => record.to_owned(),
     }
 }

@@ -22,7 +22,7 @@ use comeback_local::model::{
 
 use super::{Step, World, build};
 use crate::{
-    judge::{receive_count, trace_of},
+    judge::{receive_count, trace_of, was_moved},
     notes::{Check, Fault, Seen, Trouble},
     plan::Form,
     wire::{AwsHandler, Environment, Request},
@@ -99,6 +99,12 @@ impl World {
             event.records.rotate_left(middle);
         }
         for record in &mut event.records {
+            if self.plan.moves_anew && was_moved(record) {
+                let id = record.message_id.clone().unwrap_or_default();
+                let first = self.moved.entry(id).or_insert(self.now).timestamp_millis();
+                let name = "ApproximateFirstReceiveTimestamp".to_owned();
+                record.attributes.insert(name, first.to_string());
+            }
             if !self.draws(Fault::CountTooLow) {
                 continue;
             }
@@ -118,7 +124,9 @@ impl World {
         let Some((case, target)) = self.judge.repeatable(trace) else { return };
         let queue = self.plan.targets[target].queue;
         // The only time of a bare message is when it was sent, so a copy would have another time.
-        let has_time = self.plan.targets[target].form != Form::Bare;
+        // And only SQS itself can move a message.
+        let form = self.plan.targets[target].form;
+        let has_time = !matches!(form, Form::Bare | Form::Queue { .. });
         if has_time && self.happens(Fault::Duplicate) {
             self.judge.copied(case);
             let attributes = record.message_attributes.iter().filter_map(|(name, attribute)| {

@@ -4,6 +4,7 @@ use std::{
     cell::RefCell,
     collections::HashMap,
     rc::{Rc, Weak},
+    sync::Arc,
     time::Duration,
 };
 
@@ -33,11 +34,22 @@ const REJECTIONS: [(&str, u16, Reason); 5] = [
     ("RecursiveInvocationException", 400, Reason::RecursionStopped),
 ];
 
-/// The errors of Lambda that a person has to fix.
+/// The same of SQS, for a message that is sent back.
+const SEND_REJECTIONS: [(&str, u16, Reason); 2] = [
+    ("InvalidMessageContents", 400, Reason::InvokeRejected),
+    ("InvalidParameterValue", 400, Reason::InvokeRejected),
+];
+
+/// The errors of Lambda, and of SQS, that a person has to fix.
 const MISCONFIGURATIONS: [(&str, u16); 3] = [
     ("AccessDeniedException", 403),
     ("KMSDisabledException", 502),
     ("InvalidZipFileException", 502),
+];
+const SEND_MISCONFIGURATIONS: [(&str, u16); 3] = [
+    ("AccessDenied", 403),
+    ("AWS.SimpleQueueService.NonExistentQueue", 400),
+    ("KMS.KmsDisabled", 400),
 ];
 
 /// The greatest age of a count of messages in flight.
@@ -166,7 +178,8 @@ impl World {
                 | Request::Exchange(_)
                 | Request::List { .. }
         );
-        let says_when = is_throttled && !of_ledger && self.dice.happens(0.3);
+        let of_queue = matches!(call.request, Request::Again { .. });
+        let says_when = is_throttled && !of_ledger && !of_queue && self.dice.happens(0.3);
         let (code, status) = match (of_ledger, is_throttled) {
             (false, true) => ("TooManyRequestsException", 429),
             (false, false) => ("ServiceException", 500),
@@ -190,7 +203,13 @@ impl World {
 
     fn fail(&mut self, call: Rc<Call>, after: Duration, mut refusal: Refusal) {
         let needs_kind = |request: &Request| {
-            matches!(request, Request::Invoke(_) | Request::Replace(_) | Request::LookUp { .. })
+            matches!(
+                request,
+                Request::Invoke(_)
+                    | Request::Again { .. }
+                    | Request::Replace(_)
+                    | Request::LookUp { .. }
+            )
         };
         if !needs_kind(&call.request) {
             refusal.kind = None;
@@ -215,7 +234,11 @@ impl World {
             Request::Hide { queue_url, changes } => self.hide(queue_url, changes),
             Request::Count { queue_url, count } => vec![self.count(name_of(queue_url), count)],
             Request::Again { queue_url, messages } => {
-                self.take_again(call, name_of(queue_url), messages)
+                let queue = name_of(queue_url);
+                match self.plan.source(queue) {
+                    Some(target) => self.take_back(call, target, messages),
+                    None => self.take_again(call, queue, messages),
+                }
             }
             Request::Letters(letters) => self.take_letters(call, letters),
             Request::Invoke(invoke) => vec![self.take_invocation(invoke, subject)],
@@ -301,6 +324,55 @@ impl World {
         messages.iter().zip(&call.subjects).map(send).collect()
     }
 
+    /// Messages arrive at a source queue. Each is accepted or refused by itself.
+    fn take_back(&mut self, call: &Call, target: usize, messages: &[Outgoing]) -> Vec<Answer> {
+        let plan = Rc::clone(&self.plan);
+        let queue = &plan.targets[target].name;
+        let mut send = |(message, subject): (&Outgoing, &Option<Subject>)| {
+            if self.draws(Fault::LetterRefused) {
+                self.judge.tally.count(Seen::Fault(Fault::ReturnRefused));
+                let transient = FaultKind::Transient { retry_after: None };
+                return Err(Refusal::of("InternalError", 500, transient));
+            }
+            self.admit(Some(target), &SEND_MISCONFIGURATIONS, &SEND_REJECTIONS)?;
+            if self.is_gone(target) {
+                let (code, status) = SEND_MISCONFIGURATIONS[1];
+                return Err(Refusal::of(code, status, FaultKind::Configuration));
+            }
+            // SQS keeps a trace as it is. The judge tells attempts apart by their traces.
+            let trace = self.next_hop(message.trace_header.as_deref().unwrap_or_default());
+            let message = Outgoing { trace_header: Some(trace.clone()), ..message.clone() };
+            let sent = self.cloud.sqs.send(self.now, queue, message);
+            let id = Arc::clone(&sent.map_err(|_| Refusal::default())?.message_id);
+            subject.iter().for_each(|of| self.judge.reinvoked(*of, &id, trace.as_str().into()));
+            Ok(())
+        };
+        messages.iter().zip(&call.subjects).map(&mut send).collect()
+    }
+
+    /// Draws whether a target's retry is refused, until a person fixes the cause or for good.
+    fn admit(
+        &mut self,
+        target: Option<usize>,
+        misconfigurations: &[(&'static str, u16)],
+        rejections: &[(&'static str, u16, Reason)],
+    ) -> Answer {
+        let is_denied = target.is_some_and(|target| self.is(Trouble::AccessDenied, target));
+        if is_denied || self.draws(Fault::Misconfigured) {
+            self.judge.tally.count(match is_denied {
+                true => Seen::Trouble(Trouble::AccessDenied),
+                false => Seen::Fault(Fault::Misconfigured),
+            });
+            let (code, status) = self.dice.pick(misconfigurations);
+            return Err(Refusal::of(code, status, FaultKind::Configuration));
+        }
+        if self.happens(Fault::InvokeRejected) {
+            let (code, status, reason) = self.dice.pick(rejections);
+            return Err(Refusal::of(code, status, FaultKind::Refused(reason)));
+        }
+        Ok(())
+    }
+
     fn is_send_denied(&mut self, queue: &str) -> bool {
         let number = self.plan.queues.iter().position(|other| other.name == queue);
         let is_denied = number.is_some_and(|number| self.is(Trouble::SendDenied, number));
@@ -365,26 +437,14 @@ impl World {
     }
 
     fn take_invocation(&mut self, invoke: &Invoke, subject: Option<Subject>) -> Answer {
-        let function = invoke.function.split(':').nth(6).unwrap_or_default();
-        let target = self.targets.get(function);
-        let is_denied = target.is_some_and(|&target| self.is(Trouble::AccessDenied, target));
-        if is_denied || self.draws(Fault::Misconfigured) {
-            self.judge.tally.count(match is_denied {
-                true => Seen::Trouble(Trouble::AccessDenied),
-                false => Seen::Fault(Fault::Misconfigured),
-            });
-            let (code, status) = self.dice.pick(&MISCONFIGURATIONS);
-            return Err(Refusal::of(code, status, FaultKind::Configuration));
-        }
-        if self.happens(Fault::InvokeRejected) {
-            let (code, status, reason) = self.dice.pick(&REJECTIONS);
-            return Err(Refusal::of(code, status, FaultKind::Refused(reason)));
-        }
-        let trace = self.next_hop(&invoke.trace);
+        let function = invoke.target.split(':').nth(6).unwrap_or_default();
+        self.admit(self.targets.get(function).copied(), &MISCONFIGURATIONS, &REJECTIONS)?;
+        let Outgoing { body, trace_header, .. } = &invoke.message;
+        let trace = self.next_hop(trace_header.as_deref().unwrap_or_default());
         let invocation = Invocation {
             function,
             invocation_type: InvocationType::Event,
-            payload: invoke.payload.as_bytes(),
+            payload: body.as_bytes(),
             trace_header: Some(&trace),
             client_context: None,
         };
@@ -430,7 +490,9 @@ impl World {
                 (Some(subject), Request::Replace(replace)) => {
                     self.judge.told_of_claim(*subject, replace, answer);
                 }
-                (Some(subject), Request::Again { .. }) => {
+                (Some(subject), Request::Again { queue_url, .. })
+                    if self.plan.source(name_of(queue_url)).is_none() =>
+                {
                     self.judge.told_of_copy(*subject, answer);
                 }
                 (Some(subject), _) => self.judge.told(*subject, answer),

@@ -82,9 +82,16 @@ impl World {
         }
     }
 
+    /// Whether a source queue is gone, to handlers and producers. Its consumer goes on with what is there.
+    pub fn is_gone(&self, target: usize) -> bool {
+        self.is(Trouble::TargetDeleted, target) || self.is(Trouble::TargetRenamed, target)
+    }
+
     /// Whether a trouble makes a target fail now. None if it has no trouble.
     pub fn is_down(&self, target: usize) -> Option<bool> {
-        if self.is(Trouble::TargetDown, target) {
+        let is_paused =
+            self.plan.targets[target].is_queue() && self.is(Trouble::TargetPaused, target);
+        if is_paused || self.is(Trouble::TargetDown, target) {
             return Some(true);
         }
         let turn = self.now.timestamp() / 60 / FLAP_MINUTES;
