@@ -13,6 +13,8 @@ FAULT = "shared/core/src/fault.rs"
 RECORD = "shared/core/src/record.rs"
 ENVELOPE = "shared/core/src/envelope.rs"
 LETTER = "shared/core/src/dead_letter.rs"
+QUEUED = "shared/core/src/queued.rs"
+RULES = "shared/core/src/rules.rs"
 CLAIM = "shared/core/src/claim.rs"
 IN_FLIGHT = "shared/core/src/in_flight.rs"
 GAUGES = "shared/flow/src/in_flight.rs"
@@ -270,4 +272,55 @@ DEFECTS = [
     ("nobody notes that the register gave no answer", PROBES, "Some((circuit.not_brought()?, None))", "circuit.not_brought().map(|it| (it, None)).filter(|_| false)"),
     ("demand counts as met although the register gave no answer", STEPS, "let again = few && slice.missed;", "let again = few && slice.missed && false;"),
     ("any event is taken for the probe", STEPS, "batch.candidate == Some(&probe.of);", "batch.candidate.is_some();"),
+    # queues
+    ("a queue's message goes back without one of its attributes", QUEUED,
+     "self.attributes.iter().cloned().chain(metadata)", "self.attributes.iter().skip(1).cloned().chain(metadata)"),
+    ("a binary attribute becomes text", MESSAGE,
+     "Some(bytes) => Value::Binary((&*bytes.0).into()),",
+     "Some(bytes) => Value::Text(String::from_utf8_lossy(&bytes.0).into_owned().into()),"),
+    ("the tenant of a queue's message is lost", ITEM,
+     "let (trace_header, group_id) = (self.trace_header(), group_id(self.record));",
+     "let (trace_header, group_id) = (self.trace_header(), group_id(self.record).filter(|_| false));"),
+    ("metadata counts as an attribute of the message", QUEUED,
+     "metadata.map(|at| attributes.swap_remove(at).value);",
+     "metadata.map(|at| { let it = attributes.swap_remove(at); attributes.push(it.clone()); it.value });"),
+    ("a queue's dead letter has none of the message's attributes", LETTER,
+     "failure.queued().and_then(Queued::attributes_json)", "failure.queued().and_then(|_| None)"),
+    ("messages of several queues go back to one of them", BATCH,
+     "queues.entry(queue_url).or_default()",
+     "{ let first = queues.keys().next().cloned(); queues.entry(first.unwrap_or(queue_url)) }.or_default()"),
+    ("the attempt of a queue's message is not counted", RECORD,
+     "(!is_redriven).then(|| self.metadata(attempt))",
+     "(!is_redriven).then(|| self.metadata(self.retried().map_or(attempt, |it| it.attempt)))"),
+    ("a queue's message has the id of its last failure", RECORD,
+     "(!is_redriven).then(|| self.metadata(attempt))",
+     "(!is_redriven).then(|| {\n            let mut it = self.metadata(attempt);\n            it.request_id = Some(self.request_id.clone());\n            it\n        })"),
+    ("a delay loses the queue of its message", RECORD,
+     "carried.push((SOURCE_QUEUE_ARN, self.target.to_string()));", ""),
+    ("a delay loses the time of its message's failure", RECORD,
+     "let carried = failed_at.filter(|_| !is_first)", "let carried = failed_at.filter(|_| false)"),
+    ("a time that a message claims counts as that of its failure", RECORD,
+     "let carried = failed_at.filter(|_| !is_first)", "let carried = failed_at"),
+    ("a message without room is delayed", RECORD, "|| message.has_room(&self.carried(message))", "|| true"),
+    ("an eleventh attribute is sent", QUEUED, "if attributes.len() > ATTRIBUTES_MAX {", "if attributes.len() > 1 + ATTRIBUTES_MAX {"),
+    ("a message is sent back although it is too large", QUEUED,
+     "message_size(self.body, &attributes) > SIZE_MAX", "message_size(self.body, &attributes) > SIZE_MAX + 1024"),
+    ("the backoff of a queue's message begins with its first send", RECORD,
+     "message.first_received_at.or(message.sent_at)", "message.sent_at"),
+    ("a message from any queue is sent back", RULES,
+     "self.of(queue).is_some_and(|it| it.allow(target, home))", "self.of(queue).is_some()"),
+    ("a message that looks like a refused dead letter is refused", DECISION,
+     "message.is_of_unknown_sender().filter(|_| !failure.is_of_consumer())", "message.is_of_unknown_sender()"),
+    ("a message that could not be sent back takes its neighbours along", BATCH,
+     "for (&(item, _), answer) in sends.iter().zip(answers) {",
+     "let worst = answers.iter().find(|it| it.is_err()).cloned();\n"
+     "        for (&(item, _), answer) in sends.iter().zip(answers.into_iter().map(|it| worst.clone().unwrap_or(it))) {"),
+    ("the answers to messages that are sent back are read in reverse", BATCH,
+     "for (&(item, _), answer) in sends.iter().zip(answers) {",
+     "for (&(item, _), answer) in sends.iter().zip(answers.into_iter().rev()) {"),
+    ("a message that was sent back is not marked", BATCH,
+     "settlements.done.push(item);\n                }", "}"),
+    ("a queue that refuses the handler counts as busy", BATCH,
+     "Err(fault) => settlements.add(item, self.not_accepted(item, &fault)),",
+     "Err(fault) => settlements.add(item, self.not_accepted(item, &InvokeFault { kind: FaultKind::Transient { retry_after: None }, ..fault })),"),
 ]
