@@ -1,7 +1,8 @@
 //! Reading a record and deciding about it.
 //!
-//! The input is the body of a message in the retry queue. In a queue's message, it is also the metadata. The schedule of a failure must be the same at any time, each
-//! decision must fit its time, the payload must keep its bytes, and SQS must accept the dead letter.
+//! The input is the body of a message in the retry queue. In a queue's message, it is also the metadata. The schedule
+//! of a failure must be the same at any time, each decision must fit its time, the payload must keep its bytes, and SQS
+//! must accept the dead letter.
 
 use std::{sync::LazyLock, time::Duration};
 

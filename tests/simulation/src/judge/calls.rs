@@ -49,8 +49,8 @@ pub struct Subject {
 }
 
 impl Judge {
-    /// A handler retries an event: it invokes a function, or sends a message back to its queue. Returns the message that
-    /// the call is about.
+    /// A handler retries an event: it invokes a function, or sends a message back to its queue. Returns the message
+    /// that the call is about.
     pub fn invokes(&mut self, run: u64, clock: Timestamp, invoke: &Invoke) -> Option<Subject> {
         let trace = invoke.message.trace_header.as_deref().unwrap_or_default();
         let index = self.by_trace.get(trace).copied();

@@ -107,7 +107,7 @@ impl Judge {
         self.open_case(open, Arc::clone(request_id), at, cause, None);
     }
 
-    /// A handler receives a message of a queue. The first time shows that the consumer has failed, and SQS has moved it.
+    /// A handler receives a message. If SQS has moved it here, its consumer has failed.
     pub fn receives_moved(&mut self, record: &SqsMessage) {
         let id = record.message_id.as_deref().filter(|_| was_moved(record)).unwrap_or_default();
         if let Some((id, open)) = self.open.remove_entry(id) {
