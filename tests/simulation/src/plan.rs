@@ -198,7 +198,6 @@ impl Plan {
         (0..dice.number(1..=2)).for_each(|n| plan.draw_handler(n, dice));
         (0..dice.number(1..=3)).for_each(|n| plan.draw_queue(n, dice));
         (0..dice.number(1..=4)).for_each(|n| plan.draw_target(n, dice));
-        plan.draw_source_queues();
         // A message in a function's own dead-letter queue names no function, and each handler knows at most one such
         // function.
         let mut known_to: Vec<usize> = Vec::new();
@@ -220,6 +219,7 @@ impl Plan {
         };
         plan.sending = Duration::from_secs(sending);
         plan.calm_after = Duration::from_secs(dice.number(sending / 2..=FAULTS_MAX));
+        plan.draw_source_queues();
         if !flawless {
             // Many worlds lack a given fault, and few have much of it. So some worlds have a single fault, and some
             // have many at the same time.
@@ -407,6 +407,11 @@ impl Plan {
             return;
         }
         self.moves_anew = dice.happens(0.5);
+        if dice.happens(0.4) {
+            // Messages of several queues are due at the same time, and go back in one batch.
+            self.events = self.events.max(dice.number(15..=40));
+            self.sending = Duration::from_secs(dice.number(0..=30));
+        }
         for target in &mut self.targets {
             if dice.happens(0.6) {
                 let (tries, hidden) = (dice.number(1..=3) as u32, dice.pick(&[2, 2, 30, 300]));
