@@ -152,15 +152,19 @@ impl Judge {
             self.violated(Check::CallsFit, None, what);
         }
         let at = clock.timestamp_millis();
-        let is_back = self.plan.source(queue).is_some();
-        let judge = |message: &Outgoing| match is_back {
-            true => {
-                let (target, message) = (queue_arn(queue), message.clone());
-                self.invokes(run, clock, &Invoke { target, message })
-            }
-            false => self.judge_again(run, at, queue, message),
-        };
-        messages.iter().map(judge).collect()
+        if self.plan.source(queue).is_some() {
+            let back =
+                |message: &Outgoing| Invoke { target: queue_arn(queue), message: message.clone() };
+            return messages.iter().map(|it| self.invokes(run, clock, &back(it))).collect();
+        }
+        // A copy that fits a short delay may be the only one that fits a long one.
+        let mut longest_first: Vec<_> = messages.iter().enumerate().collect();
+        longest_first.sort_by_key(|(_, message)| Reverse(message.delay));
+        let mut subjects = vec![None; messages.len()];
+        for (nth, message) in longest_first {
+            subjects[nth] = self.judge_again(run, at, queue, message);
+        }
+        subjects
     }
 
     fn judge_again(
