@@ -83,8 +83,9 @@ async fn init_error(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Refusal> {
+    let identifier = identifier(&headers)?;
     let fault = ExtensionFault::InitError(reported(&headers, body).await?);
-    extensions.report(identifier(&headers)?, fault)?;
+    extensions.report(identifier, fault)?;
     Ok(accepted())
 }
 
@@ -93,8 +94,9 @@ async fn exit_error(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Refusal> {
+    let identifier = identifier(&headers)?;
     let fault = ExtensionFault::ExitError(reported(&headers, body).await?);
-    extensions.report(identifier(&headers)?, fault)?;
+    extensions.report(identifier, fault)?;
     Ok(accepted())
 }
 

@@ -102,15 +102,22 @@ impl RuntimeApi {
     /// Answers the event with this id, if it is the current one.
     fn answer(&self, request_id: &str, answer: Answer) -> bool {
         let mut exchange = lock(&self.state);
-        let current = if exchange.is_at(request_id) { exchange.answer.take() } else { None };
+        let is_latest = exchange.latest.as_deref() == Some(request_id);
+        let current = if is_latest { exchange.answer.take() } else { None };
         current.map(|current| current.send(answer)).is_some()
     }
 }
 
 impl Exchange {
-    /// Whether the function is handling the event with this id.
-    fn is_at(&self, request_id: &str) -> bool {
-        self.answer.is_some() && self.latest.as_deref() == Some(request_id)
+    /// Why an answer to the event with this id is refused.
+    fn refuses(&self, request_id: &str) -> Option<Response> {
+        if self.latest.as_deref() != Some(request_id) {
+            Some(refusal(StatusCode::BAD_REQUEST, "InvalidRequestID", "Invalid request ID"))
+        } else if self.answer.is_none() {
+            Some(invalid_state("the event has been answered"))
+        } else {
+            None
+        }
     }
 }
 
@@ -170,8 +177,8 @@ async fn settle(
     body: Body,
     outcome: fn(Vec<u8>) -> Outcome,
 ) -> Response {
-    if !lock(&api.state).is_at(&id) {
-        return invalid_request_id();
+    if let Some(refused) = lock(&api.state).refuses(&id) {
+        return refused;
     }
     let (outcome, reusable) = match read(&headers, body).await {
         Read::Whole(bytes) => (outcome(bytes), true),
@@ -182,7 +189,7 @@ async fn settle(
         Read::Broken => return incomplete(),
     };
     if !api.answer(&id, Answer { outcome, reusable }) {
-        return invalid_request_id();
+        return invalid_state("the event has been answered");
     }
     if reusable { accepted() } else { too_large() }
 }
@@ -201,16 +208,12 @@ async fn init_error(
             let _ = init.send(Err(report));
             accepted()
         }
-        None => refusal(
-            StatusCode::FORBIDDEN,
-            "InvalidStateTransition",
-            "an error of the initialisation came after it",
-        ),
+        None => invalid_state("an error of the initialisation came after it"),
     }
 }
 
-fn invalid_request_id() -> Response {
-    refusal(StatusCode::BAD_REQUEST, "InvalidRequestID", "Invalid request ID")
+fn invalid_state(message: &str) -> Response {
+    refusal(StatusCode::FORBIDDEN, "InvalidStateTransition", message)
 }
 
 fn incomplete() -> Response {

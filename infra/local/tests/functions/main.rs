@@ -130,7 +130,7 @@ fn the_runtime_api_refuses_responses_to_other_request_ids() {
     let answer = cloud.function("f", json!({})).invoke(&json!({"do": "wrong"}));
     assert_eq!(answer.json()[0], 400);
     assert_eq!(answer.json()[1]["errorType"], "InvalidRequestID");
-    cloud.journal_until(|event| event["line"] == "again 400");
+    cloud.journal_until(|event| event["line"] == "again 403");
 }
 
 #[test]

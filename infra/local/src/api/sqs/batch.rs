@@ -26,9 +26,7 @@ pub(super) struct Batch<E> {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub(super) struct BatchResult<T> {
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     successful: Vec<Succeeded<T>>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     failed: Vec<Failed>,
 }
 
