@@ -12,6 +12,6 @@ def zipped(program: bytes) -> bytes:
     entry = zipfile.ZipInfo("bootstrap")
     entry.external_attr = EXECUTABLE
     file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr(entry, program)
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr(entry, program, zipfile.ZIP_DEFLATED, 1)
     return file.getvalue()

@@ -1,18 +1,23 @@
 """Starts each implementation as a process on a free port of loopback."""
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 from types import MappingProxyType
 from typing import Any
 
 import boto3
+import models
 from botocore.config import Config
 
 REGION = "us-east-1"
@@ -40,12 +45,14 @@ class Endpoint:
 
     name: str
     url: str
+    # What is wrong, according to AWS's models, with the local cloud's answers and with the requests of our programs.
+    faults: Counter[str] = field(default_factory=Counter)
 
     def client(
         self, service: str, access_key: str = ACCESS_KEY, secret: str = ACCESS_KEY, token: str | None = None
     ) -> Any:
         """Makes a boto3 client for one of its services."""
-        return boto3.client(
+        client = boto3.client(
             service,
             endpoint_url=self.url,
             region_name=REGION,
@@ -53,6 +60,15 @@ class Endpoint:
             aws_secret_access_key=secret,
             aws_session_token=token,
             config=CONFIG,
+        )
+        if self.name == "local":
+            client.meta.events.register("before-parse", self._look)
+        return client
+
+    def _look(self, response_dict: dict[str, Any], operation_model: Any, **_: Any) -> None:
+        headers = {name.lower(): value for name, value in response_dict["headers"].items()}
+        self.faults.update(
+            models.faults_of_answer(operation_model, response_dict["status_code"], headers, response_dict["body"])
         )
 
     def environment(self) -> dict[str, str]:
@@ -66,10 +82,59 @@ class Endpoint:
 
 
 @contextmanager
-def local(program: Path, settings: Mapping[str, str] = MappingProxyType({})) -> Iterator[Endpoint]:
-    """Runs the local cloud."""
-    with _started("local", [str(program)], settings) as endpoint:
+def local(program: Path, *arguments: str) -> Iterator[Endpoint]:
+    """Runs the local cloud.
+
+    Raises:
+        ValueError: if AWS's models don't allow one of its answers, or one of the requests that it saw `between`.
+    """
+    with _started("local", [str(program), *arguments]) as endpoint:
         yield endpoint
+        if endpoint.faults:
+            raise ValueError("\n".join(f"{fault} ({count} times)" for fault, count in endpoint.faults.items()))
+
+
+@contextmanager
+def between(endpoint: Endpoint, seen: set[str]) -> Iterator[str]:
+    """The URL of a server that passes all requests on, checks them and their answers, and notes their operations."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, *_: Any) -> None:
+            """Nothing."""
+
+        def pass_on(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            connection = HTTPConnection(endpoint.url.removeprefix("http://"), timeout=PATIENCE_SECONDS)
+            connection.request(self.command, self.path, body, dict(self.headers.items()))
+            response = connection.getresponse()
+            answer = response.read()
+            self.send_response_only(response.status)
+            for name, value in response.getheaders():
+                if name.lower() not in ("transfer-encoding", "connection", "content-length"):
+                    self.send_header(name, value)
+            self.send_header("Content-Length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
+            headers, told = (
+                {name.lower(): value for name, value in each.items()} for each in (self.headers, response.headers)
+            )
+            operation = models.operation(self.command, self.path, headers)
+            if operation:
+                seen.add(operation[0].name)
+                endpoint.faults.update(models.faults_of_request(*operation, headers, body))
+                endpoint.faults.update(models.faults_of_answer(operation[0], response.status, told, answer))
+
+        do_GET = do_POST = do_PUT = do_DELETE = pass_on
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
 
 
 @contextmanager
@@ -101,12 +166,13 @@ def _started(
         process = subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environment, text=True)
         try:
             assert process.stdout is not None
-            url = process.stdout.readline().strip()
-            if not url:
+            told = (re.search(r"http://127\.0\.0\.1:\d+", line) for line in process.stdout)
+            found = next((each for each in told if each), None)
+            if not found:
                 raise RuntimeError(f"expected {name} to print its endpoint, it exited instead")
             # Read all other output, so that the pipe never fills up.
             Thread(target=process.stdout.read, daemon=True).start()
-            yield Endpoint(name, url)
+            yield Endpoint(name, found[0])
         finally:
             process.terminate()
             process.wait(PATIENCE_SECONDS)

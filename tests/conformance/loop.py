@@ -10,8 +10,10 @@ import json
 import sys
 import time
 from collections import Counter
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import endpoints
@@ -67,14 +69,21 @@ LETTERS = Counter(
 class Loop:
     """The retry loop, deployed as a user would: two queues, the handler, and a target that sends failures to one."""
 
-    def __init__(self, endpoint: Endpoint, binaries: Path, *, with_ledger: bool) -> None:
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        binaries: Path,
+        *,
+        with_ledger: bool,
+        settings: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self.sqs, self.functions, self.logs, self.dynamodb = map(endpoint.client, ("sqs", "lambda", "logs", "dynamodb"))
         self.binaries = binaries
         self.dead_letter_queue = self.sqs.create_queue(QueueName="dead-letter-queue")["QueueUrl"]
         timeout = {"VisibilityTimeout": str(6 * HANDLER_TIMEOUT_SECONDS)}
         self.retry_queue = self.sqs.create_queue(QueueName="retry-queue", Attributes=timeout)["QueueUrl"]
         retry_queue_arn = f"arn:aws:sqs:{REGION}:{ACCOUNT}:retry-queue"
-        variables = {**SETTINGS, "DEAD_LETTER_QUEUE_URL": self.dead_letter_queue}
+        variables = {**SETTINGS, **settings, "DEAD_LETTER_QUEUE_URL": self.dead_letter_queue}
         if with_ledger:
             self.dynamodb.create_table(
                 TableName=LEDGER,

@@ -6,6 +6,7 @@ import unittest
 from dataclasses import replace
 from datetime import date
 
+import models
 from differences import Difference, Table, expanded
 from endpoints import Endpoint
 from facts import Fact, facts, joined
@@ -90,6 +91,38 @@ class FactsTest(unittest.TestCase):
 
     def test_the_table_of_the_repository_can_be_read(self) -> None:
         self.assertTrue(facts())
+
+
+class ModelTest(unittest.TestCase):
+    """Looks at a request and at answers that AWS's models do not allow."""
+
+    def test_a_wrong_request_is_a_fault(self) -> None:
+        headers = {"x-amz-target": "AmazonSQS.SendMessage"}
+        found = models.operation("POST", "/", headers)
+        assert found is not None
+        for body, expected in (
+            (b'{"QueueUrl":"q","MessageBody":"m"}', []),
+            (b'{"QueueUrl":7,"Body":"m"}', [".Body", ".MessageBody", ".QueueUrl"]),
+        ):
+            faults = [*models.faults_of_request(*found, headers, body)]
+            self.assertEqual([fault.partition(":")[0] for fault in faults], [f"SendMessage{each}" for each in expected])
+
+    def test_a_name_in_a_path_has_its_pattern(self) -> None:
+        for name, is_right in (("orders", True), ("a%20b", False)):
+            headers = {"x-amz-invocation-type": "Event"}
+            found = models.operation("POST", f"/2015-03-31/functions/{name}/invocations", headers)
+            assert found is not None
+            self.assertEqual([*models.faults_of_request(*found, headers, b"")] == [], is_right)
+
+    def test_a_wrong_answer_is_a_fault(self) -> None:
+        operation = models.MODELS["sqs"].operation_model("SendMessageBatch")
+        for status, body, count in (
+            (200, b'{"Successful":[],"Failed":[]}', 0),
+            (200, b'{"Successful":[{"Id":"1"}]}', 3),
+            (400, b'{"__type":"com.amazonaws.sqs#QueueDoesNotExist"}', 0),
+            (400, b'{"__type":"com.amazonaws.sqs#NoSuchError"}', 1),
+        ):
+            self.assertEqual(len([*models.faults_of_answer(operation, status, {}, body)]), count, body)
 
 
 if __name__ == "__main__":
