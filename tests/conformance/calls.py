@@ -1,16 +1,20 @@
 """Checks every call of the handler and of the program `comeback`, and every answer, against AWS's models.
 
-Both use a local cloud, through a server that looks at the bytes.
+Both use a local cloud, through a server that looks at the bytes. The calls of each command are compared with the policy
+that `comeback doctor --policy` prints for it, and the calls of the handler with its role in SAM's template. parliament
+reads the policies, and knows AWS's actions and resources.
 """
 
 import argparse
 import json
+import re
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import endpoints
+import parliament
 from loop import KINDS, PATIENCE_SECONDS, TARGET, Loop
 
 EVENTS_OF_A_KIND = 4
@@ -43,6 +47,38 @@ def play(loop: Loop) -> None:
         loop.sqs.receive_message(QueueUrl=loop.dead_letter_queue, WaitTimeSeconds=1, VisibilityTimeout=1)
 
 
+def of_the_handlers_role() -> set[str]:
+    """The actions that SAM's template allows the handler. parity.py holds CDK's role to it."""
+    template = (Path(__file__).parents[2] / "infra/sam/template.yaml").read_text()
+    role = template[template.index("\n  HandlerRole:") : template.index("\n  LedgerTable:")]
+    return set(re.findall(r"\b[a-z0-9]+:[A-Z]\w+", role))
+
+
+def of_the_policy(program: str, command: str) -> set[str]:
+    """The actions in the policy that the program prints for a command.
+
+    Raises:
+        ValueError: if parliament finds a fault in the policy.
+    """
+    words = [word for word in command.split() if word.replace("-", "").isalpha() and word != TARGET]
+    name = "-".join(word for word in words if not word.startswith("-"))
+    policy = subprocess.check_output([program, "doctor", "--policy", name], text=True)
+    findings = parliament.analyze_policy_string(policy).findings
+    if findings:
+        raise ValueError(f"expected parliament to find nothing in the policy of {name}, got {findings}")
+    return {action for statement in json.loads(policy)["Statement"] for action in statement["Action"]}
+
+
+def check(who: str, seen: set[str], allowed: set[str]) -> None:
+    """Checks calls against what is allowed.
+
+    Raises:
+        ValueError: if there are others, or none.
+    """
+    if not seen or seen - allowed:
+        raise ValueError(f"expected only actions that are allowed from {who}, got {sorted(seen - allowed) or 'none'}")
+
+
 def main() -> int:
     """Runs the loop and the commands."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -50,16 +86,28 @@ def main() -> int:
     binaries = parser.parse_args().binaries.resolve()
     program = str(binaries / "comeback")
     seen: set[str] = set()
+    everything: set[str] = set()
     with (
         endpoints.local(binaries / "comeback", "local", "--empty", "--port", "0") as local,
         endpoints.between(local, seen) as url,
     ):
-        play(Loop(local, binaries, with_ledger=True, settings={"AWS_ENDPOINT_URL": url, "REGISTER": "true"}))
+        loop = Loop(local, binaries, with_ledger=True, settings={"AWS_ENDPOINT_URL": url, "REGISTER": "true"})
+        play(loop)
+        check("the handler", seen, of_the_handlers_role())
+        # Without a mapping the handler makes no calls that could be taken for those of a command.
+        for mapping in loop.functions.list_event_source_mappings()["EventSourceMappings"]:
+            loop.functions.update_event_source_mapping(UUID=mapping["UUID"], Enabled=False)
         for command in COMMANDS:
+            everything |= seen
+            seen.clear()
             done = subprocess.run([program, *command.split(), f"--local={url}"], capture_output=True, text=True)
             if done.returncode == USAGE:
                 raise ValueError(f"expected comeback {command} to run, got {done.stderr}")
-    print(f"{len(seen)} operations of our programs, as AWS's models have them: {', '.join(sorted(seen))}")
+            check(f"comeback {command}", seen, of_the_policy(program, command))
+    everything |= seen
+    print(
+        f"{len(everything)} actions of our programs, all allowed and as AWS has them: {', '.join(sorted(everything))}"
+    )
     return 0
 
 

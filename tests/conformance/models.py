@@ -120,3 +120,10 @@ def operation(method: str, path: str, headers: Mapping[str, str]) -> tuple[Any, 
         if found and operation.http["method"] == method:
             return operation, {name: unquote(value) for name, value in found.groupdict().items()}
     return None
+
+
+def action(operation: Any) -> str:
+    """The name of an operation in policies."""
+    service, name = operation.service_model.signing_name, operation.name
+    name = name.removesuffix("Batch") if service == "sqs" else name
+    return f"{service}:{'InvokeFunction' if name == 'Invoke' else name}"
