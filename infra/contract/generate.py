@@ -54,6 +54,7 @@ DIMENSIONS = {
     ("handler", "FunctionName"): "!Ref Handler",
     ("handler", "LogGroupName"): "!Ref HandlerLog",
     ("function", "FunctionName"): "!Ref TargetFunction",
+    ("target", "Target"): "!Ref TargetFunction",
     ("function", "Target"): "!Ref TargetFunction",
 }
 VARIABLES = {
@@ -454,8 +455,8 @@ def table_of_properties() -> str:
 
 
 def alarms(of_functions: bool) -> dict[str, dict[str, Any]]:
-    """Returns the alarms of functions, which have a template of their own, or all others."""
-    return {name: alarm for name, alarm in ALARMS.items() if (alarm["of"] == "function") == of_functions}
+    """Returns the alarms of functions and queues, which have a template of their own, or all others."""
+    return {name: alarm for name, alarm in ALARMS.items() if (alarm["of"] in ("function", "target")) == of_functions}
 
 
 def folded(key: str, text: str, indent: int) -> str:
@@ -495,10 +496,11 @@ def conditions(of_functions: bool) -> str:
     lines = []
     for name, alarm in alarms(of_functions).items():
         is_on = f'!Not [!Equals [!Ref {name}Trigger, "off"]]'
-        needs = (
-            f"Has{alarm['only_with'].capitalize()}" if "only_with" in alarm else ("" if of_functions else "HasAlarms")
-        )
-        lines.append(f"  Has{name}Alarm: " + (f"!And [!Condition {needs}, {is_on}]" if needs else is_on))
+        needs = [f"Has{alarm['only_with'].capitalize()}"] if "only_with" in alarm else []
+        needs += ["IsFunction"] if alarm["of"] == "function" else []
+        needs += [] if of_functions else ["HasAlarms"]
+        both = ", ".join([f"!Condition {each}" for each in needs] + [is_on])
+        lines.append(f"  Has{name}Alarm: " + (f"!And [{both}]" if needs else is_on))
     return "\n".join(lines)
 
 
@@ -590,10 +592,13 @@ def table_of_alarms() -> str:
     return "\n".join(["| alarm | severity | goes off when | threshold |", "|---|---|---|---:|", *rows])
 
 
+ABOUT = {"target": "function or queue", "dead_letter_queue": "dead-letter-queue"}
+
+
 def table_of_triggers() -> str:
     """Returns the table of the parameters that say when alarms go off."""
     rows = [
-        f"| `{name}Trigger` | `{trigger(alarm)}` | {alarm['of'].replace('_', '-')} |" for name, alarm in ALARMS.items()
+        f"| `{name}Trigger` | `{trigger(alarm)}` | {ABOUT.get(alarm['of'], alarm['of'])} |" for name, alarm in ALARMS.items()
     ]
     return "\n".join(["| parameter | default | about the |", "|---|---|---|", *rows])
 

@@ -90,7 +90,7 @@ def alarms() -> dict[str, int]:
     """
     watched: Counter[str] = Counter()
     for alarm in json.loads((CONTRACT / "alarms.json").read_text()).values():
-        owner = alarm["of"] if alarm["of"] in ("queue", "function") else "system"
+        owner = {"queue": "queue", "target": "function", "function": "function"}.get(alarm["of"], "system")
         watched[alarm.get("only_with", owner)] += max(1, len(alarm["metrics"]))
     return watched
 

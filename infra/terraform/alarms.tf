@@ -27,7 +27,7 @@ locals {
           alarm  = alarm
           age    = local.durations[key][2]
           values = { FunctionName = name, Target = name }
-        } if it.of == "function" && lookup({ ledger = var.ledger, probe = var.probe }, try(it.only_with, ""), true)
+        } if contains(["function", "target"], it.of) && lookup({ ledger = var.ledger, probe = var.probe }, try(it.only_with, ""), true)
       }
     ]...),
   )

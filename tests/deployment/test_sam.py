@@ -378,6 +378,11 @@ class AlarmTest(unittest.TestCase):
                     topic = tickets if tickets and ALARMS[name]["severity"] == "ticket" else TOPIC
                     self.assertEqual((alarm["AlarmActions"], alarm["OKActions"]), ([topic], [topic]), name)
 
+    def test_a_queue_has_no_alarms_on_metrics_of_functions(self) -> None:
+        made = self.of_target(TargetFunction="sqs:imports", Ledger="true", Probe="true")
+        self.assertEqual(made.keys(), {name for name, alarm in ALARMS.items() if alarm["of"] == "target"})
+        self.assertEqual(made["Lateness"]["Dimensions"], [{"Name": "Target", "Value": "sqs:imports"}])
+
     def test_the_share_of_an_events_age_is_that_of_the_functions_maximum(self) -> None:
         self.assertEqual(
             self.of_target(MaxAgeSeconds="3600")["EventsExpire"]["Metrics"][0]["Expression"], "100 * age / 3600"

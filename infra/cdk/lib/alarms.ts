@@ -11,15 +11,16 @@ import { Faults } from './faults';
 import { countMetricLines, RetrySystem } from './metrics';
 import type { AsyncRetryProps } from './props';
 import { checkKnown, checkWhole } from './retry-policy';
-import { ownId } from './target';
+import { ownId, Retried, Target } from './target';
 import {
   ALARMS,
   AlarmSeverity,
+  ofConsumer,
   ofDeadLetters,
-  ofFunction,
   ofHandler,
   ofQueue,
   ofRegion,
+  ofTarget,
   Trigger,
   Triggers,
 } from './triggers';
@@ -141,9 +142,18 @@ export class RetryAlarms extends Construct {
     this.add(new Construct(this, queue.node.id), ofQueue(queue, this.options));
   }
 
-  /** Adds the alarms on the metrics of one function. */
-  public watchFunction(target: lambda.IFunction, maxAge: Duration): void {
-    this.add(new Construct(this, ownId(target)), ofFunction(target, this.options, maxAge));
+  /** Adds the alarms on the metrics of one function or queue. */
+  public watchTarget(target: Retried, maxAge: Duration): void {
+    this.add(new Construct(this, ownId(target.construct)), ofTarget(target, this.options, maxAge));
+  }
+
+  /** Adds the alarm of functions that consume a queue. Each may consume several. */
+  public watchConsumers(consumers: lambda.IFunction[]): void {
+    for (const { base } of consumers.map((each) => new Target(each))) {
+      const id = `Consumer-${ownId(base)}`;
+      const isWatched = [id, ownId(base)].some((each) => this.node.tryFindChild(each));
+      if (!isWatched) this.add(new Construct(this, id), ofConsumer(base));
+    }
   }
 
   /** Adds the actions of a severity to an alarm. */

@@ -14,6 +14,7 @@ import {
 } from 'aws-cdk-lib';
 import { Construct } from 'constructs';
 import { AlarmsProps, RetryAlarms } from './alarms';
+import { AttachedQueue, Source } from './attached-queue';
 import { Attachment, checkAttachable, Senders } from './attachment';
 import { codeOf } from './code';
 import { RetryDashboard, RetryDashboardProps } from './dashboard';
@@ -23,15 +24,23 @@ import { estimatedLength, INVOKE, KEY_ACTIONS, RetryHandler, VARIABLES_MAX } fro
 import { createLedger } from './ledger';
 import { metricOf, RetryMetricOptions } from './metrics';
 import { grantOperating, grantReading, OperatedSystem } from './operators';
-import { AsyncRetryProps, AttachOptions, checkProps, HANDLER_TIMEOUT, MAX_CONCURRENCY, SHARING_MAX } from './props';
+import {
+  AsyncRetryProps,
+  AttachOptions,
+  AttachQueueOptions,
+  checkProps,
+  HANDLER_TIMEOUT,
+  MAX_CONCURRENCY,
+  SHARING_MAX,
+} from './props';
 import { checkPolicy, effectivePolicy, RetryPolicy, variables } from './retry-policy';
 import { RetryQueues } from './retry-queues';
-import { isEventInvokeConfig, Target } from './target';
+import { isEventInvokeConfig, Retried, Target } from './target';
 import { AlarmSeverity } from './triggers';
 
 /**
- * Retries failed asynchronous events of the attached functions, with exponential backoff and jitter, until they succeed
- * or are dead-lettered with the reason.
+ * Retries failed asynchronous events of the attached functions, and messages that the consumers of attached queues
+ * could not process, with exponential backoff and jitter, until they succeed or are dead-lettered with the reason.
  */
 export class AsyncRetry extends Construct {
   /** The retry handler. Settings without a property can be set as its environment variables. */
@@ -41,8 +50,8 @@ export class AsyncRetry extends Construct {
   public readonly deadLetterQueue: sqs.IQueue;
 
   /**
-   * The ARN of the retry queue to which a redrive sends the dead letters of every attached function. If there are
-   * several functions with a queue each, `grantRedrive` creates it.
+   * The ARN of the retry queue to which a redrive sends all dead letters. If there are several functions or queues
+   * with a retry queue each, `grantRedrive` creates it.
    */
   public readonly redriveQueueArn: string;
 
@@ -54,8 +63,10 @@ export class AsyncRetry extends Construct {
   private readonly queues: RetryQueues;
   private readonly senders: Senders;
   private readonly attachments: Attachment[] = [];
+  private readonly attachedQueues: AttachedQueue[] = [];
   private readonly called = new Set<string>();
-  private readonly watchers: ((attached: lambda.IFunction) => void)[] = [];
+  private readonly watchers: ((attached: Retried) => void)[] = [];
+  private retryAlarms?: RetryAlarms;
 
   constructor(scope: Construct, id: string, props: AsyncRetryProps = {}) {
     super(scope, id);
@@ -129,7 +140,7 @@ export class AsyncRetry extends Construct {
     this.checkAttach(attached, policy, transparent);
 
     const known = this.attachments.find((each) => each.target.isSameFunction(attached));
-    const consumed = known ? known.consumed : this.queues.add(attached.base);
+    const consumed = known ? known.consumed : this.queues.add(retriedBy(attached));
     const attachment = new Attachment(this, {
       target: attached,
       policy,
@@ -144,8 +155,43 @@ export class AsyncRetry extends Construct {
     // The handler invokes the function that the record names, which may be an alias or a version.
     const { functionArn } = attached.base;
     if (!this.props.onlyAttachedQualifiers) this.retryHandler.allow(INVOKE, functionArn, `${functionArn}:*`);
-    this.watchers.forEach((watch) => watch(attached.base));
+    this.watchers.forEach((watch) => watch(retriedBy(attached)));
     this.checkVariables(`attach ${attached.path}`);
+  }
+
+  /**
+   * Retries the messages that the consumers of a standard queue could not process, functions or not: SQS moves them to
+   * a retry queue, and the handler sends them back, with the same body and attributes. The queue must belong to this
+   * app and must not have a dead-letter queue.
+   */
+  public attachQueue(queue: sqs.IQueue, options: AttachQueueOptions = {}): void {
+    const { maxReceiveCount = 1, consumers = [], ...policy } = options;
+    const source = new Source(queue);
+    const faults = new Faults();
+    if (this.attachedQueues.some((each) => each.source.construct === queue)) faults.note('it is attached already');
+    else source.check(this, effectivePolicy(this.props, policy), options, faults);
+    faults.throwIfAny(`AsyncRetry ${this.node.path} can't attach ${queue.node.path}`);
+
+    this.retryHandler.allow(['sqs:SendMessage'], source.arn);
+    // SQS leaves a message that it moves encrypted with the key of its source.
+    const granted = queue.encryptionMasterKey?.grant(this.retryHandler, ...KEY_ACTIONS);
+    if (granted?.success === false) {
+      Annotations.of(this).addWarningV2(
+        'comeback:source-key',
+        `${queue.node.path}: let the handler's role ${KEY_ACTIONS.join(', ')} with its key, which is only known by an alias`,
+      );
+    }
+    const attached = new AttachedQueue(this, {
+      source,
+      policy,
+      maxReceiveCount,
+      consumers,
+      retryQueue: this.queues.add(source).queue,
+    });
+    this.attachedQueues.push(attached);
+    this.watchers.forEach((watch) => watch(source));
+    this.retryAlarms?.watchConsumers(consumers);
+    this.checkVariables(`attach ${queue.node.path}`);
   }
 
   /** The queue for the failed events of an attached function. Functions may share one. */
@@ -164,7 +210,9 @@ export class AsyncRetry extends Construct {
     this.checkFirst('alarms()');
     const alarms = new RetryAlarms(this, props, this.props);
     this.queues.forEach(({ queue }) => alarms.watchQueue(queue));
-    this.forEachFunction((each) => alarms.watchFunction(each, this.maxAgeOf(each)));
+    this.forEachTarget((each) => alarms.watchTarget(each, this.maxAgeOf(each)));
+    this.attachedQueues.forEach(({ consumers }) => alarms.watchConsumers(consumers));
+    this.retryAlarms = alarms;
     // A ticket is enough, because HandlerErrors pages for the same failures.
     const { deploymentErrors } = this.retryHandler;
     if (deploymentErrors) alarms.act(deploymentErrors, AlarmSeverity.TICKET);
@@ -176,7 +224,7 @@ export class AsyncRetry extends Construct {
     this.checkFirst('dashboard()');
     const dashboard = new RetryDashboard(this, props, this.props);
     this.queues.forEach(({ queue, owner }) => dashboard.showQueue(queue, owner));
-    this.forEachFunction((each) => dashboard.show(each, this.maxAgeOf(each)));
+    this.forEachTarget((each) => dashboard.show(each, this.maxAgeOf(each)));
     return dashboard.dashboard;
   }
 
@@ -298,16 +346,20 @@ export class AsyncRetry extends Construct {
   }
 
   private metric(name: string, options: RetryMetricOptions): cloudwatch.IMetric {
-    const { target, ...others } = options;
+    const { target, queue, ...others } = options;
     // The handler's metrics name functions without alias or version.
-    const { base } = target ? new Target(target) : { base: undefined };
-    const functions = this.functions().filter((each) => base === undefined || each.functionArn === base.functionArn);
-    if (functions.length === 0) {
+    const arn = queue ? new Source(queue).arn : target && new Target(target).base.functionArn;
+    const all = this.retried().filter((each) => arn === undefined || each.arn === arn);
+    if (all.length === 0) {
       throw new Error(
-        `AsyncRetry ${this.node.path} has no metric ${name} of ${target?.node.path ?? 'its functions'}: attach first`,
+        `AsyncRetry ${this.node.path} has no metric ${name} of ${(queue ?? target)?.node.path ?? 'its functions'}: attach first`,
       );
     }
-    return metricOf(name, functions, others);
+    return metricOf(
+      name,
+      all.map((each) => each.name),
+      others,
+    );
   }
 
   private checkAttach(target: Target, policy: RetryPolicy, transparent: boolean): void {
@@ -364,7 +416,7 @@ export class AsyncRetry extends Construct {
       retry: this,
       options: this.props,
       queues: this.queues,
-      forEachFunction: (watch) => this.forEachFunction(watch),
+      forEachTarget: (watch) => this.forEachTarget(watch),
     };
   }
 
@@ -373,13 +425,23 @@ export class AsyncRetry extends Construct {
     return [...new Map(this.attachments.map(({ target: { base } }) => [base.functionArn, base])).values()];
   }
 
-  private forEachFunction(watch: (attached: lambda.IFunction) => void): void {
-    this.functions().forEach(watch);
+  /** What is attached, each function once. */
+  private retried(): Retried[] {
+    return [
+      ...this.functions().map((each) => retriedBy(new Target(each))),
+      ...this.attachedQueues.map(({ source }) => source),
+    ];
+  }
+
+  private forEachTarget(watch: (attached: Retried) => void): void {
+    this.retried().forEach(watch);
     this.watchers.push(watch);
   }
 
-  private maxAgeOf(base: lambda.IFunction): Duration {
-    const attached = this.attachments.find(({ target }) => target.base.functionArn === base.functionArn);
+  private maxAgeOf({ arn }: Retried): Duration {
+    const attached =
+      this.attachments.find(({ target }) => target.base.functionArn === arn) ??
+      this.attachedQueues.find(({ source }) => source.arn === arn);
     return effectivePolicy(this.props, attached?.policy).maxAge;
   }
 
@@ -388,17 +450,20 @@ export class AsyncRetry extends Construct {
     return Object.keys(value).length > 0 ? Stack.of(this).toJsonString(value) : undefined;
   }
 
-  /** The functions that messages of each queue may name, by the names of the queues. */
+  /** The targets that messages of each queue may name, by the names of the queues. */
   private queueTargets(): { [queue: string]: string[] } {
-    const all = this.functions();
+    const all = this.retried();
     if (all.length === 0) return {};
     const targets = this.queues.all.map(({ queue, owner }) => [queue.queueName, owner ? [owner] : all] as const);
-    return Object.fromEntries(targets.map(([queue, each]) => [queue, each.map(({ functionName }) => functionName)]));
+    return Object.fromEntries(targets.map(([queue, each]) => [queue, each.map(({ name }) => name)]));
   }
 
-  /** The policies of the functions that have one, by name. */
+  /** The policies of the targets that have one, by name. */
   private ownPolicies(): { [name: string]: { [variable: string]: string } } {
-    const all = this.attachments.map(({ target, policy }) => [target.base.functionName, variables(policy)] as const);
+    const all = [
+      ...this.attachments.map(({ target, policy }) => [target.base.functionName, variables(policy)] as const),
+      ...this.attachedQueues.map(({ source, policy }) => [source.name, variables(policy)] as const),
+    ];
     return Object.fromEntries(all.filter(([, values]) => Object.keys(values).length > 0));
   }
 
@@ -406,11 +471,10 @@ export class AsyncRetry extends Construct {
   private checkVariables(plan: string): void {
     const written = [variables(effectivePolicy(this.props)), this.queueTargets(), this.ownPolicies()];
     const targets = this.attachments.map(({ target }) => target);
-    const length = estimatedLength(
-      written,
-      targets,
-      this.queues.all.map(({ queue }) => queue),
-    );
+    const length = estimatedLength(written, targets, [
+      ...this.queues.all.map(({ queue }) => queue),
+      ...this.attachedQueues.map(({ source }) => source.construct),
+    ]);
     if (length <= VARIABLES_MAX) return;
     const sharing = this.props.sharedQueue ? '' : 'let the functions share a queue (sharedQueue), ';
     throw new Error(
@@ -442,12 +506,21 @@ export class AsyncRetry extends Construct {
   }
 
   private contradictions(): string[] {
-    const all = (Stage.of(this) ?? this).node.findAll().filter(isEventInvokeConfig);
-    return this.attachments.flatMap((attachment) => attachment.contradictions(all));
+    const all = (Stage.of(this) ?? this).node.findAll();
+    const configs = all.filter(isEventInvokeConfig);
+    return [
+      ...this.attachments.flatMap((each) => each.contradictions(configs)),
+      ...this.attachedQueues.flatMap((each) => each.contradictions(all)),
+    ];
   }
 
   private checkFirst(call: string): void {
     if (this.called.has(call)) throw new Error(`AsyncRetry ${this.node.path}: ${call} was called before`);
     this.called.add(call);
   }
+}
+
+/** What is retried where a function, an alias or a version is attached. */
+function retriedBy({ base }: Target): Retried {
+  return { name: base.functionName, arn: base.functionArn, construct: base, function: base };
 }

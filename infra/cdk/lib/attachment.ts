@@ -30,9 +30,7 @@ export interface AttachmentProps {
 
 /** Reports why a function can't be attached. */
 export function checkAttachable(target: Target, policy: RetryPolicy, transparent: boolean, faults: Faults): void {
-  if (target.resource?.recursiveLoop === lambda.RecursiveLoop.TERMINATE) {
-    faults.note('recursiveLoop must be Allow, or not set: Lambda would stop its retries after about 16, got Terminate');
-  }
+  target.checkLoop(faults);
   if (target.resource?.tenancyConfig && !policy.tenantId) {
     faults.note(
       'tenantId must be the place of the tenant id in its payload, such as /tenant/id: it has tenant isolation',
@@ -77,7 +75,7 @@ export class Attachment extends Construct {
     // The config names an alias without a reference, so CloudFormation doesn't know the dependency.
     const alias = target.attached === target.base ? undefined : target.attached.node.defaultChild;
     if (alias) this.config.node.addDependency(alias);
-    this.allowLoop();
+    target.allowLoop(this);
     if (target.resource?.deadLetterConfig) {
       this.warn(
         'dead-letter-queue',
@@ -97,10 +95,7 @@ export class Attachment extends Construct {
         (each) =>
           `${target.path} has a second event invoke config, ${each.node.path}: configure its asynchronous invocations on the function itself, before attach()`,
       );
-    const loop = target.resource?.recursiveLoop;
-    return loop === undefined || loop === lambda.RecursiveLoop.ALLOW
-      ? others
-      : [...others, `${target.path} must keep recursiveLoop Allow, got ${loop}`];
+    return [...others, ...target.forbiddenLoop];
   }
 
   private allowSend(senders: Senders): IDependable[] {
@@ -158,19 +153,6 @@ export class Attachment extends Construct {
       qualifier,
       maximumRetryAttempts: 0,
     });
-  }
-
-  private allowLoop(): void {
-    const { resource, knownName = 'NAME' } = this.target;
-    if (resource) {
-      resource.recursiveLoop = lambda.RecursiveLoop.ALLOW;
-    } else {
-      this.warn(
-        'recursion',
-        "its RecursiveLoop can't be set from here, and Lambda would stop its retries after about 16: " +
-          `run aws lambda put-function-recursion-config --recursive-loop Allow --function-name ${knownName}`,
-      );
-    }
   }
 
   private addEnvelopeProxy(source?: string): void {

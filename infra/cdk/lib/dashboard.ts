@@ -1,16 +1,11 @@
-import {
-  aws_cloudwatch as cloudwatch,
-  aws_lambda as lambda,
-  aws_sqs as sqs,
-  Duration,
-  Tokenization,
-} from 'aws-cdk-lib';
+import { aws_cloudwatch as cloudwatch, aws_sqs as sqs, Duration, Tokenization } from 'aws-cdk-lib';
 import { Construct } from 'constructs';
 import { PRICES } from './contract';
 import { MEMORY_SIZE } from './handler';
 import { metricOf, metricOfLambda, metricOfLog, RetrySystem } from './metrics';
 import type { AsyncRetryProps } from './props';
 import { secondsOf } from './retry-policy';
+import type { Retried } from './target';
 
 /** Options of the dashboard of an `AsyncRetry`. */
 export interface RetryDashboardProps {
@@ -67,17 +62,17 @@ export class RetryDashboard extends Construct {
     this.showCosts();
   }
 
-  /** Adds the lines of one retry queue. Its owner is the only function that uses it, if there is one. */
-  public showQueue(queue: sqs.IQueue, owner?: lambda.IFunction): void {
+  /** Adds the lines of one retry queue. Its owner is the only function or queue that uses it, if there is one. */
+  public showQueue(queue: sqs.IQueue, owner?: Retried): void {
     const named = (state: string) => ({
       statistic: cloudwatch.Stats.MAXIMUM,
-      label: [...(owner ? [owner.functionName] : []), state].join(' '),
+      label: [...(owner ? [owner.name] : []), state].join(' '),
     });
     this.queues.addLeftMetric(queue.metricApproximateNumberOfMessagesNotVisible(named('waiting')));
     this.queues.addLeftMetric(queue.metricApproximateNumberOfMessagesDelayed(named('delayed')));
     this.queues.addLeftMetric(queue.metricApproximateNumberOfMessagesVisible(named('due')));
     // These metrics count messages, but one request can have ten, so this overestimates the cost.
-    this.showCost(owner ? `queue of ${owner.functionName}` : 'queue', `(s + r + d + e) * ${price('sqs_request')}`, {
+    this.showCost(owner ? `queue of ${owner.name}` : 'queue', `(s + r + d + e) * ${price('sqs_request')}`, {
       s: queue.metricNumberOfMessagesSent(),
       r: queue.metricNumberOfMessagesReceived(),
       d: queue.metricNumberOfMessagesDeleted(),
@@ -85,40 +80,43 @@ export class RetryDashboard extends Construct {
     });
   }
 
-  /** Adds the lines of one function. */
-  public show(target: lambda.IFunction, maxAge: Duration): void {
+  /** Adds the lines of one function or queue. */
+  public show({ name, function: target }: Retried, maxAge: Duration): void {
     const { retry, options } = this;
     const named = (metric: cloudwatch.IMetric, ...what: string[]) =>
-      (metric as cloudwatch.Metric).with({ label: [target.functionName, ...what].join(' ') });
+      (metric as cloudwatch.Metric).with({ label: [name, ...what].join(' ') });
     this.givenUp.addLeftMetric(
       new cloudwatch.MathExpression({
-        expression: `SEARCH('{Comeback,Target,Reason} MetricName="DeadLettered" Target="${target.functionName}"', 'Sum', 300)`,
+        expression: `SEARCH('{Comeback,Target,Reason} MetricName="DeadLettered" Target="${name}"', 'Sum', 300)`,
         // biome-ignore lint/suspicious/noTemplateCurlyInString: CloudWatch replaces these.
         label: "${PROP('Dim.Target')} ${PROP('Dim.Reason')}",
       }),
     );
-    this.dropped.addLeftMetric(named(metricOfLambda('DestinationDeliveryFailures', target), 'dropped by Lambda'));
-    this.dropped.addLeftMetric(named(metricOf('DeadLettersNotSent', [target]), 'not sent'));
-    this.errors.addLeftMetric(
-      this.math(target.functionName, '100 * errors / invocations', {
-        errors: target.metricErrors(),
-        invocations: target.metricInvocations(),
-      }),
-    );
-    if (options.probe) this.errors.addRightMetric(named(metricOf('CircuitOpen', [target]), 'down'));
-    this.faults.addLeftMetric(named(metricOf('ConfigurationFaults', [target]), 'configuration'));
-    this.faults.addLeftMetric(named(metricOf('Throttled', [target]), 'throttled'));
-    this.faults.addLeftMetric(named(metricOfLambda('RecursiveInvocationsDropped', target), 'taken for a loop'));
-    if (retry.ledger) this.faults.addLeftMetric(named(metricOf('LedgerFaults', [target]), 'ledger'));
-    this.ages.addLeftMetric(
-      this.math(target.functionName, `100 * age / ${secondsOf(maxAge)}`, { age: metricOf('EventAge', [target]) }),
-    );
-    this.lateness.addLeftMetric(named(metricOf('InvokeLateness', [target])));
-    this.outcomes.addLeftMetric(named(metricOf('Waited', [target]), 'waited'));
-    this.outcomes.addLeftMetric(named(metricOf('Invoked', [target]), 're-invoked'));
-    if (options.probe) this.outcomes.addLeftMetric(named(metricOf('Probes', [target]), 'probed'));
-    if (options.register && options.probe)
-      this.outcomes.addLeftMetric(named(metricOf('BroughtForward', [target]), 'brought forward'));
+    if (target)
+      this.dropped.addLeftMetric(named(metricOfLambda('DestinationDeliveryFailures', target), 'dropped by Lambda'));
+    this.dropped.addLeftMetric(named(metricOf('DeadLettersNotSent', [name]), 'not sent'));
+    if (target) {
+      this.errors.addLeftMetric(
+        this.math(name, '100 * errors / invocations', {
+          errors: target.metricErrors(),
+          invocations: target.metricInvocations(),
+        }),
+      );
+      if (options.probe) this.errors.addRightMetric(named(metricOf('CircuitOpen', [name]), 'down'));
+    }
+    this.faults.addLeftMetric(named(metricOf('ConfigurationFaults', [name]), 'configuration'));
+    this.faults.addLeftMetric(named(metricOf('Throttled', [name]), 'throttled'));
+    if (target)
+      this.faults.addLeftMetric(named(metricOfLambda('RecursiveInvocationsDropped', target), 'taken for a loop'));
+    if (retry.ledger) this.faults.addLeftMetric(named(metricOf('LedgerFaults', [name]), 'ledger'));
+    this.ages.addLeftMetric(this.math(name, `100 * age / ${secondsOf(maxAge)}`, { age: metricOf('EventAge', [name]) }));
+    this.lateness.addLeftMetric(named(metricOf('InvokeLateness', [name])));
+    this.outcomes.addLeftMetric(named(metricOf('Waited', [name]), 'waited'));
+    this.outcomes.addLeftMetric(named(metricOf('Invoked', [name]), 're-invoked'));
+    if (target && options.probe) {
+      this.outcomes.addLeftMetric(named(metricOf('Probes', [name]), 'probed'));
+      if (options.register) this.outcomes.addLeftMetric(named(metricOf('BroughtForward', [name]), 'brought forward'));
+    }
   }
 
   private deadLetters(): cloudwatch.GraphWidget {

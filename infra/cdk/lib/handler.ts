@@ -13,7 +13,6 @@ import {
 } from 'aws-cdk-lib';
 import { Construct } from 'constructs';
 import { allowLogsToUse, HardeningProps, USE_VPC } from './hardening';
-import { RetryQueue } from './queues';
 import { tagPart } from './tags';
 import { Target } from './target';
 
@@ -202,7 +201,7 @@ const OTHERS_LENGTH = 288;
  * Estimates the length of the handler's variables. Each name that CloudFormation generates counts with the length that
  * it will have.
  */
-export function estimatedLength(written: unknown, targets: Target[], queues: RetryQueue[]): number {
+export function estimatedLength(written: unknown, targets: Target[], queues: sqs.IQueue[]): number {
   const lengths = new Map([
     ...targets.map(
       ({ base, resource, knownName }) =>

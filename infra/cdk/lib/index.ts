@@ -3,11 +3,12 @@
  *
  *     retry-policy.ts           how long, how often and after which errors events are retried
  *     props.ts                  the properties of the system, and their limits
- *     async-retry.ts            the system: its queues, its handler, and how functions are attached
+ *     async-retry.ts            the system: its queues, its handler, and how functions and queues are attached
  *     target.ts                 a function to attach
  *     attachment.ts             the settings of an attached function, and the roles that may send failures
+ *     attached-queue.ts         the settings of an attached queue
  *     queues.ts                 queues that only a few principals may use: the retry queue and the dead-letter queue
- *     retry-queues.ts           one retry queue for each function, or one for all, and one for redrives
+ *     retry-queues.ts           one retry queue for each target, or one for all functions, and one for redrives
  *     handler.ts                the function that decides about failed events, its permissions and its variables
  *     hardening.ts              options that follow an organization's rules
  *     ledger.ts                 the table of handled failures, and of waiting events
@@ -26,6 +27,6 @@ export * from './async-retry';
 export { RetryDashboardProps } from './dashboard';
 export { HardeningProps } from './hardening';
 export { RetryMetricOptions } from './metrics';
-export { AsyncRetryProps, AttachOptions } from './props';
+export { AsyncRetryProps, AttachOptions, AttachQueueOptions } from './props';
 export { Jitter, RetryPolicy } from './retry-policy';
 export { AlarmSeverity } from './triggers';

@@ -17,13 +17,19 @@ export interface RetrySystem extends Construct {
 /** The namespace of the handler's metrics. */
 const NAMESPACE = 'Comeback';
 
-/** Options of a metric, with the function that it is about. */
+/** Options of a metric, with the function or queue that it is about. */
 export interface RetryMetricOptions extends cloudwatch.MetricOptions {
   /**
    * One of the attached functions.
-   * @default - all functions that are attached so far, together
+   * @default - all functions and queues that are attached so far, together
    */
   readonly target?: lambda.IFunction;
+
+  /**
+   * One of the attached queues, instead of a function.
+   * @default - all functions and queues that are attached so far, together
+   */
+  readonly queue?: sqs.IQueue;
 }
 
 /** The statistics of the handler's metrics that don't count. */
@@ -33,10 +39,10 @@ const STATISTICS: { readonly [metric: string]: string } = {
   InvokeLateness: cloudwatch.Stats.p(99),
 };
 
-/** A metric of the handler for functions. Metric math combines several functions; an alarm supports at most ten. */
+/** A metric of the handler for targets, by name. Metric math combines several; an alarm supports at most ten. */
 export function metricOf(
   metricName: string,
-  targets: lambda.IFunction[],
+  targets: string[],
   options: cloudwatch.MetricOptions = {},
 ): cloudwatch.IMetric {
   const each = targets.map(
@@ -46,7 +52,7 @@ export function metricOf(
         metricName,
         statistic: STATISTICS[metricName] ?? cloudwatch.Stats.SUM,
         ...options,
-        dimensionsMap: { Target: target.functionName, ...options.dimensionsMap },
+        dimensionsMap: { Target: target, ...options.dimensionsMap },
       }),
   );
   if (each.length === 1) return each[0];

@@ -5,7 +5,7 @@ import { TABLE } from './contract';
 import { RetrySystem } from './metrics';
 import type { AsyncRetryProps } from './props';
 import type { RetryQueues } from './retry-queues';
-import { Target } from './target';
+import { Retried, Target } from './target';
 
 /** The actions that count the messages of a queue, and read its settings. */
 const READ_QUEUE = ['sqs:GetQueueAttributes', 'sqs:GetQueueUrl'];
@@ -40,8 +40,8 @@ export interface OperatedSystem {
   readonly retry: RetrySystem;
   readonly options: AsyncRetryProps;
   readonly queues: RetryQueues;
-  /** Calls a function with each attached function, including those that are attached later. */
-  readonly forEachFunction: (watch: (attached: lambda.IFunction) => void) => void;
+  /** Calls a function with each attached function or queue, including those that are attached later. */
+  readonly forEachTarget: (watch: (attached: Retried) => void) => void;
 }
 
 /**
@@ -49,9 +49,13 @@ export interface OperatedSystem {
  * resource only once keeps policies short.
  */
 export function grantReading(
-  { retry, options, queues, forEachFunction }: OperatedSystem,
+  { retry, options, queues, forEachTarget }: OperatedSystem,
   grantee: iam.IGrantable,
-  more: { readonly onRetryQueues: string[]; readonly onFunctions: string[] } = { onRetryQueues: [], onFunctions: [] },
+  more: Readonly<Record<'onRetryQueues' | 'onFunctions' | 'onSources', string[]>> = {
+    onRetryQueues: [],
+    onFunctions: [],
+    onSources: [],
+  },
 ): iam.Grant {
   const permissions = new Permissions(grantee);
   const { handler, ledger, deadLetterQueue } = retry;
@@ -60,9 +64,13 @@ export function grantReading(
   queues.forEach(({ queue }) => permissions.allow([...READ_QUEUE, ...more.onRetryQueues], queue.queueArn));
   permissions.allow(READ_FUNCTION, handler.functionArn);
   permissions.allow(READ_LOG, handler.logGroup.logGroupArn);
-  forEachFunction((each) => {
-    permissions.allow([...READ_FUNCTION, ...more.onFunctions], ...withQualifiers(each));
-    permissions.allow(READ_LOG, logGroupArn(retry, each));
+  forEachTarget(({ arn, function: each }) => {
+    if (each) {
+      permissions.allow([...READ_FUNCTION, ...more.onFunctions], ...withQualifiers(each));
+      permissions.allow(READ_LOG, logGroupArn(retry, each));
+    } else {
+      permissions.allow([...READ_QUEUE, ...more.onSources], arn);
+    }
   });
   if (ledger) {
     permissions.allow(['dynamodb:GetItem', 'dynamodb:BatchGetItem'], ledger.tableArn);
@@ -76,7 +84,11 @@ export function grantReading(
 /** Grants the permissions to see and act on waiting events, functions that are down, and dead letters. */
 export function grantOperating(system: OperatedSystem, grantee: iam.IGrantable, principalArn: string): iam.Grant {
   const { retry, options, queues } = system;
-  const read = grantReading(system, grantee, { onRetryQueues: [CHANGE_VISIBILITY], onFunctions: INVOKE });
+  const read = grantReading(system, grantee, {
+    onRetryQueues: [CHANGE_VISIBILITY],
+    onFunctions: INVOKE,
+    onSources: ['sqs:SendMessage'],
+  });
   const permissions = new Permissions(grantee);
   const { ledger, deadLetterQueue } = retry;
   queues.forEach(({ queue }) => queue.allowOperate(principalArn));

@@ -163,6 +163,25 @@ export interface AttachOptions extends RetryPolicy {
   readonly transparent?: boolean;
 }
 
+/** Options for attaching a queue. The values of its own policy override the general ones. */
+export interface AttachQueueOptions extends RetryPolicy {
+  /**
+   * After how many receives SQS moves a message to the retry queue, from 1 to 10. Each receive counts, also one that
+   * Lambda throttles: use 3 for a function that is often throttled.
+   *
+   * @default 1
+   */
+  readonly maxReceiveCount?: number;
+
+  /**
+   * The functions that consume the queue. Lambda lets them be invoked in a loop: otherwise, it would stop them at a
+   * message that came back about 16 times.
+   *
+   * @default - none: the consumers are no functions
+   */
+  readonly consumers?: lambda.IFunction[];
+}
+
 /** A shared queue's policy names the functions' roles. More might not fit into its 8 KB. */
 export const SHARING_MAX = 50;
 

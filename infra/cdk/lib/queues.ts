@@ -1,6 +1,7 @@
 import { Annotations, aws_iam as iam, aws_kms as kms, aws_sqs as sqs, Duration, Lazy, Stack, Token } from 'aws-cdk-lib';
 import { Construct, IConstruct, IDependable } from 'constructs';
 import { tagPart } from './tags';
+import { isOfType } from './target';
 
 /** The longest retention of SQS. Its default, 4 days, would delete messages that wait longer. */
 export const RETENTION = Duration.days(14);
@@ -145,10 +146,15 @@ export class DeadLetterQueue extends ClosedQueue {
   }
 }
 
+/** A queue's resource; an imported queue has none. */
+export function resourceOf({ node: { defaultChild } }: sqs.IQueue): sqs.CfnQueue | undefined {
+  return isOfType<sqs.CfnQueue>(defaultChild, sqs.CfnQueue.CFN_RESOURCE_TYPE_NAME) ? defaultChild : undefined;
+}
+
 /** How long a queue keeps messages, or 14 days if that is unknown at synthesis. */
 export function retentionOf(queue: sqs.IQueue): Duration {
-  const resource = queue.node.defaultChild as Partial<sqs.CfnQueue> | undefined;
-  if (resource?.cfnResourceType !== sqs.CfnQueue.CFN_RESOURCE_TYPE_NAME) return RETENTION;
+  const resource = resourceOf(queue);
+  if (resource === undefined) return RETENTION;
   const { messageRetentionPeriod = RETENTION_DEFAULT.toSeconds() } = resource;
   return Token.isUnresolved(messageRetentionPeriod) ? RETENTION : Duration.seconds(messageRetentionPeriod);
 }
@@ -158,8 +164,8 @@ export function retentionOf(queue: sqs.IQueue): Duration {
  * of the same account. An imported queue can't be checked.
  */
 export function warnOfOwnQueue(scope: IConstruct, queue: sqs.IQueue, isMovedTo: boolean): void {
-  const resource = queue.node.defaultChild as Partial<sqs.CfnQueue> | undefined;
-  if (resource?.cfnResourceType !== sqs.CfnQueue.CFN_RESOURCE_TYPE_NAME) return;
+  const resource = resourceOf(queue);
+  if (resource === undefined) return;
   const warn = (topic: string, what: string) =>
     Annotations.of(scope).addWarningV2(
       `comeback:dead-letter-${topic}`,
@@ -223,5 +229,12 @@ export class RetryQueue extends ClosedQueue {
     this.allowSend(props.handlerRoleArn);
     tagPart(scope, this, 'retry-queue');
     this.closure = this.node.findChild('Policy');
+  }
+
+  /** Lets SQS move messages here from one queue only, or from every queue of the account if its ARN is unknown. */
+  public allowMoves(sourceArn?: string): void {
+    (this.node.defaultChild as sqs.CfnQueue).redriveAllowPolicy = sourceArn
+      ? { redrivePermission: sqs.RedrivePermission.BY_QUEUE, sourceQueueArns: [sourceArn] }
+      : { redrivePermission: sqs.RedrivePermission.ALLOW_ALL };
   }
 }

@@ -2,14 +2,14 @@ import { aws_iam as iam, aws_lambda as lambda, aws_sqs as sqs } from 'aws-cdk-li
 import { Construct } from 'constructs';
 import { ClosedQueueProps, RetryQueue } from './queues';
 import { Polling, RetryHandler } from './handler';
-import { ownId } from './target';
+import { ownId, Retried } from './target';
 
 /** A retry queue, and the mapping that receives from it. */
 export interface ConsumedQueue {
   readonly queue: RetryQueue;
   readonly mapping: lambda.EventSourceMapping;
-  /** The only function that its messages may name. Without one, they may name every attached function. */
-  readonly owner?: lambda.IFunction;
+  /** The only function that its messages may name, or queue that they go back to. Without one, all that is attached. */
+  readonly owner?: Retried;
 }
 
 export interface RetryQueuesProps extends ClosedQueueProps, Polling {
@@ -25,8 +25,8 @@ interface Redriver {
 }
 
 /**
- * The retry queues of one handler: one for each function, or one for all. SQS's redrive sends all dead letters to one
- * queue, so redrives have a separate queue if several functions have a queue each.
+ * The retry queues of one handler: one for each function, or one for all, and one for each attached queue. SQS's
+ * redrive sends all dead letters to one queue, so redrives have a separate queue if there are several.
  */
 export class RetryQueues {
   public readonly all: ConsumedQueue[] = [];
@@ -40,10 +40,10 @@ export class RetryQueues {
     if (props.isShared) this.create('RetryQueue');
   }
 
-  /** Returns the queue for a newly attached function, and creates it unless all functions share one. */
-  public add(attached: lambda.IFunction): ConsumedQueue {
-    if (this.props.isShared) return this.all[0];
-    const added = this.create(`RetryQueue-${ownId(attached)}`, attached);
+  /** Returns the retry queue of a newly attached target, and creates it unless all functions share one. */
+  public add(attached: Retried): ConsumedQueue {
+    if (this.props.isShared && attached.function) return this.all[0];
+    const added = this.create(`RetryQueue-${ownId(attached.construct)}`, attached);
     this.createForRedrive();
     return added;
   }
@@ -56,7 +56,7 @@ export class RetryQueues {
     return grants;
   }
 
-  /** The queue that accepts dead letters of every function, if there is one so far. */
+  /** The queue that accepts all dead letters, if there is one so far. */
   public get forRedrive(): RetryQueue | undefined {
     const common = this.all.find(({ owner }) => owner === undefined);
     return (common ?? (this.all.length === 1 ? this.all[0] : undefined))?.queue;
@@ -72,7 +72,7 @@ export class RetryQueues {
     if (this.redrivers.length > 0 && this.all.length > 1 && this.forRedrive === undefined) this.create('RedriveQueue');
   }
 
-  private create(id: string, owner?: lambda.IFunction): ConsumedQueue {
+  private create(id: string, owner?: Retried): ConsumedQueue {
     const { handler } = this.props;
     const queue = new RetryQueue(this.scope, id, {
       ...this.props,

@@ -1,4 +1,4 @@
-import { aws_lambda as lambda, CfnResource, Stack, Token } from 'aws-cdk-lib';
+import { Annotations, aws_lambda as lambda, aws_sqs as sqs, CfnResource, Stack, Token } from 'aws-cdk-lib';
 import { Construct, IConstruct } from 'constructs';
 import { Faults } from './faults';
 
@@ -98,6 +98,36 @@ export class Target {
     );
   }
 
+  /** Reports a function that Lambda would stop after about 16 retries. */
+  public checkLoop(faults: Faults, whose = ''): void {
+    if (this.resource?.recursiveLoop === lambda.RecursiveLoop.TERMINATE) {
+      faults.note(
+        `${whose}recursiveLoop must be Allow, or not set: Lambda would stop its retries after about 16, got Terminate`,
+      );
+    }
+  }
+
+  /** Lets Lambda invoke the function in a loop, or warns in a scope how to. */
+  public allowLoop(scope: IConstruct): void {
+    const { resource, knownName = 'NAME' } = this;
+    if (resource) {
+      resource.recursiveLoop = lambda.RecursiveLoop.ALLOW;
+    } else {
+      Annotations.of(scope).addWarningV2(
+        'comeback:recursion',
+        `${this.path}: its RecursiveLoop can't be set from here, and Lambda would stop its retries after about 16: ` +
+          `run aws lambda put-function-recursion-config --recursive-loop Allow --function-name ${knownName}`,
+      );
+    }
+  }
+
+  /** What has changed since `allowLoop`. */
+  public get forbiddenLoop(): string[] {
+    const loop = this.resource?.recursiveLoop;
+    const isAllowed = loop === undefined || loop === lambda.RecursiveLoop.ALLOW;
+    return isAllowed ? [] : [`${this.path} must keep recursiveLoop Allow, got ${loop}`];
+  }
+
   /** Reports a target in another account or region than its retries, because destinations can't cross these. */
   public checkHome(scope: IConstruct, faults: Faults): void {
     checkHome('it', this.base, scope, faults);
@@ -111,6 +141,16 @@ export class Target {
       faults.note(`its ARN must be without a qualifier, got ${arn}: import the alias with Alias.fromAliasAttributes`);
     }
   }
+}
+
+/** What is retried: a function, or a queue whose consumers failed to process its messages. */
+export interface Retried {
+  /** Its name in settings and metrics: `orders`, or `sqs:imports`. */
+  readonly name: string;
+  readonly arn: string;
+  readonly construct: lambda.IFunction | sqs.IQueue;
+  /** The function, if it is one. */
+  readonly function?: lambda.IFunction;
 }
 
 /** The id under which the CDK finds a function's own event invoke config. */
@@ -143,7 +183,7 @@ export function ownId({ node }: IConstruct): string {
 }
 
 /** Whether a construct is a resource of this type. `instanceof` would fail with several copies of the CDK. */
-function isOfType<T extends CfnResource>(construct: IConstruct | undefined, type: string): construct is T {
+export function isOfType<T extends CfnResource>(construct: IConstruct | undefined, type: string): construct is T {
   return construct !== undefined && CfnResource.isCfnResource(construct) && construct.cfnResourceType === type;
 }
 

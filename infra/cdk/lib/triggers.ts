@@ -11,6 +11,7 @@ import { retentionOf } from './queues';
 import { nameOfLines } from './metrics';
 import type { AsyncRetryProps } from './props';
 import { secondsOf } from './retry-policy';
+import type { Retried } from './target';
 
 /** How soon a person must react. */
 export enum AlarmSeverity {
@@ -22,8 +23,8 @@ export enum AlarmSeverity {
 
 /** An alarm of the contract. */
 interface Definition {
-  /** What it watches. */
-  readonly of: 'region' | 'dead_letter_queue' | 'handler' | 'queue' | 'function';
+  /** What it watches. A target is a function or a queue. */
+  readonly of: 'region' | 'dead_letter_queue' | 'handler' | 'queue' | 'target' | 'function';
   /** The option that it needs. */
   readonly only_with?: 'ledger' | 'probe';
   readonly severity: AlarmSeverity;
@@ -100,18 +101,28 @@ export function ofQueue(
   });
 }
 
-/** The alarms of one function. */
-export function ofFunction(target: lambda.IFunction, options: AsyncRetryProps, maxAge: Duration): Triggers {
+/** The alarms of one function, or of a queue that is retried, which has no metrics of Lambda. */
+export function ofTarget(target: Retried, options: AsyncRetryProps, maxAge: Duration): Triggers {
+  const { name, construct } = target;
   const watched: Watched = {
-    construct: target,
-    dimensions: { FunctionName: target.functionName, Target: target.functionName },
+    construct,
+    dimensions: { FunctionName: name, Target: name },
     variables: { '${max_age_seconds}': `${secondsOf(maxAge)}` },
   };
-  const missing = Object.keys(DEFINITIONS).filter((name) => {
-    const { only_with } = DEFINITIONS[name];
+  const all = { ...(target.function && triggers('function', watched)), ...triggers('target', watched) };
+  const missing = Object.keys(all).filter((alarm) => {
+    const { only_with } = DEFINITIONS[alarm];
     return only_with && !options[only_with];
   });
-  return Object.fromEntries(Object.entries(triggers('function', watched)).filter(([name]) => !missing.includes(name)));
+  return Object.fromEntries(Object.entries(all).filter(([alarm]) => !missing.includes(alarm)));
+}
+
+/** The alarm of a function that consumes a queue. */
+export function ofConsumer(consumer: lambda.IFunction): Triggers {
+  const { functionName } = consumer;
+  const dimensions = { FunctionName: functionName, Target: functionName };
+  const { RecursionStopped } = triggers('function', { construct: consumer, dimensions });
+  return { RecursionStopped };
 }
 
 function triggers(of: Definition['of'], watched: Watched): Triggers {

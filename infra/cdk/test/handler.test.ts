@@ -1,7 +1,7 @@
 import * as assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { test } from 'node:test';
-import { aws_iam as iam, Duration } from 'aws-cdk-lib';
+import { aws_iam as iam, aws_sqs as sqs, Duration } from 'aws-cdk-lib';
 import { AsyncRetryProps, Jitter } from '../lib';
 import { effectivePolicy, variables } from '../lib/retry-policy';
 import { TestStack } from './app';
@@ -83,12 +83,14 @@ test('the construct refuses exactly what the handler refuses', () => {
   }
 });
 
-test("the handler accepts the construct's bindings of queues to functions", () => {
+test("the handler accepts the construct's bindings of queues", () => {
   const stack = new TestStack();
   stack.retry.grantRedrive(new iam.User(stack, 'Operator'));
   for (const id of ['Orders', 'Payments']) stack.retry.attach(stack.function(id));
-  const { QUEUE_TARGETS } = stack.only('AWS::Lambda::Function', /Handler/).Environment.Variables;
-  const parts = QUEUE_TARGETS['Fn::Join'][1].map((part: any) => part.Ref ?? part['Fn::GetAtt']?.[0] ?? part);
-  assert.deepEqual(refusedByHandler({ QUEUE_TARGETS: parts.join('') }), []);
+  stack.retry.attachQueue(new sqs.Queue(stack, 'Imports'), { maxAttempts: 3 });
+  const { QUEUE_TARGETS, POLICIES } = stack.only('AWS::Lambda::Function', /Handler/).Environment.Variables;
+  const textOf = (value: any) =>
+    value['Fn::Join'][1].map((part: any) => part.Ref ?? part['Fn::GetAtt']?.[0] ?? part).join('');
+  assert.deepEqual(refusedByHandler({ QUEUE_TARGETS: textOf(QUEUE_TARGETS), POLICIES: textOf(POLICIES) }), []);
   assert.deepEqual(refusedByHandler({ QUEUE_TARGETS: '{"orders":[]}' }), ['QUEUE_TARGETS.orders']);
 });

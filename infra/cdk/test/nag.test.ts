@@ -11,6 +11,7 @@ import {
   aws_kms as kms,
   aws_lambda as lambda,
   aws_sns as sns,
+  aws_sqs as sqs,
   Stack,
   Validations,
 } from 'aws-cdk-lib';
@@ -32,12 +33,13 @@ const AS_METADATA = Object.fromEntries(
   [...PAGE.matchAll(/^ {2}'(AwsSolutions-[^']+)': '([^']+)',$/gm)].map(([, id, reason]) => [id, reason]),
 );
 
-/** The findings of AWS's rules for solutions in the retries of one function and in the role of an operator. */
+/** The findings of AWS's rules for solutions in the retries of one function and one queue and in the role of an operator. */
 function findings(props: (stack: Stack) => AsyncRetryProps, isAcknowledged = false): string[] {
   const app = new App();
   const stack = new Stack(app, 'Test');
   const retry = new AsyncRetry(stack, 'Retry', props(stack));
   retry.attach(functionIn(stack, 'Orders'), { transparent: true });
+  retry.attachQueue(new sqs.Queue(stack, 'Imports', { queueName: 'imports' }));
   retry.alarms();
   retry.dashboard();
   const operator = new iam.Role(stack, 'Operator', { assumedBy: new iam.AccountRootPrincipal() });

@@ -43,7 +43,7 @@ const expectedOf = (functions: number, options: string[] = []) =>
   Object.fromEntries(
     Object.entries(CONTRACT)
       .filter(([, { only_with }]) => only_with === undefined || options.includes(only_with))
-      .map(([name, { of }]) => [name, ['queue', 'function'].includes(of) ? functions : 1]),
+      .map(([name, { of }]) => [name, ['queue', 'target', 'function'].includes(of) ? functions : 1]),
   );
 
 /** The metric or the expression, its owner and the label of every line, by the titles of the dashboard's graphs. */
