@@ -248,7 +248,7 @@ HCL_TYPES = {
 
 
 def attributes() -> str:
-    """Returns the attributes of a function's own policy in Terraform."""
+    """Returns the attributes of a target's own policy in Terraform."""
     policy = {name.lower(): HCL_TYPES[it["type"]] for name, it in OPTIONS.items() if it["scope"] == "policy"}
     width = max(map(len, policy))
     return "\n".join(f"    {name:{width}} = optional({kind})" for name, kind in policy.items())
@@ -277,11 +277,11 @@ def variables(scope: str) -> str:
 
 
 def values(own: bool) -> str:
-    """Returns the values of settings in Terraform: those of all functions, or of one."""
+    """Returns the values of settings in Terraform: those of all targets, or of one."""
     names = [name for name, it in OPTIONS.items() if not own or it["scope"] == "policy"]
     width = max(map(len, names))
     pad = " " * (8 if own else 6)
-    of = "function" if own else "var"
+    of = "target" if own else "var"
     return "\n".join(f"{pad}{name:{width}} = {of}.{name.lower()}" for name in names)
 
 
@@ -630,10 +630,11 @@ PARTS: list[tuple[str, str, Callable[[], str]]] = [
     ("docs/reasons.md", "reasons", table_of_reasons),
     ("infra/cdk/lib/retry-policy.ts", "properties", lambda: properties("policy")),
     ("infra/cdk/lib/props.ts", "properties", lambda: properties("handler")),
-    ("infra/terraform/variables.tf", "attributes", attributes),
+    ("infra/terraform/variables.tf", "attributes of a function", attributes),
+    ("infra/terraform/variables.tf", "attributes of a queue", attributes),
     ("infra/terraform/variables.tf", "variables of policies", lambda: variables("policy")),
     ("infra/terraform/variables.tf", "variables of the handler", lambda: variables("handler")),
-    ("infra/terraform/handler.tf", "values of a function", lambda: values(True)),
+    ("infra/terraform/handler.tf", "values of a target", lambda: values(True)),
     ("infra/terraform/handler.tf", "values of all functions", lambda: values(False)),
     ("infra/sam/template.yaml", "parameters of policies", lambda: parameters_of_settings("policy")),
     ("infra/sam/template.yaml", "parameters of the handler", lambda: parameters_of_settings("handler")),

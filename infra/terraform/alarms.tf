@@ -22,14 +22,23 @@ locals {
       }
     ]...),
     merge([
-      for key, name in local.function_names : {
+      for key, name in local.target_names : {
         for alarm, it in local.contract : "${alarm}-${key}" => {
           alarm  = alarm
           age    = local.durations[key][2]
           values = { FunctionName = name, Target = name }
-        } if contains(["function", "target"], it.of) && lookup({ ledger = var.ledger, probe = var.probe }, try(it.only_with, ""), true)
+          # A queue has no metrics of Lambda.
+        } if contains(contains(keys(var.queues), key) ? ["target"] : ["function", "target"], it.of)
+        && lookup({ ledger = var.ledger, probe = var.probe }, try(it.only_with, ""), true)
       }
     ]...),
+    {
+      for key, name in var.consumers : "RecursionStopped-${key}" => {
+        alarm  = "RecursionStopped"
+        age    = ""
+        values = { FunctionName = name }
+      }
+    },
   )
 
   alarm_settings = var.alarms == null ? {} : var.alarms.settings

@@ -9,6 +9,7 @@ locals {
     name => it.unit == "million" ? "${it.dollars} / 1000000" : tostring(it.dollars)
   }
   dashboard_function = [for key, name in local.function_names : { key = key, name = name }]
+  dashboard_target   = [for key, name in local.target_names : { key = key, name = name }]
   dashboard_queue    = [for key in keys(local.queues) : { key = key, name = aws_sqs_queue.retry[key].name }]
 
   # The three graphs of each row, in the order of the rows.
@@ -25,20 +26,24 @@ locals {
       {
         title = "Given up, by reason"
         metrics = [
-          for function in local.dashboard_function : [{
-            expression = "SEARCH('{Comeback,Target,Reason} MetricName=\"DeadLettered\" Target=\"${function.name}\"', 'Sum', 300)"
+          for target in local.dashboard_target : [{
+            expression = "SEARCH('{Comeback,Target,Reason} MetricName=\"DeadLettered\" Target=\"${target.name}\"', 'Sum', 300)"
             label      = "$${PROP('Dim.Target')} $${PROP('Dim.Reason')}"
           }]
         ]
       },
       {
         title = "Dropped, or not sent to the dead-letter queue"
-        metrics = flatten([
-          for function in local.dashboard_function : [
-            { line = ["AWS/Lambda", "DestinationDeliveryFailures", "FunctionName", function.name, { label = "${function.key} dropped by Lambda", stat = "Sum" }] },
-            { line = ["Comeback", "DeadLettersNotSent", "Target", function.name, { label = "${function.key} not sent", stat = "Sum" }] },
-          ]
-        ])[*].line
+        metrics = concat(
+          [
+            for function in local.dashboard_function :
+            ["AWS/Lambda", "DestinationDeliveryFailures", "FunctionName", function.name, { label = "${function.key} dropped by Lambda", stat = "Sum" }]
+          ],
+          [
+            for target in local.dashboard_target :
+            ["Comeback", "DeadLettersNotSent", "Target", target.name, { label = "${target.key} not sent", stat = "Sum" }]
+          ],
+        )
       },
     ]
     "What is down?" = [
@@ -53,14 +58,19 @@ locals {
       },
       {
         title = "Faults that a person must fix"
-        metrics = flatten([
-          for function in local.dashboard_function : [
-            { line = ["Comeback", "ConfigurationFaults", "Target", function.name, { label = "${function.key} configuration", stat = "Sum" }] },
-            { line = ["Comeback", "Throttled", "Target", function.name, { label = "${function.key} throttled", stat = "Sum" }] },
-            { line = ["Comeback", "LedgerFaults", "Target", function.name, { label = "${function.key} ledger", stat = "Sum" }] },
-            { line = ["AWS/Lambda", "RecursiveInvocationsDropped", "FunctionName", function.name, { label = "${function.key} taken for a loop", stat = "Sum" }] },
-          ]
-        ])[*].line
+        metrics = concat(
+          flatten([
+            for target in local.dashboard_target : [
+              { line = ["Comeback", "ConfigurationFaults", "Target", target.name, { label = "${target.key} configuration", stat = "Sum" }] },
+              { line = ["Comeback", "Throttled", "Target", target.name, { label = "${target.key} throttled", stat = "Sum" }] },
+              { line = ["Comeback", "LedgerFaults", "Target", target.name, { label = "${target.key} ledger", stat = "Sum" }] },
+            ]
+          ])[*].line,
+          [
+            for key, name in merge(local.function_names, var.consumers) :
+            ["AWS/Lambda", "RecursiveInvocationsDropped", "FunctionName", name, { label = "${key} taken for a loop", stat = "Sum" }]
+          ],
+        )
       },
       {
         title = "The retry handler"
@@ -87,17 +97,17 @@ locals {
       {
         title = "Oldest event in percent of its maximum age"
         metrics = flatten([
-          for nth, function in local.dashboard_function : [
-            { line = [{ expression = "100 * age${nth} / ${local.durations[function.key][2]}", label = function.key }] },
-            { line = ["Comeback", "EventAge", "Target", function.name, { id = "age${nth}", visible = false, stat = "Maximum" }] },
+          for nth, target in local.dashboard_target : [
+            { line = [{ expression = "100 * age${nth} / ${local.durations[target.key][2]}", label = target.key }] },
+            { line = ["Comeback", "EventAge", "Target", target.name, { id = "age${nth}", visible = false, stat = "Maximum" }] },
           ]
         ])[*].line
       },
       {
         title = "Lateness of retries in ms, p99"
         metrics = [
-          for function in local.dashboard_function :
-          ["Comeback", "InvokeLateness", "Target", function.name, { label = function.key, stat = "p99" }]
+          for target in local.dashboard_target :
+          ["Comeback", "InvokeLateness", "Target", target.name, { label = target.key, stat = "p99" }]
         ]
       },
     ]
@@ -105,9 +115,9 @@ locals {
       {
         title = "Outcomes of failed events"
         metrics = flatten([
-          for function in local.dashboard_function : [
+          for target in local.dashboard_target : [
             for name, what in { Waited = "waited", Invoked = "re-invoked", Probes = "probed", BroughtForward = "brought forward" } :
-            { line = ["Comeback", name, "Target", function.name, { label = "${function.key} ${what}", stat = "Sum" }] }
+            { line = ["Comeback", name, "Target", target.name, { label = "${target.key} ${what}", stat = "Sum" }] }
           ]
         ])[*].line
       },

@@ -22,20 +22,20 @@ locals {
     } : name => try(join(",", value), tostring(value)) if value != null && value != false && value != []
   }
 
-  # The policies of functions that override the general one.
+  # The policies of functions and queues that override the general one.
   own_policies = {
-    for key, function in var.functions : key => {
+    for key, target in merge(var.functions, var.queues) : key => {
       for name, value in {
-        # generated: values of a function, by infra/contract/generate.py
-        BASE_BACKOFF         = function.base_backoff
-        MAX_BACKOFF          = function.max_backoff
-        MAX_AGE              = function.max_age
-        MAX_ATTEMPTS         = function.max_attempts
-        JITTER               = function.jitter
-        NON_RETRYABLE_ERRORS = function.non_retryable_errors
-        TENANT_ID            = function.tenant_id
-        DURABLE              = function.durable
-        # end: values of a function
+        # generated: values of a target, by infra/contract/generate.py
+        BASE_BACKOFF         = target.base_backoff
+        MAX_BACKOFF          = target.max_backoff
+        MAX_AGE              = target.max_age
+        MAX_ATTEMPTS         = target.max_attempts
+        JITTER               = target.jitter
+        NON_RETRYABLE_ERRORS = target.non_retryable_errors
+        TENANT_ID            = target.tenant_id
+        DURABLE              = target.durable
+        # end: values of a target
       } : name => try(join(",", value), tostring(value)) if value != null
     }
   }
@@ -66,7 +66,7 @@ locals {
       for name, value in values : [
         for it in [local.settings[name]] : format(
           "%s%s must be %s, got %s.",
-          key == "*" ? "" : "functions.${key}.",
+          key == "*" ? "" : contains(keys(var.queues), key) ? "queues.${key}." : "functions.${key}.",
           lower(name),
           it.type == "choice" ? join(" or ", it.options)
           : it.type == "whole" ? "a whole number from 1 to ${it.max}"
@@ -90,7 +90,7 @@ locals {
 
   queue_targets = {
     for queue, members in local.queues :
-    aws_sqs_queue.retry[queue].name => [for key in members : local.function_names[key]]
+    aws_sqs_queue.retry[queue].name => [for key in members : local.target_names[key]]
   }
 
   environment = merge(local.general, {
@@ -99,7 +99,7 @@ locals {
       LEDGER_TABLE          = one(aws_dynamodb_table.ledger[*].name)
       QUEUE_TARGETS         = length(local.queues) == 0 ? null : jsonencode(local.queue_targets)
       POLICIES = length(merge(values(local.own_policies)...)) == 0 ? null : jsonencode({
-        for key, own in local.own_policies : local.function_names[key] => own if length(own) > 0
+        for key, own in local.own_policies : local.target_names[key] => own if length(own) > 0
       })
     } : name => value if value != null
   })
@@ -133,9 +133,12 @@ locals {
         Resource = ["${aws_cloudwatch_log_group.handler.arn}:*"]
       },
       {
-        Effect   = "Allow"
-        Action   = ["sqs:SendMessage"]
-        Resource = [local.central == null ? aws_sqs_queue.dead_letter.arn : local.central.arn]
+        Effect = "Allow"
+        Action = ["sqs:SendMessage"]
+        Resource = concat(
+          [local.central == null ? aws_sqs_queue.dead_letter.arn : local.central.arn],
+          [for it in values(var.queues) : it.queue.arn],
+        )
       },
     ],
     [
@@ -187,7 +190,10 @@ locals {
       } if var.probe
     ],
     [
-      for key in distinct([for key in [var.kms_key_arn, var.central_kms_key_arn] : key if key != null]) : {
+      # SQS leaves a message that it moves encrypted with the key of its source.
+      for key in distinct([
+        for key in concat([var.kms_key_arn, var.central_kms_key_arn], values(local.source_keys)) : key if key != null
+        ]) : {
         Effect   = "Allow"
         Action   = ["kms:Decrypt", "kms:GenerateDataKey"]
         Resource = [key]
@@ -337,6 +343,12 @@ resource "aws_lambda_function" "handler" {
         var.reserved_concurrency >= var.max_concurrency
       )
       error_message = "The reserved_concurrency must be at least max_concurrency."
+    }
+    precondition {
+      condition = length(distinct(concat(keys(var.functions), keys(var.queues), keys(var.consumers)))) == (
+        length(var.functions) + length(var.queues) + length(var.consumers)
+      )
+      error_message = "A key must be in only one of functions, queues and consumers."
     }
     precondition {
       condition     = length(distinct(values(local.function_names))) == length(var.functions)

@@ -42,9 +42,13 @@ resource "aws_iam_policy" "read" {
           Resource = ["*"]
         },
         {
-          Effect   = "Allow"
-          Action   = ["sqs:GetQueueAttributes", "sqs:GetQueueUrl"]
-          Resource = concat([aws_sqs_queue.dead_letter.arn], [for queue in values(aws_sqs_queue.retry) : queue.arn])
+          Effect = "Allow"
+          Action = ["sqs:GetQueueAttributes", "sqs:GetQueueUrl"]
+          Resource = concat(
+            [aws_sqs_queue.dead_letter.arn],
+            [for queue in values(aws_sqs_queue.retry) : queue.arn],
+            [for it in values(var.queues) : it.queue.arn],
+          )
         },
         {
           # GetFunction is left out, because it also exposes the code.
@@ -119,6 +123,13 @@ resource "aws_iam_policy" "operate" {
           Action   = ["lambda:InvokeFunction"]
           Resource = arns
         } if length(arns) > 0
+      ],
+      [
+        for queues in [values(var.queues)] : {
+          Effect   = "Allow"
+          Action   = ["sqs:SendMessage"]
+          Resource = [for it in queues : it.queue.arn]
+        } if length(queues) > 0
       ],
       [
         for table in aws_dynamodb_table.ledger : {

@@ -1,15 +1,15 @@
 output "retry_queue_urls" {
-  description = "The retry queues, where failed events wait, by the keys of their functions."
+  description = "The retry queues, where failed events wait, by the keys of their functions and queues."
   value       = { for key, queue in local.queue_of : key => aws_sqs_queue.retry[queue].url }
 }
 
 output "retry_queue_arns" {
-  description = "The on-failure destinations of the functions, by their keys."
+  description = "The on-failure destinations of the functions, and the dead-letter queues of the queues, by their keys."
   value       = { for key, queue in local.queue_of : key => aws_sqs_queue.retry[queue].arn }
 }
 
 output "redrive_queue_arn" {
-  description = "The retry queue to which a redrive sends the dead letters of every function. Null if there is none: set `redrive_principals`."
+  description = "The retry queue to which a redrive sends all dead letters. Null if there is none: set `redrive_principals`."
   value       = local.redrive_queue == null ? null : aws_sqs_queue.retry[local.redrive_queue].arn
 }
 

@@ -1,21 +1,27 @@
 # The retry queues, in which failed events wait, and the dead-letter queue.
 
 locals {
-  # The functions that records from each queue may name.
+  # The functions that records from each queue may name, or the source queue that its messages go back to.
   queues = merge(
     { for key in keys(var.functions) : "retry-${key}" => [key] if !var.shared_queue },
-    { for name in ["retry"] : name => keys(var.functions) if var.shared_queue },
+    { for key in keys(var.queues) : "retry-${key}" => [key] },
+    { for name in ["retry"] : name => keys(local.target_names) if var.shared_queue },
     # SQS's redrive sends all dead letters to one queue.
     {
-      for name in ["redrive"] : name => keys(var.functions)
-      if !var.shared_queue && length(var.functions) > 1 && length(var.redrive_principals) > 0
+      for name in ["redrive"] : name => keys(local.target_names)
+      if !var.shared_queue && length(local.target_names) > 1 && length(var.redrive_principals) > 0
     },
   )
 
-  queue_of = { for key in keys(var.functions) : key => var.shared_queue ? "retry" : "retry-${key}" }
+  queue_of = {
+    for key in keys(local.target_names) :
+    key => var.shared_queue && contains(keys(var.functions), key) ? "retry" : "retry-${key}"
+  }
 
-  # Accepts the dead letters of every function.
-  redrive_queue = contains(keys(local.queues), "redrive") ? "redrive" : length(local.queues) == 1 ? keys(local.queues)[0] : null
+  # Accepts all dead letters.
+  redrive_queue = one([
+    for name in keys(local.queues) : name if contains(["redrive", "retry"], name) || length(local.queues) == 1
+  ])
 
   # SQS's longest retention. Its default, 4 days, would delete messages that wait longer.
   retention_seconds = 14 * 24 * 60 * 60
@@ -47,7 +53,7 @@ locals {
           allowed = concat(
             local.handler_role_arns,
             var.redrive_principals,
-            distinct([for key, own in local.queue_of : var.functions[key].role_arn if own == queue])
+            distinct([for key, function in var.functions : function.role_arn if local.queue_of[key] == queue])
           )
         },
       ]
@@ -87,7 +93,11 @@ resource "aws_sqs_queue" "retry" {
 
   # Otherwise, anyone who may create queues in the account could use this queue as their dead-letter queue, and have SQS
   # itself move messages here. SQS's redrive to this queue does not need this permission.
-  redrive_allow_policy = jsonencode({ redrivePermission = "denyAll" })
+  redrive_allow_policy = (
+    contains(keys(local.source_arns), each.key)
+    ? jsonencode({ redrivePermission = "byQueue", sourceQueueArns = [local.source_arns[each.key]] })
+    : jsonencode({ redrivePermission = "denyAll" })
+  )
 
   tags = merge(var.tags, { "comeback:system" = var.name, "comeback:role" = "retry-queue" })
 }

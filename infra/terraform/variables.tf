@@ -11,7 +11,7 @@ variable "functions" {
     arn        = string
     role_arn   = string
     qualifiers = optional(list(string), ["$LATEST"])
-    # generated: attributes, by infra/contract/generate.py
+    # generated: attributes of a function, by infra/contract/generate.py
     base_backoff         = optional(string)
     max_backoff          = optional(string)
     max_age              = optional(string)
@@ -20,7 +20,7 @@ variable "functions" {
     non_retryable_errors = optional(list(string))
     tenant_id            = optional(string)
     durable              = optional(bool)
-    # end: attributes
+    # end: attributes of a function
     on_success        = optional(string)
     maximum_event_age = optional(number)
     log_group_name    = optional(string)
@@ -54,6 +54,70 @@ variable "functions" {
     ])
     error_message = "The maximum_event_age of a function must be 60 to 21600 seconds."
   }
+}
+
+variable "queues" {
+  description = <<-EOT
+    The standard SQS queues whose messages come back if their consumers could not process them, by keys of your choice
+    that no function has. `queue` is the resource: `aws_sqs_queue.imports`, without a `redrive_policy` of its own;
+    `replaces_redrive_policy` replaces one that it had. SQS moves a message after `max_receive_count` receives, from 1
+    to 10. `kms_key_arn` is the queue's key, if the resource names it by an alias or an id. The other values override
+    the general policy.
+  EOT
+  type = map(object({
+    queue = object({
+      arn                        = string
+      url                        = string
+      kms_master_key_id          = optional(string)
+      redrive_policy             = optional(string)
+      visibility_timeout_seconds = optional(number)
+    })
+    max_receive_count       = optional(number, 1)
+    kms_key_arn             = optional(string)
+    replaces_redrive_policy = optional(bool, false)
+    # generated: attributes of a queue, by infra/contract/generate.py
+    base_backoff         = optional(string)
+    max_backoff          = optional(string)
+    max_age              = optional(string)
+    max_attempts         = optional(number)
+    jitter               = optional(string)
+    non_retryable_errors = optional(list(string))
+    tenant_id            = optional(string)
+    durable              = optional(bool)
+    # end: attributes of a queue
+  }))
+  default  = {}
+  nullable = false
+
+  validation {
+    condition     = alltrue([for key in keys(var.queues) : can(regex("^[a-zA-Z0-9_-]{1,40}$", key))])
+    error_message = "The keys of queues must have 1 to 40 letters, digits, hyphens or underscores."
+  }
+  validation {
+    condition = alltrue([
+      for it in values(var.queues) :
+      can(regex("^arn:[a-z-]+:sqs:[a-z0-9-]+:[0-9]{12}:[a-zA-Z0-9_-]{1,80}$", it.queue.arn))
+    ])
+    error_message = "Each queue must be a standard queue: a backoff would break the order of a FIFO queue, and SQS moves its messages only to a FIFO queue."
+  }
+  validation {
+    condition = alltrue([
+      for it in values(var.queues) :
+      it.max_receive_count >= 1 && it.max_receive_count <= 10 && floor(it.max_receive_count) == it.max_receive_count
+    ])
+    error_message = "The max_receive_count of a queue must be a whole number from 1 to 10."
+  }
+  validation {
+    condition     = alltrue([for it in values(var.queues) : it.non_retryable_errors == null && it.tenant_id == null && it.durable == null])
+    error_message = "A queue must have no non_retryable_errors, tenant_id or durable: SQS doesn't say why a consumer failed, and invokes nothing."
+  }
+}
+
+variable "consumers" {
+  description = "The names of the functions that consume `queues` and are not in `functions`, by keys of your choice. Lambda lets them be invoked in a loop: otherwise, it would stop them at a message that came back about 16 times."
+  type        = map(string)
+  default     = {}
+  nullable    = false
 }
 
 variable "only_attached_qualifiers" {

@@ -207,3 +207,91 @@ run "without_functions_alarms_and_dashboard_there_is_a_handler" {
     error_message = "expected no queue, no alarm and no dashboard"
   }
 }
+
+run "a_queue_has_a_retry_queue_that_takes_messages_of_no_other_queue" {
+  variables {
+    redrive_principals  = ["arn:aws:iam::123456789012:role/operator"]
+    operator_principals = ["arn:aws:iam::123456789012:role/operator"]
+    consumers           = { importer = "importer" }
+    queues = {
+      imports = {
+        queue = {
+          arn                        = "arn:aws:sqs:us-east-1:123456789012:imports"
+          url                        = "https://sqs.us-east-1.amazonaws.com/123456789012/imports"
+          kms_master_key_id          = "arn:aws:kms:us-east-1:123456789012:key/imports"
+          visibility_timeout_seconds = 180
+          redrive_policy             = "{\"deadLetterTargetArn\":\"arn:aws:sqs:us-east-1:123456789012:comeback-retry-imports\"}"
+        }
+        max_receive_count = 3
+        max_age           = "7d"
+      }
+    }
+  }
+  assert {
+    condition = jsondecode(aws_sqs_queue.retry["retry-imports"].redrive_allow_policy) == {
+      redrivePermission = "byQueue", sourceQueueArns = ["arn:aws:sqs:us-east-1:123456789012:imports"]
+    }
+    error_message = "expected that SQS moves messages from this queue only"
+  }
+  assert {
+    condition = alltrue([
+      for key in ["retry-orders", "retry-payments", "redrive"] :
+      jsondecode(aws_sqs_queue.retry[key].redrive_allow_policy) == { redrivePermission = "denyAll" }
+    ])
+    error_message = "expected that SQS moves no message to another queue"
+  }
+  assert {
+    condition     = jsondecode(aws_sqs_queue_redrive_policy.source["imports"].redrive_policy).maxReceiveCount == 3
+    error_message = "expected the redrive policy of the source queue"
+  }
+  assert {
+    condition     = jsondecode(local.environment.POLICIES) == { "sqs:imports" = { MAX_AGE = "7d" } }
+    error_message = "expected the queue's own policy, got ${local.environment.POLICIES}"
+  }
+  assert {
+    condition = jsonencode(local.queues) == jsonencode({
+      redrive = ["imports", "orders", "payments"], retry-imports = ["imports"], retry-orders = ["orders"], retry-payments = ["payments"]
+    }) && local.target_names.imports == "sqs:imports"
+    error_message = "expected a queue for each, and one for redrives, got ${jsonencode(local.queues)}"
+  }
+  assert {
+    condition = (
+      strcontains(aws_iam_role_policy.handler.policy, "\"arn:aws:sqs:us-east-1:123456789012:imports\"")
+      && strcontains(aws_iam_role_policy.handler.policy, "key/imports")
+    )
+    error_message = "expected that the handler may send to the queue and use its key"
+  }
+  assert {
+    condition     = strcontains(aws_iam_policy.operate[0].policy, "sqs:us-east-1:123456789012:imports")
+    error_message = "expected that operators may send to the queue"
+  }
+  assert {
+    condition     = aws_lambda_function_recursion_config.consumer["importer"].recursive_loop == "Allow"
+    error_message = "expected that the consumer may be invoked in a loop"
+  }
+  assert {
+    condition = toset([for key in keys(aws_cloudwatch_metric_alarm.this) : key if endswith(key, "-imports") || endswith(key, "-importer")]) == toset(concat(
+      [for alarm, it in local.contract : "${alarm}-retry-imports" if it.of == "queue"],
+      [for alarm, it in local.contract : "${alarm}-imports" if it.of == "target" && try(it.only_with, null) == null],
+      ["RecursionStopped-importer"],
+    ))
+    error_message = "expected the alarms of a queue, got ${jsonencode(keys(aws_cloudwatch_metric_alarm.this))}"
+  }
+  assert {
+    condition     = aws_cloudwatch_metric_alarm.this["Lateness-imports"].dimensions == tomap({ Target = "sqs:imports" })
+    error_message = "expected the queue's name in settings and metrics"
+  }
+}
+
+run "functions_that_share_a_queue_share_it_with_no_queue" {
+  variables {
+    shared_queue = true
+    queues = {
+      imports = { queue = { arn = "arn:aws:sqs:us-east-1:123456789012:imports", url = "https://sqs.us-east-1.amazonaws.com/123456789012/imports" } }
+    }
+  }
+  assert {
+    condition     = jsonencode(local.queues) == jsonencode({ retry = ["imports", "orders", "payments"], retry-imports = ["imports"] }) && local.redrive_queue == "retry"
+    error_message = "expected two queues, got ${jsonencode(local.queues)}"
+  }
+}

@@ -4,6 +4,10 @@ mock_provider "aws" {
   mock_data "aws_partition" {
     defaults = { partition = "aws" }
   }
+  mock_resource "aws_sqs_queue" {
+    defaults        = { arn = "arn:aws:sqs:us-east-1:123456789012:queue" }
+    override_during = plan
+  }
 }
 
 variables {
@@ -340,4 +344,118 @@ run "refuses_period_of_an_alarm" {
     alarms = { settings = { Lateness = { period = 45 } } }
   }
   expect_failures = [var.alarms]
+}
+
+run "refuses_keys_of_queues" {
+  command = plan
+  variables {
+    queues = { "a b" = { queue = { arn = "arn:aws:sqs:us-east-1:123456789012:imports", url = "https://sqs.us-east-1.amazonaws.com/123456789012/imports" } } }
+  }
+  expect_failures = [var.queues]
+}
+
+run "refuses_a_fifo_queue" {
+  command = plan
+  variables {
+    queues = { imports = { queue = { arn = "arn:aws:sqs:us-east-1:123456789012:imports.fifo", url = "https://sqs.us-east-1.amazonaws.com/123456789012/imports" } } }
+  }
+  expect_failures = [var.queues]
+}
+
+run "refuses_more_than_10_receives" {
+  command = plan
+  variables {
+    queues = { imports = { queue = { arn = "arn:aws:sqs:us-east-1:123456789012:imports", url = "https://sqs.us-east-1.amazonaws.com/123456789012/imports" }, max_receive_count = 11 } }
+  }
+  expect_failures = [var.queues]
+}
+
+run "refuses_errors_of_a_queue" {
+  command = plan
+  variables {
+    queues = { imports = { queue = { arn = "arn:aws:sqs:us-east-1:123456789012:imports", url = "https://sqs.us-east-1.amazonaws.com/123456789012/imports" }, non_retryable_errors = ["X"] } }
+  }
+  expect_failures = [var.queues]
+}
+
+run "refuses_a_tenant_of_a_queue" {
+  command = plan
+  variables {
+    queues = { imports = { queue = { arn = "arn:aws:sqs:us-east-1:123456789012:imports", url = "https://sqs.us-east-1.amazonaws.com/123456789012/imports" }, tenant_id = "/tenant" } }
+  }
+  expect_failures = [var.queues]
+}
+
+run "refuses_durations_of_queues" {
+  command = plan
+  variables {
+    queues = { imports = { queue = { arn = "arn:aws:sqs:us-east-1:123456789012:imports", url = "https://sqs.us-east-1.amazonaws.com/123456789012/imports" }, max_age = "1 day" } }
+  }
+  expect_failures = [aws_lambda_function.handler]
+}
+
+run "refuses_a_key_of_a_function_and_a_queue" {
+  command = plan
+  variables {
+    queues = { orders = { queue = { arn = "arn:aws:sqs:us-east-1:123456789012:imports", url = "https://sqs.us-east-1.amazonaws.com/123456789012/imports" } } }
+  }
+  expect_failures = [aws_lambda_function.handler]
+}
+
+run "refuses_a_key_of_a_consumer_and_a_queue" {
+  command = plan
+  variables {
+    queues    = { imports = { queue = { arn = "arn:aws:sqs:us-east-1:123456789012:imports", url = "https://sqs.us-east-1.amazonaws.com/123456789012/imports" } } }
+    consumers = { imports = "importer" }
+  }
+  expect_failures = [aws_lambda_function.handler]
+}
+
+run "refuses_a_queue_with_a_dead_letter_queue" {
+  command = plan
+  variables {
+    queues = { imports = { queue = { arn = "arn:aws:sqs:us-east-1:123456789012:imports", url = "https://sqs.us-east-1.amazonaws.com/123456789012/imports", redrive_policy = "{\"deadLetterTargetArn\":\"arn:aws:sqs:us-east-1:123456789012:dead\"}" } } }
+  }
+  expect_failures = [aws_sqs_queue_redrive_policy.source]
+}
+
+run "refuses_a_key_that_is_an_alias" {
+  command = plan
+  variables {
+    queues = { imports = { queue = { arn = "arn:aws:sqs:us-east-1:123456789012:imports", url = "https://sqs.us-east-1.amazonaws.com/123456789012/imports", kms_master_key_id = "alias/imports" } } }
+  }
+  expect_failures = [aws_sqs_queue_redrive_policy.source]
+}
+
+run "says_how_late_a_failure_is_seen" {
+  command = plan
+  variables {
+    queues = { imports = { queue = { arn = "arn:aws:sqs:us-east-1:123456789012:imports", url = "https://sqs.us-east-1.amazonaws.com/123456789012/imports", visibility_timeout_seconds = 1800 }, max_receive_count = 2 } }
+  }
+  expect_failures = [check.failures_are_seen_soon]
+}
+
+run "refuses_a_queue_of_another_region" {
+  command = plan
+  variables {
+    queues = { imports = { queue = { arn = "arn:aws:sqs:eu-west-1:123456789012:imports", url = "https://sqs.eu-west-1.amazonaws.com/123456789012/imports" } } }
+  }
+  expect_failures = [aws_sqs_queue_redrive_policy.source]
+}
+
+run "accepts_a_queue_whose_dead_letter_queue_is_replaced" {
+  command = plan
+  variables {
+    queues = { imports = {
+      queue                   = { arn = "arn:aws:sqs:us-east-1:123456789012:imports", url = "https://sqs.us-east-1.amazonaws.com/123456789012/imports", redrive_policy = "{\"deadLetterTargetArn\":\"arn:aws:sqs:us-east-1:123456789012:dead\"}" }
+      replaces_redrive_policy = true
+    } }
+  }
+}
+
+run "accepts_a_queue_with_sqs_s_own_key" {
+  command = plan
+  variables {
+    queues = { imports = { queue = { arn = "arn:aws:sqs:us-east-1:123456789012:imports", url = "https://sqs.us-east-1.amazonaws.com/123456789012/imports", kms_master_key_id = "alias/aws/sqs" } } }
+  }
 }
