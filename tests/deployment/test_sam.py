@@ -247,6 +247,42 @@ class OptionTest(unittest.TestCase):
             {"{RetryQueue}": [ORDERS, INVOICES]} | own,
         )
 
+    def test_source_queues_are_bound_to_the_retry_queue_and_only_they_move_messages_there(self) -> None:
+        queue = f"arn:aws:sqs:{HOME}:imports"
+        for functions in ("", ORDERS):
+            made = system(
+                TargetFunctions=functions,
+                TargetRoles="",
+                SourceQueues=queue,
+                SourceKeys=KEY,
+                OperatorPrincipals="arn:aws:iam::111111111111:role/operator",
+            )
+            self.assertEqual(
+                made["RetryQueue"].properties["RedriveAllowPolicy"],
+                {"redrivePermission": "byQueue", "sourceQueueArns": [queue]},
+            )
+            variables = made["Handler"].properties["Environment"]["Variables"]
+            self.assertEqual(variables["TARGET_FUNCTIONS"], ",".join(filter(None, [functions, queue])))
+            allowed = made["HandlerRole"].properties["Policies"][0]["PolicyDocument"]["Statement"]
+            resources = {action: each["Resource"] for each in allowed for action in listed(each["Action"])}
+            self.assertEqual((resources["sqs:SendMessage"], resources["kms:Decrypt"]), ([queue], [KEY]))
+            self.assertEqual("lambda:InvokeFunction" in resources, bool(functions))
+            (send,) = (
+                each["Resource"]
+                for each in made["OperatePolicy"].properties["PolicyDocument"]["Statement"]
+                if each["Action"] == "sqs:SendMessage"
+            )
+            self.assertEqual(send, [queue])
+        bound = system(SourceQueues=queue, QueueTargets='{"retry-others":["mails"]}')["Handler"].properties
+        self.assertEqual(
+            json.loads(bound["Environment"]["Variables"]["QUEUE_TARGETS"])["{RetryQueue}"], [ORDERS, INVOICES, queue]
+        )
+
+    def test_pollers_replace_the_maximum_of_concurrent_batches(self) -> None:
+        mapping = system(MaxPollers="9")["HandlerRetry"].properties
+        self.assertEqual(mapping["ProvisionedPollerConfig"], {"MinimumPollers": "2", "MaximumPollers": "9"})
+        self.assertNotIn("ScalingConfig", mapping)
+
     def test_the_rest(self) -> None:
         made = system(MaxConcurrency="50", LogRetentionDays="7", Tracing="Active")
         self.assertEqual(made["HandlerRetry"].properties["ScalingConfig"], {"MaximumConcurrency": "50"})

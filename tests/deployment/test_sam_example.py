@@ -169,7 +169,7 @@ class ReadmeTest(unittest.TestCase):
         self.assertEqual(self.rows("Outputs").keys(), sam.read(SYSTEM)["Outputs"].keys())
 
     def test_its_snippets_are_the_examples(self) -> None:
-        example = EXAMPLE.read_text()
+        example = EXAMPLE.read_text() + EXAMPLE.with_name("queue.yaml").read_text()
         snippets = re.findall(r"```yaml\n(.*?)```", self.README, re.DOTALL)
         self.assertTrue(snippets)
         for snippet in snippets:
