@@ -1,6 +1,6 @@
 """Runs ministack on a free port of loopback, and prints its endpoint as `comeback-local` does.
 
-ministack reads its port when it is imported, so this program binds a socket before that. It also fixes seven bugs:
+ministack reads its port when it is imported, so this program binds a socket before that. It also fixes eight bugs:
 
 - Race condition: a failure record is appended to a queue without the lock under which the event source mapping replaces
   the queue's list of messages. About three records in a thousand were lost, so tests of the loop failed at random. Here
@@ -13,6 +13,8 @@ ministack reads its port when it is imported, so this program binds a socket bef
 - `aws:PrincipalArn`: in a policy's condition, ministack compares the ARN of a role's session. IAM compares the role's.
 - Logs: a function that still runs after its stack was deleted makes its log group again. On AWS, the roles of these
   functions don't allow that.
+- Moved messages: a mapping delivers a message without the queue from which SQS moved it. Lambda delivers it with all of
+  its system attributes.
 - Batches: ministack checks permissions for actions such as `SendMessageBatch`. IAM checks those for `SendMessage`.
 
 The server acts as if it were behind a proxy that terminates TLS, because the queues' policies deny requests without
@@ -102,6 +104,22 @@ def create_mapping_of_numbers(logical_id: str, properties: dict[str, Any], stack
 
 
 provisioners._RESOURCE_HANDLERS["AWS::Lambda::EventSourceMapping"]["create"] = create_mapping_of_numbers
+
+run_batch = lambda_svc._run_sqs_batch
+
+
+def run_batch_with_sources(
+    mapping: Any, function: Any, event: dict[str, Any], batch: list[dict[str, Any]], *arguments: Any
+) -> Any:
+    """Invokes a function with messages, and says of those that SQS moved from which queue."""
+    moved = {message["id"]: message["sys"] for message in batch if message.get("sys")}
+    for record in event["Records"]:
+        if source := moved.get(record["messageId"], {}).get("DeadLetterQueueSourceArn"):
+            record["attributes"]["DeadLetterQueueSourceArn"] = source
+    return run_batch(mapping, function, event, batch, *arguments)
+
+
+lambda_svc._run_sqs_batch = run_batch_with_sources
 
 alarm_record = provisioners._cw_metric_alarm_record
 

@@ -193,7 +193,12 @@ def of_terraform(comeback: Path) -> Callable[[endpoints.Endpoint, str], list[str
 def of_several(endpoint: endpoints.Endpoint, stack: str) -> list[str]:
     """Tests the targets of several.js."""
     deployed = find(endpoint, stack)
-    (redrive_queue,) = mapped_queues(endpoint, stack) - {each.retry_queue_arn for each in deployed}
+    queues = endpoint.client("sqs")
+    source = queues.get_queue_attributes(
+        QueueUrl=queues.get_queue_url(QueueName=several.SOURCE)["QueueUrl"], AttributeNames=["RedrivePolicy"]
+    )
+    of_source = json.loads(source["Attributes"]["RedrivePolicy"])["deadLetterTargetArn"]
+    (redrive_queue,) = mapped_queues(endpoint, stack) - {each.retry_queue_arn for each in deployed} - {of_source}
     return several.faults(deployed, redrive_queue)
 
 

@@ -1,7 +1,7 @@
-// Two functions with a retry queue each, and a queue for redrives. several.py tests it.
+// Two functions and a queue with a retry queue each, and a queue for redrives. several.py tests it.
 const { createRequire } = require('node:module');
 const load = createRequire(require.resolve('../../infra/cdk/package.json'));
-const { App, aws_iam: iam, aws_lambda: lambda, aws_logs: logs, RemovalPolicy, Stack } = load('aws-cdk-lib');
+const { App, aws_iam: iam, aws_lambda: lambda, aws_logs: logs, aws_sqs: sqs, Duration, RemovalPolicy, Stack } = load('aws-cdk-lib');
 const { AsyncRetry } = load('comeback-cdk');
 
 const stack = new Stack(new App(), 'comeback-cdk-example');
@@ -18,3 +18,4 @@ for (const id of ['Orders', 'Payments']) {
     }),
   );
 }
+retry.attachQueue(new sqs.Queue(stack, 'Imports', { queueName: 'imports', visibilityTimeout: Duration.seconds(1) }));
