@@ -72,7 +72,7 @@ pub enum State {
 }
 
 /// An operator's order for a waiting event.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Order {
     /// Retry it now, before it is due.
     Retry,

@@ -3,6 +3,7 @@
 check that caught it, and the seed.
 
     tests/simulation/defects/run.py [--seeds N] [WORD ...]     only defects whose names contain one of the words
+    tests/simulation/defects/run.py --search [WORD ...]        searches small systems (tests/search) instead
     tests/simulation/defects/run.py --check                    only look for the text that each one replaces
 """
 
@@ -21,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[3]
 COPY = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "defects"
 # A target directory of its own, so that nobody runs a program with a defect by mistake.
 TARGET = COPY / "target"
-CARGO = ["cargo", "build", "--quiet", "--jobs", "2", "--package", "simulation", "--manifest-path", COPY / "Cargo.toml"]
+CARGO = ["cargo", "build", "--quiet", "--jobs", "2", "--manifest-path", COPY / "Cargo.toml", "--package"]
 
 
 def copy_tree():
@@ -39,8 +40,8 @@ def copy_tree():
             shutil.copyfile(source, copy)
 
 
-def build():
-    return subprocess.run([*CARGO], env={**os.environ, "CARGO_TARGET_DIR": str(TARGET)}).returncode == 0
+def build(package):
+    return subprocess.run([*CARGO, package], env={**os.environ, "CARGO_TARGET_DIR": str(TARGET)}).returncode == 0
 
 
 def play(seeds):
@@ -55,9 +56,18 @@ def play(seeds):
     return (None, None) if played.returncode == 0 else ("a panic", played.stderr.decode()[-300:])
 
 
+def search():
+    """Returns the rule that a search found broken and the system, or two Nones if all rules held."""
+    searched = subprocess.run([TARGET / "debug" / "search"], capture_output=True, text=True)
+    if found := re.search(r"^([^:\n]+): (\w+): ", searched.stdout, re.MULTILINE):
+        return found[2], found[1]
+    return (None, None) if searched.returncode == 0 else ("a panic", searched.stderr[-300:])
+
+
 def main():
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--seeds", type=int, default=2000)
+    arguments.add_argument("--search", action="store_true")
     arguments.add_argument("--check", action="store_true")
     arguments.add_argument("words", nargs="*")
     arguments = arguments.parse_args()
@@ -76,7 +86,8 @@ def main():
         file = COPY / path
         text = file.read_text()
         file.write_text(text.replace(old, new))
-        check, seed = play(arguments.seeds) if build() else ("the compiler", "")
+        package, find = ("search", search) if arguments.search else ("simulation", lambda: play(arguments.seeds))
+        check, seed = find() if build(package) else ("the compiler", "")
         file.write_text(text)
         missed += check is None or check == "the compiler"
         rows.writerow([name, path.removeprefix("shared/"), check or "nothing", seed or ""])

@@ -1,0 +1,139 @@
+//! Searches small systems whole: every order of what their handlers, the queue, the targets and an operator may do.
+//!
+//! The handlers run the unmodified `flow` and `core` (`machine`). What is around them is a value (`world`), and what must
+//! hold is checked at every step (`rules`). Each state is visited once. No step leads back: each takes time, a message's
+//! receive, a handler's call, or something that may happen only so often. So a search that ends has also shown that
+//! every event ends.
+
+mod machine;
+mod rules;
+mod scopes;
+mod world;
+
+use std::{
+    collections::{HashMap, VecDeque, hash_map::Entry},
+    hash::{DefaultHasher, Hash, Hasher},
+    process::ExitCode,
+    sync::Mutex,
+    thread,
+};
+
+use clap::Parser;
+use scopes::{Scope, scopes};
+use world::{Broken, State, World};
+
+/// Searches small systems around the retry handler whole.
+#[derive(Parser)]
+struct Arguments {
+    /// Searches the larger scopes, which takes minutes.
+    #[arg(long)]
+    whole: bool,
+    #[arg(long, default_value_t = 2)]
+    threads: usize,
+    /// Only the scopes whose names contain this.
+    scope: Option<String>,
+}
+
+/// What a search has found.
+struct Found {
+    states: usize,
+    steps: usize,
+    /// The rule that does not hold, and the steps to it.
+    broken: Option<(Broken, Vec<String>)>,
+}
+
+fn main() -> ExitCode {
+    let Arguments { whole, threads, scope } = Arguments::parse();
+    let is_wanted = |it: &Scope| scope.as_ref().is_none_or(|word| it.name.contains(word.as_str()));
+    let wanted = Mutex::new(scopes(whole).into_iter().filter(is_wanted).collect::<VecDeque<_>>());
+    let next = || wanted.lock().ok()?.pop_front();
+    let work = || {
+        let mut is_good = true;
+        while let Some(scope) = next() {
+            let Found { states, steps, broken } = search(scope);
+            println!("{}: {states} states, {steps} steps", scope.name);
+            if let Some((Broken(rule, why), trace)) = broken {
+                println!("{}: {rule}: {why}\n    {}", scope.name, trace.join("\n    "));
+                is_good = false;
+            }
+        }
+        is_good
+    };
+    let all_good = thread::scope(|threads_of| {
+        let workers: Vec<_> = (0..threads).map(|_| threads_of.spawn(work)).collect();
+        workers.into_iter().map(|worker| worker.join().unwrap_or(false)).fold(true, |all, it| all && it)
+    });
+    if all_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn print_of(state: &State) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    state.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Visits every state of a system, the nearest first.
+fn search(scope: Scope) -> Found {
+    let mut world = World::new(scope);
+    let initial = world.initial();
+    // Each state that was visited, and the state before it.
+    let mut seen = HashMap::from([(print_of(&initial), 0)]);
+    let mut open = VecDeque::from([initial]);
+    let mut taken = 0;
+    while let Some(state) = open.pop_front() {
+        let here = print_of(&state);
+        for step in world.steps(&state) {
+            taken += 1;
+            match world.take(&state, &step) {
+                Ok(next) => {
+                    if let Entry::Vacant(entry) = seen.entry(print_of(&next)) {
+                        entry.insert(here);
+                        open.push_back(next);
+                    }
+                }
+                Err(broken) => {
+                    let mut trace = trace(&mut world, &seen, here);
+                    trace.push(world.tell(&state, &step));
+                    return Found { states: seen.len(), steps: taken, broken: Some((broken, trace)) };
+                }
+            }
+        }
+    }
+    Found { states: seen.len(), steps: taken, broken: None }
+}
+
+/// The steps to a state.
+fn trace(world: &mut World, seen: &HashMap<u64, u64>, to: u64) -> Vec<String> {
+    let mut path = vec![to];
+    while let Some(&before) = path.last().and_then(|print| seen.get(print)).filter(|before| **before != 0) {
+        path.push(before);
+    }
+    let mut state = world.initial();
+    let mut told = Vec::new();
+    for print in path.into_iter().rev().skip(1) {
+        for step in world.steps(&state) {
+            if let Some(next) = world.take(&state, &step).ok().filter(|next| print_of(next) == print) {
+                told.push(world.tell(&state, &step));
+                state = next;
+                break;
+            }
+        }
+    }
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_rule_holds_in_every_state() {
+        for scope in scopes(false) {
+            let Found { states, broken, .. } = search(scope);
+            if let Some((Broken(rule, why), trace)) = broken {
+                panic!("{}: {rule}: {why}\n{}", scope.name, trace.join("\n"));
+            }
+            assert!(states > 100, "{}: {states} states", scope.name);
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! The systems that are searched.
+
+use Kind::{Function, Queue};
+
+/// What a system consists of, and what may happen to it.
+#[derive(Clone, Copy, Debug)]
+pub struct Scope {
+    pub name: &'static str,
+    pub events: &'static [Kind],
+    /// The handlers' settings, beside those that all systems share.
+    pub settings: &'static [(&'static str, &'static str)],
+    pub limits: Limits,
+    /// Whether a handler may receive both events at once.
+    pub batches: bool,
+    /// Whether more messages are in flight than `IN_FLIGHT_MAX` allows.
+    pub is_crowded: bool,
+    /// Whether the target is known to be down at first, and is slow, so that several runs are under way.
+    pub is_down: bool,
+}
+
+/// The target of an event.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Kind {
+    Function,
+    /// A queue whose consumer fails.
+    Queue,
+}
+
+/// How often each thing may happen.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct Limits {
+    /// A handler dies, an answer or a call is lost, or time passes while a handler is at work or a message is visible.
+    pub faults: u8,
+    /// A message is delivered again although a handler has it.
+    pub copies: u8,
+    /// An operator's order.
+    pub orders: u8,
+    /// A target fails.
+    pub failures: u8,
+    /// A dead letter is moved back.
+    pub redrives: u8,
+}
+
+const NOTHING: Limits = Limits { faults: 0, copies: 0, orders: 0, failures: 0, redrives: 0 };
+const LEDGER: (&str, &str) = ("LEDGER_TABLE", "ledger");
+const REGISTER: (&str, &str) = ("REGISTER", "true");
+const TWICE: (&str, &str) = ("MAX_ATTEMPTS", "2");
+const BASE: Scope = Scope {
+    name: "",
+    events: &[Function],
+    settings: &[LEDGER, TWICE],
+    limits: NOTHING,
+    batches: false,
+    is_crowded: false,
+    is_down: false,
+};
+
+/// The scopes of every test run take seconds, those of each night minutes.
+pub fn scopes(is_whole: bool) -> Vec<Scope> {
+    // The second value is that of the whole search.
+    let pick = |small: u8, whole: u8| if is_whole { whole } else { small };
+    vec![
+        Scope {
+            name: "without a ledger",
+            settings: &[TWICE],
+            limits: Limits { faults: pick(1, 2), copies: 1, failures: 2, ..NOTHING },
+            ..BASE
+        },
+        Scope {
+            name: "a ledger",
+            limits: Limits { faults: pick(1, 2), copies: pick(1, 2), failures: pick(1, 2), ..NOTHING },
+            ..BASE
+        },
+        Scope {
+            name: "a ledger, until the age is over",
+            settings: &[LEDGER, ("MAX_ATTEMPTS", "3"), ("MAX_AGE", "150s")],
+            limits: Limits { faults: 1, failures: 3, ..NOTHING },
+            ..BASE
+        },
+        Scope {
+            name: "a register and its operator",
+            settings: &[LEDGER, REGISTER, TWICE],
+            limits: Limits { faults: pick(1, 1), copies: pick(0, 1), orders: pick(1, 2), failures: 1, ..NOTHING },
+            ..BASE
+        },
+        Scope {
+            name: "two events",
+            events: &[Function, Queue],
+            settings: &[LEDGER, REGISTER, TWICE, ("QUEUE_TARGETS", r#"{"retry":["orders","sqs:imports"]}"#)],
+            limits: Limits { faults: pick(0, 1), orders: 1, failures: pick(0, 1), ..NOTHING },
+            batches: true,
+            ..BASE
+        },
+        Scope {
+            name: "a queue's message",
+            events: &[Queue],
+            settings: &[LEDGER, TWICE, ("QUEUE_TARGETS", r#"{"retry":["sqs:imports"]}"#)],
+            limits: Limits { faults: 1, copies: pick(0, 1), failures: 2, redrives: 1, ..NOTHING },
+            ..BASE
+        },
+        Scope {
+            name: "delays",
+            settings: &[LEDGER, REGISTER, TWICE, ("BASE_BACKOFF", "20m"), ("IN_FLIGHT_MAX", "1")],
+            limits: Limits { faults: 1, copies: pick(0, 1), orders: pick(0, 1), failures: 1, ..NOTHING },
+            is_crowded: true,
+            ..BASE
+        },
+        Scope {
+            name: "redrive",
+            limits: Limits { faults: 1, copies: pick(0, 1), failures: pick(2, 3), redrives: 1, ..NOTHING },
+            ..BASE
+        },
+        Scope {
+            name: "probes",
+            events: &[Function, Function],
+            settings: &[LEDGER, REGISTER, TWICE, ("PROBE", "true")],
+            limits: Limits { faults: pick(0, 1), failures: 1, ..NOTHING },
+            is_down: true,
+            ..BASE
+        },
+    ]
+}

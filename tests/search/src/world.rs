@@ -1,0 +1,804 @@
+//! A system: queue, table, targets, handlers and an operator. Its state is small and can be copied. What may happen next
+//! is a step.
+
+use std::{collections::BTreeMap, rc::Rc};
+
+use comeback_core::{
+    arn::{FunctionArn, queue_url},
+    claim::{Claim, Order, State as ClaimState, Token, is_same},
+    settings::Settings,
+};
+use comeback_flow::ports::{Entered, Listed, NotExchanged, NotReplaced, Stored};
+
+use crate::{
+    machine::{
+        Answer, Arena, Attributes, Call, Found, Input, Machine, Millis, RETRY_QUEUE, Received,
+        Sent, Start, millis, store_fault, timestamp,
+    },
+    scopes::{Kind, Limits, Scope},
+};
+
+pub const FUNCTION: &str = "arn:aws:lambda:us-east-1:123456789012:function:orders:$LATEST";
+pub const QUEUE: &str = "arn:aws:sqs:us-east-1:123456789012:imports";
+const DEAD_LETTERS: &str = "https://sqs.us-east-1.amazonaws.com/123456789012/dead";
+
+/// The handler's time-out, and the retry queue's visibility timeout.
+pub const TIMEOUT: Millis = 30_000;
+const VISIBILITY: Millis = 6 * TIMEOUT;
+pub const SECOND: Millis = 1_000;
+
+/// When the first events are received. They failed at 0, and the fraction shows whether waits are rounded up.
+const RECEIVED: Millis = 1_400;
+/// The same, so late that the queue has a backlog.
+const RECEIVED_LATE: Millis = 6_400;
+
+/// A message or a letter: what is in it, and what it is about.
+#[derive(Clone, Debug)]
+pub struct Content {
+    pub event: usize,
+    /// SQS's id of the message.
+    pub id: String,
+    pub body: String,
+    pub attributes: Attributes,
+    pub form: Form,
+    pub failure: Failure,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Form {
+    Record,
+    /// SQS moved it from a queue whose consumer failed.
+    Moved,
+    /// It was sent again as a delay.
+    Resent,
+    /// It was a dead letter.
+    Redriven,
+}
+
+/// The failure that a message describes, as the rules of this search know it.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// The key of its claim.
+    pub key: u32,
+    /// The event's id in all attempts.
+    pub first_id: String,
+    /// How many attempts were made.
+    pub attempts: u32,
+    pub at: Millis,
+    pub first_at: Millis,
+    /// A redriven message of a queue is sent back as its producer sent it.
+    pub is_redriven: bool,
+}
+
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct Message {
+    pub number: u16,
+    pub content: u32,
+    sent_at: Millis,
+    first_at: Option<Millis>,
+    received_at: Millis,
+    pub visible_at: Millis,
+    pub receives: u8,
+}
+
+impl Message {
+    pub fn handle(&self) -> String {
+        format!("m{}#{}", self.number, self.receives)
+    }
+}
+
+/// A handler at work.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct Run {
+    pub name: u16,
+    pub node: u32,
+    deadline: Millis,
+    /// The numbers and contents of its messages, and which receives these are.
+    pub batch: Vec<(u16, u32, u8)>,
+    /// Whether a fault has hit it.
+    pub is_hit: bool,
+    /// Whether it must know that the function is paused.
+    pub knows_pause: bool,
+    /// The circuit that it knows.
+    pub circuit: u32,
+    /// The keys of failures that it has acted on, and of those whose messages it has sent again.
+    pub acted: Vec<u32>,
+    pub resent: Vec<u32>,
+}
+
+/// A run of a slow target.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct Flight {
+    pub content: u32,
+    payload: u32,
+    pub since: Millis,
+    pub is_probe: bool,
+}
+
+/// What is known about a failure.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub struct Act {
+    /// How often it was acted on.
+    pub count: u8,
+    /// Whether it may be acted on once more: its handler could not mark it, or got no answer.
+    pub may_repeat: bool,
+    /// An order that was accepted, and whether it was followed.
+    pub order: Option<Order>,
+    pub is_followed: bool,
+    /// Whether it may be followed only when the event is due: a handler's call to put the message back was under way,
+    /// and hid the message again.
+    pub may_wait: bool,
+}
+
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
+pub struct Fate {
+    pub delivered: u8,
+    pub letters: u8,
+}
+
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct State {
+    pub now: Millis,
+    begun: u16,
+    numbered: u16,
+    pub messages: Vec<Message>,
+    letters: Vec<u32>,
+    pub handlers: [Option<Run>; 2],
+    pub items: BTreeMap<u32, u32>,
+    pub circuit: u32,
+    pub is_paused: bool,
+    pub flights: Vec<Flight>,
+    pub fates: Vec<Fate>,
+    pub acts: BTreeMap<u32, Act>,
+    pub left: Limits,
+}
+
+/// An item of the ledger's table: a claim, and of an event that waits, until when and its receipt handle.
+#[derive(Clone, Debug)]
+pub struct Item {
+    pub claim: Claim,
+    pub waiting: Option<(Millis, Option<String>)>,
+}
+
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// A handler receives these messages.
+    Deliver(Vec<u16>),
+    /// A message that a handler has is visible again.
+    Copy(u16),
+    Call {
+        handler: usize,
+        nth: usize,
+        way: Way,
+        /// Whether the target that is invoked fails.
+        fails: bool,
+    },
+    Report(usize),
+    Crash(usize),
+    Order(u32, Order),
+    Pause(bool),
+    /// A slow target ends.
+    End(usize, bool),
+    Redrive(usize),
+    /// Nothing can happen before the next message is visible.
+    Time,
+    /// Time passes although something could happen now.
+    Late,
+}
+
+/// How a call ends.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Way {
+    Answered,
+    /// It takes effect, but its answer is an error.
+    Lost,
+    /// The SDK repeats a write, and finds its own first one.
+    Repeated,
+    /// It takes no effect.
+    Unsent,
+    /// SQS refuses the first entry only.
+    Partly,
+}
+
+/// A rule that does not hold, and why.
+#[derive(Debug)]
+pub struct Broken(pub &'static str, pub String);
+
+pub struct World {
+    pub scope: Scope,
+    pub machine: Machine,
+    pub contents: Arena<Content>,
+    pub items: Arena<Item>,
+    pub circuits: Arena<Stored>,
+    pub keys: Arena<String>,
+    pub base: Millis,
+    pub max_age: Millis,
+    pub max_attempts: u32,
+}
+
+pub fn payload(event: usize) -> String {
+    format!(r#"{{"event":{event}, "exact": 1.0}}"#)
+}
+
+pub fn trace(event: usize) -> String {
+    format!("Root=1-{event}")
+}
+
+fn time(at: Millis) -> String {
+    timestamp(at).format("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
+}
+
+impl World {
+    #[allow(clippy::expect_used, reason = "the settings of a scope are right, or it can't be searched")]
+    pub fn new(scope: Scope) -> Self {
+        let common = [("DEAD_LETTER_QUEUE_URL", DEAD_LETTERS), ("BASE_BACKOFF", "60s"), ("JITTER", "none")];
+        let all: BTreeMap<_, _> = common.into_iter().chain([("MAX_AGE", "1h")]).chain(scope.settings.iter().copied()).collect();
+        let settings = Settings::from_lookup(|name| all.get(name).map(|value| (*value).to_owned())).expect("settings");
+        let policy = settings.rules.policies.of("orders");
+        let (base, max_age) = (policy.backoff.base.as_millis(), policy.max_age.as_millis());
+        let max_attempts = policy.max_attempts.map_or(u32::MAX, comeback_core::Attempt::get);
+        let home = FunctionArn::parse(FUNCTION).expect("an ARN");
+        Self {
+            machine: Machine::new(settings, &home),
+            contents: Arena::default(),
+            items: Arena::default(),
+            circuits: Arena::default(),
+            keys: Arena::default(),
+            base: base as Millis,
+            max_age: max_age as Millis,
+            max_attempts,
+            scope,
+        }
+    }
+
+    pub fn has_ledger(&self) -> bool {
+        self.scope.settings.iter().any(|(name, _)| *name == "LEDGER_TABLE")
+    }
+
+    pub fn registers(&self) -> bool {
+        self.scope.settings.iter().any(|(name, _)| *name == "REGISTER")
+    }
+
+    pub fn initial(&mut self) -> State {
+        let circuit = self.scope.is_down.then(|| {
+            let [since, next_at] = [0, RECEIVED].map(|at| timestamp(at).timestamp_millis());
+            format!(r#"{{"by":"","patience_seconds":20,"watchers":0,"phase":{{"open":{{"since":{since},"next_at":{next_at},"interval_seconds":10}}}}}}"#)
+        });
+        let circuit = self.circuits.number(Stored { version: u64::from(circuit.is_some()), text: circuit });
+        let events = self.scope.events;
+        let mut state = State {
+            now: 0,
+            begun: 0,
+            numbered: 0,
+            messages: Vec::new(),
+            letters: Vec::new(),
+            handlers: [None, None],
+            items: BTreeMap::new(),
+            circuit,
+            is_paused: false,
+            flights: Vec::new(),
+            fates: vec![Fate::default(); events.len()],
+            acts: BTreeMap::new(),
+            left: self.scope.limits,
+        };
+        for event in 0..events.len() {
+            let sent = payload(event);
+            let own = vec![("own".to_owned(), "1".to_owned())];
+            self.fail(&mut state, event, None, &sent, own);
+        }
+        state.now = if self.scope.is_crowded { RECEIVED_LATE } else { RECEIVED };
+        state
+    }
+
+    /// The target of an event fails. Lambda or SQS puts a message into the retry queue. Before the first failure there
+    /// is none before.
+    fn fail(&mut self, state: &mut State, event: usize, before: Option<&Failure>, sent: &str, attributes: Attributes) {
+        let id = format!("id-{}", state.numbered);
+        let (target, form) = match self.scope.events[event] {
+            Kind::Function => (FUNCTION, Form::Record),
+            Kind::Queue => (QUEUE, Form::Moved),
+        };
+        // The metadata counts whole seconds. A redriven message of a queue has none.
+        let before = before.filter(|it| form == Form::Record || !it.is_redriven);
+        let failure = Failure {
+            key: self.keys.number(format!("{target}/{id}")),
+            first_id: before.map_or(id.clone(), |it| it.first_id.clone()),
+            attempts: before.map_or(0, |it| it.attempts + 1),
+            at: state.now,
+            first_at: before.map_or(state.now, |it| it.first_at.div_euclid(SECOND) * SECOND),
+            is_redriven: false,
+        };
+        let (body, attributes) = match form {
+            Form::Moved => (sent.to_owned(), attributes),
+            Form::Record | Form::Resent | Form::Redriven => {
+                let body = format!(
+                    r#"{{"timestamp":"{}","requestContext":{{"requestId":"{id}","functionArn":"{FUNCTION}","condition":"RetriesExhausted"}},"requestPayload":{sent},"responsePayload":{{"errorType":"Down","errorMessage":"down"}}}}"#,
+                    time(state.now)
+                );
+                (body, Vec::new())
+            }
+        };
+        self.send(state, Content { event, id, body, attributes, form, failure }, 0);
+    }
+
+    fn send(&mut self, state: &mut State, content: Content, delay: Millis) {
+        let (number, now) = (state.numbered, state.now);
+        state.numbered += 1;
+        // SQS has received a moved message before.
+        let first_at = (content.form == Form::Moved).then_some(now);
+        let content = self.contents.number(content);
+        let visible_at = now + delay;
+        let message = Message { number, content, sent_at: now, first_at, received_at: now, visible_at, receives: 0 };
+        state.messages.push(message);
+    }
+
+    /// What may happen next.
+    pub fn steps(&self, state: &State) -> Vec<Step> {
+        let mut steps = Vec::new();
+        let Limits { faults, copies, orders, failures, redrives } = state.left;
+        let visible: Vec<_> = state.messages.iter().filter(|it| it.visible_at <= state.now).map(|it| it.number).collect();
+        let busy = state.handlers.iter().flatten().count();
+        for (handler, run) in state.handlers.iter().enumerate().filter_map(|(nth, run)| Some((nth, run.as_ref()?))) {
+            let node = self.machine.node(run.node);
+            if node.kept.is_some() {
+                steps.push(Step::Report(handler));
+            }
+            for (nth, _, call) in node.calls.iter().filter(|_| node.kept.is_none()) {
+                let acts = matches!(call, Call::Invoke { .. }) || matches!(call, Call::Send(url, _) if !is_retry_queue(url));
+                let acts = acts && !self.scope.is_down;
+                for way in ways(call).iter().filter(|way| faults > 0 || **way == Way::Answered) {
+                    let may_fail = acts && failures > 0 && *way != Way::Unsent;
+                    for fails in [false, true].into_iter().filter(|fails| !fails || may_fail) {
+                        steps.push(Step::Call { handler, nth: *nth, way: *way, fails });
+                    }
+                }
+            }
+            if faults > 0 {
+                steps.push(Step::Crash(handler));
+            }
+        }
+        if busy < state.handlers.len() {
+            steps.extend(visible.iter().map(|number| Step::Deliver(vec![*number])));
+            if self.scope.batches && visible.len() > 1 {
+                steps.push(Step::Deliver(visible.clone()));
+            }
+        }
+        if copies > 0 {
+            let in_flight = state.messages.iter().filter(|it| it.visible_at > state.now && it.receives > 0);
+            steps.extend(in_flight.map(|it| Step::Copy(it.number)));
+        }
+        if orders > 0 && self.registers() && !state.messages.is_empty() {
+            for (key, item) in &state.items {
+                let claim = &self.items.get(*item).claim;
+                if claim.state == ClaimState::Waiting && !claim.is_expired(timestamp(state.now)) {
+                    steps.extend([Order::Retry, Order::Cancel].map(|order| Step::Order(*key, order)));
+                }
+            }
+            steps.push(Step::Pause(!state.is_paused));
+        }
+        for flight in 0..state.flights.len() {
+            steps.push(Step::End(flight, false));
+            steps.extend((failures > 0).then_some(Step::End(flight, true)));
+        }
+        if redrives > 0 {
+            steps.extend((0..state.letters.len()).map(Step::Redrive));
+        }
+        let waits = state.messages.iter().any(|it| it.visible_at > state.now);
+        if busy == 0 && visible.is_empty() {
+            steps.extend(waits.then_some(Step::Time));
+        } else if faults > 0 && (waits || busy > 0) {
+            steps.push(Step::Late);
+        }
+        steps
+    }
+
+    pub fn take(&mut self, before: &State, step: &Step) -> Result<State, Broken> {
+        let mut state = before.clone();
+        match step {
+            Step::Deliver(numbers) => self.deliver(&mut state, numbers)?,
+            Step::Copy(number) => {
+                state.left.copies -= 1;
+                let now = state.now;
+                state.messages.iter_mut().filter(|it| it.number == *number).for_each(|it| it.visible_at = now);
+            }
+            Step::Call { handler, nth, way, fails } => self.call(&mut state, *handler, *nth, *way, *fails)?,
+            Step::Report(handler) => {
+                self.check_report(&state, *handler)?;
+                let Some(run) = state.handlers[*handler].take() else { return Ok(state) };
+                let kept = self.machine.node(run.node).kept.clone().unwrap_or_default();
+                let contents = &self.contents;
+                state.messages.retain(|it| {
+                    let received = run.batch.contains(&(it.number, it.content, it.receives));
+                    !received || kept.contains(&contents.get(it.content).id)
+                });
+            }
+            Step::Crash(handler) => {
+                state.left.faults -= 1;
+                self.cut_off(&mut state, *handler);
+                state.handlers[*handler] = None;
+            }
+            Step::Order(key, order) => self.order(&mut state, *key, *order),
+            Step::Pause(pauses) => {
+                state.left.orders -= 1;
+                state.is_paused = *pauses;
+                state.handlers.iter_mut().flatten().for_each(|run| run.knows_pause &= *pauses);
+            }
+            Step::End(flight, fails) => {
+                let flight = state.flights.remove(*flight);
+                let content = self.contents.get(flight.content);
+                let sent = self.keys.get(flight.payload);
+                self.end(&mut state, &content, &sent, Vec::new(), *fails);
+            }
+            Step::Redrive(nth) => {
+                state.left.redrives -= 1;
+                let letter = self.contents.get(state.letters.remove(*nth));
+                state.fates[letter.event].letters -= 1;
+                let id = format!("id-{}", state.numbered);
+                let target = self.target(letter.event);
+                let key = self.keys.number(format!("{target}/{id}"));
+                let now = state.now;
+                let failure = Failure { key, attempts: 0, at: now, first_at: now, is_redriven: true, ..letter.failure.clone() };
+                self.send(&mut state, Content { id, form: Form::Redriven, failure, ..(*letter).clone() }, 0);
+            }
+            Step::Time => {
+                self.check_rest(&state)?;
+                let waits = state.messages.iter().map(|it| it.visible_at).filter(|at| *at > state.now);
+                state.now = waits.min().unwrap_or(state.now);
+            }
+            Step::Late => self.late(&mut state)?,
+        }
+        self.check_all(&state)?;
+        Ok(state)
+    }
+
+    pub fn target(&self, event: usize) -> &'static str {
+        match self.scope.events[event] {
+            Kind::Function => FUNCTION,
+            Kind::Queue => QUEUE,
+        }
+    }
+
+    fn deliver(&mut self, state: &mut State, numbers: &[u16]) -> Result<(), Broken> {
+        let (now, name) = (state.now, state.begun);
+        state.begun += 1;
+        let (mut batch, mut received) = (Vec::new(), Vec::new());
+        for message in state.messages.iter_mut().filter(|it| numbers.contains(&it.number)) {
+            message.receives += 1;
+            message.received_at = now;
+            message.visible_at = now + VISIBILITY;
+            let first_at = *message.first_at.get_or_insert(now);
+            let content = self.contents.get(message.content);
+            if message.receives > 40 {
+                return Err(Broken("Ends", format!("{} was received 40 times", content.id)));
+            }
+            let absolute = |at: Millis| timestamp(at).timestamp_millis().to_string();
+            let mut system = vec![
+                ("ApproximateReceiveCount", message.receives.to_string()),
+                ("SentTimestamp", absolute(message.sent_at)),
+                ("ApproximateFirstReceiveTimestamp", absolute(first_at)),
+                ("AWSTraceHeader", trace(content.event)),
+            ];
+            if content.form == Form::Moved {
+                system.push(("DeadLetterQueueSourceArn", QUEUE.to_owned()));
+            }
+            received.push(Received {
+                id: content.id.clone(),
+                handle: message.handle(),
+                body: content.body.clone(),
+                system: system.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+                attributes: content.attributes.clone(),
+            });
+            batch.push((message.number, message.content, message.receives));
+        }
+        let deadline = now + TIMEOUT;
+        let node = self.machine.begin(Start { run: format!("run-{name}"), at: now, deadline, batch: received });
+        let run = Run {
+            name,
+            node,
+            deadline,
+            batch,
+            is_hit: false,
+            knows_pause: state.is_paused,
+            circuit: state.circuit,
+            acted: Vec::new(),
+            resent: Vec::new(),
+        };
+        let free = state.handlers.iter_mut().find(|it| it.is_none());
+        if let Some(free) = free {
+            *free = Some(run);
+        }
+        Ok(())
+    }
+
+    fn call(&mut self, state: &mut State, handler: usize, nth: usize, way: Way, fails: bool) -> Result<(), Broken> {
+        let Some(run) = &mut state.handlers[handler] else { return Ok(()) };
+        run.is_hit |= way != Way::Answered;
+        let node = run.node;
+        state.left.faults -= u8::from(way != Way::Answered);
+        let node_now = self.machine.node(node);
+        let Some((_, at, call)) = node_now.calls.iter().find(|(other, ..)| *other == nth) else { return Ok(()) };
+        let (is_made, is_answered) = (way != Way::Unsent, !matches!(way, Way::Unsent | Way::Lost));
+        let made = |entry: usize| is_made && (way != Way::Partly || entry > 0);
+        let answer = match call {
+            Call::Visibility(changes) => {
+                let mut entries = Vec::new();
+                for (entry, (handle, timeout)) in changes.iter().enumerate() {
+                    let done = made(entry) && self.change_visibility(state, handler, handle, *timeout)?;
+                    entries.push(done && is_answered);
+                }
+                Answer::Entries(entries)
+            }
+            Call::Send(url, messages) => {
+                for (_, message) in messages.iter().enumerate().filter(|(entry, _)| made(*entry)) {
+                    if is_retry_queue(url) {
+                        self.send_again(state, handler, *at, message)?;
+                    } else {
+                        self.send_back(state, handler, *at, url, message, way == Way::Lost, fails)?;
+                    }
+                }
+                Answer::Entries((0..messages.len()).map(|entry| made(entry) && is_answered).collect())
+            }
+            Call::Letters(letters) => {
+                for (_, (body, attributes)) in letters.iter().enumerate().filter(|(entry, _)| made(*entry)) {
+                    let content = self.check_letter(state, handler, body, attributes)?;
+                    self.act(state, handler, &content, way == Way::Lost)?;
+                    let (body, attributes) = (body.clone(), attributes.clone());
+                    state.fates[content.event].letters += 1;
+                    state.letters.push(self.contents.number(Content { body, attributes, ..(*content).clone() }));
+                }
+                Answer::Entries((0..letters.len()).map(|entry| made(entry) && is_answered).collect())
+            }
+            Call::Invoke { function, payload, trace } => {
+                if is_made {
+                    self.invoke(state, handler, *at, [function, payload, trace.as_deref().unwrap_or_default()], way == Way::Lost, fails)?;
+                }
+                Answer::Entries(vec![is_made && is_answered])
+            }
+            Call::Count => {
+                let count = if self.scope.is_crowded { 5 } else { 0 };
+                Answer::Count(is_made.then_some(count))
+            }
+            Call::Minutes => Answer::Minutes(is_made),
+            Call::Replace { key, seen, next, waiting } => {
+                let key = self.keys.number(key.clone());
+                let marks = next.as_ref().is_some_and(|it| it.state == ClaimState::Done);
+                if !is_made && marks {
+                    state.acts.entry(key).or_default().may_repeat = true;
+                }
+                let there = state.items.get(&key).map(|item| self.items.get(*item).claim.clone());
+                let is_seen = is_same(there.as_ref(), seen.as_ref());
+                if is_made && is_seen {
+                    self.check_write(state, handler, key, there.as_ref(), next.as_ref())?;
+                    let item = next.clone().map(|claim| self.items.number(Item { claim, waiting: waiting.clone() }));
+                    match item {
+                        Some(item) => state.items.insert(key, item),
+                        None => state.items.remove(&key),
+                    };
+                }
+                Answer::Replaced(match way {
+                    Way::Lost | Way::Unsent => Err(NotReplaced::Fault(store_fault())),
+                    Way::Repeated if is_seen => Err(NotReplaced::Changed(next.clone())),
+                    Way::Answered | Way::Repeated | Way::Partly if is_seen => Ok(()),
+                    Way::Answered | Way::Repeated | Way::Partly => Err(NotReplaced::Changed(there)),
+                })
+            }
+            Call::LookUp { events, targets } => {
+                Answer::Notes(if is_made { Some(self.look_up(state, handler, events, targets)?) } else { None })
+            }
+            Call::Exchange { seen, next } => {
+                let there = self.circuits.get(state.circuit);
+                let is_seen = there.version == *seen;
+                let written = Stored { version: seen + 1, text: Some(next.clone()) };
+                if is_made && is_seen {
+                    state.circuit = self.circuits.number(written.clone());
+                }
+                let known = state.circuit;
+                state.handlers[handler].iter_mut().filter(|_| is_answered).for_each(|run| run.circuit = known);
+                Answer::Exchanged(match way {
+                    Way::Lost | Way::Unsent => Err(NotExchanged::Fault(store_fault())),
+                    Way::Repeated if is_seen => Err(NotExchanged::Changed(written)),
+                    Way::Answered | Way::Repeated | Way::Partly if is_seen => Ok(()),
+                    Way::Answered | Way::Repeated | Way::Partly => Err(NotExchanged::Changed((*there).clone())),
+                })
+            }
+            Call::List { after, count } => {
+                let mut listed: Vec<_> = state.items.values().filter_map(|item| {
+                    let (due, handle) = self.items.get(*item).waiting.clone()?;
+                    Some((due, handle?))
+                }).filter(|(due, _)| due > after).collect();
+                listed.sort_unstable();
+                let queue_url = queue_url(RETRY_QUEUE).unwrap_or_default();
+                let listed = listed.into_iter().take(*count as usize);
+                let listed = listed.map(|(_, receipt_handle)| Listed { queue_url: queue_url.clone(), receipt_handle });
+                Answer::Listed(is_made.then(|| listed.collect()))
+            }
+        };
+        let node = self.machine.go_on(node, state.now, Input::Answer(nth, answer));
+        if let Some(run) = &mut state.handlers[handler] {
+            run.node = node;
+        }
+        Ok(())
+    }
+
+    fn change_visibility(&mut self, state: &mut State, handler: usize, handle: &str, timeout: u32) -> Result<bool, Broken> {
+        let number = handle.trim_start_matches('m').split('#').next().and_then(|it| it.parse::<u16>().ok());
+        let now = state.now;
+        let Some(nth) = state.messages.iter().position(|it| Some(it.number) == number) else { return Ok(false) };
+        let until = now + Millis::from(timeout) * SECOND;
+        self.check_wait(state, handler, &state.messages[nth], until)?;
+        state.messages[nth].visible_at = until;
+        Ok(true)
+    }
+
+    fn send_again(&mut self, state: &mut State, handler: usize, at: Millis, sent: &Sent) -> Result<(), Broken> {
+        let content = self.check_hop(state, handler, at, sent)?;
+        if let Some(run) = &mut state.handlers[handler] {
+            run.resent.push(content.failure.key);
+        }
+        let id = format!("id-{}", state.numbered);
+        let (body, attributes) = (sent.body.clone(), sent.attributes.clone());
+        let next = Content { id, body, attributes, form: Form::Resent, ..(*content).clone() };
+        self.send(state, next, Millis::from(sent.delay) * SECOND);
+        Ok(())
+    }
+
+    fn send_back(&mut self, state: &mut State, handler: usize, at: Millis, url: &str, sent: &Sent, is_lost: bool, fails: bool) -> Result<(), Broken> {
+        let content = self.check_sent_back(state, handler, at, url, sent)?;
+        self.act(state, handler, &content, is_lost)?;
+        self.end(state, &content, &sent.body, sent.attributes.clone(), fails);
+        Ok(())
+    }
+
+    fn invoke(&mut self, state: &mut State, handler: usize, at: Millis, call: [&str; 3], is_lost: bool, fails: bool) -> Result<(), Broken> {
+        let (content, number) = self.check_invocation(state, handler, at, call)?;
+        let is_probe = self.check_probe(state, handler, &content)?;
+        self.act(state, handler, &content, is_lost)?;
+        let [_, payload, _] = call;
+        if self.scope.is_down {
+            let payload = self.keys.number(payload.to_owned());
+            state.flights.push(Flight { content: number, payload, since: state.now, is_probe });
+        } else {
+            self.end(state, &content, payload, Vec::new(), fails);
+        }
+        Ok(())
+    }
+
+    /// A target ends.
+    fn end(&mut self, state: &mut State, content: &Content, sent: &str, attributes: Attributes, fails: bool) {
+        if fails {
+            state.left.failures -= 1;
+            self.fail(state, content.event, Some(&content.failure), sent, attributes);
+        } else {
+            state.fates[content.event].delivered += 1;
+        }
+    }
+
+    /// A handler acts on a failure.
+    fn act(&mut self, state: &mut State, handler: usize, content: &Rc<Content>, is_lost: bool) -> Result<(), Broken> {
+        self.check_act(state, handler, content)?;
+        let key = content.failure.key;
+        let act = state.acts.entry(key).or_default();
+        *act = Act { count: act.count + 1, may_repeat: is_lost, is_followed: true, ..*act };
+        if let Some(run) = state.handlers[handler].as_mut().filter(|_| !is_lost) {
+            run.acted.push(key);
+        }
+        Ok(())
+    }
+
+    fn look_up(&mut self, state: &mut State, handler: usize, events: &[String], targets: &[String]) -> Result<Found, Broken> {
+        self.check_look_up(state, handler, events)?;
+        let is_function = |it: &&String| *it == FUNCTION;
+        let paused = targets.iter().filter(is_function).filter(|_| state.is_paused);
+        let found = Found {
+            paused: paused.cloned().collect(),
+            circuits: targets.iter().filter(is_function).map(|it| (it.clone(), (*self.circuits.get(state.circuit)).clone())).collect(),
+            events: events.iter().filter_map(|key| {
+                let number = self.keys.number(key.clone());
+                let item = self.items.get(*state.items.get(&number)?);
+                let delayed_until = item.waiting.as_ref().filter(|(_, handle)| handle.is_none());
+                let delayed_until = delayed_until.map(|(due, _)| timestamp(*due));
+                Some((key.clone(), Entered { claim: item.claim.clone(), delayed_until }))
+            }).collect(),
+        };
+        let circuit = state.circuit;
+        if let Some(run) = &mut state.handlers[handler] {
+            run.knows_pause |= !found.paused.is_empty();
+            run.circuit = circuit;
+        }
+        Ok(found)
+    }
+
+    /// An operator writes an order into the item of an event that waits, and makes its message visible.
+    fn order(&mut self, state: &mut State, key: u32, order: Order) {
+        state.left.orders -= 1;
+        let Some(number) = state.items.get_mut(&key) else { return };
+        let item = self.items.get(*number);
+        let token = Token { generation: item.claim.token.generation + 1, owner: format!("operator-{}", state.left.orders) };
+        let claim = Claim { token, order: Some(order), ..item.claim.clone() };
+        let handle = item.waiting.clone().and_then(|(_, handle)| handle);
+        *number = self.items.number(Item { claim, waiting: item.waiting.clone() });
+        let hides = |it: &Call| matches!(it, Call::Visibility(changes) if changes.iter().any(|it| Some(&it.0) == handle.as_ref()));
+        let mut runs = state.handlers.iter().flatten().map(|run| self.machine.node(run.node));
+        let may_wait = runs.any(|node| node.calls.iter().any(|(.., call)| hides(call)));
+        let act = state.acts.entry(key).or_default();
+        (act.order, act.is_followed, act.may_wait) = (Some(order), false, may_wait);
+        let message = |it: &&mut Message| handle.as_ref().is_some_and(|handle| handle.starts_with(&format!("m{}#", it.number)));
+        let now = state.now;
+        state.messages.iter_mut().filter(message).for_each(|it| it.visible_at = now);
+    }
+
+    /// A handler did not get to mark what it has acted on.
+    fn cut_off(&self, state: &mut State, handler: usize) {
+        let Some(run) = &mut state.handlers[handler] else { return };
+        run.is_hit = true;
+        for key in &run.acted {
+            let item = state.items.get(key).map(|item| self.items.get(*item));
+            if item.is_none_or(|item| item.claim.state != ClaimState::Done) {
+                state.acts.entry(*key).or_default().may_repeat = true;
+            }
+        }
+    }
+
+    fn late(&mut self, state: &mut State) -> Result<(), Broken> {
+        state.left.faults -= 1;
+        let runs = state.handlers.iter().flatten();
+        let ends = runs.flat_map(|run| [self.machine.node(run.node).wakes_at, Some(run.deadline)]).flatten();
+        let leases = state.items.values().filter_map(|item| match self.items.get(*item).claim.state {
+            ClaimState::Held { until } => Some(millis(until)),
+            ClaimState::Waiting | ClaimState::Done => None,
+        });
+        let moments = state.messages.iter().map(|it| it.visible_at).chain(ends).chain(leases);
+        let Some(next) = moments.filter(|at| *at > state.now).min() else { return Ok(()) };
+        state.now = next;
+        for handler in 0..state.handlers.len() {
+            self.cut_off(state, handler);
+            let Some(run) = &mut state.handlers[handler] else { continue };
+            let node = self.machine.node(run.node);
+            if node.wakes_at.is_some_and(|at| at <= next) {
+                run.node = self.machine.go_on(run.node, next, Input::Time);
+            }
+            if run.deadline <= next {
+                if self.machine.node(run.node).kept.is_none() {
+                    return Err(Broken("AnswersInTime", format!("run-{} was killed at its deadline", run.name)));
+                }
+                state.handlers[handler] = None;
+            }
+        }
+        Ok(())
+    }
+}
+
+pub fn is_retry_queue(url: &str) -> bool {
+    queue_url(RETRY_QUEUE).as_deref() == Some(url)
+}
+
+/// How this call may end.
+fn ways(call: &Call) -> &'static [Way] {
+    match call {
+        Call::Visibility(entries) if entries.len() > 1 => &[Way::Answered, Way::Lost, Way::Unsent, Way::Partly],
+        Call::Letters(entries) if entries.len() > 1 => &[Way::Answered, Way::Lost, Way::Unsent, Way::Partly],
+        Call::Send(_, entries) if entries.len() > 1 => &[Way::Answered, Way::Lost, Way::Unsent, Way::Partly],
+        Call::Visibility(_) | Call::Letters(_) | Call::Send(..) | Call::Invoke { .. } => &[Way::Answered, Way::Lost, Way::Unsent],
+        Call::Replace { .. } | Call::Exchange { .. } => &[Way::Answered, Way::Lost, Way::Repeated, Way::Unsent],
+        Call::Count | Call::Minutes | Call::LookUp { .. } | Call::List { .. } => &[Way::Answered, Way::Unsent],
+    }
+}
+
+impl World {
+    /// The step as a person reads it.
+    pub fn tell(&self, state: &State, step: &Step) -> String {
+        let what = match step {
+            Step::Call { handler, nth, way, fails } => {
+                let run = state.handlers[*handler].as_ref();
+                let node = run.map(|run| self.machine.node(run.node));
+                let call = node.and_then(|node| Some(node.calls.iter().find(|it| it.0 == *nth)?.2.clone()));
+                let (name, call) = (run.map_or(0, |run| run.name), call.map(|it| format!("{it:?}")).unwrap_or_default());
+                format!("run-{name} {way:?}{}: {call}", if *fails { ", and the target fails" } else { "" })
+            }
+            Step::Order(key, order) => format!("the operator orders {order:?} for {}", self.keys.get(*key)),
+            Step::Deliver(_) => format!("run-{} {step:?}", state.begun),
+            other => format!("{other:?}"),
+        };
+        format!("{:>9} s  {what}", state.now as f64 / 1000.0)
+    }
+}
