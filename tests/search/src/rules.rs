@@ -10,6 +10,7 @@ use comeback_core::{
     circuit::{Circuit, Phase},
     claim::{Claim, Order, State as ClaimState},
 };
+use comeback_flow::ports::Stored;
 
 use crate::{
     machine::{Attributes, Millis, Sent, millis, timestamp},
@@ -25,7 +26,7 @@ type Checked<T = ()> = Result<T, Broken>;
 /// A probe may be made again once it counts as a success.
 const PATIENCE: Millis = 20 * SECOND;
 
-fn ensure(holds: bool, rule: &'static str, why: impl FnOnce() -> String) -> Checked {
+pub fn ensure(holds: bool, rule: &'static str, why: impl FnOnce() -> String) -> Checked {
     if holds { Ok(()) } else { Err(Broken(rule, why())) }
 }
 
@@ -219,6 +220,8 @@ impl World {
         let has_all = own.all(|it| sent.attributes.contains(it));
         let is_same = has_all && sent.trace == Some(trace(content.event));
         ensure(is_same, "HopsChangeNothing", || text)?;
+        let has_reason = (self.scope.is_crowded && content.form != Form::Resent) || !self.is_calm(state);
+        ensure(has_reason, "HopsForAReason", || format!("{} is delayed", content.id))?;
         ensure(sent.delay <= 900, "HopsInRange", || format!("{} is delayed by {} s", content.id, sent.delay))?;
         let (until, due) = (at + Millis::from(sent.delay) * SECOND, content.failure.due(self));
         ensure(until < due + SECOND || due <= at, "HopsInRange", || format!("{} is delayed until {until}, due at {due}", content.id))?;
@@ -290,6 +293,10 @@ impl World {
         if ordered || self.scope.is_down || !self.is_calm(state) {
             return Ok(());
         }
+        // The first events wait for their first receive, which is a reason to ask how many messages are in flight.
+        let is_place_taken = self.scope.is_crowded && message.receives == 1 && content.failure.attempts == 0
+            && matches!(content.form, Form::Record | Form::Moved);
+        ensure(!is_place_taken, "KeepsPlacesFree", || format!("{} waits in flight", content.id))?;
         let is_exact = due <= until && until < due + SECOND;
         ensure(is_exact, "WaitsUntilDue", || format!("{} waits until {until}, due at {due}", content.id))
     }
@@ -307,10 +314,20 @@ impl World {
         Ok(())
     }
 
+    /// A probe is made when it is time.
+    pub fn check_turn(&self, state: &State, there: &Stored, next: &Stored) -> Checked {
+        let phase = |stored: &Stored| Some(Circuit::read(stored.text.as_deref()?)?.phase);
+        let (Some(Phase::Open { next_at, .. }), Some(Phase::Probing { .. })) = (phase(there), phase(next)) else {
+            return Ok(());
+        };
+        ensure(millis(next_at) <= state.now, "ProbesInTime", || format!("a probe at {}, due at {next_at}", state.now))
+    }
+
     /// While a target is down, one probe at a time is made.
     pub fn check_probe(&self, state: &State, handler: usize, content: &Content) -> Checked<bool> {
-        let known = state.handlers[handler].as_ref().map_or(state.circuit, |run| run.circuit);
-        let stored = self.circuits.get(known);
+        // A handler that could not read the circuit retries what is due.
+        let Some(run) = state.handlers[handler].as_ref().filter(|run| !run.is_hit) else { return Ok(false) };
+        let stored = self.circuits.get(run.circuit);
         let circuit = stored.text.as_deref().and_then(Circuit::read);
         let is_ordered = state.acts.get(&content.failure.key).is_some_and(|act| act.order.is_some());
         let Some(circuit) = circuit.filter(|_| self.scope.is_down && !is_ordered) else { return Ok(false) };
@@ -325,7 +342,12 @@ impl World {
         };
         ensure(circuit.is_probing(&of), "ProbesAlone", || format!("{} is not the probe", content.id))?;
         let mut others = state.flights.iter().filter(|it| it.is_probe && it.since + PATIENCE > state.now);
-        let other = others.find(|it| self.contents.get(it.content).event != content.event);
+        let other = others.find(|it| {
+            let other = self.contents.get(it.content);
+            // A probe that could not be marked may be made twice.
+            let is_single = state.acts.get(&other.failure.key).is_some_and(|act| act.count == 1);
+            other.event != content.event && is_single
+        });
         ensure(other.is_none(), "ProbesAlone", || format!("{} is a second probe", content.id))?;
         Ok(true)
     }

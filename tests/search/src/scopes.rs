@@ -80,22 +80,23 @@ pub fn scopes(is_whole: bool) -> Vec<Scope> {
         Scope {
             name: "a register and its operator",
             settings: &[LEDGER, REGISTER, TWICE],
-            limits: Limits { faults: pick(1, 1), copies: pick(0, 1), orders: pick(1, 2), failures: 1, ..NOTHING },
+            limits: Limits { faults: 1, copies: pick(0, 1), orders: 1, failures: pick(0, 1), ..NOTHING },
             ..BASE
         },
         Scope {
             name: "two events",
             events: &[Function, Queue],
             settings: &[LEDGER, REGISTER, TWICE, ("QUEUE_TARGETS", r#"{"retry":["orders","sqs:imports"]}"#)],
-            limits: Limits { faults: pick(0, 1), orders: 1, failures: pick(0, 1), ..NOTHING },
+            limits: Limits { faults: pick(0, 1), orders: pick(1, 0), ..NOTHING },
             batches: true,
             ..BASE
         },
         Scope {
             name: "a queue's message",
             events: &[Queue],
-            settings: &[LEDGER, TWICE, ("QUEUE_TARGETS", r#"{"retry":["sqs:imports"]}"#)],
+            settings: &[LEDGER, TWICE, ("QUEUE_TARGETS", r#"{"retry":["sqs:imports"]}"#), ("IN_FLIGHT_MAX", "1")],
             limits: Limits { faults: 1, copies: pick(0, 1), failures: 2, redrives: 1, ..NOTHING },
+            is_crowded: true,
             ..BASE
         },
         Scope {

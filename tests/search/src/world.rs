@@ -374,7 +374,7 @@ impl World {
                     steps.extend([Order::Retry, Order::Cancel].map(|order| Step::Order(*key, order)));
                 }
             }
-            steps.push(Step::Pause(!state.is_paused));
+            steps.extend((!self.scope.batches).then_some(Step::Pause(!state.is_paused)));
         }
         for flight in 0..state.flights.len() {
             steps.push(Step::End(flight, false));
@@ -569,6 +569,8 @@ impl World {
                 let is_seen = is_same(there.as_ref(), seen.as_ref());
                 if is_made && is_seen {
                     self.check_write(state, handler, key, there.as_ref(), next.as_ref())?;
+                    let is_listed = waiting.is_none() || self.registers();
+                    crate::rules::ensure(is_listed, "ListsTruly", || "a wait is listed without a register".to_owned())?;
                     let item = next.clone().map(|claim| self.items.number(Item { claim, waiting: waiting.clone() }));
                     match item {
                         Some(item) => state.items.insert(key, item),
@@ -590,6 +592,7 @@ impl World {
                 let is_seen = there.version == *seen;
                 let written = Stored { version: seen + 1, text: Some(next.clone()) };
                 if is_made && is_seen {
+                    self.check_turn(state, &there, &written)?;
                     state.circuit = self.circuits.number(written.clone());
                 }
                 let known = state.circuit;
@@ -651,7 +654,8 @@ impl World {
 
     fn invoke(&mut self, state: &mut State, handler: usize, at: Millis, call: [&str; 3], is_lost: bool, fails: bool) -> Result<(), Broken> {
         let (content, number) = self.check_invocation(state, handler, at, call)?;
-        let is_probe = self.check_probe(state, handler, &content)?;
+        // If the answer is lost, its handler gives the probe back.
+        let is_probe = self.check_probe(state, handler, &content)? && !is_lost;
         self.act(state, handler, &content, is_lost)?;
         let [_, payload, _] = call;
         if self.scope.is_down {
