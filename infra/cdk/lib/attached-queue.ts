@@ -62,7 +62,7 @@ export class Source implements Retried {
     checkHome('it', queue, scope, faults);
     checkWhole('maxReceiveCount', options.maxReceiveCount, 1, RECEIVES_MAX, faults);
     checkPolicy(policy, faults);
-    for (const property of ['nonRetryableErrors', 'tenantId'] as const) {
+    for (const property of ['nonRetryableErrors', 'tenantId', 'durable'] as const) {
       if (options[property] !== undefined) {
         faults.note(`${property} must not be set: SQS doesn't say why a consumer failed, and invokes nothing`);
       }
