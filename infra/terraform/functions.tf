@@ -78,7 +78,7 @@ resource "aws_lambda_function_event_invoke_config" "this" {
     }
     precondition {
       condition     = try(length(local.targets[each.value.function].durable_config), 0) == 0
-      error_message = "The function ${local.function_names[each.value.function]} is durable, so Lambda sends its failures to no destination. Let its steps retry."
+      error_message = "The function ${local.function_names[each.value.function]} is durable, so Lambda sends its failures to no destination. Let its steps retry, or make a retry queue its dead-letter queue: docs/functions.md."
     }
   }
 

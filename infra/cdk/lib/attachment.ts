@@ -36,7 +36,11 @@ export function checkAttachable(target: Target, policy: RetryPolicy, transparent
       'tenantId must be the place of the tenant id in its payload, such as /tenant/id: it has tenant isolation',
     );
   }
-  if (target.resource?.durableConfig) faults.note('it is a durable function, which has no destinations');
+  if (target.resource?.durableConfig) {
+    faults.note(
+      'it is a durable function, which has no destinations: make a retry queue its dead-letter queue, as docs/functions.md says',
+    );
+  }
   const { ownConfig: config } = target;
   if (config && Token.isUnresolved(config.destinationConfig)) {
     faults.note(`its event invoke config at ${config.node.path} can't be read`);

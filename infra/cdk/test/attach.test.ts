@@ -737,7 +737,7 @@ test('a durable function has no destinations', () => {
   (orders.node.defaultChild as lambda.CfnFunction).durableConfig = { executionTimeout: 60 };
   assert.equal(
     errorOf(() => stack.retry.attach(orders)),
-    `${REFUSED}it is a durable function, which has no destinations`,
+    `${REFUSED}it is a durable function, which has no destinations: make a retry queue its dead-letter queue, as docs/functions.md says`,
   );
 });
 

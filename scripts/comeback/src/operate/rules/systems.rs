@@ -50,7 +50,7 @@ pub enum Unsupported {
     TenantIsolation,
     /// A function with `DurableConfig`.
     #[error(
-        "it is a durable function (DurableConfig), whose retry would begin a new execution instead of going on with the one that failed; let its steps retry"
+        "it is a durable function (DurableConfig), whose failures Lambda sends to no destination; let its steps retry, or make the retry queue its own dead-letter queue, name it in the handler's DLQ_TARGET, and set DURABLE to true"
     )]
     Durable,
 }
