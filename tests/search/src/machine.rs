@@ -35,8 +35,8 @@ use comeback_flow::{
     in_flight::Gauges,
     memory::CircuitMemory,
     ports::{
-        CallFault, Clock, Entered, Functions, Invocation, Ledger, Listed, NotExchanged, NotReplaced, Notes,
-        Queues, Resent, Stored, Value, VisibilityChange, Wanted,
+        CallFault, Clock, Entered, Functions, Invocation, Ledger, Listed, NotExchanged,
+        NotReplaced, Notes, Queues, Resent, Stored, Value, VisibilityChange, Wanted,
     },
 };
 
@@ -295,15 +295,14 @@ impl Machine {
                 let failures = report.response().batch_item_failures;
                 Some(failures.into_iter().map(|failure| failure.item_identifier).collect())
             }
-            Poll::Ready(Err(_)) => {
-                Some(start.batch.iter().map(|it| it.id.clone()).collect())
-            }
+            Poll::Ready(Err(_)) => Some(start.batch.iter().map(|it| it.id.clone()).collect()),
             Poll::Pending => None,
         };
         let calls = script.calls.borrow();
         let open = calls.iter().enumerate().filter(|(_, asked)| asked.is_open);
         let sleeps = script.sleeps.borrow();
-        let ahead = sleeps.iter().map(|(until, _)| *until).filter(|until| *until > script.now.get());
+        let ahead =
+            sleeps.iter().map(|(until, _)| *until).filter(|until| *until > script.now.get());
         Node {
             before,
             calls: open.map(|(nth, asked)| (nth, asked.at, asked.call.clone())).collect(),
@@ -450,12 +449,7 @@ impl Functions for &Script {
         if self.entries(call).await == [true] { Ok(()) } else { Err(transient()) }
     }
 
-    async fn minutes(
-        &self,
-        _: &str,
-        _: Timestamp,
-        _: Timestamp,
-    ) -> Result<Vec<Minute>, CallFault> {
+    async fn minutes(&self, _: &str, _: Timestamp, _: Timestamp) -> Result<Vec<Minute>, CallFault> {
         match self.ask(Call::Minutes).await {
             Answer::Minutes(true) => Ok(Vec::new()),
             Answer::Minutes(false) => Err(CallFault("no".to_owned())),
@@ -503,7 +497,8 @@ impl Ledger for &Script {
         match self.ask(Call::LookUp { events, targets }).await {
             Answer::Notes(found) => {
                 let Found { events, paused, circuits } = found.ok_or_else(store_fault)?;
-                let (paused, circuits) = (paused.into_iter().collect(), circuits.into_iter().collect());
+                let (paused, circuits) =
+                    (paused.into_iter().collect(), circuits.into_iter().collect());
                 Ok(Notes { events: events.into_iter().collect(), paused, circuits })
             }
             other => unreachable!("{other:?}"),

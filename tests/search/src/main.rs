@@ -61,7 +61,10 @@ fn main() -> ExitCode {
     };
     let all_good = thread::scope(|threads_of| {
         let workers: Vec<_> = (0..threads).map(|_| threads_of.spawn(work)).collect();
-        workers.into_iter().map(|worker| worker.join().unwrap_or(false)).fold(true, |all, it| all && it)
+        workers
+            .into_iter()
+            .map(|worker| worker.join().unwrap_or(false))
+            .fold(true, |all, it| all && it)
     });
     if all_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -94,7 +97,11 @@ fn search(scope: Scope) -> Found {
                 Err(broken) => {
                     let mut trace = trace(&mut world, &seen, here);
                     trace.push(world.tell(&state, &step));
-                    return Found { states: seen.len(), steps: taken, broken: Some((broken, trace)) };
+                    return Found {
+                        states: seen.len(),
+                        steps: taken,
+                        broken: Some((broken, trace)),
+                    };
                 }
             }
         }
@@ -105,14 +112,18 @@ fn search(scope: Scope) -> Found {
 /// The steps to a state.
 fn trace(world: &mut World, seen: &HashMap<u64, u64>, to: u64) -> Vec<String> {
     let mut path = vec![to];
-    while let Some(&before) = path.last().and_then(|print| seen.get(print)).filter(|before| **before != 0) {
+    while let Some(&before) =
+        path.last().and_then(|print| seen.get(print)).filter(|before| **before != 0)
+    {
         path.push(before);
     }
     let mut state = world.initial();
     let mut told = Vec::new();
     for print in path.into_iter().rev().skip(1) {
         for step in world.steps(&state) {
-            if let Some(next) = world.take(&state, &step).ok().filter(|next| print_of(next) == print) {
+            if let Some(next) =
+                world.take(&state, &step).ok().filter(|next| print_of(next) == print)
+            {
                 told.push(world.tell(&state, &step));
                 state = next;
                 break;

@@ -56,7 +56,8 @@ impl Run {
 
 impl World {
     fn is_calm(&self, state: &State) -> bool {
-        (state.left.faults, state.left.copies) == (self.scope.limits.faults, self.scope.limits.copies)
+        (state.left.faults, state.left.copies)
+            == (self.scope.limits.faults, self.scope.limits.copies)
     }
 
     fn claim(&self, state: &State, key: u32) -> Option<Claim> {
@@ -87,7 +88,9 @@ impl World {
             let is_over = fate.delivered > 0 || fate.letters > 0;
             ensure(is_somewhere || is_over, "NothingIsLost", || format!("event {event} is lost"))?;
         }
-        for (key, act) in state.acts.iter().filter(|(_, act)| act.order.is_some() && !act.is_followed) {
+        for (key, act) in
+            state.acts.iter().filter(|(_, act)| act.order.is_some() && !act.is_followed)
+        {
             let claim = self.claim(state, *key);
             ensure(claim.is_some_and(|it| it.order == act.order), "OrdersStay", || {
                 format!("the order for {} is gone", self.keys.get(*key))
@@ -125,7 +128,10 @@ impl World {
                     && waiting.is_some_and(|(due, listed)| is_due(*due) && *listed == handle)
             });
             ensure(is_listed, "ListsTruly", || {
-                format!("{} waits until {} in {handle:?}, listed is {item:?}", content.id, message.visible_at)
+                format!(
+                    "{} waits until {} in {handle:?}, listed is {item:?}",
+                    content.id, message.visible_at
+                )
             })?;
         }
         Ok(())
@@ -133,7 +139,9 @@ impl World {
 
     /// The handler's response tells the truth, and its claims are marked or released.
     pub fn check_report(&self, state: &State, handler: usize) -> Checked {
-        let Some(run) = state.handlers[handler].as_ref().filter(|run| !run.is_hit) else { return Ok(()) };
+        let Some(run) = state.handlers[handler].as_ref().filter(|run| !run.is_hit) else {
+            return Ok(());
+        };
         let kept = self.machine.node(run.node).kept.clone().unwrap_or_default();
         for (_, content, _) in &run.batch {
             let content = self.contents.get(*content);
@@ -148,9 +156,11 @@ impl World {
             ensure(!acted || is_done || !self.has_ledger(), "MarksAfterActing", || {
                 format!("{id} was acted on, its claim is {claim:?}")
             })?;
-            ensure(acted || !claim.is_some_and(|claim| run.holds(&claim)), "ReleasesClaims", || {
-                format!("{id} was not acted on, but its claim is kept")
-            })?;
+            ensure(
+                acted || !claim.is_some_and(|claim| run.holds(&claim)),
+                "ReleasesClaims",
+                || format!("{id} was not acted on, but its claim is kept"),
+            )?;
         }
         Ok(())
     }
@@ -159,11 +169,15 @@ impl World {
     pub fn check_act(&self, state: &State, handler: usize, content: &Content) -> Checked {
         let (id, failure) = (&content.id, &content.failure);
         let act = state.acts.get(&failure.key).copied().unwrap_or_default();
-        let may_act = act.count == 0 || act.may_repeat || !(self.has_ledger() || self.is_calm(state));
+        let may_act =
+            act.count == 0 || act.may_repeat || !(self.has_ledger() || self.is_calm(state));
         ensure(may_act, "ActsOnce", || format!("{id} is acted on again"))?;
         let claim = self.claim(state, failure.key);
-        let is_held = claim.zip(state.handlers[handler].as_ref()).is_some_and(|(it, run)| run.holds(&it));
-        ensure(is_held || !self.has_ledger(), "ClaimsFirst", || format!("{id} is acted on without a claim"))
+        let is_held =
+            claim.zip(state.handlers[handler].as_ref()).is_some_and(|(it, run)| run.holds(&it));
+        ensure(is_held || !self.has_ledger(), "ClaimsFirst", || {
+            format!("{id} is acted on without a claim")
+        })
     }
 
     /// A retry is made in time, and not against an operator's order.
@@ -171,32 +185,61 @@ impl World {
         let (id, failure, now) = (&content.id, &content.failure, at);
         let order = state.acts.get(&failure.key).and_then(|act| act.order);
         let is_early = now < failure.due(self) && order.is_none() && !self.scope.is_down;
-        ensure(!is_early, "NotBeforeDue", || format!("{id} is retried at {now}, due at {}", failure.due(self)))?;
+        ensure(!is_early, "NotBeforeDue", || {
+            format!("{id} is retried at {now}, due at {}", failure.due(self))
+        })?;
         let expiry = failure.first_at + self.max_age;
-        ensure(now <= expiry, "NotAfterAge", || format!("{id} is retried at {now}, its age ended at {expiry}"))?;
+        ensure(now <= expiry, "NotAfterAge", || {
+            format!("{id} is retried at {now}, its age ended at {expiry}")
+        })?;
         let is_allowed = failure.attempts < self.max_attempts;
-        ensure(is_allowed, "NotTooOften", || format!("{id} has had {} attempts", failure.attempts))?;
-        ensure(order != Some(Order::Cancel), "OrdersFollowed", || format!("{id} was cancelled, and is retried"))?;
+        ensure(is_allowed, "NotTooOften", || {
+            format!("{id} has had {} attempts", failure.attempts)
+        })?;
+        ensure(order != Some(Order::Cancel), "OrdersFollowed", || {
+            format!("{id} was cancelled, and is retried")
+        })?;
         let run = state.handlers[handler].as_ref();
         let knows = run.is_some_and(|run| run.knows_pause && !run.is_hit);
-        let is_held_back = knows && order.is_none() && self.scope.events[content.event] == Kind::Function;
-        ensure(!is_held_back, "PausesHold", || format!("{id} is retried, although its function is paused"))
+        let is_held_back =
+            knows && order.is_none() && self.scope.events[content.event] == Kind::Function;
+        ensure(!is_held_back, "PausesHold", || {
+            format!("{id} is retried, although its function is paused")
+        })
     }
 
-    pub fn check_invocation(&self, state: &State, handler: usize, at: Millis, call: [&str; 3]) -> Checked<(Rc<Content>, u32)> {
+    pub fn check_invocation(
+        &self,
+        state: &State,
+        handler: usize,
+        at: Millis,
+        call: [&str; 3],
+    ) -> Checked<(Rc<Content>, u32)> {
         let [function, sent, traced] = call;
         let is_it = |content: &Content| {
             let metadata = content.failure.metadata();
-            format!(r#"{{"_retry_metadata":{metadata},"_original_payload":{}}}"#, payload(content.event)) == sent
+            format!(
+                r#"{{"_retry_metadata":{metadata},"_original_payload":{}}}"#,
+                payload(content.event)
+            ) == sent
         };
         let (content, number) = self.in_batch(state, handler, is_it, "Envelope", sent)?;
         let is_right = (function, traced) == (FUNCTION, trace(content.event).as_str());
-        ensure(is_right, "RightTarget", || format!("{} goes to {function} with {traced}", content.id))?;
+        ensure(is_right, "RightTarget", || {
+            format!("{} goes to {function} with {traced}", content.id)
+        })?;
         self.check_retry(state, handler, at, &content)?;
         Ok((content, number))
     }
 
-    pub fn check_sent_back(&self, state: &State, handler: usize, at: Millis, url: &str, sent: &Sent) -> Checked<Rc<Content>> {
+    pub fn check_sent_back(
+        &self,
+        state: &State,
+        handler: usize,
+        at: Millis,
+        url: &str,
+        sent: &Sent,
+    ) -> Checked<Rc<Content>> {
         let text = format!("{sent:?}");
         let is_it = |content: &Content| {
             let mut attributes = vec![("own".to_owned(), "1".to_owned())];
@@ -206,41 +249,68 @@ impl World {
             sent.body == payload(content.event) && sent.attributes == attributes
         };
         let (content, _) = self.in_batch(state, handler, is_it, "SentBack", &text)?;
-        let is_right = Some(url) == queue_url(QUEUE).as_deref() && sent.trace == Some(trace(content.event));
+        let is_right =
+            Some(url) == queue_url(QUEUE).as_deref() && sent.trace == Some(trace(content.event));
         ensure(is_right, "RightTarget", || format!("{} goes to {url}: {text}", content.id))?;
         self.check_retry(state, handler, at, &content)?;
         Ok(content)
     }
 
     /// A message that is sent again is the same, and comes back in time.
-    pub fn check_hop(&self, state: &State, handler: usize, at: Millis, sent: &Sent) -> Checked<Rc<Content>> {
+    pub fn check_hop(
+        &self,
+        state: &State,
+        handler: usize,
+        at: Millis,
+        sent: &Sent,
+    ) -> Checked<Rc<Content>> {
         let text = format!("{sent:?}");
-        let (content, _) = self.in_batch(state, handler, |it| it.body == sent.body, "HopsChangeNothing", &text)?;
+        let (content, _) =
+            self.in_batch(state, handler, |it| it.body == sent.body, "HopsChangeNothing", &text)?;
         let mut own = content.attributes.iter();
         let has_all = own.all(|it| sent.attributes.contains(it));
         let is_same = has_all && sent.trace == Some(trace(content.event));
         ensure(is_same, "HopsChangeNothing", || text)?;
-        let has_reason = (self.scope.is_crowded && content.form != Form::Resent) || !self.is_calm(state);
+        let has_reason =
+            (self.scope.is_crowded && content.form != Form::Resent) || !self.is_calm(state);
         ensure(has_reason, "HopsForAReason", || format!("{} is delayed", content.id))?;
-        ensure(sent.delay <= 900, "HopsInRange", || format!("{} is delayed by {} s", content.id, sent.delay))?;
+        ensure(sent.delay <= 900, "HopsInRange", || {
+            format!("{} is delayed by {} s", content.id, sent.delay)
+        })?;
         let (until, due) = (at + Millis::from(sent.delay) * SECOND, content.failure.due(self));
-        ensure(until < due + SECOND || due <= at, "HopsInRange", || format!("{} is delayed until {until}, due at {due}", content.id))?;
+        ensure(until < due + SECOND || due <= at, "HopsInRange", || {
+            format!("{} is delayed until {until}, due at {due}", content.id)
+        })?;
         Ok(content)
     }
 
     /// A dead letter has the payload and the right reason.
-    pub fn check_letter(&self, state: &State, handler: usize, body: &str, attributes: &Attributes) -> Checked<Rc<Content>> {
-        let (content, _) = self.in_batch(state, handler, |it| payload(it.event) == body, "OriginalBytes", body)?;
+    pub fn check_letter(
+        &self,
+        state: &State,
+        handler: usize,
+        body: &str,
+        attributes: &Attributes,
+    ) -> Checked<Rc<Content>> {
+        let (content, _) =
+            self.in_batch(state, handler, |it| payload(it.event) == body, "OriginalBytes", body)?;
         let (failure, now) = (&content.failure, state.now);
-        let has = |name: &str, value: &str| attributes.iter().any(|it| it.0 == name && it.1 == value);
+        let has =
+            |name: &str, value: &str| attributes.iter().any(|it| it.0 == name && it.1 == value);
         let target = match self.scope.events[content.event] {
             Kind::Function => has("FunctionArn", FUNCTION),
-            Kind::Queue => has("SourceQueueArn", QUEUE) && has("OriginalAttributes", r#"{"own":{"type":"String","value":"1"}}"#),
+            Kind::Queue => {
+                has("SourceQueueArn", QUEUE)
+                    && has("OriginalAttributes", r#"{"own":{"type":"String","value":"1"}}"#)
+            }
         };
-        let tells = target && has("RequestId", &failure.first_id) && has("Attempts", &failure.attempts.to_string());
+        let tells = target
+            && has("RequestId", &failure.first_id)
+            && has("Attempts", &failure.attempts.to_string());
         ensure(tells, "LetterTells", || format!("{attributes:?}"))?;
         let is_hit = state.handlers[handler].as_ref().is_some_and(|run| run.is_hit);
-        let is_old = failure.at + self.base > failure.last_chance(self) || now > failure.first_at + self.max_age;
+        let is_old = failure.at + self.base > failure.last_chance(self)
+            || now > failure.first_at + self.max_age;
         let order = state.acts.get(&failure.key).and_then(|act| act.order);
         let is_right = if order == Some(Order::Cancel) {
             has("Reason", "cancelled")
@@ -249,7 +319,9 @@ impl World {
         } else {
             (is_old || is_hit) && has("Reason", "max_age_exceeded")
         };
-        ensure(is_right, "RightReason", || format!("{} after {} attempts at {now}: {attributes:?}", content.id, failure.attempts))?;
+        ensure(is_right, "RightReason", || {
+            format!("{} after {} attempts at {now}: {attributes:?}", content.id, failure.attempts)
+        })?;
         Ok(content)
     }
 
@@ -266,7 +338,9 @@ impl World {
         self.in_batch(state, handler, |it| it.failure.key == key, "ClaimsFirst", &name)?;
         let run = state.handlers[handler].as_ref();
         let is_locked = there.is_some_and(|claim| match claim.state {
-            ClaimState::Held { until } => state.now < millis(until) && !run.is_some_and(|run| run.holds(claim)),
+            ClaimState::Held { until } => {
+                state.now < millis(until) && !run.is_some_and(|run| run.holds(claim))
+            }
             ClaimState::Done => true,
             ClaimState::Waiting => false,
         });
@@ -277,28 +351,44 @@ impl World {
     }
 
     /// A message is put back until its event is due.
-    pub fn check_wait(&self, state: &State, handler: usize, message: &Message, until: Millis) -> Checked {
+    pub fn check_wait(
+        &self,
+        state: &State,
+        handler: usize,
+        message: &Message,
+        until: Millis,
+    ) -> Checked {
         let content = self.contents.get(message.content);
         let (due, now) = (content.failure.due(self), state.now);
         let most = 12 * 60 * 60 * SECOND;
-        ensure(until <= now + most, "WaitsUntilDue", || format!("{} waits until {until}", content.id))?;
+        ensure(until <= now + most, "WaitsUntilDue", || {
+            format!("{} waits until {until}", content.id)
+        })?;
         let act = state.acts.get(&content.failure.key).copied().unwrap_or_default();
         let run = state.handlers[handler].as_ref();
-        let knows_pause = run.is_some_and(|run| run.knows_pause && !run.is_hit) && self.is_calm(state);
-        let (ordered, is_function) = (self.scope.limits.orders != state.left.orders, content.form != Form::Moved);
+        let knows_pause =
+            run.is_some_and(|run| run.knows_pause && !run.is_hit) && self.is_calm(state);
+        let (ordered, is_function) =
+            (self.scope.limits.orders != state.left.orders, content.form != Form::Moved);
         if knows_pause && is_function && act.order.is_none() && due <= now && until > now {
             let is_long = until >= (now + 12 * 60 * SECOND).min(content.failure.last_chance(self));
-            return ensure(is_long, "PausesHold", || format!("{} is put back until {until}", content.id));
+            return ensure(is_long, "PausesHold", || {
+                format!("{} is put back until {until}", content.id)
+            });
         }
         if ordered || self.scope.is_down || !self.is_calm(state) {
             return Ok(());
         }
         // The first events wait for their first receive, which is a reason to ask how many messages are in flight.
-        let is_place_taken = self.scope.is_crowded && message.receives == 1 && content.failure.attempts == 0
+        let is_place_taken = self.scope.is_crowded
+            && message.receives == 1
+            && content.failure.attempts == 0
             && matches!(content.form, Form::Record | Form::Moved);
         ensure(!is_place_taken, "KeepsPlacesFree", || format!("{} waits in flight", content.id))?;
         let is_exact = due <= until && until < due + SECOND;
-        ensure(is_exact, "WaitsUntilDue", || format!("{} waits until {until}, due at {due}", content.id))
+        ensure(is_exact, "WaitsUntilDue", || {
+            format!("{} waits until {until}, due at {due}", content.id)
+        })
     }
 
     /// Orders are looked up for what comes back, and only for that.
@@ -317,22 +407,33 @@ impl World {
     /// A probe is made when it is time.
     pub fn check_turn(&self, state: &State, there: &Stored, next: &Stored) -> Checked {
         let phase = |stored: &Stored| Some(Circuit::read(stored.text.as_deref()?)?.phase);
-        let (Some(Phase::Open { next_at, .. }), Some(Phase::Probing { .. })) = (phase(there), phase(next)) else {
+        let (Some(Phase::Open { next_at, .. }), Some(Phase::Probing { .. })) =
+            (phase(there), phase(next))
+        else {
             return Ok(());
         };
-        ensure(millis(next_at) <= state.now, "ProbesInTime", || format!("a probe at {}, due at {next_at}", state.now))
+        ensure(millis(next_at) <= state.now, "ProbesInTime", || {
+            format!("a probe at {}, due at {next_at}", state.now)
+        })
     }
 
     /// While a target is down, one probe at a time is made.
     pub fn check_probe(&self, state: &State, handler: usize, content: &Content) -> Checked<bool> {
         // A handler that could not read the circuit retries what is due.
-        let Some(run) = state.handlers[handler].as_ref().filter(|run| !run.is_hit) else { return Ok(false) };
+        let Some(run) = state.handlers[handler].as_ref().filter(|run| !run.is_hit) else {
+            return Ok(false);
+        };
         let stored = self.circuits.get(run.circuit);
         let circuit = stored.text.as_deref().and_then(Circuit::read);
-        let is_ordered = state.acts.get(&content.failure.key).is_some_and(|act| act.order.is_some());
-        let Some(circuit) = circuit.filter(|_| self.scope.is_down && !is_ordered) else { return Ok(false) };
+        let is_ordered =
+            state.acts.get(&content.failure.key).is_some_and(|act| act.order.is_some());
+        let Some(circuit) = circuit.filter(|_| self.scope.is_down && !is_ordered) else {
+            return Ok(false);
+        };
         let is_open = matches!(circuit.phase, Phase::Open { .. });
-        ensure(!is_open, "ProbesAlone", || format!("{} is retried while its target is down", content.id))?;
+        ensure(!is_open, "ProbesAlone", || {
+            format!("{} is retried while its target is down", content.id)
+        })?;
         if !matches!(circuit.phase, Phase::Probing { .. }) {
             return Ok(false);
         }
@@ -340,8 +441,11 @@ impl World {
             event: content.failure.first_id.clone(),
             attempt: content.failure.attempts + 1,
         };
-        ensure(circuit.is_probing(&of), "ProbesAlone", || format!("{} is not the probe", content.id))?;
-        let mut others = state.flights.iter().filter(|it| it.is_probe && it.since + PATIENCE > state.now);
+        ensure(circuit.is_probing(&of), "ProbesAlone", || {
+            format!("{} is not the probe", content.id)
+        })?;
+        let mut others =
+            state.flights.iter().filter(|it| it.is_probe && it.since + PATIENCE > state.now);
         let other = others.find(|it| {
             let other = self.contents.get(it.content);
             // A probe that could not be marked may be made twice.

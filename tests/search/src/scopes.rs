@@ -68,7 +68,12 @@ pub fn scopes(is_whole: bool) -> Vec<Scope> {
         },
         Scope {
             name: "a ledger",
-            limits: Limits { faults: pick(1, 2), copies: pick(1, 2), failures: pick(1, 2), ..NOTHING },
+            limits: Limits {
+                faults: pick(1, 2),
+                copies: pick(1, 2),
+                failures: pick(1, 2),
+                ..NOTHING
+            },
             ..BASE
         },
         Scope {
@@ -80,13 +85,24 @@ pub fn scopes(is_whole: bool) -> Vec<Scope> {
         Scope {
             name: "a register and its operator",
             settings: &[LEDGER, REGISTER, TWICE],
-            limits: Limits { faults: 1, copies: pick(0, 1), orders: 1, failures: pick(0, 1), ..NOTHING },
+            limits: Limits {
+                faults: 1,
+                copies: pick(0, 1),
+                orders: 1,
+                failures: pick(0, 1),
+                ..NOTHING
+            },
             ..BASE
         },
         Scope {
             name: "two events",
             events: &[Function, Queue],
-            settings: &[LEDGER, REGISTER, TWICE, ("QUEUE_TARGETS", r#"{"retry":["orders","sqs:imports"]}"#)],
+            settings: &[
+                LEDGER,
+                REGISTER,
+                TWICE,
+                ("QUEUE_TARGETS", r#"{"retry":["orders","sqs:imports"]}"#),
+            ],
             limits: Limits { faults: pick(0, 1), orders: pick(1, 0), ..NOTHING },
             batches: true,
             ..BASE
@@ -94,7 +110,12 @@ pub fn scopes(is_whole: bool) -> Vec<Scope> {
         Scope {
             name: "a queue's message",
             events: &[Queue],
-            settings: &[LEDGER, TWICE, ("QUEUE_TARGETS", r#"{"retry":["sqs:imports"]}"#), ("IN_FLIGHT_MAX", "1")],
+            settings: &[
+                LEDGER,
+                TWICE,
+                ("QUEUE_TARGETS", r#"{"retry":["sqs:imports"]}"#),
+                ("IN_FLIGHT_MAX", "1"),
+            ],
             limits: Limits { faults: 1, copies: pick(0, 1), failures: 2, redrives: 1, ..NOTHING },
             is_crowded: true,
             ..BASE
@@ -102,13 +123,25 @@ pub fn scopes(is_whole: bool) -> Vec<Scope> {
         Scope {
             name: "delays",
             settings: &[LEDGER, REGISTER, TWICE, ("BASE_BACKOFF", "20m"), ("IN_FLIGHT_MAX", "1")],
-            limits: Limits { faults: 1, copies: pick(0, 1), orders: pick(0, 1), failures: 1, ..NOTHING },
+            limits: Limits {
+                faults: 1,
+                copies: pick(0, 1),
+                orders: pick(0, 1),
+                failures: 1,
+                ..NOTHING
+            },
             is_crowded: true,
             ..BASE
         },
         Scope {
             name: "redrive",
-            limits: Limits { faults: 1, copies: pick(0, 1), failures: pick(2, 3), redrives: 1, ..NOTHING },
+            limits: Limits {
+                faults: 1,
+                copies: pick(0, 1),
+                failures: pick(2, 3),
+                redrives: 1,
+                ..NOTHING
+            },
             ..BASE
         },
         Scope {

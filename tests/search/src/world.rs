@@ -229,11 +229,20 @@ fn time(at: Millis) -> String {
 }
 
 impl World {
-    #[allow(clippy::expect_used, reason = "the settings of a scope are right, or it can't be searched")]
+    #[allow(
+        clippy::expect_used,
+        reason = "the settings of a scope are right, or it can't be searched"
+    )]
     pub fn new(scope: Scope) -> Self {
-        let common = [("DEAD_LETTER_QUEUE_URL", DEAD_LETTERS), ("BASE_BACKOFF", "60s"), ("JITTER", "none")];
-        let all: BTreeMap<_, _> = common.into_iter().chain([("MAX_AGE", "1h")]).chain(scope.settings.iter().copied()).collect();
-        let settings = Settings::from_lookup(|name| all.get(name).map(|value| (*value).to_owned())).expect("settings");
+        let common =
+            [("DEAD_LETTER_QUEUE_URL", DEAD_LETTERS), ("BASE_BACKOFF", "60s"), ("JITTER", "none")];
+        let all: BTreeMap<_, _> = common
+            .into_iter()
+            .chain([("MAX_AGE", "1h")])
+            .chain(scope.settings.iter().copied())
+            .collect();
+        let settings = Settings::from_lookup(|name| all.get(name).map(|value| (*value).to_owned()))
+            .expect("settings");
         let policy = settings.rules.policies.of("orders");
         let (base, max_age) = (policy.backoff.base.as_millis(), policy.max_age.as_millis());
         let max_attempts = policy.max_attempts.map_or(u32::MAX, comeback_core::Attempt::get);
@@ -264,7 +273,8 @@ impl World {
             let [since, next_at] = [0, RECEIVED].map(|at| timestamp(at).timestamp_millis());
             format!(r#"{{"by":"","patience_seconds":20,"watchers":0,"phase":{{"open":{{"since":{since},"next_at":{next_at},"interval_seconds":10}}}}}}"#)
         });
-        let circuit = self.circuits.number(Stored { version: u64::from(circuit.is_some()), text: circuit });
+        let circuit =
+            self.circuits.number(Stored { version: u64::from(circuit.is_some()), text: circuit });
         let events = self.scope.events;
         let mut state = State {
             now: 0,
@@ -292,7 +302,14 @@ impl World {
 
     /// The target of an event fails. Lambda or SQS puts a message into the retry queue. Before the first failure there
     /// is none before.
-    fn fail(&mut self, state: &mut State, event: usize, before: Option<&Failure>, sent: &str, attributes: Attributes) {
+    fn fail(
+        &mut self,
+        state: &mut State,
+        event: usize,
+        before: Option<&Failure>,
+        sent: &str,
+        attributes: Attributes,
+    ) {
         let id = format!("id-{}", state.numbered);
         let (target, form) = match self.scope.events[event] {
             Kind::Function => (FUNCTION, Form::Record),
@@ -328,7 +345,15 @@ impl World {
         let first_at = (content.form == Form::Moved).then_some(now);
         let content = self.contents.number(content);
         let visible_at = now + delay;
-        let message = Message { number, content, sent_at: now, first_at, received_at: now, visible_at, receives: 0 };
+        let message = Message {
+            number,
+            content,
+            sent_at: now,
+            first_at,
+            received_at: now,
+            visible_at,
+            receives: 0,
+        };
         state.messages.push(message);
     }
 
@@ -336,15 +361,23 @@ impl World {
     pub fn steps(&self, state: &State) -> Vec<Step> {
         let mut steps = Vec::new();
         let Limits { faults, copies, orders, failures, redrives } = state.left;
-        let visible: Vec<_> = state.messages.iter().filter(|it| it.visible_at <= state.now).map(|it| it.number).collect();
+        let visible: Vec<_> = state
+            .messages
+            .iter()
+            .filter(|it| it.visible_at <= state.now)
+            .map(|it| it.number)
+            .collect();
         let busy = state.handlers.iter().flatten().count();
-        for (handler, run) in state.handlers.iter().enumerate().filter_map(|(nth, run)| Some((nth, run.as_ref()?))) {
+        for (handler, run) in
+            state.handlers.iter().enumerate().filter_map(|(nth, run)| Some((nth, run.as_ref()?)))
+        {
             let node = self.machine.node(run.node);
             if node.kept.is_some() {
                 steps.push(Step::Report(handler));
             }
             for (nth, _, call) in node.calls.iter().filter(|_| node.kept.is_none()) {
-                let acts = matches!(call, Call::Invoke { .. }) || matches!(call, Call::Send(url, _) if !is_retry_queue(url));
+                let acts = matches!(call, Call::Invoke { .. })
+                    || matches!(call, Call::Send(url, _) if !is_retry_queue(url));
                 let acts = acts && !self.scope.is_down;
                 for way in ways(call).iter().filter(|way| faults > 0 || **way == Way::Answered) {
                     let may_fail = acts && failures > 0 && *way != Way::Unsent;
@@ -364,14 +397,17 @@ impl World {
             }
         }
         if copies > 0 {
-            let in_flight = state.messages.iter().filter(|it| it.visible_at > state.now && it.receives > 0);
+            let in_flight =
+                state.messages.iter().filter(|it| it.visible_at > state.now && it.receives > 0);
             steps.extend(in_flight.map(|it| Step::Copy(it.number)));
         }
         if orders > 0 && self.registers() && !state.messages.is_empty() {
             for (key, item) in &state.items {
                 let claim = &self.items.get(*item).claim;
                 if claim.state == ClaimState::Waiting && !claim.is_expired(timestamp(state.now)) {
-                    steps.extend([Order::Retry, Order::Cancel].map(|order| Step::Order(*key, order)));
+                    steps.extend(
+                        [Order::Retry, Order::Cancel].map(|order| Step::Order(*key, order)),
+                    );
                 }
             }
             steps.extend((!self.scope.batches).then_some(Step::Pause(!state.is_paused)));
@@ -399,9 +435,15 @@ impl World {
             Step::Copy(number) => {
                 state.left.copies -= 1;
                 let now = state.now;
-                state.messages.iter_mut().filter(|it| it.number == *number).for_each(|it| it.visible_at = now);
+                state
+                    .messages
+                    .iter_mut()
+                    .filter(|it| it.number == *number)
+                    .for_each(|it| it.visible_at = now);
             }
-            Step::Call { handler, nth, way, fails } => self.call(&mut state, *handler, *nth, *way, *fails)?,
+            Step::Call { handler, nth, way, fails } => {
+                self.call(&mut state, *handler, *nth, *way, *fails)?
+            }
             Step::Report(handler) => {
                 self.check_report(&state, *handler)?;
                 let Some(run) = state.handlers[*handler].take() else { return Ok(state) };
@@ -437,12 +479,24 @@ impl World {
                 let target = self.target(letter.event);
                 let key = self.keys.number(format!("{target}/{id}"));
                 let now = state.now;
-                let failure = Failure { key, attempts: 0, at: now, first_at: now, is_redriven: true, ..letter.failure.clone() };
-                self.send(&mut state, Content { id, form: Form::Redriven, failure, ..(*letter).clone() }, 0);
+                let failure = Failure {
+                    key,
+                    attempts: 0,
+                    at: now,
+                    first_at: now,
+                    is_redriven: true,
+                    ..letter.failure.clone()
+                };
+                self.send(
+                    &mut state,
+                    Content { id, form: Form::Redriven, failure, ..(*letter).clone() },
+                    0,
+                );
             }
             Step::Time => {
                 self.check_rest(&state)?;
-                let waits = state.messages.iter().map(|it| it.visible_at).filter(|at| *at > state.now);
+                let waits =
+                    state.messages.iter().map(|it| it.visible_at).filter(|at| *at > state.now);
                 state.now = waits.min().unwrap_or(state.now);
             }
             Step::Late => self.late(&mut state)?,
@@ -491,7 +545,12 @@ impl World {
             batch.push((message.number, message.content, message.receives));
         }
         let deadline = now + TIMEOUT;
-        let node = self.machine.begin(Start { run: format!("run-{name}"), at: now, deadline, batch: received });
+        let node = self.machine.begin(Start {
+            run: format!("run-{name}"),
+            at: now,
+            deadline,
+            batch: received,
+        });
         let run = Run {
             name,
             node,
@@ -510,20 +569,30 @@ impl World {
         Ok(())
     }
 
-    fn call(&mut self, state: &mut State, handler: usize, nth: usize, way: Way, fails: bool) -> Result<(), Broken> {
+    fn call(
+        &mut self,
+        state: &mut State,
+        handler: usize,
+        nth: usize,
+        way: Way,
+        fails: bool,
+    ) -> Result<(), Broken> {
         let Some(run) = &mut state.handlers[handler] else { return Ok(()) };
         run.is_hit |= way != Way::Answered;
         let node = run.node;
         state.left.faults -= u8::from(way != Way::Answered);
         let node_now = self.machine.node(node);
-        let Some((_, at, call)) = node_now.calls.iter().find(|(other, ..)| *other == nth) else { return Ok(()) };
+        let Some((_, at, call)) = node_now.calls.iter().find(|(other, ..)| *other == nth) else {
+            return Ok(());
+        };
         let (is_made, is_answered) = (way != Way::Unsent, !matches!(way, Way::Unsent | Way::Lost));
         let made = |entry: usize| is_made && (way != Way::Partly || entry > 0);
         let answer = match call {
             Call::Visibility(changes) => {
                 let mut entries = Vec::new();
                 for (entry, (handle, timeout)) in changes.iter().enumerate() {
-                    let done = made(entry) && self.change_visibility(state, handler, handle, *timeout)?;
+                    let done =
+                        made(entry) && self.change_visibility(state, handler, handle, *timeout)?;
                     entries.push(done && is_answered);
                 }
                 Answer::Entries(entries)
@@ -536,21 +605,38 @@ impl World {
                         self.send_back(state, handler, *at, url, message, way == Way::Lost, fails)?;
                     }
                 }
-                Answer::Entries((0..messages.len()).map(|entry| made(entry) && is_answered).collect())
+                Answer::Entries(
+                    (0..messages.len()).map(|entry| made(entry) && is_answered).collect(),
+                )
             }
             Call::Letters(letters) => {
-                for (_, (body, attributes)) in letters.iter().enumerate().filter(|(entry, _)| made(*entry)) {
+                for (_, (body, attributes)) in
+                    letters.iter().enumerate().filter(|(entry, _)| made(*entry))
+                {
                     let content = self.check_letter(state, handler, body, attributes)?;
                     self.act(state, handler, &content, way == Way::Lost)?;
                     let (body, attributes) = (body.clone(), attributes.clone());
                     state.fates[content.event].letters += 1;
-                    state.letters.push(self.contents.number(Content { body, attributes, ..(*content).clone() }));
+                    state.letters.push(self.contents.number(Content {
+                        body,
+                        attributes,
+                        ..(*content).clone()
+                    }));
                 }
-                Answer::Entries((0..letters.len()).map(|entry| made(entry) && is_answered).collect())
+                Answer::Entries(
+                    (0..letters.len()).map(|entry| made(entry) && is_answered).collect(),
+                )
             }
             Call::Invoke { function, payload, trace } => {
                 if is_made {
-                    self.invoke(state, handler, *at, [function, payload, trace.as_deref().unwrap_or_default()], way == Way::Lost, fails)?;
+                    self.invoke(
+                        state,
+                        handler,
+                        *at,
+                        [function, payload, trace.as_deref().unwrap_or_default()],
+                        way == Way::Lost,
+                        fails,
+                    )?;
                 }
                 Answer::Entries(vec![is_made && is_answered])
             }
@@ -570,8 +656,12 @@ impl World {
                 if is_made && is_seen {
                     self.check_write(state, handler, key, there.as_ref(), next.as_ref())?;
                     let is_listed = waiting.is_none() || self.registers();
-                    crate::rules::ensure(is_listed, "ListsTruly", || "a wait is listed without a register".to_owned())?;
-                    let item = next.clone().map(|claim| self.items.number(Item { claim, waiting: waiting.clone() }));
+                    crate::rules::ensure(is_listed, "ListsTruly", || {
+                        "a wait is listed without a register".to_owned()
+                    })?;
+                    let item = next
+                        .clone()
+                        .map(|claim| self.items.number(Item { claim, waiting: waiting.clone() }));
                     match item {
                         Some(item) => state.items.insert(key, item),
                         None => state.items.remove(&key),
@@ -584,9 +674,11 @@ impl World {
                     Way::Answered | Way::Repeated | Way::Partly => Err(NotReplaced::Changed(there)),
                 })
             }
-            Call::LookUp { events, targets } => {
-                Answer::Notes(if is_made { Some(self.look_up(state, handler, events, targets)?) } else { None })
-            }
+            Call::LookUp { events, targets } => Answer::Notes(if is_made {
+                Some(self.look_up(state, handler, events, targets)?)
+            } else {
+                None
+            }),
             Call::Exchange { seen, next } => {
                 let there = self.circuits.get(state.circuit);
                 let is_seen = there.version == *seen;
@@ -596,23 +688,36 @@ impl World {
                     state.circuit = self.circuits.number(written.clone());
                 }
                 let known = state.circuit;
-                state.handlers[handler].iter_mut().filter(|_| is_answered).for_each(|run| run.circuit = known);
+                state.handlers[handler]
+                    .iter_mut()
+                    .filter(|_| is_answered)
+                    .for_each(|run| run.circuit = known);
                 Answer::Exchanged(match way {
                     Way::Lost | Way::Unsent => Err(NotExchanged::Fault(store_fault())),
                     Way::Repeated if is_seen => Err(NotExchanged::Changed(written)),
                     Way::Answered | Way::Repeated | Way::Partly if is_seen => Ok(()),
-                    Way::Answered | Way::Repeated | Way::Partly => Err(NotExchanged::Changed((*there).clone())),
+                    Way::Answered | Way::Repeated | Way::Partly => {
+                        Err(NotExchanged::Changed((*there).clone()))
+                    }
                 })
             }
             Call::List { after, count } => {
-                let mut listed: Vec<_> = state.items.values().filter_map(|item| {
-                    let (due, handle) = self.items.get(*item).waiting.clone()?;
-                    Some((due, handle?))
-                }).filter(|(due, _)| due > after).collect();
+                let mut listed: Vec<_> = state
+                    .items
+                    .values()
+                    .filter_map(|item| {
+                        let (due, handle) = self.items.get(*item).waiting.clone()?;
+                        Some((due, handle?))
+                    })
+                    .filter(|(due, _)| due > after)
+                    .collect();
                 listed.sort_unstable();
                 let queue_url = queue_url(RETRY_QUEUE).unwrap_or_default();
                 let listed = listed.into_iter().take(*count as usize);
-                let listed = listed.map(|(_, receipt_handle)| Listed { queue_url: queue_url.clone(), receipt_handle });
+                let listed = listed.map(|(_, receipt_handle)| Listed {
+                    queue_url: queue_url.clone(),
+                    receipt_handle,
+                });
                 Answer::Listed(is_made.then(|| listed.collect()))
             }
         };
@@ -623,17 +728,32 @@ impl World {
         Ok(())
     }
 
-    fn change_visibility(&mut self, state: &mut State, handler: usize, handle: &str, timeout: u32) -> Result<bool, Broken> {
-        let number = handle.trim_start_matches('m').split('#').next().and_then(|it| it.parse::<u16>().ok());
+    fn change_visibility(
+        &mut self,
+        state: &mut State,
+        handler: usize,
+        handle: &str,
+        timeout: u32,
+    ) -> Result<bool, Broken> {
+        let number =
+            handle.trim_start_matches('m').split('#').next().and_then(|it| it.parse::<u16>().ok());
         let now = state.now;
-        let Some(nth) = state.messages.iter().position(|it| Some(it.number) == number) else { return Ok(false) };
+        let Some(nth) = state.messages.iter().position(|it| Some(it.number) == number) else {
+            return Ok(false);
+        };
         let until = now + Millis::from(timeout) * SECOND;
         self.check_wait(state, handler, &state.messages[nth], until)?;
         state.messages[nth].visible_at = until;
         Ok(true)
     }
 
-    fn send_again(&mut self, state: &mut State, handler: usize, at: Millis, sent: &Sent) -> Result<(), Broken> {
+    fn send_again(
+        &mut self,
+        state: &mut State,
+        handler: usize,
+        at: Millis,
+        sent: &Sent,
+    ) -> Result<(), Broken> {
         let content = self.check_hop(state, handler, at, sent)?;
         if let Some(run) = &mut state.handlers[handler] {
             run.resent.push(content.failure.key);
@@ -645,14 +765,31 @@ impl World {
         Ok(())
     }
 
-    fn send_back(&mut self, state: &mut State, handler: usize, at: Millis, url: &str, sent: &Sent, is_lost: bool, fails: bool) -> Result<(), Broken> {
+    fn send_back(
+        &mut self,
+        state: &mut State,
+        handler: usize,
+        at: Millis,
+        url: &str,
+        sent: &Sent,
+        is_lost: bool,
+        fails: bool,
+    ) -> Result<(), Broken> {
         let content = self.check_sent_back(state, handler, at, url, sent)?;
         self.act(state, handler, &content, is_lost)?;
         self.end(state, &content, &sent.body, sent.attributes.clone(), fails);
         Ok(())
     }
 
-    fn invoke(&mut self, state: &mut State, handler: usize, at: Millis, call: [&str; 3], is_lost: bool, fails: bool) -> Result<(), Broken> {
+    fn invoke(
+        &mut self,
+        state: &mut State,
+        handler: usize,
+        at: Millis,
+        call: [&str; 3],
+        is_lost: bool,
+        fails: bool,
+    ) -> Result<(), Broken> {
         let (content, number) = self.check_invocation(state, handler, at, call)?;
         // If the answer is lost, its handler gives the probe back.
         let is_probe = self.check_probe(state, handler, &content)? && !is_lost;
@@ -668,7 +805,14 @@ impl World {
     }
 
     /// A target ends.
-    fn end(&mut self, state: &mut State, content: &Content, sent: &str, attributes: Attributes, fails: bool) {
+    fn end(
+        &mut self,
+        state: &mut State,
+        content: &Content,
+        sent: &str,
+        attributes: Attributes,
+        fails: bool,
+    ) {
         if fails {
             state.left.failures -= 1;
             self.fail(state, content.event, Some(&content.failure), sent, attributes);
@@ -678,7 +822,13 @@ impl World {
     }
 
     /// A handler acts on a failure.
-    fn act(&mut self, state: &mut State, handler: usize, content: &Rc<Content>, is_lost: bool) -> Result<(), Broken> {
+    fn act(
+        &mut self,
+        state: &mut State,
+        handler: usize,
+        content: &Rc<Content>,
+        is_lost: bool,
+    ) -> Result<(), Broken> {
         self.check_act(state, handler, content)?;
         let key = content.failure.key;
         let act = state.acts.entry(key).or_default();
@@ -689,20 +839,34 @@ impl World {
         Ok(())
     }
 
-    fn look_up(&mut self, state: &mut State, handler: usize, events: &[String], targets: &[String]) -> Result<Found, Broken> {
+    fn look_up(
+        &mut self,
+        state: &mut State,
+        handler: usize,
+        events: &[String],
+        targets: &[String],
+    ) -> Result<Found, Broken> {
         self.check_look_up(state, handler, events)?;
         let is_function = |it: &&String| *it == FUNCTION;
         let paused = targets.iter().filter(is_function).filter(|_| state.is_paused);
         let found = Found {
             paused: paused.cloned().collect(),
-            circuits: targets.iter().filter(is_function).map(|it| (it.clone(), (*self.circuits.get(state.circuit)).clone())).collect(),
-            events: events.iter().filter_map(|key| {
-                let number = self.keys.number(key.clone());
-                let item = self.items.get(*state.items.get(&number)?);
-                let delayed_until = item.waiting.as_ref().filter(|(_, handle)| handle.is_none());
-                let delayed_until = delayed_until.map(|(due, _)| timestamp(*due));
-                Some((key.clone(), Entered { claim: item.claim.clone(), delayed_until }))
-            }).collect(),
+            circuits: targets
+                .iter()
+                .filter(is_function)
+                .map(|it| (it.clone(), (*self.circuits.get(state.circuit)).clone()))
+                .collect(),
+            events: events
+                .iter()
+                .filter_map(|key| {
+                    let number = self.keys.number(key.clone());
+                    let item = self.items.get(*state.items.get(&number)?);
+                    let delayed_until =
+                        item.waiting.as_ref().filter(|(_, handle)| handle.is_none());
+                    let delayed_until = delayed_until.map(|(due, _)| timestamp(*due));
+                    Some((key.clone(), Entered { claim: item.claim.clone(), delayed_until }))
+                })
+                .collect(),
         };
         let circuit = state.circuit;
         if let Some(run) = &mut state.handlers[handler] {
@@ -717,7 +881,10 @@ impl World {
         state.left.orders -= 1;
         let Some(number) = state.items.get_mut(&key) else { return };
         let item = self.items.get(*number);
-        let token = Token { generation: item.claim.token.generation + 1, owner: format!("operator-{}", state.left.orders) };
+        let token = Token {
+            generation: item.claim.token.generation + 1,
+            owner: format!("operator-{}", state.left.orders),
+        };
         let claim = Claim { token, order: Some(order), ..item.claim.clone() };
         let handle = item.waiting.clone().and_then(|(_, handle)| handle);
         *number = self.items.number(Item { claim, waiting: item.waiting.clone() });
@@ -726,7 +893,9 @@ impl World {
         let may_wait = runs.any(|node| node.calls.iter().any(|(.., call)| hides(call)));
         let act = state.acts.entry(key).or_default();
         (act.order, act.is_followed, act.may_wait) = (Some(order), false, may_wait);
-        let message = |it: &&mut Message| handle.as_ref().is_some_and(|handle| handle.starts_with(&format!("m{}#", it.number)));
+        let message = |it: &&mut Message| {
+            handle.as_ref().is_some_and(|handle| handle.starts_with(&format!("m{}#", it.number)))
+        };
         let now = state.now;
         state.messages.iter_mut().filter(message).for_each(|it| it.visible_at = now);
     }
@@ -746,11 +915,14 @@ impl World {
     fn late(&mut self, state: &mut State) -> Result<(), Broken> {
         state.left.faults -= 1;
         let runs = state.handlers.iter().flatten();
-        let ends = runs.flat_map(|run| [self.machine.node(run.node).wakes_at, Some(run.deadline)]).flatten();
-        let leases = state.items.values().filter_map(|item| match self.items.get(*item).claim.state {
-            ClaimState::Held { until } => Some(millis(until)),
-            ClaimState::Waiting | ClaimState::Done => None,
-        });
+        let ends = runs
+            .flat_map(|run| [self.machine.node(run.node).wakes_at, Some(run.deadline)])
+            .flatten();
+        let leases =
+            state.items.values().filter_map(|item| match self.items.get(*item).claim.state {
+                ClaimState::Held { until } => Some(millis(until)),
+                ClaimState::Waiting | ClaimState::Done => None,
+            });
         let moments = state.messages.iter().map(|it| it.visible_at).chain(ends).chain(leases);
         let Some(next) = moments.filter(|at| *at > state.now).min() else { return Ok(()) };
         state.now = next;
@@ -763,7 +935,10 @@ impl World {
             }
             if run.deadline <= next {
                 if self.machine.node(run.node).kept.is_none() {
-                    return Err(Broken("AnswersInTime", format!("run-{} was killed at its deadline", run.name)));
+                    return Err(Broken(
+                        "AnswersInTime",
+                        format!("run-{} was killed at its deadline", run.name),
+                    ));
                 }
                 state.handlers[handler] = None;
             }
@@ -779,12 +954,24 @@ pub fn is_retry_queue(url: &str) -> bool {
 /// How this call may end.
 fn ways(call: &Call) -> &'static [Way] {
     match call {
-        Call::Visibility(entries) if entries.len() > 1 => &[Way::Answered, Way::Lost, Way::Unsent, Way::Partly],
-        Call::Letters(entries) if entries.len() > 1 => &[Way::Answered, Way::Lost, Way::Unsent, Way::Partly],
-        Call::Send(_, entries) if entries.len() > 1 => &[Way::Answered, Way::Lost, Way::Unsent, Way::Partly],
-        Call::Visibility(_) | Call::Letters(_) | Call::Send(..) | Call::Invoke { .. } => &[Way::Answered, Way::Lost, Way::Unsent],
-        Call::Replace { .. } | Call::Exchange { .. } => &[Way::Answered, Way::Lost, Way::Repeated, Way::Unsent],
-        Call::Count | Call::Minutes | Call::LookUp { .. } | Call::List { .. } => &[Way::Answered, Way::Unsent],
+        Call::Visibility(entries) if entries.len() > 1 => {
+            &[Way::Answered, Way::Lost, Way::Unsent, Way::Partly]
+        }
+        Call::Letters(entries) if entries.len() > 1 => {
+            &[Way::Answered, Way::Lost, Way::Unsent, Way::Partly]
+        }
+        Call::Send(_, entries) if entries.len() > 1 => {
+            &[Way::Answered, Way::Lost, Way::Unsent, Way::Partly]
+        }
+        Call::Visibility(_) | Call::Letters(_) | Call::Send(..) | Call::Invoke { .. } => {
+            &[Way::Answered, Way::Lost, Way::Unsent]
+        }
+        Call::Replace { .. } | Call::Exchange { .. } => {
+            &[Way::Answered, Way::Lost, Way::Repeated, Way::Unsent]
+        }
+        Call::Count | Call::Minutes | Call::LookUp { .. } | Call::List { .. } => {
+            &[Way::Answered, Way::Unsent]
+        }
     }
 }
 
@@ -795,11 +982,20 @@ impl World {
             Step::Call { handler, nth, way, fails } => {
                 let run = state.handlers[*handler].as_ref();
                 let node = run.map(|run| self.machine.node(run.node));
-                let call = node.and_then(|node| Some(node.calls.iter().find(|it| it.0 == *nth)?.2.clone()));
-                let (name, call) = (run.map_or(0, |run| run.name), call.map(|it| format!("{it:?}")).unwrap_or_default());
-                format!("run-{name} {way:?}{}: {call}", if *fails { ", and the target fails" } else { "" })
+                let call = node
+                    .and_then(|node| Some(node.calls.iter().find(|it| it.0 == *nth)?.2.clone()));
+                let (name, call) = (
+                    run.map_or(0, |run| run.name),
+                    call.map(|it| format!("{it:?}")).unwrap_or_default(),
+                );
+                format!(
+                    "run-{name} {way:?}{}: {call}",
+                    if *fails { ", and the target fails" } else { "" }
+                )
             }
-            Step::Order(key, order) => format!("the operator orders {order:?} for {}", self.keys.get(*key)),
+            Step::Order(key, order) => {
+                format!("the operator orders {order:?} for {}", self.keys.get(*key))
+            }
             Step::Deliver(_) => format!("run-{} {step:?}", state.begun),
             other => format!("{other:?}"),
         };

@@ -157,8 +157,8 @@ mod tests {
         assert_eq!(unseen(&summary.tally, SEEN_MIN), [""; 0]);
     }
 
-    /// In 8289, a batch has two messages about one failure. One is invoked for, and the other is sent again. In 383, both
-    /// are sent again in one call, for different times.
+    /// In both, a batch has two messages about one failure. In 8289, one is invoked for, and the other is sent again. In
+    /// 383, both are sent again in one call, for different times.
     #[test]
     fn worlds_in_which_the_judge_was_wrong_are_judged_right() {
         for seed in [383, 8289] {

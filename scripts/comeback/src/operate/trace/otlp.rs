@@ -8,18 +8,19 @@ use serde_json::{Value, json};
 
 use crate::operate::rules::{
     life::{Life, Next, StepKind},
-    systems::function_name,
+    systems::target_name,
 };
 
 /// Values of OTLP's enumerations.
 const INTERNAL: u8 = 1;
 const CLIENT: u8 = 3;
+const PRODUCER: u8 = 4;
 const ERROR: u8 = 2;
 
 /// The body of a request to a collector, `POST /v1/traces`.
 pub fn request(life: &Life, now: Timestamp) -> Value {
     let function = life.function.as_deref().unwrap_or_default();
-    let resource = json!({"attributes": [attribute("service.name", function_name(function))]});
+    let resource = json!({"attributes": [attribute("service.name", &target_name(function))]});
     let scope = json!({"name": "comeback", "version": env!("CARGO_PKG_VERSION")});
     let spans = spans(life, function, now);
     json!({"resourceSpans": [{"resource": resource, "scopeSpans": [{"scope": scope, "spans": spans}]}]})
@@ -40,14 +41,23 @@ fn spans(life: &Life, function: &str, now: Timestamp) -> Vec<Value> {
         it["attributes"] = json!(attributes);
         spans.push(it);
     };
-    let invoked = || {
-        let mut attributes = vec![
-            attribute("faas.invoked_name", function_name(function)),
-            attribute("faas.invoked_provider", "aws"),
-        ];
-        let region = function.split(':').nth(3);
-        attributes.extend(region.map(|region| attribute("faas.invoked_region", region)));
-        attributes
+    let name = target_name(function);
+    let queue = name.strip_prefix("sqs:");
+    let (act, kind) = if queue.is_some() { ("send", PRODUCER) } else { ("invoke", CLIENT) };
+    let acted = || match queue {
+        Some(queue) => vec![
+            attribute("messaging.system", "aws_sqs"),
+            attribute("messaging.destination.name", queue),
+        ],
+        None => {
+            let mut attributes = vec![
+                attribute("faas.invoked_name", &name),
+                attribute("faas.invoked_provider", "aws"),
+            ];
+            let region = function.split(':').nth(3);
+            attributes.extend(region.map(|region| attribute("faas.invoked_region", region)));
+            attributes
+        }
     };
     for (index, step) in life.steps.iter().enumerate() {
         let nth = ROOT + 1 + index;
@@ -66,9 +76,8 @@ fn spans(life: &Life, function: &str, now: Timestamp) -> Vec<Value> {
             }
             StepKind::Retried { late_ms } => {
                 let ended = rest.iter().find(|next| is_end(&next.what));
-                let it =
-                    span(nth, "invoke", CLIENT, (step.at, ended.map_or(step.at, |end| end.at)));
-                let mut attributes = invoked();
+                let it = span(nth, act, kind, (step.at, ended.map_or(step.at, |end| end.at)));
+                let mut attributes = acted();
                 attributes.push(whole("comeback.lateness_ms", *late_ms));
                 child(
                     ended.map_or(it.clone(), |end| with_error(it, &end.what)),
@@ -78,8 +87,8 @@ fn spans(life: &Life, function: &str, now: Timestamp) -> Vec<Value> {
             }
             // The failure of a retry is the end of its span. The log knows of the first run only that it failed.
             StepKind::Failed { error_type, .. } if index == 0 => {
-                let it = span(nth, "invoke", CLIENT, (step.at, step.at));
-                let mut attributes = invoked();
+                let it = span(nth, act, kind, (step.at, step.at));
+                let mut attributes = acted();
                 attributes.extend(error_type.as_deref().map(|it| attribute("error.type", it)));
                 child(with_error(it, &step.what), None, attributes);
             }
