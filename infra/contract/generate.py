@@ -598,7 +598,8 @@ ABOUT = {"target": "function or queue", "dead_letter_queue": "dead-letter-queue"
 def table_of_triggers() -> str:
     """Returns the table of the parameters that say when alarms go off."""
     rows = [
-        f"| `{name}Trigger` | `{trigger(alarm)}` | {ABOUT.get(alarm['of'], alarm['of'])} |" for name, alarm in ALARMS.items()
+        f"| `{name}Trigger` | `{trigger(alarm)}` | {ABOUT.get(alarm['of'], alarm['of'])} |"
+        for name, alarm in ALARMS.items()
     ]
     return "\n".join(["| parameter | default | about the |", "|---|---|---|", *rows])
 
