@@ -11,7 +11,7 @@ use std::{
 use serde_json::Value;
 
 /// The rooms that each room may name as dependencies. Dev-dependencies are not limited.
-const MAY_USE: [(&str, &[&str]); 11] = [
+const MAY_USE: [(&str, &[&str]); 12] = [
     ("comeback-core", &[]),
     ("comeback-flow", &["comeback-core"]),
     ("comeback-dynamodb", &["comeback-core"]),
@@ -33,10 +33,11 @@ const MAY_USE: [(&str, &[&str]); 11] = [
         ],
     ),
     ("simulation", &["comeback-core", "comeback-flow", "comeback-local"]),
+    ("search", &["comeback-core", "comeback-flow"]),
 ];
 
 /// The crates that each crate must not have even as transitive dependencies: a name, or a prefix.
-const NEVER: [(&str, &[&str]); 7] = [
+const NEVER: [(&str, &[&str]); 8] = [
     ("comeback-core", &["tokio", "aws", "hyper", "tracing"]),
     ("comeback-dynamodb", &["comeback-flow"]),
     ("comeback", &["aws-config", "comeback-flow"]),
@@ -44,10 +45,11 @@ const NEVER: [(&str, &[&str]); 7] = [
     ("envelope-proxy", &["aws", "comeback-flow", "lambda_runtime"]),
     ("comeback-local", &["aws-", "aws_lambda_events", "comeback-flow"]),
     ("simulation", &["aws-", "lambda_runtime"]),
+    ("search", &["aws-", "lambda_runtime", "tokio", "hyper"]),
 ];
 
 /// Crates for tests, which no room may depend on.
-const TESTS: [&str; 9] = [
+const TESTS: [&str; 10] = [
     "book",
     "end-to-end",
     "fuzz",
@@ -55,6 +57,7 @@ const TESTS: [&str; 9] = [
     "moto",
     "proxy-bench",
     "rooms",
+    "search",
     "simulation",
     "soak",
 ];

@@ -366,10 +366,8 @@ impl Script {
     }
 
     async fn entries(&self, call: Call) -> Vec<bool> {
-        match self.ask(call).await {
-            Answer::Entries(entries) => entries,
-            other => unreachable!("{other:?}"),
-        }
+        let Answer::Entries(entries) = self.ask(call).await else { unreachable!() };
+        entries
     }
 }
 
@@ -405,10 +403,8 @@ impl Queues for &Script {
     }
 
     async fn in_flight(&self, _: &str) -> Result<u64, CallFault> {
-        match self.ask(Call::Count).await {
-            Answer::Count(count) => count.ok_or(CallFault("no".to_owned())),
-            other => unreachable!("{other:?}"),
-        }
+        let Answer::Count(count) = self.ask(Call::Count).await else { unreachable!() };
+        count.ok_or(CallFault("no".to_owned()))
     }
 
     async fn send_again(
@@ -450,11 +446,8 @@ impl Functions for &Script {
     }
 
     async fn minutes(&self, _: &str, _: Timestamp, _: Timestamp) -> Result<Vec<Minute>, CallFault> {
-        match self.ask(Call::Minutes).await {
-            Answer::Minutes(true) => Ok(Vec::new()),
-            Answer::Minutes(false) => Err(CallFault("no".to_owned())),
-            other => unreachable!("{other:?}"),
-        }
+        let Answer::Minutes(minutes) = self.ask(Call::Minutes).await else { unreachable!() };
+        minutes.then(Vec::new).ok_or(CallFault("no".to_owned()))
     }
 }
 
@@ -466,10 +459,12 @@ impl Ledger for &Script {
         next: Option<&Claim>,
     ) -> Result<(), NotReplaced> {
         let (key, seen, next) = (key.to_owned(), seen.cloned(), next.cloned());
-        match self.ask(Call::Replace { key, seen, next, waiting: None }).await {
-            Answer::Replaced(result) => result,
-            other => unreachable!("{other:?}"),
-        }
+        let Answer::Replaced(result) =
+            self.ask(Call::Replace { key, seen, next, waiting: None }).await
+        else {
+            unreachable!()
+        };
+        result
     }
 
     async fn enter(
@@ -482,10 +477,11 @@ impl Ledger for &Script {
         let handle = waiting.receipt_handle.map(str::to_owned);
         let waiting = Some((millis(waiting.due), handle));
         let (key, seen, next) = (key.to_owned(), seen.cloned(), Some(next.clone()));
-        match self.ask(Call::Replace { key, seen, next, waiting }).await {
-            Answer::Replaced(result) => result,
-            other => unreachable!("{other:?}"),
-        }
+        let Answer::Replaced(result) = self.ask(Call::Replace { key, seen, next, waiting }).await
+        else {
+            unreachable!()
+        };
+        result
     }
 
     async fn look_up(&self, wanted: &Wanted<'_>) -> Result<Notes, StoreFault> {
@@ -494,29 +490,31 @@ impl Ledger for &Script {
         events.sort_unstable();
         let mut targets: Vec<_> = wanted.targets.iter().map(|it| (*it).to_owned()).collect();
         targets.sort_unstable();
-        match self.ask(Call::LookUp { events, targets }).await {
-            Answer::Notes(found) => {
-                let Found { events, paused, circuits } = found.ok_or_else(store_fault)?;
-                let (paused, circuits) =
-                    (paused.into_iter().collect(), circuits.into_iter().collect());
-                Ok(Notes { events: events.into_iter().collect(), paused, circuits })
-            }
-            other => unreachable!("{other:?}"),
-        }
+        let call = Call::LookUp { events, targets };
+        let Answer::Notes(found) = self.ask(call).await else { unreachable!() };
+        let Found { events, paused, circuits } = found.ok_or_else(store_fault)?;
+        Ok(Notes {
+            events: events.into_iter().collect(),
+            paused: paused.into_iter().collect(),
+            circuits: circuits.into_iter().collect(),
+        })
     }
 
     async fn exchange(&self, _: &str, seen: u64, next: &str) -> Result<(), NotExchanged> {
-        match self.ask(Call::Exchange { seen, next: next.to_owned() }).await {
-            Answer::Exchanged(result) => result,
-            other => unreachable!("{other:?}"),
-        }
+        let Answer::Exchanged(result) =
+            self.ask(Call::Exchange { seen, next: next.to_owned() }).await
+        else {
+            unreachable!()
+        };
+        result
     }
 
     async fn list(&self, _: &str, after: Timestamp, count: u32) -> Result<Vec<Listed>, StoreFault> {
-        match self.ask(Call::List { after: millis(after), count }).await {
-            Answer::Listed(listed) => listed.ok_or_else(store_fault),
-            other => unreachable!("{other:?}"),
-        }
+        let Answer::Listed(listed) = self.ask(Call::List { after: millis(after), count }).await
+        else {
+            unreachable!()
+        };
+        listed.ok_or_else(store_fault)
     }
 }
 

@@ -5,6 +5,7 @@
 //! receive, a handler's call, or something that may happen only so often. So a search that ends has also shown that
 //! every event ends.
 
+mod calls;
 mod machine;
 mod rules;
 mod scopes;
@@ -14,7 +15,10 @@ use std::{
     collections::{HashMap, VecDeque, hash_map::Entry},
     hash::{DefaultHasher, Hash, Hasher},
     process::ExitCode,
-    sync::Mutex,
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
 };
 
@@ -46,27 +50,19 @@ fn main() -> ExitCode {
     let Arguments { whole, threads, scope } = Arguments::parse();
     let is_wanted = |it: &Scope| scope.as_ref().is_none_or(|word| it.name.contains(word.as_str()));
     let wanted = Mutex::new(scopes(whole).into_iter().filter(is_wanted).collect::<VecDeque<_>>());
+    let is_broken = AtomicBool::new(false);
     let next = || wanted.lock().ok()?.pop_front();
     let work = || {
-        let mut is_good = true;
         while let Some(scope) = next() {
-            let Found { states, steps, broken } = search(scope);
+            let Some(Found { states, steps, broken }) = search(scope, &is_broken) else { return };
             println!("{}: {states} states, {steps} steps", scope.name);
             if let Some((Broken(rule, why), trace)) = broken {
                 println!("{}: {rule}: {why}\n    {}", scope.name, trace.join("\n    "));
-                is_good = false;
             }
         }
-        is_good
     };
-    let all_good = thread::scope(|threads_of| {
-        let workers: Vec<_> = (0..threads).map(|_| threads_of.spawn(work)).collect();
-        workers
-            .into_iter()
-            .map(|worker| worker.join().unwrap_or(false))
-            .fold(true, |all, it| all && it)
-    });
-    if all_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
+    if is_broken.into_inner() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
 fn print_of(state: &State) -> u64 {
@@ -75,8 +71,8 @@ fn print_of(state: &State) -> u64 {
     hasher.finish()
 }
 
-/// Visits every state of a system, the nearest first.
-fn search(scope: Scope) -> Found {
+/// Visits every state of a system, the nearest first. Ends without a result once another search has found a rule broken.
+fn search(scope: Scope, is_broken: &AtomicBool) -> Option<Found> {
     let mut world = World::new(scope);
     let initial = world.initial();
     // Each state that was visited, and the state before it.
@@ -84,6 +80,9 @@ fn search(scope: Scope) -> Found {
     let mut open = VecDeque::from([initial]);
     let mut taken = 0;
     while let Some(state) = open.pop_front() {
+        if is_broken.load(Ordering::Relaxed) {
+            return None;
+        }
         let here = print_of(&state);
         for step in world.steps(&state) {
             taken += 1;
@@ -97,16 +96,14 @@ fn search(scope: Scope) -> Found {
                 Err(broken) => {
                     let mut trace = trace(&mut world, &seen, here);
                     trace.push(world.tell(&state, &step));
-                    return Found {
-                        states: seen.len(),
-                        steps: taken,
-                        broken: Some((broken, trace)),
-                    };
+                    is_broken.store(true, Ordering::Relaxed);
+                    let (states, broken) = (seen.len(), Some((broken, trace)));
+                    return Some(Found { states, steps: taken, broken });
                 }
             }
         }
     }
-    Found { states: seen.len(), steps: taken, broken: None }
+    Some(Found { states: seen.len(), steps: taken, broken: None })
 }
 
 /// The steps to a state.
@@ -140,7 +137,9 @@ mod tests {
     #[test]
     fn every_rule_holds_in_every_state() {
         for scope in scopes(false) {
-            let Found { states, broken, .. } = search(scope);
+            let Some(Found { states, broken, .. }) = search(scope, &AtomicBool::new(false)) else {
+                panic!()
+            };
             if let Some((Broken(rule, why), trace)) = broken {
                 panic!("{}: {rule}: {why}\n{}", scope.name, trace.join("\n"));
             }

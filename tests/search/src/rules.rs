@@ -13,6 +13,7 @@ use comeback_core::{
 use comeback_flow::ports::Stored;
 
 use crate::{
+    calls::Made,
     machine::{Attributes, Millis, Sent, millis, timestamp},
     scopes::Kind,
     world::{
@@ -21,7 +22,7 @@ use crate::{
     },
 };
 
-type Checked<T = ()> = Result<T, Broken>;
+pub type Checked<T = ()> = Result<T, Broken>;
 
 /// A probe may be made again once it counts as a success.
 const PATIENCE: Millis = 20 * SECOND;
@@ -181,8 +182,8 @@ impl World {
     }
 
     /// A retry is made in time, and not against an operator's order.
-    fn check_retry(&self, state: &State, handler: usize, at: Millis, content: &Content) -> Checked {
-        let (id, failure, now) = (&content.id, &content.failure, at);
+    fn check_retry(&self, state: &State, content: &Content, made: Made) -> Checked {
+        let (id, failure, now) = (&content.id, &content.failure, made.at);
         let order = state.acts.get(&failure.key).and_then(|act| act.order);
         let is_early = now < failure.due(self) && order.is_none() && !self.scope.is_down;
         ensure(!is_early, "NotBeforeDue", || {
@@ -199,7 +200,7 @@ impl World {
         ensure(order != Some(Order::Cancel), "OrdersFollowed", || {
             format!("{id} was cancelled, and is retried")
         })?;
-        let run = state.handlers[handler].as_ref();
+        let run = state.handlers[made.handler].as_ref();
         let knows = run.is_some_and(|run| run.knows_pause && !run.is_hit);
         let is_held_back =
             knows && order.is_none() && self.scope.events[content.event] == Kind::Function;
@@ -211,9 +212,8 @@ impl World {
     pub fn check_invocation(
         &self,
         state: &State,
-        handler: usize,
-        at: Millis,
         call: [&str; 3],
+        made: Made,
     ) -> Checked<(Rc<Content>, u32)> {
         let [function, sent, traced] = call;
         let is_it = |content: &Content| {
@@ -223,22 +223,21 @@ impl World {
                 payload(content.event)
             ) == sent
         };
-        let (content, number) = self.in_batch(state, handler, is_it, "Envelope", sent)?;
+        let (content, number) = self.in_batch(state, made.handler, is_it, "Envelope", sent)?;
         let is_right = (function, traced) == (FUNCTION, trace(content.event).as_str());
         ensure(is_right, "RightTarget", || {
             format!("{} goes to {function} with {traced}", content.id)
         })?;
-        self.check_retry(state, handler, at, &content)?;
+        self.check_retry(state, &content, made)?;
         Ok((content, number))
     }
 
     pub fn check_sent_back(
         &self,
         state: &State,
-        handler: usize,
-        at: Millis,
         url: &str,
         sent: &Sent,
+        made: Made,
     ) -> Checked<Rc<Content>> {
         let text = format!("{sent:?}");
         let is_it = |content: &Content| {
@@ -248,25 +247,24 @@ impl World {
             }
             sent.body == payload(content.event) && sent.attributes == attributes
         };
-        let (content, _) = self.in_batch(state, handler, is_it, "SentBack", &text)?;
+        let (content, _) = self.in_batch(state, made.handler, is_it, "SentBack", &text)?;
         let is_right =
             Some(url) == queue_url(QUEUE).as_deref() && sent.trace == Some(trace(content.event));
         ensure(is_right, "RightTarget", || format!("{} goes to {url}: {text}", content.id))?;
-        self.check_retry(state, handler, at, &content)?;
+        self.check_retry(state, &content, made)?;
         Ok(content)
     }
 
     /// A message that is sent again is the same, and comes back in time.
-    pub fn check_hop(
-        &self,
-        state: &State,
-        handler: usize,
-        at: Millis,
-        sent: &Sent,
-    ) -> Checked<Rc<Content>> {
+    pub fn check_hop(&self, state: &State, sent: &Sent, made: Made) -> Checked<Rc<Content>> {
         let text = format!("{sent:?}");
-        let (content, _) =
-            self.in_batch(state, handler, |it| it.body == sent.body, "HopsChangeNothing", &text)?;
+        let (content, _) = self.in_batch(
+            state,
+            made.handler,
+            |it| it.body == sent.body,
+            "HopsChangeNothing",
+            &text,
+        )?;
         let mut own = content.attributes.iter();
         let has_all = own.all(|it| sent.attributes.contains(it));
         let is_same = has_all && sent.trace == Some(trace(content.event));
@@ -277,8 +275,8 @@ impl World {
         ensure(sent.delay <= 900, "HopsInRange", || {
             format!("{} is delayed by {} s", content.id, sent.delay)
         })?;
-        let (until, due) = (at + Millis::from(sent.delay) * SECOND, content.failure.due(self));
-        ensure(until < due + SECOND || due <= at, "HopsInRange", || {
+        let (until, due) = (made.at + Millis::from(sent.delay) * SECOND, content.failure.due(self));
+        ensure(until < due + SECOND || due <= made.at, "HopsInRange", || {
             format!("{} is delayed until {until}, due at {due}", content.id)
         })?;
         Ok(content)

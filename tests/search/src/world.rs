@@ -1,19 +1,20 @@
 //! A system: queue, table, targets, handlers and an operator. Its state is small and can be copied. What may happen next
 //! is a step.
 
-use std::{collections::BTreeMap, rc::Rc};
+use std::collections::BTreeMap;
 
 use comeback_core::{
     arn::{FunctionArn, queue_url},
-    claim::{Claim, Order, State as ClaimState, Token, is_same},
+    claim::{Claim, Order, State as ClaimState, Token},
     settings::Settings,
 };
-use comeback_flow::ports::{Entered, Listed, NotExchanged, NotReplaced, Stored};
+use comeback_flow::ports::Stored;
 
 use crate::{
+    calls::{Way, ways},
     machine::{
-        Answer, Arena, Attributes, Call, Found, Input, Machine, Millis, RETRY_QUEUE, Received,
-        Sent, Start, millis, store_fault, timestamp,
+        Arena, Attributes, Call, Input, Machine, Millis, RETRY_QUEUE, Received, Start, millis,
+        timestamp,
     },
     scopes::{Kind, Limits, Scope},
 };
@@ -110,7 +111,7 @@ pub struct Run {
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Flight {
     pub content: u32,
-    payload: u32,
+    pub payload: u32,
     pub since: Millis,
     pub is_probe: bool,
 }
@@ -142,7 +143,7 @@ pub struct State {
     begun: u16,
     numbered: u16,
     pub messages: Vec<Message>,
-    letters: Vec<u32>,
+    pub letters: Vec<u32>,
     pub handlers: [Option<Run>; 2],
     pub items: BTreeMap<u32, u32>,
     pub circuit: u32,
@@ -184,20 +185,6 @@ pub enum Step {
     Time,
     /// Time passes although something could happen now.
     Late,
-}
-
-/// How a call ends.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Way {
-    Answered,
-    /// It takes effect, but its answer is an error.
-    Lost,
-    /// The SDK repeats a write, and finds its own first one.
-    Repeated,
-    /// It takes no effect.
-    Unsent,
-    /// SQS refuses the first entry only.
-    Partly,
 }
 
 /// A rule that does not hold, and why.
@@ -338,8 +325,9 @@ impl World {
         self.send(state, Content { event, id, body, attributes, form, failure }, 0);
     }
 
-    fn send(&mut self, state: &mut State, content: Content, delay: Millis) {
+    pub fn send(&mut self, state: &mut State, content: Content, delay: Millis) {
         let (number, now) = (state.numbered, state.now);
+        let content = Content { id: format!("id-{number}"), ..content };
         state.numbered += 1;
         // SQS has received a moved message before.
         let first_at = (content.form == Form::Moved).then_some(now);
@@ -569,243 +557,8 @@ impl World {
         Ok(())
     }
 
-    fn call(
-        &mut self,
-        state: &mut State,
-        handler: usize,
-        nth: usize,
-        way: Way,
-        fails: bool,
-    ) -> Result<(), Broken> {
-        let Some(run) = &mut state.handlers[handler] else { return Ok(()) };
-        run.is_hit |= way != Way::Answered;
-        let node = run.node;
-        state.left.faults -= u8::from(way != Way::Answered);
-        let node_now = self.machine.node(node);
-        let Some((_, at, call)) = node_now.calls.iter().find(|(other, ..)| *other == nth) else {
-            return Ok(());
-        };
-        let (is_made, is_answered) = (way != Way::Unsent, !matches!(way, Way::Unsent | Way::Lost));
-        let made = |entry: usize| is_made && (way != Way::Partly || entry > 0);
-        let answer = match call {
-            Call::Visibility(changes) => {
-                let mut entries = Vec::new();
-                for (entry, (handle, timeout)) in changes.iter().enumerate() {
-                    let done =
-                        made(entry) && self.change_visibility(state, handler, handle, *timeout)?;
-                    entries.push(done && is_answered);
-                }
-                Answer::Entries(entries)
-            }
-            Call::Send(url, messages) => {
-                for (_, message) in messages.iter().enumerate().filter(|(entry, _)| made(*entry)) {
-                    if is_retry_queue(url) {
-                        self.send_again(state, handler, *at, message)?;
-                    } else {
-                        self.send_back(state, handler, *at, url, message, way == Way::Lost, fails)?;
-                    }
-                }
-                Answer::Entries(
-                    (0..messages.len()).map(|entry| made(entry) && is_answered).collect(),
-                )
-            }
-            Call::Letters(letters) => {
-                for (_, (body, attributes)) in
-                    letters.iter().enumerate().filter(|(entry, _)| made(*entry))
-                {
-                    let content = self.check_letter(state, handler, body, attributes)?;
-                    self.act(state, handler, &content, way == Way::Lost)?;
-                    let (body, attributes) = (body.clone(), attributes.clone());
-                    state.fates[content.event].letters += 1;
-                    state.letters.push(self.contents.number(Content {
-                        body,
-                        attributes,
-                        ..(*content).clone()
-                    }));
-                }
-                Answer::Entries(
-                    (0..letters.len()).map(|entry| made(entry) && is_answered).collect(),
-                )
-            }
-            Call::Invoke { function, payload, trace } => {
-                if is_made {
-                    self.invoke(
-                        state,
-                        handler,
-                        *at,
-                        [function, payload, trace.as_deref().unwrap_or_default()],
-                        way == Way::Lost,
-                        fails,
-                    )?;
-                }
-                Answer::Entries(vec![is_made && is_answered])
-            }
-            Call::Count => {
-                let count = if self.scope.is_crowded { 5 } else { 0 };
-                Answer::Count(is_made.then_some(count))
-            }
-            Call::Minutes => Answer::Minutes(is_made),
-            Call::Replace { key, seen, next, waiting } => {
-                let key = self.keys.number(key.clone());
-                let marks = next.as_ref().is_some_and(|it| it.state == ClaimState::Done);
-                if !is_made && marks {
-                    state.acts.entry(key).or_default().may_repeat = true;
-                }
-                let there = state.items.get(&key).map(|item| self.items.get(*item).claim.clone());
-                let is_seen = is_same(there.as_ref(), seen.as_ref());
-                if is_made && is_seen {
-                    self.check_write(state, handler, key, there.as_ref(), next.as_ref())?;
-                    let is_listed = waiting.is_none() || self.registers();
-                    crate::rules::ensure(is_listed, "ListsTruly", || {
-                        "a wait is listed without a register".to_owned()
-                    })?;
-                    let item = next
-                        .clone()
-                        .map(|claim| self.items.number(Item { claim, waiting: waiting.clone() }));
-                    match item {
-                        Some(item) => state.items.insert(key, item),
-                        None => state.items.remove(&key),
-                    };
-                }
-                Answer::Replaced(match way {
-                    Way::Lost | Way::Unsent => Err(NotReplaced::Fault(store_fault())),
-                    Way::Repeated if is_seen => Err(NotReplaced::Changed(next.clone())),
-                    Way::Answered | Way::Repeated | Way::Partly if is_seen => Ok(()),
-                    Way::Answered | Way::Repeated | Way::Partly => Err(NotReplaced::Changed(there)),
-                })
-            }
-            Call::LookUp { events, targets } => Answer::Notes(if is_made {
-                Some(self.look_up(state, handler, events, targets)?)
-            } else {
-                None
-            }),
-            Call::Exchange { seen, next } => {
-                let there = self.circuits.get(state.circuit);
-                let is_seen = there.version == *seen;
-                let written = Stored { version: seen + 1, text: Some(next.clone()) };
-                if is_made && is_seen {
-                    self.check_turn(state, &there, &written)?;
-                    state.circuit = self.circuits.number(written.clone());
-                }
-                let known = state.circuit;
-                state.handlers[handler]
-                    .iter_mut()
-                    .filter(|_| is_answered)
-                    .for_each(|run| run.circuit = known);
-                Answer::Exchanged(match way {
-                    Way::Lost | Way::Unsent => Err(NotExchanged::Fault(store_fault())),
-                    Way::Repeated if is_seen => Err(NotExchanged::Changed(written)),
-                    Way::Answered | Way::Repeated | Way::Partly if is_seen => Ok(()),
-                    Way::Answered | Way::Repeated | Way::Partly => {
-                        Err(NotExchanged::Changed((*there).clone()))
-                    }
-                })
-            }
-            Call::List { after, count } => {
-                let mut listed: Vec<_> = state
-                    .items
-                    .values()
-                    .filter_map(|item| {
-                        let (due, handle) = self.items.get(*item).waiting.clone()?;
-                        Some((due, handle?))
-                    })
-                    .filter(|(due, _)| due > after)
-                    .collect();
-                listed.sort_unstable();
-                let queue_url = queue_url(RETRY_QUEUE).unwrap_or_default();
-                let listed = listed.into_iter().take(*count as usize);
-                let listed = listed.map(|(_, receipt_handle)| Listed {
-                    queue_url: queue_url.clone(),
-                    receipt_handle,
-                });
-                Answer::Listed(is_made.then(|| listed.collect()))
-            }
-        };
-        let node = self.machine.go_on(node, state.now, Input::Answer(nth, answer));
-        if let Some(run) = &mut state.handlers[handler] {
-            run.node = node;
-        }
-        Ok(())
-    }
-
-    fn change_visibility(
-        &mut self,
-        state: &mut State,
-        handler: usize,
-        handle: &str,
-        timeout: u32,
-    ) -> Result<bool, Broken> {
-        let number =
-            handle.trim_start_matches('m').split('#').next().and_then(|it| it.parse::<u16>().ok());
-        let now = state.now;
-        let Some(nth) = state.messages.iter().position(|it| Some(it.number) == number) else {
-            return Ok(false);
-        };
-        let until = now + Millis::from(timeout) * SECOND;
-        self.check_wait(state, handler, &state.messages[nth], until)?;
-        state.messages[nth].visible_at = until;
-        Ok(true)
-    }
-
-    fn send_again(
-        &mut self,
-        state: &mut State,
-        handler: usize,
-        at: Millis,
-        sent: &Sent,
-    ) -> Result<(), Broken> {
-        let content = self.check_hop(state, handler, at, sent)?;
-        if let Some(run) = &mut state.handlers[handler] {
-            run.resent.push(content.failure.key);
-        }
-        let id = format!("id-{}", state.numbered);
-        let (body, attributes) = (sent.body.clone(), sent.attributes.clone());
-        let next = Content { id, body, attributes, form: Form::Resent, ..(*content).clone() };
-        self.send(state, next, Millis::from(sent.delay) * SECOND);
-        Ok(())
-    }
-
-    fn send_back(
-        &mut self,
-        state: &mut State,
-        handler: usize,
-        at: Millis,
-        url: &str,
-        sent: &Sent,
-        is_lost: bool,
-        fails: bool,
-    ) -> Result<(), Broken> {
-        let content = self.check_sent_back(state, handler, at, url, sent)?;
-        self.act(state, handler, &content, is_lost)?;
-        self.end(state, &content, &sent.body, sent.attributes.clone(), fails);
-        Ok(())
-    }
-
-    fn invoke(
-        &mut self,
-        state: &mut State,
-        handler: usize,
-        at: Millis,
-        call: [&str; 3],
-        is_lost: bool,
-        fails: bool,
-    ) -> Result<(), Broken> {
-        let (content, number) = self.check_invocation(state, handler, at, call)?;
-        // If the answer is lost, its handler gives the probe back.
-        let is_probe = self.check_probe(state, handler, &content)? && !is_lost;
-        self.act(state, handler, &content, is_lost)?;
-        let [_, payload, _] = call;
-        if self.scope.is_down {
-            let payload = self.keys.number(payload.to_owned());
-            state.flights.push(Flight { content: number, payload, since: state.now, is_probe });
-        } else {
-            self.end(state, &content, payload, Vec::new(), fails);
-        }
-        Ok(())
-    }
-
     /// A target ends.
-    fn end(
+    pub fn end(
         &mut self,
         state: &mut State,
         content: &Content,
@@ -819,61 +572,6 @@ impl World {
         } else {
             state.fates[content.event].delivered += 1;
         }
-    }
-
-    /// A handler acts on a failure.
-    fn act(
-        &mut self,
-        state: &mut State,
-        handler: usize,
-        content: &Rc<Content>,
-        is_lost: bool,
-    ) -> Result<(), Broken> {
-        self.check_act(state, handler, content)?;
-        let key = content.failure.key;
-        let act = state.acts.entry(key).or_default();
-        *act = Act { count: act.count + 1, may_repeat: is_lost, is_followed: true, ..*act };
-        if let Some(run) = state.handlers[handler].as_mut().filter(|_| !is_lost) {
-            run.acted.push(key);
-        }
-        Ok(())
-    }
-
-    fn look_up(
-        &mut self,
-        state: &mut State,
-        handler: usize,
-        events: &[String],
-        targets: &[String],
-    ) -> Result<Found, Broken> {
-        self.check_look_up(state, handler, events)?;
-        let is_function = |it: &&String| *it == FUNCTION;
-        let paused = targets.iter().filter(is_function).filter(|_| state.is_paused);
-        let found = Found {
-            paused: paused.cloned().collect(),
-            circuits: targets
-                .iter()
-                .filter(is_function)
-                .map(|it| (it.clone(), (*self.circuits.get(state.circuit)).clone()))
-                .collect(),
-            events: events
-                .iter()
-                .filter_map(|key| {
-                    let number = self.keys.number(key.clone());
-                    let item = self.items.get(*state.items.get(&number)?);
-                    let delayed_until =
-                        item.waiting.as_ref().filter(|(_, handle)| handle.is_none());
-                    let delayed_until = delayed_until.map(|(due, _)| timestamp(*due));
-                    Some((key.clone(), Entered { claim: item.claim.clone(), delayed_until }))
-                })
-                .collect(),
-        };
-        let circuit = state.circuit;
-        if let Some(run) = &mut state.handlers[handler] {
-            run.knows_pause |= !found.paused.is_empty();
-            run.circuit = circuit;
-        }
-        Ok(found)
     }
 
     /// An operator writes an order into the item of an event that waits, and makes its message visible.
@@ -951,30 +649,6 @@ pub fn is_retry_queue(url: &str) -> bool {
     queue_url(RETRY_QUEUE).as_deref() == Some(url)
 }
 
-/// How this call may end.
-fn ways(call: &Call) -> &'static [Way] {
-    match call {
-        Call::Visibility(entries) if entries.len() > 1 => {
-            &[Way::Answered, Way::Lost, Way::Unsent, Way::Partly]
-        }
-        Call::Letters(entries) if entries.len() > 1 => {
-            &[Way::Answered, Way::Lost, Way::Unsent, Way::Partly]
-        }
-        Call::Send(_, entries) if entries.len() > 1 => {
-            &[Way::Answered, Way::Lost, Way::Unsent, Way::Partly]
-        }
-        Call::Visibility(_) | Call::Letters(_) | Call::Send(..) | Call::Invoke { .. } => {
-            &[Way::Answered, Way::Lost, Way::Unsent]
-        }
-        Call::Replace { .. } | Call::Exchange { .. } => {
-            &[Way::Answered, Way::Lost, Way::Repeated, Way::Unsent]
-        }
-        Call::Count | Call::Minutes | Call::LookUp { .. } | Call::List { .. } => {
-            &[Way::Answered, Way::Unsent]
-        }
-    }
-}
-
 impl World {
     /// The step as a person reads it.
     pub fn tell(&self, state: &State, step: &Step) -> String {
@@ -997,7 +671,14 @@ impl World {
                 format!("the operator orders {order:?} for {}", self.keys.get(*key))
             }
             Step::Deliver(_) => format!("run-{} {step:?}", state.begun),
-            other => format!("{other:?}"),
+            Step::Copy(_)
+            | Step::Report(_)
+            | Step::Crash(_)
+            | Step::Pause(_)
+            | Step::End(..)
+            | Step::Redrive(_)
+            | Step::Time
+            | Step::Late => format!("{step:?}"),
         };
         format!("{:>9} s  {what}", state.now as f64 / 1000.0)
     }
