@@ -177,10 +177,11 @@ fn check_invocation(failure: &Failure, settings: &Settings, schedule: Schedule) 
             attributes.len() <= ATTRIBUTES_MAX && message_size(payload, &attributes) <= SIZE_MAX
         );
         assert_eq!(attributes[0], Attribute::text("tenant", "blue"));
-        let attribute::Value::Text(metadata) = &attributes[1].value else {
-            panic!("{attributes:?}")
+        let metadata = match &attributes[1].value {
+            attribute::Value::Text(text) => RetryMetadata::read(text),
+            attribute::Value::Binary(_) => None,
         };
-        let metadata = RetryMetadata::read(metadata).unwrap();
+        let metadata = metadata.unwrap();
         assert_eq!(metadata.attempt, schedule.attempt);
         return;
     };

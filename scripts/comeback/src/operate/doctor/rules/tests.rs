@@ -133,7 +133,7 @@ fn retry_of_source(facts: &mut Facts) -> &mut QueueAttributes {
 
 #[test]
 fn each_break_of_a_queues_retries_has_one_finding() {
-    let broken: [(&str, fn(&mut Facts)); 13] = [
+    let broken: [(&str, Break); 13] = [
         ("source_missing", |it| it.sources[0].queue.attributes = Ok(None)),
         ("source_redrive_missing", |it| source(it).redrive = None),
         ("source_redrive_elsewhere", |it| {
