@@ -294,7 +294,10 @@ def table_of_settings() -> str:
             case "duration":
                 (default, said) = (f"`{it['default']}`", f"{said}; {bounds(it, str)}")
             case "flag":
-                (default, said) = ("`false`", f"`true` or `false`: {said}" + (f"; needs `{it['needs']}`" if "needs" in it else ""))
+                (default, said) = (
+                    "`false`",
+                    f"`true` or `false`: {said}" + (f"; needs `{it['needs']}`" if "needs" in it else ""),
+                )
             case "choice" | "whole":
                 default = f"`{it['default']}`" if it["default"] else "none"
             case "list":

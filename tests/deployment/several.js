@@ -1,7 +1,16 @@
 // Two functions and a queue with a retry queue each, and a queue for redrives. several.py tests it.
 const { createRequire } = require('node:module');
 const load = createRequire(require.resolve('../../infra/cdk/package.json'));
-const { App, aws_iam: iam, aws_lambda: lambda, aws_logs: logs, aws_sqs: sqs, Duration, RemovalPolicy, Stack } = load('aws-cdk-lib');
+const {
+  App,
+  aws_iam: iam,
+  aws_lambda: lambda,
+  aws_logs: logs,
+  aws_sqs: sqs,
+  Duration,
+  RemovalPolicy,
+  Stack,
+} = load('aws-cdk-lib');
 const { AsyncRetry } = load('comeback-cdk');
 
 const stack = new Stack(new App(), 'comeback-cdk-example');
