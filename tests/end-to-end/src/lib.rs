@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests")]
 
 pub mod cloud;
+pub mod code;
+pub mod consumer;
 pub mod journal;
 pub mod processes;
 pub mod retry_loop;

@@ -1,17 +1,20 @@
-//! `soak [EVENTS [SEED]]`: sends many events through the whole system, with real processes, while handlers are killed.
-//! It prints the figures, and fails if anything was lost.
+//! `soak [queues] [EVENTS [SEED]]`: sends many events through the whole system, with real processes, while handlers are
+//! killed. It prints the figures, and fails if anything was lost.
 //!
 //! Each event fails in the way that its number says. New events are sent as fast as earlier ones end. Meanwhile
 //! handlers are killed with SIGKILL at any point of their work, and the memory of the processes is measured. The
 //! outcome of each event is read from the local cloud's journal and the dead-letter queue. The run ends when every
 //! event has ended and the queues are empty. An event that has not ended by then is lost.
+//!
+//! With `queues`, the events are messages of two queues, whose consumers are killed, too.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test reports a failure by a panic")]
 
+mod queues;
 mod report;
 mod run;
 mod tally;
 
-use std::{env, process::ExitCode, time::Instant};
+use std::{env, fmt::Display, process::ExitCode, time::Instant};
 
 use crate::run::soak;
 
@@ -20,24 +23,33 @@ const SEED: u64 = 1;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let mut arguments = env::args().skip(1);
+    let mut arguments = env::args().skip(1).peekable();
+    let is_of_queues = arguments.next_if(|first| first == "queues").is_some();
     let (events, seed) = (arguments.next(), arguments.next());
     let events = events.map_or(Ok(EVENTS), |text| text.parse());
     let seed = seed.map_or(Ok(SEED), |text| text.parse());
     let (Ok(events), Ok(seed)) = (events, seed) else {
-        eprintln!("usage: soak [EVENTS [SEED]]");
+        eprintln!("usage: soak [queues] [EVENTS [SEED]]");
         return ExitCode::from(2);
     };
     #[allow(clippy::disallowed_methods, reason = "the duration is measured")]
     let started = Instant::now();
-    let soaked = soak(events, seed).await;
+    let (soaked, is_good): (Box<dyn Display>, bool) = if is_of_queues {
+        let soaked = queues::soak(events, seed).await;
+        let is_good = soaked.is_good();
+        (Box::new(soaked), is_good)
+    } else {
+        let soaked = soak(events, seed).await;
+        let is_good = soaked.is_good();
+        (Box::new(soaked), is_good)
+    };
     let seconds = started.elapsed().as_secs_f64();
     println!(
         "{events} events in {seconds:.0} s, {:.0} a second, seed {seed}",
         events as f64 / seconds
     );
     println!("{soaked}");
-    if soaked.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// A soak that is short enough for every test run, and too short to tell whether memory is flat.
@@ -47,4 +59,12 @@ async fn nothing_is_lost_while_handlers_are_killed_at_random() {
     let soaked = soak(300, 7).await;
     assert!(soaked.nothing_is_lost(), "{soaked}");
     assert!(soaked.killed > 0, "{soaked}");
+}
+
+#[cfg(test)]
+#[tokio::test]
+async fn no_message_of_a_queue_is_lost_while_handlers_and_consumers_are_killed() {
+    let soaked = queues::soak(200, 7).await;
+    assert!(soaked.is_good(), "{soaked}");
+    assert!(soaked.killed.iter().sum::<usize>() > 0, "{soaked}");
 }

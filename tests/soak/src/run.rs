@@ -51,7 +51,9 @@ pub async fn soak(events: usize, seed: u64) -> Soaked {
     let settling = settle(&retry_loop, events);
     let (tally, left) = tokio::select! {
         settled = settling => settled,
-        () = kill_now_and_then(cloud, seed, || killed += 1) => unreachable!(),
+        () = kill_now_and_then(cloud, &[HANDLER], KILL_PAUSE, seed, |_| killed += 1) => {
+            unreachable!()
+        }
         () = watch(&mut memory, cloud) => unreachable!(),
     };
     Soaked { lost: tally.lost(events), tally, memory, killed, left }
@@ -59,8 +61,12 @@ pub async fn soak(events: usize, seed: u64) -> Soaked {
 
 async fn deploy() -> RetryLoop {
     let attempts = MAX_ATTEMPTS.to_string();
-    let plan = Plan::quick(&[("MAX_BACKOFF", "2s"), ("MAX_ATTEMPTS", &attempts)]);
-    let retry_loop = plan.deploy().await;
+    deploy_with(&[("MAX_BACKOFF", "2s"), ("MAX_ATTEMPTS", &attempts)]).await
+}
+
+/// Deploys the retry loop with these settings, and limits the handlers that run at the same time.
+pub async fn deploy_with(settings: &[(&'static str, &str)]) -> RetryLoop {
+    let retry_loop = Plan::quick(settings).deploy().await;
     let lambda = &retry_loop.cloud.lambda;
     let mappings = lambda.list_event_source_mappings().function_name(HANDLER).send().await.unwrap();
     let mapping = mappings.event_source_mappings.unwrap_or_default().remove(0);
@@ -77,18 +83,24 @@ async fn watch(memory: &mut Memory, cloud: u32) {
     }
 }
 
-/// Kills a random handler of the process `cloud` at random intervals, and calls `killed` each time. The seed decides
-/// when, and which handler. What that handler is doing then depends on the machine.
-async fn kill_now_and_then(cloud: u32, seed: u64, mut killed: impl FnMut()) {
+/// Kills a random process of `cloud` with one of these names at random intervals, and calls `killed` each time with the
+/// number of the name. The seed decides when, and which. What that process is doing then depends on the machine.
+pub async fn kill_now_and_then(
+    cloud: u32,
+    names: &[&str],
+    [least, most]: [u64; 2],
+    seed: u64,
+    mut killed: impl FnMut(usize),
+) {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
-    let [least, most] = KILL_PAUSE;
     loop {
         sleep(Duration::from_millis(least + rng.next_u64() % (most - least))).await;
-        let handlers = processes::descendants(cloud, HANDLER);
-        if !handlers.is_empty() {
-            let chosen = rng.next_u64() as usize % handlers.len();
-            if processes::kill(handlers[chosen]) {
-                killed();
+        let name = rng.next_u64() as usize % names.len();
+        let processes = processes::descendants(cloud, names[name]);
+        if !processes.is_empty() {
+            let chosen = rng.next_u64() as usize % processes.len();
+            if processes::kill(processes[chosen]) {
+                killed(name);
             }
         }
     }

@@ -1,92 +1,21 @@
 //! Messages of a queue that its consumer, a function with partial batch responses, could not process.
 
-use std::{collections::BTreeMap, fs, time::Duration};
+use std::{collections::BTreeMap, fs};
 
-use aws_sdk_lambda::types::FunctionResponseType;
-use aws_sdk_sqs::{
-    primitives::Blob,
-    types::{MessageAttributeValue, QueueAttributeName},
-};
+use aws_sdk_sqs::{primitives::Blob, types::MessageAttributeValue};
 use serde_json::{Value, json};
 
+use end_to_end::consumer::{self, Language};
+
 use crate::{
-    cloud::{self, function},
-    other_clients::{Code, REQUIREMENTS, installed, python},
+    other_clients::Code,
     retry_loop::{HANDLER, Plan, RetryLoop},
 };
 
-const CONSUMER: &str = "importer";
+const CONSUMER: &str = "imports";
 const IMPORTS: &str = "arn:aws:sqs:us-east-1:000000000000:imports";
 const RETRY: &str = "arn:aws:sqs:us-east-1:000000000000:retry";
 const DEAD_LETTERS: &str = "arn:aws:sqs:us-east-1:000000000000:dead-letters";
-
-/// Fails for poison, and for a message that heals until its second retry.
-const IN_PYTHON: &str = r#"
-import json, os
-
-
-def handler(event, context):
-    failed = []
-    for record in event["Records"]:
-        attributes = record["messageAttributes"]
-        metadata = attributes.get("_retry_metadata")
-        attempt = json.loads(metadata["stringValue"])["attempt"] if metadata else 0
-        with open(os.environ["NOTES"], "a") as notes:
-            notes.write(json.dumps([record["body"], attempt, record["messageId"], attributes]) + "\n")
-        if "poison" in record["body"] or ("heals" in record["body"] and attempt < 2):
-            failed.append({"itemIdentifier": record["messageId"]})
-    return {"batchItemFailures": failed}
-"#;
-
-/// The same.
-const IN_NODE_JS: &str = r#"
-const fs = require("fs");
-
-exports.handler = async (event) => {
-    const failed = [];
-    for (const { body, messageId, messageAttributes: attributes } of event.Records) {
-        const metadata = attributes._retry_metadata;
-        const attempt = metadata ? JSON.parse(metadata.stringValue).attempt : 0;
-        fs.appendFileSync(process.env.NOTES, JSON.stringify([body, attempt, messageId, attributes]) + "\n");
-        if (body.includes("poison") || (body.includes("heals") && attempt < 2)) {
-            failed.push({ itemIdentifier: messageId });
-        }
-    }
-    return { batchItemFailures: failed };
-};
-"#;
-
-/// A retry loop with a queue whose consumer runs this command and writes notes, and whose redrive policy names the
-/// retry queue.
-async fn deploy(code: &Code, command: &[&str]) -> RetryLoop {
-    let targets = r#"{"retry":["orders","sqs:imports"]}"#;
-    let retry_loop =
-        Plan::quick(&[("QUEUE_TARGETS", targets), ("MAX_ATTEMPTS", "2")]).deploy().await;
-    let redrive = json!({ "deadLetterTargetArn": RETRY, "maxReceiveCount": 1 }).to_string();
-    let created = retry_loop
-        .cloud
-        .sqs
-        .create_queue()
-        .queue_name("imports")
-        .attributes(QueueAttributeName::VisibilityTimeout, "4")
-        .attributes(QueueAttributeName::RedrivePolicy, redrive);
-    created.send().await.unwrap();
-    let mut consumer = function(CONSUMER, "example-target");
-    consumer.code = cloud::command(command.iter().copied());
-    consumer.timeout = Duration::from_secs(3);
-    consumer.environment =
-        vec![("PYTHONPATH".to_owned(), code.folder()), ("NOTES".to_owned(), code.notes())];
-    retry_loop.cloud.create(&consumer).await.unwrap();
-    let mapping = retry_loop
-        .cloud
-        .lambda
-        .create_event_source_mapping()
-        .function_name(CONSUMER)
-        .event_source_arn(IMPORTS)
-        .function_response_types(FunctionResponseType::ReportBatchItemFailures);
-    mapping.send().await.unwrap();
-    retry_loop
-}
 
 fn text(value: &str) -> MessageAttributeValue {
     MessageAttributeValue::builder().data_type("String").string_value(value).build().unwrap()
@@ -117,21 +46,19 @@ fn noted(code: &Code, word: &str) -> Vec<(u64, String, Value)> {
 
 #[tokio::test]
 async fn messages_come_back_to_a_python_consumer_until_they_succeed_or_are_dead_letters() {
-    let python = python(REQUIREMENTS).display().to_string();
-    let code = Code::new("importer.py", IN_PYTHON);
-    assert_come_back(&code, &[&python, "-m", "awslambdaric", "importer.handler"]).await;
+    assert_come_back(Language::Python).await;
 }
 
 #[tokio::test]
 async fn messages_come_back_to_a_node_js_consumer_until_they_succeed_or_are_dead_letters() {
-    let client = installed("node", "tests/node").join("aws-lambda-ric/bin/index.mjs");
-    let code = Code::new("importer.js", IN_NODE_JS);
-    let handler = code.folder() + "/importer.handler";
-    assert_come_back(&code, &["node", &client.display().to_string(), &handler]).await;
+    assert_come_back(Language::NodeJs).await;
 }
 
-async fn assert_come_back(code: &Code, command: &[&str]) {
-    let retry_loop = deploy(code, command).await;
+async fn assert_come_back(language: Language) {
+    let targets = r#"{"retry":["orders","sqs:imports"]}"#;
+    let retry_loop =
+        Plan::quick(&[("QUEUE_TARGETS", targets), ("MAX_ATTEMPTS", "2")]).deploy().await;
+    let code = &consumer::deploy(&retry_loop, CONSUMER, language, 4).await;
     let mut journal = retry_loop.cloud.journal();
     let key = MessageAttributeValue::builder().data_type("Binary.png");
     let key = key.binary_value(Blob::new([0, 1, 255])).build().unwrap();
