@@ -25,7 +25,7 @@ const QUEUES: [(&str, Language); 2] = [("python", Language::Python), ("node", La
 const NAMES: [&str; 3] = [HANDLER, "python", "node"];
 
 /// The shortest and the longest time between two kills, in milliseconds: a consumer takes a while to start.
-const KILL_PAUSE: [u64; 2] = [100, 900];
+const KILL_PAUSE: [u64; 2] = [100, 700];
 
 /// Longer than the visibility timeout, so that messages wait in the retry queue.
 const BASE_BACKOFF_SECONDS: i64 = 6;
