@@ -5,7 +5,7 @@ use std::{fs, path::PathBuf, process::Command};
 /// The requirements file of the AWS CLI and of Python's runtime client.
 pub const REQUIREMENTS: &str = "tests/requirements.txt";
 
-pub const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// The path of a Python interpreter with the packages of this requirements file.
 pub fn python(requirements: &str) -> PathBuf {

@@ -63,7 +63,7 @@ async fn nothing_is_lost_while_handlers_are_killed_at_random() {
 
 #[cfg(test)]
 #[tokio::test]
-async fn no_message_of_a_queue_is_lost_while_handlers_and_consumers_are_killed() {
+async fn of_queues_nothing_is_lost_while_handlers_are_killed_and_consumers_too() {
     let soaked = queues::soak(200, 7).await;
     assert!(soaked.is_good(), "{soaked}");
     assert!(soaked.killed.iter().sum::<usize>() > 0, "{soaked}");

@@ -124,7 +124,7 @@ impl Tally {
             Some(Some(_)) | None => {}
         }
         let own = &record["messageAttributes"]["number"]["stringValue"];
-        if *own != id.to_string() {
+        if own.as_str().and_then(|own| own.parse().ok()) != Some(id) {
             self.faults.push(format!("{id}: its attribute is {own}"));
         }
         Run { id, attempt, message_id: record["messageId"].as_str().unwrap().to_owned() }

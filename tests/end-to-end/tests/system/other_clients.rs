@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-pub use end_to_end::code::{Code, REQUIREMENTS, ROOT, installed, python};
+pub use end_to_end::code::{Code, REQUIREMENTS, installed, python};
 
 use crate::{
     cloud::{self, Cloud, Function, function},

@@ -3,9 +3,8 @@
 use std::{collections::BTreeMap, fs};
 
 use aws_sdk_sqs::{primitives::Blob, types::MessageAttributeValue};
-use serde_json::{Value, json};
-
 use end_to_end::consumer::{self, Language};
+use serde_json::{Value, json};
 
 use crate::{
     other_clients::Code,
