@@ -11,11 +11,13 @@ import re
 import subprocess
 import sys
 import time
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import endpoints
 import parliament
 from loop import KINDS, PATIENCE_SECONDS, TARGET, Loop
+from models import Permission
 
 EVENTS_OF_A_KIND = 4
 
@@ -47,15 +49,15 @@ def play(loop: Loop) -> None:
         loop.sqs.receive_message(QueueUrl=loop.dead_letter_queue, WaitTimeSeconds=1, VisibilityTimeout=1)
 
 
-def of_the_handlers_role() -> set[str]:
-    """The actions that SAM's template allows the handler. parity.py holds CDK's role to it."""
+def of_the_handlers_role() -> set[Permission]:
+    """The actions that SAM's template allows the handler, with any resource. parity.py holds CDK's role to it."""
     template = (Path(__file__).parents[2] / "infra/sam/template.yaml").read_text()
     role = template[template.index("\n  HandlerRole:") : template.index("\n  LedgerTable:")]
-    return set(re.findall(r"\b[a-z0-9]+:[A-Z]\w+", role))
+    return {(action, "*") for action in re.findall(r"\b[a-z0-9]+:[A-Z]\w+", role)}
 
 
-def of_the_policy(program: str, command: str) -> set[str]:
-    """The actions in the policy that the program prints for a command.
+def of_the_policy(program: str, command: str) -> set[Permission]:
+    """The actions and resources in the policy that the program prints for a command.
 
     Raises:
         ValueError: if parliament finds a fault in the policy.
@@ -66,17 +68,21 @@ def of_the_policy(program: str, command: str) -> set[str]:
     findings = parliament.analyze_policy_string(policy).findings
     if findings:
         raise ValueError(f"expected parliament to find nothing in the policy of {name}, got {findings}")
-    return {action for statement in json.loads(policy)["Statement"] for action in statement["Action"]}
+    statements = json.loads(policy)["Statement"]
+    return {(action, statement["Resource"]) for statement in statements for action in statement["Action"]}
 
 
-def check(who: str, seen: set[str], allowed: set[str]) -> None:
+def check(who: str, seen: set[Permission], allowed: set[Permission]) -> None:
     """Checks calls against what is allowed.
 
     Raises:
         ValueError: if there are others, or none.
     """
-    if not seen or seen - allowed:
-        raise ValueError(f"expected only actions that are allowed from {who}, got {sorted(seen - allowed) or 'none'}")
+    wrong = [
+        call for call in seen if not any(call[0] == action and fnmatchcase(call[1], where) for action, where in allowed)
+    ]
+    if not seen or wrong:
+        raise ValueError(f"expected only calls that {who} is allowed, got {sorted(wrong) or 'none'}")
 
 
 def main() -> int:
@@ -85,8 +91,8 @@ def main() -> int:
     parser.add_argument("binaries", type=Path, help="the folder of the built binaries")
     binaries = parser.parse_args().binaries.resolve()
     program = str(binaries / "comeback")
-    seen: set[str] = set()
-    everything: set[str] = set()
+    seen: set[Permission] = set()
+    everything: set[Permission] = set()
     with (
         endpoints.local(binaries / "comeback", "local", "--empty", "--port", "0") as local,
         endpoints.between(local, seen) as url,
@@ -105,9 +111,8 @@ def main() -> int:
                 raise ValueError(f"expected comeback {command} to run, got {done.stderr}")
             check(f"comeback {command}", seen, of_the_policy(program, command))
     everything |= seen
-    print(
-        f"{len(everything)} actions of our programs, all allowed and as AWS has them: {', '.join(sorted(everything))}"
-    )
+    actions = sorted({action for action, _ in everything})
+    print(f"{len(actions)} actions of our programs, all allowed and as AWS has them: {', '.join(actions)}")
     return 0
 
 

@@ -95,8 +95,8 @@ def local(program: Path, *arguments: str) -> Iterator[Endpoint]:
 
 
 @contextmanager
-def between(endpoint: Endpoint, seen: set[str]) -> Iterator[str]:
-    """The URL of a server that passes all requests on, checks them and their answers, and notes their actions."""
+def between(endpoint: Endpoint, seen: set[models.Permission]) -> Iterator[str]:
+    """The URL of a server that passes all requests on, checks them and their answers, and notes what they need."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -122,7 +122,7 @@ def between(endpoint: Endpoint, seen: set[str]) -> Iterator[str]:
             )
             operation = models.operation(self.command, self.path, headers)
             if operation:
-                seen.add(models.action(operation[0]))
+                seen.add(models.permission(*operation, body))
                 endpoint.faults.update(models.faults_of_request(*operation, headers, body))
                 endpoint.faults.update(models.faults_of_answer(operation[0], response.status, told, answer))
 

@@ -25,6 +25,21 @@ COMMON = {
     "MissingRequiredParameterException", "ValidationException",
 }  # fmt: skip
 
+# The members that name a resource, and how its ARN begins in the local cloud.
+NAMING = (
+    "QueueUrl", "QueueName", "TableName", "RequestItems", "logGroupIdentifier", "logGroupName", "FunctionName",
+    "Resource",
+)  # fmt: skip
+KINDS = {
+    "sqs": "arn:aws:sqs:us-east-1:000000000000:",
+    "dynamodb": "arn:aws:dynamodb:us-east-1:000000000000:table/",
+    "logs": "arn:aws:logs:us-east-1:000000000000:log-group:",
+    "lambda": "arn:aws:lambda:us-east-1:000000000000:function:",
+}
+
+# An action and a resource.
+Permission = tuple[str, str]
+
 _SESSION = botocore.session.Session()
 MODELS = {name: _SESSION.get_service_model(name) for name in ("sqs", "lambda", "dynamodb", "logs")}
 TARGETS = {model.metadata["targetPrefix"]: model for model in MODELS.values() if "targetPrefix" in model.metadata}
@@ -122,8 +137,21 @@ def operation(method: str, path: str, headers: Mapping[str, str]) -> tuple[Any, 
     return None
 
 
-def action(operation: Any) -> str:
-    """The name of an operation in policies."""
+def permission(operation: Any, located: Mapping[str, str], body: bytes) -> Permission:
+    """The action of a request and its resource, as policies name them."""
     service, name = operation.service_model.signing_name, operation.name
-    name = name.removesuffix("Batch") if service == "sqs" else name
-    return f"{service}:{'InvokeFunction' if name == 'Invoke' else name}"
+    name = name.removesuffix("Batch") if service == "sqs" else "InvokeFunction" if name == "Invoke" else name
+    # The body of an invocation is its event, which names nothing.
+    given = {} if "payload" in operation.input_shape.serialization else json.loads(body or b"{}")
+    named = {**given, **located}
+    own = next((named[member] for member in NAMING if member in named), None)
+    if own is None:
+        return f"{service}:{name}", "*"
+    if isinstance(own, dict):
+        # The tables of a batch. Ours are of one.
+        (own,) = own
+    if service == "sqs":
+        own = own.rpartition("/")[2]
+    resource = own if own.startswith("arn:") else KINDS[service] + own
+    index = f"/index/{given['IndexName']}" if "IndexName" in given else ""
+    return f"{service}:{name}", resource + index
