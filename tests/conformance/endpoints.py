@@ -7,7 +7,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -110,21 +110,26 @@ def between(endpoint: Endpoint, seen: set[models.Permission]) -> Iterator[str]:
             connection.request(self.command, self.path, body, dict(self.headers.items()))
             response = connection.getresponse()
             answer = response.read()
-            self.send_response_only(response.status)
-            for name, value in response.getheaders():
-                if name.lower() not in ("transfer-encoding", "connection", "content-length"):
-                    self.send_header(name, value)
-            self.send_header("Content-Length", str(len(answer)))
-            self.end_headers()
-            self.wfile.write(answer)
             headers, told = (
                 {name.lower(): value for name, value in each.items()} for each in (self.headers, response.headers)
             )
-            operation = models.operation(self.command, self.path, headers)
-            if operation:
-                seen.add(models.permission(*operation, body))
-                endpoint.faults.update(models.faults_of_request(*operation, headers, body))
-                endpoint.faults.update(models.faults_of_answer(operation[0], response.status, told, answer))
+            try:
+                operation = models.operation(self.command, self.path, headers)
+                if operation:
+                    seen.add(models.permission(*operation, body))
+                    endpoint.faults.update(models.faults_of_request(*operation, headers, body))
+                    endpoint.faults.update(models.faults_of_answer(operation[0], response.status, told, answer))
+            except Exception as error:
+                endpoint.faults.update([f"{self.command} {self.path} {headers.get('x-amz-target')}: {error!r}"])
+            # A client that has given up, or was killed, wants no answer.
+            with suppress(ConnectionError):
+                self.send_response_only(response.status)
+                for name, value in response.getheaders():
+                    if name.lower() not in ("transfer-encoding", "connection", "content-length"):
+                        self.send_header(name, value)
+                self.send_header("Content-Length", str(len(answer)))
+                self.end_headers()
+                self.wfile.write(answer)
 
         do_GET = do_POST = do_PUT = do_DELETE = pass_on
 
