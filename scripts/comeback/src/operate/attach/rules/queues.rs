@@ -196,7 +196,14 @@ fn create(plan: &mut Plan, facts: &QueueFacts, source: &QueueAttributes, dead_le
     };
     let arn = facts.source.to_string();
     if facts.exists {
-        let Some(mut sources) = retry.attributes.sources() else { return };
+        let Some(mut sources) = retry.attributes.sources() else {
+            let warning = format!(
+                "{} accepts messages of any queue: comeback doctor has the command that ends it",
+                retry.name()
+            );
+            plan.warnings.push(warning);
+            return;
+        };
         if sources.contains(&arn) {
             return;
         }

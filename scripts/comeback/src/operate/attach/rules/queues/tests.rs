@@ -216,6 +216,21 @@ fn a_queue_that_can_not_take_part_is_refused() {
 }
 
 #[test]
+fn an_existing_retry_queue_accepts_one_more_queue_or_is_told_to_be_open() {
+    let mut facts = facts();
+    facts.exists = true;
+    assert!(attach(&facts).warnings[0].contains("retry-imports accepts messages of any queue"));
+    let allow = |sources: &[String]| {
+        Some(json!({ "redrivePermission": "byQueue", "sourceQueueArns": sources }).to_string())
+    };
+    facts.retry.attributes.redrive_allow = allow(&[arn("exports")]);
+    let plan = attach(&facts);
+    assert_eq!(parts(&plan.steps)[1], "queue retry-imports: RedriveAllowPolicy");
+    apply_all(&mut facts, &plan);
+    assert_eq!(facts.retry.attributes.redrive_allow, allow(&[arn("exports"), arn("imports")]));
+}
+
+#[test]
 fn a_failure_that_is_seen_late_and_a_message_that_expires_are_told() {
     let mut facts = facts();
     let attributes = facts.attributes.as_mut().unwrap();
