@@ -40,8 +40,8 @@ pub enum Dead {
     Show(ShowArgs),
     /// Invoke the letters' functions again, with the original payloads. Messages go to their queues again.
     ///
-    /// Each letter is deleted after Lambda or SQS has accepted its event. Ctrl-C ends the command cleanly: run it again to
-    /// redrive the rest. If it is killed, the events of up to --batches batches of ten may be invoked twice. Letters
+    /// Each letter is deleted after Lambda or SQS has accepted its event. Ctrl-C ends the command cleanly: run it again
+    /// to redrive the rest. If it is killed, the events of up to --batches batches of ten may be invoked twice. Letters
     /// that arrive after the command began stay in the queue.
     #[command(
         after_help = "Example: comeback dead redrive --error PaymentError --where /order/country=DE --rate 50"
@@ -184,8 +184,8 @@ pub struct OrderArgs {
 /// Options of `comeback dead redrive`.
 #[derive(Debug, clap::Args)]
 pub struct RedriveArgs {
-    /// The function or the queue, such as sqs:imports, in place of each letter's own, by its name or ARN. A function may
-    /// have a version or an alias.
+    /// The function or the queue, such as sqs:imports, in place of each letter's own, by its name or ARN. A function
+    /// may have a version or an alias.
     #[arg(long, value_name = "FUNCTION[:ALIAS]|QUEUE")]
     pub to: Option<String>,
     /// Set a value in the payload, by a JSON pointer. The value is JSON, or the text of a string; repeatable.

@@ -128,7 +128,8 @@ const DELETE_LETTERS: &str = "sqs:DeleteMessage";
 
 const REDRIVE: [&str; 3] = [DELETE_LETTERS, "lambda:InvokeFunction", "sqs:SendMessage"];
 
-/// The commands, with hyphens instead of spaces and with `-queue` for their option `--queue`, and the actions that they need.
+/// The commands, with hyphens instead of spaces and with `-queue` for their option `--queue`, and the actions that they
+/// need.
 const COMMANDS: [(&str, &[&[&str]]); 19] = [
     ("dead-list", &[&LOOK_AT_LETTERS]),
     ("dead-show", &[&LOOK_AT_LETTERS]),

@@ -77,8 +77,8 @@ impl Function {
         self.environment.get(DEAD_LETTER_QUEUE_URL).map(String::as_str)
     }
 
-    /// The ARN of a function, from its name or ARN, or of a queue, from `sqs:NAME`. A name refers to this function's own
-    /// account and region.
+    /// The ARN of a function, from its name or ARN, or of a queue, from `sqs:NAME`. A name refers to this function's
+    /// own account and region.
     pub fn arn_of(&self, function: &str) -> String {
         if let Some(queue) = function.strip_prefix(QUEUE_PREFIX) {
             return queue_arn(queue, &self.arn);

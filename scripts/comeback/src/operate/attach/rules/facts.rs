@@ -49,8 +49,9 @@ impl RetryQueue {
     }
 }
 
-/// The configuration of a function or a queue before it was attached, and the changes that attaching made. Of a queue, it
-/// is the redrive policy: `on_failure` and `retries`, the number of receives. It is stored in tags of it, whose values may only contain letters, digits, spaces and `_.:/=+-@`.
+/// The configuration of a function or a queue before it was attached, and the changes that attaching made. Of a queue,
+/// it is the redrive policy: `on_failure` and `retries`, the number of receives. It is stored in tags of it, whose
+/// values may only contain letters, digits, spaces and `_.:/=+-@`.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Previous {
     pub queue: String,

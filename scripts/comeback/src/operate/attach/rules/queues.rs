@@ -1,8 +1,8 @@
 //! Plans to attach a queue whose consumer fails, and to detach it.
 //!
-//! Its retry queue is created if it doesn't exist, because a queue that nothing sends to can't lose anything. The source
-//! queue's redrive policy is set last when the queue is attached, and restored first when it is detached, so SQS moves
-//! no message before the handler knows whose it is.
+//! Its retry queue is created if it doesn't exist, because a queue that nothing sends to can't lose anything. The
+//! source queue's redrive policy is set last when the queue is attached, and restored first when it is detached, so SQS
+//! moves no message before the handler knows whose it is.
 
 use comeback_core::{
     arn::{FunctionArn, QueueArn},

@@ -20,8 +20,8 @@ const QUEUE_TARGETS: &str = "QUEUE_TARGETS";
 /// The variables of a handler after a change, and the values that change: before and after.
 pub(super) type VariablesChange = (BTreeMap<String, String>, String, String);
 
-/// The handler's variables, changed so that they allow a target; `None` if they already do. A queue is bound to its retry
-/// queue. With the first binding, the `mapped` retry queues need one, too.
+/// The handler's variables, changed so that they allow a target; `None` if they already do. A queue is bound to its
+/// retry queue. With the first binding, the `mapped` retry queues need one, too.
 pub(super) fn with(
     handler: &Function,
     target: &Target,

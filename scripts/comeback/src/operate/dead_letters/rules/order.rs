@@ -27,8 +27,8 @@ pub struct Order {
 
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Action {
-    /// Invoke the letter's function with its payload, or send it to its queue. Then delete the letter once Lambda or SQS
-    /// has accepted it.
+    /// Invoke the letter's function with its payload, or send it to its queue. Then delete the letter once Lambda or
+    /// SQS has accepted it.
     Redrive {
         /// The function or the queue that replaces the letter's own.
         to: Option<String>,
