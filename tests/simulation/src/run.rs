@@ -157,11 +157,11 @@ mod tests {
         assert_eq!(unseen(&summary.tally, SEEN_MIN), [""; 0]);
     }
 
-    /// In both, a batch has two messages about one failure. In 8289, one is invoked for, and the other is sent again. In
-    /// 383, both are sent again in one call, for different times.
+    /// In all, a batch has two messages about one failure. In 8289, one is invoked for, and the other is sent again. In
+    /// 383, both are sent again in one call, for different times. In 685, one is, after a look-up has failed.
     #[test]
     fn worlds_in_which_the_judge_was_wrong_are_judged_right() {
-        for seed in [383, 8289] {
+        for seed in [383, 685, 8289] {
             let violation = play(Plan::of(seed), false).violation;
             assert!(violation.is_none(), "seed {seed}: {violation:?}");
         }

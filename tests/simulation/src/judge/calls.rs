@@ -340,9 +340,12 @@ impl Judge {
         (low.min(rest), high.min(rest))
     }
 
-    /// Whether the last answer about a message allows a wait of `seconds` from `at`.
-    pub fn may_wait(&self, message: &Delivery, at: Millis, seconds: u32, is_delay: bool) -> bool {
-        self.cause(message, at).is_none_or(|(_, range)| is_within(range, seconds, is_delay))
+    /// Whether the last answer about a message, or the look-up of its batch, allows a delay of `seconds` from `at`.
+    pub fn may_be_delayed(&self, run: u64, message: &Delivery, at: Millis, seconds: u32) -> bool {
+        let hold = || self.hold(run, message, at).filter(|(.., is_certain)| *is_certain);
+        let range =
+            self.cause(message, at).or_else(|| hold().map(|(check, range, _)| (check, range)));
+        range.is_none_or(|(_, range)| is_within(range, seconds, true))
     }
 
     fn judge_wait(&mut self, at: Millis, index: usize, seconds: u32, is_delay: bool) -> Millis {

@@ -189,7 +189,7 @@ impl Judge {
             let is_invoked = message.invoked_at.is_some() && message.fault.is_none();
             let is_over =
                 message.put_back || message.done || message.is_being_claimed() || is_invoked;
-            let fits = self.may_wait(message, at, seconds, true);
+            let fits = self.may_be_delayed(run, message, at, seconds);
             (wrong(message).is_some(), is_over, !fits, !has_answer, Reverse(message.told))
         });
         let (Some(case), Some(place)) = (case, place) else {
