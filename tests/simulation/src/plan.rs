@@ -422,6 +422,9 @@ impl Plan {
                 target.listed |= handler.binds_queues;
             }
         }
+        if dice.happens(0.1) {
+            self.large = 0.3;
+        }
     }
 
     fn draw_spells(&mut self, dice: &mut Dice) {
