@@ -94,7 +94,7 @@ def main() -> int:
     seen: set[Permission] = set()
     everything: set[Permission] = set()
     with (
-        endpoints.local(binaries / "comeback", "local", "--empty", "--port", "0") as local,
+        endpoints.local(binaries / "comeback", arguments=["local", "--empty", "--port", "0"]) as local,
         endpoints.between(local, seen) as url,
     ):
         loop = Loop(local, binaries, with_ledger=True, settings={"AWS_ENDPOINT_URL": url, "REGISTER": "true"})

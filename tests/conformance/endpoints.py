@@ -61,7 +61,7 @@ class Endpoint:
             aws_session_token=token,
             config=CONFIG,
         )
-        if self.name == "local":
+        if self.name == "local" and service in models.MODELS:
             client.meta.events.register("before-parse", self._look)
         return client
 
@@ -82,13 +82,15 @@ class Endpoint:
 
 
 @contextmanager
-def local(program: Path, *arguments: str) -> Iterator[Endpoint]:
+def local(
+    program: Path, settings: Mapping[str, str] = MappingProxyType({}), arguments: Sequence[str] = ()
+) -> Iterator[Endpoint]:
     """Runs the local cloud.
 
     Raises:
         ValueError: if AWS's models don't allow one of its answers, or one of the requests that it saw `between`.
     """
-    with _started("local", [str(program), *arguments]) as endpoint:
+    with _started("local", [str(program), *arguments], settings) as endpoint:
         yield endpoint
         if endpoint.faults:
             raise ValueError("\n".join(f"{fault} ({count} times)" for fault, count in endpoint.faults.items()))

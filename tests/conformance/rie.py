@@ -392,7 +392,7 @@ def handler(witness: Witness) -> None:
     with witness.running(Function(command, variables)) as rie:
         for _ in range(2):
             # A cloud of its own, which closes all connections when it ends.
-            with endpoints.local(witness.binaries / "comeback-local", str(port)) as cloud:
+            with endpoints.local(witness.binaries / "comeback-local", arguments=[str(port)]) as cloud:
                 _one_of_each(rie, cloud, witness)
             rie.signal(signal.SIGSTOP)
             rie.signal(signal.SIGCONT)
