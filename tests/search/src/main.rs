@@ -143,7 +143,7 @@ mod tests {
             if let Some((Broken(rule, why), trace)) = broken {
                 panic!("{}: {rule}: {why}\n{}", scope.name, trace.join("\n"));
             }
-            assert!(states > 100, "{}: {states} states", scope.name);
+            assert!(states > 20, "{}: {states} states", scope.name);
         }
     }
 }

@@ -68,12 +68,12 @@ pub fn scopes(is_whole: bool) -> Vec<Scope> {
         },
         Scope {
             name: "a ledger",
-            limits: Limits {
-                faults: pick(1, 2),
-                copies: pick(1, 2),
-                failures: pick(1, 2),
-                ..NOTHING
-            },
+            limits: Limits { faults: 1, copies: pick(1, 2), failures: pick(1, 2), ..NOTHING },
+            ..BASE
+        },
+        Scope {
+            name: "a ledger, two faults",
+            limits: Limits { faults: pick(0, 2), copies: 1, failures: pick(0, 1), ..NOTHING },
             ..BASE
         },
         Scope {

@@ -77,7 +77,6 @@ pub struct Message {
     pub content: u32,
     sent_at: Millis,
     first_at: Option<Millis>,
-    received_at: Millis,
     pub visible_at: Millis,
     pub receives: u8,
 }
@@ -333,15 +332,7 @@ impl World {
         let first_at = (content.form == Form::Moved).then_some(now);
         let content = self.contents.number(content);
         let visible_at = now + delay;
-        let message = Message {
-            number,
-            content,
-            sent_at: now,
-            first_at,
-            received_at: now,
-            visible_at,
-            receives: 0,
-        };
+        let message = Message { number, content, sent_at: now, first_at, visible_at, receives: 0 };
         state.messages.push(message);
     }
 
@@ -506,7 +497,6 @@ impl World {
         let (mut batch, mut received) = (Vec::new(), Vec::new());
         for message in state.messages.iter_mut().filter(|it| numbers.contains(&it.number)) {
             message.receives += 1;
-            message.received_at = now;
             message.visible_at = now + VISIBILITY;
             let first_at = *message.first_at.get_or_insert(now);
             let content = self.contents.get(message.content);
