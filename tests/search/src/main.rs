@@ -1,9 +1,9 @@
 //! Searches small systems whole: every order of what their handlers, the queue, the targets and an operator may do.
 //!
-//! The handlers run the unmodified `flow` and `core` (`machine`). What is around them is a value (`world`), and what must
-//! hold is checked at every step (`rules`). Each state is visited once. No step leads back: each takes time, a message's
-//! receive, a handler's call, or something that may happen only so often. So a search that ends has also shown that
-//! every event ends.
+//! The handlers run the unmodified `flow` and `core` (`machine`). What is around them is a value (`world`), whose calls
+//! `calls` answers, and what must hold is checked at every step (`rules`). Each state is visited once. No step leads
+//! back: each takes time, a message's receive, a handler's call, or something that may happen only so often. So a
+//! search that ends has also shown that every event ends.
 
 mod calls;
 mod machine;
@@ -71,7 +71,8 @@ fn print_of(state: &State) -> u64 {
     hasher.finish()
 }
 
-/// Visits every state of a system, the nearest first. Ends without a result once another search has found a rule broken.
+/// Visits every state of a system, the nearest first. Returns nothing once another search has
+/// found a broken rule.
 fn search(scope: Scope, is_broken: &AtomicBool) -> Option<Found> {
     let mut world = World::new(scope);
     let initial = world.initial();

@@ -1,5 +1,5 @@
-//! A system: queue, table, targets, handlers and an operator. Its state is small and can be copied. What may happen next
-//! is a step.
+//! A system: queue, table, targets, handlers and an operator. Its state is small and can be copied. What may happen
+//! next is a step.
 
 use std::collections::BTreeMap;
 
