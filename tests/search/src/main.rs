@@ -3,7 +3,7 @@
 //! The handlers run the unmodified `flow` and `core` (`machine`). What is around them is a value (`world`), whose calls
 //! `calls` answers, and what must hold is checked at every step (`rules`). Each state is visited once. No step leads
 //! back: each takes time, a message's receive, a handler's call, or something that may happen only so often. So a
-//! search that ends has also shown that every event ends.
+//! search that ends has also shown that every event ends. The search itself is forty lines, so it needs no library.
 
 mod calls;
 mod machine;

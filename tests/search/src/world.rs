@@ -670,6 +670,7 @@ impl World {
             | Step::Time
             | Step::Late => format!("{step:?}"),
         };
+        let what = what.replace(FUNCTION, "orders").replace(QUEUE, "imports");
         format!("{:>9} s  {what}", state.now as f64 / 1000.0)
     }
 }
