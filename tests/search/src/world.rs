@@ -622,7 +622,7 @@ impl World {
                 run.node = self.machine.go_on(run.node, next, Input::Time);
             }
             if run.deadline <= next {
-                if self.machine.node(run.node).kept.is_none() {
+                if node.kept.is_none() {
                     return Err(Broken(
                         "AnswersInTime",
                         format!("run-{} was killed at its deadline", run.name),
