@@ -9,7 +9,7 @@ use crate::{
     operate::{
         aws::{Aws, functions},
         calls::Calls,
-        doctor::rules::{InvokeConfig, named_queues},
+        doctor::rules::{InvokeConfig, bound_queues},
         options::SystemOptions,
         rules::{
             ports::Fault,
@@ -58,10 +58,8 @@ pub async fn attached(
     let asked = functions.map(|function| destinations(&calls, &function.arn));
     let found = try_join_all(asked).await?.into_iter().flatten();
     let found = found.filter(|it| queues.contains(&it.queue_arn));
-    let sources = named_queues(handler).into_iter().flat_map(|(source, bound)| {
-        let attached = move |retry: String| Attached { arn: source.clone(), queue_arn: retry };
-        bound.into_iter().map(attached)
-    });
+    let sources = bound_queues(handler).into_iter();
+    let sources = sources.map(|(arn, queue_arn)| Attached { arn, queue_arn });
     let mut attached: Vec<_> = found.chain(sources).collect();
     attached.sort_unstable();
     Ok(attached)

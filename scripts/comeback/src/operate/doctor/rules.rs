@@ -191,6 +191,16 @@ pub fn named_queues(handler: &Function) -> BTreeMap<String, BTreeSet<String>> {
     queues
 }
 
+/// The bound queues of [`named_queues`], each with its own retry queue. A queue for redrives is bound to several targets.
+pub fn bound_queues(handler: &Function) -> Vec<(String, String)> {
+    let targets: BTreeMap<_, _> = queue_targets(&handler.environment)
+        .iter()
+        .map(|(retry, names)| (queue_arn(retry, &handler.arn), names.len()))
+        .collect();
+    let own = |bound: BTreeSet<String>| bound.into_iter().min_by_key(|retry| targets.get(retry));
+    named_queues(handler).into_iter().filter_map(|(arn, bound)| Some((arn, own(bound)?))).collect()
+}
+
 /// Formats a duration in the largest unit that divides it evenly.
 pub fn span(duration: Duration) -> String {
     const UNITS: [(u64, &str); 3] = [(86_400, "d"), (3_600, "h"), (60, "min")];

@@ -180,6 +180,9 @@ fn queues_are_named_by_settings_and_are_no_functions() {
     let bound = BTreeSet::from([arn("retry-imports")]);
     let expected = [(arn("imports"), bound), (arn("exports"), BTreeSet::new())].into();
     assert_eq!(named_queues(&handler), expected);
+    let with_redrives = r#"{"a-redrive":["orders","sqs:imports"],"retry-imports":["sqs:imports"]}"#;
+    handler.environment.insert("QUEUE_TARGETS".to_owned(), with_redrives.to_owned());
+    assert_eq!(bound_queues(&handler), [(arn("imports"), arn("retry-imports"))]);
 }
 
 fn names(facts: &Facts) -> Vec<&'static str> {
