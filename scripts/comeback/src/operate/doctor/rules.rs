@@ -191,7 +191,7 @@ pub fn named_queues(handler: &Function) -> BTreeMap<String, BTreeSet<String>> {
     queues
 }
 
-/// The bound queues of [`named_queues`], each with its own retry queue. A queue for redrives is bound to several targets.
+/// The queues that are bound to a retry queue, each with its own. A queue for redrives is bound to several targets.
 pub fn bound_queues(handler: &Function) -> Vec<(String, String)> {
     let targets: BTreeMap<_, _> = queue_targets(&handler.environment)
         .iter()
