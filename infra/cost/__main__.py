@@ -44,6 +44,7 @@ PAGES = {
     "SQS": "https://aws.amazon.com/sqs/pricing/",
     "DynamoDB": "https://aws.amazon.com/dynamodb/pricing/on-demand/",
     "CloudWatch": "https://aws.amazon.com/cloudwatch/pricing/",
+    "EventBridge": "https://aws.amazon.com/eventbridge/pricing/",
     "Step Functions": "https://aws.amazon.com/step-functions/pricing/",
     "durable functions": "https://aws.amazon.com/lambda/pricing/",
 }
@@ -90,6 +91,19 @@ def event(counted: Counted) -> str:
     }
     rows = [[name, million(usage)] for name, usage in usages.items()]
     return table(["a million events that do not fail", "dollars"], rows)
+
+
+def queue(counted: Counted) -> str:
+    """The cost of a million messages of a queue that come back."""
+    busy, quiet = Way(BUSY), Way(QUIET)
+    usages = {
+        "**Comeback**": (cost.back(counted, busy), cost.back(counted, quiet)),
+        "the consumer changes the visibility timeout, in code of its own": (cost.changed(busy), cost.changed(quiet)),
+        "EventBridge Pipes, to start something that waits": (Usage(pipe_request=1),) * 2,
+        "Step Functions: a `Retry` around the work": (TRANSITION, TRANSITION),
+    }
+    rows = [[name, *map(million, both)] for name, both in usages.items()]
+    return table(["a million messages back", "busy: ten in a batch", "quiet: each alone"], rows)
 
 
 def month(counted: Counted) -> str:
@@ -190,7 +204,7 @@ def prices(_: Counted) -> str:
     return "\n".join(lines)
 
 
-TABLES = (summary, event, month, parts, counts, fixed, deployment, prices)
+TABLES = (summary, event, queue, month, parts, counts, fixed, deployment, prices)
 
 
 def filled(pages: list[str], made: dict[str, str]) -> list[str]:

@@ -267,6 +267,20 @@ def retry(counted: Counted, way: Way) -> Usage:
     return together([sent(counted, way), handled(counted, "waits", way), handled(counted, "invoked", way)])
 
 
+def back(counted: Counted, way: Way) -> Usage:
+    """One message that a consumer could not process, and that is sent back to its queue. SQS moved it to the retry
+    queue; AWS lists no charge for that."""
+    sends = carried((counted.record_bytes + way.more_bytes) * way.batch)
+    return together(
+        [handled(counted, "waits", way), handled(counted, "invoked", way), times(1 / way.batch, sends)],
+    )
+
+
+def changed(way: Way) -> Usage:
+    """One wait of a consumer that changes the visibility timeout of a batch itself, and receives it again."""
+    return Usage(sqs_request=2 / way.batch)
+
+
 def delay(counted: Counted, way: Way) -> Usage:
     """A wait that is kept as a delay: one call sends the batch's messages again, and each is deleted."""
     changed = carried(counted.of("waits", way)["largest_requests"]["ChangeMessageVisibilityBatch"])

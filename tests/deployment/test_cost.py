@@ -176,7 +176,7 @@ class PageTest(unittest.TestCase):
         pages = [page.read_text() for page in PAGES["DOCUMENTS"]]
         made = {each.__name__: each(Counted.read()) for each in PAGES["TABLES"]}
         self.assertEqual(PAGES["filled"](pages, made), pages, "python3 infra/cost --write")
-        changed = [pages[0].replace("$1.59", "$1.60"), pages[1]]
+        changed = [pages[0].replace("$1.64", "$1.65"), pages[1]]
         self.assertEqual(PAGES["filled"](changed, made), pages)
 
     def test_a_table_without_a_place_is_refused_and_a_place_without_a_table(self) -> None:

@@ -42,7 +42,7 @@ fn write_about(item: &Item<'_>, level: Level, message: &str, line: Line<'_>) {
         target: failure.map(|failure| failure.target.as_str()),
         request_id: failure.map(|failure| beginning(&failure.request_id)),
         event_id: failure.and_then(|failure| failure.first_request_id()).map(beginning),
-        trace: item.trace_header().map(beginning),
+        trace: item.trace_header().filter(|_| ends_failure(line.decision)).map(beginning),
         attempt: schedule.map(|schedule| schedule.attempt.get()),
         due_time: due_time.as_deref(),
         error_type: failure.and_then(|it| it.error.error_type.as_deref()).map(beginning),
@@ -52,6 +52,11 @@ fn write_about(item: &Item<'_>, level: Level, message: &str, line: Line<'_>) {
         ..line
     };
     write(level, &line);
+}
+
+/// Whether nothing more is logged about this failure. These lines alone have the event's trace: CloudWatch bills bytes.
+fn ends_failure(decision: Option<&str>) -> bool {
+    matches!(decision, Some(decision::INVOKE | decision::DEAD_LETTER))
 }
 
 fn decided(decision: &str) -> Line<'_> {
