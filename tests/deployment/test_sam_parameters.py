@@ -46,6 +46,12 @@ class ParameterTest(unittest.TestCase):
                 "arn:aws:iam::111111111111:role/",
             ],
         ),
+        "SourceQueues": (
+            ["", f"arn:aws:sqs:{HOME}:imports", f"arn:aws-us-gov:sqs:{HOME}:{'x' * 80}"],
+            ["imports", f"arn:aws:sqs:{HOME}:imports.fifo", f"arn:aws:sqs:{HOME}:{'x' * 81}", f"arn:aws:sqs:{HOME}:*"],
+        ),
+        "SourceKeys": (["", KEY], ["alias/imports", f"arn:aws:kms:{HOME}:alias/imports"]),
+        "MaxPollers": (["", "2", "99", "1999", "2000"], ["0", "1", "2001", "02", "many"]),
         "RedrivePrincipals": PRINCIPALS,
         "OperatorPrincipals": PRINCIPALS,
         "OperatorRoles": (

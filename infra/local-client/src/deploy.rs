@@ -20,6 +20,7 @@ use aws_sdk_lambda::{
     types::{
         DestinationConfig, Environment, FunctionCode, FunctionResponseType, ImageConfig,
         InvocationType, LayerVersionContentInput, OnFailure, PackageType, RecursiveLoop, Runtime,
+        TenancyConfig, TenantIsolationMode,
     },
 };
 use aws_sdk_sqs::{
@@ -94,6 +95,8 @@ pub struct Function {
     pub runtime: Option<String>,
     /// The entry point that the runtime calls.
     pub handler: Option<String>,
+    /// Whether it has tenant isolation.
+    pub tenants: bool,
 }
 
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -119,6 +122,7 @@ impl Function {
             layers: Vec::new(),
             runtime: None,
             handler: None,
+            tenants: false,
         }
     }
 }
@@ -313,7 +317,11 @@ impl Cloud {
 
     /// Creates a function that may be part of a recursive loop.
     pub async fn create(&self, function: &Function) -> Result<(), CallError> {
-        let Function { name, code, timeout, environment, layers, runtime, handler } = function;
+        let Function { name, code, timeout, environment, layers, runtime, handler, tenants } =
+            function;
+        let per_tenant = || {
+            TenancyConfig::builder().tenant_isolation_mode(TenantIsolationMode::PerTenant).build()
+        };
         let variables = environment.iter().cloned().collect();
         let environment = Environment::builder().set_variables(Some(variables)).build();
         let mut versions = Vec::new();
@@ -327,6 +335,7 @@ impl Cloud {
             .role(ROLE)
             .timeout(i32::try_from(timeout.as_secs()).unwrap_or(i32::MAX))
             .environment(environment)
+            .set_tenancy_config(tenants.then(per_tenant).and_then(Result::ok))
             .set_layers(Some(versions));
         let runtime = runtime.as_deref().map_or(Runtime::Providedal2023, Runtime::from);
         let handler = handler.as_deref().unwrap_or(BOOTSTRAP);

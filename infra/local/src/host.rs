@@ -74,6 +74,8 @@ pub(crate) struct Host {
 
 struct Idle {
     environment: Environment,
+    /// The tenant whose events it runs.
+    tenant_id: Option<Arc<str>>,
     since: Timestamp,
 }
 
@@ -171,18 +173,18 @@ impl Host {
         Environment::start(plan, limit).await
     }
 
-    pub(crate) fn keep(&self, environment: Environment) {
+    pub(crate) fn keep(&self, environment: Environment, tenant_id: Option<Arc<str>>) {
         let name = Arc::clone(&environment.configuration.name);
         let mut idle = lock(&self.idle);
         // Checked under the lock, because a stop clears the idle environments only once.
         if !*self.stopping.borrow() {
             let since = clock::now();
-            idle.entry(name).or_default().push(Idle { environment, since });
+            idle.entry(name).or_default().push(Idle { environment, tenant_id, since });
         }
     }
 
-    /// The most recently used idle environment of a run's function, if there is one. Environments of an earlier
-    /// revision are ended.
+    /// The most recently used idle environment of a run's function and tenant, if there is one. Environments of an
+    /// earlier revision are ended.
     fn take_idle(&self, run: &Run) -> Option<Environment> {
         let mut idle = lock(&self.idle);
         let environments = idle.get_mut(&run.configuration.name)?;
@@ -190,7 +192,8 @@ impl Host {
             environment.is_alive()
                 && environment.configuration.revision_id == run.configuration.revision_id
         });
-        environments.pop().map(|Idle { environment, .. }| environment)
+        let latest = environments.iter().rposition(|idle| idle.tenant_id == run.tenant_id)?;
+        Some(environments.remove(latest).environment)
     }
 
     /// The environment that has been idle for longest, if a new one would exceed the limit. The model limits how many
@@ -217,7 +220,7 @@ impl Host {
     pub(crate) fn sweep(&self) {
         let now = clock::now();
         lock(&self.idle).retain(|_, environments| {
-            environments.retain(|Idle { environment, since }| {
+            environments.retain(|Idle { environment, since, .. }| {
                 environment.is_alive() && between(*since, now) < IDLE_MAX
             });
             !environments.is_empty()

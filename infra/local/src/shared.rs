@@ -116,6 +116,7 @@ impl Shared {
                 Some((outage, _)) => outage.carry_out(run.configuration.timeout()).await,
                 None => None,
             };
+            let tenant_id = run.tenant_id.clone();
             let (outcome, warm) = match simulated {
                 Some(outcome) => (outcome, None),
                 None => shared.0.host.run(&run).await,
@@ -124,7 +125,7 @@ impl Shared {
             if let Some(warm) = warm
                 && shared.is_current(&run)
             {
-                shared.0.host.keep(warm);
+                shared.0.host.keep(warm, tenant_id);
             }
             shared.step(|cloud, now| cloud.finish(now, run.id, outcome))
         })

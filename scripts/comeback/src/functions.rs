@@ -62,6 +62,9 @@ struct Entry {
     runtime: Option<String>,
     /// The entry point that the runtime calls.
     handler: Option<String>,
+    /// Whether it has tenant isolation.
+    #[serde(default)]
+    tenants: bool,
 }
 
 fn timeout_default() -> u16 {
@@ -128,6 +131,7 @@ pub fn read(given: &[FunctionArg], file: Option<&Path>) -> Result<Vec<Function>,
             environment: BTreeMap::new(),
             runtime: None,
             handler: None,
+            tenants: false,
         };
         functions.push(function(name, entry, Path::new("."))?);
     }
@@ -150,7 +154,7 @@ pub fn read(given: &[FunctionArg], file: Option<&Path>) -> Result<Vec<Function>,
 
 /// Builds a function. Paths in `entry` are relative to `folder`.
 fn function(name: &str, entry: Entry, folder: &Path) -> Result<Function, BadFunctions> {
-    let Entry { code, timeout, environment, runtime, handler } = entry;
+    let Entry { code, timeout, environment, runtime, handler, tenants } = entry;
     Ok(Function {
         name: name.to_owned(),
         code: find(&code, folder)?,
@@ -159,6 +163,7 @@ fn function(name: &str, entry: Entry, folder: &Path) -> Result<Function, BadFunc
         layers: Vec::new(),
         runtime,
         handler,
+        tenants,
     })
 }
 

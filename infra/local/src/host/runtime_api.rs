@@ -158,6 +158,7 @@ fn event(run: &Run, limit: Duration) -> Response {
         ("lambda-runtime-invoked-function-arn", &run.configuration.arn),
         ("lambda-runtime-trace-id", &run.trace_header),
         ("lambda-runtime-client-context", run.client_context.as_deref().unwrap_or_default()),
+        ("lambda-runtime-aws-tenant-id", run.tenant_id.as_deref().unwrap_or_default()),
     ] {
         // Only a client context can have characters that are invalid in a header. It is left out then.
         if let Ok(value) = value.parse::<HeaderValue>()

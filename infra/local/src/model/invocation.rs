@@ -32,6 +32,9 @@ pub(crate) const ASYNCHRONOUS_BYTES_MAX: usize = 1024 * 1024;
 /// The payload that a function receives if the invocation has none.
 const NO_PAYLOAD: &[u8] = b"{}";
 
+/// Lambda's own words, by which `comeback_core::fault` knows the refusal.
+const NO_TENANT: &str = "The invoked function is enabled with tenancy configuration. Add a valid tenant ID in your request and try again.";
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InvocationType {
     RequestResponse,
@@ -49,6 +52,8 @@ pub struct Invocation<'a> {
     pub trace_header: Option<&'a str>,
     /// `X-Amz-Client-Context`, decoded.
     pub client_context: Option<&'a str>,
+    /// `X-Amz-Tenant-Id`.
+    pub tenant_id: Option<&'a str>,
 }
 
 /// The result of a request to run a function.
@@ -78,11 +83,22 @@ impl Cloud {
         let function = self.lambda.function(name).map_err(|_| name::latest_not_found(name))?;
         let configuration = Arc::clone(&function.configuration);
         let payload = check_payload(invocation)?;
+        let tenant_id = invocation.tenant_id.filter(|_| configuration.tenancy.is_some());
+        if configuration.tenancy.is_some() && tenant_id.is_none_or(str::is_empty) {
+            return Err(LambdaError::invalid(NO_TENANT));
+        }
+        let tenant_id = tenant_id.map(Arc::from);
         match invocation.invocation_type {
             InvocationType::DryRun => Ok(Invoked::Possible),
             InvocationType::Event => {
                 let header = invocation.trace_header.map(Arc::from);
-                Ok(Invoked::Accepted(self.accept(now, &configuration.name, payload, header)))
+                Ok(Invoked::Accepted(self.accept(
+                    now,
+                    &configuration.name,
+                    payload,
+                    header,
+                    tenant_id,
+                )))
             }
             InvocationType::RequestResponse => {
                 let trace = TraceHeader::parse(invocation.trace_header.unwrap_or_default());
@@ -91,6 +107,7 @@ impl Cloud {
                 let origin = Origin::Synchronous;
                 let mut run = self.begin(now, configuration, request_id, &trace, payload, origin);
                 run.client_context = invocation.client_context.map(Arc::from);
+                run.tenant_id = tenant_id;
                 Ok(Invoked::Running(Box::new(run)))
             }
         }
@@ -102,6 +119,7 @@ impl Cloud {
         function: &Arc<str>,
         payload: Payload,
         trace_header: Option<Arc<str>>,
+        tenant_id: Option<Arc<str>>,
     ) -> Arc<str> {
         let request_id: Arc<str> = self.lambda.ids.uuid().into();
         let trace_header =
@@ -112,6 +130,7 @@ impl Cloud {
             request_id: Arc::clone(&request_id),
             payload,
             trace_header,
+            tenant_id,
             accepted_at: now,
             runs: 0,
             throttles: 0,
@@ -165,8 +184,10 @@ impl Cloud {
         event.throttles = 0;
         let request_id = Arc::clone(&event.request_id);
         let payload = event.payload.clone();
+        let tenant_id = event.tenant_id.clone();
         let origin = Origin::Asynchronous(event);
-        Some(self.begin(now, configuration, request_id, &trace, payload, origin))
+        let run = self.begin(now, configuration, request_id, &trace, payload, origin);
+        Some(Run { tenant_id, ..run })
     }
 
     /// Refuses a run if the function is in a recursive loop or has no free concurrency.
@@ -210,7 +231,15 @@ impl Cloud {
             Arc::clone(&header),
             origin,
         );
-        Run { id, configuration, request_id, payload, trace_header: header, client_context: None }
+        Run {
+            id,
+            configuration,
+            request_id,
+            payload,
+            trace_header: header,
+            client_context: None,
+            tenant_id: None,
+        }
     }
 
     /// Records a run's outcome: settles its event or queues it again, or deletes the messages of its batch. Returns the

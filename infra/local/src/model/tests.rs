@@ -104,6 +104,7 @@ impl World {
                 payload: payload.as_bytes(),
                 trace_header,
                 client_context: None,
+                tenant_id: None,
             },
         )
     }

@@ -2,11 +2,13 @@
 //! retry metadata in the client context.
 
 use std::{
+    collections::BTreeSet,
     fs,
     net::TcpListener,
     path::{Path, PathBuf},
 };
 
+use aws_sdk_lambda::types::InvocationType;
 use serde_json::{Value, json};
 
 use crate::{
@@ -138,4 +140,50 @@ async fn a_custom_runtime_is_retried_with_the_proxy_as_its_bootstrap() {
     // The function must have received the payload byte for byte.
     let noted = fs::read_to_string(code.notes()).unwrap();
     assert!(noted.lines().all(|line| line.starts_with(&format!("[{ORDER},"))), "{noted}");
+}
+
+#[tokio::test]
+async fn an_event_of_a_tenant_comes_back_as_that_tenants_apart_from_others() {
+    let code = Code::new(
+        "tenants.py",
+        r#"
+import json, os
+
+def handler(event, context):
+    with open(os.environ["NOTES"], "a") as notes:
+        notes.write(json.dumps([context.tenant_id, os.getpid()]) + "\n")
+    if "_retry_metadata" not in event:
+        raise ConnectionError("the upstream is down")
+"#,
+    );
+    let (client, notes, folder) = (python(REQUIREMENTS), code.notes(), code.folder());
+    let client = client.display().to_string();
+    let command = [client.as_str(), "-m", "awslambdaric", "tenants.handler"];
+    let plan = Plan::quick(&[("TENANT_ID", "/tenant")]);
+    let environment = [("NOTES", notes.as_str()), ("PYTHONPATH", &folder)];
+    let mut plan = plan.with_target(cloud::command(command), &environment);
+    plan.target.tenants = true;
+    let retry_loop = plan.deploy().await;
+    let invoke = |tenant: &str| {
+        let payload = format!(r#"{{"tenant":"{tenant}"}}"#).into_bytes().into();
+        let call = retry_loop.cloud.lambda.invoke().function_name(TARGET).payload(payload);
+        call.invocation_type(InvocationType::Event)
+    };
+    let refused = invoke("blue").send().await.unwrap_err().into_service_error();
+    assert!(refused.is_invalid_parameter_value_exception(), "{refused:?}");
+    for tenant in ["blue", "red"] {
+        invoke(tenant).tenant_id(tenant).send().await.unwrap();
+    }
+    let mut journal = retry_loop.cloud.journal();
+    let runs: [_; 4] = journal.runs(TARGET).await;
+    assert_eq!(runs.iter().filter(|run| run.ending == "Succeeded").count(), 2);
+    let noted = fs::read_to_string(&notes).unwrap();
+    let noted: Vec<(String, u32)> =
+        noted.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let processes = |tenant: &str| -> BTreeSet<u32> {
+        let own: Vec<_> = noted.iter().filter(|(of, _)| of == tenant).collect();
+        assert_eq!(own.len(), 2, "{noted:?}");
+        own.into_iter().map(|(_, process)| *process).collect()
+    };
+    assert!(processes("blue").is_disjoint(&processes("red")), "{noted:?}");
 }

@@ -58,6 +58,7 @@ impl World {
             payload: payload.text.as_bytes(),
             trace_header: Some(&trace),
             client_context: None,
+            tenant_id: None,
         };
         // If Lambda refuses the invocation, the client knows that, and there is no event.
         if let Ok(Invoked::Accepted(request_id)) = self.cloud.invoke(self.now, invocation) {

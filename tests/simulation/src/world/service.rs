@@ -447,6 +447,7 @@ impl World {
             payload: body.as_bytes(),
             trace_header: Some(&trace),
             client_context: None,
+            tenant_id: None,
         };
         // The only refusal by the model in this world is that the function is gone.
         let accepted = self

@@ -178,6 +178,7 @@ pub(super) async fn invoke(
         payload: &payload,
         trace_header: text("x-amzn-trace-id"),
         client_context: client_context.as_deref(),
+        tenant_id: text("x-amz-tenant-id"),
     };
     match shared.step(|cloud, now| cloud.invoke(now, invocation))? {
         Invoked::Possible => Ok(StatusCode::NO_CONTENT.into_response()),

@@ -80,6 +80,7 @@ pub(super) fn function_configuration(configuration: &Configuration) -> Value {
         "Environment": (!environment.is_empty()).then(|| json!({ "Variables": environment })),
         "Layers": (!layers.is_empty()).then_some(layers),
         "DeadLetterConfig": target.map(|target| json!({ "TargetArn": target })),
+        "TenancyConfig": configuration.tenancy,
         "ImageConfigResponse": image_config.map(|config| json!({ "ImageConfig": config })),
         "TracingConfig": { "Mode": "PassThrough" },
         "RevisionId": configuration.revision_id,

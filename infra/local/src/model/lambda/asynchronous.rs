@@ -26,6 +26,7 @@ pub(crate) struct QueuedEvent {
     /// The trace header of the request, or a new one if the request had none. The header of each run is derived from
     /// this one, so that Lambda's own retries don't count as a loop.
     pub(crate) trace_header: Arc<str>,
+    pub(crate) tenant_id: Option<Arc<str>>,
     pub(crate) accepted_at: Timestamp,
     pub(crate) runs: u32,
     /// The number of times it was throttled since its last run.
@@ -80,6 +81,7 @@ pub(super) mod tests {
             request_id: "e4b46cbf".into(),
             payload: Payload::parse(payload).unwrap(),
             trace_header: "Root=1-0-0".into(),
+            tenant_id: None,
             accepted_at: Timestamp::UNIX_EPOCH,
             runs,
             throttles,

@@ -10,7 +10,7 @@ use std::{
 };
 
 use comeback_core::Timestamp;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::{
     error::{Faults, LambdaError},
@@ -128,6 +128,14 @@ pub struct Settings {
     #[serde(skip)]
     pub layers: Option<Layered>,
     pub dead_letter_config: Option<DeadLetterConfig>,
+    pub tenancy_config: Option<TenancyConfig>,
+}
+
+/// Lambda runs the events of each tenant apart, `PER_TENANT`.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct TenancyConfig {
+    pub tenant_isolation_mode: String,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -161,6 +169,7 @@ pub struct Configuration {
     pub environment: BTreeMap<String, String>,
     pub layers: Layered,
     pub dead_letter_target: Option<Arc<str>>,
+    pub tenancy: Option<TenancyConfig>,
     pub code: Code,
     pub last_modified: Timestamp,
     pub revision_id: String,
@@ -189,6 +198,7 @@ impl Configuration {
             environment: BTreeMap::new(),
             layers: Layered::default(),
             dead_letter_target: None,
+            tenancy: settings.tenancy_config.clone(),
             code,
             last_modified: now,
             revision_id: String::new(),

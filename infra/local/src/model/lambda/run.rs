@@ -30,6 +30,7 @@ pub struct Run {
     pub payload: Payload,
     pub trace_header: Arc<str>,
     pub client_context: Option<Arc<str>>,
+    pub tenant_id: Option<Arc<str>>,
 }
 
 /// How a run ended, as the host saw it.
