@@ -36,8 +36,8 @@ SESSIONS = {"console", "shell-session"}
 IN_YOUR_ACCOUNT = "The commands on this page run in your AWS account"
 # Commands that need neither an account nor a local cloud. BlocksTest runs them.
 NEEDS_NOTHING = re.compile(r"(mkdir .*\n)?comeback (simulate|completions) ")
-# RecordingTest checks the output of this command.
-DEMO = "scripts/demo\n"
+# run-bare runs these commands, and RecordingTest checks the output of the last one.
+DEMO = "git clone URL comeback\ncd comeback\nscripts/demo\n"
 
 
 def follow(page: str, at_least: int, prepare: Callable[[Path], object] = lambda _: None) -> None:
