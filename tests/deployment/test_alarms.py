@@ -342,7 +342,7 @@ class CommandTest(unittest.TestCase):
     # about the crate has an equals sign.
     COMMANDS = re.compile(r"^(?:\$ )?comeback (?!=)(.*?)(?:#.*)?$|`comeback ([^`]+)`", re.MULTILINE)
     # Parts of a command that the shell consumes, and the placeholder for any command.
-    OTHERS = re.compile(r" > .*|COMMAND")
+    OTHERS = re.compile(r" [>|] .*|COMMAND")
 
     def test_the_program_takes_them(self) -> None:
         found = [each for page in self.PAGES for each in self.COMMANDS.findall(page.read_text())]
