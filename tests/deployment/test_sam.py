@@ -415,7 +415,7 @@ class AlarmTest(unittest.TestCase):
                     self.assertEqual((alarm["AlarmActions"], alarm["OKActions"]), ([topic], [topic]), name)
 
     def test_a_queue_has_no_alarms_on_metrics_of_functions(self) -> None:
-        made = self.of_target(TargetFunction="sqs:imports", Ledger="true", Probe="true")
+        made = self.of_target(TargetFunction="sqs:imports", TargetKind="queue", Ledger="true", Probe="true")
         self.assertEqual(made.keys(), {name for name, alarm in ALARMS.items() if alarm["of"] == "target"})
         self.assertEqual(made["Lateness"]["Dimensions"], [{"Name": "Target", "Value": "sqs:imports"}])
 
