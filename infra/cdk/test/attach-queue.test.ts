@@ -250,6 +250,7 @@ const REFUSED: [string, (stack: TestStack) => sqs.IQueue, AttachQueueOptions, Re
   ['a bad policy', named, { maxAge: Duration.seconds(1) }, /maxAge must be from 2s to 365d, got "1 second"$/],
   ['errors that nobody tells', named, { nonRetryableErrors: ['X'] }, /nonRetryableErrors must not be set: SQS doesn't/],
   ['a tenant', named, { tenantId: '/tenant' }, /tenantId must not be set/],
+  ['executions', named, { durable: true }, /durable must not be set/],
 ];
 
 for (const [what, build, options, expected] of REFUSED) {

@@ -386,6 +386,14 @@ run "refuses_a_tenant_of_a_queue" {
   expect_failures = [var.queues]
 }
 
+run "refuses_executions_of_a_queue" {
+  command = plan
+  variables {
+    queues = { imports = { queue = { arn = "arn:aws:sqs:us-east-1:123456789012:imports", url = "https://sqs.us-east-1.amazonaws.com/123456789012/imports" }, durable = true } }
+  }
+  expect_failures = [var.queues]
+}
+
 run "refuses_durations_of_queues" {
   command = plan
   variables {

@@ -63,8 +63,9 @@ fn spans(life: &Life, function: &str, now: Timestamp) -> Vec<Value> {
         let nth = ROOT + 1 + index;
         let rest = &life.steps[index + 1..];
         match &step.what {
+            // An order may bring it back before its time.
             StepKind::Waits { due_at, until, again } => {
-                let end = rest.first().map_or(*until, |next| next.at.max(*until));
+                let end = rest.first().map_or(*until, |next| next.at);
                 let it = span(nth, "wait", INTERNAL, (step.at, end));
                 let mut attributes = vec![
                     attribute("messaging.system", "aws_sqs"),
@@ -200,7 +201,7 @@ mod tests {
             ),
             steps: vec![
                 step(1, 1, failed()),
-                step(1, 1, StepKind::Waits { due_at: Some(at(5)), until: at(5), again: 2 }),
+                step(1, 1, StepKind::Waits { due_at: Some(at(50)), until: at(50), again: 2 }),
                 step(6, 1, StepKind::Retried { late_ms: 900 }),
                 step(9, 2, failed()),
                 step(9, 2, StepKind::GivenUp { reason: reason.clone() }),
