@@ -4,14 +4,15 @@ use std::rc::Rc;
 
 use comeback_core::{
     arn::queue_url,
-    claim::{Claim, State as ClaimState, is_same},
+    claim::{State as ClaimState, is_same},
+    dead_letter::DeadLetter,
 };
-use comeback_flow::ports::{Entered, Listed, NotExchanged, NotReplaced, Stored};
+use comeback_flow::ports::{Entered, Listed, Stored};
+use comeback_local::model::sqs::Outgoing;
+use wire::{Answer, Exchange, Invoke, Refusal, Replace, Request};
 
 use crate::{
-    machine::{
-        Answer, Attributes, Call, Found, Input, Millis, RETRY_QUEUE, Sent, store_fault, timestamp,
-    },
+    machine::{Found, Input, Millis, RETRY_QUEUE, Reply, millis, text_attributes, timestamp},
     rules::{Checked, ensure},
     world::{Act, Content, FUNCTION, Flight, Form, Item, SECOND, State, World, is_retry_queue},
 };
@@ -46,22 +47,22 @@ impl Made {
         self.way == Way::Lost
     }
 
-    /// Whether the handler learns of the effect on the nth entry.
-    fn answer(self, nth: usize) -> bool {
-        self.takes(nth) && !self.is_lost()
+    /// What the handler learns of the effect on the nth entry.
+    fn answer(self, nth: usize) -> Answer {
+        if self.takes(nth) && !self.is_lost() { Ok(()) } else { Err(Refusal::default()) }
     }
 
     fn takes(self, nth: usize) -> bool {
         self.way != Way::Unsent && (self.way != Way::Partly || nth > 0)
     }
 
-    /// The result of a conditional write.
-    fn result<E>(self, is_seen: bool, [fault, first, there]: [E; 3]) -> Result<(), E> {
+    /// What a conditional write has found instead of what was seen, if its handler learns that: what it has written
+    /// itself before, or what is there.
+    fn found<T>(self, is_seen: bool, first: T, there: T) -> Option<T> {
         match (self.way, is_seen) {
-            (Way::Lost | Way::Unsent, _) => Err(fault),
-            (Way::Repeated, true) => Err(first),
-            (Way::Answered | Way::Repeated | Way::Partly, false) => Err(there),
-            (Way::Answered | Way::Partly, true) => Ok(()),
+            (Way::Repeated, true) => Some(first),
+            (Way::Answered | Way::Repeated | Way::Partly, false) => Some(there),
+            (Way::Lost | Way::Unsent, _) | (Way::Answered | Way::Partly, true) => None,
         }
     }
 }
@@ -85,23 +86,24 @@ impl World {
         };
         let made = Made { handler, at: *at, way, fails };
         let takes = made.takes(1);
-        let answer = match call {
-            Call::Visibility(_) | Call::Send(..) | Call::Letters(_) | Call::Invoke { .. } => {
-                self.entries(state, call, made)?
+        let mut entries = vec![made.answer(1)];
+        let mut found = Found::Nothing;
+        match call {
+            Request::Sleep(_) | Request::Minutes { .. } => {}
+            Request::Hide { .. }
+            | Request::Again { .. }
+            | Request::Letters(_)
+            | Request::Invoke(_) => entries = self.entries(state, call, made)?,
+            Request::Count { .. } => {
+                found = Found::Count(if self.scope.is_crowded { 5 } else { 0 })
             }
-            Call::Count => {
-                Answer::Count(takes.then_some(if self.scope.is_crowded { 5 } else { 0 }))
+            Request::LookUp { events, targets, .. } => {
+                if takes {
+                    found = self.look_up(state, handler, events, targets)?;
+                }
             }
-            Call::Minutes => Answer::Minutes(takes),
-            Call::LookUp { events, targets } if takes => {
-                Answer::Notes(Some(self.look_up(state, handler, events, targets)?))
-            }
-            Call::LookUp { .. } => Answer::Notes(None),
-            Call::Replace { key, seen, next, waiting } => {
-                let item = next.clone().map(|claim| Item { claim, waiting: waiting.clone() });
-                self.replace(state, key, seen.as_ref(), item, made)?
-            }
-            Call::Exchange { seen, next } => {
+            Request::Replace(replace) => entries = vec![self.replace(state, replace, made)?],
+            Request::Exchange(Exchange { seen, next, .. }) => {
                 let there = self.circuits.get(state.circuit);
                 let is_seen = there.version == *seen;
                 let written = Stored { version: seen + 1, text: Some(next.clone()) };
@@ -109,19 +111,19 @@ impl World {
                     self.check_turn(state, &there, &written)?;
                     state.circuit = self.circuits.number(written.clone());
                 }
-                let runs = state.handlers[handler].iter_mut().filter(|_| made.answer(1));
+                let runs = state.handlers[handler].iter_mut().filter(|_| takes && !made.is_lost());
                 runs.for_each(|run| run.circuit = state.circuit);
-                let (first, there) =
-                    (NotExchanged::Changed(written), NotExchanged::Changed((*there).clone()));
-                Answer::Exchanged(
-                    made.result(is_seen, [NotExchanged::Fault(store_fault()), first, there]),
-                )
+                if let Some(stored) = made.found(is_seen, written, (*there).clone()) {
+                    found = Found::Circuit(stored);
+                    entries = vec![Err(Refusal { found: Some(None), ..Refusal::default() })];
+                }
             }
-            Call::List { after, count } => {
+            Request::List { after, count, .. } => {
                 let waiting =
                     state.items.values().filter_map(|it| self.items.get(*it).waiting.clone());
                 let in_flight = waiting.filter_map(|(due, handle)| Some((due, handle?)));
-                let mut listed: Vec<_> = in_flight.filter(|(due, _)| due > after).collect();
+                let mut listed: Vec<_> =
+                    in_flight.filter(|(due, _)| *due > millis(*after)).collect();
                 listed.sort_unstable();
                 listed.truncate(*count as usize);
                 let queue_url = queue_url(RETRY_QUEUE).unwrap_or_default();
@@ -129,60 +131,55 @@ impl World {
                     queue_url: queue_url.clone(),
                     receipt_handle,
                 });
-                Answer::Listed(takes.then(|| listed.collect()))
+                found = Found::Listed(listed.collect());
             }
-        };
-        let node = self.machine.go_on(number, state.now, Input::Answer(nth, answer));
+        }
+        let input = Input::Reply(nth, Reply { entries, found });
+        let node = self.machine.go_on(number, state.now, input);
         state.handlers[handler].iter_mut().for_each(|run| run.node = node);
         Ok(())
     }
 
     /// A call to SQS or Lambda, which has entries.
-    fn entries(&mut self, state: &mut State, call: &Call, made: Made) -> Checked<Answer> {
+    fn entries(&mut self, state: &mut State, call: &Request, made: Made) -> Checked<Vec<Answer>> {
         let mut answers = Vec::new();
-        if let Call::Visibility(changes) = call {
+        if let Request::Hide { changes, .. } = call {
             for (nth, (handle, timeout)) in changes.iter().enumerate() {
                 let done =
                     made.takes(nth) && self.change_visibility(state, handle, *timeout, made)?;
-                answers.push(done && made.answer(nth));
+                answers.push(if done { made.answer(nth) } else { Err(Refusal::default()) });
             }
         }
-        if let Call::Send(url, messages) = call {
+        if let Request::Again { queue_url, messages } = call {
             for (nth, message) in messages.iter().enumerate() {
                 match made.takes(nth) {
-                    true if is_retry_queue(url) => self.send_again(state, message, made)?,
+                    true if is_retry_queue(queue_url) => self.send_again(state, message, made)?,
                     true => {
-                        let content = self.check_sent_back(state, url, message, made)?;
+                        let content = self.check_sent_back(state, queue_url, message, made)?;
                         self.act(state, &content, made)?;
-                        self.end(
-                            state,
-                            &content,
-                            &message.body,
-                            message.attributes.clone(),
-                            made.fails,
-                        );
+                        let attributes = text_attributes(message);
+                        self.end(state, &content, &message.body, attributes, made.fails);
                     }
                     false => {}
                 }
                 answers.push(made.answer(nth));
             }
         }
-        if let Call::Letters(letters) = call {
-            for (nth, (body, attributes)) in letters.iter().enumerate() {
+        if let Request::Letters(letters) = call {
+            for (nth, letter) in letters.iter().enumerate() {
                 if made.takes(nth) {
-                    self.give_up(state, body, attributes, made)?;
+                    self.give_up(state, letter, made)?;
                 }
                 answers.push(made.answer(nth));
             }
         }
-        if let Call::Invoke { function, payload, trace } = call {
+        if let Request::Invoke(invoke) = call {
             if made.takes(0) {
-                let call = [function, payload, trace.as_deref().unwrap_or_default()];
-                self.invoke(state, call, made)?;
+                self.invoke(state, invoke, made)?;
             }
             answers.push(made.answer(0));
         }
-        Ok(Answer::Entries(answers))
+        Ok(answers)
     }
 
     fn change_visibility(
@@ -202,44 +199,37 @@ impl World {
         Ok(true)
     }
 
-    fn send_again(&mut self, state: &mut State, sent: &Sent, made: Made) -> Checked {
+    fn send_again(&mut self, state: &mut State, sent: &Outgoing, made: Made) -> Checked {
         let content = self.check_hop(state, sent, made)?;
         state.handlers[made.handler]
             .iter_mut()
             .for_each(|run| run.resent.push(content.failure.key));
-        let (body, attributes) = (sent.body.clone(), sent.attributes.clone());
+        let (body, attributes) = (sent.body.to_string(), text_attributes(sent));
         let next = Content { body, attributes, form: Form::Resent, ..(*content).clone() };
-        self.send(state, next, Millis::from(sent.delay) * SECOND);
+        self.send(state, next, Millis::from(sent.delay.unwrap_or_default()) * SECOND);
         Ok(())
     }
 
-    fn give_up(
-        &mut self,
-        state: &mut State,
-        body: &str,
-        attributes: &Attributes,
-        made: Made,
-    ) -> Checked {
-        let content = self.check_letter(state, made.handler, body, attributes)?;
+    fn give_up(&mut self, state: &mut State, letter: &DeadLetter<'_>, made: Made) -> Checked {
+        let content = self.check_letter(state, made.handler, letter)?;
         self.act(state, &content, made)?;
         state.fates[content.event].letters += 1;
-        let (body, attributes) = (body.to_owned(), attributes.clone());
-        state.letters.push(self.contents.number(Content {
-            body,
-            attributes,
-            ..(*content).clone()
-        }));
+        let attributes = letter.attributes.iter();
+        let attributes = attributes.map(|(name, value)| ((*name).to_owned(), value.clone()));
+        let (body, attributes) = (letter.body.to_string(), attributes.collect());
+        let content = Content { body, attributes, ..(*content).clone() };
+        state.letters.push(self.contents.number(content));
         Ok(())
     }
 
-    fn invoke(&mut self, state: &mut State, call: [&str; 3], made: Made) -> Checked {
-        let (content, number) = self.check_invocation(state, call, made)?;
+    fn invoke(&mut self, state: &mut State, invoke: &Invoke, made: Made) -> Checked {
+        let (content, number) = self.check_invocation(state, invoke, made)?;
         // If the answer is lost, its handler gives the probe back.
         let is_probe = self.check_probe(state, made.handler, &content)? && !made.is_lost();
         self.act(state, &content, made)?;
-        let [_, payload, _] = call;
+        let payload = &invoke.message.body;
         if self.scope.is_down {
-            let payload = self.keys.number(payload.to_owned());
+            let payload = self.keys.number(payload.to_string());
             state.flights.push(Flight { content: number, payload, since: state.now, is_probe });
         } else {
             self.end(state, &content, payload, Vec::new(), made.fails);
@@ -258,37 +248,32 @@ impl World {
         Ok(())
     }
 
-    fn replace(
-        &mut self,
-        state: &mut State,
-        key: &str,
-        seen: Option<&Claim>,
-        item: Option<Item>,
-        made: Made,
-    ) -> Checked<Answer> {
-        let key = self.keys.number(key.to_owned());
-        let next = item.as_ref().map(|item| item.claim.clone());
+    fn replace(&mut self, state: &mut State, replace: &Replace, made: Made) -> Checked<Answer> {
+        let Replace { key, seen, next, waiting } = replace;
+        let key = self.keys.number(key.clone());
         let marks = next.as_ref().is_some_and(|it| it.state == ClaimState::Done);
         if !made.takes(1) && marks {
             state.acts.entry(key).or_default().may_repeat = true;
         }
         let there = state.items.get(&key).map(|item| self.items.get(*item).claim.clone());
-        let is_seen = is_same(there.as_ref(), seen);
+        let is_seen = is_same(there.as_ref(), seen.as_ref());
         if made.takes(1) && is_seen {
             self.check_write(state, made.handler, key, there.as_ref(), next.as_ref())?;
-            let is_listed = item.as_ref().is_some_and(|item| item.waiting.is_some());
-            ensure(!is_listed || self.registers(), "ListsTruly", || {
+            ensure(waiting.is_none() || self.registers(), "ListsTruly", || {
                 "listed without a register".to_owned()
             })?;
-            match item {
-                Some(item) => state.items.insert(key, self.items.number(item)),
+            let waiting =
+                waiting.as_ref().map(|entry| (millis(entry.due), entry.receipt_handle.clone()));
+            match next.clone() {
+                Some(claim) => state.items.insert(key, self.items.number(Item { claim, waiting })),
                 None => state.items.remove(&key),
             };
         }
-        let (first, there) = (NotReplaced::Changed(next), NotReplaced::Changed(there));
-        Ok(Answer::Replaced(
-            made.result(is_seen, [NotReplaced::Fault(store_fault()), first, there]),
-        ))
+        let found = made.found(is_seen, next.clone(), there);
+        Ok(match found {
+            Some(_) => Err(Refusal { found, ..Refusal::default() }),
+            None => made.answer(1),
+        })
     }
 
     fn look_up(
@@ -301,54 +286,43 @@ impl World {
         self.check_look_up(state, handler, events)?;
         let is_function = |it: &&String| *it == FUNCTION;
         let paused = targets.iter().filter(is_function).filter(|_| state.is_paused);
-        let found = Found {
-            paused: paused.cloned().collect(),
-            circuits: targets
-                .iter()
-                .filter(is_function)
-                .map(|it| (it.clone(), (*self.circuits.get(state.circuit)).clone()))
-                .collect(),
-            events: events
-                .iter()
-                .filter_map(|key| {
-                    let number = self.keys.number(key.clone());
-                    let item = self.items.get(*state.items.get(&number)?);
-                    let delayed_until =
-                        item.waiting.as_ref().filter(|(_, handle)| handle.is_none());
-                    let delayed_until = delayed_until.map(|(due, _)| timestamp(*due));
-                    Some((key.clone(), Entered { claim: item.claim.clone(), delayed_until }))
-                })
-                .collect(),
-        };
+        let events = events.iter().filter_map(|key| {
+            let number = self.keys.number(key.clone());
+            let item = self.items.get(*state.items.get(&number)?);
+            let delayed_until = item.waiting.as_ref().filter(|(_, handle)| handle.is_none());
+            let delayed_until = delayed_until.map(|(due, _)| timestamp(*due));
+            Some((key.clone(), Entered { claim: item.claim.clone(), delayed_until }))
+        });
+        let events = events.collect();
+        let circuit = (*self.circuits.get(state.circuit)).clone();
+        let circuits = targets.iter().filter(is_function);
+        let circuits = circuits.map(|it| (it.clone(), circuit.clone())).collect();
+        let paused: Vec<_> = paused.cloned().collect();
         let circuit = state.circuit;
         if let Some(run) = &mut state.handlers[handler] {
-            run.knows_pause |= !found.paused.is_empty();
+            run.knows_pause |= !paused.is_empty();
             run.circuit = circuit;
         }
-        Ok(found)
+        Ok(Found::Notes { events, paused, circuits })
     }
 }
 
 /// How this call may end.
-pub fn ways(call: &Call) -> &'static [Way] {
-    match call {
-        Call::Visibility(entries) if entries.len() > 1 => {
-            &[Way::Answered, Way::Lost, Way::Unsent, Way::Partly]
+pub fn ways(call: &Request) -> &'static [Way] {
+    let entries = match call {
+        Request::Hide { changes, .. } => changes.len(),
+        Request::Again { messages, .. } => messages.len(),
+        Request::Letters(letters) => letters.len(),
+        Request::Invoke(_) => 1,
+        Request::Replace(_) | Request::Exchange(_) => {
+            return &[Way::Answered, Way::Lost, Way::Repeated, Way::Unsent];
         }
-        Call::Letters(entries) if entries.len() > 1 => {
-            &[Way::Answered, Way::Lost, Way::Unsent, Way::Partly]
-        }
-        Call::Send(_, entries) if entries.len() > 1 => {
-            &[Way::Answered, Way::Lost, Way::Unsent, Way::Partly]
-        }
-        Call::Visibility(_) | Call::Letters(_) | Call::Send(..) | Call::Invoke { .. } => {
-            &[Way::Answered, Way::Lost, Way::Unsent]
-        }
-        Call::Replace { .. } | Call::Exchange { .. } => {
-            &[Way::Answered, Way::Lost, Way::Repeated, Way::Unsent]
-        }
-        Call::Count | Call::Minutes | Call::LookUp { .. } | Call::List { .. } => {
-            &[Way::Answered, Way::Unsent]
-        }
-    }
+        Request::Sleep(_)
+        | Request::Count { .. }
+        | Request::Minutes { .. }
+        | Request::LookUp { .. }
+        | Request::List { .. } => return &[Way::Answered, Way::Unsent],
+    };
+    let all = &[Way::Answered, Way::Lost, Way::Unsent, Way::Partly];
+    if entries > 1 { all } else { &all[..3] }
 }

@@ -9,12 +9,15 @@ use comeback_core::{
     arn::queue_url,
     circuit::{Circuit, Phase},
     claim::{Claim, Order, State as ClaimState},
+    dead_letter::DeadLetter,
 };
 use comeback_flow::ports::Stored;
+use comeback_local::model::sqs::Outgoing;
+use wire::Invoke;
 
 use crate::{
     calls::Made,
-    machine::{Attributes, Millis, Sent, millis, timestamp},
+    machine::{Millis, millis, text_attributes, timestamp},
     scopes::Kind,
     world::{
         Broken, Content, FUNCTION, Failure, Form, Message, QUEUE, Run, SECOND, State, World,
@@ -212,10 +215,10 @@ impl World {
     pub fn check_invocation(
         &self,
         state: &State,
-        call: [&str; 3],
+        Invoke { target, message }: &Invoke,
         made: Made,
     ) -> Checked<(Rc<Content>, u32)> {
-        let [function, sent, traced] = call;
+        let (sent, traced) = (&*message.body, message.trace_header.as_deref().unwrap_or_default());
         let is_it = |content: &Content| {
             let metadata = content.failure.metadata();
             format!(
@@ -224,9 +227,9 @@ impl World {
             ) == sent
         };
         let (content, number) = self.in_batch(state, made.handler, is_it, "Envelope", sent)?;
-        let is_right = (function, traced) == (FUNCTION, trace(content.event).as_str());
+        let is_right = (&**target, traced) == (FUNCTION, trace(content.event).as_str());
         ensure(is_right, "RightTarget", || {
-            format!("{} goes to {function} with {traced}", content.id)
+            format!("{} goes to {target} with {traced}", content.id)
         })?;
         self.check_retry(state, &content, made)?;
         Ok((content, number))
@@ -236,7 +239,7 @@ impl World {
         &self,
         state: &State,
         url: &str,
-        sent: &Sent,
+        sent: &Outgoing,
         made: Made,
     ) -> Checked<Rc<Content>> {
         let text = format!("{sent:?}");
@@ -245,37 +248,37 @@ impl World {
             if !content.failure.is_redriven {
                 attributes.insert(0, ("_retry_metadata".to_owned(), content.failure.metadata()));
             }
-            sent.body == payload(content.event) && sent.attributes == attributes
+            *sent.body == payload(content.event) && text_attributes(sent) == attributes
         };
         let (content, _) = self.in_batch(state, made.handler, is_it, "SentBack", &text)?;
-        let is_right =
-            Some(url) == queue_url(QUEUE).as_deref() && sent.trace == Some(trace(content.event));
+        let is_right = Some(url) == queue_url(QUEUE).as_deref()
+            && sent.trace_header == Some(trace(content.event));
         ensure(is_right, "RightTarget", || format!("{} goes to {url}: {text}", content.id))?;
         self.check_retry(state, &content, made)?;
         Ok(content)
     }
 
     /// A message that is sent again is the same, and comes back in time.
-    pub fn check_hop(&self, state: &State, sent: &Sent, made: Made) -> Checked<Rc<Content>> {
+    pub fn check_hop(&self, state: &State, sent: &Outgoing, made: Made) -> Checked<Rc<Content>> {
+        let delay = sent.delay.unwrap_or_default();
         let text = format!("{sent:?}");
         let (content, _) = self.in_batch(
             state,
             made.handler,
-            |it| it.body == sent.body,
+            |it| *it.body == *sent.body,
             "HopsChangeNothing",
             &text,
         )?;
         let mut own = content.attributes.iter();
-        let has_all = own.all(|it| sent.attributes.contains(it));
-        let is_same = has_all && sent.trace == Some(trace(content.event));
+        let attributes = text_attributes(sent);
+        let has_all = own.all(|it| attributes.contains(it));
+        let is_same = has_all && sent.trace_header == Some(trace(content.event));
         ensure(is_same, "HopsChangeNothing", || text)?;
         let has_reason =
             (self.scope.is_crowded && content.form != Form::Resent) || !self.is_calm(state);
         ensure(has_reason, "HopsForAReason", || format!("{} is delayed", content.id))?;
-        ensure(sent.delay <= 900, "HopsInRange", || {
-            format!("{} is delayed by {} s", content.id, sent.delay)
-        })?;
-        let (until, due) = (made.at + Millis::from(sent.delay) * SECOND, content.failure.due(self));
+        ensure(delay <= 900, "HopsInRange", || format!("{} is delayed by {delay} s", content.id))?;
+        let (until, due) = (made.at + Millis::from(delay) * SECOND, content.failure.due(self));
         ensure(until < due + SECOND || due <= made.at, "HopsInRange", || {
             format!("{} is delayed until {until}, due at {due}", content.id)
         })?;
@@ -287,11 +290,10 @@ impl World {
         &self,
         state: &State,
         handler: usize,
-        body: &str,
-        attributes: &Attributes,
+        DeadLetter { body, attributes }: &DeadLetter<'_>,
     ) -> Checked<Rc<Content>> {
-        let (content, _) =
-            self.in_batch(state, handler, |it| payload(it.event) == body, "OriginalBytes", body)?;
+        let is_it = |it: &Content| payload(it.event) == *body;
+        let (content, _) = self.in_batch(state, handler, is_it, "OriginalBytes", body)?;
         let (failure, now) = (&content.failure, state.now);
         let has =
             |name: &str, value: &str| attributes.iter().any(|it| it.0 == name && it.1 == value);

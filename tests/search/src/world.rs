@@ -9,12 +9,12 @@ use comeback_core::{
     settings::Settings,
 };
 use comeback_flow::ports::Stored;
+use wire::Request;
 
 use crate::{
     calls::{Way, ways},
     machine::{
-        Arena, Attributes, Call, Input, Machine, Millis, RETRY_QUEUE, Received, Start, millis,
-        timestamp,
+        Arena, Attributes, Input, Machine, Millis, RETRY_QUEUE, Received, Start, millis, timestamp,
     },
     scopes::{Kind, Limits, Scope},
 };
@@ -355,8 +355,8 @@ impl World {
                 steps.push(Step::Report(handler));
             }
             for (nth, _, call) in node.calls.iter().filter(|_| node.kept.is_none()) {
-                let acts = matches!(call, Call::Invoke { .. })
-                    || matches!(call, Call::Send(url, _) if !is_retry_queue(url));
+                let acts = matches!(call, Request::Invoke(_))
+                    || matches!(call, Request::Again { queue_url, .. } if !is_retry_queue(queue_url));
                 let acts = acts && !self.scope.is_down;
                 for way in ways(call).iter().filter(|way| faults > 0 || **way == Way::Answered) {
                     let may_fail = acts && failures > 0 && *way != Way::Unsent;
@@ -576,7 +576,7 @@ impl World {
         let claim = Claim { token, order: Some(order), ..item.claim.clone() };
         let handle = item.waiting.clone().and_then(|(_, handle)| handle);
         *number = self.items.number(Item { claim, waiting: item.waiting.clone() });
-        let hides = |it: &Call| matches!(it, Call::Visibility(changes) if changes.iter().any(|it| Some(&it.0) == handle.as_ref()));
+        let hides = |it: &Request| matches!(it, Request::Hide { changes, .. } if changes.iter().any(|it| Some(&it.0) == handle.as_ref()));
         let mut runs = state.handlers.iter().flatten().map(|run| self.machine.node(run.node));
         let may_wait = runs.any(|node| node.calls.iter().any(|(.., call)| hides(call)));
         let act = state.acts.entry(key).or_default();

@@ -15,7 +15,6 @@ mod payload;
 mod plan;
 mod rules;
 mod run;
-mod wire;
 mod world;
 
 use std::{

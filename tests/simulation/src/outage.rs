@@ -27,7 +27,7 @@ pub use self::{
     played::{DESIGNS_HEAD, KINDS_HEAD, Played, kind_row},
     target::Kind,
 };
-use crate::wire::AwsHandler;
+use wire::AwsHandler;
 
 /// How long a handler is busy with a batch.
 const BATCH_TAKES: Duration = Duration::from_millis(60);

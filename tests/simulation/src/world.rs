@@ -33,12 +33,13 @@ use self::{
     service::Call,
     table::Table,
 };
+use wire::Answer;
+
 use crate::{
     dice::Dice,
     judge::Judge,
     notes::{Check, Seen, Trouble},
     plan::{Plan, Spell},
-    wire::Answer,
 };
 
 /// When every world begins. Any time would do, but it needs a fraction of a second, so that a lost fraction shows.

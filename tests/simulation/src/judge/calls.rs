@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use comeback_core::{Timestamp, claim::Order, dead_letter::DeadLetter, fault::FaultKind};
 use comeback_local::model::{queue_arn, sqs::AttributeValue};
+use wire::{Answer, Invoke};
 
 use super::{
     Judge, Open, REASONS,
@@ -18,7 +19,6 @@ use crate::{
     payload::METADATA,
     plan::{Form, Plan, TargetPlan},
     rules::{Millis, Next},
-    wire::{Answer, Invoke},
 };
 
 /// SQS accepts at most this many entries in one call, and together at most as many bytes as one message may have.

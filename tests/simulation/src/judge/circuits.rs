@@ -8,6 +8,7 @@ use comeback_flow::{
     ports::{Listed, Stored},
     report::{Entry, Outcome, Report},
 };
+use wire::{Answer, Exchange, Refusal};
 
 use super::{
     Judge, Subject,
@@ -20,7 +21,6 @@ use super::{
 use crate::{
     notes::{Check, Seen},
     rules::Millis,
-    wire::{Answer, Exchange, Refusal},
 };
 
 /// How long an event is held back while its target is down, or while that is unknown.

@@ -15,6 +15,7 @@ use comeback_local::model::{
     queue_arn,
     sqs::{AttributeValue, MessageAttribute, Outgoing},
 };
+use wire::{Answer, Invoke};
 
 use super::{
     Judge, Subject,
@@ -25,7 +26,6 @@ use super::{
 use crate::{
     notes::{Check, Seen},
     rules::Millis,
-    wire::{Answer, Invoke},
 };
 
 /// The longest delay, and the shortest delay that may end before the message is due, in seconds.

@@ -9,6 +9,7 @@ use comeback_core::{
     fault::FaultKind,
 };
 use comeback_flow::report::{Outcome, Report};
+use wire::{Answer, Replace};
 
 use super::{
     Judge, Subject,
@@ -18,7 +19,6 @@ use super::{
 use crate::{
     notes::{Check, Seen},
     rules::Millis,
-    wire::{Answer, Replace},
 };
 
 /// A message that a handler has received, and what the handler has done about it.

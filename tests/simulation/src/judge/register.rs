@@ -9,6 +9,7 @@ use comeback_core::{
     fault::FaultKind,
 };
 use comeback_flow::ports::Notes;
+use wire::{Answer, Entry, Replace};
 
 use super::{
     Judge, Subject,
@@ -21,7 +22,6 @@ use crate::{
     dice::Dice,
     notes::{Check, Seen},
     rules::Millis,
-    wire::{Answer, Entry, Replace},
 };
 
 /// How often a handler looks at an item that keeps changing. After that it counts as a transient fault.

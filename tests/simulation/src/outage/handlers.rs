@@ -16,7 +16,7 @@ use comeback_local::model::{
 };
 
 use super::{Outage, target::Kind, world::World};
-use crate::wire::AwsHandler;
+use wire::AwsHandler;
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 

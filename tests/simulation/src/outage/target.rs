@@ -17,7 +17,9 @@ use comeback_core::{
 use comeback_flow::ports::{Listed, Stored};
 
 use super::Outage;
-use crate::{wire::Entry, world::BEGAN_AT};
+use wire::Entry;
+
+use crate::world::BEGAN_AT;
 
 /// How long a run takes that fails because its upstream doesn't answer.
 const SLOW_FAILURE: Duration = Duration::from_secs(60);

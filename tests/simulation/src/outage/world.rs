@@ -17,12 +17,10 @@ use comeback_local::model::{
     ACCOUNT, REGION, queue_arn,
     sqs::{Outgoing, Sqs},
 };
+use wire::{Answer, AwsHandler, Environment, Exchange, Refusal, Replace, Request};
 
 use super::{Outage, Played, handlers::record, target::Target};
-use crate::{
-    wire::{Answer, AwsHandler, Environment, Exchange, Refusal, Replace, Request},
-    world::{BEGAN_AT, name_of},
-};
+use crate::world::{BEGAN_AT, name_of};
 
 const STEP: Duration = Duration::from_millis(20);
 

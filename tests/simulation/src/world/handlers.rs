@@ -19,13 +19,13 @@ use comeback_local::model::{
     lambda::run::{Exit, Outcome, Run},
     sqs::{MessageAttribute, Outgoing},
 };
+use wire::{AwsHandler, Environment, Request};
 
 use super::{Step, World, build};
 use crate::{
     judge::{receive_count, trace_of, was_moved},
     notes::{Check, Fault, Seen, Trouble},
     plan::Form,
-    wire::{AwsHandler, Environment, Request},
 };
 
 /// The most calls and answers after whose arrival a handler is killed.

@@ -17,12 +17,12 @@ use comeback_local::model::{
     Invocation, InvocationType, Invoked as Accepted,
     sqs::{MessageAttribute, Outgoing},
 };
+use wire::{Answer, Exchange, Invoke, Refusal, Request, Slot};
 
 use super::{Step, World};
 use crate::{
     judge::Subject,
     notes::{Fault, Seen, Trouble},
-    wire::{Answer, Exchange, Invoke, Refusal, Request, Slot},
 };
 
 /// The errors with which Lambda refuses an invocation for good, and the reasons that they lead to.

@@ -13,12 +13,12 @@ use comeback_core::{
     time::between,
 };
 use comeback_flow::ports::{Entered, Listed, Notes};
+use wire::{Answer, Entry, Refusal, Replace};
 
 use super::{World, service::name_of};
 use crate::{
     judge::Subject,
     notes::{Fault, Seen},
-    wire::{Answer, Entry, Refusal, Replace},
 };
 
 /// How stale the result of a look-up may be.

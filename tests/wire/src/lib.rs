@@ -1,4 +1,4 @@
-//! The ports of a handler, connected to the world.
+//! The ports of a handler, connected to a world: the simulation's, or the search's.
 //!
 //! The environment of the handler holds a call until the world takes it. The world decides its outcome, and answers at
 //! a time of its choice, or never. There is no thread and no runtime: the world polls a handler whenever it has
@@ -33,11 +33,12 @@ use comeback_flow::{
 };
 use comeback_local::model::sqs::{AttributeValue, MessageAttribute, Outgoing};
 
-const MESSAGE: &str = "the simulation says no";
+const MESSAGE: &str = "the world says no";
 
 /// The result of a call, into which the service writes when the call reaches it.
-type Shared<T> = Rc<RefCell<T>>;
+pub type Shared<T> = Rc<RefCell<T>>;
 
+#[derive(Clone, Debug)]
 pub enum Request {
     Sleep(Duration),
     /// Change the visibility of messages: receipt handles and seconds.
@@ -79,6 +80,7 @@ pub enum Request {
 }
 
 /// A write of a target's circuit. On a conflict, the service writes the circuit that it found into `there`.
+#[derive(Clone, Debug)]
 pub struct Exchange {
     pub target: String,
     pub seen: u64,
@@ -87,12 +89,14 @@ pub struct Exchange {
 }
 
 /// A retry: a function and its payload, or a queue and its message.
+#[derive(Clone, Debug)]
 pub struct Invoke {
     pub target: String,
     pub message: Outgoing,
 }
 
 /// A conditional write to the ledger, which replaces one claim by another.
+#[derive(Clone, Debug)]
 pub struct Replace {
     pub key: String,
     pub seen: Option<Claim>,
