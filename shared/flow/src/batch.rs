@@ -20,8 +20,8 @@ use futures_util::{
 };
 
 use crate::{
+    Run,
     budget::{Budget, within},
-    chunks,
     claims::NotClaimed,
     in_flight::Gauges,
     item::Item,
@@ -34,8 +34,7 @@ use crate::{
     },
     register,
     report::{Obstacle, Outcome, Report},
-    run::Run,
-    settlements::{Letter, Settlements, Wait},
+    settlements::{Letter, Settlements, Wait, by_size},
 };
 
 /// How many calls of each kind run at the same time. A batch has ten messages by default, and a function of 128 MB
@@ -265,7 +264,7 @@ where
             queues.entry(queue_url).or_default().push((item, message));
         }
         let calls = queues.iter().flat_map(|(queue_url, sends)| {
-            let parts = chunks::by_size(sends, |(_, message)| message.size()).into_iter();
+            let parts = by_size(sends, |(_, message)| message.size()).into_iter();
             parts.map(|part| {
                 self.send_part_back(queue_url.as_deref().unwrap_or_default(), part, run)
             })
@@ -315,7 +314,7 @@ where
             let queue_url = source.and_then(Source::url);
             self.keep(queue_url, waits, run)
         });
-        let letters = chunks::by_size(&letters, |letter| letter.content.size());
+        let letters = by_size(&letters, |letter| letter.content.size());
         let letters = letters.into_iter().map(|part| self.give_up(part, run));
         let marks = done.into_iter().map(|item| run.mark(item));
         let at_once = Some(CALLS_AT_ONCE);
@@ -350,7 +349,7 @@ where
                     Some((wait, item.resent(delay)?))
                 })
                 .collect();
-            let parts = chunks::by_size(&delayed, |(_, message)| message.size());
+            let parts = by_size(&delayed, |(_, message)| message.size());
             let parts = parts.into_iter().map(|part| self.delay(url, part, run));
             stream::iter(parts).for_each_concurrent(CALLS_AT_ONCE, |call| call).await;
         })

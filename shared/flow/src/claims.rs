@@ -16,11 +16,11 @@ use comeback_core::{
 };
 
 use crate::{
+    Run,
     item::Item,
     log,
     ports::{Clock, Ledger, NotReplaced},
     report::Obstacle,
-    run::Run,
 };
 
 /// How long a claim is kept: SQS keeps no message for longer.

@@ -26,6 +26,7 @@ use comeback_core::{
 use futures_util::{StreamExt, future::join_all, stream};
 
 use crate::{
+    Run,
     batch::Handler,
     item::Item,
     log,
@@ -34,7 +35,6 @@ use crate::{
         VisibilityChange,
     },
     report::{Obstacle, TargetReport},
-    run::Run,
 };
 
 /// While a circuit is closed, a handler writes its counts to it at most once in this time.

@@ -18,13 +18,13 @@ use comeback_core::{
 use futures_util::future::join_all;
 
 use crate::{
+    Run,
     batch::end,
     item::Item,
     log,
     message::Source,
     ports::{Clock, Ledger, NotReplaced, Notes, Wanted},
     report::{Obstacle, Outcome},
-    run::Run,
     settlements::Wait,
 };
 

@@ -4,7 +4,7 @@ BATCH = "shared/flow/src/batch.rs"
 CLAIMS = "shared/flow/src/claims.rs"
 REPORT = "shared/flow/src/report.rs"
 BUDGET = "shared/flow/src/budget.rs"
-CHUNKS = "shared/flow/src/chunks.rs"
+SETTLEMENTS = "shared/flow/src/settlements.rs"
 MESSAGE = "shared/flow/src/message.rs"
 BACKOFF = "shared/core/src/backoff.rs"
 SCHEDULE = "shared/core/src/schedule.rs"
@@ -51,7 +51,7 @@ DEFECTS = [
      "within(&self.clock, budget.all, Box::pin(work)).await.unwrap_or_default();", "Box::pin(work).await;"),
     ("a call takes eleven entries", "shared/flow/src/ports.rs",
      "pub const ENTRIES_MAX: usize = 10;", "pub const ENTRIES_MAX: usize = 11;"),
-    ("the size of dead letters in one call is not bounded", CHUNKS,
+    ("the size of dead letters in one call is not bounded", SETTLEMENTS,
      " || total + size > SIZE_MAX", ""),
     ("every message has the first one's trace", BATCH,
      "trace_header: item.trace_header(),", "trace_header: item.trace_header().map(|_| \"Root=1\"),"),

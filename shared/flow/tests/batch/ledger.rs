@@ -1,32 +1,27 @@
-//! Batches whose failures are acted on once.
+//! Batches whose failures are claimed and listed in the ledger's table. What a handler does with claims and orders is
+//! searched and simulated; here is what that costs, and what is noted and left out if the table fails.
 
 use std::time::Duration;
 
-use aws_lambda_events::event::sqs::{SqsMessage, SqsMessageAttribute};
+use aws_lambda_events::event::sqs::SqsMessage;
 use comeback_core::{
-    claim::{Claim, State, Token},
+    claim::{Claim, Order, State, Token},
     fault::FaultKind,
     time::later,
 };
-use comeback_flow::report::Obstacle;
+use comeback_flow::{metrics, ports::Clock, report::Obstacle};
+use serde_json::Value;
 
-use crate::world::{
-    Answer, World, due, failed, handle, handle_within, kept, key_of, message, outcomes, poison,
-    start, waiting,
+use crate::{
+    THROTTLED,
+    world::{
+        Answer, World, due, failed, handle, handle_within, key_of, outcomes, poison, start, waiting,
+    },
 };
-
-const THROTTLED: FaultKind = FaultKind::Transient { retry_after: None };
 
 /// A failure that is past its age.
 fn expired(id: &str) -> SqsMessage {
     failed(id, 2 * 86_400)
-}
-
-/// The same failure in another message.
-fn again(mut message: SqsMessage, id: &str) -> SqsMessage {
-    message.message_id = Some(id.to_owned());
-    message.receipt_handle = Some(format!("handle of {id}"));
-    message
 }
 
 fn claim_of(owner: &str, state: State) -> Claim {
@@ -34,11 +29,9 @@ fn claim_of(owner: &str, state: State) -> Claim {
     Claim { token, state, order: None, expires_at: later(start(), Duration::from_hours(24)) }
 }
 
-/// A world in which this failure is claimed already.
-fn where_claimed(id: &str, claim: Claim, answers: &[(&'static str, Answer)]) -> World {
-    let world = World::with_ledger(answers);
-    world.claims().insert(key_of(id), claim);
-    world
+fn first(mut message: SqsMessage) -> SqsMessage {
+    message.attributes.insert("ApproximateReceiveCount".to_owned(), "1".to_owned());
+    message
 }
 
 /// The key of each claim, its generation, its owner and whether it is done.
@@ -66,119 +59,10 @@ async fn what_is_acted_on_is_claimed_before_and_marked_after_with_two_writes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_acted_on_already_is_dropped() {
-    for record in [due("a"), expired("a")] {
-        let world = where_claimed("a", claim_of("other", State::Done), &[]);
-        let report = handle(&world, vec![record]).await;
-        assert_eq!(outcomes(&report), ["duplicate"]);
-        assert!(kept(&report).is_empty());
-        assert!(world.invocations.borrow().is_empty() && world.letter_calls.borrow().is_empty());
-        assert_eq!(world.ledger_calls.borrow().len(), 1);
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_another_acts_on_waits_until_that_one_has_surely_ended() {
-    let until = later(start(), Duration::from_secs(25));
-    let world = where_claimed("a", claim_of("other", State::Held { until }), &[]);
-    let report = handle(&world, vec![due("a"), due("b")]).await;
-    assert_eq!(outcomes(&report), ["waits", "invoked"]);
-    let calls = world.visibility_calls.borrow();
-    assert_eq!(calls[0].1, [("handle of a".to_owned(), 25)]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_claim_of_one_that_has_died_is_taken_over() {
-    let world = where_claimed("a", claim_of("other", State::Held { until: start() }), &[]);
-    let report = handle(&world, vec![due("a")]).await;
-    assert_eq!(outcomes(&report), ["invoked"]);
-    assert_eq!(states(&world), [own("a", 2, 0, true)]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn one_failure_twice_in_a_batch_is_invoked_once() {
-    let world = World::with_ledger(&[]);
-    let report = handle(&world, vec![due("a"), again(due("a"), "b")]).await;
-    assert_eq!(outcomes(&report), ["invoked", "waits"]);
-    assert_eq!(world.invocations.borrow().len(), 1);
-    let again = handle(&world, vec![again(due("a"), "b")]).await;
-    assert_eq!(outcomes(&again), ["duplicate"]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_was_not_accepted_is_free_again() {
-    let world = World::with_ledger(&[
-        ("payload of a", Answer::Fault(THROTTLED)),
-        ("payload of b", Answer::Refused),
-    ]);
-    let report = handle(&world, vec![due("a"), expired("b")]).await;
-    assert_eq!(outcomes(&report), ["waits", "dead letter not sent"]);
-    assert!(states(&world).is_empty());
-}
-
-/// The dead letter of a failure, which was moved back to the retry queue a minute ago and is due.
-fn redriven(id: &str, request_id: &str) -> SqsMessage {
-    let mut message = message(id, &format!("\"payload of {id}\""));
-    let sent_at = (start() - Duration::from_secs(60)).timestamp_millis();
-    message.attributes.insert("SentTimestamp".to_owned(), sent_at.to_string());
-    let attributes = [
-        ("Reason", "not_retryable"),
-        ("FunctionArn", "arn:aws:lambda:us-east-1:123456789012:function:orders:$LATEST"),
-        ("RequestId", request_id),
-        ("ErrorType", "PermanentFailure"),
-    ];
-    message.message_attributes = attributes
-        .map(|(name, value)| {
-            let mut attribute = SqsMessageAttribute::default();
-            attribute.string_value = Some(value.to_owned());
-            (name.to_owned(), attribute)
-        })
-        .into();
-    message
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_redriven_event_is_no_duplicate_of_the_failure_that_ended_it() {
-    let world = where_claimed("a", claim_of("other", State::Done), &[]);
-    let letter = redriven("letter of a", "request of a");
-    let report = handle(&world, vec![letter.clone()]).await;
-    assert_eq!(outcomes(&report), ["invoked"]);
-    let payload = world.invocations.borrow()[0].1.clone();
-    assert!(payload.contains(r#""attempt":1,"#), "{payload}");
-    assert!(payload.contains(r#""request_id":"request of a""#), "{payload}");
-    let again = handle(&world, vec![letter]).await;
-    assert_eq!(outcomes(&again), ["duplicate"], "the same message, delivered twice");
-}
-
-#[tokio::test(start_paused = true)]
-async fn where_the_ledger_cannot_be_asked_nothing_is_done_until_it_can() {
-    for (kind, seconds) in [(THROTTLED, 1..=2), (FaultKind::Configuration, 60..=120)] {
-        let world = World::with_ledger(&[("claim", Answer::Fault(kind))]);
-        let report = handle(&world, vec![due("a"), expired("b")]).await;
-        assert_eq!(outcomes(&report), ["waits"; 2]);
-        let obstacles: Vec<_> = report.entries.iter().map(|entry| entry.obstacle).collect();
-        assert_eq!(obstacles, [Some(Obstacle::Ledger); 2]);
-        assert!(world.invocations.borrow().is_empty() && world.letter_calls.borrow().is_empty());
-        for (handle, timeout) in world.visibility_calls.borrow().iter().flat_map(|call| &call.1) {
-            assert!(seconds.contains(timeout), "{handle}: {timeout}");
-        }
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn what_sqs_would_delete_soon_is_given_up_though_the_ledger_cannot_be_asked() {
     let world = World::with_ledger(&[("claim", Answer::Fault(FaultKind::Configuration))]);
     let report = handle(&world, vec![failed("a", 14 * 86_400)]).await;
     assert_eq!(outcomes(&report), ["max_age_exceeded"]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_another_handler_may_judge_differently_is_given_up_without_a_claim() {
-    let world = World::with_ledger(&[("claim", Answer::Never)]);
-    let mut foreign = due("a");
-    foreign.body = foreign.body.map(|body| body.replace("123456789012", "999999999999"));
-    let report = handle(&world, vec![foreign]).await;
-    assert_eq!(outcomes(&report), ["target_not_allowed"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -187,18 +71,6 @@ async fn a_claim_that_hangs_is_left_to_the_queue_in_time_and_holds_up_no_other()
     let records = vec![due("a"), due("b"), expired("c"), waiting("d")];
     let report = handle_within(10, &world, records).await;
     assert_eq!(outcomes(&report), ["not reached", "invoked", "max_age_exceeded", "waits"]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn nothing_is_invoked_whose_age_was_over_when_its_claim_was_answered() {
-    // MAX_AGE is a day. The event has 2 s left, and its claim takes 3 s.
-    let world = World::with_ledger(&[("claim", Answer::Slow(3))]);
-    let report = handle(&world, vec![failed("a", 86_398)]).await;
-    assert_eq!(outcomes(&report), ["max_age_exceeded"]);
-    assert!(world.invocations.borrow().is_empty());
-    assert_eq!(states(&world), [own("a", 1, 0, true)]);
-    let in_time = handle(&World::new(&[]), vec![failed("a", 86_400)]).await;
-    assert_eq!(outcomes(&in_time), ["invoked"], "at the very end of its age");
 }
 
 #[tokio::test(start_paused = true)]
@@ -234,27 +106,6 @@ async fn a_claim_that_nobody_knows_of_is_released_with_its_wait() {
     assert!(states(&world).is_empty(), "the next receive need not wait for a lease");
 }
 
-/// Invokes `a`. Before Lambda gives this answer, another invocation takes the claim over and marks it.
-async fn taken_over_during(answer: Answer) -> World {
-    let world = World::with_ledger(&[("payload of a", answer)]);
-    let taken_over = async {
-        tokio::time::sleep(Duration::from_millis(30)).await;
-        let other = claim_of("other", State::Done);
-        world.claims().insert(key_of("a"), other);
-    };
-    futures_util::future::join(handle(&world, vec![due("a")]), taken_over).await;
-    world
-}
-
-#[tokio::test(start_paused = true)]
-async fn one_who_comes_late_can_neither_mark_nor_release_what_another_holds() {
-    for answer in [Answer::Accepted, Answer::Fault(THROTTLED)] {
-        let world = taken_over_during(answer).await;
-        let others = (key_of("a"), 1, "other".to_owned(), true);
-        assert_eq!(states(&world), [others]);
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_keeps_changing_is_left_for_later() {
     let world = World::with_ledger(&[]);
@@ -266,4 +117,110 @@ async fn a_claim_that_keeps_changing_is_left_for_later() {
     assert!(world.invocations.borrow().is_empty());
     let claims = world.ledger_calls.borrow().iter().filter(|(_, next)| next.is_some()).count();
     assert_eq!(claims, 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_costs_three_writes_and_one_read() {
+    let world = World::with_register(&[]);
+    let report = handle(&world, vec![first(waiting("a")), first(poison("b"))]).await;
+    assert_eq!(outcomes(&report), ["waits", "unreadable"]);
+    assert_eq!(world.claims()[&key_of("a")].state, State::Waiting);
+    let until = later(start(), Duration::from_secs(60));
+    assert_eq!(world.waits.borrow()[&key_of("a")], (until, Some("handle of a".to_owned())));
+    assert!(world.look_ups.borrow().is_empty(), "nobody knew of it before");
+    let report = handle(&world, vec![due("a")]).await;
+    assert_eq!(outcomes(&report), ["invoked"]);
+    assert_eq!(states(&world), [own("a", 2, 0, true)]);
+    assert_eq!(world.ledger_calls.borrow().len(), 3);
+    assert_eq!(*world.look_ups.borrow(), [(1, 1)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_operator_brought_back_is_soon_looked_up_again_if_that_fails() {
+    for (kind, seconds) in [(THROTTLED, 1..=5), (FaultKind::Configuration, 60..=120)] {
+        let world = World::with_register(&[("look up", Answer::Fault(kind))]);
+        let ordered = Claim { order: Some(Order::Retry), ..claim_of("operator", State::Waiting) };
+        world.claims().insert(key_of("a"), ordered);
+        let report = handle(&world, vec![waiting("a"), first(waiting("b"))]).await;
+        assert_eq!(outcomes(&report), ["waits", "waits"]);
+        let calls = world.visibility_calls.borrow();
+        let timeouts: Vec<u32> =
+            calls.iter().flat_map(|(_, changes)| changes).map(|(_, timeout)| *timeout).collect();
+        assert!(seconds.contains(&timeouts[0]), "{timeouts:?}");
+        assert_eq!(timeouts[1], 60, "nobody can have ordered anything for it");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_goes_on_without_a_register_that_fails() {
+    for (verb, answer) in [
+        ("register", Answer::Fault(THROTTLED)),
+        ("register", Answer::Fault(FaultKind::Configuration)),
+        ("look up", Answer::Fault(FaultKind::Configuration)),
+        ("look up", Answer::Slow(3)),
+        ("register", Answer::Never),
+    ] {
+        let world = World::with_register(&[(verb, answer)]);
+        let report = handle(&world, vec![waiting("a"), due("b")]).await;
+        assert_eq!(outcomes(&report), ["waits", "invoked"], "{verb}");
+        let is_fault = matches!(answer, Answer::Fault(_));
+        assert_eq!(report.entries[0].obstacle.is_some(), is_fault, "{verb}");
+    }
+}
+
+/// An old receipt handle made its message visible, before its event is due.
+#[tokio::test(start_paused = true)]
+async fn what_comes_back_early_while_another_acts_on_it_waits_for_that_one_but_not_past_its_due_time()
+ {
+    for (lease, waited) in [(25, 25), (600, 60)] {
+        let world = World::with_register(&[]);
+        let until = later(start(), Duration::from_secs(lease));
+        world.claims().insert(key_of("a"), claim_of("other", State::Held { until }));
+        let report = handle(&world, vec![waiting("a")]).await;
+        assert_eq!(outcomes(&report), ["waits"]);
+        assert_eq!(world.visibility_calls.borrow()[0].1[0].1, waited);
+    }
+}
+
+/// Messages that speak for a function that their queue does not belong to.
+#[tokio::test(start_paused = true)]
+async fn what_is_refused_counts_for_no_function() {
+    let world = World::with_probes("", &[]);
+    let retried = |nth: usize| {
+        let mut forged = first(failed(&nth.to_string(), 60));
+        let envelope = r#"{"_retry_metadata":{"attempt":1,"initial_timestamp":5,"request_id":"e"},"_original_payload":1}"#;
+        let payload = format!("\"payload of {nth}\"");
+        let body = forged.body.map(|body| body.replace(&payload, envelope)).unwrap_or_default();
+        forged.body =
+            Some(body.replace("123456789012:function:orders", "999999999999:function:victim"));
+        forged
+    };
+    let mut without_payload = retried(5);
+    without_payload.body =
+        without_payload.body.map(|body| body.replace("requestPayload", "requestpayload"));
+    for nth in 0..4 {
+        let batch = vec![retried(0), retried(1), without_payload.clone(), retried(3)];
+        let report = handle(&world, batch).await;
+        let refused = "target_not_allowed";
+        assert_eq!(outcomes(&report), [refused, refused, "payload_missing", refused], "{nth}");
+        for line in metrics::lines(&report, (&world).now()) {
+            let line: Value = serde_json::from_str(&line).unwrap_or_default();
+            assert_eq!((&line["Target"], line.get("EventAge")), (&"unknown".into(), None));
+        }
+    }
+    assert!(world.look_ups.borrow().is_empty() && world.ledger_calls.borrow().is_empty());
+    assert!(world.turns.borrow().is_empty() && world.circuits.borrow().len() <= 1);
+}
+
+/// Until this version, the key of a claim was the request id alone. UPGRADE.md says what follows.
+#[tokio::test(start_paused = true)]
+async fn a_claim_of_an_older_version_does_not_count_and_stays_as_it_is() {
+    let world = World::with_register(&[]);
+    let older = claim_of("older", State::Done);
+    world.claims().insert("request of a".to_owned(), older.clone());
+    assert_eq!(outcomes(&handle(&world, vec![due("a")]).await), ["invoked"]);
+    assert_eq!(outcomes(&handle(&world, vec![due("a")]).await), ["duplicate"]);
+    let claims = world.claims();
+    assert_eq!(claims.get("request of a"), Some(&older));
+    assert_eq!(claims.get(&key_of("a")).map(|claim| claim.state), Some(State::Done));
 }

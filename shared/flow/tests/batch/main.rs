@@ -1,22 +1,16 @@
 //! Batches against ports that fail in every way.
 
-mod delays;
 mod ledger;
 mod log;
 mod probes;
 mod queues;
-mod register;
-mod trust;
 mod world;
 
 use std::time::Duration;
 
 use aws_lambda_events::event::sqs::SqsEvent;
-use comeback_core::{fault::FaultKind, reason::Reason};
-use comeback_flow::{
-    batch::{BatchRefused, Context},
-    report::Obstacle,
-};
+use comeback_core::{fault::FaultKind, in_flight::IN_FLIGHT_MAX, reason::Reason};
+use comeback_flow::{batch::Context, report::Obstacle};
 use proptest::prelude::*;
 use world::{
     Answer, QUEUE_URL, World, due, failed, handle, handle_within, home, kept, message, outcomes,
@@ -74,19 +68,6 @@ async fn each_queue_has_calls_of_its_own() {
     let urls: Vec<_> = world.visibility_calls.borrow().iter().map(|(url, _)| url.clone()).collect();
     assert_eq!(urls.len(), 2);
     assert!(urls.contains(&QUEUE_URL.replace("retry", "other")));
-}
-
-#[tokio::test(start_paused = true)]
-async fn one_refused_entry_touches_none_of_its_neighbours() {
-    let world = World::new(&[("handle of b", Answer::Refused), ("in e", Answer::Refused)]);
-    let records =
-        vec![waiting("a"), waiting("b"), waiting("c"), poison("d"), poison("e"), poison("f")];
-    let report = handle(&world, records).await;
-    assert_eq!(
-        outcomes(&report),
-        ["waits", "left to queue", "waits", "unreadable", "dead letter not sent", "unreadable"]
-    );
-    assert_eq!(kept(&report), ["a", "b", "c", "e"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -161,57 +142,50 @@ async fn what_has_begun_is_not_cut_off_to_begin_nothing_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_trace_belongs_to_its_message() {
-    let world = World::new(&[]);
-    let mut traced = due("a");
-    traced.attributes.insert("AWSTraceHeader".into(), "Root=1-a;Lineage=1:f:3".into());
-    handle(&world, vec![traced, due("b")]).await;
-    let traces: Vec<_> =
-        world.invocations.borrow().iter().map(|(_, _, trace)| trace.clone()).collect();
-    assert_eq!(traces, [Some("Root=1-a;Lineage=1:f:3".to_owned()), None]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn dead_letters_near_the_limit_go_one_by_one() {
-    let world = World::new(&[]);
-    let large = |id: &str| message(id, &format!("no JSON {}", "x".repeat(1_000_000)));
-    let report = handle(&world, vec![large("a"), large("b"), poison("c"), poison("d")]).await;
-    assert_eq!(outcomes(&report), ["unreadable"; 4]);
-    let sizes: Vec<_> = world.letter_calls.borrow().iter().map(Vec::len).collect();
-    assert_eq!(sizes, [1, 3]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_record_without_an_id_stops_the_batch_before_anything_is_done() {
-    let world = World::new(&[]);
-    let mut nameless = due("a");
+async fn a_batch_whose_messages_could_not_end_is_refused_before_anything_is_done() {
+    let (mut nameless, mut own) = (due("a"), poison("a"));
     nameless.message_id = Some(String::new());
-    let mut event = SqsEvent::default();
-    event.records = vec![due("b"), nameless];
-    let deadline = world::start() + Duration::from_secs(30);
-    let home = home();
-    let context = Context { request_id: "the handler's", home: &home, deadline };
-    let refusal = world.handler().handle(&event, &context).await.unwrap_err();
-    assert_eq!(refusal, BatchRefused::RecordWithoutId);
-    assert!(world.invocations.borrow().is_empty());
+    own.event_source_arn = Some("arn:aws:sqs:us-east-1:123456789012:dead".to_owned());
+    for (record, refused) in [
+        (nameless, "expected every record to have a messageId, got one without"),
+        (
+            own,
+            "expected DEAD_LETTER_QUEUE_URL to be another queue than the retry queue, got https://sqs.us-east-1.amazonaws.com/123456789012/dead, which sent this batch",
+        ),
+    ] {
+        let world = World::new(&[]);
+        let mut event = SqsEvent::default();
+        event.records = vec![due("b"), record];
+        let (home, deadline) = (home(), world::start() + Duration::from_secs(30));
+        let context = Context { request_id: "the handler's", home: &home, deadline };
+        let refusal = world.handler().handle(&event, &context).await.unwrap_err();
+        assert_eq!(refusal.to_string(), refused);
+        assert!(world.invocations.borrow().is_empty() && world.letter_calls.borrow().is_empty());
+    }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dead_letter_queue_that_is_the_retry_queue_stops_the_batch_before_anything_is_done() {
-    let world = World::new(&[]);
-    let mut own = poison("a");
-    own.event_source_arn = Some("arn:aws:sqs:us-east-1:123456789012:dead".to_owned());
-    let mut event = SqsEvent::default();
-    event.records = vec![due("b"), own];
-    let deadline = world::start() + Duration::from_secs(30);
-    let home = home();
-    let context = Context { request_id: "the handler's", home: &home, deadline };
-    let refusal = world.handler().handle(&event, &context).await.unwrap_err();
-    assert_eq!(
-        refusal.to_string(),
-        "expected DEAD_LETTER_QUEUE_URL to be another queue than the retry queue, got https://sqs.us-east-1.amazonaws.com/123456789012/dead, which sent this batch"
-    );
-    assert!(world.invocations.borrow().is_empty() && world.letter_calls.borrow().is_empty());
+async fn only_a_full_batch_asks_how_many_messages_are_in_flight_and_only_once() {
+    let batch = || (0..12).map(|n| waiting(&format!("w{n}"))).collect::<Vec<_>>();
+    let lone = vec![waiting("a"), due("b"), poison("c")];
+    for (records, counted, asks) in
+        [(lone, Some(100_000), 0), (batch(), Some(0), 1), (batch(), None, 1)]
+    {
+        let world = World::new(&[]);
+        world.in_flight.set(counted);
+        let waits = outcomes(&handle(&world, records).await);
+        assert!(!waits.contains(&"delayed"), "{waits:?}");
+        assert_eq!(*world.counted.borrow(), vec![QUEUE_URL; asks]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_ledger_that_does_not_answer_keeps_no_sent_message_in_the_queue() {
+    let answers = [("release", Answer::Never), ("payload of", Answer::Fault(THROTTLED))];
+    let world = World::with_ledger(&answers);
+    world.in_flight.set(Some(IN_FLIGHT_MAX.get().into()));
+    let report = handle(&world, (0..10).map(|n| due(&format!("d{n}"))).collect()).await;
+    assert_eq!(outcomes(&report), ["delayed"; 10]);
 }
 
 proptest! {

@@ -5,12 +5,9 @@ use std::time::Duration;
 
 use aws_lambda_events::event::sqs::SqsEvent;
 use comeback_core::{circuit::Minute, fault::FaultKind};
-use comeback_flow::ports::Listed;
 use serde_json::{Value, json};
 
-use crate::world::{
-    Answer, QUEUE_URL, TARGET, World, due, failed, handle, handle_by, outcomes, start,
-};
+use crate::world::{Answer, TARGET, World, due, failed, handle, handle_by, outcomes, start};
 
 /// The time this many seconds after the batch arrives, in milliseconds.
 fn at(seconds: i64) -> i64 {
@@ -36,14 +33,6 @@ fn probing(event: &str, until: i64) -> String {
     circuit(&json!({ "probing": { "since": at(-300), "interval_seconds": 40, "probe": probe } }))
 }
 
-fn ramping(rate: u32) -> String {
-    let slice = json!({ "began": at(0), "rate": rate, "taken": 0, "failed": 0 });
-    let probe = json!({ "of": { "event": "probe", "attempt": 1 }, "at": at(-30) });
-    circuit(
-        &json!({ "ramping": { "since": at(-300), "slice": slice, "mixed": 0, "probe": probe } }),
-    )
-}
-
 /// The record of this attempt of this event, which has just failed.
 fn returned(id: &str, event: &str, attempt: u32) -> aws_lambda_events::event::sqs::SqsMessage {
     let mut message = failed(id, 0);
@@ -54,14 +43,6 @@ fn returned(id: &str, event: &str, attempt: u32) -> aws_lambda_events::event::sq
     message.body = Some(body);
     message.attributes.insert("ApproximateReceiveCount".into(), "1".into());
     message
-}
-
-fn listed(names: &[&str]) -> Vec<Listed> {
-    let listed = |name: &&str| Listed {
-        queue_url: QUEUE_URL.to_owned(),
-        receipt_handle: format!("handle of {name}"),
-    };
-    names.iter().map(listed).collect()
 }
 
 fn stored(world: &World) -> (u64, String) {
@@ -78,7 +59,7 @@ async fn without_probes_no_circuit_is_read_or_written() {
     let report = handle(&world, vec![due("one"), returned("two", "event", 1)]).await;
     assert_eq!(outcomes(&report), ["invoked", "waits"]);
     assert!(report.targets.is_empty() && world.turns.borrow().is_empty());
-    assert!(world.lists.borrow().is_empty() && world.asked.borrow().is_empty());
+    assert!(world.asked.borrow().is_empty());
 }
 
 /// The visibility timeout that a message was given last.
@@ -114,22 +95,6 @@ async fn an_event_without_a_usable_request_id_can_be_the_probe_and_its_failure_i
 }
 
 #[tokio::test(start_paused = true)]
-async fn any_event_that_comes_back_takes_a_step_that_is_due() {
-    for registers in [true, false] {
-        let mut world = World::with_probes(&open(-1), &[]);
-        world.registers = registers;
-        let report = handle(&world, vec![failed("early", 30), failed("too", 30)]).await;
-        assert_eq!(outcomes(&report), ["invoked", "waits"]);
-        assert_eq!(stored(&world), (8, "probing".to_owned()));
-        assert_eq!(timeout(&world, "too"), 24, "not due, so after those that are");
-        let mut world = World::with_probes(&probing("another", 0), &[]);
-        world.registers = registers;
-        handle(&world, vec![failed("early", 30)]).await;
-        assert_eq!(stored(&world), (8, "ramping".to_owned()));
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_handler_that_knows_of_a_step_takes_it_with_a_first_failure() {
     let first = |id, failed_at: i64| {
         let mut message = failed(id, 0);
@@ -161,78 +126,6 @@ async fn a_handler_that_knows_of_a_step_takes_it_with_a_first_failure() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_its_target_has_asked_to_leave_alone_is_never_early() {
-    let asking = |id: &str, wish: &str| {
-        let mut message = failed(id, 120);
-        let error = format!(
-            r#""responsePayload":{{"errorType":"RetryAfter","errorMessage":"{wish}"}},"requestPayload""#
-        );
-        message.body = Some(message.body.unwrap().replace(r#""requestPayload""#, &error));
-        message
-    };
-    for found in [open(-1), ramping(3)] {
-        let world = World::with_probes(&found, &[]);
-        let report = handle(&world, vec![asking("later", "6h"), failed("other", 30)]).await;
-        assert_eq!(outcomes(&report), ["waits", "invoked"], "{found}");
-        let world = World::with_probes(&found, &[]);
-        let report = handle(&world, vec![asking("later", "6h"), asking("now", "100s")]).await;
-        assert_eq!(outcomes(&report), ["waits", "invoked"], "once it is due");
-        assert!(timeout(&world, "later") > 21_000, "it doesn't wait for a step");
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn if_the_register_cant_be_asked_the_next_slice_brings_events_forward() {
-    let denied = Answer::Fault(FaultKind::Configuration);
-    let world = World::with_probes(&probing("another", 0), &[("list", denied)]);
-    let report = handle(&world, vec![due("one")]).await;
-    assert_eq!((outcomes(&report), stored(&world)), (vec!["invoked"], (9, "ramping".to_owned())));
-    let circuits = world.circuits.borrow();
-    let text = circuits[TARGET].text.as_deref().unwrap();
-    assert!(text.contains(r#""missed":true"#), "{text}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_probe_that_is_not_accepted_is_given_back() {
-    let throttled = Answer::Fault(FaultKind::Transient { retry_after: None });
-    let world = World::with_probes(&open(-1), &[("payload of one", throttled)]);
-    let report = handle(&world, vec![due("one")]).await;
-    assert_eq!(stored(&world), (9, "open".to_owned()));
-    assert_eq!(report.targets[0].probes, 0);
-}
-
-#[tokio::test(start_paused = true)]
-async fn nobody_probes_before_the_time_or_beside_another() {
-    for found in [open(60), probing("another", 10)] {
-        let step_at = if found.contains("open") { 60 } else { 10 };
-        let world = World::with_probes(&found, &[]);
-        let report = handle(&world, vec![due("one"), due("two")]).await;
-        assert_eq!(outcomes(&report), ["waits", "waits"], "{found}");
-        assert_eq!(["one", "two"].map(|id| timeout(&world, id)), [step_at, step_at + 1]);
-        assert_eq!(stored(&world).0, 8, "only that they wait for the step");
-        assert!(report.targets[0].is_open);
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_record_of_a_probe_that_failed_opens_the_circuit_again() {
-    let world = World::with_probes(&probing("event", 10), &[]);
-    world.minutes.borrow_mut().push(Minute {
-        began: start() - Duration::from_mins(3),
-        invocations: 60,
-        errors: 60,
-    });
-    let report = handle(&world, vec![returned("one", "event", 1)]).await;
-    assert_eq!(outcomes(&report), ["waits"]);
-    assert_eq!(stored(&world), (8, "open".to_owned()));
-    assert_eq!(*world.asked.borrow(), [TARGET], "CloudWatch may know better");
-    assert!((44..=84).contains(&timeout(&world, "one")), "it waits for the next probe");
-    let other = World::with_probes(&probing("event", 10), &[]);
-    handle(&other, vec![returned("one", "another", 1), returned("two", "event", 2)]).await;
-    assert_eq!(stored(&other).1, "probing", "another attempt says nothing");
-}
-
-#[tokio::test(start_paused = true)]
 async fn cloudwatch_closes_the_circuit_of_a_target_whose_probes_are_poison() {
     let world = World::with_probes(&probing("event", 10), &[]);
     world.minutes.borrow_mut().push(Minute {
@@ -253,30 +146,6 @@ async fn retries_that_nearly_all_fail_raise_a_suspicion() {
     let healthy = World::with_probes(&closed(30, 20), &[]);
     handle(&healthy, ["a", "b", "c", "d"].map(due).to_vec()).await;
     assert_eq!(stored(&healthy), (8, "closed".to_owned()));
-}
-
-#[tokio::test(start_paused = true)]
-async fn after_a_probe_events_resume_at_the_rate_with_those_that_were_brought_forward() {
-    let world = World::with_probes(&ramping(3), &[]);
-    let early = ["four", "five"].map(|id| failed(id, 30));
-    let records = ["one", "two"].map(due).into_iter().chain(early).collect();
-    let report = handle(&world, records).await;
-    assert_eq!(outcomes(&report), ["invoked", "invoked", "invoked", "waits"]);
-    let silent = World::with_probes(&probing("another", 0), &[]);
-    let report = handle(&silent, vec![due("one"), due("two")]).await;
-    assert_eq!(outcomes(&report), ["invoked", "waits"]);
-    assert_eq!(silent.lists.borrow()[0].2, 10, "those of the first slice");
-}
-
-#[tokio::test(start_paused = true)]
-async fn nothing_of_a_paused_target_is_a_probe_or_retried_early() {
-    for found in [open(-1), ramping(3)] {
-        let world = World::with_probes(&found, &[]);
-        world.paused.borrow_mut().push(TARGET.to_owned());
-        let report = handle(&world, vec![due("one"), failed("two", 30)]).await;
-        assert_eq!(outcomes(&report), ["waits", "waits"], "{found}");
-        assert!(world.invocations.borrow().is_empty());
-    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -306,21 +175,4 @@ async fn a_circuit_of_another_program_counts_as_closed_and_is_replaced() {
     let records = ["a", "b", "c", "d"].map(due).to_vec();
     assert_eq!(outcomes(&handle(&world, records).await), ["invoked"; 4]);
     assert_eq!(stored(&world), (8, "closed".to_owned()));
-}
-
-#[tokio::test(start_paused = true)]
-async fn if_cloudwatch_gives_no_answer_nothing_changes() {
-    let slice = json!({ "began": at(-3), "rate": 1, "taken": 3, "failed": 3 });
-    let suspected = json!({ "since": at(-70), "ask_at": at(-10), "slice": slice });
-    let suspected = circuit(&json!({ "suspected": suspected }));
-    let world = World::with_probes(&suspected, &[("the minutes", Answer::Refused)]);
-    handle(&world, vec![due("one")]).await;
-    assert_eq!((stored(&world).1, world.asked.borrow().len()), ("suspected".to_owned(), 1));
-    let world = World::with_probes(&suspected, &[]);
-    let began = start() - Duration::from_mins(2);
-    world.minutes.borrow_mut().push(Minute { began, invocations: 50, errors: 50 });
-    *world.listed.borrow_mut() = listed(&["a"]);
-    let report = handle(&world, vec![due("one")]).await;
-    assert_eq!(stored(&world).1, "open");
-    assert_eq!(report.targets[0].brought_forward, 1, "so that somebody comes for the probe");
 }

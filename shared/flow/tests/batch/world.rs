@@ -13,7 +13,7 @@ use comeback_core::{
     Timestamp,
     arn::{FunctionArn, Home},
     circuit::{Circuit, Minute},
-    claim::{Claim, Order, State, is_same},
+    claim::{Claim, State, is_same},
     dead_letter::DeadLetter,
     fault::{FaultKind, InvokeFault, StoreFault},
     reason::Reason,
@@ -27,7 +27,7 @@ use comeback_flow::{
     memory::CircuitMemory,
     ports::{
         CallFault, Clock, Entered, Functions, Invocation, Ledger, Listed, NotExchanged,
-        NotReplaced, Notes, Queues, Resent, Stored, Value, VisibilityChange, Wanted,
+        NotReplaced, Notes, Queues, Resent, Stored, VisibilityChange, Wanted,
     },
     report::{Outcome, Report},
 };
@@ -59,35 +59,6 @@ pub enum Answer {
 /// A queue's URL, and the handle and the timeout of each entry.
 type VisibilityCall = (String, Vec<(String, u32)>);
 
-/// A message that was sent again, with the names and values of its attributes.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Sent {
-    pub body: String,
-    pub attributes: BTreeMap<String, (String, Vec<u8>)>,
-    pub trace_header: Option<String>,
-    pub group_id: Option<String>,
-    pub delay: u32,
-}
-
-impl Sent {
-    fn of(message: &Resent<'_>) -> Self {
-        let attributes = message.attributes.iter().map(|attribute| {
-            let value = match &attribute.value {
-                Value::Text(text) => text.as_bytes(),
-                Value::Binary(bytes) => bytes,
-            };
-            (attribute.name.to_string(), (attribute.data_type.to_string(), value.to_owned()))
-        });
-        Self {
-            body: message.body.to_owned(),
-            attributes: attributes.collect(),
-            trace_header: message.trace_header.map(str::to_owned),
-            group_id: message.group_id.map(str::to_owned),
-            delay: message.delay,
-        }
-    }
-}
-
 /// A function's ARN, the payload and the trace header.
 type InvokeCall = (String, String, Option<String>);
 
@@ -105,8 +76,6 @@ pub struct World {
     pub in_flight: Cell<Option<u64>>,
     /// The queues whose messages in flight were counted.
     pub counted: RefCell<Vec<String>>,
-    /// A queue's URL and what was sent to it, for each call.
-    pub sends: RefCell<Vec<(String, Vec<Sent>)>>,
     pub invocations: RefCell<Vec<InvokeCall>>,
     /// The handler's `TENANT_ID` and `DURABLE`, and the tenant ids and the executions of its invocations.
     pub tenant_id: Option<&'static str>,
@@ -123,14 +92,9 @@ pub struct World {
     pub waits: RefCell<BTreeMap<String, (Timestamp, Option<String>)>>,
     pub paused: RefCell<Vec<String>>,
     pub look_ups: RefCell<Vec<(usize, usize)>>,
-    /// An order that an operator gives for every event after it was looked up.
-    pub next_order: Cell<Option<Order>>,
     /// The circuits by target, and the names of the phases that were written.
     pub circuits: RefCell<BTreeMap<String, Stored>>,
     pub turns: RefCell<Vec<&'static str>>,
-    /// The events in flight, and the arguments of the calls that listed them.
-    pub listed: RefCell<Vec<Listed>>,
-    pub lists: RefCell<Vec<(String, Timestamp, u32)>>,
     /// CloudWatch's counts, and the functions about which it was asked.
     pub minutes: RefCell<Vec<Minute>>,
     pub asked: RefCell<Vec<String>>,
@@ -153,7 +117,6 @@ impl World {
             letter_calls: RefCell::default(),
             in_flight: Cell::new(Some(0)),
             counted: RefCell::default(),
-            sends: RefCell::default(),
             invocations: RefCell::default(),
             tenant_id: None,
             durable: "false",
@@ -166,11 +129,8 @@ impl World {
             waits: RefCell::default(),
             paused: RefCell::default(),
             look_ups: RefCell::default(),
-            next_order: Cell::default(),
             circuits: RefCell::default(),
             turns: RefCell::default(),
-            listed: RefCell::default(),
-            lists: RefCell::default(),
             minutes: RefCell::default(),
             asked: RefCell::default(),
             probes: false,
@@ -275,13 +235,7 @@ impl Queues for &World {
         self.in_flight.get().ok_or_else(|| CallFault("AccessDenied".into()))
     }
 
-    async fn send_again(
-        &self,
-        queue_url: &str,
-        messages: &[&Resent<'_>],
-    ) -> Vec<Result<(), InvokeFault>> {
-        let sent = messages.iter().map(|message| Sent::of(message)).collect();
-        self.sends.borrow_mut().push((queue_url.to_owned(), sent));
+    async fn send_again(&self, _: &str, messages: &[&Resent<'_>]) -> Vec<Result<(), InvokeFault>> {
         let transient = FaultKind::Transient { retry_after: None };
         let mut answers = Vec::new();
         for message in messages {
@@ -406,17 +360,13 @@ impl Ledger for &World {
             let passes = kind != FaultKind::Configuration;
             return Err(StoreFault { passes, code: None, message: "no".into() });
         }
-        let (mut claims, waits) = (self.claims(), self.waits.borrow());
+        let (claims, waits) = (self.claims(), self.waits.borrow());
         let entered = |key: &String| {
             let claim = claims.get(key)?.clone();
             let delayed = waits.get(key).filter(|(_, handle)| handle.is_none());
             Some((key.clone(), Entered { claim, delayed_until: delayed.map(|it| it.0) }))
         };
         let events = wanted.events.iter().filter_map(entered).collect();
-        for claim in claims.values_mut().filter(|_| self.next_order.get().is_some()) {
-            claim.order = self.next_order.get();
-            claim.token.generation += 1;
-        }
         let paused = self.paused.borrow();
         let paused = paused.iter().filter(|it| wanted.targets.contains(it.as_str()));
         Ok(Notes { events, paused: paused.cloned().collect(), circuits: self.circuits_of(wanted) })
@@ -440,18 +390,8 @@ impl Ledger for &World {
         if answer == Answer::Repeated { Err(NotExchanged::Changed(there.clone())) } else { Ok(()) }
     }
 
-    async fn list(
-        &self,
-        target: &str,
-        after: Timestamp,
-        count: u32,
-    ) -> Result<Vec<Listed>, StoreFault> {
-        self.lists.borrow_mut().push((target.to_owned(), after, count));
-        if let Answer::Fault(kind) = self.answer("list").await {
-            let passes = kind != FaultKind::Configuration;
-            return Err(StoreFault { passes, code: None, message: "no".into() });
-        }
-        Ok(self.listed.borrow().iter().take(count as usize).cloned().collect())
+    async fn list(&self, _: &str, _: Timestamp, _: u32) -> Result<Vec<Listed>, StoreFault> {
+        Ok(Vec::new())
     }
 }
 
