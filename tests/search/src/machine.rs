@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use aws_lambda_events::event::sqs::{SqsEvent, SqsMessage, SqsMessageAttribute};
+use aws_lambda_events::event::sqs::SqsEvent;
 use comeback_core::{
     Timestamp,
     arn::{FunctionArn, Home},
@@ -124,41 +124,11 @@ pub fn text_attributes(sent: &Outgoing) -> Attributes {
 }
 
 /// A batch that a handler receives.
-#[derive(Debug)]
 pub struct Start {
     pub run: String,
     pub at: Millis,
     pub deadline: Millis,
-    pub batch: Vec<Received>,
-}
-
-/// A message as a handler receives it.
-#[derive(Debug)]
-pub struct Received {
-    pub id: String,
-    pub handle: String,
-    pub body: String,
-    pub system: Attributes,
-    pub attributes: Attributes,
-}
-
-impl Received {
-    fn message(&self) -> SqsMessage {
-        let attribute = |(name, value): &(String, String)| {
-            let mut attribute = SqsMessageAttribute::default();
-            attribute.data_type = Some("String".to_owned());
-            attribute.string_value = Some(value.clone());
-            (name.clone(), attribute)
-        };
-        let mut message = SqsMessage::default();
-        message.message_id = Some(self.id.clone());
-        message.receipt_handle = Some(self.handle.clone());
-        message.body = Some(self.body.clone());
-        message.event_source_arn = Some(RETRY_QUEUE.to_owned());
-        message.attributes = self.system.iter().cloned().collect();
-        message.message_attributes = self.attributes.iter().map(attribute).collect();
-        message
-    }
+    pub event: SqsEvent,
 }
 
 #[derive(Clone, Debug)]
@@ -170,7 +140,6 @@ pub enum Input {
 }
 
 /// Where a handler stands.
-#[derive(Debug)]
 pub struct Node {
     start: Rc<Start>,
     /// The node before, the time, and what the handler has learned since.
@@ -199,8 +168,8 @@ impl Machine {
         Rc::clone(&self.nodes[number as usize])
     }
 
-    pub fn begin(&mut self, start: Start) -> u32 {
-        let key = format!("{start:?}");
+    /// A handler receives a batch. The key stands for all that it is given.
+    pub fn begin(&mut self, key: String, start: Start) -> u32 {
         self.remember(key, Rc::new(start), None)
     }
 
@@ -243,11 +212,9 @@ impl Machine {
         };
         let handler =
             environment.handler(self.settings.clone(), self.settings.ledger_table.is_some());
-        let mut event = SqsEvent::default();
-        event.records = start.batch.iter().map(Received::message).collect();
         let deadline = timestamp(start.deadline);
         let context = Context { request_id: &start.run, home: &self.home, deadline };
-        let mut handling = pin!(handler.handle(&event, &context));
+        let mut handling = pin!(handler.handle(&start.event, &context));
         let mut asked: Vec<Asked> = Vec::new();
         // Lets the handler work until it waits for an answer or for a later time.
         let mut work = |at: Millis, asked: &mut Vec<Asked>| {
@@ -278,7 +245,10 @@ impl Machine {
                 let failures = report.response().batch_item_failures;
                 Some(failures.into_iter().map(|failure| failure.item_identifier).collect())
             }
-            Poll::Ready(Err(_)) => Some(start.batch.iter().map(|it| it.id.clone()).collect()),
+            Poll::Ready(Err(_)) => {
+                let ids = start.event.records.iter().map(|it| it.message_id.clone());
+                Some(ids.flatten().collect())
+            }
             Poll::Pending => None,
         };
         let mut calls = Vec::new();

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use aws_lambda_events::event::sqs::{SqsEvent, SqsMessage, SqsMessageAttribute};
 use comeback_core::{
     arn::{FunctionArn, queue_url},
     claim::{Claim, Order, State as ClaimState, Token},
@@ -13,9 +14,7 @@ use wire::Request;
 
 use crate::{
     calls::{Way, ways},
-    machine::{
-        Arena, Attributes, Input, Machine, Millis, RETRY_QUEUE, Received, Start, millis, timestamp,
-    },
+    machine::{Arena, Attributes, Input, Machine, Millis, RETRY_QUEUE, Start, millis, timestamp},
     scopes::{Kind, Limits, Scope},
 };
 
@@ -494,7 +493,8 @@ impl World {
     fn deliver(&mut self, state: &mut State, numbers: &[u16]) -> Result<(), Broken> {
         let (now, name) = (state.now, state.begun);
         state.begun += 1;
-        let (mut batch, mut received) = (Vec::new(), Vec::new());
+        let (mut batch, mut event) = (Vec::new(), SqsEvent::default());
+        let mut key = format!("run-{name} {now}");
         for message in state.messages.iter_mut().filter(|it| numbers.contains(&it.number)) {
             message.receives += 1;
             message.visible_at = now + VISIBILITY;
@@ -503,32 +503,13 @@ impl World {
             if message.receives > 40 {
                 return Err(Broken("Ends", format!("{} was received 40 times", content.id)));
             }
-            let absolute = |at: Millis| timestamp(at).timestamp_millis().to_string();
-            let mut system = vec![
-                ("ApproximateReceiveCount", message.receives.to_string()),
-                ("SentTimestamp", absolute(message.sent_at)),
-                ("ApproximateFirstReceiveTimestamp", absolute(first_at)),
-                ("AWSTraceHeader", trace(content.event)),
-            ];
-            if content.form == Form::Moved {
-                system.push(("DeadLetterQueueSourceArn", QUEUE.to_owned()));
-            }
-            received.push(Received {
-                id: content.id.clone(),
-                handle: message.handle(),
-                body: content.body.clone(),
-                system: system.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
-                attributes: content.attributes.clone(),
-            });
+            key += &format!(" {message:?}");
+            event.records.push(received(message, &content, first_at));
             batch.push((message.number, message.content, message.receives));
         }
         let deadline = now + TIMEOUT;
-        let node = self.machine.begin(Start {
-            run: format!("run-{name}"),
-            at: now,
-            deadline,
-            batch: received,
-        });
+        let start = Start { run: format!("run-{name}"), at: now, deadline, event };
+        let node = self.machine.begin(key, start);
         let run = Run {
             name,
             node,
@@ -633,6 +614,34 @@ impl World {
         }
         Ok(())
     }
+}
+
+/// A message as a handler receives it.
+fn received(message: &Message, content: &Content, first_at: Millis) -> SqsMessage {
+    let absolute = |at: Millis| timestamp(at).timestamp_millis().to_string();
+    let mut system = vec![
+        ("ApproximateReceiveCount", message.receives.to_string()),
+        ("SentTimestamp", absolute(message.sent_at)),
+        ("ApproximateFirstReceiveTimestamp", absolute(first_at)),
+        ("AWSTraceHeader", trace(content.event)),
+    ];
+    if content.form == Form::Moved {
+        system.push(("DeadLetterQueueSourceArn", QUEUE.to_owned()));
+    }
+    let attribute = |(name, value): &(String, String)| {
+        let mut attribute = SqsMessageAttribute::default();
+        attribute.data_type = Some("String".to_owned());
+        attribute.string_value = Some(value.clone());
+        (name.clone(), attribute)
+    };
+    let mut record = SqsMessage::default();
+    record.message_id = Some(content.id.clone());
+    record.receipt_handle = Some(message.handle());
+    record.body = Some(content.body.clone());
+    record.event_source_arn = Some(RETRY_QUEUE.to_owned());
+    record.attributes = system.into_iter().map(|(name, it)| (name.to_owned(), it)).collect();
+    record.message_attributes = content.attributes.iter().map(attribute).collect();
+    record
 }
 
 pub fn is_retry_queue(url: &str) -> bool {
