@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 
 use crate::{
     cloud::{command, example},
-    ledger::{TABLE, Tables},
+    once_per_failure::{TABLE, Tables},
     retry_loop::{HANDLER, Plan, RetryLoop, TARGET},
-    upstream::Upstream,
+    servers::Upstream,
 };
 
 async fn deploy(program: &str, environment: &[(&str, &str)]) -> RetryLoop {

@@ -4,19 +4,12 @@
 
 use end_to_end::{cloud, journal, processes, retry_loop};
 
-mod bad_input;
-mod giving_up;
-mod handler_faults;
+mod events;
+mod faults;
 mod kit;
-mod ledger;
 mod once_per_failure;
-mod other_clients;
 mod other_languages;
-mod overflow;
-mod probes;
-mod proxy;
+mod outages;
 mod queues;
-mod recovery;
-mod register;
+mod servers;
 mod transparent;
-mod upstream;

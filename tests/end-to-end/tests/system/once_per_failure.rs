@@ -1,12 +1,70 @@
-//! With a ledger, each failure re-invokes its target once, and no event is lost if the ledger fails.
+//! With a ledger, each failure re-invokes its target once, and no event is lost if the ledger fails. DynamoDB is moto,
+//! which is independent of this project.
+
+use std::collections::HashMap;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use moto::{Moto, create_register, create_table};
 
 use crate::{
-    handler_faults::{EVENTS, all_come_back, stuck_in_a_batch},
-    ledger::{Tables, plan_with_ledger},
+    faults::{EVENTS, all_come_back, stuck_in_a_batch},
     processes::kill_all,
-    proxy::Proxy,
-    retry_loop::{HANDLER, RetryLoop, TARGET, TARGET_ARN, failure_record},
+    retry_loop::{HANDLER, Plan, RetryLoop, TARGET, TARGET_ARN, failure_record},
+    servers::Proxy,
 };
+
+pub const TABLE: &str = "ledger";
+
+pub fn plan_with_ledger(endpoint: &str, settings: &[(&'static str, &str)]) -> Plan {
+    let mut plan = Plan::quick(settings);
+    plan.settings.push(("LEDGER_TABLE", TABLE.to_owned()));
+    plan.settings.push(("AWS_ENDPOINT_URL_DYNAMODB", endpoint.to_owned()));
+    plan
+}
+
+/// moto's server on a free port. Dropping it stops the server.
+pub struct Tables {
+    pub endpoint: String,
+    client: aws_sdk_dynamodb::Client,
+    _moto: Moto,
+}
+
+impl Tables {
+    pub fn start() -> Self {
+        let moto = Moto::start();
+        let client = aws_sdk_dynamodb::Client::new(&moto::config(&moto.endpoint));
+        Self { endpoint: moto.endpoint.clone(), client, _moto: moto }
+    }
+
+    pub async fn with_claims() -> Self {
+        let tables = Self::start();
+        tables.create(TABLE, "id").await;
+        tables
+    }
+
+    /// A server with the table of claims and the index of the register.
+    pub async fn with_register() -> Self {
+        let tables = Self::start();
+        create_register(&tables.client, TABLE).await;
+        tables
+    }
+
+    pub async fn create(&self, name: &str, key: &str) {
+        create_table(&self.client, name, key).await;
+    }
+
+    /// The key and the state of every claim.
+    pub async fn claims(&self) -> Vec<(String, String)> {
+        let items = self.items(TABLE).await;
+        let read =
+            |item: &HashMap<String, AttributeValue>, name: &str| item[name].as_s().unwrap().clone();
+        items.iter().map(|item| (read(item, "id"), read(item, "state"))).collect()
+    }
+
+    pub async fn items(&self, name: &str) -> Vec<HashMap<String, AttributeValue>> {
+        self.client.scan().table_name(name).send().await.unwrap().items.unwrap()
+    }
+}
 
 /// The total number of runs of the target, counted when a final event has ended.
 async fn runs_in_all(retry_loop: &RetryLoop) -> usize {

@@ -7,7 +7,7 @@ use end_to_end::consumer::{self, Language};
 use serde_json::{Value, json};
 
 use crate::{
-    other_clients::Code,
+    other_languages::Code,
     retry_loop::{HANDLER, Plan, RetryLoop},
 };
 

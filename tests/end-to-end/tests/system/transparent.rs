@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::{
     cloud::{self, binary, example},
-    other_clients::{Code, REQUIREMENTS, installed, python},
+    other_languages::{Code, REQUIREMENTS, installed, python},
     retry_loop::{Plan, RetryLoop, TARGET},
 };
 

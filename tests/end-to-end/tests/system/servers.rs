@@ -1,4 +1,5 @@
-//! A proxy between the handler and the local cloud. Tests decide how it answers.
+//! HTTP servers whose answers a test decides: a proxy between the handler and the local cloud, and an API that a function
+//! depends on.
 
 use std::sync::{Arc, Mutex};
 
@@ -95,6 +96,83 @@ async fn serve(
                 }
             },
             _ = state.changed() => return,
+        }
+    }
+}
+
+/// A request that the upstream has received.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    pub what: String,
+    /// The request line and the headers, in lower case.
+    head: String,
+    pub body: String,
+}
+
+impl Asked {
+    pub fn header(&self, name: &str) -> &str {
+        let mut values =
+            self.head.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+        values.next().unwrap_or_default()
+    }
+}
+
+/// An HTTP server. Tests decide how it answers.
+pub struct Upstream {
+    pub endpoint: String,
+    asked: Arc<Mutex<Vec<Asked>>>,
+}
+
+impl Upstream {
+    /// Answers each request with the status, headers and body that `answer` returns for the request's method and path
+    /// and the number of earlier requests with the same ones.
+    pub async fn start(answer: fn(what: &str, before: usize) -> &'static str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let endpoint = format!("http://{}", listener.local_addr().unwrap());
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let keeps = Arc::clone(&asked);
+        tokio::spawn(async move {
+            while let Ok((mut client, _)) = listener.accept().await {
+                let asked = read(&mut client).await;
+                let answer = answer(&asked.what, count(&keeps, &asked.what));
+                keeps.lock().unwrap().push(asked);
+                let (head, body) = answer.split_once("\n\n").unwrap_or((answer, ""));
+                let head = head.replace('\n', "\r\n");
+                let length = body.len();
+                let response = format!(
+                    "HTTP/1.1 {head}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
+                );
+                client.write_all(response.as_bytes()).await.unwrap();
+            }
+        });
+        Self { endpoint, asked }
+    }
+
+    /// All requests so far, in order.
+    pub fn asked(&self) -> Vec<Asked> {
+        self.asked.lock().unwrap().clone()
+    }
+
+    /// The number of requests with this method and path.
+    pub fn times(&self, what: &str) -> usize {
+        count(&self.asked, what)
+    }
+}
+
+fn count(asked: &Mutex<Vec<Asked>>, what: &str) -> usize {
+    asked.lock().unwrap().iter().filter(|asked| asked.what == what).count()
+}
+
+async fn read(client: &mut TcpStream) -> Asked {
+    let mut request = Vec::new();
+    loop {
+        client.read_buf(&mut request).await.unwrap();
+        let text = String::from_utf8_lossy(&request);
+        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+        let what = head.split(" HTTP/").next().unwrap().to_owned();
+        let asked = Asked { what, head: head.to_lowercase(), body: body.to_owned() };
+        if asked.body.len() >= asked.header("content-length").parse().unwrap_or(0) {
+            return asked;
         }
     }
 }

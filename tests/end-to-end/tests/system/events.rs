@@ -1,27 +1,11 @@
-//! Events that are retried and succeed.
+//! Events that are retried, and succeed or are given up.
 
 use std::time::Duration;
 
-use aws_sdk_lambda::error::ProvideErrorMetadata;
+use aws_sdk_lambda::types::RecursiveLoop;
 use serde_json::{Value, json};
 
-use crate::{
-    journal::Journal,
-    retry_loop::{Plan, TARGET},
-};
-
-/// The attempts of an event in order, up to its success. Attempt 0 is Lambda's own invocation.
-async fn attempts_until_success(journal: &mut Journal) -> Vec<u64> {
-    let mut attempts = Vec::new();
-    loop {
-        let run = journal.run(TARGET).await;
-        let payload: Value = serde_json::from_str(&run.payload).unwrap();
-        attempts.push(payload["_retry_metadata"]["attempt"].as_u64().unwrap_or(0));
-        if run.ending == "Succeeded" {
-            return attempts;
-        }
-    }
-}
+use crate::retry_loop::{Plan, TARGET, TARGET_ARN};
 
 #[tokio::test]
 async fn events_that_fail_in_an_outage_succeed_after_it() {
@@ -72,33 +56,6 @@ async fn events_are_retried_after_a_crash_and_after_a_time_out() {
 }
 
 #[tokio::test]
-async fn a_pause_of_the_target_is_no_attempt_and_its_events_succeed_after_it() {
-    let retry_loop = Plan::quick(&[("MAX_BACKOFF", "2s"), ("MAX_ATTEMPTS", "1")]).deploy().await;
-    let pause = retry_loop.cloud.lambda.put_function_concurrency().function_name(TARGET);
-    pause.reserved_concurrent_executions(0).send().await.unwrap();
-    let refused = retry_loop.cloud.lambda.invoke().function_name(TARGET).send().await.unwrap_err();
-    assert_eq!(refused.code(), Some("TooManyRequestsException"));
-
-    retry_loop.invoke(r#"{"id":"paused"}"#).await;
-    let mut journal = retry_loop.cloud.journal();
-    for _ in 0..2 {
-        let line =
-            journal.log("retry-handler", "a pause", |line| line["decision"] == "invoke").await;
-        assert_eq!(line["attempt"], 1, "{line}");
-    }
-    retry_loop
-        .cloud
-        .lambda
-        .delete_function_concurrency()
-        .function_name(TARGET)
-        .send()
-        .await
-        .unwrap();
-    assert_eq!(attempts_until_success(&mut retry_loop.cloud.journal()).await, [1]);
-    assert_eq!(retry_loop.settled(&mut retry_loop.cloud.journal()).await, (0, 0));
-}
-
-#[tokio::test]
 async fn a_payload_of_almost_a_mebibyte_comes_back_unchanged() {
     let retry_loop = Plan::quick(&[]).deploy().await;
     // A failure record and an envelope add less than a kilobyte to a payload.
@@ -112,12 +69,54 @@ async fn a_payload_of_almost_a_mebibyte_comes_back_unchanged() {
 }
 
 #[tokio::test]
-async fn with_recursion_allowed_an_event_is_retried_more_than_sixteen_times() {
-    let retry_loop = Plan::quick(&[]).deploy().await;
-    retry_loop.invoke(r#"{"fail":{"attempts":18}}"#).await;
+async fn an_event_that_always_fails_is_retried_until_its_maximum_age() {
+    let retry_loop = Plan::quick(&[("MAX_AGE", "8s")]).deploy().await;
+    let payload = r#"{"id": "old", "fail": {"error": "app.Down", "message": "down\u0000"}}"#;
+    let first_id = retry_loop.invoke(payload).await;
+    let letter = retry_loop.dead_letter().await;
+    assert_eq!(letter.reason(), "max_age_exceeded");
+    assert_eq!(letter.body, payload);
+    assert_eq!(letter.attributes["RequestId"], first_id);
+    assert_eq!(letter.attributes["FunctionArn"], TARGET_ARN);
+    assert_eq!(letter.attributes["ErrorType"], "app.Down");
+    assert_eq!(letter.attributes["ErrorMessage"], "down\u{fffd}");
+    let attempts: u32 = letter.attributes["Attempts"].parse().unwrap();
+    assert!(attempts >= 2, "{attempts}");
+    assert!(letter.attributes["FirstFailureAt"] < letter.attributes["LastFailureAt"]);
     let mut journal = retry_loop.cloud.journal();
-    for _ in 0..18 {
-        assert_eq!(journal.run(TARGET).await.ending, "Failed");
+    for attempt in 0..=attempts {
+        let payload = journal.run(TARGET).await.payload;
+        assert_eq!(payload.contains(&format!(r#""attempt":{attempt},"#)), attempt > 0, "{payload}");
     }
-    assert_eq!(journal.run(TARGET).await.ending, "Succeeded");
+}
+
+#[tokio::test]
+async fn an_event_of_a_deleted_target_waits_until_its_maximum_age() {
+    let retry_loop = Plan::quick(&[("MAX_AGE", "15s")]).deploy().await;
+    let mut journal = retry_loop.cloud.journal();
+    retry_loop.invoke(r#"{"id":"orphan","fail":{}}"#).await;
+    journal.log("retry-handler", "the first wait", |line| line["decision"] == "wait").await;
+    retry_loop.cloud.lambda.delete_function().function_name(TARGET).send().await.unwrap();
+    let fault = journal
+        .log("retry-handler", "a configuration fault", |line| line["level"] == "ERROR")
+        .await;
+    assert!(fault["error"].as_str().unwrap().starts_with("ResourceNotFoundException"), "{fault}");
+    let letter = retry_loop.dead_letter().await;
+    assert_eq!(
+        (letter.reason(), letter.body.as_str()),
+        ("max_age_exceeded", r#"{"id":"orphan","fail":{}}"#)
+    );
+}
+
+#[tokio::test]
+async fn without_allowed_recursion_an_event_is_dead_lettered_as_recursion_stopped() {
+    let retry_loop = Plan::quick(&[]).deploy().await;
+    let call = retry_loop.cloud.lambda.put_function_recursion_config().function_name(TARGET);
+    call.recursive_loop(RecursiveLoop::Terminate).send().await.unwrap();
+    let payload = r#"{"fail":{"attempts":18}}"#;
+    retry_loop.invoke(payload).await;
+    let letter = retry_loop.dead_letter().await;
+    assert_eq!((letter.reason(), letter.body.as_str()), ("recursion_stopped", payload));
+    let attempts: u32 = letter.attributes["Attempts"].parse().unwrap();
+    assert!((14..=17).contains(&attempts), "{attempts}");
 }
