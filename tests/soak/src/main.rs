@@ -10,7 +10,6 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test reports a failure by a panic")]
 
 mod queues;
-mod report;
 mod run;
 mod tally;
 

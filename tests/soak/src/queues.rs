@@ -4,19 +4,18 @@ use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     fmt,
     sync::Arc,
-    time::Duration,
 };
 
 use aws_sdk_sqs::types::{MessageAttributeValue, SendMessageBatchRequestEntry};
 use end_to_end::{
     consumer::{self, Language},
-    journal::{Ending, Entry, PATIENCE},
+    journal::{Ending, Entry},
     retry_loop::{DeadLetter, HANDLER, RetryLoop},
 };
 use serde_json::{Value, json};
-use tokio::{sync::Semaphore, time::timeout};
+use tokio::sync::Semaphore;
 
-use crate::run::{deploy_with, kill_now_and_then};
+use crate::run::{Counts, deploy, kill_now_and_then, settle};
 
 /// The queues, whose consumers have the same names.
 const QUEUES: [(&str, Language); 2] = [("python", Language::Python), ("node", Language::NodeJs)];
@@ -79,7 +78,7 @@ struct Tally {
     faults: Vec<String>,
 }
 
-impl Tally {
+impl Counts for Tally {
     fn note(&mut self, entry: &Entry) {
         if !QUEUES.iter().any(|(name, _)| *entry.function == **name) {
             return;
@@ -103,6 +102,32 @@ impl Tally {
         }
     }
 
+    fn dead_lettered(&mut self, letter: &DeadLetter) {
+        let id = id_of(&letter.body);
+        let kills = self.crashed.get(&id).copied().unwrap_or(0);
+        let original = json!({ "number": { "type": "Number", "value": id.to_string() } });
+        let own = letter.attributes.get("OriginalAttributes").map_or("", String::as_str);
+        let is_right = letter.reason() == "max_attempts_exceeded"
+            && letter.body == body(id)
+            && (is_poison(id) || kills >= MAX_ATTEMPTS - 1)
+            && serde_json::from_str::<Value>(own).ok() == Some(original);
+        if !is_right {
+            self.faults.push(format!("{id}, after {kills} kills: a wrong dead letter {letter:?}"));
+        }
+        let is_first = self.dead.insert(id) && !self.succeeded.contains(&id);
+        self.duplicate_ends += usize::from(!is_first);
+    }
+
+    fn settled(&self) -> usize {
+        self.succeeded.union(&self.dead).count()
+    }
+
+    fn is_idle(&self) -> bool {
+        self.running.is_empty()
+    }
+}
+
+impl Tally {
     fn started(&mut self, record: &Value) -> Run {
         let id = id_of(record["body"].as_str().unwrap());
         let metadata = &record["messageAttributes"]["_retry_metadata"]["stringValue"];
@@ -146,26 +171,6 @@ impl Tally {
         let is_first = self.succeeded.insert(*id) && !self.dead.contains(id);
         self.duplicate_ends += usize::from(!is_first);
     }
-
-    fn dead_lettered(&mut self, letter: &DeadLetter) {
-        let id = id_of(&letter.body);
-        let kills = self.crashed.get(&id).copied().unwrap_or(0);
-        let original = json!({ "number": { "type": "Number", "value": id.to_string() } });
-        let own = letter.attributes.get("OriginalAttributes").map_or("", String::as_str);
-        let is_right = letter.reason() == "max_attempts_exceeded"
-            && letter.body == body(id)
-            && (is_poison(id) || kills >= MAX_ATTEMPTS - 1)
-            && serde_json::from_str::<Value>(own).ok() == Some(original);
-        if !is_right {
-            self.faults.push(format!("{id}, after {kills} kills: a wrong dead letter {letter:?}"));
-        }
-        let is_first = self.dead.insert(id) && !self.succeeded.contains(&id);
-        self.duplicate_ends += usize::from(!is_first);
-    }
-
-    fn settled(&self) -> usize {
-        self.succeeded.union(&self.dead).count()
-    }
 }
 
 pub struct Soaked {
@@ -180,60 +185,28 @@ pub struct Soaked {
 /// Sends this many messages to both queues, half to each, and waits until all have ended.
 pub async fn soak(messages: usize, seed: u64) -> Soaked {
     let (base, attempts) = (format!("{BASE_BACKOFF_SECONDS}s"), MAX_ATTEMPTS.to_string());
-    let retry_loop = deploy_with(&[
+    let retry_loop = deploy(&[
         ("QUEUE_TARGETS", r#"{"retry":["sqs:python","sqs:node"]}"#),
         ("BASE_BACKOFF", &base),
         ("MAX_BACKOFF", "8s"),
         ("MAX_ATTEMPTS", &attempts),
     ])
     .await;
-    let retry_loop = Arc::new(retry_loop);
     let mut codes = Vec::new();
     for (name, language) in QUEUES {
         codes.push(consumer::deploy(&retry_loop, name, language, VISIBILITY_SECONDS).await);
     }
     let cloud = retry_loop.cloud.process.id().unwrap();
     let mut killed = [0; NAMES.len()];
-    let (tally, left) = tokio::select! {
-        settled = settle(&retry_loop, messages) => settled,
+    let room = Arc::new(Semaphore::new(UNDER_WAY_MAX));
+    tokio::spawn(feed(Arc::clone(&retry_loop), messages, Arc::clone(&room)));
+    let (tally, left): (Tally, _) = tokio::select! {
+        settled = settle(&retry_loop, messages, &room, async || left(&retry_loop).await) => settled,
         () = kill_now_and_then(cloud, &NAMES, KILL_PAUSE, seed, |name| killed[name] += 1) => {
             unreachable!()
         }
     };
     Soaked { messages, tally, killed, left }
-}
-
-/// Waits until all messages have ended and all queues are empty, or until none has ended for a long time. Returns the
-/// number of messages that are left, too.
-async fn settle(retry_loop: &Arc<RetryLoop>, messages: usize) -> (Tally, u32) {
-    let room = Arc::new(Semaphore::new(UNDER_WAY_MAX));
-    tokio::spawn(feed(Arc::clone(retry_loop), messages, Arc::clone(&room)));
-    let (mut tally, mut journal) = (Tally::default(), retry_loop.cloud.journal());
-    loop {
-        let settled = tally.settled();
-        let progress = async {
-            loop {
-                for entry in journal.page(Duration::from_secs(1)).await {
-                    tally.note(&entry);
-                }
-                for letter in retry_loop.dead_letters().await {
-                    tally.dead_lettered(&letter);
-                }
-                let is_idle = tally.settled() == messages && tally.running.is_empty();
-                if is_idle && left(retry_loop).await == 0 {
-                    return true;
-                }
-                if tally.settled() > settled {
-                    return false;
-                }
-            }
-        };
-        let is_over = timeout(PATIENCE, progress).await.unwrap_or(true);
-        if is_over {
-            return (tally, left(retry_loop).await);
-        }
-        room.add_permits(tally.settled() - settled);
-    }
 }
 
 fn url(retry_loop: &RetryLoop, queue: &str) -> String {

@@ -11,6 +11,8 @@ use end_to_end::{
 };
 use serde_json::Value;
 
+use crate::run::Counts;
+
 /// How events ended, and what else was counted.
 #[derive(Default)]
 pub struct Tally {
@@ -63,8 +65,8 @@ fn end_of(id: usize) -> End {
     }
 }
 
-impl Tally {
-    pub fn note(&mut self, entry: &Entry) {
+impl Counts for Tally {
+    fn note(&mut self, entry: &Entry) {
         match (&*entry.function, entry.kind.as_str()) {
             (TARGET, "Accepted") => self.accepted += 1,
             (TARGET, "Started") => self.started(entry),
@@ -76,6 +78,25 @@ impl Tally {
         }
     }
 
+    fn dead_lettered(&mut self, letter: &DeadLetter) {
+        let order: Value = serde_json::from_str(&letter.body).unwrap_or_default();
+        let is_it = |end: &End| matches!(end, End::DeadLetter(of) if *of == letter.reason());
+        match (id_of(&order), (0..10).map(end_of).find(is_it)) {
+            (Some(id), Some(end)) => self.ended(id, end),
+            _ => self.faults.push(format!("an unexpected dead letter: {letter:?}")),
+        }
+    }
+
+    fn settled(&self) -> usize {
+        self.ends.len()
+    }
+
+    fn is_idle(&self) -> bool {
+        self.running.is_empty() && self.accepted == self.runs
+    }
+}
+
+impl Tally {
     fn started(&mut self, entry: &Entry) {
         let payload = entry.payload.as_ref().unwrap().get();
         let event: Value = serde_json::from_str(payload).unwrap();
@@ -93,31 +114,12 @@ impl Tally {
         }
     }
 
-    pub fn dead_lettered(&mut self, letter: &DeadLetter) {
-        let order: Value = serde_json::from_str(&letter.body).unwrap_or_default();
-        let is_it = |end: &End| matches!(end, End::DeadLetter(of) if *of == letter.reason());
-        match (id_of(&order), (0..10).map(end_of).find(is_it)) {
-            (Some(id), Some(end)) => self.ended(id, end),
-            _ => self.faults.push(format!("an unexpected dead letter: {letter:?}")),
-        }
-    }
-
     fn ended(&mut self, id: usize, end: End) {
         if end_of(id) != end {
             self.faults.push(format!("event {id}: expected {:?}, got {end:?}", end_of(id)));
         }
         let before = self.ends.insert(id, end);
         self.duplicate_ends += usize::from(before.is_some());
-    }
-
-    /// How many events have ended.
-    pub fn settled(&self) -> usize {
-        self.ends.len()
-    }
-
-    /// Whether the target has run all accepted invocations to their end.
-    pub fn target_is_idle(&self) -> bool {
-        self.running.is_empty() && self.accepted == self.runs
     }
 
     /// The number of events with this end.
@@ -151,9 +153,9 @@ mod tests {
     fn run(tally: &mut Tally, payload: &str, outcome: &str) {
         note(tally, TARGET, "Accepted", "");
         note(tally, TARGET, "Started", &format!(r#","payload":{payload}"#));
-        assert!(!tally.target_is_idle());
+        assert!(!tally.is_idle());
         note(tally, TARGET, "Finished", &format!(r#","outcome":"{outcome}""#));
-        assert!(tally.target_is_idle());
+        assert!(tally.is_idle());
     }
 
     fn enveloped(id: usize, attempt: u32) -> String {
