@@ -19,6 +19,7 @@ use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     rc::Rc,
     sync::Arc,
+    time::Duration,
 };
 
 use comeback_core::Timestamp;
@@ -68,6 +69,11 @@ pub struct Judge {
     /// them.
     pub metrics: Vec<String>,
     pub now: Timestamp,
+    /// When each event ended that had failed before, and how late a step of a circuit was at most.
+    pub recovered: Vec<Timestamp>,
+    pub late_step: Duration,
+    /// Whether a circuit has opened.
+    pub opened: bool,
     /// The number of dead letters that handlers have sent.
     pub dead_letters: u64,
     plan: Rc<Plan>,
@@ -212,6 +218,7 @@ impl Judge {
         let Some(open) = self.open.remove(request_id) else { return };
         self.story.tell(self.now, open.event, || format!("attempt {} succeeded", open.attempt));
         self.tally.count(Seen::Step("successes"));
+        self.recovered.extend((open.attempt > 0).then_some(self.now));
         self.events[open.event].ends += 1;
     }
 

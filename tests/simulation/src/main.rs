@@ -10,7 +10,6 @@
 mod dice;
 mod judge;
 mod notes;
-mod outage;
 mod payload;
 mod plan;
 mod rules;
@@ -19,19 +18,16 @@ mod world;
 
 use std::{
     fs,
-    ops::Range,
     path::{Path, PathBuf},
     process::ExitCode,
-    slice,
     time::{Duration, Instant},
 };
 
-use clap::{Parser, ValueEnum as _};
+use clap::Parser;
 use comeback_core::time::{at_millis, between};
 
 use crate::{
-    outage::{Design, Kind, Outage, Played},
-    plan::Plan,
+    plan::{Outage, Plan},
     run::{report, worlds},
     world::{BEGAN_AT, play},
 };
@@ -63,20 +59,11 @@ enum Command {
         #[arg(long)]
         event: Option<usize>,
     },
-    /// Plays a long outage of one function beside another one, and prints a table.
+    /// Plays outages of one function.
     Outage {
-        /// How events wait; all designs if absent.
-        #[arg(long)]
-        design: Option<Design>,
-        /// How function A fails; with several seeds or probes, every way if absent.
-        #[arg(long)]
-        kind: Option<Kind>,
         /// How many seeds are played.
         #[arg(long, default_value_t = 1)]
         seeds: u64,
-        /// The first seed.
-        #[arg(long, default_value_t = 0)]
-        from: u64,
         #[command(flatten)]
         outage: Outage,
     },
@@ -111,15 +98,7 @@ fn main() -> ExitCode {
             let plan = if flawless { plan.flawless(Duration::from_hours(down)) } else { plan };
             day(started, plan, metrics.as_deref())
         }
-        Command::Outage { design, kind, seeds, from, outage } => {
-            let outage = Outage { seed: from, ..outage };
-            if outage.probe || seeds > 1 || kind.is_some() {
-                let design = design.unwrap_or(outage.design);
-                kinds(kind, from..from + seeds, Outage { design, ..outage })
-            } else {
-                designs(design, outage)
-            }
-        }
+        Command::Outage { seeds, outage } => (0..seeds).all(|seed| outage_of(outage, seed)),
     };
     if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -166,25 +145,18 @@ fn day(started: Instant, plan: Plan, metrics: Option<&Path>) -> bool {
     ended.violation.is_none() && unwritten.is_none()
 }
 
-/// Plays an outage with each design, and prints a row for each.
-fn designs(only: Option<Design>, outage: Outage) -> bool {
-    println!("{}", outage::DESIGNS_HEAD);
-    let designs = only.as_ref().map_or(Design::value_variants(), slice::from_ref);
-    designs.iter().all(|&design| {
-        let played = outage::play(Outage { design, ..outage });
-        println!("{}", played.design_row(design));
-        played.is_good()
-    })
-}
-
-/// Plays outages of each kind with these seeds, and prints a row for each kind.
-fn kinds(only: Option<Kind>, seeds: Range<u64>, outage: Outage) -> bool {
-    println!("{}", outage::KINDS_HEAD);
-    let kinds = only.as_ref().map_or(Kind::value_variants(), slice::from_ref);
-    kinds.iter().all(|&kind| {
-        let outages = seeds.clone().map(|seed| Outage { kind, seed, ..outage });
-        let all: Vec<_> = outages.map(outage::play).collect();
-        println!("{}", outage::kind_row(kind, &all));
-        all.iter().all(Played::is_good)
-    })
+fn outage_of(outage: Outage, seed: u64) -> bool {
+    let ended = play(Plan::of_outage(outage, seed), false);
+    let after = |share| run::recovered_after(&ended, outage, share).unwrap_or_default().as_secs();
+    println!(
+        "seed {seed}: {} events; first success {} s after the outage, 95 % {} s; a step {} ms late at most",
+        ended.events.len(),
+        after(0),
+        after(95),
+        ended.late_step.as_millis(),
+    );
+    if let Some(violation) = &ended.violation {
+        println!("{violation}");
+    }
+    ended.violation.is_none()
 }

@@ -63,9 +63,13 @@ pub fn payload(event: usize, second: i64, dice: &mut Dice) -> Payload {
             let text = envelope(&foreign.metadata(), &foreign.original);
             return Payload { text, envelope: Some(foreign), message: None };
         }
-        _ => format!(r#"{{"order":"{event}"}}"#),
+        _ => return plain(event),
     };
     Payload { text, envelope: None, message: None }
+}
+
+pub fn plain(event: usize) -> Payload {
+    Payload { text: format!(r#"{{"order":"{event}"}}"#), envelope: None, message: None }
 }
 
 /// A payload near the limit of what a message can carry.

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use clap::Args;
 use comeback_core::backoff::Jitter;
 
 use crate::{
@@ -46,12 +47,47 @@ pub struct Plan {
     pub failures_from: u64,
     /// Whether to record the metrics that CloudWatch would have.
     pub has_metrics: bool,
+    /// How many invocations a second the target of an outage can take, about which CloudWatch tells the truth.
+    pub capacity: Option<u64>,
     /// How often operators notice a waiting event and order something.
     pub ordering: f64,
     /// Whether a message that SQS moves is received for the first time in its new queue.
     pub moves_anew: bool,
     /// Whose messages the strangers' are, if one function is compromised.
     pub attack: Option<Attack>,
+}
+
+/// One outage of a single function, in a world in which nothing else fails.
+#[derive(Args, Clone, Copy, Debug)]
+#[group(skip)]
+pub struct Outage {
+    /// How long the outage lasts.
+    #[arg(long, default_value_t = 20)]
+    pub minutes: u64,
+    /// How many events are sent in a second.
+    #[arg(long, default_value_t = 10)]
+    pub rate: u64,
+    /// For how many seconds events are sent, from the beginning of the outage.
+    #[arg(long, default_value_t = 1_200)]
+    pub arrivals: u64,
+    /// How many invocations the function can take in a second.
+    #[arg(long, default_value_t = u64::MAX)]
+    pub capacity: u64,
+    /// The handler's IN_FLIGHT_MAX.
+    #[arg(long, default_value_t = IN_FLIGHT_MAX)]
+    pub in_flight_max: u32,
+    /// Probe the function while it is down.
+    #[arg(long)]
+    pub probe: bool,
+    /// List waiting events, so that they can be brought forward.
+    #[arg(long)]
+    pub register: bool,
+}
+
+impl Outage {
+    pub fn lasts(self) -> Duration {
+        Duration::from_mins(self.minutes)
+    }
 }
 
 /// A function that an attacker has taken over: what it sends to its own retry queue is hostile. Each of the two
@@ -321,6 +357,22 @@ impl Plan {
             calm_after: self.calm_after.max(until),
             ..self
         }
+    }
+
+    pub fn of_outage(outage: Outage, seed: u64) -> Self {
+        let until = outage.lasts();
+        let mut plan = Self::day_of(outage.rate * outage.arrivals, seed).flawless(until);
+        plan.targets.truncate(1);
+        plan.targets[0].failing = 0.0;
+        let handler = &mut plan.handlers[0];
+        handler.general.max = 12 * HOUR;
+        handler.has_ledger = outage.probe || outage.register;
+        (handler.probes, handler.has_register) = (outage.probe, outage.register);
+        handler.in_flight_max = [outage.in_flight_max; 2];
+        plan.spells[0].from = Duration::ZERO;
+        plan.spells[0].until = until;
+        let sending = Duration::from_secs(outage.arrivals);
+        Self { sending, calm_after: until, capacity: Some(outage.capacity), ..plan }
     }
 
     /// The handler that retries a target's events.

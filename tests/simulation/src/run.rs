@@ -8,12 +8,16 @@ use std::{
         atomic::{AtomicU64, Ordering},
     },
     thread,
+    time::Duration,
 };
 
+use comeback_core::time::{at_millis, between, later};
+
 use crate::{
+    judge::Judge,
     notes::{Check, Seen, Tally, Violation},
-    plan::Plan,
-    world::play,
+    plan::{Outage, Plan},
+    world::{BEGAN_AT, play},
 };
 
 /// Fewer draws than this prove nothing.
@@ -54,6 +58,13 @@ pub fn worlds(seeds: Range<u64>, threads: usize) -> Summary {
     };
     thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(play_on))));
     summary.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// How long after an outage this many percent of its events have succeeded that had failed.
+pub fn recovered_after(ended: &Judge, outage: Outage, percent: usize) -> Option<Duration> {
+    let until = later(at_millis(BEGAN_AT), outage.lasts());
+    let at = ended.recovered.get(ended.recovered.len() * percent / 100)?;
+    Some(between(until, *at))
 }
 
 /// What a person needs to know about a world that failed: the rule, the command that replays it, and the story of the
@@ -164,6 +175,56 @@ mod tests {
         for seed in [383, 685, 8289] {
             let violation = play(Plan::of(seed), false).violation;
             assert!(violation.is_none(), "seed {seed}: {violation:?}");
+        }
+    }
+
+    const OUTAGE: Outage = Outage {
+        minutes: 6,
+        rate: 10,
+        arrivals: 360,
+        capacity: u64::MAX,
+        in_flight_max: 100_000,
+        probe: true,
+        register: true,
+    };
+
+    fn played(outage: Outage, seed: u64) -> Judge {
+        let ended = play(Plan::of_outage(outage, seed), false);
+        assert!(ended.violation.is_none(), "{outage:?}, seed {seed}: {:?}", ended.violation);
+        ended
+    }
+
+    /// Without probes, the judge checks that no attempt is late.
+    #[test]
+    fn an_outage_larger_than_the_limit_delays_nobody_and_loses_nothing() {
+        let ended =
+            played(Outage { probe: false, register: false, in_flight_max: 500, ..OUTAGE }, 0);
+        let delays = ended.tally.seen.get(&Seen::Step("delays")).copied();
+        assert!(delays > Some(2_000), "{delays:?}");
+    }
+
+    #[test]
+    fn a_large_backlog_is_retried_as_fast_as_its_target_takes_it() {
+        let outage = Outage { capacity: 25, ..OUTAGE };
+        let most = recovered_after(&played(outage, 0), outage, 95).unwrap();
+        let alone = Duration::from_secs(outage.rate * outage.arrivals / outage.capacity);
+        assert!(most <= alone + Duration::from_mins(5), "{most:?} instead of {alone:?}");
+    }
+
+    #[test]
+    fn a_step_is_taken_within_ten_seconds_and_recovery_seen_within_seventy_however_events_arrive() {
+        for (rate, arrivals) in [(1, 60), (2, 150), (5, 30), (10, 60), (10, 360)] {
+            for (register, seed) in [(false, 0), (true, 1), (true, 2)] {
+                let outage = Outage { rate, arrivals, register, ..OUTAGE };
+                let ended = played(outage, seed);
+                let what = format!("{outage:?}, seed {seed}");
+                assert!(ended.opened, "{what}: no circuit has opened");
+                let late = ended.late_step;
+                assert!(late <= Duration::from_secs(10), "{what}: {late:?} late");
+                // The run of the probe takes up to two seconds.
+                let first = recovered_after(&ended, outage, 0).unwrap();
+                assert!(first <= Duration::from_secs(72), "{what}: after {first:?}");
+            }
         }
     }
 

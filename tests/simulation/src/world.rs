@@ -27,7 +27,6 @@ use comeback_core::{
 use comeback_flow::ports::Stored;
 use comeback_local::model::{Cloud, sqs::Received};
 
-pub use self::service::name_of;
 use self::{
     handlers::{HandlerRun, Process},
     service::Call,
@@ -97,6 +96,9 @@ struct World {
     strange: u64,
     dead_letters_read: u64,
     queues_published: Timestamp,
+    /// The invocations and failures of the target of an outage in each minute, and its invocations in this second.
+    minutes: BTreeMap<i64, (u32, u32)>,
+    second: (i64, u64),
 }
 
 impl World {
@@ -127,6 +129,8 @@ impl World {
             strange: plan.strangers,
             dead_letters_read: 0,
             queues_published: began_at,
+            minutes: BTreeMap::new(),
+            second: (0, 0),
             plan: Rc::clone(&plan),
             dice,
         };

@@ -373,7 +373,10 @@ impl Judge {
     /// A handler received the answer to a write to the ledger.
     pub fn told_of_claim(&mut self, of: Subject, replace: &Replace, answer: &Answer) {
         self.answers += 1;
-        let case = &self.cases[of.case];
+        let is_refused = answer.as_ref().is_err_and(|refusal| refusal.found.is_some());
+        let case = &mut self.cases[of.case];
+        // Two runs may have received an event that others have brought forward, and one of them is refused.
+        case.writes -= u32::from(is_refused);
         let event = case.of.event;
         let message = self.runs.get_mut(&of.run).and_then(|run| run.get_mut(of.place));
         let (Some(message), Some(next)) = (message, &replace.next) else { return };

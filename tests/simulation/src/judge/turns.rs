@@ -1,5 +1,7 @@
 //! The rules for the transitions of circuits. Each is one write, which replaces one phase by another.
 
+use std::time::Duration;
+
 use serde_json::Value;
 
 use super::Judge;
@@ -180,6 +182,11 @@ impl Judge {
             self.tally.count(Seen::Step("turns of circuits"));
             self.story
                 .tell(self.now, None, || format!("run {run}: {target} is {}: {text}", is.name));
+            self.opened |= is.is("open");
+            if let ("probing" | "ramping", Some(step_at)) = (&*is.name, was.step_at()) {
+                let late = self.now.timestamp_millis() - step_at;
+                self.late_step = self.late_step.max(Duration::from_millis(late.max(0) as u64));
+            }
         }
         let wrong = is.wrong_after(&was, self.now.timestamp_millis());
         if let Some((check, what)) = wrong.or_else(|| self.lacks_reason(run, target, &was, &is)) {

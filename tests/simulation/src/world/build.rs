@@ -198,6 +198,9 @@ pub fn settings(plan: &Plan, number: usize, variant: usize) -> settings::Setting
 
 /// The circuits that exist when a world begins, as left by another handler or another program.
 pub fn circuits(plan: &Plan) -> HashMap<String, Stored> {
+    if plan.capacity.is_some() {
+        return HashMap::new();
+    }
     let mut dice = Dice::seeded(plan.seed ^ 0x6369_7263_7569_7473);
     let of = |target: &TargetPlan| {
         let began = BEGAN_AT as i64 - dice.millis(0..=600_000).as_millis() as i64;

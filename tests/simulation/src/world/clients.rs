@@ -47,9 +47,12 @@ impl World {
         if self.plan.targets[target].is_queue() {
             return self.send_message(target, event, second);
         }
-        let payload = match self.dice.happens(self.plan.large) {
-            true => payload::large(event, &mut self.dice),
-            false => payload::payload(event, second, &mut self.dice),
+        let payload = if self.plan.capacity.is_some() {
+            payload::plain(event)
+        } else if self.dice.happens(self.plan.large) {
+            payload::large(event, &mut self.dice)
+        } else {
+            payload::payload(event, second, &mut self.dice)
         };
         let trace = self.trace();
         let invocation = Invocation {
@@ -387,7 +390,10 @@ impl World {
     pub fn run_target(&mut self, run: &Run) {
         let Some(&target) = self.targets.get(&run.configuration.name) else { return };
         self.judge.began(&run.request_id, run.payload.get(), &run.trace_header);
-        let outcome = self.outcome(target, run);
+        let outcome = match self.fails(target, &run.request_id) {
+            true => self.failure(),
+            false => Outcome::Returned(b"null".to_vec()),
+        };
         let lasts = match matches!(outcome, Outcome::TimedOut) {
             true => run.configuration.timeout(),
             false => self.dice.millis(5..=2_000),
@@ -399,15 +405,17 @@ impl World {
         });
     }
 
-    fn outcome(&mut self, target: usize, run: &Run) -> Outcome {
-        match self.fails(target, &run.request_id) {
-            true => self.failure(),
-            false => Outcome::Returned(b"null".to_vec()),
-        }
-    }
-
     /// Whether a target fails to process this invocation or message.
     fn fails(&mut self, target: usize, id: &str) -> bool {
+        if let Some(capacity) = self.plan.capacity {
+            let second = self.now.timestamp();
+            self.second =
+                if self.second.0 == second { (second, self.second.1 + 1) } else { (second, 1) };
+            let fails = self.is_down(target) == Some(true) || self.second.1 > capacity;
+            let (invocations, errors) = self.minutes.entry(second / 60).or_default();
+            (*invocations, *errors) = (*invocations + 1, *errors + u32::from(fails));
+            return fails;
+        }
         let event = self.judge.open.get(id).map_or(0, |open| open.event);
         // Drawn once per event, not for each of its runs.
         let is_hopeless = || {

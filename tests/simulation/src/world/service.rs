@@ -9,8 +9,12 @@ use std::{
 };
 
 use comeback_core::{
-    Timestamp, circuit::Minute, dead_letter::DeadLetter, fault::FaultKind, reason::Reason,
-    time::between,
+    Timestamp,
+    circuit::Minute,
+    dead_letter::DeadLetter,
+    fault::FaultKind,
+    reason::Reason,
+    time::{at_millis, between, later},
 };
 use comeback_flow::ports::Stored;
 use comeback_local::model::{
@@ -252,8 +256,8 @@ impl World {
             Request::List { target, after, count, listed } => {
                 vec![self.list(run, target, *after, *count, listed)]
             }
-            Request::Minutes { function, minutes, .. } => {
-                let found = self.minutes();
+            Request::Minutes { function, from, minutes } => {
+                let found = self.minutes(*from);
                 self.judge.witnessed(run, function, &found);
                 minutes.replace(found);
                 vec![Ok(())]
@@ -425,8 +429,19 @@ impl World {
         Ok(())
     }
 
-    /// The minutes that CloudWatch shows of a function: up or down, true or false, or none at all.
-    fn minutes(&mut self) -> Vec<Minute> {
+    /// The minutes that CloudWatch shows of a function: up or down, true or false, or none at all. Those of an outage are
+    /// true, and become visible one or two minutes after they have ended.
+    fn minutes(&mut self, from: Timestamp) -> Vec<Minute> {
+        if self.plan.capacity.is_some() {
+            let all = self.minutes.iter().map(|(minute, &(invocations, errors))| Minute {
+                began: at_millis(*minute as u64 * 60_000),
+                invocations,
+                errors,
+            });
+            let lag = |minute: &Minute| Duration::from_secs(120 + minute.invocations as u64 % 60);
+            let is_visible = |it: &Minute| from <= it.began && later(it.began, lag(it)) <= self.now;
+            return all.filter(is_visible).collect();
+        }
         let errors = match self.dice.number(0..=2) {
             0 if !self.is_calm => 100,
             1 => 10,
