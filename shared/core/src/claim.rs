@@ -177,8 +177,6 @@ pub fn is_same(there: Option<&Claim>, seen: Option<&Claim>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
     use crate::testing::at;
 
@@ -282,67 +280,5 @@ mod tests {
         let held = Some(&held);
         assert!(is_same(held, held) && is_same(None, None));
         assert!(!is_same(held, None) && !is_same(None, held) && !is_same(held, Some(&other)));
-    }
-
-    /// What a claimant does next in the property below.
-    #[derive(Clone, Copy, Debug)]
-    enum Step {
-        Claim,
-        Mark,
-        Release,
-    }
-
-    proptest! {
-        /// Claimants whose clocks are up to 5 s off act in any order on a store that compares and replaces. No claimant
-        /// may act while another is alive or after one is done, and a late one can't undo anything.
-        #[test]
-        fn at_most_one_holds_a_claim_and_what_is_done_stays_done(
-            steps in proptest::collection::vec(
-                (0usize..4, 0u64..20_000, prop_oneof![Just(Step::Claim), Just(Step::Mark), Just(Step::Release)]),
-                1..60,
-            ),
-            offsets in proptest::array::uniform4(0u64..5_000),
-        ) {
-            let mut store: Option<Claim> = None;
-            let mut held: [Option<(Claim, Timestamp)>; 4] = Default::default();
-            let mut time = now();
-            for (round, (who, pause_ms, step)) in steps.into_iter().enumerate() {
-                time = later(time, Duration::from_millis(pause_ms));
-                let clock = later(time, Duration::from_millis(offsets[who]));
-                let own = held[who].clone();
-                match (step, own) {
-                    (Step::Claim, None) => {
-                        let owner = format!("{who} in round {round}");
-                        let deadline = later(clock, Duration::from_secs(30));
-                        let verdict = Claimant { owner: &owner, deadline, retention: RETENTION }.judge(store.as_ref(), clock);
-                        if let Verdict::Take(claim) = verdict {
-                            let dead_at = later(time, Duration::from_secs(30));
-                            let alive = held.iter().flatten().find(|(_, dead_at)| time < *dead_at);
-                            prop_assert!(alive.is_none(), "{:?} is at work", alive);
-                            let was_done = store.as_ref().is_some_and(|old| old.state == State::Done);
-                            prop_assert!(!was_done, "it is done");
-                            store = Some(claim.clone());
-                            held[who] = Some((claim, dead_at));
-                        }
-                    }
-                    (Step::Mark | Step::Release, Some((claim, dead_at))) => {
-                        // A late claimant believes that it still holds the claim.
-                        held[who] = None;
-                        let unchanged = store.as_ref().is_some_and(|there| there.is(&claim));
-                        prop_assert!(unchanged || time >= dead_at, "a lease ended early");
-                        if unchanged {
-                            store = matches!(step, Step::Mark).then(|| claim.done());
-                        }
-                    }
-                    (Step::Claim, Some(_)) | (Step::Mark | Step::Release, None) => {}
-                }
-                let lease = |claim: &Claim| match claim.state {
-                    State::Held { until } => between(time, until),
-                    State::Waiting | State::Done => Duration::ZERO,
-                };
-                let longest = Duration::from_secs(30 + 5) + CLOCK_SKEW_MAX;
-                prop_assert!(store.as_ref().map_or(Duration::ZERO, lease) <= longest, "nobody waits for ever");
-            }
-        }
     }
 }

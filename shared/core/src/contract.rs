@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::{duration, in_flight::IN_FLIGHT_MAX, pointer::Pointer};
+use crate::{duration, in_flight::IN_FLIGHT_MAX, json::Pointer};
 
 /// The names that a deployment needs of the ledger's table: its string key, the attribute by which items expire, and
 /// the index of the register, from the ARN of a function to the milliseconds since 1970 at which an event is due.

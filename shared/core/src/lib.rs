@@ -15,10 +15,8 @@
 //! decision on every machine, so a crash between two steps loses nothing.
 
 pub mod arn;
-pub mod attempt;
 pub mod attribute;
 pub mod backoff;
-mod bad_settings;
 pub mod circuit;
 pub mod claim;
 pub mod contract;
@@ -34,9 +32,7 @@ pub mod json;
 pub mod log_line;
 mod message;
 pub mod metric;
-mod misspelt;
 pub mod pattern;
-pub mod pointer;
 pub mod policy;
 pub mod queued;
 pub mod reason;
@@ -46,10 +42,9 @@ mod rules;
 pub mod schedule;
 pub mod settings;
 pub mod target;
-mod tenant;
 #[cfg(test)]
 mod testing;
 pub mod time;
 
-pub use attempt::Attempt;
+pub use backoff::Attempt;
 pub use time::Timestamp;

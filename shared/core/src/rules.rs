@@ -8,14 +8,13 @@ use crate::{
     Attempt,
     arn::{FunctionArn, Home, QUEUE_PREFIX, QueueArn, is_function_name, is_queue_name},
     backoff::Jitter,
-    bad_settings::Fault,
     contract::{JITTERS, Scope, names},
     duration,
     error_type::NonRetryable,
-    json::{self, Object},
+    json::{self, Object, Pointer},
     pattern::{self, list},
-    pointer::Pointer,
     policy::Policy,
+    settings::Fault,
     target::Target,
 };
 

@@ -2,18 +2,10 @@
 //!
 //! All bad values are reported in one message, so that they can be fixed with one deployment.
 
-use std::num::NonZeroU32;
+use std::{fmt, num::NonZeroU32};
 
-pub use crate::{
-    bad_settings::BadSettings,
-    misspelt::Misspelt,
-    rules::{DlqTarget, Policies, QueueTargets, Rules, Targets},
-};
-use crate::{
-    bad_settings::{Fault, fault},
-    in_flight::IN_FLIGHT_MAX,
-    rules::FLAG,
-};
+pub use crate::rules::{DlqTarget, Policies, QueueTargets, Rules, Targets};
+use crate::{contract::SETTINGS, in_flight::IN_FLIGHT_MAX, rules::FLAG};
 
 const URL: &str =
     "the URL of a queue, such as https://sqs.us-east-1.amazonaws.com/123456789012/name";
@@ -127,6 +119,110 @@ fn is_table(value: &str) -> bool {
             .split_once(":table/")
             .is_some_and(|(owner, name)| owner.contains(":dynamodb:") && is_name(name)),
         None => is_name(value),
+    }
+}
+
+/// Errors in settings. Each names the variable, the expected value and the actual value.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub struct BadSettings(pub(crate) Vec<Fault>);
+
+impl BadSettings {
+    /// The names of the invalid variables. A value within `POLICIES` is named by its path.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|fault| fault.name.as_str())
+    }
+}
+
+impl fmt::Display for BadSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, fault) in self.0.iter().enumerate() {
+            let separator = if index == 0 { "" } else { "; " };
+            write!(f, "{separator}{fault}")?;
+        }
+        Ok(())
+    }
+}
+
+/// One invalid setting, with its expected and its actual value.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Fault {
+    pub(crate) name: String,
+    expected: String,
+    got: Option<String>,
+}
+
+impl Fault {
+    pub(crate) fn new(
+        name: impl Into<String>,
+        expected: impl Into<String>,
+        got: impl Into<String>,
+    ) -> Self {
+        Self { name: name.into(), expected: expected.into(), got: Some(got.into()) }
+    }
+
+    /// The same fault, for a value nested in the one that `prefix` names.
+    pub(crate) fn within(self, prefix: &str) -> Self {
+        Self { name: format!("{prefix}{}", self.name), ..self }
+    }
+
+    pub(crate) fn missing(name: &str, expected: &str) -> Self {
+        Self { name: name.to_owned(), expected: expected.to_owned(), got: None }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, expected, got } = self;
+        match got {
+            Some(got) => write!(f, "{name} must be {expected}, got {got:?}"),
+            None => write!(f, "{name} must be {expected}, and is not set"),
+        }
+    }
+}
+
+/// Adds a fault, and returns `None` in place of the value.
+pub(crate) fn fault<T>(
+    faults: &mut Vec<Fault>,
+    name: &str,
+    expected: &str,
+    got: &str,
+) -> Option<T> {
+    faults.push(Fault::new(name, expected, got));
+    None
+}
+
+/// A variable counts as a misspelt setting if at most this many edits turn it into one, and at most one edit for each
+/// four characters of the setting's name.
+const EDITS_MAX: usize = 2;
+
+/// A variable that was probably meant to be a setting.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Misspelt {
+    variable: String,
+    pub(crate) setting: &'static str,
+}
+
+impl Misspelt {
+    /// Finds misspelt settings among the names of an environment's variables.
+    pub fn among(variables: impl IntoIterator<Item = String>) -> Vec<Self> {
+        let settings = || SETTINGS.iter().map(|setting| setting.name);
+        let others = variables.into_iter().filter(|name| !settings().any(|known| known == name));
+        let misspelt = |variable: String| {
+            let upper = variable.to_ascii_uppercase();
+            // If the lengths differ by more than that, so do the names.
+            let near = |known: &&str| known.len().abs_diff(upper.len()) <= EDITS_MAX;
+            let edits = |known| (strsim::osa_distance(&upper, known), known);
+            let (edits, setting) = settings().filter(near).map(edits).min()?;
+            (edits <= EDITS_MAX.min(setting.len() / 4)).then_some(Self { variable, setting })
+        };
+        others.filter_map(misspelt).collect()
+    }
+}
+
+impl fmt::Display for Misspelt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { variable, setting } = self;
+        write!(f, "{variable} is not a setting and is ignored; did you mean {setting}?")
     }
 }
 

@@ -1,10 +1,10 @@
 //! Messages of queues whose consumers failed: how they are read, scheduled, sent back, given up and redriven.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use std::{borrow::Cow, collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use comeback_core::{
-    Attempt, Timestamp,
+    Timestamp,
     arn::{FunctionArn, Home},
     attribute::{Attribute, Value, message_size},
     dead_letter::{DeadLetter, SIZE_MAX},
@@ -14,7 +14,6 @@ use comeback_core::{
     settings::{Rules, Settings},
     time::later,
 };
-use proptest::prelude::*;
 
 const RECORD: &str = include_str!("../fixtures/failure_record.json");
 const IMPORTS: &str = "arn:aws:sqs:us-east-1:123456789012:imports";
@@ -506,102 +505,4 @@ fn a_wait_stays_in_flight_where_its_attributes_leave_no_room_or_could_be_mistake
     assert_eq!(failure(&after).claim_key(), failure(&again).claim_key());
     assert_eq!(failure(&after).failed_at, failure(&again).failed_at);
     assert_eq!(sent_back(&after), attributes);
-}
-
-fn own_attributes() -> impl Strategy<Value = Vec<Attribute<'static>>> {
-    let value = prop_oneof![
-        "[ -~\u{e9}]{1,9}".prop_map(|text| ("String.x", Value::Text(Cow::Owned(text)))),
-        prop::collection::vec(any::<u8>(), 1..9)
-            .prop_map(|bytes| ("Binary", Value::Binary(Cow::Owned(bytes)))),
-    ];
-    prop::collection::btree_map("[a-z]{1,4}", value, 0..6).prop_map(|all| {
-        let attribute = |(name, (data_type, value)): (String, (&'static str, _))| Attribute {
-            name: name.into(),
-            data_type: data_type.into(),
-            value,
-        };
-        all.into_iter().map(attribute).collect()
-    })
-}
-
-proptest! {
-    #[test]
-    fn a_message_stays_the_same_however_often_it_is_sent_again_to_wait(
-        body in "[ -~\n\u{e9}]{1,20}", mut own in own_attributes(), attempt in 0_u32..9, hops in 1_usize..5,
-    ) {
-        if attempt > 0 {
-            let metadata = format!(r#"{{"attempt":{attempt},"initial_timestamp":1769947140}}"#);
-            own.push(Attribute { name: METADATA.into(), data_type: "String".into(), value: Value::Text(metadata.into()) });
-        }
-        let variables = &[BOUND[0], ("BASE_BACKOFF", "1h")];
-        let first = judged(moved(&body, &own), variables, failed_at());
-        prop_assert!(failure(&first).may_be_sent_again(&first.message));
-        let sorted = |judgement: &Judgement<'_>| {
-            let attributes = sent_back(judgement).into_iter();
-            attributes.map(|it| (it.name.to_string(), format!("{it:?}"))).collect::<BTreeMap<_, _>>()
-        };
-        let mut bodies = vec![(first.message.body.to_owned(), hop_attributes(&first).iter().map(owned).collect::<Vec<_>>())];
-        for nth in 0..hops {
-            let now = later(failed_at(), Duration::from_mins(nth as u64));
-            let (body, attributes) = bodies.last().unwrap().clone();
-            let message = Message {
-                id: "hop", receive_count: 1, sent_at: Some(now), first_received_at: Some(now), ..message(&body, &attributes)
-            };
-            let again = judged(message, variables, now);
-            prop_assert_eq!(again.schedule, first.schedule);
-            prop_assert_eq!(failure(&again).claim_key(), failure(&first).claim_key());
-            prop_assert_eq!(failure(&again).first_failure(), failure(&first).first_failure());
-            prop_assert_eq!(sorted(&again), sorted(&first));
-            prop_assert!(failure(&again).may_be_sent_again(&again.message));
-            bodies.push((body.clone(), hop_attributes(&again).iter().map(owned).collect()));
-        }
-    }
-
-    #[test]
-    fn a_message_survives_any_number_of_attempts_and_its_dead_letter(
-        body in "[ -~\n\u{e9}]{1,20}", own in own_attributes(), attempts in 1_u32..6,
-    ) {
-        let mut attributes = own.clone();
-        for attempt in 1..=attempts {
-            let due = later(failed_at(), Duration::from_hours(13));
-            let judgement = judged(moved(&body, &attributes), BOUND, due);
-            prop_assert_eq!(judgement.schedule.unwrap().attempt, Attempt::new(attempt).unwrap());
-            let next = sent_back(&judgement).iter().map(owned).collect();
-            attributes = next;
-        }
-        let judgement = judged(moved(&body, &attributes), BOUND, failed_at());
-        let letter = judgement.dead_letter(Reason::Cancelled);
-        let moved_back = attributes_of(&letter);
-        let again = judged(redriven(&letter, &moved_back), BOUND, failed_at());
-        let mut sent: Vec<_> = sent_back(&again).iter().map(owned).collect();
-        sent.sort_by(|a, b| a.name.cmp(&b.name));
-        prop_assert_eq!(sent, own);
-        prop_assert_eq!(failure(&again).event.as_ref().unwrap().payload(), &body);
-    }
-
-    #[test]
-    fn no_message_makes_the_reader_panic_and_no_forged_time_makes_it_younger(
-        body in ".*", metadata in ".{0,80}", carried in "[0-9TZ:.-]{0,24}|20[0-9]{2}-0[1-9]-1[0-9]T00:00:00Z",
-    ) {
-        let attributes = [
-            text(METADATA, &metadata), text("SourceQueueArn", IMPORTS), text("FailedAt", &carried),
-            text("MessageId", &metadata),
-        ];
-        let judgement = judged(message(&body, &attributes), BOUND, failed_at());
-        prop_assert!(failure(&judgement).failed_at <= failed_at());
-        prop_assert!(failure(&judgement).first_failure() <= failed_at());
-        let letter = judgement.dead_letter(Reason::MaxAgeExceeded);
-        prop_assert!(!letter.body.is_empty());
-    }
-}
-
-fn owned(attribute: &Attribute<'_>) -> Attribute<'static> {
-    Attribute {
-        name: attribute.name.to_string().into(),
-        data_type: attribute.data_type.to_string().into(),
-        value: match &attribute.value {
-            Value::Text(text) => Value::Text(text.to_string().into()),
-            Value::Binary(bytes) => Value::Binary(bytes.to_vec().into()),
-        },
-    }
 }

@@ -45,13 +45,39 @@ fn defaults_are_those_of_the_contract() {
 }
 
 #[test]
-fn a_dead_letter_queue_that_is_the_retry_queue_is_refused() {
-    assert_eq!(
-        complaint(&[("RETRY_QUEUE_URL", QUEUE)]),
-        format!(
-            "DEAD_LETTER_QUEUE_URL must be another queue than RETRY_QUEUE_URL, got \"{QUEUE}\""
-        )
-    );
+fn a_value_that_contradicts_another_is_refused() {
+    let own = |values: &'static str| ("POLICIES", values);
+    let needs = |name| (name, "true");
+    for (variables, expected) in [
+        (
+            &[("RETRY_QUEUE_URL", QUEUE)][..],
+            "DEAD_LETTER_QUEUE_URL must be another queue than RETRY_QUEUE_URL, got \"https://sqs.us-east-1.amazonaws.com/123456789012/dead\"",
+        ),
+        (
+            &[("MAX_ATTEMPTS", "3"), ("MAX_RETRIES", "4")],
+            "MAX_RETRIES must be the same as MAX_ATTEMPTS, 3, whose alias it is, got \"4\"",
+        ),
+        (
+            &[("MAX_BACKOFF", "10s"), own(r#"{"orders":{"BASE_BACKOFF":"1m"}}"#)],
+            "POLICIES.orders.MAX_BACKOFF must be from BASE_BACKOFF, 1m, to 13d, got \"10s\"",
+        ),
+        (
+            &[("BASE_BACKOFF", "13h"), own(r#"{"orders":{"JITTER":"none"}}"#)],
+            "BASE_BACKOFF must be from 1s to 12h, got \"13h\"",
+        ),
+        (
+            &[("BASE_BACKOFF", "13h"), own(r#"{"orders":{"BASE_BACKOFF":"13h"}}"#)],
+            "BASE_BACKOFF must be from 1s to 12h, got \"13h\"; \
+             POLICIES.orders.BASE_BACKOFF must be from 1s to 12h, got \"13h\"",
+        ),
+        (
+            &[needs("REGISTER"), needs("PROBE")],
+            "LEDGER_TABLE must be the name or the ARN of a DynamoDB table if REGISTER is true, and is not set; \
+             LEDGER_TABLE must be the name or the ARN of a DynamoDB table if PROBE is true, and is not set",
+        ),
+    ] {
+        assert_eq!(complaint(variables), expected);
+    }
 }
 
 #[test]
@@ -116,16 +142,6 @@ fn every_bad_setting_is_named_in_one_message_with_what_it_must_be_and_what_it_is
 }
 
 #[test]
-fn an_alias_may_not_contradict_its_name() {
-    let both = |retries| [("MAX_ATTEMPTS", "3"), ("MAX_RETRIES", retries)];
-    assert_eq!(rules(&both("3")).policies.of("f").max_attempts, Attempt::new(3));
-    assert_eq!(
-        complaint(&both("4")),
-        "MAX_RETRIES must be the same as MAX_ATTEMPTS, 3, whose alias it is, got \"4\""
-    );
-}
-
-#[test]
 fn a_function_has_its_own_values_over_the_general_ones() {
     let settings = settings(&[
         ("BASE_BACKOFF", "5s"),
@@ -145,19 +161,6 @@ fn a_function_has_its_own_values_over_the_general_ones() {
     assert_eq!(orders.max_age, Duration::from_hours(7 * 24));
     assert_eq!(orders.max_attempts, Attempt::new(9));
     assert_eq!(orders.non_retryable, NonRetryable::parse("B,C"));
-    assert_eq!(
-        complaint(&[("MAX_BACKOFF", "10s"), ("POLICIES", r#"{"orders":{"BASE_BACKOFF":"1m"}}"#)]),
-        "POLICIES.orders.MAX_BACKOFF must be from BASE_BACKOFF, 1m, to 13d, got \"10s\""
-    );
-    assert_eq!(
-        complaint(&[("BASE_BACKOFF", "13h"), ("POLICIES", r#"{"orders":{"JITTER":"none"}}"#)]),
-        "BASE_BACKOFF must be from 1s to 12h, got \"13h\""
-    );
-    assert!(
-        complaint(&[("BASE_BACKOFF", "13h"), ("POLICIES", r#"{"orders":{"BASE_BACKOFF":"13h"}}"#)])
-            .contains("; POLICIES.orders.BASE_BACKOFF must be from 1s to 12h, got \"13h\"")
-    );
-    assert!(complaint(&[("POLICIES", "7d")]).starts_with("POLICIES must be a JSON object such as"));
 }
 
 #[test]
@@ -241,66 +244,62 @@ fn a_queue_has_its_own_values_by_its_name_or_its_arn() {
 }
 
 #[test]
-fn a_list_that_names_nobody_is_refused() {
-    assert!(
-        complaint(&[("TARGET_FUNCTIONS", " , ")]).starts_with("TARGET_FUNCTIONS must be a list")
-    );
-}
-
-#[test]
-fn a_queue_is_a_url_with_a_host_and_a_name() {
-    for url in ["https://host/q", "http://127.0.0.1:4566/000000000000/q"] {
-        let settings = settings(&[("RETRY_QUEUE_URL", url)]);
-        assert_eq!(settings.retry_queue_url.as_deref(), Some(url));
-    }
-    for none in
-        ["q", "ftp://host/q", "https:///q", "https://host", "https://host//", "https://host/a b"]
-    {
-        assert!(complaint(&[("RETRY_QUEUE_URL", none)]).contains("RETRY_QUEUE_URL"), "{none}");
-    }
-}
-
-#[test]
-fn each_jitter_has_its_name() {
-    for (name, jitter) in [("full", Jitter::Full), ("equal", Jitter::Equal), ("none", Jitter::None)]
-    {
-        assert_eq!(rules(&[("JITTER", name)]).policies.of("f").backoff.jitter, jitter);
-    }
-}
-
-#[test]
-fn the_register_and_probes_are_off_unless_set_and_need_a_ledger() {
-    for name in ["REGISTER", "PROBE"] {
-        let read = |value| {
-            let settings = settings(&[("LEDGER_TABLE", "ledger"), (name, value)]);
-            if name == "REGISTER" { settings.register } else { settings.probe }
-        };
-        assert!(read("true") && read(" true "));
-        assert!(!read("false") && !read(""));
-        let odd = complaint(&[("LEDGER_TABLE", "ledger"), (name, "yes")]);
-        assert_eq!(odd, format!("{name} must be true or false, got \"yes\""));
-        let alone = complaint(&[(name, "true")]);
-        assert_eq!(
-            alone,
-            format!(
-                "LEDGER_TABLE must be the name or the ARN of a DynamoDB table if {name} is true, and is not set"
-            )
-        );
-        assert!(!settings(&[(name, "false")]).register);
+fn each_value_is_accepted_or_refused_as_a_whole() {
+    let (longest, too_long) = ("x".repeat(255), "x".repeat(256));
+    for (name, good, bad) in [
+        (
+            "RETRY_QUEUE_URL",
+            &["https://host/q", "http://127.0.0.1:4566/000000000000/q"][..],
+            &[
+                "q",
+                "ftp://host/q",
+                "https:///q",
+                "https://host",
+                "https://host//",
+                "https://host/a b",
+            ][..],
+        ),
+        (
+            "LEDGER_TABLE",
+            &["abc", "a-b_c.9", &longest, "arn:aws:dynamodb:us-east-1:1:table/ledger"],
+            &["ab", "a b", &too_long, "arn:aws:sqs:us-east-1:1:q", "arn:aws:dynamodb:r:1:table/"],
+        ),
+        ("TARGET_FUNCTIONS", &["a"], &[" , "]),
+        ("POLICIES", &["{}"], &["7d", "[]"]),
+        ("JITTER", &["full", "equal", "none"], &["half"]),
+        ("REGISTER", &["false", "", " false "], &["yes"]),
+        ("PROBE", &["false", "", " false "], &["yes"]),
+    ] {
+        good.iter().for_each(|value| drop(settings(&[(name, value)])));
+        for value in bad {
+            assert!(
+                complaint(&[(name, value)]).starts_with(&format!("{name} must be ")),
+                "{value}"
+            );
+        }
     }
 }
 
 #[test]
-fn a_ledger_is_a_table_by_its_name_or_arn() {
-    let longest = "x".repeat(255);
-    for table in ["abc", "a-b_c.9", &longest, "arn:aws:dynamodb:us-east-1:1:table/ledger"] {
-        assert_eq!(settings(&[("LEDGER_TABLE", table)]).ledger_table.as_deref(), Some(table));
-    }
-    let too_long = "x".repeat(256);
-    for none in ["ab", "a b", &too_long, "arn:aws:sqs:us-east-1:1:q", "arn:aws:dynamodb:r:1:table/"]
-    {
-        assert!(complaint(&[("LEDGER_TABLE", none)]).contains("LEDGER_TABLE"), "{none}");
-    }
+fn values_are_read_into_their_places() {
+    let settings = settings(&[
+        ("RETRY_QUEUE_URL", "https://host/q"),
+        ("LEDGER_TABLE", "ledger"),
+        ("REGISTER", "true"),
+        ("PROBE", " true "),
+        ("MAX_RETRIES", "3"),
+        ("JITTER", "equal"),
+        ("POLICIES", r#"{"none":{"JITTER":"none"}}"#),
+    ]);
+    assert_eq!(settings.retry_queue_url.as_deref(), Some("https://host/q"));
+    assert_eq!(settings.ledger_table.as_deref(), Some("ledger"));
+    assert!(settings.register && settings.probe);
+    let policies = settings.rules.policies;
+    assert_eq!(policies.of("any").max_attempts, Attempt::new(3));
+    assert_eq!(policies.of("any").backoff.jitter, Jitter::Equal);
+    assert_eq!(policies.of("none").backoff.jitter, Jitter::None);
+    let defaults = self::settings(&[]);
+    assert!(!defaults.register && !defaults.probe);
 }
 
 #[test]

@@ -4,8 +4,7 @@ use std::{ops::RangeInclusive, time::Duration};
 
 use comeback_core::{
     Timestamp,
-    json::{self, Object},
-    pointer::Pointer,
+    json::{self, Object, Pointer},
     reason::Reason,
     time::between,
 };
