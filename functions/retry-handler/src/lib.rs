@@ -4,10 +4,8 @@
 //! connections between invocations.
 
 mod clients;
-mod clock;
 mod functions;
 mod ledger;
-mod metrics;
 mod program;
 mod queues;
 

@@ -1,10 +1,11 @@
 //! The retry handler's program: it reads the settings, creates the clients, and runs. `comeback-core` decides, and
 //! `comeback-flow` handles a batch.
 
-use std::{io::Write, process::ExitCode};
+use std::{io::Write, process::ExitCode, time::Duration};
 
 use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
 use comeback_core::{
+    Timestamp,
     arn::FunctionArn,
     in_flight::QUOTA,
     settings::{Misspelt, Settings},
@@ -21,8 +22,7 @@ use lambda_runtime::{Error, LambdaEvent, service_fn};
 use tracing::level_filters::LevelFilter;
 
 use crate::{
-    clients::connect, clock::SystemClock, functions::LambdaFunctions, ledger::DynamoLedger,
-    queues::SqsQueues,
+    clients::connect, functions::LambdaFunctions, ledger::DynamoLedger, queues::SqsQueues,
 };
 
 type AwsHandler = Handler<SqsQueues, LambdaFunctions, DynamoLedger, SystemClock>;
@@ -102,5 +102,19 @@ fn publish(lines: &[String]) {
     let mut stdout = std::io::stdout().lock();
     for line in lines {
         let _ = writeln!(stdout, "{line}");
+    }
+}
+
+/// The system clock, as a port.
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    #[allow(clippy::disallowed_methods, reason = "this is the one clock of the handler")]
+    fn now(&self) -> Timestamp {
+        chrono::Utc::now()
+    }
+
+    async fn sleep(&self, duration: Duration) {
+        tokio::time::sleep(duration).await;
     }
 }

@@ -207,32 +207,3 @@ fn call_fault<E: std::error::Error + Send + Sync + 'static>(error: &SdkError<E>)
 fn build_fault(error: BuildError) -> CallFault {
     CallFault(error.to_string())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_entry_has_its_own_answer_and_silence_is_a_failure() {
-        let refused = BatchResultErrorEntry::builder()
-            .id("1")
-            .code("InvalidParameterValue")
-            .message("too long")
-            .sender_fault(true)
-            .build()
-            .unwrap();
-        let stray =
-            BatchResultErrorEntry::builder().id("x").code("c").sender_fault(true).build().unwrap();
-        let answers = in_words(answers(4, ["0", "3", "9"].into_iter(), &[refused, stray]));
-        let refused = |why: &str| Err(CallFault(why.to_owned()));
-        assert_eq!(
-            answers,
-            [
-                Ok(()),
-                refused("InvalidParameterValue: too long"),
-                refused("SQS gave no answer for this entry"),
-                Ok(())
-            ]
-        );
-    }
-}

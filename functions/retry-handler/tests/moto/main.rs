@@ -1,18 +1,99 @@
 //! Tests the adapters against moto, an independent implementation of SQS and DynamoDB.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-mod circuits;
-mod ledger;
 mod queues;
 mod register;
 
 use std::sync::OnceLock;
 
 use aws_config::SdkConfig;
-use moto::Moto;
+use aws_sdk_dynamodb::Client;
+use comeback_core::claim::{Claim, State, Token};
+use comeback_flow::ports::{Ledger, NotReplaced};
+use moto::{Moto, create_table};
+use retry_handler::DynamoLedger;
 
 /// The configuration of clients. All tests share one server, and each uses its own queues and tables.
 fn config() -> SdkConfig {
     static MOTO: OnceLock<Moto> = OnceLock::new();
     moto::config(&MOTO.get_or_init(Moto::start).endpoint)
+}
+
+const KEY: &str = "failed-request";
+
+async fn ledger(table: &str, key: &str) -> DynamoLedger {
+    create_table(&Client::new(&config()), table, key).await;
+    DynamoLedger::new(&config(), table.to_owned())
+}
+
+fn held(owner: &str, generation: u32) -> Claim {
+    Claim {
+        token: Token { generation, owner: owner.to_owned() },
+        state: State::Held { until: "2026-02-01T12:00:40.568Z".parse().unwrap() },
+        order: None,
+        expires_at: "2026-02-15T12:00:00Z".parse().unwrap(),
+    }
+}
+
+#[tokio::test]
+async fn only_who_saw_what_is_there_replaces_it() {
+    let ledger = ledger("claims", "id").await;
+    let (first, second) = (held("first", 1), held("second", 2));
+    let done = second.done();
+    for (there, next) in [
+        (None, Some(&first)),
+        (Some(&first), Some(&second)),
+        (Some(&second), Some(&done)),
+        (Some(&done), None),
+    ] {
+        // Whoever saw something else, such as a late holder, can neither write nor remove.
+        for seen in [None, Some(&first), Some(&second), Some(&done)] {
+            for write in [Some(&held("late", 1)), None] {
+                let refused = Err(NotReplaced::Changed(there.cloned()));
+                if seen != there {
+                    assert_eq!(ledger.replace(KEY, seen, write).await, refused, "{seen:?}");
+                }
+            }
+        }
+        assert_eq!(ledger.replace(KEY, there, next).await, Ok(()));
+    }
+    assert_eq!(ledger.replace(KEY, None, Some(&first)).await, Ok(()), "it was released");
+    assert_eq!(ledger.replace("another-request", None, Some(&second)).await, Ok(()));
+}
+
+#[tokio::test]
+async fn of_many_that_claim_at_once_one_succeeds() {
+    let ledger = ledger("at-once", "id").await;
+    let claims: Vec<_> = (0..8).map(|number| held(&format!("owner/{number}"), 1)).collect();
+    let written = futures_util::future::join_all(
+        claims.iter().map(|claim| ledger.replace(KEY, None, Some(claim))),
+    )
+    .await;
+    let winner = written.iter().position(Result::is_ok).unwrap();
+    for (number, result) in written.into_iter().enumerate() {
+        assert_eq!(
+            result,
+            if number == winner {
+                Ok(())
+            } else {
+                Err(NotReplaced::Changed(Some(claims[winner].clone())))
+            }
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_table_that_is_missing_or_has_another_key_is_for_a_person_to_mend() {
+    let missing = DynamoLedger::new(&config(), "missing".to_owned());
+    let other_key = ledger("other-key", "pk").await;
+    let claim = held("one", 1);
+    for (ledger, code) in
+        [(missing, "ResourceNotFoundException"), (other_key, "ValidationException")]
+    {
+        for (seen, next) in [(None, Some(&claim)), (Some(&claim), None)] {
+            let result = ledger.replace(KEY, seen, next).await;
+            let Err(NotReplaced::Fault(fault)) = result else { unreachable!("{result:?}") };
+            assert_eq!((fault.passes, fault.code.as_deref()), (false, Some(code)));
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! Events that wait, in the ledger's table.
+//! Events that wait, and the circuits of targets, in the ledger's table.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,14 +10,15 @@ use comeback_core::{
     time::at_millis,
 };
 use comeback_dynamodb::register;
-use comeback_flow::ports::{Ledger, NotReplaced, Notes, Wanted};
-use moto::create_register;
+use comeback_flow::ports::{Ledger, Listed, NotExchanged, NotReplaced, Notes, Stored, Wanted};
+use moto::{create_register, create_table};
 use retry_handler::DynamoLedger;
 
 use super::config;
 
 const TARGET: &str = "arn:aws:lambda:us-east-1:123456789012:function:orders:$LATEST";
 const OTHER: &str = "arn:aws:lambda:us-east-1:123456789012:function:other:$LATEST";
+const QUEUE: &str = "https://sqs.us-east-1.amazonaws.com/123456789012/retry";
 const FAR: u64 = 4_000_000_000_000;
 
 async fn register(table: &str) -> (Client, DynamoLedger) {
@@ -29,7 +30,7 @@ async fn register(table: &str) -> (Client, DynamoLedger) {
 fn waiting(due: u64, receipt_handle: Option<&str>) -> Waiting<'_> {
     Waiting {
         target: TARGET,
-        queue_url: "https://sqs.us-east-1.amazonaws.com/123456789012/retry",
+        queue_url: QUEUE,
         event_id: "first-request",
         attempt: Attempt::FIRST,
         due: at_millis(due),
@@ -88,7 +89,7 @@ async fn what_waits_is_listed_by_due_time_until_it_is_claimed() {
         ("expires_at", number("4000000000")),
         ("target", text(TARGET)),
         ("due_at", number("1")),
-        ("queue", text("https://sqs.us-east-1.amazonaws.com/123456789012/retry")),
+        ("queue", text(QUEUE)),
         ("event_id", text("first-request")),
         ("attempt", number("1")),
         ("first_failed_at", number("0")),
@@ -152,4 +153,89 @@ async fn one_call_reads_the_items_of_events_and_targets() {
     let missing = DynamoLedger::new(&config(), "no-such-table".to_owned());
     let fault = missing.look_up(&wanted).await.unwrap_err();
     assert_eq!((fault.passes, fault.code.as_deref()), (false, Some("ResourceNotFoundException")));
+}
+
+fn stored(version: u64, text: &str) -> Stored {
+    Stored { version, text: Some(text.to_owned()) }
+}
+
+async fn read(ledger: &DynamoLedger) -> Option<Stored> {
+    let wanted = Wanted { targets: [TARGET].into(), ..Wanted::default() };
+    ledger.look_up(&wanted).await.unwrap().circuits.remove(TARGET)
+}
+
+#[tokio::test]
+async fn a_circuit_is_replaced_only_in_the_version_that_was_seen() {
+    let (_, ledger) = register("circuits").await;
+    assert_eq!(read(&ledger).await, None);
+    assert_eq!(ledger.exchange(TARGET, 0, "one").await, Ok(()));
+    assert_eq!(read(&ledger).await, Some(stored(1, "one")));
+    let changed = |version, text| Err(NotExchanged::Changed(stored(version, text)));
+    assert_eq!(ledger.exchange(TARGET, 0, "late").await, changed(1, "one"));
+    assert_eq!(ledger.exchange(TARGET, 1, "two").await, Ok(()));
+    assert_eq!(ledger.exchange(TARGET, 1, "late").await, changed(2, "two"));
+    assert_eq!(
+        ledger.exchange("other", 3, "x").await,
+        Err(NotExchanged::Changed(Stored::default()))
+    );
+}
+
+#[tokio::test]
+async fn a_pause_and_a_circuit_leave_each_other_alone() {
+    let (client, ledger) = register("paused-circuits").await;
+    let pause = client
+        .update_item()
+        .table_name("paused-circuits")
+        .key("id", AttributeValue::S(format!("target/{TARGET}")))
+        .update_expression("SET paused_at = :at")
+        .expression_attribute_values(":at", AttributeValue::N("1".to_owned()));
+    pause.clone().send().await.unwrap();
+    assert_eq!(read(&ledger).await, Some(Stored::default()), "paused, and without a circuit");
+    assert_eq!(ledger.exchange(TARGET, 0, "one").await, Ok(()));
+    pause.send().await.unwrap();
+    assert_eq!(ledger.exchange(TARGET, 1, "two").await, Ok(()));
+    let wanted = Wanted { targets: [TARGET].into(), ..Wanted::default() };
+    let notes = ledger.look_up(&wanted).await.unwrap();
+    assert!(notes.paused.contains(TARGET));
+    assert_eq!(notes.circuits[TARGET], stored(2, "two"));
+}
+
+#[tokio::test]
+async fn events_in_flight_are_listed_in_the_order_in_which_they_come_back() {
+    let (_, ledger) = register("listed-in-flight").await;
+    for (key, target, due, handle) in [
+        ("late", TARGET, 9_000, Some("handle of late")),
+        ("soon", TARGET, 5_000, Some("handle of soon")),
+        ("delayed", TARGET, 6_000, None),
+        ("past", TARGET, 4_000, Some("handle of past")),
+        ("other", OTHER, 6_000, Some("handle of other")),
+    ] {
+        let waiting = Waiting { target, ..waiting(due, handle) };
+        ledger.enter(key, None, &waits(None), &waiting).await.unwrap();
+    }
+    let listed = |handles: &[&str]| {
+        let listed = handles.iter().map(|&handle| Listed {
+            queue_url: QUEUE.to_owned(),
+            receipt_handle: handle.to_owned(),
+        });
+        Ok(listed.collect::<Vec<_>>())
+    };
+    let after = at_millis(4_000);
+    assert_eq!(ledger.list(TARGET, after, 10).await, listed(&["handle of soon", "handle of late"]));
+    assert_eq!(ledger.list(TARGET, after, 1).await, listed(&["handle of soon"]));
+}
+
+#[tokio::test]
+async fn a_table_without_the_index_or_no_table_is_for_a_person_to_mend() {
+    create_table(&Client::new(&config()), "without-index", "id").await;
+    for table in ["without-index", "missing-circuits"] {
+        let ledger = DynamoLedger::new(&config(), table.to_owned());
+        let fault = ledger.list(TARGET, at_millis(0), 1).await.unwrap_err();
+        assert!(!fault.passes && fault.code.is_some(), "{table}: {fault:?}");
+    }
+    let missing = DynamoLedger::new(&config(), "missing-circuits".to_owned());
+    let Err(NotExchanged::Fault(fault)) = missing.exchange(TARGET, 0, "one").await else {
+        panic!()
+    };
+    assert!(!fault.passes);
 }

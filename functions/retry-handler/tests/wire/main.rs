@@ -2,28 +2,27 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod ledger;
-mod metrics;
 
 use std::time::Duration;
 
 use comeback_core::{
-    dead_letter::DeadLetter,
+    Timestamp,
+    circuit::Minute,
     fault::{FaultKind, InvokeFault},
     reason::Reason,
-    record::{Message, MessageAttributes},
 };
-use comeback_flow::ports::{
-    Attribute, Functions, Invocation, Queues, Resent, Value, VisibilityChange,
-};
+use comeback_flow::ports::{Attribute, Functions, Invocation, Queues, Resent, Value};
 use moto::config;
 use retry_handler::{LambdaFunctions, SqsQueues};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpListener,
+    task::JoinHandle,
 };
 
 /// Starts a server that gives this answer to one request. Returns its endpoint, and a task with the request.
-async fn answering(answer: String) -> (String, tokio::task::JoinHandle<String>) {
+async fn answering(answer: impl Into<Vec<u8>>) -> (String, JoinHandle<String>) {
+    let answer = answer.into();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
     let asked = tokio::spawn(async move {
@@ -32,8 +31,8 @@ async fn answering(answer: String) -> (String, tokio::task::JoinHandle<String>) 
         while !is_whole(&request) {
             assert_ne!(stream.read_buf(&mut request).await.unwrap(), 0);
         }
-        stream.write_all(answer.as_bytes()).await.unwrap();
-        String::from_utf8(request).unwrap()
+        stream.write_all(&answer).await.unwrap();
+        String::from_utf8_lossy(&request).into_owned()
     });
     (endpoint, asked)
 }
@@ -97,15 +96,9 @@ async fn every_answer_of_lambda_is_taken_for_what_it_is() {
     let table = [
         (429, "TooManyRequestsException", "", transient(None)),
         (429, "TooManyRequestsException", "retry-after: 7\r\n", transient(Some(7))),
-        (500, "ServiceException", "", transient(None)),
         (503, "", "", transient(None)),
-        (502, "ResourceNotReadyException", "", transient(None)),
         (502, "KMSDisabledException", "", FaultKind::Configuration),
-        (403, "AccessDeniedException", "", FaultKind::Configuration),
-        (404, "ResourceNotFoundException", "", FaultKind::Configuration),
         (413, "RequestTooLargeException", "", FaultKind::Refused(Reason::PayloadTooLarge)),
-        (400, "InvalidRequestContentException", "", FaultKind::Refused(Reason::InvokeRejected)),
-        (400, "RecursiveInvocationException", "", FaultKind::Refused(Reason::RecursionStopped)),
     ];
     for (status, code, headers, kind) in table {
         let headers = format!("x-amzn-errortype: {code}\r\n{headers}");
@@ -121,48 +114,6 @@ async fn an_endpoint_that_nobody_listens_at_is_a_transient_fault() {
     drop(listener);
     let fault = invoke(&endpoint, None).await.unwrap_err();
     assert_eq!((fault.kind, fault.code), (FaultKind::Transient { retry_after: None }, None));
-}
-
-#[tokio::test]
-async fn each_visibility_change_has_its_own_answer() {
-    let body = r#"{"Successful":[{"Id":"0"}],"Failed":[{"Id":"1","Code":"ReceiptHandleIsInvalid","SenderFault":true,"Message":"stale"}]}"#;
-    let (endpoint, asked) =
-        answering(response(200, "content-type: application/x-amz-json-1.0\r\n", body)).await;
-    let change = |receipt_handle, timeout| VisibilityChange { receipt_handle, timeout };
-    let changes = [change("a", 7), change("b", 43_140)];
-    let answers = queues(&endpoint).change_visibility("https://sqs/1/retry", &changes).await;
-    assert!(answers[0].is_ok());
-    assert_eq!(answers[1].clone().unwrap_err().0, "ReceiptHandleIsInvalid: stale");
-    let asked = asked.await.unwrap();
-    assert!(asked.contains("AmazonSQS.ChangeMessageVisibilityBatch"), "{asked}");
-    assert!(asked.contains(r#""ReceiptHandle":"b","VisibilityTimeout":43140"#), "{asked}");
-}
-
-#[tokio::test]
-async fn a_message_that_is_sent_again_keeps_its_trace() {
-    let body = r#"{"Successful":[{"Id":"0","MessageId":"m","MD5OfMessageBody":"x"}],"Failed":[]}"#;
-    let (endpoint, asked) =
-        answering(response(200, "content-type: application/x-amz-json-1.0\r\n", body)).await;
-    let trace_header = Some("Root=1-5759e988-bd862e3fe1be46a994272793;Lineage=a87bd80c:3");
-    let delayed =
-        Resent { body: "{}", attributes: Vec::new(), trace_header, group_id: None, delay: 900 };
-    let answers = queues(&endpoint).send_again("https://sqs/1/retry", &[&delayed]).await;
-    assert_eq!(answers, [Ok(())]);
-    let asked: String = asked.await.unwrap();
-    let (_, request) = asked.split_once("\r\n\r\n").unwrap();
-    let request: serde_json::Value = serde_json::from_str(request).unwrap();
-    let expected = serde_json::json!({
-        "QueueUrl": "https://sqs/1/retry",
-        "Entries": [{
-            "Id": "0",
-            "MessageBody": "{}",
-            "DelaySeconds": 900,
-            "MessageSystemAttributes": {
-                "AWSTraceHeader": { "DataType": "String", "StringValue": trace_header },
-            },
-        }],
-    });
-    assert_eq!(request, expected);
 }
 
 /// The request body of a send of this message, and the answers.
@@ -232,19 +183,14 @@ async fn every_answer_of_sqs_for_a_send_is_taken_for_what_it_is() {
             "AWS.SimpleQueueService.NonExistentQueue",
             FaultKind::Configuration,
         ),
-        (403, "AccessDeniedException", "AccessDenied", FaultKind::Configuration),
-        (400, "KmsDisabled", "KMS.DisabledException", FaultKind::Configuration),
         (400, "KmsThrottled", "KMS.ThrottlingException", transient),
-        (400, "RequestThrottled", "RequestThrottled", transient),
         (503, "ServiceUnavailable", "ServiceUnavailable", transient),
     ] {
         let headers = format!("{JSON}x-amzn-query-error: {query_code};Sender\r\n");
         let body = format!(r#"{{"__type":"com.amazonaws.sqs#{code}","message":"no"}}"#);
         let (_, answers) = send(&message, response(status, &headers, &body)).await;
-        assert_eq!(answers.len(), 2);
-        for answer in answers {
-            assert_eq!(answer.unwrap_err().kind, kind, "{code}");
-        }
+        let kinds: Vec<_> = answers.into_iter().map(|answer| answer.unwrap_err().kind).collect();
+        assert_eq!(kinds, [kind; 2], "{code}");
     }
     let long =
         "One or more parameters are invalid. Reason: Message must be shorter than 1024 bytes.";
@@ -256,35 +202,63 @@ async fn every_answer_of_sqs_for_a_send_is_taken_for_what_it_is() {
     assert_eq!(kinds, [FaultKind::Refused(Reason::PayloadTooLarge), transient], "silence passes");
 }
 
+/// The head of a CBOR item, in which CloudWatch answers, of this kind and with up to 23 members or bytes.
+fn head(kind: u8, length: usize) -> u8 {
+    assert!(length < 24);
+    kind << 5 | u8::try_from(length).unwrap()
+}
+
+fn text(text: &str) -> Vec<u8> {
+    [&[head(3, text.len())], text.as_bytes()].concat()
+}
+
+fn number(number: f64) -> Vec<u8> {
+    [&[0xfb][..], &number.to_be_bytes()].concat()
+}
+
+fn array(items: &[Vec<u8>]) -> Vec<u8> {
+    [vec![head(4, items.len())], items.concat()].concat()
+}
+
+fn map(members: &[(&str, Vec<u8>)]) -> Vec<u8> {
+    let written = members.iter().map(|(name, value)| [text(name), value.clone()].concat());
+    [vec![head(5, members.len())], written.collect::<Vec<_>>().concat()].concat()
+}
+
+fn result(id: &str, sums: &[(f64, f64)]) -> Vec<u8> {
+    // CBOR's tag 1 marks a time.
+    let times: Vec<_> = sums.iter().map(|&(at, _)| [vec![0xc1], number(at)].concat()).collect();
+    let values: Vec<_> = sums.iter().map(|&(_, sum)| number(sum)).collect();
+    map(&[("Id", text(id)), ("Timestamps", array(&times)), ("Values", array(&values))])
+}
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_timestamp(second, 0).unwrap()
+}
+
+/// Asks a server that gives this answer. Returns the request, with its binary parts replaced, and the minutes.
+async fn asked(function: &str, answer: Vec<u8>) -> (String, Vec<Minute>) {
+    let headers = "smithy-protocol: rpc-v2-cbor\r\ncontent-type: application/cbor\r\n";
+    let head = format!("HTTP/1.1 200 x\r\n{headers}content-length: {}\r\n\r\n", answer.len());
+    let (endpoint, server) = answering([head.as_bytes(), &answer].concat()).await;
+    let functions = LambdaFunctions::new(&config(&endpoint), true);
+    let minutes = functions.minutes(function, at(1_769_947_230), at(1_769_947_700)).await.unwrap();
+    (server.await.unwrap(), minutes)
+}
+
 #[tokio::test]
-async fn a_call_that_fails_fails_for_every_entry() {
-    let refusal = response(
-        400,
-        "x-amzn-query-error: AWS.SimpleQueueService.NonExistentQueue;Sender\r\n",
-        r#"{"__type":"com.amazonaws.sqs#QueueDoesNotExist","message":"gone"}"#,
-    );
-    let (endpoint, asked) = answering(refusal).await;
-    let attributes = MessageAttributes::default();
-    let message = Message {
-        id: "m",
-        queue: None,
-        body: "no JSON",
-        receive_count: 1,
-        sent_at: None,
-        first_received_at: None,
-        moved_from: None,
-        attributes,
-    };
-    let letter = DeadLetter::unreadable(&message, "expected a record");
-    let answers = queues(&endpoint).send_dead_letters(&[&letter, &letter]).await;
-    assert_eq!(answers.len(), 2);
-    for answer in answers {
-        assert!(answer.unwrap_err().0.contains("gone"));
+async fn the_sums_of_invocations_and_errors_are_put_together_by_the_minute() {
+    let invocations = result("invocations", &[(1_769_947_260.0, 100.0), (1_769_947_200.0, 7.0)]);
+    let errors = result("errors", &[(1_769_947_260.0, 97.0)]);
+    let answer = map(&[("MetricDataResults", array(&[invocations, errors]))]);
+    let function = "arn:aws:lambda:us-east-1:123456789012:function:orders:$LATEST";
+    let (request, minutes) = asked(function, answer.clone()).await;
+    let minute = |began, invocations, errors| Minute { began: at(began), invocations, errors };
+    assert_eq!(minutes, [minute(1_769_947_200, 7, 0), minute(1_769_947_260, 100, 97)]);
+    for part in ["/operation/GetMetricData", "AWS/Lambda", "Invocations", "Errors", "orders"] {
+        assert!(request.contains(part), "{part}: {request}");
     }
-    let asked = asked.await.unwrap();
-    assert!(
-        asked.contains(r#""Reason":{"StringValue":"unreadable","DataType":"String"}"#)
-            || asked.contains(r#""Reason":{"DataType":"String","StringValue":"unreadable"}"#),
-        "{asked}"
-    );
+    assert!(!request.contains("Resource"), "{request}");
+    let (request, _) = asked(&function.replace("$LATEST", "live"), answer).await;
+    assert!(request.contains("Resource") && request.contains("orders:live"), "{request}");
 }
