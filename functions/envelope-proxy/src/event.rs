@@ -2,10 +2,17 @@
 //!
 //! The runtime receives the original payload. The retry metadata goes into the client context, which an asynchronous
 //! invocation doesn't use: Lambda passes on only the client context of a synchronous caller.
+//!
+//! The context is an object whose member `custom` maps names of the caller's choice to strings:
+//! `{"custom":{"comeback":"{\"attempt\":2,…}"}}`. Every runtime passes the context to the function. Most runtimes allow
+//! only strings in `custom`, and fail if an invocation has anything else. So the metadata is a string that holds JSON.
 
-use comeback_core::envelope::{Envelope, INVOCATION_MAX};
+use std::{collections::BTreeMap, fmt::Write};
 
-use crate::{client_context, http::AnswerHead};
+use comeback_core::envelope::{CONTEXT_FACTS, Envelope, INVOCATION_MAX, RetryMetadata};
+use serde_json::value::{RawValue, to_raw_value};
+
+use crate::http::AnswerHead;
 
 const CLIENT_CONTEXT: &str = "Lambda-Runtime-Client-Context";
 
@@ -37,8 +44,8 @@ pub fn open<'a>(head: &[u8], body: &'a [u8]) -> Option<(Vec<u8>, &'a [u8])> {
     let payload = payload.get().as_bytes();
     let answer = AnswerHead::read(head, false).ok()?;
     let context = match answer.values(CLIENT_CONTEXT)[..] {
-        [] => client_context::with_facts(None, &retry),
-        [context] => client_context::with_facts(Some(context), &retry),
+        [] => with_facts(None, &retry),
+        [context] => with_facts(Some(context), &retry),
         // It is unclear which of several headers counts.
         [_, _, ..] => None,
     };
@@ -68,4 +75,112 @@ pub fn open<'a>(head: &[u8], body: &'a [u8]) -> Option<(Vec<u8>, &'a [u8])> {
     }
     opened.extend_from_slice(b"\r\n");
     Some((opened, payload))
+}
+
+/// The members of an object, with their values as they were written.
+type Members = BTreeMap<String, Box<RawValue>>;
+
+/// Adds the facts of a retry to the client context. Returns `None` if the existing context has another form; it must
+/// then stay unchanged.
+fn with_facts(context: Option<&[u8]>, retry: &RetryMetadata) -> Option<String> {
+    let mut context = match context {
+        Some(text) if !text.is_empty() => serde_json::from_slice::<Members>(text).ok()?,
+        Some(_) | None => Members::new(),
+    };
+    let mut custom = match context.get("custom") {
+        Some(custom) if custom.get() != RawValue::NULL.get() => {
+            serde_json::from_str::<Members>(custom.get()).ok()?
+        }
+        Some(_) | None => Members::new(),
+    };
+    custom.insert(CONTEXT_FACTS.to_owned(), facts(retry)?);
+    context.insert("custom".to_owned(), to_raw_value(&custom).ok()?);
+    // serde_json does not escape all characters that are not allowed in a header.
+    Some(in_ascii(&serde_json::to_string(&context).ok()?))
+}
+
+fn facts(retry: &RetryMetadata) -> Option<Box<RawValue>> {
+    to_raw_value(&serde_json::to_string(&retry.known()).ok()?).ok()
+}
+
+/// The same JSON, with only the characters that are allowed in a header.
+fn in_ascii(json: &str) -> String {
+    let mut ascii = String::with_capacity(json.len());
+    for c in json.chars() {
+        if matches!(c, ' '..='~') {
+            ascii.push(c);
+        } else {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                // A write to memory can't fail.
+                let _ = write!(ascii, "\\u{unit:04x}");
+            }
+        }
+    }
+    ascii
+}
+
+#[cfg(test)]
+mod tests {
+    use comeback_core::envelope::REQUEST_ID_MAX;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn retry(metadata: &str) -> RetryMetadata {
+        let event = format!(r#"{{"_retry_metadata":{metadata},"_original_payload":1}}"#);
+        Envelope::find(&event).unwrap().0
+    }
+
+    fn second() -> RetryMetadata {
+        retry(r#"{"attempt":2,"initial_timestamp":1643667670,"request_id":"e4b46cbf"}"#)
+    }
+
+    const FACTS: &str =
+        r#"{\"attempt\":2,\"initial_timestamp\":1643667670,\"request_id\":\"e4b46cbf\"}"#;
+
+    #[test]
+    fn the_facts_are_added_to_the_existing_context() {
+        for (context, expected) in [
+            (None, r#"{"custom":{"comeback":"FACTS"}}"#),
+            (Some(""), r#"{"custom":{"comeback":"FACTS"}}"#),
+            (Some("{}"), r#"{"custom":{"comeback":"FACTS"}}"#),
+            (Some(r#"{"custom":null}"#), r#"{"custom":{"comeback":"FACTS"}}"#),
+            (
+                Some(
+                    r#"{"client":{"app_title":"shöp"},"custom":{"a":1.50,"comeback":"old","é\u007f": [ ]}}"#,
+                ),
+                r#"{"client":{"app_title":"sh\u00f6p"},"custom":{"a":1.50,"comeback":"FACTS","\u00e9\u007f":[ ]}}"#,
+            ),
+        ] {
+            let context = with_facts(context.map(str::as_bytes), &second());
+            assert_eq!(context.unwrap(), expected.replace("FACTS", FACTS));
+        }
+    }
+
+    #[test]
+    fn a_context_of_another_form_stays_unchanged() {
+        for context in ["7", "[]", r#""text""#, r#"{"custom":[]}"#, "{", r#"{"custom":"x"}"#] {
+            assert_eq!(with_facts(Some(context.as_bytes()), &second()), None, "{context}");
+        }
+        assert_eq!(with_facts(Some(b"{\"a\":\"\xff\"}"), &second()), None);
+    }
+
+    #[test]
+    fn the_header_is_one_that_every_runtime_accepts() {
+        let told = |metadata: &str| -> Value {
+            let context = with_facts(None, &retry(metadata)).unwrap();
+            assert!(context.bytes().all(|byte| matches!(byte, b' '..=b'~')), "{context}");
+            let context: Value = serde_json::from_str(&context).unwrap();
+            serde_json::from_str(context["custom"]["comeback"].as_str().unwrap()).unwrap()
+        };
+        let odd = r#"{"attempt":1,"initial_timestamp":5,"request_id":"é\u007f\n😀\"","more":"kept in the envelope"}"#;
+        let expected =
+            json!({ "attempt": 1, "initial_timestamp": 5, "request_id": "é\u{7f}\n😀\"" });
+        assert_eq!(told(odd), expected);
+        let long = format!(
+            r#"{{"attempt":1,"initial_timestamp":5,"request_id":"{}"}}"#,
+            "x".repeat(REQUEST_ID_MAX + 1)
+        );
+        assert_eq!(told(&long), json!({ "attempt": 1, "initial_timestamp": 5 }));
+    }
 }

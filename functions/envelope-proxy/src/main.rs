@@ -13,7 +13,6 @@
 #![allow(clippy::disallowed_methods, reason = "a program's outermost file reads the environment")]
 
 mod bootstrap;
-mod client_context;
 mod event;
 mod exchange;
 mod handover;

@@ -1,4 +1,4 @@
-//! The extension, as Lambda sees it.
+//! The extension, as Lambda sees it, and the wrapper between Lambda and the runtime.
 
 use std::{
     fs::Permissions,
@@ -38,7 +38,7 @@ impl Opt {
     }
 
     /// Starts the extension, as Lambda does.
-    pub fn extension(&self, api: &str, port: u16) -> Extension {
+    pub fn extension(&self, api: &str, port: impl ToString) -> Extension {
         let mut command = Command::new(self.0.join("extensions/comeback"));
         command.env("AWS_LAMBDA_RUNTIME_API", api).env("COMEBACK_PROXY_PORT", port.to_string());
         command.env("AWS_LAMBDA_EXEC_WRAPPER", "/opt/comeback-exec");
@@ -204,10 +204,7 @@ fn a_port_that_is_in_use_fails_the_init_with_its_number() {
 #[test]
 fn a_bad_port_fails_the_init_with_the_name_of_the_variable() {
     let (opt, api) = (Opt::new("none"), Api::new());
-    let mut command = Command::new(opt.path("extensions/comeback"));
-    command.env("AWS_LAMBDA_RUNTIME_API", api.address()).env("COMEBACK_PROXY_PORT", "http");
-    command.env("AWS_LAMBDA_EXEC_WRAPPER", "/opt/comeback-exec");
-    let mut extension = Extension(command.stderr(Stdio::piped()).spawn().unwrap());
+    let mut extension = opt.extension(&api.address(), "http");
     let (request, mut reporting) = registered(&api);
     let message = "COMEBACK_PROXY_PORT must be a port, 1 to 65535, got";
     assert!(request.contains(message), "{request}");
@@ -267,4 +264,76 @@ fn a_wrong_setting_is_named() {
     assert_eq!(run(&["address"], "70000"), expected);
     let expected = "comeback: expected no argument, `address` or `serve`, got \"help\"\n";
     assert_eq!(run(&["help"], "1"), expected);
+    let unset = Command::new(PROGRAM).env_remove("AWS_LAMBDA_RUNTIME_API").output().unwrap();
+    let expected =
+        "comeback: AWS_LAMBDA_RUNTIME_API must be host and port, as Lambda sets it, got nothing\n";
+    assert_eq!(String::from_utf8(unset.stderr).unwrap(), expected);
+}
+
+const PRINT_API: [&str; 4] =
+    ["sh", "-c", "echo \"$AWS_LAMBDA_RUNTIME_API $1 $2\"; exit 7", "runtime"];
+
+#[test]
+fn the_runtime_is_started_with_the_proxys_address_and_its_own_arguments() {
+    let (opt, api, port) = (Opt::new("starts"), Api::new(), free_port());
+    let _extension = opt.extension(&api.address(), port);
+    let _waiting = registered(&api);
+    let command = [&PRINT_API[..], &["a  b", "*"]].concat();
+    let ran = opt.runtime(&api.address(), port, &command);
+    assert_eq!(String::from_utf8(ran.stdout).unwrap(), format!("127.0.0.1:{port} a  b *\n"));
+    assert_eq!(ran.status.code(), Some(7));
+    // The first connection only checked that the API is there.
+    drop(api.accept());
+    // A wrapper around the wrapper changes nothing.
+    let ran = opt.runtime(&format!("127.0.0.1:{port}"), port, &command);
+    assert_eq!(String::from_utf8(ran.stdout).unwrap(), format!("127.0.0.1:{port} a  b *\n"));
+    let mut runtime = guarded(TcpStream::connect(("127.0.0.1", port)).unwrap());
+    runtime.write_all(b"GET /x HTTP/1.1\r\n\r\n").unwrap();
+    sees(&mut api.accept(), b"GET /x HTTP/1.1\r\n\r\n");
+}
+
+#[test]
+fn another_proxy_stays_between_this_one_and_lambda() {
+    let (opt, lambda, other, port) = (Opt::new("chain"), Api::new(), Api::new(), free_port());
+    let _extension = opt.extension(&lambda.address(), port);
+    let _waiting = registered(&lambda);
+    // Another vendor's wrapper, which puts a proxy of its own before Lambda, and a wrapper that runs both, as in
+    // the README.
+    let theirs =
+        format!("#!/bin/sh\nexport AWS_LAMBDA_RUNTIME_API={}\nexec \"$@\"\n", other.address());
+    let theirs = opt.program("the-other-one", &theirs);
+    let both = format!("#!/bin/sh\nexec {theirs} {} \"$@\"\n", opt.path("comeback-exec"));
+    let mut both = Command::new(opt.program("both", &both));
+    both.args(PRINT_API).env("AWS_LAMBDA_RUNTIME_API", lambda.address());
+    let ran = both.env("COMEBACK_PROXY_PORT", port.to_string()).output().unwrap();
+    assert_eq!(String::from_utf8(ran.stdout).unwrap(), format!("127.0.0.1:{port}  \n"));
+    // The first connection only checked that it is there.
+    drop(other.accept());
+    let mut runtime = guarded(TcpStream::connect(("127.0.0.1", port)).unwrap());
+    runtime.write_all(b"GET /x HTTP/1.1\r\n\r\n").unwrap();
+    sees(&mut other.accept(), b"GET /x HTTP/1.1\r\n\r\n");
+}
+
+#[test]
+fn without_an_api_behind_it_no_runtime_is_started() {
+    let (opt, api, port) = (Opt::new("unreachable"), Api::new(), free_port());
+    let _extension = opt.extension(&api.address(), port);
+    let _waiting = registered(&api);
+    let nobody = format!("127.0.0.1:{}", free_port());
+    let ran = opt.runtime(&nobody, port, &PRINT_API);
+    assert_eq!((ran.status.code(), ran.stdout.len()), (Some(1), 0));
+    let expected = format!(
+        "comeback: the Runtime API at {nobody} (AWS_LAMBDA_RUNTIME_API) can't be reached: Connection refused (os error 111)\n"
+    );
+    assert_eq!(String::from_utf8(ran.stderr).unwrap(), expected);
+}
+
+#[test]
+fn without_the_extension_no_runtime_is_started() {
+    let (opt, api, port) = (Opt::new("alone"), Api::new(), free_port());
+    let ran = opt.runtime(&api.address(), port, &PRINT_API);
+    assert_eq!((ran.status.code(), ran.stdout.len()), (Some(1), 0));
+    let expected = format!("comeback: the extension does not listen for port {port}: ");
+    let said = String::from_utf8(ran.stderr).unwrap();
+    assert!(said.starts_with(&expected), "{said}");
 }

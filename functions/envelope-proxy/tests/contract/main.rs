@@ -2,10 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod bootstrap;
-mod events;
 mod extension;
 mod wire;
-mod wrapper;
 
 use std::{
     io::{BufRead, BufReader, ErrorKind, Read},

@@ -1,8 +1,9 @@
-//! The proxy is a wire: each side receives what the other side sends, as it would without the proxy.
+//! The proxy is a wire: each side receives what the other side sends, as it would without the proxy. Only events leave
+//! their envelopes.
 
 use std::{
     collections::VecDeque,
-    io::Write,
+    io::{Read, Write},
     net::{Shutdown, TcpStream},
     process::Command,
     time::Duration,
@@ -19,10 +20,25 @@ enum By {
 }
 use By::{Api as Answers, Runtime as Asks};
 
-const NEXT: &[u8] = b"GET /2018-06-01/runtime/invocation/next HTTP/1.1\r\n\r\n";
+const NEXT: &[u8] = b"GET /2018-06-01/runtime/invocation/next HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
 
-/// Plays a conversation. Each part arrives before the next one is sent.
-fn converse(parts: &[(By, &[u8])]) {
+#[test]
+fn each_part_of_a_conversation_passes_unchanged_before_the_next_one_is_sent() {
+    let parts: [(By, &[u8]); 11] = [
+        (Asks, NEXT),
+        (Answers, b"HTTP/1.1 200 OK\r\nLambda-Runtime-Aws-Request-Id: 1\r\nLAMBDA-Runtime-Deadline-Ms:9\r\nX-Tenant:  a  \r\nContent-Length: 8\r\n\r\n{\"a\":1} "),
+        // A response is streamed with its trailers.
+        (Asks, b"POST /2018-06-01/runtime/invocation/1/response HTTP/1.1\r\nLambda-Runtime-Function-Response-Mode: streaming\r\nTransfer-Encoding: chunked\r\nTrailer: Lambda-Runtime-Function-Error-Type\r\n\r\n"),
+        (Asks, b"5\r\nhel"),
+        (Asks, b"lo\r\n"),
+        (Asks, b"0\r\nLambda-Runtime-Function-Error-Type: Broken\r\n\r\n"),
+        (Answers, b"HTTP/1.1 202 Accepted\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"),
+        // A runtime may expect 100 Continue.
+        (Asks, b"POST /x HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n"),
+        (Answers, b"HTTP/1.1 100 Continue\r\n\r\n"),
+        (Asks, b"abc"),
+        (Answers, b"HTTP/1.1 413 Too Large\r\nConnection: close\r\n\r\nno"),
+    ];
     let api = Api::new();
     let proxy = Proxy::before(&api);
     let (mut runtime, mut api) = proxy.connection(&api);
@@ -39,37 +55,6 @@ fn converse(parts: &[(By, &[u8])]) {
     sees_end(&mut api);
     drop(api);
     sees_end(&mut runtime);
-}
-
-#[test]
-fn an_event_without_an_envelope_passes_unchanged() {
-    converse(&[
-        (Asks, NEXT),
-        (Answers, b"HTTP/1.1 200 OK\r\nLambda-Runtime-Aws-Request-Id: 1\r\nLAMBDA-Runtime-Deadline-Ms:9\r\nX-Tenant:  a  \r\nContent-Length: 8\r\n\r\n{\"a\":1} "),
-        (Asks, b"POST /2018-06-01/runtime/invocation/1/response HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}"),
-        (Answers, b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n"),
-    ]);
-}
-
-#[test]
-fn a_response_is_streamed_with_its_trailers() {
-    converse(&[
-        (Asks, b"POST /2018-06-01/runtime/invocation/1/response HTTP/1.1\r\nLambda-Runtime-Function-Response-Mode: streaming\r\nTransfer-Encoding: chunked\r\nTrailer: Lambda-Runtime-Function-Error-Type\r\n\r\n"),
-        (Asks, b"5\r\nhel"),
-        (Asks, b"lo\r\n"),
-        (Asks, b"0\r\nLambda-Runtime-Function-Error-Type: Broken\r\n\r\n"),
-        (Answers, b"HTTP/1.1 202 Accepted\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"),
-    ]);
-}
-
-#[test]
-fn a_runtime_may_expect_100_continue() {
-    converse(&[
-        (Asks, b"POST /x HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n"),
-        (Answers, b"HTTP/1.1 100 Continue\r\n\r\n"),
-        (Asks, b"abc"),
-        (Answers, b"HTTP/1.1 413 Too Large\r\nConnection: close\r\n\r\nno"),
-    ]);
 }
 
 #[test]
@@ -114,7 +99,7 @@ fn the_runtime_notices_an_api_that_dies_in_the_middle_of_an_event() {
 }
 
 #[test]
-fn the_runtime_notices_a_connection_that_the_api_resets() {
+fn each_side_notices_a_connection_that_the_other_resets() {
     let api = Api::new();
     let proxy = Proxy::before(&api);
     let (mut runtime, mut breaking) = proxy.connection(&api);
@@ -126,6 +111,12 @@ fn the_runtime_notices_a_connection_that_the_api_resets() {
     sees(&mut runtime, begun);
     reset(breaking);
     sees_reset(&mut runtime);
+
+    let (mut runtime, mut api) = proxy.connection(&api);
+    runtime.write_all(ASK).unwrap();
+    sees(&mut api, ASK);
+    reset(runtime);
+    sees_reset(&mut api);
 }
 
 #[test]
@@ -149,17 +140,6 @@ fn an_early_answer_to_a_request_that_the_api_refuses_arrives() {
             drop(runtime.shutdown(Shutdown::Both));
         });
     }
-}
-
-#[test]
-fn the_api_notices_a_connection_that_the_runtime_resets() {
-    let api = Api::new();
-    let proxy = Proxy::before(&api);
-    let (mut runtime, mut api) = proxy.connection(&api);
-    runtime.write_all(b"GET /x HTTP/1.1\r\n\r\n").unwrap();
-    sees(&mut api, b"GET /x HTTP/1.1\r\n\r\n");
-    reset(runtime);
-    sees_reset(&mut api);
 }
 
 fn reset(stream: TcpStream) {
@@ -236,4 +216,61 @@ fn connections_beyond_the_descriptor_limit_wait() {
     // Enough for 16 connections; the others wait in the system's queue.
     let limited = format!("ulimit -n 64 && exec {PROGRAM} serve");
     crowd(Command::new("sh").args(["-c", &limited]), 300, 300);
+}
+
+const CONTEXT: &str = r#"{"custom":{"comeback":"{\"attempt\":2,\"initial_timestamp\":1643667670,\"request_id\":\"e4b46cbf\"}"}}"#;
+
+fn envelope(payload: &str) -> String {
+    format!(
+        r#"{{"_retry_metadata":{{"attempt":2,"initial_timestamp":1643667670,"request_id":"e4b46cbf"}},"_original_payload":{payload}}}"#
+    )
+}
+
+#[test]
+fn every_byte_of_a_payload_of_1_mib_arrives_and_the_connection_stays_usable() {
+    let api = Api::new();
+    let proxy = Proxy::before(&api);
+    let (mut runtime, mut api) = proxy.connection(&api);
+    let large = format!(r#"{{"b" :1.50,"a":"{}"}}"#, "é\\u00e9 ".repeat(100_000));
+    for payload in [&large, "12345678901234567890.10", "null", &large] {
+        runtime.write_all(NEXT).unwrap();
+        sees(&mut api, NEXT);
+        let body = envelope(payload);
+        let head = format!(
+            "HTTP/1.1 200 OK\r\nLambda-Runtime-Aws-Request-Id: 1\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        let answer = head + &body;
+        let expected = format!(
+            "HTTP/1.1 200 OK\r\nLambda-Runtime-Aws-Request-Id: 1\r\nContent-Length: {}\r\n\
+             Lambda-Runtime-Client-Context: {CONTEXT}\r\n\r\n{payload}",
+            payload.len()
+        );
+        std::thread::scope(|scope| {
+            scope.spawn(|| api.write_all(answer.as_bytes()).unwrap());
+            sees(&mut runtime, expected.as_bytes());
+        });
+    }
+}
+
+#[test]
+fn events_for_several_threads_of_a_runtime_are_not_mixed_up() {
+    let api = Api::new();
+    let proxy = Proxy::before(&api);
+    let mut connections: Vec<_> = (0..20).map(|_| proxy.connection(&api)).collect();
+    for (runtime, _) in &mut connections {
+        runtime.write_all(NEXT).unwrap();
+    }
+    for (number, (_, api)) in connections.iter_mut().enumerate().rev() {
+        sees(api, NEXT);
+        let body = envelope(&number.to_string());
+        let length = body.len();
+        write!(api, "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{body}").unwrap();
+        api.shutdown(Shutdown::Write).unwrap();
+    }
+    for (number, (runtime, _)) in connections.iter_mut().enumerate() {
+        let mut event = String::new();
+        runtime.read_to_string(&mut event).unwrap();
+        assert!(event.ends_with(&format!("\r\n\r\n{number}")), "{event}");
+    }
 }
