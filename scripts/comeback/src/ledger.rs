@@ -2,7 +2,7 @@
 
 use aws_sdk_dynamodb::{Client, types::TimeToLiveSpecification};
 use comeback_core::contract;
-use comeback_dynamodb::table;
+use comeback_dynamodb::register;
 
 use crate::deploy::{CallError, config, failed};
 
@@ -22,7 +22,7 @@ pub fn environment(elsewhere: Option<&str>) -> Vec<(String, String)> {
 pub async fn create(endpoint: &str) -> Result<(), CallError> {
     let client = Client::new(&config(endpoint));
     let what = format!("create the table {TABLE}");
-    let request = table::create(&client, TABLE);
+    let request = register::create_table(&client, TABLE);
     let request = request.map_err(|error| CallError::of(&what, error.to_string()))?;
     match request.send().await {
         Err(error)

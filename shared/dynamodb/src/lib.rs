@@ -9,9 +9,7 @@
 
 mod item;
 pub mod register;
-pub mod table;
-mod transaction;
-mod versioned;
+mod writes;
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -35,8 +33,7 @@ use comeback_core::{
 
 pub use self::{
     item::{ID, claim},
-    transaction::NotCommitted,
-    versioned::NotExchanged,
+    writes::{NotCommitted, NotExchanged},
 };
 use crate::item::Condition;
 

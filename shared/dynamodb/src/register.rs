@@ -1,6 +1,18 @@
-//! Converts waiting events to and from attributes, which are stored with the event's claim.
+//! Converts waiting events to and from attributes, which are stored with the event's claim, in a table with an index
+//! of them.
 
-use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
+use aws_sdk_dynamodb::{
+    Client,
+    error::BuildError,
+    operation::{
+        create_table::builders::CreateTableFluentBuilder,
+        update_item::builders::UpdateItemFluentBuilder,
+    },
+    types::{
+        AttributeDefinition, BillingMode, GlobalSecondaryIndex, KeySchemaElement, KeyType,
+        Projection, ProjectionType, ScalarAttributeType,
+    },
+};
 use comeback_core::{
     Timestamp,
     claim::{Order, State},
@@ -31,6 +43,31 @@ const ATTEMPT: &str = "attempt";
 const FIRST_FAILED_AT: &str = "first_failed_at";
 const ERROR_TYPE: &str = "error_type";
 const ERROR_MESSAGE: &str = "error_message";
+
+/// The request that creates a ledger's table with its register, as a deployment does.
+pub fn create_table(client: &Client, name: &str) -> Result<CreateTableFluentBuilder, BuildError> {
+    let attribute = |name: &str, kind| {
+        AttributeDefinition::builder().attribute_name(name).attribute_type(kind).build()
+    };
+    let key =
+        |name: &str, kind| KeySchemaElement::builder().attribute_name(name).key_type(kind).build();
+    let index = GlobalSecondaryIndex::builder()
+        .index_name(TABLE.index)
+        .key_schema(key(TABLE.index_key, KeyType::Hash)?)
+        .key_schema(key(TABLE.index_sort_key, KeyType::Range)?)
+        .projection(Projection::builder().projection_type(ProjectionType::All).build())
+        .build()?;
+    let request = client
+        .create_table()
+        .table_name(name)
+        .billing_mode(BillingMode::PayPerRequest)
+        .attribute_definitions(attribute(TABLE.key, ScalarAttributeType::S)?)
+        .attribute_definitions(attribute(TABLE.index_key, ScalarAttributeType::S)?)
+        .attribute_definitions(attribute(TABLE.index_sort_key, ScalarAttributeType::N)?)
+        .key_schema(key(TABLE.key, KeyType::Hash)?)
+        .global_secondary_indexes(index);
+    Ok(request)
+}
 
 /// The attributes of a waiting event, to be written with its claim.
 pub fn attributes(waiting: &Waiting<'_>) -> Item {

@@ -59,7 +59,7 @@ pub fn config(endpoint: &str) -> SdkConfig {
 
 /// Creates a ledger's table with the index of the register.
 pub async fn create_register(client: &Client, name: &str) {
-    comeback_dynamodb::table::create(client, name).unwrap().send().await.unwrap();
+    comeback_dynamodb::register::create_table(client, name).unwrap().send().await.unwrap();
 }
 
 /// Creates a table with a partition key of this name, of type string.
