@@ -6,11 +6,11 @@
 //! twice.
 #![allow(clippy::unwrap_used, reason = "a check reports a failure by a panic")]
 
-pub mod batch_response;
-pub mod envelope;
-pub mod protocol;
-pub mod record;
-pub mod settings;
+mod batch_response;
+mod envelope;
+mod protocol;
+mod record;
+mod settings;
 
 /// The name of a target, which is also the name of its file in `corpus/`, and its check.
 pub type Target = (&'static str, fn(&[u8]));
@@ -22,3 +22,9 @@ pub const TARGETS: [Target; 5] = [
     ("record", record::check),
     ("settings", settings::check),
 ];
+
+/// Calls the check of a target.
+pub fn check(target: &str, data: &[u8]) {
+    let (_, check) = TARGETS.into_iter().find(|(name, _)| *name == target).unwrap();
+    check(data);
+}
