@@ -52,15 +52,12 @@
 //!
 //! [`may_be_done`]: crate::transient::may_be_done
 
-mod canonical;
-mod decide;
 #[cfg(feature = "dynamodb")]
 mod dynamo;
 mod error;
 mod fingerprint;
 mod holding;
 mod once;
-mod record;
 mod request;
 mod store;
 #[cfg(feature = "dynamodb")]
@@ -84,9 +81,8 @@ pub use self::{
     error::Error,
     fingerprint::{BadIntent, Fingerprint},
     holding::Holding,
-    record::{Answer, Lease, Record},
     request::{BadRequest, Request},
-    store::{Memory, ReplaceError, Store},
+    store::{Answer, Lease, Memory, Record, ReplaceError, Store},
 };
 
 /// The owner and the state of an operation. A [`Store`] compares this part of a [`Record`].

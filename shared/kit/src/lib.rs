@@ -42,8 +42,6 @@
 //! ```
 #![warn(missing_docs)]
 
-mod cause;
-mod directive;
 mod envelope;
 mod failure;
 pub mod idempotency;
@@ -56,9 +54,8 @@ pub mod transient;
 /// A time in UTC, which can be converted from a `SystemTime`.
 pub use comeback_core::Timestamp;
 
-pub use directive::{PermanentFailure, RetryAfter};
 pub use envelope::{Enveloped, Retried, idempotency_key};
-pub use failure::Failure;
+pub use failure::{Failure, PermanentFailure, RetryAfter};
 pub use layer::{Received, Unwrap, Unwrapped};
 
 /// The only place where this crate reads the system clock.

@@ -81,9 +81,8 @@ pub use self::{
     policy::{BadPolicy, Policy, PolicyBuilder, PolicyFault},
     quota::{Quota, Spent},
     run::Call,
-    stopped::{StopReason, Stopped},
+    stopped::{Cause, Itself, Referring, StopReason, Stopped},
 };
-pub use crate::cause::{Cause, Itself, Referring};
 use crate::transient::Standard;
 
 /// Retries the calls of a client. Clones share one quota and one rate limit.

@@ -29,10 +29,7 @@
 #[cfg(feature = "aws")]
 mod aws;
 mod connection;
-mod format;
 mod http_status;
-#[cfg(any(feature = "reqwest", feature = "reqwest-0-12"))]
-mod response;
 mod retry_hint;
 mod standard;
 
@@ -40,7 +37,7 @@ mod standard;
 pub use aws::Aws;
 pub use http_status::HttpStatus;
 #[cfg(any(feature = "reqwest", feature = "reqwest-0-12"))]
-pub use response::Response;
+pub use http_status::Response;
 pub use retry_hint::RetryHint;
 pub use standard::{Boxed, Standard, judge, may_be_done};
 

@@ -3,17 +3,27 @@
 
 use std::{
     convert::Infallible,
+    sync::Arc,
     task::{Context as TaskContext, Poll},
     time::Duration,
 };
 
-use comeback::{Failure, PermanentFailure, Received, Retried, RetryAfter, Unwrap, idempotency_key};
+use comeback::{
+    Failure, PermanentFailure, Received, Retried, RetryAfter, Unwrap,
+    idempotency::{DynamoStore, Error, Idempotency, Memory, Request, Store},
+    idempotency_key,
+    retry::{Deadline, Policy, Retry},
+    testing,
+    transient::{HttpStatus, Rule, Verdict, may_be_done},
+};
+use http::{HeaderMap, StatusCode};
 use lambda_runtime::{
-    Context, Diagnostic, LambdaEvent, Service, service_fn,
-    tower::{ServiceBuilder, ServiceExt},
+    Context, Diagnostic, LambdaEvent, Service, run, service_fn,
+    tower::{Layer, ServiceBuilder, ServiceExt},
 };
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::json;
+use tokio::sync::Barrier;
 
 const RETRIED: &str = r#"{"_retry_metadata":{"attempt":2,"initial_timestamp":1643667670,"request_id":"first","by":"x"},
     "_original_payload":{"id": 7}}"#;
@@ -168,4 +178,140 @@ async fn an_error_of_poll_ready_becomes_a_failure() {
     let mut service = ServiceBuilder::new().layer(Unwrap::new()).service(Broken);
     let ready = ServiceExt::<LambdaEvent<Received<Order>>>::ready(&mut service).await;
     assert_eq!(ready.err(), Some(Failure::new("Error", "no connection")));
+}
+
+/// A handler that is generic over its store and its retry rule must compile. rustc once rejected such a handler
+/// ("queries overflow the depth limit"), but only in non-incremental builds.
+struct Shop<S, R> {
+    once: Idempotency<S>,
+    retry: Retry<R>,
+}
+
+/// Reserves an amount, and then charges it.
+async fn handle<S: Store, R: Rule<HttpStatus>>(
+    event: LambdaEvent<u32>,
+    shop: &Shop<S, R>,
+) -> Result<u32, Failure> {
+    let LambdaEvent { payload: cents, context } = event;
+    let deadline = Deadline::of(&context)?;
+    let request = Request::new("reserve", &cents, &context)?;
+    let call = shop.retry.operation("reserve").until(deadline);
+    let reserve = shop.once.run(&request, |_lease| call.run(|| pay(cents)));
+    reserve.await.map_err(Error::into_failure)?;
+    let request = Request::new("charge", &cents, &context)?;
+    let call = shop.retry.operation("charge").until(deadline);
+    let held = shop.once.holding(Duration::from_secs(60), may_be_done)?;
+    let charge = held.run(&request, |_lease| call.run(|| pay(cents)));
+    charge.await.map_err(Error::into_failure)
+}
+
+async fn pay(cents: u32) -> Result<u32, HttpStatus> {
+    match cents {
+        0 => Err(HttpStatus::of(StatusCode::PAYMENT_REQUIRED, &HeaderMap::new())),
+        _ => Ok(cents),
+    }
+}
+
+/// The program in production. It is compiled, but not run.
+#[allow(dead_code, reason = "there is no Lambda here")]
+async fn production(aws: &aws_sdk_dynamodb::Client) -> Result<(), lambda_runtime::Error> {
+    let once = Idempotency::new("charge", DynamoStore::new(aws, "charges"))?;
+    let shop = Shop { once, retry: Retry::new(Policy::default()) };
+    run(Unwrap::new().layer(service_fn(|event| handle(event, &shop)))).await
+}
+
+#[test]
+fn the_readme_names_the_feature_that_its_first_example_needs() {
+    let manifest = include_str!("../Cargo.toml").split_once("name = \"smallest\"\n").unwrap().1;
+    let features = manifest.trim_end().strip_prefix("required-features = ").unwrap();
+    let readme = include_str!("../README.md").split_once("[dependencies]\ncomeback = ").unwrap().1;
+    let expected = format!("{{ version = \"0.1\", features = {features} }}\n");
+    assert!(readme.starts_with(&expected), "{readme}");
+}
+
+#[tokio::test]
+async fn a_handler_may_be_generic_over_its_store_and_its_rule() {
+    let once = Idempotency::new("charge", Memory::new()).unwrap();
+    let rule = |_: &HttpStatus| Verdict::Never;
+    let shop = Shop { once, retry: Retry::new(Policy::default()).rule(rule) };
+    for (cents, expected) in [("7", Ok(7)), ("0", Err("PermanentFailure".to_owned()))] {
+        let function = Unwrap::new().layer(service_fn(|event| handle(event, &shop)));
+        let context = testing::context(Duration::from_secs(30));
+        let event = LambdaEvent::new(serde_json::from_str(cents).unwrap(), context);
+        let handled = function.oneshot(event).await;
+        assert_eq!(handled.map_err(|failure| failure.error_type().to_owned()), expected);
+    }
+}
+
+/// The invocations of a Managed Instance that run at the same time.
+const AT_ONCE: usize = 16;
+
+/// How far their deadlines are apart.
+const APART: Duration = Duration::from_mins(10);
+
+/// What invocations that run at the same time share.
+struct Shared {
+    once: Idempotency<Memory>,
+    retry: Retry,
+    all_run: Barrier,
+}
+
+/// Charges an order, and answers with what the invocation knows while all others run.
+async fn charge(event: LambdaEvent<Order>, shared: Arc<Shared>) -> Result<String, Failure> {
+    let LambdaEvent { payload: Order { id }, context } = event;
+    let deadline = Deadline::of(&context)?;
+    let request = Request::of_event(&id, &context)?;
+    let call = shared.retry.operation("charge").until(deadline);
+    let charge = shared.once.run(&request, |lease| {
+        let (shared, context) = (&shared, &context);
+        let (owner, _) = lease.owner().split_once('/').unwrap();
+        let owner = owner.to_owned();
+        call.run(move || {
+            let owner = owner.clone();
+            async move {
+                shared.all_run.wait().await;
+                let attempt = Retried::of(context).map_or(0, |retried| retried.attempt());
+                let key = idempotency_key(context);
+                let left = (deadline.left().as_secs_f64() / APART.as_secs_f64()).round();
+                Ok::<_, Infallible>(format!("{id}: {owner}, {key}, attempt {attempt}, {left} left"))
+            }
+        })
+    });
+    charge.await.map_err(Error::into_failure)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn invocations_at_the_same_time_share_a_store_and_nothing_else() {
+    let shared = Arc::new(Shared {
+        once: Idempotency::new("charge", Memory::new()).unwrap(),
+        retry: Retry::new(Policy::default()).adaptive().counted_to(|_| ()),
+        all_run: Barrier::new(AT_ONCE),
+    });
+    let function = {
+        let shared = Arc::clone(&shared);
+        Unwrap::new().layer(service_fn(move |event| charge(event, Arc::clone(&shared))))
+    };
+    let invoke = |nth: usize, request_id: String| {
+        let mut context = testing::context(APART * (nth as u32 + 1));
+        context.request_id = request_id;
+        let bare = format!(r#"{{"id":{nth}}}"#);
+        let metadata =
+            format!(r#"{{"attempt":{nth},"initial_timestamp":5,"request_id":"first-{nth}"}}"#);
+        let retried = format!(r#"{{"_retry_metadata":{metadata},"_original_payload":{bare}}}"#);
+        let body = if nth % 2 == 0 { bare } else { retried };
+        function.clone().oneshot(event::<Received<Order>>(&body, context))
+    };
+    let expected = |nth: usize| {
+        let (key, attempt) = if nth % 2 == 0 { ("now", 0) } else { ("first", nth) };
+        format!("{nth}: now-{nth}, {key}-{nth}, attempt {attempt}, {} left", nth + 1)
+    };
+    let tasks: Vec<_> =
+        (0..AT_ONCE).map(|nth| tokio::spawn(invoke(nth, format!("now-{nth}")))).collect();
+    for (nth, task) in tasks.into_iter().enumerate() {
+        assert_eq!(task.await.unwrap(), Ok(expected(nth)));
+    }
+    // The next attempt of each retried event gets the answer of its own first charge.
+    for nth in (1..AT_ONCE).step_by(2) {
+        assert_eq!(invoke(nth, "later".to_owned()).await, Ok(expected(nth)));
+    }
 }

@@ -144,37 +144,6 @@ async fn the_time_of_attempts_counts_and_the_first_is_always_made() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hint_that_is_longer_than_the_delay_is_honoured() {
-    let past = RetryHint::At((std::time::SystemTime::UNIX_EPOCH + secs(1_000)).into());
-    for (hint, second_attempt) in [
-        (RetryHint::In(secs(3)), 3_000),
-        (RetryHint::In(ms(199)), 200),
-        (RetryHint::In(secs(30)), 30_000),
-        (past, 200),
-    ] {
-        let retry = Retry::new(undrawn(Policy::default())).rule(judged);
-        let upstream = Upstream::failing([hinting(hint)]);
-        retry.operation("rates").run(|| upstream.call()).await.unwrap();
-        assert_eq!(upstream.called_after_ms(), [0, second_attempt], "{hint:?}");
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_hint_beyond_the_maximum_ends_the_call_at_once() {
-    for (hint, seconds) in [(ms(30_001), 31), (secs(3600), 3600), (Duration::MAX, u64::MAX)] {
-        let retry = Retry::new(undrawn(Policy::default())).rule(judged);
-        let upstream = Upstream::failing([hinting(RetryHint::In(hint)); 9]);
-        let stopped = retry.operation("rates").run(|| upstream.call()).await.unwrap_err();
-        assert_eq!(stopped.reason(), StopReason::Hint { hint, max: secs(30) });
-        assert_eq!(upstream.called_after_ms(), [0], "another attempt would ignore the hint");
-        assert_eq!(upstream.start.elapsed(), Duration::ZERO);
-        let failure = Failure::from(stopped);
-        assert_eq!(failure.error_type(), "RetryAfter");
-        assert!(failure.message().starts_with(&format!("{seconds}s: rates gave up")), "{failure}");
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn only_a_permanent_error_is_a_permanent_failure() {
     for (verdict, error_type) in [
         (Verdict::Never, "PermanentFailure"),
@@ -360,14 +329,6 @@ fn a_call_that_succeeds_at_once_allocates_nothing() {
     }
     let counted = measure(|| drop(black_box(Box::new(42))));
     assert_eq!(counted.count_total, 1, "the counter counts");
-}
-
-#[test]
-fn a_call_can_be_made_by_any_thread() {
-    fn is_send(_: &impl Send) {}
-    let retry = Retry::new(Policy::default()).adaptive().counted();
-    let call = retry.operation("rates").run(|| async { "42".parse::<u32>() });
-    is_send(&call);
 }
 
 /// Any verdict.

@@ -10,7 +10,7 @@ use std::{
 use comeback_core::{
     Attempt, Timestamp,
     backoff::{Backoff, Draw, Jitter},
-    claim::{Claimant, LOOKS_MAX, State, is_same},
+    claim::{Claimant, LOOKS_MAX, State, Verdict, is_same},
     time::{between, later},
 };
 use futures_util::FutureExt;
@@ -19,9 +19,7 @@ use tokio::time::timeout;
 
 use super::{
     Answer, Error, Idempotency, Lease, MARGIN, Record, ReplaceError, Request, Store, StoreFault,
-    decide::{Action, decide},
-    record::Held,
-    request::hash,
+    request::hash, store::Held,
 };
 use crate::RetryAfter;
 
@@ -153,18 +151,30 @@ impl<S: Store> Idempotency<S> {
         let claimant =
             Claimant { owner: &owner, deadline, retention: self.retention.saturating_add(MARGIN) };
         let key = request.stored_key(&self.scope);
-        let mut found = None;
+        let mut found: Option<Box<Record>> = None;
         for _ in 0..LOOKS_MAX {
             let now = self.now();
             if is_late(now, deadline, minimum) {
                 return Err(Error::Late { deadline, minimum });
             }
-            let record = match decide(&claimant, fingerprint, found.as_deref(), now) {
-                Action::Claim(record) => record,
-                Action::Run(record) => return Ok(Begun::Held(Held { key, record, deadline })),
-                Action::Answer(answer) => return Ok(Begun::Answered(answer)),
-                Action::InProgress { until } => return Err(Error::in_progress(until, now)),
-                Action::Mismatch(first) => return Err(Error::mismatch(first, fingerprint)),
+            // A key belongs to one intent, whether its operation is running, is done, or was abandoned.
+            let valid = found.as_deref().filter(|record| !record.claim.is_expired(now));
+            if let Some(other) = valid.filter(|record| record.fingerprint != fingerprint) {
+                return Err(Error::mismatch(other.fingerprint, fingerprint));
+            }
+            let record = |claim| Record { claim, fingerprint, answer: None };
+            let record = match claimant.judge(found.as_ref().map(|it| &it.claim), now) {
+                Verdict::Take(claim) => record(claim),
+                // The response to this owner's own write was lost.
+                Verdict::Own(claim) => {
+                    return Ok(Begun::Held(Held { key, record: record(claim), deadline }));
+                }
+                Verdict::Held { until } => return Err(Error::in_progress(until, now)),
+                Verdict::Done => {
+                    let none = || Answer::NotKept("none is stored".to_owned());
+                    let answer = valid.and_then(|record| record.answer.clone());
+                    return Ok(Begun::Answered(answer.unwrap_or_else(none)));
+                }
             };
             match self.replace(&key, found.as_deref(), Some(&record), deadline).await {
                 Ok(()) => {

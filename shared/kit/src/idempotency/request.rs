@@ -11,7 +11,7 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::Fingerprint;
-use crate::{directive::AlwaysPermanent, envelope::idempotency_key, retry::Deadline};
+use crate::{envelope::idempotency_key, failure::AlwaysPermanent, retry::Deadline};
 
 /// DynamoDB's limit of a partition key in bytes. All stores use the same keys.
 const STORED_KEY_MAX: usize = 2048;

@@ -11,7 +11,7 @@ use super::{
     Answer, DynamoStore, Error, Idempotency, Lease, Record, ReplaceError, Request,
     dynamo::{extra_attributes, not_replaced},
     once::{Begun, check_done, read},
-    record::Held,
+    store::Held,
 };
 use crate::PermanentFailure;
 

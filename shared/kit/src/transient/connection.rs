@@ -1,8 +1,10 @@
-//! Judges connection errors and timeouts.
+//! Judges the errors of connections, timeouts and formats.
 
 use std::{
+    char,
     error::Error,
     io::{self, ErrorKind},
+    net, num, str, string,
 };
 
 use super::{
@@ -130,6 +132,32 @@ of_reqwest! {
     "reqwest-0-12" of_reqwest_0_12(reqwest_0_12::Error);
 }
 
+const PERMANENT: Option<Opinion> = Some(Certain(Verdict::Never));
+
+/// Format errors, which no retry can fix.
+pub(super) fn of_format(error: &(dyn Error + 'static)) -> Option<Opinion> {
+    if let Some(error) = error.downcast_ref::<serde_json::Error>() {
+        // The reader may have failed. Then the error has the reader's error kind, but not its error.
+        return error.io_error_kind().map_or(PERMANENT, of_kind);
+    }
+    let format = error.is::<str::Utf8Error>()
+        || error.is::<string::FromUtf8Error>()
+        || error.is::<string::FromUtf16Error>()
+        || error.is::<str::ParseBoolError>()
+        || error.is::<num::ParseIntError>()
+        || error.is::<num::ParseFloatError>()
+        || error.is::<num::TryFromIntError>()
+        || error.is::<char::ParseCharError>()
+        || error.is::<char::CharTryFromError>()
+        || error.is::<net::AddrParseError>()
+        || error.is::<http::Error>()
+        || error.is::<http::uri::InvalidUri>()
+        || error.is::<http::header::InvalidHeaderName>()
+        || error.is::<http::header::InvalidHeaderValue>()
+        || error.is::<http::header::ToStrError>();
+    if format { PERMANENT } else { None }
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -137,34 +165,21 @@ mod tests {
     use super::*;
     use crate::transient::judge;
 
-    #[tokio::test]
-    async fn an_unknown_host_name_is_transient() {
-        // The resolver rejects a name with an empty label without asking a server.
-        let error = tokio::net::lookup_host("no..name:443").await.map(drop).unwrap_err();
-        assert_eq!(judge(&error), Verdict::retry(Kind::Unavailable), "{error:?}");
-    }
-
     #[test]
     fn each_io_error_kind_has_its_verdict() {
-        for (kind, verdict) in [
-            (ErrorKind::TimedOut, Verdict::retry(Kind::TimedOut)),
-            (ErrorKind::WouldBlock, Verdict::retry(Kind::TimedOut)),
-            (ErrorKind::BrokenPipe, Verdict::retry(Kind::InDoubt)),
-            (ErrorKind::ConnectionAborted, Verdict::retry(Kind::InDoubt)),
-            (ErrorKind::ConnectionReset, Verdict::retry(Kind::InDoubt)),
-            (ErrorKind::UnexpectedEof, Verdict::retry(Kind::InDoubt)),
-            (ErrorKind::Interrupted, Verdict::retry(Kind::InDoubt)),
-            (ErrorKind::ConnectionRefused, Verdict::retry(Kind::Unavailable)),
-            (ErrorKind::HostUnreachable, Verdict::retry(Kind::Unavailable)),
-            (ErrorKind::NetworkUnreachable, Verdict::retry(Kind::Unavailable)),
-            (ErrorKind::InvalidData, Verdict::Never),
-            (ErrorKind::InvalidInput, Verdict::Never),
-            (ErrorKind::PermissionDenied, Verdict::Never),
-            (ErrorKind::Unsupported, Verdict::Never),
-            (ErrorKind::NotFound, Verdict::NoOpinion),
-            (ErrorKind::Other, Verdict::NoOpinion),
+        use ErrorKind::*;
+        for (kinds, verdict) in [
+            (&[TimedOut, WouldBlock][..], Verdict::retry(Kind::TimedOut)),
+            (&[BrokenPipe, ConnectionAborted, ConnectionReset], Verdict::retry(Kind::InDoubt)),
+            (&[UnexpectedEof, Interrupted], Verdict::retry(Kind::InDoubt)),
+            (&[ConnectionRefused, HostUnreachable], Verdict::retry(Kind::Unavailable)),
+            (&[NetworkDown, NetworkUnreachable, NotConnected], Verdict::retry(Kind::Unavailable)),
+            (&[InvalidData, InvalidInput, PermissionDenied, Unsupported], Verdict::Never),
+            (&[NotFound, Other], Verdict::NoOpinion),
         ] {
-            assert_eq!(judge(&io::Error::from(kind)), verdict, "{kind}");
+            for &kind in kinds {
+                assert_eq!(judge(&io::Error::from(kind)), verdict, "{kind}");
+            }
         }
     }
 
@@ -173,5 +188,52 @@ mod tests {
         let never = std::future::pending::<()>();
         let error = tokio::time::timeout(Duration::from_secs(3), never).await.unwrap_err();
         assert_eq!(judge(&error), Verdict::retry(Kind::TimedOut));
+    }
+
+    #[test]
+    fn validation_and_format_errors_are_never_retried() {
+        let errors: [Box<dyn Error>; 17] = [
+            Box::new(serde_json::from_str::<u32>("twelve").unwrap_err()),
+            Box::new(serde_json::from_str::<u32>("[1").unwrap_err()),
+            Box::new(serde_json::from_str::<u32>("\"a string\"").unwrap_err()),
+            Box::new(String::from_utf8(vec![0xff]).unwrap_err().utf8_error()),
+            Box::new(String::from_utf8(vec![0xff]).unwrap_err()),
+            Box::new(String::from_utf16(&[0xd800]).unwrap_err()),
+            Box::new("maybe".parse::<bool>().unwrap_err()),
+            Box::new("twelve".parse::<u32>().unwrap_err()),
+            Box::new("twelve".parse::<f64>().unwrap_err()),
+            Box::new(u8::try_from(256).unwrap_err()),
+            Box::new("ab".parse::<char>().unwrap_err()),
+            Box::new(char::try_from(0xd800_u32).unwrap_err()),
+            Box::new("127.0.0".parse::<net::IpAddr>().unwrap_err()),
+            Box::new(http::Request::builder().uri("a b").body(()).unwrap_err()),
+            Box::new("a b".parse::<http::Uri>().unwrap_err()),
+            Box::new("a b".parse::<http::HeaderName>().unwrap_err()),
+            Box::new("a\nb".parse::<http::HeaderValue>().unwrap_err()),
+        ];
+        for error in errors {
+            assert_eq!(judge(&*error), Verdict::Never, "{error:?}");
+        }
+    }
+
+    /// A reader that fails with this kind of error.
+    struct Broken(ErrorKind);
+
+    impl io::Read for Broken {
+        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+            Err(self.0.into())
+        }
+    }
+
+    #[test]
+    fn json_from_a_broken_connection_has_the_verdict_of_the_connection() {
+        for (kind, verdict) in [
+            (ErrorKind::ConnectionReset, Verdict::retry(Kind::InDoubt)),
+            (ErrorKind::TimedOut, Verdict::retry(Kind::TimedOut)),
+            (ErrorKind::PermissionDenied, Verdict::Never),
+        ] {
+            let error = serde_json::from_reader::<_, u32>(Broken(kind)).unwrap_err();
+            assert_eq!(judge(&error), verdict, "{kind}");
+        }
     }
 }

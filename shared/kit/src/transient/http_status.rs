@@ -90,7 +90,7 @@ impl HttpStatus {
     /// # }
     /// ```
     #[cfg(any(feature = "reqwest", feature = "reqwest-0-12"))]
-    pub async fn check<R: super::Response>(mut response: R) -> Result<R, Self> {
+    pub async fn check<R: Response>(mut response: R) -> Result<R, Self> {
         let status = response.status();
         if !status.is_client_error() && !status.is_server_error() {
             return Ok(response);
@@ -123,6 +123,55 @@ impl HttpStatus {
     pub fn body(&self) -> &str {
         &self.body
     }
+}
+
+#[cfg(any(feature = "reqwest", feature = "reqwest-0-12"))]
+/// A response that [`HttpStatus::check`] accepts: one of reqwest 0.13 (feature
+/// `reqwest`) or 0.12 (feature `reqwest-0-12`).
+pub trait Response: sealed::Sealed + Send {
+    #[doc(hidden)]
+    fn status(&self) -> StatusCode;
+
+    #[doc(hidden)]
+    fn headers(&self) -> &HeaderMap;
+
+    /// The next bytes of the body, or `None` at its end and after an error.
+    #[doc(hidden)]
+    fn chunk(&mut self) -> impl Future<Output = Option<impl AsRef<[u8]> + Send>> + Send;
+}
+
+#[cfg(any(feature = "reqwest", feature = "reqwest-0-12"))]
+mod sealed {
+    pub trait Sealed {}
+}
+
+#[cfg(any(feature = "reqwest", feature = "reqwest-0-12"))]
+macro_rules! response {
+    ($($feature:literal $response:ty;)*) => {$(
+        #[cfg(feature = $feature)]
+        impl sealed::Sealed for $response {}
+
+        #[cfg(feature = $feature)]
+        impl Response for $response {
+            fn status(&self) -> StatusCode {
+                self.status()
+            }
+
+            fn headers(&self) -> &HeaderMap {
+                self.headers()
+            }
+
+            async fn chunk(&mut self) -> Option<impl AsRef<[u8]> + Send> {
+                self.chunk().await.ok().flatten()
+            }
+        }
+    )*};
+}
+
+#[cfg(any(feature = "reqwest", feature = "reqwest-0-12"))]
+response! {
+    "reqwest" reqwest::Response;
+    "reqwest-0-12" reqwest_0_12::Response;
 }
 
 /// The part of the error message after the status: the start of the body, on one line.

@@ -10,8 +10,8 @@ use comeback_core::fault::StoreFault;
 
 #[cfg(feature = "aws")]
 use super::aws;
-use super::{Kind, RetryHint, Rule, Transient, Verdict, connection, format, http_status};
-use crate::{cause::Cause, directive::Directive};
+use super::{Kind, RetryHint, Rule, Transient, Verdict, connection, http_status};
+use crate::{failure::Directive, retry::Cause};
 
 /// The opinion of a rule on one link in an error's chain of causes.
 pub(super) enum Opinion {
@@ -38,7 +38,7 @@ const KNOWN: &[fn(&(dyn Error + 'static)) -> Option<Opinion>] = &[
     connection::of_time,
     #[cfg(feature = "aws")]
     aws::opinion,
-    format::opinion,
+    connection::of_format,
 ];
 
 /// The opinion on errors that declare whether they are transient: this crate's own, and a store's.
@@ -125,7 +125,7 @@ mod tests {
     use std::{io::ErrorKind, time::Duration};
 
     use super::*;
-    use crate::{PermanentFailure, RetryAfter, directive::BoxError};
+    use crate::{PermanentFailure, RetryAfter, failure::BoxError};
 
     /// A wrapper whose type is unknown to the rules.
     #[derive(Debug, thiserror::Error)]

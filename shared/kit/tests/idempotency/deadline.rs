@@ -5,10 +5,7 @@ use std::time::Duration;
 use comeback::idempotency::{Error, Store};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{
-    Declined, LIFE, Scene,
-    shaky::{Call, Shaky},
-};
+use super::{Call, Declined, LIFE, Scene, Shaky};
 
 /// A scene whose invocation starts now, and whose clock follows tokio's.
 #[allow(clippy::disallowed_methods, reason = "the time is paused")]

@@ -10,7 +10,7 @@ use comeback::{
 };
 use http::{HeaderMap, HeaderValue, StatusCode, header::RETRY_AFTER};
 
-use super::{Clock, Scene, shaky::fault};
+use super::{Clock, Scene, fault};
 
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("no funds")]

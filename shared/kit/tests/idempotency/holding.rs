@@ -10,10 +10,7 @@ use comeback::{
 };
 use http::{HeaderMap, HeaderValue, StatusCode, header::RETRY_AFTER};
 
-use super::{
-    Scene,
-    shaky::{Call, Shaky, fault},
-};
+use super::{Call, Scene, Shaky, fault};
 
 const HELD: Duration = Duration::from_secs(120);
 

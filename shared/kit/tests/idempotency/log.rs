@@ -9,10 +9,7 @@ use comeback::idempotency::{Memory, ReplaceError};
 use serde_json::Value;
 use tracing::{Dispatch, subscriber::NoSubscriber};
 
-use super::{
-    Declined, Scene,
-    shaky::{Call, Shaky, fault},
-};
+use super::{Call, Declined, Scene, Shaky, fault};
 
 /// While there is only one dispatcher, tracing caches whether the thread that first reaches an event has a
 /// subscriber. That may be the thread of another test. With a second dispatcher, tracing asks both.

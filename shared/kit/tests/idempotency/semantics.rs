@@ -9,10 +9,7 @@ use comeback::{
 use futures_util::FutureExt;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    Clock, Declined, Scene, charges,
-    shaky::{Call, Shaky, fault},
-};
+use super::{Call, Clock, Declined, Scene, Shaky, charges, fault};
 
 #[tokio::test]
 async fn an_operation_takes_two_calls_and_a_repetition_one() {
@@ -35,17 +32,28 @@ async fn an_operation_takes_two_calls_and_a_repetition_one() {
 #[tokio::test]
 async fn another_intent_under_the_same_key_is_refused_until_the_record_expires() {
     let scene = Scene::new(Memory::new());
-    scene.charge("ch_1").await.unwrap();
     let other = async || {
         let request = scene.request("charge 101");
-        scene.once.run(&request, async |_| Ok::<_, Declined>("ch_2".to_owned())).await
+        let ended = scene.once.run(&request, async |_| Ok::<_, Declined>("ch_2".to_owned())).await;
+        ended.map_err(Failure::from)
     };
-    let failure = Failure::from(other().await.unwrap_err());
-    assert_eq!(failure.error_type(), "PermanentFailure");
-    let words = "the key belongs to another request: expected the intent with the fingerprint ";
-    assert!(failure.message().starts_with(words), "{failure}");
+    let refused = async |when: &str| {
+        let failure = other().await.unwrap_err();
+        assert_eq!(failure.error_type(), "PermanentFailure", "{when}");
+        let words = "the key belongs to another request: expected the intent with the fingerprint ";
+        assert!(failure.message().starts_with(words), "{when}: {failure}");
+    };
+    let request = scene.request("charge 100");
+    let charge = scene.once.run(&request, async |_| {
+        refused("while it runs").await;
+        scene.clock.advance(Duration::from_secs(70));
+        refused("after its lease").await;
+        Ok::<_, Declined>("ch_1".to_owned())
+    });
+    assert_eq!(charge.await.unwrap(), "ch_1");
+    refused("when it is done").await;
     scene.clock.advance(Duration::from_hours(31));
-    assert_eq!(other().await.unwrap(), "ch_2");
+    assert_eq!(other().await, Ok("ch_2".to_owned()));
 }
 
 #[tokio::test]
@@ -129,26 +137,8 @@ async fn an_operation_is_answered_although_its_mark_fails() {
     }
 }
 
-fn failure(error: Error<Declined>) -> String {
-    Failure::from(error).to_string()
-}
-
 #[tokio::test]
-async fn an_answer_that_is_too_large_is_an_error_and_the_operation_runs_once() {
-    let scene = Scene::new(Shaky::of_answers_up_to(7));
-    for answer in [scene.charge("7 bytes").await, scene.repeat().await] {
-        assert_eq!(
-            failure(answer.unwrap_err()),
-            "PermanentFailure: the operation was run, but its answer could not be kept: \
-             expected at most 7 bytes of JSON, got 9"
-        );
-    }
-    let fits = Scene::new(Shaky::of_answers_up_to(9));
-    assert_eq!(fits.charge("7 bytes").await.unwrap(), "7 bytes");
-}
-
-#[tokio::test]
-async fn an_answer_that_is_not_json_is_an_error_and_the_operation_runs_once() {
+async fn an_answer_that_is_not_kept_or_not_read_is_an_error_and_the_operation_runs_once() {
     #[derive(Debug, Deserialize)]
     struct Odd;
     impl Serialize for Odd {
@@ -156,26 +146,28 @@ async fn an_answer_that_is_not_json_is_an_error_and_the_operation_runs_once() {
             Err(serde::ser::Error::custom("card 4711"))
         }
     }
-    let scene = Scene::new(Memory::new());
-    let request = scene.request("charge 100");
-    for _ in 0..2 {
-        let answer = scene.once.run(&request, async |_| Ok::<_, Declined>(Odd)).await;
-        let words = failure(answer.unwrap_err());
-        assert!(words.ends_with("Odd can't be written as JSON"), "{words}");
-        assert!(words.starts_with("PermanentFailure: "), "{words}");
+    let (small, kept) = (Scene::new(Shaky::of_answers_up_to(7)), Scene::new(Memory::new()));
+    let begin = "PermanentFailure: the operation was run, but its answer could not be kept: ";
+    for answer in [small.charge("7 bytes").await, small.repeat().await] {
+        let failure = Failure::from(answer.unwrap_err()).to_string();
+        assert_eq!(failure, format!("{begin}expected at most 7 bytes of JSON, got 9"));
     }
-}
+    let fits = Scene::new(Shaky::of_answers_up_to(9));
+    assert_eq!(fits.charge("7 bytes").await.unwrap(), "7 bytes");
 
-#[tokio::test]
-async fn an_answer_that_cannot_be_read_is_an_error_and_the_operation_runs_once() {
-    let scene = Scene::new(Memory::new());
-    scene.charge("secret").await.unwrap();
-    let request = scene.request("charge 100");
+    let request = kept.request("charge 100");
+    for _ in 0..2 {
+        let answer = kept.once.run(&request, async |_| Ok::<_, Declined>(Odd)).await;
+        let failure = Failure::from(answer.unwrap_err()).to_string();
+        assert!(failure.starts_with(begin) && failure.ends_with("Odd can't be written as JSON"));
+    }
+    let kept = Scene::new(Memory::new());
+    kept.charge("secret").await.unwrap();
     let repeat = async |_| -> Result<u32, Declined> { unreachable!("it was run before") };
-    let error = scene.once.run(&request, repeat).await.unwrap_err();
+    let error = kept.once.run(&request, repeat).await.unwrap_err();
     assert!(matches!(error, Error::UnreadableAnswer { expected: "u32", line: 1, column: 8 }));
     assert!(!error.to_string().contains("secret"), "{error}");
-    assert_eq!(scene.repeat().await.unwrap(), "secret");
+    assert_eq!(kept.repeat().await.unwrap(), "secret");
 }
 
 #[tokio::test]
@@ -254,16 +246,6 @@ async fn an_operation_may_fail_with_a_failure() {
         late.message(),
         "less than 5s is left until the deadline at 2026-02-01T12:01:00.000Z: the operation was not started"
     );
-}
-
-#[test]
-fn a_run_is_send_if_its_operation_is() {
-    fn sent<T: Send>(_: T) {}
-    let scene = Scene::new(Memory::new());
-    let request = scene.request("charge 100");
-    let borrowed = "ch_1".to_owned();
-    let charge = |_| async { Ok::<_, Declined>(borrowed.clone()) };
-    sent(scene.once.run(&request, charge));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Runs concurrent executions of one operation step by step, in every possible order.
 //!
 //! A step is a call to the store or the effect of the operation. Before each step, an execution waits at its gate.
-//! A [`Play`] defines the operation, and the rules that must hold in the end.
+//! A [`Play`] defines the operation.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use comeback::idempotency::Error;
+use comeback::idempotency::{Claim, Error, ReplaceError, State, Store};
 
 use super::{Clock, Declined};
 
@@ -111,25 +111,16 @@ impl Gate {
     }
 }
 
-/// An operation that several executions run, and the rules of its outcome.
+/// An operation that several executions run.
 pub trait Play {
+    /// Whether the effect and the mark are one write.
+    const IS_ATOMIC: bool;
+
     /// Starts an execution that stops at this gate before each step. Its first step is a call.
     fn begin(&self, nth: usize, gate: Gate, clock: &Clock) -> Running;
 
-    /// Asserts the rules when all executions have ended.
-    async fn judge(self, ends: Ends);
-}
-
-/// How the executions ended.
-#[derive(Default)]
-pub struct Ends {
-    pub faults: Faults,
-    /// The last execution, which started after all leases had ended, and without faults.
-    pub last: usize,
-    pub ended: BTreeMap<usize, Answered>,
-    pub crashed: BTreeSet<usize>,
-    /// The executions that outlived their lease.
-    pub late: BTreeSet<usize>,
+    /// The claim in the end, and the executions that made the effect.
+    async fn end(self) -> (Claim, Vec<usize>);
 }
 
 /// The result of an execution: the number of the execution that ran the operation.
@@ -172,34 +163,85 @@ struct World<P> {
     begun: usize,
     /// The running executions by number, each at its gate.
     living: BTreeMap<usize, Execution>,
+    faults: Faults,
     /// The faults that may still happen.
     left: Faults,
-    ends: Ends,
+    /// The last execution, which starts after all leases have ended, and without faults.
+    last: usize,
+    ended: BTreeMap<usize, Answered>,
+    crashed: BTreeSet<usize>,
+    /// The executions that outlived their lease.
+    late: BTreeSet<usize>,
 }
 
 impl<P: Play> World<P> {
     /// Runs this many executions of one operation to their end, and another one after all leases have ended. Then
     /// asserts the rules.
     async fn play(play: P, executions: usize, faults: Faults, choices: &mut Choices) {
-        let ends = Ends { faults, last: executions, ..Ends::default() };
-        let (clock, living) = (Clock::new(), BTreeMap::new());
-        let mut world = Self { play, clock, begun: 0, living, left: faults, ends };
+        let mut world = Self {
+            play,
+            clock: Clock::new(),
+            begun: 0,
+            living: BTreeMap::new(),
+            faults,
+            left: faults,
+            last: executions,
+            ended: BTreeMap::new(),
+            crashed: BTreeSet::new(),
+            late: BTreeSet::new(),
+        };
         loop {
             let moves = world.moves();
             let Some(next) = moves.get(choices.pick(moves.len().max(1))) else { break };
             world.carry_out(*next).await;
         }
         world.clock.advance(LEASES_OVER);
-        while !world.ends.ended.contains_key(&executions) {
+        while !world.ended.contains_key(&executions) {
             world.step(executions, None).await;
         }
-        world.play.judge(world.ends).await;
+        world.judge().await;
+    }
+
+    async fn judge(self) {
+        let (claim, made_by) = self.play.end().await;
+        assert_eq!(claim.state, State::Done, "in the end it is done");
+        let is_owner = |nth: usize| claim.token.owner.starts_with(&format!("{nth}/"));
+        let owner = (0..=self.last).find(|&nth| is_owner(nth)).unwrap();
+        let is_answered = matches!(self.ended[&self.last], Ok(answer) if answer == owner);
+        assert!(is_answered, "the last is answered");
+
+        // The owner made the effect once. Another execution may only have made it if it died before it marked its
+        // record or was late, and only if the mark is another write.
+        let made = |nth: usize| made_by.iter().filter(|&&effect| effect == nth).count();
+        assert_eq!(made(owner), 1, "{made_by:?}");
+        for nth in made_by.iter().filter(|&&nth| nth != owner) {
+            let is_excused = self.crashed.contains(nth) || self.late.contains(nth);
+            assert!(!P::IS_ATOMIC && is_excused, "{made_by:?}");
+        }
+        let calls = self.faults.calls;
+        for (&nth, end) in &self.ended {
+            match end {
+                Ok(answer) if *answer == owner => {}
+                // It could not mark its record as done, and returns its own answer.
+                Ok(answer) => assert!(!P::IS_ATOMIC && *answer == nth && calls > 0, "{nth}"),
+                // Neither the transaction nor the release got a response.
+                Err(Error::Store(_)) if P::IS_ATOMIC && calls > 1 => {}
+                Err(Error::LostLease { .. }) => assert_eq!(made(nth), usize::from(!P::IS_ATOMIC)),
+                Err(
+                    Error::Operation(_)
+                    | Error::InProgress { .. }
+                    | Error::Late { .. }
+                    | Error::Store(_),
+                ) => assert_eq!(made(nth), 0, "{nth}"),
+                Err(other) => unreachable!("{nth}: {other}"),
+            }
+        }
     }
 
     /// The possible next events. Executions that have not started are alike, so only the first of them may start.
     fn moves(&self) -> Vec<Move> {
         let mut moves = Vec::new();
-        let next = (self.begun < self.ends.last).then_some(self.begun);
+        let next = (self.begun < self.last).then_some(self.begun);
         for nth in self.living.keys().copied().chain(next) {
             moves.push(Move::Step(nth, None));
             match self.before(nth) {
@@ -239,12 +281,12 @@ impl<P: Play> World<P> {
             }
             Move::Crash(nth) => {
                 self.left.crashes -= 1;
-                self.ends.crashed.insert(nth);
+                self.crashed.insert(nth);
                 self.living.remove(&nth);
             }
             Move::LeasesOver => {
                 self.left.leases_over -= 1;
-                self.ends.late.extend(self.living.keys());
+                self.late.extend(self.living.keys());
                 self.clock.advance(LEASES_OVER);
             }
         }
@@ -264,7 +306,7 @@ impl<P: Play> World<P> {
         execution.gate.open(fault);
         if let Some(answered) = execution.go_on().await {
             self.living.remove(&nth);
-            self.ends.ended.insert(nth, answered);
+            self.ended.insert(nth, answered);
         }
     }
 }
@@ -317,5 +359,13 @@ pub async fn every_order<P: Play>(
         if !choices.next() {
             return plays;
         }
+    }
+}
+
+/// Reads a claim with a write that expects no record, and therefore fails with the current one.
+pub async fn claim(store: &impl Store, key: &str) -> Claim {
+    match store.replace(key, None, None).await {
+        Err(ReplaceError::Changed(Some(there))) => there.claim,
+        other => unreachable!("{other:?}"),
     }
 }

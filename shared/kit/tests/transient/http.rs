@@ -14,7 +14,7 @@ use reqwest::{
     dns::{Name, Resolve, Resolving},
 };
 
-use crate::server::{answering, nowhere, response, silent_after};
+use crate::{answering, nowhere, response, silent_after};
 
 const UNAVAILABLE: Verdict = Verdict::retry(Kind::Unavailable);
 const IN_DOUBT: Verdict = Verdict::retry(Kind::InDoubt);
@@ -172,29 +172,19 @@ async fn reqwest_0_12_has_the_same_verdicts() {
 }
 
 #[tokio::test]
-async fn a_request_that_cannot_be_built_is_permanent() {
-    for url in ["no url", "ftp://127.0.0.1/"] {
-        let error = reqwest::Client::new().get(url).send().await.unwrap_err();
-        assert_eq!(Standard.judge(&error), Verdict::Never, "{error:?}");
-    }
-}
-
-#[tokio::test]
-async fn too_many_redirects_are_permanent() {
-    let server = answering(response(302, "location: /\r\n", "")).await;
-    let policy = reqwest::redirect::Policy::custom(|attempt| attempt.error("too many"));
-    let client = reqwest::Client::builder().no_proxy().redirect(policy).build().unwrap();
-    let error = client.get(url(&server)).send().await.unwrap_err();
-    assert_eq!(Standard.judge(&error), Verdict::Never, "{error:?}");
-}
-
-#[tokio::test]
-async fn a_status_error_of_reqwest_has_a_verdict_without_a_hint() {
-    for (status, expected) in [(503, UNAVAILABLE), (400, Verdict::Never)] {
-        let server = url(&answering(response(status, "retry-after: 7\r\n", "")).await);
-        let client = reqwest::Client::builder().no_proxy().build().unwrap();
-        let error = client.get(server).send().await.unwrap().error_for_status().unwrap_err();
+async fn an_error_of_reqwest_alone_has_its_verdict() {
+    let too_many = reqwest::redirect::Policy::custom(|attempt| attempt.error("too many"));
+    let client = reqwest::Client::builder().no_proxy().redirect(too_many).build().unwrap();
+    let header = "location: /\r\nretry-after: 7\r\n";
+    for (status, expected) in [(302, Verdict::Never), (503, UNAVAILABLE), (400, Verdict::Never)] {
+        let server = answering(response(status, header, "")).await;
+        let answer = client.get(url(&server)).send().await;
+        let error = answer.and_then(reqwest::Response::error_for_status).unwrap_err();
         assert_eq!(Standard.judge(&error), expected, "{status}");
+    }
+    for unbuilt in ["no url", "ftp://127.0.0.1/"] {
+        let error = client.get(unbuilt).send().await.unwrap_err();
+        assert_eq!(Standard.judge(&error), Verdict::Never, "{error:?}");
     }
 }
 

@@ -14,12 +14,12 @@ use aws_smithy_runtime_api::client::{
     result::ConnectorError,
 };
 use aws_smithy_types::body::SdkBody;
-use comeback::idempotency::{Claim, DynamoStore, Error, ReplaceError, Request, State, Store};
+use comeback::idempotency::{Claim, DynamoStore, Request};
 
 use super::Table;
 use crate::{
     Clock, Declined, charges,
-    world::{Ends, Gate, Play, Running, Step},
+    world::{Gate, Play, Running, Step, claim},
 };
 
 /// The attribute that lists the executions that made the effect.
@@ -60,6 +60,8 @@ async fn sent(http: &reqwest::Client, request: &HttpRequest) -> HttpResponse {
 }
 
 impl Play for Placements<'_> {
+    const IS_ATOMIC: bool = true;
+
     fn begin(&self, nth: usize, gate: Gate, clock: &Clock) -> Running {
         let wire = Gated { gate: gate.clone(), http: self.table.http.clone() };
         let wire = SharedHttpConnector::new(wire);
@@ -84,30 +86,10 @@ impl Play for Placements<'_> {
         })
     }
 
-    async fn judge(self, ends: Ends) {
-        let claim = self.claim().await;
-        assert_eq!(claim.state, State::Done, "in the end it is done");
-        let is_owner = |nth: usize| claim.token.owner.starts_with(&format!("{nth}/"));
-        let owner = (0..=ends.last).find(|&nth| is_owner(nth)).unwrap();
-        // This holds even if an execution died, outlived its lease, or got no response.
-        assert_eq!(self.made_by().await, [owner], "the owner made the effect once");
-        assert!(matches!(ends.ended[&ends.last], Ok(answer) if answer == owner));
-        for (&nth, end) in &ends.ended {
-            match end {
-                Ok(answer) => assert_eq!(*answer, owner, "{nth}"),
-                // Neither the transaction nor the release got a response.
-                Err(Error::Store(_)) if ends.faults.calls > 1 => {}
-                Err(
-                    Error::Operation(_)
-                    | Error::InProgress { .. }
-                    | Error::LostLease { .. }
-                    | Error::Late { .. }
-                    | Error::Store(_),
-                ) => assert_ne!(nth, owner, "the owner has made the effect"),
-                Err(other) => unreachable!("{nth}: {other}"),
-            }
-        }
+    async fn end(self) -> (Claim, Vec<usize>) {
+        let ended = (claim(&self.table.store(), &self.stored_key()).await, self.made_by().await);
         self.forget().await;
+        ended
     }
 }
 
@@ -148,13 +130,5 @@ impl Placements<'_> {
 
     fn stored_key(&self) -> String {
         format!("charges#{}", self.key)
-    }
-
-    /// Reads the claim with a write that expects no record, and therefore fails with the current one.
-    async fn claim(&self) -> Claim {
-        match self.table.store().replace(&self.stored_key(), None, None).await {
-            Err(ReplaceError::Changed(Some(there))) => there.claim,
-            other => unreachable!("{other:?}"),
-        }
     }
 }
