@@ -51,7 +51,6 @@ impl FunctionArn {
         &self.text
     }
 
-    /// The ARN without its qualifier.
     pub fn unqualified(&self) -> &str {
         &self.text[..self.name.1]
     }
@@ -61,7 +60,6 @@ impl FunctionArn {
         Home(self.before_name().to_owned())
     }
 
-    /// Whether the function is in this partition, region and account.
     pub(crate) fn is_at(&self, home: &Home) -> bool {
         self.before_name() == home.0
     }
@@ -114,7 +112,6 @@ impl QueueArn {
         &self.target_name[QUEUE_PREFIX.len()..]
     }
 
-    /// Whether the queue is in this partition, region and account.
     pub(crate) fn is_at(&self, home: &Home) -> bool {
         let place = |arn| str::split(arn, ':').enumerate().take(5).filter(|(nth, _)| *nth != 2);
         place(&self.text).eq(place(&home.0))
@@ -136,12 +133,10 @@ fn is_name(text: &[u8], length_max: usize) -> bool {
     (1..=length_max).contains(&text.len()) && text.iter().all(allowed)
 }
 
-/// Whether this is a valid name for a standard queue.
 pub(crate) fn is_queue_name(text: &str) -> bool {
     is_name(text.as_bytes(), QUEUE_NAME_MAX)
 }
 
-/// The name of a queue, from its ARN.
 pub fn queue_name(arn: &str) -> Option<&str> {
     queue_parts(arn).map(|[.., name]| name)
 }

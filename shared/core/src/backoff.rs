@@ -15,7 +15,6 @@ use serde::Serialize;
 pub struct Attempt(NonZeroU32);
 
 impl Attempt {
-    /// The first re-invocation of an event.
     pub const FIRST: Self = Self(NonZeroU32::MIN);
 
     /// The attempt with this ordinal; `None` for 0.
@@ -28,7 +27,6 @@ impl Attempt {
         Self(self.0.saturating_add(1))
     }
 
-    /// The ordinal, counted from 1.
     pub fn get(self) -> u32 {
         self.0.get()
     }
@@ -55,7 +53,6 @@ pub struct Backoff {
     pub base: Duration,
     /// The upper limit of every delay; at least `base`.
     pub max: Duration,
-    /// How a delay is drawn.
     pub jitter: Jitter,
 }
 

@@ -39,20 +39,14 @@ const PAUSED_WAIT: Duration = Duration::from_mins(15);
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Decision {
-    /// The attempt is due: invoke the target.
     Invoke,
-    /// Don't invoke the target now.
     Settle(Settlement),
 }
 
 /// The action for a message whose target is not invoked now.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Settlement {
-    Wait {
-        /// When the wait ends.
-        until: Timestamp,
-    },
-    /// Give the event up for this reason.
+    Wait { until: Timestamp },
     DeadLetter(Reason),
 }
 
@@ -64,7 +58,6 @@ pub struct Judgement<'a> {
     pub failure: Result<Failure<'a>, Unreadable>,
     /// Whether the queue may not speak for the function that the message names.
     pub(crate) is_refused: bool,
-    /// The next attempt, if there is one.
     pub schedule: Option<Schedule>,
     pub decision: Decision,
 }

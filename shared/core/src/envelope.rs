@@ -280,19 +280,6 @@ mod tests {
         assert_eq!(next(10), (first, false), "the unknown member leaves no room for a digit");
     }
 
-    #[test]
-    fn a_request_id_over_256_bytes_counts_as_absent_and_is_passed_on() {
-        for (size, known) in [(256, true), (257, false)] {
-            let id = "x".repeat(size);
-            let text = format!(
-                r#"{{"_retry_metadata":{{"attempt":1,"initial_timestamp":5,"request_id":"{id}"}},"_original_payload":1}}"#
-            );
-            let envelope = Envelope::read(&text).unwrap();
-            assert_eq!(envelope.metadata.request_id.is_some(), known);
-            assert_eq!(envelope.to_json(), text);
-        }
-    }
-
     /// One event of the list that this is held against, and the code for other languages.
     #[derive(serde::Deserialize)]
     struct Case<'a> {

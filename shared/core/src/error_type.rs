@@ -59,7 +59,6 @@ impl NonRetryable {
         Self::from_iter(list.split(','))
     }
 
-    /// Whether this error is never retried.
     pub fn covers(&self, error: &ErrorReport) -> bool {
         let Some(whole) = &error.error_type else {
             return false;

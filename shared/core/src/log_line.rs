@@ -59,7 +59,6 @@ macro_rules! log_line {
             $(#[doc = $meaning] pub $name: Option<$type>,)*
         }
 
-        /// The names of the fields, and their meanings.
         pub const FIELDS: &[(&str, &str)] = &[$((stringify!($name), $meaning)),*];
     };
 }
@@ -67,7 +66,6 @@ macro_rules! log_line {
 with_log_fields!(log_line![]);
 
 impl<T: AsRef<str>> LogLine<T> {
-    /// When the line was written.
     pub fn at(&self) -> Option<Timestamp> {
         time::parse(self.timestamp.as_ref())
     }

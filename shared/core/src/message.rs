@@ -20,7 +20,6 @@ pub struct Message<'a> {
     pub body: &'a str,
     /// How often the message was received, including this time. Approximate: it counts throttles and crashes.
     pub receive_count: u32,
-    /// When the message was sent to the queue.
     pub sent_at: Option<Timestamp>,
     /// When the message was received first. It is unknown whether SQS counts receives before a move, but each message
     /// has one such time for ever.
@@ -40,11 +39,8 @@ pub struct MessageAttributes<'a> {
     pub error_message: Option<&'a str>,
     /// `Reason`, ours; it marks a message of the redriven form.
     pub reason: Option<&'a str>,
-    /// `FunctionArn`, ours.
     pub function_arn: Option<&'a str>,
-    /// `RequestId`, ours.
     pub request_id: Option<&'a str>,
-    /// `ErrorType`, ours.
     pub error_type: Option<&'a str>,
     /// [`FAILED_AT`], ours, of a message that was sent again.
     pub failed_at: Option<&'a str>,

@@ -23,13 +23,10 @@ const TENANT_ID_MAX: usize = 256;
 
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Policy {
-    /// The delays between a failure and the next attempt.
     pub backoff: Backoff,
     /// How long after its first failure an event may be retried.
     pub max_age: Duration,
-    /// How often an event may be re-invoked.
     pub max_attempts: Option<Attempt>,
-    /// The errors that are never retried.
     pub non_retryable: NonRetryable,
     /// Where a payload has its tenant id, for functions with tenant isolation.
     pub tenant_id: Option<Pointer>,

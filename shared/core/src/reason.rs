@@ -23,7 +23,6 @@ macro_rules! reasons {
                 match self { $(Self::$variant => $later,)* }
             }
 
-            /// Its usual cause.
             pub fn cause(self) -> &'static str {
                 match self { $(Self::$variant => $cause,)* }
             }

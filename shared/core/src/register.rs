@@ -37,7 +37,6 @@ pub struct Waiting<'a> {
     /// The function, as its record names it.
     pub target: &'a str,
     pub queue_url: &'a str,
-    /// The request id of the event's first invocation.
     pub event_id: &'a str,
     pub attempt: Attempt,
     /// When the wait ends and the event comes back.
@@ -87,7 +86,6 @@ pub struct Entry {
     pub key: String,
     pub target: String,
     pub queue_url: String,
-    /// The request id of the event's first invocation.
     pub event_id: String,
     pub attempt: u32,
     pub due: Timestamp,

@@ -271,7 +271,6 @@ pub struct Policies {
 }
 
 impl Policies {
-    /// The policy of a target, by its name.
     pub fn of(&self, target: &str) -> &Policy {
         self.by_target.get(target).unwrap_or(&self.general)
     }

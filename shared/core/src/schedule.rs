@@ -34,7 +34,6 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// The next attempt after this failure.
     pub fn of(failure: &Failure, policy: &Policy) -> Result<Self, Reason> {
         if failure.condition == Condition::RecursionStopped {
             return Err(Reason::RecursionStopped);

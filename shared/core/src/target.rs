@@ -12,7 +12,6 @@ pub enum Target {
 }
 
 impl Target {
-    /// Parses the ARN of a function or a queue.
     pub fn parse(arn: &str) -> Option<Self> {
         let queue = || QueueArn::parse(arn).map(Self::Queue);
         FunctionArn::parse(arn).map(Self::Function).or_else(queue)
@@ -34,7 +33,6 @@ impl Target {
         }
     }
 
-    /// Whether it is in this partition, region and account.
     pub(crate) fn is_at(&self, home: &Home) -> bool {
         match self {
             Self::Function(function) => function.is_at(home),

@@ -213,17 +213,12 @@ fn while_open_only_a_probe_goes_when_its_time_has_come() {
     let others = Batch { candidate: Some(&second), ..due };
     let (_, other) = stepped(&next, &others, 61);
     assert_eq!(other.pass, Pass::Some(0), "one at a time");
-    let nobody = Batch { candidate: None, ..due };
-    assert_eq!(stepped(&open(), &nobody, 60).0.name(), "open");
-}
-
-#[test]
-fn an_event_that_is_not_due_is_the_probe_if_no_other_is_there() {
-    let candidate = of("one");
     for (early, fresh) in [(1, 0), (0, 1)] {
         let waiting = Batch { candidate: Some(&candidate), early, fresh, ..batch(0, 0, 0) };
-        assert_eq!(stepped(&open(), &waiting, 60).1.pass, Pass::Probe);
+        assert_eq!(stepped(&open(), &waiting, 60).1.pass, Pass::Probe, "if no other is there");
     }
+    let nobody = Batch { candidate: None, ..due };
+    assert_eq!(stepped(&open(), &nobody, 60).0.name(), "open");
 }
 
 /// When the events that wait for the next step come back, in seconds after it.

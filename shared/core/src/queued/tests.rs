@@ -1,28 +1,20 @@
-//! Messages of queues whose consumers failed: how they are read, scheduled, sent back, given up and redriven.
-#![allow(clippy::unwrap_used, reason = "tests")]
+//! How messages of queues whose consumers failed are read, scheduled, sent back, given up and redriven.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
-use comeback_core::{
-    Timestamp,
-    arn::{FunctionArn, Home},
-    attribute::{Attribute, Value, message_size},
-    dead_letter::{DeadLetter, SIZE_MAX},
+use proptest::prelude::*;
+
+use super::*;
+use crate::{
+    dead_letter::DeadLetter,
     decision::{Decision, Judgement, Settlement, decide},
-    reason::Reason,
     record::{Failure, Message, MessageAttributes},
-    settings::{Rules, Settings},
+    testing::{RECORD, at, home, rules},
     time::later,
 };
 
-const RECORD: &str = include_str!("../fixtures/failure_record.json");
 const IMPORTS: &str = "arn:aws:sqs:us-east-1:123456789012:imports";
 const BOUND: &[(&str, &str)] = &[("QUEUE_TARGETS", r#"{"retry-imports":["sqs:imports"]}"#)];
-const METADATA: &str = "_retry_metadata";
-
-fn at(text: &str) -> Timestamp {
-    text.parse().unwrap()
-}
 
 /// When the producer sent the message, when it failed, and much later.
 fn sent_at() -> Timestamp {
@@ -31,18 +23,6 @@ fn sent_at() -> Timestamp {
 
 fn failed_at() -> Timestamp {
     at("2026-02-01T12:00:00.250Z")
-}
-
-fn home() -> Home {
-    FunctionArn::parse("arn:aws:lambda:us-east-1:123456789012:function:retry-handler")
-        .unwrap()
-        .home()
-}
-
-fn rules(variables: &[(&str, &str)]) -> Rules {
-    let mut all: BTreeMap<_, _> = variables.iter().copied().collect();
-    all.insert("DEAD_LETTER_QUEUE_URL", "https://sqs.us-east-1.amazonaws.com/123456789012/dead");
-    Settings::from_lookup(|name| all.get(name).map(|&value| value.to_owned())).unwrap().rules
 }
 
 fn text<'a>(name: &'a str, value: &'a str) -> Attribute<'a> {
@@ -203,29 +183,19 @@ fn a_queue_is_a_target_only_where_its_name_or_arn_says_so() {
 }
 
 #[test]
-fn due_times_are_the_same_on_every_receive_whether_or_not_the_move_begins_the_first_receive_anew() {
+fn a_message_failed_when_it_was_received_first_whether_or_not_the_move_begins_the_receives_anew() {
     let policy = &[BOUND[0], ("BASE_BACKOFF", "1h"), ("MAX_BACKOFF", "4h")];
     // If it doesn't, SQS says when the consumer received it first; else, when the handler did.
     for first_received_at in [at("2026-02-01T11:50:01Z"), failed_at()] {
-        let receive = |receive_count, now| {
+        let received = |now| {
             let first_received_at = Some(first_received_at);
-            let message = Message { receive_count, first_received_at, ..moved("x", &[]) };
-            judged(message, policy, now)
+            judged(Message { first_received_at, ..moved("x", &[]) }, policy, now)
         };
-        let first = receive(2, failed_at());
+        let first = received(failed_at());
         assert_eq!(failure(&first).failed_at, first_received_at);
         assert!(due(&first) >= later(first_received_at, Duration::from_hours(1)));
-        for receives in 3..9 {
-            let now = later(failed_at(), Duration::from_mins(u64::from(receives)));
-            let again = receive(receives, now);
-            assert_eq!(again.schedule, first.schedule);
-            assert_eq!(failure(&again).claim_key(), failure(&first).claim_key());
-        }
-        let just_before = later(due(&first), Duration::ZERO) - Duration::from_millis(1);
-        assert!(matches!(receive(9, just_before).decision, Decision::Settle(_)));
-        let now_due = receive(9, due(&first));
-        assert_eq!(now_due.decision, Decision::Invoke);
-        assert_eq!(sent_back(&now_due).len(), 1);
+        let now_due = received(due(&first));
+        assert_eq!((now_due.decision, sent_back(&now_due).len()), (Decision::Invoke, 1));
     }
     let undated = Message { first_received_at: None, ..moved("x", &[]) };
     assert_eq!(failure(&judged(undated, BOUND, failed_at())).failed_at, sent_at(), "an emulator's");
@@ -304,18 +274,6 @@ fn attempts_and_age_end_as_they_do_for_functions_and_no_error_is_never_retried()
 }
 
 #[test]
-fn ten_attributes_leave_no_room_for_the_metadata_and_nine_do() {
-    let names: Vec<_> = (0..10).map(|nth| format!("a{nth}")).collect();
-    let attributes: Vec<_> = names.iter().map(|name| text(name, "x")).collect();
-    let decided = |attributes| judged(moved("x", attributes), BOUND, failed_at()).decision;
-    assert_eq!(decided(&attributes), given_up(Reason::AttributeLimit));
-    assert!(matches!(decided(&attributes[1..]), Decision::Settle(Settlement::Wait { .. })));
-    let mut retried = attributes[1..].to_vec();
-    retried.push(text(METADATA, r#"{"attempt":1,"initial_timestamp":1769947140}"#));
-    assert!(matches!(decided(&retried), Decision::Settle(Settlement::Wait { .. })));
-}
-
-#[test]
 fn a_message_fits_with_its_metadata_up_to_the_last_byte() {
     let attributes = [binary("key", &[7; 100])];
     let small = judged(moved("x", &attributes), BOUND, failed_at());
@@ -346,41 +304,6 @@ fn a_message_is_given_up_before_sqs_deletes_it_14_days_after_its_producer_sent_i
         assert!(judgement.schedule.unwrap().expiry < days(14));
     }
     assert_eq!(failed_after(13).decision, given_up(Reason::MaxAgeExceeded));
-}
-
-#[test]
-fn a_dead_letter_has_the_message_and_its_own_attributes_and_names_its_queue() {
-    let retried = r#"{"attempt":2,"initial_timestamp":1769947140,"request_id":"m-0"}"#;
-    let attributes =
-        [text("tenant", "bl\"ue"), text(METADATA, retried), binary("key", &[0, 1, 255])];
-    let judgement = judged(moved("no JSON", &attributes), BOUND, failed_at());
-    let letter = judgement.dead_letter(Reason::MaxAttemptsExceeded);
-    assert_eq!(letter.body, "no JSON");
-    let expected = [
-        ("Reason", "max_attempts_exceeded"),
-        (
-            "OriginalAttributes",
-            r#"{"tenant":{"type":"String","value":"bl\"ue"},"key":{"type":"Binary.x","value":"AAH/"}}"#,
-        ),
-        ("SourceQueueArn", IMPORTS),
-        ("RequestId", "m-0"),
-        ("Attempts", "2"),
-        ("FirstFailureAt", "2026-02-01T11:59:00.000Z"),
-        ("LastFailureAt", "2026-02-01T12:00:00.250Z"),
-    ];
-    let sorted = |letter: DeadLetter<'_>| BTreeMap::from_iter(letter.attributes);
-    let json = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
-    let letter = sorted(letter);
-    for (name, value) in expected {
-        match name {
-            "OriginalAttributes" => assert_eq!(json(&letter[name]), json(value)),
-            _ => assert_eq!(letter[name], value, "{name}"),
-        }
-    }
-    assert_eq!(letter.len(), expected.len());
-    let plain = judged(moved("x", &[]), BOUND, failed_at());
-    let letter = sorted(plain.dead_letter(Reason::MaxAgeExceeded));
-    assert!(!letter.contains_key("OriginalAttributes"), "absent facts have no attribute");
 }
 
 #[test]
@@ -505,4 +428,57 @@ fn a_wait_stays_in_flight_where_its_attributes_leave_no_room_or_could_be_mistake
     assert_eq!(failure(&after).claim_key(), failure(&again).claim_key());
     assert_eq!(failure(&after).failed_at, failure(&again).failed_at);
     assert_eq!(sent_back(&after), attributes);
+}
+
+fn attribute(name: &str, data_type: &str, value: Value<'static>) -> Attribute<'static> {
+    Attribute { name: name.to_owned().into(), data_type: data_type.to_owned().into(), value }
+}
+
+#[test]
+fn attributes_are_written_by_name_with_type_and_value_and_binary_ones_in_base64() {
+    let attributes = vec![
+        attribute("tenant", "String", Value::Text("bl\"ue".into())),
+        attribute("size", "Number.int", Value::Text("007".into())),
+        attribute("key", "Binary.png", Value::Binary(vec![0, 1, 255].into())),
+    ];
+    let queued = Queued { body: "no JSON", attributes, retried: None, enqueued_at: None };
+    let json = queued.attributes_json().unwrap();
+    assert_eq!(
+        json,
+        r#"{"tenant":{"type":"String","value":"bl\"ue"},"size":{"type":"Number.int","value":"007"},"key":{"type":"Binary.png","value":"AAH/"}}"#
+    );
+    let none = Queued { attributes: Vec::new(), ..queued };
+    assert_eq!(none.attributes_json(), None);
+}
+
+#[test]
+fn what_is_no_list_of_attributes_is_refused_as_a_whole() {
+    for json in [
+        "",
+        "[]",
+        "{",
+        r#"{"a":"b"}"#,
+        r#"{"a":{"type":"String"}}"#,
+        r#"{"a":{"type":"Binary","value":"no base64"}}"#,
+        r#"{"a":{"type":"String","value":7}}"#,
+    ] {
+        assert_eq!(read_attributes(json), None, "{json}");
+    }
+    assert_eq!(read_attributes("{}"), Some(Vec::new()));
+}
+
+proptest! {
+    #[test]
+    fn every_attribute_comes_back_as_it_was(
+        texts in prop::collection::btree_map("[a-z_.-]{1,9}", ("(String|Number)([.][a-z]{1,5})?", any::<String>()), 0..6),
+        bytes in prop::collection::btree_map("[A-Z]{1,9}", prop::collection::vec(any::<u8>(), 0..40), 0..5),
+    ) {
+        let texts = texts.iter().map(|(name, (kind, text))| attribute(name, kind, Value::Text(text.clone().into())));
+        let bytes = bytes.iter().map(|(name, bytes)| attribute(name, "Binary", Value::Binary(bytes.clone().into())));
+        let mut attributes: Vec<_> = texts.chain(bytes).collect();
+        let queued = Queued { body: "x", attributes: attributes.clone(), retried: None, enqueued_at: None };
+        let read = queued.attributes_json().map_or(Some(Vec::new()), |json| read_attributes(&json));
+        attributes.sort_by(|a, b| a.name.cmp(&b.name));
+        prop_assert_eq!(read, Some(attributes));
+    }
 }
