@@ -20,16 +20,13 @@ pub const SERVE: &str = "serve";
 /// Why the real bootstrap is not started.
 #[derive(Debug, thiserror::Error)]
 pub enum NoBootstrap {
-    /// `COMEBACK_BOOTSTRAP` is not set.
     #[error("COMEBACK_BOOTSTRAP must be the path of the program to start, got nothing")]
     Unset,
-    /// `COMEBACK_BOOTSTRAP` names the proxy itself, which would start itself forever.
     #[error("COMEBACK_BOOTSTRAP must be the function's own program, got {0}, which is the proxy")]
     Itself(String),
     /// The proxy ended before it listened, and has logged why.
     #[error("the proxy did not start")]
     NoProxy,
-    /// The system can't start a process.
     #[error("{what} can't be started: {error}")]
     NotStarted { what: String, error: io::Error },
 }

@@ -34,7 +34,6 @@ pub enum Requests {
 }
 
 impl Requests {
-    /// The state at the beginning of a connection.
     pub fn new() -> Self {
         Self::Head(PartialHead::default())
     }
@@ -105,7 +104,6 @@ pub struct HeldBack {
 }
 
 impl Answers {
-    /// The state at the beginning of a connection.
     pub fn new() -> Self {
         Self::Head(PartialHead::default())
     }

@@ -35,7 +35,6 @@ fn socket_address(port: u16) -> io::Result<SocketAddr> {
     SocketAddr::from_abstract_name(format!("comeback-proxy-{port}"))
 }
 
-/// The extension's side.
 pub struct Handover {
     listener: UnixListener,
     own: String,
@@ -97,13 +96,11 @@ async fn take(
 /// Why the wrapper got no address.
 #[derive(Debug, thiserror::Error)]
 pub enum NoAddress {
-    /// The extension does not listen.
     #[error(
         "the extension does not listen for port {port}: {error}; check that its layer is complete, \
          and that COMEBACK_PROXY_PORT is the same for both"
     )]
     NoExtension { port: u16, error: io::Error },
-    /// The extension refuses, and says why.
     #[error("{0}")]
     Refused(String),
 }

@@ -39,7 +39,6 @@ impl PartialHead {
         Ok((bytes.len(), None))
     }
 
-    /// The bytes so far.
     pub fn into_bytes(self) -> Vec<u8> {
         self.0
     }
@@ -58,7 +57,6 @@ fn end_of_head(bytes: &[u8]) -> Option<usize> {
 /// The maximum number of headers, more than any client of Lambda sends.
 const HEADERS_MAX: usize = 1024;
 
-/// The relevant parts of a request's head.
 #[derive(Debug)]
 pub struct RequestHead {
     pub is_for_event: bool,
@@ -97,7 +95,6 @@ fn is_next(path: &str) -> bool {
     version.is_some_and(|version| !version.contains('/'))
 }
 
-/// The relevant parts of an answer's head.
 #[derive(Debug)]
 pub struct AnswerHead<'a> {
     pub status: u16,
@@ -162,7 +159,6 @@ fn length(headers: &[Header<'_>]) -> Result<Option<Body>, NotUnderstood> {
 /// The body of a message, and the position of the next byte in it.
 #[derive(Debug)]
 pub enum Body {
-    /// This many bytes.
     Length(u64),
     /// Chunks, each with its length before it, and trailers.
     Chunked(Chunk),
@@ -192,7 +188,6 @@ impl Default for Body {
 }
 
 impl Body {
-    /// No body.
     pub const NONE: Self = Self::Length(0);
 
     pub fn chunked() -> Self {

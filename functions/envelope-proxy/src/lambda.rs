@@ -29,7 +29,6 @@ const ANSWER_MAX: usize = 1024 * 1024;
 /// Why there is no usable answer from Lambda.
 #[derive(Debug, thiserror::Error)]
 pub enum NoAnswer {
-    /// The API can't be reached, or the connection was lost.
     #[error("the request {path} to Lambda at {address} failed: {error}")]
     Lost { address: String, path: &'static str, error: io::Error },
     #[error("Lambda refuses {path} with status {status}: {body}")]
@@ -58,7 +57,6 @@ impl ExtensionsApi {
         Ok(Self { address: address.to_owned(), identifier })
     }
 
-    /// Returns when the environment shuts down.
     pub async fn wait_for_end(&self) -> Result<(), NoAnswer> {
         loop {
             let headers = [(IDENTIFIER, &*self.identifier)];

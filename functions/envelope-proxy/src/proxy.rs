@@ -48,7 +48,6 @@ impl Upstream {
         *self.behind() = Behind { address: address.into(), is_handed_over: true };
     }
 
-    /// Whether a wrapper has handed over its address.
     pub fn is_handed_over(&self) -> bool {
         self.behind().is_handed_over
     }
@@ -61,12 +60,10 @@ impl Upstream {
 /// Why the proxy can't work.
 #[derive(Debug, thiserror::Error)]
 pub enum NoProxy {
-    /// Its port is not available.
     #[error(
         "the proxy can't listen on 127.0.0.1:{port}: {error}; COMEBACK_PROXY_PORT chooses another port"
     )]
     Port { port: u16, error: io::Error },
-    /// The Runtime API can't be reached.
     #[error("the Runtime API at {address} (AWS_LAMBDA_RUNTIME_API) can't be reached: {error}")]
     Unreachable { address: String, error: io::Error },
 }

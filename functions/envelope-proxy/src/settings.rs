@@ -4,7 +4,6 @@ use std::num::NonZeroU16;
 
 const PORT: NonZeroU16 = NonZeroU16::new(9019).unwrap();
 
-/// The proxy's settings, read once.
 #[derive(Debug, Eq, PartialEq)]
 pub struct Settings {
     /// Host and port of the Runtime API, or of another proxy in front of it.
@@ -17,7 +16,6 @@ pub struct Settings {
     pub has_wrapper: bool,
 }
 
-/// A variable with an invalid value.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{name} must be {expected}, got {got}")]
 pub struct BadSetting {

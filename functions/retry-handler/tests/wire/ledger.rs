@@ -79,13 +79,34 @@ async fn a_table_that_is_not_there_or_not_ours_is_for_a_person_to_mend() {
     }
 }
 
-/// A connection on which no answer ever arrives.
-#[derive(Debug)]
-struct Silent;
+/// A table that throttles every call, or never answers. It counts its calls.
+#[derive(Clone, Debug, Default)]
+struct Table {
+    is_silent: bool,
+    calls: Arc<AtomicU32>,
+}
 
-impl HttpConnector for Silent {
+impl HttpConnector for Table {
     fn call(&self, _: HttpRequest) -> HttpConnectorFuture {
-        HttpConnectorFuture::new(pending())
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        if self.is_silent {
+            return HttpConnectorFuture::new(pending());
+        }
+        let body = r#"{"__type":"com.amazonaws.dynamodb.v20120810#ThrottlingException"}"#;
+        let status = 400.try_into().unwrap();
+        HttpConnectorFuture::ready(Ok(HttpResponse::new(status, SdkBody::from(body))))
+    }
+}
+
+impl Table {
+    fn ledger(&self, attempts: u32, timeouts: TimeoutConfig) -> DynamoLedger {
+        let connector = SharedHttpConnector::new(self.clone());
+        let aws = config("http://127.0.0.1:1")
+            .to_builder()
+            .timeout_config(timeouts)
+            .retry_config(RetryConfig::standard().with_max_attempts(attempts))
+            .http_client(http_client_fn(move |_, _| connector.clone()));
+        DynamoLedger::new(&aws.build(), "claims".to_owned())
     }
 }
 
@@ -97,46 +118,21 @@ async fn a_table_that_does_not_answer_is_given_up_sooner_than_other_services_are
         .operation_timeout(Duration::from_secs(6))
         .build();
     for (attempts, seconds) in [(1, 1), (9, 3)] {
-        let aws = config("http://127.0.0.1:1")
-            .to_builder()
-            .timeout_config(others.clone())
-            .retry_config(RetryConfig::standard().with_max_attempts(attempts))
-            .http_client(http_client_fn(|_, _| SharedHttpConnector::new(Silent)))
-            .build();
+        let silent = Table { is_silent: true, ..Table::default() };
+        let ledger = silent.ledger(attempts, others.clone());
         let start = Instant::now();
-        let claimed = DynamoLedger::new(&aws, "claims".to_owned())
-            .replace("failed-request", None, Some(&held()))
-            .await;
+        let claimed = ledger.replace("failed-request", None, Some(&held())).await;
         let Err(NotReplaced::Fault(fault)) = claimed else { panic!("{claimed:?}") };
         assert!(fault.passes, "{fault}");
         assert_eq!(start.elapsed().as_secs(), seconds, "{attempts} attempts");
     }
 }
 
-/// A table that throttles every call, and counts them.
-#[derive(Clone, Debug, Default)]
-struct Throttled(Arc<AtomicU32>);
-
-impl HttpConnector for Throttled {
-    fn call(&self, _: HttpRequest) -> HttpConnectorFuture {
-        self.0.fetch_add(1, Ordering::Relaxed);
-        let body = r#"{"__type":"com.amazonaws.dynamodb.v20120810#ThrottlingException"}"#;
-        let status = 400.try_into().unwrap();
-        HttpConnectorFuture::ready(Ok(HttpResponse::new(status, SdkBody::from(body))))
-    }
-}
-
 #[tokio::test(start_paused = true)]
 #[allow(clippy::disallowed_methods, reason = "the time is paused")]
 async fn a_throttled_table_delays_a_claim_and_never_an_event_that_only_has_to_be_listed() {
-    let throttled = Throttled::default();
-    let connector = SharedHttpConnector::new(throttled.clone());
-    let aws = config("http://127.0.0.1:1")
-        .to_builder()
-        .retry_config(RetryConfig::standard().with_max_attempts(3))
-        .http_client(http_client_fn(move |_, _| connector.clone()))
-        .build();
-    let ledger = DynamoLedger::new(&aws, "claims".to_owned());
+    let throttled = Table::default();
+    let ledger = throttled.ledger(3, TimeoutConfig::disabled());
     let due = held().expires_at;
     let waiting = Waiting {
         target: "arn:aws:lambda:us-east-1:123456789012:function:orders:$LATEST",
@@ -152,8 +148,8 @@ async fn a_throttled_table_delays_a_claim_and_never_an_event_that_only_has_to_be
     let start = Instant::now();
     let listed = ledger.enter("failed-request", None, &held(), &waiting).await;
     assert!(matches!(listed, Err(NotReplaced::Fault(_))), "{listed:?}");
-    assert_eq!((throttled.0.swap(0, Ordering::Relaxed), start.elapsed()), (1, Duration::ZERO));
+    assert_eq!((throttled.calls.swap(0, Ordering::Relaxed), start.elapsed()), (1, Duration::ZERO));
     let claimed = ledger.replace("failed-request", None, Some(&held())).await;
     assert!(matches!(claimed, Err(NotReplaced::Fault(_))), "{claimed:?}");
-    assert_eq!(throttled.0.load(Ordering::Relaxed), 3);
+    assert_eq!(throttled.calls.load(Ordering::Relaxed), 3);
 }
