@@ -1,7 +1,4 @@
-//! Reads the envelope of a retried event.
-//!
-//! A retried event arrives as `{"_retry_metadata": {…}, "_original_payload": …}`. The first invocation receives
-//! the bare payload.
+//! Reads the envelope of a retried event: `{"_retry_metadata": {…}, "_original_payload": …}`.
 
 use std::time::Duration;
 

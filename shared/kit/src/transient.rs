@@ -212,14 +212,4 @@ mod tests {
             assert_eq!(rule.judge("any"), expected);
         }
     }
-
-    #[test]
-    fn only_a_retry_has_a_hint() {
-        let hint = RetryHint::In(std::time::Duration::from_secs(1));
-        let hinted = Transient::new(Kind::TimedOut).with_hint(hint);
-        let retry = Verdict::retry(Kind::TimedOut);
-        assert_eq!(retry.with_hint(Some(hint)), Verdict::Retry(hinted));
-        assert_eq!(retry.with_hint(None), retry);
-        assert_eq!(Verdict::Never.with_hint(Some(hint)), Verdict::Never);
-    }
 }

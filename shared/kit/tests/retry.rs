@@ -2,7 +2,13 @@
 #![allow(clippy::unwrap_used, reason = "these tests build policies from valid values")]
 
 use std::{
-    cell::RefCell, convert::Infallible, error::Error, future::pending, hint::black_box, sync::Arc,
+    cell::RefCell,
+    convert::Infallible,
+    error::Error,
+    future::pending,
+    hint::black_box,
+    io::{self, Read},
+    sync::{Arc, LazyLock, mpsc},
     time::Duration,
 };
 
@@ -14,10 +20,12 @@ use comeback::{
 };
 use futures_util::FutureExt;
 use proptest::prelude::*;
+use serde_json::{Value, json};
 use tokio::{
     task::JoinSet,
     time::{Instant, advance, sleep, timeout},
 };
+use tracing::{Dispatch, subscriber::NoSubscriber};
 
 const fn ms(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
@@ -29,7 +37,7 @@ const fn secs(seconds: u64) -> Duration {
 
 /// The error of one attempt.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("attempt {attempt} failed")]
+#[error("card 4242 was refused at attempt {attempt}")]
 struct Fault {
     attempt: usize,
     verdict: Verdict,
@@ -135,7 +143,8 @@ async fn the_time_of_attempts_counts_and_the_first_is_always_made() {
     let (delay, left, minimum) = (ms(400), ms(3_800), secs(5));
     assert_eq!(stopped.reason(), StopReason::Time { delay, left, minimum });
     let words = "after a delay of 400ms, less than 5s would remain of the 3.8s that are left";
-    let expected = format!("rates gave up after 2 attempts: {words}: attempt 2 failed");
+    let expected =
+        format!("rates gave up after 2 attempts: {words}: card 4242 was refused at attempt 2");
     assert_eq!(stopped.to_string(), expected);
     advance(secs(30)).await;
     let late = Upstream::failing([]);
@@ -329,6 +338,81 @@ fn a_call_that_succeeds_at_once_allocates_nothing() {
     }
     let counted = measure(|| drop(black_box(Box::new(42))));
     assert_eq!(counted.count_total, 1, "the counter counts");
+}
+
+/// While there is only one dispatcher, tracing caches whether the thread that first reaches an event has a
+/// subscriber. That may be the thread of another test. With a second dispatcher, tracing asks both.
+static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::new()));
+
+/// The log events of a call that fails with these verdicts.
+async fn events(faults: &[Verdict]) -> Vec<Value> {
+    let (mut log, writer) = io::pipe().unwrap();
+    let subscriber = tracing_subscriber::fmt()
+        .json()
+        .flatten_event(true)
+        .without_time()
+        .with_max_level(tracing::Level::TRACE)
+        .with_writer(Arc::new(writer))
+        .finish();
+    LazyLock::force(&SECOND);
+    let listening = tracing::subscriber::set_default(subscriber);
+    let retry = Retry::new(undrawn(Policy::default())).rule(judged);
+    let (upstream, deadline) = (Upstream::failing(faults), Deadline::in_(secs(30)).unwrap());
+    drop(retry.operation("charge").until(deadline).run(|| upstream.call()).await);
+    drop((listening, retry));
+    let mut lines = String::new();
+    log.read_to_string(&mut lines).unwrap();
+    assert!(!lines.contains("4242"), "{lines}");
+    lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_attempt_has_one_event_without_the_text_of_its_error() {
+    let throttled = Verdict::retry(Kind::Throttled);
+    let event = |attempt, left_ms, level, outcome, message| {
+        json!({
+            "target": "comeback::retry", "operation": "charge", "attempt": attempt, "left_ms": left_ms,
+            "level": level, "outcome": outcome, "message": message,
+        })
+    };
+    let mut retrying = event(1, 30_000, "INFO", "retrying", "an attempt failed, another follows");
+    retrying["error_kind"] = "throttled".into();
+    retrying["delay_ms"] = 200.into();
+    let succeeded = event(2, 29_800, "DEBUG", "succeeded", "an attempt succeeded");
+    assert_eq!(events(&[throttled]).await, [retrying, succeeded]);
+    for (verdict, error_kind) in [(Verdict::Never, "permanent"), (Verdict::NoOpinion, "unknown")] {
+        let message = "an attempt failed, and was the last";
+        let mut gave_up = event(1, 30_000, "WARN", "gave_up", message);
+        gave_up["error_kind"] = error_kind.into();
+        gave_up["reason"] = error_kind.into();
+        assert_eq!(events(&[verdict]).await, [gave_up]);
+    }
+    let last = events(&[throttled; 3]).await.pop().unwrap();
+    assert_eq!((&last["attempt"], &last["reason"]), (&3.into(), &"attempts".into()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_call_is_counted_in_one_line() {
+    let (lines, received) = mpsc::channel();
+    let retry = Retry::new(undrawn(Policy::default())).rule(judged);
+    let retry = retry.counted_to(move |line| lines.send(line.to_owned()).unwrap());
+    for (faults, counts) in [
+        (&[][..], [1, 0, 0]),
+        (&[BUSY], [1, 1, 0]),
+        (&[BUSY; 3], [1, 2, 1]),
+        (&[Verdict::Never], [1, 0, 1]),
+    ] {
+        let upstream = Upstream::failing(faults);
+        drop(retry.operation("charge").run(|| upstream.call()).await);
+        let line = received.try_recv().unwrap();
+        assert!(!line.contains("4242"), "{line}");
+        let line: Value = serde_json::from_str(&line).unwrap();
+        let counted = ["Calls", "Retries", "GaveUp"].map(|name| &line[name]);
+        assert_eq!(counted.map(Value::as_i64), counts.map(Some));
+        assert_eq!(line["Operation"], "charge");
+        assert_eq!(line["_aws"]["CloudWatchMetrics"][0]["Dimensions"], json!([["Operation"]]));
+        assert!(received.try_recv().is_err(), "one line");
+    }
 }
 
 /// Any verdict.

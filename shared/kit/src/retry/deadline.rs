@@ -167,17 +167,6 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_time_left_shrinks_to_zero() {
-        let deadline = Deadline::in_(secs(30)).unwrap();
-        let spare = || deadline.spare_at(now());
-        assert_eq!((deadline.left(), spare()), (secs(30), secs(25)));
-        tokio::time::advance(secs(26)).await;
-        assert_eq!((deadline.left(), spare()), (secs(4), secs(0)));
-        tokio::time::advance(secs(26)).await;
-        assert_eq!((deadline.left(), spare()), (secs(0), secs(0)));
-    }
-
-    #[tokio::test(start_paused = true)]
     async fn a_minimum_must_be_less_than_the_time_left() {
         assert!(Deadline::in_(secs(5)).is_err());
         let deadline = Deadline::in_(Duration::from_nanos(5_000_000_001)).unwrap();

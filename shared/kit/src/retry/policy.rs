@@ -1,8 +1,4 @@
 //! The number of attempts of an operation, and the delays between them.
-//!
-//! The delays are computed like those of the retry loop, except that full jitter starts at zero instead of the
-//! base. Inside a function, many calls of one client fail at the same time, and spreading their retries helps the
-//! service to recover.
 
 use std::time::Duration;
 
@@ -220,25 +216,10 @@ pub enum PolicyFault {
 mod tests {
     use super::*;
 
-    const fn ms(milliseconds: u64) -> Duration {
-        Duration::from_millis(milliseconds)
-    }
-
-    #[test]
-    fn each_jitter_has_its_range() {
-        for (jitter, least, most) in
-            [(Jitter::Full, 0, 400), (Jitter::Equal, 200, 400), (Jitter::None, 400, 400)]
-        {
-            let policy = Policy::builder().jitter(jitter).build().unwrap();
-            for (draw, expected) in [(0, least), (u64::MAX, most)] {
-                assert_eq!(policy.delay_after(2, Draw::of(draw)), Some(ms(expected)), "{jitter:?}");
-            }
-        }
-    }
-
     #[test]
     fn an_error_names_every_bad_value() {
-        let bad = Policy::builder().max_attempts(0).base(Duration::from_micros(500)).max(ms(0));
+        let bad =
+            Policy::builder().max_attempts(0).base(Duration::from_micros(500)).max(Duration::ZERO);
         let expected = "max_attempts must be at least 1, got 0; base must be at least 1ms, got 500µs; \
                         max must be at least base (500µs), got 0ns";
         assert_eq!(bad.build().unwrap_err().to_string(), expected);

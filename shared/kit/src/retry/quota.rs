@@ -1,9 +1,5 @@
 //! The retry quota: a bucket of tokens that all calls of a client share.
 //!
-//! The numbers are those of the AWS SDKs' standard mode 2.1, which `AWS_NEW_RETRIES_2026=true` turns on (in Rust
-//! since aws-config 1.13; see `token_bucket_for_spec` in aws-smithy-runtime 1.16). Without this setting, the SDK
-//! uses version 2.0: 10 tokens after a transient error, 5 after others.
-//!
 //! While a service works, the bucket is full, and every transient fault is retried. While it is down, retries cost
 //! more tokens than the few successes return. The bucket is soon empty, and calls end at their first attempt
 //! instead of multiplying the load.
@@ -26,8 +22,10 @@ const REWARD: u32 = 1;
 /// The retry quota that all calls of a client share.
 ///
 /// A retry costs 14 tokens, or 5 after throttling. A call that succeeds after a retry returns the cost of its last
-/// retry; a call that succeeds at once returns one token. These are the costs of the AWS SDKs' standard mode 2.1,
-/// which `AWS_NEW_RETRIES_2026=true` turns on. Share a quota by reference or in an `Arc`. It is lock-free.
+/// retry; a call that succeeds at once returns one token. Share a quota by reference or in an `Arc`. It is lock-free.
+///
+/// These are the costs of the AWS SDKs' standard mode 2.1, which `AWS_NEW_RETRIES_2026=true` turns on (in Rust since
+/// aws-config 1.13). Without this setting, the SDK uses version 2.0: 10 tokens after a transient error, 5 after others.
 ///
 /// ```
 /// use comeback::{retry::Quota, transient::Kind};

@@ -20,9 +20,6 @@ use super::{Kind, RetryHint, Rule, Verdict, http_status::of_status, judge, stand
 /// model, and then the status. A request that cannot be built is never retried. The verdict contains the service's
 /// retry hint, from `x-amz-retry-after` or `Retry-After`.
 ///
-/// By default, the SDK itself makes three attempts. Either rely on them, or turn the SDK's retries off; otherwise
-/// the attempts multiply.
-///
 /// `Policy::DYNAMODB` and `Policy::S3` use this rule. Add it to any other policy with
 /// `Retry::new(policy).rule(Aws)`. [`Standard`](super::Standard) does not replace it. In an SDK's error, it knows
 /// connection errors and the most common codes, but not the SDK's timeouts, the status, or the retry hint.

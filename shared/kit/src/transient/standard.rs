@@ -188,10 +188,4 @@ mod tests {
             assert_eq!(judge(&wrapped(error)), Verdict::retry(Kind::TimedOut));
         }
     }
-
-    #[test]
-    fn a_box_does_not_change_the_verdict() {
-        let error = BoxError::from(wrapped(io::Error::from(ErrorKind::TimedOut)));
-        assert_eq!(Boxed.judge(&error), Verdict::retry(Kind::TimedOut));
-    }
 }
