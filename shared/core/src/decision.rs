@@ -458,17 +458,6 @@ mod tests {
     }
 
     #[test]
-    fn a_target_is_given_the_time_it_asks_for_and_never_less_than_the_backoff() {
-        let asking = |wish: &str| {
-            let error = format!(r#""errorType":"RetryAfter","errorMessage":"{wish}: later","was""#);
-            testing::record_of("1").replace("\"errorMessage\"", &error)
-        };
-        assert_eq!(due_after(&asking("120s"), &[]), Ok(120_000));
-        assert_eq!(due_after(&asking("0s"), &[]), Ok(1_000));
-        assert_eq!(due_after(&asking("7d"), &[]), Ok((86_400 - 60) * 1000), "the last chance");
-    }
-
-    #[test]
     fn the_last_attempt_is_made_just_before_the_age_is_over() {
         // The first failure was 365.568 s earlier, and a MAX_AGE of 1000 s has a slack of 10 s.
         let body = testing::record_of(&testing::envelope(20, 1_573_755_000, "id", "1"));

@@ -593,26 +593,6 @@ mod tests {
     }
 
     #[test]
-    fn a_first_failure_is_never_later_than_this_one() {
-        for (initial, first) in [
-            ("1573755000", "2019-11-14T18:10:00Z"),
-            ("1e300", "2019-11-14T18:16:05.568Z"),
-            ("9999999999", "2019-11-14T18:16:05.568Z"),
-        ] {
-            let payload = format!(
-                r#"{{"_retry_metadata":{{"attempt":3,"initial_timestamp":{initial}}},"_original_payload":1}}"#
-            );
-            let body = testing::record_of(&payload);
-            let failure = read(&message(&body), None).unwrap();
-            assert_eq!(failure.first_failure(), at(first), "{initial}");
-            assert_eq!(failure.attempts_made(), 3);
-            assert_eq!(failure.first_request_id(), None);
-            let next = failure.envelope(Attempt::FIRST).unwrap().metadata.initial_timestamp;
-            assert_eq!(next, at(first).timestamp(), "every later attempt knows it");
-        }
-    }
-
-    #[test]
     fn conditions_are_an_open_set() {
         for (condition, expected) in [
             ("RetriesExhausted", Condition::Failed),
