@@ -281,6 +281,7 @@ async fn invocations_at_the_same_time_share_a_store_and_nothing_else() {
         let shared = Arc::clone(&shared);
         Unwrap::new().layer(service_fn(move |event| charge(event, Arc::clone(&shared))))
     };
+    let is_first = |nth: usize| nth.is_multiple_of(2);
     let invoke = |nth: usize, request_id: String| {
         let mut context = testing::context(APART * (nth as u32 + 1));
         context.request_id = request_id;
@@ -288,11 +289,11 @@ async fn invocations_at_the_same_time_share_a_store_and_nothing_else() {
         let metadata =
             format!(r#"{{"attempt":{nth},"initial_timestamp":5,"request_id":"first-{nth}"}}"#);
         let retried = format!(r#"{{"_retry_metadata":{metadata},"_original_payload":{bare}}}"#);
-        let body = if nth % 2 == 0 { bare } else { retried };
+        let body = if is_first(nth) { bare } else { retried };
         function.clone().oneshot(event::<Received<Order>>(&body, context))
     };
     let expected = |nth: usize| {
-        let (key, attempt) = if nth % 2 == 0 { ("now", 0) } else { ("first", nth) };
+        let (key, attempt) = if is_first(nth) { ("now", 0) } else { ("first", nth) };
         format!("{nth}: now-{nth}, {key}-{nth}, attempt {attempt}, {} left", nth + 1)
     };
     let tasks: Vec<_> =
