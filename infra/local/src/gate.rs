@@ -98,8 +98,8 @@ async fn answer(shared: &Shared, others: Others, request: Request, next: Next) -
     if api::cloudwatch::is_cloudwatch_request(request.uri()) {
         return api::cloudwatch::handle(shared, request).await;
     }
-    if api::sqs::query::is_query_request(&request) {
-        return api::sqs::query::refuse();
+    if api::sqs::is_query_request(&request) {
+        return api::sqs::refuse_query();
     }
     api::lambda::handle(shared, request, next).await
 }

@@ -5,18 +5,14 @@
 //! needs its place, or when it fails: extensions receive the shutdown event, then the pipes to the [`mod@warden`]s are
 //! closed, which kills the processes.
 
-mod body;
 pub(crate) mod code;
 mod environment;
 mod extensions;
 mod extensions_api;
-mod launch;
+pub(crate) mod launch;
 mod process;
 mod runtime_api;
-pub(crate) mod runtimes;
-mod shutdown;
 pub(crate) mod unpacked;
-pub(crate) mod variables;
 mod warden;
 
 use std::{
@@ -32,20 +28,18 @@ use std::{
 
 use comeback_core::{Timestamp, time::between};
 use environment::{Environment, NotReady, RunEnd};
-use launch::Plan;
+pub use launch::Inherited;
+use launch::{Common, Plan};
 use tokio::{
     sync::{mpsc, watch},
     time::timeout,
 };
-use variables::Common;
-pub use variables::Inherited;
 pub use warden::{WARDEN, warden};
 
 use crate::{
-    clock,
     journal::Journal,
     model::lambda::run::{Outcome, Run},
-    shared::lock,
+    shared::{lock, now},
 };
 
 /// How long the first initialisation of an environment may take.
@@ -141,11 +135,9 @@ impl Host {
             Err(NotReady::Failed(outcome)) => return Err(outcome),
             Err(NotReady::TimedOut) => {}
         }
-        let begun = clock::now();
+        let begun = now();
         match self.start(run, limit).await {
-            Ok(environment) => {
-                Ok((environment, limit.saturating_sub(between(begun, clock::now()))))
-            }
+            Ok(environment) => Ok((environment, limit.saturating_sub(between(begun, now())))),
             Err(NotReady::Failed(outcome)) => Err(outcome),
             Err(NotReady::TimedOut) => Err(Outcome::TimedOut),
         }
@@ -178,7 +170,7 @@ impl Host {
         let mut idle = lock(&self.idle);
         // Checked under the lock, because a stop clears the idle environments only once.
         if !*self.stopping.borrow() {
-            let since = clock::now();
+            let since = now();
             idle.entry(name).or_default().push(Idle { environment, tenant_id, since });
         }
     }
@@ -218,7 +210,7 @@ impl Host {
     }
 
     pub(crate) fn sweep(&self) {
-        let now = clock::now();
+        let now = now();
         lock(&self.idle).retain(|_, environments| {
             environments.retain(|Idle { environment, since, .. }| {
                 environment.is_alive() && between(*since, now) < IDLE_MAX
@@ -239,6 +231,6 @@ impl Host {
 
 /// A log stream's name in Lambda's form, with the id of the environment's first event.
 fn log_stream(run: &Run) -> String {
-    let day = clock::now().format("%Y/%m/%d");
+    let day = now().format("%Y/%m/%d");
     format!("{day}/[$LATEST]{}", run.request_id.replace('-', ""))
 }

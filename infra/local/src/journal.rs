@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
 use crate::{
-    model::{emf::Emf, payload::Payload},
+    model::{Payload, emf::Emf},
     shared::lock,
 };
 

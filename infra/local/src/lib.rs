@@ -13,17 +13,14 @@
 //! when it ends.
 
 mod api;
-mod clock;
 mod gate;
 mod host;
 pub mod journal;
 pub mod model;
-mod outage;
 mod server;
 mod shared;
 
 pub use axum::Router;
 pub use gate::is_to_loopback;
 pub use host::{Inherited, WARDEN, warden};
-pub use outage::{Outage, Outages};
-pub use server::{Config, Server, start};
+pub use server::{Config, Outage, Outages, Server, start};

@@ -4,28 +4,49 @@
 //! source mappings poll it. Its caller must call [`Cloud::advance`] after every request and at the time of
 //! [`Cloud::next_wakeup`], carry out the runs that `advance` returns, and pass each outcome to [`Cloud::finish`].
 
-pub(crate) mod arn;
 mod delivery;
 pub(crate) mod emf;
 mod invocation;
 pub mod lambda;
 pub(crate) mod log_filter;
-pub mod payload;
-mod polling;
+pub mod polling;
 pub mod sqs;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
-pub use arn::{ACCOUNT, REGION, queue_arn};
 use comeback_core::Timestamp;
 pub use invocation::{Invocation, InvocationType, Invoked};
 use lambda::{Lambda, run::Run};
 use rand::{Rng as _, SeedableRng as _, rngs::Xoshiro256PlusPlus};
+use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
 use sqs::Sqs;
 
 use crate::journal::Event;
+
+pub const ACCOUNT: &str = "000000000000";
+
+pub const REGION: &str = "us-east-1";
+
+pub fn queue_arn(name: &str) -> String {
+    format!("arn:aws:sqs:{REGION}:{ACCOUNT}:{name}")
+}
+
+/// The queue name in `arn`, or `None` if it is not the ARN of a queue in this account and region.
+pub(crate) fn queue_name(arn: &str) -> Option<&str> {
+    let rest = arn.strip_prefix("arn:aws:sqs:")?;
+    let rest = rest.strip_prefix(REGION)?.strip_prefix(':')?;
+    let name = rest.strip_prefix(ACCOUNT)?.strip_prefix(':')?;
+    (!name.is_empty() && !name.contains(':')).then_some(name)
+}
+
+/// Whether `name` consists of 1 to `max` letters, digits, hyphens and underscores, the syntax of most AWS names.
+pub(crate) fn is_name(name: &str, max: usize) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    (1..=max).contains(&name.len()) && name.bytes().all(allowed)
+}
 
 /// The pending invocations and messages, which are lost when the local cloud stops.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -100,5 +121,45 @@ impl Ids {
         let mut bytes = [0; 16];
         self.0.fill_bytes(&mut bytes);
         uuid::Builder::from_random_bytes(bytes).into_uuid().to_string()
+    }
+}
+
+/// An event, or a function's response: any JSON value, never re-encoded. Copies share the bytes.
+///
+/// White space around the value is not part of it.
+#[derive(Clone, Debug)]
+pub struct Payload(Arc<RawValue>);
+
+impl Payload {
+    pub fn parse(bytes: &[u8]) -> Result<Self, serde_json::Error> {
+        serde_json::from_slice::<Box<RawValue>>(bytes).map(|raw| Self(raw.into()))
+    }
+
+    /// A function's response. If it isn't JSON, it becomes a JSON string, because records must be JSON.
+    pub fn of_response(bytes: &[u8]) -> Self {
+        Self::parse(bytes).unwrap_or_else(|_| Self::of(&String::from_utf8_lossy(bytes)))
+    }
+
+    /// `value` as JSON, or `null` if it can't be serialized.
+    pub fn of<T: Serialize + ?Sized>(value: &T) -> Self {
+        let raw =
+            serde_json::value::to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned());
+        Self(raw.into())
+    }
+
+    pub fn get(&self) -> &str {
+        self.0.get()
+    }
+}
+
+impl Serialize for Payload {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.as_ref().serialize(serializer)
+    }
+}
+
+impl PartialEq for Payload {
+    fn eq(&self, other: &Self) -> bool {
+        self.get() == other.get()
     }
 }

@@ -1,8 +1,16 @@
-//! The start and the stop of a local cloud.
+//! The start and the stop of a local cloud, and simulated outages: functions that fail for a while instead of running.
 
-use std::{io, net::Ipv4Addr, time::Duration};
+use std::{
+    collections::HashMap,
+    io,
+    net::Ipv4Addr,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use axum::{Router, extract::Request, response::Response, serve::ListenerExt as _};
+use comeback_core::Timestamp;
+use serde_json::json;
 use tokio::{
     net::TcpListener,
     sync::{mpsc, watch},
@@ -12,9 +20,8 @@ use tokio::{
 use crate::{
     gate::{self, call},
     host::Inherited,
-    model::{Cloud, Waiting, sqs::IN_FLIGHT_MAX},
-    outage::Outages,
-    shared::Shared,
+    model::{Cloud, Waiting, lambda::run::Outcome, sqs::IN_FLIGHT_MAX},
+    shared::{Shared, lock},
 };
 
 const STOP_MAX: Duration = Duration::from_secs(5);
@@ -125,6 +132,57 @@ impl Server {
         drop(shared);
         // Don't wait any longer for a client that doesn't read its response.
         let _ = tokio::time::timeout(STOP_MAX, gone.recv()).await;
+    }
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Outage {
+    /// It reports an error, as if a service that it calls were down.
+    Error,
+    TimeOut,
+    /// It has no concurrency, so no run starts. The caller of [`Outages::begin`] must set its reserved concurrency to
+    /// 0.
+    Throttle,
+}
+
+impl Outage {
+    /// The outcome of a run during the outage. `limit` is the function's timeout. `None` if the run happens as usual.
+    pub(crate) async fn carry_out(self, limit: Duration) -> Option<Outcome> {
+        Some(match self {
+            Self::Error => {
+                let error = json!({
+                    "errorType": "UpstreamUnavailable",
+                    "errorMessage": "503: an outage that is played in the local cloud",
+                });
+                Outcome::Failed(error.to_string().into_bytes())
+            }
+            Self::TimeOut => {
+                tokio::time::sleep(limit).await;
+                Outcome::TimedOut
+            }
+            // The run began before the concurrency was set to 0.
+            Self::Throttle => return None,
+        })
+    }
+}
+
+/// The functions with an outage, and when it ends. Clones share their state.
+#[derive(Clone, Debug, Default)]
+pub struct Outages(Arc<Mutex<HashMap<String, (Outage, Timestamp)>>>);
+
+impl Outages {
+    /// Makes a function fail until this time. This replaces an earlier outage of the function.
+    pub fn begin(&self, function: &str, outage: Outage, until: Timestamp) {
+        lock(&self.0).insert(function.to_owned(), (outage, until));
+    }
+
+    pub fn end(&self, function: &str) {
+        lock(&self.0).remove(function);
+    }
+
+    /// The outage of a function at this time, if there is one, and when it ends.
+    pub fn now(&self, function: &str, now: Timestamp) -> Option<(Outage, Timestamp)> {
+        lock(&self.0).get(function).copied().filter(|(_, until)| now < *until)
     }
 }
 

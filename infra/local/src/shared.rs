@@ -17,15 +17,13 @@ use tokio::{
 };
 
 use crate::{
-    clock,
-    host::{Host, unpacked::Unpacked, variables::Common},
+    host::{Host, launch::Common, unpacked::Unpacked},
     journal::Journal,
     model::{
         Cloud,
         lambda::run::{Response, Run},
     },
-    outage::Outages,
-    server::Config,
+    server::{Config, Outages},
 };
 
 const SWEEP_INTERVAL: Duration = Duration::from_secs(30);
@@ -112,7 +110,7 @@ impl Shared {
     pub(crate) fn start(&self, run: Run) -> JoinHandle<Option<Response>> {
         let shared = self.clone();
         tokio::spawn(async move {
-            let simulated = match shared.0.outages.now(&run.configuration.name, clock::now()) {
+            let simulated = match shared.0.outages.now(&run.configuration.name, now()) {
                 Some((outage, _)) => outage.carry_out(run.configuration.timeout()).await,
                 None => None,
             };
@@ -134,7 +132,7 @@ impl Shared {
     /// Makes a step, and does everything that is due after it. The second result is whether something happened that
     /// other requests may wait for.
     fn advance<T>(&self, step: impl FnOnce(&mut Cloud, Timestamp) -> T) -> (T, bool) {
-        let now = clock::now();
+        let now = now();
         let mut state = lock(&self.0.state);
         let result = step(&mut state.cloud, now);
         let runs = state.cloud.advance(now);
@@ -175,7 +173,7 @@ impl Shared {
                 None => sooner.await,
                 Some(wakeup) => tokio::select! {
                     () = sooner => {}
-                    () = tokio::time::sleep(clock::until(wakeup)) => self.look(|_, _| ()),
+                    () = tokio::time::sleep(until(wakeup)) => self.look(|_, _| ()),
                 },
             }
         }
@@ -191,7 +189,7 @@ impl Shared {
 
 /// A seed that differs at each start, so that a client never sees the same id after a restart.
 fn seed() -> u64 {
-    let nanos = clock::now().timestamp_nanos_opt().unwrap_or_default();
+    let nanos = now().timestamp_nanos_opt().unwrap_or_default();
     nanos.cast_unsigned() ^ u64::from(std::process::id()).rotate_left(32)
 }
 
@@ -199,4 +197,18 @@ fn seed() -> u64 {
 /// responses.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The current time, which every step on the model takes as an argument.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the shell's one source of the present; everything below it takes `now`"
+)]
+pub(crate) fn now() -> Timestamp {
+    Timestamp::from(std::time::SystemTime::now())
+}
+
+/// The time until `then`, or zero if that has passed.
+pub(crate) fn until(then: Timestamp) -> Duration {
+    then.signed_duration_since(now()).to_std().unwrap_or(Duration::ZERO)
 }

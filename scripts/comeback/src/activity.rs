@@ -15,7 +15,7 @@ use comeback_core::{
     log_line::{self, decision},
     time::parse,
 };
-use comeback_local::model::lambda::batch::failures;
+use comeback_local::model::polling::failures;
 use serde::Deserialize;
 
 use crate::{

@@ -187,14 +187,10 @@ mod tests {
         let (unknown, missing) = ("UnknownOperationException", "ResourceNotFoundException");
         let arn = "arn%3Aaws%3Alambda%3Aus-east-1%3A000000000000%3Afunction%3Af%3A%24LATEST";
         for (method, path, status, error_type) in [
-            ("GET", "/2015-03-31/functions", 200, ""),
             ("GET", "/2015-03-31/functions/", 200, ""),
             ("GET", "/2015-03-31/event-source-mappings/", 200, ""),
-            ("GET", "/2015-03-31/functions/f", 404, missing),
             ("GET", &format!("/2015-03-31/functions/{arn}"), 404, missing),
-            ("DELETE", "/2015-03-31/functions/f%20g", 400, "ValidationException"),
             ("GET", &format!("/2017-03-31/tags/{arn}"), 404, missing),
-            ("GET", "/2018-10-31/layers/l/versions/7", 404, missing),
             ("GET", "/", 404, unknown),
             ("PATCH", "/2015-03-31/functions", 404, unknown),
             ("GET", "/2015-03-31/functions/%ff", 404, unknown),

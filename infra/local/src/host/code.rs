@@ -3,27 +3,39 @@
 //! A function's code comes in one of three ways:
 //!
 //! - as on AWS, a zip: `--zip-file fileb://function.zip`. It holds an executable `bootstrap` or, with one of the
-//!   managed [`runtimes`], a handler;
+//!   managed runtimes, a handler;
 //! - a folder on this machine with the same content: `--code S3Bucket=local-folder,S3Key=/absolute/folder`. It is used
 //!   in place: after a rebuild, an update of the function's code to the same folder ends the idle processes of the old
 //!   build;
 //! - a command on this machine: `--package-type Image --code ImageUri=local-command --image-config
 //!   Command=python3,-m,awslambdaric,app.handler,WorkingDirectory=/absolute/folder`.
+//!
+//! A managed runtime is an interpreter and AWS's runtime client, which requests events from the Runtime API and calls
+//! the handler in a function's folder. For Python and Node.js, both are freely available. The interpreter is searched
+//! in `PATH`: for `python3.11` it is `python3.11`, or else `python3`, and for any `nodejs` it is `node`. The client is
+//! searched
+//!
+//! - in the function's own folder, because some functions bundle it;
+//! - for Python, among the interpreter's packages, such as those of an active virtual environment;
+//! - in the folder of runtime clients, which is laid out like a layer: `python` and `nodejs/node_modules`. Installing
+//!   it there changes nothing else on the machine. The error for a missing client has the command.
 
 use std::{
+    ffi::OsString,
     fs,
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
+    process::{Command, Stdio},
 };
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use sha2::{Digest as _, Sha256};
 
 use super::{
-    runtimes::{self, BOOTSTRAP, CodeError, is_executable},
-    unpacked::Unpacked,
-    variables::Common,
+    launch::Common,
+    unpacked::{UnpackError, Unpacked},
 };
-use crate::model::lambda::function::{Code, Program};
+use crate::model::lambda::function::{Client, Code, Folder, Program};
 
 pub(crate) fn zip(
     unpacked: &Unpacked,
@@ -34,7 +46,7 @@ pub(crate) fn zip(
     let unzipped = unpacked.zip(bytes)?;
     let named = format!("the zip; {}", unzipped.entries);
     Ok(Code {
-        program: runtimes::program(common, runtime, unzipped.folder, named)?,
+        program: program(common, runtime, unzipped.folder, named)?,
         size: bytes.len() as u64,
         sha256: sha256(bytes),
     })
@@ -57,7 +69,7 @@ pub(crate) fn folder(
     let path = absolute(path)?;
     let size = fs::metadata(path.join(BOOTSTRAP)).map_or(0, |bootstrap| bootstrap.len());
     let named = path.display().to_string();
-    let program = runtimes::program(common, runtime, path.into(), named)?;
+    let program = program(common, runtime, path.into(), named)?;
     Ok(Code { program, size, sha256: String::new() })
 }
 
@@ -75,7 +87,7 @@ pub(crate) fn command(
         let here = working_directory.as_deref().unwrap_or(Path::new(""));
         is_executable(&here.join(program))
     } else {
-        runtimes::find(common, program).is_some()
+        find(common, program).is_some()
     };
     if !found {
         return Err(CodeError::Command(program.clone()));
@@ -87,28 +99,215 @@ pub(crate) fn command(
     })
 }
 
+pub(super) const BOOTSTRAP: &str = "bootstrap";
+
+/// The modules that Python must be able to import. The second module is compiled for one version of Python.
+const PYTHON_CLIENT: &str = "import awslambdaric.bootstrap, runtime_client";
+
+const NODE_CLIENT: &str = "aws-lambda-ric/bin/index.mjs";
+
+/// The folders of packages in a layer, and in the folder of runtime clients.
+const PYTHON_PACKAGES: &str = "python";
+const NODE_PACKAGES: &str = "nodejs/node_modules";
+
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub(crate) enum CodeError {
+    #[error(transparent)]
+    Unpack(#[from] UnpackError),
+    #[error("the folder must be an absolute path to a folder, got {0:?}")]
+    Folder(PathBuf),
+    #[error("there must be an executable {BOOTSTRAP:?} in {0}")]
+    Bootstrap(String),
+    #[error(
+        "Value {0} at 'runtime' failed to satisfy constraint: here it must be one of python3.*, \
+         nodejs*.x, provided, provided.al2, provided.al2023; anything else can be started as a command \
+         of this machine (--package-type Image --code ImageUri=local-command)"
+    )]
+    Runtime(String),
+    #[error("{runtime} needs {names}, which is not in PATH")]
+    Interpreter { runtime: String, names: &'static str },
+    #[error("{runtime} needs AWS's runtime client {client}: install it by `{install}`")]
+    Client { runtime: String, client: &'static str, install: String },
+    #[error("the command must be an executable of this machine, got {0:?}")]
+    Command(String),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Runtime {
+    /// `bootstrap`, the function's own program.
+    Provided,
+    Python,
+    Node,
+}
+
+impl Runtime {
+    /// The runtime that AWS calls `name`. Without a name, it is the function's own `bootstrap`.
+    fn of(name: Option<&str>) -> Result<Self, CodeError> {
+        let number =
+            |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let Some(name) = name else {
+            return Ok(Self::Provided);
+        };
+        if ["provided", "provided.al2", "provided.al2023"].contains(&name) {
+            return Ok(Self::Provided);
+        }
+        if name.strip_prefix("python3.").is_some_and(number) {
+            return Ok(Self::Python);
+        }
+        let node = name.strip_prefix("nodejs").and_then(|rest| rest.strip_suffix(".x"));
+        if node.is_some_and(number) {
+            return Ok(Self::Node);
+        }
+        Err(CodeError::Runtime(name.to_owned()))
+    }
+}
+
+/// The program of a function with this runtime and with its code in `folder`, which error messages call `named`. This
+/// runs the interpreter, so it may block for a while.
+pub(crate) fn program(
+    common: &Common,
+    runtime: Option<&str>,
+    folder: Folder,
+    named: String,
+) -> Result<Program, CodeError> {
+    let name = runtime.unwrap_or_default();
+    let client = match Runtime::of(runtime)? {
+        Runtime::Provided if is_executable(&folder.path().join(BOOTSTRAP)) => {
+            return Ok(Program::Bootstrap(folder));
+        }
+        Runtime::Provided => return Err(CodeError::Bootstrap(named)),
+        Runtime::Python => python(common, name, folder.path())?,
+        Runtime::Node => node(common, name, folder.path())?,
+    };
+    Ok(Program::Handler(folder, client))
+}
+
+fn python(common: &Common, runtime: &str, folder: &Path) -> Result<Client, CodeError> {
+    let packages = common.inherited.runtime_clients().join(PYTHON_PACKAGES);
+    let found: Vec<_> = [runtime, "python3"].iter().filter_map(|name| find(common, name)).collect();
+    let has_client = |python: &&PathBuf| {
+        let check = [OsString::from("-c"), PYTHON_CLIENT.into()];
+        let mut command = Command::new(python);
+        command.args(check).current_dir(folder).env_clear().envs(&common.inherited.variables);
+        command.env("PYTHONPATH", &packages).stdin(Stdio::null());
+        command.output().is_ok_and(|output| output.status.success())
+    };
+    let Some(first) = found.first() else {
+        return Err(CodeError::Interpreter { runtime: runtime.to_owned(), names: "python3" });
+    };
+    let Some(python) = found.iter().find(has_client) else {
+        let (python, folder) = (first.display(), packages.display());
+        let install = format!("{python} -m pip install --target {folder} awslambdaric");
+        let client = "awslambdaric";
+        return Err(CodeError::Client { runtime: runtime.to_owned(), client, install });
+    };
+    Ok(Client {
+        command: vec![python.into(), "-m".into(), "awslambdaric".into()],
+        search_path: "PYTHONPATH",
+        layer: PYTHON_PACKAGES,
+        packages,
+    })
+}
+
+fn node(common: &Common, runtime: &str, folder: &Path) -> Result<Client, CodeError> {
+    let Some(node) = find(common, "node") else {
+        return Err(CodeError::Interpreter { runtime: runtime.to_owned(), names: "node" });
+    };
+    let packages = common.inherited.runtime_clients().join(NODE_PACKAGES);
+    let clients = [folder.join("node_modules"), packages.clone()].map(|at| at.join(NODE_CLIENT));
+    let Some(client) = clients.into_iter().find(|client| client.is_file()) else {
+        let prefix = common.inherited.runtime_clients().join("nodejs");
+        let install = format!("npm install --prefix {} aws-lambda-ric", prefix.display());
+        let client = "aws-lambda-ric";
+        return Err(CodeError::Client { runtime: runtime.to_owned(), client, install });
+    };
+    Ok(Client {
+        command: vec![node.into(), client.into()],
+        search_path: "NODE_PATH",
+        layer: NODE_PACKAGES,
+        packages,
+    })
+}
+
+/// The program of this name that is first in `PATH`.
+fn find(common: &Common, name: &str) -> Option<PathBuf> {
+    let mut programs =
+        std::env::split_paths(common.inherited.path()).map(|folder| folder.join(name));
+    programs.find(|program| is_executable(program))
+}
+
+pub(super) fn is_executable(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+}
+
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsStr;
+
     use super::{
         super::{
+            launch::Inherited,
             unpacked::tests::{kept, unpacked, zip as zipped},
-            variables::Inherited,
         },
         *,
     };
 
-    fn common() -> Common {
-        Common::new(Inherited::default(), "")
+    /// A folder that stands for a machine, with programs and runtime clients.
+    struct Machine {
+        root: PathBuf,
+        common: Common,
+    }
+
+    impl Machine {
+        fn new(name: &str) -> Self {
+            let root = std::env::temp_dir()
+                .join(format!("comeback-runtimes-{}-{name}", std::process::id()));
+            fs::create_dir_all(root.join("bin")).unwrap();
+            fs::create_dir_all(root.join("code")).unwrap();
+            let inherited = Inherited::from_lookup(|name| match name {
+                "PATH" => Some(root.join("bin").into()),
+                "COMEBACK_RUNTIMES" => Some(root.join("clients").into()),
+                _ => None,
+            });
+            Self { common: Common::new(inherited, ""), root }
+        }
+
+        /// Creates a program that always exits with this status.
+        fn install(&self, program: &str, status: u8) {
+            let path = self.root.join("bin").join(program);
+            fs::write(&path, format!("#!/bin/sh\nexit {status}\n")).unwrap();
+            fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+
+        /// The command of a runtime's client, or the error. Paths are relative to the machine.
+        fn program(&self, runtime: &str) -> String {
+            let code = self.root.join("code").into();
+            let told = match program(&self.common, Some(runtime), code, "the zip".to_owned()) {
+                Ok(Program::Handler(_, client)) => {
+                    client.command.join(OsStr::new(" ")).to_str().unwrap().to_owned()
+                }
+                Ok(other) => panic!("{other:?}"),
+                Err(error) => error.to_string(),
+            };
+            told.replace(&format!("{}/", self.root.display()), "")
+        }
+    }
+
+    impl Drop for Machine {
+        fn drop(&mut self) {
+            fs::remove_dir_all(&self.root).unwrap();
+        }
     }
 
     #[test]
     fn a_zip_without_a_bootstrap_that_can_be_started_is_refused() {
-        let unpacked = unpacked("none");
+        let (machine, unpacked) = (Machine::new("zip"), unpacked("none"));
         for (bytes, expected) in [
             (zipped(&[("app/bootstrap", 0o755, b"")]), "it holds app/bootstrap"),
             (zipped(&[("bootstrap", 0o644, b"")]), "executable \"bootstrap\""),
         ] {
-            let error = zip(&unpacked, &bytes, &common(), None).unwrap_err().to_string();
+            let error = zip(&unpacked, &bytes, &machine.common, None).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
         }
         assert_eq!(kept(&unpacked), 0);
@@ -116,16 +315,75 @@ mod tests {
 
     #[test]
     fn a_command_must_be_found() {
-        let inherited = Inherited::from_lookup(|name| (name == "PATH").then(|| "/bin".into()));
-        let common = Common::new(inherited, "");
-        let find = |program: &str, folder| command(vec![program.to_owned()], folder, &common);
-        assert!(find("sh", None).is_ok());
-        assert!(find("/bin/sh", Some("/")).is_ok());
-        assert!(find("./bin/sh", Some("/")).is_ok());
+        let machine = Machine::new("command");
+        machine.install("own", 0);
+        let find =
+            |program: &str, folder| command(vec![program.to_owned()], folder, &machine.common);
+        for (program, folder) in [("own", None), ("/bin/sh", Some("/")), ("./bin/sh", Some("/"))] {
+            assert!(find(program, folder).is_ok(), "{program}");
+        }
         for program in ["", "no-such-program", "/no/such/program", "/etc/passwd"] {
             assert!(matches!(find(program, None), Err(CodeError::Command(_))), "{program}");
         }
-        assert!(matches!(find("sh", Some("here")), Err(CodeError::Folder(_))));
-        assert!(matches!(command(Vec::new(), None, &common), Err(CodeError::Command(_))));
+        assert!(matches!(find("own", Some("here")), Err(CodeError::Folder(_))));
+        assert!(matches!(command(Vec::new(), None, &machine.common), Err(CodeError::Command(_))));
+    }
+
+    /// The first Python that has the client is taken. An error names what is missing and how to install it.
+    #[test]
+    fn a_runtime_is_started_by_its_client_and_an_error_names_what_is_missing() {
+        let machine = Machine::new("clients");
+        let install = |program, status| move |machine: &Machine| machine.install(program, status);
+        let client = |packages: &'static str| {
+            move |machine: &Machine| {
+                let client = machine.root.join(packages).join(NODE_CLIENT);
+                fs::create_dir_all(client.parent().unwrap()).unwrap();
+                fs::write(&client, "").unwrap();
+            }
+        };
+        let (python, node) = ("python3.11", "nodejs22.x");
+        for (prepare, runtime, told) in [
+            (
+                &(|_: &Machine| {}) as &dyn Fn(&Machine),
+                python,
+                "python3.11 needs python3, which is not in PATH",
+            ),
+            (&|_: &Machine| {}, node, "nodejs22.x needs node, which is not in PATH"),
+            (
+                &install("python3", 1),
+                python,
+                "python3.11 needs AWS's runtime client awslambdaric: install it by `bin/python3 -m pip \
+                 install --target clients/python awslambdaric`",
+            ),
+            (
+                &install("node", 1),
+                node,
+                "nodejs22.x needs AWS's runtime client aws-lambda-ric: install it by `npm install \
+                 --prefix clients/nodejs aws-lambda-ric`",
+            ),
+            (&install("python3", 0), python, "bin/python3 -m awslambdaric"),
+            (&install("python3.11", 1), python, "bin/python3 -m awslambdaric"),
+            (&install("python3.11", 0), python, "bin/python3.11 -m awslambdaric"),
+            (
+                &client("clients/nodejs/node_modules"),
+                node,
+                "bin/node clients/nodejs/node_modules/aws-lambda-ric/bin/index.mjs",
+            ),
+            (
+                &client("code/node_modules"),
+                node,
+                "bin/node code/node_modules/aws-lambda-ric/bin/index.mjs",
+            ),
+        ] {
+            prepare(&machine);
+            assert_eq!(machine.program(runtime), told);
+        }
+    }
+
+    #[test]
+    fn other_runtimes_are_refused() {
+        for name in ["python3.", "nodejs.x", "nodejs22", "python2.7"] {
+            assert!(matches!(Runtime::of(Some(name)), Err(CodeError::Runtime(_))), "{name}");
+        }
     }
 }

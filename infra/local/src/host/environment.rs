@@ -11,12 +11,10 @@ use super::{
     extensions::Extensions,
     extensions_api,
     launch::Plan,
-    process::Log,
+    process::{Log, Processes, Reason},
     runtime_api::{self, Answer, Init, RuntimeApi},
-    shutdown::{Processes, Reason},
 };
 use crate::{
-    clock,
     model::{
         Ids,
         lambda::{
@@ -24,6 +22,7 @@ use crate::{
             run::{Exit, ExtensionFailure, ExtensionFault, Outcome, Run},
         },
     },
+    shared::now,
 };
 
 /// Runs a function for one event at a time. Its processes are ended when this is dropped.
@@ -212,7 +211,7 @@ async fn report_exit(exit: impl Future<Output = Exit>, name: Arc<str>, registry:
 fn invoke_event(run: &Run, limit: Duration) -> String {
     let event = json!({
         "eventType": "INVOKE",
-        "deadlineMs": later(clock::now(), limit).timestamp_millis(),
+        "deadlineMs": later(now(), limit).timestamp_millis(),
         "requestId": run.request_id,
         "invokedFunctionArn": run.configuration.arn,
         "tracing": { "type": "X-Amzn-Trace-Id", "value": run.trace_header },

@@ -326,25 +326,14 @@ mod tests {
     }
 
     #[test]
-    fn extensions_are_ready_when_all_have_registered_and_requested_an_event() {
-        let extensions = extensions(["a", "b"]);
-        let a = extensions.register("a", BOTH).unwrap();
-        assert!(extensions.registered().now_or_never().is_none());
-        let b = extensions.register("b", BOTH).unwrap();
-        assert!(extensions.registered().now_or_never().is_some());
-        assert_eq!(ask(&extensions, &a), None);
-        assert!(!is_ready(&extensions));
-        assert_eq!(ask(&extensions, &b), None);
-        assert!(is_ready(&extensions));
-    }
-
-    #[test]
-    fn an_extension_gets_each_event_that_it_registered_for_once() {
+    fn extensions_get_each_event_that_they_registered_for_once_and_are_ready_when_all_have_asked() {
         let extensions = extensions(["both", "neither", "shutdown"]);
         let shutdown = Events { shutdown: true, ..Events::default() };
+        assert!(extensions.registered().now_or_never().is_none());
         let ids = [("both", BOTH), ("neither", Events::default()), ("shutdown", shutdown)]
             .map(|(name, events)| extensions.register(name, events).unwrap());
         let all = || ids.each_ref().map(|identifier| ask(&extensions, identifier));
+        assert!(extensions.registered().now_or_never().is_some() && !is_ready(&extensions));
         assert_eq!(all(), [None, None, None]);
         extensions.invoke("1");
         assert!(!is_ready(&extensions));

@@ -1,25 +1,26 @@
-//! Destinations and dead-letter queues: where Lambda sends an event when it succeeds or is given up.
+//! Destinations and dead-letter queues: what Lambda sends, and where, when an event succeeds or is given up.
 //!
-//! Each message or invocation carries the trace header of the event's last run, or the header that the event was
-//! accepted with if it never ran. Recursion detection counts the runs in this header.
+//! A destination gets a record, whose members are in AWS's order and whose payloads keep their bytes. The function's own
+//! dead-letter queue gets the event itself. Each message or invocation carries the trace header of the event's last run,
+//! or the header that the event was accepted with if it never ran. Recursion detection counts the runs in this header.
 
 use std::sync::Arc;
 
+use chrono::SecondsFormat;
 use comeback_core::Timestamp;
+use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
 use super::{
-    Cloud,
-    arn::queue_name,
+    Cloud, Payload,
     invocation::ASYNCHRONOUS_BYTES_MAX,
     lambda::{
-        asynchronous::QueuedEvent,
-        invoke_config::{Destination, DestinationKind},
-        record::{self, Condition},
+        invoke_config::{Destination, DestinationKind, QueuedEvent},
+        name,
         run::Response,
     },
-    payload::Payload,
-    sqs::{MessageAttributes, Outgoing},
+    queue_name,
+    sqs::{MessageAttribute, MessageAttributes, Outgoing, is_valid_char},
 };
 use crate::journal::{Event, What};
 
@@ -51,12 +52,12 @@ impl Cloud {
             self.note(now, event, What::GivenUp { condition: condition.name(), lost });
         }
         if let Some(destination) = destination {
-            let record = record::record(now, event, condition, response);
+            let record = record(now, event, condition, response);
             let sent = self.send_record(now, event, &role, &destination, record);
             self.note_delivery(now, event, destination.arn, sent);
         }
         if let Some(target) = dead_letter_target {
-            let attributes = record::dead_letter_attributes(event, condition, response);
+            let attributes = dead_letter_attributes(event, condition, response);
             let queue = queue_name(&target).ok_or_else(|| "it is not a queue".to_owned());
             let body = event.payload.get();
             let sent = queue
@@ -136,4 +137,120 @@ fn sender_id(now: Timestamp, role: &str) -> Arc<str> {
     let letters = Sha256::digest(role).into_iter().map(|byte| char::from(b'A' + byte % 26));
     let role_id: String = letters.take(ROLE_ID_LENGTH).collect();
     format!("AROA{role_id}:awslambda_0_{}", now.format("%Y%m%d%H%M%S%3f")).into()
+}
+
+/// The longest error message in a dead letter's attribute. The rest is cut off.
+const ERROR_MESSAGE_BYTES_MAX: usize = 1024;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Condition {
+    Success,
+    RetriesExhausted,
+    /// The event is too old, or would be too old at its next run.
+    EventAgeExceeded,
+    ZeroReservedConcurrency,
+    /// It is in a recursive loop. AWS doesn't document this value; it is the name of the error of a synchronous
+    /// invocation.
+    RecursiveInvocation,
+}
+
+impl Condition {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Success => "Success",
+            Self::RetriesExhausted => "RetriesExhausted",
+            Self::EventAgeExceeded => "EventAgeExceeded",
+            Self::ZeroReservedConcurrency => "ZeroReservedConcurrency",
+            Self::RecursiveInvocation => "RecursiveInvocation",
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Record<'a> {
+    version: &'static str,
+    timestamp: String,
+    request_context: RequestContext<'a>,
+    request_payload: &'a Payload,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_context: Option<ResponseContext>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_payload: Option<Payload>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct RequestContext<'a> {
+    request_id: &'a str,
+    function_arn: String,
+    condition: &'static str,
+    approximate_invoke_count: u32,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ResponseContext {
+    status_code: u16,
+    executed_version: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    function_error: Option<&'static str>,
+}
+
+/// The record of an event that has ended. Without a response, it has no response members.
+fn record(
+    now: Timestamp,
+    event: &QueuedEvent,
+    condition: Condition,
+    response: Option<&Response>,
+) -> Payload {
+    Payload::of(&Record {
+        version: "1.0",
+        timestamp: now.to_rfc3339_opts(SecondsFormat::Millis, true),
+        request_context: RequestContext {
+            request_id: &event.request_id,
+            function_arn: name::qualified_arn(&event.function),
+            condition: condition.name(),
+            approximate_invoke_count: event.runs,
+        },
+        request_payload: &event.payload,
+        response_context: response.map(|response| ResponseContext {
+            status_code: 200,
+            executed_version: name::LATEST,
+            function_error: response.is_error().then_some("Unhandled"),
+        }),
+        response_payload: response.map(|response| Payload::of_response(&response.payload)),
+    })
+}
+
+/// The attributes of a dead letter: the request id, an HTTP status and the error's message. AWS doesn't document the
+/// last two for an event that never ran. Here they are the status of a synchronous invocation, and the condition's
+/// name.
+fn dead_letter_attributes(
+    event: &QueuedEvent,
+    condition: Condition,
+    response: Option<&Response>,
+) -> MessageAttributes {
+    let (code, message) = match response {
+        Some(response) => (200, response.error_message()),
+        None if condition == Condition::RecursiveInvocation => (400, condition.name().to_owned()),
+        None => (429, condition.name().to_owned()),
+    };
+    let mut attributes = MessageAttributes::from([
+        ("RequestID".to_owned(), MessageAttribute::string(event.request_id.as_ref())),
+        ("ErrorCode".to_owned(), MessageAttribute::number(code)),
+    ]);
+    let message = attribute_text(&message);
+    if !message.is_empty() {
+        // SQS refuses attributes with an empty value.
+        attributes.insert("ErrorMessage".to_owned(), MessageAttribute::string(message));
+    }
+    attributes
+}
+
+/// `message` without the characters that SQS refuses, and truncated.
+fn attribute_text(message: &str) -> String {
+    let mut text: String = message.chars().filter(|character| is_valid_char(*character)).collect();
+    text.truncate(text.floor_char_boundary(ERROR_MESSAGE_BYTES_MAX));
+    text
 }

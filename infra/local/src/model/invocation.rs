@@ -8,18 +8,17 @@ use std::sync::Arc;
 use comeback_core::{Timestamp, time::later};
 
 use super::{
-    Cloud,
+    Cloud, Payload,
+    delivery::Condition,
     lambda::{
         Origin,
-        asynchronous::QueuedEvent,
         error::LambdaError,
         function::Configuration,
-        invoke_config, name,
-        record::Condition,
+        invoke_config::{self, QueuedEvent},
+        name,
         recursion::{RUNS_MAX, RecursiveLoop, TraceHeader},
         run::{Outcome, Response, Run, RunId},
     },
-    payload::Payload,
 };
 use crate::journal::{Event, What};
 

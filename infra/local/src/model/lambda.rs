@@ -3,29 +3,26 @@
 //! This module manages functions. The modules `invocation` and `polling` run them. They are in the parent module,
 //! because they also need SQS.
 
-pub(crate) mod asynchronous;
-pub mod batch;
 pub mod error;
 pub mod function;
 pub mod invoke_config;
 pub mod layer;
 pub mod mapping;
 pub mod name;
-pub(crate) mod poller;
-pub(crate) mod record;
 pub mod recursion;
 pub mod run;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use asynchronous::{AsynchronousQueue, QueuedEvent};
 use comeback_core::Timestamp;
 use error::{LambdaError, ThrottleReason};
 use function::{Code, Configuration, Function, Settings};
-use invoke_config::{Destination, DestinationKind, EventInvokeConfig, EventInvokeSettings};
+use invoke_config::{
+    AsynchronousQueue, Destination, DestinationKind, EventInvokeConfig, EventInvokeSettings,
+    QueuedEvent,
+};
 use layer::Layers;
-use mapping::{Mapping, MappingSettings};
-use poller::Held;
+use mapping::{Held, Mapping, MappingSettings};
 use recursion::RecursiveLoop;
 use run::RunId;
 

@@ -1,21 +1,25 @@
 //! Event source mappings: they receive messages from their queue, invoke their function with batches of them, and
 //! delete the messages that succeeded.
+//!
+//! Without `ReportBatchItemFailures`, a successful run means that all messages succeeded. With it, the response
+//! may list the messages that failed. An invalid response fails the whole batch, so that no message is lost.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use comeback_core::{Timestamp, time::later};
+use serde_json::{Value, json};
 
 use super::{
-    Cloud,
+    Cloud, Payload, REGION,
     lambda::{
-        Origin, batch,
+        Origin,
         error::LambdaError,
-        mapping::{Mapping, MappingSettings},
-        poller::Held,
+        mapping::{Held, Mapping, MappingSettings},
         recursion::TraceHeader,
         run::Run,
     },
-    sqs::Sqs,
+    sqs::{AttributeValue, Received, Sqs},
 };
 
 const RECEIVE_MAX: usize = 10;
@@ -117,7 +121,7 @@ impl Cloud {
         let hidden_until = later(now, Duration::from_secs(visibility.into()));
         for message in received {
             mapping.poller.hold(Held {
-                record: batch::record(&message, mapping),
+                record: record(&message, mapping),
                 message_id: message.message_id,
                 receipt_handle: message.receipt_handle.into(),
                 trace_header: message.trace_header,
@@ -151,7 +155,7 @@ impl Cloud {
             Err(_) => return None,
         }
         let configuration = Arc::clone(self.lambda.configuration(&mapping.function).ok()?);
-        let payload = batch::event(&batch);
+        let payload = event(&batch);
         let request_id: Arc<str> = self.lambda.ids.uuid().into();
         let origin = Origin::Mapping {
             uuid: Arc::clone(&mapping.uuid),
@@ -172,7 +176,7 @@ impl Cloud {
         report: Option<&[u8]>,
     ) {
         let has = |id: &str| batch.iter().any(|held| held.message_id.as_ref() == id);
-        let failed = report.map_or(Some(Vec::new()), |report| batch::failures(report, has));
+        let failed = report.map_or(Some(Vec::new()), |report| failures(report, has));
         let Some(failed) = failed else { return };
         for held in batch {
             if !failed.iter().any(|id| *id == *held.message_id) {
@@ -191,5 +195,92 @@ impl Cloud {
             mapping.next_poll(visible_at)
         });
         polls.min()
+    }
+}
+
+/// The element of `Records` for one message. SQS has never implemented list values, so both lists are always empty.
+fn record(message: &Received, mapping: &Mapping) -> Payload {
+    let attributes = message.attributes.iter().map(|(name, attribute)| {
+        let mut members = json!({
+            "stringListValues": [],
+            "binaryListValues": [],
+            "dataType": attribute.data_type,
+        });
+        match &attribute.value {
+            AttributeValue::String(text) => members["stringValue"] = json!(text),
+            AttributeValue::Binary(bytes) => members["binaryValue"] = BASE64.encode(bytes).into(),
+        }
+        (name, members)
+    });
+    let mut record = json!({
+        "messageId": message.message_id,
+        "receiptHandle": message.receipt_handle,
+        "body": message.body,
+        "attributes": message.system_attributes().collect::<BTreeMap<_, _>>(),
+        "messageAttributes": attributes.collect::<BTreeMap<_, _>>(),
+        "md5OfBody": message.md5_of_body(),
+        "eventSource": "aws:sqs",
+        "eventSourceARN": mapping.event_source_arn,
+        "awsRegion": REGION,
+    });
+    // AWS does the same: for a message without attributes, the member is `null` if the mapping has a batching window,
+    // and absent otherwise.
+    let md5 = message.md5_of_attributes();
+    if md5.is_some() || !mapping.window.is_zero() {
+        record["md5OfMessageAttributes"] = json!(md5);
+    }
+    Payload::of(&record)
+}
+
+fn event(batch: &[Held]) -> Payload {
+    let records: Vec<&Payload> = batch.iter().map(|held| &held.record).collect();
+    Payload::of(&BTreeMap::from([("Records", records)]))
+}
+
+/// The ids of the messages that failed, according to the response for a batch. `None` if the response is invalid, so
+/// that all messages failed. `has` tells whether a message id belongs to the batch.
+pub fn failures(response: &[u8], has: impl Fn(&str) -> bool) -> Option<Vec<String>> {
+    // Runtimes encode "no return value" in different ways. An empty body counts as `null`, and on AWS an empty
+    // list does too.
+    if response.is_empty() {
+        return Some(Vec::new());
+    }
+    let failures = match serde_json::from_slice(response).ok()? {
+        Value::Null => return Some(Vec::new()),
+        Value::String(text) if text.is_empty() => return Some(Vec::new()),
+        Value::Array(items) if items.is_empty() => return Some(Vec::new()),
+        Value::Object(mut members) => members.remove("batchItemFailures").unwrap_or_default(),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => return None,
+    };
+    if failures.is_null() {
+        return Some(Vec::new());
+    }
+    let ids: Option<Vec<String>> = failures.as_array()?.iter().map(identifier).collect();
+    ids.filter(|ids| ids.iter().all(|id| has(id)))
+}
+
+/// The message id in an item of the response, or `None` if the item is malformed.
+fn identifier(item: &Value) -> Option<String> {
+    item.get("itemIdentifier")?.as_str().map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_invalid_response_fails_the_whole_batch() {
+        for response in [
+            "{",
+            "true",
+            "7",
+            "\"done\"",
+            "[1]",
+            r#"{"batchItemFailures":{}}"#,
+            r#"{"batchItemFailures":["a"]}"#,
+            r#"{"batchItemFailures":[{"itemIdentifier":"a"},{"itemIdentifier":"c"}]}"#,
+        ] {
+            assert_eq!(failures(response.as_bytes(), |id| id == "a"), None, "{response}");
+        }
     }
 }

@@ -12,37 +12,30 @@
 //! Unlike on AWS, a message can be received as soon as it is sent, and counts are exact, so that tests needn't
 //! wait.
 
-mod attribute;
 mod attributes;
 mod error;
-mod md5;
 mod message;
 mod move_task;
 mod queue;
-mod redrive;
 #[cfg(test)]
 mod tests;
 
 use std::{collections::BTreeMap, ops::Bound, sync::Arc, time::Duration};
 
-pub(crate) use attribute::is_valid_char;
-pub use attribute::{AttributeValue, MessageAttribute, MessageAttributes};
 use attributes::QueueAttributes;
 pub use attributes::{Attributes, VISIBILITY_SECONDS_MAX, WAIT_SECONDS_MAX};
 pub(crate) use attributes::{STORED, bad_visibility};
 use comeback_core::{Timestamp, time};
 pub use error::SqsError;
-pub use md5::Md5;
-pub use message::{MESSAGE_BYTES_MAX, Outgoing, Received};
-pub(crate) use message::{bad_delay, too_long};
+pub use message::{
+    AttributeValue, MESSAGE_BYTES_MAX, Md5, MessageAttribute, MessageAttributes, Outgoing, Received,
+};
+pub(crate) use message::{bad_delay, is_valid_char, too_long};
 pub(crate) use move_task::{MoveStatus, MoveTask, TASKS_LISTED_MAX};
 use queue::{Counts, Message, Queue};
 pub use queue::{IN_FLIGHT_MAX, QueueName};
 
-use super::{
-    Ids,
-    arn::{ACCOUNT, queue_arn, queue_name},
-};
+use super::{ACCOUNT, Ids, queue_arn, queue_name};
 
 /// How long a deleted queue's name can't be reused, and how long after a purge the next one is refused.
 const COOLDOWN: Duration = Duration::from_secs(60);

@@ -22,9 +22,9 @@ use super::{
 };
 use crate::{
     host::{
-        code, runtimes,
+        code,
+        launch::Common,
         unpacked::{UnpackError, Unpacked},
-        variables::Common,
     },
     model::lambda::{
         error::LambdaError,
@@ -174,7 +174,7 @@ async fn other_runtime(
     };
     let named = folder.path().display().to_string();
     let program =
-        unpack(shared, move |_, common| runtimes::program(common, Some(&runtime), folder, named));
+        unpack(shared, move |_, common| code::program(common, Some(&runtime), folder, named));
     Ok(Some(Code { program: program.await?, ..code.clone() }))
 }
 

@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Call, fault, queue_name, required};
+use super::{Call, queue_name, required};
 use crate::model::{
-    arn::is_name,
+    is_name,
     sqs::{SqsError, bad_visibility},
 };
 
@@ -81,7 +81,7 @@ pub(super) fn perform<E, T>(
             Ok(result) => done.successful.push(Succeeded { id, result }),
             Err(error) => done.failed.push(Failed {
                 id,
-                code: fault::name(&error).code,
+                code: error.name().code,
                 message: error.to_string(),
                 sender_fault: true,
             }),

@@ -1,21 +1,21 @@
-//! SQS over HTTP: the headers of requests and responses, and long polls.
+//! SQS over HTTP: the headers of requests and responses, long polls, and the refusal of the query protocol, which SDKs
+//! used until November 2023: forms in, XML out.
 
 use axum::{
     extract::Request,
-    http::{StatusCode, header},
+    http::{Method, StatusCode, header},
     response::{IntoResponse as _, Response},
 };
 use serde_json::json;
 
-use super::{Call, Caller, answer, fault, read, receive::ReceiveMessage, write};
+use super::{Call, Caller, answer, messages::ReceiveMessage, read, write};
 use crate::{
     api::{BodyError, read_body},
-    clock,
     model::{
-        Cloud,
+        ACCOUNT, Cloud,
         sqs::{MESSAGE_BYTES_MAX, SqsError, too_long},
     },
-    shared::Shared,
+    shared::{Shared, until},
 };
 
 /// The largest request, in bytes. JSON can be much longer than its message, because one byte may be escaped as six.
@@ -78,7 +78,7 @@ async fn receive(shared: &Shared, body: &[u8]) -> Reply {
         let deadline = deadline.get_or_insert_with(|| Box::pin(tokio::time::sleep(poll.wait)));
         let visible = async {
             match poll.next_visible_at {
-                Some(at) => tokio::time::sleep(clock::until(at)).await,
+                Some(at) => tokio::time::sleep(until(at)).await,
                 None => std::future::pending().await,
             }
         };
@@ -97,7 +97,7 @@ impl Reply {
         match self.answer {
             Ok(body) => (request_id, json, body).into_response(),
             Err(error) => {
-                let name = fault::name(&error);
+                let name = error.name();
                 let content = json!({ "__type": name.shape, "message": error.to_string() });
                 let status = StatusCode::from_u16(name.status).unwrap_or(StatusCode::BAD_REQUEST);
                 let code = [("x-amzn-query-error", format!("{};Sender", name.code))];
@@ -108,10 +108,33 @@ impl Reply {
     }
 }
 
+/// The versions are those of AWS's own table:
+/// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-json-faqs.html>.
+const REFUSAL: &str = "<ErrorResponse xmlns=\"http://queue.amazonaws.com/doc/2012-11-05/\"><Error>\
+<Type>Sender</Type><Code>AWS.SimpleQueueService.UnsupportedOperation</Code><Message>This local cloud \
+speaks SQS's JSON protocol, not its query protocol. Use an SDK or AWS CLI from after November 2023: boto3 \
+1.28.82, botocore 1.31.82, the AWS SDK for Java 1.12.585 or 2.21.19, for Go 1.47.7, for JavaScript \
+3.447.0, for .NET 3.7.681, for PHP 3.285.2, aws-sdk-sqs 1.67.0 for Ruby, or newer.</Message></Error>\
+</ErrorResponse>";
+
+/// Whether a request uses SQS's query protocol: it is a form, or has an action in the URL.
+pub(crate) fn is_query_request(request: &Request) -> bool {
+    let path = request.uri().path().trim_start_matches('/');
+    let is_form = request.method() == Method::POST
+        && request
+            .headers()
+            .get(header::CONTENT_TYPE)
+            .is_some_and(|kind| kind.as_bytes().starts_with(b"application/x-www-form-urlencoded"));
+    let has_action = request.uri().query().is_some_and(|query| query.contains("Action="));
+    (path.is_empty() || path.starts_with(ACCOUNT)) && (is_form || has_action)
+}
+
+pub(crate) fn refuse_query() -> Response {
+    (StatusCode::BAD_REQUEST, [(header::CONTENT_TYPE, "text/xml")], REFUSAL).into_response()
+}
+
 #[cfg(test)]
 mod tests {
-    use std::pin::Pin;
-
     use axum::body::Body;
     use futures_util::FutureExt as _;
 
@@ -138,8 +161,8 @@ mod tests {
         server
     }
 
-    fn send(shared: &Shared, queue: &str, body: &str) {
-        let message = Outgoing { body: body.into(), ..Outgoing::default() };
+    fn send(shared: &Shared, queue: &str) {
+        let message = Outgoing { body: "it".into(), ..Outgoing::default() };
         shared.step(|cloud, now| cloud.sqs.send(now, queue, message).map(drop)).unwrap();
     }
 
@@ -148,119 +171,101 @@ mod tests {
         shared.step(step).unwrap().remove(0).receipt_handle
     }
 
-    /// A long poll of this queue, which has found nothing yet.
-    fn waiting<'a>(
-        server: &'a Server,
-        queue: &'static str,
-    ) -> Pin<Box<impl Future<Output = Reply> + use<'a>>> {
-        let body = json!({ "QueueUrl": queue, "WaitTimeSeconds": 20 }).to_string();
-        let mut poll = Box::pin(async move { receive(server.shared(), body.as_bytes()).await });
-        assert!(poll.as_mut().now_or_never().is_none());
-        poll
+    fn release(shared: &Shared, handle: &str) {
+        let step = |cloud: &mut Cloud, now| cloud.sqs.change_visibility(now, "dead", handle, 0);
+        shared.step(step).unwrap();
     }
 
-    fn body_text(reply: &Reply) -> &str {
-        std::str::from_utf8(reply.answer.as_deref().unwrap()).unwrap()
+    fn move_slowly(shared: &Shared) {
+        let (dead, q) = (queue_arn("dead"), queue_arn("q"));
+        shared.step(|cloud, now| cloud.sqs.start_move_task(now, &dead, Some(&q), Some(1))).unwrap();
     }
 
+    /// Each row has what happens before a receive waits at a queue, and what happens meanwhile.
     #[tokio::test]
-    async fn a_receive_without_a_wait_time_returns_at_once() {
-        let server = cloud().await;
-        let reply = receive(server.shared(), br#"{"QueueUrl":"q"}"#).now_or_never();
-        assert_eq!(reply.as_ref().map(body_text), Some("{}"));
-    }
-
-    #[tokio::test]
-    async fn a_receive_waits_until_a_message_is_sent() {
-        let server = cloud().await;
-        let mut receive = waiting(&server, "q");
-        send(server.shared(), "dead", "elsewhere");
-        assert!(receive.as_mut().now_or_never().is_none());
-        send(server.shared(), "q", "here");
-        assert!(body_text(&receive.await).contains(r#""Body":"here""#));
-    }
-
-    #[tokio::test]
-    async fn a_receive_waits_until_a_message_is_released() {
-        let server = cloud().await;
-        send(server.shared(), "dead", "held");
-        let handle = hold(server.shared(), "dead", 600);
-        let receive = waiting(&server, "dead");
-        let release = |cloud: &mut Cloud, now| cloud.sqs.change_visibility(now, "dead", &handle, 0);
-        server.shared().step(release).unwrap();
-        assert!(body_text(&receive.await).contains(r#""Body":"held""#));
-    }
-
-    #[tokio::test]
-    async fn a_receive_waits_until_a_message_becomes_visible() {
-        let server = cloud().await;
-        send(server.shared(), "dead", "held");
-        hold(server.shared(), "dead", 1);
-        let receive = waiting(&server, "dead");
-        assert!(body_text(&receive.await).contains(r#""Body":"held""#));
-    }
-
-    #[tokio::test]
-    async fn a_receive_of_a_dead_letter_queue_waits_until_another_receive_fills_it() {
-        let server = cloud().await;
-        send(server.shared(), "q", "worn out");
-        hold(server.shared(), "q", 0);
-        let waiting = waiting(&server, "dead");
-        assert_eq!(body_text(&receive(server.shared(), br#"{"QueueUrl":"q"}"#).await), "{}");
-        assert!(body_text(&waiting.await).contains(r#""Body":"worn out""#));
-    }
-
-    #[tokio::test]
-    async fn a_receive_waits_until_a_move_task_fills_its_queue() {
-        let server = cloud().await;
-        (0..2).for_each(|_| send(server.shared(), "dead", "moved"));
-        let start = |cloud: &mut Cloud, now| {
-            let (dead, q) = (queue_arn("dead"), queue_arn("q"));
-            cloud.sqs.start_move_task(now, &dead, Some(&q), Some(1))
-        };
-        server.shared().step(start).unwrap();
-        hold(server.shared(), "q", 600);
-        let receive = waiting(&server, "q");
-        assert!(body_text(&receive.await).contains(r#""Body":"moved""#));
+    async fn a_receive_waits_until_a_message_is_there_for_whatever_reason() {
+        type Step = fn(&Shared, &str);
+        let nothing: Step = |_, _| {};
+        let one_held: Step = |shared, _| send(shared, "dead");
+        for (why, queue, before, handled, meanwhile) in [
+            ("sent", "q", nothing, None, (|shared, _| send(shared, "q")) as Step),
+            ("released", "dead", one_held, Some(("dead", 600)), |shared, handle| {
+                release(shared, handle);
+            }),
+            ("visible again", "dead", one_held, Some(("dead", 1)), nothing),
+            (
+                "given up by another receive",
+                "dead",
+                |shared, _| send(shared, "q"),
+                Some(("q", 0)),
+                |shared, _| {
+                    let receive = |cloud: &mut Cloud, now| cloud.sqs.receive(now, "q", 1, None);
+                    assert!(shared.look(receive).unwrap().is_empty());
+                },
+            ),
+            (
+                "moved by a task",
+                "q",
+                |shared, _| {
+                    (0..2).for_each(|_| send(shared, "dead"));
+                    move_slowly(shared);
+                },
+                Some(("q", 600)),
+                nothing,
+            ),
+        ] {
+            let server = cloud().await;
+            let shared = server.shared();
+            before(shared, "");
+            let handle =
+                handled.map_or(String::new(), |(queue, seconds)| hold(shared, queue, seconds));
+            let request =
+                |wait: u32| json!({ "QueueUrl": queue, "WaitTimeSeconds": wait }).to_string();
+            let at_once = receive(shared, request(0).as_bytes()).now_or_never().unwrap();
+            assert_eq!(at_once.answer.unwrap(), b"{}", "{why}");
+            let request = request(20);
+            let mut waiting = Box::pin(receive(shared, request.as_bytes()));
+            assert!(waiting.as_mut().now_or_never().is_none(), "{why}");
+            meanwhile(shared, &handle);
+            let told = String::from_utf8(waiting.await.answer.unwrap()).unwrap();
+            assert!(told.contains(r#""Body":"it""#), "{why}: {told}");
+        }
     }
 
     #[tokio::test]
     async fn a_receive_ends_when_its_queue_is_deleted() {
         let server = cloud().await;
-        let receive = waiting(&server, "q");
+        let mut waiting =
+            Box::pin(receive(server.shared(), br#"{"QueueUrl":"q","WaitTimeSeconds":20}"#));
+        assert!(waiting.as_mut().now_or_never().is_none());
         server.shared().step(|cloud, now| cloud.sqs.delete_queue(now, "q")).unwrap();
-        let error = receive.await.answer.unwrap_err();
-        assert_eq!(fault::name(&error).shape, "com.amazonaws.sqs#QueueDoesNotExist");
-    }
-
-    async fn respond(
-        server: &Server,
-        target: &str,
-        body: impl Into<Body>,
-    ) -> (u16, String, String) {
-        let request = Request::builder()
-            .header("x-amz-target", target)
-            .header("host", "127.0.0.1:4566")
-            .header("authorization", "AWS4-HMAC-SHA256 Credential=x")
-            .body(body.into());
-        let answer = server.answer(request.unwrap()).await;
-        let header = |name: &str| match answer.headers().get(name) {
-            Some(value) => value.to_str().unwrap().to_owned(),
-            None => String::new(),
-        };
-        assert_eq!(header("content-type"), "application/x-amz-json-1.0");
-        assert_eq!(header("x-amzn-requestid").len(), 36);
-        let (status, code) = (answer.status().as_u16(), header("x-amzn-query-error"));
-        let body = axum::body::to_bytes(answer.into_body(), usize::MAX).await.unwrap();
-        (status, code, String::from_utf8(body.to_vec()).unwrap())
+        assert_eq!(waiting.await.answer, Err(SqsError::QueueDoesNotExist));
     }
 
     #[tokio::test]
     async fn a_body_longer_than_any_message_is_refused_as_a_long_message() {
         let server = cloud().await;
-        let body = vec![b'x'; BODY_BYTES_MAX + 1];
-        let (status, code, told) = respond(&server, "AmazonSQS.SendMessage", body).await;
-        assert_eq!((status, code.as_str()), (400, "InvalidParameterValue;Sender"));
-        assert!(told.contains("Message must be shorter than 1048576 bytes."), "{told}");
+        let request = Request::new(Body::from(vec![b'x'; BODY_BYTES_MAX + 1]));
+        let answer = handle(server.shared(), request, "SendMessage").await;
+        assert_eq!(answer.headers()["x-amzn-query-error"], "InvalidParameterValue;Sender");
+        let body = axum::body::to_bytes(answer.into_body(), usize::MAX).await.unwrap();
+        assert!(body.ends_with(br#"Message must be shorter than 1048576 bytes."}"#), "{body:?}");
+    }
+
+    #[test]
+    fn only_forms_and_actions_to_sqs_use_the_query_protocol() {
+        let form = "application/x-www-form-urlencoded; charset=utf-8";
+        for (method, uri, kind, expected) in [
+            ("POST", "/000000000000/q", form, true),
+            ("GET", "/?Action=ListQueues&Version=2012-11-05", "", true),
+            ("GET", "/000000000000/q?Action=ReceiveMessage", "", true),
+            ("POST", "/", "application/x-amz-json-1.0", false),
+            ("POST", "/2015-03-31/functions/f/invocations", form, false),
+            ("GET", "/2015-03-31/functions/?Action=", "", false),
+        ] {
+            let request = Request::builder().method(method).uri(uri);
+            let request = request.header(header::CONTENT_TYPE, kind).body(Body::empty()).unwrap();
+            assert_eq!(is_query_request(&request), expected, "{method} {uri} {kind}");
+        }
     }
 }

@@ -1,14 +1,19 @@
-//! A function's event invoke config: the retries, maximum age and destinations of its asynchronous invocations.
+//! Asynchronous invocations: a function's settings for them, and the queue in front of them.
+//!
+//! An event waits here until it is due: at once when it is accepted, a minute after its first failed run, two minutes
+//! after its second. Without free concurrency, an event is throttled: it waits for a second, then for twice as long
+//! each time, up to five minutes. This does not count as a run. An event leaves the queue for good when it succeeds,
+//! when its retries are used up, when it is too old, or when its function may not run at all.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use comeback_core::Timestamp;
+use comeback_core::{Timestamp, time::later};
 
 use super::{
     error::{Faults, LambdaError},
     name,
 };
-use crate::model::arn::queue_name;
+use crate::model::{Payload, queue_name};
 
 /// The number of retries of a failed event: AWS's bounds and default.
 const RETRY_ATTEMPTS: std::ops::RangeInclusive<i64> = 0..=2;
@@ -105,4 +110,64 @@ pub(crate) fn retry_attempts(config: Option<&EventInvokeConfig>) -> u32 {
 pub(crate) fn event_age(config: Option<&EventInvokeConfig>) -> Duration {
     let secs = config.and_then(|config| config.maximum_event_age_in_seconds);
     Duration::from_secs(secs.unwrap_or(EVENT_AGE_SECS_DEFAULT).into())
+}
+
+/// The wait after the first failed run; after the second it is twice as long.
+const RETRY_WAIT: Duration = Duration::from_secs(60);
+
+const THROTTLE_WAIT_MIN: Duration = Duration::from_secs(1);
+
+const THROTTLE_WAIT_MAX: Duration = Duration::from_secs(5 * 60);
+
+#[derive(Clone, Debug)]
+pub(crate) struct QueuedEvent {
+    pub(crate) function: Arc<str>,
+    pub(crate) request_id: Arc<str>,
+    pub(crate) payload: Payload,
+    /// The trace header of the request, or a new one if the request had none. The header of each run is derived from
+    /// this one, so that Lambda's own retries don't count as a loop.
+    pub(crate) trace_header: Arc<str>,
+    pub(crate) tenant_id: Option<Arc<str>>,
+    pub(crate) accepted_at: Timestamp,
+    pub(crate) runs: u32,
+    /// The number of times it was throttled since its last run.
+    pub(crate) throttles: u32,
+}
+
+impl QueuedEvent {
+    pub(crate) fn retry_at(&self, now: Timestamp) -> Timestamp {
+        later(now, RETRY_WAIT.saturating_mul(self.runs))
+    }
+
+    pub(crate) fn throttled_until(&self, now: Timestamp) -> Timestamp {
+        let factor = 2_u32.saturating_pow(self.throttles.saturating_sub(1));
+        later(now, THROTTLE_WAIT_MIN.saturating_mul(factor).min(THROTTLE_WAIT_MAX))
+    }
+}
+
+/// The waiting events, in the order in which they are due.
+#[derive(Default)]
+pub(crate) struct AsynchronousQueue {
+    waiting: BTreeMap<(Timestamp, u64), QueuedEvent>,
+    sequence: u64,
+}
+
+impl AsynchronousQueue {
+    pub(crate) fn push(&mut self, due: Timestamp, event: QueuedEvent) {
+        self.sequence += 1;
+        self.waiting.insert((due, self.sequence), event);
+    }
+
+    pub(crate) fn pop_due(&mut self, now: Timestamp) -> Option<QueuedEvent> {
+        let first = self.waiting.first_entry()?;
+        (first.key().0 <= now).then(|| first.remove())
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    pub(crate) fn next_due(&self) -> Option<Timestamp> {
+        self.waiting.first_key_value().map(|((due, _), _)| *due)
+    }
 }

@@ -9,7 +9,7 @@ use std::{
 use serde::Serialize;
 
 use super::function::Configuration;
-use crate::{journal::Ending, model::payload::Payload};
+use crate::{journal::Ending, model::Payload};
 
 /// The largest response of a function, in bytes: 6 MB and, as on AWS, 100 bytes more.
 pub const RESPONSE_BYTES_MAX: usize = 6 * 1024 * 1024 + 100;

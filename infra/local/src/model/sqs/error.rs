@@ -1,4 +1,7 @@
-//! SQS's errors.
+//! SQS's errors, and their names in HTTP responses.
+//!
+//! AWS names an error twice: by its shape in the body, and in a header by its code in the older query protocol. SDKs
+//! read either, so both are AWS's names.
 
 /// Why SQS refuses a request. The text is AWS's, with its capitals and full stops, because programs match on it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -86,8 +89,66 @@ pub enum SqsError {
     BatchRequestTooLong { max: u32, sent: usize },
 }
 
+/// AWS's names and status of an error.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Name {
+    /// The name of the shape: member `__type` of the body.
+    pub(crate) shape: String,
+    /// The code in the query protocol: header `x-amzn-query-error`, and the code of a batch entry.
+    pub(crate) code: String,
+    pub(crate) status: u16,
+}
+
+const SQS: &str = "com.amazonaws.sqs";
+
+/// The namespace of error types that all of AWS's services share.
+const COMMON: &str = "com.amazon.coral.service";
+
 impl SqsError {
     pub fn invalid(name: &'static str, value: impl ToString, reason: impl Into<String>) -> Self {
         Self::InvalidParameterValue { name, value: value.to_string(), reason: reason.into() }
+    }
+
+    pub(crate) fn name(&self) -> Name {
+        let of = |namespace, shape, code: &str| (namespace, shape, code.to_owned());
+        let plain = |shape| of(SQS, shape, shape);
+        let prefixed = |shape| (SQS, shape, format!("AWS.SimpleQueueService.{shape}"));
+        let (namespace, shape, code) = match self {
+            Self::QueueDoesNotExist => {
+                of(SQS, "QueueDoesNotExist", "AWS.SimpleQueueService.NonExistentQueue")
+            }
+            Self::QueueNameExists { .. } => of(SQS, "QueueNameExists", "QueueAlreadyExists"),
+            Self::QueueDeletedRecently => prefixed("QueueDeletedRecently"),
+            Self::PurgeQueueInProgress { .. } => prefixed("PurgeQueueInProgress"),
+            Self::InvalidAttributeName { .. } | Self::TwoEncryptions => {
+                plain("InvalidAttributeName")
+            }
+            Self::InvalidAttributeValue { .. } => plain("InvalidAttributeValue"),
+            Self::InvalidParameterValue { .. } | Self::InvalidRequest(_) => {
+                of(COMMON, "InvalidParameterValueException", "InvalidParameterValue")
+            }
+            Self::ResourceNotFound { .. } | Self::TaskDoesNotExist => {
+                plain("ResourceNotFoundException")
+            }
+            Self::InvalidMessageContents => plain("InvalidMessageContents"),
+            Self::MissingParameter(_) => {
+                of(COMMON, "MissingRequiredParameterException", "MissingParameter")
+            }
+            Self::ReceiptHandleIsInvalid { .. } => plain("ReceiptHandleIsInvalid"),
+            Self::UnsupportedOperation(_) => prefixed("UnsupportedOperation"),
+            Self::UnknownOperation(_) => of(COMMON, "UnknownOperationException", "InvalidAction"),
+            Self::Serialization(_) => of(COMMON, "SerializationException", "MalformedInput"),
+            Self::EmptyBatchRequest { .. } => prefixed("EmptyBatchRequest"),
+            Self::TooManyEntriesInBatchRequest { .. } => prefixed("TooManyEntriesInBatchRequest"),
+            Self::BatchEntryIdsNotDistinct { .. } => prefixed("BatchEntryIdsNotDistinct"),
+            Self::InvalidBatchEntryId => prefixed("InvalidBatchEntryId"),
+            Self::BatchRequestTooLong { .. } => prefixed("BatchRequestTooLong"),
+        };
+        let status = match shape {
+            "PurgeQueueInProgress" => 403,
+            "ResourceNotFoundException" => 404,
+            _ => 400,
+        };
+        Name { shape: format!("{namespace}#{shape}"), code, status }
     }
 }

@@ -1,7 +1,9 @@
-//! Tests of what depends on the time. The conformance tests check everything else against AWS.
+//! Tests of what depends on the time, and of message move tasks. The conformance tests check everything else against
+//! AWS.
 
-mod move_tasks;
-mod properties;
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
 
 use super::*;
 
@@ -48,89 +50,12 @@ fn receive_one(sqs: &mut Sqs, second: u64) -> Received {
     received.remove(0)
 }
 
-/// An SQS with one message in flight, and its receipt handle.
-fn held(given: &[(&str, &str)]) -> (Sqs, String) {
-    let mut sqs = sqs(given);
-    send(&mut sqs, 0, "x");
-    let handle = receive_one(&mut sqs, 0).receipt_handle;
-    (sqs, handle)
-}
-
 fn bodies(received: &[Received]) -> Vec<&str> {
     received.iter().map(|message| &*message.body).collect()
 }
 
 fn attribute(sqs: &mut Sqs, second: u64, name: &str) -> String {
     sqs.attributes(at(second), QUEUE).unwrap().remove(name).unwrap_or_default()
-}
-
-#[test]
-fn a_received_message_is_hidden_until_its_visibility_timeout_ends() {
-    let mut sqs = sqs(&[("VisibilityTimeout", "10")]);
-    send(&mut sqs, 0, "x");
-    for (second, count) in [(0, 1), (1, 0), (9, 0), (10, 1), (19, 0), (20, 1)] {
-        assert_eq!(receive(&mut sqs, second).len(), count, "second {second}");
-    }
-}
-
-#[test]
-fn a_receive_returns_at_most_the_requested_number_longest_visible_first() {
-    let mut sqs = sqs(&[]);
-    for second in 0..5 {
-        send(&mut sqs, second, &second.to_string());
-    }
-    assert_eq!(bodies(&sqs.receive(at(5), QUEUE, 3, None).unwrap()), ["0", "1", "2"]);
-    assert_eq!(bodies(&sqs.receive(at(5), QUEUE, 3, None).unwrap()), ["3", "4"]);
-}
-
-#[test]
-fn a_receive_with_a_visibility_timeout_of_zero_returns_a_message_once_and_leaves_it_visible() {
-    let mut sqs = sqs(&[]);
-    send(&mut sqs, 0, "x");
-    for count in 1..4 {
-        let received = sqs.receive(at(0), QUEUE, 10, Some(0)).unwrap();
-        assert_eq!(received.iter().map(|it| it.receive_count).collect::<Vec<_>>(), [count]);
-    }
-}
-
-#[test]
-fn a_delayed_message_becomes_visible_after_its_own_or_the_queues_delay() {
-    let mut sqs = sqs(&[("DelaySeconds", "5")]);
-    send(&mut sqs, 0, "queue's");
-    for (body, delay) in [("own", 2), ("none", 0)] {
-        let message = Outgoing { delay: Some(delay), ..outgoing(body) };
-        sqs.send(at(0), QUEUE, message).unwrap();
-    }
-    for (second, expected) in
-        [(0, vec!["none"]), (1, vec![]), (2, vec!["own"]), (5, vec!["queue's"])]
-    {
-        assert_eq!(bodies(&receive(&mut sqs, second)), expected, "second {second}");
-    }
-}
-
-#[test]
-fn a_refused_change_names_the_limit_and_changes_nothing() {
-    let (mut sqs, handle) = held(&[("VisibilityTimeout", "10")]);
-    let refusal = sqs.change_visibility(at(1), QUEUE, &handle, 43_200).unwrap_err();
-    assert_eq!(
-        refusal.to_string(),
-        "Value 43200 for parameter VisibilityTimeout is invalid. Reason: Total VisibilityTimeout for the message is beyond the limit [43200 seconds]"
-    );
-    receive_one(&mut sqs, 10);
-}
-
-#[test]
-fn malformed_handles_and_those_of_another_queue_or_an_earlier_start_are_invalid() {
-    let (mut sqs, handle) = held(&[]);
-    let mut earlier = Sqs::new(1);
-    earlier.create_queue(at(0), QUEUE, &Attributes::new()).unwrap();
-    send(&mut earlier, 0, "x");
-    let earlier = receive_one(&mut earlier, 0).receipt_handle;
-    for (queue, handle) in [(QUEUE, "garbage"), (DEAD, &handle), (QUEUE, &earlier)] {
-        let expected = Err(SqsError::ReceiptHandleIsInvalid { handle: handle.to_owned() });
-        assert_eq!(sqs.delete(at(0), queue, handle), expected);
-        assert_eq!(sqs.change_visibility(at(0), queue, handle, 1), expected);
-    }
 }
 
 #[test]
@@ -151,66 +76,6 @@ fn a_message_is_deleted_after_its_retention_period_in_every_state() {
 }
 
 #[test]
-fn a_changed_retention_period_applies_to_existing_messages() {
-    let mut sqs = sqs(&[]);
-    send(&mut sqs, 0, "x");
-    let shorter = attributes(&[("MessageRetentionPeriod", "60")]);
-    sqs.set_attributes(at(61), QUEUE, &shorter).unwrap();
-    assert!(receive(&mut sqs, 61).is_empty());
-}
-
-#[test]
-fn a_message_moves_to_the_dead_letter_queue_when_it_would_exceed_max_receive_count() {
-    let mut sqs = redriving(2);
-    let sent = send(&mut sqs, 0, "x");
-    for second in [1, 2] {
-        assert_eq!(sqs.receive(at(second), QUEUE, 1, Some(0)).unwrap().len(), 1);
-    }
-    assert!(sqs.receive(at(3), DEAD, 1, None).unwrap().is_empty());
-    assert!(receive(&mut sqs, 3).is_empty());
-    let dead = sqs.receive(at(4), DEAD, 1, None).unwrap().remove(0);
-    assert_eq!(dead.message_id, sent.message_id);
-    assert_eq!((dead.sent_at, dead.first_received_at), (at(0), at(1)));
-    // The receive that moved the message did not return it, so it does not count.
-    assert_eq!(dead.receive_count, 3);
-    let source = "arn:aws:sqs:us-east-1:000000000000:retries";
-    assert_eq!(dead.dead_letter_source.as_deref(), Some(source));
-}
-
-#[test]
-fn retention_in_a_dead_letter_queue_counts_from_the_original_send() {
-    let mut sqs = redriving(1);
-    sqs.set_attributes(at(0), DEAD, &attributes(&[("MessageRetentionPeriod", "60")])).unwrap();
-    send(&mut sqs, 0, "x");
-    sqs.receive(at(0), QUEUE, 1, Some(0)).unwrap();
-    assert!(receive(&mut sqs, 50).is_empty());
-    assert_eq!(sqs.receive(at(59), DEAD, 1, Some(0)).unwrap().len(), 1);
-    assert!(sqs.receive(at(60), DEAD, 1, Some(0)).unwrap().is_empty());
-}
-
-#[test]
-fn a_message_that_moves_to_a_dead_letter_queue_too_late_is_deleted_at_once() {
-    let mut sqs = redriving(1);
-    sqs.set_attributes(at(0), DEAD, &attributes(&[("MessageRetentionPeriod", "60")])).unwrap();
-    send(&mut sqs, 0, "x");
-    sqs.receive(at(0), QUEUE, 1, Some(0)).unwrap();
-    assert!(sqs.receive(at(61), DEAD, 1, None).unwrap().is_empty());
-    assert!(receive(&mut sqs, 61).is_empty());
-    assert!(sqs.receive(at(61), DEAD, 1, None).unwrap().is_empty());
-}
-
-#[test]
-fn without_its_dead_letter_queue_a_message_can_still_be_received() {
-    let mut sqs = redriving(1);
-    send(&mut sqs, 0, "x");
-    sqs.delete_queue(at(0), DEAD).unwrap();
-    for count in 1..4 {
-        let received = sqs.receive(at(1), QUEUE, 1, Some(0)).unwrap();
-        assert_eq!(received.iter().map(|it| it.receive_count).collect::<Vec<_>>(), [count]);
-    }
-}
-
-#[test]
 fn a_receive_returns_nothing_at_the_limit_of_messages_in_flight() {
     const MAX: usize = 3;
     let mut sqs = sqs(&[("VisibilityTimeout", "10")]);
@@ -227,58 +92,337 @@ fn a_receive_returns_nothing_at_the_limit_of_messages_in_flight() {
 }
 
 #[test]
-fn the_time_of_the_next_visible_message_is_known_in_every_state() {
-    let mut sqs = sqs(&[]);
-    assert_eq!(sqs.next_visible_at(QUEUE, at(0)), None);
-    assert_eq!(sqs.next_visible_at("nothing", at(0)), None);
-    sqs.send(at(0), QUEUE, Outgoing { delay: Some(9), ..outgoing("delayed") }).unwrap();
-    assert_eq!(sqs.next_visible_at(QUEUE, at(0)), Some(at(9)));
-    send(&mut sqs, 1, "x");
-    assert_eq!(sqs.next_visible_at(QUEUE, at(2)), Some(at(1)));
-    sqs.receive(at(2), QUEUE, 1, Some(3)).unwrap();
-    assert_eq!(sqs.next_visible_at(QUEUE, at(2)), Some(at(5)));
+fn a_retention_period_applies_to_existing_messages_and_counts_from_the_original_send() {
+    let minute = attributes(&[("MessageRetentionPeriod", "60")]);
+    let mut sqs = redriving(1);
+    sqs.set_attributes(at(0), DEAD, &minute).unwrap();
+    for _ in 0..2 {
+        send(&mut sqs, 0, "x");
+    }
+    sqs.receive(at(0), QUEUE, 10, Some(0)).unwrap();
+    assert!(sqs.receive(at(50), QUEUE, 1, None).unwrap().is_empty());
+    assert_eq!(sqs.receive(at(59), DEAD, 10, Some(0)).unwrap().len(), 2);
+    assert!(sqs.receive(at(60), DEAD, 10, Some(0)).unwrap().is_empty());
+
+    send(&mut sqs, 100, "too old when it moves");
+    assert_eq!(sqs.receive(at(100), QUEUE, 1, Some(0)).unwrap().len(), 1);
+    assert!(sqs.receive(at(161), DEAD, 1, None).unwrap().is_empty());
+    assert!(receive(&mut sqs, 161).is_empty());
+    assert!(sqs.receive(at(161), DEAD, 1, None).unwrap().is_empty());
+
+    send(&mut sqs, 200, "changed");
+    sqs.set_attributes(at(261), QUEUE, &minute).unwrap();
+    assert_eq!(attribute(&mut sqs, 261, "LastModifiedTimestamp"), "1000261");
+    assert_eq!(attribute(&mut sqs, 261, "CreatedTimestamp"), "1000000");
+    assert!(receive(&mut sqs, 261).is_empty());
 }
 
 #[test]
-fn a_purge_deletes_all_messages_and_cannot_be_repeated_within_a_minute() {
-    let mut sqs = sqs(&[]);
-    for delay in [None, None, Some(5)] {
-        sqs.send(at(0), QUEUE, Outgoing { delay, ..outgoing("x") }).unwrap();
+fn without_its_dead_letter_queue_a_message_can_still_be_received() {
+    let mut sqs = redriving(1);
+    send(&mut sqs, 0, "x");
+    sqs.delete_queue(at(0), DEAD).unwrap();
+    for count in 1..4 {
+        assert_eq!(sqs.receive(at(1), QUEUE, 1, Some(0)).unwrap()[0].receive_count, count);
     }
-    sqs.receive(at(0), QUEUE, 1, Some(5)).unwrap();
+}
+
+#[test]
+fn the_next_purge_and_a_deleted_queues_name_are_refused_for_a_minute_and_old_handles_for_ever() {
+    let mut sqs = sqs(&[]);
     sqs.purge_queue(at(1), QUEUE).unwrap();
-    assert!(receive(&mut sqs, 30).is_empty());
     let refusal = SqsError::PurgeQueueInProgress { queue: QUEUE.to_owned() };
     assert_eq!(sqs.purge_queue(at(60), QUEUE), Err(refusal));
-    assert_eq!(sqs.purge_queue(at(61), QUEUE), Ok(()));
-}
+    for delay in [None, None, Some(5)] {
+        sqs.send(at(60), QUEUE, Outgoing { delay, ..outgoing("x") }).unwrap();
+    }
+    sqs.receive(at(60), QUEUE, 1, Some(5)).unwrap();
+    sqs.purge_queue(at(61), QUEUE).unwrap();
+    assert!(receive(&mut sqs, 90).is_empty());
 
-#[test]
-fn deleting_a_queue_deletes_its_messages_and_reserves_its_name_for_a_minute() {
-    let (mut sqs, handle) = held(&[]);
-    sqs.delete_queue(at(0), QUEUE).unwrap();
-    assert_eq!(sqs.delete_queue(at(0), QUEUE), Err(SqsError::QueueDoesNotExist));
-    assert_eq!(sqs.receive(at(0), QUEUE, 1, None).unwrap_err(), SqsError::QueueDoesNotExist);
+    send(&mut sqs, 90, "x");
+    let handle = receive_one(&mut sqs, 90).receipt_handle;
+    sqs.delete_queue(at(100), QUEUE).unwrap();
     let create = |sqs: &mut Sqs, second| sqs.create_queue(at(second), QUEUE, &Attributes::new());
-    assert_eq!(create(&mut sqs, 59), Err(SqsError::QueueDeletedRecently));
-    create(&mut sqs, 60).unwrap();
-    assert!(receive(&mut sqs, 100).is_empty());
-    assert!(matches!(
-        sqs.delete(at(60), QUEUE, &handle),
-        Err(SqsError::ReceiptHandleIsInvalid { .. })
-    ));
+    assert_eq!(create(&mut sqs, 159), Err(SqsError::QueueDeletedRecently));
+    create(&mut sqs, 160).unwrap();
+    assert!(receive(&mut sqs, 200).is_empty());
+    let mut next_start = Sqs::new(8);
+    create(&mut next_start, 0).unwrap();
+    for sqs in [&mut sqs, &mut next_start] {
+        let expected = SqsError::ReceiptHandleIsInvalid { handle: handle.clone() };
+        assert_eq!(sqs.delete(at(200), QUEUE, &handle), Err(expected));
+    }
+}
+
+const OTHER: &str = "other";
+
+/// A queue that moves messages to its dead-letter queue after one receive, and another queue.
+fn with_other() -> Sqs {
+    let mut sqs = redriving(1);
+    sqs.create_queue(at(0), OTHER, &Attributes::new()).unwrap();
+    sqs
+}
+
+/// Sends messages with these bodies and receives them until the queue moves them to its dead-letter queue.
+fn give_up(sqs: &mut Sqs, second: u64, queue: &str, bodies: &[&str]) {
+    for body in bodies {
+        sqs.send(at(second), queue, outgoing(body)).unwrap();
+    }
+    for _ in 0..2 {
+        sqs.receive(at(second), queue, 10, Some(0)).unwrap();
+    }
+}
+
+fn start(
+    sqs: &mut Sqs,
+    second: u64,
+    destination: Option<&str>,
+    per_second: Option<i64>,
+) -> Result<String, SqsError> {
+    let (source, destination) = (queue_arn(DEAD), destination.map(queue_arn));
+    sqs.start_move_task(at(second), &source, destination.as_deref(), per_second)
+}
+
+/// The latest task's status, how many messages it has moved, and how many it has to move.
+fn latest_task(sqs: &Sqs) -> (MoveStatus, usize, usize) {
+    let task = sqs.move_tasks(&queue_arn(DEAD)).unwrap().next().unwrap();
+    (task.status, task.moved, task.to_move)
+}
+
+fn moved(sqs: &mut Sqs, second: u64, queue: &str) -> Vec<Received> {
+    sqs.move_due(at(second));
+    sqs.receive(at(second), queue, 10, None).unwrap()
 }
 
 #[test]
-fn attributes_include_the_times_of_creation_and_last_change() {
-    let mut sqs = sqs(&[]);
-    sqs.set_attributes(at(5), QUEUE, &attributes(&[("VisibilityTimeout", "7")])).unwrap();
-    for (name, value) in [
-        ("CreatedTimestamp", "1000000"),
-        ("LastModifiedTimestamp", "1000005"),
-        ("QueueArn", "arn:aws:sqs:us-east-1:000000000000:retries"),
-        ("VisibilityTimeout", "7"),
-    ] {
-        assert_eq!(attribute(&mut sqs, 9, name), value, "{name}");
+fn a_moved_message_is_a_new_message_with_the_old_body_and_attributes() {
+    let mut sqs = with_other();
+    let attributes = [("a".to_owned(), MessageAttribute::string("b"))];
+    let message = Outgoing {
+        attributes: attributes.into(),
+        trace_header: Some("Root=1".into()),
+        group_id: Some("tenant".into()),
+        ..outgoing("x")
+    };
+    let sent = sqs.send(at(1), QUEUE, message.clone()).cloned().unwrap();
+    (0..2).for_each(|_| drop(sqs.receive(at(2), QUEUE, 1, Some(0)).unwrap()));
+    start(&mut sqs, 50, Some(OTHER), None).unwrap();
+    let new = moved(&mut sqs, 60, OTHER).remove(0);
+    assert_ne!(new.message_id, sent.message_id);
+    assert_eq!((new.sent_at, new.first_received_at), (at(50), at(60)));
+    assert_eq!(new.receive_count, 1);
+    assert_eq!(new.dead_letter_source, None);
+    assert_eq!(new.body, message.body);
+    assert!(new.attributes.iter().cloned().eq(message.attributes));
+    assert_eq!(new.md5_of_body(), sent.md5_of_body());
+    assert_eq!(new.trace_header.as_deref(), Some("Root=1"));
+    assert_eq!(new.group_id.as_deref(), Some("tenant"));
+}
+
+#[test]
+fn the_retention_period_of_a_moved_message_counts_from_the_move() {
+    let mut sqs = with_other();
+    sqs.set_attributes(at(0), QUEUE, &attributes(&[("MessageRetentionPeriod", "60")])).unwrap();
+    give_up(&mut sqs, 1, QUEUE, &["x"]);
+    start(&mut sqs, 100, None, None).unwrap();
+    assert_eq!(moved(&mut sqs, 159, QUEUE).len(), 1);
+    give_up(&mut sqs, 200, QUEUE, &["y"]);
+    start(&mut sqs, 300, None, None).unwrap();
+    assert!(moved(&mut sqs, 360, QUEUE).is_empty());
+}
+
+#[test]
+fn a_task_with_a_rate_limit_moves_the_first_message_at_once_and_the_others_at_intervals() {
+    let mut sqs = with_other();
+    give_up(&mut sqs, 0, QUEUE, &["a", "b", "c"]);
+    start(&mut sqs, 10, Some(OTHER), Some(1)).unwrap();
+    assert_eq!(latest_task(&sqs), (MoveStatus::Running, 1, 3));
+    assert_eq!(sqs.next_move_at(), Some(at(11)));
+    assert_eq!(bodies(&moved(&mut sqs, 10, OTHER)), ["a"]);
+    assert_eq!(bodies(&moved(&mut sqs, 11, OTHER)), ["b"]);
+    // A late call moves all messages that became due in the meantime.
+    assert_eq!(bodies(&moved(&mut sqs, 20, OTHER)), ["c"]);
+    assert_eq!(latest_task(&sqs), (MoveStatus::Completed, 3, 3));
+    assert_eq!(sqs.next_move_at(), None);
+}
+
+#[test]
+fn a_task_moves_what_was_visible_at_its_start_and_ends_even_if_it_fails_again() {
+    let mut sqs = with_other();
+    give_up(&mut sqs, 0, QUEUE, &["held", "a", "b"]);
+    sqs.receive(at(0), DEAD, 1, Some(60)).unwrap();
+    start(&mut sqs, 0, None, Some(1)).unwrap();
+    for second in 0..5 {
+        sqs.move_due(at(second));
+        (0..2).for_each(|_| drop(sqs.receive(at(second), QUEUE, 10, Some(0)).unwrap()));
+    }
+    assert_eq!(latest_task(&sqs), (MoveStatus::Completed, 2, 2));
+    assert_eq!(moved(&mut sqs, 5, DEAD).len(), 2);
+}
+
+#[test]
+fn a_queue_has_at_most_one_running_task_and_lists_the_last_ten() {
+    let mut sqs = with_other();
+    sqs.send(at(0), DEAD, outgoing("sent here, so it has no source")).unwrap();
+    start(&mut sqs, 0, None, None).unwrap();
+    assert_eq!(latest_task(&sqs), (MoveStatus::Failed("CouldNotDetermineMessageSource"), 0, 1));
+    give_up(&mut sqs, 0, QUEUE, &["a", "b"]);
+    for _ in 0..11 {
+        let handle = start(&mut sqs, 0, Some(OTHER), Some(1)).unwrap();
+        let second = start(&mut sqs, 0, Some(OTHER), None).unwrap_err().to_string();
+        assert!(second.starts_with("There is already a task running."), "{second}");
+        sqs.cancel_move_task(&handle).unwrap();
+        sqs.send(at(0), DEAD, outgoing("more")).unwrap();
+    }
+    assert_eq!(sqs.move_tasks(&queue_arn(DEAD)).unwrap().count(), 10);
+    for per_second in [501, 0, -1, i64::MAX] {
+        assert!(start(&mut sqs, 0, None, Some(per_second)).is_err(), "{per_second}");
+    }
+    start(&mut sqs, 0, Some(OTHER), Some(500)).unwrap();
+    sqs.delete_queue(at(0), DEAD).unwrap();
+    sqs.create_queue(at(60), DEAD, &Attributes::new()).unwrap();
+    assert_eq!(sqs.move_tasks(&queue_arn(DEAD)).unwrap().count(), 0);
+}
+
+// Properties that hold for every sequence of steps.
+
+/// A call by any client, or the passing of time. Handles are chosen by an index into those received so far.
+#[derive(Clone, Debug)]
+enum Step {
+    Send { delay: u32 },
+    Receive { max: usize, visibility: u32 },
+    Delete { handle: prop::sample::Index },
+    Change { handle: prop::sample::Index, seconds: u32 },
+    Advance { seconds: u64 },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        (0..20_u32).prop_map(|delay| Step::Send { delay }),
+        (1..5_usize, 0..20_u32).prop_map(|(max, visibility)| Step::Receive { max, visibility }),
+        any::<prop::sample::Index>().prop_map(|handle| Step::Delete { handle }),
+        (any::<prop::sample::Index>(), prop_oneof![0..40_u32, 43_190..43_210_u32])
+            .prop_map(|(handle, seconds)| Step::Change { handle, seconds }),
+        (0..30_u64).prop_map(|seconds| Step::Advance { seconds }),
+    ]
+}
+
+/// The reference model's state of a message. It is enough to predict the result of every step.
+#[derive(Default)]
+struct Known {
+    hidden_until: u64,
+    received_at: u64,
+    latest_handle: String,
+    deleted: bool,
+}
+
+/// Takes `steps` and checks the result of each against the reference model. Returns the model's final state.
+fn live(sqs: &mut Sqs, steps: &[Step]) -> BTreeMap<Arc<str>, Known> {
+    let mut now = 0;
+    let mut known: BTreeMap<Arc<str>, Known> = BTreeMap::new();
+    let mut handles: Vec<(Arc<str>, String)> = Vec::new();
+    for step in steps {
+        match step {
+            Step::Send { delay } => {
+                let message = Outgoing { delay: Some(*delay), ..outgoing("x") };
+                let id = sqs.send(at(now), QUEUE, message).unwrap().message_id.clone();
+                let hidden_until = now + u64::from(*delay);
+                known.insert(id, Known { hidden_until, ..Known::default() });
+            }
+            Step::Receive { max, visibility } => {
+                let received = sqs.receive(at(now), QUEUE, *max, Some(*visibility)).unwrap();
+                assert!(received.len() <= *max);
+                let ids: BTreeSet<_> = received.iter().map(|it| &it.message_id).collect();
+                assert_eq!(ids.len(), received.len(), "twice in one receive");
+                for message in received {
+                    let it = known.get_mut(&message.message_id).unwrap();
+                    assert!(!it.deleted, "received after it was deleted");
+                    assert!(it.hidden_until <= now, "received while another holds it");
+                    it.hidden_until = now + u64::from(*visibility);
+                    it.received_at = now;
+                    it.latest_handle.clone_from(&message.receipt_handle);
+                    handles.push((message.message_id, message.receipt_handle));
+                }
+            }
+            Step::Delete { handle } if !handles.is_empty() => {
+                let (id, handle) = handle.get(&handles);
+                sqs.delete(at(now), QUEUE, handle).unwrap();
+                let it = known.get_mut(id).unwrap();
+                it.deleted |= it.latest_handle == *handle;
+            }
+            Step::Change { handle, seconds } if !handles.is_empty() => {
+                let (id, handle) = handle.get(&handles);
+                let changed = sqs.change_visibility(at(now), QUEUE, handle, *seconds);
+                let it = known.get_mut(id).unwrap();
+                let until = now + u64::from(*seconds);
+                let allowed = *seconds <= 43_200 && until <= it.received_at + 43_200;
+                assert_eq!(changed.is_ok(), !it.deleted && allowed, "{changed:?}");
+                if changed.is_ok() {
+                    it.hidden_until = until;
+                }
+            }
+            Step::Advance { seconds } => now += seconds,
+            Step::Delete { .. } | Step::Change { .. } => {}
+        }
+    }
+    known
+}
+
+/// Receives and deletes messages until `queue` is empty. By then every message is visible.
+fn drain(sqs: &mut Sqs, queue: &str) -> Vec<Arc<str>> {
+    let mut ids = Vec::new();
+    while let received = sqs.receive(at(100_000), queue, 10, None).unwrap()
+        && !received.is_empty()
+    {
+        for message in received {
+            sqs.delete(at(100_000), queue, &message.receipt_handle).unwrap();
+            ids.push(message.message_id);
+        }
+    }
+    ids
+}
+
+proptest! {
+    #[test]
+    fn no_message_is_lost_or_held_by_two_receivers_at_once(steps in prop::collection::vec(step(), 0..200)) {
+        let mut sqs = sqs(&[]);
+        let known = live(&mut sqs, &steps);
+        let left: BTreeSet<_> = known.iter().filter(|(_, it)| !it.deleted).map(|(id, _)| id.clone()).collect();
+        let drained = drain(&mut sqs, QUEUE);
+        prop_assert_eq!(drained.len(), left.len());
+        prop_assert_eq!(drained.into_iter().collect::<BTreeSet<_>>(), left);
+    }
+
+    #[test]
+    fn every_message_is_once_in_its_queue_or_in_the_dead_letter_queue(
+        count in 1..4_u32,
+        steps in prop::collection::vec(
+            prop_oneof![
+                Just(Step::Send { delay: 0 }),
+                (1..5_usize, 0..20_u32).prop_map(|(max, visibility)| Step::Receive { max, visibility }),
+                (0..30_u64).prop_map(|seconds| Step::Advance { seconds }),
+            ],
+            0..200,
+        ),
+    ) {
+        let mut sqs = redriving(count);
+        let known = live(&mut sqs, &steps);
+        let mut drained = drain(&mut sqs, QUEUE);
+        drained.extend(drain(&mut sqs, DEAD));
+        prop_assert_eq!(drained.len(), known.len());
+        prop_assert!(drained.iter().all(|id| known.contains_key(id)));
+    }
+
+    #[test]
+    fn counts_add_up_to_all_remaining_messages(steps in prop::collection::vec(step(), 0..100)) {
+        let mut sqs = sqs(&[]);
+        let known = live(&mut sqs, &steps);
+        let counted: usize = ["", "Delayed", "NotVisible"]
+            .into_iter()
+            .map(|place| attribute(&mut sqs, 5000, &format!("ApproximateNumberOfMessages{place}")))
+            .map(|count| count.parse::<usize>().unwrap())
+            .sum();
+        prop_assert_eq!(counted, known.values().filter(|it| !it.deleted).count());
     }
 }
