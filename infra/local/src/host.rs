@@ -2,7 +2,7 @@
 //!
 //! After a run, an environment stays warm for the function's next event. The most recently used one is taken first. An
 //! environment is ended when it has been idle for `IDLE_MAX`, when its function has changed, when another function
-//! needs its place, or when it fails: extensions receive the shutdown event, then the pipes to the [`mod@warden`]s are
+//! needs its place, or when it fails. If the options say so, it is frozen meanwhile, as on AWS. At its end, extensions receive the shutdown event, then the pipes to the [`mod@warden`]s are
 //! closed, which kills the processes.
 
 pub(crate) mod code;
@@ -57,6 +57,8 @@ pub(crate) struct Host {
     idle: Mutex<HashMap<Arc<str>, Vec<Idle>>>,
     busy: AtomicUsize,
     environments_max: usize,
+    /// Whether environments are frozen between events.
+    freeze: bool,
     /// By function. Each environment that is being ended holds a receiver; the sender is notified when none is
     /// left.
     ending: Mutex<HashMap<Arc<str>, watch::Sender<()>>>,
@@ -78,6 +80,7 @@ impl Host {
         common: Common,
         journal: Journal,
         environments_max: usize,
+        freeze: bool,
     ) -> io::Result<Self> {
         let (alive, all_gone) = mpsc::channel(1);
         Ok(Self {
@@ -87,6 +90,7 @@ impl Host {
             idle: Mutex::default(),
             busy: AtomicUsize::new(0),
             environments_max,
+            freeze,
             ending: Mutex::default(),
             stopping: watch::Sender::new(false),
             alive: Mutex::new(Some(alive)),
@@ -165,8 +169,11 @@ impl Host {
         Environment::start(plan, limit).await
     }
 
-    pub(crate) fn keep(&self, environment: Environment, tenant_id: Option<Arc<str>>) {
+    pub(crate) fn keep(&self, mut environment: Environment, tenant_id: Option<Arc<str>>) {
         let name = Arc::clone(&environment.configuration.name);
+        if self.freeze {
+            environment.freeze();
+        }
         let mut idle = lock(&self.idle);
         // Checked under the lock, because a stop clears the idle environments only once.
         if !*self.stopping.borrow() {

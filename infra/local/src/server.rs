@@ -44,6 +44,8 @@ pub struct Config {
     pub dynamodb: Option<Router>,
     /// The functions that fail for a while instead of running.
     pub outages: Outages,
+    /// Whether the processes of a function and its extensions are stopped between events, as on AWS.
+    pub freeze: bool,
 }
 
 impl Default for Config {
@@ -56,6 +58,7 @@ impl Default for Config {
             page: None,
             dynamodb: None,
             outages: Outages::default(),
+            freeze: false,
         }
     }
 }
@@ -197,6 +200,18 @@ mod tests {
     };
 
     use super::*;
+
+    #[test]
+    fn a_function_fails_until_its_outage_is_over() {
+        let outages = Outages::default();
+        let at = |second| Timestamp::UNIX_EPOCH + Duration::from_secs(second);
+        outages.begin("orders", Outage::Error, at(10));
+        assert_eq!(outages.now("orders", at(9)), Some((Outage::Error, at(10))));
+        assert_eq!(outages.now("orders", at(10)), None);
+        assert_eq!(outages.now("others", at(0)), None);
+        outages.end("orders");
+        assert_eq!(outages.now("orders", at(0)), None);
+    }
 
     /// A test that waits this long has failed. Everything here takes less time.
     const PATIENCE: Duration = Duration::from_secs(60);

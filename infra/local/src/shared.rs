@@ -58,7 +58,7 @@ impl Shared {
         closing: watch::Receiver<()>,
         held: mpsc::Sender<()>,
     ) -> io::Result<Self> {
-        let Config { concurrency, inherited, outages, .. } = config;
+        let Config { concurrency, inherited, outages, freeze, .. } = config;
         let seed = seed();
         let journal = Journal::default();
         let unpacked = Unpacked::new(inherited.temporary(), seed);
@@ -66,7 +66,7 @@ impl Shared {
         let environments_max = usize::try_from(concurrency).unwrap_or(usize::MAX);
         Ok(Self(Arc::new(Inner {
             state: Mutex::new(State { cloud: Cloud::new(concurrency, seed), wakeup: None }),
-            host: Host::new(common, journal.clone(), environments_max)?,
+            host: Host::new(common, journal.clone(), environments_max, freeze)?,
             unpacked,
             journal,
             outages,

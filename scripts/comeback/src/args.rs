@@ -105,6 +105,9 @@ pub struct LocalArgs {
     /// --set sets IN_FLIGHT_MAX.
     #[arg(long, value_name = "N", default_value_t = QUOTA, value_parser = clap::value_parser!(u32).range(1..))]
     pub in_flight_max: u32,
+    /// Stop the processes of functions between events, as Lambda does.
+    #[arg(long)]
+    pub freeze: bool,
     /// Deploy the handler without a ledger, so without a register of waiting events.
     ///
     /// By default it has both, in the local cloud's own DynamoDB, with REGISTER=true unless --set sets REGISTER.

@@ -48,6 +48,7 @@ pub async fn run(args: &LocalArgs, shell: &Shell) -> Result<(), Failure> {
         concurrency: args.max_processes,
         in_flight_max: usize::try_from(args.in_flight_max).unwrap_or(usize::MAX),
         inherited: shell.inherited.clone(),
+        freeze: args.freeze,
         dynamodb: Some(dynamodb::router()?),
         ..Config::default()
     });

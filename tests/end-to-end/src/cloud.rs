@@ -62,8 +62,9 @@ impl Deref for Cloud {
 
 impl Cloud {
     /// Starts a cloud. `runtimes` is a folder of runtime clients.
-    pub async fn start(runtimes: Option<&Path>) -> Self {
-        Self::spawn(Command::new(binary("comeback-local")).arg("0"), runtimes).await
+    pub async fn start(runtimes: Option<&Path>, freeze: bool) -> Self {
+        let mut command = Command::new(binary("comeback-local"));
+        Self::spawn(command.args(freeze.then_some("--freeze")).arg("0"), runtimes).await
     }
 
     /// Starts a cloud in which a queue has at most `most` messages in flight.

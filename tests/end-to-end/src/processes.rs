@@ -56,6 +56,20 @@ pub async fn kill_all(processes: &[Pid]) {
     assert!(ended.is_ok(), "some of {processes:?} still run");
 }
 
+/// Waits until these processes are stopped.
+pub async fn stopped(processes: &[Pid]) {
+    let is_stopped = |process: &Pid| {
+        status(process.as_raw_pid(), "State").is_some_and(|state| state.starts_with('T'))
+    };
+    let stopped = async {
+        while !processes.iter().all(is_stopped) {
+            tokio::task::yield_now().await;
+        }
+    };
+    let stopped = tokio::time::timeout(PATIENCE, stopped).await;
+    assert!(stopped.is_ok(), "some of {processes:?} are not stopped");
+}
+
 /// A field of /proc/PID/status. The kernel cuts names to fifteen characters.
 fn status(pid: i32, name: &str) -> Option<String> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;

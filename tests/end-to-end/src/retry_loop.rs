@@ -41,6 +41,8 @@ pub struct Plan {
     pub runtimes: Option<PathBuf>,
     /// A limit on a queue's messages in flight that is lower than on AWS.
     pub in_flight_max: Option<u32>,
+    /// Whether functions are frozen between events.
+    pub freeze: bool,
 }
 
 impl Plan {
@@ -54,6 +56,7 @@ impl Plan {
             target: function(TARGET, "example-target"),
             runtimes: None,
             in_flight_max: None,
+            freeze: false,
         }
     }
 
@@ -72,7 +75,7 @@ impl Plan {
     pub async fn deploy(self) -> RetryLoop {
         let cloud = match self.in_flight_max {
             Some(most) => Cloud::with_in_flight_max(most).await,
-            None => Cloud::start(self.runtimes.as_deref()).await,
+            None => Cloud::start(self.runtimes.as_deref(), self.freeze).await,
         };
         let mut handler = function(HANDLER, "retry-handler");
         handler.timeout = self.handler_timeout;

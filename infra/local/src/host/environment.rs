@@ -145,6 +145,7 @@ impl Environment {
     }
 
     pub(super) async fn run(&mut self, run: &Run, limit: Duration) -> RunEnd {
+        self.processes.thaw().await;
         let ran = self.invoke(run, limit).await;
         self.reason = match &ran {
             RunEnd::Reusable(_) => Reason::Spindown,
@@ -196,6 +197,10 @@ impl Environment {
             failure = self.processes.registry.failure() => Ended::Extension(failure),
             exit = self.processes.runtime_exit() => Ended::Runtime(exit),
         }
+    }
+
+    pub(super) fn freeze(&mut self) {
+        self.processes.freeze(Arc::clone(&self.api));
     }
 
     pub(super) fn is_alive(&self) -> bool {

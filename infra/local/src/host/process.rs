@@ -21,7 +21,11 @@ use tokio::{
     time::timeout,
 };
 
-use super::{extensions::Extensions, runtime_api::RuntimeApi, warden::TERMINATE};
+use super::{
+    extensions::Extensions,
+    runtime_api::RuntimeApi,
+    warden::{FREEZE, TERMINATE, THAW},
+};
 use crate::{
     journal::{Event, Journal, What},
     model::lambda::{function::Configuration, run::Exit},
@@ -34,8 +38,8 @@ pub(super) type Held = (Arc<Configuration>, mpsc::Sender<()>);
 /// A process. It is killed when this is dropped.
 pub(super) struct Process {
     exited: watch::Receiver<Option<Exit>>,
-    /// When this pipe is closed, the warden kills the process.
-    guard: Option<ChildStdin>,
+    /// Bytes for the warden. When this is closed, the warden kills the process.
+    orders: mpsc::UnboundedSender<u8>,
 }
 
 impl Process {
@@ -44,14 +48,15 @@ impl Process {
         let mut child = command.spawn()?;
         log.follow(child.stdout.take());
         log.follow(child.stderr.take());
-        let guard = child.stdin.take();
+        let (orders, ordered) = mpsc::unbounded_channel();
+        tokio::spawn(pass_on(ordered, child.stdin.take()));
         let (sender, exited) = watch::channel(None);
         tokio::spawn(async move {
             let exit = child.wait().await.map_or(Exit::Status(1), exit_of);
             let _ = sender.send(Some(exit));
             drop(held);
         });
-        Ok(Self { exited, guard })
+        Ok(Self { exited, orders })
     }
 
     pub(super) fn exit(&self) -> impl Future<Output = Exit> + use<> {
@@ -69,11 +74,18 @@ impl Process {
         self.exited.borrow().is_none()
     }
 
-    pub(super) async fn terminate(&mut self) {
-        if let Some(guard) = &mut self.guard {
-            // This fails if the process is gone.
-            let _ = guard.write_all(&[TERMINATE]).await;
-        }
+    fn order(&self, order: u8) {
+        // This fails if the process is gone.
+        let _ = self.orders.send(order);
+    }
+}
+
+/// Writes orders to a warden's pipe, and closes it after the last one.
+async fn pass_on(mut orders: mpsc::UnboundedReceiver<u8>, pipe: Option<ChildStdin>) {
+    let Some(mut pipe) = pipe else { return };
+    while let Some(order) = orders.recv().await {
+        // This fails if the process is gone.
+        let _ = pipe.write_all(&[order]).await;
     }
 }
 
@@ -148,6 +160,8 @@ pub(super) struct Processes {
     pub(super) extensions: Vec<(Arc<str>, Process)>,
     pub(super) registry: Arc<Extensions>,
     pub(super) server: JoinSet<()>,
+    /// Freezes the processes when they wait for the next event.
+    pub(super) freezing: JoinSet<()>,
 }
 
 impl Processes {
@@ -162,6 +176,32 @@ impl Processes {
         self.runtime.as_ref().is_none_or(Process::is_alive) && self.registry.are_healthy()
     }
 
+    fn all(&self) -> impl Iterator<Item = &Process> {
+        self.runtime.iter().chain(self.extensions.iter().map(|(_, extension)| extension))
+    }
+
+    /// Stops all processes as soon as they wait for the next event, until they are thawed.
+    pub(super) fn freeze(&mut self, api: Arc<RuntimeApi>) {
+        let registry = Arc::clone(&self.registry);
+        // Weak, because a process is killed when the last strong one is dropped.
+        let orders: Vec<_> = self.all().map(|process| process.orders.downgrade()).collect();
+        self.freezing.spawn(async move {
+            api.asked().await;
+            registry.ready().await;
+            for orders in orders.iter().filter_map(mpsc::WeakUnboundedSender::upgrade) {
+                let _ = orders.send(FREEZE);
+            }
+        });
+    }
+
+    pub(super) async fn thaw(&mut self) {
+        if !self.freezing.is_empty() {
+            // Awaited, so that it can't freeze a process again.
+            self.freezing.shutdown().await;
+            self.all().for_each(|process| process.order(THAW));
+        }
+    }
+
     /// Ends all processes. A shutdown holds a receiver of `ending` until it is over.
     pub(super) fn end(self, reason: Reason, ending: &watch::Sender<()>) {
         if !self.extensions.is_empty()
@@ -172,8 +212,8 @@ impl Processes {
     }
 
     async fn shut_down(mut self, reason: Reason, ending: watch::Receiver<()>) {
-        let extensions = self.extensions.iter().map(|(_, extension)| extension);
-        let gone = join_all(self.runtime.iter().chain(extensions).map(Process::exit));
+        self.thaw().await;
+        let gone = join_all(self.all().map(Process::exit));
         let _ = timeout(SHUTDOWN_MAX, self.notify_and_wait(reason)).await;
         // This kills the remaining processes.
         drop(self);
@@ -183,8 +223,8 @@ impl Processes {
 
     async fn notify_and_wait(&mut self, reason: Reason) {
         let deadline = later(now(), SHUTDOWN_MAX).timestamp_millis();
-        if let Some(mut runtime) = self.runtime.take() {
-            runtime.terminate().await;
+        if let Some(runtime) = self.runtime.take() {
+            runtime.order(TERMINATE);
             let _ = timeout(RUNTIME_MAX, runtime.exit()).await;
         }
         let event = json!({

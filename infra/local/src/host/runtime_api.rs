@@ -43,12 +43,15 @@ pub(super) type Init = oneshot::Receiver<Result<(), Vec<u8>>>;
 pub(super) struct RuntimeApi {
     state: Mutex<Exchange>,
     offered: Notify,
+    asked: Notify,
 }
 
 #[derive(Default)]
 struct Exchange {
     init: Option<oneshot::Sender<Result<(), Vec<u8>>>>,
     waiting: Option<Offer>,
+    /// Whether the function waits for an event.
+    asks: bool,
     /// Receives the answer to the event that the function is handling.
     answer: Option<oneshot::Sender<Answer>>,
     /// The id of the event that was delivered last.
@@ -66,7 +69,7 @@ impl RuntimeApi {
     pub(super) fn new() -> (Arc<Self>, Init) {
         let (sender, init) = oneshot::channel();
         let state = Mutex::new(Exchange { init: Some(sender), ..Exchange::default() });
-        (Arc::new(Self { state, offered: Notify::new() }), init)
+        (Arc::new(Self { state, offered: Notify::new(), asked: Notify::new() }), init)
     }
 
     /// Offers an event to the next request, with the time limit for the function. The first receiver resolves when the
@@ -83,6 +86,17 @@ impl RuntimeApi {
         (is_taken, is_answered)
     }
 
+    /// Waits until the function waits for an event.
+    pub(super) async fn asked(&self) {
+        loop {
+            let asked = self.asked.notified();
+            if lock(&self.state).asks {
+                return;
+            }
+            asked.await;
+        }
+    }
+
     /// The request id for the function's log lines: that of the latest event, because a line that was written before
     /// the answer may be read after it.
     pub(super) fn latest_request_id(&self) -> Option<Arc<str>> {
@@ -95,7 +109,10 @@ impl RuntimeApi {
         if let Some(init) = exchange.init.take() {
             let _ = init.send(Ok(()));
         }
-        let Offer { run, limit, taken, answer } = exchange.waiting.take()?;
+        let offer = exchange.waiting.take();
+        exchange.asks = offer.is_none();
+        self.asked.notify_waiters();
+        let Offer { run, limit, taken, answer } = offer?;
         exchange.latest = Some(Arc::clone(&run.request_id));
         exchange.answer = Some(answer);
         let _ = taken.send(());

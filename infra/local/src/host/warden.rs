@@ -3,9 +3,9 @@
 //! The local cloud doesn't start a function itself. It starts its own executable again with [`WARDEN`] as the first
 //! argument. That process, the warden, starts the function in its own process group and watches it. The warden's
 //! standard input is a pipe from the local cloud. When the pipe is closed, because the local cloud ends the function or
-//! is dead, the warden kills the whole group. The only byte that the local cloud writes to it is [`TERMINATE`]. On this
-//! byte, the warden sends SIGTERM to the group. When the function exits by itself, the warden kills the rest of the
-//! group, and exits with the same status or signal.
+//! is dead, the warden kills the whole group. The bytes that the local cloud writes to it are [`TERMINATE`], [`FREEZE`]
+//! and [`THAW`]. On each, the warden sends a signal to the group. When the function exits by itself, the warden kills the
+//! rest of the group, and exits with the same status or signal.
 //!
 //! The warden has its own process group as well, so that Ctrl-C at a terminal reaches neither of them. A child that
 //! leaves its process group is not killed.
@@ -25,6 +25,8 @@ use rustix::process::{
 pub const WARDEN: &str = "__warden";
 
 pub(super) const TERMINATE: u8 = b't';
+pub(super) const FREEZE: u8 = b'f';
+pub(super) const THAW: u8 = b'c';
 
 /// The exit status if the command can't be started, as in a shell.
 const NOT_STARTED: u8 = 127;
@@ -54,8 +56,11 @@ fn guard(mut child: Child) -> ExitCode {
     thread::spawn(move || {
         let mut byte = [0];
         while let Ok(1) = std::io::stdin().read(&mut byte) {
-            if byte == [TERMINATE] {
-                signal_group(group, Signal::TERM);
+            match byte {
+                [TERMINATE] => signal_group(group, Signal::TERM),
+                [FREEZE] => signal_group(group, Signal::STOP),
+                [THAW] => signal_group(group, Signal::CONT),
+                _ => {}
             }
         }
         signal_group(group, Signal::KILL);

@@ -57,7 +57,12 @@ impl Answer {
 
 impl Cloud {
     pub fn start() -> Self {
+        Self::with(&[])
+    }
+
+    pub fn with(arguments: &[&str]) -> Self {
         let mut process = Command::new(env!("CARGO_BIN_EXE_comeback-local"))
+            .args(arguments)
             // A killed local cloud can't remove its temporary folders, so they go into cargo's.
             .env("TMPDIR", env!("CARGO_TARGET_TMPDIR"))
             .stdout(Stdio::piped())

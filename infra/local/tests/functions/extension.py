@@ -38,27 +38,11 @@ def mark(name):
         open(os.path.join(DO["marks"], name), "w").close()
 
 
-def refusal(answer):
-    return [answer[0], json.loads(answer[2])["errorType"]]
-
-
 if "canary" in DO:
     canary = socket.create_connection(("127.0.0.1", DO["canary"]))
     canary.sendall(b"x")
 if "exits" in DO:
     sys.exit(DO["exits"])
-if "refusals" in DO:
-    say(
-        "refused",
-        [
-            refusal(register("another", [])),
-            refusal(register("", [])),
-            refusal(register(NAME, ["START"])),
-            refusal(call("POST", "/register", "no json", Name=NAME)),
-            refusal(call("GET", "/event/next")),
-            refusal(call("GET", "/event/next", Identifier="b4f5e1a4-0000-4000-8000-000000000000")),
-        ],
-    )
 if "port" in DO:
     held = socket.create_server(("127.0.0.1", DO["port"]))
 mark("registered")
@@ -66,14 +50,6 @@ status, headers, body = register(NAME, DO.get("events", ["INVOKE", "SHUTDOWN"]))
 say("registered", json.loads(body))
 say("variables", dict(os.environ))
 IDENTIFIER = headers["Lambda-Extension-Identifier"]
-if "refusals" in DO:
-    say(
-        "refused",
-        [
-            refusal(register(NAME, [])),
-            refusal(call("POST", "/init/error", Identifier=IDENTIFIER)),
-        ],
-    )
 if "init error" in DO:
     call("POST", "/init/error", json.dumps(DO["init error"]), Identifier=IDENTIFIER, Function_Error_Type="Own.Reason")
     sys.exit(1)

@@ -105,13 +105,11 @@ fn the_runtime_starts_and_gets_events_after_the_extensions_are_ready() {
 fn an_extension_that_fails_to_start_fails_the_initialisation_with_its_name() {
     for (does, error_type, what) in [
         (json!({"exits": 5}), "Extension.Crash", "exit status 5"),
-        (json!({"exits": 0}), "Extension.Crash", "exit status 0"),
         (
             json!({"init error": {"errorMessage": "no port"}}),
             "Extension.InitError",
             "Own.Reason: no port",
         ),
-        (json!({"init error": null}), "Extension.InitError", "Own.Reason"),
     ] {
         let cloud = Cloud::start();
         let f = function(&cloud, &json!({"bad": does, "good": {}}), json!({}));
@@ -120,13 +118,9 @@ fn an_extension_that_fails_to_start_fails_the_initialisation_with_its_name() {
         let finished = cloud.journal_until(|event| event["type"] == "Finished");
         assert_eq!(finished["outcome"], "InitFailed");
     }
-}
-
-#[test]
-fn an_extension_that_is_not_executable_fails_the_initialisation() {
     let cloud = Cloud::start();
-    let content = json!({"ZipFile": zip(&[("extensions/bad", 0o644, b"#!/bin/sh\n")])});
-    let layer = cloud.layer("l", &content);
+    let not_executable = zip(&[("extensions/bad", 0o644, b"#!/bin/sh\n")]);
+    let layer = cloud.layer("l", &json!({"ZipFile": not_executable}));
     let failure = cloud.function("f", json!({"Layers": [layer]})).invoke(&json!({}));
     failure.reports("Extension.LaunchError", "extension bad: permission denied");
 }
@@ -150,46 +144,6 @@ fn an_extension_that_fails_during_an_invocation_ends_the_invocation() {
 }
 
 #[test]
-fn the_extensions_api_refuses_what_lambda_refuses() {
-    let cloud = Cloud::start();
-    let f = function(&cloud, &json!({"a": {"refusals": true}}), json!({}));
-    assert!(!f.invoke(&json!({})).is_error);
-    let before = said(&cloud, "a", "refused", |refused| refused.as_array().unwrap().len() > 2);
-    assert_eq!(
-        before,
-        json!([
-            [403, "Extension.InvalidExtensionName"],
-            [403, "Extension.InvalidExtensionName"],
-            [403, "Extension.InvalidEventType"],
-            [403, "InvalidRequestFormat"],
-            [403, "Extension.MissingExtensionIdentifier"],
-            [403, "Extension.UnknownExtensionIdentifier"],
-        ])
-    );
-    let after = said(&cloud, "a", "refused", |refused| refused.as_array().unwrap().len() == 2);
-    assert_eq!(
-        after,
-        json!([[403, "Extension.InvalidExtensionState"], [403, "Extension.MissingHeader"]])
-    );
-}
-
-#[test]
-fn the_shutdown_event_says_why_the_environment_ends() {
-    for (event, settings, reason) in [
-        (json!({"do": "exit", "status": 1}), json!({"Timeout": 60}), "FAILURE"),
-        (json!({"do": "meet"}), json!({"Timeout": 1}), "TIMEOUT"),
-    ] {
-        let cloud = Cloud::start();
-        let (_connections, port) = listener();
-        let mut event = event;
-        event["port"] = port.into();
-        let f = function(&cloud, &json!({"a": {}}), settings);
-        assert!(f.invoke(&event).is_error);
-        assert_eq!(told(&cloud, "a", "SHUTDOWN")["shutdownReason"], reason);
-    }
-}
-
-#[test]
 fn a_new_environment_can_use_the_ports_of_the_last_one() {
     let cloud = Cloud::start();
     let (_connections, meeting) = listener();
@@ -207,6 +161,7 @@ fn a_new_environment_can_use_the_ports_of_the_last_one() {
         assert!(!answer.is_error, "after {after}: {}", answer.text());
     };
     assert!(f.invoke(&json!({"do": "meet", "port": meeting})).text().contains("timed out"));
+    assert_eq!(told(&cloud, "a", "SHUTDOWN")["shutdownReason"], "TIMEOUT");
     update(60);
     works("a time-out");
     assert!(f.invoke(&json!({"do": "exit", "status": 1})).text().contains("exit status 1"));
@@ -244,4 +199,23 @@ fn no_extension_is_left_when_the_local_cloud_ends() {
             canaries.into_iter().for_each(ends);
         });
     }
+}
+
+#[test]
+fn an_environment_is_frozen_when_all_have_asked_for_an_event_until_the_next_or_the_shutdown() {
+    let cloud = Cloud::with(&["--freeze"]);
+    let settings = json!({"Environment": {"Variables": {"INIT": "trap"}}});
+    let f = function(&cloud, &json!({"a": {}}), settings);
+    let [first, second] = [(); 2].map(|()| {
+        let pid = f.invoke(&json!({})).json()["pid"].clone();
+        let state = || fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        while !state().contains(") T ") {
+            thread::yield_now();
+        }
+        pid
+    });
+    assert_eq!(first, second);
+    delete(&cloud);
+    told(&cloud, "a", "SHUTDOWN");
+    cloud.journal_until(|event| event["line"] == "terminated");
 }

@@ -6,6 +6,7 @@ use end_to_end::{cloud, journal, processes, retry_loop};
 
 mod events;
 mod faults;
+mod frozen;
 mod kit;
 mod once_per_failure;
 mod other_languages;

@@ -91,7 +91,7 @@ exports.handler = async (event, context) => {
 
 #[tokio::test]
 async fn the_aws_cli_can_use_the_local_cloud() {
-    let cloud = Cloud::start(None).await;
+    let cloud = Cloud::start(None, false).await;
     cloud.create(&function(TARGET, "example-target")).await.unwrap();
     let aws = python(REQUIREMENTS).with_file_name("aws");
     let run = |arguments: &str| {

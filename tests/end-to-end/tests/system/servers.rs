@@ -62,7 +62,7 @@ impl Proxy {
         String::from_utf8_lossy(&self.requests.lock().unwrap()).into_owned()
     }
 
-    /// Forwards new connections to this endpoint, and closes those that hang.
+    /// Forwards new connections to this endpoint, and closes all others.
     pub fn release(&self, endpoint: &str) {
         let address = endpoint.trim_start_matches("http://").to_owned();
         self.behaviour.send(Behaviour::Pass(address)).unwrap();
@@ -78,7 +78,10 @@ async fn serve(
     let behaviour = state.borrow_and_update().clone();
     if let Behaviour::Pass(address) = behaviour {
         let mut server = TcpStream::connect(address).await.unwrap();
-        let _ = copy_bidirectional(&mut client, &mut server).await;
+        tokio::select! {
+            _ = copy_bidirectional(&mut client, &mut server) => {}
+            _ = state.changed() => {}
+        }
         return;
     }
     let mut buffer = [0; 4096];
