@@ -18,9 +18,9 @@ use aws_sdk_lambda::{
     operation::RequestId,
     primitives::Blob,
     types::{
-        DestinationConfig, Environment, FunctionCode, FunctionResponseType, ImageConfig,
-        InvocationType, LayerVersionContentInput, OnFailure, PackageType, RecursiveLoop, Runtime,
-        TenancyConfig, TenantIsolationMode,
+        DeadLetterConfig, DestinationConfig, DurableConfig, Environment, FunctionCode,
+        FunctionResponseType, ImageConfig, InvocationType, LayerVersionContentInput, OnFailure,
+        PackageType, RecursiveLoop, Runtime, TenancyConfig, TenantIsolationMode,
     },
 };
 use aws_sdk_sqs::{
@@ -30,6 +30,7 @@ use aws_sdk_sqs::{
 };
 use aws_types::SdkConfig;
 use comeback_core::arn::QUEUE_PREFIX;
+use comeback_local::model::{ACCOUNT, REGION};
 
 /// The name under which the retry handler is deployed.
 pub const HANDLER: &str = "retry-handler";
@@ -68,6 +69,9 @@ const LOCAL_FOLDER: &str = "local-folder";
 /// The program that Lambda starts in a folder or a zip without a runtime.
 const BOOTSTRAP: &str = "bootstrap";
 
+/// How long a durable execution may take: a day.
+const EXECUTION_SECONDS: i32 = 86_400;
+
 /// A call to the local cloud failed.
 #[derive(Debug, thiserror::Error)]
 #[error("can't {what}: {cause}")]
@@ -97,6 +101,8 @@ pub struct Function {
     pub handler: Option<String>,
     /// Whether it has tenant isolation.
     pub tenants: bool,
+    /// Whether it is durable. At most one of the functions of a handler can be.
+    pub durable: bool,
 }
 
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -123,6 +129,7 @@ impl Function {
             runtime: None,
             handler: None,
             tenants: false,
+            durable: false,
         }
     }
 }
@@ -149,7 +156,7 @@ pub fn config(endpoint: &str) -> SdkConfig {
     let credentials = Credentials::new("local", "local", None, None, "comeback");
     SdkConfig::builder()
         .behavior_version(BehaviorVersion::v2026_01_12())
-        .region(Region::from_static(comeback_local::model::REGION))
+        .region(Region::from_static(REGION))
         .credentials_provider(SharedCredentialsProvider::new(credentials))
         .http_client(aws_smithy_http_client::Builder::new().build_http())
         .endpoint_url(endpoint)
@@ -179,6 +186,7 @@ impl Cloud {
         visibility: Duration,
         targets: &[Function],
     ) -> Result<Queues, CallError> {
+        handler.environment.splice(0..0, of_durable(targets));
         let retention = (QueueAttributeName::MessageRetentionPeriod, seconds(RETENTION));
         let dead_letter = self.queue(DEAD_LETTER_QUEUE, vec![retention]).await?;
         // Comes first, so that the caller can override it.
@@ -188,7 +196,7 @@ impl Cloud {
             self.retry_queue(RETRY_QUEUE, &dead_letter, visibility, &handler).await?;
         for target in targets {
             self.create(target).await?;
-            self.send_failures(&target.name, &arn).await?;
+            self.send_failures(target, &arn).await?;
         }
         Ok(Queues { retry, dead_letter })
     }
@@ -209,13 +217,14 @@ impl Cloud {
         let shared = (RETRY_QUEUE.to_owned(), ["*".to_owned()]);
         let bound: BTreeMap<_, _> = own.chain(own_of_queues).chain([shared]).collect();
         let bound = serde_json::json!(bound).to_string();
+        handler.environment.splice(0..0, of_durable(targets));
         handler.environment.insert(0, (QUEUE_TARGETS.to_owned(), bound));
         let queues = self.deploy(handler.clone(), visibility, &[]).await?;
         for target in targets {
             let name = queue_of(&target.name);
             let retry = self.retry_queue(&name, &queues.dead_letter, visibility, &handler).await?;
             self.create(target).await?;
-            self.send_failures(&target.name, &retry.1).await?;
+            self.send_failures(target, &retry.1).await?;
         }
         for source in sources {
             let name = queue_of(&source.name);
@@ -273,6 +282,8 @@ impl Cloud {
 
     pub async fn invoke(&self, function: &str, payload: &str) -> Result<String, CallError> {
         let call = self.lambda.invoke().function_name(function).payload(Blob::new(payload));
+        // A durable function is only invoked by a qualified name.
+        let call = call.qualifier("$LATEST");
         let accepted = call.invocation_type(InvocationType::Event).send().await;
         let accepted = accepted.map_err(failed(&format!("invoke {function}")))?;
         let request_id = accepted.request_id().map(str::to_owned);
@@ -317,8 +328,8 @@ impl Cloud {
 
     /// Creates a function that may be part of a recursive loop.
     pub async fn create(&self, function: &Function) -> Result<(), CallError> {
-        let Function { name, code, timeout, environment, layers, runtime, handler, tenants } =
-            function;
+        let Function { name, code, timeout, environment, layers, runtime, handler, .. } = function;
+        let durable = || DurableConfig::builder().execution_timeout(EXECUTION_SECONDS).build();
         let per_tenant = || {
             TenancyConfig::builder().tenant_isolation_mode(TenantIsolationMode::PerTenant).build()
         };
@@ -335,7 +346,8 @@ impl Cloud {
             .role(ROLE)
             .timeout(i32::try_from(timeout.as_secs()).unwrap_or(i32::MAX))
             .environment(environment)
-            .set_tenancy_config(tenants.then(per_tenant).and_then(Result::ok))
+            .set_tenancy_config(function.tenants.then(per_tenant).and_then(Result::ok))
+            .set_durable_config(function.durable.then(durable))
             .set_layers(Some(versions));
         let runtime = runtime.as_deref().map_or(Runtime::Providedal2023, Runtime::from);
         let handler = handler.as_deref().unwrap_or(BOOTSTRAP);
@@ -388,8 +400,17 @@ impl Cloud {
     }
 
     /// Sends the failures of a function to a queue, and turns off Lambda's own two retries, which would delay the first
-    /// failure record by three minutes.
-    async fn send_failures(&self, function: &str, queue_arn: &str) -> Result<(), CallError> {
+    /// failure record by three minutes. The queue becomes the dead-letter queue of a durable function, whose failures
+    /// have no other way.
+    async fn send_failures(&self, function: &Function, queue_arn: &str) -> Result<(), CallError> {
+        let Function { name: function, durable, .. } = function;
+        let what = format!("send failures of {function} to {queue_arn}");
+        if *durable {
+            let queue = DeadLetterConfig::builder().target_arn(queue_arn).build();
+            let call = self.lambda.update_function_configuration().function_name(function);
+            let updated = call.dead_letter_config(queue).send().await;
+            return updated.map(drop).map_err(failed(&what));
+        }
         let queue = OnFailure::builder().destination(queue_arn).build();
         let call = self.lambda.put_function_event_invoke_config().function_name(function);
         let put = call
@@ -397,8 +418,20 @@ impl Cloud {
             .destination_config(DestinationConfig::builder().on_failure(queue).build())
             .send()
             .await;
-        put.map(drop).map_err(failed(&format!("send failures of {function} to {queue_arn}")))
+        put.map(drop).map_err(failed(&what))
     }
+}
+
+/// The handler's settings for a durable function among these. Lambda invokes one only by a qualified ARN.
+fn of_durable(functions: &[Function]) -> Vec<(String, String)> {
+    let Some(Function { name, .. }) = functions.iter().find(|function| function.durable) else {
+        return Vec::new();
+    };
+    let target = format!("arn:aws:lambda:{REGION}:{ACCOUNT}:function:{name}:$LATEST");
+    let policies = serde_json::json!({ name: { "DURABLE": "true" } }).to_string();
+    [("DLQ_TARGET", target), ("POLICIES", policies)]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into()
 }
 
 /// The name of the retry queue of one function or queue.

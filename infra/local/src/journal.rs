@@ -44,6 +44,8 @@ pub enum What {
         outcome: Ending,
         response: Payload,
     },
+    /// A durable function was invoked with the name and the payload of an execution that exists. Nothing was started.
+    AlreadyStarted,
     /// A run was delayed or refused, because the function's concurrency was used up.
     Throttled,
     RecursionStopped,
@@ -95,6 +97,7 @@ impl Event {
             What::Logged { line } => line.len(),
             What::DestinationFailed { reason, .. } => reason.len(),
             What::Accepted
+            | What::AlreadyStarted
             | What::Throttled
             | What::RecursionStopped
             | What::GivenUp { .. }
@@ -169,6 +172,7 @@ impl Kept {
                 self.metrics.run(event.at, &event.function, *outcome != Ending::Succeeded);
             }
             What::Started { .. }
+            | What::AlreadyStarted
             | What::Throttled
             | What::RecursionStopped
             | What::GivenUp { .. }

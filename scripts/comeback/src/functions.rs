@@ -65,6 +65,9 @@ struct Entry {
     /// Whether it has tenant isolation.
     #[serde(default)]
     tenants: bool,
+    /// Whether it is durable.
+    #[serde(default)]
+    durable: bool,
 }
 
 fn timeout_default() -> u16 {
@@ -132,6 +135,7 @@ pub fn read(given: &[FunctionArg], file: Option<&Path>) -> Result<Vec<Function>,
             runtime: None,
             handler: None,
             tenants: false,
+            durable: false,
         };
         functions.push(function(name, entry, Path::new("."))?);
     }
@@ -154,7 +158,7 @@ pub fn read(given: &[FunctionArg], file: Option<&Path>) -> Result<Vec<Function>,
 
 /// Builds a function. Paths in `entry` are relative to `folder`.
 fn function(name: &str, entry: Entry, folder: &Path) -> Result<Function, BadFunctions> {
-    let Entry { code, timeout, environment, runtime, handler, tenants } = entry;
+    let Entry { code, timeout, environment, runtime, handler, tenants, durable } = entry;
     Ok(Function {
         name: name.to_owned(),
         code: find(&code, folder)?,
@@ -164,6 +168,7 @@ fn function(name: &str, entry: Entry, folder: &Path) -> Result<Function, BadFunc
         runtime,
         handler,
         tenants,
+        durable,
     })
 }
 

@@ -1,12 +1,14 @@
-//! `soak [queues] [EVENTS [SEED]]`: sends many events through the whole system, with real processes, while handlers are
-//! killed. It prints the figures, and fails if anything was lost.
+//! `soak [queues | durable] [EVENTS [SEED]]`: sends many events through the whole system, with real processes, while
+//! handlers are killed. It prints the figures, and fails if anything was lost.
 //!
 //! Each event fails in the way that its number says. New events are sent as fast as earlier ones end. Meanwhile
 //! handlers are killed with SIGKILL at any point of their work, and the memory of the processes is measured. The
 //! outcome of each event is read from the local cloud's journal and the dead-letter queue. The run ends when every
 //! event has ended and the queues are empty. An event that has not ended by then is lost.
 //!
-//! With `queues`, the events are messages of two queues, whose consumers are killed, too.
+//! With `queues`, the events are messages of two queues, whose consumers are killed, too. With `durable`, the target is a
+//! durable function, of which Lambda starts an execution of one name once: the handler has no ledger, and yet no attempt
+//! may run twice.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test reports a failure by a panic")]
 
 mod queues;
@@ -24,11 +26,12 @@ const SEED: u64 = 1;
 async fn main() -> ExitCode {
     let mut arguments = env::args().skip(1).peekable();
     let is_of_queues = arguments.next_if(|first| first == "queues").is_some();
+    let is_durable = arguments.next_if(|first| first == "durable").is_some();
     let (events, seed) = (arguments.next(), arguments.next());
     let events = events.map_or(Ok(EVENTS), |text| text.parse());
     let seed = seed.map_or(Ok(SEED), |text| text.parse());
     let (Ok(events), Ok(seed)) = (events, seed) else {
-        eprintln!("usage: soak [queues] [EVENTS [SEED]]");
+        eprintln!("usage: soak [queues | durable] [EVENTS [SEED]]");
         return ExitCode::from(2);
     };
     #[allow(clippy::disallowed_methods, reason = "the duration is measured")]
@@ -38,7 +41,7 @@ async fn main() -> ExitCode {
         let is_good = soaked.is_good();
         (Box::new(soaked), is_good)
     } else {
-        let soaked = soak(events, seed).await;
+        let soaked = soak(events, seed, is_durable).await;
         let is_good = soaked.is_good();
         (Box::new(soaked), is_good)
     };
@@ -55,7 +58,15 @@ async fn main() -> ExitCode {
 #[cfg(test)]
 #[tokio::test]
 async fn nothing_is_lost_while_handlers_are_killed_at_random() {
-    let soaked = soak(300, 7).await;
+    let soaked = soak(300, 7, false).await;
+    assert!(soaked.nothing_is_lost(), "{soaked}");
+    assert!(soaked.killed > 0, "{soaked}");
+}
+
+#[cfg(test)]
+#[tokio::test]
+async fn no_attempt_of_a_durable_function_runs_twice_without_a_ledger() {
+    let soaked = soak(200, 7, true).await;
     assert!(soaked.nothing_is_lost(), "{soaked}");
     assert!(soaked.killed > 0, "{soaked}");
 }

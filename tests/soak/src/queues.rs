@@ -10,7 +10,7 @@ use aws_sdk_sqs::types::{MessageAttributeValue, SendMessageBatchRequestEntry};
 use end_to_end::{
     consumer::{self, Language},
     journal::{Ending, Entry},
-    retry_loop::{DeadLetter, HANDLER, RetryLoop},
+    retry_loop::{DeadLetter, HANDLER, Plan, RetryLoop},
 };
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
@@ -185,13 +185,13 @@ pub struct Soaked {
 /// Sends this many messages to both queues, half to each, and waits until all have ended.
 pub async fn soak(messages: usize, seed: u64) -> Soaked {
     let (base, attempts) = (format!("{BASE_BACKOFF_SECONDS}s"), MAX_ATTEMPTS.to_string());
-    let retry_loop = deploy(&[
+    let plan = Plan::quick(&[
         ("QUEUE_TARGETS", r#"{"retry":["sqs:python","sqs:node"]}"#),
         ("BASE_BACKOFF", &base),
         ("MAX_BACKOFF", "8s"),
         ("MAX_ATTEMPTS", &attempts),
-    ])
-    .await;
+    ]);
+    let retry_loop = deploy(plan).await;
     let mut codes = Vec::new();
     for (name, language) in QUEUES {
         codes.push(consumer::deploy(&retry_loop, name, language, VISIBILITY_SECONDS).await);
@@ -200,8 +200,8 @@ pub async fn soak(messages: usize, seed: u64) -> Soaked {
     let mut killed = [0; NAMES.len()];
     let room = Arc::new(Semaphore::new(UNDER_WAY_MAX));
     tokio::spawn(feed(Arc::clone(&retry_loop), messages, Arc::clone(&room)));
-    let (tally, left): (Tally, _) = tokio::select! {
-        settled = settle(&retry_loop, messages, &room, async || left(&retry_loop).await) => settled,
+    let (tally, left) = tokio::select! {
+        settled = settle(&retry_loop, Tally::default(), messages, &room, async || left(&retry_loop).await) => settled,
         () = kill_now_and_then(cloud, &NAMES, KILL_PAUSE, seed, |name| killed[name] += 1) => {
             unreachable!()
         }

@@ -36,14 +36,18 @@ pub struct Soaked {
     pub tally: Tally,
     pub memory: Memory,
     pub killed: usize,
+    /// Whether the target is durable.
+    pub is_durable: bool,
     /// The number of messages left in the queues.
     pub left: u32,
 }
 
 /// Sends this many events through a new system, and waits until all have ended.
-pub async fn soak(events: usize, seed: u64) -> Soaked {
+pub async fn soak(events: usize, seed: u64, is_durable: bool) -> Soaked {
     let attempts = MAX_ATTEMPTS.to_string();
-    let retry_loop = deploy(&[("MAX_BACKOFF", "2s"), ("MAX_ATTEMPTS", &attempts)]).await;
+    let mut plan = Plan::quick(&[("MAX_BACKOFF", "2s"), ("MAX_ATTEMPTS", &attempts)]);
+    plan.target.durable = is_durable;
+    let retry_loop = deploy(plan).await;
     let room = Arc::new(Semaphore::new(UNDER_WAY_MAX));
     tokio::spawn(feed(Arc::clone(&retry_loop), events, Arc::clone(&room)));
     let left = async || {
@@ -52,19 +56,19 @@ pub async fn soak(events: usize, seed: u64) -> Soaked {
     };
     let cloud = retry_loop.cloud.process.id().unwrap();
     let (mut memory, mut killed) = (Memory::default(), 0);
-    let (tally, left): (Tally, _) = tokio::select! {
-        settled = settle(&retry_loop, events, &room, left) => settled,
+    let (tally, left) = tokio::select! {
+        settled = settle(&retry_loop, Tally::new(is_durable), events, &room, left) => settled,
         () = kill_now_and_then(cloud, &[HANDLER], KILL_PAUSE, seed, |_| killed += 1) => {
             unreachable!()
         }
         () = watch(&mut memory, cloud) => unreachable!(),
     };
-    Soaked { lost: tally.lost(events), tally, memory, killed, left }
+    Soaked { lost: tally.lost(events), tally, memory, killed, is_durable, left }
 }
 
-/// Deploys the retry loop with these settings, and limits the handlers that run at the same time.
-pub async fn deploy(settings: &[(&'static str, &str)]) -> Arc<RetryLoop> {
-    let retry_loop = Plan::quick(settings).deploy().await;
+/// Deploys the retry loop, and limits the handlers that run at the same time.
+pub async fn deploy(plan: Plan) -> Arc<RetryLoop> {
+    let retry_loop = plan.deploy().await;
     let lambda = &retry_loop.cloud.lambda;
     let mappings = lambda.list_event_source_mappings().function_name(HANDLER).send().await.unwrap();
     let mapping = mappings.event_source_mappings.unwrap_or_default().remove(0);
@@ -105,7 +109,7 @@ pub async fn kill_now_and_then(
 }
 
 /// What a soak counts.
-pub trait Counts: Default {
+pub trait Counts {
     fn note(&mut self, entry: &Entry);
     fn dead_lettered(&mut self, letter: &DeadLetter);
     /// How many events have ended.
@@ -118,11 +122,12 @@ pub trait Counts: Default {
 /// ended for a long time. Also returns the number of messages left in the queues.
 pub async fn settle<T: Counts>(
     retry_loop: &RetryLoop,
+    mut tally: T,
     events: usize,
     room: &Semaphore,
     left: impl AsyncFn() -> u32,
 ) -> (T, u32) {
-    let (mut tally, mut journal) = (T::default(), retry_loop.cloud.journal());
+    let mut journal = retry_loop.cloud.journal();
     loop {
         let settled = tally.settled();
         let progress = async {
@@ -206,9 +211,10 @@ fn median(samples: &[u64]) -> u64 {
 }
 
 impl Soaked {
-    /// Whether every event has ended as it must, and the queues are empty.
+    /// Whether every event has ended as it must, and the queues are empty. No attempt of a durable function ran twice.
     pub fn nothing_is_lost(&self) -> bool {
-        self.lost.is_empty() && self.tally.faults.is_empty() && self.left == 0
+        let runs_once = !self.is_durable || self.tally.duplicate_runs == 0;
+        runs_once && self.lost.is_empty() && self.tally.faults.is_empty() && self.left == 0
     }
 
     /// Whether nothing is lost, and no process kept growing.
@@ -219,7 +225,7 @@ impl Soaked {
 
 impl fmt::Display for Soaked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { lost, tally, memory, killed, left } = self;
+        let Self { lost, tally, memory, killed, is_durable, left } = self;
         writeln!(f, "{:>7} succeeded", tally.count(End::Succeeded))?;
         for reason in ["max_attempts_exceeded", "not_retryable"] {
             writeln!(f, "{:>7} dead-lettered, {reason}", tally.count(End::DeadLetter(reason)))?;
@@ -229,6 +235,10 @@ impl fmt::Display for Soaked {
         writeln!(f, "{:>7} runs of the target", tally.runs)?;
         let (runs, ends) = (tally.duplicate_runs, tally.duplicate_ends);
         writeln!(f, "{runs:>7} of them repeated an attempt, which ended {ends} events again")?;
+        if *is_durable {
+            let repeated = tally.repeated_starts;
+            writeln!(f, "{repeated:>7} starts repeated, of which Lambda started none")?;
+        }
         let crashed = tally.crashed_batches;
         writeln!(f, "{killed:>7} handlers killed, {crashed} during a batch")?;
         writeln!(f, "resident memory, median of each third of the time, in MiB")?;

@@ -16,6 +16,8 @@ use crate::run::Counts;
 /// How events ended, and what else was counted.
 #[derive(Default)]
 pub struct Tally {
+    /// Whether the target is durable. Then its failures have no error type, so none is permanent.
+    is_durable: bool,
     /// The last end of each event, by the event's number.
     ends: BTreeMap<usize, End>,
     /// The attempts of each event that were run. Attempt 0 is Lambda's own invocation.
@@ -23,6 +25,8 @@ pub struct Tally {
     /// The events that the target is running, by request id.
     running: HashMap<Arc<str>, usize>,
     accepted: usize,
+    /// Starts of executions that Lambda had already started, so that it started nothing.
+    pub repeated_starts: usize,
     pub runs: usize,
     /// Runs of the target that repeated an attempt.
     pub duplicate_runs: usize,
@@ -56,12 +60,18 @@ pub fn payload(id: usize) -> String {
     format!(r#"{{"id":{id},"fail":{fail}}}"#)
 }
 
-/// How the event with this number must end.
-fn end_of(id: usize) -> End {
-    match id % 10 {
-        0..=7 => End::Succeeded,
-        8 => End::DeadLetter("max_attempts_exceeded"),
-        _ => End::DeadLetter("not_retryable"),
+impl Tally {
+    pub fn new(is_durable: bool) -> Self {
+        Self { is_durable, ..Self::default() }
+    }
+
+    /// How the event with this number must end.
+    fn end_of(&self, id: usize) -> End {
+        match id % 10 {
+            0..=7 => End::Succeeded,
+            9 if !self.is_durable => End::DeadLetter("not_retryable"),
+            _ => End::DeadLetter("max_attempts_exceeded"),
+        }
     }
 }
 
@@ -69,6 +79,7 @@ impl Counts for Tally {
     fn note(&mut self, entry: &Entry) {
         match (&*entry.function, entry.kind.as_str()) {
             (TARGET, "Accepted") => self.accepted += 1,
+            (TARGET, "AlreadyStarted") => self.repeated_starts += 1,
             (TARGET, "Started") => self.started(entry),
             (TARGET, "Finished") => self.finished(entry),
             (HANDLER, "Finished") if entry.outcome == Some(Ending::Crashed) => {
@@ -81,7 +92,7 @@ impl Counts for Tally {
     fn dead_lettered(&mut self, letter: &DeadLetter) {
         let order: Value = serde_json::from_str(&letter.body).unwrap_or_default();
         let is_it = |end: &End| matches!(end, End::DeadLetter(of) if *of == letter.reason());
-        match (id_of(&order), (0..10).map(end_of).find(is_it)) {
+        match (id_of(&order), (0..10).map(|id| self.end_of(id)).find(is_it)) {
             (Some(id), Some(end)) => self.ended(id, end),
             _ => self.faults.push(format!("an unexpected dead letter: {letter:?}")),
         }
@@ -115,8 +126,9 @@ impl Tally {
     }
 
     fn ended(&mut self, id: usize, end: End) {
-        if end_of(id) != end {
-            self.faults.push(format!("event {id}: expected {:?}, got {end:?}", end_of(id)));
+        let expected = self.end_of(id);
+        if expected != end {
+            self.faults.push(format!("event {id}: expected {expected:?}, got {end:?}"));
         }
         let before = self.ends.insert(id, end);
         self.duplicate_ends += usize::from(before.is_some());

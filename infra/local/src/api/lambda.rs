@@ -20,7 +20,10 @@ use serde_json::json;
 
 use super::{BodyError, query_values, read_body};
 use crate::{
-    model::lambda::{error::LambdaError, name::resolve},
+    model::lambda::{
+        error::LambdaError,
+        name::{LATEST, resolve},
+    },
     shared::Shared,
 };
 
@@ -125,6 +128,7 @@ impl<T: DeserializeOwned + Send> FromRequestParts<Shared> for Params<T> {
 struct Function {
     shared: Shared,
     name: String,
+    is_qualified: bool,
 }
 
 impl FromRequestParts<Shared> for Function {
@@ -133,7 +137,9 @@ impl FromRequestParts<Shared> for Function {
     async fn from_request_parts(parts: &mut Parts, shared: &Shared) -> Result<Self, LambdaError> {
         let Params(reference) = Params::<String>::from_request_parts(parts, shared).await?;
         let qualifier = query_values(&parts.uri, "Qualifier").next();
-        Ok(Self { name: resolve(&reference, qualifier.as_deref())?, shared: shared.clone() })
+        let name = resolve(&reference, qualifier.as_deref())?;
+        let is_qualified = qualifier.is_some() || reference.ends_with(LATEST);
+        Ok(Self { name, is_qualified, shared: shared.clone() })
     }
 }
 

@@ -37,7 +37,10 @@ impl Cloud {
         response: Option<&Response>,
     ) {
         let function = self.lambda.function(&event.function).ok();
-        let config = function.and_then(|function| function.event_invoke_config.as_ref());
+        // Lambda sends no records of durable functions.
+        let config = function
+            .filter(|function| function.configuration.durable.is_none())
+            .and_then(|function| function.event_invoke_config.as_ref());
         let role = function.map(|function| function.configuration.role.clone()).unwrap_or_default();
         let success = condition == Condition::Success;
         let destination = config.and_then(|config| match success {

@@ -10,8 +10,9 @@ use comeback_core::{Timestamp, time::later};
 use super::{
     Cloud, Payload,
     delivery::Condition,
+    is_name,
     lambda::{
-        Origin,
+        Execution, Origin,
         error::LambdaError,
         function::Configuration,
         invoke_config::{self, QueuedEvent},
@@ -27,6 +28,9 @@ const SYNCHRONOUS_BYTES_MAX: usize = 6 * 1024 * 1024;
 
 /// The largest payload of an asynchronous invocation, in bytes: 1 MB.
 pub(crate) const ASYNCHRONOUS_BYTES_MAX: usize = 1024 * 1024;
+
+/// The longest name of a durable execution, in characters.
+const EXECUTION_NAME_MAX: usize = 64;
 
 /// The payload that a function receives if the invocation has none.
 const NO_PAYLOAD: &[u8] = b"{}";
@@ -53,6 +57,8 @@ pub struct Invocation<'a> {
     pub client_context: Option<&'a str>,
     /// `X-Amz-Tenant-Id`.
     pub tenant_id: Option<&'a str>,
+    /// `X-Amz-Durable-Execution-Name`, which every invocation of a durable function has here.
+    pub execution_name: Option<&'a str>,
 }
 
 /// The result of a request to run a function.
@@ -87,9 +93,18 @@ impl Cloud {
             return Err(LambdaError::invalid(NO_TENANT));
         }
         let tenant_id = tenant_id.map(Arc::from);
+        let execution = invocation.execution_name.filter(|_| configuration.durable.is_some());
+        let execution =
+            execution.map(|execution| (Arc::clone(&configuration.name), execution.into()));
+        if let Some(key) = &execution
+            && self.is_started(now, key, &payload, invocation.invocation_type)?
+        {
+            return Ok(Invoked::Accepted(self.lambda.ids.uuid().into()));
+        }
         match invocation.invocation_type {
             InvocationType::DryRun => Ok(Invoked::Possible),
             InvocationType::Event => {
+                self.begin_execution(execution, &payload);
                 let header = invocation.trace_header.map(Arc::from);
                 Ok(Invoked::Accepted(self.accept(
                     now,
@@ -103,12 +118,47 @@ impl Cloud {
                 let trace = TraceHeader::parse(invocation.trace_header.unwrap_or_default());
                 let request_id: Arc<str> = self.lambda.ids.uuid().into();
                 self.may_run(now, &configuration.name, &trace, Some(&request_id))?;
+                self.begin_execution(execution, &payload);
                 let origin = Origin::Synchronous;
                 let mut run = self.begin(now, configuration, request_id, &trace, payload, origin);
                 run.client_context = invocation.client_context.map(Arc::from);
                 run.tenant_id = tenant_id;
                 Ok(Invoked::Running(Box::new(run)))
             }
+        }
+    }
+
+    /// Whether an execution of a durable function has been started before with the same payload.
+    fn is_started(
+        &mut self,
+        now: Timestamp,
+        key: &(Arc<str>, Arc<str>),
+        payload: &Payload,
+        invocation_type: InvocationType,
+    ) -> Result<bool, LambdaError> {
+        let (function, name) = key;
+        if !is_name(name, EXECUTION_NAME_MAX) {
+            let rule = "Member must satisfy regular expression pattern: [a-zA-Z0-9-_]+";
+            return Err(LambdaError::constraint("durableExecutionName", name, rule));
+        }
+        let Some(execution) = self.lambda.executions.get(key) else { return Ok(false) };
+        if execution.payload != *payload {
+            return Err(LambdaError::DurableExecutionAlreadyStarted(name.to_string()));
+        }
+        if invocation_type == InvocationType::RequestResponse {
+            return Err(LambdaError::invalid(
+                "this local cloud does not keep the results of executions: invoke it as an Event",
+            ));
+        }
+        self.happened.push(Event::new(now, function, None, What::AlreadyStarted));
+        Ok(true)
+    }
+
+    fn begin_execution(&mut self, key: Option<(Arc<str>, Arc<str>)>, payload: &Payload) {
+        if let Some(key) = key {
+            let (function, id) = (name::qualified_arn(&key.0), self.lambda.ids.uuid());
+            let arn = format!("{function}/durable-execution/{}/{id}", key.1).into();
+            self.lambda.executions.insert(key, Execution { arn, payload: payload.clone() });
         }
     }
 
@@ -282,7 +332,9 @@ impl Cloud {
     ) {
         let function = self.lambda.function(&event.function).ok();
         let config = function.and_then(|function| function.event_invoke_config.as_ref());
-        let retries = invoke_config::retry_attempts(config);
+        // Without checkpoints, the first failure ends a durable execution.
+        let is_durable = function.is_some_and(|it| it.configuration.durable.is_some());
+        let retries = if is_durable { 0 } else { invoke_config::retry_attempts(config) };
         let expires_at = later(event.accepted_at, invoke_config::event_age(config));
         let retry_at = event.retry_at(now);
         let condition = if !response.is_error() {

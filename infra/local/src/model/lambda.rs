@@ -26,7 +26,7 @@ use mapping::{Held, Mapping, MappingSettings};
 use recursion::RecursiveLoop;
 use run::RunId;
 
-use super::Ids;
+use super::{Ids, Payload};
 
 pub struct Lambda {
     pub(crate) ids: Ids,
@@ -34,10 +34,17 @@ pub struct Lambda {
     pub(crate) layers: Layers,
     pub(crate) queue: AsynchronousQueue,
     pub(crate) mappings: BTreeMap<Arc<str>, Mapping>,
+    /// The executions of durable functions, by function and name.
+    pub(crate) executions: BTreeMap<(Arc<str>, Arc<str>), Execution>,
     pub(crate) runs: BTreeMap<RunId, Running>,
     concurrency: u32,
     /// The last number given to a run or a function.
     sequence: u64,
+}
+
+pub(crate) struct Execution {
+    pub(crate) arn: Arc<str>,
+    pub(crate) payload: Payload,
 }
 
 pub(crate) struct Running {
@@ -69,6 +76,7 @@ impl Lambda {
             layers: Layers::default(),
             queue: AsynchronousQueue::default(),
             mappings: BTreeMap::new(),
+            executions: BTreeMap::new(),
             runs: BTreeMap::new(),
             concurrency,
             sequence: 0,
@@ -136,8 +144,9 @@ impl Lambda {
         Ok(Arc::clone(&function.configuration))
     }
 
-    /// Deletes a function. Its runs continue; its queued events are lost.
+    /// Deletes a function and its executions. Its runs continue; its queued events are lost.
     pub fn delete_function(&mut self, name: &str) -> Result<(), LambdaError> {
+        self.executions.retain(|(function, _), _| **function != *name);
         self.functions.remove(name).map(|_| ()).ok_or_else(|| name::not_found(name))
     }
 

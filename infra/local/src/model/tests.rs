@@ -12,7 +12,7 @@ use super::{
     Cloud, Invocation, InvocationType, Invoked, Payload, Waiting,
     lambda::{
         error::{LambdaError, ThrottleReason},
-        function::{Code, DeadLetterConfig, Program, Settings},
+        function::{Code, DeadLetterConfig, DurableConfig, Program, Settings},
         invoke_config::EventInvokeSettings,
         mapping::{MappingSettings, ScalingConfig},
         recursion::{RUNS_MAX, RecursiveLoop},
@@ -106,6 +106,7 @@ impl World {
                 trace_header,
                 client_context: None,
                 tenant_id: None,
+                execution_name: None,
             },
         )
     }
@@ -533,4 +534,61 @@ fn bytes_that_are_no_json_are_refused_as_an_event_and_quoted_as_a_response() {
     }
     assert_eq!(Payload::of_response(b"<a>").get(), "\"<a>\"");
     assert_eq!(Payload::of_response(b"").get(), "\"\"");
+}
+
+#[test]
+fn an_execution_of_one_name_is_started_once_and_its_first_failure_is_a_dead_letter() {
+    let mut world = World::new();
+    world.on_failure(2, 21_600);
+    world.queue("dead", &[]);
+    let durable = DurableConfig { execution_timeout: Some(60), retention_period_in_days: Some(1) };
+    let settings = Settings {
+        durable_config: Some(durable),
+        dead_letter_config: Some(DeadLetterConfig { target_arn: Some(queue_arn("dead")) }),
+        ..Settings::default()
+    };
+    world.function("durable", settings.clone());
+    let to_failed = EventInvokeSettings {
+        maximum_retry_attempts: Some(2),
+        on_failure: Some(queue_arn("failed")),
+        ..EventInvokeSettings::default()
+    };
+    world.cloud.lambda.set_event_invoke_config(world.now, "durable", &to_failed, false).unwrap();
+    let start = |world: &mut World, name, payload: &str, invocation_type| {
+        let invocation = Invocation {
+            function: "durable",
+            invocation_type,
+            payload: payload.as_bytes(),
+            trace_header: None,
+            client_context: None,
+            tenant_id: None,
+            execution_name: Some(name),
+        };
+        world.cloud.invoke(world.now, invocation)
+    };
+    let event = InvocationType::Event;
+    for _ in 0..2 {
+        start(&mut world, "one", "1", event).unwrap();
+    }
+    let other = start(&mut world, "one", "2", event).unwrap_err();
+    assert_eq!((other.code(), other.status()), ("DurableExecutionAlreadyStartedException", 409));
+    let reattached = start(&mut world, "one", "1", InvocationType::RequestResponse).unwrap_err();
+    assert_eq!(reattached.code(), "InvalidParameterValueException");
+    let name = "x".repeat(65);
+    assert_eq!(start(&mut world, &name, "1", event).unwrap_err().code(), "ValidationException");
+    world.cloud.lambda.set_reserved_concurrency("durable", Some(0)).unwrap();
+    assert!(start(&mut world, "two", "1", InvocationType::RequestResponse).is_err());
+    world.cloud.lambda.set_reserved_concurrency("durable", None).unwrap();
+    start(&mut world, "two", "2", event).expect("a throttled start is none");
+    let runs = world.advance();
+    assert_eq!(runs.iter().map(|run| run.payload.get()).collect::<Vec<_>>(), ["1", "2"]);
+    world.finish(&runs[0], failure());
+    assert_eq!((world.messages("dead"), world.messages("failed")), (1, 0));
+    start(&mut world, "one", "1", event).unwrap();
+    assert!(world.advance().is_empty(), "it has ended, and is not started again");
+
+    world.cloud.lambda.delete_function("durable").unwrap();
+    world.function("durable", settings);
+    start(&mut world, "one", "1", event).unwrap();
+    assert_eq!(world.advance().len(), 1);
 }

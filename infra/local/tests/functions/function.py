@@ -102,12 +102,6 @@ def answer(request_id, event, headers):
         return stream(path, event)
     if do == "large":
         return call("POST", path + "/response", b'"' + b"x" * (6 * 1024 * 1024 + 200) + b'"')
-    if do == "wrong":
-        wrong = call("POST", "/invocation/wrong/response", b"1")
-        call("POST", path + "/response", json.dumps([wrong[0], json.loads(wrong[2])]).encode())
-        again = call("POST", path + "/response", b"1")
-        print("again", again[0], flush=True)
-        return again
     if do == "meet":
         connection = socket.create_connection(("127.0.0.1", event["port"]))
         connection.sendall(b"x")

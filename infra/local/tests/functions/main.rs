@@ -71,33 +71,6 @@ fn a_functions_response_is_passed_on_byte_for_byte() {
     }
 }
 
-#[test]
-fn an_exit_during_an_invocation_is_an_error_and_the_next_invocation_gets_a_new_process() {
-    let cloud = Cloud::start();
-    let f = cloud.function("f", json!({}));
-    for (event, how) in [
-        (json!({"do": "exit", "status": 1}), "exited with error: exit status 1"),
-        (json!({"do": "exit", "status": 0}), "exited without providing a reason"),
-        (json!({"do": "exit", "status": 137}), "exited with error: exit status 137"),
-        (json!({"do": "kill"}), "exited with error: signal: killed"),
-    ] {
-        f.invoke(&event).reports("Runtime.ExitError", &format!("Runtime {how}"));
-        assert!(!f.invoke(&json!({})).is_error);
-    }
-}
-
-#[test]
-fn a_failed_initialisation_is_reported_to_the_invoker() {
-    let cloud = Cloud::start();
-    let init =
-        |name, how| cloud.function(name, json!({"Environment": {"Variables": {"INIT": how}}}));
-    let report = init("report", "report").invoke(&json!({}));
-    assert!(report.is_error);
-    assert_eq!(report.text(), r#"{"errorType":"Init","errorMessage":"no start"}"#);
-    let exit = init("exit", "exit").invoke(&json!({}));
-    exit.reports("Runtime.ExitError", "Runtime exited with error: exit status 7");
-}
-
 /// From AWS's developer guide: an init phase that takes longer than 10 seconds runs again at the first invocation,
 /// within the function's timeout.
 #[test]
@@ -122,42 +95,6 @@ fn an_initialisation_of_over_10_seconds_runs_again_within_the_timeout_of_the_inv
         timed_out.reports("Sandbox.Timedout", "Task timed out after 5.00 seconds");
     });
     std::fs::remove_dir_all(&marks).unwrap();
-}
-
-#[test]
-fn the_runtime_api_refuses_responses_to_other_request_ids() {
-    let cloud = Cloud::start();
-    let answer = cloud.function("f", json!({})).invoke(&json!({"do": "wrong"}));
-    assert_eq!(answer.json()[0], 400);
-    assert_eq!(answer.json()[1]["errorType"], "InvalidRequestID");
-    cloud.journal_until(|event| event["line"] == "again 403");
-}
-
-#[test]
-fn a_timeout_kills_all_processes_that_the_function_started() {
-    let cloud = Cloud::start();
-    let (listener, port) = listener();
-    let f = cloud.function("f", json!({"Timeout": 1}));
-    thread::scope(|scope| {
-        let invoked = scope.spawn(move || f.invoke(&json!({"do": "hang", "canary": port})));
-        let canary = accept(&listener);
-        let answer = invoked.join().unwrap();
-        ends(canary);
-        answer.reports("Sandbox.Timedout", "Task timed out after 1.00 seconds");
-    });
-}
-
-#[test]
-fn an_exit_kills_all_processes_that_the_function_started() {
-    let cloud = Cloud::start();
-    let (listener, port) = listener();
-    let f = cloud.function("f", json!({}));
-    thread::scope(|scope| {
-        let invoked = scope.spawn(move || f.invoke(&json!({"do": "leave", "canary": port})));
-        let canary = accept(&listener);
-        assert!(invoked.join().unwrap().text().contains("exit status 3"));
-        ends(canary);
-    });
 }
 
 #[test]
@@ -239,9 +176,6 @@ fn unsigned_aws_requests_and_requests_from_web_pages_are_refused() {
     assert_eq!(cloud.raw("GET", journal, &[], b"").status, 200);
     assert_eq!(cloud.raw("GET", journal, &[("origin", "http://127.0.0.1")], b"").status, 403);
     assert_eq!(cloud.raw("GET", journal, &[("host", "evil.example")], b"").status, 403);
-    let unknown = cloud.call("GET", "/2015-03-31/nothing", &[], b"");
-    assert_eq!(unknown.status, 404);
-    assert_eq!(unknown.header("x-amzn-errortype"), Some("UnknownOperationException"));
 }
 
 /// A zip with `function.py` as its bootstrap, in base64.
@@ -334,33 +268,75 @@ fn events_of_one_function_run_concurrently_up_to_its_reserved_concurrency() {
 }
 
 #[test]
-fn a_streamed_response_is_returned_like_any_other() {
+fn a_failure_kills_all_processes_that_the_function_started_and_the_next_event_gets_new_ones() {
     let cloud = Cloud::start();
-    let f = cloud.function("f", json!({}));
-    let answer = f.invoke(&json!({"do": "stream", "chunks": ["[1,", "2", "]"]}));
-    assert_eq!((answer.is_error, answer.text()), (false, "[1,2]"));
-    let answer = f.invoke(&json!({"do": "stream", "chunks": ["[3]"], "expect": true}));
-    assert_eq!((answer.is_error, answer.text()), (false, "[3]"));
+    let (listener, port) = listener();
+    let f = cloud.function("f", json!({"Timeout": 60}));
+    let impatient = cloud.function("impatient", json!({"Timeout": 1}));
+    for (f, does, error_type, what) in [
+        (&impatient, "hang", "Sandbox.Timedout", "Task timed out after 1.00 seconds"),
+        (&f, "leave", "Runtime.ExitError", "Runtime exited with error: exit status 3"),
+    ] {
+        let event = json!({"do": does, "canary": port});
+        thread::scope(|scope| {
+            let invoked = scope.spawn(|| f.invoke(&event));
+            let canary = accept(&listener);
+            invoked.join().unwrap().reports(error_type, what);
+            ends(canary);
+        });
+    }
+    assert!(f.invoke(&json!({})).json()["pid"].is_u64());
+    let killed = f.invoke(&json!({"do": "kill"}));
+    killed.reports("Runtime.ExitError", "Runtime exited with error: signal: killed");
+    let settings = json!({"Environment": {"Variables": {"INIT": "report"}}});
+    let report = cloud.function("g", settings).invoke(&json!({}));
+    assert!(report.is_error);
+    assert_eq!(report.text(), r#"{"errorType":"Init","errorMessage":"no start"}"#);
+}
+
+#[test]
+fn a_stream_is_returned_like_any_other_response_and_read_to_its_end_if_it_is_too_long() {
+    let cloud = Cloud::start();
+    let f = cloud.function("f", json!({"Timeout": 60}));
+    let error = r#"{"errorType":"Own","errorMessage":"no luck"}"#;
+    for (event, is_error, text) in [
+        (json!({"chunks": ["[1,", "2", "]"]}), false, "[1,2]"),
+        (json!({"chunks": ["[3]"], "expect": true}), false, "[3]"),
+        (json!({"chunks": ["[1,"], "error": error}), true, error),
+        (
+            json!({"chunks": ["[1,"], "times": 20, "of": 1_048_576}),
+            true,
+            r#"{"errorType":"Function.ResponseSizeTooLarge","errorMessage":"Response payload size exceeded maximum allowed payload size (6291556 bytes)."}"#,
+        ),
+    ] {
+        let mut event = event;
+        event["do"] = json!("stream");
+        let answer = f.invoke(&event);
+        assert_eq!((answer.is_error, answer.text()), (is_error, text));
+        cloud.journal_until(|event| event["line"] == "streamed HTTP/1.1 202 Accepted");
+    }
     cloud.journal_until(|event| event["line"] == "expected HTTP/1.1 100 Continue");
 }
 
 #[test]
-fn a_stream_that_ends_with_an_error_is_a_function_error() {
+fn a_durable_function_is_invoked_by_a_qualified_name() {
     let cloud = Cloud::start();
-    let f = cloud.function("f", json!({}));
-    let error = r#"{"errorType":"Own","errorMessage":"no luck"}"#;
-    let answer = f.invoke(&json!({"do": "stream", "chunks": ["[1,"], "error": error}));
-    assert_eq!((answer.is_error, answer.text()), (true, error));
-    assert!(!f.invoke(&json!({})).is_error);
-}
-
-#[test]
-fn a_stream_is_read_to_its_end_even_if_it_is_too_long_for_the_invoker() {
-    let cloud = Cloud::start();
-    let f = cloud.function("f", json!({"Timeout": 60}));
-    let long = json!({"do": "stream", "chunks": ["[1,"], "times": 20, "of": 1_048_576});
-    let answer = f.invoke(&long);
-    assert!(answer.is_error);
-    assert_eq!(answer.json()["errorType"], "Function.ResponseSizeTooLarge");
-    cloud.journal_until(|event| event["line"] == "streamed HTTP/1.1 202 Accepted");
+    cloud.function("f", json!({"DurableConfig": {"ExecutionTimeout": 60}}));
+    let invoke = |name: &str| {
+        let path = format!("/2015-03-31/functions/{name}/invocations");
+        let headers =
+            [("x-amz-invocation-type", "Event"), ("x-amz-durable-execution-name", "once")];
+        cloud.call("POST", &path, &headers, b"{}")
+    };
+    let refused = invoke("f");
+    assert_eq!(refused.status, 400);
+    assert!(refused.text().contains("using an unqualified ARN."), "{}", refused.text());
+    let [first, second] = ["f:$LATEST", "f:$LATEST"].map(|name| {
+        let answer = invoke(name);
+        assert_eq!(answer.status, 202, "{}", answer.text());
+        answer.header("x-amz-durable-execution-arn").unwrap().to_owned()
+    });
+    let arn = "arn:aws:lambda:us-east-1:000000000000:function:f:$LATEST/durable-execution/once/";
+    assert!(first.starts_with(arn), "{first}");
+    assert_eq!(first, second, "it is the same execution");
 }

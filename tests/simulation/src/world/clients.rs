@@ -62,6 +62,7 @@ impl World {
             trace_header: Some(&trace),
             client_context: None,
             tenant_id: None,
+            execution_name: None,
         };
         // If Lambda refuses the invocation, the client knows that, and there is no event.
         if let Ok(Invoked::Accepted(request_id)) = self.cloud.invoke(self.now, invocation) {

@@ -463,6 +463,7 @@ impl World {
             trace_header: Some(&trace),
             client_context: None,
             tenant_id: None,
+            execution_name: None,
         };
         // The only refusal by the model in this world is that the function is gone.
         let accepted = self

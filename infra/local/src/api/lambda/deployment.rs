@@ -60,7 +60,7 @@ pub(super) async fn create(State(shared): State<Shared>, body: Bytes) -> Answer 
     Ok(answer(StatusCode::CREATED, &function_configuration(&created)))
 }
 
-pub(super) async fn delete(Function { shared, name }: Function) -> Answer {
+pub(super) async fn delete(Function { shared, name, .. }: Function) -> Answer {
     let _old = configuration(&shared, &name)?;
     shared.step(|cloud, _| cloud.lambda.delete_function(&name))?;
     shared.0.host.retire(&name);
@@ -68,7 +68,7 @@ pub(super) async fn delete(Function { shared, name }: Function) -> Answer {
 }
 
 pub(super) async fn update_configuration(
-    Function { shared, name }: Function,
+    Function { shared, name, .. }: Function,
     body: Bytes,
 ) -> Answer {
     let old = configuration(&shared, &name)?;
@@ -90,7 +90,7 @@ pub(super) async fn update_configuration(
     Ok(changed(&shared, &updated))
 }
 
-pub(super) async fn update_code(Function { shared, name }: Function, body: Bytes) -> Answer {
+pub(super) async fn update_code(Function { shared, name, .. }: Function, body: Bytes) -> Answer {
     let old = configuration(&shared, &name)?;
     let code = prepare(&shared, parse(&body)?, image_config(&old), old.runtime.clone()).await?;
     let updated = shared.step(|cloud, now| cloud.lambda.update_code(now, &name, code))?;

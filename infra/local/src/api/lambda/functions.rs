@@ -32,6 +32,9 @@ use crate::{
 
 const OK: StatusCode = StatusCode::OK;
 
+/// Lambda's own words.
+const UNQUALIFIED: &str = "You cannot invoke a durable function using an unqualified ARN.";
+
 pub(super) async fn list(State(shared): State<Shared>) -> Response {
     shared.look(|cloud, _| {
         let functions = cloud.lambda.functions();
@@ -40,20 +43,23 @@ pub(super) async fn list(State(shared): State<Shared>) -> Response {
     })
 }
 
-pub(super) async fn get(Function { shared, name }: Function) -> Answer {
+pub(super) async fn get(Function { shared, name, .. }: Function) -> Answer {
     shared.look(|cloud, _| {
         let it = cloud.lambda.function(&name)?;
         Ok(answer(OK, &function(&it.configuration, it.reserved_concurrency)))
     })
 }
 
-pub(super) async fn get_configuration(Function { shared, name }: Function) -> Answer {
+pub(super) async fn get_configuration(Function { shared, name, .. }: Function) -> Answer {
     shared.look(|cloud, _| {
         Ok(answer(OK, &function_configuration(cloud.lambda.configuration(&name)?)))
     })
 }
 
-pub(super) async fn put_concurrency(Function { shared, name }: Function, body: Bytes) -> Answer {
+pub(super) async fn put_concurrency(
+    Function { shared, name, .. }: Function,
+    body: Bytes,
+) -> Answer {
     shared.step(|cloud, _| {
         // As on AWS, a missing function is refused before a bad value.
         cloud.lambda.configuration(&name).map_err(|_| latest_not_found(&name))?;
@@ -64,20 +70,20 @@ pub(super) async fn put_concurrency(Function { shared, name }: Function, body: B
     })
 }
 
-pub(super) async fn get_concurrency(Function { shared, name }: Function) -> Answer {
+pub(super) async fn get_concurrency(Function { shared, name, .. }: Function) -> Answer {
     shared.look(|cloud, _| {
         let reserved = cloud.lambda.function(&name)?.reserved_concurrency;
         Ok(answer(OK, &Concurrency { reserved_concurrent_executions: reserved.map(i64::from) }))
     })
 }
 
-pub(super) async fn delete_concurrency(Function { shared, name }: Function) -> Answer {
+pub(super) async fn delete_concurrency(Function { shared, name, .. }: Function) -> Answer {
     shared.step(|cloud, _| cloud.lambda.set_reserved_concurrency(&name, None))?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
 pub(super) async fn set_event_invoke_config(
-    Function { shared, name }: Function,
+    Function { shared, name, .. }: Function,
     body: Bytes,
     update: bool,
 ) -> Answer {
@@ -88,19 +94,19 @@ pub(super) async fn set_event_invoke_config(
     })
 }
 
-pub(super) async fn get_event_invoke_config(Function { shared, name }: Function) -> Answer {
+pub(super) async fn get_event_invoke_config(Function { shared, name, .. }: Function) -> Answer {
     shared.look(|cloud, _| {
         let config = cloud.lambda.event_invoke_config(&name)?;
         Ok(answer(OK, &event_invoke_config(&name, config)))
     })
 }
 
-pub(super) async fn delete_event_invoke_config(Function { shared, name }: Function) -> Answer {
+pub(super) async fn delete_event_invoke_config(Function { shared, name, .. }: Function) -> Answer {
     shared.step(|cloud, _| cloud.lambda.delete_event_invoke_config(&name))?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-pub(super) async fn list_event_invoke_configs(Function { shared, name }: Function) -> Answer {
+pub(super) async fn list_event_invoke_configs(Function { shared, name, .. }: Function) -> Answer {
     shared.look(|cloud, _| {
         let configs = cloud.lambda.event_invoke_configs(&name)?.into_iter();
         let configs: Vec<_> = configs.map(|it| event_invoke_config(&name, it)).collect();
@@ -109,7 +115,7 @@ pub(super) async fn list_event_invoke_configs(Function { shared, name }: Functio
 }
 
 pub(super) async fn put_recursion_config(
-    Function { shared, name }: Function,
+    Function { shared, name, .. }: Function,
     body: Bytes,
 ) -> Answer {
     let request: Recursion = parse(&body)?;
@@ -118,18 +124,18 @@ pub(super) async fn put_recursion_config(
     Ok(answer(OK, &json!({ "RecursiveLoop": recursive_loop })))
 }
 
-pub(super) async fn get_recursion_config(Function { shared, name }: Function) -> Answer {
+pub(super) async fn get_recursion_config(Function { shared, name, .. }: Function) -> Answer {
     shared.look(|cloud, _| {
         let recursive_loop = cloud.lambda.function(&name)?.recursive_loop;
         Ok(answer(OK, &json!({ "RecursiveLoop": recursive_loop })))
     })
 }
 
-pub(super) async fn list_tags(Function { shared, name }: Function) -> Answer {
+pub(super) async fn list_tags(Function { shared, name, .. }: Function) -> Answer {
     shared.look(|cloud, _| Ok(answer(OK, &json!({ "Tags": cloud.lambda.function(&name)?.tags }))))
 }
 
-pub(super) async fn tag(Function { shared, name }: Function, body: Bytes) -> Answer {
+pub(super) async fn tag(Function { shared, name, .. }: Function, body: Bytes) -> Answer {
     let request: Tags = parse(&body)?;
     shared.step(|cloud, _| {
         cloud.lambda.function_mut(&name)?.tags.extend(request.tags);
@@ -137,7 +143,7 @@ pub(super) async fn tag(Function { shared, name }: Function, body: Bytes) -> Ans
     })
 }
 
-pub(super) async fn untag(Function { shared, name }: Function, uri: Uri) -> Answer {
+pub(super) async fn untag(Function { shared, name, .. }: Function, uri: Uri) -> Answer {
     let keys: Vec<_> = query_values(&uri, "tagKeys").collect();
     shared.step(|cloud, _| {
         cloud.lambda.function_mut(&name)?.tags.retain(|key, _| !keys.contains(key));
@@ -165,22 +171,37 @@ fn recursive_loop(value: &str) -> Result<RecursiveLoop, LambdaError> {
 }
 
 pub(super) async fn invoke(
-    Function { shared, name }: Function,
+    Function { shared, name, is_qualified }: Function,
     headers: HeaderMap,
     payload: Bytes,
 ) -> Answer {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let invocation_type = invocation_type(text("x-amz-invocation-type"))?;
     let client_context = client_context(text("x-amz-client-context"))?;
-    let invocation = Invocation {
-        function: &name,
-        invocation_type,
-        payload: &payload,
-        trace_header: text("x-amzn-trace-id"),
-        client_context: client_context.as_deref(),
-        tenant_id: text("x-amz-tenant-id"),
-    };
-    match shared.step(|cloud, now| cloud.invoke(now, invocation))? {
+    let (invoked, execution) = shared.step(|cloud, now| {
+        let configuration = cloud.lambda.configuration(&name);
+        let is_durable = configuration.is_ok_and(|it| it.durable.is_some());
+        if is_durable && !is_qualified {
+            return Err(LambdaError::invalid(UNQUALIFIED));
+        }
+        let own = is_durable.then(|| cloud.lambda.ids.uuid());
+        let execution_name = text("x-amz-durable-execution-name").or(own.as_deref());
+        let invocation = Invocation {
+            function: &name,
+            invocation_type,
+            payload: &payload,
+            trace_header: text("x-amzn-trace-id"),
+            client_context: client_context.as_deref(),
+            tenant_id: text("x-amz-tenant-id"),
+            execution_name,
+        };
+        let invoked = cloud.invoke(now, invocation)?;
+        let key = (name.as_str().into(), execution_name.unwrap_or_default().into());
+        let execution = cloud.lambda.executions.get(&key);
+        Ok((invoked, execution.map(|execution| execution.arn.to_string())))
+    })?;
+    let execution = execution.map(|arn| [("x-amz-durable-execution-arn", arn)]);
+    let answer = match invoked {
         Invoked::Possible => Ok(StatusCode::NO_CONTENT.into_response()),
         Invoked::Accepted(request_id) => {
             Ok(with_request_id(StatusCode::ACCEPTED.into_response(), &request_id))
@@ -202,7 +223,8 @@ pub(super) async fn invoke(
             }
             Ok(with_request_id(answer, &request_id))
         }
-    }
+    };
+    answer.map(|answer| (execution, answer).into_response())
 }
 
 fn invocation_type(value: Option<&str>) -> Result<InvocationType, LambdaError> {

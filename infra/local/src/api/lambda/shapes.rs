@@ -81,6 +81,7 @@ pub(super) fn function_configuration(configuration: &Configuration) -> Value {
         "Layers": (!layers.is_empty()).then_some(layers),
         "DeadLetterConfig": target.map(|target| json!({ "TargetArn": target })),
         "TenancyConfig": configuration.tenancy,
+        "DurableConfig": configuration.durable,
         "ImageConfigResponse": image_config.map(|config| json!({ "ImageConfig": config })),
         "TracingConfig": { "Mode": "PassThrough" },
         "RevisionId": configuration.revision_id,

@@ -15,6 +15,9 @@ pub enum LambdaError {
     /// Parameters are out of their ranges. All faults are listed.
     #[error("{} validation error{} detected: {}", .0.len(), if .0.len() == 1 { "" } else { "s" }, .0.join("; "))]
     Validation(Vec<String>),
+    /// The execution of this name has another payload.
+    #[error("A durable execution with the name {0} has already been started with another payload.")]
+    DurableExecutionAlreadyStarted(String),
     #[error("Could not parse request body into json: {0}")]
     InvalidRequestContent(String),
     #[error(
@@ -76,6 +79,9 @@ impl LambdaError {
             Self::ResourceConflict(_) => ("ResourceConflictException", 409),
             Self::InvalidParameterValue(_) => ("InvalidParameterValueException", 400),
             Self::Validation(_) => ("ValidationException", 400),
+            Self::DurableExecutionAlreadyStarted(_) => {
+                ("DurableExecutionAlreadyStartedException", 409)
+            }
             Self::InvalidRequestContent(_) => ("InvalidRequestContentException", 400),
             Self::RequestTooLarge { .. } => ("RequestTooLargeException", 413),
             Self::RequestEntityTooLarge { .. } => ("RequestEntityTooLargeException", 413),

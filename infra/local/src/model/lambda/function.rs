@@ -30,6 +30,10 @@ const TIMEOUT_SECS_DEFAULT: u32 = 3;
 const MEMORY_MB: std::ops::RangeInclusive<i64> = 128..=10_240;
 const MEMORY_MB_DEFAULT: u32 = 128;
 
+/// AWS's bounds of a durable execution's time-out in seconds, and of the days for which it is remembered.
+const EXECUTION_SECS: std::ops::RangeInclusive<i64> = 1..=31_622_400;
+const RETENTION_DAYS: std::ops::RangeInclusive<i64> = 1..=90;
+
 /// The largest size of a function's environment variables in bytes, names and values together: AWS's limit.
 const ENVIRONMENT_BYTES_MAX: usize = 4 * 1024;
 
@@ -129,6 +133,7 @@ pub struct Settings {
     pub layers: Option<Layered>,
     pub dead_letter_config: Option<DeadLetterConfig>,
     pub tenancy_config: Option<TenancyConfig>,
+    pub durable_config: Option<DurableConfig>,
 }
 
 /// Lambda runs the events of each tenant apart, `PER_TENANT`.
@@ -136,6 +141,17 @@ pub struct Settings {
 #[serde(rename_all = "PascalCase")]
 pub struct TenancyConfig {
     pub tenant_isolation_mode: String,
+}
+
+/// Lambda starts an execution of one name once. Here, executions have no checkpoints, no time-out, and are never
+/// forgotten.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct DurableConfig {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub execution_timeout: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retention_period_in_days: Option<i64>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -170,6 +186,7 @@ pub struct Configuration {
     pub layers: Layered,
     pub dead_letter_target: Option<Arc<str>>,
     pub tenancy: Option<TenancyConfig>,
+    pub durable: Option<DurableConfig>,
     pub code: Code,
     pub last_modified: Timestamp,
     pub revision_id: String,
@@ -199,6 +216,7 @@ impl Configuration {
             layers: Layered::default(),
             dead_letter_target: None,
             tenancy: settings.tenancy_config.clone(),
+            durable: settings.durable_config.clone(),
             code,
             last_modified: now,
             revision_id: String::new(),
@@ -253,6 +271,13 @@ fn check(settings: &Settings) -> Result<(), LambdaError> {
     let mut faults = Faults::default();
     faults.range("timeout", settings.timeout, TIMEOUT_SECS);
     faults.range("memorySize", settings.memory_size, MEMORY_MB);
+    if let Some(DurableConfig { execution_timeout, retention_period_in_days }) =
+        settings.durable_config
+    {
+        faults.range("durableConfig.executionTimeout", execution_timeout, EXECUTION_SECS);
+        let retention = "durableConfig.retentionPeriodInDays";
+        faults.range(retention, retention_period_in_days, RETENTION_DAYS);
+    }
     faults.check()?;
     if let Some(DeadLetterConfig { target_arn: Some(target) }) = &settings.dead_letter_config
         && !target.is_empty()
