@@ -33,8 +33,21 @@ HANDLER = json.loads(
 SETTINGS: dict[str, dict[str, Any]] = {
     setting["name"]: {key: value for key, value in setting.items() if key != "name"} for setting in HANDLER["settings"]
 }
-# The settings that a deployment has options for, under names of their own.
-OPTIONS = {name: it for name, it in SETTINGS.items() if it["scope"] in ("policy", "handler") and "alias_of" not in it}
+# The settings that a deployment has options for, under names of their own, by their scopes.
+OPTIONS = {
+    scope: {name: it for name, it in SETTINGS.items() if it["scope"] == scope and "alias_of" not in it}
+    for scope in ("policy", "handler")
+}
+ALL_OPTIONS = [name for name in SETTINGS if any(name in of_scope for of_scope in OPTIONS.values())]
+# The types of the options in CDK and in Terraform.
+TYPES = {
+    "duration": ("Duration", "string"),
+    "whole": ("number", "number"),
+    "choice": ("Jitter", "string"),
+    "flag": ("boolean", "bool"),
+    "list": ("string[]", "list(string)"),
+    "pointer": ("string", "string"),
+}
 
 WIDTH = 120
 PERIODS = (10, 30, 60, 300, 900, 1800, 3600, 21600, 86400)
@@ -43,7 +56,7 @@ PATTERN = (
     f"^(off|above {NUMBER} in [1-9][0-9]{{0,2}} of [1-9][0-9]{{0,2}} periods of ({'|'.join(map(str, PERIODS))}) s)$"
 )
 CONSTRAINT = (
-    "must be off, or like 'above 0 in 1 of 3 periods of 300 s', with periods of "
+    "off, or like 'above 0 in 1 of 3 periods of 300 s', with periods of "
     f"{', '.join(map(str, PERIODS[:-1]))} or {PERIODS[-1]} s"
 )
 
@@ -142,59 +155,53 @@ def pattern(it: dict[str, Any]) -> str:
     return f"^({'|'.join(units)})$"
 
 
+def parameter(name: str, said: str, default: str, bounds: list[str], constraint: str) -> str:
+    """Returns a parameter of SAM's templates."""
+    lines = [
+        f"  {name}:",
+        "    Type: String",
+        folded("Description", said, 4),
+        f"    Default: {default}",
+        *(f"    {each}" for each in bounds),
+        f"    ConstraintDescription: must be {constraint}",
+    ]
+    return "\n".join(lines)
+
+
 def parameters_of_settings(scope: str) -> str:
     """Returns SAM's parameters of settings."""
-    lines = []
-    for name, it in OPTIONS.items():
-        if it["scope"] != scope:
-            continue
-        said = meaning(it, pascal, "")
-        lines += [f"  {pascal(name)}:", "    Type: String"]
+    made = []
+    for name, it in OPTIONS[scope].items():
+        said, default = meaning(it, pascal, ""), '""'
         match it["type"]:
             case "duration":
-                lines += [
-                    folded("Description", f"{said[:-1]}; {bounds(it, pascal, '')}.", 4),
-                    f"    Default: {it['default']}",
-                    f"    AllowedPattern: '{pattern(it)}'",
-                    f"    ConstraintDescription: must be a duration such as 15m, from {it['min']} to {it['max']}",
-                ]
+                said, default = f"{said[:-1]}; {bounds(it, pascal, '')}.", it["default"]
+                rules = [f"AllowedPattern: '{pattern(it)}'"]
+                constraint = f"a duration such as 15m, from {it['min']} to {it['max']}"
             case "whole":
-                empty = f" Empty for {it['default']}." if it["default"] else " Empty for no limit."
-                lines += [
-                    folded("Description", said + empty, 4),
-                    '    Default: ""',
-                    f"    AllowedPattern: '{pattern(it)}'",
-                    f"    ConstraintDescription: must be a whole number from 1 to {it['max']}, or empty",
-                ]
+                said += f" Empty for {it['default'] or 'no limit'}."
+                rules = [f"AllowedPattern: '{pattern(it)}'"]
+                constraint = f"a whole number from 1 to {it['max']}, or empty"
             case "choice" | "flag":
                 options = it.get("options", ['"true"', '"false"'])
-                lines += [
-                    folded("Description", said, 4),
-                    "    Default: " + it.get("default", '"false"'),
-                    f"    AllowedValues: [{', '.join(options)}]",
-                    f"    ConstraintDescription: must be {', '.join(options[:-1])} or {options[-1]}".replace('"', ""),
-                ]
+                default = it.get("default", '"false"')
+                rules = [f"AllowedValues: [{', '.join(options)}]"]
+                constraint = f"{', '.join(options[:-1])} or {options[-1]}".replace('"', "")
             case "pointer":
-                lines += [
-                    folded("Description", f"{said[:-1]}. Empty for none.", 4),
-                    '    Default: ""',
-                    f"    AllowedPattern: '^({it['pattern'].strip('^$')})?$'",
-                    "    ConstraintDescription: must be a JSON pointer such as /tenant/id, or empty",
-                ]
+                said += " Empty for none."
+                rules = [f"AllowedPattern: '^({it['pattern'].strip('^$')})?$'"]
+                constraint = "a JSON pointer such as /tenant/id, or empty"
             case "list":
-                lines += [
-                    folded("Description", f"{said[:-1]}. Separated by commas.", 4),
-                    '    Default: ""',
-                    "    MaxLength: 1024",
-                    "    AllowedPattern: '^([^,\\s]+(, ?[^,\\s]+)*)?$'",
-                    "    ConstraintDescription: must be texts separated by commas, at most 1024 characters, or empty",
-                ]
-    return "\n".join(lines)
+                said += " Separated by commas."
+                rules = ["MaxLength: 1024", "AllowedPattern: '^([^,\\s]+(, ?[^,\\s]+)*)?$'"]
+                constraint = "texts separated by commas, at most 1024 characters, or empty"
+        made.append(parameter(pascal(name), said, default, rules, constraint))
+    return "\n".join(made)
 
 
 def variables_of_settings() -> str:
     """Returns the handler's variables in SAM's template."""
-    return "\n".join(f"          {name}: !Ref {pascal(name)}" for name in OPTIONS)
+    return "\n".join(f"          {name}: !Ref {pascal(name)}" for name in ALL_OPTIONS)
 
 
 def wrapped(text: str, prefix: str) -> list[str]:
@@ -205,51 +212,30 @@ def wrapped(text: str, prefix: str) -> list[str]:
 def properties(scope: str) -> str:
     """Returns CDK's properties of settings."""
     blocks = []
-    for name, it in OPTIONS.items():
-        if it["scope"] != scope:
-            continue
-        said = meaning(it, camel)
-        (kind, default) = {
-            "duration": ("Duration", it.get("default")),
-            "whole": ("number", str(it.get("default") or "- no limit")),
-            "choice": ("Jitter", f"Jitter.{str(it.get('default')).upper()}"),
-            "flag": ("boolean", "false"),
-            "list": ("string[]", "- none"),
-            "pointer": ("string", "- none"),
-        }[it["type"]]
-        if it["type"] == "duration":
-            said = f"{said[:-1]}; {bounds(it, camel)}."
-            (unit, count) = ({"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}[default[-1]], default[:-1])
-            default = f"Duration.{unit}({count})"
-        blocks.append(
-            "\n".join(
-                [
-                    "  /**",
-                    *wrapped(said, "   * "),
-                    "   *",
-                    f"   * @default {default}",
-                    "   */",
-                    f"  readonly {camel(name)}?: {kind};",
-                ]
-            )
-        )
+    for name, it in OPTIONS[scope].items():
+        said, default = meaning(it, camel), it.get("default")
+        match it["type"]:
+            case "duration":
+                said = f"{said[:-1]}; {bounds(it, camel)}."
+                unit = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}[default[-1]]
+                default = f"Duration.{unit}({default[:-1]})"
+            case "whole":
+                default = default or "- no limit"
+            case "choice":
+                default = f"Jitter.{default.upper()}"
+            case "flag":
+                default = "false"
+            case _:
+                default = "- none"
+        comment = [*wrapped(said, "   * "), "   *", f"   * @default {default}"]
+        declared = f"  readonly {camel(name)}?: {TYPES[it['type']][0]};"
+        blocks.append("\n".join(["  /**", *comment, "   */", declared]))
     return "\n\n".join(blocks)
-
-
-# The type of a setting in Terraform.
-HCL_TYPES = {
-    "duration": "string",
-    "whole": "number",
-    "choice": "string",
-    "flag": "bool",
-    "list": "list(string)",
-    "pointer": "string",
-}
 
 
 def attributes() -> str:
     """Returns the attributes of a target's own policy in Terraform."""
-    policy = {name.lower(): HCL_TYPES[it["type"]] for name, it in OPTIONS.items() if it["scope"] == "policy"}
+    policy = {name.lower(): TYPES[it["type"]][1] for name, it in OPTIONS["policy"].items()}
     width = max(map(len, policy))
     return "\n".join(f"    {name:{width}} = optional({kind})" for name, kind in policy.items())
 
@@ -257,17 +243,15 @@ def attributes() -> str:
 def variables(scope: str) -> str:
     """Returns Terraform's variables of settings."""
     blocks = []
-    for name, it in OPTIONS.items():
-        if it["scope"] != scope:
-            continue
+    for name, it in OPTIONS[scope].items():
         said = meaning(it, str.lower)
-        default = {"flag": "false", "list": "[]"}.get(it["type"]) or json.dumps(it.get("default"))
         if it["type"] == "duration":
             said = f"{said[:-1]}; {bounds(it, str.lower)}."
+        default = {"flag": "false", "list": "[]"}.get(it["type"]) or json.dumps(it.get("default"))
         lines = [
             f'variable "{name.lower()}" {{',
             f"  description = {json.dumps(said)}",
-            f"  type        = {HCL_TYPES[it['type']]}",
+            f"  type        = {TYPES[it['type']][1]}",
             f"  default     = {default}",
             *(["  nullable    = false"] if default != "null" else []),
             "}",
@@ -276,47 +260,42 @@ def variables(scope: str) -> str:
     return "\n\n".join(blocks)
 
 
-def values(own: bool) -> str:
-    """Returns the values of settings in Terraform: those of all targets, or of one."""
-    names = [name for name, it in OPTIONS.items() if not own or it["scope"] == "policy"]
+def values(names: Iterable[str], of: str, indent: int) -> str:
+    """Returns the values of settings in Terraform."""
     width = max(map(len, names))
-    pad = " " * (8 if own else 6)
-    of = "target" if own else "var"
-    return "\n".join(f"{pad}{name:{width}} = {of}.{name.lower()}" for name in names)
+    return "\n".join(f"{' ' * indent}{name:{width}} = {of}.{name.lower()}" for name in names)
+
+
+def table(head: str, rows: Iterable[tuple[str, ...]], last: str = "---") -> str:
+    """Returns a table."""
+    columns = "|".join(["---"] * head.count("|") + [last])
+    return "\n".join([f"| {head} |", f"|{columns}|", *(f"| {' | '.join(row)} |" for row in rows)])
 
 
 def table_of_settings() -> str:
     """Returns the table of all settings."""
     rows = []
     for name, it in SETTINGS.items():
-        said = it["meaning"]
+        said, default = it["meaning"], "none"
         match it["type"]:
             case "duration":
-                (default, said) = (f"`{it['default']}`", f"{said}; {bounds(it, str)}")
+                default, said = f"`{it['default']}`", f"{said}; {bounds(it, str)}"
             case "flag":
-                (default, said) = (
-                    "`false`",
-                    f"`true` or `false`: {said}" + (f"; needs `{it['needs']}`" if "needs" in it else ""),
-                )
+                needs = f"; needs `{it['needs']}`" if "needs" in it else ""
+                default, said = "`false`", f"`true` or `false`: {said}{needs}"
             case "choice" | "whole":
-                default = f"`{it['default']}`" if it["default"] else "none"
+                default = f"`{it['default']}`" if it["default"] else default
             case "list":
-                (default, said) = (it["default"] or "none", f"{said}; separated by commas")
-            case "pointer":
-                default = "none"
+                default, said = it["default"] or default, f"{said}; separated by commas"
             case "json":
-                (default, said) = ("none", f"JSON: {said}, `{it['example']}`")
+                said = f"JSON: {said}, `{it['example']}`"
+            case "pointer":
+                pass
             case _:
-                default = "required" if it["is_required"] else it["default"] or "none"
+                default = "required" if it["is_required"] else it["default"] or default
         page = f" ([more]({it['page']}))" if "page" in it else ""
-        rows.append(f"| `{name}` | {default} | {said}{page} |")
-    return "\n".join(["| variable | default | meaning |", "|---|---|---|", *rows])
-
-
-def table(head: str, rows: Iterable[tuple[str, ...]]) -> str:
-    """Returns a table."""
-    columns = "|".join("---" for _ in head.split(" | "))
-    return "\n".join([f"| {head} |", f"|{columns}|", *(f"| {' | '.join(row)} |" for row in rows)])
+        rows.append((f"`{name}`", default, f"{said}{page}"))
+    return table("variable | default | meaning", rows)
 
 
 def table_of_metrics() -> str:
@@ -425,36 +404,36 @@ def rust_digits(number: str) -> str:
     return f"{whole}.{'_'.join(fraction[at : at + 3] for at in range(0, len(fraction), 3))}"
 
 
+def shown(default: str | None) -> str:
+    """Returns a default as tables show it. A parameter without one is required."""
+    return "required" if default is None else f"`{default}`" if default else "none"
+
+
 def table_of_parameters() -> str:
     """Returns the table of the parameters of SAM's application, without those of alarms."""
-    rows = []
     text = (ROOT / "infra/sam/template.yaml").read_text()
-    text = text[text.index("\nParameters:\n") :]
-    text = text[: re.search(r"^(?!Parameters)[A-Z]\w+:$", text, re.MULTILINE).start()]
+    text = re.search(r"\nParameters:\n(.*?)^[A-Z]\w+:$", text, re.MULTILINE | re.DOTALL)[1]
+    rows = []
     for name, body in re.findall(r"^  (\w+):\n((?:    .*\n|\n)+)", text, re.MULTILINE):
-        if name.endswith("Trigger"):
-            continue
-        said = re.search(r"^    Description: (?:>-\n((?:      .*\n)+)|(.*)\n)", body, re.MULTILINE)
-        description = " ".join((said[1] or said[2]).split()).strip('"') if said else ""
-        default = re.search(r"^    Default: (.*)$", body, re.MULTILINE)
-        value = default[1].strip('"') if default else None
-        shown = "required" if value is None else (f"`{value}`" if value else "none")
-        rows.append(f"| `{name}` | {shown} | {description} |")
-    return "\n".join(["| parameter | default | meaning |", "|---|---|---|", *rows])
+        if not name.endswith("Trigger"):
+            said = re.search(r"^    Description: (?:>-\n((?:      .*\n)+)|(.*)\n)", body, re.MULTILINE)
+            default = re.search(r"^    Default: (.*)$", body, re.MULTILINE)
+            description = " ".join((said[1] or said[2]).split()).strip('"') if said else ""
+            rows.append((f"`{name}`", shown(default and default[1].strip('"')), description))
+    return table("parameter | default | meaning", rows)
 
 
 def table_of_properties() -> str:
     """Returns the table of the properties of CDK's construct."""
     rows = []
     for file in ("retry-policy", "props", "hardening"):
-        text = (ROOT / f"infra/cdk/lib/{file}.ts").read_text()
-        text = text.split("export interface AttachOptions")[0]
+        text = (ROOT / f"infra/cdk/lib/{file}.ts").read_text().split("export interface AttachOptions")[0]
         for comment, name in re.findall(r"^  /\*\*((?:(?!\*/)[\s\S])+)\*/\n  readonly (\w+)\?:", text, re.MULTILINE):
-            (said, _, default) = re.sub(r"\s*\n   \* ?", " ", comment).partition("@default")
+            said, _, default = re.sub(r"\s*\n   \* ?", " ", comment).partition("@default")
             default = " ".join(default.split())
-            shown = default[2:] if default.startswith("- ") else f"`{default}`" if default else "none"
-            rows.append(f"| `{name}` | {shown} | {' '.join(said.split())} |")
-    return "\n".join(["| property | default | meaning |", "|---|---|---|", *rows])
+            value = default[2:] if default.startswith("- ") else shown(default)
+            rows.append((f"`{name}`", value, " ".join(said.split())))
+    return table("property | default | meaning", rows)
 
 
 def alarms(of_functions: bool) -> dict[str, dict[str, Any]]:
@@ -481,17 +460,16 @@ def trigger(alarm: dict[str, Any]) -> str:
 
 def parameters(of_functions: bool) -> str:
     """Returns the parameters that say when alarms go off."""
-    lines = []
-    for name, alarm in alarms(of_functions).items():
-        lines += [
-            f"  {name}Trigger:",
-            "    Type: String",
-            folded("Description", f"When this alarm goes off, or off. By default when {alarm['goes_off_when']}.", 4),
-            f"    Default: {trigger(alarm)}",
-            f"    AllowedPattern: '{PATTERN}'",
-            f"    ConstraintDescription: {CONSTRAINT}",
-        ]
-    return "\n".join(lines)
+    return "\n".join(
+        parameter(
+            f"{name}Trigger",
+            f"When this alarm goes off, or off. By default when {alarm['goes_off_when']}.",
+            trigger(alarm),
+            [f"AllowedPattern: '{PATTERN}'"],
+            CONSTRAINT,
+        )
+        for name, alarm in alarms(of_functions).items()
+    )
 
 
 def conditions(of_functions: bool) -> str:
@@ -519,49 +497,54 @@ def substituted(text: str) -> str:
     return text
 
 
-def dimensions(alarm: dict[str, Any], dimension: str | None, indent: int) -> list[str]:
-    """Returns the dimensions of a metric."""
-    pad = " " * indent
-    if dimension is None:
-        return []
-    return [f"{pad}Dimensions:", f"{pad}  - Name: {dimension}", f"{pad}    Value: {DIMENSIONS[alarm['of'], dimension]}"]
-
-
-def metrics(name: str, alarm: dict[str, Any]) -> list[str]:
-    """Returns the metric of an alarm, or its expression."""
-    if "expression" not in alarm:
-        (namespace, metric, dimension, statistic) = alarm["metrics"]["m"]
-        return [
-            f"      Namespace: {namespace}",
-            f"      MetricName: {metric}",
-            *dimensions(alarm, dimension, 6),
-            f"      {'ExtendedStatistic' if statistic.startswith('p') else 'Statistic'}: {statistic}",
-            f"      Period: {part_of(name, 8)}",
-        ]
-    expression = substituted(alarm["expression"])
-    lines = ["      Metrics:", "        - Id: result", f"          Label: {alarm['label']}"]
-    if "InFlightMax" in expression:
-        lines += ["          Expression: !Sub", f"            - {expression}", f"            {IN_FLIGHT_MAX}"]
-    elif "${" in expression:
-        lines.append(f"          Expression: !Sub {expression}")
-    else:
-        lines.append(folded("Expression", expression, 10))
-    if not alarm["metrics"]:
-        lines.append(f"          Period: {part_of(name, 8)}")
-    for key, (namespace, metric, dimension, statistic) in alarm["metrics"].items():
-        metric_name = f"!Sub {substituted(metric)}" if "${" in metric else metric
-        lines += [
-            f"        - Id: {key}",
-            "          ReturnData: false",
-            "          MetricStat:",
-            "            Metric:",
-            f"              Namespace: {namespace}",
-            f"              MetricName: {metric_name}",
-            *dimensions(alarm, dimension, 14),
-            f"            Stat: {statistic}",
-            f"            Period: {part_of(name, 8)}",
-        ]
+def yaml(value: dict[str, Any], indent: int) -> list[str]:
+    """Returns the lines of a mapping."""
+    pad, lines = " " * indent, []
+    for key, each in value.items():
+        match each:
+            case dict():
+                lines += [f"{pad}{key}:", *yaml(each, indent + 2)]
+            case list():
+                lines.append(f"{pad}{key}:")
+                for item in each:
+                    first, *others = yaml(item, indent + 4)
+                    lines += [f"{pad}  - {first.strip()}", *others]
+            case _:
+                # CloudFormation's functions have no spaces that could be line breaks.
+                lines.append(f"{pad}{key}: {each}" if each.startswith("!") else folded(key, each, indent))
     return lines
+
+
+def metric(alarm: dict[str, Any], key: str) -> dict[str, Any]:
+    """Returns a metric of an alarm."""
+    namespace, name, dimension, _ = alarm["metrics"][key]
+    name = f"!Sub {substituted(name)}" if "${" in name else name
+    of = {"Name": dimension, "Value": DIMENSIONS.get((alarm["of"], dimension))}
+    return {"Namespace": namespace, "MetricName": name, **({"Dimensions": [of]} if dimension else {})}
+
+
+def watched(name: str, alarm: dict[str, Any]) -> dict[str, Any]:
+    """Returns the metric of an alarm, or its expression."""
+    period = {"Period": part_of(name, 8)}
+    if "expression" not in alarm:
+        statistic = alarm["metrics"]["m"][3]
+        kind = "ExtendedStatistic" if statistic.startswith("p") else "Statistic"
+        return {**metric(alarm, "m"), kind: statistic, **period}
+    expression = substituted(alarm["expression"])
+    if "InFlightMax" in expression:
+        expression = f"!Sub\n            - {expression}\n            {IN_FLIGHT_MAX}"
+    elif "${" in expression:
+        expression = f"!Sub {expression}"
+    result = {"Id": "result", "Label": alarm["label"], "Expression": expression}
+    parts = [
+        {
+            "Id": key,
+            "ReturnData": "false",
+            "MetricStat": {"Metric": metric(alarm, key), "Stat": statistic, **period},
+        }
+        for key, (*_, statistic) in alarm["metrics"].items()
+    ]
+    return {"Metrics": [result if parts else result | period, *parts]}
 
 
 def resources(of_functions: bool) -> str:
@@ -570,29 +553,26 @@ def resources(of_functions: bool) -> str:
     for name, alarm in alarms(of_functions).items():
         is_page = alarm["severity"] == "page"
         topic = "!Ref AlarmTopicArn" if is_page else "!If [HasTickets, !Ref TicketTopicArn, !Ref AlarmTopicArn]"
-        lines = [
-            f"  {name}Alarm:",
-            "    Type: AWS::CloudWatch::Alarm",
-            f"    Condition: Has{name}Alarm",
-            "    Properties:",
-            folded("AlarmDescription", f"{alarm['description']} Runbook: docs/runbook.md#{name.lower()}", 6),
-            *metrics(name, alarm),
-            f"      Threshold: {part_of(name, 1)}",
-            f"      DatapointsToAlarm: {part_of(name, 3)}",
-            f"      EvaluationPeriods: {part_of(name, 5)}",
-            "      ComparisonOperator: GreaterThanThreshold",
-            "      TreatMissingData: notBreaching",
-            f"      AlarmActions: [{topic}]",
-            f"      OKActions: [{topic}]",
-        ]
-        blocks.append("\n".join(lines))
+        properties = {
+            "AlarmDescription": f"{alarm['description']} Runbook: docs/runbook.md#{name.lower()}",
+            **watched(name, alarm),
+            "Threshold": part_of(name, 1),
+            "DatapointsToAlarm": part_of(name, 3),
+            "EvaluationPeriods": part_of(name, 5),
+            "ComparisonOperator": "GreaterThanThreshold",
+            "TreatMissingData": "notBreaching",
+            "AlarmActions": f"[{topic}]",
+            "OKActions": f"[{topic}]",
+        }
+        resource = {"Type": "AWS::CloudWatch::Alarm", "Condition": f"Has{name}Alarm", "Properties": properties}
+        blocks.append("\n".join(yaml({f"{name}Alarm": resource}, 2)))
     return "\n\n".join(blocks)
 
 
 def table_of_alarms() -> str:
     """Returns the table of all alarms."""
-    rows = [f"| `{name}` | {it['severity']} | {it['goes_off_when']} | {it['above']} |" for name, it in ALARMS.items()]
-    return "\n".join(["| alarm | severity | goes off when | threshold |", "|---|---|---|---:|", *rows])
+    rows = ((f"`{name}`", it["severity"], it["goes_off_when"], str(it["above"])) for name, it in ALARMS.items())
+    return table("alarm | severity | goes off when | threshold", rows, last="---:")
 
 
 ABOUT = {"target": "function or queue", "dead_letter_queue": "dead-letter-queue"}
@@ -600,28 +580,24 @@ ABOUT = {"target": "function or queue", "dead_letter_queue": "dead-letter-queue"
 
 def table_of_triggers() -> str:
     """Returns the table of the parameters that say when alarms go off."""
-    rows = [
-        f"| `{name}Trigger` | `{trigger(alarm)}` | {ABOUT.get(alarm['of'], alarm['of'])} |"
+    rows = (
+        (f"`{name}Trigger`", f"`{trigger(alarm)}`", ABOUT.get(alarm["of"], alarm["of"]))
         for name, alarm in ALARMS.items()
-    ]
-    return "\n".join(["| parameter | default | about the |", "|---|---|---|", *rows])
+    )
+    return table("parameter | default | about the", rows)
 
 
-def table_of_blocks(kind: str) -> str:
+def table_of_blocks(kind: str, head: str) -> str:
     """Returns the table of the Terraform module's variables or outputs."""
+    text = "".join((ROOT / f"infra/terraform/{file}.tf").read_text() for file in ("variables", "outputs"))
     rows = []
-    for file in ("variables", "outputs"):
-        text = (ROOT / f"infra/terraform/{file}.tf").read_text()
-        for name, body in re.findall(rf'^{kind} "(\w+)" {{\n(.*?)^}}', text, re.MULTILINE | re.DOTALL):
-            said = re.search(
-                r'^  description += "([^\n]*)"$|^  description += <<-EOT\n(.*?)^ *EOT$', body, re.MULTILINE | re.DOTALL
-            )
-            description = " ".join((said[1] or said[2]).split()) if said else ""
-            is_required = kind == "variable" and not re.search(r"^  default +=", body, re.MULTILINE)
-            cells = [f"`{name}`", *(["required" if is_required else ""] if kind == "variable" else [])]
-            rows.append(f"| {' | '.join([*cells, description])} |")
-    header = "| name | | description |\n|---|---|---|" if kind == "variable" else "| name | description |\n|---|---|"
-    return "\n".join([header, *rows])
+    for name, body in re.findall(rf'^{kind} "(\w+)" {{\n(.*?)^}}', text, re.MULTILINE | re.DOTALL):
+        description = r'^  description += "([^\n]*)"$|^  description += <<-EOT\n(.*?)^ *EOT$'
+        said = re.search(description, body, re.MULTILINE | re.DOTALL)
+        is_required = not re.search(r"^  default +=", body, re.MULTILINE)
+        required = ["required" if is_required else ""] if kind == "variable" else []
+        rows.append((f"`{name}`", *required, " ".join((said[1] or said[2]).split()) if said else ""))
+    return table(head, rows)
 
 
 # The parts: the file, the comment that begins and ends each, and what is between them.
@@ -638,8 +614,8 @@ PARTS: list[tuple[str, str, Callable[[], str]]] = [
     ("infra/terraform/variables.tf", "attributes of a queue", attributes),
     ("infra/terraform/variables.tf", "variables of policies", lambda: variables("policy")),
     ("infra/terraform/variables.tf", "variables of the handler", lambda: variables("handler")),
-    ("infra/terraform/handler.tf", "values of a target", lambda: values(True)),
-    ("infra/terraform/handler.tf", "values of all functions", lambda: values(False)),
+    ("infra/terraform/handler.tf", "values of a target", lambda: values(OPTIONS["policy"], "target", 8)),
+    ("infra/terraform/handler.tf", "values of all functions", lambda: values(ALL_OPTIONS, "var", 6)),
     ("infra/sam/template.yaml", "parameters of policies", lambda: parameters_of_settings("policy")),
     ("infra/sam/template.yaml", "parameters of the handler", lambda: parameters_of_settings("handler")),
     ("infra/sam/template.yaml", "variables of the handler", variables_of_settings),
@@ -653,8 +629,8 @@ PARTS: list[tuple[str, str, Callable[[], str]]] = [
     ("docs/deploy/cdk-operations.md", "alarms", table_of_alarms),
     ("docs/deploy/sam-parameters.md", "parameters", table_of_parameters),
     ("docs/deploy/sam-parameters.md", "triggers", table_of_triggers),
-    ("docs/deploy/terraform-inputs.md", "inputs", lambda: table_of_blocks("variable")),
-    ("docs/deploy/terraform-inputs.md", "outputs", lambda: table_of_blocks("output")),
+    ("docs/deploy/terraform-inputs.md", "inputs", lambda: table_of_blocks("variable", "name | | description")),
+    ("docs/deploy/terraform-inputs.md", "outputs", lambda: table_of_blocks("output", "name | description")),
 ]
 
 
