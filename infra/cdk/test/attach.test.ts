@@ -34,26 +34,6 @@ function layersOf(count: number): lambda.ILayerVersion[] {
   );
 }
 
-test('an attached function sends its failures to the retry queue at once, and may loop', () => {
-  const stack = new TestStack();
-  stack.retry.attach(stack.function('Orders'));
-  const config = stack.only('AWS::Lambda::EventInvokeConfig');
-  assert.equal(config.MaximumRetryAttempts, 0);
-  assert.equal(config.Qualifier, '$LATEST');
-  assert.match(config.FunctionName.Ref, /^Orders/);
-  assert.match(
-    JSON.stringify(config.DestinationConfig),
-    /^{"OnFailure":{"Destination":{"Fn::GetAtt":\["RetryRetryQueue/,
-  );
-  assert.equal(stack.only('AWS::Lambda::Function', /^Orders/).RecursiveLoop, 'Allow');
-  const [send] = stack.statementsOf(/OrdersServiceRole/);
-  assert.deepEqual(
-    [send.Effect, send.Action, send.Resource['Fn::GetAtt'][0].slice(0, -8)],
-    ['Allow', 'sqs:SendMessage', 'RetryRetryQueueOrders' + send.Resource['Fn::GetAtt'][0].slice(-16, -8)],
-  );
-  assert.deepEqual(stack.warnings, []);
-});
-
 test('the permission and the mapping exist before the destination', () => {
   const stack = new TestStack();
   stack.retry.attach(stack.function('Orders'));
@@ -272,67 +252,95 @@ test("a function that can't be transparent is refused", () => {
   }
 });
 
+const other = (stack: TestStack) => new destinations.SqsDestination(new sqs.Queue(stack, 'Mine'));
+/** What can't be attached, and why. */
+const CONTRADICTIONS: [(stack: TestStack) => [lambda.IFunction, AttachOptions?], string][] = [
+  [
+    (stack) => {
+      const orders = stack.function('Orders');
+      stack.retry.attach(orders);
+      return [orders];
+    },
+    'it is attached already',
+  ],
+  [
+    (stack) => {
+      const orders = stack.function('Orders');
+      new AsyncRetry(stack, 'Other').attach(orders);
+      return [orders];
+    },
+    'it already has another on-failure destination, by Test/Orders/EventInvokeConfig/Resource',
+  ],
+  [
+    (stack) => [stack.function('Orders', { onFailure: other(stack) })],
+    'it already has another on-failure destination, by Test/Orders/EventInvokeConfig/Resource',
+  ],
+  [
+    (stack) => {
+      const orders = stack.function('Orders', { maxEventAge: Duration.hours(1) });
+      const config = orders.node.findChild('EventInvokeConfig').node.defaultChild as lambda.CfnEventInvokeConfig;
+      config.destinationConfig = Lazy.any({ produce: () => undefined });
+      config.maximumRetryAttempts = Lazy.number({ produce: () => 0 });
+      return [orders];
+    },
+    "its event invoke config at Test/Orders/EventInvokeConfig/Resource can't be read; retryAttempts must not be set",
+  ],
+  [
+    (stack) => [stack.function('Orders', { retryAttempts: 1 })],
+    "retryAttempts must not be set: Lambda's own retries would come before the first failure is known, got 1",
+  ],
+  [
+    (stack) => [stack.function('Orders', { recursiveLoop: lambda.RecursiveLoop.TERMINATE })],
+    'recursiveLoop must be Allow, or not set: Lambda would stop its retries after about 16, got Terminate',
+  ],
+  [
+    (stack) => {
+      const alias = new lambda.Alias(stack, 'Live', {
+        aliasName: 'live',
+        version: stack.function('F').currentVersion,
+      });
+      stack.retry.attach(alias, { maxAttempts: 3 });
+      return [alias.lambda, { maxAttempts: 4 }];
+    },
+    "its policy must be that of the function's other attachments",
+  ],
+  [
+    (stack) => [stack.function('Orders', { tenancyConfig: lambda.TenancyConfig.PER_TENANT })],
+    'tenantId must be the place of the tenant id in its payload, such as /tenant/id: it has tenant isolation',
+  ],
+  [
+    (stack) => {
+      const orders = stack.function('Orders');
+      (orders.node.defaultChild as lambda.CfnFunction).durableConfig = { executionTimeout: 60 };
+      return [orders];
+    },
+    'it is a durable function, which has no destinations: make a retry queue its dead-letter queue, as docs/functions.md says',
+  ],
+  [(stack) => [stack.retry.handler], 'it is the retry handler itself'],
+  [
+    (stack) => {
+      const env = { account: '123456789012', region: 'eu-west-1' };
+      return [functionIn(new Stack(stack.node.root, 'Functions', { env }), 'Orders')];
+    },
+    'its stack and that of its retries must both have an env, or neither',
+  ],
+];
+
 test('contradictions are refused with the name of the function', () => {
-  const cases: [(stack: TestStack) => void, string][] = [
-    [
-      (stack) => {
-        const orders = stack.function('Orders');
-        stack.retry.attach(orders);
-        stack.retry.attach(orders);
-      },
-      'it is attached already',
-    ],
-    [
-      (stack) => {
-        const orders = stack.function('Orders');
-        new AsyncRetry(stack, 'Other').attach(orders);
-        stack.retry.attach(orders);
-      },
-      'it already has another on-failure destination, by Test/Orders/EventInvokeConfig/Resource',
-    ],
-    [
-      (stack) =>
-        stack.retry.attach(
-          stack.function('Orders', { onFailure: new destinations.SqsDestination(new sqs.Queue(stack, 'Mine')) }),
-        ),
-      'it already has another on-failure destination, by Test/Orders/EventInvokeConfig/Resource',
-    ],
-    [
-      (stack) => stack.retry.attach(stack.function('Orders', { retryAttempts: 1 })),
-      "retryAttempts must not be set: Lambda's own retries would come before the first failure is known, got 1",
-    ],
-    [
-      (stack) => stack.retry.attach(stack.function('Orders', { recursiveLoop: lambda.RecursiveLoop.TERMINATE })),
-      'recursiveLoop must be Allow, or not set: Lambda would stop its retries after about 16, got Terminate',
-    ],
-  ];
-  for (const [build, expected] of cases) {
-    const message = errorOf(() => build(new TestStack()));
-    assert.ok(message.startsWith(REFUSED + expected), message);
+  for (const [build, expected] of CONTRADICTIONS) {
+    const stack = new TestStack();
+    const [target, options] = build(stack);
+    const message = errorOf(() => stack.retry.attach(target, options));
+    assert.ok(message.startsWith(`AsyncRetry Test/Retry can't attach ${target.node.path}: `), message);
+    assert.ok(message.includes(expected), message);
   }
 });
 
-test('an event invoke config of tokens is refused', () => {
+test('a function with tenant isolation is attached if its payloads say who the tenant is', () => {
   const stack = new TestStack();
-  const orders = stack.function('Orders', { maxEventAge: Duration.hours(1) });
-  const config = orders.node.findChild('EventInvokeConfig').node.defaultChild as lambda.CfnEventInvokeConfig;
-  config.destinationConfig = Lazy.any({ produce: () => undefined });
-  config.maximumRetryAttempts = Lazy.number({ produce: () => 0 });
-  const message = errorOf(() => stack.retry.attach(orders));
-  assert.match(
-    message,
-    /its event invoke config at Test\/Orders\/EventInvokeConfig\/Resource can't be read; retryAttempts must not be set: .*, got a token$/,
-  );
-});
-
-test('a function has one policy, even if several aliases are attached', () => {
-  const stack = new TestStack();
-  const orders = stack.function('Orders');
-  stack.retry.attach(orders, { maxAttempts: 3 });
-  assert.match(
-    errorOf(() => stack.retry.attach(orders.currentVersion, { maxAttempts: 4 })),
-    /its policy must be that of the function's other attachments/,
-  );
+  const orders = stack.function('Orders', { tenancyConfig: lambda.TenancyConfig.PER_TENANT });
+  stack.retry.attach(orders, { tenantId: '/tenant/id' });
+  assert.deepEqual(stack.warnings, []);
 });
 
 test('a second event invoke config in the app fails the synthesis, however it names the function', () => {
@@ -709,52 +717,12 @@ test('the length of a generated name is known, unless its stack has no name yet'
   for (const [build, expected] of cases) assert.equal(lengthOf(build), expected);
 });
 
-test('stacks refer to each other only if both have an env, or neither', () => {
-  const app = new App();
-  const [functions, retries] = [
-    new Stack(app, 'Functions', { env: { account: '123456789012', region: 'eu-west-1' } }),
-    new Stack(app, 'Retries'),
-  ];
-  assert.match(
-    errorOf(() => new AsyncRetry(retries, 'Retry').attach(functionIn(functions, 'Orders'))),
-    /its stack and that of its retries must both have an env, or neither/,
-  );
-});
-
-test('a function with tenant isolation is refused unless its payloads say who the tenant is', () => {
-  const stack = new TestStack();
-  const orders = stack.function('Orders', { tenancyConfig: lambda.TenancyConfig.PER_TENANT });
-  assert.equal(
-    errorOf(() => stack.retry.attach(orders)),
-    `${REFUSED}tenantId must be the place of the tenant id in its payload, such as /tenant/id: it has tenant isolation`,
-  );
-  stack.retry.attach(orders, { tenantId: '/tenant/id' });
-});
-
-test('a durable function has no destinations', () => {
-  const stack = new TestStack();
-  const orders = stack.function('Orders');
-  (orders.node.defaultChild as lambda.CfnFunction).durableConfig = { executionTimeout: 60 };
-  assert.equal(
-    errorOf(() => stack.retry.attach(orders)),
-    `${REFUSED}it is a durable function, which has no destinations: make a retry queue its dead-letter queue, as docs/functions.md says`,
-  );
-});
-
 test("a dead-letter queue of the function's own is a warning", () => {
   const stack = new TestStack();
   stack.retry.attach(stack.function('Orders', { deadLetterQueueEnabled: true }));
   assert.match(
     stack.warnings[0],
     /Test\/Orders: it has a dead-letter queue of its own, to which Lambda also sends each failure/,
-  );
-});
-
-test('the handler is not attached to itself', () => {
-  const stack = new TestStack();
-  assert.match(
-    errorOf(() => stack.retry.attach(stack.retry.handler)),
-    /can't attach Test\/Retry\/Handler: it is the retry handler itself/,
   );
 });
 

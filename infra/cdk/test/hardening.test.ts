@@ -83,18 +83,8 @@ test('pollers replace the maximum concurrency', () => {
   );
 });
 
-test('log and variables have their own keys, which their services may use', () => {
-  const { template } = hardened((stack) => ({
-    logEncryptionKey: new kms.Key(stack, 'LogKey'),
-    environmentEncryptionKey: new kms.Key(stack, 'VariablesKey'),
-  }));
-  const [[logKey], [variablesKey]] = ['LogKey', 'VariablesKey'].map((id) =>
-    Object.keys(template.findResources('AWS::KMS::Key')).filter((each) => each.startsWith(id)),
-  );
-  const arn = (key: string) => ({ 'Fn::GetAtt': [key, 'Arn'] });
-  template.hasResourceProperties('AWS::Logs::LogGroup', { KmsKeyId: arn(logKey) });
-  assert.deepEqual(handlerOf(template).KmsKeyArn, arn(variablesKey));
-  allows(template, { Action: 'kms:Decrypt', Resource: arn(variablesKey) });
+test("the key of the log may be used by CloudWatch's logs, and by nobody else there", () => {
+  const { template } = hardened((stack) => ({ logEncryptionKey: new kms.Key(stack, 'LogKey') }));
   template.hasResourceProperties('AWS::KMS::Key', {
     KeyPolicy: {
       Statement: Match.arrayWith([

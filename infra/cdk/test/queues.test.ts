@@ -13,7 +13,9 @@ const MOVE = 'sqs:PurgeQueue,sqs:StartMessageMoveTask,sqs:CancelMessageMoveTask'
 
 /** The denied actions of a queue's policy, with the exempted principals and the other conditions. */
 function closureOf(stack: TestStack, id: RegExp): { [action: string]: string[] } {
-  const [, ...statements] = stack.only('AWS::SQS::QueuePolicy', id).PolicyDocument.Statement;
+  const [tls, ...statements] = stack.only('AWS::SQS::QueuePolicy', id).PolicyDocument.Statement;
+  assert.deepEqual([tls.Effect, tls.Action], ['Deny', 'sqs:*']);
+  assert.deepEqual(tls.Condition, { Bool: { 'aws:SecureTransport': 'false' } });
   return Object.fromEntries(
     statements.map(({ Effect, Principal, Action, Resource, Condition }: any) => {
       assert.deepEqual([Effect, Principal], ['Deny', { AWS: '*' }]);
@@ -58,6 +60,15 @@ test('only the handler sends dead letters, nobody receives them, and only deploy
     ofDeadLetters.map(({ Action }: any) => Action),
     ['sqs:SendMessage'],
   );
+});
+
+test('to a shared queue only the handler and the roles of attached functions send', () => {
+  for (const ids of [[], ['Orders', 'Payments']]) {
+    const stack = new TestStack({ sharedQueue: true });
+    for (const id of ids) stack.retry.attach(stack.function(id));
+    const expected = ['RetryHandlerRole', ...ids.map((id) => `${id}ServiceRole`)];
+    assert.deepEqual(closureOf(stack, /RetryQueue/)['sqs:SendMessage'], expected);
+  }
 });
 
 test('deletion protection can be turned off', () => {

@@ -1,44 +1,13 @@
+// tests/deployment/test_parity.py compares the whole system with SAM's, by default and with every option.
 import * as assert from 'node:assert/strict';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { aws_kms as kms, aws_lambda as lambda, aws_logs as logs, aws_sqs as sqs, Duration } from 'aws-cdk-lib';
-import { AsyncRetry, AsyncRetryProps, Jitter } from '../lib';
+import { AsyncRetry, AsyncRetryProps } from '../lib';
 import { codeOf } from '../lib/code';
 import { errorOf, TestStack, withOrders } from './app';
-
-const DAYS = 24 * 60 * 60;
-
-test("the retry queue has SQS's longest retention", () => {
-  const queue = withOrders().only('AWS::SQS::Queue', /RetryQueue/);
-  assert.equal(queue.MessageRetentionPeriod, 14 * DAYS);
-  assert.equal(queue.RedrivePolicy.maxReceiveCount, 1000);
-  assert.match(JSON.stringify(queue.RedrivePolicy.deadLetterTargetArn), /DeadLetterQueue/);
-  assert.equal(queue.SqsManagedSseEnabled, true);
-});
-
-test('only the handler may send if no function is attached', () => {
-  const [, , , send] = new TestStack({ sharedQueue: true }).only('AWS::SQS::QueuePolicy', /RetryQueuePolicy/)
-    .PolicyDocument.Statement;
-  assert.equal(send.Action, 'sqs:SendMessage');
-  assert.match(
-    JSON.stringify(send.Condition.ArnNotEquals),
-    /^{"aws:PrincipalArn":\[{"Fn::GetAtt":\["RetryHandlerRole[^\]]*\]}\]}$/,
-  );
-});
-
-test('no queue can use the retry queue as its dead-letter queue', () => {
-  assert.deepEqual(withOrders().only('AWS::SQS::Queue', /RetryQueue/).RedriveAllowPolicy, {
-    redrivePermission: 'denyAll',
-  });
-});
-
-test('the dead-letter queue keeps its messages for 14 days, encrypted', () => {
-  const queue = new TestStack().only('AWS::SQS::Queue', /DeadLetterQueue/);
-  const { Tags, ...others } = queue;
-  assert.deepEqual(others, { MessageRetentionPeriod: 14 * DAYS, SqsManagedSseEnabled: true });
-});
 
 test("the visibility timeout is six times the handler's timeout", () => {
   for (const [handlerTimeout, seconds] of [
@@ -51,170 +20,35 @@ test("the visibility timeout is six times the handler's timeout", () => {
   }
 });
 
-test('queues accept only TLS', () => {
-  const stack = withOrders();
-  for (const id of [/RetryQueueOrders.*Policy/, /DeadLetterQueuePolicy/]) {
-    const [statement] = stack.only('AWS::SQS::QueuePolicy', id).PolicyDocument.Statement;
-    assert.equal(statement.Effect, 'Deny');
-    assert.equal(statement.Action, 'sqs:*');
-    assert.deepEqual(statement.Condition, { Bool: { 'aws:SecureTransport': 'false' } });
-  }
+test('the maximum concurrency can be set', () => {
+  const mapping = withOrders({ maxConcurrency: 1000 }).only('AWS::Lambda::EventSourceMapping');
+  assert.deepEqual(mapping.ScalingConfig, { MaximumConcurrency: 1000 });
 });
 
-test('only the handler receives, and only the handler and the roles of attached functions send', () => {
-  const stack = new TestStack({ sharedQueue: true });
-  for (const id of ['Orders', 'Payments']) stack.retry.attach(stack.function(id));
-  const [, receive, change, send] = stack.only('AWS::SQS::QueuePolicy', /RetryQueuePolicy/).PolicyDocument.Statement;
-  const roles = ({ Condition }: any) =>
-    Condition.ArnNotEquals['aws:PrincipalArn'].map((arn: any) => arn['Fn::GetAtt'][0].slice(0, -8));
-  assert.deepEqual([receive.Effect, roles(receive)], ['Deny', ['RetryHandlerRole']]);
-  assert.deepEqual(receive.Action, ['sqs:ReceiveMessage', 'sqs:DeleteMessage', 'sqs:PurgeQueue']);
-  assert.deepEqual(
-    [change.Effect, change.Action, roles(change)],
-    ['Deny', 'sqs:ChangeMessageVisibility', ['RetryHandlerRole']],
-  );
-  assert.deepEqual(
-    [send.Effect, send.Action, roles(send)],
-    ['Deny', 'sqs:SendMessage', ['RetryHandlerRole', 'OrdersServiceRole', 'PaymentsServiceRole']],
-  );
-  for (const { Principal, Resource, Condition } of [receive, change, send]) {
-    assert.deepEqual(Principal, { AWS: '*' });
-    assert.match(Resource['Fn::GetAtt'][0], /^RetryRetryQueue/);
-    assert.deepEqual(Object.keys(Condition).sort(), ['ArnNotEquals', 'BoolIfExists']);
-    assert.deepEqual(Condition.BoolIfExists, { 'aws:PrincipalIsAWSService': 'false' });
-  }
-});
-
-test('the mapping delivers at once, ten at a time, and reports batch item failures', () => {
-  const mapping = withOrders().only('AWS::Lambda::EventSourceMapping');
-  assert.equal(mapping.BatchSize, 10);
-  assert.equal(mapping.MaximumBatchingWindowInSeconds, 0);
-  assert.deepEqual(mapping.FunctionResponseTypes, ['ReportBatchItemFailures']);
-  assert.deepEqual(mapping.ScalingConfig, { MaximumConcurrency: 10 });
-  const other = withOrders({ maxConcurrency: 1000 }).only('AWS::Lambda::EventSourceMapping');
-  assert.deepEqual(other.ScalingConfig, { MaximumConcurrency: 1000 });
-});
-
-test('the handler has its default properties', () => {
-  const handler = new TestStack().only('AWS::Lambda::Function', /Handler/);
-  assert.deepEqual(handler.Architectures, ['arm64']);
-  assert.equal(handler.Runtime, 'provided.al2023');
-  assert.equal(handler.Handler, 'bootstrap');
-  assert.equal(handler.MemorySize, 128);
-  assert.equal(handler.RecursiveLoop, 'Allow');
-  assert.equal(handler.TracingConfig, undefined);
-  const { DEAD_LETTER_QUEUE_URL, ...variables } = handler.Environment.Variables;
-  assert.match(DEAD_LETTER_QUEUE_URL.Ref, /DeadLetterQueue/);
-  assert.deepEqual(variables, { BASE_BACKOFF: '1s', MAX_BACKOFF: '12h', MAX_AGE: '1d', JITTER: 'full' });
-});
-
-test('each setting is a variable of the handler', () => {
-  const stack = new TestStack({
-    baseBackoff: Duration.seconds(90),
-    maxBackoff: Duration.hours(36),
-    maxAge: Duration.days(7),
-    maxAttempts: 50,
-    jitter: Jitter.EQUAL,
-    nonRetryableErrors: ['ValidationError', '*.Fatal'],
-    inFlightMax: 500_000,
-  });
-  const { DEAD_LETTER_QUEUE_URL: _, ...variables } = stack.only('AWS::Lambda::Function', /Handler/).Environment
-    .Variables;
-  assert.deepEqual(variables, {
-    BASE_BACKOFF: '90s',
-    MAX_BACKOFF: '36h',
-    MAX_AGE: '7d',
-    MAX_ATTEMPTS: '50',
-    JITTER: 'equal',
-    NON_RETRYABLE_ERRORS: 'ValidationError,*.Fatal',
-    IN_FLIGHT_MAX: '500000',
-  });
-});
-
-test('the handler has minimal permissions', () => {
-  const statements = new TestStack({ sharedQueue: true }).statementsOf(/HandlerRole/);
-  const allowed = statements.map(({ Action, Resource }: any) => [Action, Resource['Fn::GetAtt'][0].slice(0, -8)]);
-  assert.deepEqual(allowed, [
-    [['logs:CreateLogStream', 'logs:PutLogEvents'], 'RetryLog'],
-    ['sqs:SendMessage', 'RetryDeadLetterQueue'],
-    [
-      [
-        'sqs:ReceiveMessage',
-        'sqs:DeleteMessage',
-        'sqs:ChangeMessageVisibility',
-        'sqs:GetQueueAttributes',
-        'sqs:SendMessage',
-      ],
-      'RetryRetryQueue',
-    ],
-  ]);
-  const role = new TestStack().only('AWS::IAM::Role');
-  assert.equal(role.ManagedPolicyArns, undefined);
-  assert.deepEqual(
-    role.AssumeRolePolicyDocument.Statement.map(({ Principal }: any) => Principal),
-    [{ Service: 'lambda.amazonaws.com' }],
-  );
-});
-
-test('the log is kept for a month by default', () => {
-  const stack = new TestStack();
-  stack.template.hasResource('AWS::Logs::LogGroup', { Properties: { RetentionInDays: 30 }, DeletionPolicy: 'Delete' });
-  assert.match(stack.only('AWS::Lambda::Function', /Handler/).LoggingConfig.LogGroup.Ref, /^RetryLog/);
+test('the retention of the log can be set', () => {
   const logRetention = logs.RetentionDays.ONE_YEAR;
   assert.equal(new TestStack({ logRetention }).only('AWS::Logs::LogGroup').RetentionInDays, 365);
 });
 
-test('memory, tracing and architecture can be set', () => {
-  const props = { memorySize: 256, tracing: lambda.Tracing.ACTIVE, architecture: lambda.Architecture.X86_64 };
-  const stack = new TestStack(props);
-  const handler = stack.only('AWS::Lambda::Function', /Handler/);
-  assert.deepEqual(
-    [handler.MemorySize, handler.TracingConfig, handler.Architectures],
-    [256, { Mode: 'Active' }, ['x86_64']],
-  );
-  const tracing = stack.statementsOf(/HandlerRole/).filter(({ Resource }: any) => Resource === '*');
-  assert.deepEqual(
-    tracing.map(({ Action }: any) => Action),
-    [['xray:PutTraceSegments', 'xray:PutTelemetryRecords']],
-  );
+test('memory and architecture can be set', () => {
+  const stack = new TestStack({ memorySize: 256, architecture: lambda.Architecture.X86_64 });
+  const { MemorySize, Architectures } = stack.only('AWS::Lambda::Function', /Handler/);
+  assert.deepEqual([MemorySize, Architectures], [256, ['x86_64']]);
 });
 
-test('a ledger has on-demand billing and expiry, and is only written to', () => {
+test('a ledger without a register has no index, and is only written to', () => {
   const stack = new TestStack({ ledger: true });
   const table = stack.only('AWS::DynamoDB::Table');
-  assert.deepEqual(table.KeySchema, [{ AttributeName: 'id', KeyType: 'HASH' }]);
   assert.deepEqual(table.AttributeDefinitions, [{ AttributeName: 'id', AttributeType: 'S' }]);
-  assert.equal(table.BillingMode, 'PAY_PER_REQUEST');
-  assert.deepEqual(table.TimeToLiveSpecification, { AttributeName: 'expires_at', Enabled: true });
-  stack.template.hasResource('AWS::DynamoDB::Table', { DeletionPolicy: 'Delete' });
-  assert.match(stack.only('AWS::Lambda::Function', /Handler/).Environment.Variables.LEDGER_TABLE.Ref, /Ledger/);
-  const actions = stack
+  assert.equal(table.GlobalSecondaryIndexes, undefined);
+  const ofTable = stack
     .statementsOf(/HandlerRole/)
     .filter(({ Resource }: any) => /Ledger/.test(JSON.stringify(Resource)));
   assert.deepEqual(
-    actions.map(({ Action }: any) => Action),
+    ofTable.map(({ Action }: any) => Action),
     [['dynamodb:PutItem', 'dynamodb:DeleteItem']],
   );
   assert.ok(stack.retry.ledger);
-});
-
-test('a register is an index of the ledger', () => {
-  const table = new TestStack({ ledger: true, register: true }).only('AWS::DynamoDB::Table');
-  assert.deepEqual(table.GlobalSecondaryIndexes, [
-    {
-      IndexName: 'waiting',
-      KeySchema: [
-        { AttributeName: 'target', KeyType: 'HASH' },
-        { AttributeName: 'due_at', KeyType: 'RANGE' },
-      ],
-      Projection: { ProjectionType: 'ALL' },
-    },
-  ]);
-  assert.deepEqual(table.AttributeDefinitions, [
-    { AttributeName: 'id', AttributeType: 'S' },
-    { AttributeName: 'target', AttributeType: 'S' },
-    { AttributeName: 'due_at', AttributeType: 'N' },
-  ]);
 });
 
 test('a register and probes need only their own permissions, and are variables', () => {
@@ -249,27 +83,6 @@ test('a register and probes need a ledger', () => {
     errorOf(() => new TestStack({ register: true, probe: true })),
     'AsyncRetry Test/Retry: ledger must be true if register is, got false; ledger must be true if probe is, got false',
   );
-});
-
-test("a user's key encrypts the queues and the ledger, with the necessary permissions", () => {
-  const stack = new TestStack({ ledger: true });
-  const encryptionKey = new kms.Key(stack, 'Key');
-  const retry = new AsyncRetry(stack, 'Encrypted', { ledger: true, encryptionKey });
-  retry.attach(stack.function('Orders'));
-  for (const id of [/EncryptedRetryQueue/, /EncryptedDeadLetterQueue/]) {
-    const queue = stack.only('AWS::SQS::Queue', id);
-    assert.match(JSON.stringify(queue.KmsMasterKeyId), /Key/);
-    assert.equal(queue.SqsManagedSseEnabled, undefined);
-  }
-  const { SSESpecification } = stack.only('AWS::DynamoDB::Table', /Encrypted/);
-  assert.deepEqual([SSESpecification.SSEEnabled, SSESpecification.SSEType], [true, 'KMS']);
-  for (const role of [/EncryptedHandlerRole/, /OrdersServiceRole/]) {
-    const byKey = stack.statementsOf(role).filter(({ Resource }: any) => /"Key/.test(JSON.stringify(Resource)));
-    assert.deepEqual(
-      byKey.map(({ Action }: any) => Action),
-      [['kms:Decrypt', 'kms:GenerateDataKey']],
-    );
-  }
 });
 
 test('a function has one queue, however it is imported', () => {

@@ -12,7 +12,7 @@ import {
   Stack,
 } from 'aws-cdk-lib';
 import { Match, Template } from 'aws-cdk-lib/assertions';
-import { AlarmSettings, AlarmSeverity, AsyncRetry, AsyncRetryProps, RetryMetricOptions } from '../lib';
+import { AlarmSettings, AlarmSeverity, AlarmsProps, AsyncRetry, AsyncRetryProps, RetryMetricOptions } from '../lib';
 import { read } from '../lib/contract';
 import { ALARMS } from '../lib/triggers';
 import { errorOf, TestStack, withOrders } from './app';
@@ -46,37 +46,15 @@ const expectedOf = (functions: number, options: string[] = []) =>
       .map(([name, { of }]) => [name, ['queue', 'target', 'function'].includes(of) ? functions : 1]),
   );
 
-/** The metric or the expression, its owner and the label of every line, by the titles of the dashboard's graphs. */
-function linesOf(stack: TestStack): { [title: string]: string[] } {
+/** The lines of the dashboard's graphs, without logical ids and numbers. */
+function linesOf(stack: TestStack): string[] {
   const [, parts] = stack.only('AWS::CloudWatch::Dashboard').DashboardBody['Fn::Join'];
   const body = parts
     .map((part: any) => (typeof part === 'string' ? part : withoutHashes(part.Ref ?? part['Fn::GetAtt'][0])))
     .join('');
   const graphs = JSON.parse(body).widgets.filter(({ type }: any) => type === 'metric');
-  return Object.fromEntries(
-    graphs.map(({ properties: { title, metrics } }: any) => [
-      title,
-      metrics
-        .map((line: any) => {
-          const {
-            label,
-            expression,
-            visible = true,
-            stat = 'Average',
-          } = typeof line.at(-1) === 'object' ? line.pop() : {};
-          const [namespace, name, ...rest] = line;
-          const whose = rest.filter((_: string, index: number) => index % 2 === 1).join(' in ');
-          return visible && `${expression ?? `${namespace} ${name} ${stat} of ${whose}`}${label ? `: ${label}` : ''}`;
-        })
-        .filter(Boolean),
-    ]),
-  );
-}
-
-/** The questions that the rows of the dashboard answer. */
-function questionsOf(stack: TestStack): string[] {
-  return [...JSON.stringify(stack.template.findResources('AWS::CloudWatch::Dashboard')).matchAll(/## ([^"\\]+)/g)].map(
-    ([, question]) => question,
+  return graphs.flatMap(({ properties: { title, metrics } }: any) =>
+    metrics.map((line: any) => `${title}: ${JSON.stringify(line)}`.replace(/\d+/g, '#')),
   );
 }
 
@@ -148,59 +126,38 @@ test('without actions for tickets, all alarms have the same actions', () => {
 });
 
 test('a resource shared by several AsyncRetry has one alarm for each set of actions', () => {
-  const pagedBy = (build: (stack: TestStack, second: AsyncRetry, one: sns.Topic, other: sns.Topic) => void) => {
+  type Options = (one: sns.Topic, other: sns.Topic) => AlarmsProps;
+  const to = (topic: sns.Topic) => [new actions.SnsAction(topic)];
+  const cases: [Options, Options, number[]][] = [
+    [(one) => ({ actions: to(one) }), (one) => ({ actions: to(one) }), [1, 1, 1, 1, 1]],
+    [() => ({}), () => ({}), [1, 1, 1, 1, 1]],
+    [(one) => ({ actions: to(one) }), (_, other) => ({ actions: to(other) }), [2, 2, 2, 2, 2]],
+    [() => ({}), (one) => ({ actions: to(one) }), [2, 2, 2, 2, 2]],
+    // Only alarms that differ, and alarms that are switched off here.
+    [
+      () => ({ settings: { DeadLettersGrow: { enabled: false }, DeadLetters: { threshold: 5 } } }),
+      () => ({}),
+      [2, 1, 1, 1, 1],
+    ],
+    // Tickets go elsewhere, pages to the same topic.
+    [
+      (one) => ({ actions: to(one) }),
+      (one, other) => ({ actions: to(one), ticketActions: to(other) }),
+      [2, 2, 1, 1, 1],
+    ],
+  ];
+  for (const [ofFirst, ofSecond, expected] of cases) {
     const stack = new TestStack();
     const second = new AsyncRetry(stack, 'Second', { deadLetterQueue: stack.retry.deadLetterQueue });
-    build(stack, second, new sns.Topic(stack, 'One'), new sns.Topic(stack, 'Other'));
-    const alarms = Object.entries(stack.template.findResources('AWS::CloudWatch::Alarm'));
-    return ['DeadLetters', 'DeadLettersGrow', 'DeadLettersExpire', 'DeadLettersNotSent', 'EventsGivenUp'].map(
-      (id) => alarms.filter(([name]) => new RegExp(`Alarms${id}[0-9A-F]{8}$`).test(name)).length,
+    const [one, other] = ['One', 'Other'].map((id) => new sns.Topic(stack, id));
+    stack.retry.alarms(ofFirst(one, other));
+    second.alarms(ofSecond(one, other));
+    const ids = Object.keys(stack.template.findResources('AWS::CloudWatch::Alarm'));
+    const counts = ['DeadLetters', 'DeadLettersGrow', 'DeadLettersExpire', 'DeadLettersNotSent', 'EventsGivenUp'].map(
+      (name) => ids.filter((id) => new RegExp(`Alarms${name}[0-9A-F]{8}$`).test(id)).length,
     );
-  };
-  assert.deepEqual(
-    pagedBy((stack, second, one) => {
-      stack.retry.alarms({ actions: [new actions.SnsAction(one)] });
-      second.alarms({ actions: [new actions.SnsAction(one)] });
-    }),
-    [1, 1, 1, 1, 1],
-  );
-  assert.deepEqual(
-    pagedBy((stack, second) => {
-      stack.retry.alarms();
-      second.alarms();
-    }),
-    [1, 1, 1, 1, 1],
-  );
-  assert.deepEqual(
-    pagedBy((stack, second, one, other) => {
-      stack.retry.alarms({ actions: [new actions.SnsAction(one)] });
-      second.alarms({ actions: [new actions.SnsAction(other)] });
-    }),
-    [2, 2, 2, 2, 2],
-  );
-  assert.deepEqual(
-    pagedBy((stack, second, one) => {
-      stack.retry.alarms();
-      second.alarms({ actions: [new actions.SnsAction(one)] });
-    }),
-    [2, 2, 2, 2, 2],
-  );
-  // Only alarms that differ, and alarms that are switched off here.
-  assert.deepEqual(
-    pagedBy((stack, second) => {
-      stack.retry.alarms({ settings: { DeadLettersGrow: { enabled: false }, DeadLetters: { threshold: 5 } } });
-      second.alarms();
-    }),
-    [2, 1, 1, 1, 1],
-  );
-  // Tickets go elsewhere, pages to the same topic.
-  assert.deepEqual(
-    pagedBy((stack, second, one, other) => {
-      stack.retry.alarms({ actions: [new actions.SnsAction(one)] });
-      second.alarms({ actions: [new actions.SnsAction(one)], ticketActions: [new actions.SnsAction(other)] });
-    }),
-    [2, 2, 1, 1, 1],
-  );
+    assert.deepEqual(counts, expected);
+  }
 });
 
 test('each dead-letter queue has its alarms, and each region has one alarm per query', () => {
@@ -296,69 +253,18 @@ test('DeadLettersExpire goes off sooner for a queue with a shorter retention', (
   assert.deepEqual(thresholds, [432_000, 246_857]);
 });
 
-test('the dashboard shows the queues, the handler and every function', () => {
+test('the dashboard shows every function in the same way, whether it is attached before or after', () => {
   const stack = new TestStack({ ledger: true, register: true, probe: true });
   stack.retry.attach(stack.function('Before'));
   stack.retry.dashboard({ dashboardName: 'retries' });
   stack.retry.attach(stack.function('After'));
   assert.equal(stack.only('AWS::CloudWatch::Dashboard').DashboardName, 'retries');
-  assert.deepEqual(questionsOf(stack), [
-    'Is anything lost?',
-    'What is down?',
-    'What waits, and until when?',
-    'What does it cost?',
-  ]);
-  const each = (line: (name: string, index: number) => string[]) => ['Before', 'After'].flatMap(line);
-  assert.deepEqual(linesOf(stack), {
-    'Dead letters': [
-      'AWS/SQS ApproximateNumberOfMessagesVisible Maximum of RetryDeadLetterQueue: dead letters',
-      'age0 / 86400: days since the oldest',
-    ],
-    'Given up, by reason': each((name) => [
-      `SEARCH('{Comeback,Target,Reason} MetricName="DeadLettered" Target="${name}"', 'Sum', 300): \${PROP('Dim.Target')} \${PROP('Dim.Reason')}`,
-    ]),
-    'Dropped, or not sent to the dead-letter queue': each((name) => [
-      `AWS/Lambda DestinationDeliveryFailures Sum of ${name}: ${name} dropped by Lambda`,
-      `Comeback DeadLettersNotSent Sum of ${name}: ${name} not sent`,
-    ]),
-    'Failed invocations in percent': [
-      ...each((name, index) => [`100 * errors${[5, 8][index]} / invocations${[5, 8][index]}: ${name}`]),
-      ...each((name) => [`Comeback CircuitOpen Maximum of ${name}: ${name} down`]),
-    ],
-    'Faults that a person must fix': each((name) => [
-      `Comeback ConfigurationFaults Sum of ${name}: ${name} configuration`,
-      `Comeback Throttled Sum of ${name}: ${name} throttled`,
-      `AWS/Lambda RecursiveInvocationsDropped Sum of ${name}: ${name} taken for a loop`,
-      `Comeback LedgerFaults Sum of ${name}: ${name} ledger`,
-    ]),
-    'The retry handler': [
-      'AWS/Lambda Invocations Sum of RetryHandler',
-      'AWS/Lambda Errors Sum of RetryHandler',
-      'AWS/Lambda Throttles Sum of RetryHandler',
-      'AWS/Lambda Duration p99 of RetryHandler',
-    ],
-    'Messages in the retry queues': each((name) => [
-      `AWS/SQS ApproximateNumberOfMessagesNotVisible Maximum of RetryRetryQueue${name}: ${name} waiting`,
-      `AWS/SQS ApproximateNumberOfMessagesDelayed Maximum of RetryRetryQueue${name}: ${name} delayed`,
-      `AWS/SQS ApproximateNumberOfMessagesVisible Maximum of RetryRetryQueue${name}: ${name} due`,
-    ]),
-    'Oldest event in percent of its maximum age': each((name, index) => [`100 * age${[6, 9][index]} / 86400: ${name}`]),
-    'Lateness of retries in ms, p99': each((name) => [`Comeback InvokeLateness p99 of ${name}: ${name}`]),
-    'Outcomes of failed events': each((name) => [
-      `Comeback Waited Sum of ${name}: ${name} waited`,
-      `Comeback Invoked Sum of ${name}: ${name} re-invoked`,
-      `Comeback Probes Sum of ${name}: ${name} probed`,
-      `Comeback BroughtForward Sum of ${name}: ${name} brought forward`,
-    ]),
-    'Dollars an hour, without metrics and alarms': [
-      'i1 * 0.2 / 1000000 + d1 / 1000 * 128 / 1024 * 0.0000133334: handler',
-      'b2 / 1000000000 * 0.5: log',
-      'w3 * 0.625 / 1000000: ledger',
-      ...each((name, index) => [
-        `(s${[4, 7][index]} + r${[4, 7][index]} + d${[4, 7][index]} + e${[4, 7][index]}) * 0.4 / 1000000: queue of ${name}`,
-      ]),
-    ],
-  });
+  const lines = linesOf(stack);
+  const [before, after] = ['Before', 'After'].map((id) =>
+    lines.filter((line) => line.includes(id)).map((line) => line.replaceAll(id, 'ID')),
+  );
+  assert.ok(before.length > 20, String(before.length));
+  assert.deepEqual(before, after);
 });
 
 test('the dashboard names no function for a shared queue, and has no lines for unused options', () => {
@@ -366,8 +272,8 @@ test('the dashboard names no function for a shared queue, and has no lines for u
   stack.retry.attach(stack.function('Orders'));
   stack.retry.dashboard();
   const lines = linesOf(stack);
-  assert.match(lines['Messages in the retry queues'][0], /: waiting$/);
-  assert.doesNotMatch(Object.values(lines).flat().join(), /ledger|probed|brought forward|down/);
+  assert.ok(lines.some((line) => /^Messages in the retry queues: .*"label":"waiting"/.test(line)));
+  assert.doesNotMatch(lines.join(), /ledger|probed|brought forward|CircuitOpen/i);
 });
 
 test('a metric covers one function, or all together', () => {
@@ -375,34 +281,26 @@ test('a metric covers one function, or all together', () => {
   const [orders, payments] = ['Orders', 'Payments'].map((id) => stack.function(id));
   stack.retry.attach(orders);
   const of = (metric: cloudwatch.IMetric) => metric.toMetricConfig();
-  assert.deepEqual(
-    of(stack.retry.metricDeadLettered()).metricStat,
-    of(stack.retry.metricDeadLettered({ target: orders })).metricStat,
-  );
+  const ofOrders = stack.retry.metricDeadLettered({ target: orders });
+  assert.deepEqual(of(stack.retry.metricDeadLettered()).metricStat, of(ofOrders).metricStat);
   stack.retry.attach(payments);
-  const together = of(
+  const { mathExpression, renderingProperties } = of(
     stack.retry.metricDeadLettered({
       period: Duration.minutes(1),
       color: '#d62728',
       dimensionsMap: { Reason: 'not_retryable' },
     }),
   );
-  assert.equal(together.mathExpression?.expression, 'SUM([deadLettered0,deadLettered1])');
-  assert.equal(together.mathExpression?.period, 60);
+  assert.equal(mathExpression?.expression, 'SUM([deadLettered0,deadLettered1])');
+  assert.equal(mathExpression?.period, 60);
   assert.deepEqual(
-    Object.values(together.mathExpression?.usingMetrics ?? {}).map((each) => of(each).metricStat?.dimensions),
-    [
-      [
-        { name: 'Reason', value: 'not_retryable' },
-        { name: 'Target', value: orders.functionName },
-      ],
-      [
-        { name: 'Reason', value: 'not_retryable' },
-        { name: 'Target', value: payments.functionName },
-      ],
-    ],
+    Object.values(mathExpression?.usingMetrics ?? {}).map((each) => of(each).metricStat?.dimensions),
+    [orders, payments].map(({ functionName }) => [
+      { name: 'Reason', value: 'not_retryable' },
+      { name: 'Target', value: functionName },
+    ]),
   );
-  assert.deepEqual(together.renderingProperties, { label: 'DeadLettered', color: '#d62728' });
+  assert.deepEqual(renderingProperties, { label: 'DeadLettered', color: '#d62728' });
   const share = new cloudwatch.MathExpression({
     expression: 'dead / invoked',
     usingMetrics: { dead: stack.retry.metricDeadLettered(), invoked: stack.retry.metricInvoked() },
@@ -410,26 +308,23 @@ test('a metric covers one function, or all together', () => {
   new cloudwatch.Dashboard(stack, 'Own').addWidgets(
     new cloudwatch.GraphWidget({ left: [share, stack.retry.metricWaited()] }),
   );
-  const counts = [
-    'Waited',
-    'Invoked',
-    'DeadLettered',
-    'Throttled',
-    'ConfigurationFaults',
-    'DeadLettersNotSent',
-    'LedgerFaults',
-    'Duplicates',
-    'Probes',
-    'BroughtForward',
-  ];
-  const expected = [
-    ...counts.map((name) => [name, 'Sum', 'SUM']),
+});
+
+const COUNTS =
+  'Waited Invoked DeadLettered Throttled ConfigurationFaults DeadLettersNotSent LedgerFaults Duplicates Probes BroughtForward';
+
+test('each metric has a method and a statistic, for one function and for all', () => {
+  const stack = new TestStack();
+  const [orders, payments] = ['Orders', 'Payments'].map((id) => stack.function(id));
+  for (const each of [orders, payments]) stack.retry.attach(each);
+  for (const [name, statistic, together] of [
+    ...COUNTS.split(' ').map((count) => [count, 'Sum', 'SUM']),
     ['InvokeLateness', 'p99', 'MAX'],
     ['EventAge', 'Maximum', 'MAX'],
     ['CircuitOpen', 'Maximum', 'MAX'],
-  ];
-  for (const [name, statistic, together] of expected) {
-    const metric = (options: RetryMetricOptions = {}) => of((stack.retry as any)[`metric${name}`](options));
+  ]) {
+    const metric = (options: RetryMetricOptions = {}): cloudwatch.MetricConfig =>
+      (stack.retry as any)[`metric${name}`](options).toMetricConfig();
     const { metricStat } = metric({ target: orders });
     assert.deepEqual(
       [metricStat?.namespace, metricStat?.metricName, metricStat?.statistic],

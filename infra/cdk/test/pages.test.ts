@@ -17,7 +17,7 @@ import {
 } from 'aws-cdk-lib';
 import { AwsSolutionsChecks, HIPAASecurityChecks, NIST80053R5Checks, PCIDSS321Checks } from 'cdk-nag';
 import { AsyncRetry, AsyncRetryProps } from '../lib';
-import { functionIn } from './app';
+import { functionIn, TestStack } from './app';
 
 const ROOT = join(__dirname, '..', '..', '..', '..');
 
@@ -112,5 +112,46 @@ test('FINDINGS.md explains each finding of the standards packs, or names the opt
     const intended = listed('Intended', name);
     assert.deepEqual(violated(Pack, true), intended.sort(), name);
     assert.deepEqual(violated(Pack, false), [...intended, ...listed('Rules of an organization', name)].sort(), name);
+  }
+});
+
+const PACKAGE = join(__dirname, '..', '..');
+const DOCS = join(ROOT, 'docs', 'deploy');
+const PAGES = [join(PACKAGE, 'README.md'), join(DOCS, 'cdk-options.md'), join(DOCS, 'cdk-operations.md')]
+  .map((page) => readFileSync(page, 'utf8'))
+  .join();
+const { types, license } = JSON.parse(readFileSync(join(PACKAGE, '.jsii'), 'utf8'));
+
+test('every optional property documents its default', () => {
+  const optional = Object.values<any>(types)
+    .filter(({ kind }) => kind === 'interface')
+    .flatMap(({ name, properties = [] }) =>
+      properties.filter((each: any) => each.optional).map((each: any) => [name, each]),
+    );
+  assert.ok(optional.length > 20);
+  for (const [name, { name: property, docs }] of optional)
+    assert.ok(docs?.summary && docs.default, `${name}.${property}`);
+});
+
+test('the pages name every property, every method and every alarm', () => {
+  const members = Object.values<any>(types).flatMap(({ name, kind, properties = [], methods = [] }) =>
+    [...(kind === 'interface' ? properties : []), ...methods].map((each: any) => [name, each.name]),
+  );
+  // The CDK documents its own options.
+  const own = members.filter(([name]) => name !== 'RetryMetricOptions' && name !== 'RetryDashboardProps');
+  for (const [name, member] of own) assert.match(PAGES, new RegExp(`\\b${member}\\b`), `${name}.${member}`);
+
+  const stack = new TestStack({ ledger: true, probe: true });
+  stack.retry.attach(stack.function('Orders'));
+  for (const { node } of stack.retry.alarms()) assert.match(PAGES, new RegExp(`\`${node.id}\``), node.id);
+});
+
+test('packages of all languages name and contain both licences', () => {
+  assert.equal(license, 'MIT OR Apache-2.0');
+  for (const [name, words] of [
+    ['MIT', 'MIT License'],
+    ['APACHE', 'Apache License'],
+  ]) {
+    assert.ok(readFileSync(join(PACKAGE, `LICENSE-${name}`), 'utf8').includes(words), name);
   }
 });
