@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import archives
-from checks import faults, git, section
-from documents import bill, sha256, statement
+from documents import bill, faults, git, section, sha256, statement
 
 ROOT = Path(__file__).resolve().parents[2]
 

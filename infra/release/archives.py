@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from checks import git
+from documents import git
 
 TEXT, PROGRAM = 0o644, 0o755
 

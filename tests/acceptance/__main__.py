@@ -15,12 +15,10 @@ from pathlib import Path
 from account import Account, Refused, Stopped, said
 from aws import Stack
 from botocore.exceptions import BotoCoreError, ClientError
-from costs import costs
-from emulators import CANT
 from local import LocalStack
-from play import FAILED, Part, play, sentence
+from play import CANT, FAILED, Part, play, sentence
 from questions import QUESTIONS
-from report import Played, markdown, write
+from report import Played, costs, markdown, write
 from scenarios import SCENARIOS
 from targets import ROOT, SYSTEMS, TARGETS, Parts
 from world import World

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from documents import read
 from targets import BACKOFFS, EXAMPLE, SYSTEMS, Function, Parts, document_of_policies, source, zipped_folder
+from template import read
 
 # The parameters of both systems. A dashboard would cost more than everything else.
 SETTINGS = {

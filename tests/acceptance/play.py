@@ -1,4 +1,4 @@
-"""Plays all scenarios at the same time, and asks all questions."""
+"""Plays all scenarios at the same time, and asks all questions, except for those that an emulator can't handle."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,6 +20,34 @@ ANSWERED = "answered"
 EMULATOR_PARTS = 8
 
 
+# The scenarios and questions that each emulator can't handle, by name, and why.
+NO_WRAPPERS = "ministack starts no wrapper and no extension"
+NO_MOVES = "ministack has no StartMessageMoveTask"
+
+MINISTACK = {
+    "a stopped loop is given up with its reason": "ministack does not follow a loop through a queue",
+    "the redrive of the console brings dead letters back": NO_MOVES,
+    "a python function behind the layer never sees an envelope": NO_WRAPPERS,
+    "a node function behind the layer never sees an envelope": NO_WRAPPERS,
+    "the queues refuse strangers": "its root user, who runs this, passes all policies",
+    "an alarm goes off": "ministack makes no metrics from log lines, and evaluates no expressions",
+    "whether a redrive keeps message attributes": NO_MOVES,
+}
+
+NO_TABLE = "the local cloud has no DynamoDB, so there is no ledger and no register"
+
+LOCAL = {
+    "a failure that is delivered twice is retried once": NO_TABLE,
+    "an operator has a waiting event retried now": NO_TABLE,
+    "an operator cancels a waiting event": NO_TABLE,
+    "events of a paused function wait until it is resumed": NO_TABLE,
+    "the queues refuse strangers": "the local cloud checks no permissions",
+    "an alarm goes off": "the local cloud has no alarms",
+    "what the record of a stopped recursive loop looks like": "its Python has no boto3",
+}
+
+CANT = {"ministack": MINISTACK, "local": LOCAL}
+
 # A scenario, or a question with its answer.
 Part = Callable[[World], str | None]
 
@@ -38,6 +66,15 @@ class Result:
 def sentence(function: Callable[..., Any]) -> str:
     """The name of a function, as a sentence."""
     return function.__name__.replace("_", " ")
+
+
+def public_functions(module: Mapping[str, Any]) -> tuple[Part, ...]:
+    """The public functions that a module defines itself, in order."""
+    return tuple(
+        member
+        for name, member in module.items()
+        if callable(member) and member.__module__ == module["__name__"] and not name.startswith("_")
+    )
 
 
 def play(parts: Sequence[Part], world: World, cant: Mapping[str, str]) -> Iterator[Result]:

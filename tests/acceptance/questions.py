@@ -3,11 +3,11 @@
 import base64
 import json
 import secrets
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from botocore.exceptions import ClientError
+from play import public_functions
 from world import World
 
 # The most bytes of an asynchronous payload, and of a message of SQS.
@@ -114,11 +114,4 @@ def _not_delivered(world: World) -> int:
     return int(sum(told["MetricDataResults"][0]["Values"]))
 
 
-QUESTIONS: tuple[Callable[[World], str], ...] = (
-    what_the_record_of_a_stopped_recursive_loop_looks_like,
-    whether_abstract_sockets_work_in_the_sandbox,
-    whether_a_redrive_keeps_message_attributes,
-    who_sends_the_message_of_a_destination,
-    whether_a_record_keeps_the_bytes_of_the_payload,
-    what_becomes_of_a_record_over_1_mib,
-)
+QUESTIONS = public_functions(globals())

@@ -4,10 +4,10 @@ import json
 import secrets
 import time
 import uuid
-from collections.abc import Callable
 from typing import Any
 
 from botocore.exceptions import ClientError
+from play import public_functions
 from stack import life_of_failing
 from targets import ATTEMPTS_MAX
 from world import Failed, Skipped, World
@@ -269,28 +269,4 @@ def _fails_for_a_while(world: World, function: str) -> None:
     world.until("whether it was re-invoked", lambda: any(world.handled(of=function, decision="invoke")), True)
 
 
-SCENARIOS: tuple[Callable[[World], None], ...] = (
-    an_event_that_fails_twice_comes_back,
-    an_event_comes_back_after_a_crash,
-    an_event_is_given_up_after_the_maximum_of_attempts,
-    a_permanent_failure_is_given_up_at_once,
-    a_retry_waits_as_long_as_the_function_says,
-    poison_is_set_aside_with_all_its_bytes,
-    all_events_of_a_throttled_function_come_back,
-    events_of_a_function_without_concurrency_wait_for_it,
-    a_failure_that_is_delivered_twice_is_retried_once,
-    an_operator_has_a_waiting_event_retried_now,
-    an_operator_cancels_a_waiting_event,
-    events_of_a_paused_function_wait_until_it_is_resumed,
-    waits_become_delays_when_too_many_are_in_flight,
-    a_stopped_loop_is_given_up_with_its_reason,
-    the_redrive_of_the_console_brings_dead_letters_back,
-    a_python_function_behind_the_layer_never_sees_an_envelope,
-    a_node_function_behind_the_layer_never_sees_an_envelope,
-    the_queues_refuse_strangers,
-    an_alarm_goes_off,
-    the_doctor_finds_no_problem,
-    the_status_names_each_function,
-    the_trace_tells_the_life_of_an_event,
-    the_program_lists_dead_letters,
-)
+SCENARIOS = public_functions(globals())

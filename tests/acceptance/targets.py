@@ -1,11 +1,11 @@
 """The functions under test, and the settings of the systems that retry their failures."""
 
-import io
 import json
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from inputs import zipped
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "infra" / "sam" / "example" / "template.yaml"
@@ -74,20 +74,9 @@ def document_of_policies(parts: "Parts", system: str, names: dict[str, str]) -> 
     return json.dumps({names[each.name]: dict(each.policy) for each in own})
 
 
-def zipped(files: list[tuple[str, bytes]]) -> bytes:
-    """A zip whose files everyone may read and run."""
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in files:
-            entry = zipfile.ZipInfo(name)
-            entry.external_attr = 0o100755 << 16
-            archive.writestr(entry, content)
-    return packed.getvalue()
-
-
 def zipped_folder(folder: Path) -> bytes:
     """A zip of the files at the top level of a folder."""
-    return zipped([(path.name, path.read_bytes()) for path in sorted(folder.iterdir()) if path.is_file()])
+    return zipped({path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.is_file()})
 
 
 @dataclass(frozen=True)

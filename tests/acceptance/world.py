@@ -8,11 +8,11 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from account import Account, Stopped
+from inputs import failure_record
 from stack import Deployed
 
 # Far longer than the backoffs of all attempts, cold starts, and the delay of logs together.
@@ -185,19 +185,8 @@ class World:
 
     def fail(self, function_arn: str, request_id: str, payload: str, message: str = "") -> None:
         """Sends the failure record of a function to the first system, as its operator."""
-        record = {
-            "version": "1.0",
-            "timestamp": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-            "requestContext": {
-                "requestId": request_id,
-                "functionArn": function_arn,
-                "condition": "RetriesExhausted",
-                "approximateInvokeCount": 1,
-            },
-            "requestPayload": "PAYLOAD",
-            "responseContext": {"statusCode": 200, "executedVersion": "$LATEST", "functionError": "Unhandled"},
-            "responsePayload": {"errorType": "UpstreamUnavailable", "errorMessage": message},
-        }
+        error = {"errorType": "UpstreamUnavailable", "errorMessage": message}
+        record = failure_record(function_arn, "PAYLOAD", request_id=request_id, error=error)
         self.put(json.dumps(record).replace('"PAYLOAD"', payload))
 
     def put(self, body: str) -> None:

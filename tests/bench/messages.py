@@ -15,12 +15,18 @@ import base64
 import itertools
 import json
 import random
+import sys
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
+from pathlib import Path
 from typing import Any
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "conformance"))
+
+from inputs import failure_record
 
 BATCH_SIZE = 10
 
@@ -151,28 +157,14 @@ def _failure_record(
             "request_id": _uuid(source),
         }
         payload = {"_retry_metadata": metadata, "_original_payload": payload}
-    return {
-        "version": "1.0",
-        "timestamp": failed_at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-        "requestContext": {
-            "requestId": _uuid(source),
-            "functionArn": TARGET,
-            "condition": "RetriesExhausted",
-            "approximateInvokeCount": 1,
-        },
-        "requestPayload": payload,
-        "responseContext": {
-            "statusCode": 200,
-            "executedVersion": "$LATEST",
-            "functionError": "Unhandled",
-        },
-        "responsePayload": {
-            "errorMessage": "HTTPSConnectionPool(host='example.com', port=443): Read timed out.",
-            "errorType": error_type,
-            "requestId": _uuid(source),
-            "stackTrace": ['  File "/var/task/app.py", line 42, in handler\n    charge(event["order"])\n'],
-        },
+    request_id = _uuid(source)
+    error = {
+        "errorMessage": "HTTPSConnectionPool(host='example.com', port=443): Read timed out.",
+        "errorType": error_type,
+        "requestId": _uuid(source),
+        "stackTrace": ['  File "/var/task/app.py", line 42, in handler\n    charge(event["order"])\n'],
     }
+    return failure_record(TARGET, payload, failed_at, request_id, error)
 
 
 def _payload(source: random.Random) -> dict[str, Any]:

@@ -15,9 +15,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bootstrap import zipped
 from botocore.exceptions import ClientError
 from endpoints import ACCOUNT, PATIENCE_SECONDS, REGION, Endpoint
+from inputs import zipped
 
 IDENTIFIERS = frozenset({"MessageId", "ReceiptHandle", "UUID", "NextToken"})
 TIMES = frozenset(
@@ -94,7 +94,7 @@ class Notebook:
                 if found := re.fullmatch(r"<(.) \* (\d+)>", value):
                     return found[1] * int(found[2])
                 if found := re.fullmatch(r"<(bytes|zip) (.+)>", value):
-                    return bytes.fromhex(found[2]) if found[1] == "bytes" else zipped(found[2].encode())
+                    return bytes.fromhex(found[2]) if found[1] == "bytes" else zipped({"bootstrap": found[2].encode()})
                 for (_, identifier), placeholder in self._seen.items():
                     if placeholder == value:
                         return identifier

@@ -50,7 +50,7 @@ def play(loop: Loop) -> None:
 
 
 def of_the_handlers_role() -> set[Permission]:
-    """The actions that SAM's template allows the handler, with any resource. parity.py holds CDK's role to it."""
+    """The actions that SAM's template allows the handler, with any resource. test_parity.py holds CDK's role to it."""
     template = (Path(__file__).parents[2] / "infra/sam/template.yaml").read_text()
     role = template[template.index("\n  HandlerRole:") : template.index("\n  LedgerTable:")]
     return {(action, "*") for action in re.findall(r"\b[a-z0-9]+:[A-Z]\w+", role)}
@@ -97,7 +97,7 @@ def main() -> int:
         endpoints.local(binaries / "comeback", arguments=["local", "--empty", "--port", "0"]) as local,
         endpoints.between(local, seen) as url,
     ):
-        loop = Loop(local, binaries, with_ledger=True, settings={"AWS_ENDPOINT_URL": url, "REGISTER": "true"})
+        loop = Loop.of(local, binaries, with_ledger=True, settings={"AWS_ENDPOINT_URL": url, "REGISTER": "true"})
         play(loop)
         check("the handler", seen, of_the_handlers_role())
         # Without a mapping the handler makes no calls that could be taken for those of a command.

@@ -1,4 +1,4 @@
-"""Starts each implementation as a process on a free port of loopback."""
+"""Starts each implementation as a process on a free port of loopback. A server ends with the test that started it."""
 
 import os
 import re
@@ -149,8 +149,7 @@ def moto() -> Iterator[Endpoint]:
     """Runs moto, and creates the role that functions need."""
     server = Path(__file__).with_name("moto_server.py")
     with _started("moto", [sys.executable, str(server)]) as endpoint:
-        role = ROLE.rsplit("/", 1)[-1]
-        endpoint.client("iam").create_role(RoleName=role, AssumeRolePolicyDocument="{}")
+        endpoint.client("iam").create_role(RoleName=ROLE.rsplit("/", 1)[-1], AssumeRolePolicyDocument="{}")
         yield endpoint
 
 
@@ -183,3 +182,15 @@ def _started(
         finally:
             process.terminate()
             process.wait(PATIENCE_SECONDS)
+
+
+def end_with_starter() -> None:
+    """Ends this process when its standard input is closed, which also happens when the parent process ends."""
+    Thread(target=_wait, daemon=True).start()
+
+
+def _wait() -> None:
+    # Reads standard input, but not by `sys.stdin`, because Python needs its lock at exit.
+    while os.read(0, 1024):
+        pass
+    os._exit(0)

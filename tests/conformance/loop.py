@@ -14,14 +14,15 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import endpoints
-from bootstrap import zipped
 from endpoints import ACCOUNT, REGION, ROLE, Endpoint
+from inputs import zipped
 
 HANDLER, TARGET, LEDGER = "retry-handler", "example-target", "ledger"
 HANDLER_TIMEOUT_SECONDS = 10
+PROGRAM = {"Runtime": "provided.al2023", "Handler": "bootstrap"}
 ATTEMPTS_MAX = 4
 # Backoffs are short, because the test checks that all events are retried, not when.
 SETTINGS = {"BASE_BACKOFF": "1s", "MAX_BACKOFF": "1s", "MAX_ATTEMPTS": str(ATTEMPTS_MAX)}
@@ -72,17 +73,17 @@ class Loop:
     def __init__(
         self,
         endpoint: Endpoint,
-        binaries: Path,
+        handler: bytes,
+        target: Mapping[str, Any],
         *,
-        with_ledger: bool,
+        with_ledger: bool = False,
         settings: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.sqs, self.functions, self.logs, self.dynamodb = map(endpoint.client, ("sqs", "lambda", "logs", "dynamodb"))
-        self.binaries = binaries
         self.dead_letter_queue = self.sqs.create_queue(QueueName="dead-letter-queue")["QueueUrl"]
         timeout = {"VisibilityTimeout": str(6 * HANDLER_TIMEOUT_SECONDS)}
         self.retry_queue = self.sqs.create_queue(QueueName="retry-queue", Attributes=timeout)["QueueUrl"]
-        retry_queue_arn = f"arn:aws:sqs:{REGION}:{ACCOUNT}:retry-queue"
+        self.retry_queue_arn = f"arn:aws:sqs:{REGION}:{ACCOUNT}:retry-queue"
         variables = {**SETTINGS, **settings, "DEAD_LETTER_QUEUE_URL": self.dead_letter_queue}
         if with_ledger:
             self.dynamodb.create_table(
@@ -92,29 +93,31 @@ class Loop:
                 BillingMode="PAY_PER_REQUEST",
             )
             variables["LEDGER_TABLE"] = LEDGER
-        self._create(HANDLER, Timeout=HANDLER_TIMEOUT_SECONDS, Environment={"Variables": variables})
-        self._create(TARGET)
+        of_handler = {
+            **PROGRAM,
+            "Code": {"ZipFile": handler},
+            "Timeout": HANDLER_TIMEOUT_SECONDS,
+            "Environment": {"Variables": variables},
+        }
+        for name, described in ((HANDLER, of_handler), (TARGET, target)):
+            self.functions.create_function(FunctionName=name, Role=ROLE, **described)
         self.functions.put_function_event_invoke_config(
             FunctionName=TARGET,
             MaximumRetryAttempts=0,
-            DestinationConfig={"OnFailure": {"Destination": retry_queue_arn}},
+            DestinationConfig={"OnFailure": {"Destination": self.retry_queue_arn}},
         )
         self.functions.create_event_source_mapping(
             FunctionName=HANDLER,
-            EventSourceArn=retry_queue_arn,
+            EventSourceArn=self.retry_queue_arn,
             BatchSize=10,
             FunctionResponseTypes=["ReportBatchItemFailures"],
         )
 
-    def _create(self, name: str, **settings: Any) -> None:
-        self.functions.create_function(
-            FunctionName=name,
-            Role=ROLE,
-            Runtime="provided.al2023",
-            Handler="bootstrap",
-            Code={"ZipFile": zipped((self.binaries / name).read_bytes())},
-            **settings,
-        )
+    @classmethod
+    def of(cls, endpoint: Endpoint, binaries: Path, **options: Any) -> Self:
+        """The loop with built programs."""
+        handler, target = (zipped({"bootstrap": (binaries / name).read_bytes()}) for name in (HANDLER, TARGET))
+        return cls(endpoint, handler, {**PROGRAM, "Code": {"ZipFile": target}}, **options)
 
     def run_count(self) -> int:
         """The number of runs of the target, according to its log."""
@@ -181,7 +184,7 @@ def main() -> int:
     wrong: list[str] = []
     for with_ledger in (False, True):
         with endpoints.ministack() as ministack:
-            loop = Loop(ministack, arguments.binaries, with_ledger=with_ledger)
+            loop = Loop.of(ministack, arguments.binaries, with_ledger=with_ledger)
             loop.send()
             letters = loop.collect()
             counts = {"runs": (RUNS, loop.run_count())}

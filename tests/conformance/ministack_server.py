@@ -22,11 +22,13 @@ TLS.
 """
 
 import asyncio
+import functools
 import os
 import socket
+from collections.abc import Callable
 from typing import Any
 
-from endpoints import REGION
+from endpoints import REGION, end_with_starter
 
 HOST = "127.0.0.1"
 
@@ -45,53 +47,52 @@ os.environ |= {
 
 from hypercorn.asyncio import serve
 from hypercorn.config import Config
-from lifeline import end_with_starter
 from ministack.app import app
 from ministack.core import iam_actions, iam_evaluator
 from ministack.services import cloudwatch_logs, lambda_svc, sqs
 from ministack.services.cloudformation import engine, provisioners
 
-append_failure_record = lambda_svc._route_async_failure
+
+def replaces(owner: Any, name: str) -> Callable[[Callable[..., Any]], None]:
+    """Replaces a function of ministack by one that gets the original as its first argument."""
+
+    def replace(new: Callable[..., Any]) -> None:
+        setattr(owner, name, functools.partial(new, getattr(owner, name)))
+
+    return replace
 
 
-def append_failure_record_alone(*arguments: Any) -> None:
+@replaces(lambda_svc, "_route_async_failure")
+def append_failure_record_alone(append: Any, *arguments: Any) -> None:
     """Appends a failure record while holding the lock on the queues."""
     with sqs._queues_lock:
-        append_failure_record(*arguments)
+        append(*arguments)
 
 
-lambda_svc._route_async_failure = append_failure_record_alone
-
-emit_logs = lambda_svc._emit_lambda_logs
-
-
-def emit_logs_to_group_of_template(function: dict[str, Any], *arguments: Any, **options: Any) -> None:
+@replaces(lambda_svc, "_emit_lambda_logs")
+def emit_logs_to_group_of_template(emit: Any, function: dict[str, Any], *arguments: Any, **options: Any) -> None:
     """Writes what a function logged, if the function has a log group of its own and not the one that Lambda makes."""
     group = (function.get("config") or function).get("LoggingConfig", {}).get("LogGroup")
     if group is None or group.startswith("/aws/lambda/") or group in cloudwatch_logs._log_groups:
-        emit_logs(function, *arguments, **options)
+        emit(function, *arguments, **options)
 
 
-lambda_svc._emit_lambda_logs = emit_logs_to_group_of_template
-
-deploy_nested_stack = provisioners._cfn_nested_stack_deploy
 parse_template = engine._parse_template
 
 
+@replaces(provisioners, "_cfn_nested_stack_deploy")
 def deploy_nested_stack_transformed(
-    logical_id: str, properties: dict[str, Any], *arguments: Any, **options: Any
+    deploy: Any, logical_id: str, properties: Any, *arguments: Any, **options: Any
 ) -> Any:
     """Applies the transforms of a nested stack's template, and deploys the stack."""
     parameters = [{"Key": name, "Value": str(value)} for name, value in properties.get("Parameters", {}).items()]
     # Only nested deployments look this function up in the module. All other callers have imported the original.
     engine._parse_template = lambda body: engine._apply_transforms(parse_template(body), parameters)
     try:
-        return deploy_nested_stack(logical_id, properties, *arguments, **options)
+        return deploy(logical_id, properties, *arguments, **options)
     finally:
         engine._parse_template = parse_template
 
-
-provisioners._cfn_nested_stack_deploy = deploy_nested_stack_transformed
 
 create_mapping = provisioners._lambda_esm_create
 
@@ -105,60 +106,41 @@ def create_mapping_of_numbers(logical_id: str, properties: dict[str, Any], stack
 
 provisioners._RESOURCE_HANDLERS["AWS::Lambda::EventSourceMapping"]["create"] = create_mapping_of_numbers
 
-run_batch = lambda_svc._run_sqs_batch
 
-
-def run_batch_with_sources(
-    mapping: Any, function: Any, event: dict[str, Any], batch: list[dict[str, Any]], *arguments: Any
-) -> Any:
+@replaces(lambda_svc, "_run_sqs_batch")
+def run_batch_with_sources(run: Any, mapping: Any, function: Any, event: Any, batch: Any, *arguments: Any) -> Any:
     """Invokes a function with messages, and says of those that SQS moved from which queue."""
     moved = {message["id"]: message["sys"] for message in batch if message.get("sys")}
     for record in event["Records"]:
         if source := moved.get(record["messageId"], {}).get("DeadLetterQueueSourceArn"):
             record["attributes"]["DeadLetterQueueSourceArn"] = source
-    return run_batch(mapping, function, event, batch, *arguments)
+    return run(mapping, function, event, batch, *arguments)
 
 
-lambda_svc._run_sqs_batch = run_batch_with_sources
-
-alarm_record = provisioners._cw_metric_alarm_record
-
-
-def alarm_record_of_expression(name: str, properties: dict[str, Any]) -> Any:
+@replaces(provisioners, "_cw_metric_alarm_record")
+def alarm_record_of_expression(record: Any, name: str, properties: dict[str, Any]) -> Any:
     """The record of an alarm. An alarm on an expression gets a metric with the expression as its name."""
     if metrics := properties.get("Metrics"):
         (expression,) = (each["Expression"] for each in metrics if "Expression" in each)
         properties = {**properties, "Metrics": None, "Namespace": "Expressions", "MetricName": expression}
-    return alarm_record(name, properties)
+    return record(name, properties)
 
 
-provisioners._cw_metric_alarm_record = alarm_record_of_expression
-
-extract_action = iam_actions.extract_iam_action
-
-
-def extract_action_of_batch(service: str, *arguments: Any) -> str | None:
+@replaces(iam_actions, "extract_iam_action")
+def extract_action_of_batch(extract: Any, service: str, *arguments: Any) -> str | None:
     """The IAM action for a request. A batch needs the permission for the single action."""
-    action = extract_action(service, *arguments)
+    action = extract(service, *arguments)
     return action.removesuffix("Batch") if action and service == "sqs" else action
 
 
-iam_actions.extract_iam_action = extract_action_of_batch
-
-
-resolve_condition_key = iam_evaluator._resolve_condition_key
-
-
-def resolve_condition_key_of_role(key: str, context: Any) -> Any:
+@replaces(iam_evaluator, "_resolve_condition_key")
+def resolve_condition_key_of_role(resolve: Any, key: str, context: Any) -> Any:
     """The value of a condition key. `aws:PrincipalArn` is the ARN of the role; all roles here have the path `/`."""
-    value = resolve_condition_key(key, context)
+    value = resolve(key, context)
     if key.lower() == "aws:principalarn" and ":assumed-role/" in value:
         account, role = value.split(":")[4], value.split("/")[1]
         return f"arn:aws:iam::{account}:role/{role}"
     return value
-
-
-iam_evaluator._resolve_condition_key = resolve_condition_key_of_role
 
 
 async def behind_tls(scope: Any, receive: Any, send: Any) -> None:

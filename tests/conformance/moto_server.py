@@ -6,7 +6,7 @@ import os
 # The local cloud's account, so that ARNs in answers are equal. moto reads the variable when it is imported.
 os.environ["MOTO_ACCOUNT_ID"] = "000000000000"
 
-from lifeline import end_with_starter
+from endpoints import end_with_starter
 from moto.iam.access_control import IAMRequestBase
 from moto.server import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import make_server

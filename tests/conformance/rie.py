@@ -29,8 +29,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import endpoints
-from bootstrap import zipped
 from endpoints import Endpoint
+from inputs import failure_record, zipped
 
 CODE = Path(__file__).with_name("rie")
 WRAPPER = Path(__file__).parents[2] / "functions/envelope-proxy/comeback-exec"
@@ -402,7 +402,7 @@ def _one_of_each(rie: Rie, cloud: Endpoint, witness: Witness) -> None:
     sqs, functions = cloud.client("sqs"), cloud.client("lambda")
     dead = sqs.create_queue(QueueName="dead")["QueueUrl"]
     queue = sqs.create_queue(QueueName="retry")["QueueUrl"]
-    code = zipped((witness.binaries / "example-target").read_bytes())
+    code = zipped({"bootstrap": (witness.binaries / "example-target").read_bytes()})
     arn = functions.create_function(
         FunctionName="target",
         Role=endpoints.ROLE,
@@ -411,10 +411,9 @@ def _one_of_each(rie: Rie, cloud: Endpoint, witness: Witness) -> None:
         Code={"ZipFile": code},
     )["FunctionArn"]
     now = datetime.now(UTC)
-    record = {"requestContext": {"requestId": "e4b4", "functionArn": f"{arn}:$LATEST", "condition": "RetriesExhausted"}}
-    for failed in (now - timedelta(hours=2), now):
-        sent = {"version": "1.0", "timestamp": failed.isoformat(), **record, "requestPayload": {"id": 7}}
-        sqs.send_message(QueueUrl=queue, MessageBody=json.dumps(sent))
+    first, second = (failure_record(f"{arn}:$LATEST", {"id": 7}, failed) for failed in (now - timedelta(hours=2), now))
+    for record in (first, second):
+        sqs.send_message(QueueUrl=queue, MessageBody=json.dumps(record))
     sqs.send_message(QueueUrl=queue, MessageBody="no record")
     received = sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10, AttributeNames=["All"])["Messages"]
     batch = [
@@ -430,7 +429,7 @@ def _one_of_each(rie: Rie, cloud: Endpoint, witness: Witness) -> None:
         }
         for message in received
     ]
-    (waits,) = (each["messageId"] for each in batch if now.isoformat() in each["body"])
+    (waits,) = (each["messageId"] for each in batch if second["timestamp"] in each["body"])
     got = rie.invoke(json.dumps({"Records": batch}).encode()).value
     expect("what stays in the queue", got, {"batchItemFailures": [{"itemIdentifier": waits}]})
     letters = sqs.receive_message(QueueUrl=dead, MaxNumberOfMessages=10, MessageAttributeNames=["Reason"])["Messages"]

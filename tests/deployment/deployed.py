@@ -10,7 +10,7 @@ Some things can't be tested in ministack:
 - Lambda's own use of roles: ministack sends failures to the queue and receives from it without checking permissions.
 - Permanent errors: all errors of its Python functions have the same type.
 - Allowed recursion: ministack ignores a template's `RecursiveLoop`, and its own loop detection permits the few
-  attempts of this test. tests/deployment/parity.py checks the setting in the templates.
+  attempts of this test. test_parity.py checks the setting in the templates.
 - Transparent functions: ministack has no wrappers. The end-to-end tests run the layer in the local cloud.
 - SQS's redrive, which ministack lacks. On AWS, each step of a redrive needs the permissions of its caller.
 - That only CloudFormation can delete the queues: ministack does not check CloudFormation's own calls with IAM.
@@ -25,7 +25,7 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -35,9 +35,8 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "conformance"))
 
 import commands
 import endpoints
-import everything
 import sam
-import several
+from inputs import failure_record
 from stack import Deployed, find, life_of_failing, listed, mapped_queues, remove
 
 # Far longer than the backoffs of all attempts. If it isn't done by then, something is wrong.
@@ -45,6 +44,11 @@ PATIENCE_SECONDS = 150
 
 RECOVERS = {"id": "order-7", "fail": {"attempts": 2, "error": "UpstreamUnavailable"}}
 NEVER = {"id": "order-8", "fail": {"error": "UpstreamUnavailable"}}
+FORGED = {"id": "forged"}
+REDRIVEN = {"id": "redriven"}
+IMPORT = {"id": "import"}
+# The name of the attached queue.
+SOURCE = "imports"
 
 
 PURGE = "purge_queue: dead letters"
@@ -141,6 +145,52 @@ def _trace(deployed: Deployed, comeback: Path, event_id: str) -> tuple[list[str]
     return [step["what"] for step in life["steps"] if step["what"] != "waits"], life["next"]
 
 
+def faults_of_several(deployed: list[Deployed], redrive_queue_arn: str) -> list[str]:
+    """The differences from the expected result with several functions and a queue.
+
+    The failures of each are retried through its own queue, a record in one function's queue can't invoke another
+    function, and a redrive reaches every function. A message that is received from the queue and not deleted returns to
+    it with its attributes.
+    """
+    one, other = deployed
+    queues = one.endpoint.client("sqs")
+    source = queues.get_queue_url(QueueName=SOURCE)["QueueUrl"]
+    tenant = {"DataType": "String", "StringValue": "blue"}
+    queues.send_message(QueueUrl=source, MessageBody=json.dumps(IMPORT), MessageAttributes={"tenant": tenant})
+    for each in deployed:
+        each.invoke({"id": "own", "fail": {"attempts": 2, "error": "UpstreamUnavailable"}})
+    one.send_as_operator(one.retry_queue_arn, json.dumps(failure_record(other.arn, FORGED)))
+    one.send_as_operator(redrive_queue_arn, json.dumps(REDRIVEN), Reason="max_attempts_exceeded", FunctionArn=other.arn)
+    own, redriven = {"placed": "own", "attempt": 2}, {"placed": "redriven", "attempt": 1}
+    # The consumer fails at the first and at the second delivery.
+    received = [(IMPORT, "blue", attempt) for attempt in (None, 1, 2)]
+    expected = ([own], [redriven, own], [(FORGED, "target_not_allowed")], received)
+    given_up: list[tuple[Any, str]] = []
+    consumed: list[tuple[Any, str, int | None]] = []
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        given_up += [
+            (json.loads(letter["Body"]), letter["MessageAttributes"]["Reason"]["StringValue"])
+            for letter in one.dead_letters()
+        ]
+        consumed += _consume(queues, source)
+        got = (one.placed(), sorted(other.placed(), key=lambda placed: placed["attempt"]), given_up, consumed)
+        if got == expected:
+            return []
+        if time.monotonic() > deadline:
+            return [f"placed by one and the other, given up and consumed: expected {expected}, got {got}"]
+
+
+def _consume(queues: Any, source: str) -> Iterator[tuple[Any, str, int | None]]:
+    """Receives from the source queue, and deletes what came back twice. SQS moves a message only when it is polled."""
+    for message in queues.receive_message(QueueUrl=source, MessageAttributeNames=["All"]).get("Messages", []):
+        attributes = {name: it["StringValue"] for name, it in message["MessageAttributes"].items()}
+        attempt = json.loads(attributes.get("_retry_metadata", "{}")).get("attempt")
+        if attempt == 2:
+            queues.delete_message(QueueUrl=source, ReceiptHandle=message["ReceiptHandle"])
+        yield json.loads(message["Body"]), attributes["tenant"], attempt
+
+
 def remove_stack(endpoint: endpoints.Endpoint, example: commands.Example, _: Path) -> list[str]:
     """Deletes the example's stack."""
     return remove(endpoint, example.stack)
@@ -185,21 +235,21 @@ def of_terraform(comeback: Path) -> Callable[[endpoints.Endpoint, str], list[str
         deployed = Deployed(endpoint, names[0], names[1], queue, names[2])
         # Version 5 of the provider makes queues that take only messages of 256 KiB.
         problems = ["messages_small"] * 2 if commands.has_provider_5() else []
-        return faults(deployed, everything.ATTEMPTS_MAX, comeback, problems)
+        return faults(deployed, sam.ATTEMPTS_MAX, comeback, problems)
 
     return tried
 
 
 def of_several(endpoint: endpoints.Endpoint, stack: str) -> list[str]:
-    """Tests the targets of several.js."""
+    """Tests the targets of the application."""
     deployed = find(endpoint, stack)
     queues = endpoint.client("sqs")
     source = queues.get_queue_attributes(
-        QueueUrl=queues.get_queue_url(QueueName=several.SOURCE)["QueueUrl"], AttributeNames=["RedrivePolicy"]
+        QueueUrl=queues.get_queue_url(QueueName=SOURCE)["QueueUrl"], AttributeNames=["RedrivePolicy"]
     )
     of_source = json.loads(source["Attributes"]["RedrivePolicy"])["deadLetterTargetArn"]
     (redrive_queue,) = mapped_queues(endpoint, stack) - {each.retry_queue_arn for each in deployed} - {of_source}
-    return several.faults(deployed, redrive_queue)
+    return faults_of_several(deployed, redrive_queue)
 
 
 def try_out(trial: Trial) -> list[str]:
@@ -219,18 +269,23 @@ def main() -> int:
     """Tests all examples, each in an account of its own."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cdk", type=Path, help="CDK's command line")
-    parser.add_argument("everything", type=Path, help="the output of everything.js, cdk.out, with this handler")
-    parser.add_argument("several", type=Path, help="the output of several.js, with this handler")
+    parser.add_argument("applications", type=Path, help="the folder with the output of examples.js, with this handler")
     parser.add_argument("handler", type=Path, help="the retry handler for this machine, as a zip")
     parser.add_argument("comeback", type=Path, help="the operator's program")
     arguments = parser.parse_args()
-    with_everything = everything.switch_on(sam.read(sam.EXAMPLE))
+    with_everything = sam.with_everything()
     comeback = arguments.comeback.resolve()
-    all_on = of_one(everything.ATTEMPTS_MAX, comeback)
+    all_on = of_one(sam.ATTEMPTS_MAX, comeback)
     trials = [
         Trial("SAM with everything", lambda folder: commands.sam(arguments.handler, folder, with_everything), all_on),
-        Trial("CDK with everything", lambda _: commands.cdk(arguments.cdk, arguments.everything), all_on),
-        Trial("CDK with several functions", lambda _: commands.cdk(arguments.cdk, arguments.several), of_several),
+        Trial(
+            "CDK with everything", lambda _: commands.cdk(arguments.cdk, arguments.applications / "everything"), all_on
+        ),
+        Trial(
+            "CDK with several functions",
+            lambda _: commands.cdk(arguments.cdk, arguments.applications / "several"),
+            of_several,
+        ),
     ]
     plugins = commands.terraform_plugins()
     if plugins is not None:

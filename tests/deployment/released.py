@@ -4,10 +4,8 @@ One event fails, comes back and succeeds; another one is given up. CDK and SAM a
 """
 
 import argparse
-import io
 import json
 import sys
-import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -16,7 +14,9 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "conformance"))
 
 import commands
 import endpoints
+import loop
 from deployed import NEVER, Trial, of_one, play, try_out
+from inputs import zipped
 from stack import Deployed
 
 # The examples set this maximum, so that the test doesn't take a day.
@@ -31,50 +31,20 @@ def sam(program: Path, folder: Path) -> commands.Example:
 
 def from_zips(handler: Path, orders: Path) -> list[str]:
     """Deploys the zips with AWS's API, like tools without support for Comeback. Returns the faults."""
+    target = {
+        "Runtime": "python3.13",
+        "Handler": "app.handler",
+        "Code": {"ZipFile": zipped({orders.name: orders.read_bytes()})},
+    }
     with endpoints.ministack() as ministack:
-        placed, dead_letters = play(deployed_from_zips(ministack, handler, orders))
+        ministack.client("iam").create_role(RoleName="example", AssumeRolePolicyDocument="{}")
+        made = loop.Loop(ministack, handler.read_bytes(), target, settings={"MAX_ATTEMPTS": str(ATTEMPTS_MAX)})
+        deployed = Deployed(ministack, loop.TARGET, loop.HANDLER, made.retry_queue_arn, "example")
+        placed, dead_letters = play(deployed)
     given_up = [(json.loads(each["Body"]), each["MessageAttributes"]["Reason"]["StringValue"]) for each in dead_letters]
     expected = ([{"placed": "order-7", "attempt": 2}], [(NEVER, "max_attempts_exceeded")])
     print("zips: events came back, one was given up", flush=True)
     return [] if (placed, given_up) == expected else [f"zips: expected {expected}, got {(placed, given_up)}"]
-
-
-def deployed_from_zips(endpoint: endpoints.Endpoint, handler: Path, orders: Path) -> Deployed:
-    """The two queues, the handler with its mapping, and the function."""
-    sqs, functions = endpoint.client("sqs"), endpoint.client("lambda")
-    role = endpoint.client("iam").create_role(RoleName="example", AssumeRolePolicyDocument="{}")["Role"]["Arn"]
-    dead_letter_queue = sqs.create_queue(QueueName="dead-letters")["QueueUrl"]
-    sqs.create_queue(QueueName="retry", Attributes={"VisibilityTimeout": "180"})
-    retry_queue = f"arn:aws:sqs:{endpoints.REGION}:{endpoints.ACCOUNT}:retry"
-    functions.create_function(
-        FunctionName="retry-handler",
-        Role=role,
-        Runtime="provided.al2023",
-        Handler="bootstrap",
-        Code={"ZipFile": handler.read_bytes()},
-        Timeout=30,
-        Environment={
-            "Variables": {"DEAD_LETTER_QUEUE_URL": dead_letter_queue, "MAX_ATTEMPTS": str(ATTEMPTS_MAX)},
-        },
-    )
-    functions.create_event_source_mapping(
-        FunctionName="retry-handler",
-        EventSourceArn=retry_queue,
-        BatchSize=10,
-        FunctionResponseTypes=["ReportBatchItemFailures"],
-    )
-    code = io.BytesIO()
-    with zipfile.ZipFile(code, "w") as archive:
-        archive.write(orders, orders.name)
-    functions.create_function(
-        FunctionName="orders", Role=role, Runtime="python3.13", Handler="app.handler", Code={"ZipFile": code.getvalue()}
-    )
-    functions.put_function_event_invoke_config(
-        FunctionName="orders",
-        MaximumRetryAttempts=0,
-        DestinationConfig={"OnFailure": {"Destination": retry_queue}},
-    )
-    return Deployed(endpoint, "orders", "retry-handler", retry_queue, "example")
 
 
 def main() -> int:

@@ -1,14 +1,14 @@
-"""Reads SAM's templates and transforms them as CloudFormation would, without uploading code."""
+"""SAM's templates, transformed as CloudFormation would, without uploading code. The example also with everything on."""
 
+import functools
 import logging
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from documents import read
 from samtranslator.translator.transform import transform
-from template import PSEUDO_PARAMETERS, Resource, Template
+from template import PSEUDO_PARAMETERS, Resource, Template, read
 
 APPLICATION = "AWS::Serverless::Application"
 # A placeholder for the location of code, which is not compared.
@@ -39,13 +39,18 @@ DAY = 24 * 60 * 60
 
 
 def transformed(path: Path, parameters: Mapping[str, str] | None = None) -> Template:
-    """Reads a template and its nested applications, after SAM's transform."""
-    return transformed_document(read(path), path.parent, parameters)
+    """Reads a template and its nested applications, after SAM's transform, which takes seconds."""
+    made = transformed_once(path.resolve())
+    return Template(made.document, parameters or {}, made.nested)
 
 
-def transformed_document(
-    document: dict[str, Any], folder: Path, parameters: Mapping[str, str] | None = None
-) -> Template:
+@functools.cache
+def transformed_once(path: Path) -> Template:
+    """The template without values for its parameters."""
+    return transformed_document(read(path), path.parent)
+
+
+def transformed_document(document: dict[str, Any], folder: Path) -> Template:
     """Applies SAM's transform to a document that belongs into this folder."""
     nested = {}
     for name, resource in document["Resources"].items():
@@ -56,7 +61,7 @@ def transformed_document(
         elif "CodeUri" in properties:
             properties["CodeUri"] = UPLOADED
     os.environ["AWS_DEFAULT_REGION"] = PSEUDO_PARAMETERS["AWS::Region"]
-    return Template(transform(document, {}, _NoManagedPolicies()), parameters or {}, nested)
+    return Template(transform(document, {}, _NoManagedPolicies()), {}, nested)
 
 
 class _NoManagedPolicies:
@@ -88,6 +93,84 @@ def of_type(made: Mapping[str, Resource], kind: str) -> dict[str, dict[str, Any]
     return {name: resource.properties for name, resource in made.items() if resource.type == f"AWS::{kind}"}
 
 
+@functools.cache
 def parameters_of(path: Path) -> dict[str, dict[str, Any]]:
     """The parameters of a template."""
     return read(path).get("Parameters", {})
+
+
+# The maximum number of re-invocations, from the target's own policy, with every option of both packages switched on.
+# examples.js does the same for CDK's example.
+ATTEMPTS_MAX = 2
+
+EVERYTHING = {
+    "BaseBackoff": "2s",
+    "MaxBackoff": "3h",
+    "MaxAge": "7d",
+    "MaxAttempts": "50",
+    "Jitter": "equal",
+    "NonRetryableErrors": "ValidationError,*NotFound",
+    "Policies": {"Fn::Sub": f'{{"${{Orders}}":{{"MAX_AGE":"14d","MAX_ATTEMPTS":{ATTEMPTS_MAX}}}}}'},
+    "Ledger": "true",
+    "Register": "true",
+    "Probe": "true",
+    "KeyArn": {"Fn::GetAtt": ["Key", "Arn"]},
+    "LogKeyArn": {"Fn::GetAtt": ["Key", "Arn"]},
+    "EnvironmentKeyArn": {"Fn::GetAtt": ["Key", "Arn"]},
+    "ReservedConcurrency": "25",
+    "PermissionsBoundaryArn": {"Fn::Sub": "arn:${AWS::Partition}:iam::aws:policy/PowerUserAccess"},
+    "MaxConcurrency": "20",
+    # The limit is so low that waits are kept as delays.
+    "InFlightMax": "1",
+    "LogRetentionDays": "7",
+    "Tracing": "Active",
+    "TicketTopicArn": {"Ref": "Tickets"},
+    "HandlerThrottlesTrigger": "off",
+}
+
+ALARMS_OF_TARGET = {
+    "Ledger": "true",
+    "Probe": "true",
+    "MaxAgeSeconds": "1209600",
+    "TicketTopicArn": {"Ref": "Tickets"},
+    "LatenessTrigger": "above 60000 in 2 of 3 periods of 900 s",
+}
+
+# IAM decides who may use the key, as with the construct's key. CloudWatch Logs may use it too.
+KEY_POLICY = {
+    "Version": "2012-10-17",
+    "Statement": [
+        {
+            "Effect": "Allow",
+            "Principal": {"AWS": {"Fn::Sub": "arn:${AWS::Partition}:iam::${AWS::AccountId}:root"}},
+            "Action": "kms:*",
+            "Resource": "*",
+        },
+        {
+            "Effect": "Allow",
+            "Principal": {"Service": {"Fn::Sub": "logs.${AWS::Region}.amazonaws.com"}},
+            "Action": ["kms:Encrypt", "kms:Decrypt", "kms:ReEncrypt*", "kms:GenerateDataKey*", "kms:Describe*"],
+            "Resource": "*",
+        },
+    ],
+}
+
+
+def with_everything() -> dict[str, Any]:
+    """The example's document with every option of both packages switched on."""
+    example = read(EXAMPLE)
+    resources = example["Resources"]
+    resources["Tickets"] = {"Type": "AWS::SNS::Topic"}
+    resources["Key"] = {"Type": "AWS::KMS::Key", "Properties": {"KeyPolicy": KEY_POLICY}}
+    resources["Retry"]["Properties"]["Parameters"] |= EVERYTHING
+    resources["OrdersAlarms"]["Properties"]["Parameters"] |= ALARMS_OF_TARGET
+    # Senders to an encrypted queue, and receivers from it, need its key.
+    for policy in ("OrdersFailures", "OperatorRedrive"):
+        resources[policy]["Properties"]["PolicyDocument"]["Statement"].append(
+            {
+                "Effect": "Allow",
+                "Action": ["kms:Decrypt", "kms:GenerateDataKey"],
+                "Resource": {"Fn::GetAtt": ["Key", "Arn"]},
+            }
+        )
+    return example

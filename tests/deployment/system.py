@@ -1,12 +1,17 @@
 """The system that a template makes, as facts to compare. Each part is named by its purpose, not by its logical id."""
 
 import json
+import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from template import Resource, listed
+import sam
+from template import Resource, Template, listed
+
+TARGET = Path(__file__).resolve().parents[2] / os.environ.get("CARGO_TARGET_DIR", "target")
 
 QUEUE = "AWS::SQS::Queue"
 QUEUE_POLICY = "AWS::SQS::QueuePolicy"
@@ -58,15 +63,12 @@ class System:
 
     def alarms(self) -> dict[str, dict[str, Any]]:
         """The properties of the alarms, by their sections in the runbook. Tokens are replaced by the names of parts."""
-        alarms = (json.loads(self._with_parts_for_tokens(json.dumps(each.properties))) for each in self._of(ALARM))
+        alarms = map(self._named, self._of(ALARM))
         return {alarm["AlarmDescription"].rpartition("#")[2]: alarm for alarm in alarms}
 
     def metric_filter(self) -> dict[str, Any]:
         """The properties of the metric filter. Tokens are replaced by the names of parts."""
-        properties: dict[str, Any] = json.loads(
-            self._with_parts_for_tokens(json.dumps(self._only(METRIC_FILTER).properties))
-        )
-        return properties
+        return self._named(self._only(METRIC_FILTER))
 
     def graphs(self) -> list[dict[str, Any]]:
         """The graphs of the dashboard. Tokens are replaced by the names of parts."""
@@ -109,6 +111,10 @@ class System:
             yield resource.token, "key"
         for resource in self._of(TOPIC):
             yield resource.token, "tickets" if "Tickets" in resource.token else "topic"
+
+    def _named(self, resource: Resource) -> dict[str, Any]:
+        properties: dict[str, Any] = json.loads(self._with_parts_for_tokens(json.dumps(resource.properties)))
+        return properties
 
     def _with_parts_for_tokens(self, line: str) -> str:
         for token, name in self._names():
@@ -253,3 +259,17 @@ def _meaning(variable: str, value: str) -> str:
 
 def _seconds(duration: str) -> int:
     return int(duration) if duration.isdigit() else int(duration[:-1]) * SECONDS[duration[-1]]
+
+
+def systems(application: str, document: dict[str, Any]) -> dict[str, System]:
+    """CDK's system, in an application of tests/deployment/run-cdk, and SAM's."""
+    (path,) = (TARGET / "cdk" / application).glob("*.template.json")
+    made = {
+        "CDK": Template(json.loads(path.read_text())),
+        "SAM": sam.transformed_document(document, sam.EXAMPLE.parent),
+    }
+    return {who: System(list(template.resources())) for who, template in made.items()}
+
+
+EXAMPLES = systems("typescript", sam.read(sam.EXAMPLE))
+HARDENED = systems("everything", sam.with_everything())

@@ -1,4 +1,5 @@
-"""Evaluates a template as CloudFormation would: intrinsic functions are resolved, and resources get tokens as names.
+"""Parses a template, and evaluates it as CloudFormation would: intrinsic functions are resolved, and tokens name the
+resources.
 
 Account, region and partition are the same in all templates. So an ARN is the same string whether a template gets it
 from a resource or joins it from parts.
@@ -6,7 +7,10 @@ from a resource or joins it from parts.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
+
+import yaml
 
 PSEUDO_PARAMETERS = {
     "AWS::AccountId": "111111111111",
@@ -209,3 +213,28 @@ def _parameter(declaration: Mapping[str, Any], value: Any) -> str | Sequence[str
     if declaration["Type"] in ("CommaDelimitedList", "List<String>"):
         return [part.strip() for part in str(value).split(",")]
     return str(value)
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML with the short forms of CloudFormation's intrinsic functions."""
+
+
+def _function(loader: _Loader, suffix: str, node: yaml.Node) -> dict[str, Any]:
+    match node:
+        case yaml.ScalarNode():
+            argument: Any = loader.construct_scalar(node)
+        case yaml.SequenceNode():
+            argument = loader.construct_sequence(node, deep=True)
+        case _:
+            argument = loader.construct_mapping(node, deep=True)
+    if suffix == "GetAtt" and isinstance(argument, str):
+        argument = argument.split(".", 1)
+    return {suffix if suffix in ("Ref", "Condition") else f"Fn::{suffix}": argument}
+
+
+_Loader.add_multi_constructor("!", _function)
+
+
+def read(path: Path) -> dict[str, Any]:
+    """Parses a template, without any transform."""
+    return yaml.load(path.read_text(), Loader=_Loader)

@@ -8,27 +8,26 @@ tests/deployment/run-cdk.
 
 import functools
 import json
-import re
-import shlex
 import subprocess
 import tempfile
 import unittest
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-import everything
-import parity
-import sam
 from cloudwatch import CloudWatch, Point, calculated, of_filter, of_log
-from incident import FORBIDDEN, FUNCTION, ROOT, TARGET, THROTTLED, Fate, handler_log
-from system import System
-
-RUNBOOK = (ROOT / "docs/runbook.md").read_text()
+from incident import FORBIDDEN, FUNCTION, TARGET, THROTTLED, Fate, handler_log
+from system import EXAMPLES, HARDENED
 
 MINUTE = 60
 HOUR = 60 * MINUTE
 DAY = 24 * HOUR
+
+METRIC_FILTER = EXAMPLES["CDK"].metric_filter()
+BY_DEFAULT = {who: system.alarms() for who, system in EXAMPLES.items()}
+EVERYTHING = {who: system.alarms() for who, system in HARDENED.items()}
+
+Points = Iterable[Point]
 
 
 def says(log: Iterable[dict[str, Any]], *times: int) -> Iterator[Point]:
@@ -108,22 +107,6 @@ def flawless(seed: int = 0) -> list[Point]:
     return simulated("--events", "10000", "--seed", str(seed))
 
 
-def systems(name: str, document: dict[str, Any]) -> dict[str, System]:
-    """CDK's and SAM's systems."""
-    made = {
-        "CDK": parity.synthesised(TARGET / "cdk" / name),
-        "SAM": sam.transformed_document(document, sam.EXAMPLE.parent),
-    }
-    return {who: System(list(template.resources())) for who, template in made.items()}
-
-
-EXAMPLES = systems("typescript", sam.read(sam.EXAMPLE))
-HARDENED = systems("everything", everything.switch_on(sam.read(sam.EXAMPLE)))
-METRIC_FILTER = EXAMPLES["CDK"].metric_filter()
-BY_DEFAULT = {who: system.alarms() for who, system in EXAMPLES.items()}
-EVERYTHING = {who: system.alarms() for who, system in HARDENED.items()}
-
-
 # The circuit of a function that is down, as flow::metrics writes it.
 PROBED = {
     "_aws": {
@@ -146,213 +129,196 @@ OFTEN = range(HOUR, 2 * HOUR, 5 * MINUTE)
 MINUTES = range(HOUR, 2 * HOUR, MINUTE)
 
 
-class RehearsalTest(unittest.TestCase):
-    """Incidents of an hour that follow a flawless hour, and days of the simulation."""
+def paused() -> Points:
+    """A function is paused, so its old events are not invoked."""
+    target = json.dumps([{"id": {"S": f"target/{FUNCTION}"}, "paused_at": {"N": "1700000000000"}}])
+    register = '{"LEDGER_TABLE": "ledger", "REGISTER": "true"}'
+    log = handler_log(Fate.INVOKED, older=13 * HOUR, environment=register, items=target)
+    assert not any("Invoked" in line for line in log)
+    return says(log, *OFTEN)
 
-    rehearsed: set[str] = set()
+
+def fails_for_long() -> Points:
+    """Events that are younger than half of their maximum age, and then older ones."""
+    young, old = (handler_log(Fate.INVOKED, older=hours * HOUR) for hours in (10, 13))
+    return [*says(young, *OFTEN[:6]), *says(old, *OFTEN[6:])]
+
+
+def outage_over_dead_letters() -> Points:
+    """A queue that has dead letters already gets more, in two waves."""
+    given_up = handler_log(Fate.WAITS, environment='{"MAX_ATTEMPTS": "1"}')
+    before, growing = letters(3, range(0, HOUR, MINUTE)), letters(50, range(HOUR, 2 * HOUR, MINUTE))
+    return [*before, *growing, *says(given_up, HOUR, HOUR + 30 * MINUTE)]
+
+
+def without_metrics() -> Points:
+    """Lambda drops lines without a level, once a log level is set for the function."""
+    return [*running(*OFTEN), *says([line for line in handler_log(Fate.INVOKED) if "_aws" not in line], *OFTEN)]
+
+
+def unreadable(metric: str) -> Points:
+    """CloudWatch can't read the metrics in the log."""
+    return [*running(*OFTEN), *says(handler_log(Fate.INVOKED), *OFTEN), *aws("AWS/Logs", metric, 1, OFTEN)]
+
+
+def throttled() -> Points:
+    """No retry is accepted."""
+    return says(handler_log(Fate.INVOKED, "Invoke", THROTTLED), *OFTEN)
+
+
+def in_flight() -> Points:
+    """Many messages wait, but not too many."""
+    return aws("AWS/SQS", "ApproximateNumberOfMessagesNotVisible", 45_000, MINUTES)
+
+
+LATE = '{"BASE_BACKOFF": "900", "MAX_BACKOFF": "900"}'
+
+# Incidents of an hour that follow a flawless hour, and the alarms that go off.
+INCIDENTS: dict[str, tuple[Callable[[], Points], set[str]]] = {
+    "dead letters can't be sent": (
+        lambda: says(handler_log(Fate.GIVEN_UP, "SendMessageBatch"), *OFTEN),
+        {"deadlettersnotsent"},
+    ),
+    "a function fails for most of an event's age": (fails_for_long, {"eventsexpire"}),
+    "a function is paused for most of an event's age": (paused, {"eventsexpire"}),
+    "an outage fills a queue that has dead letters already": (
+        outage_over_dead_letters,
+        {"deadletters", "deadlettersgrow", "eventsgivenup"},
+    ),
+    "events that never succeed": (
+        lambda: [*letters(10, MINUTES), *says(handler_log(Fate.GIVEN_UP), *OFTEN)],
+        {"deadletters"},
+    ),
+    "nobody looks at dead letters for eleven days": (
+        lambda: [
+            *letters(1, MINUTES),
+            *aws("AWS/SQS", "ApproximateAgeOfOldestMessage", 11 * DAY, MINUTES, of="<dead-letter queue>"),
+        ],
+        {"deadletters", "deadlettersexpire"},
+    ),
+    "retries are throttled": (throttled, {"throttledretries"}),
+    "as long as some retries are accepted, an outage only makes them slow": (
+        lambda: [*throttled(), *says(handler_log(Fate.INVOKED), *OFTEN)],
+        set(),
+    ),
+    "a function can't be invoked": (
+        lambda: says(handler_log(Fate.INVOKED, "Invoke", FORBIDDEN), *OFTEN),
+        {"configurationfaults"},
+    ),
+    "the handler runs without a log": (lambda: invoked(OFTEN), {"handlersilent"}),
+    "the log arrives without its metrics": (without_metrics, {"handlersilent"}),
+    "the metric filter is younger than the handler": (
+        lambda: [*invoked(OFTEN), *aws("AWS/Logs", "IncomingLogEvents", 12, OFTEN)],
+        set(),
+    ),
+    "CloudWatch can't parse the metrics": (lambda: unreadable("EMFParsingErrors"), {"handlersilent"}),
+    "CloudWatch finds the metrics invalid": (lambda: unreadable("EMFValidationErrors"), {"handlersilent"}),
+    "the handler fails": (
+        lambda: [*running(*OFTEN, failing=2), *says(handler_log(Fate.INVOKED), *OFTEN)],
+        {"handlererrors"},
+    ),
+    "the handler always fails, so it logs nothing": (lambda: running(*OFTEN, failing=3), {"handlererrors"}),
+    "the handler is throttled": (lambda: aws("AWS/Lambda", "Throttles", 2, OFTEN), {"handlerthrottles"}),
+    "the handler is taken for a loop": (
+        lambda: aws("AWS/Lambda", "RecursiveInvocationsDropped", 2, OFTEN),
+        {"handlerrecursionstopped"},
+    ),
+    "the mapping is disabled": (
+        lambda: aws("AWS/SQS", "ApproximateNumberOfMessagesVisible", 7, MINUTES),
+        {"unreadmessages"},
+    ),
+    "many events wait": (in_flight, set()),
+    "more events wait than is healthy": (
+        lambda: [*in_flight(), *aws("AWS/SQS", "ApproximateNumberOfMessagesDelayed", 9_000, MINUTES)],
+        {"backlog"},
+    ),
+    "Lambda drops failures": (
+        lambda: aws("AWS/Lambda", "DestinationDeliveryFailures", 1, OFTEN, of="<target>"),
+        {"undeliveredfailures"},
+    ),
+    "Lambda takes a function for a loop": (
+        lambda: aws("AWS/Lambda", "RecursiveInvocationsDropped", 1, OFTEN, of="<target>"),
+        {"recursionstopped"},
+    ),
+    "retries are 45 minutes late": (
+        lambda: says(handler_log(Fate.INVOKED, environment=LATE), *OFTEN),
+        {"lateness"},
+    ),
+}
+
+# Incidents with alarms that the examples don't have.
+OPTIONAL: dict[str, Callable[[], Points]] = {
+    "ledgerfaults": lambda: says(
+        handler_log(Fate.INVOKED, "PutItem", environment='{"LEDGER_TABLE": "ledger"}'), *OFTEN
+    ),
+    "circuitopen": lambda: says([PROBED], *OFTEN),
+}
+
+
+def begun(watch: CloudWatch, alarms: dict[str, dict[str, Any]]) -> dict[str, list[int]]:
+    """The alarms that go off, and when."""
+    return {name: times for name, alarm in alarms.items() if (times := watch.begins(alarm))}
+
+
+class RehearsalTest(unittest.TestCase):
+    """Incidents, and days of the simulation."""
 
     @staticmethod
     def before() -> list[Point]:
-        """The hour before the incident."""
+        """The hour before an incident."""
         return [point for point in flawless() if point.at < HOUR]
 
-    def rehearse(self, points: Iterable[Point], *expected: str) -> dict[str, list[int]]:
-        """Checks which alarms go off. Returns when each of CDK's alarms does."""
-        watch = CloudWatch([*self.before(), *points])
-        for who in ("SAM", "CDK"):
-            begun = {name: watch.begins(alarm) for name, alarm in BY_DEFAULT[who].items()}
-            with self.subTest(who):
-                self.assertEqual({name for name, times in begun.items() if times}, set(expected))
-        self.rehearsed.update(expected)
-        return begun
+    def test_each_incident_sets_off_its_alarms_and_no_others(self) -> None:
+        for incident, (points, expected) in INCIDENTS.items():
+            watch = CloudWatch([*self.before(), *points()])
+            for who, alarms in BY_DEFAULT.items():
+                self.assertEqual(begun(watch, alarms).keys(), expected, f"{who}: {incident}")
+        for expected, points in OPTIONAL.items():
+            for who, alarms in EVERYTHING.items():
+                self.assertEqual(CloudWatch(self.before()).begins(alarms[expected]), [], who)
+                self.assertTrue(CloudWatch(list(points())).begins(alarms[expected]), who)
 
-    def rehearse_optional(self, points: Iterable[Point], expected: str) -> None:
-        """Checks that an alarm goes off that the examples don't have."""
-        without = CloudWatch(self.before())
-        watch = CloudWatch(list(points))
-        for who, alarms in EVERYTHING.items():
-            with self.subTest(who):
-                self.assertEqual(without.begins(alarms[expected]), [])
-                self.assertTrue(watch.begins(alarms[expected]))
-        self.rehearsed.add(expected)
+    def test_every_alarm_has_an_incident(self) -> None:
+        rehearsed = set().union(OPTIONAL, *(expected for _, expected in INCIDENTS.values()))
+        self.assertEqual(rehearsed, EVERYTHING["SAM"].keys() | BY_DEFAULT["SAM"].keys())
 
-    @classmethod
-    def tearDownClass(cls) -> None:
-        """Checks that every alarm was rehearsed, unless only some of the tests ran."""
-        tests = unittest.defaultTestLoader.getTestCaseNames(cls)
-        if cls.ran == len(tests) and cls.rehearsed != EVERYTHING["SAM"].keys() | BY_DEFAULT["SAM"].keys():
-            raise AssertionError(f"not rehearsed: {EVERYTHING['SAM'].keys() - cls.rehearsed}")
+    def test_an_alarm_announces_an_outage_when_it_begins_not_before_and_once_for_each_wave(self) -> None:
+        wave = HOUR + 5 * MINUTE
+        for points, expected in (
+            # The first event that is older than twelve of 24 hours.
+            (fails_for_long, {"eventsexpire": [OFTEN[6] + 5 * MINUTE]}),
+            # One alarm is on since the first letters. The others report the outage, one of them each of its waves.
+            (
+                outage_over_dead_letters,
+                {"deadletters": [5 * MINUTE], "deadlettersgrow": [wave], "eventsgivenup": [wave, wave + 30 * MINUTE]},
+            ),
+        ):
+            self.assertEqual(begun(CloudWatch([*self.before(), *points()]), BY_DEFAULT["CDK"]), expected)
 
-    ran = 0
-
-    def setUp(self) -> None:
-        """Counts the tests that run."""
-        type(self).ran += 1
+    def test_pages_and_tickets_go_to_different_topics(self) -> None:
+        pages = BY_DEFAULT["SAM"]["eventsgivenup"]["AlarmActions"]
+        self.assertNotEqual(pages, EVERYTHING["SAM"]["deadletters"]["AlarmActions"])
 
     def begun_in(self, day: list[Point]) -> dict[str, list[int]]:
-        """The alarms of both systems that go off in a day of the simulation, and when."""
-        watch = CloudWatch(day)
-        cdk, sam_ = ({name: watch.begins(alarm) for name, alarm in BY_DEFAULT[who].items()} for who in ("CDK", "SAM"))
-        self.assertEqual(cdk, sam_)
-        return {name: times for name, times in cdk.items() if times}
+        """The alarms that go off in a day of the simulation, and when."""
+        cdk, sam = (begun(CloudWatch(day), alarms) for alarms in BY_DEFAULT.values())
+        self.assertEqual(cdk, sam)
+        return cdk
 
     def test_a_flawless_day(self) -> None:
         for seed in range(2):
             self.assertEqual(self.begun_in(flawless(seed)), {}, f"seed {seed}")
 
     def test_a_function_is_down_in_the_simulation(self) -> None:
-        # The function is down from hour 2 to 18. The alarm goes off once, at half of the maximum age of 24 hours.
-        begun = self.begun_in(simulated("--events", "100", "--down", "16"))
-        self.assertEqual(set(begun), {"eventsexpire"})
-        self.assertEqual([at // HOUR for at in begun["eventsexpire"]], [14])
-
-    def test_a_function_is_down_in_the_simulation_until_events_expire(self) -> None:
-        begun = self.begun_in(simulated("--events", "100", "--down", "30"))
-        self.assertEqual(set(begun), {"eventsexpire", "eventsgivenup"})
-        # Events expire from hour 26 on. The first alarm has announced that twelve hours before.
-        self.assertEqual([begun[name][0] // HOUR for name in ("eventsexpire", "eventsgivenup")], [14, 26])
-
-    def test_dead_letters_cannot_be_sent(self) -> None:
-        refused = handler_log(Fate.GIVEN_UP, "SendMessageBatch")
-        self.rehearse(says(refused, *OFTEN), "deadlettersnotsent")
-
-    def test_a_function_fails_for_most_of_an_events_age(self) -> None:
-        young, old = (handler_log(Fate.INVOKED, older=hours * HOUR) for hours in (10, 13))
-        begun = self.rehearse([*says(young, *OFTEN[:6]), *says(old, *OFTEN[6:])], "eventsexpire")
-        # The alarm begins with the first event that is older than twelve of 24 hours, not before.
-        self.assertEqual(begun["eventsexpire"], [OFTEN[6] + 5 * MINUTE])
-
-    def test_a_function_is_paused_for_most_of_an_events_age(self) -> None:
-        paused = json.dumps([{"id": {"S": f"target/{FUNCTION}"}, "paused_at": {"N": "1700000000000"}}])
-        register = '{"LEDGER_TABLE": "ledger", "REGISTER": "true"}'
-        log = handler_log(Fate.INVOKED, older=13 * HOUR, environment=register, items=paused)
-        self.assertFalse([line for line in log if "Invoked" in line])
-        self.rehearse(says(log, *OFTEN), "eventsexpire")
-
-    def test_an_outage_fills_a_queue_that_has_dead_letters_already(self) -> None:
-        given_up = handler_log(Fate.WAITS, environment='{"MAX_ATTEMPTS": "1"}')
-        before, growing = letters(3, range(0, HOUR, MINUTE)), letters(50, range(HOUR, 2 * HOUR, MINUTE))
-        points = [*before, *growing, *says(given_up, HOUR, HOUR + 30 * MINUTE)]
-        begun = self.rehearse(points, "deadletters", "deadlettersgrow", "eventsgivenup")
-        # One alarm is on since the first letters. The others report the outage, one of them each of its waves.
-        times = [begun[name] for name in ("deadletters", "deadlettersgrow", "eventsgivenup")]
-        wave = HOUR + 5 * MINUTE
-        self.assertEqual(times, [[5 * MINUTE], [wave], [wave, wave + 30 * MINUTE]])
-
-    def test_events_that_never_succeed_are_tickets(self) -> None:
-        points = [*letters(10, MINUTES), *says(handler_log(Fate.GIVEN_UP), *OFTEN)]
-        self.rehearse(points, "deadletters")
-        pages = BY_DEFAULT["SAM"]["eventsgivenup"]["AlarmActions"]
-        tickets = EVERYTHING["SAM"]["deadletters"]["AlarmActions"]
-        self.assertNotEqual(pages, tickets)
-
-    def test_nobody_looks_at_dead_letters_for_eleven_days(self) -> None:
-        age = aws("AWS/SQS", "ApproximateAgeOfOldestMessage", 11 * DAY, MINUTES, of="<dead-letter queue>")
-        self.rehearse([*letters(1, MINUTES), *age], "deadletters", "deadlettersexpire")
-
-    def test_retries_are_throttled(self) -> None:
-        throttled = handler_log(Fate.INVOKED, "Invoke", THROTTLED)
-        self.rehearse(says(throttled, *OFTEN), "throttledretries")
-        # As long as some retries are accepted, the outage only makes them slow.
-        self.rehearse([*says(throttled, *OFTEN), *says(handler_log(Fate.INVOKED), *OFTEN)])
-
-    def test_a_function_cannot_be_invoked(self) -> None:
-        self.rehearse(says(handler_log(Fate.INVOKED, "Invoke", FORBIDDEN), *OFTEN), "configurationfaults")
-
-    def test_the_handler_runs_without_a_log(self) -> None:
-        self.rehearse(invoked(OFTEN), "handlersilent")
-
-    def test_the_log_arrives_without_its_metrics(self) -> None:
-        # Lambda drops lines without a level, once a log level is set for the function.
-        others = [line for line in handler_log(Fate.INVOKED) if "_aws" not in line]
-        self.assertTrue(others)
-        self.rehearse([*running(*OFTEN), *says(others, *OFTEN)], "handlersilent")
-
-    def test_the_metric_filter_is_younger_than_the_handler(self) -> None:
-        self.rehearse([*invoked(OFTEN), *aws("AWS/Logs", "IncomingLogEvents", 12, OFTEN)])
-
-    def test_cloudwatch_cannot_read_the_metrics(self) -> None:
-        for name in ("EMFParsingErrors", "EMFValidationErrors"):
-            said = says(handler_log(Fate.INVOKED), *OFTEN)
-            self.rehearse([*running(*OFTEN), *said, *aws("AWS/Logs", name, 1, OFTEN)], "handlersilent")
-
-    def test_the_handler_fails(self) -> None:
-        self.rehearse([*running(*OFTEN, failing=2), *says(handler_log(Fate.INVOKED), *OFTEN)], "handlererrors")
-        # The handler logs nothing, but the reason is known.
-        self.rehearse(running(*OFTEN, failing=3), "handlererrors")
-
-    def test_the_handler_is_throttled_or_stopped(self) -> None:
-        for metric, alarm in (
-            ("Throttles", "handlerthrottles"),
-            ("RecursiveInvocationsDropped", "handlerrecursionstopped"),
+        # The function is down from hour 2 on. The alarm goes off once, at half of the maximum age of 24 hours. Events
+        # expire from hour 26 on.
+        for hours, expected in (
+            ("16", {"eventsexpire": 14}),
+            ("30", {"eventsexpire": 14, "eventsgivenup": 26}),
         ):
-            self.rehearse(aws("AWS/Lambda", metric, 2, OFTEN), alarm)
-
-    def test_the_mapping_is_disabled(self) -> None:
-        self.rehearse(aws("AWS/SQS", "ApproximateNumberOfMessagesVisible", 7, MINUTES), "unreadmessages")
-
-    def test_more_events_wait_than_is_healthy(self) -> None:
-        in_flight = list(aws("AWS/SQS", "ApproximateNumberOfMessagesNotVisible", 45_000, MINUTES))
-        self.rehearse(in_flight)
-        self.rehearse([*in_flight, *aws("AWS/SQS", "ApproximateNumberOfMessagesDelayed", 9_000, MINUTES)], "backlog")
-
-    def test_lambda_drops_failures_or_stops_a_function(self) -> None:
-        for metric, alarm in (
-            ("DestinationDeliveryFailures", "undeliveredfailures"),
-            ("RecursiveInvocationsDropped", "recursionstopped"),
-        ):
-            self.rehearse(aws("AWS/Lambda", metric, 1, OFTEN, of="<target>"), alarm)
-
-    def test_retries_are_late(self) -> None:
-        # They were due 45 minutes ago.
-        late = handler_log(Fate.INVOKED, environment='{"BASE_BACKOFF": "900", "MAX_BACKOFF": "900"}')
-        self.rehearse(says(late, *OFTEN), "lateness")
-
-    def test_the_ledger_cannot_be_used(self) -> None:
-        refused = handler_log(Fate.INVOKED, "PutItem", environment='{"LEDGER_TABLE": "ledger"}')
-        self.rehearse_optional(says(refused, *OFTEN), "ledgerfaults")
-
-    def test_a_function_is_down(self) -> None:
-        self.rehearse_optional(says([PROBED], *OFTEN), "circuitopen")
-
-
-class RunbookTest(unittest.TestCase):
-    """The runbook has a section for everything that refers to one."""
-
-    SECTIONS = {heading.lower() for heading in re.findall(r"^##+ (\S+)$", RUNBOOK, re.MULTILINE)}
-
-    def test_each_alarm_names_a_section(self) -> None:
-        for alarms in (*BY_DEFAULT.values(), *EVERYTHING.values()):
-            for name, alarm in alarms.items():
-                self.assertTrue(alarm["AlarmDescription"].endswith(f" Runbook: docs/runbook.md#{name}"))
-                self.assertIn(name, self.SECTIONS)
-
-    def test_each_section_that_the_construct_names_is_there(self) -> None:
-        code = "".join(path.read_text() for path in (ROOT / "infra/cdk/lib").glob("*.ts"))
-        named = set(re.findall(r"docs/runbook\.md#(\w+)", code))
-        self.assertTrue(named)
-        self.assertLessEqual(named, self.SECTIONS)
-
-
-class CommandTest(unittest.TestCase):
-    """The commands on all pages are valid. Needs the program's debug build."""
-
-    PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
-    # Commands in code blocks, and commands in the text, which may be wrapped. Comments are left out. A line of TOML
-    # about the crate has an equals sign.
-    COMMANDS = re.compile(r"^(?:\$ )?comeback (?!=)(.*?)(?:#.*)?$|`comeback ([^`]+)`", re.MULTILINE)
-    # Parts of a command that the shell consumes, and the placeholder for any command.
-    OTHERS = re.compile(r" [>|] .*|COMMAND")
-
-    def test_the_program_takes_them(self) -> None:
-        found = [each for page in self.PAGES for each in self.COMMANDS.findall(page.read_text())]
-        written = {self.OTHERS.sub("", " ".join((block or text).split())) for block, text in found}
-        commands = [shlex.split(each.replace('"$target"', "orders")) for each in written]
-        self.assertGreater(len(commands), 60)
-        for command in commands:
-            # With --help, the program only parses its command line.
-            answer = subprocess.run([TARGET / "debug/comeback", *command, "--help"], capture_output=True, check=False)
-            self.assertEqual(answer.returncode, 0, f"{command}: {answer.stderr!r}")
+            found = self.begun_in(simulated("--events", "100", "--down", hours))
+            self.assertEqual({name: times[0] // HOUR for name, times in found.items()}, expected)
+            self.assertEqual(len(found["eventsexpire"]), 1)
 
 
 class DashboardTest(unittest.TestCase):

@@ -1,7 +1,13 @@
-"""Tests the system that infra/sam makes, with every option."""
+"""Tests the system that infra/sam makes, with every option, and its example and pages.
 
+test_parity.py compares the example with CDK's.
+"""
+
+import contextlib
+import io
 import json
 import re
+import sys
 import unittest
 from collections.abc import Mapping
 from typing import Any
@@ -9,6 +15,7 @@ from typing import Any
 import sam
 from sam import (
     DEAD_LETTER_QUEUE,
+    EXAMPLE,
     HANDLER_ROLE,
     HOME,
     INFRA,
@@ -26,7 +33,11 @@ from sam import (
     system,
     system_template,
 )
-from template import Resource, listed
+from template import Resource, listed, read
+
+sys.path.append(str(INFRA / "example" / "orders"))
+
+import app
 
 ALARMS = json.loads((INFRA / "cdk/contract/alarms.json").read_text())
 
@@ -34,34 +45,10 @@ ALARMS = json.loads((INFRA / "cdk/contract/alarms.json").read_text())
 class SystemTest(unittest.TestCase):
     """The system without its optional parts."""
 
-    @classmethod
-    def setUpClass(cls) -> None:
-        cls.made = system()
-
-    def properties(self, name: str) -> dict[str, Any]:
-        return self.made[name].properties
-
-    def test_the_handler_is_the_one_that_scripts_package_makes(self) -> None:
-        code = sam.read(SYSTEM)["Resources"]["Handler"]["Properties"]["CodeUri"]
-        self.assertEqual((SYSTEM.parent / code).resolve(), INFRA.parent / "dist" / "arm64" / "bootstrap.zip")
-        expected = {
-            "Runtime": "provided.al2023",
-            "Architectures": ["arm64"],
-            "Handler": "bootstrap",
-            "MemorySize": 128,
-            "Timeout": 30,
-            "RecursiveLoop": "Allow",
-            "Role": HANDLER_ROLE,
-            "LoggingConfig": {"LogGroup": "{HandlerLog}"},
-            "TracingConfig": {"Mode": "PassThrough"},
-        }
-        self.assertLessEqual(expected.items(), self.properties("Handler").items())
-        self.assertEqual(self.properties("HandlerLog"), {"RetentionInDays": "30"})
-
     def test_optional_resources_are_made_only_on_request(self) -> None:
-        for kind in ("DynamoDB::Table", "IAM::ManagedPolicy", "CloudWatch::Alarm", "CloudWatch::Dashboard", "KMS::Key"):
-            with self.subTest(kind):
-                self.assertEqual(of_type(self.made, kind), {})
+        kinds = {each.type.removeprefix("AWS::") for each in system().values()}
+        optional = {"DynamoDB::Table", "IAM::ManagedPolicy", "CloudWatch::Alarm", "CloudWatch::Dashboard", "KMS::Key"}
+        self.assertEqual(kinds & optional, set())
 
 
 class ClosureTest(unittest.TestCase):
@@ -211,33 +198,12 @@ class OperatorTest(unittest.TestCase):
 class OptionTest(unittest.TestCase):
     """The effect of each parameter."""
 
-    def test_register_and_probe_are_variables_and_need_a_ledger(self) -> None:
+    def test_register_and_probe_need_a_ledger(self) -> None:
         for parameter in ("Register", "Probe"):
-            with self.subTest(parameter):
-                template = system_template(Ledger="true", **{parameter: "true"})
-                variables = resources(template)["Handler"].properties["Environment"]["Variables"]
-                self.assertEqual(variables[parameter.upper()], "true")
-                self.assertEqual(template.refusals(), [])
-                refusals = system_template(**{parameter: "true"}).refusals()
-                self.assertEqual(refusals, [f"Ledger must be true if {parameter} is"])
+            self.assertEqual(system_template(Ledger="true", **{parameter: "true"}).refusals(), [])
+            refusals = system_template(**{parameter: "true"}).refusals()
+            self.assertEqual(refusals, [f"Ledger must be true if {parameter} is"])
         self.assertEqual(system_template().refusals(), [])
-
-    def test_settings_reach_the_handler_unchanged(self) -> None:
-        settings = {
-            "BaseBackoff": "2s",
-            "MaxBackoff": "1h",
-            "MaxAge": "7d",
-            "MaxAttempts": "50",
-            "Jitter": "equal",
-            "NonRetryableErrors": "ValidationError,*.NotFound",
-            "Policies": '{"orders":{"MAX_AGE":"14d"}}',
-            "InFlightMax": "500000",
-        }
-        variables = system(**settings)["Handler"].properties["Environment"]["Variables"]
-        for parameter, value in settings.items():
-            with self.subTest(parameter):
-                variable = re.sub(r"(?<!^)(?=[A-Z])", "_", parameter).upper()
-                self.assertEqual(variables[variable], value)
 
     def test_queues_of_ones_own_are_named_beside_the_retry_queue(self) -> None:
         own = {"retry-orders": ["orders"], "retry-others": ["invoices", "mails"]}
@@ -283,38 +249,18 @@ class OptionTest(unittest.TestCase):
         self.assertEqual(mapping["ProvisionedPollerConfig"], {"MinimumPollers": "2", "MaximumPollers": "9"})
         self.assertNotIn("ScalingConfig", mapping)
 
-    def test_the_rest(self) -> None:
-        made = system(MaxConcurrency="50", LogRetentionDays="7", Tracing="Active")
-        self.assertEqual(made["HandlerRetry"].properties["ScalingConfig"], {"MaximumConcurrency": "50"})
-        self.assertEqual(made["HandlerLog"].properties["RetentionInDays"], "7")
-        self.assertEqual(made["Handler"].properties["TracingConfig"], {"Mode": "Active"})
-
-    def test_the_handler_follows_the_rules_of_an_organization(self) -> None:
-        boundary = "arn:aws:iam::111111111111:policy/boundary"
+    def test_the_handler_runs_in_a_vpc_and_its_code_is_signed(self) -> None:
         signing = f"arn:aws:lambda:{HOME}:code-signing-config:csc-0123456789abcdef0"
-        made = system(
-            SubnetIds="subnet-0a1b2c3d,subnet-0a1b2c3e",
-            SecurityGroupIds="sg-0a1b2c3d",
-            ReservedConcurrency="20",
-            LogKeyArn=KEY,
-            EnvironmentKeyArn=KEY,
-            CodeSigningConfigArn=signing,
-            PermissionsBoundaryArn=boundary,
-        )
+        subnets, groups = ["subnet-0a1b2c3d", "subnet-0a1b2c3e"], ["sg-0a1b2c3d"]
+        parameters = {"SubnetIds": ",".join(subnets), "CodeSigningConfigArn": signing}
+        made = system(**parameters, SecurityGroupIds=groups[0])
         handler = made["Handler"].properties
-        network = {"SubnetIds": ["subnet-0a1b2c3d", "subnet-0a1b2c3e"], "SecurityGroupIds": ["sg-0a1b2c3d"]}
-        self.assertEqual(handler["VpcConfig"], network)
-        self.assertEqual(handler["ReservedConcurrentExecutions"], "20")
-        self.assertEqual((handler["KmsKeyArn"], handler["CodeSigningConfigArn"]), (KEY, signing))
-        self.assertEqual(made["HandlerLog"].properties["KmsKeyId"], KEY)
-        role = made["HandlerRole"].properties
-        self.assertEqual(role["PermissionsBoundary"], boundary)
-        allowed = json.dumps(role["Policies"])
-        for action in ("ec2:CreateNetworkInterface", "kms:Decrypt"):
-            self.assertIn(action, allowed)
-        without = system()
-        names = {"VpcConfig", "ReservedConcurrentExecutions", "KmsKeyArn", "CodeSigningConfigArn"}
-        self.assertFalse(names & without["Handler"].properties.keys())
+        self.assertEqual(handler["VpcConfig"], {"SubnetIds": subnets, "SecurityGroupIds": groups})
+        self.assertEqual(handler["CodeSigningConfigArn"], signing)
+        self.assertIn("ec2:CreateNetworkInterface", json.dumps(made["HandlerRole"].properties["Policies"]))
+        self.assertFalse({"VpcConfig", "CodeSigningConfigArn"} & system()["Handler"].properties.keys())
+        self.assertEqual(len(system_template(**parameters).refusals()), 1)
+        self.assertEqual(system_template(**parameters, SecurityGroupIds=groups[0]).refusals(), [])
 
     def test_the_handler_sends_dead_letters_to_a_central_queue(self) -> None:
         central = "arn:aws:sqs:us-east-1:222222222222:letters"
@@ -331,27 +277,12 @@ class OptionTest(unittest.TestCase):
         }
         self.assertEqual(sent_to, {RETRY_QUEUE, central, KEY})
 
-    def test_a_vpc_needs_security_groups(self) -> None:
-        for groups, refusals in (("", 1), ("sg-0a1b2c3d", 0)):
-            template = system_template(SubnetIds="subnet-0a1b2c3d", SecurityGroupIds=groups)
-            self.assertEqual(len(template.refusals()), refusals)
-
-    def test_the_dashboard_is_json_about_this_system(self) -> None:
-        body = system(Dashboard="true")["Overview"].properties["DashboardBody"]
-        widgets = json.loads(body)["widgets"]
-        graphs = [widget["properties"] for widget in widgets if widget["type"] == "metric"]
-        self.assertEqual({each["region"] for each in graphs}, {"us-east-1"})
-        for name in ("{RetryQueue}", "{DeadLetterQueue}", "{Handler}", "{HandlerLog}"):
-            self.assertIn(f'"{name}"', json.dumps(graphs))
-        self.assertEqual(len({(each["x"], each["y"]) for each in widgets}), len(widgets))
-        # CloudWatch resolves this placeholder, so CloudFormation must leave it unchanged.
-        self.assertIn("${PROP('Dim.Target')} re-invoked", body)
-
-    def test_the_dashboard_shows_what_a_ledger_costs(self) -> None:
+    def test_the_dashboard_shows_what_a_ledger_costs_and_leaves_placeholders_to_cloudwatch(self) -> None:
         for ledger in ("true", "false"):
             body = system(Dashboard="true", Ledger=ledger)["Overview"].properties["DashboardBody"]
             *_, costs = json.loads(body)["widgets"]
             self.assertEqual("{LedgerTable}" in json.dumps(costs), ledger == "true")
+            self.assertIn("${PROP('Dim.Target')} re-invoked", body)
 
     def test_the_outputs_are_those_of_the_named_resources(self) -> None:
         template = system_template(Ledger="true", OperatorPrincipals=ROLES[0])
@@ -423,6 +354,78 @@ class AlarmTest(unittest.TestCase):
         self.assertEqual(
             self.of_target(MaxAgeSeconds="3600")["EventsExpire"]["Metrics"][0]["Expression"], "100 * age / 3600"
         )
+
+
+class ExampleTest(unittest.TestCase):
+    """The example, and its function."""
+
+    def test_lambda_refuses_a_destination_to_which_the_role_may_not_send(self) -> None:
+        self.assertEqual(read(EXAMPLE)["Resources"]["OrdersEventInvokeConfig"]["DependsOn"], "OrdersFailures")
+
+    def test_alarms_go_to_a_topic_that_cloudwatch_can_use(self) -> None:
+        made = resources(sam.transformed(EXAMPLE))
+        topic = f"arn:aws:sns:{HOME}:{{Alarms}}"
+        for alarm in of_type(made, "CloudWatch::Alarm").values():
+            self.assertEqual(alarm["AlarmActions"], [topic])
+        ours, tls = made["AlarmsPolicy"].properties["PolicyDocument"]["Statement"]
+        self.assertEqual((ours["Effect"], ours["Action"], ours["Resource"]), ("Allow", "sns:Publish", topic))
+        self.assertEqual(ours["Principal"], {"Service": "cloudwatch.amazonaws.com"})
+        self.assertEqual(ours["Condition"], {"StringEquals": {"aws:SourceAccount": "111111111111"}})
+        self.assertEqual((tls["Effect"], tls["Action"], tls["Resource"]), ("Deny", "sns:Publish", topic))
+        self.assertEqual(tls["Condition"], {"Bool": {"aws:SecureTransport": "false"}})
+
+    def test_its_outputs_are_those_of_the_named_resources(self) -> None:
+        template = sam.transformed(EXAMPLE)
+        self.assertEqual(
+            {name: template.output(name) for name in template.document["Outputs"]},
+            {
+                "OrdersName": "{Orders}",
+                "OrdersLogName": "{OrdersLog}",
+                "DeadLetterQueueUrl": "https://sqs.us-east-1.amazonaws.com/111111111111/{Retry.DeadLetterQueue}",
+                "OperatorArn": "arn:aws:iam::111111111111:role/{Operator}",
+                "AlarmTopicArn": f"arn:aws:sns:{HOME}:{{Alarms}}",
+            },
+        )
+
+    def test_its_function_takes_off_envelopes_and_nothing_else(self) -> None:
+        for case in json.loads((INFRA.parent / "shared/core/fixtures/envelopes.json").read_text()):
+            event = case["event"]
+            if case["is_envelope"]:
+                self.assertEqual(app.unwrap(event), (event["_original_payload"], event["_retry_metadata"]))
+            else:
+                self.assertEqual(app.unwrap(event), (event, {}))
+
+    def test_an_order_is_placed_in_the_attempt_that_it_names_and_one_that_names_none_always_fails(self) -> None:
+        for fail, attempt, is_placed in (
+            (None, 0, True),
+            ({"attempts": 2, "error": "Busy"}, 1, False),
+            ({"attempts": 2, "error": "Busy"}, 2, True),
+            ({"error": "Busy"}, 1000, False),
+        ):
+            order = {"id": "order-7", "fail": fail}
+            if is_placed:
+                with contextlib.redirect_stdout(io.StringIO()):
+                    self.assertEqual(app.place(order, attempt), {"id": "order-7", "attempt": attempt})
+                continue
+            with self.assertRaises(Exception) as raised:
+                app.place(order, attempt)
+            self.assertEqual(type(raised.exception).__name__, "Busy")
+
+
+class PageTest(unittest.TestCase):
+    """The README of infra/sam and the page of its parameters."""
+
+    def test_all_outputs_are_listed(self) -> None:
+        page = (INFRA.parent / "docs/deploy/sam-parameters.md").read_text()
+        below = page.split("\n## Outputs\n")[1].split("\n## ")[0]
+        self.assertEqual(set(re.findall(r"^\| `(\w+)`", below, re.MULTILINE)), read(SYSTEM)["Outputs"].keys())
+
+    def test_the_snippets_are_the_examples(self) -> None:
+        example = EXAMPLE.read_text() + EXAMPLE.with_name("queue.yaml").read_text()
+        snippets = re.findall(r"```yaml\n(.*?)```", (INFRA / "sam" / "README.md").read_text(), re.DOTALL)
+        self.assertTrue(snippets)
+        for snippet in snippets:
+            self.assertIn(snippet, example)
 
 
 if __name__ == "__main__":

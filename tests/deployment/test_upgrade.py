@@ -11,10 +11,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import formats
-import parity
-import sam
-from incident import ROOT, TARGET, Fate, handler_log
+from incident import ROOT, Fate, handler_log
 from messages import batches_of
+from system import EXAMPLES
 
 PAGE = (ROOT / "UPGRADE.md").read_text()
 
@@ -89,40 +88,36 @@ class ReleaseTest(unittest.TestCase):
         return json.loads(envelope)
 
     def test_an_envelope_is_counted_on(self) -> None:
-        for version, recorded in self.recorded.items():
-            with self.subTest(version):
-                envelope = recorded["envelope"]
-                failure = {**json.loads(recorded["sent_again"]["body"]), "requestPayload": envelope}
-                metadata = {**envelope["_retry_metadata"], "attempt": 2}
-                self.assertEqual(self.invoked(json.dumps(failure), {}), {**envelope, "_retry_metadata": metadata})
+        for recorded in self.recorded.values():
+            envelope = recorded["envelope"]
+            failure = {**json.loads(recorded["sent_again"]["body"]), "requestPayload": envelope}
+            metadata = {**envelope["_retry_metadata"], "attempt": 2}
+            self.assertEqual(self.invoked(json.dumps(failure), {}), {**envelope, "_retry_metadata": metadata})
 
     def test_a_message_that_was_sent_again_goes_on(self) -> None:
-        for version, recorded in self.recorded.items():
-            with self.subTest(version):
-                body = recorded["sent_again"]["body"]
-                failure = json.loads(body)
-                # The wait began with the failure, not when the message was sent.
-                envelope = self.invoked(body, recorded["sent_again"]["attributes"], sent_seconds_later=3000)
-                self.assertEqual(envelope["_original_payload"], failure["requestPayload"])
-                metadata = envelope["_retry_metadata"]
-                expected = (1, failure["requestContext"]["requestId"])
-                self.assertEqual((metadata["attempt"], metadata["request_id"]), expected)
+        for recorded in self.recorded.values():
+            body = recorded["sent_again"]["body"]
+            failure = json.loads(body)
+            # The wait began with the failure, not when the message was sent.
+            envelope = self.invoked(body, recorded["sent_again"]["attributes"], sent_seconds_later=3000)
+            self.assertEqual(envelope["_original_payload"], failure["requestPayload"])
+            metadata = envelope["_retry_metadata"]
+            expected = (1, failure["requestContext"]["requestId"])
+            self.assertEqual((metadata["attempt"], metadata["request_id"]), expected)
 
     def test_a_dead_letter_starts_over_after_a_redrive(self) -> None:
-        for version, recorded in self.recorded.items():
-            with self.subTest(version):
-                letter = recorded["dead_letter"]
-                envelope = self.invoked(letter["body"], letter["attributes"])
-                self.assertEqual(envelope["_original_payload"], json.loads(letter["body"]))
-                self.assertEqual(envelope["_retry_metadata"]["attempt"], 1)
+        for recorded in self.recorded.values():
+            letter = recorded["dead_letter"]
+            envelope = self.invoked(letter["body"], letter["attributes"])
+            self.assertEqual(envelope["_original_payload"], json.loads(letter["body"]))
+            self.assertEqual(envelope["_retry_metadata"]["attempt"], 1)
 
     def test_a_failure_that_was_claimed_is_not_handled_again(self) -> None:
-        for version, recorded in self.recorded.items():
-            with self.subTest(version):
-                batches = formats.received(recorded["sent_again"]["body"], {}, self.at)
-                seen = formats.played(batches, formats.LEDGER, recorded["claim"])
-                self.assertEqual(seen.invocations, [])
-                self.assertEqual(json.loads(seen.answers[0]), {"batchItemFailures": []})
+        for recorded in self.recorded.values():
+            batches = formats.received(recorded["sent_again"]["body"], {}, self.at)
+            seen = formats.played(batches, formats.LEDGER, recorded["claim"])
+            self.assertEqual(seen.invocations, [])
+            self.assertEqual(json.loads(seen.answers[0]), {"batchItemFailures": []})
 
     def test_no_member_is_gone(self) -> None:
         now = formats.written_now()
@@ -144,11 +139,8 @@ class TemplateTest(unittest.TestCase):
     """The resources that CloudFormation deletes."""
 
     def test_queues_are_deleted_with_the_stack(self) -> None:
-        for template in (
-            parity.synthesised(TARGET / "cdk/typescript"),
-            sam.transformed_document(sam.read(sam.EXAMPLE), sam.EXAMPLE.parent),
-        ):
-            queues = [each for each in template.resources() if each.type == "AWS::SQS::Queue"]
+        for system in EXAMPLES.values():
+            queues = [each for each in system.resources if each.type == "AWS::SQS::Queue"]
             self.assertEqual([each.at_deletion for each in queues], ["Delete", "Delete"])
 
 

@@ -13,12 +13,12 @@ import pty
 import re
 import struct
 import subprocess
+import sys
 import termios
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any
 from xml.sax.saxutils import escape
@@ -26,6 +26,10 @@ from xml.sax.saxutils import escape
 import boto3
 import pyte
 from pages import PATIENCE_SECONDS, ROOT, TARGET, essence
+
+sys.path.append(str(ROOT / "tests/conformance"))
+
+from inputs import failure_record
 
 FOLDER = ROOT / "docs/pictures"
 COLUMNS, LINES_MAX = 100, 100
@@ -179,12 +183,12 @@ def failures() -> list[dict[str, Any]]:
     """The failure records of four events."""
     function = "arn:aws:lambda:us-east-1:000000000000:function:example-target:$LATEST"
     return [
-        {
-            "timestamp": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-            "requestContext": {"requestId": request, "functionArn": function, "condition": "RetriesExhausted"},
-            "requestPayload": {"id": request},
-            "responsePayload": {"errorType": error, "errorMessage": "the upstream said 503"},
-        }
+        failure_record(
+            function,
+            {"id": request},
+            request_id=request,
+            error={"errorType": error, "errorMessage": "the upstream said 503"},
+        )
         for request, error in (
             ("3b72eb0b-202e-4fca-9f27-d590e971de04", "PaymentError"),
             ("57569600-645f-4c2e-86e1-44482712467d", "PaymentError"),

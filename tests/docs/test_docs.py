@@ -5,8 +5,11 @@ Needs the debug builds.
 tests/docs/run starts this.
 """
 
+import json
+import math
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -15,11 +18,10 @@ import unittest
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
-import commands
-import pictures
+import made
 import recordings
-import unwrapping
 from pages import ROOT, TARGET, Reader, blocks, essence, section
 
 HERE = Path(__file__).resolve().parent
@@ -132,36 +134,151 @@ class FunctionTest(unittest.TestCase):
         follow(rust, 5, with_rust)
 
 
+KIT = (ROOT / "shared/kit/README.md").read_text()
+CASES: list[dict[str, Any]] = json.loads((ROOT / "shared/core/fixtures/envelopes.json").read_text())
+
+GO = """\
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"os"
+
+	"github.com/aws/aws-lambda-go/lambdacontext"
+)
+
+func place(order json.RawMessage, key string) (any, error) { return key, nil }
+
+%s
+
+type answer struct {
+	Payload json.RawMessage `json:"payload"`
+	Retry   map[string]any  `json:"retry"`
+	Key     any             `json:"key"`
+}
+
+func main() {
+	var cases []struct{ Event json.RawMessage }
+	if err := json.NewDecoder(os.Stdin).Decode(&cases); err != nil {
+		panic(err)
+	}
+	ctx := lambdacontext.NewContext(context.Background(), &lambdacontext.LambdaContext{AwsRequestID: "own"})
+	answers := []answer{}
+	for _, each := range cases {
+		payload, retry := unwrap(each.Event)
+		key, _ := handler(ctx, each.Event)
+		answers = append(answers, answer{payload, retry, key})
+	}
+	json.NewEncoder(os.Stdout).Encode(answers)
+}
+"""
+
+JAVA = """\
+import com.amazonaws.services.lambda.runtime.Context;
+import java.util.*;
+
+public class Told {
+    static Object place(Object order, String key) { return key; }
+
+%s
+
+    static Map<String, Object> map(Object... of) {
+        var made = new LinkedHashMap<String, Object>();
+        for (int nth = 0; nth < of.length; nth += 2) made.put((String) of[nth], of[nth + 1]);
+        return made;
+    }
+
+    static void check(Object event, Object payload, boolean isEnvelope, String key) {
+        var unwrapped = unwrap(event);
+        var told = new Told().handleRequest(event, () -> "own");
+        if (!Objects.equals(unwrapped.payload(), payload) || unwrapped.retry().isEmpty() == isEnvelope
+                || !key.equals(told)) throw new AssertionError(event + " gave " + unwrapped + " and " + told);
+    }
+
+    public static void main(String[] arguments) {
+%s
+    }
+}
+"""
+
+
+def code(language: str) -> str:
+    """The first block of a language in the README."""
+    return KIT.split(f"```{language}\n")[1].split("```")[0]
+
+
+def in_java(value: Any) -> str:
+    """A Java expression for a value as Jackson reads it from JSON."""
+    match value:
+        case dict():
+            return f"map({', '.join(f'{json.dumps(key)}, {in_java(each)}' for key, each in value.items())})"
+        case list():
+            return f"Arrays.asList(new Object[] {{{', '.join(map(in_java, value))}}})"
+        case bool() | str():
+            return json.dumps(value)
+        case None:
+            return "null"
+        case int():
+            return str(value) if abs(value) < 2**31 else f'new java.math.BigInteger("{value}")'
+        case _:
+            return f"{'-' if value < 0 else ''}Double.POSITIVE_INFINITY" if math.isinf(value) else repr(value)
+
+
+def expected(case: dict[str, Any]) -> tuple[Any, bool, str]:
+    """The payload of an event, whether the event is an envelope, and the idempotency key."""
+    payload = case["event"]["_original_payload"] if case["is_envelope"] else case["event"]
+    return payload, case["is_envelope"], case.get("request_id") or "own"
+
+
+def run_java(folder: Path) -> None:
+    """Runs the Java code. The folder has the stand-ins."""
+    checks = (
+        f"check({in_java(case['event'])}, {in_java(payload)}, {in_java(is_envelope)}, {in_java(key)});"
+        for case in CASES
+        for payload, is_envelope, key in [expected(case)]
+    )
+    (folder / "Told.java").write_text(JAVA % (code("java"), "\n".join(checks)))
+    subprocess.run(["javac", "-cp", "lib/*", "-d", "classes", "Told.java"], cwd=folder, check=True)
+    subprocess.run(["java", "-cp", "classes:lib/*", "Told"], cwd=folder, check=True)
+
+
+def run_go(folder: Path) -> list[tuple[Any, bool, str]]:
+    """Runs the Go code. Returns its result for each event. The folder has the stand-in."""
+    (folder / "main.go").write_text(GO % code("go"))
+    given = (ROOT / "shared/core/fixtures/envelopes.json").read_bytes()
+    answers = json.loads(
+        subprocess.run(["go", "run", "."], cwd=folder, input=given, check=True, capture_output=True).stdout
+    )
+    return [(each["payload"], each["retry"] is not None, each["key"]) for each in answers]
+
+
 class UnwrapTest(unittest.TestCase):
-    """The code in the kit's README that takes an envelope off."""
+    """The code in the kit's README that takes an envelope off, with the events that all languages share.
+
+    tests/end-to-end/tests/system/other_languages.rs runs the code in Python and TypeScript.
+    """
 
     @NEEDS_JAVA
     def test_those_in_java(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             with_java(Path(folder))
-            unwrapping.run_java(Path(folder))
+            run_java(Path(folder))
 
     def test_those_in_go(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             with_go(Path(folder))
-            self.assertEqual(unwrapping.run_go(Path(folder)), list(map(unwrapping.expected, unwrapping.CASES)))
+            self.assertEqual(run_go(Path(folder)), list(map(expected, CASES)))
 
 
-class CommandsTest(unittest.TestCase):
-    """The reference of the program."""
+class MadeTest(unittest.TestCase):
+    """The reference of the program, and the pictures that show figures."""
 
-    def test_it_is_what_the_program_says(self) -> None:
-        made = commands.page(TARGET / "comeback")
-        self.assertEqual(commands.PAGE.read_text(), made, "python3 tests/docs/commands.py PROGRAM writes it")
-
-
-class PictureTest(unittest.TestCase):
-    """The pictures of docs/pictures that show figures."""
-
-    def test_they_are_what_the_code_draws(self) -> None:
-        for name, svg in pictures.pictures(TARGET / "comeback").items():
-            made = "python3 tests/docs/pictures.py PROGRAM draws it"
-            self.assertEqual((pictures.FOLDER / name).read_text(), svg, f"{name}: {made}")
+    def test_they_are_what_the_program_and_the_code_say(self) -> None:
+        pictures = {made.FOLDER / name: svg for name, svg in made.pictures(TARGET / "comeback").items()}
+        for path, expected in {made.PAGE: made.page(TARGET / "comeback"), **pictures}.items():
+            self.assertEqual(path.read_text(), expected, "python3 tests/docs/made.py PROGRAM writes it")
 
 
 class BlocksTest(unittest.TestCase):
@@ -193,6 +310,27 @@ class BlocksTest(unittest.TestCase):
             with tempfile.TemporaryDirectory() as folder, Reader(Path(folder), os.environ["PATH"]) as reader:
                 self.assertEqual(list(reader.follow(page)), page)
                 self.assertTrue(page)
+
+
+class CommandTest(unittest.TestCase):
+    """The commands on all pages are valid."""
+
+    PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
+    # Commands in code blocks, and commands in the text, which may be wrapped. Comments are left out. A line of TOML
+    # about the crate has an equals sign.
+    COMMANDS = re.compile(r"^(?:\$ )?comeback (?!=)(.*?)(?:#.*)?$|`comeback ([^`]+)`", re.MULTILINE)
+    # Parts of a command that the shell consumes, and the placeholder for any command.
+    OTHERS = re.compile(r" [>|] .*|COMMAND")
+
+    def test_the_program_takes_them(self) -> None:
+        found = [each for page in self.PAGES for each in self.COMMANDS.findall(page.read_text())]
+        written = {self.OTHERS.sub("", " ".join((block or text).split())) for block, text in found}
+        commands = [shlex.split(each.replace('"$target"', "orders")) for each in written]
+        self.assertGreater(len(commands), 60)
+        for command in commands:
+            # With --help, the program only parses its command line.
+            answer = subprocess.run([TARGET / "comeback", *command, "--help"], capture_output=True, check=False)
+            self.assertEqual(answer.returncode, 0, f"{command}: {answer.stderr!r}")
 
 
 class RecordingTest(unittest.TestCase):

@@ -19,7 +19,7 @@ sys.path.insert(0, str(ROOT / "infra" / "release"))
 import archives  # noqa: E402
 import documents  # noqa: E402
 from archives import File  # noqa: E402
-from checks import faults, section  # noqa: E402
+from documents import faults, section  # noqa: E402
 
 RELEASE = [sys.executable, str(ROOT / "infra" / "release")]
 
@@ -75,14 +75,11 @@ class ChecksTest(unittest.TestCase):
         self.git("add", "--all")
         self.git("commit", "--quiet", "--message", "all")
 
-    def test_a_clean_commit_of_this_version_can_be_released(self) -> None:
-        self.assertEqual(faults(self.folder, "1.2.3"), [])
-
     def test_a_version_must_be_semantic(self) -> None:
+        self.assertEqual(faults(self.folder, "1.2.3"), [])
         for version in ("", "1", "1.2", "v1.2.3", "1.2.3.4", "01.2.3", "1.2.3-", "1.2.3-01", "1.2.3+build", "1.2.3\n"):
-            with self.subTest(version=version):
-                (fault,) = faults(self.folder, version)
-                self.assertEqual(fault, f"expected a semantic version such as 1.2.3 or 1.2.3-rc.1, got {version!r}")
+            expected = f"expected a semantic version such as 1.2.3 or 1.2.3-rc.1, got {version!r}"
+            self.assertEqual(faults(self.folder, version), [expected])
 
     def test_the_script_refuses_before_it_builds_anything(self) -> None:
         for arguments, status, expected in (
@@ -91,25 +88,22 @@ class ChecksTest(unittest.TestCase):
             (["1.2"], 1, "expected a semantic version"),
             (["999.0.0"], 1, "Cargo.toml has version"),
         ):
-            with self.subTest(arguments):
-                done = subprocess.run([ROOT / "scripts/release", *arguments], capture_output=True, text=True)
-                self.assertEqual((done.returncode, done.stdout), (status, ""))
-                self.assertIn(expected, done.stderr)
+            done = subprocess.run([ROOT / "scripts/release", *arguments], capture_output=True, text=True)
+            self.assertEqual((done.returncode, done.stdout), (status, ""), arguments)
+            self.assertIn(expected, done.stderr)
 
     def test_every_place_must_have_this_version(self) -> None:
         places = ["Cargo.toml", "core in Cargo.toml", "infra/cdk/package.json", "infra/cdk/package-lock.json"]
         for version in ("1.2.4", "1.2.3-rc.1", "1.3.0-alpha.1.x-y"):
-            with self.subTest(version=version):
-                expected = [f"{place} has version 1.2.3, not {version}" for place in places]
-                self.assertEqual(faults(self.folder, version), expected)
+            expected = [f"{place} has version 1.2.3, not {version}" for place in places]
+            self.assertEqual(faults(self.folder, version), expected)
 
     def test_a_changed_and_a_new_file_prevent_a_release(self) -> None:
         for file in ("CHANGELOG.md", "new"):
-            with self.subTest(file=file):
-                self.write(file, CHANGELOG + "More.")
-                (fault,) = faults(self.folder, "1.2.3")
-                self.assertRegex(fault, rf"^expected a clean checkout(?s:.)*{file}$")
-                self.commit()
+            self.write(file, CHANGELOG + "More.")
+            (fault,) = faults(self.folder, "1.2.3")
+            self.assertRegex(fault, rf"^expected a clean checkout(?s:.)*{file}$")
+            self.commit()
 
     def test_a_tag_must_be_the_commit_that_is_released(self) -> None:
         self.git("tag", "v1.2.3")
@@ -213,33 +207,28 @@ class DocumentsTest(unittest.TestCase):
         self.assertTrue(said["predicate"]["runDetails"]["builder"]["id"])
 
     def test_a_release_that_can_not_be_completed_leaves_nothing(self) -> None:
-        with tempfile.TemporaryDirectory() as name:
-            folder = Path(name)
-            (folder / "built/arm64").mkdir(parents=True)
-            (folder / "built/arm64/bootstrap.zip").write_bytes(b"zip")
-            command = [*RELEASE, "assemble", "1.2.3", folder / "built", folder / "release/1.2.3"]
-            done = subprocess.run(command, capture_output=True, text=True)
-            self.assertEqual(done.returncode, 1)
-            self.assertIn("envelope-proxy-layer.zip", done.stderr)
-            self.assertEqual(list((folder / "release").iterdir()), [])
-
-    def test_a_release_that_is_interrupted_leaves_nothing(self) -> None:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            with self.subTest(number.name), tempfile.TemporaryDirectory() as name:
+        # The layer is missing, or a signal comes while it is read.
+        for number in (None, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            with self.subTest(number), tempfile.TemporaryDirectory() as name:
                 folder = Path(name)
                 (folder / "built/arm64").mkdir(parents=True)
                 (folder / "built/arm64/bootstrap.zip").write_bytes(b"zip")
                 layer = folder / "built/arm64/envelope-proxy-layer.zip"
-                os.mkfifo(layer)
+                if number:
+                    os.mkfifo(layer)
                 command = [*RELEASE, "assemble", "1.2.3", folder / "built", folder / "release/1.2.3"]
                 # Shells start background jobs with SIGINT ignored, and their children inherit that.
                 listen = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
-                process = subprocess.Popen(command, stderr=subprocess.DEVNULL, preexec_fn=listen)
-                # This blocks until the process reads the layer. By then it has written the handler.
-                with layer.open("wb"):
-                    self.assertEqual(len(list((folder / "release").glob(".1.2.3-*/*"))), 1)
-                    process.send_signal(number)
-                    self.assertNotEqual(process.wait(), 0)
+                process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=listen)
+                if number:
+                    # This blocks until the process reads the layer. By then it has written the handler.
+                    with layer.open("wb"):
+                        self.assertEqual(len(list((folder / "release").glob(".1.2.3-*/*"))), 1)
+                        process.send_signal(number)
+                        process.wait()
+                _, said = process.communicate()
+                self.assertNotEqual(process.returncode, 0)
+                self.assertTrue(number or layer.name in said)
                 self.assertEqual(list((folder / "release").iterdir()), [])
 
 

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bootstrap import zipped
 from botocore.exceptions import ClientError
 from endpoints import ACCOUNT, PATIENCE_SECONDS, REGION, ROLE, Endpoint
+from inputs import zipped
 
 PROGRAM = Path(__file__).with_name("function.py").read_bytes()
 
@@ -124,7 +124,7 @@ def create_function(
         "Role": ROLE,
         "Runtime": "provided.al2023",
         "Handler": "bootstrap",
-        "Code": {"ZipFile": zipped(PROGRAM)},
+        "Code": {"ZipFile": zipped({"bootstrap": PROGRAM})},
         "Environment": environment,
     }
     return dict(aws.functions.create_function(**{**described, **settings}))

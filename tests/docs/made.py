@@ -1,6 +1,7 @@
-"""Draws the pictures of docs/pictures that show figures. The others are drawn by hand, with the same styles.
+"""Makes the reference of the program `comeback`, docs/operate/commands.md, from its own help, and the pictures of
+docs/pictures that show figures. The others are drawn by hand, with the same styles.
 
-python3 tests/docs/pictures.py PROGRAM     writes them; PROGRAM is the debug build of `comeback`
+python3 tests/docs/made.py PROGRAM     writes them; PROGRAM is the debug build of `comeback`
 
 backoff.svg has the figures of `comeback simulate`. outage.svg has those of outage.csv, which
 tests/docs/outage.py measured on the local cloud: an event a second, and all runs fail in the first half.
@@ -9,13 +10,15 @@ tests/docs/outage.py measured on the local cloud: an event a second, and all run
 import csv
 import json
 import math
+import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-FOLDER = Path(__file__).resolve().parents[2] / "docs/pictures"
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+FOLDER, PAGE = DOCS / "pictures", DOCS / "operate/commands.md"
 
 WIDTH = 760
 
@@ -147,6 +150,33 @@ def pictures(program: Path) -> dict[str, str]:
     return {f"{name}.svg": picture.svg() for name, picture in drawn.items()}
 
 
+HEAD = """\
+# Commands
+
+Everything that `comeback COMMAND --help` says. [The operator's program](../operate.md) explains what the commands are
+for. This page is made by `tests/docs/made.py`, and a test compares it with the program.
+"""
+
+
+def sections(program: Path, *command: str) -> Iterator[str]:
+    """A section for this command, and for each of its subcommands."""
+    asked = [program, *command, "--help"]
+    said = subprocess.run(asked, check=True, capture_output=True, text=True, env={}).stdout
+    lines = "\n".join(line.rstrip() for line in said.strip().splitlines())
+    yield f"## comeback {' '.join(command)}".rstrip() + f"\n\n```text\n{lines}\n```\n"
+    listed = re.search(r"^Commands:\n((?:  .*\n)+)", said, re.MULTILINE)
+    for name in re.findall(r"^  (\S+)", listed[1] if listed else "", re.MULTILINE):
+        if name != "help":
+            yield from sections(program, *command, name)
+
+
+def page(program: Path) -> str:
+    """The whole page."""
+    return "\n".join([HEAD, *sections(program)])
+
+
 if __name__ == "__main__":
-    for name, svg in pictures(Path(sys.argv[1]).resolve()).items():
+    comeback = Path(sys.argv[1]).resolve()
+    PAGE.write_text(page(comeback))
+    for name, svg in pictures(comeback).items():
         (FOLDER / name).write_text(svg)
