@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from cloudwatch import CloudWatch, Point, calculated, of_filter, of_log
-from incident import FORBIDDEN, FUNCTION, TARGET, THROTTLED, Fate, handler_log
+from handler import FORBIDDEN, FUNCTION, TARGET, THROTTLED, Fate, handler_log
 from system import EXAMPLES, HARDENED
 
 MINUTE = 60

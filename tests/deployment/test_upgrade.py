@@ -10,8 +10,8 @@ import unittest
 from collections.abc import Iterator
 from typing import Any
 
-import formats
-from incident import ROOT, Fate, handler_log
+import handler
+from handler import ROOT, Fate, handler_log
 from messages import batches_of
 from system import EXAMPLES
 
@@ -28,8 +28,8 @@ class FormatTest(unittest.TestCase):
     """The page lists what the handler writes."""
 
     def test_each_member_that_is_written_is_on_the_page(self) -> None:
-        now = formats.written_now()
-        *_, waiting = formats.played(batches_of(Fate.WAITS, 1, 1), formats.LEDGER | {"REGISTER": "true"}).of("PutItem")
+        now = handler.written_now()
+        *_, waiting = handler.played(batches_of(Fate.WAITS, 1, 1), handler.LEDGER | {"REGISTER": "true"}).of("PutItem")
         claim = members("ledger item of a claim")
         for kind, written, listed in (
             ("dead letter", now["dead_letter"]["attributes"], members("dead letter")),
@@ -77,14 +77,14 @@ class ReleaseTest(unittest.TestCase):
         """Loads the recorded formats, as if they had been written an hour ago."""
         self.at = int(time.time()) - 3600
         self.recorded = {
-            path.stem: formats.as_if_recorded(path.read_text(), self.at) for path in formats.RECORDED.glob("*.json")
+            path.stem: handler.as_if_recorded(path.read_text(), self.at) for path in handler.RECORDED.glob("*.json")
         }
         self.assertTrue(self.recorded)
 
     def invoked(self, body: str, attributes: dict[str, Any], sent_seconds_later: int = 0) -> Any:
         """The envelope with which a message's function is invoked."""
-        batches = formats.received(body, attributes, self.at + sent_seconds_later)
-        ((_, envelope),) = formats.played(batches, {}).invocations
+        batches = handler.received(body, attributes, self.at + sent_seconds_later)
+        ((_, envelope),) = handler.played(batches, {}).invocations
         return json.loads(envelope)
 
     def test_an_envelope_is_counted_on(self) -> None:
@@ -114,13 +114,13 @@ class ReleaseTest(unittest.TestCase):
 
     def test_a_failure_that_was_claimed_is_not_handled_again(self) -> None:
         for recorded in self.recorded.values():
-            batches = formats.received(recorded["sent_again"]["body"], {}, self.at)
-            seen = formats.played(batches, formats.LEDGER, recorded["claim"])
+            batches = handler.received(recorded["sent_again"]["body"], {}, self.at)
+            seen = handler.played(batches, handler.LEDGER, recorded["claim"])
             self.assertEqual(seen.invocations, [])
             self.assertEqual(json.loads(seen.answers[0]), {"batchItemFailures": []})
 
     def test_no_member_is_gone(self) -> None:
-        now = formats.written_now()
+        now = handler.written_now()
         for version, recorded in self.recorded.items():
             for name, written in recorded.items():
                 if isinstance(written, dict):

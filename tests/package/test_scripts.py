@@ -1,0 +1,306 @@
+"""Tests scripts. Every script prints its usage for --help, and refuses unknown options. In both cases it does nothing
+else. scripts/notices lists the linked crates, with the texts of their licences, and scripts/pack makes zips. The demo
+and the local cloud are built with the right features, and started.
+"""
+
+import hashlib
+import json
+import os
+import random
+import shutil
+import subprocess
+import tempfile
+import unittest
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+NOTICES = ROOT / "scripts" / "notices"
+GNU, MUSL = "x86_64-unknown-linux-gnu", "aarch64-unknown-linux-musl"
+
+# The crates that the program can use, each with additional lines of its manifest and its files.
+CRATES: dict[str, tuple[str, dict[str, str]]] = {
+    "own-text": (
+        'license = "MIT"\n[dependencies]\ndeep = "1"',
+        {"LICENSE-MIT": "MIT, by  Ann\n", "NOTICE": "Thank Ann."},
+    ),
+    "same-text": ('license = "MIT"', {"COPYING": "MIT,\nby Ann", "src/license.rs": "", "tests/LICENSE": "of a test"}),
+    "deep": ('license-file = "terms.txt"', {"terms.txt": "Terms of deep.", "c/LICENSE": "C, by Cid"}),
+    "textless": ('license = "MIT OR Apache-2.0"', {}),
+    "macros": ('license = "MIT"\n[lib]\nproc-macro = true', {"LICENSE": "of macros"}),
+    "built-with": ('license = "MIT"', {"LICENSE": "of a build script"}),
+    "tested-with": ('license = "MIT"', {"LICENSE": "of tests"}),
+    "elsewhere": ('license = "MIT"', {"LICENSE": "of another system"}),
+    "proprietary": ('license = "LicenseRef-Secret"', {}),
+}
+PROGRAM = """
+[package]
+name = "program"
+version = "1.0.0"
+edition = "2021"
+
+[features]
+secret = ["dep:proprietary"]
+
+[dependencies]
+own-text = "1"
+same-text = "1"
+textless = "1"
+macros = "1"
+proprietary = { version = "1", optional = true }
+
+[build-dependencies]
+built-with = "1"
+
+[dev-dependencies]
+tested-with = "1"
+
+[target.'cfg(windows)'.dependencies]
+elsewhere = "1"
+"""
+
+
+class NoticesTest(unittest.TestCase):
+    """A program with local crates, in a separate folder for each test."""
+
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        self.write("src/main.rs", "fn main() {}")
+        self.write(
+            ".cargo/config.toml", '[source.crates-io]\nreplace-with = "here"\n[source.here]\ndirectory = "crates"\n'
+        )
+        for name, (manifest, files) in CRATES.items():
+            head = f'[package]\nname = "{name}"\nversion = "1.0.0"\nedition = "2021"\n'
+            self.write(f"crates/{name}/Cargo.toml", head + manifest)
+            self.write(f"crates/{name}/.cargo-checksum.json", json.dumps({"files": {}}))
+            for path, content in {"src/lib.rs": "", **files}.items():
+                self.write(f"crates/{name}/{path}", content)
+
+    def write(self, path: str, content: str) -> None:
+        (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (self.folder / path).write_text(content)
+
+    def notices(self, triple: str = GNU, program: str = PROGRAM) -> subprocess.CompletedProcess[str]:
+        self.write("Cargo.toml", program)
+        subprocess.run(["cargo", "generate-lockfile", "--offline"], cwd=self.folder, check=True, capture_output=True)
+        return subprocess.run([NOTICES, "program", triple, "notices"], cwd=self.folder, capture_output=True, text=True)
+
+    def written(self, triple: str = GNU) -> list[str]:
+        """Runs scripts/notices. Returns the parts of its output."""
+        done = self.notices(triple)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return (self.folder / "notices").read_text().split(f"\n\n{'=' * 80}\n\n")
+
+    def test_exactly_the_linked_crates_are_listed_and_each_text_is_there_once(self) -> None:
+        listed, *parts = self.written()
+        apache = (ROOT / "LICENSE-APACHE").read_text().strip()
+        self.assertEqual(
+            listed.splitlines()[2:],
+            [
+                "deep 1.0.0: see below",
+                "own-text 1.0.0: MIT",
+                "same-text 1.0.0: MIT",
+                "textless 1.0.0: MIT OR Apache-2.0",
+                "the Rust standard library: MIT OR Apache-2.0",
+            ],
+        )
+        self.assertCountEqual(
+            [part.strip() for part in parts],
+            [
+                f"the Rust standard library, textless 1.0.0:\n\n{apache}",
+                "deep 1.0.0:\n\nC, by Cid",
+                "deep 1.0.0:\n\nTerms of deep.",
+                "own-text 1.0.0, same-text 1.0.0:\n\nMIT, by  Ann",
+                "own-text 1.0.0:\n\nThank Ann.",
+            ],
+        )
+        # Whatever the location of the crates.
+        self.setUp()
+        self.assertEqual(self.written(), [listed, *parts])
+
+    def test_a_program_linked_with_musl_lists_musl(self) -> None:
+        listed, *parts = self.written(MUSL)
+        self.assertIn("musl: MIT", listed)
+        (musl,) = (part for part in parts if part.startswith("musl:"))
+        self.assertIn("Rich Felker", musl)
+        self.assertIn("Permission is hereby granted, free of charge", musl)
+        self.assertNotIn("The Comeback authors", musl)
+
+    def test_a_licence_without_a_text_is_refused(self) -> None:
+        refused = self.notices(program=PROGRAM.replace("[features]", '[features]\ndefault = ["secret"]'))
+        self.assertEqual(refused.returncode, 1)
+        self.assertEqual(
+            refused.stderr, "proprietary 1.0.0 has no file with its licence, which is 'LicenseRef-Secret'\n"
+        )
+
+
+class PackTest(unittest.TestCase):
+    """Two programs and their licence notices, in a separate folder for each test."""
+
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        # Random bytes, which a zip can't compress.
+        self.contents = {"bin/proxy": random.Random(1).randbytes(100_000), "wrapper": b"#!/bin/sh\n"}
+        for program, content in self.contents.items():
+            file = self.folder / Path(program).name
+            file.write_bytes(content)
+            file.chmod(0o600)
+        (self.folder / "notices").write_text("MIT")
+
+    def run_pack(self, name: str, mebibytes_max: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [ROOT / "scripts/pack", self.folder / name, mebibytes_max, *arguments]
+        return subprocess.run(command, capture_output=True, text=True)
+
+    def pack(self, name: str, programs: list[str], mebibytes_max: str = "1") -> subprocess.CompletedProcess[str]:
+        arguments = [f"{program}={self.folder / Path(program).name}" for program in programs]
+        return self.run_pack(name, mebibytes_max, *arguments, "--text", f"NOTICES.txt={self.folder / 'notices'}")
+
+    def test_everybody_may_run_the_programs_and_read_the_notices(self) -> None:
+        self.assertEqual(self.pack("new/folder/a.zip", [*self.contents]).returncode, 0)
+        with zipfile.ZipFile(self.folder / "new/folder/a.zip") as archive:
+            contents = {name: archive.read(name) for name in archive.namelist()}
+            self.assertEqual(contents, {**self.contents, "NOTICES.txt": b"MIT"})
+            modes = {entry.filename: entry.external_attr >> 16 for entry in archive.infolist()}
+            self.assertEqual(modes, {"NOTICES.txt": 0o100644, "bin/proxy": 0o100755, "wrapper": 0o100755})
+            # Unpackers ignore the mode unless the entry comes from Unix.
+            self.assertEqual({entry.create_system for entry in archive.infolist()}, {3})
+
+    def test_a_zip_without_licence_notices_is_refused(self) -> None:
+        refused = self.run_pack("a.zip", "1", f"wrapper={self.folder / 'wrapper'}")
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("required: --text", refused.stderr)
+        self.assertFalse((self.folder / "a.zip").exists())
+
+    def test_times_modes_and_order_do_not_change_the_zip(self) -> None:
+        self.pack("first.zip", ["bin/proxy", "wrapper"])
+        for file in ("proxy", "wrapper"):
+            os.utime(self.folder / file, (1_000_000_000, 1_000_000_000))
+        (self.folder / "wrapper").chmod(0o755)
+        self.pack("second.zip", ["wrapper", "bin/proxy"])
+        first, second = ((self.folder / name).read_bytes() for name in ("first.zip", "second.zip"))
+        self.assertEqual(first, second)
+
+    def test_the_printed_size_and_hash_are_those_of_the_zip(self) -> None:
+        said = self.pack("a.zip", [*self.contents]).stdout
+        written = (self.folder / "a.zip").read_bytes()
+        self.assertIn(f"a.zip: {len(written):,} bytes, 0.10 MiB", said)
+        self.assertIn(hashlib.sha256(written).hexdigest(), said)
+
+    def test_a_zip_over_its_limit_is_deleted(self) -> None:
+        self.pack("a.zip", ["wrapper"])
+        refused = self.pack("a.zip", [*self.contents], mebibytes_max="0.09")
+        self.assertEqual(refused.returncode, 1)
+        self.assertRegex(
+            refused.stderr, r"^\S*/a\.zip: 100,\d{3} bytes, 0\.10 MiB, more than the limit of 0\.09 MiB\n$"
+        )
+        self.assertFalse((self.folder / "a.zip").exists())
+
+    def test_a_missing_program_is_named(self) -> None:
+        refused = self.pack("a.zip", ["bin/proxy", "bin/other"])
+        self.assertNotEqual(refused.returncode, 0)
+        self.assertIn(f"{self.folder}/other", refused.stderr)
+        self.assertFalse((self.folder / "a.zip").exists())
+
+
+# Tools that build, install or deploy. A script that runs one of them does more than print its usage.
+TOOLS = ["apt-get", "aws", "cargo", "npm", "node", "pip", "python", "rustc", "rustup", "sudo"]
+
+
+def scripts() -> list[str]:
+    """The names of the tracked executables in scripts/."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--stage", "scripts"], cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout
+    entries = (line.split(maxsplit=3) for line in listed.splitlines())
+    return [Path(path).name for mode, _, _, path in entries if mode == "100755"]
+
+
+class UsageTest(unittest.TestCase):
+    """Each script runs in a copy of scripts/ without the rest of the repository, so it has nothing to build."""
+
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        ignored = shutil.ignore_patterns("comeback")
+        shutil.copytree(ROOT / "scripts", self.folder / "scripts", ignore=ignored)
+        for licence in ROOT.glob("LICENSE-*"):
+            shutil.copy(licence, self.folder)
+        tools = self.folder / "tools"
+        tools.mkdir()
+        for tool in TOOLS:
+            (tools / tool).write_text(f'#!/bin/sh\necho {tool} >>"{self.folder}/started"\nexit 97\n')
+            (tools / tool).chmod(0o755)
+
+    def run_script(self, name: str, argument: str) -> subprocess.CompletedProcess[str]:
+        """Runs a script by its absolute path from another folder. Fails if it creates a file or runs a tool."""
+        before = set(self.folder.rglob("*"))
+        environment = {"HOME": str(self.folder), "PATH": f"{self.folder}/tools:{os.environ['PATH']}"}
+        answer = subprocess.run(
+            [self.folder / "scripts" / name, argument],
+            cwd="/",
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+        )
+        self.assertEqual(set(self.folder.rglob("*")), before, "it made or started something")
+        return answer
+
+    def test_help_is_printed_and_an_unknown_option_refused_and_nothing_else_is_done(self) -> None:
+        for name in scripts():
+            for argument, status in (("--help", 0), ("-h", 0), ("--no-such-option", 2)):
+                with self.subTest(script=name, argument=argument):
+                    answer = self.run_script(name, argument)
+                    usage, silent = (answer.stderr, answer.stdout) if status else (answer.stdout, answer.stderr)
+                    self.assertEqual((answer.returncode, silent), (status, ""))
+                    self.assertIn(f"scripts/{name}", usage)
+
+    def test_an_option_is_known_by_its_whole_name(self) -> None:
+        for argument in ("--arc", "--architecture", "--arch=arm64-", "-a"):
+            self.assertEqual(self.run_script("package", argument).returncode, 2, argument)
+
+
+# Answers like Cargo, and builds a program that prints its arguments.
+CARGO = """#!/bin/sh
+case $1 in
+metadata) printf '{"target_directory":"%s"}' "$HOME/target" ;;
+build)
+    printf '%s\\n' "$*" >"$HOME/built"
+    mkdir -p "$HOME/target/release"
+    printf '#!/bin/sh\\necho "$@"\\n' >"$HOME/target/release/comeback"
+    chmod +x "$HOME/target/release/comeback"
+    ;;
+esac
+"""
+
+
+class RunTest(unittest.TestCase):
+    """Scripts that build the program `comeback` and run it."""
+
+    def test_a_program_gets_its_arguments_and_is_built_as_an_installation_builds_it(self) -> None:
+        for script in ("demo", "local"):
+            for arguments in ([], ["--binaries", "local"]):
+                with self.subTest(script=script, arguments=arguments), tempfile.TemporaryDirectory() as home:
+                    cargo = Path(home, "tools", "cargo")
+                    cargo.parent.mkdir()
+                    cargo.write_text(CARGO)
+                    cargo.chmod(0o755)
+                    answer = subprocess.run(
+                        [ROOT / "scripts" / script, *arguments],
+                        env={"HOME": home, "PATH": f"{cargo.parent}:{os.environ['PATH']}"},
+                        capture_output=True,
+                        text=True,
+                    )
+                    self.assertEqual((answer.returncode, answer.stdout), (0, " ".join([script, *arguments]) + "\n"))
+                    self.assertRegex(
+                        Path(home, "built").read_text(), "^build --locked .*--release --package comeback-cli$"
+                    )
+
+
+if __name__ == "__main__":
+    unittest.main()
