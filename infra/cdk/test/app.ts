@@ -26,11 +26,22 @@ export class TestStack extends Stack {
       .map(({ entry }) => String(entry.data));
   }
 
+  /** The properties of all resources of a type. */
+  public all(type: string): any[] {
+    return Object.values(this.template.findResources(type)).map(({ Properties }) => Properties);
+  }
+
   /** The permissions of a role or a user, by its logical id. */
   public statementsOf(pattern: RegExp): any[] {
-    return Object.values(this.template.findResources('AWS::IAM::Policy'))
-      .filter(({ Properties }) => pattern.test(JSON.stringify(Properties.Roles ?? Properties.Users)))
-      .flatMap(({ Properties }) => Properties.PolicyDocument.Statement);
+    return this.all('AWS::IAM::Policy')
+      .filter(({ Roles, Users }) => pattern.test(JSON.stringify(Roles ?? Users)))
+      .flatMap(({ PolicyDocument }) => PolicyDocument.Statement);
+  }
+
+  /** What a role or a user may do with a resource: the actions of each permission. */
+  public actionsOf(pattern: RegExp, resource: RegExp = /./): any[] {
+    const found = this.statementsOf(pattern).filter(({ Resource }) => resource.test(JSON.stringify(Resource)));
+    return found.map(({ Action }) => Action);
   }
 
   /** The properties of the only resource of a type whose logical id matches. */
@@ -56,6 +67,16 @@ export function functionIn(stack: Stack, id: string, props: Partial<lambda.Funct
     code: lambda.Code.fromInline('def handler(event, context): pass'),
     ...props,
   });
+}
+
+/** An alias of a function's current version. */
+export function aliasOf(of: lambda.Function, aliasName = 'live'): lambda.Alias {
+  return new lambda.Alias(Stack.of(of), `Alias-${aliasName}`, { aliasName, version: of.currentVersion });
+}
+
+/** A stack of functions and a stack of retries. */
+export function twoStacks(app = new App()): { app: App; functions: Stack; retries: Stack } {
+  return { app, functions: new Stack(app, 'Functions'), retries: new Stack(app, 'Retries') };
 }
 
 /** The message of the error that `build` throws. */

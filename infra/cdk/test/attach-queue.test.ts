@@ -92,7 +92,7 @@ test('functions that consume the queue may be invoked in a loop, and have an ala
   const { length } = stack.retry.alarms();
   stack.retry.attachQueue(after, { consumers: [consumer] });
   assert.equal(stack.only('AWS::Lambda::Function', /^Importer/).RecursiveLoop, 'Allow');
-  const alarms = Object.values(stack.template.findResources('AWS::CloudWatch::Alarm')).map((each) => each.Properties);
+  const alarms = stack.all('AWS::CloudWatch::Alarm');
   const ofLoops = alarms.filter(({ MetricName }) => MetricName === 'RecursiveInvocationsDropped');
   assert.deepEqual(ofLoops.map(({ Dimensions: [{ Value }] }) => Value.Ref.slice(0, -8)).sort(), [
     'Importer',
@@ -114,7 +114,7 @@ test('a queue has the alarms of every target, and those of no function', () => {
   const stack = new TestStack({ ledger: true, probe: true });
   stack.retry.alarms();
   stack.retry.attachQueue(new sqs.Queue(stack, 'Imports', { queueName: 'imports' }));
-  const alarms = Object.values(stack.template.findResources('AWS::CloudWatch::Alarm')).map((each) => each.Properties);
+  const alarms = stack.all('AWS::CloudWatch::Alarm');
   const nameOf = (alarm: any) => ALARMS.find((each) => alarm.AlarmDescription.endsWith(`#${each.toLowerCase()}`));
   assert.deepEqual(alarms.map(nameOf).sort(), ALARMS.filter((name) => contract[name].of !== 'function').sort());
   const [faults] = alarms.filter((alarm) => nameOf(alarm) === 'ConfigurationFaults');
@@ -132,10 +132,9 @@ test('metrics and the dashboard name the queue', () => {
     assert.ok(body.includes(each), each);
   assert.ok(!/DestinationDeliveryFailures|CircuitOpen|BroughtForward/.test(body));
   const other = new sqs.Queue(stack, 'Other');
-  assert.equal(
-    errorOf(() => stack.retry.metricWaited({ queue: other })),
-    'AsyncRetry Test/Retry has no metric Waited of Test/Other: attach first',
-  );
+  assert.throws(() => stack.retry.metricWaited({ queue: other }), {
+    message: 'AsyncRetry Test/Retry has no metric Waited of Test/Other: attach first',
+  });
 });
 
 test('a shared queue is for functions, and takes the dead letters of queues too', () => {
@@ -260,10 +259,9 @@ for (const [what, build, options, expected] of REFUSED) {
 test('a consumer that Lambda would stop is refused', () => {
   const stack = new TestStack();
   const consumer = stack.function('Importer', { recursiveLoop: lambda.RecursiveLoop.TERMINATE });
-  assert.match(
-    errorOf(() => stack.retry.attachQueue(named(stack), { consumers: [consumer] })),
-    /: Test\/Importer: recursiveLoop must be Allow, or not set/,
-  );
+  assert.throws(() => stack.retry.attachQueue(named(stack), { consumers: [consumer] }), {
+    message: /: Test\/Importer: recursiveLoop must be Allow, or not set/,
+  });
 });
 
 test('a visibility timeout of hours gets a warning that says how late a failure is seen', () => {
@@ -307,6 +305,8 @@ test('names of queues count in the length of the variables', () => {
     for (let nth = 0; nth < 100; nth++)
       stack.retry.attachQueue(new sqs.Queue(stack, `Q${nth}`, { queueName: `${'x'.repeat(60)}${nth}` }));
   };
-  assert.match(errorOf(attach), /can't attach Test\/Q\d+: the handler's variables would have about 4\d\d\d characters/);
+  assert.throws(attach, {
+    message: /can't attach Test\/Q\d+: the handler's variables would have about 4\d\d\d characters/,
+  });
   assert.ok(Annotations.fromStack(stack).findError('*', Match.anyValue()).length === 0);
 });

@@ -18,7 +18,7 @@ import { Annotations, Match, Template } from 'aws-cdk-lib/assertions';
 import { AsyncRetry, AsyncRetryProps, AttachOptions } from '../lib';
 import { Target } from '../lib/target';
 import { estimatedLength } from '../lib/handler';
-import { errorOf, functionIn, TestStack } from './app';
+import { aliasOf, errorOf, functionIn, TestStack, twoStacks } from './app';
 
 const REFUSED = "AsyncRetry Test/Retry can't attach Test/Orders: ";
 
@@ -76,14 +76,14 @@ test('each function has its own queue and mapping, and messages in that queue ma
   for (const each of [orders, payments, orders.currentVersion]) stack.retry.attach(each);
   const targets = queueTargetsOf(stack);
   assert.deepEqual(Object.values(targets), [['Orders'], ['Payments']]);
-  const mappings = Object.values(stack.template.findResources('AWS::Lambda::EventSourceMapping'));
+  const mappings = stack.all('AWS::Lambda::EventSourceMapping');
   const queuesOf = (arns: any[]) => arns.map((arn) => arn['Fn::GetAtt'][0].slice(0, -8)).sort();
-  assert.deepEqual(queuesOf(mappings.map(({ Properties }) => Properties.EventSourceArn)), Object.keys(targets).sort());
-  for (const { Properties } of mappings) assert.match(JSON.stringify(Properties.FunctionName), /"RetryHandler/);
+  assert.deepEqual(queuesOf(mappings.map(({ EventSourceArn }) => EventSourceArn)), Object.keys(targets).sort());
+  for (const { FunctionName } of mappings) assert.match(JSON.stringify(FunctionName), /"RetryHandler/);
   // A function's failures go to its own queue, whichever version or alias fails.
-  for (const { Properties } of Object.values(stack.template.findResources('AWS::Lambda::EventInvokeConfig'))) {
-    const [queue] = queuesOf([Properties.DestinationConfig.OnFailure.Destination]);
-    assert.deepEqual(targets[queue], [Properties.FunctionName.Ref.slice(0, -8)]);
+  for (const { DestinationConfig, FunctionName } of stack.all('AWS::Lambda::EventInvokeConfig')) {
+    const [queue] = queuesOf([DestinationConfig.OnFailure.Destination]);
+    assert.deepEqual(targets[queue], [FunctionName.Ref.slice(0, -8)]);
   }
 });
 
@@ -94,10 +94,9 @@ test('the queue of a function is known by any of its aliases and versions', () =
   stack.retry.attach(payments);
   assert.equal(stack.retry.retryQueueOf(orders.currentVersion), stack.retry.retryQueues[0]);
   assert.equal(stack.retry.retryQueueOf(payments), stack.retry.retryQueues[1]);
-  assert.equal(
-    errorOf(() => stack.retry.retryQueueOf(stack.function('Mails'))),
-    'AsyncRetry Test/Retry has no retry queue of Test/Mails: attach it first',
-  );
+  assert.throws(() => stack.retry.retryQueueOf(stack.function('Mails')), {
+    message: 'AsyncRetry Test/Retry has no retry queue of Test/Mails: attach it first',
+  });
 });
 
 test('functions share one queue on request, whose messages may name all of them', () => {
@@ -143,11 +142,8 @@ test('before a function is attached, no queue has targets', () => {
 test('aliases and versions are configured by their qualifiers, and the handler knows their function', () => {
   const stack = new TestStack();
   const orders = stack.function('Orders');
-  const alias = new lambda.Alias(stack, 'Live', { aliasName: 'live', version: orders.currentVersion });
-  for (const target of [orders, alias, orders.currentVersion]) stack.retry.attach(target, { maxAttempts: 3 });
-  const configs = Object.values(stack.template.findResources('AWS::Lambda::EventInvokeConfig')).map(
-    ({ Properties }) => Properties,
-  );
+  for (const target of [orders, aliasOf(orders), orders.currentVersion]) stack.retry.attach(target, { maxAttempts: 3 });
+  const configs = stack.all('AWS::Lambda::EventInvokeConfig');
   assert.ok(configs.every(({ FunctionName }) => /^Orders/.test(FunctionName.Ref)));
   const qualifiers = configs.map(({ Qualifier }) => Qualifier['Fn::GetAtt']?.[1] ?? Qualifier);
   assert.deepEqual(qualifiers.sort(), ['$LATEST', 'Version', 'live']);
@@ -160,8 +156,7 @@ test('aliases and versions are configured by their qualifiers, and the handler k
 });
 
 test("a function in another stack doesn't depend on the stack of the retries", () => {
-  const app = new App();
-  const [functions, retries] = ['Functions', 'Retries'].map((id) => new Stack(app, id));
+  const { app, functions, retries } = twoStacks();
   const orders = functionIn(functions, 'Orders');
   new AsyncRetry(retries, 'Retry').attach(orders, { transparent: true, maxAge: Duration.days(7) });
   app.synth();
@@ -295,10 +290,7 @@ const CONTRADICTIONS: [(stack: TestStack) => [lambda.IFunction, AttachOptions?],
   ],
   [
     (stack) => {
-      const alias = new lambda.Alias(stack, 'Live', {
-        aliasName: 'live',
-        version: stack.function('F').currentVersion,
-      });
+      const alias = aliasOf(stack.function('F'));
       stack.retry.attach(alias, { maxAttempts: 3 });
       return [alias.lambda, { maxAttempts: 4 }];
     },
@@ -368,33 +360,27 @@ test('a second event invoke config in the app fails the synthesis, however it na
     const orders = named(stack);
     second(stack, orders);
     stack.retry.attach(orders);
-    assert.match(
-      errorOf(() => (stack.node.root as App).synth()),
-      /Test\/Orders has a second event invoke config, (Test|Other)\/Second/,
-    );
+    assert.throws(() => (stack.node.root as App).synth(), {
+      message: /Test\/Orders has a second event invoke config, (Test|Other)\/Second/,
+    });
   }
   const stack = new TestStack();
   const orders = named(stack);
   stack.retry.attach(orders);
-  assert.match(
-    errorOf(() => orders.configureAsyncInvoke({ retryAttempts: 2 })),
-    /An EventInvokeConfig has already been configured for the function at Test\/Orders/,
-  );
+  assert.throws(() => orders.configureAsyncInvoke({ retryAttempts: 2 }), {
+    message: /An EventInvokeConfig has already been configured for the function at Test\/Orders/,
+  });
 });
 
 test('an alias in another stack that is configured later fails the synthesis', () => {
-  const app = new App();
-  const [functions, retries] = ['Functions', 'Retries'].map((id) => new Stack(app, id));
-  const alias = new lambda.Alias(functions, 'Live', {
-    aliasName: 'live',
-    version: functionIn(functions, 'Orders').currentVersion,
-  });
+  const { app, functions, retries } = twoStacks();
+  const alias = aliasOf(functionIn(functions, 'Orders'));
   new AsyncRetry(retries, 'Retry').attach(alias);
   alias.configureAsyncInvoke({ retryAttempts: 2 });
-  assert.match(
-    errorOf(() => app.synth()),
-    /Functions\/Live has a second event invoke config, Functions\/Live\/EventInvokeConfig\/Resource/,
-  );
+  assert.throws(() => app.synth(), {
+    message:
+      /Functions\/Alias-live has a second event invoke config, Functions\/Alias-live\/EventInvokeConfig\/Resource/,
+  });
 });
 
 test('the latest version is the function itself', () => {
@@ -402,10 +388,7 @@ test('the latest version is the function itself', () => {
   const orders = stack.function('Orders', { maxEventAge: Duration.hours(1) });
   stack.retry.attach(orders.latestVersion);
   assert.equal(stack.only('AWS::Lambda::EventInvokeConfig').MaximumEventAgeInSeconds, 3600);
-  assert.match(
-    errorOf(() => stack.retry.attach(orders)),
-    /it is attached already$/,
-  );
+  assert.throws(() => stack.retry.attach(orders), { message: /it is attached already$/ });
 });
 
 test('an existing config of an alias is treated like that of a function', () => {
@@ -413,10 +396,9 @@ test('an existing config of an alias is treated like that of a function', () => 
   const version = stack.function('Orders').currentVersion;
   const onFailure = new destinations.SqsDestination(new sqs.Queue(stack, 'Mine'));
   const taken = new lambda.Alias(stack, 'Taken', { aliasName: 'taken', version, onFailure });
-  assert.match(
-    errorOf(() => stack.retry.attach(taken)),
-    /can't attach Test\/Taken: it already has another on-failure destination/,
-  );
+  assert.throws(() => stack.retry.attach(taken), {
+    message: /can't attach Test\/Taken: it already has another on-failure destination/,
+  });
   const live = new lambda.Alias(stack, 'Live', { aliasName: 'live', version, maxEventAge: Duration.hours(1) });
   stack.retry.attach(live);
   const [config] = Object.values(
@@ -439,8 +421,7 @@ test('a deployed config keeps its logical id', () => {
 });
 
 test('a config in another stack moves to the stack of the retries, with a warning', () => {
-  const app = new App();
-  const [functions, retries] = ['Functions', 'Retries'].map((id) => new Stack(app, id));
+  const { functions, retries } = twoStacks();
   const onSuccess = new destinations.SqsDestination(new sqs.Queue(functions, 'Audit'));
   new AsyncRetry(retries, 'Retry').attach(
     functionIn(functions, 'Orders', { maxEventAge: Duration.hours(1), onSuccess }),
@@ -467,18 +448,11 @@ test('the same function is recognized, however it is named', () => {
     lambda.Function.fromFunctionArn(stack, 'ByArn', arn),
   ];
   stack.retry.attach(called[0]);
-  for (const each of called)
-    assert.match(
-      errorOf(() => stack.retry.attach(each)),
-      /: it is attached already$/,
-    );
+  for (const each of called) assert.throws(() => stack.retry.attach(each), { message: /: it is attached already$/ });
   const unknown = new CfnParameter(stack, 'Arn').valueAsString;
   const [first, second] = ['First', 'Second'].map((id) => lambda.Function.fromFunctionArn(stack, id, unknown));
   stack.retry.attach(first);
-  assert.match(
-    errorOf(() => stack.retry.attach(second)),
-    /: it is attached already$/,
-  );
+  assert.throws(() => stack.retry.attach(second), { message: /: it is attached already$/ });
 });
 
 test('functions with the same name in different places are different', () => {
@@ -592,8 +566,7 @@ test('a version that changes with each deployment is a warning, and its alias is
     attach: (retry: AsyncRetry, orders: lambda.Function) => void,
     props: Partial<lambda.FunctionProps> = {},
   ) => {
-    const app = new App();
-    const [functions, retries] = ['Functions', 'Retries'].map((id) => new Stack(app, id));
+    const { functions, retries } = twoStacks();
     attach(new AsyncRetry(isHere ? functions : retries, 'Retry'), functionIn(functions, 'Orders', props));
     return Annotations.fromStack(isHere ? functions : retries)
       .findWarning('*', Match.anyValue())
@@ -615,8 +588,7 @@ test('a version that changes with each deployment is a warning, and its alias is
     warningsOf(true, attachVersion, { currentVersionOptions: { removalPolicy: RemovalPolicy.RETAIN } }),
     [],
   );
-  const attachAlias = (retry: AsyncRetry, orders: lambda.Function) =>
-    retry.attach(new lambda.Alias(Stack.of(orders), 'Live', { aliasName: 'live', version: orders.currentVersion }));
+  const attachAlias = (retry: AsyncRetry, orders: lambda.Function) => retry.attach(aliasOf(orders));
   for (const isHere of [true, false]) assert.deepEqual(warningsOf(isHere, attachAlias), []);
   for (const isHere of [true, false])
     assert.deepEqual(
@@ -626,12 +598,8 @@ test('a version that changes with each deployment is a warning, and its alias is
 });
 
 test('an alias in another stack is attached without its version', () => {
-  const app = new App();
-  const [functions, retries] = ['Functions', 'Retries'].map((id) => new Stack(app, id));
-  const alias = new lambda.Alias(functions, 'Live', {
-    aliasName: 'live',
-    version: functionIn(functions, 'Orders').currentVersion,
-  });
+  const { app, functions, retries } = twoStacks();
+  const alias = aliasOf(functionIn(functions, 'Orders'));
   new AsyncRetry(retries, 'Retry').attach(alias);
   app.synth();
   const exported = Object.keys(Template.fromStack(functions).toJSON().Outputs);
@@ -694,10 +662,10 @@ test("variables that don't fit are refused, and the error names the alternatives
 
   const stack = new TestStack();
   for (let index = 0; index < count; index += 1) stack.retry.attach(stack.function(`Function${index}`));
-  assert.match(
-    errorOf(() => stack.retry.grantRedrive(new iam.User(stack, 'Operator'))),
-    /^AsyncRetry Test\/Retry can't have a queue for redrives: the handler's variables would have about \d+ characters/,
-  );
+  assert.throws(() => stack.retry.grantRedrive(new iam.User(stack, 'Operator')), {
+    message:
+      /^AsyncRetry Test\/Retry can't have a queue for redrives: the handler's variables would have about \d+ characters/,
+  });
 });
 
 test('the length of a generated name is known, unless its stack has no name yet', () => {
@@ -731,10 +699,9 @@ test('forbidding a recursive loop after attach fails the synthesis', () => {
   const orders = stack.function('Orders');
   stack.retry.attach(orders);
   (orders.node.defaultChild as lambda.CfnFunction).recursiveLoop = 'Terminate';
-  assert.match(
-    errorOf(() => (stack.node.root as App).synth()),
-    /Test\/Orders must keep recursiveLoop Allow, got Terminate/,
-  );
+  assert.throws(() => (stack.node.root as App).synth(), {
+    message: /Test\/Orders must keep recursiveLoop Allow, got Terminate/,
+  });
 });
 
 test('the number of functions that share a queue is limited by the size of its policy', () => {
@@ -742,10 +709,9 @@ test('the number of functions that share a queue is limited by the size of its p
   const functions = Array.from({ length: 50 }, (_, index) => stack.function(`F${index}`));
   const [first, last] = [functions[0], functions[49]].map((each) => each.currentVersion);
   for (const each of [first, ...functions, last]) stack.retry.attach(each);
-  assert.match(
-    errorOf(() => stack.retry.attach(stack.function('Orders'))),
-    /50 functions share the queue, and its policy has no room for more roles: make another AsyncRetry/,
-  );
+  assert.throws(() => stack.retry.attach(stack.function('Orders')), {
+    message: /50 functions share the queue, and its policy has no room for more roles: make another AsyncRetry/,
+  });
 });
 
 test('an imported function is attached as far as a template allows, with a warning for the rest', () => {
@@ -756,10 +722,7 @@ test('an imported function is attached as far as a template allows, with a warni
   const orders = lambda.Function.fromFunctionAttributes(stack, 'Orders', { functionArn, role, sameEnvironment: true });
   stack.retry.attach(orders);
   assert.equal(stack.only('AWS::Lambda::EventInvokeConfig').FunctionName, 'orders');
-  assert.deepEqual(
-    stack.statementsOf(/orders-role/).map(({ Action }: any) => Action),
-    ['sqs:SendMessage'],
-  );
+  assert.deepEqual(stack.actionsOf(/orders-role/), ['sqs:SendMessage']);
   assert.deepEqual(
     stack.warnings.map((text) => text.replace(/ \[ack: .*/, '')),
     [
@@ -802,10 +765,7 @@ test("a function in another account or region can't be attached", () => {
     ],
   ];
   for (const [index, [arn, expected]] of cases.entries()) {
-    assert.match(
-      errorOf(() => stack.retry.attach(imported(`F${index}`, arn))),
-      new RegExp(expected),
-    );
+    assert.throws(() => stack.retry.attach(imported(`F${index}`, arn)), { message: new RegExp(expected) });
   }
 });
 
@@ -813,8 +773,7 @@ test('with onlyAttachedQualifiers, the handler may invoke only the attached qual
   const stack = new TestStack({ onlyAttachedQualifiers: true });
   const [orders, payments] = ['Orders', 'Payments'].map((id) => stack.function(id));
   stack.retry.attach(orders);
-  stack.retry.attach(new lambda.Alias(stack, 'Live', { aliasName: 'live', version: payments.currentVersion }));
-  stack.retry.attach(new lambda.Alias(stack, 'Next', { aliasName: 'next', version: payments.currentVersion }));
+  for (const name of ['live', 'next']) stack.retry.attach(aliasOf(payments, name));
   const allowed = stack
     .statementsOf(/HandlerRole/)
     .filter(({ Action }) => Action === 'lambda:InvokeFunction')

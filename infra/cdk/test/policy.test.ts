@@ -41,20 +41,16 @@ const BAD: [AsyncRetryProps, string][] = [
 
 test('a value out of its range is refused with its name, its range and its value', () => {
   for (const [props, expected] of BAD) {
-    assert.equal(
-      errorOf(() => new TestStack(props)),
-      `AsyncRetry Test/Retry: ${expected}`,
-    );
+    assert.throws(() => new TestStack(props), { message: `AsyncRetry Test/Retry: ${expected}` });
   }
 });
 
 test('a policy of a function has the same ranges', () => {
   for (const [policy, expected] of BAD_POLICIES) {
     const stack = new TestStack();
-    assert.equal(
-      errorOf(() => stack.retry.attach(stack.function('Orders'), policy)),
-      `AsyncRetry Test/Retry can't attach Test/Orders: ${expected}`,
-    );
+    assert.throws(() => stack.retry.attach(stack.function('Orders'), policy), {
+      message: `AsyncRetry Test/Retry can't attach Test/Orders: ${expected}`,
+    });
   }
 });
 
@@ -89,10 +85,10 @@ test('a policy of a function is checked together with the general one', () => {
     baseBackoff: Duration.seconds(1),
     maxBackoff: Duration.seconds(10),
   });
-  assert.equal(
-    errorOf(() => stack.retry.attach(stack.function('Orders'), { maxBackoff: Duration.seconds(10) })),
-    'AsyncRetry Test/Retry can\'t attach Test/Orders: maxBackoff must be from 1m (baseBackoff) to 13d, got "10 seconds"',
-  );
+  assert.throws(() => stack.retry.attach(stack.function('Orders'), { maxBackoff: Duration.seconds(10) }), {
+    message:
+      'AsyncRetry Test/Retry can\'t attach Test/Orders: maxBackoff must be from 1m (baseBackoff) to 13d, got "10 seconds"',
+  });
 });
 
 test('a policy of a function has only its own values', () => {
@@ -123,14 +119,12 @@ test("values that must be known at synthesis can't be tokens", () => {
   const number = new CfnParameter(stack, 'Number', { type: 'Number' }).valueAsNumber;
   const message = errorOf(() => new AsyncRetry(stack, 'Other', { handlerTimeout: Duration.minutes(number) }));
   assert.equal(message, 'AsyncRetry Test/Other: handlerTimeout must be known at synthesis, got a token');
-  assert.match(
-    errorOf(() => new AsyncRetry(stack, 'Third', { baseBackoff: Duration.millis(number) })),
-    /baseBackoff must be in seconds or a longer unit, got "millis"$/,
-  );
-  assert.match(
-    errorOf(() => stack.retry.alarms({ settings: { Lateness: { period: Duration.hours(number) } } })),
-    /Lateness\.period must be known at synthesis, got a token/,
-  );
+  assert.throws(() => new AsyncRetry(stack, 'Third', { baseBackoff: Duration.millis(number) }), {
+    message: /baseBackoff must be in seconds or a longer unit, got "millis"$/,
+  });
+  assert.throws(() => stack.retry.alarms({ settings: { Lateness: { period: Duration.hours(number) } } }), {
+    message: /Lateness\.period must be known at synthesis, got a token/,
+  });
 });
 
 test('tokens are not checked', () => {

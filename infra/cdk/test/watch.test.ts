@@ -5,7 +5,6 @@ import {
   aws_cloudwatch as cloudwatch,
   aws_cloudwatch_actions as actions,
   aws_iam as iam,
-  aws_lambda as lambda,
   aws_sns as sns,
   aws_sqs as sqs,
   Duration,
@@ -15,7 +14,7 @@ import { Match, Template } from 'aws-cdk-lib/assertions';
 import { AlarmSettings, AlarmSeverity, AlarmsProps, AsyncRetry, AsyncRetryProps, RetryMetricOptions } from '../lib';
 import { read } from '../lib/contract';
 import { ALARMS } from '../lib/triggers';
-import { errorOf, TestStack, withOrders } from './app';
+import { aliasOf, TestStack, withOrders } from './app';
 
 /** A logical id without the hashes of the CDK and of this package. */
 function withoutHashes(id: string): string {
@@ -25,7 +24,7 @@ function withoutHashes(id: string): string {
 /** The properties of all alarms, by the names of the alarms, of which each function and each queue has one. */
 function alarmsOf(stack: TestStack): { [name: string]: any[] } {
   const found: { [name: string]: any[] } = {};
-  for (const { Properties: alarm } of Object.values(stack.template.findResources('AWS::CloudWatch::Alarm'))) {
+  for (const alarm of stack.all('AWS::CloudWatch::Alarm')) {
     const [name = ''] = ALARMS.filter((each) => alarm.AlarmDescription.endsWith(`#${each.toLowerCase()}`));
     found[name] = [...(found[name] ?? []), alarm];
   }
@@ -205,8 +204,8 @@ test('each alarm can be set, and switched off', () => {
 
 test('settings that CloudWatch would refuse are an error that names the settings', () => {
   const periods = Duration.hours(2);
-  assert.equal(
-    errorOf(() =>
+  assert.throws(
+    () =>
       new TestStack().retry.alarms({
         settings: {
           Latenes: {},
@@ -216,14 +215,16 @@ test('settings that CloudWatch would refuse are an error that names the settings
           Lateness: { period: periods, evaluationPeriods: 84 },
         },
       }),
-    ),
-    'the alarms of AsyncRetry Test/Retry: ' +
-      [
-        `settings must be of ${ALARMS.join(', ')}, got "Latenes"`,
-        'Backlog.period must be 10s, 30s, or whole minutes up to 1d, got "1 minute 30 seconds"',
-        'EventsExpire.evaluationPeriods must be at most 84 periods of 2 hours, got 85',
-        'DeadLetters.datapointsToAlarm must be a whole number from 1 to 2, got 3',
-      ].join('; '),
+    {
+      message:
+        'the alarms of AsyncRetry Test/Retry: ' +
+        [
+          `settings must be of ${ALARMS.join(', ')}, got "Latenes"`,
+          'Backlog.period must be 10s, 30s, or whole minutes up to 1d, got "1 minute 30 seconds"',
+          'EventsExpire.evaluationPeriods must be at most 84 periods of 2 hours, got 85',
+          'DeadLetters.datapointsToAlarm must be a whole number from 1 to 2, got 3',
+        ].join('; '),
+    },
   );
 });
 
@@ -336,10 +337,7 @@ test('each metric has a method and a statistic, for one function and for all', (
 
 test('an alias has the metrics of its function', () => {
   const stack = new TestStack();
-  const alias = new lambda.Alias(stack, 'Live', {
-    aliasName: 'live',
-    version: stack.function('Orders').currentVersion,
-  });
+  const alias = aliasOf(stack.function('Orders'));
   stack.retry.attach(alias);
   const [{ value }] = stack.retry.metricWaited({ target: alias }).toMetricConfig().metricStat?.dimensions ?? [];
   assert.equal(value, alias.lambda.functionName);
@@ -347,26 +345,18 @@ test('an alias has the metrics of its function', () => {
 
 test('functions that are not attached have no metrics', () => {
   const stack = new TestStack();
-  assert.match(
-    errorOf(() => stack.retry.metricWaited()),
-    /AsyncRetry Test\/Retry has no metric Waited of its functions: attach first/,
-  );
-  assert.match(
-    errorOf(() => stack.retry.metricWaited({ target: stack.function('Orders') })),
-    /has no metric Waited of Test\/Orders/,
-  );
+  assert.throws(() => stack.retry.metricWaited(), {
+    message: /AsyncRetry Test\/Retry has no metric Waited of its functions: attach first/,
+  });
+  assert.throws(() => stack.retry.metricWaited({ target: stack.function('Orders') }), {
+    message: /has no metric Waited of Test\/Orders/,
+  });
 });
 
 test('alarms and the dashboard can be created only once', () => {
   const { retry } = new TestStack();
   retry.alarms();
   retry.dashboard();
-  assert.equal(
-    errorOf(() => retry.alarms()),
-    'AsyncRetry Test/Retry: alarms() was called before',
-  );
-  assert.equal(
-    errorOf(() => retry.dashboard()),
-    'AsyncRetry Test/Retry: dashboard() was called before',
-  );
+  assert.throws(() => retry.alarms(), { message: 'AsyncRetry Test/Retry: alarms() was called before' });
+  assert.throws(() => retry.dashboard(), { message: 'AsyncRetry Test/Retry: dashboard() was called before' });
 });
