@@ -118,21 +118,8 @@ class LocalStack(Stack):
 
     def _make_target(self, function: Function, layer: str | None) -> None:
         folder = EXAMPLE.parents[2] / "example" / "orders" if function is EXAMPLE_FUNCTION else source(function)
-        settings: dict[str, Any] = {}
-        if function.is_transparent:
-            variables = {
-                "AWS_LAMBDA_EXEC_WRAPPER": "/opt/comeback-exec",
-                "COMEBACK_PROXY_PORT": PROXY_PORTS[function.name],
-            }
-            settings = {"Layers": [layer], "Environment": {"Variables": variables}}
-        self._make_function(
-            function.name,
-            zipped_folder(folder),
-            Runtime=function.runtime,
-            Handler=function.handler,
-            Timeout=20,
-            **settings,
-        )
+        ports = {"COMEBACK_PROXY_PORT": PROXY_PORTS[function.name]} if function.is_transparent else {}
+        self._make_function(function.name, zipped_folder(folder), **function.properties(layer, **ports))
         functions, name = self.account.client("lambda"), self.names[function.name]
         queue = self._arn(f"{function.system}/RetryQueue" if function.system else "Spy")
         functions.put_function_event_invoke_config(

@@ -120,19 +120,14 @@ class Maker:
             }
 
     def _function(self, function: Function, code: dict[str, str]) -> dict[str, Any]:
-        properties: dict[str, Any] = {
+        properties = {
+            **function.properties({"Ref": "Layer"}),
             "Code": code,
-            "Runtime": function.runtime,
-            "Handler": function.handler,
             "Architectures": [self.parts.arch],
-            "Timeout": 20,
             "Role": {"Fn::GetAtt": ["TargetsRole", "Arn"]},
             "LoggingConfig": {"LogGroup": {"Ref": "TargetsLog"}},
             "RecursiveLoop": function.recursive_loop,
         }
-        if function.is_transparent:
-            properties["Layers"] = [{"Ref": "Layer"}]
-            properties["Environment"] = {"Variables": {"AWS_LAMBDA_EXEC_WRAPPER": "/opt/comeback-exec"}}
         return {"Type": "AWS::Lambda::Function", "Properties": properties}
 
     def _uploaded(self, document: dict[str, Any], folder: Path) -> str:

@@ -43,6 +43,14 @@ class Function:
     # Lambda's default is Terminate.
     recursive_loop: str = "Allow"
 
+    def properties(self, layer: Any, **variables: str) -> dict[str, Any]:
+        """Its settings, as the API and CloudFormation name them."""
+        properties: dict[str, Any] = {"Runtime": self.runtime, "Handler": self.handler, "Timeout": 20}
+        if self.is_transparent:
+            variables = {"AWS_LAMBDA_EXEC_WRAPPER": "/opt/comeback-exec", **variables}
+            properties |= {"Layers": [layer], "Environment": {"Variables": variables}}
+        return properties
+
 
 WAITS = (("BASE_BACKOFF", SLOW), ("MAX_BACKOFF", SLOW))
 MANY = (("MAX_ATTEMPTS", 100),)

@@ -68,7 +68,8 @@ class AcceptanceTest(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = Path(folder.name)
 
-    def assert_nothing_is_left(self) -> None:
+    def tearDown(self) -> None:
+        """Nothing is left, however a run ended."""
         self.assertEqual(inventory(self.endpoint), self.before)
 
     def start(
@@ -93,6 +94,12 @@ class AcceptanceTest(unittest.TestCase):
         printed, told = process.communicate(timeout=PATIENCE_SECONDS)
         return process.returncode, printed, told
 
+    def assert_refuses(self, expected: str, *arguments: str, status: int = 1, **options: Any) -> None:
+        """The script ends with this status, and says this."""
+        got, _, told = self.run_to_end(*arguments, **options)
+        self.assertEqual(got, status, told)
+        self.assertIn(expected, told)
+
     def run_until(self, text: str, number: signal.Signals, *arguments: str) -> tuple[int, str, str]:
         """Runs the script, and sends it a signal once it prints `text`. Returns its exit status and its output."""
         process = self.start(*arguments)
@@ -108,7 +115,6 @@ class AcceptanceTest(unittest.TestCase):
 
     def test_it_is_green_and_says_what_it_skips(self) -> None:
         self.assert_green("ministack", "--name", "whole", "--endpoint-url", self.endpoint.url)
-        self.assert_nothing_is_left()
 
     def assert_green(self, emulator: str, *arguments: str) -> None:
         status, printed, told = self.run_to_end("--emulator", emulator, "--json", "green.json", *arguments)
@@ -129,7 +135,6 @@ class AcceptanceTest(unittest.TestCase):
         self.assertEqual(status, 1)
         self.assertIn("| the program lists dead letters | failed |", printed)
         self.assertIn("expected JSON of comeback dead list", printed)
-        self.assert_nothing_is_left()
 
     def test_a_stack_that_cannot_be_made_says_why(self) -> None:
         """A nested stack whose template is missing. Its error contains Lambda's message for a region without arm64."""
@@ -147,7 +152,6 @@ class AcceptanceTest(unittest.TestCase):
         with self.assertRaisesRegex(Refused, f"(?s)the stack is .*Odd: .*Architecture .*\n{advice}"):
             stack.make(url)
         self.assertTrue(stack.remove())
-        self.assert_nothing_is_left()
 
     def test_it_leaves_nothing_behind_when_a_signal_ends_it(self) -> None:
         """At each step: while code is uploaded, while the stack is made, in the scenarios, and during the removal."""
@@ -167,14 +171,12 @@ class AcceptanceTest(unittest.TestCase):
         with ThreadPoolExecutor(len(whens)) as pool:
             statuses = dict(zip(whens, pool.map(ended, whens), strict=True))
         for name, (status, printed, told) in statuses.items():
-            with self.subTest(name):
-                if name == "removal":
-                    self.assertEqual(status, 0, told)
-                    self.assertIn("| an alarm goes off | skipped |", printed)
-                else:
-                    # If the signal comes before the script has set its handlers, Python ends by itself.
-                    self.assertIn((status, printed), [(130, ""), (-number(whens[name]), "")], told)
-        self.assert_nothing_is_left()
+            if name == "removal":
+                self.assertEqual(status, 0, told)
+                self.assertIn("| an alarm goes off | skipped |", printed)
+            else:
+                # If the signal comes before the script has set its handlers, Python ends by itself.
+                self.assertIn((status, printed), [(130, ""), (-whens[name][1].value, "")], told)
 
     def test_what_a_killed_run_left_can_be_removed(self) -> None:
         self.run_until("playing", signal.SIGKILL, "--name", "killed")
@@ -183,7 +185,6 @@ class AcceptanceTest(unittest.TestCase):
         for expected in ("killed is removed\n", "there is nothing of killed\n"):
             status, printed, told = self.run_to_end("--clean", "killed")
             self.assertEqual((status, printed), (0, expected), told)
-        self.assert_nothing_is_left()
 
     def test_a_stack_of_the_same_name_is_left_alone(self) -> None:
         cloudformation = self.endpoint.client("cloudformation")
@@ -191,12 +192,8 @@ class AcceptanceTest(unittest.TestCase):
         cloudformation.get_waiter("stack_create_complete").wait(StackName="taken", WaiterConfig={"Delay": 1})
         self.addCleanup(cloudformation.delete_stack, StackName="taken")
         with_stack = inventory(self.endpoint)
-        status, _, told = self.run_to_end("--name", "taken")
-        self.assertEqual(status, 1)
-        self.assertIn("there is a stack taken already", told)
-        status, _, told = self.run_to_end("--clean", "taken")
-        self.assertEqual(status, 1)
-        self.assertIn("no run has made it", told)
+        self.assert_refuses("there is a stack taken already", "--name", "taken")
+        self.assert_refuses("no run has made it", "--clean", "taken")
         # scripts/deploy would replace the stack, and scripts/destroy would remove it.
         account = [sys.executable, str(ROOT / "scripts" / "account"), "--stack", "taken"]
         variables = self.endpoint.environment() | {"AWS_DEFAULT_REGION": endpoints.REGION}
@@ -206,7 +203,6 @@ class AcceptanceTest(unittest.TestCase):
         self.assertEqual(inventory(self.endpoint), with_stack)
         cloudformation.delete_stack(StackName="taken")
         cloudformation.get_waiter("stack_delete_complete").wait(StackName="taken", WaiterConfig={"Delay": 1})
-        self.assert_nothing_is_left()
 
     def test_a_missing_permission_is_named(self) -> None:
         """With an empty bucket, and with all code in it."""
@@ -221,38 +217,17 @@ class AcceptanceTest(unittest.TestCase):
             ]
             policy = json.dumps({"Version": "2012-10-17", "Statement": statements})
             iam.put_user_policy(UserName="limited", PolicyName="all-but-one", PolicyDocument=policy)
-            with self.subTest(action):
-                status, _, told = self.run_to_end("--name", "limited", environment=self.endpoint.environment() | secret)
-                self.assertEqual(status, 1)
-                self.assertIn(f"the caller may not {action}", told)
-                self.assert_nothing_is_left()
+            limited = self.endpoint.environment() | secret
+            self.assert_refuses(f"the caller may not {action}", "--name", "limited", environment=limited)
 
-    def test_without_credentials_or_a_region_it_does_nothing(self) -> None:
+    def test_without_what_it_needs_it_does_nothing(self) -> None:
         none = {"HOME": str(self.folder), "AWS_EC2_METADATA_DISABLED": "true"}
-        for environment, expected in ((none, "a region"), ({**none, "AWS_REGION": "us-east-1"}, "credentials")):
-            with self.subTest(expected):
-                status, _, told = self.run_to_end(environment=environment)
-                self.assertEqual(status, 1)
-                self.assertIn(expected, told)
-        self.assert_nothing_is_left()
-
-    def test_it_asks_before_it_spends_money(self) -> None:
-        """No emulator is named, so the script believes that this is AWS."""
-        status, _, told = self.run_to_end(of_emulator=False)
-        self.assertEqual(status, 1)
-        self.assertIn("expected --yes, since nobody can be asked", told)
-        self.assert_nothing_is_left()
-
-    def test_a_bad_name_or_a_missing_handler_is_refused(self) -> None:
-        for arguments, status, expected in (
-            (["--name", "Upper"], 2, "expected 4 to 30 lower-case letters"),
-            (["--zips", str(self.folder)], 1, "scripts/package --arch arm64 makes it"),
-        ):
-            with self.subTest(arguments):
-                got, _, told = self.run_to_end(*arguments)
-                self.assertEqual(got, status)
-                self.assertIn(expected, told)
-        self.assert_nothing_is_left()
+        self.assert_refuses("a region", environment=none)
+        self.assert_refuses("credentials", environment={**none, "AWS_REGION": "us-east-1"})
+        self.assert_refuses("scripts/package --arch arm64 makes it", "--zips", str(self.folder))
+        self.assert_refuses("expected 4 to 30 lower-case letters", "--name", "Upper", status=2)
+        # No emulator is named, so the script believes that this is AWS, and asks before it spends money.
+        self.assert_refuses("expected --yes, since nobody can be asked", of_emulator=False)
 
     def test_it_is_green_in_the_local_cloud(self) -> None:
         """With the layer, in Python and in Node.js. Takes a minute, so scripts/test leaves it out."""
@@ -275,11 +250,6 @@ class AcceptanceTest(unittest.TestCase):
         for name in map(sentence, (*SCENARIOS, *QUESTIONS)):
             where = " | ".join(CANT[emulator].get(name, "yes") for emulator in ("ministack", "local"))
             self.assertIn(f"| {name} | {where} |", page)
-
-
-def number(when: tuple[str, signal.Signals]) -> int:
-    """The number of a signal."""
-    return when[1].value
 
 
 def main() -> int:

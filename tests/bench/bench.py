@@ -20,9 +20,9 @@ import statistics
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 from cloud import NotMeasured
 from messages import ACCOUNT, ARRANGEMENTS, BATCH_SIZE, REGION, batches
@@ -44,79 +44,11 @@ CALLS_MAX = {"sorted": 0.56, "mixed": 0.61}
 
 HEADING = ("figure", "retry-handler", "floor", "ratio", "must reach", "reached?")
 
-
-@dataclass(frozen=True)
-class Unit:
-    """The unit in which a value is shown."""
-
-    name: str
-    size: float
-    digits: int
-
-    def show(self, value: float) -> str:
-        """Formats the number, without the unit's name."""
-        return f"{value / self.size:.{self.digits}f}"
+# Units of figures: the name, the size and the number of digits after the point.
+CALLS, MICROSECONDS, MILLISECONDS, MEBIBYTES = ("", 1, 2), (" µs", 1e-6, 0), (" ms", 1e-3, 1), (" MiB", 2**20, 2)
 
 
-CALLS = Unit("", 1, 2)
-MICROSECONDS = Unit(" µs", 1e-6, 0)
-MILLISECONDS = Unit(" ms", 1e-3, 1)
-MEBIBYTES = Unit(" MiB", 2**20, 2)
-
-
-@dataclass(frozen=True)
-class Figure:
-    """One line of the table, with the values of all rounds in order."""
-
-    name: str
-    unit: Unit
-    ours: Sequence[float]
-    floors: Sequence[float]
-    # The goal is either an absolute maximum, in the unit of the values, or a multiple of the floor's value.
-    limit: float | None = None
-    part: float | None = None
-
-    @property
-    def ratio(self) -> float:
-        """Our value divided by the floor's: computed for each round, then the median."""
-        pairs = zip(self.ours, self.floors, strict=True)
-        return statistics.median(ours / floor for ours, floor in pairs)
-
-    def cells(self) -> list[str]:
-        """The cells of the line."""
-        goal, reached = self._goal()
-        return [
-            self.name,
-            self._spread(self.ours),
-            self._spread(self.floors) if self.floors else "–",
-            f"{self.ratio:.2f}" if self.floors else "–",
-            goal,
-            "yes" if reached else "NO",
-        ]
-
-    def _goal(self) -> tuple[str, bool]:
-        if self.part is not None:
-            return f"≤ {self.part} × the floor", self.ratio <= self.part
-        assert self.limit is not None
-        shown = f"≤ {self.unit.show(self.limit)}{self.unit.name}"
-        return shown, statistics.median(self.ours) <= self.limit
-
-    def _spread(self, values: Sequence[float]) -> str:
-        middle, low, high = (self.unit.show(of(values)) for of in (statistics.median, min, max))
-        middle += self.unit.name
-        return middle if low == high else f"{middle} ({low} to {high})"
-
-
-def render(figures: Sequence[Figure]) -> str:
-    """Formats the table, for terminals and as Markdown."""
-    lines = [list(HEADING), *(figure.cells() for figure in figures)]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    lines.insert(1, ["-" * width for width in widths])
-    return "\n".join("| " + " | ".join(map(str.ljust, line, widths)) + " |" for line in lines)
-
-
-@dataclass(frozen=True)
-class Pair:
+class Pair(NamedTuple):
     """A short run, and the long run directly after it."""
 
     short: Run
@@ -125,32 +57,16 @@ class Pair:
     @property
     def cpu_per_message(self) -> float:
         """CPU seconds for each additional message."""
-        cpu = self.long.cpu_seconds - self.short.cpu_seconds
-        return cpu / (self.long.messages - self.short.messages)
+        return (self.long.cpu_seconds - self.short.cpu_seconds) / (self.long.messages - self.short.messages)
 
 
-@dataclass(frozen=True)
-class Sides:
-    """The measurements of both handlers, in the order of the rounds."""
-
-    ours: list[Pair] = field(default_factory=list)
-    floors: list[Pair] = field(default_factory=list)
-
-    def figure(
-        self,
-        name: str,
-        unit: Unit,
-        value: Callable[[Pair], float],
-        limit: float | None = None,
-        part: float | None = None,
-    ) -> Figure:
-        """The line of the table for a value that is computed from each pair of runs."""
-        return Figure(name, unit, [*map(value, self.ours)], [*map(value, self.floors)], limit, part)
+# The pairs of our handler and of the floor in each round.
+Rounds = list[tuple[Pair, Pair]]
 
 
-async def measure(ours: Handler, floor: Handler, rounds: int, count: int) -> dict[str, Sides]:
+async def measure(ours: Handler, floor: Handler, rounds: int, count: int) -> dict[str, Rounds]:
     """Runs both handlers in turn, with every arrangement of messages in each round."""
-    measured = {arrangement: Sides() for arrangement in ARRANGEMENTS}
+    measured: dict[str, Rounds] = {arrangement: [] for arrangement in ARRANGEMENTS}
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         log = Path(folder) / "log"
 
@@ -163,46 +79,60 @@ async def measure(ours: Handler, floor: Handler, rounds: int, count: int) -> dic
             await run(handler, batches("mixed", SHORT_BATCHES), log)
         for number in range(1, rounds + 1):
             print(f"round {number} of {rounds}", file=sys.stderr)
-            for arrangement, sides in measured.items():
-                sides.ours.append(await pair(ours, arrangement))
-                sides.floors.append(await pair(floor, arrangement))
+            for arrangement, pairs in measured.items():
+                pairs.append((await pair(ours, arrangement), await pair(floor, arrangement)))
     return measured
 
 
-def figures(measured: dict[str, Sides], zipped_bytes: int) -> list[Figure]:
-    """The lines of the table."""
-    every = Sides(
-        [pair for sides in measured.values() for pair in sides.ours],
-        [pair for sides in measured.values() for pair in sides.floors],
-    )
-    return [
+def row(
+    name: str, unit: tuple[str, float, int], ours: list[float], floors: list[float], limit: float | None = None
+) -> list[str]:
+    """The line of the table for the values of all rounds. The goal is a limit, or a multiple of the floor's value."""
+    suffix, size, digits = unit
+
+    def spread(values: list[float]) -> str:
+        middle, low, high = (f"{of(values) / size:.{digits}f}" for of in (statistics.median, min, max))
+        return f"{middle}{suffix}" + ("" if low == high else f" ({low} to {high})")
+
+    # Computed for each round, then the median.
+    ratio = statistics.median(one / other for one, other in zip(ours, floors, strict=True)) if floors else 0
+    if limit is None:
+        goal, is_reached = f"≤ {PART} × the floor", ratio <= PART
+    else:
+        goal, is_reached = f"≤ {spread([limit])}", statistics.median(ours) <= limit
+    compared = [spread(floors), f"{ratio:.2f}"] if floors else ["–", "–"]
+    return [name, spread(ours), *compared, goal, "yes" if is_reached else "NO"]
+
+
+def table(measured: dict[str, Rounds], zipped_bytes: int) -> str:
+    """The table, for terminals and as Markdown."""
+
+    def of(rounds: Rounds, value: Callable[[Pair], float]) -> tuple[list[float], list[float]]:
+        return [value(ours) for ours, _ in rounds], [value(floor) for _, floor in rounds]
+
+    every = [pairs for rounds in measured.values() for pairs in rounds]
+    rows = [
+        list(HEADING),
         *(
-            sides.figure(
-                f"AWS calls per message, {arrangement}",
-                CALLS,
-                lambda pair: pair.long.calls / pair.long.messages,
-                limit=CALLS_MAX[arrangement],
-            )
-            for arrangement, sides in measured.items()
+            row(f"AWS calls per message, {name}", CALLS, *of(rounds, calls_per_message), limit=CALLS_MAX[name])
+            for name, rounds in measured.items()
         ),
         *(
-            sides.figure(
-                f"CPU per message, {arrangement}",
-                MICROSECONDS,
-                lambda pair: pair.cpu_per_message,
-                part=PART,
-            )
-            for arrangement, sides in measured.items()
+            row(f"CPU per message, {name}", MICROSECONDS, *of(rounds, lambda pair: pair.cpu_per_message))
+            for name, rounds in measured.items()
         ),
-        every.figure(
-            "process start to first answer",
-            MILLISECONDS,
-            lambda pair: pair.short.start_seconds,
-            part=PART,
-        ),
-        every.figure("peak memory", MEBIBYTES, lambda pair: pair.long.peak_bytes, part=PART),
-        Figure("zipped bootstrap", MEBIBYTES, [zipped_bytes], [], limit=ZIP_MAX_BYTES),
+        row("process start to first answer", MILLISECONDS, *of(every, lambda pair: pair.short.start_seconds)),
+        row("peak memory", MEBIBYTES, *of(every, lambda pair: pair.long.peak_bytes)),
+        row("zipped bootstrap", MEBIBYTES, [zipped_bytes], [], limit=ZIP_MAX_BYTES),
     ]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    rows.insert(1, ["-" * width for width in widths])
+    return "\n".join("| " + " | ".join(map(str.ljust, cells, widths)) + " |" for cells in rows)
+
+
+def calls_per_message(pair: Pair) -> float:
+    """The requests to AWS for each message."""
+    return pair.long.calls / pair.long.messages
 
 
 def zipped_size(bootstrap: Path) -> int:
@@ -228,7 +158,7 @@ def main() -> int:
     floor = Handler("floor", [str(arguments.floor.resolve())], {"RETRY_QUEUE_URL": queue_url})
     try:
         measured = asyncio.run(measure(ours, floor, arguments.rounds, arguments.batches))
-        print(render(figures(measured, zipped_size(arguments.bootstrap))))
+        print(table(measured, zipped_size(arguments.bootstrap)))
     except (NotMeasured, OSError) as error:
         print(f"could not measure: {error}", file=sys.stderr)
         return 1

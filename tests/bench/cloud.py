@@ -9,7 +9,7 @@ reports anything else. Requests are stored and checked after the run, so that a 
 import asyncio
 import json
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
@@ -31,18 +31,47 @@ class NotMeasured(Exception):
     """The handler does not do its work, so its figures would be worthless."""
 
 
+def _item_bytes(item: dict[str, dict[str, Any]]) -> int:
+    """The size of an item: all names and values. DynamoDB counts two digits of a number as one byte, this as two."""
+    values = ((name, value) for name, typed in item.items() for value in typed.values())
+    return sum(len(name.encode()) + len(str(value).encode()) for name, value in values)
+
+
+def _all_successful(body: bytes) -> bytes:
+    entries = json.loads(body).get("Entries")
+    if entries is None:
+        return b""
+    # The response to a visibility change has no MessageId and no MD5. Clients ignore them there.
+    successful = [{"Id": entry["Id"], "MessageId": "m", "MD5OfMessageBody": "0"} for entry in entries]
+    return json.dumps({"Successful": successful, "Failed": []}).encode()
+
+
+# The answers to AWS's operations.
+ANSWERS: dict[str, Callable[[bytes], bytes]] = {
+    "ChangeMessageVisibility": _all_successful,
+    "ChangeMessageVisibilityBatch": _all_successful,
+    "SendMessageBatch": _all_successful,
+    "GetQueueAttributes": lambda _: b'{"Attributes":{"ApproximateNumberOfMessagesNotVisible":"0"}}',
+    "PutItem": lambda _: b"{}",
+    "UpdateItem": lambda _: b"{}",
+    "BatchGetItem": lambda _: b'{"Responses":{},"UnprocessedKeys":{}}',
+}
+# The sizes of requests in the unit that AWS bills, where that is not the bytes of the body.
+SIZES: dict[str, Callable[[Any], int]] = {
+    "PutItem": lambda request: _item_bytes(request["Item"]),
+    "BatchGetItem": lambda request: sum(len(table["Keys"]) for table in request["RequestItems"].values()),
+}
+
+
 @dataclass
 class Cloud:
     """The batches for a handler, and its requests."""
 
     batches: Sequence[Batch]
-    # The operation and the body of each visibility change, and the function and the body of each invocation.
-    changes: list[tuple[str, bytes]] = field(default_factory=list)
+    # The operation and the body of each request to AWS.
+    calls: list[tuple[str, bytes]] = field(default_factory=list)
+    # The function and the body of each invocation.
     invocations: list[tuple[str, bytes]] = field(default_factory=list)
-    letters: list[bytes] = field(default_factory=list)
-    # The sizes of all requests by AWS operation, in the unit that AWS bills: for PutItem the bytes of the item, for
-    # BatchGetItem the number of items.
-    requests: dict[str, list[int]] = field(default_factory=dict)
     answers: list[bytes] = field(default_factory=list)
     first_answer_at: float | None = None
     # Done when the handler asks for another batch after the last; failed when it reports an error.
@@ -59,34 +88,26 @@ class Cloud:
         if path.startswith(RUNTIME):
             raise NotMeasured(f"the handler reported {path}: {body.decode(errors='replace')}")
         if path.startswith(FUNCTIONS) and path.endswith(INVOCATIONS):
-            self.requests.setdefault("Invoke", []).append(len(body))
+            self.calls.append(("Invoke", body))
             self.invocations.append((path[len(FUNCTIONS) : -len(INVOCATIONS)], body))
             return response(202, b"")
-        size = len(body)
-        match path, target:
-            case (
-                "/",
-                "AmazonSQS.ChangeMessageVisibility" | "AmazonSQS.ChangeMessageVisibilityBatch",
-            ):
-                self.changes.append((target, body))
-                answer = _all_successful(body)
-            case "/", "AmazonSQS.SendMessageBatch":
-                self.letters.append(body)
-                answer = _all_successful(body)
-            case "/", "AmazonSQS.GetQueueAttributes":
-                answer = b'{"Attributes":{"ApproximateNumberOfMessagesNotVisible":"0"}}'
-            case "/", "DynamoDB_20120810.PutItem":
-                size = _item_bytes(json.loads(body)["Item"])
-                answer = b"{}"
-            case "/", "DynamoDB_20120810.UpdateItem":
-                answer = b"{}"
-            case "/", "DynamoDB_20120810.BatchGetItem":
-                size = sum(len(table["Keys"]) for table in json.loads(body)["RequestItems"].values())
-                answer = b'{"Responses":{},"UnprocessedKeys":{}}'
-            case _:
-                raise NotMeasured(f"expected a call of a handler, got {method} {path} {target}")
-        self.requests.setdefault(target.split(".")[1], []).append(size)
-        return response(200, answer, "application/x-amz-json-1.0")
+        operation = target.rpartition(".")[2]
+        if path != "/" or operation not in ANSWERS:
+            raise NotMeasured(f"expected a call of a handler, got {method} {path} {target}")
+        self.calls.append((operation, body))
+        return response(200, ANSWERS[operation](body), "application/x-amz-json-1.0")
+
+    def of(self, *operations: str) -> list[Any]:
+        """The requests of some operations."""
+        return [json.loads(body) for operation, body in self.calls if operation in operations]
+
+    def sizes(self) -> dict[str, list[int]]:
+        """The sizes of all requests, by operation."""
+        found: dict[str, list[int]] = {}
+        for operation, body in self.calls:
+            size = SIZES[operation](json.loads(body)) if operation in SIZES else len(body)
+            found.setdefault(operation, []).append(size)
+        return found
 
     def _next(self) -> bytes | None:
         given = len(self.answers)
@@ -124,11 +145,10 @@ class Cloud:
         self._check_letters(messages[Fate.GIVEN_UP])
 
     def _check_changes(self, waiting: Iterable[Message]) -> None:
-        changed: list[dict[str, Any]] = []
-        for target, body in self.changes:
-            request = json.loads(body)
+        requests = self.of("ChangeMessageVisibility", "ChangeMessageVisibilityBatch")
+        for request in requests:
             _expect_same("queue", request["QueueUrl"].rsplit("/")[-1], QUEUE_ARN.rsplit(":")[-1])
-            changed += request["Entries"] if target.endswith("Batch") else [request]
+        changed = [entry for request in requests for entry in request.get("Entries", [request])]
         longest = int(BACKOFF.total_seconds())
         for change in changed:
             # The wait is the rest of a backoff that began when the batches were made.
@@ -152,7 +172,7 @@ class Cloud:
 
     def _check_letters(self, given_up: Iterable[Message]) -> None:
         expected = sorted(message.payload["order"] for message in given_up)
-        entries = [entry for letters in self.letters for entry in json.loads(letters)["Entries"]]
+        entries = [entry for letters in self.of("SendMessageBatch") for entry in letters["Entries"]]
         sent = sorted(json.loads(entry["MessageBody"])["order"] for entry in entries)
         _expect_same("dead letters", sent, expected)
 
@@ -207,21 +227,6 @@ def response(status: int, body: bytes, kind: str = "application/json", headers: 
     """An HTTP response."""
     head = f"HTTP/1.1 {status} -\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n"
     return f"{head}{headers}\r\n".encode() + body
-
-
-def _item_bytes(item: dict[str, dict[str, Any]]) -> int:
-    """The size of an item: all names and values. DynamoDB counts two digits of a number as one byte, this as two."""
-    values = ((name, value) for name, typed in item.items() for value in typed.values())
-    return sum(len(name.encode()) + len(str(value).encode()) for name, value in values)
-
-
-def _all_successful(body: bytes) -> bytes:
-    entries = json.loads(body).get("Entries")
-    if entries is None:
-        return b""
-    # The response to a visibility change has no MessageId and no MD5. Clients ignore them there.
-    successful = [{"Id": entry["Id"], "MessageId": "m", "MD5OfMessageBody": "0"} for entry in entries]
-    return json.dumps({"Successful": successful, "Failed": []}).encode()
 
 
 def _expect_same(what: str, got: object, expected: object) -> None:

@@ -93,7 +93,7 @@ async def run(handler: Handler, batches: Sequence[Batch], log: Path, cloud: Clou
     assert cloud.first_answer_at is not None
     return Run(
         messages=sum(len(batch.messages) for batch in batches),
-        requests=cloud.requests,
+        requests=cloud.sizes(),
         cpu_seconds=usage.ru_utime + usage.ru_stime,
         start_seconds=cloud.first_answer_at - started_at,
         peak_bytes=peak_bytes,

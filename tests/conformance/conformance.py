@@ -77,41 +77,32 @@ def _quoted(text: str) -> str:
     return f"'{text}'" if "'" not in text else json.dumps(text)
 
 
-@dataclass(frozen=True)
-class Table:
-    """The differences whose right answer was looked up in the documentation, by place: `topic/case/step`."""
+def listed() -> dict[str, Difference]:
+    """The differences whose right answer was looked up in the documentation, by place: `topic/case/step`.
 
-    listed: Mapping[str, Difference]
+    Raises:
+        ValueError: if an entry has the wrong keys, says wrongly who is right, or lists a place twice.
+    """
+    found: dict[str, Difference] = {}
+    for entry in tomllib.loads(TABLE.read_text())["difference"]:
+        if entry.keys() != {"what", "right", "documentation", "answers"} or entry["right"] not in RIGHT:
+            raise ValueError(f"expected what, right (one of {RIGHT}), documentation and answers; got {entry}")
+        for pattern, answers in entry["answers"].items():
+            for place in expanded(pattern):
+                if place in found:
+                    raise ValueError(f"expected {place} once")
+                found[place] = Difference(**answers)
+    return found
 
-    @classmethod
-    def read(cls) -> Self:
-        """Reads the repository's table.
 
-        Raises:
-            ValueError: if an entry has the wrong keys, says wrongly who is right, or lists a place twice.
-        """
-        listed: dict[str, Difference] = {}
-        for entry in tomllib.loads(TABLE.read_text())["difference"]:
-            if entry.keys() != {"what", "right", "documentation", "answers"}:
-                raise ValueError(f"expected what, right, documentation, answers; got {[*entry]}")
-            if entry["right"] not in RIGHT:
-                raise ValueError(f"expected one of {RIGHT} to be right, got {entry['right']}")
-            for pattern, answers in entry["answers"].items():
-                for place in expanded(pattern):
-                    if place in listed:
-                        raise ValueError(f"expected {place} once")
-                    listed[place] = Difference(**answers)
-        return cls(listed)
-
-    def complaints(self, found: Mapping[str, Difference]) -> list[str]:
-        """Compares the found differences with the table. Returns a text for each that is unlisted, changed or gone."""
-        unlisted = [
-            f"not in {TABLE.name}, or not like this:\n{difference.render(place)}"
-            for place, difference in found.items()
-            if place not in self.listed or not difference.is_like(self.listed[place])
-        ]
-        gone = [f"in {TABLE.name}, but they agree: {place}" for place in self.listed if place not in found]
-        return unlisted + gone
+def complaints(table: Mapping[str, Difference], found: Mapping[str, Difference]) -> list[str]:
+    """Compares the found differences with the table. Returns a text for each that is unlisted, changed or gone."""
+    unlisted = [
+        f"not in {TABLE.name}, or not like this:\n{difference.render(place)}"
+        for place, difference in found.items()
+        if place not in table or not difference.is_like(table[place])
+    ]
+    return unlisted + [f"in {TABLE.name}, but they agree: {place}" for place in table if place not in found]
 
 
 def expanded(pattern: str) -> Iterator[str]:
@@ -327,7 +318,7 @@ def main() -> int:
     parser.add_argument("program", type=Path, help="comeback-local")
     arguments = parser.parse_args()
 
-    table = Table.read()
+    table = listed()
     cases = {f"{topic}/{name}": steps for topic, those in CASES.items() for name, steps in those.items()}
     with (
         endpoints.local(arguments.program.resolve()) as local,
@@ -338,13 +329,13 @@ def main() -> int:
     found = {
         f"{name}/{step}": difference for name in cases for step, difference in compare(ours[name], theirs[name]).items()
     }
-    complaints = table.complaints(found)
-    for complaint in complaints:
+    wrong = complaints(table, found)
+    for complaint in wrong:
         print(complaint, end="\n\n", file=sys.stderr)
     answers = sum(map(len, ours.values()))
     print(f"{len(cases)} cases, {answers} answers, {len(found)} of them differ", end=", ")
-    print(f"{len(complaints)} complaints" if complaints else "all of those are looked up")
-    return 1 if complaints else 0
+    print(f"{len(wrong)} complaints" if wrong else "all of those are looked up")
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":
