@@ -83,14 +83,14 @@ class Endpoint:
 
 @contextmanager
 def local(
-    program: Path, settings: Mapping[str, str] = MappingProxyType({}), arguments: Sequence[str] = ()
+    program: Path, settings: Mapping[str, str] = MappingProxyType({}), arguments: Sequence[str] = (), ready: str = ""
 ) -> Iterator[Endpoint]:
-    """Runs the local cloud.
+    """Runs the local cloud. It is ready when it prints this text, or else when it prints its endpoint.
 
     Raises:
         ValueError: if AWS's models don't allow one of its answers, or one of the requests that it saw `between`.
     """
-    with _started("local", [str(program), *arguments], settings) as endpoint:
+    with _started("local", [str(program), *arguments], settings, ready) as endpoint:
         yield endpoint
         if endpoint.faults:
             raise ValueError("\n".join(f"{fault} ({count} times)" for fault, count in endpoint.faults.items()))
@@ -164,7 +164,7 @@ def ministack(*, with_iam: bool = False, log_level: str = "ERROR") -> Iterator[E
 
 @contextmanager
 def _started(
-    name: str, command: Sequence[str], settings: Mapping[str, str] = MappingProxyType({})
+    name: str, command: Sequence[str], settings: Mapping[str, str] = MappingProxyType({}), ready: str = ""
 ) -> Iterator[Endpoint]:
     pipe = subprocess.PIPE
     with tempfile.TemporaryDirectory(prefix=f"{name}-") as folder:
@@ -172,9 +172,12 @@ def _started(
         process = subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environment, text=True)
         try:
             assert process.stdout is not None
-            told = (re.search(r"http://127\.0\.0\.1:\d+", line) for line in process.stdout)
-            found = next((each for each in told if each), None)
-            if not found:
+            found = None
+            for line in process.stdout:
+                found = found or re.search(r"http://127\.0\.0\.1:\d+", line)
+                if found and ready in line:
+                    break
+            else:
                 raise RuntimeError(f"expected {name} to print its endpoint, it exited instead")
             # Read all other output, so that the pipe never fills up.
             Thread(target=process.stdout.read, daemon=True).start()

@@ -17,18 +17,17 @@ import sys
 import termios
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 from xml.sax.saxutils import escape
 
-import boto3
 import pyte
-from pages import PATIENCE_SECONDS, ROOT, TARGET, essence
+from pages import PATIENCE_SECONDS, READY, ROOT, TARGET, essence
 
 sys.path.append(str(ROOT / "tests/conformance"))
 
+import endpoints
 from inputs import failure_record
 
 FOLDER = ROOT / "docs/pictures"
@@ -138,26 +137,11 @@ def run(command: list[str], environment: dict[str, str]) -> bytes:
     return printed
 
 
-@contextmanager
-def started(command: list[str], environment: dict[str, str], ready: str) -> Iterator[str]:
-    """Runs a program in the background. Yields its first line that matches `ready`."""
-    process = subprocess.Popen(
-        command, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    )
-    assert process.stdout is not None
-    try:
-        yield next(line for line in process.stdout if re.search(ready, line)).strip()
-    finally:
-        process.terminate()
-        process.communicate()
-
-
+@dataclass
 class Terminal:
-    """A user who types commands, with a local cloud."""
+    """A user who types commands."""
 
-    def __init__(self, environment: dict[str, str]) -> None:
-        """The commands run with these variables. AWS_ENDPOINT_URL names the local cloud."""
-        self.environment = environment
+    environment: dict[str, str]
 
     def wait(self, command: str, member: str, at_least: int) -> None:
         """Waits until this member of a command's JSON output is at least this number."""
@@ -201,16 +185,13 @@ def failures() -> list[dict[str, Any]]:
 def operated() -> Iterator[tuple[str, Recording]]:
     """Recordings of the operator's program."""
     path = {"PATH": f"{TARGET}:{os.environ['PATH']}", "HOME": "/nonexistent", "TERM": "xterm-256color"}
-    local = [str(TARGET / "comeback"), "local", "--port", "0"]
     backoff = ["--set", "BASE_BACKOFF=2h", "--set", "MAX_BACKOFF=2h", "--set", "JITTER=none"]
-    with started([*local, *backoff], path, "retry queue") as said:
-        queue = said.split()[-1]
-        endpoint = queue.split("/000000000000/")[0]
-        keys = {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local", "AWS_REGION": "us-east-1"}
-        terminal = Terminal(path | keys | {"AWS_ENDPOINT_URL": endpoint})
-        session = boto3.Session("local", "local", region_name="us-east-1")
+    with endpoints.local(TARGET / "comeback", path, ["local", "--port", "0", *backoff], READY) as cloud:
+        terminal = Terminal(path | cloud.environment())
+        sqs = cloud.client("sqs")
+        queue = sqs.get_queue_url(QueueName="retry-example-target")["QueueUrl"]
         entries = [{"Id": str(nth), "MessageBody": json.dumps(each)} for nth, each in enumerate(failures())]
-        session.client("sqs", endpoint_url=endpoint).send_message_batch(QueueUrl=queue, Entries=entries)
+        sqs.send_message_batch(QueueUrl=queue, Entries=entries)
         terminal.wait("comeback waiting --json", "looked_at", len(entries))
         yield (
             "waiting.svg",
@@ -233,8 +214,7 @@ def operated() -> Iterator[tuple[str, Recording]]:
                 "comeback dead redrive --error StockError --dry-run",
             ),
         )
-        functions = session.client("lambda", endpoint_url=endpoint)
-        functions.put_function_recursion_config(FunctionName="example-target", RecursiveLoop="Terminate")
+        cloud.client("lambda").put_function_recursion_config(FunctionName="example-target", RecursiveLoop="Terminate")
         yield "doctor.svg", terminal.record("comeback doctor finds a problem and a warning", "comeback doctor")
 
 
