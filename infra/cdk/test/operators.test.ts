@@ -120,8 +120,8 @@ test("the log of a function is its own group, or Lambda's default", () => {
   stack.template.resourceCountIs('AWS::Lambda::Function', 2);
 });
 
-test('readers may use the key of the ledger, and operators also those of the queues', () => {
-  const keysOf = (props: AsyncRetryProps, call: 'grantRead' | 'grantOperate') => {
+test('readers may use the key of the ledger, and those who operate or redrive also the keys of the queues', () => {
+  const keysOf = (props: AsyncRetryProps, call: 'grantRead' | 'grantOperate' | 'grantRedrive') => {
     const stack = new TestStack();
     const [encryptionKey, encryptionMasterKey] = ['Ours', 'Theirs'].map((id) => new kms.Key(stack, id));
     const deadLetterQueue = new sqs.Queue(stack, 'Mine', { encryptionMasterKey });
@@ -134,23 +134,23 @@ test('readers may use the key of the ledger, and operators also those of the que
   assert.deepEqual(keysOf({}, 'grantRead'), [undefined, undefined]);
   assert.deepEqual(keysOf({ ledger: true }, 'grantRead'), [['Ours'], undefined]);
   const both = ['Ours', 'Theirs'];
-  for (const ledger of [false, true]) assert.deepEqual(keysOf({ ledger }, 'grantOperate'), [both, both]);
+  for (const ledger of [false, true])
+    for (const call of ['grantOperate', 'grantRedrive'] as const)
+      assert.deepEqual(keysOf({ ledger }, call), [both, both]);
 });
 
-test("a principal whose permissions can't be changed is a warning, for reading and operating", () => {
-  const stack = new TestStack();
-  const person = new iam.ArnPrincipal('arn:aws:iam::123456789012:role/person');
-  stack.retry.grantRead(person);
-  stack.retry.grantOperate(person);
-  const [read, operate] = stack.warnings;
-  for (const [warning, call] of [
-    [read, 'grantRead'],
-    [operate, 'grantOperate'],
-  ])
-    assert.match(
-      warning,
-      new RegExp(`arn:aws:iam::123456789012:role/person.* can't be .*: give it those of ${call}, `),
-    );
+test("a principal whose permissions can't be changed is a warning", () => {
+  const warningOf = (call: 'grantRead' | 'grantOperate' | 'grantRedrive') => {
+    const stack = new TestStack();
+    stack.retry[call](new iam.ArnPrincipal('arn:aws:iam::123456789012:role/person'));
+    return stack.warnings[0];
+  };
+  for (const call of ['grantRead', 'grantOperate'] as const)
+    assert.match(warningOf(call), new RegExp(`123456789012:role/person.* can't be .*: give it those of ${call}, `));
+  assert.match(
+    warningOf('grantRedrive'),
+    /^arn:aws:iam::123456789012:role\/person can't be given permissions here: give it sqs:StartMessageMoveTask, .* on the dead-letter queue, and sqs:SendMessage on the retry queues/,
+  );
 });
 
 test('only the parts of a system are tagged, with the system and their role', () => {

@@ -1,6 +1,6 @@
 import * as assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { aws_iam as iam, aws_kms as kms, aws_lambda as lambda, aws_sqs as sqs, Duration, Stack } from 'aws-cdk-lib';
+import { aws_iam as iam, aws_lambda as lambda, aws_sqs as sqs, Duration, Stack } from 'aws-cdk-lib';
 import { AsyncRetry, AsyncRetryProps } from '../lib';
 import { errorOf, TestStack, withOrders } from './app';
 
@@ -165,29 +165,6 @@ test('only principals with an ARN may redrive or operate', () => {
       });
     }
   }
-});
-
-test('redrive principals may use the keys of all queues', () => {
-  const stack = new TestStack();
-  const [encryptionKey, encryptionMasterKey] = ['Ours', 'Theirs'].map((id) => new kms.Key(stack, id));
-  const deadLetterQueue = new sqs.Queue(stack, 'Mine', { encryptionMasterKey });
-  new AsyncRetry(stack, 'Encrypted', { encryptionKey, deadLetterQueue }).grantRedrive(new iam.User(stack, 'Operator'));
-  const allowed = stack.statementsOf(/Operator/);
-  for (const { keyArn } of [encryptionKey, encryptionMasterKey]) {
-    const [byKey] = allowed.filter(
-      ({ Resource }: any) => JSON.stringify(Resource) === JSON.stringify(stack.resolve(keyArn)),
-    );
-    assert.deepEqual(byKey?.Action, ['kms:Decrypt', 'kms:GenerateDataKey']);
-  }
-});
-
-test("a redrive principal whose permissions can't be changed is a warning", () => {
-  const stack = new TestStack();
-  stack.retry.grantRedrive(new iam.ArnPrincipal('arn:aws:iam::123456789012:role/person'));
-  assert.match(
-    stack.warnings[0],
-    /^arn:aws:iam::123456789012:role\/person can't be given permissions here: give it sqs:StartMessageMoveTask, .* on the dead-letter queue, and sqs:SendMessage on the retry queues/,
-  );
 });
 
 test('a role that is imported by its name is allowed with any path', () => {
