@@ -12,15 +12,14 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
-from account import Account, Refused, Stopped, said
-from aws import Stack
+from aws import Account, Refused, Stack, Stopped, said
 from botocore.exceptions import BotoCoreError, ClientError
 from local import LocalStack
+from maker import ROOT, SYSTEMS, TARGETS, Parts
 from play import CANT, FAILED, Part, play, sentence
 from questions import QUESTIONS
 from report import Played, costs, markdown, write
 from scenarios import SCENARIOS
-from targets import ROOT, SYSTEMS, TARGETS, Parts
 from world import World
 
 # A bucket's name may have 63 characters. It contains the account and the region.

@@ -4,11 +4,10 @@ import functools
 import secrets
 from typing import Any
 
-from account import Refused
-from aws import Stack
+from aws import Refused, Stack
 from endpoints import ROLE
+from maker import BACKOFFS, EXAMPLE, SYSTEMS, TARGETS, Function, Parts, document_of_policies, source, zipped_folder
 from stack import Deployed
-from targets import BACKOFFS, EXAMPLE, SYSTEMS, TARGETS, Function, Parts, document_of_policies, source, zipped_folder
 
 # Each environment with the layer runs a proxy, and all environments share the machine's ports.
 PROXY_PORTS = {"Layered": "47101", "LayeredNode": "47102"}

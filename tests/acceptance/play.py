@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from typing import Any
 
-from account import Stopped, said
+from aws import Stopped, said
 from botocore.exceptions import BotoCoreError, ClientError
 from world import Failed, Skipped, World
 

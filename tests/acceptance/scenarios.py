@@ -7,9 +7,9 @@ import uuid
 from typing import Any
 
 from botocore.exceptions import ClientError
+from maker import ATTEMPTS_MAX
 from play import public_functions
 from stack import life_of_failing
-from targets import ATTEMPTS_MAX
 from world import Failed, Skipped, World
 
 # CloudWatch publishes metrics a minute or two late, and evaluates an alarm once a minute.

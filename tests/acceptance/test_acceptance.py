@@ -21,8 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path += [str(ROOT / "tests" / part) for part in ("conformance", "deployment")]
 
 import endpoints  # noqa: E402
-from account import Account, Refused  # noqa: E402
-from aws import Stack  # noqa: E402
+from aws import Account, Refused, Stack  # noqa: E402
 from play import CANT, sentence  # noqa: E402
 from questions import QUESTIONS  # noqa: E402
 from scenarios import SCENARIOS  # noqa: E402

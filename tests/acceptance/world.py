@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from account import Account, Stopped
+from aws import Account, Stopped
 from inputs import failure_record
 from stack import Deployed
 
