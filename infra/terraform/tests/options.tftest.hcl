@@ -79,23 +79,10 @@ run "functions_may_share_a_queue_that_may_be_redriven_to" {
   }
 }
 
-run "those_who_redrive_have_a_queue_for_all_functions" {
+run "those_who_redrive_have_a_queue_for_all_functions_and_re_invocation_can_be_limited" {
   variables {
-    redrive_principals  = ["arn:aws:iam::123456789012:role/operator"]
-    deletion_protection = false
-  }
-  assert {
-    condition     = contains(values(jsondecode(local.environment.QUEUE_TARGETS)), ["orders", "payments"])
-    error_message = "expected a queue for all functions, got ${local.environment.QUEUE_TARGETS}"
-  }
-  assert {
-    condition     = !strcontains(aws_sqs_queue_policy.dead_letter.policy, "sqs:DeleteQueue")
-    error_message = "expected no protection against deletion"
-  }
-}
-
-run "re_invocation_can_be_limited_to_what_is_attached" {
-  variables {
+    redrive_principals       = ["arn:aws:iam::123456789012:role/operator"]
+    deletion_protection      = false
     only_attached_qualifiers = true
   }
   assert {
@@ -108,6 +95,14 @@ run "re_invocation_can_be_limited_to_what_is_attached" {
   assert {
     condition     = !strcontains(aws_iam_role_policy.handler.policy, "function:orders:*")
     error_message = "expected no other qualifier"
+  }
+  assert {
+    condition     = contains(values(jsondecode(local.environment.QUEUE_TARGETS)), ["orders", "payments"])
+    error_message = "expected a queue for all functions, got ${local.environment.QUEUE_TARGETS}"
+  }
+  assert {
+    condition     = !strcontains(aws_sqs_queue_policy.dead_letter.policy, "sqs:DeleteQueue")
+    error_message = "expected no protection against deletion"
   }
 }
 
