@@ -6,7 +6,6 @@ pub mod attach;
 mod attached;
 pub mod aws;
 mod calls;
-mod console;
 pub mod dead_letters;
 pub mod doctor;
 mod logs;

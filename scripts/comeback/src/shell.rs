@@ -3,19 +3,29 @@
 use std::{
     io::{self, IsTerminal, Write},
     process::ExitCode,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
 use comeback_core::{Timestamp, settings::BadSettings, time::between};
 use comeback_local::Inherited;
+use dialoguer::Confirm;
+use indicatif::{ProgressBar, ProgressStyle};
 use tokio::{
     io::AsyncWriteExt,
     signal::unix::{Signal, SignalKind, signal},
 };
 
 use crate::{
-    binaries::NoBinary, deploy::CallError, dynamodb::NoDatabase, functions::BadFunctions,
-    paint::Line,
+    binaries::NoBinary,
+    deploy::CallError,
+    dynamodb::NoDatabase,
+    functions::BadFunctions,
+    operate::rules::{Notice, Tone},
+    paint::{Line, Style},
 };
 
 /// The exit code that a shell reports for a program that Ctrl-C ended.
@@ -25,6 +35,8 @@ pub const INTERRUPTED: u8 = 130;
 const WIDTH_DEFAULT: usize = 80;
 /// The height to assume if the terminal doesn't report its size.
 const HEIGHT_DEFAULT: usize = 24;
+/// How often the progress is redrawn.
+const TICK: Duration = Duration::from_millis(100);
 
 /// The result of a command that ran without an error. It determines the exit code.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -65,9 +77,9 @@ pub enum Failure {
     #[error(transparent)]
     Clients(#[from] crate::operate::aws::NoClients),
     #[error(transparent)]
-    NoSystem(#[from] crate::operate::rules::systems::NoSystem),
+    NoSystem(#[from] crate::operate::rules::NoSystem),
     #[error(transparent)]
-    Aws(#[from] crate::operate::rules::ports::Fault),
+    Aws(#[from] crate::operate::rules::Fault),
     #[error(transparent)]
     NoLife(#[from] crate::operate::rules::life::NoLife),
     #[error("{0}")]
@@ -157,6 +169,17 @@ impl Shell {
         self.terminal.then(|| Screen::size().0)
     }
 
+    /// Prints the lines of a plan or a result.
+    pub async fn print_notices(&self, notices: &[Notice]) -> io::Result<()> {
+        let line = |Notice { tone, text }: &Notice| match tone {
+            Tone::Good => Line::of(Style::Good, "✓ ").and(Style::Plain, text),
+            Tone::Plain => Line::of(Style::Plain, format!("  {text}")),
+            Tone::Faint => Line::of(Style::Faint, format!("  {text}")),
+            Tone::Bad => Line::of(Style::Bad, "✗ ").and(Style::Plain, text),
+        };
+        self.print(&notices.iter().map(line).collect::<Vec<_>>()).await
+    }
+
     pub async fn print_json(&self, value: &impl serde::Serialize) -> io::Result<()> {
         write(&(serde_json::to_string(value)? + "\n")).await
     }
@@ -179,6 +202,52 @@ impl Signals {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
         }
+    }
+}
+
+/// Returns a function that is true until the first SIGINT or SIGTERM. The second signal ends the program.
+pub fn uninterrupted() -> io::Result<impl Fn() -> bool> {
+    let flag = Arc::new(AtomicBool::new(false));
+    let mut signals = Signals::listen()?;
+    let set = Arc::clone(&flag);
+    tokio::spawn(async move {
+        signals.any().await;
+        set.store(true, Ordering::Relaxed);
+        signals.any().await;
+        std::process::exit(INTERRUPTED.into());
+    });
+    Ok(move || !flag.load(Ordering::Relaxed))
+}
+
+/// A progress bar on standard error, if that is a terminal.
+pub fn progress(length: u64, what: &str) -> ProgressBar {
+    let template = "{wide_bar} {pos}/{len} {msg}, {per_sec}, {eta} left";
+    drawn(ProgressBar::new(length), template, what)
+}
+
+/// A counter of items read, on standard error if that is a terminal.
+pub fn spinner(what: &str) -> ProgressBar {
+    drawn(ProgressBar::no_length(), "{spinner} {human_pos} {msg}, {per_sec}", what)
+}
+
+/// Starts to draw a bar. The bar hides itself if standard error is not a terminal.
+fn drawn(bar: ProgressBar, template: &str, what: &str) -> ProgressBar {
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+    bar.set_message(what.to_owned());
+    bar.enable_steady_tick(TICK);
+    bar
+}
+
+pub fn confirm(question: &str) -> Result<(), Failure> {
+    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        let text = "there is no terminal to ask on: add --yes. Nothing was changed";
+        return Err(Failure::Refused(text.to_owned()));
+    }
+    match Confirm::new().with_prompt(question).default(false).interact_opt() {
+        Ok(Some(true)) => Ok(()),
+        Ok(Some(false) | None) | Err(_) => Err(Failure::Refused("nothing was changed".to_owned())),
     }
 }
 

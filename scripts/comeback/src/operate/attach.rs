@@ -15,11 +15,10 @@ use crate::{
             },
         },
         aws::Aws,
-        console::confirm,
         options::Connection,
     },
     paint::{Line, Style},
-    shell::{Failure, Outcome, Shell},
+    shell::{Failure, Outcome, Shell, confirm},
 };
 
 /// What `--json` prints.

@@ -11,10 +11,7 @@ use crate::{
         calls::Calls,
         doctor::rules::{InvokeConfig, bound_queues},
         options::SystemOptions,
-        rules::{
-            ports::Fault,
-            systems::{Function, only},
-        },
+        rules::{Fault, Function, only},
     },
     shell::Failure,
 };

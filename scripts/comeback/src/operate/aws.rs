@@ -21,10 +21,7 @@ use tokio::net::TcpStream;
 
 use crate::operate::{
     options::Connection,
-    rules::{
-        ports::{Clock, Fault},
-        systems::{Function, Unsupported},
-    },
+    rules::{Clock, Fault, Function, Unsupported},
 };
 
 /// The default endpoint of `comeback local`.

@@ -12,8 +12,8 @@ use crate::operate::{
         EARLIER, Fact, InvokeConfig, Ledger, Mapping, Metric, Queue, QueueAttributes, Running,
         State, Table, Target, actions_on_ledger,
     },
-    rules::ports::{Clock, Fault},
-    rules::systems::Function,
+    rules::Function,
+    rules::{Clock, Fault},
 };
 use aws_sdk_cloudwatch::{
     primitives::DateTime,

@@ -2,17 +2,21 @@
 
 mod list;
 mod queue;
+mod redrive;
 pub mod rules;
-mod work;
 
-use std::{ops::RangeInclusive, path::PathBuf, time::Duration};
+use std::{ops::RangeInclusive, time::Duration};
 
 use clap::Subcommand;
 
 use crate::{
     operate::{
-        dead_letters::rules::{GroupBy, PointerValue, Selection},
-        options::{Connection, FailureFilter, Named, duration, one_of},
+        dead_letters::{
+            list::{ExportArgs, ListArgs, ShowArgs},
+            redrive::{OrderArgs, RedriveArgs},
+            rules::{PointerValue, Selection},
+        },
+        options::{Connection, FailureFilter, duration},
     },
     shell::{Failure, Outcome, Shell},
 };
@@ -23,8 +27,8 @@ pub async fn run(command: &Dead, shell: &Shell) -> Result<Outcome, Failure> {
     match command {
         Dead::List(args) => list::list(args, shell).await,
         Dead::Show(args) => list::show(args, shell).await,
-        Dead::Redrive(args) => work::redrive(args, shell).await,
-        Dead::Purge(args) => work::purge(args, shell).await,
+        Dead::Redrive(args) => redrive::redrive(args, shell).await,
+        Dead::Purge(args) => redrive::purge(args, shell).await,
         Dead::Export(args) => list::export(args, shell).await,
     }
 }
@@ -109,107 +113,6 @@ impl From<&Filter> for Selection {
             places: filter.places.clone(),
         }
     }
-}
-
-/// Options of `comeback dead list`.
-#[derive(Debug, clap::Args)]
-pub struct ListArgs {
-    /// Count the letters that have these in common, separated by commas: reason, function, error, attempts, day.
-    #[arg(long, value_name = "WHAT", value_delimiter = ',', value_parser = |text: &str| one_of(&GroupBy::ALL, text))]
-    pub group_by: Vec<Named<GroupBy>>,
-    /// List at most this many letters. The whole queue is still read.
-    #[arg(long, value_name = "N", default_value_t = 50)]
-    pub limit: usize,
-    /// Print the payloads, too.
-    #[arg(long)]
-    pub payload: bool,
-    /// Print one JSON document instead of a table.
-    #[arg(long)]
-    pub json: bool,
-    #[command(flatten)]
-    pub filter: Filter,
-    #[command(flatten)]
-    pub queue: QueueOptions,
-}
-
-/// Options of `comeback dead show`.
-#[derive(Debug, clap::Args)]
-pub struct ShowArgs {
-    /// The beginning of its message id, or of its event's request id.
-    #[arg(value_name = "ID")]
-    pub id: String,
-    /// Print the payload, too.
-    #[arg(long)]
-    pub payload: bool,
-    /// Print a JSON list of the letters instead of a table.
-    #[arg(long)]
-    pub json: bool,
-    #[command(flatten)]
-    pub queue: QueueOptions,
-}
-
-/// Options of `comeback dead export`.
-#[derive(Debug, clap::Args)]
-pub struct ExportArgs {
-    /// The file, which must not exist yet; - for standard output, with --payload.
-    #[arg(value_name = "FILE")]
-    pub file: PathBuf,
-    /// Allow payloads to be printed.
-    #[arg(long)]
-    pub payload: bool,
-    #[command(flatten)]
-    pub filter: Filter,
-    #[command(flatten)]
-    pub queue: QueueOptions,
-}
-
-/// Options of commands that change something.
-#[derive(Debug, clap::Args)]
-pub struct OrderArgs {
-    /// Start at once: don't ask, and don't count the selected letters first.
-    #[arg(long)]
-    pub yes: bool,
-    /// Show what would be done, and do nothing.
-    #[arg(long)]
-    pub dry_run: bool,
-    /// Print one JSON document instead of text.
-    #[arg(long)]
-    pub json: bool,
-    #[command(flatten)]
-    pub filter: Filter,
-    #[command(flatten)]
-    pub queue: QueueOptions,
-}
-
-/// Options of `comeback dead redrive`.
-#[derive(Debug, clap::Args)]
-pub struct RedriveArgs {
-    /// The function or the queue, such as sqs:imports, in place of each letter's own, by its name or ARN. A function
-    /// may have a version or an alias.
-    #[arg(long, value_name = "FUNCTION[:ALIAS]|QUEUE")]
-    pub to: Option<String>,
-    /// Set a value in the payload, by a JSON pointer. The value is JSON, or the text of a string; repeatable.
-    #[arg(long, value_name = "/POINTER=VALUE", value_parser = PointerValue::parse)]
-    pub set: Vec<PointerValue>,
-    /// Edit the payload of the only selected letter in $VISUAL or $EDITOR.
-    #[arg(long)]
-    pub edit: bool,
-    /// The most letters to redrive in a second, such as 20 or 0.5 [default: as many as possible].
-    #[arg(long, value_name = "N", value_parser = rate)]
-    pub rate: Option<f64>,
-    /// How many batches of ten are redriven concurrently. More are faster when calls are slow, but if the command is
-    /// killed, that many batches may be redriven twice.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=50))]
-    pub batches: u8,
-    #[command(flatten)]
-    pub order: OrderArgs,
-}
-
-/// Rates that are lower than one letter an hour make no sense, and would not fit into times.
-fn rate(text: &str) -> Result<f64, &'static str> {
-    const RATES: RangeInclusive<f64> = 1.0 / 3600.0..=1e6;
-    let rate = text.parse().ok().filter(|rate| RATES.contains(rate));
-    rate.ok_or("expected a number of letters a second, such as 20 or 0.5")
 }
 
 fn attempts(text: &str) -> Result<RangeInclusive<u32>, &'static str> {

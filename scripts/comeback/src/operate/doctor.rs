@@ -12,13 +12,12 @@ use serde::Serialize;
 use crate::{
     operate::{
         aws::{Aws, fault},
-        console::confirm,
         doctor::rules::{BATCH_SIZE, EXPIRES_AT, Examined, Finding, Fix, Verdict, diagnose},
         options::Connection,
-        rules::{permissions, ports::Fault},
+        rules::{Fault, permissions},
     },
     paint::{Line, Style},
-    shell::{Failure, Outcome, Shell},
+    shell::{Failure, Outcome, Shell, confirm},
 };
 
 pub use crate::operate::doctor::gather::gather;

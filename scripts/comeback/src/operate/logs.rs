@@ -1,12 +1,10 @@
 //! The handler's log in CloudWatch Logs.
 
-use crate::operate::rules::ports::Fault;
+use crate::operate::rules::Fault;
 use comeback_core::Timestamp;
 
-use super::{
-    aws::{Aws, fault},
-    console::spinner,
-};
+use super::aws::{Aws, fault};
+use crate::shell::spinner;
 
 /// Calls `visit` with each line of a log group since `from` that matches a filter pattern, until it returns false.
 pub async fn lines(

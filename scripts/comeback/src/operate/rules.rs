@@ -1,14 +1,544 @@
-//! The rules that several commands share: facts in, findings and texts out.
+//! The rules that several commands share: what a retry system is, how a call fails, which events a filter means, and the
+//! lines that describe a plan or its results, on a terminal and on the live page.
 //!
 //! A module named `rules` reads no clock, environment or network, and writes to no terminal: a command fetches the
 //! facts and shows the results. `tests/rooms` checks that no such module uses tokio, an SDK or a module that isn't a
 //! rule.
 
-pub mod filter;
-pub mod groups;
 pub mod life;
-pub mod notice;
 pub mod permissions;
-pub mod ports;
 pub mod queue_policy;
-pub mod systems;
+
+use std::{
+    borrow::Cow,
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use comeback_core::{
+    Timestamp,
+    arn::{QUEUE_PREFIX, QueueArn},
+    error_type,
+    fault::{FaultKind, classify},
+    pattern,
+    settings::Settings,
+    target::Target,
+};
+
+/// The waits between the tries of a call that fails with a transient fault.
+const BACKOFF: [Duration; 5] = [
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+    Duration::from_secs(4),
+    Duration::from_secs(8),
+    Duration::from_secs(16),
+];
+
+pub trait Clock {
+    fn now(&self) -> Timestamp;
+
+    /// Waits for this long.
+    fn sleep(&self, duration: Duration) -> impl Future<Output = ()>;
+}
+
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("{action} on {resource} failed: {}{message}{}", code.as_ref().map(|code| format!("{code}: ")).unwrap_or_default(), advice(self))]
+pub struct Fault {
+    /// The name of the call, which is also the permission that it needs.
+    pub action: &'static str,
+    pub resource: String,
+    pub kind: FaultKind,
+    /// AWS's error code, if there was an answer.
+    pub code: Option<String>,
+    /// The error message of AWS, or why there was no answer.
+    pub message: Box<str>,
+    /// The chain of causes, for whoever wants to know everything.
+    pub causes: Box<str>,
+}
+
+impl Fault {
+    /// A fault without an HTTP status of its own, such as that of one entry of a batch.
+    pub fn of(action: &'static str, resource: &str, code: &str, message: &str) -> Self {
+        Self {
+            action,
+            resource: resource.to_owned(),
+            kind: classify(Some(code), Some(400), message, None),
+            code: Some(code.to_owned()),
+            message: message.into(),
+            causes: Box::default(),
+        }
+    }
+
+    /// Whether the caller lacks a permission.
+    pub fn is_denied(&self) -> bool {
+        let code = self.code.as_deref().unwrap_or_default();
+        ["AccessDenied", "UnauthorizedOperation", "AuthorizationError"]
+            .iter()
+            .any(|it| code.starts_with(it))
+    }
+
+    /// Whether an emulator lacks this API. Lambda, SQS and IAM themselves answer with an error code.
+    pub fn is_unsupported(&self) -> bool {
+        match self.code.as_deref() {
+            Some(code) => {
+                code.contains("UnsupportedOperation") || code.starts_with("UnknownOperation")
+            }
+            None => !self.passes(),
+        }
+    }
+
+    pub fn passes(&self) -> bool {
+        matches!(self.kind, FaultKind::Transient { .. })
+    }
+}
+
+/// Retries a call while AWS answers with a transient fault, up to five times. For an answer, the call itself has
+/// waited.
+pub(crate) async fn with_backoff<T, F>(clock: &impl Clock, call: impl Fn() -> F) -> Result<T, Fault>
+where
+    F: Future<Output = Result<T, Fault>>,
+{
+    for wait in BACKOFF {
+        match call().await {
+            Err(fault) if fault.passes() && fault.code.is_some() => clock.sleep(wait).await,
+            answer => return answer,
+        }
+    }
+    call().await
+}
+
+fn advice(fault: &Fault) -> String {
+    let Fault { action, resource, .. } = fault;
+    if fault.is_denied() {
+        format!("; your identity needs the permission {action} on {resource}")
+    } else {
+        String::new()
+    }
+}
+
+/// A function that has this setting is a retry handler.
+const DEAD_LETTER_QUEUE_URL: &str = "DEAD_LETTER_QUEUE_URL";
+
+/// A function, as Lambda lists it.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Function {
+    /// Its ARN, without a qualifier.
+    pub arn: String,
+    pub role: String,
+    /// Its environment variables, which are the settings of a retry handler.
+    pub environment: BTreeMap<String, String>,
+    /// Its runtime. A container image has none.
+    pub runtime: Option<String>,
+    pub architecture: String,
+    pub timeout: Duration,
+    pub layers: Vec<String>,
+    /// The SHA-256 of its code, in base64.
+    pub code: String,
+    /// Its own dead-letter queue or topic.
+    pub dead_letter_target: Option<String>,
+    pub log_group: String,
+    /// Lambda's revision id, which changes with every update of the function.
+    pub revision: Option<String>,
+    /// Why its events can't be retried, if it is of such a kind. With tenant isolation, a setting makes it possible.
+    pub unsupported: Option<Unsupported>,
+}
+
+/// A kind of function whose events can't be retried.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum Unsupported {
+    /// A function with `TenancyConfig`.
+    #[error(
+        "it has tenant isolation (TenancyConfig), and Lambda refuses a retry without a tenant id; set the handler's TENANT_ID, or that of the function in POLICIES, to the place of the tenant id in its payload, such as /tenant/id"
+    )]
+    TenantIsolation,
+    /// A function with `DurableConfig`.
+    #[error(
+        "it is a durable function (DurableConfig), whose failures Lambda sends to no destination; let its steps retry, or make the retry queue its own dead-letter queue, name it in the handler's DLQ_TARGET, and set DURABLE to true"
+    )]
+    Durable,
+}
+
+impl Function {
+    /// Why its events can't be retried by a handler with these settings.
+    pub fn unsupported_by(&self, settings: Option<&Settings>) -> Option<Unsupported> {
+        let has_tenants = |it: &Settings| it.rules.policies.of(self.name()).tenant_id.is_some();
+        let is_solved =
+            |it| it == Unsupported::TenantIsolation && settings.is_some_and(has_tenants);
+        self.unsupported.filter(|it| !is_solved(*it))
+    }
+
+    pub fn name(&self) -> &str {
+        last(&self.arn)
+    }
+
+    pub fn role_name(&self) -> &str {
+        role_name(&self.role)
+    }
+
+    /// The URL of its dead-letter queue, if it is a retry handler.
+    pub fn dead_letter_queue_url(&self) -> Option<&str> {
+        self.environment.get(DEAD_LETTER_QUEUE_URL).map(String::as_str)
+    }
+
+    /// The ARN of a function, from its name or ARN, or of a queue, from `sqs:NAME`. A name refers to this function's
+    /// own account and region.
+    pub fn arn_of(&self, function: &str) -> String {
+        if let Some(queue) = function.strip_prefix(QUEUE_PREFIX) {
+            return queue_arn(queue, &self.arn);
+        }
+        match self.arn.rsplit_once(':') {
+            Some((home, _)) if !function.starts_with("arn:") => format!("{home}:{function}"),
+            _ => function.to_owned(),
+        }
+    }
+
+    /// The name or ARN of its ledger table, if it has a ledger.
+    pub fn ledger(&self) -> Option<&str> {
+        let table = self.environment.get("LEDGER_TABLE").map(|table| table.trim());
+        table.filter(|table| !table.is_empty())
+    }
+
+    /// The same if it has a register, which is kept in the ledger table.
+    pub fn register(&self) -> Option<&str> {
+        let is_on = self.environment.get("REGISTER").is_some_and(|value| value.trim() == "true");
+        self.ledger().filter(|_| is_on)
+    }
+}
+
+/// The name of a role, from its ARN.
+pub fn role_name(arn: &str) -> &str {
+    arn.rsplit('/').next().unwrap_or(arn)
+}
+
+/// The name, which is the last part of an ARN.
+pub fn last(arn: &str) -> &str {
+    arn.rsplit(':').next().unwrap_or(arn)
+}
+
+/// The ARN of a queue, from its name or URL, in the function's region and account. The URL may name another account.
+pub fn queue_arn(name_or_url: &str, function_arn: &str) -> String {
+    let mut path = name_or_url.rsplit('/');
+    let name = path.next().unwrap_or_default();
+    let own = function_arn.split(':').collect::<Vec<_>>();
+    let part = |index: usize| own.get(index).copied().unwrap_or_default();
+    let is_account = |it: &&str| it.len() == 12 && it.bytes().all(|byte| byte.is_ascii_digit());
+    let account = path.next().filter(is_account).unwrap_or(part(4));
+    format!("arn:{}:sqs:{}:{account}:{name}", part(1), part(3))
+}
+
+/// Why no single retry system or dead-letter queue could be chosen.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NoSystem {
+    /// No function is a retry handler.
+    #[error(
+        "there is no retry system: none of {functions} functions has DEAD_LETTER_QUEUE_URL; is this the right region?"
+    )]
+    None { functions: usize },
+    /// The named function is not a retry handler, or does not exist.
+    #[error(
+        "{0} is no retry handler: there is no function of this name with DEAD_LETTER_QUEUE_URL"
+    )]
+    NotHandler(String),
+    /// Several handlers match; these are their names.
+    #[error("there are several retry systems, those of {}; choose one with --handler", .0.join(", "))]
+    Several(Vec<String>),
+}
+
+/// Whether a target's name or ARN is that of a queue.
+pub fn is_queue(target: &str) -> bool {
+    target.starts_with(QUEUE_PREFIX) || QueueArn::parse(target).is_some()
+}
+
+/// The name and the qualifier in a function's ARN, without the qualifier if that is `$LATEST`; the name of a queue as
+/// settings have it, such as `sqs:imports`.
+pub fn target_name(arn: &str) -> Cow<'_, str> {
+    if let Some(queue) = QueueArn::parse(arn) {
+        return Cow::Owned(queue.target_name().to_owned());
+    }
+    let name = arn.splitn(7, ':').nth(6).unwrap_or(arn);
+    Cow::Borrowed(name.strip_suffix(":$LATEST").unwrap_or(name))
+}
+
+pub fn handlers(functions: &[Function]) -> impl Iterator<Item = &Function> {
+    functions.iter().filter(|function| function.dead_letter_queue_url().is_some())
+}
+
+/// The retry handler with this name, or the only one if no name is given.
+pub fn only(functions: &[Function], handler: Option<&str>) -> Result<Function, NoSystem> {
+    match named(functions, handler)?[..] {
+        [handler] => Ok(handler.clone()),
+        ref several => Err(self::several(several)),
+    }
+}
+
+/// The URL of the dead-letter queue of this handler. Without a name, all handlers must share one queue.
+pub fn dead_letter_queue(
+    functions: &[Function],
+    handler: Option<&str>,
+) -> Result<String, NoSystem> {
+    let handlers = named(functions, handler)?;
+    let urls: BTreeSet<_> = handlers.iter().filter_map(|it| it.dead_letter_queue_url()).collect();
+    if urls.len() == 1 { Ok(urls.into_iter().collect()) } else { Err(several(&handlers)) }
+}
+
+/// The retry handlers with this name, or all of them if no name is given: at least one.
+pub fn named<'a>(
+    functions: &'a [Function],
+    handler: Option<&str>,
+) -> Result<Vec<&'a Function>, NoSystem> {
+    let is_meant = |it: &&Function| handler.is_none_or(|handler| handler == it.name());
+    let handlers: Vec<_> = handlers(functions).filter(is_meant).collect();
+    match handler {
+        _ if !handlers.is_empty() => Ok(handlers),
+        Some(handler) => Err(NoSystem::NotHandler(handler.to_owned())),
+        None => Err(NoSystem::None { functions: functions.len() }),
+    }
+}
+
+fn several(handlers: &[&Function]) -> NoSystem {
+    NoSystem::Several(handlers.iter().map(|handler| handler.name().to_owned()).collect())
+}
+
+/// Whether any of the wanted values matches. An empty list matches everything.
+pub fn any(wanted: &[String], matches: impl Fn(&str) -> bool) -> bool {
+    wanted.is_empty() || wanted.iter().any(|wanted| matches(wanted))
+}
+
+/// Whether the function or queue has this name or ARN, in which `*` matches any characters.
+pub fn is_target(target: &Target, wanted: &str) -> bool {
+    let unqualified = match target {
+        Target::Function(function) => function.unqualified(),
+        Target::Queue(queue) => queue.as_str(),
+    };
+    let names = [target.name(), unqualified, target.as_str()];
+    names.iter().any(|name| pattern::matches(wanted, name))
+}
+
+/// Whether the error type, or its last segment, is the wanted one, in which `*` matches any characters.
+pub fn is_error(error: &str, wanted: &str) -> bool {
+    error_type::names(error).iter().any(|name| pattern::matches(wanted, name))
+}
+
+/// The name for an unknown error type.
+pub const NO_ERROR: &str = "none";
+
+/// Like [`is_error`], but [`NO_ERROR`] matches an unknown error type.
+pub fn is_error_of(error: Option<&str>, wanted: &str) -> bool {
+    error.map_or(wanted == NO_ERROR, |error| is_error(error, wanted))
+}
+
+/// Whether a text contains this part, ignoring case.
+pub fn contains(text: &str, part: &str) -> bool {
+    text.to_lowercase().contains(&part.to_lowercase())
+}
+
+/// Counts of events or dead letters, grouped by a key.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Groups(BTreeMap<Vec<String>, Group>);
+
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Group {
+    pub count: u64,
+    pub first_at: Option<Timestamp>,
+    pub last_at: Option<Timestamp>,
+}
+
+impl Groups {
+    /// Adds one member to the group with this key.
+    pub fn count(&mut self, key: Vec<String>, at: Option<Timestamp>) {
+        let group = self.0.entry(key).or_default();
+        group.count += 1;
+        group.first_at = group.first_at.into_iter().chain(at).min();
+        group.last_at = group.last_at.max(at);
+    }
+
+    /// The groups and their keys, the largest first.
+    pub fn largest_first(&self) -> Vec<(&[String], Group)> {
+        let mut groups: Vec<_> =
+            self.0.iter().map(|(key, group)| (key.as_slice(), *group)).collect();
+        groups.sort_by_key(|(_, group)| Reverse(group.count));
+        groups
+    }
+}
+
+/// The tone of a notice, which determines its color.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Tone {
+    /// Something was done.
+    Good,
+    Plain,
+    Faint,
+    /// Something could not be done.
+    Bad,
+}
+
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Notice {
+    pub tone: Tone,
+    pub text: String,
+}
+
+impl Notice {
+    /// A line about something that was done.
+    pub fn good(text: impl Into<String>) -> Self {
+        Self { tone: Tone::Good, text: text.into() }
+    }
+
+    /// A line of neutral information.
+    pub fn plain(text: impl Into<String>) -> Self {
+        Self { tone: Tone::Plain, text: text.into() }
+    }
+
+    /// A line about something that could not be done, or the reason.
+    pub fn bad(text: impl ToString) -> Self {
+        Self { tone: Tone::Bad, text: text.to_string() }
+    }
+
+    /// The line for an empty plan.
+    pub(crate) fn nothing_to_do() -> Self {
+        Self::plain("nothing to do")
+    }
+
+    pub(crate) fn nothing_done() -> Self {
+        Self::plain("Nothing was changed.")
+    }
+}
+
+/// A number of events with its noun: `1 event`.
+pub fn events(number: u64) -> String {
+    format!("{} {}", count(number), if number == 1 { "event" } else { "events" })
+}
+
+/// A number of dead letters with its noun: `2 letters`.
+pub fn letters(number: u64) -> String {
+    format!("{} {}", count(number), if number == 1 { "letter" } else { "letters" })
+}
+
+/// A whole number with separators: `36,000`.
+pub fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use comeback_core::time::parse;
+
+    use super::*;
+
+    #[test]
+    fn a_fault_names_action_and_resource_and_the_permission_that_is_missing() {
+        let fault = |code: Option<&str>| Fault {
+            code: code.map(str::to_owned),
+            ..Fault::of("sqs:DeleteMessage", "arn:aws:sqs:us-east-1:1:dead", "", "as told")
+        };
+        let start = "sqs:DeleteMessage on arn:aws:sqs:us-east-1:1:dead failed: ";
+        let advice = "; your identity needs the permission sqs:DeleteMessage on arn:aws:sqs:us-east-1:1:dead";
+        for (code, end) in [
+            (Some("AccessDenied"), format!("AccessDenied: as told{advice}")),
+            (Some("AccessDeniedException"), format!("AccessDeniedException: as told{advice}")),
+            (Some("InvalidAddress"), "InvalidAddress: as told".to_owned()),
+            (None, "as told".to_owned()),
+        ] {
+            assert_eq!(fault(code).to_string(), format!("{start}{end}"));
+        }
+    }
+
+    /// A function with this name and its own role.
+    pub(crate) fn function(name: &str) -> Function {
+        Function {
+            arn: format!("arn:aws:lambda:us-east-1:123456789012:function:{name}"),
+            role: format!("arn:aws:iam::123456789012:role/service/{name}-role"),
+            runtime: Some("nodejs24.x".to_owned()),
+            timeout: Duration::from_secs(30),
+            ..Function::default()
+        }
+    }
+
+    fn with(name: &str, variable: &str, value: &str) -> Function {
+        let environment = BTreeMap::from([(variable.to_owned(), value.to_owned())]);
+        Function { environment, ..function(name) }
+    }
+
+    #[test]
+    fn the_only_queue_is_found_and_of_several_one_must_be_named() {
+        let orders = with("orders", "TABLE", "t");
+        let handler = |name, url| with(name, DEAD_LETTER_QUEUE_URL, url);
+        let [a, b, c] = [handler("a", "url-1"), handler("b", "url-2"), handler("c", "url-1")];
+        let found = |functions: &[&Function], handler| {
+            let functions: Vec<_> = functions.iter().map(|&it| it.clone()).collect();
+            dead_letter_queue(&functions, handler)
+        };
+        let url = |url: &str| Ok(url.to_owned());
+        assert_eq!(found(&[&orders, &a], None), url("url-1"));
+        assert_eq!(found(&[&a, &c], None), url("url-1"), "two handlers of one queue");
+        assert_eq!(found(&[&a, &b, &c], Some("b")), url("url-2"));
+        assert_eq!(found(&[&orders], None), Err(NoSystem::None { functions: 1 }));
+        assert_eq!(
+            found(&[&orders, &a], Some("orders")),
+            Err(NoSystem::NotHandler("orders".into()))
+        );
+        let several = found(&[&a, &b], None).unwrap_err().to_string();
+        assert!(several.contains("those of a, b; choose one with --handler"), "{several}");
+        let system = |functions: &[Function], handler| {
+            only(functions, handler).map(|it| it.name().to_owned())
+        };
+        assert_eq!(system(&[orders, a.clone()], None), Ok("a".to_owned()));
+        assert_eq!(system(&[a.clone(), c.clone()], Some("c")), Ok("c".to_owned()));
+        assert!(matches!(system(&[a, c], None), Err(NoSystem::Several(_))));
+    }
+
+    #[test]
+    fn a_name_means_a_function_beside_the_handler() {
+        let mut handler = with("retries", "LEDGER_TABLE", "table");
+        for (name, expected) in [
+            ("orders", "arn:aws:lambda:us-east-1:123456789012:function:orders"),
+            ("orders:live", "arn:aws:lambda:us-east-1:123456789012:function:orders:live"),
+            ("sqs:imports", "arn:aws:sqs:us-east-1:123456789012:imports"),
+            (
+                "arn:aws-cn:lambda:cn-north-1:2:function:a",
+                "arn:aws-cn:lambda:cn-north-1:2:function:a",
+            ),
+        ] {
+            assert_eq!(handler.arn_of(name), expected);
+        }
+        assert_eq!(handler.register(), None, "REGISTER is not set");
+        handler.environment.insert("REGISTER".to_owned(), "true".to_owned());
+        assert_eq!(handler.register(), Some("table"));
+    }
+
+    #[test]
+    fn a_group_has_a_count_and_the_range_of_its_times() {
+        let mut groups = Groups::default();
+        let [early, late] =
+            ["2026-01-01T10:00:00Z", "2026-01-03T00:00:00Z"].map(|text| parse(text).unwrap());
+        for (key, at) in [("a", Some(late)), ("b", None), ("b", Some(late)), ("b", Some(early))] {
+            groups.count(vec![key.to_owned()], at);
+        }
+        let group = |count, first_at, last_at| Group { count, first_at, last_at };
+        let expected =
+            [("b", group(3, Some(early), Some(late))), ("a", group(1, Some(late), Some(late)))];
+        let found = groups.largest_first();
+        let found: Vec<_> = found.iter().map(|(key, group)| (&*key[0], *group)).collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn numbers_have_separators_and_their_nouns() {
+        for (value, expected) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")]
+        {
+            assert_eq!(count(value), expected);
+        }
+        assert_eq!((events(1), letters(1)), ("1 event".to_owned(), "1 letter".to_owned()));
+        assert_eq!((events(0), letters(2)), ("0 events".to_owned(), "2 letters".to_owned()));
+    }
+}

@@ -13,10 +13,7 @@ use crate::{
         attached::{Attached, attached},
         aws::{Aws, functions},
         options::SystemOptions,
-        rules::{
-            ports::Fault,
-            systems::{Function, only, target_name},
-        },
+        rules::{Fault, Function, only, target_name},
         status::rules::{Facts, State},
         text::{count, due, narrowed, span},
     },

@@ -5,14 +5,11 @@ use comfy_table::{ContentArrangement, Table, presets};
 use serde_json::{Map, Value, json};
 
 use crate::{
-    operate::rules::{
-        groups::{Group, Groups},
-        notice::{Notice, Tone},
-    },
+    operate::rules::{Group, Groups},
     paint::{Line, Style},
 };
 
-pub use crate::operate::rules::notice::count;
+pub use crate::operate::rules::count;
 
 /// A number, rounded to a tenth if it is below ten, else to a whole number.
 pub fn number(number: f64) -> String {
@@ -79,17 +76,6 @@ pub fn dollars(dollars: f64) -> String {
     }
     let cents = (dollars * 100.0).round() as u64;
     format!("${}.{:02}", count(cents / 100), cents % 100)
-}
-
-/// Formats the lines of a plan or a result.
-pub fn lines(notices: &[Notice]) -> Vec<Line> {
-    let line = |Notice { tone, text }: &Notice| match tone {
-        Tone::Good => Line::of(Style::Good, "✓ ").and(Style::Plain, text),
-        Tone::Plain => Line::of(Style::Plain, format!("  {text}")),
-        Tone::Faint => Line::of(Style::Faint, format!("  {text}")),
-        Tone::Bad => Line::of(Style::Bad, "✗ ").and(Style::Plain, text),
-    };
-    notices.iter().map(line).collect()
 }
 
 /// A table that has only some of its columns in a narrow terminal. `narrow` is the width below which it is narrow, and

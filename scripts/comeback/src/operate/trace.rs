@@ -14,12 +14,12 @@ use crate::{
     operate::{
         attached::find,
         aws::Aws,
-        console::uninterrupted,
         logs,
         options::{SystemOptions, duration},
         rules::{
+            Function,
             life::{Life, Next, NoLife, Step, StepKind, event_ids, life},
-            systems::{Function, target_name},
+            target_name,
         },
         text::{due, error, span},
         waiting::{
@@ -28,7 +28,7 @@ use crate::{
         },
     },
     paint::{Line, Style},
-    shell::{Failure, Outcome, Shell},
+    shell::{Failure, Outcome, Shell, uninterrupted},
 };
 
 pub async fn run(args: &TraceArgs, shell: &Shell) -> Result<Outcome, Failure> {

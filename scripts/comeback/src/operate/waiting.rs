@@ -18,16 +18,15 @@ use serde::Serialize;
 
 use crate::{
     operate::{
-        console::confirm,
         options::{FailureFilter, Named, SystemOptions, one_of},
-        rules::systems::target_name,
+        rules::target_name,
         waiting::{
             register::open,
             rules::{GroupBy, Selection, pause_done},
         },
     },
     paint::{Line, Style},
-    shell::{Failure, Outcome, Shell},
+    shell::{Failure, Outcome, Shell, confirm},
 };
 
 pub use crate::operate::waiting::register::DynamoRegister;

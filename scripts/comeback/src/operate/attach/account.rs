@@ -19,11 +19,8 @@ use crate::{
         },
         aws::{Aws, fault, function, functions},
         calls::{Calls, Tags, invoke_config, may_loop, tags},
-        doctor::rules::{BATCH_SIZE, Fact, InvokeConfig, Mapping, Queue, queue_arn},
-        rules::{
-            ports::Fault,
-            systems::{self, Function, role_name},
-        },
+        doctor::rules::{BATCH_SIZE, Fact, InvokeConfig, Mapping, Queue},
+        rules::{self, Fault, Function, role_name},
     },
     shell::Failure,
 };
@@ -37,8 +34,8 @@ pub async fn facts(
     let calls = Calls::new(aws);
     let (listed, mappings) = tokio::join!(functions(aws), calls.mappings());
     let (listed, mappings) = (listed?, mappings?);
-    let own_handler = systems::only(&listed, options.handler.as_deref())?;
-    let handlers: BTreeSet<_> = systems::handlers(&listed).map(Function::name).collect();
+    let own_handler = rules::only(&listed, options.handler.as_deref())?;
+    let handlers: BTreeSet<_> = rules::handlers(&listed).map(Function::name).collect();
     let handler_of = |mapping: &Mapping| {
         let name = mapping.function.split(':').nth(6).unwrap_or_default();
         handlers.get(name).map(|name| (*name).to_owned())
@@ -88,12 +85,12 @@ pub async fn queue_facts(
     let calls = Calls::new(aws);
     let (listed, mappings) = tokio::join!(functions(aws), calls.mappings());
     let (listed, mappings) = (listed?, mappings?);
-    let handler = systems::only(&listed, options.handler.as_deref())?;
+    let handler = rules::only(&listed, options.handler.as_deref())?;
     let (handler, handler_tags) = configured(aws, handler.name()).await?;
     let source =
         parse_source(source, &handler).map_err(|refusal| Failure::Refused(refusal.to_string()))?;
     let name = |mapping: &Mapping| mapping.function.split(':').nth(6).map(str::to_owned);
-    let handlers: BTreeSet<_> = systems::handlers(&listed).map(Function::name).collect();
+    let handlers: BTreeSet<_> = rules::handlers(&listed).map(Function::name).collect();
     let is_handlers = |it: &String| handlers.contains(it.as_str());
     let retry_queues = mappings.iter();
     let retry_queues =
@@ -116,7 +113,7 @@ pub async fn queue_facts(
         None => BTreeMap::new(),
     };
     let retry = QueueFacts::retry_queue(&handler, &source, &tags, retry);
-    let retry = queue_arn(&retry, &handler.arn);
+    let retry = rules::queue_arn(&retry, &handler.arn);
     let policy = policy_name("queue", source.name(), None);
     let (consumers, retry, policy) =
         tokio::join!(consumers, of(&retry), inline_policy(aws, &handler.role, &policy));

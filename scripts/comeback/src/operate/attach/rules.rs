@@ -25,9 +25,9 @@ use comeback_core::{arn::FunctionArn, settings::Settings, target::Target};
 
 use crate::operate::{
     doctor::rules::{Fact, InvokeConfig, WRAPPER, WRAPPER_VARIABLE, allow, queue_targets},
-    rules::ports::Fault,
+    rules::Fault,
     rules::queue_policy::{Effect, ask, exempt},
-    rules::systems::{Function, Unsupported, last},
+    rules::{Function, Unsupported, last},
 };
 
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

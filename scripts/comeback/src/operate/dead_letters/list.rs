@@ -5,7 +5,7 @@ use std::{
     fs::OpenOptions,
     io::{self, BufWriter, Write},
     os::unix::fs::OpenOptionsExt,
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use comeback_core::{
@@ -18,20 +18,17 @@ use serde_json::{Value, json};
 
 use crate::{
     operate::{
-        console::uninterrupted,
         dead_letters::{
-            ExportArgs, ListArgs, ShowArgs,
-            queue::{look_at_all, open},
-            rules::{Letter, Listed, Selection},
+            Filter, QueueOptions,
+            queue::{Queue, open},
+            rules::{GroupBy, Letter, Listed, Selection, look},
         },
-        rules::{
-            groups::{Group, Groups},
-            notice,
-        },
+        options::{Named, one_of},
+        rules::{Fault, Group, Groups, letters},
         text::{count, error, group_json, group_lines, narrowed, span},
     },
     paint::{Line, Style},
-    shell::{Failure, Outcome, Shell},
+    shell::{Failure, Outcome, Shell, progress, uninterrupted},
 };
 
 /// The most letters that `show` prints.
@@ -50,6 +47,27 @@ struct Document<'a> {
     groups: Option<Vec<Value>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     letters: Option<Vec<Listed>>,
+}
+
+/// Options of `comeback dead list`.
+#[derive(Debug, clap::Args)]
+pub struct ListArgs {
+    /// Count the letters that have these in common, separated by commas: reason, function, error, attempts, day.
+    #[arg(long, value_name = "WHAT", value_delimiter = ',', value_parser = |text: &str| one_of(&GroupBy::ALL, text))]
+    pub group_by: Vec<Named<GroupBy>>,
+    /// List at most this many letters. The whole queue is still read.
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    pub limit: usize,
+    /// Print the payloads, too.
+    #[arg(long)]
+    pub payload: bool,
+    /// Print one JSON document instead of a table.
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub filter: Filter,
+    #[command(flatten)]
+    pub queue: QueueOptions,
 }
 
 pub async fn list(args: &ListArgs, shell: &Shell) -> Result<Outcome, Failure> {
@@ -112,8 +130,23 @@ pub async fn list(args: &ListArgs, shell: &Shell) -> Result<Outcome, Failure> {
     Ok(if goes_on() { Outcome::Success } else { Outcome::Interrupted })
 }
 
+/// Visits every letter and shows the progress on standard error. Returns the number of letters visited.
+async fn look_at_all(
+    queue: &Queue,
+    goes_on: &impl Fn() -> bool,
+    mut visit: impl FnMut(Letter) -> bool,
+) -> Result<u64, Fault> {
+    let bar = progress(queue.visible, "looked at");
+    look(queue, queue.letters(), |letter| {
+        bar.inc(1);
+        visit(letter) && goes_on()
+    })
+    .await?;
+    Ok(bar.position())
+}
+
 fn summary(queue: &str, region: &str, looked_at: u64, selected: u64) -> Line {
-    let all = format!("{} in {queue} ({region})", notice::letters(looked_at));
+    let all = format!("{} in {queue} ({region})", letters(looked_at));
     if selected == looked_at {
         return Line::of(Style::Strong, all);
     }
@@ -139,6 +172,22 @@ fn rows(letters: &[Listed], now: Timestamp, width: Option<usize>) -> Vec<Line> {
         ]
     };
     narrowed(header, letters.iter().map(row), width, NARROW)
+}
+
+/// Options of `comeback dead show`.
+#[derive(Debug, clap::Args)]
+pub struct ShowArgs {
+    /// The beginning of its message id, or of its event's request id.
+    #[arg(value_name = "ID")]
+    pub id: String,
+    /// Print the payload, too.
+    #[arg(long)]
+    pub payload: bool,
+    /// Print a JSON list of the letters instead of a table.
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub queue: QueueOptions,
 }
 
 pub async fn show(args: &ShowArgs, shell: &Shell) -> Result<Outcome, Failure> {
@@ -209,6 +258,21 @@ fn payload(letter: &Listed) -> Vec<Line> {
     let Some(payload) = &letter.payload else { return Vec::new() };
     let title = Line::of(Style::Faint, format!("payload of {}:", letter.message_id));
     std::iter::once(title).chain(payload.lines().map(|line| Line::of(Style::Plain, line))).collect()
+}
+
+/// Options of `comeback dead export`.
+#[derive(Debug, clap::Args)]
+pub struct ExportArgs {
+    /// The file, which must not exist yet; - for standard output, with --payload.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Allow payloads to be printed.
+    #[arg(long)]
+    pub payload: bool,
+    #[command(flatten)]
+    pub filter: Filter,
+    #[command(flatten)]
+    pub queue: QueueOptions,
 }
 
 /// The file name that means standard output.

@@ -20,12 +20,11 @@ use tokio::task::JoinSet;
 use crate::{
     operate::{
         aws::{Aws, fault, faults, functions},
-        console::progress,
         dead_letters::{
             QueueOptions,
-            rules::{DeadLetterQueue, Letter, Redrive, Targets, WORK_HOLD, hold, look},
+            rules::{DeadLetterQueue, Letter, Redrive, Targets, WORK_HOLD, hold},
         },
-        rules::{ports::Fault, systems},
+        rules::{self, Fault},
         text::{count, span},
     },
     shell::{Failure, Shell},
@@ -50,10 +49,14 @@ impl Queue {
     pub async fn find(aws: Aws, options: &QueueOptions) -> Result<Self, Failure> {
         let url = match &options.queue {
             Some(url) if url.contains("://") => url.clone(),
-            Some(name) => url_of(&aws, name).await?,
+            Some(name) => {
+                let answer = aws.sqs.get_queue_url().queue_name(name).send().await;
+                let answer = answer.map_err(fault("sqs:GetQueueUrl", name))?;
+                answer.queue_url.unwrap_or_default()
+            }
             None => {
                 let functions = functions(&aws).await?;
-                systems::dead_letter_queue(&functions, options.handler.as_deref())?
+                rules::dead_letter_queue(&functions, options.handler.as_deref())?
             }
         };
         let call = aws.sqs.get_queue_attributes().queue_url(&url);
@@ -94,7 +97,8 @@ impl Queue {
 
 /// Finds the queue, and tells the operator what a look at its letters means.
 pub(super) async fn open(options: &QueueOptions, shell: &Shell) -> Result<Queue, Failure> {
-    let queue = Queue::find(Aws::connect(&options.connection, shell.now).await?, options).await?;
+    let aws = Aws::connect(&options.connection, shell.now).await?;
+    let queue = Queue::find(aws, options).await?;
     if let Some(policy) = &queue.redrive_policy {
         eprintln!(
             "comeback: {} has a redrive policy, {policy}: each look at a letter is a receive, and SQS moves letters away after maxReceiveCount receives",
@@ -110,30 +114,6 @@ pub(super) async fn open(options: &QueueOptions, shell: &Shell) -> Result<Queue,
         );
     }
     Ok(queue)
-}
-
-/// Visits every letter and shows the progress on standard error. Returns the number of letters visited.
-pub(super) async fn look_at_all(
-    queue: &Queue,
-    goes_on: &impl Fn() -> bool,
-    mut visit: impl FnMut(Letter) -> bool,
-) -> Result<u64, Fault> {
-    let bar = progress(queue.visible, "looked at");
-    let mut seen = 0;
-    let looked = look(queue, queue.letters(), |letter| {
-        seen += 1;
-        bar.set_position(seen);
-        visit(letter) && goes_on()
-    });
-    let looked = looked.await;
-    bar.finish_and_clear();
-    looked.map(|()| seen)
-}
-
-async fn url_of(aws: &Aws, name: &str) -> Result<String, Fault> {
-    let answer = aws.sqs.get_queue_url().queue_name(name).send().await;
-    let answer = answer.map_err(fault("sqs:GetQueueUrl", name))?;
-    Ok(answer.queue_url.unwrap_or_default())
 }
 
 impl DeadLetterQueue for Queue {

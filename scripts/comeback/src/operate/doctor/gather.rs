@@ -11,12 +11,9 @@ use crate::{
         calls::{Calls, Denied, may_loop},
         doctor::rules::{
             ACTIONS_ON_RETRY_QUEUE, Fact, Facts, InvokeConfig, KnownBy, Mapping, RetryQueue,
-            Source, Target, named_queues, named_targets, queue_arn, queue_targets,
+            Source, Target, named_queues, named_targets, queue_targets,
         },
-        rules::{
-            ports::Fault,
-            systems::{self, Function},
-        },
+        rules::{self, Fault, Function},
     },
     shell::Failure,
 };
@@ -43,9 +40,9 @@ pub async fn gather(
     let calls = Calls::new(aws);
     let (listed, mappings) = tokio::join!(calls.call(functions(&calls.aws)), calls.mappings());
     let listed = listed?;
-    let handlers = systems::named(&listed, handler)?.into_iter();
+    let handlers = rules::named(&listed, handler)?.into_iter();
     let handlers: BTreeSet<_> = handlers.map(|handler| handler.name().to_owned()).collect();
-    let all: BTreeSet<_> = systems::handlers(&listed).map(|it| it.name().to_owned()).collect();
+    let all: BTreeSet<_> = rules::handlers(&listed).map(|it| it.name().to_owned()).collect();
     let functions: BTreeMap<_, _> =
         listed.into_iter().map(|it| (it.name().to_owned(), it)).collect();
     let is_function = |name: &&String| !name.starts_with(QUEUE_PREFIX);
@@ -111,7 +108,7 @@ impl Account {
         if destinations.iter().any(|arn| self.retry_queues.contains(*arn)) {
             return None;
         }
-        let is_own = |queue: &String| queues.iter().any(|arn| systems::last(arn) == queue);
+        let is_own = |queue: &String| queues.iter().any(|arn| rules::last(arn) == queue);
         if self.attached.get(name).into_iter().flatten().flatten().any(is_own) {
             return Some(KnownBy::Tag);
         }
@@ -134,7 +131,7 @@ async fn of_system(
         .map(|all| all.iter().filter(of_handler).cloned().collect::<Vec<_>>());
     let mapped = mappings.iter().flatten().map(|mapping| mapping.queue.clone());
     let bound = queue_targets(environment).into_keys();
-    let bound = bound.map(|name| queue_arn(&name, handler_arn));
+    let bound = bound.map(|name| rules::queue_arn(&name, handler_arn));
     let queues: BTreeSet<_> = mapped.chain(bound).collect();
 
     let named = named_targets(environment);
@@ -159,9 +156,9 @@ async fn of_system(
     }
     let mut sources = named_queues(handler);
     sources
-        .retain(|arn, _| only.is_empty() || only.iter().any(|it| *it == systems::target_name(arn)));
+        .retain(|arn, _| only.is_empty() || only.iter().any(|it| *it == rules::target_name(arn)));
     let dead_letters_url = environment.get("DEAD_LETTER_QUEUE_URL").cloned().unwrap_or_default();
-    let dead_letters_arn = queue_arn(&dead_letters_url, handler_arn);
+    let dead_letters_arn = rules::queue_arn(&dead_letters_url, handler_arn);
 
     let (running, mut targets, sources, mut queues, dead_letters, dead_letters_denied, ledger) = tokio::join!(
         calls.running(handler.name()),

@@ -21,16 +21,13 @@ use comeback_core::arn::FunctionArn;
 use serde::Serialize;
 use serde_json::json;
 
-use crate::operate::rules::{
-    ports::Fault,
-    systems::{Function, is_queue},
-};
+use crate::operate::rules::{Fault, Function, is_queue, queue_arn};
 
 pub(crate) use crate::operate::doctor::rules::targets::{WRAPPER, WRAPPER_VARIABLE};
 pub use crate::operate::doctor::rules::{
     facts::{
         EARLIER, Fact, Facts, InvokeConfig, KnownBy, Ledger, Mapping, Metric, Queue,
-        QueueAttributes, Redrive, RetryQueue, Running, Source, State, Table, Target, queue_arn,
+        QueueAttributes, Redrive, RetryQueue, Running, Source, State, Table, Target,
     },
     queues::{RECEIVES, RETENTION, VISIBILITY_PER_TIMEOUT, actions_on_ledger},
     sources::VISIBILITY_LONG,

@@ -6,8 +6,8 @@ use std::{
 };
 
 use crate::operate::{
-    rules::ports::Fault,
-    rules::systems::Function,
+    rules::Fault,
+    rules::Function,
     status::rules::{Facts, Runs},
 };
 use aws_sdk_dynamodb::types::{AttributeValue, KeysAndAttributes};

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::operate::rules::{
     life::{Life, Next, StepKind},
-    systems::target_name,
+    target_name,
 };
 
 /// Values of OTLP's enumerations.

@@ -14,15 +14,8 @@ use crate::{
     operate::{
         attached::find,
         aws::Aws,
-        console::{spinner, uninterrupted},
         logs,
-        rules::{
-            groups::{Group, Groups},
-            life::lives,
-            notice::events,
-            ports::Fault,
-            systems::target_name,
-        },
+        rules::{Fault, Group, Groups, events, life::lives, target_name},
         text::{due, error, group_json, group_lines, narrowed},
         waiting::{
             ListArgs,
@@ -31,7 +24,7 @@ use crate::{
         },
     },
     paint::{Line, Style},
-    shell::{Failure, Outcome, Shell},
+    shell::{Failure, Outcome, Shell, spinner, uninterrupted},
 };
 
 /// In a terminal of less than 80 columns, a list has only the event, its function and its due time.

@@ -5,9 +5,7 @@ use serde::Serialize;
 
 use crate::{
     operate::{
-        console::{confirm, progress, spinner, uninterrupted},
-        rules::notice::events,
-        text::lines,
+        rules::events,
         waiting::{
             OrderArgs,
             register::open,
@@ -15,7 +13,7 @@ use crate::{
         },
     },
     paint::{Line, Style},
-    shell::{Failure, Outcome, Shell},
+    shell::{Failure, Outcome, Shell, confirm, progress, spinner, uninterrupted},
 };
 
 /// What `--json` prints.
@@ -57,7 +55,7 @@ pub async fn run(order: Order, args: &OrderArgs, shell: &Shell) -> Result<Outcom
     if let Some(plan) = &plan {
         if !args.json {
             shell.print(&[Line::of(Style::Strong, register.place())]).await?;
-            shell.print(&lines(&plan.notices(order))).await?;
+            shell.print_notices(&plan.notices(order)).await?;
         }
         if args.dry_run || planned == 0 {
             if args.json {
@@ -92,7 +90,7 @@ pub async fn run(order: Order, args: &OrderArgs, shell: &Shell) -> Result<Outcom
         };
         shell.print_json(&document).await?;
     } else {
-        shell.print(&lines(&tally.notices(order))).await?;
+        shell.print_notices(&tally.notices(order)).await?;
     }
     ended?;
     Ok(match () {

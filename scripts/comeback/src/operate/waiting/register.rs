@@ -21,7 +21,7 @@ use crate::{
         attached::{find, qualified},
         aws::{Aws, fault},
         options::SystemOptions,
-        rules::{ports::Fault, systems::Function},
+        rules::{Fault, Function},
         waiting::rules::{Page, Partition, Register},
     },
     shell::Failure,

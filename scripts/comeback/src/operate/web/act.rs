@@ -3,9 +3,9 @@
 use crate::operate::{
     dead_letters::rules as dead_letters,
     dead_letters::rules::{Action, Plan, look},
-    rules::notice::Notice,
-    rules::ports::Fault,
-    rules::systems::target_name,
+    rules::Fault,
+    rules::Notice,
+    rules::target_name,
     waiting::rules as waiting,
     waiting::rules::{carry_out, visit},
 };

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use crate::operate::{
-    rules::filter::NO_ERROR,
+    rules::NO_ERROR,
+    rules::events,
     rules::life::Next,
-    rules::notice,
     web::rules::{Event, EventFilter, State},
 };
 use comeback_core::Timestamp;
@@ -89,7 +89,7 @@ pub fn list(seen: &Seen, params: &Params, now: Timestamp) -> Markup {
             div.bar {
                 (orders(seen, &wanted))
                 nav.pager aria-label="More events" {
-                    span { (first) " to " (last) " of " (notice::events(page.of as u64)) }
+                    span { (first) " to " (last) " of " (events(page.of as u64)) }
                     @if page.later > LENGTH { " " a.button href=(to(None)) { "Latest" } }
                     @if page.later > 0 { " " a.button rel="prev" href=(to(page.newer.filter(|_| page.later > LENGTH))) { "Newer" } }
                     @if page.older.is_some() { " " a.button rel="next" href=(to(page.older)) { "Older" } }

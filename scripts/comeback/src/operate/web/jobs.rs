@@ -15,7 +15,7 @@ use super::{
     params::Params,
 };
 use crate::operate::{
-    rules::notice::{Notice, Tone},
+    rules::{Notice, Tone},
     text::count,
 };
 

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use crate::operate::{
     dead_letters::rules::{GroupBy, Letter, Listed, NO_REASON, Selection, look},
-    rules::filter::{is_error_of, is_target},
-    rules::groups::Groups,
-    rules::notice,
+    rules::Groups,
+    rules::letters,
+    rules::{is_error_of, is_target},
 };
 use comeback_core::{Timestamp, target::Target, time::between};
 use maud::{Markup, html};
@@ -137,7 +137,7 @@ pub fn list(live: &Live, seen: &Seen, params: &Params, now: Timestamp) -> Markup
         form.bar method="post" action="/dead/look" {
             (csrf(live))
             span {
-                (notice::letters(looked.letters)) ", looked at " (until(looked.at, now))
+                (letters(looked.letters)) ", looked at " (until(looked.at, now))
                 @if let Some(read) = seen.looking { ". Looking again: " (count(read)) " so far…" }
                 @else if counted != looked.letters { ". Now the queue says " (count(counted)) "." }
             }
@@ -170,7 +170,7 @@ fn orders(params: &Params, shown: usize, looked: &LetterSnapshot) -> Markup {
                 button.danger name="do" value="purge" { "Delete…" }
             }
             span.every {
-                @if is_filtered { (count(shown as u64)) " selected: " } @else { "All " (notice::letters(looked.letters)) ": " }
+                @if is_filtered { (count(shown as u64)) " selected: " } @else { "All " (letters(looked.letters)) ": " }
                 (order("Redrive…", &params.with("do", "redrive"))) " "
                 (order("Delete…", &params.with("do", "purge")))
                 @if is_filtered { " " a href="/dead" { "Show all" } }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::operate::{
+    rules::is_queue,
     rules::life::Next,
-    rules::systems::is_queue,
     web::rules::{Attempted, Event, State, attempts, indented, round_step},
 };
 use comeback_core::{

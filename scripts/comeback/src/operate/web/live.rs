@@ -14,9 +14,9 @@ use std::{
 use crate::operate::{
     dead_letters::rules::Listed,
     doctor::rules::{Examined, diagnose},
-    rules::groups::Groups,
-    rules::ports::Fault,
-    rules::systems::{self, Function},
+    rules::Fault,
+    rules::Groups,
+    rules::{self, Function},
     status::rules::Facts,
     waiting::rules::visit,
     web::rules::{Events, Run, Waiting},
@@ -333,7 +333,7 @@ impl Live {
     pub async fn poll(&self) -> Result<(), Failure> {
         let Cloud { aws, handler, .. } = self.cloud()?;
         let functions = functions(aws).await?;
-        let handler = systems::only(&functions, handler.as_deref())?;
+        let handler = rules::only(&functions, handler.as_deref())?;
         let attached: Vec<Attached> = attached(aws, &handler, &functions).await?;
         let Gathered { facts, unknown } = gather(aws, &handler, &attached, (self.now)()).await?;
         let letters = self.dead_letters().await.map(|queue| queue.visible + queue.hidden);

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use crate::operate::{
     doctor::rules::{Examined, Finding, Verdict},
-    rules::systems::target_name,
+    rules::target_name,
     status::rules::{Facts, State as FunctionState},
     web::rules::{Counts, EventFilter, PARTS, Pulse, Range, Waiting, as_of_now},
 };

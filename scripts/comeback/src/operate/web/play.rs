@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::operate::{
-    rules::systems::{is_queue, target_name},
+    rules::{is_queue, target_name},
     web::rules::{Event, State},
 };
 use aws_sdk_lambda::{primitives::Blob, types::InvocationType};

@@ -19,10 +19,10 @@ pub use event::{Event, EventFilter, State};
 pub use waterfall::{Attempted, attempts, round_step};
 
 use crate::operate::{
-    rules::filter::NO_ERROR,
-    rules::groups::Groups,
+    rules::Groups,
+    rules::NO_ERROR,
     rules::life::{Step, StepKind, read, steps_of},
-    rules::systems::target_name,
+    rules::target_name,
     status::rules::{Facts, Runs},
 };
 
@@ -418,7 +418,7 @@ mod tests {
     use comeback_core::time::parse;
 
     use super::*;
-    use crate::operate::{rules::filter::NO_ERROR, status::rules::State as FunctionState};
+    use crate::operate::{rules::NO_ERROR, status::rules::State as FunctionState};
 
     const ARN: &str = "arn:aws:lambda:us-east-1:1:function:orders:$LATEST";
 

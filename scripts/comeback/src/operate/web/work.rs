@@ -1,6 +1,6 @@
 //! Runs jobs, which go on after the response to the request that started them.
 
-use crate::operate::rules::notice::Notice;
+use crate::operate::rules::Notice;
 
 use super::{jobs::Job, live::Shared};
 use crate::shell::Failure;

@@ -3,7 +3,7 @@
 use super::{Facts, Plan, Previous, Refusal, Step, policy_name, settings};
 use crate::operate::{
     doctor::rules::{Fact, InvokeConfig, WRAPPER_VARIABLE},
-    rules::ports::Fault,
+    rules::Fault,
     rules::queue_policy::unexempt,
 };
 

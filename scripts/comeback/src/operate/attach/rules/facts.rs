@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt};
 
 use crate::operate::{
     doctor::rules::{Fact, InvokeConfig, QueueAttributes},
-    rules::systems::{Function, last},
+    rules::{Function, last},
 };
 
 pub type Tags = BTreeMap<String, String>;

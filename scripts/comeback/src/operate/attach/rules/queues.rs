@@ -18,10 +18,10 @@ use super::{
 use crate::operate::{
     doctor::rules::{
         ACTIONS_ON_RETRY_QUEUE, Fact, Mapping, QueueAttributes, RECEIVES, RETENTION, Redrive,
-        VISIBILITY_LONG, VISIBILITY_PER_TIMEOUT, queue_arn, queue_targets, span,
+        VISIBILITY_LONG, VISIBILITY_PER_TIMEOUT, queue_targets, span,
     },
     rules::queue_policy::unexempt,
-    rules::systems::{Function, last},
+    rules::{Function, last, queue_arn},
 };
 
 #[derive(Clone, Debug)]

@@ -9,7 +9,7 @@ use comeback_core::{
 };
 
 use super::Refusal;
-use crate::operate::{doctor::rules::queue_targets, rules::systems::Function};
+use crate::operate::{doctor::rules::queue_targets, rules::Function};
 
 /// Lambda's limit in bytes for all variables of a function, including their names.
 const VARIABLES_MAX: usize = 4_096;

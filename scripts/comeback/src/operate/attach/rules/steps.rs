@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, time::Duration};
 
 use crate::operate::{
     doctor::rules::InvokeConfig,
-    rules::ports::{Clock, Fault},
-    rules::systems::{last, role_name},
+    rules::{Clock, Fault},
+    rules::{last, role_name},
 };
 
 #[derive(Clone, Debug, Eq, PartialEq)]

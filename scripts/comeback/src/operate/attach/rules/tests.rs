@@ -11,14 +11,14 @@ use futures_util::FutureExt as _;
 use serde_json::json;
 
 use super::*;
-use crate::operate::{doctor::rules::QueueAttributes, rules::ports::Clock, rules::systems};
+use crate::operate::{doctor::rules::QueueAttributes, rules, rules::Clock};
 
 const HOME: &str = "us-east-1:123456789012";
 const LAYER: &str = "arn:aws:lambda:us-east-1:123456789012:layer:comeback:3";
 
 fn function(name: &str, variable: (&str, &str)) -> Function {
     let environment = [(variable.0.to_owned(), variable.1.to_owned())].into();
-    Function { environment, ..systems::tests::function(name) }
+    Function { environment, ..rules::tests::function(name) }
 }
 
 fn queue(name: &str) -> RetryQueue {

@@ -14,8 +14,8 @@ use comeback_core::{
 use serde_json::Value;
 
 use crate::operate::{
-    rules::ports::Fault,
-    rules::systems::{Function, last},
+    rules::Fault,
+    rules::{Function, last},
 };
 
 /// The result of a call to AWS, or the reason why it failed.
@@ -344,15 +344,4 @@ impl Metric {
 /// The maximum number of messages of a queue that wait in flight; the default if the settings are bad.
 pub(super) fn in_flight_max(settings: Option<&Settings>) -> NonZeroU32 {
     settings.map_or(comeback_core::in_flight::IN_FLIGHT_MAX, |settings| settings.in_flight_max)
-}
-
-/// The ARN of a queue, from its name or URL, in the function's region and account. The URL may name another account.
-pub fn queue_arn(name_or_url: &str, function_arn: &str) -> String {
-    let mut path = name_or_url.rsplit('/');
-    let name = path.next().unwrap_or_default();
-    let own = function_arn.split(':').collect::<Vec<_>>();
-    let part = |index: usize| own.get(index).copied().unwrap_or_default();
-    let is_account = |it: &&str| it.len() == 12 && it.bytes().all(|byte| byte.is_ascii_digit());
-    let account = path.next().filter(is_account).unwrap_or(part(4));
-    format!("arn:{}:sqs:{}:{account}:{name}", part(1), part(3))
 }

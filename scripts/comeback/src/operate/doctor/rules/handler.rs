@@ -11,7 +11,7 @@ use crate::operate::{
     doctor::rules::{
         BATCH_SIZE, Examined, Facts, Fix, Mapping, Metric, Running, queue_targets, span, word,
     },
-    rules::systems::{Function, last},
+    rules::{Function, last},
 };
 
 /// With a shorter time-out, the handler could not wait for any answer, because it reserves time for its last steps.

@@ -13,8 +13,8 @@ use crate::operate::{
         RetryQueue, facts::in_flight_max, queue_targets, quoted, span, word,
     },
     rules::{
+        last,
         queue_policy::{Effect, ask},
-        systems::last,
     },
 };
 

@@ -11,8 +11,8 @@ use crate::operate::{
         span,
     },
     rules::{
+        last,
         queue_policy::{Effect, ask},
-        systems::last,
     },
 };
 

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::operate::{
     rules::queue_policy::{Effect, ask},
-    rules::systems::{Function, last},
+    rules::{Function, last},
 };
 
 /// The variable that makes Lambda start managed runtimes through a wrapper script.

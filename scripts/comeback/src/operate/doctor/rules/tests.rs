@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::facts::Redrive;
 use super::*;
 use crate::operate::{
-    rules::ports::Fault,
-    rules::systems::{Function, Unsupported, tests::function},
+    rules::Fault,
+    rules::{Function, Unsupported, tests::function},
 };
 
 const HOME: &str = "us-east-1:123456789012";

@@ -12,9 +12,9 @@ use comeback_core::{
 use serde::Serialize;
 
 use crate::operate::rules::{
-    filter::{NO_ERROR, any, contains, is_error_of, is_target},
+    NO_ERROR, any, contains, is_error_of, is_target,
     life::{Life, Next, StepKind},
-    systems::target_name,
+    target_name,
 };
 
 /// If an event is later than this, its message is gone, or nothing receives from its queue.

@@ -16,9 +16,9 @@ use serde::Serialize;
 
 use super::{Partition, Register, SHOWN_MAX, Selection, visit::Pages};
 use crate::operate::{
-    rules::notice::{Notice, Tone, events},
-    rules::ports::{Clock, Fault, with_backoff},
-    rules::systems::target_name,
+    rules::target_name,
+    rules::{Clock, Fault, with_backoff},
+    rules::{Notice, Tone, events},
 };
 
 /// How long an order is kept: the longest time for which SQS keeps its message.

@@ -9,7 +9,7 @@ use std::{
 use comeback_core::{Timestamp, claim::Order, register::Entry, time::later};
 
 use super::{Page, Partition, Register};
-use crate::operate::rules::ports::{Clock, Fault};
+use crate::operate::rules::{Clock, Fault};
 
 pub(super) const PAGE: usize = 3;
 

@@ -3,7 +3,7 @@
 use comeback_core::{Timestamp, claim::Order, register::Entry};
 use futures_util::future::join_all;
 
-use crate::operate::rules::ports::{Clock, Fault, with_backoff};
+use crate::operate::rules::{Clock, Fault, with_backoff};
 
 /// Visits the events of these partitions until `visit` returns false. Those of one function are sorted by due time.
 pub async fn visit<R: Register>(

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use comeback_core::{Timestamp, pattern};
 
 use crate::operate::{
-    rules::filter::{contains, is_error_of},
     rules::life::{Next, Step, StepKind, next},
+    rules::{contains, is_error_of},
 };
 
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]

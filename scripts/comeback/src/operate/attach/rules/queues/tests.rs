@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use comeback_core::settings::Settings;
 
 use super::*;
-use crate::operate::{attach::rules::Planned, rules::systems};
+use crate::operate::{attach::rules::Planned, rules};
 
 const HOME: &str = "us-east-1:123456789012";
 
@@ -17,7 +17,7 @@ fn mapping(queue: &str, function: &str) -> Mapping {
     Mapping {
         uuid: queue.to_owned(),
         queue: arn(queue),
-        function: systems::tests::function(function).arn,
+        function: rules::tests::function(function).arn,
         state: "Enabled".to_owned(),
         last_result: None,
         batch_size: 10,
@@ -29,7 +29,7 @@ fn mapping(queue: &str, function: &str) -> Mapping {
 
 /// A system with a retry queue for functions, and a queue `imports` that a function consumes.
 fn facts() -> QueueFacts {
-    let mut handler = systems::tests::function("handler");
+    let mut handler = rules::tests::function("handler");
     let url = |queue: &str| format!("https://sqs.us-east-1.amazonaws.com/123456789012/{queue}");
     handler.environment.insert("DEAD_LETTER_QUEUE_URL".to_owned(), url("dead"));
     let mappings = [("retry", "handler"), ("other", "other-handler"), ("imports", "importer")];

@@ -1,0 +1,242 @@
+//! `comeback dead redrive` and `comeback dead purge`.
+
+use std::{fs, io, ops::RangeInclusive, process::Command};
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use crate::{
+    operate::{
+        dead_letters::{
+            Filter, QueueOptions,
+            queue::open,
+            rules::{
+                Action, Letter, Order, Pace, Plan, PointerValue, Selection, Step, Tally, carry_out,
+                look,
+            },
+        },
+        rules::{count, letters},
+    },
+    paint::{Line, Style},
+    shell::{Failure, Outcome, Shell, confirm, progress, uninterrupted},
+};
+
+/// Options of commands that change something.
+#[derive(Debug, clap::Args)]
+pub struct OrderArgs {
+    /// Start at once: don't ask, and don't count the selected letters first.
+    #[arg(long)]
+    pub yes: bool,
+    /// Show what would be done, and do nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Print one JSON document instead of text.
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub filter: Filter,
+    #[command(flatten)]
+    pub queue: QueueOptions,
+}
+
+/// Options of `comeback dead redrive`.
+#[derive(Debug, clap::Args)]
+pub struct RedriveArgs {
+    /// The function or the queue, such as sqs:imports, in place of each letter's own, by its name or ARN. A function
+    /// may have a version or an alias.
+    #[arg(long, value_name = "FUNCTION[:ALIAS]|QUEUE")]
+    pub to: Option<String>,
+    /// Set a value in the payload, by a JSON pointer. The value is JSON, or the text of a string; repeatable.
+    #[arg(long, value_name = "/POINTER=VALUE", value_parser = PointerValue::parse)]
+    pub set: Vec<PointerValue>,
+    /// Edit the payload of the only selected letter in $VISUAL or $EDITOR.
+    #[arg(long)]
+    pub edit: bool,
+    /// The most letters to redrive in a second, such as 20 or 0.5 [default: as many as possible].
+    #[arg(long, value_name = "N", value_parser = rate)]
+    pub rate: Option<f64>,
+    /// How many batches of ten are redriven concurrently. More are faster when calls are slow, but if the command is
+    /// killed, that many batches may be redriven twice.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=50))]
+    pub batches: u8,
+    #[command(flatten)]
+    pub order: OrderArgs,
+}
+
+/// Rates that are lower than one letter an hour make no sense, and would not fit into times.
+fn rate(text: &str) -> Result<f64, &'static str> {
+    const RATES: RangeInclusive<f64> = 1.0 / 3600.0..=1e6;
+    let rate = text.parse().ok().filter(|rate| RATES.contains(rate));
+    rate.ok_or("expected a number of letters a second, such as 20 or 0.5")
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Document<'a> {
+    queue: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    plan: Option<&'a Plan>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    done: Option<&'a Tally>,
+    interrupted: bool,
+    error: Option<String>,
+}
+
+pub async fn redrive(args: &RedriveArgs, shell: &Shell) -> Result<Outcome, Failure> {
+    let RedriveArgs { to, set, edit, rate, batches, order } = args;
+    let action = Action::Redrive { to: to.clone(), set: set.clone(), payload: None };
+    let pace = Pace { letters_per_second: *rate, batches: usize::from(*batches) };
+    run(order, action, pace, *edit, shell).await
+}
+
+pub async fn purge(args: &OrderArgs, shell: &Shell) -> Result<Outcome, Failure> {
+    let pace = Pace { letters_per_second: None, batches: 1 };
+    run(args, Action::Purge, pace, false, shell).await
+}
+
+async fn run(
+    args: &OrderArgs,
+    action: Action,
+    pace: Pace,
+    edit: bool,
+    shell: &Shell,
+) -> Result<Outcome, Failure> {
+    let (ask, done) = match action {
+        Action::Redrive { .. } => ("Redrive", "redriven"),
+        Action::Purge => ("Delete", "deleted"),
+    };
+    let selection = Selection::from(&args.filter);
+    let queue = open(&args.queue, shell).await?;
+    let goes_on = uninterrupted()?;
+    let mut order = Order { selection, given_at: (shell.now)(), action };
+
+    // With --yes the counts are not needed, and reading a large queue takes time.
+    let is_planned = !args.yes || args.dry_run || edit;
+    let (mut plan, mut last) = (Plan::default(), None);
+    if is_planned {
+        let bar = progress(queue.visible, "looked at");
+        look(&queue, queue.letters(), |letter| {
+            bar.inc(1);
+            let step = order.step(&letter, order.given_at);
+            plan.count(&step);
+            if matches!(step, Step::Redrive(_)) {
+                last = Some(letter);
+            }
+            goes_on()
+        })
+        .await?;
+        if !goes_on() {
+            return Ok(Outcome::Interrupted);
+        }
+    }
+    if edit {
+        edited(&mut order.action, &plan, last, args.yes)?;
+    }
+
+    let number = if is_planned { plan.letters() } else { queue.visible };
+    let place = format!("{} ({})", queue.name(), queue.region());
+    let plan = is_planned.then_some(plan);
+    match &plan {
+        _ if args.json => {}
+        Some(plan) => {
+            shell.print(&[Line::of(Style::Strong, place)]).await?;
+            shell.print_notices(&plan.notices()).await?;
+        }
+        None => {
+            let line = format!("About {} in {place}", letters(number));
+            shell.print(&[Line::of(Style::Plain, line)]).await?;
+        }
+    }
+    let mut document = Document {
+        queue: &queue.url,
+        plan: plan.as_ref(),
+        done: None,
+        interrupted: false,
+        error: None,
+    };
+    if let Some(plan) = plan.as_ref().filter(|_| args.dry_run || number == 0) {
+        if args.json {
+            shell.print_json(&document).await?;
+        }
+        return Ok(if plan.is_stuck() { Outcome::Unsuccessful } else { Outcome::Success });
+    }
+    if !args.yes {
+        confirm(&format!("{ask} {}?", letters(number)))?;
+    }
+
+    let bar = progress(number, done);
+    let (tally, ended) = carry_out(&order, pace, &queue, |tally| {
+        bar.set_position(tally.done());
+        goes_on()
+    })
+    .await;
+    drop(bar);
+
+    document.interrupted = !goes_on();
+    document.error = ended.as_ref().err().map(ToString::to_string);
+    document.done = Some(&tally);
+    if args.json {
+        shell.print_json(&document).await?;
+    } else {
+        shell.print_notices(&tally.notices()).await?;
+    }
+    ended?;
+    Ok(match () {
+        () if document.interrupted => Outcome::Interrupted,
+        () if tally.kept_back() > 0 => Outcome::Unsuccessful,
+        () => Outcome::Success,
+    })
+}
+
+/// Lets the operator edit the payload of the only selected letter. If it was not changed, the operator has to confirm.
+fn edited(
+    action: &mut Action,
+    plan: &Plan,
+    letter: Option<Letter>,
+    is_confirmed: bool,
+) -> Result<(), Failure> {
+    let refused = |text: String| Failure::Refused(text);
+    let (Some(letter), 1) = (letter, plan.letters()) else {
+        let letters = count(plan.letters());
+        return Err(refused(format!(
+            "expected one letter for --edit, got {letters}: pass --id or another filter"
+        )));
+    };
+    let facts = letter.facts();
+    let before = facts.payload.as_deref().unwrap_or_default();
+    let after =
+        edit(before).map_err(|error| refused(format!("can't edit the payload: {error}")))?;
+    // Editors end a file with a line break.
+    let after = if before.ends_with('\n') {
+        after.as_str()
+    } else {
+        after.strip_suffix('\n').unwrap_or(&after)
+    };
+    if after == before {
+        let text = "the payload was not changed";
+        if is_confirmed {
+            return Err(refused(format!("{text}, so nothing is redriven: leave out --edit")));
+        }
+        eprintln!("comeback: {text}");
+    }
+    serde_json::from_str::<&RawValue>(after)
+        .map_err(|error| refused(format!("the edited payload is not JSON: {error}")))?;
+    if let Action::Redrive { payload, .. } = action {
+        *payload = Some(after.to_owned());
+    }
+    Ok(())
+}
+
+/// Opens the operator's editor, as the shell finds it, with a text. Returns the text that it has saved.
+fn edit(text: &str) -> io::Result<String> {
+    const EDITOR: &str = r#"eval "${VISUAL:-${EDITOR:-vi}} \"\$1\"""#;
+    let file = tempfile::Builder::new().prefix("payload-").suffix(".json").tempfile()?;
+    fs::write(file.path(), text)?;
+    let ended = Command::new("sh").args(["-c", EDITOR, "edit"]).arg(file.path()).status()?;
+    if !ended.success() {
+        return Err(io::Error::other(format!(
+            "the editor ended with {ended}; nothing is redriven"
+        )));
+    }
+    fs::read_to_string(file.path())
+}
