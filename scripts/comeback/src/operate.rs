@@ -5,7 +5,6 @@ pub mod args;
 pub mod attach;
 mod attached;
 pub mod aws;
-mod calls;
 pub mod dead_letters;
 pub mod doctor;
 mod logs;

@@ -7,11 +7,10 @@ use futures_util::future::try_join_all;
 
 use crate::{
     operate::{
-        aws::{Aws, functions},
-        calls::Calls,
-        doctor::rules::{InvokeConfig, bound_queues},
+        aws::{Aws, Calls, functions},
+        doctor::rules::InvokeConfig,
         options::SystemOptions,
-        rules::{Fault, Function, only},
+        rules::{Fault, Function, bound_queues, only},
     },
     shell::Failure,
 };

@@ -26,7 +26,7 @@ pub use crate::operate::doctor::gather::gather;
 #[derive(Serialize)]
 struct Document<'a> {
     systems: Vec<SystemJson<'a>>,
-    mended: &'a [Mended],
+    mended: &'a [Mended<'a>],
 }
 
 #[derive(Serialize)]
@@ -49,7 +49,9 @@ struct FindingJson<'a> {
 
 /// A command that was carried out, with the error if it failed.
 #[derive(Serialize)]
-struct Mended {
+struct Mended<'a> {
+    #[serde(skip)]
+    fix: &'a Fix,
     command: String,
     error: Option<String>,
 }
@@ -90,8 +92,7 @@ pub async fn run(args: &DoctorArgs, shell: &Shell) -> Result<Outcome, Failure> {
         shell.print(&[summary(findings())]).await?;
     }
     let is_mended = |finding: &Finding| {
-        let command = finding.fix.as_ref().map(|fix| command(fix, &args.connection));
-        mended.iter().any(|it| it.error.is_none() && Some(&it.command) == command.as_ref())
+        mended.iter().any(|it| it.error.is_none() && Some(it.fix) == finding.fix.as_ref())
     };
     let is_well = findings().all(|it| it.verdict != Verdict::Bad || is_mended(it))
         && mended.iter().all(|it| it.error.is_none());
@@ -99,12 +100,12 @@ pub async fn run(args: &DoctorArgs, shell: &Shell) -> Result<Outcome, Failure> {
 }
 
 /// Carries out the automatic commands, each only once.
-async fn apply_fixes(
+async fn apply_fixes<'a>(
     args: &DoctorArgs,
     aws: &Aws,
-    findings: impl Iterator<Item = &Finding>,
+    findings: impl Iterator<Item = &'a Finding>,
     shell: &Shell,
-) -> Result<Vec<Mended>, Failure> {
+) -> Result<Vec<Mended<'a>>, Failure> {
     let mut fixes: Vec<&Fix> = Vec::new();
     for fix in findings.filter_map(|finding| finding.fix.as_ref()) {
         if fix.is_automatic() && !fixes.contains(&fix) {
@@ -126,7 +127,7 @@ async fn apply_fixes(
             };
             shell.print(&[line]).await?;
         }
-        all.push(Mended { command, error: done.err().map(|fault| fault.to_string()) });
+        all.push(Mended { fix, command, error: done.err().map(|fault| fault.to_string()) });
     }
     Ok(all)
 }

@@ -18,7 +18,7 @@ use std::{
 
 use comeback_core::{
     Timestamp,
-    arn::{QUEUE_PREFIX, QueueArn},
+    arn::{FunctionArn, QUEUE_PREFIX, QueueArn},
     error_type,
     fault::{FaultKind, classify},
     pattern,
@@ -263,6 +263,51 @@ pub fn target_name(arn: &str) -> Cow<'_, str> {
 
 pub fn handlers(functions: &[Function]) -> impl Iterator<Item = &Function> {
     functions.iter().filter(|function| function.dead_letter_queue_url().is_some())
+}
+
+/// The functions that may use each queue, from `QUEUE_TARGETS` in the handler's environment.
+pub fn queue_targets(environment: &BTreeMap<String, String>) -> BTreeMap<String, Vec<String>> {
+    let text = environment.get("QUEUE_TARGETS");
+    text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+}
+
+/// The functions that settings in the handler's environment name. Patterns are left out.
+pub fn named_targets(environment: &BTreeMap<String, String>) -> BTreeSet<String> {
+    let list = |name| environment.get(name).into_iter().flat_map(|text: &String| text.split(','));
+    let bound = queue_targets(environment).into_values().flatten();
+    let listed = list("TARGET_FUNCTIONS").chain(list("DLQ_TARGET")).map(|it| it.trim().to_owned());
+    listed
+        .chain(bound)
+        .filter(|name| !name.is_empty() && !name.contains('*') && !is_queue(name))
+        .map(|name| FunctionArn::parse(&name).map_or(name, |arn| arn.name().to_owned()))
+        .collect()
+}
+
+/// The queues whose messages the handler retries according to its settings, with the ARNs of the retry queues that are
+/// bound to them.
+pub fn named_queues(handler: &Function) -> BTreeMap<String, BTreeSet<String>> {
+    let arn = |name: &str| handler.arn_of(name.trim());
+    let mut queues: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
+    for (retry, names) in queue_targets(&handler.environment) {
+        for name in names.iter().filter(|name| is_queue(name)) {
+            queues.entry(arn(name)).or_default().insert(queue_arn(&retry, &handler.arn));
+        }
+    }
+    let listed = handler.environment.get("TARGET_FUNCTIONS").map_or("", String::as_str).split(',');
+    for name in listed.filter(|name| is_queue(name.trim()) && !name.contains('*')) {
+        queues.entry(arn(name)).or_default();
+    }
+    queues
+}
+
+/// The queues that are bound to a retry queue, each with its own. A queue for redrives is bound to several targets.
+pub fn bound_queues(handler: &Function) -> Vec<(String, String)> {
+    let targets: BTreeMap<_, _> = queue_targets(&handler.environment)
+        .iter()
+        .map(|(retry, names)| (queue_arn(retry, &handler.arn), names.len()))
+        .collect();
+    let own = |bound: BTreeSet<String>| bound.into_iter().min_by_key(|retry| targets.get(retry));
+    named_queues(handler).into_iter().filter_map(|(arn, bound)| Some((arn, own(bound)?))).collect()
 }
 
 /// The retry handler with this name, or the only one if no name is given.
@@ -540,5 +585,55 @@ pub(crate) mod tests {
         }
         assert_eq!((events(1), letters(1)), ("1 event".to_owned(), "1 letter".to_owned()));
         assert_eq!((events(0), letters(2)), ("0 events".to_owned(), "2 letters".to_owned()));
+    }
+
+    #[test]
+    fn queues_are_named_by_settings_and_are_no_functions() {
+        let arn = |name: &str| format!("arn:aws:sqs:us-east-1:123456789012:{name}");
+        let list = format!("orders, {},sqs:many-*", arn("exports"));
+        let mut handler = with("handler", "TARGET_FUNCTIONS", &list);
+        let targets = r#"{"retry":["orders"],"retry-imports":["sqs:imports"]}"#;
+        handler.environment.insert("QUEUE_TARGETS".to_owned(), targets.to_owned());
+        assert_eq!(named_targets(&handler.environment), BTreeSet::from(["orders".to_owned()]));
+        let bound = BTreeSet::from([arn("retry-imports")]);
+        let expected = [(arn("imports"), bound), (arn("exports"), BTreeSet::new())].into();
+        assert_eq!(named_queues(&handler), expected);
+        let with_redrives =
+            r#"{"a-redrive":["orders","sqs:imports"],"retry-imports":["sqs:imports"]}"#;
+        handler.environment.insert("QUEUE_TARGETS".to_owned(), with_redrives.to_owned());
+        assert_eq!(bound_queues(&handler), [(arn("imports"), arn("retry-imports"))]);
+    }
+
+    #[test]
+    fn named_targets_come_from_three_settings_without_patterns() {
+        let environment = [
+            (
+                "TARGET_FUNCTIONS",
+                "orders, arn:aws:lambda:us-east-1:123456789012:function:billing:live,mail-*",
+            ),
+            ("QUEUE_TARGETS", r#"{"a":["refunds"],"b":["orders","*"]}"#),
+            ("DLQ_TARGET", "legacy"),
+        ];
+        let environment =
+            environment.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        assert_eq!(
+            named_targets(&environment),
+            ["billing", "legacy", "orders", "refunds"].map(str::to_owned).into()
+        );
+    }
+
+    #[test]
+    fn a_queue_without_an_arn_is_in_the_account_and_region_of_its_handler() {
+        let handler = "arn:aws-cn:lambda:cn-north-1:123456789012:function:handler";
+        for (name, expected) in [
+            ("retry", "arn:aws-cn:sqs:cn-north-1:123456789012:retry"),
+            (
+                "https://sqs.cn-north-1.amazonaws.com.cn/210987654321/dead",
+                "arn:aws-cn:sqs:cn-north-1:210987654321:dead",
+            ),
+            ("http://127.0.0.1:4700/queue/dead", "arn:aws-cn:sqs:cn-north-1:123456789012:dead"),
+        ] {
+            assert_eq!(queue_arn(name, handler), expected);
+        }
     }
 }

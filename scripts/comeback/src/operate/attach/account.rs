@@ -17,8 +17,7 @@ use crate::{
             CommonOptions, QualifiedName,
             rules::{Facts, QueueFacts, RetryQueue, Step, parse_source, policy_name},
         },
-        aws::{Aws, fault, function, functions},
-        calls::{Calls, Tags, invoke_config, may_loop, tags},
+        aws::{Aws, Calls, Tags, fault, function, functions, invoke_config, may_loop, tags},
         doctor::rules::{BATCH_SIZE, Fact, InvokeConfig, Mapping, Queue},
         rules::{self, Fault, Function, role_name},
     },
@@ -56,8 +55,7 @@ pub async fn facts(
     );
     let mut queues = Vec::new();
     for (arn, _) in own {
-        let url = arn::queue_url(&arn).unwrap_or_default();
-        let Queue { arn, url, attributes } = calls.queue(arn, url).await;
+        let Queue { arn, url, attributes } = calls.queue(&arn).await;
         // A mapping may name a queue that no longer exists. It is skipped.
         queues.extend(attributes?.map(|attributes| RetryQueue { arn, url, attributes }));
     }
@@ -101,8 +99,7 @@ pub async fn queue_facts(
         let may_loop = may_loop(aws, &name).await;
         (name, may_loop)
     }));
-    let of = |arn: &str| calls.queue(arn.to_owned(), arn::queue_url(arn).unwrap_or_default());
-    let Queue { url, attributes, .. } = of(source.as_str()).await;
+    let Queue { url, attributes, .. } = calls.queue(source.as_str()).await;
     let attributes = attributes?;
     let tags: BTreeMap<_, _> = match &attributes {
         Some(_) => {
@@ -116,7 +113,7 @@ pub async fn queue_facts(
     let retry = rules::queue_arn(&retry, &handler.arn);
     let policy = policy_name("queue", source.name(), None);
     let (consumers, retry, policy) =
-        tokio::join!(consumers, of(&retry), inline_policy(aws, &handler.role, &policy));
+        tokio::join!(consumers, calls.queue(&retry), inline_policy(aws, &handler.role, &policy));
     let existing = retry.attributes?;
     Ok(QueueFacts {
         exists: existing.is_some(),

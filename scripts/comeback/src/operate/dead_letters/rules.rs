@@ -16,7 +16,7 @@ mod order;
 mod work;
 
 pub use crate::operate::dead_letters::rules::{
-    order::{Action, Order, Plan, PointerValue, Redrive, Selection, StayReason, Step, attempts},
+    order::{Action, Order, Plan, PointerValue, Redrive, Selection, Step, attempts},
     work::{DeadLetterQueue, Pace, Tally, Targets, WORK_HOLD, carry_out, hold, look},
 };
 

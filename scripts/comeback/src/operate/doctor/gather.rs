@@ -2,18 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use comeback_core::arn::{self, QUEUE_PREFIX};
+use comeback_core::arn::QUEUE_PREFIX;
 use futures_util::future::join_all;
 
 use crate::{
     operate::{
-        aws::{Aws, functions},
-        calls::{Calls, Denied, may_loop},
-        doctor::rules::{
-            ACTIONS_ON_RETRY_QUEUE, Fact, Facts, InvokeConfig, KnownBy, Mapping, RetryQueue,
-            Source, Target, named_queues, named_targets, queue_targets,
+        aws::{Aws, Calls, actions, functions},
+        doctor::rules::{Fact, Facts, InvokeConfig, KnownBy, Mapping, Source},
+        rules::{
+            Fault, Function, handlers, last, named, named_queues, named_targets, queue_arn,
+            queue_targets,
         },
-        rules::{self, Fault, Function},
     },
     shell::Failure,
 };
@@ -40,14 +39,14 @@ pub async fn gather(
     let calls = Calls::new(aws);
     let (listed, mappings) = tokio::join!(calls.call(functions(&calls.aws)), calls.mappings());
     let listed = listed?;
-    let handlers = rules::named(&listed, handler)?.into_iter();
-    let handlers: BTreeSet<_> = handlers.map(|handler| handler.name().to_owned()).collect();
-    let all: BTreeSet<_> = rules::handlers(&listed).map(|it| it.name().to_owned()).collect();
+    let examined = named(&listed, handler)?.into_iter().map(|it| it.name().to_owned());
+    let examined: BTreeSet<_> = examined.collect();
+    let all: BTreeSet<_> = handlers(&listed).map(|it| it.name().to_owned()).collect();
     let functions: BTreeMap<_, _> =
         listed.into_iter().map(|it| (it.name().to_owned(), it)).collect();
     let is_function = |name: &&String| !name.starts_with(QUEUE_PREFIX);
-    let named = only.iter().filter(is_function);
-    if let Some(unknown) = named.clone().find(|name| !functions.contains_key(*name)) {
+    let mut wanted = only.iter().filter(is_function);
+    if let Some(unknown) = wanted.find(|name| !functions.contains_key(*name)) {
         let text =
             format!("expected the name of a function of this account and region, got {unknown}");
         return Err(Failure::Refused(text));
@@ -67,7 +66,7 @@ pub async fn gather(
     let retry_queues = retry_queues.filter(|it| all.contains(name_in(&it.function)));
     let retry_queues = retry_queues.map(|it| it.queue.clone()).collect();
     let account = Account { functions, mappings, configs, attached, counted, retry_queues };
-    let facts = handlers.iter().map(|handler| of_system(&calls, &account, handler, only));
+    let facts = examined.iter().map(|handler| of_system(&calls, &account, handler, only));
     let mut facts: Vec<_> = join_all(facts).await.into_iter().flatten().collect();
     // With several systems, a function belongs to those that name it, or to whose retry queues it sends its failures.
     if facts.len() > 1 && !only.is_empty() {
@@ -108,7 +107,7 @@ impl Account {
         if destinations.iter().any(|arn| self.retry_queues.contains(*arn)) {
             return None;
         }
-        let is_own = |queue: &String| queues.iter().any(|arn| rules::last(arn) == queue);
+        let is_own = |queue: &String| queues.iter().any(|arn| last(arn) == queue);
         if self.attached.get(name).into_iter().flatten().flatten().any(is_own) {
             return Some(KnownBy::Tag);
         }
@@ -124,15 +123,19 @@ async fn of_system(
 ) -> Option<Facts> {
     let handler = account.functions.get(handler)?;
     let Function { arn: handler_arn, role, environment, .. } = handler;
-    let of_handler = |mapping: &&Mapping| name_in(&mapping.function) == handler.name();
+    let is_own = |mapping: &&Mapping| name_in(&mapping.function) == handler.name();
     let mappings = account
         .mappings
         .as_ref()
-        .map(|all| all.iter().filter(of_handler).cloned().collect::<Vec<_>>());
+        .map(|all| all.iter().filter(is_own).cloned().collect::<Vec<_>>())
+        .map_err(Fault::clone);
+    let consumers = |queue: &str| {
+        let mappings = account.mappings.iter().flatten().filter(|it| it.queue == queue);
+        mappings.map(|it| name_in(&it.function).to_owned()).collect::<Vec<_>>()
+    };
     let mapped = mappings.iter().flatten().map(|mapping| mapping.queue.clone());
     let bound = queue_targets(environment).into_keys();
-    let bound = bound.map(|name| rules::queue_arn(&name, handler_arn));
-    let queues: BTreeSet<_> = mapped.chain(bound).collect();
+    let queues: BTreeSet<_> = mapped.chain(bound.map(|it| queue_arn(&it, handler_arn))).collect();
 
     let named = named_targets(environment);
     let known_by = |name: &str| match account.functions.get(name) {
@@ -140,42 +143,39 @@ async fn of_system(
         Some(function) => account.known_by(function, &queues),
         None => None,
     };
-    let mut targets: BTreeMap<_, _> = account
-        .functions
-        .keys()
-        .chain(&named)
-        .collect::<Vec<_>>()
-        .into_iter()
-        .filter_map(|name| Some((name.clone(), known_by(name)?)))
-        .collect();
-    targets.remove(handler.name());
-    if !only.is_empty() {
-        let known_by = |name: &str| known_by(name).unwrap_or(KnownBy::Destination);
+    let targets: BTreeMap<_, _> = if only.is_empty() {
+        let all = account.functions.keys().chain(&named).filter(|name| *name != handler.name());
+        all.filter_map(|name| Some((name, known_by(name)?))).collect()
+    } else {
         let functions = only.iter().filter(|name| !name.starts_with(QUEUE_PREFIX));
-        targets = functions.map(|name| (name.clone(), known_by(name))).collect();
-    }
+        functions.map(|name| (name, known_by(name).unwrap_or(KnownBy::Destination))).collect()
+    };
     let mut sources = named_queues(handler);
-    sources
-        .retain(|arn, _| only.is_empty() || only.iter().any(|it| *it == rules::target_name(arn)));
+    let is_wanted = |arn: &str| only.contains(&format!("{QUEUE_PREFIX}{}", last(arn)));
+    sources.retain(|arn, _| only.is_empty() || is_wanted(arn));
     let dead_letters_url = environment.get("DEAD_LETTER_QUEUE_URL").cloned().unwrap_or_default();
-    let dead_letters_arn = rules::queue_arn(&dead_letters_url, handler_arn);
+    let dead_letters_arn = queue_arn(&dead_letters_url, handler_arn);
 
-    let (running, mut targets, sources, mut queues, dead_letters, dead_letters_denied, ledger) = tokio::join!(
+    let (running, mut targets, sources, queues, dead_letters, dead_letters_denied, ledger) = tokio::join!(
         calls.running(handler.name()),
-        join_all(targets.iter().map(|(name, by)| of_target(calls, account, name, *by, &queues))),
-        join_all(
-            sources.into_iter().map(|(arn, bound)| of_source(calls, account, handler, arn, bound))
-        ),
-        join_all(queues.iter().map(|arn| of_queue(calls, arn, role))),
-        calls.queue(dead_letters_arn.clone(), dead_letters_url),
+        join_all(targets.iter().map(|(name, known_by)| {
+            // Without configs, the function doesn't exist.
+            let configs = account.configs.get(*name).cloned().unwrap_or(Ok(Vec::new()));
+            calls.target(name, account.functions.get(*name), *known_by, configs, &queues)
+        })),
+        join_all(sources.into_iter().map(|(arn, bound)| {
+            let consumers = consumers(&arn);
+            calls.source(handler, arn, bound, consumers)
+        })),
+        join_all(queues.iter().map(|arn| {
+            let mut others = consumers(arn);
+            others.retain(|name| name != handler.name());
+            calls.retry_queue(arn, role, others)
+        })),
+        calls.queue_at(&dead_letters_arn, dead_letters_url),
         calls.denied(role, &["sqs:SendMessage"], vec![dead_letters_arn.clone()]),
         calls.ledger(handler),
     );
-    for queue in &mut queues {
-        let others = account.mappings.iter().flatten().filter(|it| it.queue == queue.queue.arn);
-        let others = others.filter(|it| name_in(&it.function) != handler.name());
-        queue.other_consumers = others.map(|it| name_in(&it.function).to_owned()).collect();
-    }
     let (metrics, invocations) = tokio::join!(
         calls.metrics(handler, &targets, &dead_letters),
         calls.invocations(role, &targets),
@@ -190,87 +190,18 @@ async fn of_system(
         .chain(attached.map(|(_, attached)| attached.clone().map(drop)))
         .collect();
     Some(Facts {
-        others,
-        mappings: mappings.map_err(Fault::clone),
         handler: handler.clone(),
         running,
+        mappings,
         queues,
         dead_letters,
         dead_letters_denied: dead_letters_denied.map(actions),
         targets,
         sources,
+        others,
         ledger,
         metrics,
     })
-}
-
-async fn of_target(
-    calls: &Calls,
-    account: &Account,
-    name: &str,
-    known_by: KnownBy,
-    queues: &BTreeSet<String>,
-) -> Target {
-    let configs = match account.configs.get(name) {
-        Some(configs) => configs.clone(),
-        // The function doesn't exist.
-        None => Ok(Vec::new()),
-    };
-    let own = configs.iter().flatten().filter_map(|config| config.on_failure.clone());
-    let own: Vec<_> = own.filter(|arn| queues.contains(arn)).collect();
-    let (function, may_send) = match account.functions.get(name) {
-        Some(function) => {
-            let may_send = calls.denied(&function.role, &["sqs:SendMessage"], own.clone());
-            let (running, denied) = tokio::join!(calls.running(name), may_send);
-            let may_send = own.into_iter().map(|arn| {
-                let may = denied.clone().map(|denied| denied.iter().all(|(_, on)| *on != arn));
-                (arn, may)
-            });
-            (Some((function.clone(), running)), may_send.collect())
-        }
-        None => (None, BTreeMap::new()),
-    };
-    let name = name.to_owned();
-    Target { name, function, known_by, configs, may_send, may_be_invoked: Ok(true) }
-}
-
-async fn of_source(
-    calls: &Calls,
-    account: &Account,
-    handler: &Function,
-    arn: String,
-    bound: BTreeSet<String>,
-) -> Source {
-    let mappings = account.mappings.iter().flatten().filter(|it| it.queue == arn);
-    let consumers = mappings.map(async |mapping| {
-        let name = name_in(&mapping.function);
-        (name.to_owned(), calls.call(may_loop(&calls.aws, name)).await)
-    });
-    let url = arn::queue_url(&arn).unwrap_or_default();
-    let (queue, consumers, send) = tokio::join!(
-        calls.queue(arn.clone(), url),
-        join_all(consumers),
-        calls.denied(&handler.role, &["sqs:SendMessage"], vec![arn.clone()]),
-    );
-    let attributes = queue.attributes.as_ref().ok().and_then(Option::as_ref);
-    let key = attributes.and_then(|it| it.key_arn(&handler.arn)).into_iter().collect();
-    let key = calls.denied(&handler.role, &["kms:GenerateDataKey", "kms:Decrypt"], key).await;
-    let denied = send.and_then(|send| Ok([send, key?].concat()));
-    Source { queue, bound, consumers, denied }
-}
-
-async fn of_queue(calls: &Calls, arn: &str, role: &str) -> RetryQueue {
-    let url = arn::queue_url(arn).unwrap_or_default();
-    let (queue, moved_from, denied) = tokio::join!(
-        calls.queue(arn.to_owned(), url.clone()),
-        calls.moved_from(arn, url),
-        calls.denied(role, &ACTIONS_ON_RETRY_QUEUE, vec![arn.to_owned()]),
-    );
-    RetryQueue { queue, denied: denied.map(actions), other_consumers: Vec::new(), moved_from }
-}
-
-fn actions(denied: Denied) -> Vec<String> {
-    denied.into_iter().map(|(action, _)| action).collect()
 }
 
 /// The name of a function, from its ARN, which may be qualified.

@@ -5,32 +5,25 @@
 //! that is unknown, because a call failed, is a finding of its own and doesn't affect the others.
 
 mod facts;
-mod handler;
+mod functions;
 mod queues;
-mod sources;
-mod targets;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::{collections::BTreeSet, time::Duration};
 
-use comeback_core::arn::FunctionArn;
 use serde::Serialize;
 use serde_json::json;
 
-use crate::operate::rules::{Fault, Function, is_queue, queue_arn};
+use crate::operate::rules::Fault;
 
-pub(crate) use crate::operate::doctor::rules::targets::{WRAPPER, WRAPPER_VARIABLE};
+pub(crate) use crate::operate::doctor::rules::functions::{WRAPPER, WRAPPER_VARIABLE};
 pub use crate::operate::doctor::rules::{
     facts::{
         EARLIER, Fact, Facts, InvokeConfig, KnownBy, Ledger, Mapping, Metric, Queue,
         QueueAttributes, Redrive, RetryQueue, Running, Source, State, Table, Target,
     },
-    queues::{RECEIVES, RETENTION, VISIBILITY_PER_TIMEOUT, actions_on_ledger},
-    sources::VISIBILITY_LONG,
+    queues::{RECEIVES, RETENTION, VISIBILITY_LONG, VISIBILITY_PER_TIMEOUT, actions_on_ledger},
 };
 
 pub const ACTIONS_ON_RETRY_QUEUE: [&str; 5] = [
@@ -132,12 +125,12 @@ impl Examined {
 pub fn diagnose(facts: &Facts) -> Vec<Examined> {
     let settings = facts.settings();
     let known = settings.as_ref().ok();
-    let mut all = vec![handler::examine(facts, settings.as_ref())];
-    all.extend(handler::mappings(facts));
-    all.extend(facts.queues.iter().map(|queue| queues::examine(facts, known, queue)));
+    let mut all = vec![functions::examine_handler(facts, settings.as_ref())];
+    all.extend(functions::mappings(facts));
+    all.extend(facts.queues.iter().map(|queue| queues::examine_queue(facts, known, queue)));
     all.push(queues::dead_letters(facts));
-    all.extend(facts.targets.iter().map(|target| targets::examine(facts, known, target)));
-    all.extend(facts.sources.iter().map(|source| sources::examine(facts, source)));
+    all.extend(facts.targets.iter().map(|target| functions::examine_target(facts, known, target)));
+    all.extend(facts.sources.iter().map(|source| queues::examine_source(facts, source)));
     all.extend(facts.ledger.iter().map(|ledger| queues::examine_ledger(facts, known, ledger)));
     once(&mut all);
     all
@@ -151,51 +144,6 @@ fn once(all: &mut [Examined]) {
             finding.verdict != Verdict::Unknown || seen.insert(finding.says.clone())
         });
     }
-}
-
-/// The functions that may use each queue, from `QUEUE_TARGETS` in the handler's environment.
-pub fn queue_targets(environment: &BTreeMap<String, String>) -> BTreeMap<String, Vec<String>> {
-    let text = environment.get("QUEUE_TARGETS");
-    text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
-}
-
-/// The functions that settings in the handler's environment name. Patterns are left out.
-pub fn named_targets(environment: &BTreeMap<String, String>) -> BTreeSet<String> {
-    let list = |name| environment.get(name).into_iter().flat_map(|text: &String| text.split(','));
-    let bound = queue_targets(environment).into_values().flatten();
-    let listed = list("TARGET_FUNCTIONS").chain(list("DLQ_TARGET")).map(|it| it.trim().to_owned());
-    listed
-        .chain(bound)
-        .filter(|name| !name.is_empty() && !name.contains('*') && !is_queue(name))
-        .map(|name| FunctionArn::parse(&name).map_or(name, |arn| arn.name().to_owned()))
-        .collect()
-}
-
-/// The queues whose messages the handler retries according to its settings, with the ARNs of the retry queues that are
-/// bound to them.
-pub fn named_queues(handler: &Function) -> BTreeMap<String, BTreeSet<String>> {
-    let arn = |name: &str| handler.arn_of(name.trim());
-    let mut queues: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
-    for (retry, names) in queue_targets(&handler.environment) {
-        for name in names.iter().filter(|name| is_queue(name)) {
-            queues.entry(arn(name)).or_default().insert(queue_arn(&retry, &handler.arn));
-        }
-    }
-    let listed = handler.environment.get("TARGET_FUNCTIONS").map_or("", String::as_str).split(',');
-    for name in listed.filter(|name| is_queue(name.trim()) && !name.contains('*')) {
-        queues.entry(arn(name)).or_default();
-    }
-    queues
-}
-
-/// The queues that are bound to a retry queue, each with its own. A queue for redrives is bound to several targets.
-pub fn bound_queues(handler: &Function) -> Vec<(String, String)> {
-    let targets: BTreeMap<_, _> = queue_targets(&handler.environment)
-        .iter()
-        .map(|(retry, names)| (queue_arn(retry, &handler.arn), names.len()))
-        .collect();
-    let own = |bound: BTreeSet<String>| bound.into_iter().min_by_key(|retry| targets.get(retry));
-    named_queues(handler).into_iter().filter_map(|(arn, bound)| Some((arn, own(bound)?))).collect()
 }
 
 /// Formats a duration in the largest unit that divides it evenly.

@@ -31,8 +31,7 @@ use futures_util::future::try_join_all;
 
 use crate::operate::{
     attached::Attached,
-    aws::{Aws, fault},
-    calls::{MAXIMUM, Query, metric_data},
+    aws::{Aws, MAXIMUM, Query, fault, metric_data},
 };
 
 /// The time range of the current state.

@@ -12,16 +12,16 @@ use comeback_core::{
 use serde_json::{Value, json};
 
 use super::{
-    Plan, Previous, Refusal, RetryQueue, Step, admission, detaching::disallow, facts, policy_name,
-    send_document, settings,
+    Plan, Previous, Refusal, RetryQueue, Step, admission, disallow, facts, policy_name,
+    send_document, settings_with, settings_without,
 };
 use crate::operate::{
     doctor::rules::{
         ACTIONS_ON_RETRY_QUEUE, Fact, Mapping, QueueAttributes, RECEIVES, RETENTION, Redrive,
-        VISIBILITY_LONG, VISIBILITY_PER_TIMEOUT, queue_targets, span,
+        VISIBILITY_LONG, VISIBILITY_PER_TIMEOUT, span,
     },
     rules::queue_policy::unexempt,
-    rules::{Function, last, queue_arn},
+    rules::{Function, last, queue_arn, queue_targets},
 };
 
 #[derive(Clone, Debug)]
@@ -136,7 +136,7 @@ pub fn attach_queue(
         .iter()
         .filter(|it| retry_queues.get(&it.queue).map(String::as_str) == Some(handler.name()));
     let mapped: Vec<_> = mapped.map(|it| last(&it.queue)).collect();
-    let settings = settings::with(handler, &target, retry.name(), &mapped)?;
+    let settings = settings_with(handler, &target, retry.name(), &mapped)?;
     let source_queue = facts.source_queue(attributes);
     let admission = admission(handler, &source_queue)?;
     if Previous::read(&facts.tags, None).is_none() {
@@ -340,7 +340,7 @@ pub fn detach_queue(facts: &QueueFacts) -> Result<Plan, Refusal> {
     }
     if before.settings
         && let Some((environment, is, becomes)) =
-            settings::without(handler, source.target_name(), retry.name())
+            settings_without(handler, source.target_name(), retry.name())
     {
         let (function, revision) = (handler.name().to_owned(), handler.revision.clone());
         plan.add(Step::Configure { function, environment, layers: None, revision }, is, becomes);

@@ -170,21 +170,6 @@ fn each_break_of_a_queues_retries_has_one_finding() {
     }
 }
 
-#[test]
-fn queues_are_named_by_settings_and_are_no_functions() {
-    let mut handler = with_queue().handler;
-    let list = format!("orders, arn:aws:sqs:{HOME}:exports,sqs:many-*");
-    handler.environment.insert("TARGET_FUNCTIONS".to_owned(), list);
-    assert_eq!(named_targets(&handler.environment), BTreeSet::from(["orders".to_owned()]));
-    let arn = |name: &str| format!("arn:aws:sqs:{HOME}:{name}");
-    let bound = BTreeSet::from([arn("retry-imports")]);
-    let expected = [(arn("imports"), bound), (arn("exports"), BTreeSet::new())].into();
-    assert_eq!(named_queues(&handler), expected);
-    let with_redrives = r#"{"a-redrive":["orders","sqs:imports"],"retry-imports":["sqs:imports"]}"#;
-    handler.environment.insert("QUEUE_TARGETS".to_owned(), with_redrives.to_owned());
-    assert_eq!(bound_queues(&handler), [(arn("imports"), arn("retry-imports"))]);
-}
-
 fn names(facts: &Facts) -> Vec<&'static str> {
     diagnose(facts).iter().flat_map(|it| &it.findings).map(|finding| finding.name).collect()
 }
@@ -544,7 +529,7 @@ fn every_finding_is_in_the_guide() {
 }
 
 #[test]
-fn sqs_attributes_are_parsed_and_queue_arns_are_derived() {
+fn sqs_attributes_are_parsed() {
     let answer = [
         ("VisibilityTimeout", "180"),
         ("MessageRetentionPeriod", "1209600"),
@@ -566,32 +551,4 @@ fn sqs_attributes_are_parsed_and_queue_arns_are_derived() {
         ..QueueAttributes::default()
     };
     assert_eq!(read, expected);
-    let handler = "arn:aws-cn:lambda:cn-north-1:123456789012:function:handler";
-    for (name, expected) in [
-        ("retry", "arn:aws-cn:sqs:cn-north-1:123456789012:retry"),
-        (
-            "https://sqs.cn-north-1.amazonaws.com.cn/210987654321/dead",
-            "arn:aws-cn:sqs:cn-north-1:210987654321:dead",
-        ),
-        ("http://127.0.0.1:4700/queue/dead", "arn:aws-cn:sqs:cn-north-1:123456789012:dead"),
-    ] {
-        assert_eq!(queue_arn(name, handler), expected);
-    }
-}
-
-#[test]
-fn named_targets_come_from_three_settings_without_patterns() {
-    let environment = [
-        (
-            "TARGET_FUNCTIONS",
-            "orders, arn:aws:lambda:us-east-1:123456789012:function:billing:live,mail-*",
-        ),
-        ("QUEUE_TARGETS", r#"{"a":["refunds"],"b":["orders","*"]}"#),
-        ("DLQ_TARGET", "legacy"),
-    ];
-    let environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-    assert_eq!(
-        named_targets(&environment),
-        ["billing", "legacy", "orders", "refunds"].map(str::to_owned).into()
-    );
 }
