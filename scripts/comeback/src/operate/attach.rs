@@ -26,90 +26,71 @@ use crate::{
 struct Document<'a> {
     function: &'a str,
     queue: &'a str,
-    plan: Vec<StepJson<'a>>,
+    plan: &'a [Planned],
     warnings: &'a [String],
     waiting: u64,
     done: usize,
     error: Option<String>,
 }
 
-#[derive(Serialize)]
-struct StepJson<'a> {
-    what: &'a str,
-    is: &'a str,
-    becomes: &'a str,
+/// A planned change, with the words that describe it.
+struct Change {
+    verb: &'static str,
+    /// `to` or `from`.
+    preposition: &'static str,
+    /// What is attached or detached.
+    name: String,
+    handler: String,
+    plan: Plan,
+    /// The arguments of `comeback detach` that undo an attachment.
+    undo: Option<String>,
 }
 
-/// A planned change, with the texts to show.
-struct Change {
-    title: String,
-    question: String,
-    function: String,
-    plan: Plan,
-    /// What to do if a step fails.
-    advice: String,
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal.to_string())
+    }
 }
 
 pub async fn run_attach(args: &AttachArgs, shell: &Shell) -> Result<Outcome, Failure> {
-    let AttachArgs { function: named, queue, replace, transparent, options, .. } = args;
+    let AttachArgs { function, queue, retry_queue, max_receives, replace, transparent, options } =
+        args;
     let aws = Aws::connect(&options.connection, shell.now).await?;
-    let Some(named) = named else { return run_attach_queue(&aws, args, shell).await };
-    let facts = facts(&aws, named, options).await?;
-    let order = Order {
-        qualifier: named.1.clone(),
-        queue: queue.clone(),
-        replace: *replace,
-        transparent: transparent.clone(),
+    let (plan, name, handler, undo) = if let Some(named) = function {
+        let facts = facts(&aws, named, options).await?;
+        let order = Order {
+            qualifier: named.1.clone(),
+            queue: queue.clone(),
+            replace: *replace,
+            transparent: transparent.clone(),
+        };
+        (attach(&facts, &order)?, full_name(named), facts.handler, full_name(named))
+    } else {
+        let source = queue.as_deref().unwrap_or_default();
+        let facts = queue_facts(&aws, source, retry_queue.as_deref(), options).await?;
+        let plan = attach_queue(&facts, *max_receives, *replace)?;
+        let undo = format!("--queue {}", facts.source.name());
+        (plan, facts.source.target_name().to_owned(), facts.handler, undo)
     };
-    let plan = attach(&facts, &order).map_err(refused)?;
-    let function = full_name(named);
-    let advice = format!(
-        "run the same command again to continue, or comeback detach {function} to undo them"
-    );
-    let title = format!("Attach {function} to {} of {}", plan.queue, facts.handler.name());
-    let question = format!("Attach {function}?");
-    run(&aws, Change { title, question, function, plan, advice }, options, shell).await
+    let handler = handler.name().to_owned();
+    let (verb, preposition, undo) = ("Attach", "to", Some(undo));
+    run(&aws, Change { verb, preposition, name, handler, plan, undo }, options, shell).await
 }
 
 pub async fn run_detach(args: &DetachArgs, shell: &Shell) -> Result<Outcome, Failure> {
-    let DetachArgs { function: named, queue, now, options } = args;
+    let DetachArgs { function, queue, now, options } = args;
     let aws = Aws::connect(&options.connection, shell.now).await?;
-    let Some(named) = named else {
+    let (plan, name, handler) = if let Some(named) = function {
+        let facts = facts(&aws, named, options).await?;
+        (detach(&facts, named.1.as_deref(), *now)?, full_name(named), facts.handler)
+    } else {
         let source = queue.as_deref().unwrap_or_default();
         let facts = queue_facts(&aws, source, None, options).await?;
-        let plan = detach_queue(&facts).map_err(refused)?;
-        let function = facts.source.target_name().to_owned();
-        let advice = "run the same command again to continue".to_owned();
-        let title = format!("Detach {function} from {} of {}", plan.queue, facts.handler.name());
-        let question = format!("Detach {function}?");
-        return run(&aws, Change { title, question, function, plan, advice }, options, shell).await;
+        (detach_queue(&facts)?, facts.source.target_name().to_owned(), facts.handler)
     };
-    let facts = facts(&aws, named, options).await?;
-    let plan = detach(&facts, named.1.as_deref(), *now).map_err(refused)?;
-    let function = full_name(named);
-    let advice = "run the same command again to continue".to_owned();
-    let title = format!("Detach {function} from {} of {}", plan.queue, facts.handler.name());
-    let question = format!("Detach {function}?");
-    run(&aws, Change { title, question, function, plan, advice }, options, shell).await
-}
-
-async fn run_attach_queue(aws: &Aws, args: &AttachArgs, shell: &Shell) -> Result<Outcome, Failure> {
-    let AttachArgs { queue, retry_queue, max_receives, replace, options, .. } = args;
-    let source = queue.as_deref().unwrap_or_default();
-    let facts = queue_facts(aws, source, retry_queue.as_deref(), options).await?;
-    let plan = attach_queue(&facts, *max_receives, *replace).map_err(refused)?;
-    let function = facts.source.target_name().to_owned();
-    let advice = format!(
-        "run the same command again to continue, or comeback detach --queue {} to undo them",
-        facts.source.name()
-    );
-    let title = format!("Attach {function} to {} of {}", plan.queue, facts.handler.name());
-    let question = format!("Attach {function}?");
-    run(aws, Change { title, question, function, plan, advice }, options, shell).await
-}
-
-fn refused(refusal: Refusal) -> Failure {
-    Failure::Refused(refusal.to_string())
+    let handler = handler.name().to_owned();
+    let (verb, preposition, undo) = ("Detach", "from", None);
+    run(&aws, Change { verb, preposition, name, handler, plan, undo }, options, shell).await
 }
 
 fn full_name((name, qualifier): &QualifiedName) -> String {
@@ -122,14 +103,14 @@ async fn run(
     options: &CommonOptions,
     shell: &Shell,
 ) -> Result<Outcome, Failure> {
-    let Change { title, question, function, plan, advice } = change;
+    let Change { verb, preposition, name, handler, plan, undo } = change;
     let Plan { queue, steps, warnings, waiting } = plan;
     if !options.json {
+        let title = format!("{verb} {name} {preposition} {queue} of {handler}");
         shell.print(&plan_lines(&title, &steps, &warnings)).await?;
     }
-    let is_asked = !options.yes && !options.dry_run && !steps.is_empty();
-    if is_asked {
-        confirm(&question)?;
+    if !options.yes && !options.dry_run && !steps.is_empty() {
+        confirm(&format!("{verb} {name}?"))?;
     }
     let mut done = Vec::new();
     let ended = if options.dry_run {
@@ -138,21 +119,11 @@ async fn run(
         let note = |planned: &Planned| done.push(planned.what.clone());
         carry_out(&steps, aws, async |step: &Step| account::change(aws, step).await, note).await
     };
-    let done_lines = done.iter().map(|what| Line::of(Style::Good, "✓ ").and(Style::Plain, what));
-    let mut lines: Vec<_> = done_lines.collect();
-    if waiting > 0 {
-        let text = format!(
-            "{queue} still has {waiting} messages, so the permissions and settings that their retries need are kept: run this again when it is empty, or with --now"
-        );
-        lines.push(Line::of(Style::GivenUp, "! ").and(Style::Plain, text));
-    }
     if options.json {
-        let plan =
-            steps.iter().map(|Planned { what, is, becomes, .. }| StepJson { what, is, becomes });
         let document = Document {
-            function: &function,
+            function: &name,
             queue: &queue,
-            plan: plan.collect(),
+            plan: &steps,
             warnings: &warnings,
             waiting,
             done: done.len(),
@@ -160,13 +131,21 @@ async fn run(
         };
         shell.print_json(&document).await?;
     } else {
-        shell.print(&lines).await?;
+        let done = done.iter().map(|what| Line::of(Style::Good, "✓ ").and(Style::Plain, what));
+        let waits = (waiting > 0).then(|| {
+            let text = format!(
+                "{queue} still has {waiting} messages, so the permissions and settings that their retries need are kept: run this again when it is empty, or with --now"
+            );
+            Line::of(Style::GivenUp, "! ").and(Style::Plain, text)
+        });
+        shell.print(&done.chain(waits).collect::<Vec<_>>()).await?;
     }
     ended.map(|()| Outcome::Success).map_err(|stopped| {
-        let done = stopped.done;
+        let (done, of) = (stopped.done, steps.len());
+        let undo = undo.map(|undo| format!(", or comeback detach {undo} to undo them"));
         Failure::Refused(format!(
-            "{stopped}; {done} of {} steps were carried out: {advice}",
-            steps.len()
+            "{stopped}; {done} of {of} steps were carried out: run the same command again to continue{}",
+            undo.unwrap_or_default()
         ))
     })
 }

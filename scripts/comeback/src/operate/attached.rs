@@ -15,7 +15,6 @@ use crate::{
     shell::Failure,
 };
 
-/// Lambda's error code if a function doesn't exist.
 const NOT_FOUND: &str = "ResourceNotFoundException";
 
 /// A function that sends its failures to a retry queue, or a queue that is bound to one.
@@ -74,7 +73,6 @@ pub async fn qualified(aws: &Aws, arn: &str) -> Result<Vec<String>, Fault> {
     Ok(arns.into_iter().collect())
 }
 
-/// The on-failure destinations of this function, one for each qualifier that has one.
 async fn destinations(calls: &Calls, arn: &str) -> Result<Vec<Attached>, Fault> {
     let configs = match calls.invoke_configs(arn).await {
         // The function was deleted after it was listed. Its events may still be waiting.

@@ -44,13 +44,10 @@ use crate::operate::{
 
 pub use crate::operate::aws::connect::{LOCAL, NoClients};
 
-/// Clients for all services that the commands use.
 #[derive(Clone)]
 pub struct Aws {
     pub cloudwatch: aws_sdk_cloudwatch::Client,
-    /// DynamoDB, for the ledger.
     pub dynamodb: aws_sdk_dynamodb::Client,
-    /// IAM, for the functions' roles.
     pub iam: aws_sdk_iam::Client,
     pub lambda: aws_sdk_lambda::Client,
     pub logs: aws_sdk_cloudwatchlogs::Client,
@@ -173,7 +170,6 @@ where
     }
 }
 
-/// The faults of the failed entries of a batch, by their index.
 pub fn faults(
     action: &'static str,
     resource: &str,
@@ -236,7 +232,6 @@ pub type Tags = BTreeMap<String, String>;
 /// The actions that a role may not perform, each with its resource.
 pub type Denied = Vec<(String, String)>;
 
-/// The clients, with a limit on concurrent calls.
 #[derive(Clone)]
 pub struct Calls {
     /// The clients, which slow down when AWS throttles them.
@@ -256,7 +251,6 @@ impl Calls {
         call.await
     }
 
-    /// All event source mappings of SQS queues, by the queue.
     pub async fn mappings(&self) -> Fact<Vec<Mapping>> {
         let mut mappings = Vec::new();
         let mut pages = self.aws.lambda.list_event_source_mappings().into_paginator().send();
@@ -269,7 +263,6 @@ impl Calls {
         Ok(mappings)
     }
 
-    /// The event invoke configs of a function, its aliases and its versions.
     pub async fn invoke_configs(&self, name: &str) -> Fact<Vec<InvokeConfig>> {
         let mut configs = Vec::new();
         let call = self.aws.lambda.list_function_event_invoke_configs().function_name(name);
@@ -390,7 +383,6 @@ impl Calls {
         targets.iter().map(may_be_invoked).collect()
     }
 
-    /// The ledger of this handler, if it has one.
     pub async fn ledger(&self, handler: &Function) -> Option<Ledger> {
         let Function { arn: handler_arn, role, environment, .. } = handler;
         let name = environment.get("LEDGER_TABLE").filter(|name| !name.trim().is_empty())?.clone();
@@ -423,7 +415,6 @@ impl Calls {
         Some(Ledger { name, table, expiry, denied: denied.map(actions) })
     }
 
-    /// The facts about a function whose failures are retried, or should be.
     pub async fn target(
         &self,
         name: &str,
@@ -474,7 +465,6 @@ impl Calls {
         Source { queue, bound, consumers, denied }
     }
 
-    /// The facts about a queue that failed events wait in.
     pub async fn retry_queue(
         &self,
         arn: &str,
@@ -489,7 +479,6 @@ impl Calls {
         RetryQueue { queue, denied: denied.map(actions), other_consumers, moved_from }
     }
 
-    /// The metrics of the handler, the targets and the dead-letter queue.
     pub async fn metrics(
         &self,
         handler: &Function,
@@ -530,7 +519,6 @@ pub async fn tags(aws: &Aws, arn: &str) -> Fact<Tags> {
     Ok(tags.into_iter().collect())
 }
 
-/// Whether a function's `RecursiveLoop` is `Allow`.
 pub async fn may_loop(aws: &Aws, name: &str) -> Fact<bool> {
     let call = aws.lambda.get_function_recursion_config().function_name(name).send();
     let answer = call.await.map_err(fault("lambda:GetFunctionRecursionConfig", name))?;
@@ -628,7 +616,6 @@ fn invoked_arns(target: &Target) -> Vec<String> {
     qualifiers.map(|it| format!("{}:{}", function.arn, it.unwrap_or("$LATEST"))).collect()
 }
 
-/// Whether a fault means that the queue or table doesn't exist.
 fn is_missing(fault: &Fault) -> bool {
     let code = fault.code.as_deref().unwrap_or_default();
     code.contains("NonExistentQueue")

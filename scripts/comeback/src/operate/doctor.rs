@@ -14,7 +14,7 @@ use crate::{
         aws::{Aws, fault},
         doctor::rules::{BATCH_SIZE, EXPIRES_AT, Examined, Finding, Fix, Verdict, diagnose},
         options::Connection,
-        rules::{Fault, permissions},
+        rules::{Fault, policies},
     },
     paint::{Line, Style},
     shell::{Failure, Outcome, Shell, confirm},
@@ -39,10 +39,8 @@ struct SystemJson<'a> {
 #[derive(Serialize)]
 struct FindingJson<'a> {
     part: &'a str,
-    name: &'a str,
-    verdict: Verdict,
-    says: &'a str,
-    why: &'a str,
+    #[serde(flatten)]
+    finding: Finding,
     command: Option<String>,
     is_automatic: bool,
 }
@@ -57,7 +55,7 @@ struct Mended<'a> {
 }
 
 pub async fn run(args: &DoctorArgs, shell: &Shell) -> Result<Outcome, Failure> {
-    if let Some(policy) = args.policy.as_deref().and_then(permissions::policy) {
+    if let Some(policy) = args.policy.as_deref().and_then(policies::for_command) {
         let text = serde_json::to_string_pretty(&policy).unwrap_or_default();
         let lines = text.lines().map(|line| Line::of(Style::Plain, line));
         shell.print(&lines.collect::<Vec<_>>()).await?;
@@ -189,27 +187,22 @@ fn summary<'a>(findings: impl Iterator<Item = &'a Finding>) -> Line {
 }
 
 fn json<'a>(examined: &'a Examined, connection: &Connection) -> Vec<FindingJson<'a>> {
-    let Examined { part, good, findings } = examined;
-    let fine = FindingJson {
-        part,
+    let is_good = examined.findings.iter().all(|finding| finding.verdict == Verdict::Unknown);
+    let good = is_good.then(|| Finding {
         name: "good",
         verdict: Verdict::Good,
-        says: good,
+        says: examined.good.clone(),
         why: "",
-        command: None,
-        is_automatic: false,
-    };
-    let is_good = findings.iter().all(|finding| finding.verdict == Verdict::Unknown);
-    let found = findings.iter().map(|finding| FindingJson {
-        part,
-        name: finding.name,
-        verdict: finding.verdict,
-        says: &finding.says,
-        why: finding.why,
+        fix: None,
+    });
+    let all = good.into_iter().chain(examined.findings.iter().cloned());
+    let json = |finding: Finding| FindingJson {
+        part: &examined.part,
         command: finding.fix.as_ref().map(|fix| command(fix, connection)),
         is_automatic: finding.fix.as_ref().is_some_and(Fix::is_automatic),
-    });
-    is_good.then_some(fine).into_iter().chain(found).collect()
+        finding,
+    };
+    all.map(json).collect()
 }
 
 /// The command of a fix, with the connection options of this run.
@@ -256,7 +249,7 @@ pub struct DoctorArgs {
         num_args = 0..=1,
         default_missing_value = "doctor",
         conflicts_with_all = ["functions", "handler", "fix", "json"],
-        value_parser = PossibleValuesParser::new(permissions::commands()),
+        value_parser = PossibleValuesParser::new(policies::commands()),
     )]
     pub policy: Option<String>,
     /// Print one JSON document instead of lines.

@@ -6,8 +6,7 @@
 //! rule.
 
 pub mod life;
-pub mod permissions;
-pub mod queue_policy;
+pub mod policies;
 
 use std::{
     borrow::Cow,
@@ -26,19 +25,12 @@ use comeback_core::{
     target::Target,
 };
 
-/// The waits between the tries of a call that fails with a transient fault.
-const BACKOFF: [Duration; 5] = [
-    Duration::from_secs(1),
-    Duration::from_secs(2),
-    Duration::from_secs(4),
-    Duration::from_secs(8),
-    Duration::from_secs(16),
-];
+/// The waits in seconds between the tries of a call that fails with a transient fault.
+const BACKOFF: [u64; 5] = [1, 2, 4, 8, 16];
 
 pub trait Clock {
     fn now(&self) -> Timestamp;
 
-    /// Waits for this long.
     fn sleep(&self, duration: Duration) -> impl Future<Output = ()>;
 }
 
@@ -49,7 +41,6 @@ pub struct Fault {
     pub action: &'static str,
     pub resource: String,
     pub kind: FaultKind,
-    /// AWS's error code, if there was an answer.
     pub code: Option<String>,
     /// The error message of AWS, or why there was no answer.
     pub message: Box<str>,
@@ -70,7 +61,6 @@ impl Fault {
         }
     }
 
-    /// Whether the caller lacks a permission.
     pub fn is_denied(&self) -> bool {
         let code = self.code.as_deref().unwrap_or_default();
         ["AccessDenied", "UnauthorizedOperation", "AuthorizationError"]
@@ -99,9 +89,11 @@ pub(crate) async fn with_backoff<T, F>(clock: &impl Clock, call: impl Fn() -> F)
 where
     F: Future<Output = Result<T, Fault>>,
 {
-    for wait in BACKOFF {
+    for seconds in BACKOFF {
         match call().await {
-            Err(fault) if fault.passes() && fault.code.is_some() => clock.sleep(wait).await,
+            Err(fault) if fault.passes() && fault.code.is_some() => {
+                clock.sleep(Duration::from_secs(seconds)).await;
+            }
             answer => return answer,
         }
     }
@@ -135,7 +127,6 @@ pub struct Function {
     pub layers: Vec<String>,
     /// The SHA-256 of its code, in base64.
     pub code: String,
-    /// Its own dead-letter queue or topic.
     pub dead_letter_target: Option<String>,
     pub log_group: String,
     /// Lambda's revision id, which changes with every update of the function.
@@ -144,15 +135,12 @@ pub struct Function {
     pub unsupported: Option<Unsupported>,
 }
 
-/// A kind of function whose events can't be retried.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Unsupported {
-    /// A function with `TenancyConfig`.
     #[error(
         "it has tenant isolation (TenancyConfig), and Lambda refuses a retry without a tenant id; set the handler's TENANT_ID, or that of the function in POLICIES, to the place of the tenant id in its payload, such as /tenant/id"
     )]
     TenantIsolation,
-    /// A function with `DurableConfig`.
     #[error(
         "it is a durable function (DurableConfig), whose failures Lambda sends to no destination; let its steps retry, or make the retry queue its own dead-letter queue, name it in the handler's DLQ_TARGET, and set DURABLE to true"
     )]
@@ -206,7 +194,6 @@ impl Function {
     }
 }
 
-/// The name of a role, from its ARN.
 pub fn role_name(arn: &str) -> &str {
     arn.rsplit('/').next().unwrap_or(arn)
 }
@@ -227,21 +214,17 @@ pub fn queue_arn(name_or_url: &str, function_arn: &str) -> String {
     format!("arn:{}:sqs:{}:{account}:{name}", part(1), part(3))
 }
 
-/// Why no single retry system or dead-letter queue could be chosen.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NoSystem {
-    /// No function is a retry handler.
     #[error(
         "there is no retry system: none of {functions} functions has DEAD_LETTER_QUEUE_URL; is this the right region?"
     )]
     None { functions: usize },
-    /// The named function is not a retry handler, or does not exist.
     #[error(
         "{0} is no retry handler: there is no function of this name with DEAD_LETTER_QUEUE_URL"
     )]
     NotHandler(String),
-    /// Several handlers match; these are their names.
     #[error("there are several retry systems, those of {}; choose one with --handler", .0.join(", "))]
     Several(Vec<String>),
 }
@@ -366,7 +349,6 @@ pub fn is_error(error: &str, wanted: &str) -> bool {
     error_type::names(error).iter().any(|name| pattern::matches(wanted, name))
 }
 
-/// The name for an unknown error type.
 pub const NO_ERROR: &str = "none";
 
 /// Like [`is_error`], but [`NO_ERROR`] matches an unknown error type.
@@ -374,12 +356,10 @@ pub fn is_error_of(error: Option<&str>, wanted: &str) -> bool {
     error.map_or(wanted == NO_ERROR, |error| is_error(error, wanted))
 }
 
-/// Whether a text contains this part, ignoring case.
 pub fn contains(text: &str, part: &str) -> bool {
     text.to_lowercase().contains(&part.to_lowercase())
 }
 
-/// Counts of events or dead letters, grouped by a key.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Groups(BTreeMap<Vec<String>, Group>);
 
@@ -391,7 +371,6 @@ pub struct Group {
 }
 
 impl Groups {
-    /// Adds one member to the group with this key.
     pub fn count(&mut self, key: Vec<String>, at: Option<Timestamp>) {
         let group = self.0.entry(key).or_default();
         group.count += 1;
@@ -399,7 +378,6 @@ impl Groups {
         group.last_at = group.last_at.max(at);
     }
 
-    /// The groups and their keys, the largest first.
     pub fn largest_first(&self) -> Vec<(&[String], Group)> {
         let mut groups: Vec<_> =
             self.0.iter().map(|(key, group)| (key.as_slice(), *group)).collect();
@@ -411,11 +389,9 @@ impl Groups {
 /// The tone of a notice, which determines its color.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Tone {
-    /// Something was done.
     Good,
     Plain,
     Faint,
-    /// Something could not be done.
     Bad,
 }
 
@@ -426,22 +402,18 @@ pub struct Notice {
 }
 
 impl Notice {
-    /// A line about something that was done.
     pub fn good(text: impl Into<String>) -> Self {
         Self { tone: Tone::Good, text: text.into() }
     }
 
-    /// A line of neutral information.
     pub fn plain(text: impl Into<String>) -> Self {
         Self { tone: Tone::Plain, text: text.into() }
     }
 
-    /// A line about something that could not be done, or the reason.
     pub fn bad(text: impl ToString) -> Self {
         Self { tone: Tone::Bad, text: text.to_string() }
     }
 
-    /// The line for an empty plan.
     pub(crate) fn nothing_to_do() -> Self {
         Self::plain("nothing to do")
     }

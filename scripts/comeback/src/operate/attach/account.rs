@@ -24,6 +24,28 @@ use crate::{
     shell::Failure,
 };
 
+struct System {
+    handler: String,
+    mappings: Vec<Mapping>,
+    /// The retry queues of all handlers: the handler's name by the queue's ARN.
+    retry_queues: Tags,
+}
+
+async fn system(calls: &Calls, options: &CommonOptions) -> Result<System, Failure> {
+    let (listed, mappings) = tokio::join!(functions(&calls.aws), calls.mappings());
+    let (listed, mappings) = (listed?, mappings?);
+    let handler = rules::only(&listed, options.handler.as_deref())?.name().to_owned();
+    let handlers: BTreeSet<_> = rules::handlers(&listed).map(Function::name).collect();
+    let handler_of = |it: &Mapping| consumer(it).filter(|name| handlers.contains(name.as_str()));
+    let retry_queues = mappings.iter().filter_map(|it| Some((it.queue.clone(), handler_of(it)?)));
+    Ok(System { handler, retry_queues: retry_queues.collect(), mappings })
+}
+
+/// The name of the function that receives from the queue.
+fn consumer(mapping: &Mapping) -> Option<String> {
+    mapping.function.split(':').nth(6).map(str::to_owned)
+}
+
 /// The facts about a function and the retry system to attach it to or detach it from.
 pub async fn facts(
     aws: &Aws,
@@ -31,18 +53,9 @@ pub async fn facts(
     options: &CommonOptions,
 ) -> Result<Facts, Failure> {
     let calls = Calls::new(aws);
-    let (listed, mappings) = tokio::join!(functions(aws), calls.mappings());
-    let (listed, mappings) = (listed?, mappings?);
-    let own_handler = rules::only(&listed, options.handler.as_deref())?;
-    let handlers: BTreeSet<_> = rules::handlers(&listed).map(Function::name).collect();
-    let handler_of = |mapping: &Mapping| {
-        let name = mapping.function.split(':').nth(6).unwrap_or_default();
-        handlers.get(name).map(|name| (*name).to_owned())
-    };
-    let mapped = mappings.iter().filter_map(|it| Some((it.queue.clone(), handler_of(it)?)));
-    let (own, others): (BTreeMap<_, _>, _) = mapped.partition(|(_, it)| it == own_handler.name());
-    let (handler, function) =
-        tokio::join!(configured(aws, own_handler.name()), configured(aws, name));
+    let System { handler, retry_queues, .. } = system(&calls, options).await?;
+    let (own, others): (Tags, Tags) = retry_queues.into_iter().partition(|(_, it)| *it == handler);
+    let (handler, function) = tokio::join!(configured(aws, &handler), configured(aws, name));
     let ((handler, handler_tags), (function, tags)) = (handler?, function?);
     let qualifier = qualifier.as_deref();
     let (send, invoke) =
@@ -81,20 +94,10 @@ pub async fn queue_facts(
     options: &CommonOptions,
 ) -> Result<QueueFacts, Failure> {
     let calls = Calls::new(aws);
-    let (listed, mappings) = tokio::join!(functions(aws), calls.mappings());
-    let (listed, mappings) = (listed?, mappings?);
-    let handler = rules::only(&listed, options.handler.as_deref())?;
-    let (handler, handler_tags) = configured(aws, handler.name()).await?;
-    let source =
-        parse_source(source, &handler).map_err(|refusal| Failure::Refused(refusal.to_string()))?;
-    let name = |mapping: &Mapping| mapping.function.split(':').nth(6).map(str::to_owned);
-    let handlers: BTreeSet<_> = rules::handlers(&listed).map(Function::name).collect();
-    let is_handlers = |it: &String| handlers.contains(it.as_str());
-    let retry_queues = mappings.iter();
-    let retry_queues =
-        retry_queues.filter_map(|it| Some((it.queue.clone(), name(it).filter(is_handlers)?)));
-    let retry_queues = retry_queues.collect();
-    let consumers = mappings.iter().filter(|it| it.queue == source.as_str()).filter_map(name);
+    let System { handler, mappings, retry_queues } = system(&calls, options).await?;
+    let (handler, handler_tags) = configured(aws, &handler).await?;
+    let source = parse_source(source, &handler)?;
+    let consumers = mappings.iter().filter(|it| it.queue == source.as_str()).filter_map(consumer);
     let consumers = join_all(consumers.map(async |name| {
         let may_loop = may_loop(aws, &name).await;
         (name, may_loop)

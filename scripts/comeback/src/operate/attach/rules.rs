@@ -18,14 +18,14 @@ pub use facts::{Facts, Previous, RetryQueue};
 pub use queues::{QueueFacts, attach_queue, detach_queue, parse_source};
 pub use steps::{Planned, Step, carry_out};
 
-use facts::{settings_with, settings_without};
+use facts::{Tags, VariablesChange, settings_with, settings_without};
 
 use comeback_core::{arn::FunctionArn, settings::Settings, target::Target};
 
 use crate::operate::{
     doctor::rules::{Fact, InvokeConfig, WRAPPER, WRAPPER_VARIABLE, allow},
     rules::Fault,
-    rules::queue_policy::{Effect, ask, exempt, unexempt},
+    rules::policies::{Effect, ask, exempt, unexempt},
     rules::{Function, Unsupported, last, queue_targets},
 };
 
@@ -35,16 +35,12 @@ pub struct Order {
     pub qualifier: Option<String>,
     /// The name, URL or ARN of the retry queue.
     pub queue: Option<String>,
-    /// Whether to replace another on-failure destination.
     pub replace: bool,
-    /// The ARN of the layer that removes envelopes.
     pub transparent: Option<String>,
 }
 
-/// Why a function can't be attached or detached.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
-#[allow(missing_docs, reason = "the messages say it")]
 pub enum Refusal {
     #[error("the retry handler can't be attached to itself")]
     IsHandler,
@@ -177,33 +173,13 @@ pub fn attach(facts: &Facts, order: &Order) -> Result<Plan, Refusal> {
         &policy_name("send", function.name(), qualifier),
         send_document(function, queue),
     )?;
-    if let Some(policy) = policy {
-        let becomes = format!("lets {} send", function.role);
-        plan.add(
-            Step::QueuePolicy { url: queue.url.clone(), policy },
-            "denies its role to send",
-            becomes,
-        );
-    }
+    plan.admit(&queue.url, &function.role, policy);
     let arn = &function.arn;
     let invoke = allow(&["lambda:InvokeFunction"], &[arn.clone(), format!("{arn}:*")]);
     let policy = policy_name("invoke", function.name(), qualifier);
     plan.allow(&facts.invoke_policy, &handler.role, &policy, invoke)?;
-    if let Some((environment, is, becomes)) = settings {
-        let revision = handler.revision.clone();
-        let function = handler.name().to_owned();
-        plan.add(Step::Configure { function, environment, layers: None, revision }, is, becomes);
-    }
-    match &facts.may_loop {
-        Ok(false) => plan.add(
-            Step::Loop { function: function.name().to_owned(), allow: true },
-            "Terminate",
-            "Allow",
-        ),
-        Ok(true) => {}
-        Err(fault) if fault.is_unsupported() => plan.leave_out(fault),
-        Err(fault) => return Err(fault.clone().into()),
-    }
+    plan.set(handler, settings);
+    plan.allow_loop(function.name(), &facts.may_loop)?;
     if let Some((layers, environment)) = transparency {
         let becomes = format!(
             "{} and {WRAPPER_VARIABLE}={WRAPPER}",
@@ -236,7 +212,6 @@ impl Plan {
         }
     }
 
-    /// Adds an inline policy to a role, unless the role already has it.
     fn allow(
         &mut self,
         existing: &Fact<Option<String>>,
@@ -258,6 +233,66 @@ impl Plan {
         Ok(())
     }
 
+    fn disallow(
+        &mut self,
+        existing: &Fact<Option<String>>,
+        role: &str,
+        policy: String,
+    ) -> Result<(), Fault> {
+        match existing {
+            Err(fault) if fault.is_unsupported() => self.leave_out(fault),
+            Err(fault) => return Err(fault.clone()),
+            Ok(None) => {}
+            Ok(Some(document)) => {
+                let step = Step::Disallow { role: role.to_owned(), policy };
+                self.add(step, document.clone(), "no policy");
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets the policy of a queue that lets the role send.
+    fn admit(&mut self, url: &str, role: &str, policy: Option<String>) {
+        let Some(policy) = policy else { return };
+        let step = Step::QueuePolicy { url: url.to_owned(), policy };
+        self.add(step, "denies its role to send", format!("lets {role} send"));
+    }
+
+    /// Restores the policy of a queue that lets the role send.
+    fn unadmit(&mut self, url: &str, role: &str, policy: Option<&str>) {
+        let old = policy.unwrap_or_default();
+        let new = unexempt(old, role, "sqs:SendMessage").filter(|new| new != old);
+        if let Some(policy) = new {
+            let step = Step::QueuePolicy { url: url.to_owned(), policy };
+            self.add(step, format!("lets {role} send"), "does not");
+        }
+    }
+
+    fn set(&mut self, handler: &Function, change: Option<VariablesChange>) {
+        let Some((environment, is, becomes)) = change else { return };
+        let (function, revision) = (handler.name().to_owned(), handler.revision.clone());
+        self.add(Step::Configure { function, environment, layers: None, revision }, is, becomes);
+    }
+
+    fn allow_loop(&mut self, function: &str, may_loop: &Fact<bool>) -> Result<(), Fault> {
+        match may_loop {
+            Ok(true) => {}
+            Ok(false) => {
+                let step = Step::Loop { function: function.to_owned(), allow: true };
+                self.add(step, "Terminate", "Allow");
+            }
+            Err(fault) if fault.is_unsupported() => self.leave_out(fault),
+            Err(fault) => return Err(fault.clone()),
+        }
+        Ok(())
+    }
+
+    fn untag(&mut self, arn: &str, tags: &Tags, qualifier: Option<&str>, before: &Previous) {
+        let keys = Previous::keys(qualifier).into_iter().filter(|key| tags.contains_key(key));
+        let step = Step::Untag { resource: arn.to_owned(), keys: keys.collect() };
+        self.add(step, before.to_string(), "no tag");
+    }
+
     /// Turns Lambda's own retries off and sends failures to the queue. Other settings of the config stay unchanged.
     fn invocations(&mut self, facts: &Facts, order: &Order, queue: &RetryQueue) {
         let old = facts.config.clone().unwrap_or_default();
@@ -266,11 +301,6 @@ impl Plan {
         if facts.config.as_ref() == Some(&new) {
             return;
         }
-        let says = |config: &InvokeConfig| {
-            let retries = config.retries.unwrap_or(2);
-            let destination = config.on_failure.as_deref().unwrap_or("no destination");
-            format!("{retries} retries, then {destination}")
-        };
         let (is, becomes) = (says(&old), says(&new));
         let function = facts.function.name().to_owned();
         let step =
@@ -293,33 +323,20 @@ pub fn detach(facts: &Facts, qualifier: Option<&str>, now: bool) -> Result<Plan,
         return Ok(plan);
     }
     let is_elsewhere = Previous::is_elsewhere(&facts.tags, qualifier);
-    if before.settings
-        && !is_elsewhere
-        && let Some((environment, is, becomes)) =
-            settings_without(handler, function.name(), &before.queue)
-    {
-        let (function, revision) = (handler.name().to_owned(), handler.revision.clone());
-        plan.add(Step::Configure { function, environment, layers: None, revision }, is, becomes);
+    if before.settings && !is_elsewhere {
+        plan.set(handler, settings_without(handler, function.name(), &before.queue));
     }
     let policy = policy_name("invoke", function.name(), qualifier);
-    disallow(&mut plan, &facts.invoke_policy, &handler.role, policy)?;
+    plan.disallow(&facts.invoke_policy, &handler.role, policy)?;
     if let Some(queue) = queue.filter(|_| before.policy && !is_elsewhere) {
-        let old = queue.attributes.policy.as_deref().unwrap_or_default();
-        let policy =
-            unexempt(old, &function.role, "sqs:SendMessage").filter(|policy| policy != old);
-        if let Some(policy) = policy {
-            let is = format!("lets {} send", function.role);
-            plan.add(Step::QueuePolicy { url: queue.url.clone(), policy }, is, "does not");
-        }
+        plan.unadmit(&queue.url, &function.role, queue.attributes.policy.as_deref());
     }
     let policy = policy_name("send", function.name(), qualifier);
-    disallow(&mut plan, &facts.send_policy, &function.role, policy)?;
+    plan.disallow(&facts.send_policy, &function.role, policy)?;
     if !is_elsewhere {
         function_itself(&mut plan, facts, &before);
     }
-    let keys = Previous::keys(qualifier).into_iter().filter(|key| facts.tags.contains_key(key));
-    let step = Step::Untag { resource: function.arn.clone(), keys: keys.collect() };
-    plan.add(step, before.to_string(), "no tag");
+    plan.untag(&function.arn, &facts.tags, qualifier, &before);
     Ok(plan)
 }
 
@@ -343,41 +360,17 @@ fn restore_invocations(plan: &mut Plan, facts: &Facts, qualifier: Option<&str>, 
     let is_empty = old.age_max.is_none() && old.on_success.is_none();
     let new = (before.had_config || !is_empty).then_some(old);
     let becomes = match &new {
-        Some(config) => format!(
-            "{} retries, then {}",
-            config.retries.unwrap_or(2),
-            config.on_failure.as_deref().unwrap_or("no destination")
-        ),
-        None => "Lambda's defaults: 2 retries, then no destination".to_owned(),
+        Some(config) => says(config),
+        None => format!("Lambda's defaults: {}", says(&InvokeConfig::default())),
     };
-    let function = facts.function.name().to_owned();
-    let is = format!("0 retries, then {}", config.on_failure.as_deref().unwrap_or_default());
-    plan.add(
-        Step::Invocations { function, qualifier: qualifier.map(str::to_owned), config: new },
-        is,
-        becomes,
-    );
+    let (function, qualifier) = (facts.function.name().to_owned(), qualifier.map(str::to_owned));
+    let is = says(&InvokeConfig { retries: Some(0), ..config.clone() });
+    plan.add(Step::Invocations { function, qualifier, config: new }, is, becomes);
 }
 
-fn disallow(
-    plan: &mut Plan,
-    existing: &Fact<Option<String>>,
-    role: &str,
-    policy: String,
-) -> Result<(), Fault> {
-    match existing {
-        Err(fault) if fault.is_unsupported() => plan.leave_out(fault),
-        Err(fault) => return Err(fault.clone()),
-        Ok(None) => {}
-        Ok(Some(document)) => {
-            plan.add(
-                Step::Disallow { role: role.to_owned(), policy },
-                document.clone(),
-                "no policy",
-            );
-        }
-    }
-    Ok(())
+fn says(config: &InvokeConfig) -> String {
+    let destination = config.on_failure.as_deref().unwrap_or("no destination");
+    format!("{} retries, then {destination}", config.retries.unwrap_or(2))
 }
 
 /// Restores the settings that all aliases and versions of a function share.

@@ -14,7 +14,6 @@ use tokio::net::TcpStream;
 use super::{Aws, causes};
 use crate::operate::{options::Connection, rules::Function};
 
-/// The default endpoint of `comeback local`.
 pub const LOCAL: &str = "http://127.0.0.1:4700";
 
 /// The connect timeout. AWS's endpoints accept a connection within milliseconds, or not at all.
@@ -36,7 +35,6 @@ const ATTEMPTS_DEFAULT: u32 = 3;
 /// The timeout of a call of an adaptive client, with all its attempts and the waits that its rate limit adds.
 const ADAPTIVE_CALL_MAX: Duration = Duration::from_mins(2);
 
-/// Why there are no clients.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NoClients {

@@ -45,7 +45,6 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Resolves the queue from the options and reads its attributes.
     pub async fn find(aws: Aws, options: &QueueOptions) -> Result<Self, Failure> {
         let url = match &options.queue {
             Some(url) if url.contains("://") => url.clone(),
@@ -78,7 +77,6 @@ impl Queue {
         self.url.rsplit('/').next().unwrap_or(&self.url)
     }
 
-    /// The approximate number of letters, visible and hidden.
     pub fn letters(&self) -> u64 {
         self.visible + self.hidden
     }

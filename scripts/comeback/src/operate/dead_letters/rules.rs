@@ -42,14 +42,11 @@ use crate::operate::rules::target_name;
 /// Stands for the missing reason of letters that SQS or Lambda sent.
 pub const NO_REASON: &str = "none";
 
-/// A message that was received from a dead-letter queue.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Letter {
     pub id: String,
     pub receipt_handle: String,
-    /// When it was sent to the queue.
     pub sent_at: Option<Timestamp>,
-    /// Its attributes that are text.
     pub attributes: BTreeMap<String, String>,
     /// All of its attributes, with their types.
     pub typed: Vec<Attribute<'static>>,
@@ -58,7 +55,6 @@ pub struct Letter {
     pub body: String,
 }
 
-/// How a message got into a dead-letter queue.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
@@ -75,9 +71,7 @@ pub enum Origin {
 
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Facts {
-    /// How the letter got into the queue.
     pub origin: Origin,
-    /// Why the handler gave the event up, if it did.
     pub reason: Option<String>,
     /// The qualified ARN of the event's function, or that of the queue whose consumer failed.
     #[serde(rename = "function", serialize_with = "text")]
@@ -97,18 +91,15 @@ pub struct Facts {
     pub payload: Option<String>,
 }
 
-/// A letter as commands and the live page show it.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct Listed {
     pub message_id: String,
     /// The facts about the event, without the payload.
     #[serde(flatten)]
     pub facts: Facts,
-    /// When the letter was sent to the queue.
     pub sent_at: Option<Timestamp>,
     /// The size of the payload in bytes; `None` if there is no JSON payload.
     pub payload_bytes: Option<usize>,
-    /// The payload, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub payload: Option<String>,
 }
@@ -119,7 +110,6 @@ impl Listed {
         self.facts.target.as_ref().map(|target| target_name(target.as_str()))
     }
 
-    /// When the event last failed or, if that is unknown, when the letter was sent.
     pub fn failed_at(&self) -> Option<Timestamp> {
         self.facts.last_failure_at.or(self.sent_at)
     }
@@ -140,7 +130,6 @@ impl Letter {
         facts.last_failure_at.or(self.sent_at)
     }
 
-    /// The letter as commands and the live page show it.
     pub fn listed(&self, with_payload: bool) -> Listed {
         let mut facts = self.facts();
         let payload = facts.payload.take();
@@ -285,7 +274,6 @@ pub enum GroupBy {
 }
 
 impl GroupBy {
-    /// All keys, with their names.
     pub const ALL: [(&str, Self); 5] = [
         ("reason", Self::Reason),
         ("function", Self::Function),

@@ -24,7 +24,6 @@ struct Account {
     configs: BTreeMap<String, Fact<Vec<InvokeConfig>>>,
     /// The names of the queues that functions were attached to, according to their tags.
     attached: BTreeMap<String, Fact<BTreeSet<String>>>,
-    /// The functions whose failures a handler has counted lately.
     counted: BTreeSet<String>,
     /// The retry queues of all systems, also of those that are not examined.
     retry_queues: BTreeSet<String>,

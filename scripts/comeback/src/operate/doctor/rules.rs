@@ -38,7 +38,6 @@ pub const ACTIONS_ON_RETRY_QUEUE: [&str; 5] = [
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     Good,
-    /// The call that checks it failed.
     Unknown,
     /// The system works, but not as well as it could, or not for long.
     Warning,
@@ -46,13 +45,14 @@ pub enum Verdict {
     Bad,
 }
 
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct Finding {
     /// A stable name, such as `retention_short`.
     pub name: &'static str,
     pub verdict: Verdict,
     pub says: String,
     pub why: &'static str,
+    #[serde(skip)]
     pub fix: Option<Fix>,
 }
 
@@ -69,7 +69,6 @@ impl Finding {
 
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Examined {
-    /// The part: `function orders`.
     pub part: String,
     /// A summary to show if there are no findings.
     pub good: String,
@@ -121,7 +120,6 @@ impl Examined {
     }
 }
 
-/// Examines a retry system, part by part.
 pub fn diagnose(facts: &Facts) -> Vec<Examined> {
     let settings = facts.settings();
     let known = settings.as_ref().ok();
@@ -164,22 +162,18 @@ pub enum Fix {
         attribute: &'static str,
         value: String,
     },
-    /// Turn off Lambda's own retries.
     Retries {
         function: String,
         qualifier: Option<String>,
     },
-    /// Set the `RecursiveLoop` of a function to `Allow`.
     Loop {
         function: String,
     },
-    /// Add an inline policy to a role.
     Permission {
         role: String,
         policy: String,
         document: String,
     },
-    /// Turn on the expiry of the ledger's items.
     Expiry {
         table: String,
     },
@@ -190,11 +184,9 @@ pub enum Fix {
 /// The batch size of a mapping: Lambda's maximum without a batching window.
 pub const BATCH_SIZE: u32 = 10;
 
-/// The TTL attribute of the ledger's items.
 pub const EXPIRES_AT: &str = comeback_core::contract::TABLE.expiry;
 
 impl Fix {
-    /// Whether the program can apply the fix.
     pub fn is_automatic(&self) -> bool {
         !matches!(self, Self::ByHand(_))
     }
@@ -243,7 +235,6 @@ impl Fix {
     }
 }
 
-/// A policy with a single statement, as JSON.
 pub(crate) fn allow(actions: &[&str], resources: &[String]) -> String {
     let statement = json!({ "Effect": "Allow", "Action": actions, "Resource": resources });
     json!({ "Version": "2012-10-17", "Statement": [statement] }).to_string()

@@ -13,13 +13,10 @@ pub(crate) type Line = LogLine<String>;
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Life {
-    /// The request id of its first invocation.
     pub event_id: String,
     pub function: Option<String>,
-    /// The header of its X-Ray trace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<String>,
-    /// Its steps so far, in order.
     pub steps: Vec<Step>,
     pub next: Next,
 }
@@ -54,7 +51,6 @@ pub enum StepKind {
         again: u32,
     },
     Retried {
-        /// How late the attempt was made, in milliseconds.
         late_ms: u64,
     },
     GivenUp {
@@ -64,7 +60,6 @@ pub enum StepKind {
     Dropped,
     /// The handler could not act on the event.
     Trouble {
-        /// The handler's log message.
         said: String,
         error: Option<String>,
     },
@@ -74,29 +69,26 @@ pub enum StepKind {
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum Next {
     Waits {
-        /// When it comes back.
         until: Timestamp,
     },
     /// The event was retried, and no failure was recorded since: it is still running, or it has succeeded.
     Retried,
     /// The event succeeded. Only the local cloud reports this.
     Succeeded,
-    /// The event was given up, and is a dead letter.
-    GivenUp { reason: String },
+    GivenUp {
+        reason: String,
+    },
     /// The log has no decision about the event.
     Unknown,
 }
 
-/// Why an id does not identify one event.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NoLife {
-    /// No log line mentions the event.
     #[error(
         "the handler's log says nothing about {0}; an event that never failed has no lines, and an older one needs --since"
     )]
     None(String),
-    /// The ids of several events begin with the given text.
     #[error("several events begin with that: {}; pass more of the id", .0.join(", "))]
     Several(Vec<String>),
 }

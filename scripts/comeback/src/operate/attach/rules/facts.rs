@@ -20,15 +20,14 @@ pub type Tags = BTreeMap<String, String>;
 #[derive(Clone, Debug)]
 pub struct Facts {
     pub handler: Function,
-    pub handler_tags: BTreeMap<String, String>,
+    pub handler_tags: Tags,
     pub queues: Vec<RetryQueue>,
     /// The retry queues of other handlers: the name of the handler by the ARN of the queue.
-    pub others: BTreeMap<String, String>,
+    pub others: Tags,
     pub function: Function,
-    pub tags: BTreeMap<String, String>,
+    pub tags: Tags,
     /// The event invoke config of the function, alias or version.
     pub config: Option<InvokeConfig>,
-    /// Whether the function's `RecursiveLoop` is `Allow`.
     pub may_loop: Fact<bool>,
     pub send_policy: Fact<Option<String>>,
     /// The inline policy that lets the handler's role invoke the function.
@@ -36,7 +35,7 @@ pub struct Facts {
 }
 
 /// The tool or stack that deploys a function, according to its tags.
-pub(super) fn manager(tags: &BTreeMap<String, String>) -> Option<String> {
+pub(super) fn manager(tags: &Tags) -> Option<String> {
     let stack = tags.get("aws:cloudformation:stack-name");
     let is_terraform = |text: &String| text.to_lowercase().contains("terraform");
     let terraform = tags.iter().any(|(key, value)| is_terraform(key) || is_terraform(value));
@@ -64,13 +63,11 @@ impl RetryQueue {
 pub struct Previous {
     pub queue: String,
     pub had_config: bool,
-    /// The number of Lambda's own retries.
     pub retries: Option<u32>,
     pub on_failure: Option<String>,
     /// Whether its `RecursiveLoop` was `Allow`, if that is known.
     pub may_loop: Option<bool>,
     pub settings: bool,
-    /// Whether the queue's policy was changed.
     pub policy: bool,
     pub layer: Option<String>,
     /// Whether `AWS_LAMBDA_EXEC_WRAPPER` was added.
@@ -80,14 +77,11 @@ pub struct Previous {
 /// The tag with everything except ARNs.
 const TAG: &str = "comeback:before";
 const TAG_OF_DESTINATION: &str = "comeback:before-destination";
-/// The tag with the ARN of the layer that was added.
 const TAG_OF_LAYER: &str = "comeback:before-layer";
-/// The maximum length of a tag's value.
 pub(super) const VALUE_MAX: usize = 256;
 
 impl Previous {
-    /// The tags that store this state for an alias or version.
-    pub fn tags(&self, qualifier: Option<&str>) -> BTreeMap<String, String> {
+    pub fn tags(&self, qualifier: Option<&str>) -> Tags {
         let mut tags = BTreeMap::from([(key(TAG, qualifier), self.to_string())]);
         let arns = [(TAG_OF_DESTINATION, &self.on_failure), (TAG_OF_LAYER, &self.layer)];
         let arns =
@@ -97,7 +91,7 @@ impl Previous {
     }
 
     /// Reads the state from a function's tags; `None` if it was not attached.
-    pub fn read(tags: &BTreeMap<String, String>, qualifier: Option<&str>) -> Option<Self> {
+    pub fn read(tags: &Tags, qualifier: Option<&str>) -> Option<Self> {
         let text = tags.get(&key(TAG, qualifier))?;
         let words: BTreeMap<_, _> = text.split(' ').filter_map(|it| it.split_once('=')).collect();
         let is = |name: &str| words.get(name) == Some(&"yes");
@@ -115,20 +109,19 @@ impl Previous {
     }
 
     /// The names of the queues that the function, its aliases and versions were attached to.
-    pub fn queues(tags: &BTreeMap<String, String>) -> impl Iterator<Item = String> {
+    pub fn queues(tags: &Tags) -> impl Iterator<Item = String> {
         let qualifier = |key: &String| key.strip_prefix(TAG)?.strip_prefix(':').map(str::to_owned);
         let qualifiers = tags.keys().filter_map(qualifier).map(Some).chain([None]);
         let queue = |it: Option<String>| Some(Self::read(tags, it.as_deref())?.queue);
         qualifiers.filter_map(queue).map(|queue| last(&queue).to_owned())
     }
 
-    /// The keys of the tags for this alias or version.
     pub fn keys(qualifier: Option<&str>) -> [String; 3] {
         [TAG, TAG_OF_DESTINATION, TAG_OF_LAYER].map(|tag| key(tag, qualifier))
     }
 
     /// Whether another alias or version of the function is attached, too.
-    pub fn is_elsewhere(tags: &BTreeMap<String, String>, qualifier: Option<&str>) -> bool {
+    pub fn is_elsewhere(tags: &Tags, qualifier: Option<&str>) -> bool {
         let own = key(TAG, qualifier);
         let is_of_another = |it: &String| {
             it.strip_prefix(TAG).is_some_and(|it| it.is_empty() || it.starts_with(':'))
@@ -169,7 +162,7 @@ const TARGET_FUNCTIONS: &str = "TARGET_FUNCTIONS";
 const QUEUE_TARGETS: &str = "QUEUE_TARGETS";
 
 /// The variables of a handler after a change, and the values that change: before and after.
-pub(super) type VariablesChange = (BTreeMap<String, String>, String, String);
+pub(super) type VariablesChange = (Tags, String, String);
 
 /// The handler's variables, changed so that they allow a target; `None` if they already do. A queue is bound to its
 /// retry queue. With the first binding, the `mapped` retry queues need one, too.
@@ -180,9 +173,7 @@ pub(super) fn settings_with(
     mapped: &[&str],
 ) -> Result<Option<VariablesChange>, Refusal> {
     let name = || handler.name().to_owned();
-    let read = |environment: &BTreeMap<String, String>| {
-        Settings::from_lookup(|name| environment.get(name).cloned())
-    };
+    let read = |environment: &Tags| Settings::from_lookup(|name| environment.get(name).cloned());
     let settings = read(&handler.environment);
     let settings = settings
         .map_err(|fault| Refusal::BadSettings { handler: name(), fault: fault.to_string() })?;
@@ -258,8 +249,8 @@ fn json(queues: &BTreeMap<String, Vec<String>>) -> String {
     serde_json::to_string(queues).unwrap_or_default()
 }
 
-fn changed(handler: &Function, environment: BTreeMap<String, String>) -> VariablesChange {
-    let says = |of: &BTreeMap<String, String>| {
+fn changed(handler: &Function, environment: Tags) -> VariablesChange {
+    let says = |of: &Tags| {
         let names = [TARGET_FUNCTIONS, QUEUE_TARGETS].into_iter();
         let names = names.filter(|name| handler.environment.get(*name) != environment.get(*name));
         let values =

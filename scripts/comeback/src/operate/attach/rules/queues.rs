@@ -12,15 +12,14 @@ use comeback_core::{
 use serde_json::{Value, json};
 
 use super::{
-    Plan, Previous, Refusal, RetryQueue, Step, admission, disallow, facts, policy_name,
-    send_document, settings_with, settings_without,
+    Plan, Previous, Refusal, RetryQueue, Step, admission, facts, policy_name, send_document,
+    settings_with, settings_without,
 };
 use crate::operate::{
     doctor::rules::{
         ACTIONS_ON_RETRY_QUEUE, Fact, Mapping, QueueAttributes, RECEIVES, RETENTION, Redrive,
         VISIBILITY_LONG, VISIBILITY_PER_TIMEOUT, span,
     },
-    rules::queue_policy::unexempt,
     rules::{Function, last, queue_arn, queue_targets},
 };
 
@@ -34,7 +33,6 @@ pub struct QueueFacts {
     pub retry_queues: facts::Tags,
     pub source: QueueArn,
     pub url: String,
-    /// Its attributes; `None` if the queue doesn't exist.
     pub attributes: Option<QueueAttributes>,
     pub tags: facts::Tags,
     /// The retry queue that was chosen, which may not exist yet.
@@ -75,7 +73,6 @@ impl QueueFacts {
     }
 }
 
-/// Parses the name of a source queue, with or without `sqs:`, or its ARN.
 pub fn parse_source(text: &str, handler: &Function) -> Result<QueueArn, Refusal> {
     let name = text.strip_prefix("sqs:").unwrap_or(text);
     if name.ends_with(".fifo") {
@@ -154,15 +151,8 @@ pub fn attach_queue(
     create(&mut plan, facts, attributes, &dead_letters);
     let policy = policy_name("queue", name, None);
     plan.allow(&facts.policy, &handler.role, &policy, document(facts, &source_queue))?;
-    if let Some(policy) = admission {
-        let becomes = format!("lets {} send", handler.role);
-        let step = Step::QueuePolicy { url: facts.url.clone(), policy };
-        plan.add(step, "denies its role to send", becomes);
-    }
-    if let Some((environment, is, becomes)) = settings {
-        let (function, revision) = (handler.name().to_owned(), handler.revision.clone());
-        plan.add(Step::Configure { function, environment, layers: None, revision }, is, becomes);
-    }
+    plan.admit(&facts.url, &handler.role, admission);
+    plan.set(handler, settings);
     if facts.mapping().is_none() {
         let (function, queue) = (handler.name().to_owned(), retry.arn.clone());
         plan.add(
@@ -172,15 +162,7 @@ pub fn attach_queue(
         );
     }
     for (function, may_loop) in &facts.consumers {
-        match may_loop {
-            Ok(true) => {}
-            Ok(false) => {
-                let step = Step::Loop { function: function.clone(), allow: true };
-                plan.add(step, "Terminate", "Allow");
-            }
-            Err(fault) if fault.is_unsupported() => plan.leave_out(fault),
-            Err(fault) => return Err(fault.clone().into()),
-        }
+        plan.allow_loop(function, may_loop)?;
     }
     let own = attributes.redrive.as_ref().filter(|it| it.queue == retry.arn);
     let receives_max = receives_max.or(own.map(|it| it.receives_max)).unwrap_or(1);
@@ -256,7 +238,6 @@ fn document(facts: &QueueFacts, source: &RetryQueue) -> String {
     document.to_string()
 }
 
-/// Sets or removes the redrive policy of the source queue.
 fn redrive(plan: &mut Plan, facts: &QueueFacts, is: &QueueAttributes, becomes: Option<Redrive>) {
     if is.redrive == becomes {
         return;
@@ -338,23 +319,14 @@ pub fn detach_queue(facts: &QueueFacts) -> Result<Plan, Refusal> {
         let step = Step::Unmap { uuid: mapping.uuid.clone(), queue: retry.arn.clone() };
         plan.add(step, "a mapping", "no mapping");
     }
-    if before.settings
-        && let Some((environment, is, becomes)) =
-            settings_without(handler, source.target_name(), retry.name())
-    {
-        let (function, revision) = (handler.name().to_owned(), handler.revision.clone());
-        plan.add(Step::Configure { function, environment, layers: None, revision }, is, becomes);
+    if before.settings {
+        plan.set(handler, settings_without(handler, source.target_name(), retry.name()));
     }
     if before.policy {
-        let old = attributes.policy.as_deref().unwrap_or_default();
-        let new = unexempt(old, &handler.role, "sqs:SendMessage").filter(|new| new != old);
-        if let Some(policy) = new {
-            let is = format!("lets {} send", handler.role);
-            plan.add(Step::QueuePolicy { url: facts.url.clone(), policy }, is, "does not");
-        }
+        plan.unadmit(&facts.url, &handler.role, attributes.policy.as_deref());
     }
     let policy = policy_name("queue", source.name(), None);
-    disallow(&mut plan, &facts.policy, &handler.role, policy)?;
+    plan.disallow(&facts.policy, &handler.role, policy)?;
     if facts.exists && is_alone {
         plan.warnings.push(format!(
             "{} is kept: delete it when you are sure that it is empty, with aws sqs delete-queue --queue-url {}",
@@ -362,9 +334,7 @@ pub fn detach_queue(facts: &QueueFacts) -> Result<Plan, Refusal> {
             retry.url
         ));
     }
-    let keys = Previous::keys(None).into_iter().filter(|key| facts.tags.contains_key(key));
-    let step = Step::Untag { resource: source.to_string(), keys: keys.collect() };
-    plan.add(step, before.to_string(), "no tag");
+    plan.untag(source.as_str(), &facts.tags, None, &before);
     Ok(plan)
 }
 

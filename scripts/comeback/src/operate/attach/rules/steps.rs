@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use serde::Serialize;
+
 use crate::operate::{
     doctor::rules::InvokeConfig,
     rules::{Clock, Fault},
@@ -19,13 +21,11 @@ pub enum Step {
         resource: String,
         keys: Vec<String>,
     },
-    /// Add an inline policy to a role.
     Allow {
         role: String,
         policy: String,
         document: String,
     },
-    /// Remove an inline policy from a role.
     Disallow {
         role: String,
         policy: String,
@@ -39,7 +39,6 @@ pub enum Step {
         attribute: &'static str,
         value: String,
     },
-    /// Create a queue.
     Create {
         queue: String,
         attributes: BTreeMap<&'static str, String>,
@@ -49,12 +48,10 @@ pub enum Step {
         function: String,
         queue: String,
     },
-    /// End that.
     Unmap {
         uuid: String,
         queue: String,
     },
-    /// Set the variables of a function, and its layers.
     Configure {
         function: String,
         environment: BTreeMap<String, String>,
@@ -78,9 +75,9 @@ pub enum Step {
     },
 }
 
-/// A step, and a description of its change.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct Planned {
+    #[serde(skip)]
     pub step: Step,
     /// What the step changes: `orders: tags`.
     pub what: String,
@@ -123,7 +120,6 @@ impl Planned {
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{what}: {fault}")]
 pub struct Stopped {
-    /// The number of steps that were carried out.
     pub done: usize,
     pub what: String,
     pub fault: Fault,
@@ -131,7 +127,6 @@ pub struct Stopped {
 
 /// IAM is eventually consistent: new permissions usually take effect within seconds.
 const SETTLE_MAX: Duration = Duration::from_mins(1);
-/// The interval between tries until they do.
 const SETTLE_WAIT: Duration = Duration::from_secs(3);
 
 /// Carries out the steps in order with `change`, and stops at the first one that fails.

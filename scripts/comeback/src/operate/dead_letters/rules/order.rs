@@ -22,24 +22,19 @@ use crate::operate::rules::{
 pub struct Selection {
     /// Message ids or request ids of events, or prefixes of them.
     pub ids: Vec<String>,
-    /// Reasons, or [`NO_REASON`].
     pub reasons: Vec<String>,
     /// Names or ARNs of functions and queues; `*` matches any characters.
     pub functions: Vec<String>,
     /// Error types, whole or their last segments, or `none`; `*` matches any characters.
     pub errors: Vec<String>,
-    /// A part of the error message, ignoring case.
     pub message: Option<String>,
     pub older_than: Option<Duration>,
-    /// The maximum time since the last failure.
     pub newer_than: Option<Duration>,
     pub attempts: Option<RangeInclusive<u32>>,
-    /// Values in the payload, which must all be present.
     pub places: Vec<PointerValue>,
 }
 
 impl Selection {
-    /// Whether this letter meets all conditions.
     pub fn matches(&self, letter: &Letter, facts: &Facts, now: Timestamp) -> bool {
         any(&self.ids, |id| {
             letter.id.starts_with(id)
@@ -104,7 +99,6 @@ pub struct PointerValue {
     pub value: String,
 }
 
-/// A text that is not a [`PointerValue`].
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("expected a JSON pointer and a value, such as /order/country=DE")]
 pub struct InvalidPointerValue;
@@ -172,7 +166,6 @@ pub enum Action {
         /// The function or the queue that replaces the letter's own.
         to: Option<String>,
         set: Vec<PointerValue>,
-        /// A payload that replaces the letter's own.
         payload: Option<String>,
     },
     Purge,
@@ -189,9 +182,7 @@ pub enum Step {
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StayReason {
-    /// The operator did not select it.
     NotSelected,
-    /// It was sent after the order was given.
     Newer,
     NoFunction,
     /// It has no JSON payload, which a function needs.
@@ -203,7 +194,6 @@ pub enum StayReason {
     /// The retry handler was not allowed to retry its target or has not sent the letter, and the operator did not
     /// name the target.
     NotAllowed,
-    /// The payload has no place for a value that should be set.
     NotSet,
     Refused,
     /// The function can't currently be invoked, or the queue can't be sent to.
@@ -280,14 +270,10 @@ impl Order {
     }
 }
 
-/// The numbers of letters that an order would redrive, delete and leave.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Plan {
-    /// The number of letters to redrive, by function or queue.
     pub redrive: BTreeMap<String, u64>,
-    /// The number of letters to delete without a redrive.
     pub purge: u64,
-    /// The number of letters that stay, by reason.
     pub leave: BTreeMap<StayReason, u64>,
 }
 
@@ -328,7 +314,6 @@ impl Plan {
     }
 }
 
-/// Lines about the letters that stay, with the reasons.
 pub(super) fn staying(left: &BTreeMap<StayReason, u64>) -> impl Iterator<Item = Notice> {
     left.iter().map(|(left, number)| {
         let tone = if left.is_selected() { Tone::Bad } else { Tone::Faint };

@@ -93,7 +93,6 @@ const IN_VAIN_MAX: u32 = 5;
 struct Held {
     began_at: Timestamp,
     handles: HashMap<String, String>,
-    /// The number of those that were sent before the program began.
     counted: usize,
     /// The number of letters since the last that counts, and of receives.
     others: usize,
@@ -102,7 +101,6 @@ struct Held {
 }
 
 impl Held {
-    /// Nothing is held by a program that begins now.
     fn since(began_at: Timestamp) -> Self {
         Self {
             began_at,
@@ -114,7 +112,6 @@ impl Held {
         }
     }
 
-    /// Whether a letter was sent after the program began.
     fn is_newer(&self, letter: &Letter) -> bool {
         letter.sent_at.is_some_and(|sent_at| sent_at > self.began_at)
     }
@@ -145,7 +142,6 @@ impl Held {
         self.in_vain >= IN_VAIN_MAX && self.others >= self.counted
     }
 
-    /// Makes all of them visible again immediately.
     async fn release(&mut self, queue: &impl DeadLetterQueue) -> Result<(), Fault> {
         let handles: Vec<_> = self.handles.drain().map(|(_, handle)| handle).collect();
         let handles: Vec<_> = handles.iter().map(String::as_str).collect();
@@ -197,10 +193,8 @@ const LETTER_AGE_MAX: Duration = Duration::from_secs(20);
 /// [`LETTER_AGE_MAX`], so that the next batch is not too old after the wait.
 const BACKOFF_MAX: Duration = Duration::from_secs(16);
 
-/// The maximum number of different faults to report.
 const FAULTS_MAX: usize = 10;
 
-/// How fast an order is carried out.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pace {
     /// The most letters to redrive in a second. Those that stay don't count.
@@ -209,20 +203,15 @@ pub struct Pace {
     pub batches: usize,
 }
 
-/// The results of an order so far.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Tally {
-    /// The number of redriven letters, by function or queue.
     pub redriven: BTreeMap<String, u64>,
-    /// The number of letters deleted without a redrive.
     pub purged: u64,
     /// The number of letters that could not be deleted, redriven or to be purged. They stay in the queue.
     pub not_deleted: u64,
-    /// The number of letters that stay, by reason.
     pub left: BTreeMap<StayReason, u64>,
     /// The number of calls that were throttled or failed with another transient fault.
     pub throttled: u64,
-    /// AWS's errors about letters that stay.
     pub faults: BTreeSet<String>,
 }
 
@@ -286,7 +275,6 @@ pub async fn carry_out<A: DeadLetterQueue + Targets>(
     (work.tally, done.and(released))
 }
 
-/// Letters that were received together.
 struct Batch {
     letters: Vec<Letter>,
     received_at: Timestamp,
@@ -302,7 +290,6 @@ struct Work<'a, A> {
     backoff: Duration,
     /// When the rate allows the next redrive.
     next_at: Timestamp,
-    /// Targets that can't be reached.
     broken: BTreeSet<String>,
 }
 
@@ -532,8 +519,11 @@ mod tests {
             Self { letters, now: Cell::new(now), ..Self::default() }
         }
 
-        fn change(&self, change: impl FnMut(&mut Letter)) {
-            self.letters.borrow_mut().iter_mut().map(|(letter, _)| letter).for_each(change);
+        /// Sets the attempts of each letter by its number, counted from 1.
+        fn set_attempts(&self, attempts: impl Fn(u64) -> u64) {
+            for (number, (letter, _)) in (1..).zip(self.letters.borrow_mut().iter_mut()) {
+                letter.attributes.insert("Attempts".to_owned(), attempts(number).to_string());
+            }
         }
 
         fn len(&self) -> usize {
@@ -729,11 +719,7 @@ mod tests {
     #[test]
     fn letters_that_are_not_selected_stay_and_are_visible_at_once() {
         let queue = StandIn::with(100);
-        let mut number = 0;
-        queue.change(|letter| {
-            number += 1;
-            letter.attributes.insert("Attempts".to_owned(), (number % 4).to_string());
-        });
+        queue.set_attempts(|number| number % 4);
         let mut order = order(&queue, redrive());
         order.selection.attempts = attempts("3");
         let (tally, ended) = run(&queue, &order, PACE);
@@ -749,11 +735,7 @@ mod tests {
     #[test]
     fn letters_that_stay_and_are_received_again_do_not_end_the_work_early() {
         let queue = StandIn::with(200);
-        let mut number = 0;
-        queue.change(|letter| {
-            number += 1;
-            letter.attributes.insert("Attempts".to_owned(), (number / 3).to_string());
-        });
+        queue.set_attempts(|number| number / 3);
         // The letters that stay are received again with every seventh receive.
         queue.in_order.set(true);
         queue.per_call.set(Duration::from_secs(10));
@@ -863,12 +845,7 @@ mod tests {
     fn letters_that_stay_do_not_count_against_the_rate() {
         for (wanted, rate, seconds) in [(5, 2.0, 2..=3), (10, 5.0, 1..=2), (2, 0.1, 10..=11)] {
             let queue = StandIn::with(300);
-            let mut number = 0;
-            queue.change(|letter| {
-                number += 1;
-                let attempts = if number % (300 / wanted) == 0 { "9" } else { "1" };
-                letter.attributes.insert("Attempts".to_owned(), attempts.to_owned());
-            });
+            queue.set_attempts(|number| if number % (300 / wanted) == 0 { 9 } else { 1 });
             let mut order = order(&queue, redrive());
             order.selection.attempts = attempts("9");
             let pace = Pace { letters_per_second: Some(rate), batches: 1 };

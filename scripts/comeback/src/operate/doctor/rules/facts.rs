@@ -24,7 +24,6 @@ pub type Fact<T> = Result<T, Fault>;
 #[derive(Clone, Debug)]
 pub struct Facts {
     pub handler: Function,
-    /// The handler's state and limits.
     pub running: Running,
     pub mappings: Fact<Vec<Mapping>>,
     /// The queues that the handler receives from, and those that `QUEUE_TARGETS` names.
@@ -32,13 +31,10 @@ pub struct Facts {
     pub dead_letters: Queue,
     /// The actions on the dead-letter queue that the handler needs, but its role lacks.
     pub dead_letters_denied: Fact<Vec<String>>,
-    /// The functions whose failures are retried, or should be.
     pub targets: Vec<Target>,
-    /// The queues whose messages are retried.
     pub sources: Vec<Source>,
     /// Whether the destinations of all other functions could be read. If not, `targets` may be incomplete.
     pub others: Fact<()>,
-    /// The ledger, if the handler has one.
     pub ledger: Option<Ledger>,
     /// CloudWatch's values for [`Metric::PERIOD`], by metric and function or queue. Missing values are zero.
     pub metrics: Fact<BTreeMap<(Metric, String), f64>>,
@@ -55,7 +51,6 @@ impl Facts {
         self.metrics.as_ref().is_ok_and(|all| all.contains_key(&(metric, of.to_owned())))
     }
 
-    /// CloudWatch's value of a metric for a function or queue.
     pub fn metric(&self, metric: Metric, of: &str) -> f64 {
         let metrics = self.metrics.as_ref().ok();
         metrics.and_then(|all| all.get(&(metric, of.to_owned()))).copied().unwrap_or(0.0)
@@ -65,27 +60,21 @@ impl Facts {
 /// The facts about a function that take separate calls.
 #[derive(Clone, Debug)]
 pub struct Running {
-    /// Lambda's state of the function.
     pub state: Fact<State>,
-    /// Whether its `RecursiveLoop` is `Allow`.
     pub may_loop: Fact<bool>,
     pub reserved: Fact<Option<u32>>,
 }
 
-/// The state of a function, according to Lambda.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct State {
     /// `Active`, `Pending`, `Inactive` or `Failed`.
     pub state: String,
-    /// The reason, if it is not active.
     pub reason: Option<String>,
-    /// The reason why the last update failed, if it did.
     pub failed_update: Option<String>,
 }
 
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Mapping {
-    /// Lambda's id of the mapping.
     pub uuid: String,
     pub queue: String,
     /// The ARN of the function, which may be qualified.
@@ -96,7 +85,6 @@ pub struct Mapping {
     pub batch_size: u32,
     /// The batching window: how long Lambda collects messages for a batch.
     pub window: Duration,
-    /// Whether `ReportBatchItemFailures` is on.
     pub reports_failures: bool,
     pub is_filtered: bool,
 }
@@ -122,22 +110,18 @@ pub struct QueueAttributes {
     pub delay: Duration,
     pub visible: u64,
     pub in_flight: u64,
-    /// The approximate number of delayed messages.
     pub delayed: u64,
     pub redrive: Option<Redrive>,
     /// Which queues may have messages moved here, as JSON.
     pub redrive_allow: Option<String>,
-    /// The access policy, as JSON.
     pub policy: Option<String>,
     pub key: Option<String>,
-    /// The size of its largest messages in bytes.
     pub size_max: Option<u64>,
 }
 
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Redrive {
     pub queue: String,
-    /// The number of receives after which SQS moves a message.
     pub receives_max: u64,
 }
 
@@ -196,13 +180,11 @@ impl Redrive {
     }
 }
 
-/// A queue that failed events wait in.
 #[derive(Clone, Debug)]
 pub struct RetryQueue {
     pub queue: Queue,
     /// The actions on the queue that the handler needs, but its role lacks.
     pub denied: Fact<Vec<String>>,
-    /// The ARNs of other functions that receive from the queue.
     pub other_consumers: Vec<String>,
     /// The names of the queues whose redrive policy names this queue.
     pub moved_from: Fact<Vec<String>>,
@@ -214,13 +196,10 @@ pub struct Target {
     pub name: String,
     /// The function, and its state and limits; `None` if it doesn't exist.
     pub function: Option<(Function, Running)>,
-    /// Why its failures should be retried.
     pub known_by: KnownBy,
-    /// The event invoke configs of the function and of its aliases and versions.
     pub configs: Fact<Vec<InvokeConfig>>,
     /// Whether its role may send to a destination, by the ARN of the queue.
     pub may_send: BTreeMap<String, Fact<bool>>,
-    /// Whether the handler's role may invoke it.
     pub may_be_invoked: Fact<bool>,
 }
 
@@ -255,7 +234,6 @@ pub const EARLIER: Duration = Duration::from_hours(7 * 24);
 pub struct InvokeConfig {
     /// The alias or version that it applies to; `None` is the function itself.
     pub qualifier: Option<String>,
-    /// The number of Lambda's own retries.
     pub retries: Option<u32>,
     /// The age at which Lambda drops an event.
     pub age_max: Option<Duration>,
@@ -267,9 +245,7 @@ pub struct InvokeConfig {
 pub struct Ledger {
     /// The name or ARN of the table, from the setting.
     pub name: String,
-    /// The table; `None` if it doesn't exist.
     pub table: Fact<Option<Table>>,
-    /// The TTL attribute, if items expire.
     pub expiry: Fact<Option<String>>,
     /// The actions on the table that the handler needs, but its role lacks.
     pub denied: Fact<Vec<String>>,
@@ -277,7 +253,6 @@ pub struct Ledger {
 
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Table {
-    /// The table's status, such as `ACTIVE`.
     pub status: String,
     /// The attributes of the key with their types: `id S`.
     pub key: Vec<String>,
@@ -286,7 +261,6 @@ pub struct Table {
 }
 
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-#[allow(missing_docs, reason = "the names are CloudWatch's")]
 pub enum Metric {
     DestinationDeliveryFailures,
     RecursiveInvocationsDropped,

@@ -15,7 +15,7 @@ use crate::operate::{
     },
     rules::{
         Function, last,
-        queue_policy::{Effect, ask},
+        policies::{Effect, ask},
         queue_targets,
     },
 };

@@ -14,7 +14,7 @@ use crate::operate::{
     },
     rules::{
         last,
-        queue_policy::{Effect, ask},
+        policies::{Effect, ask},
         queue_targets,
     },
 };
@@ -22,7 +22,6 @@ use crate::operate::{
 /// AWS recommends six times the function's time-out, so that no batch is delivered again while it is being handled.
 pub const VISIBILITY_PER_TIMEOUT: u32 = 6;
 
-/// The longest retention that SQS supports.
 pub const RETENTION: Duration = Duration::from_hours(14 * 24);
 
 /// The `maxReceiveCount` of a retry queue. It is high because each wait, throttle and crash counts as a receive.
@@ -110,7 +109,6 @@ pub(super) fn examine_queue(
     it
 }
 
-/// The attributes of a queue, if it exists and they are known.
 pub(super) fn existing<'a>(
     it: &mut Examined,
     queue: &'a Queue,
@@ -128,7 +126,6 @@ fn set(queue: &Queue, attribute: &'static str, value: Duration) -> Fix {
     Fix::Queue { url: queue.url.clone(), attribute, value: value.as_secs().to_string() }
 }
 
-/// Reports a queue that refuses the largest messages.
 fn size(it: &mut Examined, queue: &Queue, attributes: &QueueAttributes) {
     let Some(max) = attributes.size_max.filter(|max| *max < SIZE_MAX as u64) else { return };
     let (url, value) = (queue.url.clone(), SIZE_MAX.to_string());
