@@ -39,7 +39,7 @@ use crate::operate::{
         Queue, QueueAttributes, RetryQueue, Running, Source, State, Table, Target,
         actions_on_ledger,
     },
-    rules::{Clock, Fault, Function, Unsupported},
+    rules::{Clock, Fault, Function, Unsupported, role_name},
 };
 
 pub use crate::operate::aws::connect::{LOCAL, NoClients};
@@ -97,6 +97,39 @@ impl Aws {
         let failed = answer.failed.into_iter();
         let failed = failed.filter(|it| !GONE.iter().any(|code| it.code.contains(code)));
         Ok(faults(ACTION, resource, failed))
+    }
+}
+
+impl Aws {
+    pub async fn set_queue_attribute(
+        &self,
+        url: &str,
+        attribute: &str,
+        value: &str,
+    ) -> Result<(), Fault> {
+        let call = self.sqs.set_queue_attributes().queue_url(url);
+        let call = call.attributes(QueueAttributeName::from(attribute), value);
+        call.send().await.map(drop).map_err(fault("sqs:SetQueueAttributes", url))
+    }
+
+    /// Sets the `RecursiveLoop` of a function to `Allow`, or to `Terminate`.
+    pub async fn set_loop(&self, function: &str, allow: bool) -> Result<(), Fault> {
+        let value = if allow { RecursiveLoop::Allow } else { RecursiveLoop::Terminate };
+        let call = self.lambda.put_function_recursion_config().function_name(function);
+        let answer = call.recursive_loop(value).send().await;
+        answer.map(drop).map_err(fault("lambda:PutFunctionRecursionConfig", function))
+    }
+
+    /// Adds an inline policy to a role, which is named or has this ARN.
+    pub async fn put_role_policy(
+        &self,
+        role: &str,
+        policy: &str,
+        document: &str,
+    ) -> Result<(), Fault> {
+        let call = self.iam.put_role_policy().role_name(role_name(role)).policy_name(policy);
+        let call = call.policy_document(document);
+        call.send().await.map(drop).map_err(fault("iam:PutRolePolicy", role))
     }
 }
 

@@ -4,8 +4,7 @@ mod gather;
 pub mod rules;
 
 use aws_sdk_dynamodb::types::TimeToLiveSpecification;
-use aws_sdk_lambda::types::{FunctionResponseType, RecursiveLoop};
-use aws_sdk_sqs::types::QueueAttributeName;
+use aws_sdk_lambda::types::FunctionResponseType;
 use clap::builder::PossibleValuesParser;
 use serde::Serialize;
 
@@ -157,33 +156,22 @@ fn lines_of(examined: &Examined, connection: &Connection) -> Vec<Line> {
     lines
 }
 
-fn summary<'a>(findings: impl Iterator<Item = &'a Finding>) -> Line {
-    let mut counts = [0; 3];
-    for finding in findings {
-        match finding.verdict {
-            Verdict::Bad => counts[0] += 1,
-            Verdict::Warning => counts[1] += 1,
-            Verdict::Unknown => counts[2] += 1,
-            Verdict::Good => {}
-        }
-    }
-    let some = |count: usize, one: &str, many: &str| match count {
-        0 => None,
-        1 => Some(format!("1 {one}")),
-        count => Some(format!("{count} {many}")),
-    };
-    let [bad, warnings, unknown] = counts;
-    let parts = [
-        some(bad, "problem", "problems"),
-        some(warnings, "warning", "warnings"),
-        some(unknown, "check was not possible", "checks were not possible"),
+fn summary<'a>(findings: impl Iterator<Item = &'a Finding> + Clone) -> Line {
+    let kinds = [
+        (Verdict::Bad, "problem", "problems"),
+        (Verdict::Warning, "warning", "warnings"),
+        (Verdict::Unknown, "check was not possible", "checks were not possible"),
     ];
-    let parts: Vec<_> = parts.into_iter().flatten().collect();
-    if parts.is_empty() {
-        return Line::of(Style::Good, "All is well.");
+    let is_bad = findings.clone().any(|finding| finding.verdict == Verdict::Bad);
+    let counted = kinds.into_iter().filter_map(|(verdict, one, many)| {
+        let count = findings.clone().filter(|finding| finding.verdict == verdict).count();
+        (count > 0).then(|| format!("{count} {}", if count == 1 { one } else { many }))
+    });
+    let counted: Vec<_> = counted.collect();
+    match &counted[..] {
+        [] => Line::of(Style::Good, "All is well."),
+        _ => Line::of(if is_bad { Style::Bad } else { Style::Plain }, counted.join(", ")),
     }
-    let style = if bad > 0 { Style::Bad } else { Style::Plain };
-    Line::of(style, parts.join(", "))
 }
 
 fn json<'a>(examined: &'a Examined, connection: &Connection) -> Vec<FindingJson<'a>> {
@@ -270,9 +258,7 @@ pub async fn carry_out(aws: &Aws, fix: &Fix) -> Result<(), Fault> {
             call.send().await.map(drop).map_err(fault("lambda:UpdateEventSourceMapping", uuid))
         }
         Fix::Queue { url, attribute, value } => {
-            let call = aws.sqs.set_queue_attributes().queue_url(url);
-            let call = call.attributes(QueueAttributeName::from(*attribute), value);
-            call.send().await.map(drop).map_err(fault("sqs:SetQueueAttributes", url))
+            aws.set_queue_attribute(url, attribute, value).await
         }
         Fix::Retries { function, qualifier } => {
             let call = aws.lambda.update_function_event_invoke_config().function_name(function);
@@ -280,18 +266,9 @@ pub async fn carry_out(aws: &Aws, fix: &Fix) -> Result<(), Fault> {
             let action = "lambda:UpdateFunctionEventInvokeConfig";
             call.send().await.map(drop).map_err(fault(action, function))
         }
-        Fix::Loop { function } => {
-            let call = aws.lambda.put_function_recursion_config().function_name(function);
-            let call = call.recursive_loop(RecursiveLoop::Allow);
-            call.send()
-                .await
-                .map(drop)
-                .map_err(fault("lambda:PutFunctionRecursionConfig", function))
-        }
+        Fix::Loop { function } => aws.set_loop(function, true).await,
         Fix::Permission { role, policy, document } => {
-            let call = aws.iam.put_role_policy().role_name(role).policy_name(policy);
-            let call = call.policy_document(document);
-            call.send().await.map(drop).map_err(fault("iam:PutRolePolicy", role))
+            aws.put_role_policy(role, policy, document).await
         }
         Fix::Expiry { table } => {
             let expiry =

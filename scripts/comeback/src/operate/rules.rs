@@ -1,5 +1,5 @@
-//! The rules that several commands share: what a retry system is, how a call fails, which events a filter means, and the
-//! lines that describe a plan or its results, on a terminal and on the live page.
+//! The rules that several commands share: what a retry system is, how a call fails, which events a filter means, and
+//! the lines that describe a plan or its results, on a terminal and on the live page.
 //!
 //! A module named `rules` reads no clock, environment or network, and writes to no terminal: a command fetches the
 //! facts and shows the results. `tests/rooms` checks that no such module uses tokio, an SDK or a module that isn't a

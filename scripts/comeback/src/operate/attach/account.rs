@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use aws_sdk_lambda::types::{
     DestinationConfig, Environment, FunctionConfiguration, FunctionEventInvokeConfig,
-    FunctionResponseType, OnFailure, OnSuccess, RecursiveLoop,
+    FunctionResponseType, OnFailure, OnSuccess,
 };
 use aws_sdk_sqs::types::QueueAttributeName;
 use comeback_core::arn;
@@ -247,9 +247,7 @@ pub async fn change(aws: &Aws, step: &Step) -> Result<(), Fault> {
             call.send().await.map(drop).map_err(fault("lambda:UntagResource", resource))
         }
         Step::QueueAttribute { url, attribute, value } => {
-            let call = sqs.set_queue_attributes().queue_url(url);
-            let call = call.attributes(QueueAttributeName::from(*attribute), value);
-            call.send().await.map(drop).map_err(fault("sqs:SetQueueAttributes", url))
+            aws.set_queue_attribute(url, attribute, value).await
         }
         Step::Create { queue, attributes } => {
             let attributes = attributes.iter();
@@ -270,29 +268,16 @@ pub async fn change(aws: &Aws, step: &Step) -> Result<(), Fault> {
             let call = lambda.delete_event_source_mapping().uuid(uuid).send();
             call.await.map(drop).map_err(fault("lambda:DeleteEventSourceMapping", queue))
         }
-        Step::Allow { role, policy, document } => {
-            let call = iam.put_role_policy().role_name(role_name(role)).policy_name(policy);
-            let call = call.policy_document(document);
-            call.send().await.map(drop).map_err(fault("iam:PutRolePolicy", role))
-        }
+        Step::Allow { role, policy, document } => aws.put_role_policy(role, policy, document).await,
         Step::Disallow { role, policy } => {
             let call = iam.delete_role_policy().role_name(role_name(role)).policy_name(policy);
             call.send().await.map(drop).map_err(fault("iam:DeleteRolePolicy", role))
         }
-        Step::QueuePolicy { url, policy } => {
-            let call = sqs.set_queue_attributes().queue_url(url);
-            let call = call.attributes(QueueAttributeName::Policy, policy);
-            call.send().await.map(drop).map_err(fault("sqs:SetQueueAttributes", url))
-        }
+        Step::QueuePolicy { url, policy } => aws.set_queue_attribute(url, "Policy", policy).await,
         Step::Configure { function, environment, layers, revision } => {
             configure(aws, function, environment, layers.as_ref(), revision.as_ref()).await
         }
-        Step::Loop { function, allow } => {
-            let value = if *allow { RecursiveLoop::Allow } else { RecursiveLoop::Terminate };
-            let call = lambda.put_function_recursion_config().function_name(function);
-            let answer = call.recursive_loop(value).send().await;
-            answer.map(drop).map_err(fault("lambda:PutFunctionRecursionConfig", function))
-        }
+        Step::Loop { function, allow } => aws.set_loop(function, *allow).await,
         Step::Invocations { function, qualifier, config: Some(config) } => {
             set_invocations(aws, function, qualifier.as_ref(), config).await
         }

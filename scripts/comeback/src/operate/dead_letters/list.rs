@@ -2,6 +2,7 @@
 
 use std::{
     cmp::Reverse,
+    collections::BTreeMap,
     fs::OpenOptions,
     io::{self, BufWriter, Write},
     os::unix::fs::OpenOptionsExt,
@@ -315,7 +316,7 @@ fn line(letter: &Letter) -> serde_json::Value {
     json!({
         "message_id": letter.id,
         "sent_at": letter.sent_at,
-        "attributes": letter.attributes,
+        "attributes": letter.texts().collect::<BTreeMap<_, _>>(),
         "body": letter.body,
     })
 }
@@ -323,6 +324,7 @@ fn line(letter: &Letter) -> serde_json::Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::operate::dead_letters::rules::tests::bare;
 
     #[test]
     fn a_list_fits_a_terminal_of_40_columns() {
@@ -334,9 +336,8 @@ mod tests {
                 "the upstream answered with a very long message, which goes on and on",
             ),
         ];
-        let attributes = attributes.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let id = "e4b46cbf-b738-4f7a-8880-a18cdf61200e".to_owned();
-        let letter = Letter { id, attributes: attributes.into(), ..Letter::default() };
+        let letter = Letter { id, ..bare("", &attributes) };
         let listed = [letter.listed(false)];
         let lines = |width| rows(&listed, Timestamp::UNIX_EPOCH, width);
         assert!(lines(Some(40)).iter().all(|line| line.width() <= 40));

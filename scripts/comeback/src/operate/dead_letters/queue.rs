@@ -11,6 +11,7 @@ use aws_sdk_sqs::{
     },
 };
 use comeback_core::{
+    Timestamp,
     arn::{self, QUEUE_PREFIX},
     attribute::{Attribute, Value},
     time,
@@ -22,9 +23,9 @@ use crate::{
         aws::{Aws, fault, faults, functions},
         dead_letters::{
             QueueOptions,
-            rules::{DeadLetterQueue, Letter, Redrive, Targets, WORK_HOLD, hold},
+            rules::{DeadLetterQueue, Letter, Redrive, WORK_HOLD, hold},
         },
-        rules::{self, Fault},
+        rules::{self, Clock, Fault},
         text::{count, span},
     },
     shell::{Failure, Shell},
@@ -114,13 +115,17 @@ pub(super) async fn open(options: &QueueOptions, shell: &Shell) -> Result<Queue,
     Ok(queue)
 }
 
-impl DeadLetterQueue for Queue {
-    type Clock = Aws;
-
-    fn clock(&self) -> &Aws {
-        &self.aws
+impl Clock for Queue {
+    fn now(&self) -> Timestamp {
+        self.aws.now()
     }
 
+    async fn sleep(&self, duration: Duration) {
+        self.aws.sleep(duration).await;
+    }
+}
+
+impl DeadLetterQueue for Queue {
     async fn receive(&self, max: usize, hold: Duration) -> Result<Vec<Letter>, Fault> {
         let received = self
             .aws
@@ -165,46 +170,7 @@ impl DeadLetterQueue for Queue {
         let answer = |index| failed.remove(&index).map_or(Ok(()), Err);
         (0..receipt_handles.len()).map(answer).collect()
     }
-}
 
-fn letter(message: Message) -> Letter {
-    let system = message.attributes.unwrap_or_default();
-    let sent_at = system.get(&MessageSystemAttributeName::SentTimestamp);
-    let typed: Vec<_> =
-        message.message_attributes.unwrap_or_default().into_iter().filter_map(typed).collect();
-    let text = |it: &Attribute<'_>| match &it.value {
-        Value::Text(text) => Some((it.name.to_string(), text.to_string())),
-        Value::Binary(_) => None,
-    };
-    Letter {
-        id: message.message_id.unwrap_or_default(),
-        receipt_handle: message.receipt_handle.unwrap_or_default(),
-        sent_at: sent_at.and_then(|text| text.parse().ok()).map(time::at_millis),
-        was_moved: system.contains_key(&MessageSystemAttributeName::DeadLetterQueueSourceArn),
-        attributes: typed.iter().filter_map(text).collect(),
-        typed,
-        body: message.body.unwrap_or_default(),
-    }
-}
-
-fn typed((name, it): (String, MessageAttributeValue)) -> Option<Attribute<'static>> {
-    let text = it.string_value.map(|text| Value::Text(text.into()));
-    let binary = it.binary_value.map(|bytes| Value::Binary(bytes.into_inner().into()));
-    Some(Attribute { name: name.into(), data_type: it.data_type.into(), value: text.or(binary)? })
-}
-
-/// An attribute as SQS takes it, by its name.
-fn sent_attribute(it: &Attribute<'_>) -> Option<(String, MessageAttributeValue)> {
-    let builder = MessageAttributeValue::builder().data_type(&*it.data_type);
-    let builder = match &it.value {
-        Value::Text(text) => builder.string_value(&**text),
-        Value::Binary(bytes) => builder.binary_value(SqsBlob::new(&**bytes)),
-    };
-    // All required members are set.
-    Some((it.name.to_string(), builder.build().ok()?))
-}
-
-impl Targets for Queue {
     async fn redrive(&self, redrives: &[Redrive]) -> Vec<Result<(), Fault>> {
         // Each call runs in a task, so that they use all cores.
         let mut calls = JoinSet::new();
@@ -228,4 +194,35 @@ impl Targets for Queue {
         answers.sort_unstable_by_key(|(index, _)| *index);
         answers.into_iter().map(|(_, answer)| answer).collect()
     }
+}
+
+fn letter(message: Message) -> Letter {
+    let system = message.attributes.unwrap_or_default();
+    let sent_at = system.get(&MessageSystemAttributeName::SentTimestamp);
+    let attributes = message.message_attributes.unwrap_or_default();
+    Letter {
+        id: message.message_id.unwrap_or_default(),
+        receipt_handle: message.receipt_handle.unwrap_or_default(),
+        sent_at: sent_at.and_then(|text| text.parse().ok()).map(time::at_millis),
+        was_moved: system.contains_key(&MessageSystemAttributeName::DeadLetterQueueSourceArn),
+        attributes: attributes.into_iter().filter_map(attribute).collect(),
+        body: message.body.unwrap_or_default(),
+    }
+}
+
+fn attribute((name, it): (String, MessageAttributeValue)) -> Option<Attribute<'static>> {
+    let text = it.string_value.map(|text| Value::Text(text.into()));
+    let binary = it.binary_value.map(|bytes| Value::Binary(bytes.into_inner().into()));
+    Some(Attribute { name: name.into(), data_type: it.data_type.into(), value: text.or(binary)? })
+}
+
+/// An attribute as SQS takes it, by its name.
+fn sent_attribute(it: &Attribute<'_>) -> Option<(String, MessageAttributeValue)> {
+    let builder = MessageAttributeValue::builder().data_type(&*it.data_type);
+    let builder = match &it.value {
+        Value::Text(text) => builder.string_value(&**text),
+        Value::Binary(bytes) => builder.binary_value(SqsBlob::new(&**bytes)),
+    };
+    // All required members are set.
+    Some((it.name.to_string(), builder.build().ok()?))
 }

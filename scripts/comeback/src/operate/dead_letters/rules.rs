@@ -17,15 +17,15 @@ mod work;
 
 pub use crate::operate::dead_letters::rules::{
     order::{Action, Order, Plan, PointerValue, Redrive, Selection, Step, attempts},
-    work::{DeadLetterQueue, Pace, Tally, Targets, WORK_HOLD, carry_out, hold, look},
+    work::{DeadLetterQueue, Pace, Tally, WORK_HOLD, carry_out, hold, look},
 };
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::borrow::Cow;
 
 use comeback_core::{
     Timestamp,
     arn::{FunctionArn, QueueArn},
-    attribute::Attribute,
+    attribute::{Attribute, Value},
     dead_letter::ORIGINAL_BODY_SIZE,
     envelope::{Envelope, METADATA},
     queued::{ORIGINAL_ATTRIBUTES, read_attributes},
@@ -47,9 +47,7 @@ pub struct Letter {
     pub id: String,
     pub receipt_handle: String,
     pub sent_at: Option<Timestamp>,
-    pub attributes: BTreeMap<String, String>,
-    /// All of its attributes, with their types.
-    pub typed: Vec<Attribute<'static>>,
+    pub attributes: Vec<Attribute<'static>>,
     /// Whether SQS itself moved it here, after `maxReceiveCount` receives. The handler sends letters.
     pub was_moved: bool,
     pub body: String,
@@ -144,7 +142,15 @@ impl Letter {
 
     /// The value of a message attribute, unless it is missing or empty.
     pub fn attribute(&self, name: &str) -> Option<&str> {
-        self.attributes.get(name).map(String::as_str).filter(|value| !value.is_empty())
+        self.texts().find(|(own, value)| *own == name && !value.is_empty()).map(|(_, value)| value)
+    }
+
+    /// Its attributes that are text.
+    pub fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.attributes.iter().filter_map(|it| match &it.value {
+            Value::Text(text) => Some((&*it.name, &**text)),
+            Value::Binary(_) => None,
+        })
     }
 
     /// The function or the queue that its attributes name.
@@ -194,7 +200,7 @@ impl Letter {
         }
         // SQS moved the message as it was.
         let is_ours = |it: &Attribute<'_>| it.name == METADATA || CARRIED.contains(&&*it.name);
-        Some(self.typed.iter().filter(|it| !is_ours(it)).cloned().collect())
+        Some(self.attributes.iter().filter(|it| !is_ours(it)).cloned().collect())
     }
 
     /// The body without its envelope, if it is JSON. That of a queue's message may be anything.
@@ -235,7 +241,7 @@ impl Letter {
                 failed_at: self.attribute(record::FAILED_AT),
                 message_id: self.attribute(record::MESSAGE_ID),
                 source_queue_arn: self.attribute(SOURCE_QUEUE_ARN),
-                all: self.typed.iter().filter(|it| it.name == METADATA).cloned().collect(),
+                all: self.attributes.iter().filter(|it| it.name == METADATA).cloned().collect(),
                 ..MessageAttributes::default()
             },
         };
@@ -296,9 +302,22 @@ impl GroupBy {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
+    pub(super) const RECORD: &str =
+        include_str!("../../../../../shared/core/fixtures/failure_record.json");
+
     pub(super) const ORDERS: &str = "arn:aws:lambda:us-east-1:123456789012:function:orders:$LATEST";
+
+    fn texts(attributes: &[(&str, &str)]) -> Vec<Attribute<'static>> {
+        let text = |(name, value): &(&str, &str)| Attribute {
+            name: (*name).to_owned().into(),
+            ..Attribute::text("", (*value).to_owned())
+        };
+        attributes.iter().map(text).collect()
+    }
 
     /// A letter of the retry handler. The other attributes replace the usual ones.
     pub(super) fn given_up(body: &str, others: &[(&str, &str)]) -> Letter {
@@ -312,14 +331,12 @@ pub(super) mod tests {
             ("ErrorType", "app.PaymentError"),
             ("ErrorMessage", "card declined"),
         ];
-        let attributes = usual.iter().chain(others);
-        let attributes = attributes.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let all: BTreeMap<_, _> = usual.iter().chain(others).copied().collect();
         Letter {
             id: "message".to_owned(),
             receipt_handle: "handle".to_owned(),
             sent_at: time::parse("2026-01-01T10:00:01.000Z"),
-            attributes: attributes.collect(),
-            typed: Vec::new(),
+            attributes: texts(&Vec::from_iter(all)),
             was_moved: false,
             body: body.to_owned(),
         }
@@ -333,11 +350,8 @@ pub(super) mod tests {
     }
 
     /// A message that has only these attributes.
-    pub(super) fn bare(body: &str, attributes: &[(&str, &str)]) -> Letter {
-        let mut letter = given_up(body, &[]);
-        let own = attributes.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        letter.attributes = own.collect();
-        letter
+    pub(crate) fn bare(body: &str, attributes: &[(&str, &str)]) -> Letter {
+        Letter { attributes: texts(attributes), ..given_up(body, &[]) }
     }
 
     #[test]
@@ -356,8 +370,7 @@ pub(super) mod tests {
 
     #[test]
     fn a_record_that_sqs_moved_is_read_as_the_handler_would() {
-        let record = include_str!("../../../../../shared/core/fixtures/failure_record.json");
-        let letter = bare(record, &[]);
+        let letter = bare(RECORD, &[]);
         let facts = letter.facts();
         assert_eq!((facts.origin, facts.reason), (Origin::Moved, None));
         assert_eq!(facts.target.unwrap().name(), "my-function");
@@ -365,7 +378,7 @@ pub(super) mod tests {
         assert!(facts.payload.unwrap().starts_with("{"));
         assert!(facts.error_message.unwrap().ends_with("before completing request"));
 
-        let retried = record.replace(
+        let retried = RECORD.replace(
             "\"requestPayload\"",
             r#""requestPayload":{"_retry_metadata":{"attempt":3,"initial_timestamp":1,"request_id":"first"},"_original_payload":{"x": 1}},"was""#,
         );
@@ -398,15 +411,7 @@ pub(super) mod tests {
         ];
         let metadata = r#"{"attempt":2,"initial_timestamp":1767225000,"request_id":"r"}"#;
         let own = [("tenant", "blue"), (METADATA, metadata)];
-        let mut letter = bare("no JSON", &[&carried[..], &own].concat());
-        letter.typed = letter
-            .attributes
-            .iter()
-            .map(|(name, value)| Attribute {
-                name: name.clone().into(),
-                ..Attribute::text("", value.clone())
-            })
-            .collect();
+        let letter = bare("no JSON", &[&carried[..], &own].concat());
         let facts = letter.facts();
         assert_eq!((facts.origin, facts.attempts), (Origin::Moved, Some(2)));
         assert_eq!(facts.target.unwrap().name(), "sqs:imports");
@@ -446,10 +451,10 @@ pub(super) mod tests {
     fn the_body_of_an_unreadable_letter_is_no_payload_unless_it_can_be_read_by_now() {
         let unreadable = [("Reason", "unreadable"), ("FunctionArn", "")];
         assert_eq!(given_up("{\"a\":1}", &unreadable).facts().payload, None);
-        let record = include_str!("../../../../../shared/core/fixtures/failure_record.json");
-        let payload = given_up(record, &unreadable).facts().payload;
+        let payload = given_up(RECORD, &unreadable).facts().payload;
         assert!(payload.unwrap().contains("ORDER_IDS"));
     }
+
     #[test]
     fn every_letter_has_a_group() {
         let letters = [given_up("1", &[]), bare("4", &[])];

@@ -1,10 +1,10 @@
-//! Policies: the permissions that each command needs, and whether a queue's policy allows or denies something to a role.
+//! Policies: the permissions that each command needs, and whether a queue's policy allows or denies a role something.
 
 use comeback_core::pattern;
 use serde_json::{Value, json};
 
-/// The guide has a table of the actions that each command needs, with hyphens instead of spaces and with `-queue` for the
-/// option `--queue`. The program reads it.
+/// The program reads the guide's table of the actions that each command needs. A command's name has hyphens instead of
+/// spaces, and `-queue` for its option `--queue`.
 const GUIDE: &str = include_str!("../../../../../docs/operate/permissions.md");
 
 /// The commands in the guide, each with its actions.

@@ -1,5 +1,5 @@
-//! The facts about a function, the handler and its queues, the function's state before it was attached, and the handler's
-//! settings with and without it.
+//! The facts about a function, the handler and its queues, the function's state before it was attached, and the
+//! handler's settings with and without it.
 
 use std::{collections::BTreeMap, fmt};
 

@@ -8,7 +8,7 @@ use std::{
 
 use comeback_core::Timestamp;
 use futures_util::FutureExt as _;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::operate::{doctor::rules::QueueAttributes, rules, rules::Clock};
@@ -104,44 +104,38 @@ fn a_function_is_attached_with_its_destination_as_the_last_step() {
     assert_eq!(plan.warnings, [""; 0]);
 }
 
+fn set(facts: &mut Facts, name: &str, value: &str) {
+    facts.handler.environment.insert(name.to_owned(), value.to_owned());
+}
+
+fn going_to(destination: &str) -> Option<InvokeConfig> {
+    Some(InvokeConfig { on_failure: Some(destination.to_owned()), ..InvokeConfig::default() })
+}
+
+fn aged(retries: Option<u32>, on_success: Option<&str>) -> Option<InvokeConfig> {
+    let (age_max, on_success) = (Some(Duration::from_hours(1)), on_success.map(str::to_owned));
+    Some(InvokeConfig { retries, age_max, on_success, ..InvokeConfig::default() })
+}
+
+/// Has the queue deny an action under this condition, or to everyone.
+fn close(facts: &mut Facts, action: &str, condition: Option<Value>) {
+    let mut statement = json!({ "Effect": "Deny", "Principal": "*", "Action": action });
+    statement["Condition"] = condition.unwrap_or(json!({}));
+    facts.queues[0].attributes.policy = Some(json!({ "Statement": [statement] }).to_string());
+}
+
 type Change = fn(&mut Facts);
 
 const VARIANTS: [(&str, Change); 9] = [
     ("as it is", |_| {}),
-    ("a destination on success and an age", |it| {
-        it.config = Some(InvokeConfig {
-            retries: Some(1),
-            age_max: Some(Duration::from_hours(1)),
-            on_success: Some("arn:aws:sns:x:1:done".into()),
-            ..InvokeConfig::default()
-        });
-    }),
-    ("an event age only", |it| {
-        it.config = Some(InvokeConfig {
-            age_max: Some(Duration::from_hours(1)),
-            ..InvokeConfig::default()
-        });
-    }),
-    ("another destination", |it| {
-        it.config = Some(InvokeConfig {
-            on_failure: Some("arn:aws:sns:x:1:failed".into()),
-            ..InvokeConfig::default()
-        });
-    }),
-    ("a list of functions", |it| {
-        it.handler.environment.insert("TARGET_FUNCTIONS".into(), "billing, mail-*".into());
-    }),
-    ("queues that are bound", |it| {
-        it.handler
-            .environment
-            .insert("QUEUE_TARGETS".into(), r#"{"retry":["billing","mail"]}"#.into());
-    }),
+    ("a destination on success", |it| it.config = aged(Some(1), Some("arn:aws:sns:x:1:done"))),
+    ("an event age only", |it| it.config = aged(None, None)),
+    ("another destination", |it| it.config = going_to("arn:aws:sns:x:1:failed")),
+    ("a list of functions", |it| set(it, "TARGET_FUNCTIONS", "billing, mail-*")),
+    ("queues that are bound", |it| set(it, "QUEUE_TARGETS", r#"{"retry":["billing","mail"]}"#)),
     ("a closed queue", |it| {
-        it.queues[0].attributes.policy = Some(
-            json!({ "Statement": [{ "Effect": "Deny", "Principal": "*", "Action": "sqs:SendMessage",
-                "Condition": { "ArnNotEquals": { "aws:PrincipalArn": ["a"] } } }] })
-            .to_string(),
-        );
+        let unless_a = json!({ "ArnNotEquals": { "aws:PrincipalArn": ["a"] } });
+        close(it, "sqs:SendMessage", Some(unless_a));
     }),
     ("a loop that is allowed", |it| it.may_loop = Ok(true)),
     ("layers of its own", |it| it.function.layers = vec!["arn:aws:lambda:x:1:layer:own:1".into()]),
@@ -228,98 +222,50 @@ fn aliases_of_a_function_are_attached_and_detached_separately() {
     assert_eq!(facts.tags.keys().collect::<Vec<_>>(), ["comeback:before:live"]);
 }
 
-type Contradiction<'a> = &'a dyn Fn(&mut Facts, &mut Order);
+type Contradiction = fn(&mut Facts, &mut Order);
+
+/// What `attach` refuses, each with a part of the reason.
+const CONTRADICTIONS: [(Contradiction, &str); 15] = [
+    (|it, _| it.function = it.handler.clone(), "the retry handler can't be attached to itself"),
+    (|_, order| order.queue = Some("x".into()), "in --queue, got x; it has retry"),
+    (|it, _| it.queues.clear(), "functions share no single retry queue, there is none"),
+    (|it, _| it.queues.push(queue("b")), "there is retry, b; choose a queue with --queue"),
+    (|it, _| set(it, "QUEUE_TARGETS", r#"{"retry":["billing"]}"#), "there is none; choose a queue"),
+    (
+        |it, order| {
+            it.config = going_to("arn:aws:sns:x:1:y");
+            order.replace = false;
+        },
+        "already go to arn:aws:sns:x:1:y; pass --replace",
+    ),
+    (
+        |it, _| it.config = going_to("arn:aws:sqs:us-east-1:123456789012:other"),
+        "other is the retry queue of other-handler",
+    ),
+    (|it, _| it.config = going_to(&"x".repeat(257)), "has 257 characters"),
+    (|it, _| set(it, "MAX_AGE", "x"), "handler would not start with these settings"),
+    (|it, _| set(it, "TARGET_FUNCTIONS", &"a,".repeat(2040)), "and Lambda takes 4096"),
+    (|it, _| close(it, "sqs:*", None), "change it by hand"),
+    (|it, _| it.function.runtime = Some("provided.al2023".into()), "no effect on provided.al2023"),
+    (
+        |it, _| {
+            it.function.environment.insert(WRAPPER_VARIABLE.into(), "/opt/own".into());
+        },
+        "which is /opt/own",
+    ),
+    (|it, _| it.function.layers = vec!["x".into(); 5], "already has five"),
+    (
+        |it, _| it.send_policy = Err(denied()),
+        "needs the permission iam:GetRolePolicy on orders-role",
+    ),
+];
 
 #[test]
 fn contradictions_are_refused() {
-    let other = |arn: &str| {
-        Some(InvokeConfig { on_failure: Some(arn.to_owned()), ..InvokeConfig::default() })
-    };
-    let refused = |change: Contradiction<'_>| {
-        let (mut facts, mut order) = (facts(), Order::default());
+    for (change, part) in CONTRADICTIONS {
+        let (mut facts, mut order) = (facts(), order());
         change(&mut facts, &mut order);
-        attach(&facts, &order).unwrap_err().to_string()
-    };
-    let cases: [(Contradiction<'_>, &str); 15] = [
-        (
-            &|it, _| it.function = it.handler.clone(),
-            "the retry handler can't be attached to itself",
-        ),
-        (&|_, order| order.queue = Some("x".into()), "in --queue, got x; it has retry"),
-        (&|it, _| it.queues.clear(), "functions share no single retry queue, there is none"),
-        (&|it, _| it.queues.push(queue("b")), "there is retry, b; choose a queue with --queue"),
-        (
-            &|it, _| {
-                it.handler
-                    .environment
-                    .insert("QUEUE_TARGETS".into(), r#"{"retry":["billing"]}"#.into());
-            },
-            "there is none; choose a queue",
-        ),
-        (
-            &|it, _| it.config = other("arn:aws:sns:x:1:y"),
-            "already go to arn:aws:sns:x:1:y; pass --replace",
-        ),
-        (
-            &|it, order| {
-                it.config = other(&format!("arn:aws:sqs:{HOME}:other"));
-                order.replace = true;
-            },
-            "other is the retry queue of other-handler",
-        ),
-        (
-            &|it, order| {
-                it.config = other(&"x".repeat(257));
-                order.replace = true;
-            },
-            "has 257 characters",
-        ),
-        (
-            &|it, _| {
-                it.handler.environment.insert("MAX_AGE".into(), "x".into());
-            },
-            "handler would not start with these settings",
-        ),
-        (
-            &|it, _| {
-                it.handler.environment.insert("TARGET_FUNCTIONS".into(), "a,".repeat(2040));
-            },
-            "and Lambda takes 4096",
-        ),
-        (
-            &|it, _| {
-                it.queues[0].attributes.policy = Some(json!({ "Statement": [{ "Effect": "Deny", "Principal": "*", "Action": "sqs:*" }] }).to_string())
-            },
-            "change it by hand",
-        ),
-        (
-            &|it, order| {
-                *order = self::order();
-                it.function.runtime = Some("provided.al2023".into());
-            },
-            "no effect on provided.al2023",
-        ),
-        (
-            &|it, order| {
-                *order = self::order();
-                it.function.environment.insert(WRAPPER_VARIABLE.into(), "/opt/own".into());
-            },
-            "which is /opt/own",
-        ),
-        (
-            &|it, order| {
-                *order = self::order();
-                it.function.layers = vec!["x".into(); 5];
-            },
-            "already has five",
-        ),
-        (
-            &|it, _| it.send_policy = Err(denied()),
-            "needs the permission iam:GetRolePolicy on orders-role",
-        ),
-    ];
-    for (change, part) in cases {
-        let refusal = refused(change);
+        let refusal = attach(&facts, &order).unwrap_err().to_string();
         assert!(refusal.contains(part), "{part} is not in {refusal}");
     }
     assert_eq!(detach(&facts(), None, false), Err(Refusal::NotAttached));

@@ -185,9 +185,7 @@ pub enum StayReason {
     NotSelected,
     Newer,
     NoFunction,
-    /// It has no JSON payload, which a function needs.
     NoPayload,
-    /// The attributes of its queue's message can't be read.
     NoAttributes,
     /// Its body was cut, because it left no room for the attributes.
     Cut,
@@ -196,7 +194,6 @@ pub enum StayReason {
     NotAllowed,
     NotSet,
     Refused,
-    /// The function can't currently be invoked, or the queue can't be sent to.
     Failed,
 }
 
@@ -337,7 +334,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::operate::dead_letters::rules::tests::{IMPORTS, ORDERS, bare, given_up, of_queue};
+    use crate::operate::dead_letters::rules::tests::{
+        IMPORTS, ORDERS, RECORD, bare, given_up, of_queue,
+    };
 
     fn one(set: impl FnOnce(&mut Selection)) -> Selection {
         let mut selection = Selection::default();
@@ -512,8 +511,7 @@ mod tests {
         }
         assert_eq!(step(&edited, &letter), invoke(ORDERS, r#"{"b":"x"}"#));
 
-        let record =
-            bare(include_str!("../../../../../../shared/core/fixtures/failure_record.json"), &[]);
+        let record = bare(RECORD, &[]);
         let named = Selection { functions: vec!["my-*".to_owned()], ..Selection::default() };
         let named = redrive(named, None, &[]);
         let Step::Redrive(moved) = step(&named, &record) else { panic!("a moved record") };
@@ -548,7 +546,7 @@ mod tests {
         let named = redrive(named, None, &[]);
         assert_eq!(step(&named, &refused), sent(IMPORTS, std::slice::from_ref(&key)));
 
-        let moved = Letter { typed: vec![key.clone()], ..bare("no JSON", &[]) };
+        let moved = Letter { attributes: vec![key.clone()], ..bare("no JSON", &[]) };
         assert_eq!(step(&all(None), &moved), Step::Leave(StayReason::NotAllowed));
         assert_eq!(step(&all(Some("sqs:imports")), &moved), sent("sqs:imports", &[key]));
     }
@@ -584,8 +582,7 @@ mod tests {
     fn a_function_for_which_nobody_vouches_is_invoked_only_if_the_operator_names_it() {
         // Its sender wrote the attributes, and SQS moved it as it was.
         let forged = Letter { was_moved: true, ..given_up("1", &[]) };
-        let record = include_str!("../../../../../../shared/core/fixtures/failure_record.json");
-        let moved = record.replace("my-function", "orders").replace("us-east-2", "us-east-1");
+        let moved = RECORD.replace("my-function", "orders").replace("us-east-2", "us-east-1");
         for letter in [
             forged,
             given_up("1", &[("Reason", "target_not_allowed")]),

@@ -41,7 +41,7 @@ pub async fn look(
     letters: u64,
     mut visit: impl FnMut(Letter) -> bool,
 ) -> Result<(), Fault> {
-    let mut held = Held::since(queue.clock().now());
+    let mut held = Held::since(queue.now());
     let looked = receive_all(queue, hold(letters), &mut held, &mut visit).await;
     looked.and(held.release(queue).await)
 }
@@ -53,8 +53,7 @@ async fn receive_all(
     visit: &mut impl FnMut(Letter) -> bool,
 ) -> Result<(), Fault> {
     loop {
-        let calls =
-            (0..CALLS_MAX).map(|_| with_backoff(queue.clock(), || queue.receive(BATCH_MAX, hold)));
+        let calls = (0..CALLS_MAX).map(|_| with_backoff(queue, || queue.receive(BATCH_MAX, hold)));
         let mut failed = None;
         let mut letters = Vec::new();
         for received in join_all(calls).await {
@@ -147,7 +146,7 @@ impl Held {
         let handles: Vec<_> = handles.iter().map(String::as_str).collect();
         for calls in handles.chunks(BATCH_MAX * CALLS_MAX) {
             let calls = calls.chunks(BATCH_MAX);
-            let released = calls.map(|batch| with_backoff(queue.clock(), || queue.release(batch)));
+            let released = calls.map(|batch| with_backoff(queue, || queue.release(batch)));
             join_all(released).await.into_iter().collect::<Result<(), _>>()?;
         }
         Ok(())
@@ -157,12 +156,7 @@ impl Held {
 /// The maximum number of messages that SQS receives, changes or deletes in one call.
 pub const BATCH_MAX: usize = 10;
 
-pub trait DeadLetterQueue {
-    /// The clock that measures how long letters are hidden.
-    type Clock: Clock;
-
-    fn clock(&self) -> &Self::Clock;
-
+pub trait DeadLetterQueue: Clock {
     /// Receives up to `max` letters, at most [`BATCH_MAX`], and hides them from other consumers for `hold`. If there
     /// seem to be none, waits briefly.
     fn receive(
@@ -176,9 +170,7 @@ pub trait DeadLetterQueue {
 
     /// Deletes at most [`BATCH_MAX`] letters, and returns a result for each of them, in order.
     fn delete(&self, receipt_handles: &[&str]) -> impl Future<Output = Vec<Result<(), Fault>>>;
-}
 
-pub trait Targets {
     /// Invokes the functions and sends to the queues, all concurrently. Returns a result for each, in order.
     fn redrive(&self, redrives: &[Redrive]) -> impl Future<Output = Vec<Result<(), Fault>>>;
 }
@@ -254,7 +246,7 @@ impl Tally {
 
 /// Carries out an order until every letter in the queue has been seen, or `goes_on` returns false. `goes_on` is called
 /// after every batch.
-pub async fn carry_out<A: DeadLetterQueue + Targets>(
+pub async fn carry_out<A: DeadLetterQueue>(
     order: &Order,
     pace: Pace,
     aws: &A,
@@ -267,7 +259,7 @@ pub async fn carry_out<A: DeadLetterQueue + Targets>(
         held: Held::since(order.given_at),
         tally: Tally::default(),
         backoff: Duration::ZERO,
-        next_at: aws.clock().now(),
+        next_at: aws.now(),
         broken: BTreeSet::new(),
     };
     let done = work.until_empty(goes_on).await;
@@ -293,7 +285,7 @@ struct Work<'a, A> {
     broken: BTreeSet<String>,
 }
 
-impl<A: DeadLetterQueue + Targets> Work<'_, A> {
+impl<A: DeadLetterQueue> Work<'_, A> {
     async fn until_empty(&mut self, mut goes_on: impl FnMut(&Tally) -> bool) -> Result<(), Fault> {
         let (aws, pace) = (self.aws, self.pace);
         let mut batch = receive(aws, pace).await?;
@@ -317,12 +309,12 @@ impl<A: DeadLetterQueue + Targets> Work<'_, A> {
 
     /// Processes a batch: invokes functions, then deletes the letters whose events were accepted.
     async fn settle(&mut self, batch: Batch) {
-        if between(batch.received_at, self.aws.clock().now()) > LETTER_AGE_MAX {
+        if between(batch.received_at, self.aws.now()) > LETTER_AGE_MAX {
             return self.give_back(&batch.letters).await;
         }
         let (mut sent, mut redrives, mut deleted) = (Vec::new(), Vec::new(), Vec::new());
         for letter in batch.letters {
-            match self.order.step(&letter, self.aws.clock().now()) {
+            match self.order.step(&letter, self.aws.now()) {
                 Step::Redrive(redrive) if self.broken.contains(&redrive.target) => {
                     self.leave(&letter, StayReason::Failed);
                 }
@@ -373,7 +365,7 @@ impl<A: DeadLetterQueue + Targets> Work<'_, A> {
         let mut answers = Vec::with_capacity(redrives.len());
         // The number of redrives a second, in whole ones.
         for at_once in redrives.chunks((rate as usize).max(1)) {
-            let clock = self.aws.clock();
+            let clock = self.aws;
             clock.sleep(between(clock.now(), self.next_at)).await;
             self.next_at = later(clock.now(), Duration::from_secs_f64(at_once.len() as f64 / rate));
             answers.extend(self.aws.redrive(at_once).await);
@@ -399,7 +391,7 @@ impl<A: DeadLetterQueue + Targets> Work<'_, A> {
     async fn delete(&mut self, letters: &[Letter]) -> u64 {
         let mut handles: Vec<&str> = letters.iter().map(|it| it.receipt_handle.as_str()).collect();
         for wait in DELETE_WAITS {
-            self.aws.clock().sleep(wait).await;
+            self.aws.sleep(wait).await;
             let calls = handles.chunks(BATCH_MAX).map(|batch| self.aws.delete(batch));
             let answers = join_all(calls).await.into_iter().flatten();
             let failed =
@@ -432,7 +424,7 @@ impl<A: DeadLetterQueue + Targets> Work<'_, A> {
         self.tally.throttled += throttled.len() as u64;
         self.give_back(throttled).await;
         self.backoff = (self.backoff * 2).clamp(Duration::from_secs(1), BACKOFF_MAX);
-        self.aws.clock().sleep(self.backoff).await;
+        self.aws.sleep(self.backoff).await;
     }
 }
 
@@ -452,9 +444,9 @@ async fn receive<A: DeadLetterQueue>(aws: &A, pace: Pace) -> Result<Batch, Fault
     let in_time = |rate: f64| rate * LETTER_AGE_MAX.as_secs_f64();
     let max = pace.letters_per_second.map_or(BATCH_MAX, |rate| in_time(rate) as usize);
     let batches = if pace.is_slow() { 1 } else { pace.batches };
-    let received_at = aws.clock().now();
+    let received_at = aws.now();
     let receive = || aws.receive(max.clamp(1, BATCH_MAX), WORK_HOLD);
-    let calls = (0..batches).map(|_| with_backoff(aws.clock(), receive));
+    let calls = (0..batches).map(|_| with_backoff(aws, receive));
     let received: Vec<_> = join_all(calls).await.into_iter().collect::<Result<_, _>>()?;
     Ok(Batch { letters: received.into_iter().flatten().collect(), received_at })
 }
@@ -466,6 +458,8 @@ mod tests {
         pin::pin,
         task::{Context, Poll, Waker},
     };
+
+    use comeback_core::attribute::Attribute;
 
     use super::*;
     use crate::operate::dead_letters::rules::{
@@ -522,7 +516,8 @@ mod tests {
         /// Sets the attempts of each letter by its number, counted from 1.
         fn set_attempts(&self, attempts: impl Fn(u64) -> u64) {
             for (number, (letter, _)) in (1..).zip(self.letters.borrow_mut().iter_mut()) {
-                letter.attributes.insert("Attempts".to_owned(), attempts(number).to_string());
+                letter.attributes.retain(|it| it.name != "Attempts");
+                letter.attributes.push(Attribute::text("Attempts", attempts(number).to_string()));
             }
         }
 
@@ -546,12 +541,6 @@ mod tests {
     }
 
     impl DeadLetterQueue for StandIn {
-        type Clock = Self;
-
-        fn clock(&self) -> &Self {
-            self
-        }
-
         async fn receive(&self, max: usize, hold: Duration) -> Result<Vec<Letter>, Fault> {
             self.throttles()?;
             self.receives.set(self.receives.get() + 1);
@@ -599,9 +588,7 @@ mod tests {
             };
             receipt_handles.iter().map(delete).collect()
         }
-    }
 
-    impl Targets for StandIn {
         async fn redrive(&self, redrives: &[Redrive]) -> Vec<Result<(), Fault>> {
             let redrive = |Redrive { target, payload, .. }: &Redrive| {
                 self.throttles()?;

@@ -2,7 +2,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    num::NonZeroU32,
     time::Duration,
 };
 
@@ -11,7 +10,7 @@ use comeback_core::{
     metric,
     settings::{BadSettings, Settings},
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::operate::{
     rules::Fault,
@@ -146,6 +145,11 @@ impl QueueAttributes {
         }
     }
 
+    /// The redrive-allow policy that only lets SQS move messages of these queues.
+    pub fn allowing(sources: &[String]) -> String {
+        json!({ "redrivePermission": "byQueue", "sourceQueueArns": sources }).to_string()
+    }
+
     /// The ARNs of the queues that may have messages moved here; `None` if any may.
     pub fn sources(&self) -> Option<Vec<String>> {
         let allow: Value = serde_json::from_str(self.redrive_allow.as_deref()?).ok()?;
@@ -171,6 +175,12 @@ impl QueueAttributes {
 }
 
 impl Redrive {
+    /// The redrive policy.
+    pub fn policy(&self) -> String {
+        json!({ "deadLetterTargetArn": self.queue, "maxReceiveCount": self.receives_max })
+            .to_string()
+    }
+
     /// Parses a redrive policy, in which the number of receives may be a string.
     fn read(policy: &Value) -> Option<Self> {
         let receives = policy.get("maxReceiveCount")?;
@@ -291,20 +301,17 @@ impl Metric {
 
     /// The namespace, the name, and the dimension whose value is the function or the queue.
     pub fn place(self) -> (&'static str, &'static str, &'static str) {
+        let of_lambda = |name| ("AWS/Lambda", name, "FunctionName");
         let of_handler = |it: metric::Metric| (NAMESPACE, it.name(), "Target");
         match self {
-            Self::DestinationDeliveryFailures => {
-                ("AWS/Lambda", "DestinationDeliveryFailures", "FunctionName")
-            }
-            Self::RecursiveInvocationsDropped => {
-                ("AWS/Lambda", "RecursiveInvocationsDropped", "FunctionName")
-            }
-            Self::Throttles => ("AWS/Lambda", "Throttles", "FunctionName"),
-            Self::Errors => ("AWS/Lambda", "Errors", "FunctionName"),
+            Self::DestinationDeliveryFailures => of_lambda("DestinationDeliveryFailures"),
+            Self::RecursiveInvocationsDropped => of_lambda("RecursiveInvocationsDropped"),
+            Self::Throttles => of_lambda("Throttles"),
+            Self::Errors => of_lambda("Errors"),
+            Self::AsyncEvents => of_lambda("AsyncEventsReceived"),
             Self::OldestMessage => ("AWS/SQS", "ApproximateAgeOfOldestMessage", "QueueName"),
             Self::ConfigurationFaults => of_handler(metric::Metric::ConfigurationFaults),
             Self::DeadLettersNotSent => of_handler(metric::Metric::DeadLettersNotSent),
-            Self::AsyncEvents => ("AWS/Lambda", "AsyncEventsReceived", "FunctionName"),
             // Each failure that the handler reads has an age, whatever becomes of it.
             Self::EventAges => of_handler(metric::Metric::EventAge),
         }
@@ -313,9 +320,4 @@ impl Metric {
     pub fn statistic(self) -> &'static str {
         if self == Self::OldestMessage { "Maximum" } else { "Sum" }
     }
-}
-
-/// The maximum number of messages of a queue that wait in flight; the default if the settings are bad.
-pub(super) fn in_flight_max(settings: Option<&Settings>) -> NonZeroU32 {
-    settings.map_or(comeback_core::in_flight::IN_FLIGHT_MAX, |settings| settings.in_flight_max)
 }

@@ -3,14 +3,18 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use comeback_core::{
-    arn::is_url_of, contract::TABLE, dead_letter::SIZE_MAX, in_flight::QUOTA, settings::Settings,
+    arn::is_url_of,
+    contract::TABLE,
+    dead_letter::SIZE_MAX,
+    in_flight::{IN_FLIGHT_MAX, QUOTA},
+    settings::Settings,
 };
 use serde_json::json;
 
 use crate::operate::{
     doctor::rules::{
         ACTIONS_ON_RETRY_QUEUE, Examined, Facts, Fix, Ledger, Metric, Queue, QueueAttributes,
-        Redrive, RetryQueue, Source, facts::in_flight_max, quoted, span, word,
+        Redrive, RetryQueue, Source, quoted, span, word,
     },
     rules::{
         last,
@@ -56,7 +60,7 @@ pub(super) fn examine_queue(
     if !attributes.delay.is_zero() {
         it.warn("queue_delays", format!("it delays each message by {}", span(attributes.delay)))
             .why("A failure is read that much later, and retries may be late.")
-            .fix(set(queue, "DelaySeconds", Duration::ZERO));
+            .fix(set(queue, "DelaySeconds", 0));
     }
     in_flight(&mut it, settings, attributes);
     for consumer in other_consumers {
@@ -122,16 +126,15 @@ pub(super) fn existing<'a>(
     attributes.as_ref()
 }
 
-fn set(queue: &Queue, attribute: &'static str, value: Duration) -> Fix {
-    Fix::Queue { url: queue.url.clone(), attribute, value: value.as_secs().to_string() }
+fn set(queue: &Queue, attribute: &'static str, value: impl ToString) -> Fix {
+    Fix::Queue { url: queue.url.clone(), attribute, value: value.to_string() }
 }
 
 fn size(it: &mut Examined, queue: &Queue, attributes: &QueueAttributes) {
     let Some(max) = attributes.size_max.filter(|max| *max < SIZE_MAX as u64) else { return };
-    let (url, value) = (queue.url.clone(), SIZE_MAX.to_string());
     it.bad("messages_small", format!("it takes messages of {max} bytes, and not of {SIZE_MAX}"))
         .why("Larger failures and letters are refused. Lambda drops a failure that it can't send.")
-        .fix(Fix::Queue { url, attribute: "MaximumMessageSize", value });
+        .fix(set(queue, "MaximumMessageSize", SIZE_MAX));
 }
 
 fn visibility(it: &mut Examined, timeout: Duration, queue: &Queue, attributes: &QueueAttributes) {
@@ -151,7 +154,7 @@ fn visibility(it: &mut Examined, timeout: Duration, queue: &Queue, attributes: &
     } else {
         it.warn("visibility_short", says).why("Throttled batches may be delivered twice.")
     };
-    finding.fix(set(queue, "VisibilityTimeout", expected));
+    finding.fix(set(queue, "VisibilityTimeout", expected.as_secs()));
 }
 
 /// The longest `MAX_AGE` of any target.
@@ -177,16 +180,12 @@ fn retention(it: &mut Examined, longest: Duration, queue: &Queue, attributes: &Q
         it.warn("retention_short", says)
             .why("If the handler stops for longer, SQS deletes what waits.")
     };
-    finding.fix(set(queue, "MessageRetentionPeriod", RETENTION));
+    finding.fix(set(queue, "MessageRetentionPeriod", RETENTION.as_secs()));
 }
 
 fn redrive(it: &mut Examined, dead_letters: &str, queue: &Queue, attributes: &QueueAttributes) {
-    let value = json!({ "deadLetterTargetArn": dead_letters, "maxReceiveCount": RECEIVES });
-    let fix = || Fix::Queue {
-        url: queue.url.clone(),
-        attribute: "RedrivePolicy",
-        value: value.to_string(),
-    };
+    let expected = Redrive { queue: dead_letters.to_owned(), receives_max: RECEIVES };
+    let fix = || set(queue, "RedrivePolicy", expected.policy());
     match &attributes.redrive {
         None => it
             .warn("redrive_missing", "it has no redrive policy")
@@ -209,7 +208,8 @@ fn redrive(it: &mut Examined, dead_letters: &str, queue: &Queue, attributes: &Qu
 }
 
 fn in_flight(it: &mut Examined, settings: Option<&Settings>, attributes: &QueueAttributes) {
-    let (count, max) = (attributes.in_flight, in_flight_max(settings).get());
+    let max = settings.map_or(IN_FLIGHT_MAX, |settings| settings.in_flight_max).get();
+    let count = attributes.in_flight;
     if count >= u64::from(QUOTA) {
         let says = format!(
             "{count} messages are in flight, and SQS's quota is {QUOTA} unless AWS raised it"
@@ -266,7 +266,7 @@ pub(super) fn dead_letters(facts: &Facts) -> Examined {
         );
         it.warn("dead_letter_retention", says)
             .why("A letter that SQS moves there keeps its age, and may be deleted at once.")
-            .fix(set(queue, "MessageRetentionPeriod", RETENTION));
+            .fix(set(queue, "MessageRetentionPeriod", RETENTION.as_secs()));
     }
     let oldest = Duration::from_secs(facts.metric(Metric::OldestMessage, queue.name()) as u64);
     let command = Fix::ByHand("comeback dead list --group-by reason,error".to_owned());
@@ -475,8 +475,7 @@ pub(super) fn examine_source(facts: &Facts, source: &Source) -> Examined {
     }
     if attributes.retention < RETENTION {
         let says = format!("it keeps messages for {}", span(attributes.retention));
-        let value = RETENTION.as_secs().to_string();
-        let fix = Fix::Queue { url: queue.url.clone(), attribute: "MessageRetentionPeriod", value };
+        let fix = set(queue, "MessageRetentionPeriod", RETENTION.as_secs());
         it.warn("source_retention_short", says)
             .why("SQS counts from when a message was sent to it, and deletes what its consumer doesn't reach.")
             .fix(Fix::ByHand(fix.command()));
@@ -493,17 +492,14 @@ pub(super) fn examine_source(facts: &Facts, source: &Source) -> Examined {
 fn admission(it: &mut Examined, source: &Source, retry: &RetryQueue) {
     let Ok(Some(attributes)) = &retry.queue.attributes else { return };
     let name = retry.queue.name();
-    let value = json!({ "redrivePermission": "byQueue", "sourceQueueArns": [source.queue.arn] });
-    let fix = || Fix::Queue {
-        url: retry.queue.url.clone(),
-        attribute: "RedriveAllowPolicy",
-        value: value.to_string(),
-    };
     match attributes.sources() {
-        None => it
-            .warn("retry_queue_open", format!("{name} accepts messages of any queue"))
-            .why("Who owns another queue can have its messages moved there; they become dead letters.")
-            .fix(Fix::ByHand(fix().command())),
+        None => {
+            let value = QueueAttributes::allowing(std::slice::from_ref(&source.queue.arn));
+            let fix = set(&retry.queue, "RedriveAllowPolicy", value);
+            it.warn("retry_queue_open", format!("{name} accepts messages of any queue"))
+                .why("Who owns another queue can have its messages moved there; they become dead letters.")
+                .fix(Fix::ByHand(fix.command()));
+        }
         Some(sources) if !sources.contains(&source.queue.arn) => {
             let says = format!("the redrive-allow policy of {name} doesn't name it");
             it.bad("retry_queue_refuses", says)

@@ -11,9 +11,12 @@ use crate::operate::{
 
 const HOME: &str = "us-east-1:123456789012";
 
+fn state(state: &str) -> Fact<State> {
+    Ok(State { state: state.to_owned(), ..State::default() })
+}
+
 fn running() -> Running {
-    let state = State { state: "Active".to_owned(), ..State::default() };
-    Running { state: Ok(state), may_loop: Ok(true), reserved: Ok(None) }
+    Running { state: state("Active"), may_loop: Ok(true), reserved: Ok(None) }
 }
 
 fn queue(name: &str, redrive: Option<Redrive>) -> Queue {
@@ -227,12 +230,8 @@ type Break = fn(&mut Facts);
 
 /// Ways to break a system, and the only finding that each leads to.
 const BREAKS: [(&str, Break); 86] = [
-    ("handler_inactive", |it| {
-        it.running.state = Ok(State { state: "Failed".into(), ..State::default() })
-    }),
-    ("handler_inactive", |it| {
-        it.running.state = Ok(State { state: "Inactive".into(), ..State::default() })
-    }),
+    ("handler_inactive", |it| it.running.state = state("Failed")),
+    ("handler_inactive", |it| it.running.state = state("Inactive")),
     ("update_failed", |it| {
         it.running.state.as_mut().unwrap().failed_update = Some("no image".into())
     }),
@@ -301,9 +300,7 @@ const BREAKS: [(&str, Break); 86] = [
         count(it, Metric::OldestMessage, "dead", 12.0 * 86_400.0);
     }),
     ("target_missing", |it| it.targets[0].function = None),
-    ("target_inactive", |it| {
-        orders_run(it).state = Ok(State { state: "Failed".into(), ..State::default() })
-    }),
+    ("target_inactive", |it| orders_run(it).state = state("Failed")),
     ("loop_stopped", |it| orders_run(it).may_loop = Ok(false)),
     ("loops_stopped", |it| count(it, Metric::RecursiveInvocationsDropped, "orders", 1.0)),
     ("target_paused", |it| orders_run(it).reserved = Ok(Some(0))),
@@ -472,8 +469,8 @@ fn severity_depends_on_what_is_lost() {
         (|it| retry(it).visibility = Duration::from_secs(30), Verdict::Warning),
         (|it| retry(it).retention = Duration::from_hours(23), Verdict::Bad),
         (|it| retry(it).retention = Duration::from_hours(24), Verdict::Warning),
-        (|it| it.running.state.as_mut().unwrap().state = "Inactive".into(), Verdict::Warning),
-        (|it| it.running.state.as_mut().unwrap().state = "Failed".into(), Verdict::Bad),
+        (|it| it.running.state = state("Inactive"), Verdict::Warning),
+        (|it| it.running.state = state("Failed"), Verdict::Bad),
     ] {
         assert_eq!(verdict(break_it), Some(expected));
     }
