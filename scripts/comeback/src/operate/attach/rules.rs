@@ -24,9 +24,11 @@ use comeback_core::{arn::FunctionArn, settings::Settings, target::Target};
 
 use crate::operate::{
     doctor::rules::{Fact, InvokeConfig, WRAPPER, WRAPPER_VARIABLE, allow},
-    rules::Fault,
-    rules::policies::{Effect, ask, exempt, unexempt},
-    rules::{Function, Unsupported, last, queue_targets},
+    rules::{
+        Fault, Function, Unsupported, last,
+        policies::{Effect, ask, exempt, unexempt},
+        queue_targets,
+    },
 };
 
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -201,8 +203,13 @@ impl Plan {
         self.steps.push(Planned::new(step, is, becomes));
     }
 
-    /// Warns about steps that are left out, because an emulator lacks their API.
-    fn leave_out(&mut self, fault: &Fault) {
+    /// The fact, or `None` with a warning if an emulator lacks its API: the steps that need it are left out.
+    fn known<'a, T>(&mut self, fact: &'a Fact<T>) -> Result<Option<&'a T>, Fault> {
+        let fault = match fact {
+            Ok(fact) => return Ok(Some(fact)),
+            Err(fault) if fault.is_unsupported() => fault,
+            Err(fault) => return Err(fault.clone()),
+        };
         let warning = format!(
             "steps that need {} are left out, because this endpoint doesn't have that API",
             fault.action
@@ -210,6 +217,7 @@ impl Plan {
         if !self.warnings.contains(&warning) {
             self.warnings.push(warning);
         }
+        Ok(None)
     }
 
     fn allow(
@@ -220,15 +228,11 @@ impl Plan {
         document: String,
     ) -> Result<(), Fault> {
         let parsed = |text: &str| serde_json::from_str::<serde_json::Value>(text).ok();
-        match existing {
-            Err(fault) if fault.is_unsupported() => self.leave_out(fault),
-            Err(fault) => return Err(fault.clone()),
-            Ok(Some(text)) if parsed(text) == parsed(&document) => {}
-            Ok(existing) => {
-                let is = existing.as_deref().unwrap_or("no policy").to_owned();
-                let (role, policy) = (role.to_owned(), policy.to_owned());
-                self.add(Step::Allow { role, policy, document: document.clone() }, is, document);
-            }
+        let Some(existing) = self.known(existing)? else { return Ok(()) };
+        if existing.as_deref().and_then(parsed) != parsed(&document) {
+            let is = existing.as_deref().unwrap_or("no policy").to_owned();
+            let (role, policy) = (role.to_owned(), policy.to_owned());
+            self.add(Step::Allow { role, policy, document: document.clone() }, is, document);
         }
         Ok(())
     }
@@ -239,14 +243,9 @@ impl Plan {
         role: &str,
         policy: String,
     ) -> Result<(), Fault> {
-        match existing {
-            Err(fault) if fault.is_unsupported() => self.leave_out(fault),
-            Err(fault) => return Err(fault.clone()),
-            Ok(None) => {}
-            Ok(Some(document)) => {
-                let step = Step::Disallow { role: role.to_owned(), policy };
-                self.add(step, document.clone(), "no policy");
-            }
+        if let Some(Some(document)) = self.known(existing)? {
+            let step = Step::Disallow { role: role.to_owned(), policy };
+            self.add(step, document.clone(), "no policy");
         }
         Ok(())
     }
@@ -275,14 +274,9 @@ impl Plan {
     }
 
     fn allow_loop(&mut self, function: &str, may_loop: &Fact<bool>) -> Result<(), Fault> {
-        match may_loop {
-            Ok(true) => {}
-            Ok(false) => {
-                let step = Step::Loop { function: function.to_owned(), allow: true };
-                self.add(step, "Terminate", "Allow");
-            }
-            Err(fault) if fault.is_unsupported() => self.leave_out(fault),
-            Err(fault) => return Err(fault.clone()),
+        if self.known(may_loop)? == Some(&false) {
+            let step = Step::Loop { function: function.to_owned(), allow: true };
+            self.add(step, "Terminate", "Allow");
         }
         Ok(())
     }

@@ -6,8 +6,7 @@ use serde::Serialize;
 
 use crate::operate::{
     doctor::rules::InvokeConfig,
-    rules::{Clock, Fault},
-    rules::{last, role_name},
+    rules::{Clock, Fault, last, role_name},
 };
 
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -12,10 +12,7 @@ use comeback_core::{
 };
 use serde_json::{Value, json};
 
-use crate::operate::{
-    rules::Fault,
-    rules::{Function, last},
-};
+use crate::operate::rules::{Fault, Function, last};
 
 /// The result of a call to AWS, or the reason why it failed.
 pub type Fact<T> = Result<T, Fault>;
