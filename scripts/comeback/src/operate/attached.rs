@@ -7,7 +7,7 @@ use futures_util::future::try_join_all;
 
 use crate::{
     operate::{
-        aws::{Aws, Calls, functions},
+        aws::{Aws, functions},
         doctor::rules::InvokeConfig,
         options::SystemOptions,
         rules::{Fault, Function, bound_queues, only},
@@ -41,16 +41,16 @@ pub async fn attached(
     handler: &Function,
     functions: &[Function],
 ) -> Result<Vec<Attached>, Fault> {
-    let calls = Calls::new(aws);
+    let aws = &aws.adaptive();
     // A mapping may name an alias of the handler.
     let is_handler = |arn: &str| {
         FunctionArn::parse(arn).is_some_and(|function| function.unqualified() == handler.arn)
     };
-    let mappings = calls.mappings().await?.into_iter();
+    let mappings = aws.mappings().await?.into_iter();
     let mappings = mappings.filter(|mapping| is_handler(&mapping.function));
     let queues: BTreeSet<_> = mappings.map(|mapping| mapping.queue).collect();
     let functions = functions.iter().filter(|function| function.arn != handler.arn);
-    let asked = functions.map(|function| destinations(&calls, &function.arn));
+    let asked = functions.map(|function| destinations(aws, &function.arn));
     let found = try_join_all(asked).await?.into_iter().flatten();
     let found = found.filter(|it| queues.contains(&it.queue_arn));
     let sources = bound_queues(handler).into_iter();
@@ -68,13 +68,13 @@ pub async fn qualified(aws: &Aws, arn: &str) -> Result<Vec<String>, Fault> {
     if is_qualified {
         return Ok(vec![arn.to_owned()]);
     }
-    let found = destinations(&Calls::new(aws), arn).await?.into_iter();
+    let found = destinations(&aws.adaptive(), arn).await?.into_iter();
     let arns: BTreeSet<_> = found.map(|it| it.arn).chain([format!("{arn}:$LATEST")]).collect();
     Ok(arns.into_iter().collect())
 }
 
-async fn destinations(calls: &Calls, arn: &str) -> Result<Vec<Attached>, Fault> {
-    let configs = match calls.invoke_configs(arn).await {
+async fn destinations(aws: &Aws, arn: &str) -> Result<Vec<Attached>, Fault> {
+    let configs = match aws.invoke_configs(arn).await {
         // The function was deleted after it was listed. Its events may still be waiting.
         Err(fault) if fault.code.as_deref() == Some(NOT_FOUND) => return Ok(Vec::new()),
         configs => configs?,

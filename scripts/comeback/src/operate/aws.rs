@@ -53,6 +53,7 @@ pub struct Aws {
     pub logs: aws_sdk_cloudwatchlogs::Client,
     pub sqs: aws_sdk_sqs::Client,
     pub region: String,
+    permits: Arc<Semaphore>,
     now: fn() -> Timestamp,
     /// Whether the endpoint is on this machine.
     is_local: bool,
@@ -98,9 +99,7 @@ impl Aws {
         let failed = failed.filter(|it| !GONE.iter().any(|code| it.code.contains(code)));
         Ok(faults(ACTION, resource, failed))
     }
-}
 
-impl Aws {
     pub async fn set_queue_attribute(
         &self,
         url: &str,
@@ -251,7 +250,7 @@ pub fn function(it: FunctionConfiguration) -> Function {
     }
 }
 
-/// The maximum number of concurrent calls. Lambda allows an account 15 calls a second.
+/// The maximum number of concurrent calls of a command that makes many. Lambda allows an account 15 calls a second.
 const CALLS_MAX: usize = 16;
 
 const METRICS_MAX: usize = 500;
@@ -265,18 +264,7 @@ pub type Tags = BTreeMap<String, String>;
 /// The actions that a role may not perform, each with its resource.
 pub type Denied = Vec<(String, String)>;
 
-#[derive(Clone)]
-pub struct Calls {
-    /// The clients, which slow down when AWS throttles them.
-    pub aws: Aws,
-    permits: Arc<Semaphore>,
-}
-
-impl Calls {
-    pub fn new(aws: &Aws) -> Self {
-        Self { aws: aws.adaptive(), permits: Arc::new(Semaphore::new(CALLS_MAX)) }
-    }
-
+impl Aws {
     /// Makes a call as soon as fewer than [`CALLS_MAX`] calls are running.
     pub async fn call<T>(&self, call: impl Future<Output = T>) -> T {
         // The semaphore is never closed.
@@ -286,7 +274,7 @@ impl Calls {
 
     pub async fn mappings(&self) -> Fact<Vec<Mapping>> {
         let mut mappings = Vec::new();
-        let mut pages = self.aws.lambda.list_event_source_mappings().into_paginator().send();
+        let mut pages = self.lambda.list_event_source_mappings().into_paginator().send();
         while let Some(page) = self.call(pages.next()).await {
             let page = page.map_err(fault("lambda:ListEventSourceMappings", "*"))?;
             mappings.extend(page.event_source_mappings.unwrap_or_default().iter().map(mapping));
@@ -298,7 +286,7 @@ impl Calls {
 
     pub async fn invoke_configs(&self, name: &str) -> Fact<Vec<InvokeConfig>> {
         let mut configs = Vec::new();
-        let call = self.aws.lambda.list_function_event_invoke_configs().function_name(name);
+        let call = self.lambda.list_function_event_invoke_configs().function_name(name);
         let mut pages = call.into_paginator().send();
         while let Some(page) = self.call(pages.next()).await {
             let page = page.map_err(fault("lambda:ListFunctionEventInvokeConfigs", name))?;
@@ -309,7 +297,7 @@ impl Calls {
 
     /// The names of the queues that a function was attached to, according to its tags.
     pub async fn attached(&self, arn: &str) -> Fact<BTreeSet<String>> {
-        let tags = self.call(tags(&self.aws, arn)).await?;
+        let tags = self.call(tags(self, arn)).await?;
         Ok(Previous::queues(&tags).collect())
     }
 
@@ -322,10 +310,10 @@ impl Calls {
 
     /// The facts about a function that ListFunctions doesn't return.
     pub async fn running(&self, name: &str) -> Running {
-        let lambda = &self.aws.lambda;
+        let lambda = &self.lambda;
         let (state, recursion, reserved) = tokio::join!(
             self.call(lambda.get_function_configuration().function_name(name).send()),
-            self.call(may_loop(&self.aws, name)),
+            self.call(may_loop(self, name)),
             self.call(lambda.get_function_concurrency().function_name(name).send()),
         );
         Running {
@@ -348,7 +336,7 @@ impl Calls {
 
     /// The same for a queue whose URL is known.
     pub async fn queue_at(&self, arn: &str, url: String) -> Queue {
-        let call = self.aws.sqs.get_queue_attributes().queue_url(&url);
+        let call = self.sqs.get_queue_attributes().queue_url(&url);
         let answer = self.call(call.attribute_names(QueueAttributeName::All).send()).await;
         let attributes = match answer.map_err(fault("sqs:GetQueueAttributes", arn)) {
             Ok(answer) => {
@@ -366,7 +354,7 @@ impl Calls {
     async fn moved_from(&self, arn: &str) -> Fact<Vec<String>> {
         let mut names = Vec::new();
         let url = arn::queue_url(arn).unwrap_or_default();
-        let call = self.aws.sqs.list_dead_letter_source_queues().queue_url(url);
+        let call = self.sqs.list_dead_letter_source_queues().queue_url(url);
         let mut pages = call.into_paginator().send();
         while let Some(page) = self.call(pages.next()).await {
             match page.map_err(fault("sqs:ListDeadLetterSourceQueues", arn)) {
@@ -392,7 +380,7 @@ impl Calls {
         if resources.is_empty() {
             return Ok(denied);
         }
-        let call = self.aws.iam.simulate_principal_policy().policy_source_arn(role);
+        let call = self.iam.simulate_principal_policy().policy_source_arn(role);
         let actions = actions.iter().map(|&action| action.to_owned()).collect();
         let call = call.set_action_names(Some(actions));
         let call = call.set_resource_arns(Some(resources.clone()));
@@ -425,7 +413,7 @@ impl Calls {
             let home = handler_arn.split(":function:").next().unwrap_or_default();
             format!("{}:table/{name}", home.replacen(":lambda:", ":dynamodb:", 1))
         };
-        let dynamodb = self.aws.dynamodb_of(handler);
+        let dynamodb = self.dynamodb_of(handler);
         let needed = actions_on_ledger(environment);
         let (table, expiry, denied) = tokio::join!(
             self.call(dynamodb.describe_table().table_name(&name).send()),
@@ -483,7 +471,7 @@ impl Calls {
         consumers: Vec<String>,
     ) -> Source {
         let consumers = consumers.into_iter().map(async |name| {
-            let may_loop = self.call(may_loop(&self.aws, &name)).await;
+            let may_loop = self.call(may_loop(self, &name)).await;
             (name, may_loop)
         });
         let (queue, consumers, send) = tokio::join!(
@@ -539,8 +527,8 @@ impl Calls {
             Query { namespace, name, dimensions, statistic, period: METRIC_POINT }
         };
         let queries: Vec<_> = wanted.iter().map(query).collect();
-        let now = self.aws.now();
-        let values = self.call(metric_data(&self.aws, &queries, now - period, now)).await?;
+        let now = self.now();
+        let values = self.call(metric_data(self, &queries, now - period, now)).await?;
         let found = wanted.into_iter().zip(values);
         Ok(found.filter_map(|(key, value)| Some((key, value?))).collect())
     }

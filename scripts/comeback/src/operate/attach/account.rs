@@ -17,7 +17,7 @@ use crate::{
             CommonOptions, QualifiedName,
             rules::{Facts, QueueFacts, RetryQueue, Step, parse_source, policy_name},
         },
-        aws::{Aws, Calls, Tags, fault, function, functions, invoke_config, may_loop, tags},
+        aws::{Aws, Tags, fault, function, functions, invoke_config, may_loop, tags},
         doctor::rules::{BATCH_SIZE, Fact, InvokeConfig, Mapping, Queue},
         rules::{self, Fault, Function, role_name},
     },
@@ -31,8 +31,8 @@ struct System {
     retry_queues: Tags,
 }
 
-async fn system(calls: &Calls, options: &CommonOptions) -> Result<System, Failure> {
-    let (listed, mappings) = tokio::join!(functions(&calls.aws), calls.mappings());
+async fn system(aws: &Aws, options: &CommonOptions) -> Result<System, Failure> {
+    let (listed, mappings) = tokio::join!(functions(aws), aws.mappings());
     let (listed, mappings) = (listed?, mappings?);
     let handler = rules::only(&listed, options.handler.as_deref())?.name().to_owned();
     let handlers: BTreeSet<_> = rules::handlers(&listed).map(Function::name).collect();
@@ -52,8 +52,8 @@ pub async fn facts(
     (name, qualifier): &QualifiedName,
     options: &CommonOptions,
 ) -> Result<Facts, Failure> {
-    let calls = Calls::new(aws);
-    let System { handler, retry_queues, .. } = system(&calls, options).await?;
+    let aws = &aws.adaptive();
+    let System { handler, retry_queues, .. } = system(aws, options).await?;
     let (own, others): (Tags, Tags) = retry_queues.into_iter().partition(|(_, it)| *it == handler);
     let (handler, function) = tokio::join!(configured(aws, &handler), configured(aws, name));
     let ((handler, handler_tags), (function, tags)) = (handler?, function?);
@@ -68,7 +68,7 @@ pub async fn facts(
     );
     let mut queues = Vec::new();
     for (arn, _) in own {
-        let Queue { arn, url, attributes } = calls.queue(&arn).await;
+        let Queue { arn, url, attributes } = aws.queue(&arn).await;
         // A mapping may name a queue that no longer exists. It is skipped.
         queues.extend(attributes?.map(|attributes| RetryQueue { arn, url, attributes }));
     }
@@ -93,8 +93,8 @@ pub async fn queue_facts(
     retry: Option<&str>,
     options: &CommonOptions,
 ) -> Result<QueueFacts, Failure> {
-    let calls = Calls::new(aws);
-    let System { handler, mappings, retry_queues } = system(&calls, options).await?;
+    let aws = &aws.adaptive();
+    let System { handler, mappings, retry_queues } = system(aws, options).await?;
     let (handler, handler_tags) = configured(aws, &handler).await?;
     let source = parse_source(source, &handler)?;
     let consumers = mappings.iter().filter(|it| it.queue == source.as_str()).filter_map(consumer);
@@ -102,7 +102,7 @@ pub async fn queue_facts(
         let may_loop = may_loop(aws, &name).await;
         (name, may_loop)
     }));
-    let Queue { url, attributes, .. } = calls.queue(source.as_str()).await;
+    let Queue { url, attributes, .. } = aws.queue(source.as_str()).await;
     let attributes = attributes?;
     let tags: BTreeMap<_, _> = match &attributes {
         Some(_) => {
@@ -116,7 +116,7 @@ pub async fn queue_facts(
     let retry = rules::queue_arn(&retry, &handler.arn);
     let policy = policy_name("queue", source.name(), None);
     let (consumers, retry, policy) =
-        tokio::join!(consumers, calls.queue(&retry), inline_policy(aws, &handler.role, &policy));
+        tokio::join!(consumers, aws.queue(&retry), inline_policy(aws, &handler.role, &policy));
     let existing = retry.attributes?;
     Ok(QueueFacts {
         exists: existing.is_some(),

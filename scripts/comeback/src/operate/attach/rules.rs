@@ -478,17 +478,12 @@ fn transparency(function: &Function, order: &Order) -> Result<Option<Transparenc
 
 fn warnings(facts: &Facts, order: &Order) -> Vec<String> {
     let Facts { handler, function, .. } = facts;
-    let mut warnings = Vec::new();
-    if let Some(manager) = facts::manager(&facts.tags) {
-        let name = function.name();
-        warnings.push(format!("{manager} manages {name}: its next deployment may undo this"));
-    }
-    if let Some(manager) = facts::manager(&facts.handler_tags) {
-        warnings.push(format!(
-            "{manager} manages {}: its next deployment may undo changes of the handler's variables and of the queue's policy",
-            handler.name()
-        ));
-    }
+    let changes = "changes of the handler's variables and of the queue's policy";
+    let managed = [
+        facts::managed(&facts.tags, function.name(), "this"),
+        facts::managed(&facts.handler_tags, handler.name(), changes),
+    ];
+    let mut warnings: Vec<_> = managed.into_iter().flatten().collect();
     if function.dead_letter_target.is_some() {
         warnings.push(format!(
             "{} has a dead-letter queue of its own, to which Lambda also sends each failure",

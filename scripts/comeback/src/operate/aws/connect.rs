@@ -1,6 +1,10 @@
 //! Connects to AWS with the credentials that the AWS CLI would use, or to the local cloud.
 
-use std::{io, sync::OnceLock, time::Duration};
+use std::{
+    io,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use aws_config::{
     BehaviorVersion, ConfigLoader, Region, environment::EnvironmentVariableCredentialsProvider,
@@ -9,9 +13,9 @@ use aws_config::{
 use aws_sdk_sqs::config::{Credentials, ProvideCredentials, SharedCredentialsProvider};
 use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
 use comeback_core::Timestamp;
-use tokio::net::TcpStream;
+use tokio::{net::TcpStream, sync::Semaphore};
 
-use super::{Aws, causes};
+use super::{Aws, CALLS_MAX, causes};
 use crate::operate::{options::Connection, rules::Function};
 
 pub const LOCAL: &str = "http://127.0.0.1:4700";
@@ -100,6 +104,7 @@ impl Aws {
             logs: aws_sdk_cloudwatchlogs::Client::new(&config),
             sqs: aws_sdk_sqs::Client::new(&config),
             region,
+            permits: Arc::new(Semaphore::new(CALLS_MAX)),
             now,
             is_local,
         })

@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 
 use crate::{
     operate::{
+        aws::Aws,
         dead_letters::{
             Filter, QueueOptions,
             queue::{Queue, open},
@@ -72,7 +73,8 @@ pub struct ListArgs {
 }
 
 pub async fn list(args: &ListArgs, shell: &Shell) -> Result<Outcome, Failure> {
-    let queue = open(&args.queue, shell).await?;
+    let aws = Aws::connect(&args.queue.connection, shell.now).await?;
+    let queue = open(aws, &args.queue).await?;
     let goes_on = uninterrupted()?;
     let selection = Selection::from(&args.filter);
     let mut groups = Groups::default();
@@ -192,7 +194,8 @@ pub struct ShowArgs {
 }
 
 pub async fn show(args: &ShowArgs, shell: &Shell) -> Result<Outcome, Failure> {
-    let queue = open(&args.queue, shell).await?;
+    let aws = Aws::connect(&args.queue.connection, shell.now).await?;
+    let queue = open(aws, &args.queue).await?;
     let goes_on = uninterrupted()?;
     let selection = Selection { ids: vec![args.id.clone()], ..Selection::default() };
     let now = (shell.now)();
@@ -285,7 +288,8 @@ pub async fn export(args: &ExportArgs, shell: &Shell) -> Result<Outcome, Failure
         let text = "expected --payload, because an export to standard output prints payloads";
         return Err(Failure::Refused(text.to_owned()));
     }
-    let queue = open(&args.queue, shell).await?;
+    let aws = Aws::connect(&args.queue.connection, shell.now).await?;
+    let queue = open(aws, &args.queue).await?;
     let goes_on = uninterrupted()?;
     let failed = |source: io::Error| Failure::File { path: args.file.clone(), source };
     let mut file: Box<dyn Write> = if to_stdout {

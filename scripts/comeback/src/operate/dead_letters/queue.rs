@@ -28,7 +28,7 @@ use crate::{
         rules::{self, Clock, Fault},
         text::{count, span},
     },
-    shell::{Failure, Shell},
+    shell::Failure,
 };
 
 /// How long a receive waits. Without a wait (short polling), a receive may miss letters.
@@ -95,8 +95,7 @@ impl Queue {
 }
 
 /// Finds the queue, and tells the operator what a look at its letters means.
-pub(super) async fn open(options: &QueueOptions, shell: &Shell) -> Result<Queue, Failure> {
-    let aws = Aws::connect(&options.connection, shell.now).await?;
+pub(super) async fn open(aws: Aws, options: &QueueOptions) -> Result<Queue, Failure> {
     let queue = Queue::find(aws, options).await?;
     if let Some(policy) = &queue.redrive_policy {
         eprintln!(

@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 
 use crate::{
     operate::{
+        aws::Aws,
         dead_letters::{
             Filter, QueueOptions,
             queue::open,
@@ -106,7 +107,8 @@ async fn run(
         Action::Purge => ("Delete", "deleted"),
     };
     let selection = Selection::from(&args.filter);
-    let queue = open(&args.queue, shell).await?;
+    let aws = Aws::connect(&args.queue.connection, shell.now).await?;
+    let queue = open(aws, &args.queue).await?;
     let goes_on = uninterrupted()?;
     let mut order = Order { selection, given_at: (shell.now)(), action };
 

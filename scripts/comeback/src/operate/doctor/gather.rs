@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 
 use crate::{
     operate::{
-        aws::{Aws, Calls, actions, functions},
+        aws::{Aws, actions, functions},
         doctor::rules::{Fact, Facts, InvokeConfig, KnownBy, Mapping, Source},
         rules::{
             Fault, Function, handlers, last, named, named_queues, named_targets, queue_arn,
@@ -35,8 +35,8 @@ pub async fn gather(
     handler: Option<&str>,
     only: &[String],
 ) -> Result<Vec<Facts>, Failure> {
-    let calls = Calls::new(aws);
-    let (listed, mappings) = tokio::join!(calls.call(functions(&calls.aws)), calls.mappings());
+    let aws = &aws.adaptive();
+    let (listed, mappings) = tokio::join!(aws.call(functions(aws)), aws.mappings());
     let listed = listed?;
     let examined = named(&listed, handler)?.into_iter().map(|it| it.name().to_owned());
     let examined: BTreeSet<_> = examined.collect();
@@ -53,9 +53,9 @@ pub async fn gather(
     let asked = functions.keys().filter(|name| only.is_empty() || only.contains(name));
     let asked: Vec<_> = asked.cloned().collect();
     let (configs, attached, counted) = tokio::join!(
-        join_all(asked.iter().map(|name| calls.invoke_configs(name))),
-        join_all(asked.iter().map(|name| calls.attached(&functions[name].arn))),
-        calls.counted(&asked),
+        join_all(asked.iter().map(|name| aws.invoke_configs(name))),
+        join_all(asked.iter().map(|name| aws.attached(&functions[name].arn))),
+        aws.counted(&asked),
     );
     let configs = asked.iter().cloned().zip(configs).collect();
     let attached = asked.iter().cloned().zip(attached).collect();
@@ -65,7 +65,7 @@ pub async fn gather(
     let retry_queues = retry_queues.filter(|it| all.contains(name_in(&it.function)));
     let retry_queues = retry_queues.map(|it| it.queue.clone()).collect();
     let account = Account { functions, mappings, configs, attached, counted, retry_queues };
-    let facts = examined.iter().map(|handler| of_system(&calls, &account, handler, only));
+    let facts = examined.iter().map(|handler| of_system(aws, &account, handler, only));
     let mut facts: Vec<_> = join_all(facts).await.into_iter().flatten().collect();
     // With several systems, a function belongs to those that name it, or to whose retry queues it sends its failures.
     if facts.len() > 1 && !only.is_empty() {
@@ -114,12 +114,7 @@ impl Account {
     }
 }
 
-async fn of_system(
-    calls: &Calls,
-    account: &Account,
-    handler: &str,
-    only: &[String],
-) -> Option<Facts> {
+async fn of_system(aws: &Aws, account: &Account, handler: &str, only: &[String]) -> Option<Facts> {
     let handler = account.functions.get(handler)?;
     let Function { arn: handler_arn, role, environment, .. } = handler;
     let is_own = |mapping: &&Mapping| name_in(&mapping.function) == handler.name();
@@ -156,28 +151,28 @@ async fn of_system(
     let dead_letters_arn = queue_arn(&dead_letters_url, handler_arn);
 
     let (running, mut targets, sources, queues, dead_letters, dead_letters_denied, ledger) = tokio::join!(
-        calls.running(handler.name()),
+        aws.running(handler.name()),
         join_all(targets.iter().map(|(name, known_by)| {
             // Without configs, the function doesn't exist.
             let configs = account.configs.get(*name).cloned().unwrap_or(Ok(Vec::new()));
-            calls.target(name, account.functions.get(*name), *known_by, configs, &queues)
+            aws.target(name, account.functions.get(*name), *known_by, configs, &queues)
         })),
         join_all(sources.into_iter().map(|(arn, bound)| {
             let consumers = consumers(&arn);
-            calls.source(handler, arn, bound, consumers)
+            aws.source(handler, arn, bound, consumers)
         })),
         join_all(queues.iter().map(|arn| {
             let mut others = consumers(arn);
             others.retain(|name| name != handler.name());
-            calls.retry_queue(arn, role, others)
+            aws.retry_queue(arn, role, others)
         })),
-        calls.queue_at(&dead_letters_arn, dead_letters_url),
-        calls.denied(role, &["sqs:SendMessage"], vec![dead_letters_arn.clone()]),
-        calls.ledger(handler),
+        aws.queue_at(&dead_letters_arn, dead_letters_url),
+        aws.denied(role, &["sqs:SendMessage"], vec![dead_letters_arn.clone()]),
+        aws.ledger(handler),
     );
     let (metrics, invocations) = tokio::join!(
-        calls.metrics(handler, &targets, &dead_letters),
-        calls.invocations(role, &targets),
+        aws.metrics(handler, &targets, &dead_letters),
+        aws.invocations(role, &targets),
     );
     for (target, may_be_invoked) in targets.iter_mut().zip(invocations) {
         target.may_be_invoked = may_be_invoked;

@@ -34,13 +34,14 @@ pub struct Facts {
     pub invoke_policy: Fact<Option<String>>,
 }
 
-/// The tool or stack that deploys a function, according to its tags.
-pub(super) fn manager(tags: &Tags) -> Option<String> {
+/// A warning if the tags say that a tool or a stack deploys the function or the queue.
+pub(super) fn managed(tags: &Tags, name: &str, undone: &str) -> Option<String> {
     let stack = tags.get("aws:cloudformation:stack-name");
     let is_terraform = |text: &String| text.to_lowercase().contains("terraform");
     let terraform = tags.iter().any(|(key, value)| is_terraform(key) || is_terraform(value));
     let terraform = terraform.then(|| "Terraform".to_owned());
-    stack.map(|stack| format!("the stack {stack}")).or(terraform)
+    let manager = stack.map(|stack| format!("the stack {stack}")).or(terraform)?;
+    Some(format!("{manager} manages {name}: its next deployment may undo {undone}"))
 }
 
 #[derive(Clone, Debug)]

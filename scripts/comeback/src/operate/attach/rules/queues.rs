@@ -252,15 +252,11 @@ fn redrive(plan: &mut Plan, facts: &QueueFacts, is: &QueueAttributes, becomes: O
 
 fn warnings(facts: &QueueFacts, attributes: &QueueAttributes, replaces: bool) -> Vec<String> {
     let (name, handler) = (facts.source.name(), facts.handler.name());
-    let mut warnings = Vec::new();
-    if let Some(manager) = facts::manager(&facts.tags) {
-        warnings.push(format!("{manager} manages {name}: its next deployment may undo this"));
-    }
-    if let Some(manager) = facts::manager(&facts.handler_tags) {
-        warnings.push(format!(
-            "{manager} manages {handler}: its next deployment may undo changes of the handler's variables"
-        ));
-    }
+    let managed = [
+        facts::managed(&facts.tags, name, "this"),
+        facts::managed(&facts.handler_tags, handler, "changes of the handler's variables"),
+    ];
+    let mut warnings: Vec<_> = managed.into_iter().flatten().collect();
     let QueueAttributes { visibility, retention, .. } = attributes;
     if *visibility >= VISIBILITY_LONG {
         warnings.push(format!(
