@@ -4,7 +4,7 @@
 //! attempt of a run. The structured log of the retry handler has its decisions.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, VecDeque},
     sync::Arc,
     time::Duration,
 };
@@ -12,8 +12,6 @@ use std::{
 use comeback_core::{
     Timestamp,
     envelope::{Envelope, METADATA, RetryMetadata},
-    log_line::{self, decision},
-    time::parse,
 };
 use comeback_local::model::polling::failures;
 use serde::Deserialize;
@@ -21,7 +19,14 @@ use serde::Deserialize;
 use crate::{
     deploy::HANDLER,
     journal::{Ending, Entry},
+    operate::{
+        rules::life::{Line, StepKind, step_kind},
+        web::rules::Run,
+    },
 };
+
+/// How many of the latest runs are tracked. A run that goes on after that many others have begun ends without a result.
+const RUNNING_MAX: usize = 20_000;
 
 /// One thing that happened in the local cloud.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,7 +40,7 @@ pub struct Activity {
 pub enum Kind {
     Started(Run),
     Ended {
-        request_id: Arc<str>,
+        run: Run,
         ending: Ending,
         /// The error, as the function reported it, or Lambda if the function could not.
         error: Option<Error>,
@@ -46,27 +51,17 @@ pub enum Kind {
         /// Whether the event is lost, because it has no destination.
         lost: bool,
     },
-    /// The retry handler carried out a decision.
+    /// The retry handler carried out a decision: the event waits, is retried, or is given up.
     Decided {
         /// The request id of the event's first failed invocation.
         event_id: Arc<str>,
-        decision: Decision,
+        attempt: u32,
+        what: StepKind,
     },
     /// A function logged a line that is neither a decision nor a problem.
     Logged(String),
     /// A warning or an error, of a function or of Lambda.
     Trouble(String),
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub struct Run {
-    pub request_id: Arc<str>,
-    /// The attempt. 0 is Lambda's own invocation.
-    pub attempt: u32,
-    /// The request id of the event's first failed invocation, or `request_id` if the payload names none.
-    pub event_id: Arc<str>,
-    /// The ARN of the queue that the event is a message of, if it is one. Its request ids are message ids.
-    pub queue: Option<Arc<str>>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
@@ -78,65 +73,74 @@ pub struct Error {
     pub message: String,
 }
 
-#[derive(Clone, Debug, PartialEq)]
-pub enum Decision {
-    Wait {
-        attempt: u32,
-        due: Timestamp,
-        /// The time from the decision to the due time.
-        delay: Duration,
-    },
-    Invoke {
-        attempt: u32,
-        /// The time from the due time to the invocation.
-        lateness: Duration,
-    },
-    /// The event was sent to the dead-letter queue.
-    DeadLetter { reason: String },
-}
-
 /// Reads a journal in which a run of a queue's consumer counts as one run for each message of its batch.
 #[derive(Debug, Default)]
 pub struct Reader {
-    /// The message ids of each batch that a consumer is processing, by request id.
-    batches: HashMap<Arc<str>, Vec<Arc<str>>>,
+    /// The runs that go on, by request id: one, or one for each message of a batch.
+    running: HashMap<Arc<str>, Vec<Run>>,
+    /// The request ids of the latest runs, in the order in which they began.
+    began: VecDeque<Arc<str>>,
 }
 
 impl Reader {
-    /// Reads the next entry of the journal.
+    /// Reads the next entry of the journal. Entries that are of no interest to a person are no activity.
     pub fn read(&mut self, entry: &Entry) -> Vec<Activity> {
-        let Some(activity) = read(entry) else { return Vec::new() };
-        if *activity.function == *HANDLER {
-            return vec![activity];
-        }
-        let kinds: Vec<_> = match &activity.kind {
-            Kind::Started(run) => {
-                let runs = messages(entry);
-                if runs.is_empty() {
-                    return vec![activity];
-                }
-                let ids = runs.iter().map(|run| Arc::clone(&run.request_id)).collect();
-                self.batches.insert(Arc::clone(&run.request_id), ids);
-                runs.into_iter().map(Kind::Started).collect()
+        let kinds = self.kinds(entry).unwrap_or_default().into_iter();
+        let activity =
+            |kind| Activity { at: entry.at, function: Arc::clone(&entry.function), kind };
+        kinds.map(activity).collect()
+    }
+
+    fn kinds(&mut self, entry: &Entry) -> Option<Vec<Kind>> {
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        let kind = match entry.kind.as_str() {
+            "Started" => return self.started(entry),
+            "Finished" => return self.ended(entry),
+            "GivenUp" => Kind::GivenUpByLambda {
+                request_id: entry.request_id.clone()?,
+                condition: text(&entry.condition),
+                lost: entry.lost?,
+            },
+            "Logged" => logged(entry.at, entry.line.as_ref()?)?,
+            "DestinationFailed" => {
+                let (destination, reason) = (text(&entry.destination), text(&entry.reason));
+                Kind::Trouble(format!("its failure record did not reach {destination}: {reason}"))
             }
-            Kind::Ended { request_id, ending, error } => {
-                let Some(ids) = self.batches.remove(request_id) else { return vec![activity] };
-                let response = entry.response.as_ref().map_or("", |response| response.get());
-                let failed = failures(response.as_bytes(), |id| ids.iter().any(|it| **it == *id));
-                let ended = ids.into_iter().map(|id| {
-                    let is_failed =
-                        failed.as_ref().is_none_or(|failed| failed.iter().any(|it| **it == *id));
-                    let error = error.clone().or(is_failed.then(Error::default));
-                    Kind::Ended { request_id: id, ending: *ending, error }
-                });
-                ended.collect()
-            }
-            Kind::GivenUpByLambda { .. }
-            | Kind::Decided { .. }
-            | Kind::Logged(_)
-            | Kind::Trouble(_) => return vec![activity],
+            "RecursionStopped" => Kind::Trouble("recursive-loop detection stopped it".to_owned()),
+            // Accepted, Throttled, DestinationSent, and types that the journal may get in future.
+            _ => return None,
         };
-        kinds.into_iter().map(|kind| Activity { kind, ..activity.clone() }).collect()
+        Some(vec![kind])
+    }
+
+    fn started(&mut self, entry: &Entry) -> Option<Vec<Kind>> {
+        let (request_id, runs) = (entry.request_id.clone()?, runs(entry)?);
+        if self.running.insert(Arc::clone(&request_id), runs.clone()).is_none() {
+            self.began.push_back(request_id);
+        }
+        if self.began.len() > RUNNING_MAX
+            && let Some(oldest) = self.began.pop_front()
+        {
+            self.running.remove(&oldest);
+        }
+        Some(runs.into_iter().map(Kind::Started).collect())
+    }
+
+    fn ended(&mut self, entry: &Entry) -> Option<Vec<Kind>> {
+        let runs = self.running.remove(entry.request_id.as_ref()?)?;
+        let (ending, response) = (entry.outcome?, entry.response.as_ref()?.get());
+        let error = (ending != Ending::Succeeded).then(|| error(response));
+        let is_batch = runs.iter().any(|run| run.queue.is_some());
+        let has = |id: &str| runs.iter().any(|run| *run.request_id == *id);
+        let failed = if is_batch { failures(response.as_bytes(), has) } else { Some(Vec::new()) };
+        let ended = |run: &Run| {
+            let is_failed = failed
+                .as_ref()
+                .is_none_or(|failed| failed.iter().any(|id| **id == *run.request_id));
+            let error = error.clone().or(is_failed.then(Error::default));
+            Kind::Ended { run: run.clone(), ending, error }
+        };
+        Some(runs.iter().map(ended).collect())
     }
 }
 
@@ -162,48 +166,23 @@ struct MessageAttribute {
     text: Option<String>,
 }
 
-/// The messages that a run was given, each as a run of its own. None if it was given something else.
-fn messages(entry: &Entry) -> Vec<Run> {
-    let payload = entry.payload.as_ref().map_or("", |payload| payload.get());
-    let records = serde_json::from_str(payload).map_or(Vec::new(), |batch: Batch| batch.records);
-    let run = |Message { message_id, queue, message_attributes }| {
-        let metadata = message_attributes.get(METADATA).and_then(|it| it.text.as_deref());
-        let metadata = metadata.and_then(RetryMetadata::read);
-        Run { queue: Some(queue), ..run_of(message_id, metadata) }
-    };
-    records.into_iter().map(run).collect()
-}
-
-/// Reads an entry of the journal. `None` if it is of no interest to a person.
-pub fn read(entry: &Entry) -> Option<Activity> {
-    let request_id = || entry.request_id.clone();
-    let text = |text: &Option<String>| text.clone().unwrap_or_default();
-    let kind = match entry.kind.as_str() {
-        "Started" => Kind::Started(run(request_id()?, entry.payload.as_ref()?.get())),
-        "Finished" => {
-            let (ending, response) = (entry.outcome?, entry.response.as_ref()?);
-            let error = (ending != Ending::Succeeded).then(|| error(response.get()));
-            Kind::Ended { request_id: request_id()?, ending, error }
+/// The runs that begin: one, or one for each message of the batch that a queue's consumer is given.
+fn runs(entry: &Entry) -> Option<Vec<Run>> {
+    let payload = entry.payload.as_ref()?.get();
+    match serde_json::from_str::<Batch>(payload) {
+        Ok(Batch { records }) if *entry.function != *HANDLER && !records.is_empty() => {
+            let run = |Message { message_id, queue, message_attributes }| {
+                let metadata = message_attributes.get(METADATA).and_then(|it| it.text.as_deref());
+                let metadata = metadata.and_then(RetryMetadata::read);
+                Run { queue: Some(queue), ..run_of(message_id, metadata) }
+            };
+            Some(records.into_iter().map(run).collect())
         }
-        "GivenUp" => Kind::GivenUpByLambda {
-            request_id: request_id()?,
-            condition: text(&entry.condition),
-            lost: entry.lost?,
-        },
-        "Logged" => log_line(entry.line.as_ref()?)?,
-        "DestinationFailed" => {
-            let (destination, reason) = (text(&entry.destination), text(&entry.reason));
-            Kind::Trouble(format!("its failure record did not reach {destination}: {reason}"))
+        _ => {
+            let metadata = Envelope::read(payload).map(|envelope| envelope.metadata);
+            Some(vec![run_of(entry.request_id.clone()?, metadata)])
         }
-        "RecursionStopped" => Kind::Trouble("recursive-loop detection stopped it".to_owned()),
-        // Accepted, Throttled, DestinationSent, and types that the journal may get in future.
-        _ => return None,
-    };
-    Some(Activity { at: entry.at, function: Arc::clone(&entry.function), kind })
-}
-
-fn run(request_id: Arc<str>, payload: &str) -> Run {
-    run_of(request_id, Envelope::read(payload).map(|envelope| envelope.metadata))
+    }
 }
 
 fn run_of(request_id: Arc<str>, metadata: Option<RetryMetadata>) -> Run {
@@ -225,49 +204,38 @@ struct Metrics {
     _aws: serde::de::IgnoredAny,
 }
 
-type LogLine = log_line::LogLine<String>;
-
-fn log_line(text: &str) -> Option<Kind> {
+fn logged(at: Timestamp, text: &str) -> Option<Kind> {
     if serde_json::from_str::<Metrics>(text).is_ok() {
         return None;
     }
-    let line = serde_json::from_str::<LogLine>(text).ok();
+    let line = serde_json::from_str::<Line>(text).ok();
     let Some(line) = line.filter(|line| !line.level.is_empty() && !line.message.is_empty()) else {
         return Some(Kind::Logged(text.to_owned()));
     };
-    Some(decided(&line).unwrap_or_else(|| plain(line)))
+    Some(decided(at, &line).unwrap_or_else(|| plain(line)))
 }
 
 /// The decision in a log line, or None if the handler couldn't carry it out.
-fn decided(line: &LogLine) -> Option<Kind> {
-    if line.error.is_some() {
-        return None;
-    }
-    let decision = match line.decision.as_deref()? {
-        decision::WAIT => Decision::Wait {
-            attempt: line.attempt?,
-            due: parse(line.due_time.as_deref()?)?,
-            delay: Duration::try_from_secs_f64(line.delay_seconds?).ok()?,
-        },
-        decision::INVOKE => Decision::Invoke {
-            attempt: line.attempt?,
-            lateness: Duration::from_millis(line.lateness_ms?),
-        },
-        decision::DEAD_LETTER => {
-            let reason = line.reason.clone()?;
+fn decided(at: Timestamp, line: &Line) -> Option<Kind> {
+    let mut what = step_kind(at, line);
+    match &mut what {
+        StepKind::Waits { .. } | StepKind::Retried { .. } => {}
+        StepKind::GivenUp { reason } => {
             // No other line has the full id of an unreadable message.
             let why = line.why.as_ref().zip(line.message_id.as_ref());
-            let why = why.map(|(why, id)| format!(": {why}, message {id}")).unwrap_or_default();
-            Decision::DeadLetter { reason: reason + &why }
+            why.into_iter().for_each(|(why, id)| *reason += &format!(": {why}, message {id}"));
         }
-        _ => return None,
-    };
+        StepKind::Failed { .. }
+        | StepKind::Succeeded
+        | StepKind::Dropped
+        | StepKind::Trouble { .. } => return None,
+    }
     // An unreadable message has no request id, so its message id is used.
     let event_id = line.event().or(line.message_id.as_deref())?.into();
-    Some(Kind::Decided { event_id, decision })
+    Some(Kind::Decided { event_id, attempt: line.attempt.unwrap_or_default(), what })
 }
 
-fn plain(line: LogLine) -> Kind {
+fn plain(line: Line) -> Kind {
     let text = match line.error {
         Some(error) => format!("{}: {error}", line.message),
         None => line.message,
@@ -278,159 +246,225 @@ fn plain(line: LogLine) -> Kind {
     }
 }
 
+/// A duration, rounded to a tenth of a second.
+pub fn seconds(duration: Duration) -> String {
+    format!("{:.1} s", duration.as_secs_f64())
+}
+
+/// The name of a run. Attempt 0 is Lambda's own invocation.
+pub fn run_name(attempt: u32) -> String {
+    match attempt {
+        0 => "the first run".to_owned(),
+        attempt => format!("attempt {attempt}"),
+    }
+}
+
+/// The failure of a run, as the predicate of a sentence.
+pub fn failure(ending: Ending, error: &Error) -> String {
+    let Error { kind, message } = error;
+    match (ending, kind) {
+        (Ending::Crashed, _) => format!("crashes: {message}"),
+        (Ending::TimedOut, _) => "is killed at its time-out".to_owned(),
+        (Ending::InitFailed, _) => format!("does not start: {message}"),
+        (Ending::Failed | Ending::Succeeded, Some(kind)) if message.is_empty() => {
+            format!("fails: {kind}")
+        }
+        (Ending::Failed | Ending::Succeeded, Some(kind)) => format!("fails: {kind}: {message}"),
+        (Ending::Failed | Ending::Succeeded, None) if message.is_empty() => "fails".to_owned(),
+        (Ending::Failed | Ending::Succeeded, None) => format!("fails: {message}"),
+    }
+}
+
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
+pub mod tests {
+    use comeback_core::time::{later, rfc3339};
+    use serde_json::{Value, json};
 
     use super::*;
 
-    const AT: Timestamp = Timestamp::UNIX_EPOCH;
-
-    fn entry(function: &str, kind: &str, members: &str) -> Entry {
-        let head = format!(r#""n":1,"at":"1970-01-01T00:00:00Z","function":"{function}""#);
-        serde_json::from_str(&format!(r#"{{{head},"type":"{kind}",{members}}}"#)).unwrap()
+    /// A time in seconds from the start of a test's journal.
+    pub fn at(seconds: f64) -> Timestamp {
+        later(Timestamp::UNIX_EPOCH, Duration::from_secs_f64(seconds))
     }
 
-    /// The kind of the activity for an entry of this type, with these members as JSON.
-    fn kind_of(kind: &str, members: &str) -> Option<Kind> {
-        read(&entry("f", kind, members)).map(|activity| activity.kind)
+    /// An entry of the journal.
+    pub fn entry(seconds: f64, function: &str, kind: &str, mut members: Value) -> Entry {
+        members["n"] = json!(1);
+        members["at"] = json!(rfc3339(at(seconds)));
+        members["function"] = json!(function);
+        members["type"] = json!(kind);
+        serde_json::from_str(&members.to_string()).unwrap()
     }
 
-    fn logged(line: &str) -> Option<Kind> {
-        kind_of("Logged", &format!(r#""request_id":null,"line":{}"#, json!(line)))
-    }
-
-    #[test]
-    fn the_envelope_says_which_event_and_attempt_a_run_is() {
-        let started = |json: &str| match kind_of(
-            "Started",
-            &format!(r#""request_id":"r2","payload":{json}"#),
-        ) {
-            Some(Kind::Started(run)) => (run.attempt, run.event_id.to_string()),
-            other => panic!("{other:?}"),
+    pub fn starts(seconds: f64, request_id: &str, event_id: &str, attempt: u32) -> Entry {
+        let metadata =
+            json!({ "attempt": attempt, "initial_timestamp": 1, "request_id": event_id });
+        let payload = match attempt {
+            0 => json!({ "id": 1.0 }),
+            _ => json!({ "_retry_metadata": metadata, "_original_payload": { "id": 1.0 } }),
         };
-        let envelope = |metadata: &str| {
-            format!(r#"{{"_retry_metadata":{{{metadata}}},"_original_payload":{{"id": 1.0}}}}"#)
-        };
-        let named = r#""attempt":3,"initial_timestamp":1,"request_id":"r1""#;
-        let nameless = r#""attempt":3,"initial_timestamp":1"#;
-        assert_eq!(started(r#"{"id": 1.0}"#), (0, "r2".to_owned()));
-        assert_eq!(started(&envelope(named)), (3, "r1".to_owned()));
-        assert_eq!(started(&envelope(nameless)), (3, "r2".to_owned()));
+        let members = json!({ "request_id": request_id, "payload": payload });
+        entry(seconds, "example-target", "Started", members)
+    }
+
+    pub fn finishes(seconds: f64, request_id: &str, outcome: &str, response: &Value) -> Entry {
+        let members = json!({ "request_id": request_id, "outcome": outcome, "response": response });
+        entry(seconds, "example-target", "Finished", members)
+    }
+
+    pub fn fails(seconds: f64, request_id: &str) -> Entry {
+        let error = json!({ "errorType": "UpstreamUnavailable", "errorMessage": "503" });
+        finishes(seconds, request_id, "Failed", &error)
+    }
+
+    pub fn ends(seconds: f64, request_id: &str) -> Entry {
+        finishes(seconds, request_id, "Succeeded", &Value::Null)
+    }
+
+    pub fn logs(seconds: f64, function: &str, line: &str) -> Entry {
+        entry(seconds, function, "Logged", json!({ "request_id": null, "line": line }))
+    }
+
+    /// The handler's line about a decision.
+    pub fn decides(seconds: f64, event_id: &str, mut line: Value) -> Entry {
+        line["level"] = json!("INFO");
+        line["message"] = json!("said");
+        line["request_id"] = json!("another");
+        line["event_id"] = json!(event_id);
+        logs(seconds, HANDLER, &line.to_string())
+    }
+
+    pub fn waits(seconds: f64, event_id: &str, attempt: u32, due: f64, delay: f64) -> Entry {
+        let due = rfc3339(at(due));
+        let wait = json!({ "decision": "wait", "attempt": attempt, "due_time": due, "delay_seconds": delay });
+        decides(seconds, event_id, wait)
+    }
+
+    pub fn retries(seconds: f64, event_id: &str, attempt: u32, late_ms: u64) -> Entry {
+        let invoke = json!({ "decision": "invoke", "attempt": attempt, "lateness_ms": late_ms });
+        decides(seconds, event_id, invoke)
+    }
+
+    pub fn gives_up(seconds: f64, event_id: &str, reason: &str) -> Entry {
+        decides(seconds, event_id, json!({ "decision": "dead_letter", "reason": reason }))
+    }
+
+    pub fn read(entries: &[Entry]) -> Vec<Activity> {
+        let mut reader = Reader::default();
+        entries.iter().flat_map(|entry| reader.read(entry)).collect()
+    }
+
+    fn kinds(entries: &[Entry]) -> Vec<Kind> {
+        read(entries).into_iter().map(|activity| activity.kind).collect()
+    }
+
+    fn error(kind: Option<&str>, message: &str) -> Error {
+        Error { kind: kind.map(str::to_owned), message: message.to_owned() }
     }
 
     #[test]
     fn a_run_of_a_queues_consumer_is_a_run_of_each_message() {
         let retried = r#"{"attempt":2,"initial_timestamp":1,"request_id":"m0"}"#;
-        let message = |id: &str, attributes: serde_json::Value| json!({ "messageId": id, "eventSourceARN": "arn:q", "messageAttributes": attributes });
+        let message = |id: &str, attributes: Value| json!({ "messageId": id, "eventSourceARN": "arn:q", "messageAttributes": attributes });
         let attributes =
             json!({ METADATA: { "stringValue": retried }, "key": { "binaryValue": "AA==" } });
         let batch = json!({ "Records": [message("m1", json!({})), message("m2", attributes)] });
-        let started = format!(r#""request_id":"r","payload":{batch}"#);
-        let read = |function: &str, outcome: &str, response: &str| {
-            let ended = format!(r#""request_id":"r","outcome":"{outcome}","response":{response}"#);
-            let entries =
-                [entry(function, "Started", &started), entry(function, "Finished", &ended)];
-            let mut reader = Reader::default();
-            let activities = entries.iter().flat_map(|entry| reader.read(entry));
-            activities.map(|activity| activity.kind).collect::<Vec<_>>()
+        let started = |function| {
+            entry(0.0, function, "Started", json!({ "request_id": "r", "payload": batch }))
         };
-        let run = |request_id: &str, attempt, event_id: &str| {
-            let queue = Some("arn:q".into());
-            let (request_id, event_id) = (request_id.into(), event_id.into());
-            Kind::Started(Run { request_id, attempt, event_id, queue })
-        };
-        let ended = |request_id: &str, ending, error: Option<&str>| {
-            let error = error.map(|message| Error { kind: None, message: message.to_owned() });
-            Kind::Ended { request_id: request_id.into(), ending, error }
+        let run = |request_id: &str, attempt, event_id: &str| Run {
+            request_id: request_id.into(),
+            attempt,
+            event_id: event_id.into(),
+            queue: Some("arn:q".into()),
         };
         let runs = [run("m1", 0, "m1"), run("m2", 2, "m0")];
-        let (ok, crash) = (Ending::Succeeded, Ending::Crashed);
-        let down = r#"{"errorMessage":"down"}"#;
-        for (outcome, response, ends) in [
-            ("Succeeded", "null", [ended("m1", ok, None), ended("m2", ok, None)]),
-            (
-                "Succeeded",
-                r#"{"batchItemFailures":[{"itemIdentifier":"m2"}]}"#,
-                [ended("m1", ok, None), ended("m2", ok, Some(""))],
-            ),
-            ("Succeeded", "7", [ended("m1", ok, Some("")), ended("m2", ok, Some(""))]),
-            ("Crashed", down, [ended("m1", crash, Some("down")), ended("m2", crash, Some("down"))]),
+        let down = json!({ "errorMessage": "down" });
+        let second = json!({ "batchItemFailures": [{ "itemIdentifier": "m2" }] });
+        for (outcome, response, ending, errors) in [
+            ("Succeeded", &Value::Null, Ending::Succeeded, [None, None]),
+            ("Succeeded", &second, Ending::Succeeded, [None, Some("")]),
+            ("Succeeded", &json!(7), Ending::Succeeded, [Some(""), Some("")]),
+            ("Crashed", &down, Ending::Crashed, [Some("down"), Some("down")]),
         ] {
-            assert_eq!(read("importer", outcome, response), [&runs[..], &ends].concat());
+            let read = kinds(&[started("importer"), finishes(1.0, "r", outcome, response)]);
+            let ended = runs.iter().zip(errors).map(|(run, message)| {
+                let error = message.map(|message| error(None, message));
+                Kind::Ended { run: run.clone(), ending, error }
+            });
+            let expected: Vec<_> = runs.iter().cloned().map(Kind::Started).chain(ended).collect();
+            assert_eq!(read, expected, "{response}");
         }
-        assert_eq!(read(HANDLER, "Succeeded", "null").len(), 2, "of the handler's batch");
+        assert_eq!(kinds(&[started(HANDLER), ends(1.0, "r")]).len(), 2, "of the handler's batch");
     }
 
     #[test]
-    fn the_end_of_a_run_has_the_reported_error() {
-        let ended = |outcome: Ending, json: &str| {
-            let outcome = json!(outcome);
-            let members = format!(r#""request_id":"r","outcome":{outcome},"response":{json}"#);
-            match kind_of("Finished", &members) {
-                Some(Kind::Ended { error, .. }) => error.map(|error| (error.kind, error.message)),
-                other => panic!("{other:?}"),
-            }
-        };
-        let reported = r#"{"errorType":"A.B","errorMessage":"503","stackTrace":[]}"#;
-        let crashed = r#"{"errorType":"Runtime.ExitError","errorMessage":"exit status 1"}"#;
-        assert_eq!(ended(Ending::Succeeded, "null"), None);
-        assert_eq!(ended(Ending::Failed, reported), Some((Some("A.B".into()), "503".into())));
-        assert_eq!(
-            ended(Ending::Crashed, crashed),
-            Some((Some("Runtime.ExitError".into()), "exit status 1".into()))
-        );
-        assert_eq!(ended(Ending::Failed, "[1]"), Some((None, "[1]".into())));
+    fn an_envelope_names_the_event_of_a_run_unless_it_is_nameless() {
+        let nameless = json!({ "attempt": 3, "initial_timestamp": 1 });
+        let payload = json!({ "_retry_metadata": nameless, "_original_payload": {} });
+        let members = json!({ "request_id": "r2", "payload": payload });
+        for (entry, event, attempt) in [
+            (starts(0.0, "r2", "r1", 3), "r1", 3),
+            (starts(0.0, "r2", "r2", 0), "r2", 0),
+            (entry(0.0, "f", "Started", members), "r2", 3),
+        ] {
+            let event_id = event.into();
+            let run = Run { request_id: "r2".into(), attempt, event_id, queue: None };
+            assert_eq!(kinds(&[entry]), [Kind::Started(run)]);
+        }
     }
 
     #[test]
-    fn the_handlers_decisions_are_read_from_its_log() {
-        let line = |rest: &str| {
-            logged(&format!(
-                r#"{{"timestamp":"2026-01-01T00:00:00Z","level":"INFO","message":"said","target":"arn","request_id":"r3","event_id":"r1",{rest}}}"#
-            ))
-        };
-        let decided = |decision| Some(Kind::Decided { event_id: "r1".into(), decision });
-        assert_eq!(
-            line(
-                r#""decision":"wait","attempt":2,"due_time":"1970-01-01T00:00:00.000Z","delay_seconds":1.5"#
-            ),
-            decided(Decision::Wait { attempt: 2, due: AT, delay: Duration::from_millis(1500) })
-        );
-        assert_eq!(
-            line(r#""decision":"invoke","attempt":2,"lateness_ms":740"#),
-            decided(Decision::Invoke { attempt: 2, lateness: Duration::from_millis(740) })
-        );
-        assert_eq!(
-            line(r#""decision":"dead_letter","reason":"not_retryable""#),
-            decided(Decision::DeadLetter { reason: "not_retryable".to_owned() })
-        );
+    fn however_many_runs_have_no_end_the_latest_are_tracked() {
+        let mut reader = Reader::default();
+        for nth in 0..RUNNING_MAX + 5 {
+            reader.read(&starts(0.0, &nth.to_string(), "r0", 0));
+        }
+        let mut ended = |nth: usize| reader.read(&ends(1.0, &nth.to_string())).len();
+        assert_eq!((ended(4), ended(RUNNING_MAX + 4)), (0, 1));
     }
 
     #[test]
-    fn an_unreadable_message_is_given_up_under_its_own_id_with_the_reason_and_why() {
-        let line = r#"{"level":"WARN","message":"given up","decision":"dead_letter","reason":"unreadable","why":"expected a failure record","message_id":"m1"}"#;
-        let reason = "unreadable: expected a failure record, message m1".to_owned();
-        let decision = Decision::DeadLetter { reason };
-        let decided = Kind::Decided { event_id: "m1".into(), decision };
-        assert_eq!(logged(line), Some(decided));
-    }
-
-    #[test]
-    fn a_decision_that_was_not_carried_out_is_no_decision() {
-        let line = |level: &str| {
-            logged(&format!(
+    fn lines_that_are_no_decision_are_told_as_they_are() {
+        let refused = |level: &str| {
+            format!(
                 r#"{{"level":"{level}","message":"not accepted","decision":"invoke","attempt":2,"event_id":"r1","error":"429"}}"#
-            ))
+            )
         };
-        assert_eq!(line("WARN"), Some(Kind::Trouble("not accepted: 429".to_owned())));
-        assert_eq!(line("INFO"), Some(Kind::Logged("not accepted: 429".to_owned())));
+        let unreadable = r#"{"level":"WARN","message":"given up","decision":"dead_letter","reason":"unreadable","why":"expected a failure record","message_id":"m1"}"#;
+        let reason = "unreadable: expected a failure record, message m1".to_owned();
+        let what = StepKind::GivenUp { reason };
+        for (line, expected) in [
+            (&*refused("WARN"), Some(Kind::Trouble("not accepted: 429".to_owned()))),
+            (&refused("INFO"), Some(Kind::Logged("not accepted: 429".to_owned()))),
+            ("hello", Some(Kind::Logged("hello".to_owned()))),
+            (r#"{"a":1}"#, Some(Kind::Logged(r#"{"a":1}"#.to_owned()))),
+            (r#"{"Waited":1,"_aws":{"Timestamp":1}}"#, None),
+            (unreadable, Some(Kind::Decided { event_id: "m1".into(), attempt: 0, what })),
+        ] {
+            assert_eq!(kinds(&[logs(0.0, "f", line)]), Vec::from_iter(expected), "{line}");
+        }
     }
 
     #[test]
-    fn other_lines_are_kept_and_metrics_are_dropped() {
-        assert_eq!(logged("hello"), Some(Kind::Logged("hello".to_owned())));
-        assert_eq!(logged(r#"{"a":1}"#), Some(Kind::Logged(r#"{"a":1}"#.to_owned())));
-        assert_eq!(logged(r#"{"Waited":1,"_aws":{"Timestamp":1}}"#), None);
+    fn the_phrase_for_a_failure_depends_on_its_kind() {
+        let exit = json!({ "errorType": "Runtime.ExitError", "errorMessage": "exit status 1" });
+        let busy = json!({ "errorType": "Busy", "errorMessage": "503", "stackTrace": [] });
+        for (outcome, response, expected) in [
+            ("Failed", busy, "fails: Busy: 503"),
+            ("Failed", json!({ "errorType": "Busy" }), "fails: Busy"),
+            ("Failed", json!({ "errorMessage": "503" }), "fails: 503"),
+            ("Failed", json!([1]), "fails: [1]"),
+            ("Crashed", exit, "crashes: exit status 1"),
+            ("TimedOut", json!({ "errorMessage": "timed out" }), "is killed at its time-out"),
+            ("InitFailed", json!({ "errorMessage": "no file" }), "does not start: no file"),
+        ] {
+            let read = kinds(&[starts(0.0, "r", "r", 0), finishes(1.0, "r", outcome, &response)]);
+            let Some(Kind::Ended { ending, error: Some(error), .. }) = read.last() else {
+                panic!("{read:?}");
+            };
+            assert_eq!(failure(*ending, error), expected);
+        }
+        assert_eq!(failure(Ending::Succeeded, &Error::default()), "fails");
     }
 }

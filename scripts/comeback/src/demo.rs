@@ -8,8 +8,6 @@ mod events;
 mod history;
 mod summary;
 mod table;
-#[cfg(test)]
-pub mod testing;
 
 use std::time::Duration;
 
@@ -153,6 +151,7 @@ impl Demo<'_> {
         tokio::spawn(
             async move { while send.send(journal.next(JOURNAL_WAIT).await).await.is_ok() {} },
         );
+        let mut reader = activity::Reader::default();
         let mut ticks = interval(REFRESH_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
         let mut actions = self.actions().into_iter();
@@ -169,7 +168,7 @@ impl Demo<'_> {
                     next = actions.next();
                 }
                 Some(entries) = pages.recv() => {
-                    for activity in entries?.iter().filter_map(activity::read) {
+                    for activity in entries?.iter().flat_map(|entry| reader.read(entry)) {
                         self.history.observe(&activity);
                     }
                 }

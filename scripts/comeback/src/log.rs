@@ -12,11 +12,11 @@ use chrono::SecondsFormat;
 use comeback_core::{Timestamp, time::between};
 
 use crate::{
-    activity::{Activity, Decision, Error, Kind, Run},
+    activity::{Activity, Error, Kind, failure, run_name, seconds},
     deploy::HANDLER,
     journal::Ending,
+    operate::{rules::life::StepKind, web::rules::Run},
     paint::{Line, Style},
-    phrases::{failure, run, seconds},
 };
 
 /// How many characters of an id are shown.
@@ -28,9 +28,6 @@ const RETRIES_EXHAUSTED: &str = "RetriesExhausted";
 /// Turns activity into lines, with each cause before its effect.
 #[derive(Debug, Default)]
 pub struct Log {
-    /// The event id and the name of each run that has not ended, by its request id. The activity for the end of a run
-    /// has only the request id.
-    runs: HashMap<Arc<str>, (Arc<str>, String)>,
     /// How often each invocation has failed that Lambda itself may still retry, by its request id.
     failures: HashMap<Arc<str>, u32>,
     /// The due times of waiting events, by their ids.
@@ -47,8 +44,8 @@ impl Log {
         match kind {
             Kind::Started(_) if **function == *HANDLER => Vec::new(),
             Kind::Started(run) => self.started(*at, function, run),
-            Kind::Ended { request_id, ending, error } => {
-                self.ended(*at, function, request_id, *ending, error.as_ref())
+            Kind::Ended { run, ending, error } => {
+                self.ended(*at, function, run, *ending, error.as_ref())
             }
             Kind::GivenUpByLambda { request_id, condition, lost } => {
                 self.failures.remove(request_id);
@@ -57,7 +54,9 @@ impl Log {
                 };
                 entry(*at, function, request_id, Style::Bad, &words)
             }
-            Kind::Decided { event_id, decision } => self.decided(*at, event_id, decision),
+            Kind::Decided { event_id, attempt, what } => {
+                self.decided(*at, event_id, *attempt, what)
+            }
             Kind::Logged(text) => entry(*at, function, "", Style::Faint, text),
             Kind::Trouble(text) => entry(*at, function, "", Style::Bad, text),
         }
@@ -65,12 +64,7 @@ impl Log {
 
     fn started(&mut self, at: Timestamp, function: &str, started: &Run) -> Vec<Line> {
         let Run { request_id, attempt, event_id, .. } = started;
-        let which = match self.failures.get(request_id) {
-            None => run(*attempt),
-            Some(failures) => format!("Lambda's retry {failures} of {}", run(*attempt)),
-        };
-        let words = format!("{which} begins, request {request_id}");
-        self.runs.insert(Arc::clone(request_id), (Arc::clone(event_id), which));
+        let words = format!("{} begins, request {request_id}", self.name(started));
         let mut lines = Vec::new();
         if *attempt > 0 && !self.failures.contains_key(request_id) {
             let lateness = self.due.get(event_id).map(|due| between(*due, at));
@@ -81,51 +75,68 @@ impl Log {
         lines
     }
 
+    fn name(&self, run: &Run) -> String {
+        match self.failures.get(&run.request_id) {
+            None => run_name(run.attempt),
+            Some(failures) => format!("Lambda's retry {failures} of {}", run_name(run.attempt)),
+        }
+    }
+
     fn ended(
         &mut self,
         at: Timestamp,
         function: &str,
-        request_id: &Arc<str>,
+        run: &Run,
         ending: Ending,
         error: Option<&Error>,
     ) -> Vec<Line> {
-        let known = self.runs.remove(request_id);
-        let event_id = known.as_ref().map_or(request_id, |(event_id, _)| event_id);
-        let which = known.as_ref().map_or("the run", |(_, which)| which);
+        let Run { request_id, event_id, .. } = run;
+        let is_handler = *function == *HANDLER;
+        let name = if is_handler { "the run".to_owned() } else { self.name(run) };
         match error {
             None => {
                 self.failures.remove(request_id);
-                // Only runs of the handler are not in `runs`.
-                if known.is_none() {
+                if is_handler {
                     return Vec::new();
                 }
-                entry(at, function, event_id, Style::Good, &format!("{which} succeeds"))
+                entry(at, function, event_id, Style::Good, &format!("{name} succeeds"))
             }
             Some(error) => {
-                if known.is_some() {
+                if !is_handler {
                     *self.failures.entry(Arc::clone(request_id)).or_default() += 1;
                 }
-                let words = format!("{which} {}", failure(ending, error));
+                let words = format!("{name} {}", failure(ending, error));
                 entry(at, function, event_id, Style::Bad, &words)
             }
         }
     }
 
-    fn decided(&mut self, at: Timestamp, event_id: &Arc<str>, decision: &Decision) -> Vec<Line> {
-        match decision {
-            Decision::Wait { attempt, due, delay } => {
-                self.due.insert(Arc::clone(event_id), *due);
-                let (delay, due) = (seconds(*delay), time(*due));
+    fn decided(
+        &mut self,
+        at: Timestamp,
+        event_id: &Arc<str>,
+        attempt: u32,
+        what: &StepKind,
+    ) -> Vec<Line> {
+        match what {
+            StepKind::Waits { due_at, until, .. } => {
+                let due = due_at.unwrap_or(*until);
+                self.due.insert(Arc::clone(event_id), due);
+                let (delay, due) = (seconds(between(at, *until)), time(due));
                 let words = format!("waits {delay} for attempt {attempt}, due {due}");
                 entry(at, HANDLER, event_id, Style::Plain, &words)
             }
-            Decision::Invoke { attempt, lateness } => {
-                self.reinvoked(at, event_id, *attempt, Some(lateness.as_millis()))
+            StepKind::Retried { late_ms } => {
+                self.reinvoked(at, event_id, attempt, Some((*late_ms).into()))
             }
-            Decision::DeadLetter { reason } => {
+            StepKind::GivenUp { reason } => {
                 self.due.remove(event_id);
                 entry(at, HANDLER, event_id, Style::GivenUp, &format!("is given up: {reason}"))
             }
+            StepKind::Failed { .. }
+            | StepKind::Succeeded
+            | StepKind::Dropped
+            | StepKind::Trouble { .. } => Vec::new(),
         }
     }
 
@@ -184,136 +195,109 @@ fn time(at: Timestamp) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use serde_json::json;
 
     use super::*;
-    use crate::demo::testing::{at, decides, ends, fails, starts, wait};
+    use crate::{
+        activity::tests::{ends, entry, fails, gives_up, logs, read, retries, starts, waits},
+        journal::Entry,
+    };
 
-    fn lines(activities: &[Activity]) -> Vec<String> {
+    fn lines(entries: &[Entry]) -> Vec<String> {
         let mut log = Log::default();
-        let lines = activities.iter().flat_map(|activity| log.lines(activity));
+        let lines = read(entries).into_iter().flat_map(|activity| log.lines(&activity));
         lines.map(|line| line.paint(false)).collect()
     }
 
     /// The lines without times, functions and ids.
-    fn words(activities: &[Activity]) -> Vec<String> {
-        lines(activities).iter().map(|line| line.chars().skip(41).collect()).collect()
-    }
-
-    fn invoke(attempt: u32, late_ms: u64) -> Decision {
-        Decision::Invoke { attempt, lateness: Duration::from_millis(late_ms) }
+    fn words(entries: &[Entry]) -> Vec<String> {
+        lines(entries).iter().map(|line| line.chars().skip(41).collect()).collect()
     }
 
     #[test]
     fn runs_and_decisions_have_lines_with_the_id_of_their_event() {
-        let give_up = Decision::DeadLetter { reason: "not_retryable".to_owned() };
         let event = "3f2a91bc-0000";
-        assert_eq!(
-            lines(&[
-                starts(0.1, event, event, 0),
-                fails(0.2, event),
-                decides(0.3, event, wait(1, 2.0, 1.7)),
-                decides(2.312, event, invoke(1, 312)),
-                starts(2.32, "77777777-0000", event, 1),
-                ends(2.4, "77777777-0000"),
-                decides(2.5, event, give_up),
-            ]),
-            [
-                "00:00:00.100Z  example-target  3f2a91bc  the first run begins, request 3f2a91bc-0000",
-                "00:00:00.200Z  example-target  3f2a91bc  the first run fails: UpstreamUnavailable: 503",
-                "00:00:00.300Z  retry-handler   3f2a91bc  waits 1.7 s for attempt 1, due 00:00:02.000Z",
-                "00:00:02.312Z  retry-handler   3f2a91bc  was retried as attempt 1, 312 ms after it was due",
-                "00:00:02.320Z  example-target  3f2a91bc  attempt 1 begins, request 77777777-0000",
-                "00:00:02.400Z  example-target  3f2a91bc  attempt 1 succeeds",
-                "00:00:02.500Z  retry-handler   3f2a91bc  is given up: not_retryable",
-            ]
-        );
+        let expected = [
+            "00:00:00.100Z  example-target  3f2a91bc  the first run begins, request 3f2a91bc-0000",
+            "00:00:00.200Z  example-target  3f2a91bc  the first run fails: UpstreamUnavailable: 503",
+            "00:00:00.300Z  retry-handler   3f2a91bc  waits 1.7 s for attempt 1, due 00:00:02.000Z",
+            "00:00:02.312Z  retry-handler   3f2a91bc  was retried as attempt 1, 312 ms after it was due",
+            "00:00:02.320Z  example-target  3f2a91bc  attempt 1 begins, request 77777777-0000",
+            "00:00:02.400Z  example-target  3f2a91bc  attempt 1 succeeds",
+            "00:00:02.500Z  retry-handler   3f2a91bc  is given up: not_retryable",
+        ];
+        let entries = [
+            starts(0.1, event, event, 0),
+            fails(0.2, event),
+            waits(0.3, event, 1, 2.0, 1.7),
+            retries(2.312, event, 1, 312),
+            starts(2.32, "77777777-0000", event, 1),
+            ends(2.4, "77777777-0000"),
+            gives_up(2.5, event, "not_retryable"),
+        ];
+        assert_eq!(lines(&entries), expected);
     }
 
     #[test]
     fn a_re_invocation_has_one_line_before_its_run_whichever_is_announced_first() {
         let begins = |nth: u32| starts(2.007, &format!("x{nth}"), "r0", nth);
-        let waits = decides(0.3, "r0", wait(1, 2.0, 1.7));
-        let (run, invoked) = (begins(1), decides(2.006, "r0", invoke(1, 6)));
-        let announced = |first: &Activity, second: &Activity, late: &str| {
-            let end = ends(2.1, "x1");
-            let words = words(&[waits.clone(), first.clone(), end, second.clone(), begins(2)]);
+        let announced = |first: Entry, second: Entry, late: &str| {
+            let wait = waits(0.3, "r0", 1, 2.0, 1.7);
+            let words = words(&[wait, first, ends(2.1, "x1"), second, begins(2)]);
             let expected = format!("was retried as attempt 1, {late} ms after it was due");
             assert_eq!(words[1], expected, "{words:?}");
             assert_eq!(words.iter().filter(|line| line.contains("as attempt 1")).count(), 1);
             // The next attempt has no known due time.
-            assert_eq!(
-                words[words.len() - 2..],
-                ["was retried as attempt 2", "attempt 2 begins, request x2"]
-            );
+            let next = ["was retried as attempt 2", "attempt 2 begins, request x2"];
+            assert_eq!(words[words.len() - 2..], next);
         };
-        announced(&run, &invoked, "7");
-        announced(&invoked, &run, "6");
+        announced(begins(1), retries(2.006, "r0", 1, 6), "7");
+        announced(retries(2.006, "r0", 1, 6), begins(1), "6");
     }
 
     #[test]
     fn only_failed_runs_of_the_handler_have_lines() {
-        let handler = |activity: Activity| Activity { function: HANDLER.into(), ..activity };
-        let runs = [starts(0.1, "h", "h", 0), ends(0.2, "h"), starts(0.3, "i", "i", 0)];
-        assert!(lines(&runs.map(handler)).is_empty());
+        let handler = |entry: Entry| Entry { function: HANDLER.into(), ..entry };
+        let runs =
+            [starts(0.1, "h", "h", 0), ends(0.2, "h"), starts(0.3, "i", "i", 0), fails(0.4, "i")];
         assert_eq!(
-            lines(&[handler(fails(0.4, "i"))]),
+            lines(&runs.map(handler)),
             ["00:00:00.400Z  retry-handler   i         the run fails: UpstreamUnavailable: 503"]
         );
     }
 
-    fn given_up(condition: &str, lost: bool) -> Activity {
-        let (request_id, condition) = ("r0".into(), condition.to_owned());
-        let kind = Kind::GivenUpByLambda { request_id, condition, lost };
-        Activity { at: at(0.0), function: "mine".into(), kind }
-    }
-
     #[test]
-    fn an_event_of_a_function_without_a_destination_is_reported_lost() {
+    fn an_event_that_lambda_gives_up_has_a_line_that_says_whether_it_is_lost() {
+        let given_up = |condition: &str, lost: bool| {
+            let members = json!({ "request_id": "r0", "condition": condition, "lost": lost });
+            entry(0.0, "mine", "GivenUp", members)
+        };
         let runs =
             [0.0, 60.0, 180.0].map(|second| [starts(second, "r0", "r0", 0), fails(second, "r0")]);
-        let mut activities = runs.concat();
-        activities.push(given_up("RetriesExhausted", true));
-        let words = words(&activities);
-        assert_eq!(words[2], "Lambda's retry 1 of the first run begins, request r0");
-        assert_eq!(words[5], "Lambda's retry 2 of the first run fails: UpstreamUnavailable: 503");
-        assert_eq!(
-            words[6..],
-            [
-                "is lost after its last run: mine has no on-failure destination that would keep request r0"
-            ]
-        );
-    }
-
-    #[test]
-    fn an_event_that_lambda_does_not_run_has_a_line_with_its_condition() {
-        assert!(lines(&[given_up("RetriesExhausted", false)]).is_empty());
-        let condition = "ZeroReservedConcurrency";
-        assert_eq!(
-            words(&[given_up(condition, false)]),
-            ["Lambda does not run it: ZeroReservedConcurrency, request r0"]
-        );
-        assert_eq!(
-            words(&[given_up(condition, true)]),
-            [
-                "is lost: ZeroReservedConcurrency, and mine has no on-failure destination that would keep request r0"
-            ]
-        );
+        let lost = words(&[runs.concat(), vec![given_up("RetriesExhausted", true)]].concat());
+        assert_eq!(lost[2], "Lambda's retry 1 of the first run begins, request r0");
+        assert_eq!(lost[5], "Lambda's retry 2 of the first run fails: UpstreamUnavailable: 503");
+        let nowhere = "mine has no on-failure destination that would keep request r0";
+        assert_eq!(lost[6], format!("is lost after its last run: {nowhere}"));
+        let paused = "ZeroReservedConcurrency";
+        for (condition, lost, expected) in [
+            ("RetriesExhausted", false, None),
+            (paused, false, Some(format!("Lambda does not run it: {paused}, request r0"))),
+            (paused, true, Some(format!("is lost: {paused}, and {nowhere}"))),
+        ] {
+            assert_eq!(words(&[given_up(condition, lost)]), Vec::from_iter(expected));
+        }
     }
 
     #[test]
     fn a_traceback_keeps_its_lines() {
         let traceback = "[ERROR] KeyError: 'id'\rTraceback (most recent call last):\r\u{a0}\u{a0}File \"app.py\", line 2\r";
-        let kind = Kind::Logged(traceback.to_owned());
-        let activity = Activity { at: at(0.0), function: "mine".into(), kind };
         let indent = " ".repeat(41);
-        assert_eq!(
-            lines(&[activity]),
-            [
-                "00:00:00.000Z  mine                      [ERROR] KeyError: 'id'".to_owned(),
-                format!("{indent}Traceback (most recent call last):"),
-                format!("{indent}\u{a0}\u{a0}File \"app.py\", line 2"),
-            ]
-        );
+        let expected = [
+            "00:00:00.000Z  mine                      [ERROR] KeyError: 'id'".to_owned(),
+            format!("{indent}Traceback (most recent call last):"),
+            format!("{indent}\u{a0}\u{a0}File \"app.py\", line 2"),
+        ];
+        assert_eq!(lines(&[logs(0.0, "mine", traceback)]), expected);
     }
 }

@@ -19,7 +19,6 @@ mod local;
 mod log;
 mod operate;
 mod paint;
-mod phrases;
 mod settings;
 mod shell;
 

@@ -5,11 +5,10 @@ use std::{collections::HashMap, mem, sync::Arc, time::Duration};
 use comeback_core::{Timestamp, time::between};
 
 use crate::{
-    activity::{Activity, Decision, Error, Kind},
+    activity::{Activity, Kind, failure, run_name, seconds},
     deploy::HANDLER,
-    journal::Ending,
+    operate::rules::life::StepKind,
     paint::{Line, Style},
-    phrases::{failure, run, seconds},
 };
 
 /// The width of the column with an event's name.
@@ -28,8 +27,6 @@ pub struct History {
     new_lines: Vec<Line>,
     /// The index of each event, by the request id of its first invocation.
     by_event: HashMap<Arc<str>, usize>,
-    /// The index of the event and the attempt of each current run, by its request id.
-    by_run: HashMap<Arc<str>, (usize, u32)>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -37,77 +34,65 @@ pub struct EventHistory {
     pub name: String,
     /// Its steps so far, in order.
     pub steps: Vec<Step>,
+    /// Whether its function has run since it last started to wait.
+    has_run: bool,
+    /// Its last wait.
+    waited: Duration,
 }
 
+/// The states of an event, as the table counts them.
+pub const STATES: [&str; 5] = [UNSENT, RUNNING, WAITING, SUCCEEDED, GIVEN_UP];
+const UNSENT: &str = "not sent yet";
+const RUNNING: &str = "running";
+const WAITING: &str = "waiting";
+const SUCCEEDED: &str = "succeeded";
+const GIVEN_UP: &str = "given up";
+
+/// What happened to an event, as its row shows it.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Step {
-    Sent,
-    /// A run of the function started. Attempt 0 is Lambda's own invocation.
-    Started {
-        attempt: u32,
-    },
-    Failed {
-        attempt: u32,
-        ending: Ending,
-        error: Error,
-    },
-    Succeeded {
-        attempt: u32,
-    },
-    /// Lambda did not run the function, because it is paused.
-    FunctionPaused,
-    Waits {
-        attempt: u32,
-        due: Timestamp,
-        delay: Duration,
-    },
-    /// The event was sent to the dead-letter queue.
-    GivenUp {
-        reason: String,
-    },
+pub struct Step {
+    /// The state of the event after it, one of [`STATES`].
+    pub state: &'static str,
+    pub attempt: u32,
+    pub style: Style,
+    /// What it adds to the row.
+    pub marks: String,
+    /// The state in more detail. If there is a due time, the time that is left comes after it.
+    pub says: String,
+    pub due: Option<Timestamp>,
 }
 
 impl EventHistory {
     /// The current state, in words.
     pub fn state(&self) -> &'static str {
-        match self.steps.last() {
-            None => "not sent yet",
-            Some(Step::Sent | Step::Started { .. }) => "running",
-            Some(Step::Failed { .. } | Step::FunctionPaused | Step::Waits { .. }) => "waiting",
-            Some(Step::Succeeded { .. }) => "succeeded",
-            Some(Step::GivenUp { .. }) => "given up",
-        }
+        self.steps.last().map_or(UNSENT, |step| step.state)
     }
 
-    /// Whether the function has run since the event last started to wait.
-    fn ran_since_it_waited(&self) -> bool {
-        let mut steps = self.steps.iter().rev();
-        let last = steps.find(|step| matches!(step, Step::Started { .. } | Step::Waits { .. }));
-        matches!(last, Some(Step::Started { .. }))
+    /// The attempt that succeeded, if one has.
+    pub fn success(&self) -> Option<u32> {
+        self.steps.last().filter(|step| step.state == SUCCEEDED).map(|step| step.attempt)
     }
 }
 
 impl History {
     /// Empty histories of events with these names.
     pub fn begin(began: Timestamp, names: impl IntoIterator<Item = String>) -> Self {
+        let event = |name| EventHistory { name, ..EventHistory::default() };
         Self {
             began,
-            events: names
-                .into_iter()
-                .map(|name| EventHistory { name, steps: Vec::new() })
-                .collect(),
+            events: names.into_iter().map(event).collect(),
             latenesses: Vec::new(),
             troubles: Vec::new(),
             new_lines: Vec::new(),
             by_event: HashMap::new(),
-            by_run: HashMap::new(),
         }
     }
 
     /// Records that Lambda accepted an event with this request id.
     pub fn sent(&mut self, event: usize, request_id: &str, at: Timestamp) {
         self.by_event.insert(request_id.into(), event);
-        self.add_step(event, at, Step::Sent);
+        self.add_step(event, 0, (RUNNING, Style::Busy, "", "sent".to_owned()));
+        self.say(event, at, Style::Plain, "is sent");
     }
 
     pub fn add_line(&mut self, at: Timestamp, name: &str, style: Style, words: impl AsRef<str>) {
@@ -121,32 +106,36 @@ impl History {
         mem::take(&mut self.new_lines)
     }
 
-    pub fn observe(&mut self, activity: &Activity) {
-        let Activity { at, function, kind } = activity;
+    pub fn observe(&mut self, Activity { at, function, kind }: &Activity) {
         match kind {
             Kind::Started(run) => {
                 if let Some(&event) = self.by_event.get(&run.event_id) {
-                    self.by_run.insert(Arc::clone(&run.request_id), (event, run.attempt));
-                    self.add_step(event, *at, Step::Started { attempt: run.attempt });
+                    self.events[event].has_run = true;
+                    let says = format!("{} runs", short_name(run.attempt));
+                    // It has no line, because one about its end follows.
+                    self.add_step(event, run.attempt, (RUNNING, Style::Busy, "", says));
                 }
             }
-            Kind::Ended { request_id, ending, error } => {
-                let error = error.clone();
-                match (self.by_run.remove(request_id), error) {
-                    (Some((event, attempt)), None) => {
-                        self.add_step(event, *at, Step::Succeeded { attempt });
-                    }
-                    (Some((event, attempt)), Some(error)) => {
-                        self.add_step(event, *at, Step::Failed { attempt, ending: *ending, error });
-                    }
-                    // A run of the handler.
-                    (None, Some(error)) => self.trouble(HANDLER, &error.message),
-                    (None, None) => {}
+            Kind::Ended { run, ending, error } => match (self.by_event.get(&run.event_id), error) {
+                (Some(&event), None) => {
+                    let says = format!("{} succeeded", short_name(run.attempt));
+                    self.add_step(event, run.attempt, (SUCCEEDED, Style::Good, "✓", says));
+                    let words = format!("{} succeeds", run_name(run.attempt));
+                    self.say(event, *at, Style::Good, words);
                 }
-            }
-            Kind::Decided { event_id, decision } => {
+                (Some(&event), Some(error)) => {
+                    let says = format!("{} failed", short_name(run.attempt));
+                    self.add_step(event, run.attempt, (WAITING, Style::Bad, "✗", says));
+                    let words = format!("{} {}", run_name(run.attempt), failure(*ending, error));
+                    self.say(event, *at, Style::Bad, words);
+                }
+                // A run of the handler.
+                (None, Some(error)) => self.trouble(HANDLER, &error.message),
+                (None, None) => {}
+            },
+            Kind::Decided { event_id, attempt, what } => {
                 if let Some(&event) = self.by_event.get(event_id) {
-                    self.decided(event, *at, decision);
+                    self.decided(event, *at, *attempt, what);
                 }
             }
             Kind::Trouble(trouble) => self.trouble(function, trouble),
@@ -157,40 +146,54 @@ impl History {
 
     /// Whether every event has either succeeded or been given up.
     pub fn is_over(&self) -> bool {
-        self.events.iter().all(|event| {
-            matches!(event.steps.last(), Some(Step::Succeeded { .. } | Step::GivenUp { .. }))
-        })
+        self.events.iter().all(|event| [SUCCEEDED, GIVEN_UP].contains(&event.state()))
     }
 
-    fn decided(&mut self, event: usize, at: Timestamp, decision: &Decision) {
-        match decision {
-            Decision::Wait { attempt, due, delay } => {
-                if !self.events[event].ran_since_it_waited() {
-                    self.add_step(event, at, Step::FunctionPaused);
+    fn decided(&mut self, event: usize, at: Timestamp, attempt: u32, what: &StepKind) {
+        match what {
+            StepKind::Waits { due_at, until, .. } => {
+                if !mem::take(&mut self.events[event].has_run) {
+                    self.add_step(event, attempt, (WAITING, Style::Busy, "‖", "paused".to_owned()));
+                    self.say(event, at, Style::Busy, "does not run: its function is paused");
                 }
-                let (attempt, due, delay) = (*attempt, *due, *delay);
-                self.add_step(event, at, Step::Waits { attempt, due, delay });
+                let wait = between(at, *until);
+                self.events[event].waited = wait;
+                let marks = "─".repeat(usize::try_from(wait.as_secs()).unwrap_or(1).max(1));
+                let says = short_name(attempt);
+                self.add_step(event, attempt, (WAITING, Style::Faint, &marks, says));
+                let due = Some(due_at.unwrap_or(*until));
+                self.events[event].steps.last_mut().into_iter().for_each(|step| step.due = due);
+                let words = format!("waits {} for {}", seconds(wait), run_name(attempt));
+                self.say(event, at, Style::Faint, words);
             }
-            Decision::Invoke { lateness, .. } => {
-                let waited = self.events[event].steps.iter().rev().find_map(|step| {
-                    let Step::Waits { delay, .. } = step else { return None };
-                    Some(*delay)
-                });
-                let rounding = waited.map_or(Duration::ZERO, rounding);
-                self.latenesses.push(lateness.saturating_sub(rounding));
+            StepKind::Retried { late_ms } => {
+                let rounding = rounding(self.events[event].waited);
+                self.latenesses.push(Duration::from_millis(*late_ms).saturating_sub(rounding));
             }
-            Decision::DeadLetter { reason } => {
-                self.add_step(event, at, Step::GivenUp { reason: reason.clone() });
+            StepKind::GivenUp { reason } => {
+                self.add_step(event, attempt, (GIVEN_UP, Style::GivenUp, "†", reason.clone()));
+                self.say(event, at, Style::GivenUp, format!("is dead-lettered: {reason}"));
             }
+            StepKind::Failed { .. }
+            | StepKind::Succeeded
+            | StepKind::Dropped
+            | StepKind::Trouble { .. } => {}
         }
     }
 
-    fn add_step(&mut self, event: usize, at: Timestamp, step: Step) {
-        if let Some((style, words)) = description(&step) {
-            let name = format!("{:<NAME_WIDTH$} ", self.events[event].name);
-            self.add_line(at, &name, style, words);
-        }
-        self.events[event].steps.push(step);
+    fn add_step(
+        &mut self,
+        event: usize,
+        attempt: u32,
+        (state, style, marks, says): (&'static str, Style, &str, String),
+    ) {
+        let marks = marks.to_owned();
+        self.events[event].steps.push(Step { state, attempt, style, marks, says, due: None });
+    }
+
+    fn say(&mut self, event: usize, at: Timestamp, style: Style, words: impl AsRef<str>) {
+        let name = format!("{:<NAME_WIDTH$} ", self.events[event].name);
+        self.add_line(at, &name, style, words);
     }
 
     fn trouble(&mut self, function: &str, trouble: &str) {
@@ -200,32 +203,35 @@ impl History {
     }
 }
 
+fn short_name(attempt: u32) -> String {
+    run_name(attempt).trim_start_matches("the ").to_owned()
+}
+
 /// The delay that SQS adds to a wait by rounding it up to whole seconds.
 fn rounding(wait: Duration) -> Duration {
     Duration::from_secs(wait.as_secs() + u64::from(wait.subsec_nanos() > 0)) - wait
 }
 
-/// The style and the text of a step's line. The start of a run has none, because a line about its end follows.
-fn description(step: &Step) -> Option<(Style, String)> {
-    Some(match step {
-        Step::Started { .. } => return None,
-        Step::Sent => (Style::Plain, "is sent".to_owned()),
-        Step::Failed { attempt, ending, error } => {
-            (Style::Bad, format!("{} {}", run(*attempt), failure(*ending, error)))
-        }
-        Step::FunctionPaused => (Style::Busy, "does not run: its function is paused".to_owned()),
-        Step::Waits { attempt, delay, .. } => {
-            (Style::Faint, format!("waits {} for {}", seconds(*delay), run(*attempt)))
-        }
-        Step::Succeeded { attempt } => (Style::Good, format!("{} succeeds", run(*attempt))),
-        Step::GivenUp { reason } => (Style::GivenUp, format!("is dead-lettered: {reason}")),
-    })
-}
-
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
-    use crate::demo::testing::{at, decides, ends, fails, history, starts, wait};
+    use crate::{
+        activity::tests::{at, ends, entry, fails, read, retries, starts, waits},
+        journal::Entry,
+    };
+
+    /// A history of these events, after these entries of the journal. The first `sent` of them were sent at 0 s, with
+    /// the request ids `r0`, `r1` and so on.
+    pub fn history(names: &[&str], sent: usize, entries: &[Entry]) -> History {
+        let mut history = History::begin(at(0.0), names.iter().map(|&name| name.to_owned()));
+        for event in 0..sent {
+            history.sent(event, &format!("r{event}"), at(0.0));
+        }
+        for activity in read(entries) {
+            history.observe(&activity);
+        }
+        history
+    }
 
     fn new_lines(history: &mut History) -> Vec<String> {
         history.take_lines().iter().map(|line| line.paint(false)).collect()
@@ -233,19 +239,19 @@ mod tests {
 
     #[test]
     fn an_event_is_followed_through_all_its_runs_with_a_line_for_each_step() {
-        let mut history = history(&["order-1"], 1);
-        for activity in [
+        let entries = [
             starts(0.1, "r0", "r0", 0),
             fails(0.2, "r0"),
-            decides(0.3, "r0", wait(1, 2.0, 1.7)),
+            waits(0.3, "r0", 1, 2.0, 1.7),
             starts(1.6, "other", "other", 0),
             starts(2.3, "r9", "r0", 1),
             ends(2.4, "r9"),
-        ] {
-            assert!(!history.is_over());
-            history.observe(&activity);
+        ];
+        for seen in 0..=entries.len() {
+            let is_over = history(&["order-1"], 1, &entries[..seen]).is_over();
+            assert_eq!(is_over, seen == entries.len(), "{seen}");
         }
-        assert!(history.is_over());
+        let mut history = history(&["order-1"], 1, &entries);
         let expected = [
             "  0.000 s  order-1        is sent",
             "  0.200 s  order-1        the first run fails: UpstreamUnavailable: 503",
@@ -258,30 +264,27 @@ mod tests {
 
     #[test]
     fn a_wait_without_a_run_before_it_means_that_the_function_is_paused() {
-        let mut history = history(&["paused-1"], 1);
-        history.observe(&decides(0.3, "r0", wait(1, 3.0, 2.7)));
-        history.observe(&decides(3.4, "r0", wait(1, 6.0, 2.6)));
-        let paused = history.events[0].steps.iter().filter(|step| **step == Step::FunctionPaused);
-        assert_eq!(paused.count(), 2);
+        let entries = [waits(0.3, "r0", 1, 3.0, 2.7), waits(3.4, "r0", 1, 6.0, 2.6)];
+        let history = history(&["paused-1"], 1, &entries);
+        assert_eq!(history.events[0].steps.iter().filter(|step| step.says == "paused").count(), 2);
     }
 
     #[test]
     fn lateness_does_not_count_the_rounding_of_sqs() {
-        let mut history = history(&["order-1"], 1);
-        history.observe(&decides(0.3, "r0", wait(1, 1.7, 1.4)));
-        let lateness = Duration::from_millis(620);
-        history.observe(&decides(2.32, "r0", Decision::Invoke { attempt: 1, lateness }));
+        let entries = [waits(0.3, "r0", 1, 1.7, 1.4), retries(2.32, "r0", 1, 620)];
+        let history = history(&["order-1"], 1, &entries);
         assert_eq!(history.latenesses, [Duration::from_millis(20)]);
         assert_eq!(rounding(Duration::from_secs(2)), Duration::ZERO);
     }
 
     #[test]
     fn warnings_and_errors_of_functions_are_kept() {
-        let mut history = history(&["order-1"], 0);
-        let kind = Kind::Trouble("no such queue".to_owned());
-        history.observe(&Activity { at: at(0.1), function: "example-target".into(), kind });
-        history.observe(&Activity { function: HANDLER.into(), ..fails(0.2, "h") });
-        let troubles = ["example-target: no such queue", "retry-handler: 503"];
+        let handler = |entry: Entry| Entry { function: HANDLER.into(), ..entry };
+        let stopped = entry(0.1, "example-target", "RecursionStopped", serde_json::json!({}));
+        let entries = [stopped, handler(starts(0.1, "h", "h", 0)), handler(fails(0.2, "h"))];
+        let mut history = history(&["order-1"], 0, &entries);
+        let troubles =
+            ["example-target: recursive-loop detection stopped it", "retry-handler: 503"];
         assert_eq!(history.troubles, troubles);
         assert_eq!(new_lines(&mut history), troubles);
     }

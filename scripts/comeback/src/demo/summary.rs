@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{
     events::PlannedEvent,
-    history::{EventHistory, History, Step},
+    history::{EventHistory, History},
 };
 use crate::{
     dead_letters::DeadLetter,
@@ -40,7 +40,7 @@ pub fn faults(schedule: &[PlannedEvent], history: &History, letters: &[DeadLette
     let fault = |(planned, event): (&PlannedEvent, &EventHistory)| {
         let own = letters.iter().filter(|letter| id(letter).is_some_and(|id| id == *planned.name));
         let reasons: Vec<_> = own.map(DeadLetter::reason).collect();
-        let succeeded = matches!(event.steps.last(), Some(Step::Succeeded { .. }));
+        let succeeded = event.success().is_some();
         let expected = planned.scenario.expected_reason().map(|reason| reason.as_str());
         if succeeded == expected.is_none() && reasons.iter().copied().eq(expected) {
             return None;
@@ -102,10 +102,8 @@ fn fact(name: &str, parts: &[String]) -> Vec<Line> {
 
 fn succeeded(history: &History) -> Vec<Line> {
     let mut by_attempt: BTreeMap<u32, usize> = BTreeMap::new();
-    for event in &history.events {
-        if let Some(Step::Succeeded { attempt }) = event.steps.last() {
-            *by_attempt.entry(*attempt).or_default() += 1;
-        }
+    for attempt in history.events.iter().filter_map(EventHistory::success) {
+        *by_attempt.entry(attempt).or_default() += 1;
     }
     let all: usize = by_attempt.values().sum();
     let mut parts = vec![format!("{all} of {} events", history.events.len())];
@@ -177,10 +175,9 @@ fn quantile(sorted: &[Duration], share: f64) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::activity::Decision;
-    use crate::demo::{
-        events::Scenario,
-        testing::{decides, ends, fails, history, starts, wait},
+    use crate::{
+        activity::tests::{ends, fails, gives_up, retries, starts, waits},
+        demo::{events::Scenario, history::tests::history},
     };
 
     fn painted(lines: &[Line]) -> Vec<String> {
@@ -194,39 +191,25 @@ mod tests {
         }
     }
 
-    fn event(name: &str, scenario: Scenario) -> PlannedEvent {
-        let (name, payload) = (name.to_owned(), format!(r#"{{"id":"{name}"}}"#));
-        PlannedEvent {
-            name,
-            scenario,
-            function: "example-target",
-            payload,
-            sent_after: Duration::ZERO,
-        }
-    }
-
-    /// Two orders that succeed, one of them at attempt 1.
-    fn two_orders() -> History {
-        let mut history = history(&["order-1", "order-2", "invalid-1"], 3);
-        let invoke = Decision::Invoke { attempt: 1, lateness: Duration::from_millis(320) };
-        for activity in [
+    /// Two orders that succeed, one of them at attempt 1, and an event that is given up.
+    fn three_events() -> History {
+        let entries = [
             starts(0.1, "r0", "r0", 0),
             fails(0.2, "r0"),
-            decides(0.3, "r0", wait(1, 1.7, 1.7)),
-            decides(2.3, "r0", invoke),
+            waits(0.3, "r0", 1, 1.7, 1.7),
+            retries(2.3, "r0", 1, 320),
             starts(2.3, "x", "r0", 1),
             ends(2.4, "x"),
             starts(0.1, "r1", "r1", 0),
             ends(0.2, "r1"),
-        ] {
-            history.observe(&activity);
-        }
-        history
+            gives_up(3.0, "r2", "not_retryable"),
+        ];
+        history(&["order-1", "order-2", "invalid-1"], 3, &entries)
     }
 
     #[test]
     fn a_summary_counts_successes_reasons_and_what_lambda_alone_would_have_lost() {
-        let mut history = two_orders();
+        let mut history = three_events();
         let letters = [letter("invalid-1", &[("Reason", "not_retryable")])];
         let facts = [
             "succeeded    2 of 3 events, 1 in the first run, 1 at attempt 1",
@@ -236,32 +219,36 @@ mod tests {
             "Lambda alone would have lost 2 of 3 events, 2 invalid,",
             "             and retried the others after a minute at the earliest",
             "",
+            "Every event ended as it should.",
         ];
         let lost = ["invalid", "invalid"];
-        let lines = painted(&summary(&history, &letters, &lost, &[]));
-        assert_eq!(lines[..7], facts);
-        assert_eq!(lines[7..], ["Every event ended as it should."]);
+        assert_eq!(painted(&summary(&history, &letters, &lost, &[])), facts);
 
         history.troubles = vec!["retry-handler: access denied".to_owned(); TROUBLES_MAX + 2];
         let lines = painted(&summary(&history, &letters, &lost, &["order-1: lost".to_owned()]));
         let expected = ["Not every event ended as it should:", "  ✗ order-1: lost"];
         assert_eq!(lines[7..9], expected);
         assert_eq!(lines[9..], ["  ! retry-handler: access denied"; TROUBLES_MAX]);
-        let none = painted(&summary(&self::history(&["order-1"], 0), &[], &[], &[]));
+        let none = painted(&summary(&self::history(&["order-1"], 0, &[]), &[], &[], &[]));
         assert_eq!(none[..2], ["succeeded    0 of 1 events", "dead letters none"]);
     }
 
     #[test]
     fn an_event_that_neither_succeeds_nor_has_its_dead_letter_is_a_fault() {
+        let event = |name: &str, scenario| PlannedEvent {
+            name: name.to_owned(),
+            scenario,
+            function: "example-target",
+            payload: String::new(),
+            sent_after: Duration::ZERO,
+        };
         let schedule = [
             event("order-1", Scenario::Order),
             event("order-2", Scenario::Order),
             event("invalid-1", Scenario::Invalid),
         ];
-        let (mut history, good) =
-            (two_orders(), letter("invalid-1", &[("Reason", "not_retryable")]));
-        let give_up = Decision::DeadLetter { reason: "not_retryable".to_owned() };
-        history.observe(&decides(3.0, "r2", give_up));
+        let history = three_events();
+        let good = letter("invalid-1", &[("Reason", "not_retryable")]);
         assert_eq!(faults(&schedule, &history, std::slice::from_ref(&good)), [""; 0]);
         for letters in [
             vec![],
@@ -271,7 +258,7 @@ mod tests {
         ] {
             assert_eq!(faults(&schedule, &history, &letters).len(), 1, "{letters:?}");
         }
-        let lost = self::history(&["order-1"], 1);
+        let lost = self::history(&["order-1"], 1, &[]);
         let expected = "order-1: expected success; it is running, dead letters: []";
         assert_eq!(faults(&schedule[..1], &lost, &[]), [expected]);
     }
@@ -291,18 +278,6 @@ mod tests {
         ];
         assert_eq!(painted(&next_steps(&letters))[..7], expected);
         assert_eq!(painted(&next_steps(&[]))[..2], ["", "What to try next:"]);
-    }
-
-    #[test]
-    fn a_fact_of_many_parts_is_broken_between_them() {
-        let parts: Vec<_> = (1..=8).map(|nth| format!("{nth} at attempt {nth}")).collect();
-        assert_eq!(
-            painted(&fact("succeeded", &parts)),
-            [
-                "succeeded    1 at attempt 1, 2 at attempt 2, 3 at attempt 3, 4 at attempt 4,",
-                "             5 at attempt 5, 6 at attempt 6, 7 at attempt 7, 8 at attempt 8",
-            ]
-        );
     }
 
     #[test]

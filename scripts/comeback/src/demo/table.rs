@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use comeback_core::{Timestamp, time::between};
 
-use super::history::{EventHistory, History, NAME_WIDTH, Step};
+use super::history::{EventHistory, History, NAME_WIDTH, STATES};
 use crate::paint::{Line, Style};
 
 /// The width of the column with an event's state.
@@ -67,9 +67,8 @@ pub fn introduction(what_a_line_is: &str) -> [Line; 2] {
 }
 
 fn counts(events: &[EventHistory]) -> String {
-    let states = ["not sent yet", "running", "waiting", "succeeded", "given up"];
     let count = |state| (events.iter().filter(|event| event.state() == state).count(), state);
-    let counts = states.map(count).into_iter().filter(|(count, _)| *count > 0);
+    let counts = STATES.map(count).into_iter().filter(|(count, _)| *count > 0);
     counts.map(|(count, state)| format!("{count} {state}")).collect::<Vec<_>>().join(", ")
 }
 
@@ -77,113 +76,75 @@ fn row(event: &EventHistory, now: Timestamp, width: usize) -> Line {
     let (style, state) = state(event, now);
     let head = Line::of(Style::Plain, format!("{:<NAME_WIDTH$} ", event.name));
     let head = head.and(style, format!("{state:<STATE_WIDTH$} "));
-    let marks: Vec<_> = event.steps.iter().flat_map(marks).collect();
+    let marks =
+        event.steps.iter().flat_map(|step| step.marks.chars().map(|mark| (step.style, mark)));
+    let marks: Vec<_> = marks.collect();
     // If not all marks fit, the newest are shown.
     let skipped = marks.len().saturating_sub(width.saturating_sub(head.width()));
     marks[skipped..].iter().fold(head, |line, (style, mark)| line.and(*style, mark.to_string()))
 }
 
-/// The marks that a step adds to the row of its event.
-fn marks(step: &Step) -> Vec<(Style, char)> {
-    match step {
-        Step::Sent | Step::Started { .. } => Vec::new(),
-        Step::Failed { .. } => vec![(Style::Bad, '✗')],
-        Step::FunctionPaused => vec![(Style::Busy, '‖')],
-        Step::Waits { delay, .. } => {
-            vec![(Style::Faint, '─'); usize::try_from(delay.as_secs()).unwrap_or(1).max(1)]
-        }
-        Step::Succeeded { .. } => vec![(Style::Good, '✓')],
-        Step::GivenUp { .. } => vec![(Style::GivenUp, '†')],
-    }
-}
-
 /// The current state of an event, with its style.
 fn state(event: &EventHistory, now: Timestamp) -> (Style, String) {
-    let attempt = |attempt: &u32| match attempt {
-        0 => "first run".to_owned(),
-        attempt => format!("attempt {attempt}"),
+    let Some(step) = event.steps.last() else { return (Style::Plain, String::new()) };
+    let says = match step.due.map(|due| between(now, due)) {
+        None => step.says.clone(),
+        Some(Duration::ZERO) => format!("{} is due", step.says),
+        Some(left) => format!("{} in {:.1} s", step.says, left.as_secs_f64()),
     };
-    match event.steps.last() {
-        None => (Style::Plain, String::new()),
-        Some(Step::Sent) => (Style::Busy, "sent".to_owned()),
-        Some(Step::Started { attempt: nth }) => (Style::Busy, format!("{} runs", attempt(nth))),
-        Some(Step::Failed { attempt: nth, .. }) => (Style::Bad, format!("{} failed", attempt(nth))),
-        Some(Step::FunctionPaused) => (Style::Busy, "paused".to_owned()),
-        Some(Step::Waits { attempt: nth, due, .. }) => {
-            let state = match between(now, *due) {
-                Duration::ZERO => format!("{} is due", attempt(nth)),
-                left => format!("{} in {:.1} s", attempt(nth), left.as_secs_f64()),
-            };
-            (Style::Faint, state)
-        }
-        Some(Step::Succeeded { attempt: nth }) => {
-            (Style::Good, format!("{} succeeded", attempt(nth)))
-        }
-        Some(Step::GivenUp { reason }) => (Style::GivenUp, reason.clone()),
-    }
+    (step.style, says)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{
-        activity::Decision,
-        demo::testing::{at, decides, ends, fails, history, starts, wait},
+        activity::tests::{at, ends, fails, gives_up, starts, waits},
+        demo::history::tests::history,
     };
 
     /// Five events: the first two have ended, the third waits, the fourth waits for a paused function, and the last has
     /// not been sent.
-    fn scene() -> History {
-        let mut history = history(&["order-1", "invalid-1", "order-2", "paused-1", "order-3"], 4);
-        for activity in [
+    fn table(width: usize, height: usize) -> Vec<String> {
+        let entries = [
             starts(0.1, "r0", "r0", 0),
             fails(0.2, "r0"),
-            decides(0.3, "r0", wait(1, 2.0, 1.7)),
+            waits(0.3, "r0", 1, 2.0, 1.7),
             starts(2.1, "x", "r0", 1),
             ends(2.2, "x"),
             starts(0.1, "r1", "r1", 0),
             fails(0.2, "r1"),
-            decides(0.3, "r1", Decision::DeadLetter { reason: "not_retryable".to_owned() }),
+            gives_up(0.3, "r1", "not_retryable"),
             starts(0.1, "r2", "r2", 0),
             fails(1.2, "r2"),
-            decides(1.3, "r2", wait(1, 5.5, 4.2)),
-            decides(0.4, "r3", wait(1, 2.5, 2.1)),
-        ] {
-            history.observe(&activity);
-        }
-        history
-    }
-
-    fn table(width: usize, height: usize) -> Vec<String> {
-        let lines = draw(&scene(), "demo", at(6.0), at(3.0), (width, height));
+            waits(1.3, "r2", 1, 5.5, 4.2),
+            waits(0.4, "r3", 1, 2.5, 2.1),
+        ];
+        let events = ["order-1", "invalid-1", "order-2", "paused-1", "order-3"];
+        let history = history(&events, 4, &entries);
+        let lines = draw(&history, "demo", at(6.0), at(3.0), (width, height));
         lines.iter().map(|line| line.paint(false).trim_end().to_owned()).collect()
     }
 
     #[test]
-    fn the_table_has_a_row_for_each_event_with_its_state_and_its_life() {
-        assert_eq!(
-            table(78, 99),
-            [
-                "demo  3.0 s",
-                "Lambda events fail, wait and come back until they succeed or are given up.",
-                "A row is an event's life from left to right; the event's name says how it fail",
-                "upstream       down, back in 3.0 s",
-                "",
-                "order-1        attempt 1 succeeded      ✗─✓",
-                "invalid-1      not_retryable            ✗†",
-                "order-2        attempt 1 in 2.5 s       ✗────",
-                "paused-1       attempt 1 is due         ‖──",
-                "order-3",
-                "",
-                "1 not sent yet, 2 waiting, 1 succeeded, 1 given up",
-                "✗ failed  ─ waits a second  ‖ paused  ✓ succeeded  † dead letter",
-                "",
-            ]
-        );
-    }
-
-    #[test]
-    fn a_row_that_is_too_narrow_shows_the_newest_marks() {
+    fn the_table_has_a_row_for_each_event_with_its_state_and_its_newest_marks() {
+        let expected = [
+            "demo  3.0 s",
+            "Lambda events fail, wait and come back until they succeed or are given up.",
+            "A row is an event's life from left to right; the event's name says how it fail",
+            "upstream       down, back in 3.0 s",
+            "",
+            "order-1        attempt 1 succeeded      ✗─✓",
+            "invalid-1      not_retryable            ✗†",
+            "order-2        attempt 1 in 2.5 s       ✗────",
+            "paused-1       attempt 1 is due         ‖──",
+            "order-3",
+            "",
+            "1 not sent yet, 2 waiting, 1 succeeded, 1 given up",
+            "✗ failed  ─ waits a second  ‖ paused  ✓ succeeded  † dead letter",
+            "",
+        ];
+        assert_eq!(table(78, 99), expected);
         assert_eq!(table(42, 99)[5], "order-1        attempt 1 succeeded      ─✓");
     }
 

@@ -139,37 +139,41 @@ pub(crate) fn read(line: &str) -> Option<Line> {
 
 /// Appends the steps that a log line describes to those of its event.
 pub(crate) fn steps_of(at: Timestamp, line: Line, steps: &mut Vec<Step>) {
+    let what = step_kind(at, &line);
     let request_id = line.request_id.unwrap_or_default();
     let step = |what| Step { at, attempt: line.attempt, request_id: request_id.clone(), what };
     if !steps.iter().any(|step| step.request_id == request_id) {
         steps.push(step(StepKind::Failed { error_type: line.error_type, error_message: None }));
     }
+    if let StepKind::Waits { until, .. } = what
+        && let Some(Step {
+            request_id: last, what: StepKind::Waits { until: old, again, .. }, ..
+        }) = steps.last_mut()
+        && *last == request_id
+    {
+        *again += 1;
+        *old = until;
+        return;
+    }
+    steps.push(step(what));
+}
+
+/// What a log line says happened to its event.
+pub(crate) fn step_kind(at: Timestamp, line: &Line) -> StepKind {
     let is_trouble = line.error.is_some();
-    let what = match (line.decision.as_deref(), line.delay_seconds, line.lateness_ms, line.reason) {
-        (Some(decision::WAIT), Some(delay), _, _) if !is_trouble => {
-            let until = at + chrono::TimeDelta::milliseconds(millis(delay));
-            let due_at = line.due_time.as_deref().and_then(time::parse);
-            if let Some(Step {
-                request_id: last,
-                what: StepKind::Waits { until: old, again, .. },
-                ..
-            }) = steps.last_mut()
-                && *last == request_id
-            {
-                *again += 1;
-                *old = until;
-                return;
-            }
-            StepKind::Waits { due_at, until, again: 0 }
-        }
+    match (line.decision.as_deref(), line.delay_seconds, line.lateness_ms, &line.reason) {
+        (Some(decision::WAIT), Some(delay), _, _) if !is_trouble => StepKind::Waits {
+            due_at: line.due_time.as_deref().and_then(time::parse),
+            until: at + chrono::TimeDelta::milliseconds(millis(delay)),
+            again: 0,
+        },
         (Some(decision::INVOKE), _, Some(late_ms), _) => StepKind::Retried { late_ms },
         (Some(decision::DEAD_LETTER), _, _, Some(reason)) if !is_trouble => {
-            StepKind::GivenUp { reason }
+            StepKind::GivenUp { reason: reason.clone() }
         }
         (Some(decision::DROP), ..) => StepKind::Dropped,
-        _ => StepKind::Trouble { said: line.message, error: line.error },
-    };
-    steps.push(step(what));
+        _ => StepKind::Trouble { said: line.message.clone(), error: line.error.clone() },
+    }
 }
 
 #[allow(clippy::cast_possible_truncation, reason = "a float saturates")]

@@ -15,7 +15,7 @@ use comeback_core::{
 };
 use maud::{Markup, html};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, value::RawValue};
 
 use super::{
     events,
@@ -25,7 +25,7 @@ use super::{
     params::Params,
 };
 use crate::{
-    activity::{self, Kind},
+    activity::{Activity, Kind, Reader},
     journal::Journal,
     operate::text::{shortened, span},
     shell::Failure,
@@ -267,26 +267,27 @@ pub struct Run {
 /// The runs of an event. The local cloud keeps the latest runs.
 pub async fn runs(live: &Live, id: &str) -> Result<Vec<Run>, Failure> {
     let local = live.cloud()?.connection.local.clone().flatten().unwrap_or_default();
-    let mut journal = Journal::of(&local);
-    let (mut runs, mut requests) = (Vec::new(), Vec::new());
+    let (mut journal, mut reader) = (Journal::of(&local), Reader::default());
+    let mut runs: Vec<Run> = Vec::new();
     loop {
         let entries = journal.next(Duration::ZERO).await?;
         if entries.is_empty() {
             return Ok(runs);
         }
         for entry in &entries {
-            match (activity::read(entry).map(|activity| activity.kind), &entry.payload) {
-                (Some(Kind::Started(run)), Some(payload)) if *run.event_id == *id => {
-                    requests.push(run.request_id);
-                    let payload = payload.get().to_owned();
+            let text = |json: &Option<Box<RawValue>>| json.as_ref().map(|it| it.get().to_owned());
+            for Activity { kind, .. } in reader.read(entry) {
+                if let Kind::Started(run) = &kind
+                    && *run.event_id == *id
+                {
+                    let payload = text(&entry.payload).unwrap_or_default();
                     runs.push(Run { attempt: run.attempt, payload, response: None });
+                } else if let Kind::Ended { run, .. } = &kind
+                    && *run.event_id == *id
+                {
+                    let begun = runs.iter_mut().rfind(|it| it.attempt == run.attempt);
+                    begun.into_iter().for_each(|it| it.response = text(&entry.response));
                 }
-                (Some(Kind::Ended { request_id, .. }), _) => {
-                    let nth = requests.iter().position(|it| *it == request_id);
-                    let response = entry.response.as_ref().map(|it| it.get().to_owned());
-                    nth.into_iter().for_each(|nth| runs[nth].response = response.clone());
-                }
-                _ => {}
             }
         }
     }

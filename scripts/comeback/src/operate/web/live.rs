@@ -19,7 +19,7 @@ use crate::operate::{
     rules::{self, Function},
     status::rules::Facts,
     waiting::rules::visit,
-    web::rules::{Events, Run, Waiting},
+    web::rules::{Events, Waiting},
 };
 use comeback_core::{
     Timestamp,
@@ -34,6 +34,7 @@ use tokio::sync::{Notify, watch};
 use super::jobs::Jobs;
 use crate::{
     activity::{Activity, Kind},
+    deploy::HANDLER,
     operate::{
         attached::{Attached, attached},
         aws::{Aws, functions},
@@ -250,15 +251,12 @@ impl Live {
         }
         for Activity { at, function, kind } in activities {
             match kind {
-                Kind::Started(run) if !is_handler(function) => {
-                    let (request_id, event_id) = (&run.request_id, &*run.event_id);
-                    let function = run.queue.as_ref().unwrap_or(function);
-                    let run = Run { request_id, event_id, attempt: run.attempt, function };
-                    seen.events.started(&run, *at);
+                Kind::Started(run) if **function != *HANDLER => {
+                    seen.events.started(run, function, *at);
                 }
-                Kind::Ended { request_id, error, .. } => {
+                Kind::Ended { run, error, .. } => {
                     let error = error.as_ref().map(|it| (it.kind.clone(), it.message.clone()));
-                    seen.events.ended(request_id, *at, error);
+                    seen.events.ended(run, *at, error);
                 }
                 Kind::Started(_)
                 | Kind::GivenUpByLambda { .. }
@@ -420,11 +418,6 @@ impl Live {
         }
         Ok(())
     }
-}
-
-/// Whether a function of the local cloud is the retry handler.
-fn is_handler(function: &str) -> bool {
-    function == crate::deploy::HANDLER
 }
 
 /// A random token of 128 bits.

@@ -29,9 +29,6 @@ use crate::operate::{
 /// The maximum number of events to keep.
 const KEPT_MAX: usize = 100_000;
 
-/// How many of the latest runs are tracked. A run that goes on after that many others have begun ends without a result.
-const RUNNING_MAX: usize = 20_000;
-
 /// The number of parts that a [`Pulse`] has.
 pub const PARTS: usize = 60;
 
@@ -77,13 +74,16 @@ pub struct Waiting {
     pub oldest: Option<Timestamp>,
 }
 
-#[derive(Clone, Copy, Debug)]
-pub struct Run<'a> {
-    pub request_id: &'a Arc<str>,
-    pub event_id: &'a str,
+/// A run of a function, as the local cloud reports it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Run {
+    pub request_id: Arc<str>,
     /// The attempt; 0 is Lambda's own invocation.
     pub attempt: u32,
-    pub function: &'a str,
+    /// The request id of the event's first failed invocation, or `request_id` if the payload names none.
+    pub event_id: Arc<str>,
+    /// The ARN of the queue that the event is a message of, if it is one. Its request ids are message ids.
+    pub queue: Option<Arc<str>>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -105,10 +105,6 @@ pub struct Events {
     /// The number of the oldest event in `kept`.
     first: usize,
     numbers: HashMap<Arc<str>, usize>,
-    /// The event id and the attempt of each unfinished run, by request id.
-    running: HashMap<Arc<str>, (Arc<str>, u32)>,
-    /// The request ids of the latest runs, in the order in which they began.
-    began: VecDeque<Arc<str>>,
     /// The waiting events, by when they come back. This index exists because the live page queries it often.
     waiting: BTreeSet<(Timestamp, usize)>,
     /// Counts of each function, by second and by minute.
@@ -126,35 +122,23 @@ impl Events {
         });
     }
 
-    pub fn started(&mut self, run: &Run<'_>, at: Timestamp) {
-        let request = Arc::clone(run.request_id);
-        let id = self.change(run.event_id, run.function, at, |event| event.running = Some(request));
-        let is_new = self.running.insert(Arc::clone(run.request_id), (id, run.attempt)).is_none();
-        self.began.extend(is_new.then(|| Arc::clone(run.request_id)));
-        if self.began.len() > RUNNING_MAX
-            && let Some(oldest) = self.began.pop_front()
-        {
-            self.running.remove(&oldest);
-        }
+    pub fn started(&mut self, run: &Run, function: &str, at: Timestamp) {
+        let function = run.queue.as_deref().unwrap_or(function);
+        self.change(&run.event_id, function, at, |event| {
+            event.running = Some(Arc::clone(&run.request_id));
+        });
     }
 
     /// Records the end of a run. The error has an optional type and a message.
-    pub fn ended(
-        &mut self,
-        request_id: &str,
-        at: Timestamp,
-        error: Option<(Option<String>, String)>,
-    ) {
-        let Some((id, attempt)) = self.running.remove(request_id) else { return };
-        if !self.numbers.contains_key(&id) {
+    pub fn ended(&mut self, run: &Run, at: Timestamp, error: Option<(Option<String>, String)>) {
+        let Run { request_id, attempt, event_id, .. } = run;
+        if !self.numbers.contains_key(event_id) {
             return;
         }
-        self.change(&id, "", at, |event| {
-            if event.running.as_deref() == Some(request_id) {
-                event.running = None;
-            }
+        self.change(event_id, "", at, |event| {
+            event.running.take_if(|running| running == request_id);
             let (attempt, what) = match error {
-                None => (attempt, StepKind::Succeeded),
+                None => (*attempt, StepKind::Succeeded),
                 Some((error_type, message)) => {
                     let error_message = Some(message).filter(|message| !message.is_empty());
                     (attempt.saturating_add(1), StepKind::Failed { error_type, error_message })
@@ -162,12 +146,12 @@ impl Events {
             };
             // The handler may have logged the failure before, without its message.
             let logged = event.steps.iter_mut().find(|step| {
-                step.request_id == request_id && matches!(step.what, StepKind::Failed { .. })
+                *step.request_id == **request_id && matches!(step.what, StepKind::Failed { .. })
             });
             match logged {
                 Some(step) => step.what = what,
                 None => {
-                    let request_id = request_id.to_owned();
+                    let request_id = request_id.to_string();
                     event.steps.push(Step { at, attempt: Some(attempt), request_id, what });
                 }
             }
@@ -204,29 +188,18 @@ impl Events {
         });
     }
 
-    /// Changes an event, which is added if it is not known. Returns its id.
-    fn change(
-        &mut self,
-        id: &str,
-        function: &str,
-        at: Timestamp,
-        change: impl FnOnce(&mut Event),
-    ) -> Arc<str> {
+    /// Changes an event, which is added if it is not known.
+    fn change(&mut self, id: &str, function: &str, at: Timestamp, change: impl FnOnce(&mut Event)) {
         let number = match self.numbers.get(id) {
             Some(number) => *number,
             None => self.add(id, function, at),
         };
-        let Some(event) = self.kept.get_mut(number - self.first) else { return id.into() };
+        let Some(event) = self.kept.get_mut(number - self.first) else { return };
         let (before, known) = (event.waits_until(), event.steps.len());
         change(event);
-        let id = Arc::clone(&event.id);
         if event.steps.len() > known {
-            if !self.counted.contains_key(&event.function) {
-                self.counted.insert(event.function.clone(), Default::default());
-            }
-            if let Some(counted) = self.counted.get_mut(&event.function) {
-                event.steps[known..].iter().for_each(|step| count_step(counted, step));
-            }
+            let counted = self.counted.entry(event.function.clone()).or_default();
+            event.steps[known..].iter().for_each(|step| count_step(counted, step));
         }
         move_late_retry(&mut event.steps);
         let after = event.waits_until();
@@ -234,7 +207,6 @@ impl Events {
             before.map(|until| self.waiting.remove(&(until, number)));
             self.waiting.extend(after.map(|until| (until, number)));
         }
-        id
     }
 
     fn add(&mut self, id: &str, function: &str, at: Timestamp) -> usize {
@@ -415,57 +387,104 @@ fn move_late_retry(steps: &mut [Step]) {
 
 #[cfg(test)]
 mod tests {
-    use comeback_core::time::parse;
+    use comeback_core::time::{parse, rfc3339};
 
     use super::*;
     use crate::operate::{rules::NO_ERROR, status::rules::State as FunctionState};
 
     const ARN: &str = "arn:aws:lambda:us-east-1:1:function:orders:$LATEST";
+    const RETRIED: &str = r#""decision":"invoke","lateness_ms":12"#;
+    const GIVEN_UP: &str = r#""decision":"dead_letter","reason":"max_age_exceeded""#;
 
     fn at(second: u32) -> Timestamp {
         parse(&format!("2026-05-01T12:{:02}:{:02}Z", second / 60, second % 60)).unwrap()
     }
 
     fn line(second: u32, event: &str, request: &str, rest: &str) -> String {
-        let at = comeback_core::time::rfc3339(at(second));
+        let at = rfc3339(at(second));
         format!(
             r#"{{"timestamp":"{at}","level":"INFO","message":"said",{rest},"target":"{ARN}","request_id":"{request}","event_id":"{event}","attempt":1,"error_type":"Down"}}"#
         )
     }
 
-    const RETRIED: &str = r#""decision":"invoke","lateness_ms":12"#;
-    const GIVEN_UP: &str = r#""decision":"dead_letter","reason":"max_age_exceeded""#;
-
     fn waits(seconds: u32) -> String {
         format!(r#""decision":"wait","delay_seconds":{seconds}.0"#)
     }
 
-    fn run<'a>(request_id: &'a Arc<str>, event_id: &'a str, attempt: u32) -> Run<'a> {
-        Run { request_id, event_id, attempt, function: "orders" }
+    fn run(request_id: &str, event_id: &str, attempt: u32) -> Run {
+        let (request_id, event_id) = (request_id.into(), event_id.into());
+        Run { request_id, attempt, event_id, queue: None }
     }
 
-    fn error(message: &str) -> Option<(Option<String>, String)> {
-        Some((Some("Down".to_owned()), message.to_owned()))
+    /// The events after these reports about the event `a`, such as `4 starts b`: at second 4, its run `b` starts. The
+    /// first run has the id `a`.
+    fn told(reports: &str) -> Events {
+        let mut events = Events::default();
+        for report in reports.split(", ") {
+            let words: Vec<_> = report.split(' ').collect();
+            let (second, request) = (words[0].parse().unwrap(), words[2]);
+            let run = run(request, "a", u32::from(request != "a"));
+            let down = || Some((Some("Down".to_owned()), "503".to_owned()));
+            match words[1] {
+                "starts" => events.started(&run, "orders", at(second)),
+                "fails" => events.ended(&run, at(second), down()),
+                "succeeds" => events.ended(&run, at(second), None),
+                "waits" => events.line(&line(second, "a", request, &waits(2))),
+                "retried" => events.line(&line(second, "a", request, RETRIED)),
+                other => panic!("{other}"),
+            }
+        }
+        events
     }
 
     #[test]
-    fn an_event_is_followed_from_its_first_run_to_its_end() {
-        let mut events = Events::default();
-        let state = |events: &Events| events.get("a").map(Event::state);
-        let [a, b]: [Arc<str>; 2] = ["a".into(), "b".into()];
-        events.started(&run(&a, "a", 0), at(0));
-        assert_eq!(state(&events), Some(State::Running));
-        events.ended("a", at(1), error("503"));
-        events.line(&line(2, "a", "a", &waits(2)));
-        assert_eq!(state(&events), Some(State::Waiting));
-        events.line(&line(4, "a", "a", RETRIED));
-        assert_eq!(state(&events), Some(State::Retried));
-        events.started(&run(&b, "a", 1), at(4));
-        events.ended("b", at(5), None);
-        assert_eq!(state(&events), Some(State::Succeeded));
+    fn an_event_is_followed_whichever_source_reports_first() {
+        for (reports, state, steps) in [
+            ("0 starts a", State::Running, ""),
+            ("0 starts a, 1 fails a", State::Queued, "failed"),
+            ("0 starts a, 1 fails a, 2 waits a", State::Waiting, "failed waits"),
+            ("0 starts a, 2 waits a, 1 fails a, 1 fails a", State::Waiting, "failed waits"),
+            (
+                "0 starts a, 1 fails a, 2 waits a, 4 retried a",
+                State::Retried,
+                "failed waits retried",
+            ),
+            (
+                "0 starts a, 1 fails a, 2 waits a, 4 retried a, 4 starts b, 5 succeeds b",
+                State::Succeeded,
+                "failed waits retried succeeded",
+            ),
+            // That decision is older.
+            (
+                "0 starts a, 1 fails a, 2 waits a, 4 retried a, 4 starts b, 5 fails b",
+                State::Queued,
+                "failed waits retried failed",
+            ),
+            // The retry is reported late.
+            (
+                "0 starts a, 0 fails a, 0 waits a, 2 starts b, 2 succeeds b, 2 retried a",
+                State::Succeeded,
+                "failed waits retried succeeded",
+            ),
+        ] {
+            let events = told(reports);
+            let event = events.get("a").unwrap();
+            let names = event.steps.iter().map(|step| match step.what {
+                StepKind::Failed { .. } => "failed",
+                StepKind::Waits { .. } => "waits",
+                StepKind::Retried { .. } => "retried",
+                StepKind::Succeeded => "succeeded",
+                StepKind::GivenUp { .. } | StepKind::Dropped | StepKind::Trouble { .. } => "other",
+            });
+            let names = names.collect::<Vec<_>>().join(" ");
+            assert_eq!((event.state(), &*names), (state, steps), "{reports}");
+            assert_eq!(events.waiting().len(), usize::from(state == State::Waiting), "{reports}");
+        }
+        let events =
+            told("0 starts a, 1 fails a, 2 waits a, 4 retried a, 4 starts b, 5 succeeds b");
         let event = events.get("a").unwrap();
         assert_eq!(event.error(), (Some("Down"), Some("503")));
-        assert_eq!((event.retries(), event.steps.len(), &*event.function), (1, 4, "orders"));
+        assert_eq!((event.retries(), &*event.function), (1, "orders"));
         let pulse = events.pulse(None, Range::Minute, at(5));
         let seconds = [0, 1, 2, 3].map(|kind| {
             let has = |nth: &usize| pulse.0[*nth][kind] > 0;
@@ -475,72 +494,34 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_recorded_once_whichever_source_reports_it_first() {
-        let mut events = Events::default();
-        events.started(&run(&"a".into(), "a", 0), at(0));
-        events.line(&line(2, "a", "a", &waits(2)));
-        events.ended("a", at(1), error("503"));
-        events.ended("a", at(1), error("503"));
-        let failures = events.get("a").unwrap().steps.iter();
-        let failures = failures.filter(|step| matches!(step.what, StepKind::Failed { .. }));
-        assert_eq!(failures.count(), 1);
-    }
-
-    #[test]
-    fn a_retry_that_is_reported_late_is_placed_before_its_results() {
-        let mut events = Events::default();
-        let [a, b]: [Arc<str>; 2] = ["a".into(), "b".into()];
-        events.started(&run(&a, "a", 0), at(0));
-        events.ended("a", at(0), error("503"));
-        events.line(&line(0, "a", "a", &waits(2)));
-        events.started(&run(&b, "a", 1), at(2));
-        events.ended("b", at(2), None);
-        events.line(&line(2, "a", "a", RETRIED));
-        let event = events.get("a").unwrap();
-        assert_eq!(event.state(), State::Succeeded);
-        let names = event.steps.iter().map(|step| match step.what {
-            StepKind::Failed { .. } => "failed",
-            StepKind::Waits { .. } => "waits",
-            StepKind::Retried { .. } => "retried",
-            StepKind::Succeeded => "succeeded",
-            StepKind::GivenUp { .. } | StepKind::Dropped | StepKind::Trouble { .. } => "other",
-        });
-        assert_eq!(names.collect::<Vec<_>>(), ["failed", "waits", "retried", "succeeded"]);
-    }
-
-    #[test]
     fn a_page_has_the_latest_events_that_match() {
         let mut events = Events::default();
         for nth in 0..10 {
             let id = format!("e{nth}");
             events.line(&line(nth, &id, &id, if nth % 2 == 0 { RETRIED } else { GIVEN_UP }));
         }
-        let ids = |wanted: &EventFilter, from| {
-            let page = events.page(wanted, from, 3);
-            (page.events.iter().map(|event| event.id.to_string()).collect::<Vec<_>>(), page.of)
-        };
-        let strings = |ids: [&str; 3]| ids.map(str::to_owned).to_vec();
         let all = EventFilter::default();
-        assert_eq!(ids(&all, None), (strings(["e9", "e8", "e7"]), 10));
-        assert_eq!(ids(&all, Some(6)), (strings(["e6", "e5", "e4"]), 10));
         let given_up = EventFilter { state: Some(State::GivenUp), ..EventFilter::default() };
-        assert_eq!(ids(&given_up, Some(8)), (strings(["e7", "e5", "e3"]), 5));
-        let cursors = |from| {
-            let page = events.page(&given_up, from, 2);
-            (page.newer, page.later, page.older)
-        };
-        assert_eq!(cursors(None), (None, 0, Some(5)));
-        assert_eq!(cursors(Some(5)), (Some(9), 2, Some(1)));
-        assert_eq!(cursors(Some(1)), (Some(5), 4, None));
+        for (wanted, from, ids, of, cursors) in [
+            (&all, None, "e9 e8 e7", 10, (None, 0, Some(6))),
+            (&all, Some(6), "e6 e5 e4", 10, (Some(9), 3, Some(3))),
+            (&given_up, None, "e9 e7 e5", 5, (None, 0, Some(3))),
+            (&given_up, Some(3), "e3 e1", 5, (Some(9), 3, None)),
+        ] {
+            let page = events.page(wanted, from, 3);
+            let found: Vec<_> = page.events.iter().map(|event| &*event.id).collect();
+            assert_eq!((&*found.join(" "), page.of), (ids, of), "{wanted:?} {from:?}");
+            assert_eq!((page.newer, page.later, page.older), cursors, "{wanted:?} {from:?}");
+        }
+        let text = |text: &str| Some(text.to_owned());
         for (wanted, of) in [
-            (EventFilter { function: Some("orders".to_owned()), ..EventFilter::default() }, 10),
-            (EventFilter { function: Some("order".to_owned()), ..EventFilter::default() }, 0),
-            (EventFilter { function: Some("ord*".to_owned()), ..EventFilter::default() }, 10),
-            (EventFilter { error: Some("D*n".to_owned()), ..EventFilter::default() }, 10),
-            (EventFilter { error: Some("Down".to_owned()), ..EventFilter::default() }, 10),
-            (EventFilter { error: Some(NO_ERROR.to_owned()), ..EventFilter::default() }, 0),
-            (EventFilter { text: Some("E3".to_owned()), ..EventFilter::default() }, 1),
-            (EventFilter { text: Some("dow".to_owned()), ..EventFilter::default() }, 10),
+            (EventFilter { function: text("orders"), ..all.clone() }, 10),
+            (EventFilter { function: text("order"), ..all.clone() }, 0),
+            (EventFilter { function: text("ord*"), ..all.clone() }, 10),
+            (EventFilter { error: text("D*n"), ..all.clone() }, 10),
+            (EventFilter { error: text(NO_ERROR), ..all.clone() }, 0),
+            (EventFilter { text: text("E3"), ..all.clone() }, 1),
+            (EventFilter { text: text("dow"), ..all.clone() }, 10),
         ] {
             assert_eq!(events.page(&wanted, None, 3).of, of, "{wanted:?}");
         }
@@ -551,28 +532,14 @@ mod tests {
     }
 
     #[test]
-    fn however_many_runs_have_no_end_the_latest_are_tracked() {
-        let mut events = Events::default();
-        for nth in 0..RUNNING_MAX + 5 {
-            let id: Arc<str> = nth.to_string().into();
-            events.started(&run(&id, &id, 0), at(0));
-        }
-        for (nth, state) in [(4, State::Running), (RUNNING_MAX + 4, State::Succeeded)] {
-            events.ended(&nth.to_string(), at(1), None);
-            assert_eq!(events.get(&nth.to_string()).unwrap().state(), state, "{nth}");
-        }
-    }
-
-    #[test]
     fn the_oldest_events_are_dropped_when_there_are_too_many() {
         let mut events = Events::default();
         for nth in 0..KEPT_MAX + 5 {
-            let id: Arc<str> = nth.to_string().into();
-            events.started(&run(&id, &id, 0), at(0));
+            let id = nth.to_string();
+            events.started(&run(&id, &id, 0), "orders", at(0));
         }
-        assert_eq!(events.len(), KEPT_MAX);
         assert!(events.get("4").is_none() && events.get("5").is_some());
-        events.ended("4", at(1), None);
+        events.ended(&run("4", "4", 0), at(1), None);
         assert_eq!(events.len(), KEPT_MAX, "the end of an event that is forgotten adds none");
     }
 
@@ -590,22 +557,6 @@ mod tests {
         assert_eq!(events.waiting(), waiting(2, 6, 0));
         events.line(&line(7, "1", "1", RETRIED));
         assert_eq!(events.waiting(), waiting(1, 30, 0), "one waits no longer");
-    }
-
-    #[test]
-    fn an_event_whose_run_failed_is_queued_until_the_handler_decides() {
-        let mut events = Events::default();
-        let state = |events: &Events| events.get("a").unwrap().state();
-        let [a, b]: [Arc<str>; 2] = ["a".into(), "b".into()];
-        events.started(&run(&a, "a", 0), at(0));
-        events.ended("a", at(1), error("503"));
-        assert_eq!(state(&events), State::Queued);
-        events.line(&line(2, "a", "a", &waits(2)));
-        events.line(&line(4, "a", "a", RETRIED));
-        events.started(&run(&b, "a", 1), at(4));
-        events.ended("b", at(5), error("503"));
-        assert_eq!(state(&events), State::Queued, "not retried: that decision is older");
-        assert_eq!(events.waiting(), BTreeMap::new());
     }
 
     #[test]
@@ -631,11 +582,14 @@ mod tests {
         let mut events = Events::default();
         events.line(&line(0, "a", "a", RETRIED));
         events.line(&line(600, "b", "b", RETRIED));
-        let retries = |function, range| events.pulse(function, range, at(610)).sum()[1];
-        assert_eq!(retries(None, Range::Minute), 1);
-        assert_eq!(retries(None, Range::Hour), 2);
-        assert_eq!(retries(Some("orders"), Range::Day), 2);
-        assert_eq!(retries(Some("other"), Range::Day), 0);
+        for (function, range, retries) in [
+            (None, Range::Minute, 1),
+            (None, Range::Hour, 2),
+            (Some("orders"), Range::Day, 2),
+            (Some("other"), Range::Day, 0),
+        ] {
+            assert_eq!(events.pulse(function, range, at(610)).sum()[1], retries, "{function:?}");
+        }
     }
 
     #[test]
