@@ -6,8 +6,7 @@ use clap::{Parser, Subcommand};
 use comeback_core::{duration, in_flight::QUOTA};
 
 use crate::{
-    binaries::{Binaries, NoBinary},
-    functions::{self, FunctionArg, QueueArg},
+    functions::{self, Binaries, FunctionArg, NoBinary, QueueArg},
     settings::{self, Setting},
 };
 

@@ -25,9 +25,9 @@ use self::{
 use crate::{
     activity,
     args::DemoArgs,
-    binaries::{Binaries, VISIBILITY},
     dead_letters::DeadLetter,
     deploy::{Cloud, Queues},
+    functions::{Binaries, VISIBILITY},
     journal::Journal,
     paint::{Line, Style},
     shell::{Failure, Outcome, Screen, Shell, Signals},

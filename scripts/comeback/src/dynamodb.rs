@@ -1,10 +1,12 @@
-//! The DynamoDB of the local cloud: dynoxide, which keeps its tables in SQLite, in memory.
+//! The DynamoDB of the local cloud, and the ledger of `comeback local` in it or in another one.
 //!
+//! It is dynoxide, which keeps its tables in SQLite, in memory.
 //! Its own HTTP server answers every web page in a browser (CORS), so this program serves it behind the checks of the
 //! local cloud.
 
 use std::sync::Arc;
 
+use aws_sdk_dynamodb::{Client, types::TimeToLiveSpecification};
 use axum::{
     Router,
     body::Bytes,
@@ -12,8 +14,12 @@ use axum::{
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
 };
+use comeback_core::contract;
+use comeback_dynamodb::register;
 use dynoxide::{Database, DynoxideError};
 use serde::{Serialize, de::DeserializeOwned};
+
+use crate::deploy::{CallError, config, failed};
 
 /// Requests for DynamoDB name their operation with this prefix.
 const TARGET: &str = "DynamoDB_20120810.";
@@ -86,4 +92,38 @@ fn step<Request: DeserializeOwned, Answer: Serialize>(
     let answer = operation(serde_json::from_slice(body).map_err(unreadable)?)?;
     serde_json::to_string(&answer)
         .map_err(|error| DynoxideError::InternalServerError(error.to_string()))
+}
+
+/// The handler's setting with the name of the table.
+pub const LEDGER_TABLE: &str = "LEDGER_TABLE";
+
+pub const LEDGER: &str = "comeback-ledger";
+
+/// The variables that make the handler use the ledger in the DynamoDB at `elsewhere`, or in the local cloud.
+pub fn ledger_environment(elsewhere: Option<&str>) -> Vec<(String, String)> {
+    let endpoint = elsewhere.map(|url| ("AWS_ENDPOINT_URL_DYNAMODB", url));
+    let variables = [(LEDGER_TABLE, LEDGER), ("REGISTER", "true")].into_iter().chain(endpoint);
+    variables.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+/// Creates the table in the DynamoDB at `endpoint`, as a deployment does. An existing table is used unchanged.
+pub async fn create_ledger(endpoint: &str) -> Result<(), CallError> {
+    let client = Client::new(&config(endpoint));
+    let what = format!("create the table {LEDGER}");
+    let request = register::create_table(&client, LEDGER);
+    let request = request.map_err(|error| CallError::of(&what, error.to_string()))?;
+    match request.send().await {
+        Err(error)
+            if error.as_service_error().is_some_and(|it| it.is_resource_in_use_exception()) =>
+        {
+            return Ok(());
+        }
+        created => created.map(drop).map_err(failed(&what))?,
+    }
+    // Its items expire, as those of a deployed ledger do.
+    let expiry =
+        TimeToLiveSpecification::builder().enabled(true).attribute_name(contract::TABLE.expiry);
+    let expiry = expiry.build().map_err(|error| CallError::of(&what, error.to_string()))?;
+    let call = client.update_time_to_live().table_name(LEDGER).time_to_live_specification(expiry);
+    call.send().await.map(drop).map_err(failed("set the expiry of the ledger's items"))
 }

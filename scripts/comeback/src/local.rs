@@ -11,13 +11,19 @@ use tokio::time::timeout;
 use crate::{
     activity,
     args::LocalArgs,
-    binaries::{Binaries, VISIBILITY},
-    deploy::{Cloud, Function, HANDLER, Queues, SourceQueue, queue_of},
-    dynamodb, functions,
+    deploy::{self, Function, HANDLER, Queues, SourceQueue, queue_of},
+    dynamodb::{self, LEDGER},
+    functions::{self, Binaries, VISIBILITY},
     journal::Journal,
-    ledger::{self, TABLE},
-    live_page::{self, LivePage},
     log::Log,
+    operate::{
+        aws::Aws,
+        options::Connection,
+        web::{
+            self,
+            live::{Cloud, Live, Shared},
+        },
+    },
     paint::{Line, Style},
     settings::{self, Setting},
     shell::{Failure, Shell, Signals},
@@ -42,16 +48,18 @@ pub async fn run(args: &LocalArgs, shell: &Shell) -> Result<(), Failure> {
     settings::check(&args.set, !args.no_ledger)?;
     let deployment = if args.empty { None } else { Some(Deployment::of(args)?) };
     let mut signals = Signals::listen()?;
-    let page = LivePage::new(shell)?;
-    let config = page.configure(Config {
+    let page = Live::new(None, shell.now, None)?;
+    let config = Config {
         port: args.port,
         concurrency: args.max_processes,
         in_flight_max: usize::try_from(args.in_flight_max).unwrap_or(usize::MAX),
         inherited: shell.inherited.clone(),
         freeze: args.freeze,
         dynamodb: Some(dynamodb::router()?),
+        page: Some(web::router(Shared::clone(&page))),
+        outages: page.outages.clone(),
         ..Config::default()
-    });
+    };
     let server = comeback_local::start(config)
         .await
         .map_err(|source| Failure::Port { port: args.port, source })?;
@@ -121,11 +129,11 @@ impl<'a> Deployment<'a> {
         // The last value of a variable wins, so these come first.
         let mut own = vec![("IN_FLIGHT_MAX".to_owned(), in_flight_max.to_string())];
         if let Some((at, elsewhere)) = ledger.endpoints(endpoint) {
-            ledger::create(at).await?;
-            own.extend(ledger::environment(elsewhere));
+            dynamodb::create_ledger(at).await?;
+            own.extend(dynamodb::ledger_environment(elsewhere));
         }
         handler.environment.splice(0..0, own);
-        let cloud = Cloud::at(endpoint);
+        let cloud = deploy::Cloud::at(endpoint);
         for consumer in consumers {
             cloud.create(consumer).await?;
         }
@@ -148,14 +156,17 @@ impl<'a> Ledger<'a> {
 async fn serve(
     server: &Server,
     deployment: Option<&Deployment<'_>>,
-    page: &LivePage,
+    page: &Live,
     shell: &Shell,
 ) -> Result<(), Failure> {
     let endpoint = server.endpoint();
     shell.print(&heading(endpoint)).await?;
     if let Some(deployment) = deployment {
         let queues = deployment.deploy(endpoint).await?;
-        page.deployed(endpoint).await?;
+        let local = Some(Some(endpoint.to_owned()));
+        let connection = Connection { local, ..Connection::default() };
+        let aws = Aws::connect(&connection, shell.now).await?;
+        page.connect(Cloud { aws, handler: Some(HANDLER.to_owned()), connection });
         shell.print(&deployed(endpoint, &queues, deployment)).await?;
         shell.print(&to_try(endpoint, &queues, deployment)).await?;
     } else {
@@ -167,7 +178,9 @@ async fn serve(
     loop {
         let entries = journal.next(JOURNAL_WAIT).await?;
         let activities: Vec<_> = entries.iter().flat_map(|entry| reader.read(entry)).collect();
-        page.observe(&entries, &activities);
+        let of_handler = entries.iter().filter(|entry| *entry.function == *HANDLER);
+        let logged: Vec<_> = of_handler.filter_map(|entry| entry.line.as_deref()).collect();
+        page.observe(&activities, &logged);
         let lines: Vec<_> = activities.iter().flat_map(|activity| log.lines(activity)).collect();
         shell.print(&lines).await?;
     }
@@ -180,7 +193,7 @@ fn heading(endpoint: &str) -> Vec<Line> {
             Style::Plain,
             " is SQS, Lambda and DynamoDB on this machine, for trying and for testing.",
         ),
-        Line::of(Style::Plain, live_page::HINT),
+        Line::of(Style::Plain, "Open it in a browser to watch failed events come back."),
         Line::default(),
     ]
 }
@@ -212,7 +225,7 @@ fn deployed(endpoint: &str, queues: &Queues, deployment: &Deployment<'_>) -> Vec
         fact("dead-letter queue", &queues.dead_letter),
     ]);
     let ledger = deployment.ledger.endpoints(endpoint);
-    lines.extend(ledger.map(|(at, _)| fact("ledger", &format!("the table {TABLE} at {at}"))));
+    lines.extend(ledger.map(|(at, _)| fact("ledger", &format!("the table {LEDGER} at {at}"))));
     lines.push(Line::default());
     lines
 }
@@ -295,7 +308,7 @@ fn to_try(endpoint: &str, queues: &Queues, deployment: &Deployment<'_>) -> Vec<L
     }));
     commands.extend(deployment.ledger.endpoints(endpoint).map(|(_, elsewhere)| {
         let elsewhere = elsewhere.map(|url| format!("--endpoint-url {url} ")).unwrap_or_default();
-        let table = format!("{elsewhere}--table-name {TABLE}");
+        let table = format!("{elsewhere}--table-name {LEDGER}");
         let scan = [
             "aws dynamodb scan".to_owned(),
             table,

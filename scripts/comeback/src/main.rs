@@ -9,12 +9,9 @@
 
 mod activity;
 mod args;
-mod binaries;
 mod demo;
 mod dynamodb;
 mod functions;
-mod ledger;
-mod live_page;
 mod local;
 mod log;
 mod operate;
@@ -37,7 +34,7 @@ fn main() -> ExitCode {
         if first == comeback_local::WARDEN {
             return comeback_local::warden(env::args_os().skip(2));
         }
-        if let Some(ended) = binaries::run(&first) {
+        if let Some(ended) = functions::run(&first) {
             return ended;
         }
     }

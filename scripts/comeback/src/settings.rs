@@ -10,7 +10,7 @@ use comeback_core::{
 
 use crate::{
     deploy::DEAD_LETTER_QUEUE_URL,
-    ledger::{LEDGER_TABLE, TABLE},
+    dynamodb::{LEDGER, LEDGER_TABLE},
 };
 
 /// A placeholder for the dead-letter queue, which is not deployed yet when settings are checked.
@@ -53,7 +53,7 @@ pub fn check(settings: &[Setting], has_ledger: bool) -> Result<(), BadSettings> 
     };
     Settings::from_lookup(|name| match name {
         DEAD_LETTER_QUEUE_URL => Some(ANY_QUEUE_URL.to_owned()),
-        LEDGER_TABLE => has_ledger.then(|| TABLE.to_owned()),
+        LEDGER_TABLE => has_ledger.then(|| LEDGER.to_owned()),
         name => given(name),
     })
     .map(drop)

@@ -20,10 +20,9 @@ use tokio::{
 };
 
 use crate::{
-    binaries::NoBinary,
     deploy::CallError,
     dynamodb::NoDatabase,
-    functions::BadFunctions,
+    functions::{BadFunctions, NoBinary},
     operate::rules::{Notice, Tone},
     paint::{Line, Style},
 };

@@ -10,7 +10,7 @@ use comeback_core::{Timestamp, reason::Reason, time::later};
 use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus, seq::SliceRandom};
 use serde_json::{Value, json};
 
-use crate::{binaries::Binaries, deploy::Function};
+use crate::{deploy::Function, functions::Binaries};
 
 const TARGET: &str = "example-target";
 /// The function whose events are given up after [`CAPPED_ATTEMPTS`].

@@ -12,7 +12,7 @@ use super::{
     status::StatusArgs,
     trace::TraceArgs,
     waiting::{PauseArgs, WaitingArgs},
-    web::args::WebArgs,
+    web::WebArgs,
 };
 
 /// The commands for operators.

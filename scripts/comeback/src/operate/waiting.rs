@@ -1,7 +1,6 @@
 //! `comeback waiting`, `pause` and `resume`: waiting events, and an operator's orders for them.
 
 mod list;
-mod orders;
 mod register;
 pub mod rules;
 
@@ -15,18 +14,19 @@ use comeback_core::{
     time::{self, rfc3339},
 };
 use serde::Serialize;
+use serde_json::json;
 
 use crate::{
     operate::{
         options::{FailureFilter, Named, SystemOptions, one_of},
-        rules::target_name,
+        rules::{events, target_name},
         waiting::{
             register::open,
-            rules::{GroupBy, Selection, pause_done},
+            rules::{GroupBy, Plan, Selection, Tally, carry_out, pause_done, visit},
         },
     },
     paint::{Line, Style},
-    shell::{Failure, Outcome, Shell, confirm},
+    shell::{Failure, Outcome, Shell, confirm, progress, spinner, uninterrupted},
 };
 
 pub use crate::operate::waiting::register::DynamoRegister;
@@ -34,8 +34,8 @@ pub use crate::operate::waiting::register::DynamoRegister;
 pub async fn run(args: &WaitingArgs, shell: &Shell) -> Result<Outcome, Failure> {
     match &args.action {
         None => list::run(&args.list, shell).await,
-        Some(Action::RetryNow(args)) => orders::run(Order::Retry, args, shell).await,
-        Some(Action::Cancel(args)) => orders::run(Order::Cancel, args, shell).await,
+        Some(Action::RetryNow(args)) => order(Order::Retry, args, shell).await,
+        Some(Action::Cancel(args)) => order(Order::Cancel, args, shell).await,
     }
 }
 
@@ -172,13 +172,81 @@ pub struct PauseArgs {
     pub system: SystemOptions,
 }
 
-/// What `--json` prints.
+/// What `--json` prints about an order.
 #[derive(Serialize)]
-struct Document<'a> {
+struct Ordered<'a> {
     handler: &'a str,
-    /// The functions' ARNs, with qualifiers.
-    functions: &'a [String],
-    paused_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    plan: Option<&'a Plan>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    done: Option<&'a Tally>,
+    interrupted: bool,
+    error: Option<String>,
+}
+
+async fn order(order: Order, args: &OrderArgs, shell: &Shell) -> Result<Outcome, Failure> {
+    let register = open(&args.system, shell.now).await?;
+    let handler = register.handler();
+    let goes_on = uninterrupted()?;
+    let selection = args.filter.selection((shell.now)());
+    let parts = register.parts(&selection.functions).await?;
+    let mut plan = None;
+    if !args.yes || args.dry_run {
+        let mut planned = Plan::default();
+        let spinner = spinner("events read");
+        visit(&parts, &register, |event| {
+            spinner.inc(1);
+            if selection.matches(&event) {
+                planned.count(event);
+            }
+            goes_on()
+        })
+        .await?;
+        spinner.finish_and_clear();
+        if !goes_on() {
+            return Ok(Outcome::Interrupted);
+        }
+        plan = Some(planned);
+    }
+    let plan = plan.as_ref();
+    let planned = plan.map_or(0, Plan::all);
+    if let Some(plan) = plan {
+        if !args.json {
+            shell.print(&[Line::of(Style::Strong, register.place())]).await?;
+            shell.print_notices(&plan.notices(order)).await?;
+        }
+        if args.dry_run || planned == 0 {
+            if args.json {
+                let (plan, done, interrupted, error) = (Some(plan), None, false, None);
+                shell.print_json(&Ordered { handler, plan, done, interrupted, error }).await?;
+            }
+            return Ok(Outcome::Success);
+        }
+        confirm(&match order {
+            Order::Retry => format!("Retry {} now?", events(planned)),
+            Order::Cancel => format!("Give up {}?", events(planned)),
+        })?;
+    }
+    let bar = if planned > 0 { progress(planned, "ordered") } else { spinner("ordered") };
+    let (tally, ended) = carry_out(order, &selection, &parts, args.rate, &register, |tally| {
+        bar.set_position(tally.ordered());
+        goes_on()
+    })
+    .await;
+    bar.finish_and_clear();
+    let interrupted = !goes_on();
+    if args.json {
+        let (done, error) = (Some(&tally), ended.as_ref().err().map(ToString::to_string));
+        shell.print_json(&Ordered { handler, plan, done, interrupted, error }).await?;
+    } else {
+        shell.print_notices(&tally.notices(order)).await?;
+    }
+    ended?;
+    Ok(match () {
+        () if interrupted => Outcome::Interrupted,
+        () if tally.failed + tally.not_shown > 0 => Outcome::Unsuccessful,
+        () => Outcome::Success,
+    })
 }
 
 pub async fn pause(args: &PauseArgs, is_pause: bool, shell: &Shell) -> Result<Outcome, Failure> {
@@ -204,11 +272,9 @@ pub async fn pause(args: &PauseArgs, is_pause: bool, shell: &Shell) -> Result<Ou
         register.pause(target, since).await?;
     }
     if args.json {
-        let document = Document {
-            handler: register.handler(),
-            functions: &targets,
-            paused_at: since.map(rfc3339),
-        };
+        // The functions' ARNs have qualifiers.
+        let (handler, paused_at) = (register.handler(), since.map(rfc3339));
+        let document = json!({ "handler": handler, "functions": targets, "paused_at": paused_at });
         shell.print_json(&document).await?;
     } else {
         let text = pause_done(&args.function, is_pause);

@@ -5,7 +5,6 @@
 //! page and its stream. The facts are those of the commands. [`live`] polls them while a page is open.
 
 mod act;
-pub mod args;
 mod events;
 mod guard;
 mod html;
@@ -14,15 +13,12 @@ mod letters;
 mod life;
 pub mod live;
 mod overview;
-mod params;
 mod play;
 mod policy;
 pub mod rules;
-mod work;
 
 use std::{convert::Infallible, io, net::Ipv4Addr, time::Duration};
 
-use args::WebArgs;
 use axum::{
     Router,
     extract::{Path, State},
@@ -36,15 +32,17 @@ use axum::{
 };
 use comeback_core::{Timestamp, time::between};
 use futures_util::{Stream, stream};
-use guard::Form;
+use guard::{Form, Params};
 use html::{Untrusted, frame};
 use live::{Cloud, Live, Shared, secret};
 use maud::{Markup, html};
-use params::Params;
 use serde_json::{Map, Value};
 use tokio::net::TcpListener;
 
-use super::{attached::find, options::SystemOptions};
+use super::{
+    attached::find,
+    options::{SystemOptions, duration},
+};
 use crate::{
     paint::{Line, Style},
     shell::{Failure, Outcome, Shell, Signals},
@@ -70,6 +68,19 @@ const FILES: [(&str, &str, &str); 3] = [
     ("/page.js", "text/javascript; charset=utf-8", include_str!("web/page.js")),
     ("/icon.svg", "image/svg+xml", include_str!("web/icon.svg")),
 ];
+
+/// Options of `comeback web`.
+#[derive(Debug, clap::Args)]
+pub struct WebArgs {
+    /// The port on 127.0.0.1 to listen on; 0 for any free port.
+    #[arg(long, value_name = "N", default_value_t = 4780)]
+    pub port: u16,
+    /// How much of the handler's log is read at the start.
+    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = duration)]
+    pub since: Duration,
+    #[command(flatten)]
+    pub system: SystemOptions,
+}
 
 /// Serves the page of an account until Ctrl-C.
 pub async fn run(args: &WebArgs, shell: &Shell) -> Result<Outcome, Failure> {

@@ -13,13 +13,12 @@ use comeback_core::claim::Order;
 use maud::{Markup, html};
 
 use super::{
+    guard::Params,
     html::{Untrusted, csrf, visible_json},
-    jobs::Job,
+    jobs::{Job, Progress, begin, uncancelled},
     letters,
     live::{Live, Shared},
-    params::Params,
     rules::{Change, difference},
-    work::{Progress, begin, uncancelled},
 };
 use crate::{
     operate::text::{count, shortened},

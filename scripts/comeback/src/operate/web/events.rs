@@ -12,9 +12,9 @@ use comeback_core::Timestamp;
 use maud::{Markup, html};
 
 use super::{
+    guard::Params,
     html::{Untrusted, attempt_at, order, state, term, until},
     live::Seen,
-    params::Params,
 };
 use crate::operate::text::{count, shortened};
 

@@ -8,7 +8,7 @@ use axum::{
 use comeback_core::{Timestamp, time::rfc3339};
 use maud::{DOCTYPE, Markup, PreEscaped, Render, html};
 
-use super::{Part, jobs, live::Live, params::Params, play};
+use super::{Part, guard::Params, jobs, live::Live, play};
 use crate::{operate::text::due, paint::is_hidden};
 
 /// The paths and titles of the pages in the navigation.

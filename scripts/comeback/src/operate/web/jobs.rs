@@ -1,4 +1,5 @@
-//! The jobs that an operator has started on the page. Every page shows those that run or have just ended.
+//! The jobs that an operator has started on the page. They go on after the response to the request that started them.
+//! Every page shows those that run or have just ended.
 
 use std::{
     collections::BTreeMap,
@@ -10,13 +11,16 @@ use comeback_core::{Timestamp, time::between};
 use maud::{Markup, html};
 
 use super::{
+    guard::Params,
     html::{Untrusted, csrf},
-    live::Live,
-    params::Params,
+    live::{Live, Shared},
 };
-use crate::operate::{
-    rules::{Notice, Tone},
-    text::count,
+use crate::{
+    operate::{
+        rules::{Notice, Tone},
+        text::count,
+    },
+    shell::Failure,
 };
 
 /// The most jobs to keep, including those that have ended.
@@ -71,6 +75,48 @@ impl Jobs {
     pub fn change(&self, number: u64, change: impl FnOnce(&mut Job)) {
         self.all().get_mut(&number).map(change);
     }
+}
+
+pub struct Progress {
+    live: Shared,
+    number: u64,
+}
+
+impl Progress {
+    /// Reports that this many items are done. Returns false if the job should stop.
+    pub fn report(&self, done: u64) -> bool {
+        let mut is_stopped = false;
+        self.live.jobs.change(self.number, |job| {
+            job.done = done;
+            is_stopped = job.is_stopped;
+        });
+        self.live.changed();
+        !is_stopped && !self.live.is_ending()
+    }
+}
+
+/// Starts a job. The result of `work` is kept.
+pub fn begin<F>(live: &Shared, job: Job, work: impl FnOnce(Shared, Progress) -> F)
+where
+    F: Future<Output = Result<Vec<Notice>, Failure>> + Send + 'static,
+{
+    let number = live.jobs.add(job);
+    let live = Shared::clone(live);
+    let progress = Progress { live: Shared::clone(&live), number };
+    let work = work(Shared::clone(&live), progress);
+    tokio::spawn(async move {
+        let notices = uncancelled(work).await.unwrap_or_else(|failure| vec![Notice::bad(failure)]);
+        live.jobs.change(number, |job| job.ended = Some(((live.now)(), notices)));
+        live.changed();
+    });
+}
+
+/// Runs `work` to its end, even if the browser closes the connection, so that received letters become visible again.
+pub async fn uncancelled<T: Send + 'static>(
+    work: impl Future<Output = Result<T, Failure>> + Send + 'static,
+) -> Result<T, Failure> {
+    let done = tokio::spawn(work).await;
+    done.unwrap_or_else(|error| Err(Failure::Refused(format!("it crashed: {error}"))))
 }
 
 /// A line for each job: how far it is, or what it has done.

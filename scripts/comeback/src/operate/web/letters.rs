@@ -12,10 +12,10 @@ use comeback_core::{Timestamp, target::Target, time::between};
 use maud::{Markup, html};
 
 use super::{
+    guard::Params,
     html::{Untrusted, csrf, json_field, order, term, until, visible_json},
+    jobs::uncancelled,
     live::{LetterSnapshot, Live, Seen, Shared},
-    params::Params,
-    work::uncancelled,
 };
 use crate::{
     operate::text::{count, shortened},

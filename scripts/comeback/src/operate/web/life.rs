@@ -19,10 +19,10 @@ use serde_json::{Value, value::RawValue};
 
 use super::{
     events,
+    guard::Params,
     html::{Untrusted, attempt_at, order, state, term, until, visible_json},
     letters::beginning,
     live::{Live, Seen, bare_name},
-    params::Params,
 };
 use crate::{
     activity::{Activity, Kind, Reader},

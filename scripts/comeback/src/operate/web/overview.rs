@@ -13,9 +13,9 @@ use maud::{Markup, html};
 
 use super::{
     events,
+    guard::Params,
     html::{Untrusted, attempt_at, csrf, term, until},
     live::{Cloud, Live, Seen},
-    params::Params,
 };
 use crate::operate::{
     doctor::command,

@@ -16,9 +16,9 @@ use maud::{Markup, html};
 use serde_json::json;
 
 use super::{
+    guard::Params,
     html::{Untrusted, csrf, json_field, until},
     live::{Live, Seen, Shared},
-    params::Params,
 };
 use crate::{operate::aws::fault, shell::Failure};
 

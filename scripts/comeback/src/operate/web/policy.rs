@@ -9,7 +9,7 @@ use crate::operate::{
 use comeback_core::duration::{format, parse};
 use maud::{Markup, html};
 
-use super::{html::Untrusted, live::Live, params::Params};
+use super::{guard::Params, html::Untrusted, live::Live};
 use crate::operate::{
     simulate::facts::{ATTEMPTS_TITLE, OUTAGE_TITLE, Table, attempts, outage_sentence, outages},
     text::{count, dollars, number, span},

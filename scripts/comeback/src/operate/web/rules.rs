@@ -5,7 +5,6 @@
 
 mod difference;
 mod event;
-mod waterfall;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
@@ -15,8 +14,7 @@ use std::{
 use comeback_core::{Timestamp, register::Entry};
 
 pub use difference::{Change, difference, indented};
-pub use event::{Event, EventFilter, State};
-pub use waterfall::{Attempted, attempts, round_step};
+pub use event::{Attempted, Event, EventFilter, State, attempts, round_step};
 
 use crate::operate::{
     rules::Groups,

@@ -3,7 +3,7 @@
 use comeback_core::{Attempt, policy::Policy, reason::Reason, time::between};
 use serde::{Serialize, Serializer};
 
-use crate::operate::simulate::rules::life::{Life, START};
+use super::{Life, START};
 
 /// The number of events to simulate. It keeps the error of a quantile within a few percent.
 const EVENTS: usize = 5_000;

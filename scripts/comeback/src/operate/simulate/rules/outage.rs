@@ -9,11 +9,7 @@ use comeback_core::{
 };
 use serde::Serialize;
 
-use crate::operate::simulate::rules::{
-    Candidate, Dollars, Scenario,
-    attempts::Quantiles,
-    life::{Life, START},
-};
+use super::{Candidate, Dollars, Life, Quantiles, START, Scenario};
 
 /// The maximum number of steps to simulate. For larger outages, only every nth event is simulated and counts n times.
 const STEPS_MAX: f64 = 4_000_000.0;

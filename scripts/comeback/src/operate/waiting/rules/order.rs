@@ -14,7 +14,7 @@ use comeback_core::{
 use futures_util::future::join_all;
 use serde::Serialize;
 
-use super::{Partition, Register, SHOWN_MAX, Selection, visit::Pages};
+use super::{Pages, Partition, Register, SHOWN_MAX, Selection};
 use crate::operate::{
     rules::target_name,
     rules::{Clock, Fault, with_backoff},

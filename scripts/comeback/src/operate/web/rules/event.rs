@@ -1,4 +1,4 @@
-//! An event on the live page, its state, and the page's filter.
+//! An event on the live page: its state, its attempts, and the page's filter.
 
 use std::sync::Arc;
 
@@ -139,5 +139,156 @@ impl EventFilter {
     /// Whether no condition is set.
     pub fn is_everything(&self) -> bool {
         *self == Self::default()
+    }
+}
+
+/// An attempt, with all that is known of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Attempted {
+    /// The attempt; 0 is Lambda's own invocation.
+    pub attempt: u32,
+    pub request_id: Option<String>,
+    pub began: Timestamp,
+    pub late_ms: Option<u64>,
+    /// When it ended, or `None` if it runs or nothing is known of its end.
+    pub ended: Option<Timestamp>,
+    /// The type and the message of its error, if it failed.
+    pub error: Option<(Option<String>, Option<String>)>,
+    pub wait: Option<Wait>,
+    /// When and why the event was given up after it.
+    pub given_up: Option<(Timestamp, String)>,
+    /// Faults that the handler had, and duplicates.
+    pub notes: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Wait {
+    pub from: Timestamp,
+    pub due_at: Option<Timestamp>,
+    /// When the event comes back, or came back.
+    pub until: Timestamp,
+    /// How often it came back and was made to wait again.
+    pub again: u32,
+}
+
+impl Attempted {
+    /// The handler logs an attempt after Lambda has accepted it, which may be after its end.
+    fn end(&mut self, at: Timestamp) {
+        self.ended = Some(at);
+        self.began = self.began.min(at);
+    }
+}
+
+/// The attempts of an event, in order.
+pub fn attempts(event: &Event) -> Vec<Attempted> {
+    let begun = |attempt: u32, began: Timestamp| Attempted {
+        attempt,
+        request_id: None,
+        began,
+        late_ms: None,
+        ended: None,
+        error: None,
+        wait: None,
+        given_up: None,
+        notes: Vec::new(),
+    };
+    let mut all = vec![begun(0, event.began)];
+    for step in &event.steps {
+        let Some(last) = all.last_mut() else { continue };
+        match &step.what {
+            StepKind::Failed { error_type, error_message } => {
+                last.end(step.at);
+                last.error = Some((error_type.clone(), error_message.clone()));
+                last.request_id = Some(step.request_id.clone());
+                // The register may have the first report of an event.
+                last.attempt = step.attempt.map_or(last.attempt, |next| next.saturating_sub(1));
+            }
+            StepKind::Succeeded => {
+                last.end(step.at);
+                last.request_id = Some(step.request_id.clone());
+            }
+            StepKind::Waits { due_at, until, again } => {
+                let from = last.wait.map_or(step.at, |wait| wait.from);
+                last.wait = Some(Wait { from, due_at: *due_at, until: *until, again: *again });
+            }
+            StepKind::Retried { late_ms } => {
+                // It was due when the handler read it, or the log has no line about its wait.
+                let from = last.ended.unwrap_or(last.began);
+                let wait = Wait { from, due_at: None, until: step.at, again: 0 };
+                last.wait = Some(Wait { until: step.at, ..last.wait.unwrap_or(wait) });
+                let next = last.attempt + 1;
+                let late_ms = Some(*late_ms);
+                all.push(Attempted { late_ms, ..begun(step.attempt.unwrap_or(next), step.at) });
+            }
+            StepKind::GivenUp { reason } => last.given_up = Some((step.at, reason.clone())),
+            StepKind::Dropped => last.notes.push("a duplicate message was dropped".to_owned()),
+            StepKind::Trouble { said, error } => last.notes.push(match error {
+                Some(error) => format!("{said}: {error}"),
+                None => said.clone(),
+            }),
+        }
+    }
+    all
+}
+
+/// The distance of the ticks of an axis of time, so that there are at most this many, at round times.
+pub fn round_step(seconds: f64, most: f64) -> f64 {
+    const STEPS: [f64; 21] = [
+        0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1800.0,
+        3600.0, 7200.0, 10_800.0, 21_600.0, 43_200.0, 86_400.0,
+    ];
+    let step = STEPS.into_iter().find(|step| seconds / step <= most);
+    step.unwrap_or_else(|| (seconds / most / 86_400.0).ceil() * 86_400.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use comeback_core::time::parse;
+
+    use super::*;
+
+    fn at(second: u32) -> Timestamp {
+        parse(&format!("2026-05-01T12:00:{second:02}Z")).unwrap()
+    }
+
+    #[test]
+    fn each_attempt_has_its_run_and_the_wait_after_it() {
+        let step = |second, attempt, request: &str, what| Step {
+            at: at(second),
+            attempt: Some(attempt),
+            request_id: request.to_owned(),
+            what,
+        };
+        let failed = || StepKind::Failed { error_type: Some("Down".into()), error_message: None };
+        let waits = |until| StepKind::Waits { due_at: Some(at(until)), until: at(until), again: 0 };
+        let event = Event {
+            id: "a".into(),
+            function: "orders".to_owned(),
+            steps: vec![
+                step(1, 1, "a", failed()),
+                step(1, 1, "a", waits(4)),
+                step(5, 1, "a", StepKind::Retried { late_ms: 9 }),
+                step(7, 2, "b", failed()),
+                step(7, 2, "b", StepKind::Trouble { said: "refused".to_owned(), error: None }),
+                step(8, 2, "b", StepKind::GivenUp { reason: "cancelled".to_owned() }),
+            ],
+            running: None,
+            began: at(0),
+        };
+        let all = attempts(&event);
+        let runs: Vec<_> = all.iter().map(|it| (it.attempt, it.began, it.ended)).collect();
+        assert_eq!(runs, [(0, at(0), Some(at(1))), (1, at(5), Some(at(7)))]);
+        let wait = Wait { from: at(1), due_at: Some(at(4)), until: at(5), again: 0 };
+        assert_eq!((all[0].wait, all[1].wait, all[1].late_ms), (Some(wait), None, Some(9)));
+        assert_eq!(all[1].given_up, Some((at(8), "cancelled".to_owned())));
+        assert_eq!((&*all[1].notes[0], all[1].request_id.as_deref()), ("refused", Some("b")));
+    }
+
+    #[test]
+    fn an_axis_has_ticks_at_round_times() {
+        for (seconds, expected) in [(3.0, 0.5), (100.0, 30.0), (1000.0, 300.0), (2.6e6, 518_400.0)]
+        {
+            assert_eq!(round_step(seconds, 6.0), expected, "{seconds}");
+        }
     }
 }
