@@ -37,7 +37,7 @@ pub async fn run(args: &SimulateArgs, shell: &Shell) -> Result<Outcome, Failure>
         Scenario { outage: args.outage, events_per_second: args.rate, run, seed: args.seed };
     let forecasts = simulate(&candidates, &scenario);
     if args.svg.is_some() || args.html.is_some() {
-        let charts = charts::draw(&forecasts, &scenario)?;
+        let charts = charts::draw(&forecasts, &scenario);
         if let Some(path) = &args.svg {
             write(path, &charts)?;
         }
@@ -129,7 +129,6 @@ pub struct Policy {
     pub settings: Vec<Setting>,
 }
 
-/// The longest outage to simulate.
 const OUTAGE_MAX: Duration = Duration::from_hours(31 * 24);
 
 /// The highest rate, in events a second.
@@ -166,38 +165,29 @@ fn rate(text: &str) -> Result<f64, String> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use clap::Parser;
 
     use super::*;
 
-    fn setting(name: &str, value: &str) -> Setting {
-        (name.to_owned(), value.to_owned())
+    #[derive(Parser)]
+    struct Args {
+        #[command(flatten)]
+        simulate: SimulateArgs,
     }
 
     #[test]
     fn a_policys_own_settings_override_those_for_all() {
-        let calm = Policy { name: "calm".into(), settings: vec![setting("MAX_AGE", "7d")] };
-        let plain = Policy { name: "plain".into(), settings: Vec::new() };
-        let args = |set: Vec<Setting>, policy: Vec<Policy>| SimulateArgs {
-            set,
-            policy,
-            outage: Duration::from_secs(60),
-            rate: 1.0,
-            run_ms: 100,
-            memory: 128,
-            seed: 1,
-            svg: None,
-            html: None,
-            json: false,
+        let read = |line: &str| {
+            let args = Args::try_parse_from(line.split('|').map(str::trim)).unwrap();
+            candidates(&args.simulate)
         };
-        let all =
-            args(vec![setting("MAX_AGE", "1h"), setting("JITTER", "none")], vec![calm, plain]);
-        let read = candidates(&all).unwrap();
-        let ages: Vec<_> = read.iter().map(|it| it.policy.max_age.as_secs() / 3600).collect();
+        let all = "simulate | --set=MAX_AGE=1h | --policy=calm: MAX_AGE=7d | --policy=plain:";
+        let all = read(all).unwrap();
+        let ages: Vec<_> = all.iter().map(|it| it.policy.max_age.as_secs() / 3600).collect();
         assert_eq!(ages, [7 * 24, 1]);
-        let only = candidates(&args(Vec::new(), Vec::new())).unwrap();
+        let only = read("simulate").unwrap();
         assert_eq!(only.iter().map(|it| it.name.as_str()).collect::<Vec<_>>(), [ONLY]);
-        let bad = candidates(&args(vec![setting("MAX_AGE", "soon")], Vec::new())).unwrap_err();
+        let bad = read("simulate | --set=MAX_AGE=soon").unwrap_err();
         assert!(bad.to_string().starts_with("MAX_AGE must be a duration"), "{bad}");
     }
 

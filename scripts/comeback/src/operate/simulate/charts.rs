@@ -1,222 +1,256 @@
-//! The charts of a simulation, as one SVG.
+//! The charts of a simulation as SVG, for the live page and for a file. Positions are percentages, so that a chart is as
+//! wide as its place, and its texts are not stretched.
 
-use std::io;
-
-use plotters::{coord::Shift, prelude::*};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::operate::{
     simulate::{
-        facts::{self, Table},
+        facts,
         rules::{AttemptTimes, Forecast, Point, Quantiles, Scenario},
     },
     text::{number, span},
+    web::rules::round_step,
 };
 
-const WIDTH: u32 = 960;
-const HEIGHT: u32 = 1440;
-const FONT: (&str, u32) = ("sans-serif", 13);
-const TITLE: (&str, u32) = ("sans-serif", 17);
-const MARGIN: u32 = 12;
-const LABELS_BELOW: u32 = 42;
-const LABELS_LEFT: u32 = 80;
-const TICKS: usize = 12;
-
 /// A palette for colour-blind people (Okabe and Ito).
-const COLOURS: [RGBColor; 7] = [
-    RGBColor(0, 114, 178),
-    RGBColor(213, 94, 0),
-    RGBColor(0, 158, 115),
-    RGBColor(204, 121, 167),
-    RGBColor(230, 159, 0),
-    RGBColor(86, 180, 233),
-    RGBColor(0, 0, 0),
+const COLOURS: [&str; 7] =
+    ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"];
+
+/// The most ticks of an axis of time in a file.
+const TICKS_MAX: f64 = 10.0;
+
+/// The ticks of an axis of time that is logarithmic.
+const DECADES: [(f64, &str); 9] = [
+    (1.0, "1 s"),
+    (10.0, "10 s"),
+    (60.0, "1 m"),
+    (600.0, "10 m"),
+    (3600.0, "1 h"),
+    (21_600.0, "6 h"),
+    (86_400.0, "1 d"),
+    (259_200.0, "3 d"),
+    (1_123_200.0, "13 d"),
 ];
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type DrawResult = Result<(), DrawingAreaErrorKind<io::Error>>;
-
-/// Draws all charts, one below the other, as an SVG.
-pub fn draw(forecasts: &[Forecast], scenario: &Scenario) -> io::Result<String> {
-    let mut svg = String::new();
-    picture(&mut svg, forecasts, scenario).map_err(|error| io::Error::other(error.to_string()))?;
-    Ok(svg)
+/// An axis from 0 to `end`, or from 1 if it is logarithmic.
+pub struct Axis {
+    end: f64,
+    is_log: bool,
+    ticks: Vec<(f64, String)>,
 }
 
-fn picture(svg: &mut String, forecasts: &[Forecast], scenario: &Scenario) -> DrawResult {
-    let root = SVGBackend::with_string(svg, (WIDTH, HEIGHT)).into_drawing_area();
-    root.fill(&WHITE)?;
-    let [lives_area, attempts_area, retries_area, waiting_area] = &root.split_evenly((4, 1))[..]
-    else {
-        return Ok(());
+impl Axis {
+    fn linear(end: f64, step: f64, name: fn(f64) -> String) -> Self {
+        let ticks = (0..).map(|nth| f64::from(nth) * step).take_while(|at| *at <= end * 1.001);
+        Self { end, is_log: false, ticks: ticks.map(|at| (at, name(at))).collect() }
+    }
+
+    /// Seconds, with at most this many ticks.
+    pub fn time(end: f64, most_ticks: f64) -> Self {
+        Self::linear(end, round_step(end, most_ticks), span)
+    }
+
+    pub fn log_time(end: f64) -> Self {
+        let end = end.max(2.0);
+        let ticks = DECADES.iter().filter(|(at, _)| *at <= end);
+        Self { end, is_log: true, ticks: ticks.map(|(at, name)| (*at, (*name).into())).collect() }
+    }
+
+    /// Values up to this one, with at most five round ticks.
+    pub fn values(most: f64) -> Self {
+        let step = nice(most);
+        Self::linear((most.max(step) / step).ceil() * step, step, number)
+    }
+
+    /// Where a value is, as a percentage of the length.
+    fn at(&self, value: f64) -> f64 {
+        let Self { end, is_log, .. } = self;
+        let part = if *is_log { value.max(1.0).ln() / end.ln() } else { value / end };
+        part * 100.0
+    }
+}
+
+/// A round distance of at most five ticks from zero to this value.
+fn nice(most: f64) -> f64 {
+    let scale = 10_f64.powf((most.max(0.1) / 4.0).log10().floor());
+    let step = [1.0, 2.0, 5.0, 10.0].into_iter().find(|it| it * scale * 4.0 >= most);
+    step.unwrap_or(10.0) * scale
+}
+
+/// What a chart shows of a policy: a line, the outline of a band, and dots.
+#[derive(Default)]
+pub struct Curve {
+    /// The class of its elements, which gives them their colour.
+    pub class: String,
+    pub line: Vec<(f64, f64)>,
+    pub band: Vec<(f64, f64)>,
+    pub dots: Vec<(f64, f64)>,
+}
+
+/// A chart between its axes, for an `svg` element. A line marks this value of `x`.
+pub fn plot(x: &Axis, y: &Axis, curves: &[Curve], marked: Option<f64>) -> Markup {
+    let percent = |value: f64| format!("{value:.2}%");
+    let up = |value: f64| 100.0 - y.at(value);
+    let points = |points: &[(f64, f64)]| -> String {
+        let text = |(at, value): &(f64, f64)| format!("{:.2},{:.2} ", x.at(*at), up(*value));
+        points.iter().map(text).collect()
     };
-    lives(lives_area, forecasts)?;
-    attempts(attempts_area, forecasts)?;
-    let retries = |point: &Point| point.retries_per_second;
-    timeline(retries_area, "Retries a second", forecasts, scenario, retries)?;
-    let waiting = |point: &Point| point.waiting as f64;
-    timeline(waiting_area, "Events that wait", forecasts, scenario, waiting)?;
-    root.present()
-}
-
-fn colour(nth: usize) -> RGBColor {
-    COLOURS[nth % COLOURS.len()]
-}
-
-/// The unit in seconds, and its name, for a time axis that ends at `end` seconds.
-fn unit(end: f64) -> (f64, &'static str) {
-    const UNITS: [(f64, &str); 4] =
-        [(86_400.0, "days"), (3600.0, "hours"), (60.0, "minutes"), (1.0, "seconds")];
-    UNITS.into_iter().find(|(unit, _)| end >= 3.0 * unit).unwrap_or(UNITS[3])
-}
-
-/// A chart with this title, before it has its axes.
-fn chart<'a, 'b>(area: &'a Area<'b>, title: &str) -> ChartBuilder<'a, 'b, SVGBackend<'b>> {
-    let mut chart = ChartBuilder::on(area);
-    chart.caption(title, TITLE).margin(MARGIN);
-    chart.x_label_area_size(LABELS_BELOW).y_label_area_size(LABELS_LEFT);
-    chart
-}
-
-/// The attempts of some events that never succeed: a line of dots for each event.
-fn lives(area: &Area, forecasts: &[Forecast]) -> DrawResult {
-    let attempts = || forecasts.iter().map(|forecast| &forecast.attempts);
-    let end = attempts().map(|it| it.given_up_after_seconds.max).fold(1.0, f64::max);
-    let (unit, units) = unit(end);
-    let rows = attempts().map(|it| it.examples.len()).sum::<usize>();
-    let mut chart = chart(area, "Attempts of events that never succeed: each row is one event")
-        .build_cartesian_2d(0.0..end / unit, -1.0..rows as f64)?;
-    chart
-        .configure_mesh()
-        .disable_y_mesh()
-        .disable_y_axis()
-        .x_labels(TICKS)
-        .x_label_formatter(&|time| number(*time))
-        .x_desc(format!("{units} after the first failure"))
-        .label_style(FONT)
-        .draw()?;
-    let mut row = rows;
-    for (nth, forecast) in forecasts.iter().enumerate() {
-        let mut dots = Vec::new();
-        for times in &forecast.attempts.examples {
-            row -= 1;
-            dots.extend(times.iter().map(|seconds| (*seconds / unit, row as f64)));
+    html! {
+        @for (value, name) in &y.ticks {
+            @let at = percent(up(*value));
+            line x1="0" x2="100%" y1=(at) y2=(at) {}
+            text x="-6" y=(at) dy="4" text-anchor="end" { (name) }
         }
-        let dot = move |at| Circle::new(at, 2, colour(nth).filled());
-        chart.draw_series(dots.into_iter().map(dot))?.label(&forecast.policy).legend(key(nth));
+        @for (value, name) in &x.ticks {
+            @let at = percent(x.at(*value));
+            line x1=(at) x2=(at) y1="0" y2="100%" {}
+            text x=(at) y="100%" dy="16" text-anchor="middle" { (name) }
+        }
+        @if let Some(at) = marked.map(|at| percent(x.at(at))) { line.marked x1=(at) x2=(at) y1="0" y2="100%" {} }
+        svg width="100%" height="100%" viewBox="0 0 100 100" preserveAspectRatio="none" {
+            @for it in curves {
+                @if !it.band.is_empty() { polygon class=(it.class) points=(points(&it.band)) {} }
+                @if !it.line.is_empty() { polyline class=(it.class) points=(points(&it.line)) {} }
+            }
+        }
+        @for it in curves {
+            @for (at, value) in &it.dots {
+                circle class=(it.class) cx=(percent(x.at(*at))) cy=(percent(up(*value))) r="2" {}
+            }
+        }
     }
-    chart.configure_series_labels().label_font(FONT).background_style(WHITE).draw()
 }
 
-/// The time of each attempt: the median as a line, and the 5th to 95th percentile as a band.
-fn attempts(area: &Area, forecasts: &[Forecast]) -> DrawResult {
-    let times = || forecasts.iter().flat_map(|forecast| &forecast.attempts.times);
-    let last = forecasts.iter().map(|it| it.attempts.times.len()).max().unwrap_or_default();
-    let latest = times().map(|it| it.after_seconds.p95).fold(2.0, f64::max);
-    let mut chart = chart(area, "When each attempt falls: median, and nine in ten")
-        .build_cartesian_2d(1.0..last.max(2) as f64, (0.9..latest).log_scale())?;
-    chart
-        .configure_mesh()
-        .light_line_style(TRANSPARENT)
-        .x_labels(TICKS)
-        .x_label_formatter(&|attempt| number(*attempt))
-        .y_label_formatter(&|seconds| span(*seconds))
-        .x_desc("attempt")
-        .y_desc("after the first failure")
-        .label_style(FONT)
-        .draw()?;
-    for (nth, forecast) in forecasts.iter().enumerate() {
-        let times = &forecast.attempts.times;
-        let line = |quantile: fn(&Quantiles) -> f64| {
-            let point =
-                move |it: &AttemptTimes| (f64::from(it.attempt.get()), quantile(&it.after_seconds));
-            times.iter().map(point)
-        };
-        let band = line(|it| it.p5).chain(line(|it| it.p95).rev()).collect::<Vec<_>>();
-        chart.draw_series([Polygon::new(band, colour(nth).mix(0.2))])?;
-        chart
-            .draw_series(LineSeries::new(line(|it| it.median), colour(nth).stroke_width(2)))?
-            .label(&forecast.policy)
-            .legend(key(nth));
-    }
-    let mut labels = chart.configure_series_labels();
-    labels.position(SeriesLabelPosition::LowerRight).label_font(FONT).background_style(WHITE).draw()
-}
-
-/// A value over time. A vertical line marks the end of the outage.
-fn timeline(
-    area: &Area,
-    title: &str,
-    forecasts: &[Forecast],
-    scenario: &Scenario,
-    value: impl Fn(&Point) -> f64,
-) -> DrawResult {
+/// All charts, one below the other, as an SVG that needs no other file.
+pub fn draw(forecasts: &[Forecast], scenario: &Scenario) -> String {
+    let colours = COLOURS.iter().enumerate();
+    let colours: String =
+        colours.map(|(nth, colour)| format!(".c{nth}{{color:{colour}}}")).collect();
     let outage_end = scenario.outage.as_secs_f64();
     // With long waits, the last few events would take up most of the chart, so it ends before them.
     let recovered = |it: &Forecast| outage_end + 2.0 * it.outage.recovered_after_seconds.p95;
     let end = forecasts.iter().map(recovered).fold(outage_end * 1.2, f64::max);
-    let (unit, units) = unit(end);
-    let points = || forecasts.iter().flat_map(|forecast| &forecast.outage.timeline);
-    let most = points().map(&value).fold(1.0, f64::max) * 1.05;
-    let mut chart = chart(area, title).build_cartesian_2d(0.0..end / unit, 0.0..most)?;
-    chart
-        .configure_mesh()
-        .light_line_style(TRANSPARENT)
-        .x_labels(TICKS)
-        .x_label_formatter(&|time| number(*time))
-        .y_label_formatter(&|value| number(*value))
-        .x_desc(format!("{units} from the beginning of the outage, which ends at the grey line"))
-        .label_style(FONT)
-        .draw()?;
-    let grey = RGBColor(128, 128, 128);
-    let at = outage_end / unit;
-    chart.draw_series(LineSeries::new([(at, 0.0), (at, most)], grey))?;
-    for (nth, forecast) in forecasts.iter().enumerate() {
-        let shown = forecast.outage.timeline.iter().take_while(|point| point.seconds <= end);
-        let points = shown.map(|point| (point.seconds / unit, value(point)));
-        chart
-            .draw_series(LineSeries::new(points, colour(nth).stroke_width(2)))?
-            .label(&forecast.policy)
-            .legend(key(nth));
-    }
-    chart.configure_series_labels().label_font(FONT).background_style(WHITE).draw()
+    let from_outage = "from the beginning of the outage, which ends at the grey line";
+    let timeline = |value: fn(&Point) -> f64| {
+        let line = |it: &Forecast| {
+            let shown = it.outage.timeline.iter().take_while(|point| point.seconds <= end);
+            shown.map(|point| (point.seconds, value(point))).collect()
+        };
+        let curves = curves(forecasts, |it, curve| curve.line = line(it));
+        plot(&Axis::time(end, TICKS_MAX), &highest(&curves), &curves, Some(outage_end))
+    };
+    let charts = [
+        (
+            "Attempts of events that never succeed: each row is one event",
+            "after the first failure",
+            lives(forecasts),
+        ),
+        (
+            "When each attempt falls: median, and nine in ten",
+            "after the first failure; upwards: the number of the attempt",
+            attempts(forecasts),
+        ),
+        ("Retries a second", from_outage, timeline(|point| point.retries_per_second)),
+        ("Events that wait", from_outage, timeline(|point| point.waiting as f64)),
+    ];
+    let svg = html! {
+        svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 960 1440" width="960" height="1440" {
+            style { (PreEscaped(DRAWING)) (PreEscaped(colours)) }
+            rect width="960" height="1440" fill="#fff" {}
+            @for (nth, (title, below, chart)) in charts.into_iter().enumerate() {
+                svg y=(nth * 360) width="960" height="360" {
+                    text.title x="80" y="26" { (title) }
+                    @for (nth, forecast) in forecasts.iter().enumerate() {
+                        text class=(class(nth)) x="940" y=(26 + 18 * nth) text-anchor="end" { (forecast.policy) }
+                    }
+                    svg x="80" y="44" width="800" height="256" overflow="visible" { (chart) }
+                    text x="480" y="340" text-anchor="middle" { (below) }
+                }
+            }
+        }
+    };
+    svg.into_string()
 }
 
-/// The mark of a policy in a chart's legend.
-fn key(nth: usize) -> impl Fn((i32, i32)) -> Rectangle<(i32, i32)> {
-    move |(x, y)| Rectangle::new([(x, y - 4), (x + 14, y + 4)], colour(nth).filled())
+const DRAWING: &str = "text{font:13px sans-serif;fill:#444}.title{font-size:17px}text[class^=c]{fill:currentColor}\
+line{stroke:#e4e4e4}line.marked{stroke:#888}circle{fill:currentColor}polygon{fill:currentColor;opacity:.2}\
+polyline{fill:none;stroke:currentColor;stroke-width:2;vector-effect:non-scaling-stroke}";
+
+fn class(nth: usize) -> String {
+    format!("c{}", nth % COLOURS.len())
 }
 
-const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;\
+fn curves(forecasts: &[Forecast], mut fill: impl FnMut(&Forecast, &mut Curve)) -> Vec<Curve> {
+    let curve = |(nth, forecast): (usize, &Forecast)| {
+        let mut curve = Curve { class: class(nth), ..Curve::default() };
+        fill(forecast, &mut curve);
+        curve
+    };
+    forecasts.iter().enumerate().map(curve).collect()
+}
+
+/// The upward axis of these lines.
+pub fn highest(curves: &[Curve]) -> Axis {
+    let values = curves.iter().flat_map(|it| &it.line).map(|(_, value)| *value);
+    Axis::values(values.fold(0.0, f64::max))
+}
+
+/// The attempts of some events that never succeed: a line of dots for each event.
+fn lives(forecasts: &[Forecast]) -> Markup {
+    let attempts = || forecasts.iter().map(|forecast| &forecast.attempts);
+    let end = attempts().map(|it| it.given_up_after_seconds.max).fold(1.0, f64::max);
+    let mut row = attempts().map(|it| it.examples.len()).sum::<usize>() + 1;
+    let y = Axis { end: row as f64, is_log: false, ticks: Vec::new() };
+    let curves = curves(forecasts, |it, curve| {
+        for times in &it.attempts.examples {
+            row -= 1;
+            curve.dots.extend(times.iter().map(|seconds| (*seconds, row as f64)));
+        }
+    });
+    plot(&Axis::time(end, TICKS_MAX), &y, &curves, None)
+}
+
+/// The time of each attempt: the median as a line, and the 5th to 95th percentile as a band.
+fn attempts(forecasts: &[Forecast]) -> Markup {
+    let times = forecasts.iter().flat_map(|forecast| &forecast.attempts.times);
+    let latest = times.map(|it| it.after_seconds.p95).fold(1.0, f64::max);
+    let curves = curves(forecasts, |it, curve| {
+        let line = |quantile: fn(&Quantiles) -> f64| {
+            let point =
+                move |it: &AttemptTimes| (quantile(&it.after_seconds), f64::from(it.attempt.get()));
+            it.attempts.times.iter().map(point)
+        };
+        curve.line = line(|it| it.median).collect();
+        curve.band = line(|it| it.p5).chain(line(|it| it.p95).rev()).collect();
+    });
+    plot(&Axis::log_time(latest), &highest(&curves), &curves, None)
+}
+
+const PAGE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;\
 color:#222;background:#fff}table{border-collapse:collapse;width:100%}th,td{text-align:left;padding:.25rem .75rem \
 .25rem 0;border-bottom:1px solid #ddd;vertical-align:top}figure{margin:2rem 0}svg{max-width:100%;height:auto}";
 
-/// The page. It refers to no other file and has no script.
+/// A page with the tables and the charts. It refers to no other file and has no script.
 pub fn page(forecasts: &[Forecast], scenario: &Scenario, charts: &str) -> String {
-    let sentence = escape(&facts::outage_sentence(scenario));
-    let tables = [
-        ("Policies", facts::settings(forecasts)),
-        (facts::OUTAGE_TITLE, facts::outages(forecasts)),
-        (facts::ATTEMPTS_TITLE, facts::attempts(forecasts)),
-    ];
-    let [policies, outage, attempts] = tables.map(|(title, of)| table(title, &of));
-    format!(
-        "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width\">\n<title>comeback simulate</title>\n\
-         <style>{STYLE}</style>\n<h1>{sentence}</h1>\n{policies}{outage}<figure>{charts}</figure>\n{attempts}</html>\n"
-    )
-}
-
-fn table(title: &str, Table { header, rows }: &Table) -> String {
-    let row = |cells: &[String], tag: &str| {
-        let cell = |text: &String| format!("<{tag}>{}</{tag}>", escape(text));
-        format!("<tr>{}</tr>\n", cells.iter().map(cell).collect::<String>())
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width";
+                title { "comeback simulate" }
+                style { (PreEscaped(PAGE)) }
+            }
+            body {
+                h1 { (facts::outage_sentence(scenario)) }
+                h2 { "Policies" } (facts::settings(forecasts))
+                h2 { (facts::OUTAGE_TITLE) } (facts::outages(forecasts))
+                figure { (PreEscaped(charts)) }
+                h2 { (facts::ATTEMPTS_TITLE) } (facts::attempts(forecasts))
+            }
+        }
     };
-    let rows: String = rows.iter().map(|cells| row(cells, "td")).collect();
-    format!("<h2>{}</h2>\n<table>\n{}{rows}</table>\n", escape(title), row(header, "th"))
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+    page.into_string()
 }
 
 #[cfg(test)]
@@ -225,35 +259,33 @@ mod tests {
     use crate::operate::simulate::facts::tests::forecasts;
 
     #[test]
-    fn each_chart_shows_every_policy() {
+    fn the_page_has_tables_and_charts_of_every_policy_and_needs_no_other_file() {
         let (forecasts, scenario) = forecasts();
-        let svg = draw(&forecasts, &scenario).unwrap();
-        assert!(svg.starts_with("<svg ") && svg.trim_end().ends_with("</svg>"));
-        for title in
-            ["each row is one event", "nine in ten", "Retries a second", "Events that wait"]
-        {
-            assert!(svg.contains(title), "{title}");
-        }
-        for name in ["calm", "R&amp;D &lt;eager&gt;"] {
-            assert_eq!(svg.matches(&format!("{name}\n")).count(), 4, "{name}");
+        let charts = draw(&forecasts, &scenario);
+        assert!(charts.starts_with("<svg xmlns=") && charts.ends_with("</svg>"));
+        for name in [">calm<", ">R&amp;D &lt;eager&gt;<"] {
+            assert_eq!(charts.matches(name).count(), 4, "{name}");
         }
         // The example events of the first policy, with a dot for each attempt.
         let dots = forecasts[0].attempts.examples.iter().map(Vec::len).sum::<usize>();
-        let colour = "#0072B2";
-        let drawn = svg.lines().filter(|line| line.contains("<circle") && line.contains(colour));
-        assert_eq!(drawn.count(), dots);
-    }
-
-    #[test]
-    fn the_page_has_tables_and_charts_and_needs_no_other_file() {
-        let (forecasts, scenario) = forecasts();
-        let charts = draw(&forecasts, &scenario).unwrap();
+        assert_eq!(charts.matches("<circle class=\"c0\"").count(), dots);
+        assert_eq!(
+            (charts.matches("<polyline").count(), charts.matches("<polygon").count()),
+            (6, 2)
+        );
         let page = page(&forecasts, &scenario, &charts);
         assert_eq!(page.matches("<table>").count(), 3);
         assert!(page.contains(&charts));
         assert!(page.contains("<th>R&amp;D &lt;eager&gt;</th>") && !page.contains("<eager>"));
         for outside in ["<script", "<link", "src=", "href=", "url(", "@import"] {
             assert!(!page.contains(outside), "{outside}");
+        }
+    }
+
+    #[test]
+    fn an_axis_of_values_has_round_ticks_up_to_the_largest() {
+        for (most, expected) in [(0.0, 0.01), (3.0, 1.0), (17.0, 5.0), (240.0, 100.0)] {
+            assert!((nice(most) - expected).abs() < 1e-9, "{most}: {}", nice(most));
         }
     }
 }

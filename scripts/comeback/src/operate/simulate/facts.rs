@@ -1,9 +1,12 @@
 //! The tables of a simulation, for the terminal and the HTML page.
 
-use crate::operate::simulate::rules::{AttemptTimes, Forecast, Outage, Point, Scenario};
+use maud::{Markup, Render, html};
 
 use crate::{
-    operate::text::{bars, count, dollars, number, span, table},
+    operate::{
+        simulate::rules::{AttemptTimes, Forecast, Outage, Point, Scenario},
+        text::{bars, count, dollars, number, span, table},
+    },
     paint::{Line, Style},
 };
 
@@ -14,6 +17,19 @@ const BARS_WIDTH: usize = 60;
 pub struct Table {
     pub header: Vec<String>,
     pub rows: Vec<Vec<String>>,
+}
+
+impl Render for Table {
+    fn render(&self) -> Markup {
+        html! {
+            div.wide tabindex="0" { table {
+                thead { tr { @for cell in &self.header { @if cell.is_empty() { td {} } @else { th { (cell) } } } } }
+                tbody { @for row in &self.rows { tr { @for (nth, cell) in row.iter().enumerate() {
+                    @if nth == 0 { th scope="row" { (cell) } } @else { td { (cell) } }
+                } } } }
+            } }
+        }
+    }
 }
 
 pub fn lines(forecasts: &[Forecast], scenario: &Scenario, width: Option<usize>) -> Vec<Line> {
@@ -59,12 +75,12 @@ pub fn outage_sentence(scenario: &Scenario) -> String {
     )
 }
 
-fn with_policies(first: &str, forecasts: &[Forecast]) -> Vec<String> {
+pub fn with_policies(first: &str, forecasts: &[Forecast]) -> Vec<String> {
     let names = forecasts.iter().map(|forecast| forecast.policy.clone());
     std::iter::once(first.to_owned()).chain(names).collect()
 }
 
-fn row(name: &str, forecasts: &[Forecast], cell: impl Fn(&Forecast) -> String) -> Vec<String> {
+pub fn row(name: &str, forecasts: &[Forecast], cell: impl Fn(&Forecast) -> String) -> Vec<String> {
     std::iter::once(name.to_owned()).chain(forecasts.iter().map(cell)).collect()
 }
 
