@@ -167,27 +167,9 @@ mod tests {
 
     use super::*;
 
-    fn parse(line: &str) -> Result<Command, String> {
-        let args = Args::try_parse_from(line.split_whitespace());
-        args.map(|args| args.command).map_err(|error| error.to_string())
-    }
-
-    fn complaint(line: &str) -> String {
-        parse(line).map(|command| panic!("{command:?}")).unwrap_err()
-    }
-
     #[test]
     fn the_definition_of_the_command_line_is_valid() {
         Args::command().debug_assert();
-    }
-
-    #[test]
-    fn both_commands_work_without_arguments() {
-        let Ok(Command::Local(local)) = parse("comeback local") else { panic!("expected local") };
-        assert_eq!((local.port, local.empty, local.set.len()), (4700, false, 0));
-        assert_eq!((local.function.len(), local.functions, local.max_processes), (0, None, 20));
-        let Ok(Command::Demo(demo)) = parse("comeback demo") else { panic!("expected demo") };
-        assert_eq!((demo.events, demo.outage.as_secs(), demo.seed), (30, 8, 1));
     }
 
     #[test]
@@ -211,21 +193,19 @@ mod tests {
             ("comeback", "Usage: comeback <COMMAND>"),
             ("comeback demo --events 0", "0 is not in 1..=500"),
             ("comeback demo --outage 2h", "expected a duration from 1s to 1h"),
-            ("comeback demo --outage soon", "expected a duration from 1s to 1h"),
             ("comeback demo --seed x", "invalid value 'x' for '--seed <N>'"),
             ("comeback local --port 70000", "70000 is not in 0..=65535"),
             ("comeback local --set JITTER", "expected NAME=VALUE"),
             ("comeback local --set NOISE=1", "expected one of BASE_BACKOFF"),
             ("comeback local --empty --set JITTER=none", "cannot be used with"),
-            ("comeback local --empty --binaries .", "cannot be used with"),
-            ("comeback local --empty --function a=.", "cannot be used with"),
             ("comeback local --empty --functions a.json", "cannot be used with"),
             ("comeback local --function a", "expected NAME=CODE"),
             ("comeback local --queue a=", "expected NAME=FUNCTION"),
             ("comeback local --empty --queue a", "cannot be used with"),
             ("comeback local --max-processes 1", "1 is not in 2..=1000"),
         ] {
-            let complaint = complaint(line);
+            let refused = Args::try_parse_from(line.split_whitespace());
+            let complaint = refused.map(drop).unwrap_err().to_string();
             assert!(complaint.contains(part), "{line}: {complaint}");
         }
     }

@@ -168,7 +168,7 @@ impl Demo<'_> {
                     next = actions.next();
                 }
                 Some(entries) = pages.recv() => {
-                    for activity in entries?.iter().flat_map(|entry| reader.read(entry)) {
+                    for activity in entries.map_err(Failure::Journal)?.iter().flat_map(|entry| reader.read(entry)) {
                         self.history.observe(&activity);
                     }
                 }
@@ -184,7 +184,6 @@ impl Demo<'_> {
         Ok(self.history)
     }
 
-    /// All actions, ordered by time.
     fn actions(&self) -> Vec<(Timestamp, Action)> {
         let send = |(index, event): (usize, &PlannedEvent)| {
             (later(self.history.began, event.sent_after), Action::Send(index))

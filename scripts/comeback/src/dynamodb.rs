@@ -26,9 +26,8 @@ const TARGET: &str = "DynamoDB_20120810.";
 
 const JSON: (header::HeaderName, &str) = (header::CONTENT_TYPE, "application/x-amz-json-1.0");
 
-/// The database can't be opened.
 #[derive(Debug, thiserror::Error)]
-#[error("can't open a database in memory: {0}")]
+#[error("opening the local cloud's DynamoDB in memory failed: {0}")]
 pub struct NoDatabase(DynoxideError);
 
 /// Serves an empty DynamoDB, which forgets everything when it is dropped.
@@ -94,7 +93,6 @@ fn step<Request: DeserializeOwned, Answer: Serialize>(
         .map_err(|error| DynoxideError::InternalServerError(error.to_string()))
 }
 
-/// The handler's setting with the name of the table.
 pub const LEDGER_TABLE: &str = "LEDGER_TABLE";
 
 pub const LEDGER: &str = "comeback-ledger";

@@ -25,7 +25,7 @@ use crate::{
         },
     },
     paint::{Line, Style},
-    settings::{self, Setting},
+    settings,
     shell::{Failure, Shell, Signals},
 };
 
@@ -43,7 +43,6 @@ const JOURNAL_WAIT: Duration = Duration::from_secs(30);
 /// Commands are broken into lines of up to this width.
 const WIDTH_MAX: usize = 100;
 
-/// Runs the local cloud until a signal ends it.
 pub async fn run(args: &LocalArgs, shell: &Shell) -> Result<(), Failure> {
     settings::check(&args.set, !args.no_ledger)?;
     let deployment = if args.empty { None } else { Some(Deployment::of(args)?) };
@@ -75,42 +74,25 @@ pub async fn run(args: &LocalArgs, shell: &Shell) -> Result<(), Failure> {
     served
 }
 
-/// The functions to deploy, and their settings.
 struct Deployment<'a> {
+    args: &'a LocalArgs,
     binaries: Binaries,
-    settings: &'a [Setting],
-    /// The handler's IN_FLIGHT_MAX, unless `settings` has one.
-    in_flight_max: u32,
-    ledger: Ledger<'a>,
     /// The user's own functions.
     functions: Vec<Function>,
     sources: Vec<SourceQueue>,
 }
 
-/// Where the handler has its ledger.
-#[derive(Clone, Copy)]
-enum Ledger<'a> {
-    None,
-    Here,
-    /// In the DynamoDB at this URL.
-    At(&'a str),
-}
-
 impl<'a> Deployment<'a> {
     fn of(args: &'a LocalArgs) -> Result<Self, Failure> {
         let functions = functions::read(&args.function, args.functions.as_deref())?;
-        Ok(Self {
-            binaries: args.binaries.find()?,
-            settings: &args.set,
-            in_flight_max: (args.in_flight_max - args.in_flight_max / 6).max(1),
-            ledger: match &args.ledger {
-                _ if args.no_ledger => Ledger::None,
-                None => Ledger::Here,
-                Some(url) => Ledger::At(url),
-            },
-            sources: functions::sources(&args.queue, &functions, TARGET)?,
-            functions,
-        })
+        let sources = functions::sources(&args.queue, &functions, TARGET)?;
+        Ok(Self { args, binaries: args.binaries.find()?, functions, sources })
+    }
+
+    /// The endpoint of the DynamoDB of the ledger, and the same if that is not the local cloud at `endpoint`.
+    fn ledger<'b>(&'b self, endpoint: &'b str) -> Option<(&'b str, Option<&'b str>)> {
+        let elsewhere = self.args.ledger.as_deref();
+        (!self.args.no_ledger).then(|| (elsewhere.unwrap_or(endpoint), elsewhere))
     }
 
     /// The consumers of queues, which SQS invokes, and the other functions, whose failures go to a retry queue.
@@ -121,14 +103,15 @@ impl<'a> Deployment<'a> {
     }
 
     async fn deploy(&self, endpoint: &str) -> Result<Queues, Failure> {
-        let Self { binaries, settings, in_flight_max, ledger, sources, .. } = self;
+        let Self { args, binaries, sources, .. } = self;
         let (consumers, own) = self.consumers_and_targets();
         let mut targets = vec![binaries.target(TARGET, TARGET_TIMEOUT)];
         targets.extend(own.into_iter().cloned());
-        let mut handler = binaries.handler(settings);
+        let mut handler = binaries.handler(&args.set);
+        let in_flight_max = (args.in_flight_max - args.in_flight_max / 6).max(1);
         // The last value of a variable wins, so these come first.
         let mut own = vec![("IN_FLIGHT_MAX".to_owned(), in_flight_max.to_string())];
-        if let Some((at, elsewhere)) = ledger.endpoints(endpoint) {
+        if let Some((at, elsewhere)) = self.ledger(endpoint) {
             dynamodb::create_ledger(at).await?;
             own.extend(dynamodb::ledger_environment(elsewhere));
         }
@@ -138,17 +121,6 @@ impl<'a> Deployment<'a> {
             cloud.create(consumer).await?;
         }
         Ok(cloud.deploy_each(handler, VISIBILITY, &targets, sources).await?)
-    }
-}
-
-impl<'a> Ledger<'a> {
-    /// The endpoint of its DynamoDB, and the same if that is not the local cloud at `endpoint`.
-    fn endpoints(self, endpoint: &'a str) -> Option<(&'a str, Option<&'a str>)> {
-        match self {
-            Self::None => None,
-            Self::Here => Some((endpoint, None)),
-            Self::At(url) => Some((url, Some(url))),
-        }
     }
 }
 
@@ -176,7 +148,7 @@ async fn serve(
     let (mut journal, mut log) = (Journal::of(endpoint), Log::default());
     let mut reader = activity::Reader::default();
     loop {
-        let entries = journal.next(JOURNAL_WAIT).await?;
+        let entries = journal.next(JOURNAL_WAIT).await.map_err(Failure::Journal)?;
         let activities: Vec<_> = entries.iter().flat_map(|entry| reader.read(entry)).collect();
         let of_handler = entries.iter().filter(|entry| *entry.function == *HANDLER);
         let logged: Vec<_> = of_handler.filter_map(|entry| entry.line.as_deref()).collect();
@@ -199,7 +171,7 @@ fn heading(endpoint: &str) -> Vec<Line> {
 }
 
 fn deployed(endpoint: &str, queues: &Queues, deployment: &Deployment<'_>) -> Vec<Line> {
-    let settings = deployment.settings.iter().map(|(name, value)| format!("{name}={value}"));
+    let settings = deployment.args.set.iter().map(|(name, value)| format!("{name}={value}"));
     let settings = match settings.collect::<Vec<_>>().as_slice() {
         [] => "default settings".to_owned(),
         settings => settings.join(" "),
@@ -224,8 +196,11 @@ fn deployed(endpoint: &str, queues: &Queues, deployment: &Deployment<'_>) -> Vec
         fact("handler", &format!("{HANDLER}, with {settings}")),
         fact("dead-letter queue", &queues.dead_letter),
     ]);
-    let ledger = deployment.ledger.endpoints(endpoint);
-    lines.extend(ledger.map(|(at, _)| fact("ledger", &format!("the table {LEDGER} at {at}"))));
+    lines.extend(
+        deployment
+            .ledger(endpoint)
+            .map(|(at, _)| fact("ledger", &format!("the table {LEDGER} at {at}"))),
+    );
     lines.push(Line::default());
     lines
 }
@@ -306,7 +281,7 @@ fn to_try(endpoint: &str, queues: &Queues, deployment: &Deployment<'_>) -> Vec<L
         let body = r#"--message-body '{"id":"1"}'"#;
         ("a message for your consumer", sqs("send-message", &beside(queues, name), body))
     }));
-    commands.extend(deployment.ledger.endpoints(endpoint).map(|(_, elsewhere)| {
+    commands.extend(deployment.ledger(endpoint).map(|(_, elsewhere)| {
         let elsewhere = elsewhere.map(|url| format!("--endpoint-url {url} ")).unwrap_or_default();
         let table = format!("{elsewhere}--table-name {LEDGER}");
         let scan = [
@@ -343,7 +318,10 @@ fn broken(parts: &[String]) -> Vec<Line> {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
+    use crate::args::{Args, Command};
 
     const ENDPOINT: &str = "http://127.0.0.1:4700";
 
@@ -356,48 +334,40 @@ mod tests {
         Queues { retry: url("retry"), dead_letter: url("dead-letters") }
     }
 
-    /// Two functions, of which one consumes a queue, and a queue with another consumer.
-    fn deployment<'a>(settings: &'a [Setting], ledger: Ledger<'a>) -> Deployment<'a> {
-        let binary = std::path::Path::new("/bin/any");
-        let functions =
-            ["orders", "importer"].map(|name| Function::of(name, binary, TARGET_TIMEOUT));
-        let queues = [("imports", Some("importer")), ("mails", None)]
-            .map(|(name, consumer)| (name.to_owned(), consumer.map(str::to_owned)));
-        Deployment {
-            binaries: Binaries::find(None).unwrap(),
-            settings,
-            in_flight_max: 100_000,
-            ledger,
-            sources: functions::sources(&queues, &functions, TARGET).unwrap(),
-            functions: functions.into(),
-        }
+    /// The lines about a deployment with two functions, of which one consumes a queue, and a queue with another consumer.
+    fn told(options: &[&str], lines: fn(&str, &Queues, &Deployment<'_>) -> Vec<Line>) -> String {
+        let usual = "comeback local --function orders=x --function importer=x --queue imports=importer --queue mails";
+        let args = Args::parse_from(usual.split(' ').chain(options.iter().copied()));
+        let Command::Local(args) = args.command else { panic!("expected local") };
+        text(&lines(ENDPOINT, &queues(), &Deployment::of(&args).unwrap()))
     }
 
     #[test]
     fn the_deployment_is_printed_with_its_settings() {
-        let with = |given: &[(&str, &str)]| {
-            let settings: Vec<_> =
-                given.iter().map(|&(n, v)| (n.to_owned(), v.to_owned())).collect();
-            let ledger = if given.is_empty() { Ledger::None } else { Ledger::Here };
-            text(&deployed(ENDPOINT, &queues(), &deployment(&settings, ledger)))
-        };
-        assert!(!with(&[]).contains("ledger"));
-        assert!(with(&[]).contains(
-            "  target            orders, your own\n  retry queue       http://127.0.0.1:4700/000000000000/retry-orders\n"
-        ));
-        let of_queues = "  queue             http://127.0.0.1:4700/000000000000/imports, whose consumer is importer\n  \
-                         retry queue       http://127.0.0.1:4700/000000000000/retry-imports\n  \
-                         queue             http://127.0.0.1:4700/000000000000/mails, whose consumer is a program of your own\n";
-        assert!(with(&[]).contains(of_queues), "{}", with(&[]));
-        assert!(!with(&[]).contains("retry-importer"));
-        assert!(with(&[]).contains("retry-handler, with default settings\n"));
-        let given = with(&[("JITTER", "none"), ("MAX_AGE", "1h")]);
-        assert!(given.contains("retry-handler, with JITTER=none MAX_AGE=1h\n"), "{given}");
-        let ledger = "  ledger            the table comeback-ledger at http://127.0.0.1:4700\n";
-        assert!(given.contains(ledger), "{given}");
-        assert!(
-            given.contains("dead-letter queue http://127.0.0.1:4700/000000000000/dead-letters")
-        );
+        let usual = told(&["--no-ledger"], deployed);
+        let given = told(&["--set", "JITTER=none", "--set", "MAX_AGE=1h"], deployed);
+        for (told, part) in [
+            (
+                &usual,
+                "target            orders, your own\n  retry queue       http://127.0.0.1:4700/000000000000/retry-orders\n",
+            ),
+            (
+                &usual,
+                "queue             http://127.0.0.1:4700/000000000000/imports, whose consumer is importer\n",
+            ),
+            (&usual, "retry queue       http://127.0.0.1:4700/000000000000/retry-imports\n"),
+            (
+                &usual,
+                "queue             http://127.0.0.1:4700/000000000000/mails, whose consumer is a program of your own\n",
+            ),
+            (&usual, "retry-handler, with default settings\n"),
+            (&given, "retry-handler, with JITTER=none MAX_AGE=1h\n"),
+            (&given, "dead-letter queue http://127.0.0.1:4700/000000000000/dead-letters"),
+            (&given, "ledger            the table comeback-ledger at http://127.0.0.1:4700\n"),
+        ] {
+            assert!(told.contains(part), "{part} is not in\n{told}");
+        }
+        assert!(!usual.contains("ledger") && !usual.contains("retry-importer"), "{usual}");
     }
 
     #[test]
@@ -416,9 +386,9 @@ mod tests {
 
     #[test]
     fn the_lines_to_try_name_this_endpoint_and_these_queues() {
-        let deployment = deployment(&[], Ledger::At("http://127.0.0.1:8000"));
-        let lines = text(&to_try(ENDPOINT, &queues(), &deployment));
+        let lines = told(&["--ledger", "http://127.0.0.1:8000"], to_try);
         let whole = lines.replace(" \\\n   ", "");
+        assert!(lines.contains("--invocation-type Event \\\n    --payload"), "{lines}");
         for part in [
             "export AWS_ENDPOINT_URL=http://127.0.0.1:4700\n",
             "echo '{\"id\":\"order-1\",\"fail\":{\"attempts\":3}}' | aws lambda invoke --function-name example-target --invocation-type Event --payload fileb:///dev/stdin /dev/null\n",
@@ -431,17 +401,5 @@ mod tests {
         ] {
             assert!(whole.contains(part), "{part} is not in\n{lines}");
         }
-    }
-
-    #[test]
-    fn a_long_command_is_broken_between_its_parts() {
-        let part = |length| "x".repeat(length);
-        let broken = |lengths: &[usize]| {
-            let parts: Vec<_> = lengths.iter().map(|&length| part(length)).collect();
-            text(&broken(&parts))
-        };
-        assert_eq!(broken(&[3, 0, 2]), "xxx xx\n");
-        let (first, second) = (part(60), part(50));
-        assert_eq!(broken(&[60, 50, 4]), format!("{first} \\\n    {second} xxxx\n"));
     }
 }

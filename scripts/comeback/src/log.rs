@@ -19,7 +19,6 @@ use crate::{
     paint::{Line, Style},
 };
 
-/// How many characters of an id are shown.
 const ID_WIDTH: usize = 8;
 
 /// The condition of an event that Lambda gives up after its last run.
@@ -30,7 +29,6 @@ const RETRIES_EXHAUSTED: &str = "RetriesExhausted";
 pub struct Log {
     /// How often each invocation has failed that Lambda itself may still retry, by its request id.
     failures: HashMap<Arc<str>, u32>,
-    /// The due times of waiting events, by their ids.
     due: HashMap<Arc<str>, Timestamp>,
     /// The re-invocations that already have a line. Both the start of the run and the handler's log line announce a
     /// re-invocation. Either may be first, because the handler logs after Lambda has accepted the event.

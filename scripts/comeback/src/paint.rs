@@ -1,9 +1,7 @@
 //! Styled text. Lines are values that tests can compare. Only `paint` adds escape sequences.
 
-/// The style of a piece of text, by its meaning.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Style {
-    /// No style.
     Plain,
     Strong,
     Faint,
@@ -80,14 +78,12 @@ impl Line {
         self.0.iter().map(|(_, text)| text.chars().count()).sum()
     }
 
-    /// The line, padded with spaces to `width` columns.
     #[must_use]
     pub fn padded(self, width: usize) -> Self {
         let missing = width.saturating_sub(self.width());
         self.and(Style::Plain, " ".repeat(missing))
     }
 
-    /// The line, cut to `width` columns.
     #[must_use]
     pub fn cut(self, width: usize) -> Self {
         let mut left = width;

@@ -16,10 +16,8 @@ use crate::{
 /// A placeholder for the dead-letter queue, which is not deployed yet when settings are checked.
 const ANY_QUEUE_URL: &str = "http://127.0.0.1/000000000000/any";
 
-/// One setting: a variable and its value.
 pub type Setting = (String, String);
 
-/// Why an argument is no setting.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum NoSetting {
     #[error("expected NAME=VALUE, such as BASE_BACKOFF=2s")]
@@ -86,8 +84,7 @@ mod tests {
         assert_eq!(check(&probes, true), Ok(()));
         assert!(check(&probes, false).unwrap_err().to_string().contains("LEDGER_TABLE"));
         let bad = [setting("JITTER", "some"), setting("MAX_AGE", "long")];
-        let bad = check(&bad, false).unwrap_err();
-        let bad = bad.to_string();
+        let bad = check(&bad, false).unwrap_err().to_string();
         assert!(bad.contains("JITTER must be full, equal or none, got \"some\""), "{bad}");
         assert!(bad.contains("MAX_AGE must be a duration"), "{bad}");
     }

@@ -32,7 +32,6 @@ pub const INTERRUPTED: u8 = 130;
 
 /// The width to assume if the terminal doesn't report its size.
 const WIDTH_DEFAULT: usize = 80;
-/// The height to assume if the terminal doesn't report its size.
 const HEIGHT_DEFAULT: usize = 24;
 /// How often the progress is redrawn.
 const TICK: Duration = Duration::from_millis(100);
@@ -40,11 +39,9 @@ const TICK: Duration = Duration::from_millis(100);
 /// The result of a command that ran without an error. It determines the exit code.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Outcome {
-    /// Exit code 0.
     Success,
     /// The command found a problem, or did not do everything that was asked.
     Unsuccessful,
-    /// SIGINT or SIGTERM ended the command.
     Interrupted,
 }
 
@@ -85,7 +82,9 @@ pub enum Failure {
     Refused(String),
     #[error(transparent)]
     Call(#[from] CallError),
-    #[error(transparent)]
+    #[error("reading the journal of the local cloud failed: {0}")]
+    Journal(#[source] io::Error),
+    #[error("input or output failed: {0}")]
     Output(#[from] io::Error),
 }
 
@@ -94,20 +93,18 @@ impl Failure {
     pub fn code(&self) -> u8 {
         if matches!(self, Self::Settings(_)) { 2 } else { 1 }
     }
-}
 
-impl Failure {
     /// All causes of the failure, if there are more than it says.
     pub fn causes(&self) -> Option<&str> {
         use crate::operate::aws::NoClients;
-        let causes = if let Self::Aws(fault) = self {
-            &*fault.causes
-        } else if let Self::Clients(NoClients::Credentials(causes)) = self {
-            causes
+        let causes = if let Self::Clients(NoClients::Credentials(causes)) = self {
+            Some(&**causes)
+        } else if let Self::Aws(fault) = self {
+            Some(&*fault.causes)
         } else {
-            return None;
+            None
         };
-        Some(causes).filter(|causes| !causes.is_empty())
+        causes.filter(|causes| !causes.is_empty())
     }
 }
 
@@ -146,7 +143,6 @@ impl Shell {
         Self { now, terminal, colour: terminal && !no_colour, inherited }
     }
 
-    /// The time that is left until `at`, or zero if it has passed.
     pub fn until(&self, at: Timestamp) -> Duration {
         between((self.now)(), at)
     }
@@ -160,9 +156,7 @@ impl Shell {
         }
         write(&text).await
     }
-}
 
-impl Shell {
     /// The width of the terminal in columns, or None if standard output is not a terminal.
     pub fn width(&self) -> Option<usize> {
         self.terminal.then(|| Screen::size().0)
@@ -298,7 +292,6 @@ async fn write(text: &str) -> io::Result<()> {
     stdout.flush().await
 }
 
-/// Writes an escape sequence.
 fn command(text: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(text.as_bytes())?;

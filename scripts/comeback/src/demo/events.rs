@@ -5,8 +5,11 @@
 
 use std::time::Duration;
 
-use chrono::SecondsFormat;
-use comeback_core::{Timestamp, reason::Reason, time::later};
+use comeback_core::{
+    Timestamp,
+    reason::Reason,
+    time::{later, rfc3339},
+};
 use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus, seq::SliceRandom};
 use serde_json::{Value, json};
 
@@ -18,7 +21,6 @@ const CAPPED: &str = "capped-target";
 /// The function whose reserved concurrency is 0 until the upstream is back.
 pub const PAUSED: &str = "paused-target";
 
-/// `MAX_ATTEMPTS` of [`CAPPED`].
 const CAPPED_ATTEMPTS: u32 = 3;
 
 /// The time-out of the functions: enough for a cold start on a busy machine, but short enough to watch.
@@ -76,54 +78,35 @@ pub enum Scenario {
 
 impl Scenario {
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Order => "order",
-            Self::Invalid => "invalid",
-            Self::AlwaysFails => "always-fails",
-            Self::Crashes => "crashes",
-            Self::TimesOut => "times-out",
-            Self::RateLimited => "rate-limited",
-            Self::Paused => "paused",
-        }
-    }
-
-    fn function(self) -> &'static str {
-        match self {
-            Self::Order | Self::Invalid | Self::Crashes | Self::TimesOut | Self::RateLimited => {
-                TARGET
-            }
-            Self::AlwaysFails => CAPPED,
-            Self::Paused => PAUSED,
-        }
-    }
-
-    /// The member `fail` of the payload, which controls how the example target fails.
-    fn fail(self, upstream_back: Timestamp) -> Option<Value> {
-        let until = upstream_back.to_rfc3339_opts(SecondsFormat::Millis, true);
-        let asks = format!("{}s: the upstream says 429", RETRY_AFTER.as_secs());
-        match self {
-            Self::Order => Some(json!({ "until": until, "message": "the upstream says 503" })),
-            Self::Invalid => {
-                Some(json!({ "error": "PermanentFailure", "message": "no such item" }))
-            }
-            Self::AlwaysFails => {
-                Some(json!({ "error": "Misconfigured", "message": "no database" }))
-            }
-            Self::Crashes => Some(json!({ "attempts": 2, "by": "crash" })),
-            Self::TimesOut => Some(json!({ "attempts": 1, "by": "hang" })),
-            Self::RateLimited => {
-                Some(json!({ "attempts": 1, "error": "RetryAfter", "message": asks }))
-            }
-            Self::Paused => None,
-        }
+        self.plan().0
     }
 
     /// The reason with which the event should be given up, or `None` if it should succeed.
     pub fn expected_reason(self) -> Option<Reason> {
+        self.plan().3
+    }
+
+    /// Its name and function, the member `fail` of the payload, which controls how the example target fails, and the
+    /// reason with which the event should be given up.
+    fn plan(self) -> (&'static str, &'static str, Value, Option<Reason>) {
         match self {
-            Self::Invalid => Some(Reason::NotRetryable),
-            Self::AlwaysFails => Some(Reason::MaxAttemptsExceeded),
-            Self::Order | Self::Crashes | Self::TimesOut | Self::RateLimited | Self::Paused => None,
+            Self::Order => ("order", TARGET, json!({ "message": "the upstream says 503" }), None),
+            Self::Invalid => {
+                let fail = json!({ "error": "PermanentFailure", "message": "no such item" });
+                ("invalid", TARGET, fail, Some(Reason::NotRetryable))
+            }
+            Self::AlwaysFails => {
+                let fail = json!({ "error": "Misconfigured", "message": "no database" });
+                ("always-fails", CAPPED, fail, Some(Reason::MaxAttemptsExceeded))
+            }
+            Self::Crashes => ("crashes", TARGET, json!({ "attempts": 2, "by": "crash" }), None),
+            Self::TimesOut => ("times-out", TARGET, json!({ "attempts": 1, "by": "hang" }), None),
+            Self::RateLimited => {
+                let asks = format!("{}s: the upstream says 429", RETRY_AFTER.as_secs());
+                let fail = json!({ "attempts": 1, "error": "RetryAfter", "message": asks });
+                ("rate-limited", TARGET, fail, None)
+            }
+            Self::Paused => ("paused", PAUSED, Value::Null, None),
         }
     }
 }
@@ -154,7 +137,6 @@ impl PlannedEvent {
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     pub events: usize,
-    /// How long the upstream is down.
     pub outage: Duration,
     pub seed: u64,
 }
@@ -172,13 +154,17 @@ impl Plan {
         let upstream_back = later(began, self.outage);
         let planned = |(nth, &scenario): (usize, &Scenario)| {
             let earlier = scenarios[..nth].iter().filter(|&&other| other == scenario).count();
-            let name = format!("{}-{}", scenario.name(), earlier + 1);
-            let payload = match scenario.fail(upstream_back) {
-                Some(fail) => json!({ "id": name, "fail": fail }),
-                None => json!({ "id": name }),
-            };
+            let (name, function, mut fail, _) = scenario.plan();
+            let name = format!("{name}-{}", earlier + 1);
+            let mut payload = json!({ "id": name });
+            if scenario == Scenario::Order {
+                fail["until"] = json!(rfc3339(upstream_back));
+            }
+            if !fail.is_null() {
+                payload["fail"] = fail;
+            }
+            let payload = payload.to_string();
             let sent_after = slot.mul_f64(nth as f64 + random.random_range(0.0..1.0));
-            let (function, payload) = (scenario.function(), payload.to_string());
             PlannedEvent { name, scenario, function, payload, sent_after }
         };
         scenarios.iter().enumerate().map(planned).collect()
@@ -232,17 +218,11 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_gives_the_same_events_and_another_seed_others() {
+    fn the_same_seed_sends_the_same_events_early_in_the_outage() {
         assert_eq!(schedule(30, 1), schedule(30, 1));
         assert_ne!(schedule(30, 1), schedule(30, 2));
-    }
-
-    #[test]
-    fn events_have_different_names_and_are_sent_early_in_the_outage() {
         let schedule = schedule(30, 3);
-        let mut names: Vec<_> = schedule.iter().map(|event| &event.name).collect();
-        names.sort();
-        names.dedup();
+        let names: std::collections::BTreeSet<_> = schedule.iter().map(|it| &it.name).collect();
         assert_eq!(names.len(), 30);
         assert!(schedule.is_sorted_by_key(|event| event.sent_after));
         assert!(schedule.iter().all(|event| event.sent_after < Duration::from_secs(2)));
@@ -264,26 +244,22 @@ mod tests {
 
     #[test]
     fn lambda_alone_would_have_lost_events_that_its_two_retries_do_not_reach() {
-        let lost = |seconds: u64| {
+        let lost = |seconds: u64, scenario| {
             let outage = Duration::from_secs(seconds);
             let schedule = Plan { events: 30, outage, seed: 1 }.schedule(Timestamp::UNIX_EPOCH);
-            let lost = schedule.iter().filter(|event| event.lost_by_lambda_alone(outage));
-            lost.filter(|event| event.scenario == Scenario::Order).count()
-        };
-        assert_eq!((lost(8), lost(180), lost(240)), (0, 0, 21));
-        let is_lost = |scenario| {
-            let schedule = schedule(30, 1);
-            schedule
-                .iter()
-                .find(|event| event.scenario == scenario)
-                .unwrap()
-                .lost_by_lambda_alone(plan(30, 1).outage)
+            let of_scenario = schedule.iter().filter(|event| event.scenario == scenario);
+            of_scenario.filter(|event| event.lost_by_lambda_alone(outage)).count()
         };
         // An event that crashes twice succeeds in Lambda's last retry.
-        for (scenario, lost) in
-            [(Scenario::Invalid, true), (Scenario::Paused, true), (Scenario::Crashes, false)]
-        {
-            assert_eq!(is_lost(scenario), lost, "{scenario:?}");
+        for (seconds, scenario, expected) in [
+            (8, Scenario::Order, 0),
+            (180, Scenario::Order, 0),
+            (240, Scenario::Order, 21),
+            (8, Scenario::Invalid, 3),
+            (8, Scenario::Paused, 1),
+            (8, Scenario::Crashes, 0),
+        ] {
+            assert_eq!(lost(seconds, scenario), expected, "{scenario:?} {seconds}");
         }
     }
 

@@ -11,7 +11,6 @@ use crate::{
     paint::{Line, Style},
 };
 
-/// The width of the column with an event's name.
 pub const NAME_WIDTH: usize = 14;
 
 #[derive(Debug)]
@@ -21,9 +20,7 @@ pub struct History {
     pub events: Vec<EventHistory>,
     /// The lateness of each re-invocation, less the delay that SQS adds by rounding to whole seconds.
     pub latenesses: Vec<Duration>,
-    /// The warnings and errors of the functions.
     pub troubles: Vec<String>,
-    /// Lines that have not been printed yet.
     new_lines: Vec<Line>,
     /// The index of each event, by the request id of its first invocation.
     by_event: HashMap<Arc<str>, usize>,
@@ -32,11 +29,9 @@ pub struct History {
 #[derive(Clone, Debug, Default)]
 pub struct EventHistory {
     pub name: String,
-    /// Its steps so far, in order.
     pub steps: Vec<Step>,
     /// Whether its function has run since it last started to wait.
     has_run: bool,
-    /// Its last wait.
     waited: Duration,
 }
 
@@ -63,19 +58,16 @@ pub struct Step {
 }
 
 impl EventHistory {
-    /// The current state, in words.
     pub fn state(&self) -> &'static str {
         self.steps.last().map_or(UNSENT, |step| step.state)
     }
 
-    /// The attempt that succeeded, if one has.
     pub fn success(&self) -> Option<u32> {
         self.steps.last().filter(|step| step.state == SUCCEEDED).map(|step| step.attempt)
     }
 }
 
 impl History {
-    /// Empty histories of events with these names.
     pub fn begin(began: Timestamp, names: impl IntoIterator<Item = String>) -> Self {
         let event = |name| EventHistory { name, ..EventHistory::default() };
         Self {
@@ -101,7 +93,6 @@ impl History {
         self.new_lines.push(line.and(Style::Plain, name).and(style, words));
     }
 
-    /// Returns the lines since the last call.
     pub fn take_lines(&mut self) -> Vec<Line> {
         mem::take(&mut self.new_lines)
     }
@@ -144,7 +135,6 @@ impl History {
         }
     }
 
-    /// Whether every event has either succeeded or been given up.
     pub fn is_over(&self) -> bool {
         self.events.iter().all(|event| [SUCCEEDED, GIVEN_UP].contains(&event.state()))
     }

@@ -21,7 +21,6 @@ const WIDTH_MAX: usize = 80;
 /// The most troubles to print. A few show a recurring one.
 const TROUBLES_MAX: usize = 5;
 
-/// Commands to try after a demo, with descriptions.
 const NEXT: [(&str, &str); 4] = [
     (
         "scripts/demo --events 100 --outage 5m",

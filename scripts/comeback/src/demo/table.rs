@@ -7,7 +7,6 @@ use comeback_core::{Timestamp, time::between};
 use super::history::{EventHistory, History, NAME_WIDTH, STATES};
 use crate::paint::{Line, Style};
 
-/// The width of the column with an event's state.
 const STATE_WIDTH: usize = 24;
 
 /// The number of lines of the table that are not rows.
@@ -84,7 +83,6 @@ fn row(event: &EventHistory, now: Timestamp, width: usize) -> Line {
     marks[skipped..].iter().fold(head, |line, (style, mark)| line.and(*style, mark.to_string()))
 }
 
-/// The current state of an event, with its style.
 fn state(event: &EventHistory, now: Timestamp) -> (Style, String) {
     let Some(step) = event.steps.last() else { return (Style::Plain, String::new()) };
     let says = match step.due.map(|due| between(now, due)) {

@@ -61,7 +61,6 @@ pub async fn run(args: &StatusArgs, shell: &Shell) -> Result<Outcome, Failure> {
     Ok(Outcome::Success)
 }
 
-/// Refreshes the table until Ctrl-C.
 async fn watch(
     args: &StatusArgs,
     aws: &Aws,
@@ -143,7 +142,6 @@ fn report(
     lines
 }
 
-/// The state of a function, in words.
 pub fn state(facts: &Facts, now: Timestamp) -> String {
     let lasts = |since: Timestamp| span(between(since, now).as_secs_f64().floor());
     let state = match facts.state() {
@@ -161,7 +159,6 @@ pub fn state(facts: &Facts, now: Timestamp) -> String {
     [state, paused].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-/// The counts of a function's dead letters by reason.
 pub fn letters(facts: &Facts) -> String {
     let letters = facts.dead_letters.iter();
     letters

@@ -218,37 +218,14 @@ mod tests {
     use comeback_core::time::parse;
 
     use super::*;
+    use crate::operate::waiting::rules::stand_in::{event, second};
 
-    #[test]
-    fn an_event_that_only_the_register_knows_is_shown_as_it_is_listed() {
-        let at = |text: &str| parse(text).unwrap();
-        let entry = Entry {
-            key: "arn:aws:lambda:us-east-1:1:function:orders:$LATEST/r-2".to_owned(),
-            target: "arn:aws:lambda:us-east-1:1:function:orders:$LATEST".to_owned(),
-            queue_url: String::new(),
-            event_id: "first".to_owned(),
-            attempt: 4,
-            due: at("2026-05-01T12:00:00Z"),
-            first_failure: at("2026-04-01T12:00:00Z"),
-            error_type: Some("Down".to_owned()),
-            error_message: None,
-            receipt_handle: None,
-            order: None,
-        };
-        let lines = listed(&entry, at("2026-05-01T11:00:00Z"));
-        let text: Vec<_> = lines.iter().map(|line| line.paint(false)).collect();
-        let expected = [
-            "event first of orders",
-            "  first failed at 2026-04-01T12:00:00.000Z, last error Down",
-            "  now: waits for attempt 4: comes back in 1 h",
-            "  The log that was read has no line about it. This is what the register knows.",
-        ];
-        assert_eq!(text, expected);
+    pub fn at(second: u32) -> Timestamp {
+        parse(&format!("2026-05-01T12:00:{second:02}Z")).unwrap()
     }
 
-    #[test]
-    fn the_life_of_an_event_is_printed_as_a_timeline() {
-        let at = |second| parse(&format!("2026-05-01T12:00:{second:02}Z")).unwrap();
+    /// An event that fails, waits, is brought back by an order, fails again, and is given up.
+    pub fn life() -> Life {
         let step = |second, attempt, what| Step {
             at: at(second),
             attempt: Some(attempt),
@@ -259,30 +236,51 @@ mod tests {
             error_type: error_type.map(str::to_owned),
             error_message: None,
         };
-        let life = Life {
-            event_id: "first".to_owned(),
-            function: Some("arn:aws:lambda:us-east-1:1:function:orders:$LATEST".to_owned()),
-            trace: None,
+        let reason = "max_attempts_exceeded".to_owned();
+        Life {
+            event_id: "3B72EB0B-0000-4000-8000-000000000007".to_owned(),
+            function: Some("arn:aws:lambda:eu-west-1:1:function:orders:$LATEST".to_owned()),
+            trace: Some(
+                "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8".to_owned(),
+            ),
             steps: vec![
                 step(1, 1, failed(Some("Down"))),
-                step(1, 1, StepKind::Waits { due_at: Some(at(4)), until: at(4), again: 0 }),
-                step(4, 1, StepKind::Retried { late_ms: 350 }),
+                step(1, 1, StepKind::Waits { due_at: Some(at(50)), until: at(50), again: 2 }),
+                step(6, 1, StepKind::Retried { late_ms: 350 }),
                 step(9, 2, failed(None)),
-                step(9, 2, StepKind::GivenUp { reason: "max_attempts_exceeded".to_owned() }),
+                step(9, 2, StepKind::GivenUp { reason: reason.clone() }),
             ],
-            next: Next::GivenUp { reason: "max_attempts_exceeded".to_owned() },
-        };
-        let text: Vec<_> = report(&life, at(20)).iter().map(|line| line.paint(false)).collect();
+            next: Next::GivenUp { reason },
+        }
+    }
+
+    fn text(lines: &[Line]) -> Vec<String> {
+        lines.iter().map(|line| line.paint(false)).collect()
+    }
+
+    #[test]
+    fn an_event_that_only_the_register_knows_is_shown_as_it_is_listed() {
         let expected = [
-            "event first of orders",
+            "event event-r2 of orders",
+            "  first failed at 1970-01-01T00:00:00.000Z, last error app.Down: no route to host",
+            "  now: waits for attempt 2: comes back in 1 h",
+            "  The log that was read has no line about it. This is what the register knows.",
+        ];
+        assert_eq!(text(&listed(&event("r2", 3600), second(0))), expected);
+    }
+
+    #[test]
+    fn the_life_of_an_event_is_printed_as_a_timeline() {
+        let expected = [
+            "event 3B72EB0B-0000-4000-8000-000000000007 of orders",
             "  2026-05-01T12:00:01.000Z  +0 s       failed  Down",
-            "  2026-05-01T12:00:01.000Z  +0 s       waits   for 3 s, attempt 1 is due at 2026-05-01T12:00:04.000Z",
-            "  2026-05-01T12:00:04.000Z  +3 s       retried attempt 1, 350 ms late",
+            "  2026-05-01T12:00:01.000Z  +0 s       waits   for 49 s, attempt 1 is due at 2026-05-01T12:00:50.000Z; came back 2 times",
+            "  2026-05-01T12:00:06.000Z  +5 s       retried attempt 1, 350 ms late",
             "  2026-05-01T12:00:09.000Z  +8 s       failed  no error type",
             "  2026-05-01T12:00:09.000Z  +8 s       given up max_attempts_exceeded",
-            "  now: given up: max_attempts_exceeded. See comeback dead show first",
+            "  now: given up: max_attempts_exceeded. See comeback dead show 3B72EB0B-0000-4000-8000-000000000007",
         ];
-        assert_eq!(text, expected);
+        assert_eq!(text(&report(&life(), at(20))), expected);
     }
 
     #[test]

@@ -95,9 +95,7 @@ impl Filter {
 /// A point in time, absolute or relative to now.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum DueBefore {
-    /// An absolute time.
     At(Timestamp),
-    /// The time from now.
     In(Duration),
 }
 

@@ -59,7 +59,6 @@ const PAUSE_FACTOR: u32 = 9;
 /// The maximum time between two updates. Even if nothing has changed, due times come nearer.
 const UPDATE_INTERVAL_MAX: Duration = Duration::from_secs(5);
 
-/// A part of a page that is updated: its id and its content.
 type Part = (&'static str, Markup);
 
 /// The files of all pages: the path, the type and the content.
@@ -232,7 +231,6 @@ async fn event(State(live): State<Shared>, uri: Uri) -> Response {
     show(&live, &uri, &html! {}, &panel)
 }
 
-/// Streams the parts of a page whenever they change.
 async fn changes(
     State(live): State<Shared>,
     uri: Uri,

@@ -78,10 +78,8 @@ fn seconds<S: serde::Serializer>(duration: &Duration, serializer: S) -> Result<S
 const ANY_QUEUE: (&str, &str) =
     ("DEAD_LETTER_QUEUE_URL", "https://sqs.us-east-1.amazonaws.com/0/any");
 
-/// A policy to simulate, and its name.
 #[derive(Clone, Debug)]
 pub struct Candidate {
-    /// The policy's name in tables and charts.
     pub name: String,
     pub policy: Policy,
     /// The maximum number of messages of a queue that wait in flight.
@@ -149,7 +147,6 @@ impl<'a> Life<'a> {
         self.fail(0, failed_at);
     }
 
-    /// When the event last failed.
     fn failed_at(&self) -> Timestamp {
         self.failure.failed_at
     }

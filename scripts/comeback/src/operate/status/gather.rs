@@ -48,7 +48,6 @@ pub struct Gathered {
     pub unknown: Option<Fault>,
 }
 
-/// Gathers the facts about these functions, with concurrent calls.
 pub async fn gather(
     aws: &Aws,
     handler: &Function,

@@ -42,11 +42,8 @@ pub struct Facts {
     pub oldest_seconds: Option<f64>,
     /// Its dead letters in the last day, by reason.
     pub dead_letters: BTreeMap<String, u64>,
-    /// The phase of its circuit, if it has one.
     pub circuit: Option<String>,
-    /// When it went down, if it is down.
     pub down_since: Option<Timestamp>,
-    /// When it was paused, if it is.
     pub paused_since: Option<Timestamp>,
     /// When the next event is due, if there is a register.
     pub next_due: Option<Timestamp>,
@@ -63,7 +60,6 @@ impl Facts {
         self.in_flight + self.delayed + self.due
     }
 
-    /// The most urgent state that applies.
     pub fn state(&self) -> State {
         let Runs { invocations, errors } = self.recent;
         if self.down_since.is_some() {

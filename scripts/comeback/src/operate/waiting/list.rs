@@ -34,7 +34,6 @@ const NARROW: (usize, &[usize]) = (80, &[0, 1, 3]);
 const LOG_SPAN: Duration = Duration::from_hours(24);
 const DECISIONS: &str = "{ $.decision EXISTS }";
 
-/// What `--json` prints.
 #[derive(Serialize)]
 struct Document<'a> {
     handler: &'a str,
@@ -50,13 +49,11 @@ struct Document<'a> {
     events: Option<Vec<Listed>>,
 }
 
-/// The events that have been read so far.
 struct Found<'a> {
     args: &'a ListArgs,
     selection: Selection,
     looked_at: u64,
     selected: u64,
-    /// Whether all events were read.
     complete: bool,
     groups: Groups,
     /// The selected events that are due first, by due time and id. At most `--limit`.

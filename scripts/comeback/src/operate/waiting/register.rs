@@ -30,7 +30,6 @@ use crate::{
 /// The number of segments of a scan of all events, which are read concurrently.
 const SEGMENTS: u16 = 4;
 
-/// The most events in a page of a query.
 const PAGE: i32 = 500;
 
 /// The owner of the claim in an item with an order.

@@ -28,17 +28,12 @@ use crate::{
 /// The number of batches of dead letters to redrive concurrently.
 const BATCHES: usize = 4;
 
-/// How many characters of an id a title has.
 const ID_MAX: usize = 8;
 
 enum Command {
     Events(Order, waiting::Selection),
     Letters(dead_letters::Order),
-    /// Pauses or resumes the retries of a function.
-    Pause {
-        target: String,
-        is_pause: bool,
-    },
+    Pause { target: String, is_pause: bool },
 }
 
 /// Why a text is not JSON, in words that a person can act on.
@@ -79,8 +74,10 @@ fn command(live: &Live, params: &Params) -> Result<Command, Failure> {
             Command::Letters(letters(Action::Redrive { to: None, set: Vec::new(), payload }))
         }
         other => {
-            let got = other.unwrap_or("nothing");
-            return Err(Failure::Refused(format!("expected an order, got {got}")));
+            let got = other.unwrap_or_default();
+            return Err(Failure::Refused(format!(
+                "expected retry, cancel, pause, resume, redrive or purge for `do`, got '{got}'"
+            )));
         }
     })
 }
@@ -119,7 +116,6 @@ impl Command {
         }
     }
 
-    /// The path of the page that shows its result.
     fn back(&self) -> String {
         match self {
             Self::Events(_, waiting::Selection { ids, .. }) => match &**ids {

@@ -18,7 +18,6 @@ use super::{
 };
 use crate::operate::text::{count, shortened};
 
-/// The most events on a page of the list.
 const LENGTH: usize = 50;
 
 const GROUPS_MAX: usize = 200;
@@ -100,7 +99,6 @@ pub fn list(seen: &Seen, params: &Params, now: Timestamp) -> Markup {
     }
 }
 
-/// The actions for the events that are selected, or for all that wait.
 fn orders(seen: &Seen, wanted: &EventFilter) -> Markup {
     if wanted.state.is_some_and(|state| state != State::Waiting) {
         return html! { p {} };
@@ -223,7 +221,6 @@ fn marks(event: &Event) -> Markup {
     }
 }
 
-/// What happens next, as a phrase.
 pub fn next(event: &Event, now: Timestamp) -> Markup {
     let attempt = event.retries() + 1;
     match event.state() {

@@ -99,7 +99,6 @@ fn refused(why: Markup) -> Response {
     (StatusCode::FORBIDDEN, document("Refused", &why)).into_response()
 }
 
-/// The parameters of a form with a valid CSRF token.
 pub struct Form(pub Params);
 
 impl FromRequest<Shared> for Form {
@@ -122,7 +121,6 @@ impl FromRequest<Shared> for Form {
     }
 }
 
-/// Names and values, in order.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Params(Vec<(String, String)>);
 
@@ -138,7 +136,6 @@ impl Params {
         value.map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
     }
 
-    /// The same, owned.
     pub fn text(&self, wanted: &str) -> Option<String> {
         self.get(wanted).map(str::to_owned)
     }
@@ -149,7 +146,6 @@ impl Params {
         of_name.map(|(_, value)| value.to_owned()).collect()
     }
 
-    /// The same, as a number.
     pub fn number<T: std::str::FromStr>(&self, wanted: &str) -> Option<T> {
         self.get(wanted)?.parse().ok()
     }

@@ -11,12 +11,10 @@ use maud::{DOCTYPE, Markup, PreEscaped, Render, html};
 use super::{Part, guard::Params, jobs, live::Live, play};
 use crate::{operate::text::due, paint::is_hidden};
 
-/// The paths and titles of the pages in the navigation.
 const PAGES: [(&str, &str); 4] =
     [("/", "Overview"), ("/events", "Events"), ("/dead", "Dead letters"), ("/policy", "Policy")];
 const PLAY: (&str, &str) = ("/play", "Play");
 
-/// A page without the navigation.
 pub fn document(title: &str, body: &Markup) -> Response {
     let text = html! {
         (DOCTYPE)

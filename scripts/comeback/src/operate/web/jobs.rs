@@ -29,7 +29,6 @@ const KEPT_MAX: usize = 50;
 /// How long the result of a job is shown, unless it is dismissed.
 const SHOWN_FOR: Duration = Duration::from_mins(1);
 
-/// A job that runs or has ended.
 #[derive(Clone, Debug, Default)]
 pub struct Job {
     pub title: String,
@@ -40,11 +39,9 @@ pub struct Job {
     pub is_stopped: bool,
     /// The result and its time, once it has ended: what was done, and any errors.
     pub ended: Option<(Timestamp, Vec<Notice>)>,
-    /// The command that reverses it, if there is one.
     pub undo: Option<Params>,
 }
 
-/// All jobs, by number.
 #[derive(Default)]
 pub struct Jobs(Mutex<BTreeMap<u64, Job>>);
 
@@ -95,7 +92,6 @@ impl Progress {
     }
 }
 
-/// Starts a job. The result of `work` is kept.
 pub fn begin<F>(live: &Shared, job: Job, work: impl FnOnce(Shared, Progress) -> F)
 where
     F: Future<Output = Result<Vec<Notice>, Failure>> + Send + 'static,
@@ -116,7 +112,9 @@ pub async fn uncancelled<T: Send + 'static>(
     work: impl Future<Output = Result<T, Failure>> + Send + 'static,
 ) -> Result<T, Failure> {
     let done = tokio::spawn(work).await;
-    done.unwrap_or_else(|error| Err(Failure::Refused(format!("it crashed: {error}"))))
+    done.unwrap_or_else(|error| {
+        Err(Failure::Refused(format!("the page crashed, which is a bug: {error}")))
+    })
 }
 
 /// A line for each job: how far it is, or what it has done.

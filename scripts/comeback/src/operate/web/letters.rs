@@ -102,7 +102,6 @@ pub fn look_again(live: &Shared, is_opened: bool) {
     refresh(live);
 }
 
-/// Reads the letters in the background.
 pub fn refresh(live: &Shared) {
     live.seen().looking.get_or_insert(0);
     let live = Shared::clone(live);
@@ -154,12 +153,11 @@ pub fn list(live: &Live, seen: &Seen, params: &Params, now: Timestamp) -> Markup
         } @else if counted == 0 && seen.looking.is_none() {
             p { "The dead-letter queue is empty: no event was given up, or all were redriven." }
         } @else {
-            p { "No letter was there when it was last looked at." }
+            p { "No letter was visible when the page last looked: another consumer may have received them." }
         }
     }
 }
 
-/// The actions for the letters that are selected, or for all that are shown.
 fn orders(params: &Params, shown: usize, looked: &LetterSnapshot) -> Markup {
     let is_filtered = params.pairs().next().is_some();
     html! {

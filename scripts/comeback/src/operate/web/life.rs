@@ -34,10 +34,8 @@ use crate::{
 /// How many characters of an error type a row of the waterfall has.
 const ERROR_MAX: usize = 24;
 
-/// The most attempts to show.
 const ROWS_MAX: usize = 50;
 
-/// The most ticks of the axis.
 const TICKS_MAX: f64 = 6.0;
 
 /// What an event does now: `orders · attempt 5 in 2 s`.
@@ -99,7 +97,6 @@ pub fn life(
 struct Axis(Timestamp, f64);
 
 impl Axis {
-    /// Where a time is, as a percentage of the width.
     fn at(&self, at: Timestamp) -> f64 {
         (between(self.0, at).as_secs_f64() / self.1 * 100.0).min(100.0)
     }
@@ -256,11 +253,9 @@ fn drawn(it: &Attempted, policy: Option<&Policy>) -> Markup {
     }
 }
 
-/// A run of an event, as the local cloud's journal has it.
 pub struct Run {
     attempt: u32,
     payload: String,
-    /// The function's answer, once there is one.
     response: Option<String>,
 }
 
@@ -270,7 +265,7 @@ pub async fn runs(live: &Live, id: &str) -> Result<Vec<Run>, Failure> {
     let (mut journal, mut reader) = (Journal::of(&local), Reader::default());
     let mut runs: Vec<Run> = Vec::new();
     loop {
-        let entries = journal.next(Duration::ZERO).await?;
+        let entries = journal.next(Duration::ZERO).await.map_err(Failure::Journal)?;
         if entries.is_empty() {
             return Ok(runs);
         }

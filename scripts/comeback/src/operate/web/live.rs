@@ -56,19 +56,16 @@ const POLL_INTERVAL: [Duration; 2] = [Duration::from_secs(2), Duration::from_sec
 /// How often the checks of `comeback doctor` run: in the local cloud, and in an account.
 const CHECK_INTERVAL: [Duration; 2] = [Duration::from_secs(15), Duration::from_mins(5)];
 
-/// How often the log of an account's handler is read.
 const LOG_INTERVAL: Duration = Duration::from_secs(2);
 
 /// How much of the log is read again each time, because lines can arrive late.
 const LOG_AGAIN: Duration = Duration::from_secs(30);
 
-/// The filter pattern for log lines about events.
 const LINES: &str = "{ $.request_id EXISTS }";
 
 /// The most hashes of lines to keep, by which a line that is read again is recognized.
 const LINES_READ_MAX: usize = 200_000;
 
-/// The most events to read from the register.
 const REGISTERED_MAX: usize = 100_000;
 
 pub type Shared = Arc<Live>;
@@ -76,19 +73,15 @@ pub type Shared = Arc<Live>;
 #[derive(Clone)]
 pub struct Cloud {
     pub aws: Aws,
-    /// The handler that the command line names, if any.
     pub handler: Option<String>,
     pub connection: Connection,
 }
 
-/// The state behind the page.
 pub struct Live {
     pub now: fn() -> Timestamp,
     /// The region of the account; `None` for the local cloud.
     pub region: Option<String>,
-    /// The simulated outages in the local cloud.
     pub outages: Outages,
-    /// The token that the page of an account needs.
     pub token: Option<String>,
     pub csrf: String,
     pub jobs: Jobs,
@@ -101,7 +94,6 @@ pub struct Live {
     wanted: Notify,
 }
 
-/// The facts that pages show.
 #[derive(Default)]
 pub struct Seen {
     pub events: Events,
@@ -109,15 +101,12 @@ pub struct Seen {
     /// All that the overview has numbers of, at one time.
     pub snapshot: Snapshot,
     pub examined: Vec<Examined>,
-    /// When the checks last ran.
     pub examined_at: Option<Timestamp>,
     /// The errors of the last polls, by the kind of fact.
     pub faults: BTreeMap<&'static str, String>,
-    /// The dead letters, when they were last read.
     pub looked: Option<LetterSnapshot>,
     /// How many letters were read so far, while they are read.
     pub looking: Option<u64>,
-    /// The current text of the lesson, while it runs.
     pub lesson: Option<String>,
     registered_at: Option<Timestamp>,
     wanted_at: Option<Timestamp>,
@@ -142,7 +131,6 @@ impl Seen {
     }
 }
 
-/// The contents of the dead-letter queue at one time.
 pub struct LetterSnapshot {
     /// When the letters were read, and how long that took.
     pub at: Timestamp,
@@ -154,7 +142,6 @@ pub struct LetterSnapshot {
 }
 
 impl Live {
-    /// Creates the state, without any facts.
     pub fn new(
         region: Option<String>,
         now: fn() -> Timestamp,
@@ -185,7 +172,6 @@ impl Live {
         self.ends.load(Ordering::Relaxed)
     }
 
-    /// Whether this is the page of the local cloud.
     pub fn is_local(&self) -> bool {
         self.region.is_none()
     }
@@ -197,7 +183,11 @@ impl Live {
     }
 
     pub fn cloud(&self) -> Result<&Cloud, Failure> {
-        let starting = || Failure::Refused("the local cloud is still starting".to_owned());
+        let starting = || {
+            Failure::Refused(
+                "the local cloud is still starting: try again in a few seconds".to_owned(),
+            )
+        };
         self.cloud.get().ok_or_else(starting)
     }
 
@@ -206,7 +196,6 @@ impl Live {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notifies open pages that something has changed.
     pub fn changed(&self) {
         self.version.send_modify(|version| *version += 1);
     }
@@ -215,7 +204,6 @@ impl Live {
         self.version.subscribe()
     }
 
-    /// Closes the streams of all open pages.
     pub fn close(&self) {
         self.seen().closed = true;
         self.changed();
@@ -281,7 +269,7 @@ impl Live {
         let cloud = self.cloud()?;
         let handler = self.seen().handler.clone();
         let handler =
-            handler.ok_or_else(|| Failure::Refused("no retry handler was found yet".to_owned()))?;
+            handler.ok_or_else(|| Failure::Refused("no retry handler was found yet: try again in a few seconds, or see `comeback doctor`".to_owned()))?;
         DynamoRegister::of(handler, cloud.aws.clone())
     }
 
@@ -318,7 +306,6 @@ impl Live {
         }
     }
 
-    /// Stores the error of a poll, or removes it after a success.
     pub fn note(&self, what: &'static str, done: Result<(), Failure>) {
         let faults = &mut self.seen().faults;
         match done {
@@ -327,7 +314,6 @@ impl Live {
         }
     }
 
-    /// Reads the state of functions and queues.
     pub async fn poll(&self) -> Result<(), Failure> {
         let Cloud { aws, handler, .. } = self.cloud()?;
         let functions = functions(aws).await?;
@@ -343,7 +329,6 @@ impl Live {
         unknown.map_or(Ok(()), |fault| Err(fault.into()))
     }
 
-    /// Reads the waiting events, if there is a register.
     async fn read_register(&self) -> Result<(), Failure> {
         if !self.seen().has_register() {
             return Ok(());
@@ -363,7 +348,6 @@ impl Live {
         Ok(())
     }
 
-    /// Runs the checks of `comeback doctor`.
     pub async fn examine(&self) -> Result<(), Failure> {
         let Cloud { aws, handler, .. } = self.cloud()?;
         let found = doctor::gather(aws, handler.as_deref(), &[]).await?;

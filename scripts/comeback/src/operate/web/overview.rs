@@ -23,13 +23,11 @@ use crate::operate::{
     text::{count, span},
 };
 
-/// The number of latest events to show.
 const EVENTS: usize = 10;
 
 /// The height of either half of a sparkline.
 const SPARK: u32 = 14;
 
-/// A function with its numbers in the chosen range.
 struct Row {
     facts: Facts,
     pulse: Pulse,
@@ -257,7 +255,6 @@ fn latest(seen: &Seen, now: Timestamp) -> Markup {
     }
 }
 
-/// The help that is shown before the first event.
 fn nothing_yet(live: &Live, seen: &Seen) -> Markup {
     let function = seen.snapshot.functions.first().map(|it| target_name(&it.function));
     let endpoint = live.cloud().ok().and_then(|cloud| cloud.connection.local.clone().flatten());

@@ -44,7 +44,6 @@ const OUTAGES: [(&str, Outage, &str); 3] = [
     ("throttle", Outage::Throttle, "is throttled (concurrency 0)"),
 ];
 
-/// The value of `how` in the form that ends an outage.
 const END: &str = "end";
 
 /// The part of the page. It changes only if functions are added or removed.
@@ -134,7 +133,8 @@ async fn invoke(live: &Live, function: &str, payload: &str) -> Result<(), Failur
 }
 
 pub async fn outage(live: &Shared, params: &Params) -> Result<(), Failure> {
-    let none = || Failure::Refused("choose a function".to_owned());
+    let none =
+        || Failure::Refused("expected a function, got none: choose one in the form".to_owned());
     let function = params.text("function").ok_or_else(none)?;
     let seconds = params.number::<u64>("seconds").unwrap_or(30).clamp(1, OUTAGE_MAX.as_secs());
     let until = later((live.now)(), Duration::from_secs(seconds));
@@ -190,7 +190,11 @@ pub fn start_lesson(live: &Shared) -> Result<(), Failure> {
         return Ok(());
     }
     let function = seen.snapshot.functions.first().map(|it| target_name(&it.function).into_owned());
-    let none = || Failure::Refused("there is no function yet".to_owned());
+    let none = || {
+        Failure::Refused(
+            "no function is deployed yet: start the lesson again in a few seconds".to_owned(),
+        )
+    };
     let function = function.ok_or_else(none)?;
     seen.lesson = Some(String::new());
     drop(seen);

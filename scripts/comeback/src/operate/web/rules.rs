@@ -24,16 +24,13 @@ use crate::operate::{
     status::rules::{Facts, Runs},
 };
 
-/// The maximum number of events to keep.
 const KEPT_MAX: usize = 100_000;
 
-/// The number of parts that a [`Pulse`] has.
 pub const PARTS: usize = 60;
 
 /// How many seconds, and how many minutes of a function are counted.
 const COUNTED_MAX: [usize; 2] = [2 * PARTS, 24 * 60];
 
-/// The time that a [`Pulse`] covers.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Range {
     #[default]
@@ -43,7 +40,6 @@ pub enum Range {
 }
 
 impl Range {
-    /// All ranges, with their names.
     pub const ALL: [(Self, &str); 3] =
         [(Self::Minute, "1 minute"), (Self::Hour, "1 hour"), (Self::Day, "24 hours")];
 }
@@ -62,11 +58,9 @@ impl Pulse {
     }
 }
 
-/// The waiting events of a function.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Waiting {
     pub events: usize,
-    /// When the next one is due.
     pub next: Option<Timestamp>,
     /// When the oldest one failed first.
     pub oldest: Option<Timestamp>,
@@ -86,7 +80,6 @@ pub struct Run {
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Page<'a> {
-    /// The events, the latest first.
     pub events: Vec<&'a Event>,
     pub of: usize,
     /// The number of matching events that are later than these.
@@ -100,7 +93,6 @@ pub struct Page<'a> {
 pub struct Events {
     /// The events, in the order in which they were first reported.
     kept: VecDeque<Event>,
-    /// The number of the oldest event in `kept`.
     first: usize,
     numbers: HashMap<Arc<str>, usize>,
     /// The waiting events, by when they come back. This index exists because the live page queries it often.
@@ -233,7 +225,6 @@ impl Events {
         self.kept.len()
     }
 
-    /// Whether there are no events.
     pub fn is_empty(&self) -> bool {
         self.kept.is_empty()
     }
@@ -298,7 +289,6 @@ impl Events {
         page
     }
 
-    /// The latest events that match a filter.
     pub fn latest(&self, wanted: &EventFilter, length: usize) -> Vec<&Event> {
         let all = self.numbered().map(|(_, event)| event);
         all.filter(|event| wanted.matches(event)).take(length).collect()
@@ -320,7 +310,6 @@ impl Events {
         groups
     }
 
-    /// The waiting events of each function.
     pub fn waiting(&self) -> BTreeMap<String, Waiting> {
         let mut all: BTreeMap<&str, Waiting> = BTreeMap::new();
         for (until, number) in &self.waiting {
@@ -388,7 +377,11 @@ mod tests {
     use comeback_core::time::{parse, rfc3339};
 
     use super::*;
-    use crate::operate::{rules::NO_ERROR, status::rules::State as FunctionState};
+    use crate::operate::{
+        rules::NO_ERROR,
+        status::rules::State as FunctionState,
+        waiting::rules::stand_in::{event, second},
+    };
 
     const ARN: &str = "arn:aws:lambda:us-east-1:1:function:orders:$LATEST";
     const RETRIED: &str = r#""decision":"invoke","lateness_ms":12"#;
@@ -593,27 +586,15 @@ mod tests {
     #[test]
     fn the_register_adds_events_that_are_in_no_log_line() {
         let mut events = Events::default();
-        let entry = Entry {
-            key: "arn:orders/r2".to_owned(),
-            target: ARN.to_owned(),
-            queue_url: String::new(),
-            event_id: "old".to_owned(),
-            attempt: 3,
-            due: at(50),
-            first_failure: at(1),
-            error_type: Some("Down".to_owned()),
-            error_message: Some("503".to_owned()),
-            receipt_handle: None,
-            order: None,
-        };
+        let entry = Entry { event_id: "old".to_owned(), ..event("r2", 50) };
         for _ in 0..2 {
-            events.registered(&entry, at(10));
+            events.registered(&entry, second(10));
         }
         let event = events.get("old").unwrap();
         assert_eq!((event.state(), event.steps.len()), (State::Waiting, 2));
-        assert_eq!(event.error(), (Some("Down"), Some("503")));
+        assert_eq!(event.error(), (Some("app.Down"), Some("no route to host")));
         events.line(&line(50, "old", "r2", RETRIED));
-        events.registered(&entry, at(51));
+        events.registered(&entry, second(51));
         assert_eq!(events.get("old").unwrap().state(), State::Retried, "the log is later");
     }
 }

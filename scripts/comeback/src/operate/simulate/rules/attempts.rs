@@ -21,7 +21,6 @@ const COUNTED_MAX: usize = 1_000_000;
 const EXAMPLES: usize = 16;
 const EXAMPLE_TIMES: u32 = 300;
 
-/// The attempts of an event that never succeeds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Attempts {
     pub events: usize,
@@ -30,7 +29,6 @@ pub struct Attempts {
     pub made: Quantiles,
     /// The time from the first to the last failure of an event, after which it is given up.
     pub given_up_after_seconds: Quantiles,
-    /// The reason why events are given up.
     #[serde(serialize_with = "name")]
     pub reason: Option<Reason>,
     /// Example lives: the seconds from the first failure to each attempt. Of attempts close together, only one is kept.
@@ -112,10 +110,8 @@ fn name<S: Serializer>(reason: &Option<Reason>, serializer: S) -> Result<S::Ok, 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Quantiles {
     pub min: f64,
-    /// The 5th percentile.
     pub p5: f64,
     pub median: f64,
-    /// The 95th percentile.
     pub p95: f64,
     pub max: f64,
 }

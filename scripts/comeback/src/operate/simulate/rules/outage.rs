@@ -20,7 +20,6 @@ const PILOTS: u64 = 8;
 /// The number of slots in which retries are counted: two days in seconds. Longer outages have longer slots.
 const SLOTS_MAX: u64 = 2 * 24 * 60 * 60;
 
-/// The maximum number of points in a timeline.
 const POINTS: usize = 240;
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -30,17 +29,14 @@ pub struct Outage {
     /// One in this many events was simulated, and counts for all of them.
     pub one_in: u64,
     pub succeeded: u64,
-    /// The number of these events that are given up, by reason.
     pub given_up: BTreeMap<&'static str, u64>,
     pub retries: u64,
     pub retries_of_an_event: Quantiles,
     /// The time from the end of the outage until an event succeeds.
     pub recovered_after_seconds: Quantiles,
-    /// The highest number of retries per second.
     pub retries_per_second_max: f64,
     /// The highest number of new events and retries per second.
     pub load_max: f64,
-    /// The maximum number of events that wait at the same time.
     pub waiting_max: u64,
     /// When this maximum is reached, in seconds from the beginning of the outage.
     pub waiting_max_at_seconds: f64,
@@ -55,9 +51,7 @@ pub struct Outage {
 pub struct Point {
     /// The end of this part, in seconds from the beginning of the outage.
     pub seconds: f64,
-    /// The highest number of retries per second in this part.
     pub retries_per_second: f64,
-    /// The maximum number of waiting events in this part.
     pub waiting: u64,
 }
 
@@ -120,7 +114,6 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// Simulates the life of an event whose first run falls into the outage.
     fn event(&mut self, event: u64) {
         let arrival = Duration::from_secs_f64(event as f64 / self.scenario.events_per_second);
         self.life.begin(self.scenario.seed, event, later(START, arrival));

@@ -14,7 +14,7 @@ use crate::operate::rules::{Clock, Fault};
 pub(super) const PAGE: usize = 3;
 
 /// An event that comes back at the second `due`.
-pub(super) fn event(id: &str, due: u64) -> Entry {
+pub fn event(id: &str, due: u64) -> Entry {
     Entry {
         key: id.to_owned(),
         target: "arn:aws:lambda:us-east-1:123456789012:function:orders:$LATEST".to_owned(),
@@ -30,24 +30,21 @@ pub(super) fn event(id: &str, due: u64) -> Entry {
     }
 }
 
-pub(super) fn second(second: u64) -> Timestamp {
+pub fn second(second: u64) -> Timestamp {
     later(Timestamp::UNIX_EPOCH, Duration::from_secs(second))
 }
 
 #[derive(Default)]
 pub(super) struct State {
     now: Timestamp,
-    events: BTreeMap<String, Entry>,
-    kept_until: BTreeMap<String, Timestamp>,
+    pub(super) events: BTreeMap<String, Entry>,
+    pub(super) kept_until: BTreeMap<String, Timestamp>,
     /// The ids of events that end between being listed and being ordered.
     pub(super) over: Vec<String>,
     pub(super) throttled: u32,
-    pub(super) slept: u32,
-    /// The number of messages that were made visible.
     pub(super) shown: usize,
     /// Whether every ordered event fails immediately, and waits for another hour.
     pub(super) fails_again: bool,
-    /// Whether every call that makes messages visible fails.
     pub(super) refuses_to_show: bool,
 }
 
@@ -63,15 +60,6 @@ impl StandIn {
     pub(super) fn state(&self) -> RefMut<'_, State> {
         self.0.borrow_mut()
     }
-
-    pub(super) fn ordered(&self, order: Order) -> usize {
-        self.state().events.values().filter(|event| event.order == Some(order)).count()
-    }
-
-    pub(super) fn order_of(&self, id: &str) -> Option<(Entry, Timestamp)> {
-        let state = self.state();
-        Some((state.events.get(id)?.clone(), *state.kept_until.get(id)?))
-    }
 }
 
 fn fault(code: &str) -> Fault {
@@ -79,7 +67,6 @@ fn fault(code: &str) -> Fault {
 }
 
 impl Register for StandIn {
-    /// The due time and the id of the last event.
     type Cursor = (Timestamp, String);
 
     type Clock = Self;
@@ -157,7 +144,6 @@ impl Clock for StandIn {
 
     async fn sleep(&self, duration: Duration) {
         let mut state = self.state();
-        state.slept += 1;
         state.now = later(state.now, duration);
     }
 }

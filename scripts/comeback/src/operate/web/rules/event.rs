@@ -24,7 +24,6 @@ pub enum State {
 }
 
 impl State {
-    /// All states, with their names.
     pub const ALL: [(Self, &str); 7] = [
         (Self::Running, "running"),
         (Self::Queued, "queued"),
@@ -46,7 +45,6 @@ pub struct Event {
     pub id: Arc<str>,
     /// The name of the function, with a qualifier unless that is `$LATEST`.
     pub function: String,
-    /// The steps so far, in order.
     pub steps: Vec<Step>,
     /// The request id of the latest run, if it has not ended.
     pub running: Option<Arc<str>>,
@@ -83,7 +81,6 @@ impl Event {
         next(&self.steps)
     }
 
-    /// When the event comes back, if it waits.
     pub(super) fn waits_until(&self) -> Option<Timestamp> {
         let Next::Waits { until } = self.next() else { return None };
         (self.state() == State::Waiting).then_some(until)
@@ -98,7 +95,6 @@ impl Event {
         failed.unwrap_or_default()
     }
 
-    /// The number of failed runs.
     pub fn failures(&self) -> usize {
         self.steps.iter().filter(|step| matches!(step.what, StepKind::Failed { .. })).count()
     }
@@ -123,7 +119,6 @@ pub struct EventFilter {
 }
 
 impl EventFilter {
-    /// Whether this event meets all conditions.
     pub fn matches(&self, event: &Event) -> bool {
         let (error_type, message) = event.error();
         self.function.as_ref().is_none_or(|wanted| pattern::matches(wanted, &event.function))
@@ -136,7 +131,6 @@ impl EventFilter {
             })
     }
 
-    /// Whether no condition is set.
     pub fn is_everything(&self) -> bool {
         *self == Self::default()
     }
@@ -179,7 +173,6 @@ impl Attempted {
     }
 }
 
-/// The attempts of an event, in order.
 pub fn attempts(event: &Event) -> Vec<Attempted> {
     let begun = |attempt: u32, began: Timestamp| Attempted {
         attempt,
