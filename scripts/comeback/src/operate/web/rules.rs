@@ -378,7 +378,6 @@ mod tests {
 
     use super::*;
     use crate::operate::{
-        rules::NO_ERROR,
         status::rules::State as FunctionState,
         waiting::rules::stand_in::{event, second},
     };
