@@ -44,12 +44,13 @@ export async function start(args, ready) {
   return { url: url.replace(/\/$/, ''), pid: child.pid, end };
 }
 
-export const local = (port, settings, functions = []) =>
+export const local = (port, settings, functions = [], queues = []) =>
   start(
     [
       ...['local', '--port', String(port)],
       ...settings.flatMap((setting) => ['--set', setting]),
       ...functions.flatMap((code) => ['--function', code]),
+      ...queues.flatMap((queue) => ['--queue', queue]),
     ],
     'until Ctrl-C',
   );

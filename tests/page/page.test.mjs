@@ -25,7 +25,9 @@ const SETTINGS = [
   'MAX_ATTEMPTS=20',
   `POLICIES=${JSON.stringify(POLICIES)}`,
 ];
-const FUNCTIONS = [`slow=${join(dirname(process.env.COMEBACK), 'example-target')}`];
+const EXAMPLE = join(dirname(process.env.COMEBACK), 'example-target');
+const FUNCTIONS = [`slow=${EXAMPLE}`, `importer=${EXAMPLE}`];
+const QUEUES = ['imports=importer', 'mails'];
 
 let cloud;
 let browser;
@@ -34,7 +36,7 @@ let page;
 
 before(async () => {
   mkdirSync(SHOTS, { recursive: true });
-  [cloud, browser] = await Promise.all([local(0, SETTINGS, FUNCTIONS), launch()]);
+  [cloud, browser] = await Promise.all([local(0, SETTINGS, FUNCTIONS, QUEUES), launch()]);
   // Axe is injected into the page, which the page's content security policy forbids.
   context = await browser.newContext({ bypassCSP: true, viewport: { width: 1280, height: 900 } });
   page = await context.newPage();
@@ -558,6 +560,26 @@ test('the lesson shows an outage by itself', async () => {
   assert.equal(await page.locator('#function-example-target .state.bad').count(), 0);
 });
 
+test('the lesson shows an outage of the consumer of a queue', { timeout: 2 * PATIENCE }, async () => {
+  await form('/play/lesson', 'sqs:imports');
+  await page.getByRole('button', { name: 'Start the lesson' }).click();
+  for (const part of [
+    /1 of 4: importer is down for 12 s. 12 events are sent to sqs:imports/,
+    '2 of 4: SQS moves each message to the retry queue',
+    '3 of 4: importer is back',
+    /4 of 4: All events have come back .* SQS alone/,
+  ]) {
+    await page.getByText(part).waitFor({ timeout: 90_000 });
+  }
+  await go('/events?function=sqs:imports&state=succeeded');
+  await page.getByText('1 to 12 of 12 events').waitFor();
+
+  // A consumer that is no function can't be made to fail.
+  await form('/play/outage', 'sqs:mails');
+  await page.getByRole('button', { name: 'Begin' }).click();
+  await page.getByText('the consumer of mails is a program of your own').waitFor();
+});
+
 test('strangers are refused', async () => {
   const form = (headers, body) =>
     fetch(`${cloud.url}/play/lesson`, { method: 'POST', headers, body, redirect: 'manual' });
@@ -610,7 +632,7 @@ test('the page says that the connection is lost, and goes on when it is back', a
   const { port } = new URL(cloud.url);
   await cloud.end('SIGKILL');
   await page.getByText('The connection is lost').waitFor();
-  cloud = await local(port, SETTINGS, FUNCTIONS);
+  cloud = await local(port, SETTINGS, FUNCTIONS, QUEUES);
   await page.getByText('The connection is lost').waitFor({ state: 'hidden' });
   await page.getByText('No event has failed yet').waitFor();
 });

@@ -1,7 +1,7 @@
 //! The start and the stop of a local cloud, and simulated outages: functions that fail for a while instead of running.
 
 use std::{
-    collections::HashMap,
+    collections::BTreeMap,
     io,
     net::Ipv4Addr,
     sync::{Arc, Mutex},
@@ -171,7 +171,7 @@ impl Outage {
 
 /// The functions with an outage, and when it ends. Clones share their state.
 #[derive(Clone, Debug, Default)]
-pub struct Outages(Arc<Mutex<HashMap<String, (Outage, Timestamp)>>>);
+pub struct Outages(Arc<Mutex<BTreeMap<String, (Outage, Timestamp)>>>);
 
 impl Outages {
     /// Makes a function fail until this time. This replaces an earlier outage of the function.
@@ -186,6 +186,13 @@ impl Outages {
     /// The outage of a function at this time, if there is one, and when it ends.
     pub fn now(&self, function: &str, now: Timestamp) -> Option<(Outage, Timestamp)> {
         lock(&self.0).get(function).copied().filter(|(_, until)| now < *until)
+    }
+
+    /// All outages at this time, by the function's name.
+    pub fn all(&self, now: Timestamp) -> BTreeMap<String, (Outage, Timestamp)> {
+        let mut all = lock(&self.0).clone();
+        all.retain(|_, (_, until)| now < *until);
+        all
     }
 }
 
@@ -207,7 +214,9 @@ mod tests {
         let at = |second| Timestamp::UNIX_EPOCH + Duration::from_secs(second);
         outages.begin("orders", Outage::Error, at(10));
         assert_eq!(outages.now("orders", at(9)), Some((Outage::Error, at(10))));
+        assert_eq!(outages.all(at(9)).len(), 1);
         assert_eq!(outages.now("orders", at(10)), None);
+        assert_eq!(outages.all(at(10)).len(), 0);
         assert_eq!(outages.now("others", at(0)), None);
         outages.end("orders");
         assert_eq!(outages.now("orders", at(0)), None);

@@ -335,8 +335,8 @@ async fn outage(State(live): State<Shared>, Form(params): Form) -> Response {
     after(&live, done, "/play")
 }
 
-async fn lesson(State(live): State<Shared>, Form(_): Form) -> Response {
-    after(&live, play::start_lesson(&live), "/")
+async fn lesson(State(live): State<Shared>, Form(params): Form) -> Response {
+    after(&live, play::start_lesson(&live, &params), "/")
 }
 
 async fn confirm(State(live): State<Shared>, uri: Uri) -> Response {

@@ -30,7 +30,7 @@ pub fn document(title: &str, body: &Markup) -> Response {
 pub fn common(live: &Live, now: Timestamp) -> Vec<Part> {
     let seen = live.seen();
     vec![
-        ("outages", play::outages(live, &seen, now)),
+        ("outages", play::outages(live, now)),
         ("lesson", play::lesson(&seen)),
         ("did", jobs::lines(live, now)),
         (

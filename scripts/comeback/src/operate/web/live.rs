@@ -108,6 +108,7 @@ pub struct Seen {
     /// How many letters were read so far, while they are read.
     pub looking: Option<u64>,
     pub lesson: Option<String>,
+    pub lesson_runs: bool,
     registered_at: Option<Timestamp>,
     wanted_at: Option<Timestamp>,
     closed: bool,

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use crate::operate::{
-    rules::{is_queue, target_name},
+    rules::target_name,
     web::rules::{Event, State},
 };
 use aws_sdk_lambda::{primitives::Blob, types::InvocationType};
 use comeback_core::{
     Timestamp,
+    arn::QUEUE_PREFIX,
     time::{between, later},
 };
 use comeback_local::Outage;
@@ -56,14 +57,10 @@ pub fn lesson(seen: &Seen) -> Markup {
 }
 
 /// The outages that are played. All pages show them.
-pub fn outages(live: &Live, seen: &Seen, now: Timestamp) -> Markup {
-    let outage = |function: &str| live.outages.now(function, now);
-    let named = seen.snapshot.functions.iter().map(|it| target_name(&it.function));
-    let named = named.map(|name| (outage(&name), name));
-    let out: Vec<_> = named.filter_map(|(outage, name)| Some((name, outage?))).collect();
+pub fn outages(live: &Live, now: Timestamp) -> Markup {
     let how = |outage| OUTAGES.iter().find(|(_, it, _)| *it == outage).map_or("", |it| it.2);
     html! {
-        @for (name, (outage, until_at)) in &out {
+        @for (name, (outage, until_at)) in &live.outages.all(now) {
             form.notice.waits method="post" action="/play/outage" {
                 (csrf(live))
                 input type="hidden" name="function" value=(name);
@@ -77,19 +74,18 @@ pub fn outages(live: &Live, seen: &Seen, now: Timestamp) -> Markup {
 
 /// The forms. `error` says what is wrong with the payload that was sent before.
 pub fn forms(live: &Live, seen: &Seen, sent: &Params, error: Option<&str>) -> Markup {
-    let functions = seen.snapshot.functions.iter().map(|it| target_name(&it.function));
-    // A queue can't be invoked.
-    let functions: Vec<_> = functions.filter(|name| !is_queue(name)).collect();
+    let functions: Vec<_> =
+        seen.snapshot.functions.iter().map(|it| target_name(&it.function)).collect();
     let choose = || {
         html! {
-            label { "Function " select name="function" required { @for name in &functions { option value=(name) selected[sent.get("function") == Some(name)] { (name) } } } }
+            label { "Function or queue " select name="function" required { @for name in &functions { option value=(name) selected[sent.get("function") == Some(name)] { (name) } } } }
         }
     };
     html! {
         section.card {
             h2 { "A one-minute lesson" }
-            p { (LESSON_EVENTS) " events are sent, their function fails for " (LESSON_OUTAGE.as_secs()) " seconds, and you watch them come back." }
-            form method="post" action="/play/lesson" { (csrf(live)) button.primary { "Start the lesson" } }
+            p { (LESSON_EVENTS) " events are sent, their function or the consumer of their queue fails for " (LESSON_OUTAGE.as_secs()) " seconds, and you watch them come back." }
+            form method="post" action="/play/lesson" { (csrf(live)) (choose()) button.primary { "Start the lesson" } }
         }
         section.card {
             h2 { "Send events" }
@@ -120,22 +116,44 @@ pub async fn send(live: &Live, params: &Params) -> Result<(), Failure> {
     let events = params.number::<u32>("events").unwrap_or(1).clamp(1, EVENTS_MAX);
     let payload = params.get("payload").unwrap_or("null").to_owned();
     for _ in 0..events {
-        invoke(live, function, &payload).await?;
+        send_one(live, function, &payload).await?;
     }
     Ok(())
 }
 
-async fn invoke(live: &Live, function: &str, payload: &str) -> Result<(), Failure> {
-    let call = live.cloud()?.aws.lambda.invoke().function_name(function);
+/// Invokes a function, or sends a message to a queue.
+async fn send_one(live: &Live, target: &str, payload: &str) -> Result<(), Failure> {
+    let aws = &live.cloud()?.aws;
+    if let Some(queue) = target.strip_prefix(QUEUE_PREFIX) {
+        let url = aws.sqs.get_queue_url().queue_name(queue).send().await;
+        let url = url.map_err(fault("sqs:GetQueueUrl", queue))?.queue_url.unwrap_or_default();
+        let call = aws.sqs.send_message().queue_url(url).message_body(payload);
+        call.send().await.map_err(fault("sqs:SendMessage", queue))?;
+        return Ok(());
+    }
+    let call = aws.lambda.invoke().function_name(target);
     let call = call.invocation_type(InvocationType::Event).payload(Blob::new(payload.as_bytes()));
-    call.send().await.map_err(fault("lambda:InvokeFunction", function))?;
+    call.send().await.map_err(fault("lambda:InvokeFunction", target))?;
     Ok(())
+}
+
+/// The function that fails in an outage of a target: the target, or the consumer of a queue.
+async fn failing(live: &Live, target: &str) -> Result<String, Failure> {
+    let Some(queue) = target.strip_prefix(QUEUE_PREFIX) else { return Ok(target.to_owned()) };
+    let mappings = live.cloud()?.aws.mappings().await?;
+    let mapping = mappings.iter().find(|it| it.queue.rsplit(':').next() == Some(queue));
+    let none = || {
+        Failure::Refused(format!(
+            "the consumer of {queue} is a program of your own: end it, and it is down until you start it again"
+        ))
+    };
+    Ok(target_name(&mapping.ok_or_else(none)?.function).into_owned())
 }
 
 pub async fn outage(live: &Shared, params: &Params) -> Result<(), Failure> {
     let none =
         || Failure::Refused("expected a function, got none: choose one in the form".to_owned());
-    let function = params.text("function").ok_or_else(none)?;
+    let function = failing(live, &params.text("function").ok_or_else(none)?).await?;
     let seconds = params.number::<u64>("seconds").unwrap_or(30).clamp(1, OUTAGE_MAX.as_secs());
     let until = later((live.now)(), Duration::from_secs(seconds));
     let how = params.get("how").unwrap_or_default();
@@ -184,26 +202,32 @@ async fn throttle(live: &Shared, function: &str, until: Timestamp) -> Result<(),
     Ok(())
 }
 
-pub fn start_lesson(live: &Shared) -> Result<(), Failure> {
+/// Starts a lesson with the function or queue that was chosen, or else with the first one.
+pub fn start_lesson(live: &Shared, params: &Params) -> Result<(), Failure> {
     let mut seen = live.seen();
-    if seen.lesson.is_some() {
+    if seen.lesson_runs {
         return Ok(());
     }
-    let function = seen.snapshot.functions.first().map(|it| target_name(&it.function).into_owned());
+    let first = || seen.snapshot.functions.first().map(|it| target_name(&it.function).into_owned());
     let none = || {
         Failure::Refused(
             "no function is deployed yet: start the lesson again in a few seconds".to_owned(),
         )
     };
-    let function = function.ok_or_else(none)?;
-    seen.lesson = Some(String::new());
+    let target = params.text("function").or_else(first).ok_or_else(none)?;
+    seen.lesson_runs = true;
     drop(seen);
     let live = Shared::clone(live);
     tokio::spawn(async move {
-        let taught = teach(&live, &function).await;
-        say(&live, Some(taught.unwrap_or_else(|failure| format!("The lesson ended: {failure}"))));
+        let taught = teach(&live, &target).await;
+        let end = taught.unwrap_or_else(|failure| format!("The lesson ended: {failure}"));
+        live.seen().lesson_runs = false;
+        say(&live, Some(end.clone()));
         tokio::time::sleep(LESSON_SHOWN).await;
-        say(&live, None);
+        // Another lesson may have begun.
+        if live.seen().lesson.as_ref() == Some(&end) {
+            say(&live, None);
+        }
     });
     Ok(())
 }
@@ -213,23 +237,40 @@ fn say(live: &Live, text: Option<String>) {
     live.changed();
 }
 
-async fn teach(live: &Shared, function: &str) -> Result<String, Failure> {
+async fn teach(live: &Shared, target: &str) -> Result<String, Failure> {
+    let function = failing(live, target).await?;
+    let (moves, alone) = if function == target {
+        (
+            "",
+            "Lambda alone tries twice more, one and two minutes after a failure: it would have brought them back after a minute, but an outage of more than three minutes would have lost all of them.",
+        )
+    } else {
+        (
+            "SQS moves each message to the retry queue when its visibility timeout ends. ",
+            "SQS alone shows a message again a few times, always after the same time, and then moves it to a dead-letter queue.",
+        )
+    };
     let began = (live.now)();
     let until = later(began, LESSON_OUTAGE);
-    live.outages.begin(function, Outage::Error, until);
+    live.outages.begin(&function, Outage::Error, until);
     say(
         live,
         Some(format!(
-            "1 of 4: {function} is down for {} s. {LESSON_EVENTS} events are sent to it, and all of them fail.",
+            "1 of 4: {function} is down for {} s. {LESSON_EVENTS} events are sent to {target}, and all of them fail.",
             LESSON_OUTAGE.as_secs()
         )),
     );
     let name = |nth: u32| format!("lesson-{nth}");
     for nth in 0..LESSON_EVENTS {
-        invoke(live, function, &json!({ "id": name(nth) }).to_string()).await?;
+        send_one(live, target, &json!({ "id": name(nth) }).to_string()).await?;
         tokio::time::sleep(LESSON_LOOK / 4).await;
     }
-    say(live, Some("2 of 4: Each event waits in the retry queue for a random time, which doubles with each failure. See how their due times differ.".to_owned()));
+    say(
+        live,
+        Some(format!(
+            "2 of 4: {moves}Each event waits in the retry queue for a random time, which doubles with each failure. See how their due times differ."
+        )),
+    );
     let mut is_back = false;
     loop {
         let now = (live.now)();
@@ -259,7 +300,7 @@ async fn teach(live: &Shared, function: &str) -> Result<String, Failure> {
         if is_back && open == 0 {
             let seconds = between(began, now).as_secs();
             return Ok(format!(
-                "4 of 4: All events have come back within {seconds} s. Lambda alone tries twice more, one and two minutes after a failure: it would have brought them back after a minute, but an outage of more than three minutes would have lost all of them. Here they are retried for as long as MAX_AGE says. Click an event to see its life."
+                "4 of 4: All events have come back within {seconds} s. {alone} Here they are retried for as long as MAX_AGE says. Click an event to see its life."
             ));
         }
         if now > later(began, LESSON_MAX) {
