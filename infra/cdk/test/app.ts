@@ -31,6 +31,13 @@ export class TestStack extends Stack {
     return Object.values(this.template.findResources(type)).map(({ Properties }) => Properties);
   }
 
+  /** The JSON of a variable of the handler, with logical ids in place of references. */
+  public json(variable: string): any {
+    const value = this.only('AWS::Lambda::Function', /^RetryHandler/).Environment.Variables[variable];
+    const parts = value['Fn::Join'][1].map((part: any) => (typeof part === 'string' ? part : idOf(part)));
+    return JSON.parse(parts.join(''));
+  }
+
   /** The permissions of a role or a user, by its logical id. */
   public statementsOf(pattern: RegExp): any[] {
     return this.all('AWS::IAM::Policy')
@@ -67,6 +74,11 @@ export function functionIn(stack: Stack, id: string, props: Partial<lambda.Funct
     code: lambda.Code.fromInline('def handler(event, context): pass'),
     ...props,
   });
+}
+
+/** The logical id in a reference, without the hashes of the CDK and of this package. */
+export function idOf(reference: any): string {
+  return (reference.Ref ?? reference['Fn::GetAtt'][0]).slice(0, -8).replace(/[0-9a-f]{8}$/, '');
 }
 
 /** An alias of a function's current version. */

@@ -23,13 +23,6 @@ function withImports(options: AttachQueueOptions = {}, props: sqs.QueueProps = {
   return stack;
 }
 
-/** The JSON of a variable, with logical ids in place of references. */
-function variableOf(stack: TestStack, name: string): any {
-  const value = stack.only('AWS::Lambda::Function', /^RetryHandler/).Environment.Variables[name];
-  const id = (part: any) => (part.Ref ?? part['Fn::GetAtt'][0]).slice(0, -8).replace(/[0-9a-f]{8}$/, '');
-  return JSON.parse(value['Fn::Join'][1].map((part: any) => (typeof part === 'string' ? part : id(part))).join(''));
-}
-
 const ARN_OF_IMPORTS = {
   'Fn::Join': [
     '',
@@ -45,7 +38,7 @@ test('SQS moves what failed to a retry queue that takes messages of no other que
   const retryQueue = stack.only('AWS::SQS::Queue', /^RetryRetryQueueImports/);
   assert.deepEqual(retryQueue.RedriveAllowPolicy, { redrivePermission: 'byQueue', sourceQueueArns: [ARN_OF_IMPORTS] });
   assert.match(retryQueue.RedrivePolicy.deadLetterTargetArn['Fn::GetAtt'][0], /^RetryDeadLetterQueue/);
-  assert.deepEqual(variableOf(stack, 'QUEUE_TARGETS'), { RetryRetryQueueImports: ['sqs:imports'] });
+  assert.deepEqual(stack.json('QUEUE_TARGETS'), { RetryRetryQueueImports: ['sqs:imports'] });
   stack.template.resourceCountIs('AWS::Lambda::EventSourceMapping', 1);
   assert.deepEqual(stack.warnings, []);
 });
@@ -77,8 +70,8 @@ test('a queue whose name CloudFormation generates is attached, and a warning say
   stack.retry.attachQueue(queue, { maxAge: Duration.days(7) });
   const retryQueue = stack.only('AWS::SQS::Queue', /^RetryRetryQueueImports/);
   assert.deepEqual(retryQueue.RedriveAllowPolicy, { redrivePermission: 'allowAll' });
-  assert.deepEqual(variableOf(stack, 'QUEUE_TARGETS'), { RetryRetryQueueImports: ['sqs:Imports'] });
-  assert.deepEqual(variableOf(stack, 'POLICIES'), { 'sqs:Imports': { MAX_AGE: '7d' } });
+  assert.deepEqual(stack.json('QUEUE_TARGETS'), { RetryRetryQueueImports: ['sqs:Imports'] });
+  assert.deepEqual(stack.json('POLICIES'), { 'sqs:Imports': { MAX_AGE: '7d' } });
   assert.match(stack.warnings.join(), /Test\/Imports: CloudFormation generates its name/);
   // Fails if there were a circle of references.
   Template.fromStack(stack);
@@ -141,7 +134,7 @@ test('a shared queue is for functions, and takes the dead letters of queues too'
   const stack = new TestStack({ sharedQueue: true });
   for (const id of ['Orders', 'Payments']) stack.retry.attach(stack.function(id));
   stack.retry.attachQueue(new sqs.Queue(stack, 'Imports', { queueName: 'imports' }));
-  assert.deepEqual(variableOf(stack, 'QUEUE_TARGETS'), {
+  assert.deepEqual(stack.json('QUEUE_TARGETS'), {
     RetryRetryQueue: ['Orders', 'Payments', 'sqs:imports'],
     RetryRetryQueueImports: ['sqs:imports'],
   });
@@ -153,7 +146,7 @@ test('those who redrive have a queue for the dead letters of functions and queue
   stack.retry.grantRedrive(new iam.User(stack, 'Operator'));
   stack.retry.attach(stack.function('Orders'));
   stack.retry.attachQueue(new sqs.Queue(stack, 'Imports', { queueName: 'imports' }));
-  assert.deepEqual(variableOf(stack, 'QUEUE_TARGETS').RetryRedriveQueue, ['Orders', 'sqs:imports']);
+  assert.deepEqual(stack.json('QUEUE_TARGETS').RetryRedriveQueue, ['Orders', 'sqs:imports']);
 });
 
 test('operators see the source queue, and may send a dead letter back to it', () => {

@@ -18,7 +18,7 @@ import { Annotations, Match, Template } from 'aws-cdk-lib/assertions';
 import { AsyncRetry, AsyncRetryProps, AttachOptions } from '../lib';
 import { Target } from '../lib/target';
 import { estimatedLength } from '../lib/handler';
-import { aliasOf, errorOf, functionIn, TestStack, twoStacks } from './app';
+import { aliasOf, errorOf, functionIn, idOf, TestStack, twoStacks } from './app';
 
 const REFUSED = "AsyncRetry Test/Retry can't attach Test/Orders: ";
 
@@ -62,28 +62,18 @@ test('the handler may invoke the attached functions with all their versions and 
   );
 });
 
-/** The functions that messages of each queue may name, by logical ids. */
-function queueTargetsOf(stack: TestStack): { [queue: string]: string[] } {
-  const { QUEUE_TARGETS } = stack.only('AWS::Lambda::Function', /Handler/).Environment.Variables;
-  const [, parts] = QUEUE_TARGETS['Fn::Join'];
-  const id = (part: any) => (part.Ref ?? part['Fn::GetAtt']?.[0] ?? part['Fn::ImportValue']).slice(0, -8);
-  return JSON.parse(parts.map((part: any) => (typeof part === 'string' ? part : id(part))).join(''));
-}
-
 test('each function has its own queue and mapping, and messages in that queue may name no other function', () => {
   const stack = new TestStack();
   const [orders, payments] = ['Orders', 'Payments'].map((id) => stack.function(id));
   for (const each of [orders, payments, orders.currentVersion]) stack.retry.attach(each);
-  const targets = queueTargetsOf(stack);
+  const targets = stack.json('QUEUE_TARGETS');
   assert.deepEqual(Object.values(targets), [['Orders'], ['Payments']]);
   const mappings = stack.all('AWS::Lambda::EventSourceMapping');
-  const queuesOf = (arns: any[]) => arns.map((arn) => arn['Fn::GetAtt'][0].slice(0, -8)).sort();
-  assert.deepEqual(queuesOf(mappings.map(({ EventSourceArn }) => EventSourceArn)), Object.keys(targets).sort());
+  assert.deepEqual(mappings.map(({ EventSourceArn }) => idOf(EventSourceArn)).sort(), Object.keys(targets).sort());
   for (const { FunctionName } of mappings) assert.match(JSON.stringify(FunctionName), /"RetryHandler/);
   // A function's failures go to its own queue, whichever version or alias fails.
   for (const { DestinationConfig, FunctionName } of stack.all('AWS::Lambda::EventInvokeConfig')) {
-    const [queue] = queuesOf([DestinationConfig.OnFailure.Destination]);
-    assert.deepEqual(targets[queue], [FunctionName.Ref.slice(0, -8)]);
+    assert.deepEqual(targets[idOf(DestinationConfig.OnFailure.Destination)], [idOf(FunctionName)]);
   }
 });
 
@@ -103,7 +93,7 @@ test('functions share one queue on request, whose messages may name all of them'
   const stack = new TestStack({ sharedQueue: true });
   const [orders, payments] = ['Orders', 'Payments'].map((id) => stack.function(id));
   for (const each of [orders, payments, orders.currentVersion]) stack.retry.attach(each);
-  assert.deepEqual(queueTargetsOf(stack), { RetryRetryQueue: ['Orders', 'Payments'] });
+  assert.deepEqual(stack.json('QUEUE_TARGETS'), { RetryRetryQueue: ['Orders', 'Payments'] });
   stack.template.resourceCountIs('AWS::Lambda::EventSourceMapping', 1);
   assert.equal(stack.retry.retryQueues.length, 1);
 });
@@ -112,7 +102,7 @@ test('the queue for redrives may have messages of every function', () => {
   const stack = new TestStack();
   stack.retry.grantRedrive(new iam.User(stack, 'Operator'));
   for (const id of ['Orders', 'Payments', 'Mails']) stack.retry.attach(stack.function(id));
-  assert.deepEqual(queueTargetsOf(stack).RetryRedriveQueue, ['Orders', 'Payments', 'Mails']);
+  assert.deepEqual(stack.json('QUEUE_TARGETS').RetryRedriveQueue, ['Orders', 'Payments', 'Mails']);
 });
 
 test('a queue keeps its logical id when other functions are attached, removed or attached in another order', () => {
@@ -147,12 +137,8 @@ test('aliases and versions are configured by their qualifiers, and the handler k
   assert.ok(configs.every(({ FunctionName }) => /^Orders/.test(FunctionName.Ref)));
   const qualifiers = configs.map(({ Qualifier }) => Qualifier['Fn::GetAtt']?.[1] ?? Qualifier);
   assert.deepEqual(qualifiers.sort(), ['$LATEST', 'Version', 'live']);
-  assert.deepEqual(Object.values(queueTargetsOf(stack)), [['Orders']]);
-  const { POLICIES } = stack.only('AWS::Lambda::Function', /Handler/).Environment.Variables;
-  assert.deepEqual(
-    POLICIES['Fn::Join'][1].map((part: any) => part.Ref?.slice(0, 6) ?? part),
-    ['{"', 'Orders', '":{"MAX_ATTEMPTS":"3"}}'],
-  );
+  assert.deepEqual(Object.values(stack.json('QUEUE_TARGETS')), [['Orders']]);
+  assert.deepEqual(stack.json('POLICIES'), { Orders: { MAX_ATTEMPTS: '3' } });
 });
 
 test("a function in another stack doesn't depend on the stack of the retries", () => {

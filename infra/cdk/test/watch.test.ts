@@ -14,12 +14,7 @@ import { Match, Template } from 'aws-cdk-lib/assertions';
 import { AlarmSettings, AlarmSeverity, AlarmsProps, AsyncRetry, AsyncRetryProps, RetryMetricOptions } from '../lib';
 import { read } from '../lib/contract';
 import { ALARMS } from '../lib/triggers';
-import { aliasOf, TestStack, withOrders } from './app';
-
-/** A logical id without the hashes of the CDK and of this package. */
-function withoutHashes(id: string): string {
-  return id.slice(0, -8).replace(/[0-9a-f]{8}$/, '');
-}
+import { aliasOf, idOf, TestStack, withOrders } from './app';
 
 /** The properties of all alarms, by the names of the alarms, of which each function and each queue has one. */
 function alarmsOf(stack: TestStack): { [name: string]: any[] } {
@@ -48,9 +43,7 @@ const expectedOf = (functions: number, options: string[] = []) =>
 /** The lines of the dashboard's graphs, without logical ids and numbers. */
 function linesOf(stack: TestStack): string[] {
   const [, parts] = stack.only('AWS::CloudWatch::Dashboard').DashboardBody['Fn::Join'];
-  const body = parts
-    .map((part: any) => (typeof part === 'string' ? part : withoutHashes(part.Ref ?? part['Fn::GetAtt'][0])))
-    .join('');
+  const body = parts.map((part: any) => (typeof part === 'string' ? part : idOf(part))).join('');
   const graphs = JSON.parse(body).widgets.filter(({ type }: any) => type === 'metric');
   return graphs.flatMap(({ properties: { title, metrics } }: any) =>
     metrics.map((line: any) => `${title}: ${JSON.stringify(line)}`.replace(/\d+/g, '#')),
