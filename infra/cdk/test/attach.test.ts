@@ -323,23 +323,16 @@ test('a function with tenant isolation is attached if its payloads say who the t
 
 test('a second event invoke config in the app fails the synthesis, however it names the function', () => {
   const named = (stack: TestStack) => stack.function('Orders', { functionName: 'orders' });
-  const cases: ((stack: TestStack, orders: lambda.Function) => lambda.IFunction | undefined)[] = [
-    (stack, orders) => void new lambda.EventInvokeConfig(stack, 'Second', { function: orders, retryAttempts: 1 }),
-    (stack, orders) =>
-      void new lambda.CfnEventInvokeConfig(stack, 'Second', { functionName: orders.functionArn, qualifier: '$LATEST' }),
-    (stack) => void new lambda.CfnEventInvokeConfig(stack, 'Second', { functionName: 'orders', qualifier: '$LATEST' }),
-    (stack, orders) =>
-      void new lambda.CfnEventInvokeConfig(stack, 'Second', {
-        functionName: (orders.node.defaultChild as lambda.CfnFunction).ref,
-        qualifier: '$LATEST',
-      }),
-    (stack) =>
-      void new lambda.CfnEventInvokeConfig(new Stack(stack.node.root, 'Other'), 'Second', {
-        functionName: 'orders',
-        qualifier: '$LATEST',
-      }),
-    (stack, orders) =>
-      void new lambda.EventInvokeConfig(new Stack(stack.node.root, 'Other'), 'Second', { function: orders }),
+  const other = (stack: TestStack) => new Stack(stack.node.root, 'Other');
+  const raw = (scope: Stack, functionName: string) =>
+    new lambda.CfnEventInvokeConfig(scope, 'Second', { functionName, qualifier: '$LATEST' });
+  const cases: ((stack: TestStack, orders: lambda.Function) => unknown)[] = [
+    (stack, orders) => new lambda.EventInvokeConfig(stack, 'Second', { function: orders, retryAttempts: 1 }),
+    (stack, orders) => new lambda.EventInvokeConfig(other(stack), 'Second', { function: orders }),
+    (stack, orders) => raw(stack, orders.functionArn),
+    (stack, orders) => raw(stack, (orders.node.defaultChild as lambda.CfnFunction).ref),
+    (stack) => raw(stack, 'orders'),
+    (stack) => raw(other(stack), 'orders'),
   ];
   for (const second of cases) {
     const stack = new TestStack();
@@ -570,17 +563,14 @@ test('a version that changes with each deployment is a warning, and its alias is
     /makes a new version and deletes the old one, although waiting events name it: attach an alias of it, or retain it/,
   );
   assert.deepEqual([...others, ...more], []);
-  assert.deepEqual(
-    warningsOf(true, attachVersion, { currentVersionOptions: { removalPolicy: RemovalPolicy.RETAIN } }),
-    [],
-  );
-  const attachAlias = (retry: AsyncRetry, orders: lambda.Function) => retry.attach(aliasOf(orders));
-  for (const isHere of [true, false]) assert.deepEqual(warningsOf(isHere, attachAlias), []);
-  for (const isHere of [true, false])
-    assert.deepEqual(
-      warningsOf(isHere, (retry, orders) => retry.attach(orders.latestVersion)),
-      [],
-    );
+  const currentVersionOptions = { removalPolicy: RemovalPolicy.RETAIN };
+  assert.deepEqual(warningsOf(true, attachVersion, { currentVersionOptions }), []);
+  for (const target of [aliasOf, (orders: lambda.Function) => orders.latestVersion])
+    for (const isHere of [true, false])
+      assert.deepEqual(
+        warningsOf(isHere, (retry, orders) => retry.attach(target(orders))),
+        [],
+      );
 });
 
 test('an alias in another stack is attached without its version', () => {
@@ -602,14 +592,19 @@ test('a version that may lack the layer is a warning', () => {
     stack.retry.attach(target(stack, stack.function('Orders')), { transparent: true });
     return stack.warnings.filter((text) => text.includes('comeback:version-layer'));
   };
-  const alias = (stack: TestStack, version: lambda.IVersion) =>
-    new lambda.Alias(stack, 'Live', { aliasName: 'live', version });
-  for (const older of [
-    (stack: TestStack, orders: lambda.Function) => alias(stack, new lambda.Version(stack, 'V1', { lambda: orders })),
-    (stack: TestStack, orders: lambda.Function) =>
-      alias(stack, lambda.Version.fromVersionAttributes(stack, 'V1', { lambda: orders, version: '1' })),
-    (stack: TestStack, orders: lambda.Function) => new lambda.Version(stack, 'V1', { lambda: orders }),
-  ]) {
+  type Made = (stack: TestStack, orders: lambda.Function) => lambda.IFunction;
+  const versions: Made[] = [
+    (stack, orders) => new lambda.Version(stack, 'V1', { lambda: orders }),
+    (stack, orders) => lambda.Version.fromVersionAttributes(stack, 'V1', { lambda: orders, version: '1' }),
+  ];
+  const aliases = versions.map(
+    (made): Made =>
+      (stack, orders) => {
+        const version = made(stack, orders) as lambda.IVersion;
+        return new lambda.Alias(stack, 'Live', { aliasName: 'live', version });
+      },
+  );
+  for (const older of [versions[0], ...aliases]) {
     const [warning, ...others] = warningsOf(older);
     assert.match(
       warning,
@@ -617,13 +612,13 @@ test('a version that may lack the layer is a warning', () => {
     );
     assert.deepEqual(others, []);
   }
-  for (const current of [
-    (stack: TestStack, orders: lambda.Function) => alias(stack, orders.currentVersion),
-    (_: TestStack, orders: lambda.Function) => orders.currentVersion,
-    (_: TestStack, orders: lambda.Function) => orders.latestVersion,
-    (_: TestStack, orders: lambda.Function) => orders,
-  ])
-    assert.deepEqual(warningsOf(current), []);
+  const newer: Made[] = [
+    (_, orders) => aliasOf(orders),
+    (_, orders) => orders.currentVersion,
+    (_, orders) => orders.latestVersion,
+    (_, orders) => orders,
+  ];
+  for (const current of newer) assert.deepEqual(warningsOf(current), []);
 });
 
 test("variables that don't fit are refused, and the error names the alternatives", () => {
