@@ -9,7 +9,6 @@ Comeback and too low for the alternatives.
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,7 +23,7 @@ MILLION = 1_000_000
 # Some services may count 2^30 bytes as a GB. Then the real price is a little lower than the one computed here.
 UNITS = {"thousand": 1000, "million": MILLION, "GB": 10**9, "GB-month": 10**9}
 
-# The units of each price.
+# The units of each price. A sum of usages leaves out what is not positive.
 Usage = Counter[str]
 
 KIBIBYTE = 1024
@@ -107,14 +106,6 @@ def each(price: str) -> float:
 def dollars(usage: Usage, service: str = "") -> float:
     """Dollars for a usage, of all services or of one."""
     return sum(number * each(price) for price, number in usage.items() if service in ("", PRICES[price]["service"]))
-
-
-def together(usages: Iterable[Usage]) -> Usage:
-    """Adds up usages."""
-    added = Usage()
-    for usage in usages:
-        added.update(usage)
-    return added
 
 
 def times(number: float, usage: Usage) -> Usage:
@@ -229,12 +220,12 @@ def kept(counted: Counted, fate: str, way: Way) -> Usage:
         case "waits", False:
             return Usage()
         case "waits", True:
-            return together([written(item("waits")), stored(2 * item("waits"), WAIT_DAYS)])
+            return written(item("waits")) + stored(2 * item("waits"), WAIT_DAYS)
         case "invoked", True:
             # The claim replaces the item of the wait, which removes that item from the index. A write is billed by the
             # larger of the two items.
             larger = written(item("waits")) - written(item("invoked"))
-            return together([written(item("waits")), larger, stored(item("invoked"), CLAIM_DAYS)])
+            return written(item("waits")) + larger + stored(item("invoked"), CLAIM_DAYS)
         case _:
             return stored(item(fate), CLAIM_DAYS)
 
@@ -258,22 +249,20 @@ def handled(counted: Counted, fate: str, way: Way) -> Usage:
         "log_storage": logged * LOG_DAYS / MONTH_DAYS,
     }
     received = carried((counted.record_bytes + way.more_bytes) * way.batch)
-    whole = together([received, deleted, Usage(own), *calls])
-    return together([times(1 / way.batch, whole), kept(counted, fate, way)])
+    whole = received + deleted + Usage(own) + sum(calls, Usage())
+    return times(1 / way.batch, whole) + kept(counted, fate, way)
 
 
 def retry(counted: Counted, way: Way) -> Usage:
     """One retry: its failure record is sent, it waits, and the target is invoked."""
-    return together([sent(counted, way), handled(counted, "waits", way), handled(counted, "invoked", way)])
+    return sent(counted, way) + handled(counted, "waits", way) + handled(counted, "invoked", way)
 
 
 def back(counted: Counted, way: Way) -> Usage:
     """One message that a consumer could not process, and that is sent back to its queue. SQS moved it to the retry
     queue; AWS lists no charge for that."""
     sends = carried((counted.record_bytes + way.more_bytes) * way.batch)
-    return together(
-        [handled(counted, "waits", way), handled(counted, "invoked", way), times(1 / way.batch, sends)],
-    )
+    return handled(counted, "waits", way) + handled(counted, "invoked", way) + times(1 / way.batch, sends)
 
 
 def changed(way: Way) -> Usage:
@@ -286,12 +275,12 @@ def delay(counted: Counted, way: Way) -> Usage:
     changed = carried(counted.of("waits", way)["largest_requests"]["ChangeMessageVisibilityBatch"])
     again = carried((counted.record_bytes + way.more_bytes) * way.batch)
     again.subtract(changed)
-    return together([handled(counted, "waits", way), times(1 / way.batch, again), Usage(sqs_request=1)])
+    return handled(counted, "waits", way) + times(1 / way.batch, again) + Usage(sqs_request=1)
 
 
 def dead_letter(counted: Counted, way: Way) -> Usage:
     """One event that is given up, including its last failure record."""
-    return together([sent(counted, way), handled(counted, "given_up", way)])
+    return sent(counted, way) + handled(counted, "given_up", way)
 
 
 def durable(operations: int, size: int) -> Usage:
@@ -312,7 +301,7 @@ def durable_event(counted: Counted) -> Usage:
 def deployed(functions: int, systems: int, queues: int, with_alarms: bool) -> Usage:
     """A month in which nothing fails, without the alarms of a ledger and of probes."""
     watched = systems * ALARMS["system"] + queues * ALARMS["queue"] + functions * ALARMS["function"]
-    return together([times(queues, POLLING), Usage(alarm=watched if with_alarms else 0)])
+    return times(queues, POLLING) + Usage(alarm=watched if with_alarms else 0)
 
 
 # The events of a month, how many of them fail, and how often each of those is retried.
@@ -327,9 +316,7 @@ def month(counted: Counted) -> dict[str, Usage]:
     metrics = Usage(metric=len(counted.target_metrics()))
     return {
         "Step Functions, started for failures only": times(failures + retries, TRANSITION),
-        "Comeback, quiet": together([times(retries, retry(counted, Way(QUIET))), POLLING, metrics]),
-        "Lambda's durable functions": together(
-            [times(EVENTS, durable_event(counted)), times(retries, durable_retry(counted))]
-        ),
+        "Comeback, quiet": times(retries, retry(counted, Way(QUIET))) + POLLING + metrics,
+        "Lambda's durable functions": times(EVENTS, durable_event(counted)) + times(retries, durable_retry(counted)),
         "Step Functions, around every event": times(EVENTS + retries, TRANSITION),
     }
