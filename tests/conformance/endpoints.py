@@ -81,6 +81,12 @@ class Endpoint:
         }
 
 
+def waiting_count(sqs: Any, queue_url: str) -> int:
+    """The number of messages in a queue: visible, in flight and delayed."""
+    names = [f"ApproximateNumberOfMessages{state}" for state in ("", "NotVisible", "Delayed")]
+    return sum(map(int, sqs.get_queue_attributes(QueueUrl=queue_url, AttributeNames=names)["Attributes"].values()))
+
+
 @contextmanager
 def local(
     program: Path, settings: Mapping[str, str] = MappingProxyType({}), arguments: Sequence[str] = (), ready: str = ""

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
 import endpoints
-from endpoints import ACCOUNT, REGION, ROLE, Endpoint
+from endpoints import ACCOUNT, REGION, ROLE, Endpoint, waiting_count
 from inputs import zipped
 
 HANDLER, TARGET, LEDGER = "retry-handler", "example-target", "ledger"
@@ -131,12 +131,6 @@ class Loop:
         pages = self.dynamodb.get_paginator("scan").paginate(TableName=LEDGER)
         return sum(claim["state"]["S"] == "done" for page in pages for claim in page["Items"])
 
-    def waiting_count(self) -> int:
-        """The number of messages in the retry queue: visible, in flight and delayed."""
-        names = [f"ApproximateNumberOfMessages{place}" for place in ("", "NotVisible", "Delayed")]
-        told = self.sqs.get_queue_attributes(QueueUrl=self.retry_queue, AttributeNames=names)["Attributes"]
-        return sum(int(told[name]) for name in names)
-
     def send(self) -> None:
         """Invokes the target with all events at once."""
 
@@ -167,12 +161,12 @@ class Loop:
             for message in received:
                 told = {name: each["StringValue"] for name, each in message["MessageAttributes"].items()}
                 letters[message["Body"], told["Reason"], told["Attempts"]] += 1
-            is_quiet = not received and self.waiting_count() == 0
-            if is_quiet and letters.total() >= LETTERS.total() and self.run_count() >= RUNS:
+            waiting = waiting_count(self.sqs, self.retry_queue)
+            if not received and waiting == 0 and letters.total() >= LETTERS.total() and self.run_count() >= RUNS:
                 return letters
         raise TimeoutError(
             f"after {PATIENCE_SECONDS} s {self.run_count()} of {RUNS} runs, "
-            f"{letters.total()} of {LETTERS.total()} dead letters, {self.waiting_count()} messages waiting"
+            f"{letters.total()} of {LETTERS.total()} dead letters, {waiting} messages waiting"
         )
 
 

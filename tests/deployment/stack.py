@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from botocore.exceptions import ClientError
-from endpoints import Endpoint
+from endpoints import Endpoint, waiting_count
 
 NESTED = "AWS::CloudFormation::Stack"
 FUNCTION = "AWS::Lambda::Function"
@@ -173,12 +173,9 @@ class Deployed:
         return self.retry_queue_arn.rsplit(":", 1)[-1]
 
     def waiting_count(self) -> int:
-        """The number of messages in the retry queue: visible, in flight and delayed."""
+        """The number of messages in the retry queue."""
         sqs = self.endpoint.client("sqs")
-        url = sqs.get_queue_url(QueueName=self.retry_queue_name)["QueueUrl"]
-        names = [f"ApproximateNumberOfMessages{state}" for state in ("", "NotVisible", "Delayed")]
-        told = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=names)["Attributes"]
-        return sum(int(told[name]) for name in names)
+        return waiting_count(sqs, sqs.get_queue_url(QueueName=self.retry_queue_name)["QueueUrl"])
 
 
 def life_of_failing(attempts_max: int) -> tuple[list[str], dict[str, str]]:

@@ -11,6 +11,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -379,5 +380,7 @@ def together() -> int:
 
 
 if __name__ == "__main__":
+    # A shell lets what runs in the background ignore Ctrl-C, and the terminals of these tests would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     # With names of tests, it runs only these, one after another.
     sys.exit(together() if len(sys.argv) == 1 else unittest.main())
