@@ -105,7 +105,6 @@ fn publish(lines: &[String]) {
     }
 }
 
-/// The system clock, as a port.
 pub struct SystemClock;
 
 impl Clock for SystemClock {

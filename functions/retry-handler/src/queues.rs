@@ -33,7 +33,6 @@ pub struct SqsQueues {
 }
 
 impl SqsQueues {
-    /// The queues of this client's account, and the URL of the one for dead letters.
     pub fn new(client: Client, dead_letter_queue_url: String) -> Self {
         Self { client, dead_letter_queue_url, sending: Semaphore::new(SENDING_MAX / UNIT) }
     }

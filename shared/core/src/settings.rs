@@ -36,9 +36,7 @@ impl Settings {
         let mut faults = Vec::new();
         let url = |name: &str, faults: &mut Vec<Fault>| {
             let value = lookup(name)?;
-            let good = is_queue_url(&value);
-            good.then_some(()).or_else(|| fault(faults, name, URL, &value))?;
-            Some(value)
+            is_queue_url(&value).then(|| value.clone()).or_else(|| fault(faults, name, URL, &value))
         };
         let dead_letter_queue_url = url("DEAD_LETTER_QUEUE_URL", &mut faults);
         if lookup("DEAD_LETTER_QUEUE_URL").is_none() {

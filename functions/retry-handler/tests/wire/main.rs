@@ -60,11 +60,6 @@ async fn invoke(endpoint: &str, trace_header: Option<&str>) -> Result<(), Invoke
     functions.invoke(invocation).await
 }
 
-fn queues(endpoint: &str) -> SqsQueues {
-    let client = aws_sdk_sqs::Client::new(&config(endpoint));
-    SqsQueues::new(client, "https://sqs/1/dead".to_owned())
-}
-
 #[tokio::test]
 async fn an_invocation_is_asynchronous_with_the_tenant_the_execution_and_the_trace_of_its_message()
 {
@@ -122,7 +117,9 @@ async fn send(
     answer: String,
 ) -> (serde_json::Value, Vec<Result<(), InvokeFault>>) {
     let (endpoint, asked) = answering(answer).await;
-    let answers = queues(&endpoint).send_again("https://sqs/1/imports", &[message, message]).await;
+    let client = aws_sdk_sqs::Client::new(&config(&endpoint));
+    let queues = SqsQueues::new(client, "https://sqs/1/dead".to_owned());
+    let answers = queues.send_again("https://sqs/1/imports", &[message, message]).await;
     let asked: String = asked.await.unwrap();
     let (_, request) = asked.split_once("\r\n\r\n").unwrap();
     (serde_json::from_str(request).unwrap(), answers)
