@@ -603,7 +603,7 @@ def table_of_blocks(kind: str, head: str) -> str:
 # The parts: the file, the comment that begins and ends each, and what is between them.
 PARTS: list[tuple[str, str, Callable[[], str]]] = [
     ("docs/settings.md", "settings", table_of_settings),
-    ("scripts/comeback/src/operate/simulate/rules/dollars.rs", "prices", prices_of_retries),
+    ("scripts/comeback/src/operate/simulate/rules.rs", "prices", prices_of_retries),
     ("infra/sam/template.yaml", "key of the ledger", key_of_table),
     ("docs/metrics.md", "metrics", table_of_metrics),
     ("docs/metrics.md", "fields", table_of_fields),
