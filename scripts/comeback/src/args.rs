@@ -1,13 +1,22 @@
-//! The command line.
+//! The command line, and the settings of the retry handler on it.
+//!
+//! The handler does not start with a bad setting. This program rejects it before it deploys anything, by the same rules
+//! and with the same messages.
 
 use std::{path::PathBuf, time::Duration};
 
 use clap::{Parser, Subcommand};
-use comeback_core::{duration, in_flight::QUOTA};
+use comeback_core::{
+    contract::{SETTINGS, Scope},
+    duration,
+    in_flight::QUOTA,
+    settings::{BadSettings, Settings},
+};
 
 use crate::{
+    deploy::DEAD_LETTER_QUEUE_URL,
+    dynamodb::{LEDGER, LEDGER_TABLE},
     functions::{self, Binaries, FunctionArg, NoBinary, QueueArg},
-    settings::{self, Setting},
 };
 
 /// Retry failed asynchronous Lambda invocations.
@@ -64,11 +73,11 @@ pub struct LocalArgs {
     #[arg(
         long,
         value_name = "NAME=VALUE",
-        value_parser = settings::parse,
+        value_parser = setting,
         long_help = format!(
             "A setting of the retry handler, such as BASE_BACKOFF=2s; repeatable [default: its own].\n\nSettings are \
              {}. REGISTER and PROBE need the ledger.",
-            settings::names().join(", ")
+            setting_names().join(", ")
         )
     )]
     pub set: Vec<Setting>,
@@ -161,6 +170,50 @@ fn outage(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "expected a duration from 1s to 1h, such as 8, 90s or 2m".to_owned())
 }
 
+/// A placeholder for the dead-letter queue, which is not deployed yet when settings are checked.
+const ANY_QUEUE_URL: &str = "http://127.0.0.1/000000000000/any";
+
+pub type Setting = (String, String);
+
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum NoSetting {
+    #[error("expected NAME=VALUE, such as BASE_BACKOFF=2s")]
+    NoValue,
+    #[error("expected one of {}, got {name:?}", setting_names().join(", "))]
+    Unknown { name: String },
+}
+
+/// The names of the settings that a user may give. The deployment sets its queues and its table.
+fn setting_names() -> Vec<&'static str> {
+    let given = SETTINGS.iter().filter(|setting| setting.scope != Scope::Resource);
+    given.map(|setting| setting.name).collect()
+}
+
+/// Reads `NAME=VALUE`.
+pub fn setting(argument: &str) -> Result<Setting, NoSetting> {
+    let (name, value) = argument.split_once('=').ok_or(NoSetting::NoValue)?;
+    if setting_names().contains(&name) {
+        Ok((name.to_owned(), value.to_owned()))
+    } else {
+        Err(NoSetting::Unknown { name: name.to_owned() })
+    }
+}
+
+/// Checks whether the handler would start with these settings.
+pub fn check_settings(settings: &[Setting], has_ledger: bool) -> Result<(), BadSettings> {
+    let given = |name: &str| {
+        // If a setting is given more than once, the last value wins.
+        let last = settings.iter().rev().find(|(given, _)| given == name);
+        last.map(|(_, value)| value.clone())
+    };
+    Settings::from_lookup(|name| match name {
+        DEAD_LETTER_QUEUE_URL => Some(ANY_QUEUE_URL.to_owned()),
+        LEDGER_TABLE => has_ledger.then(|| LEDGER.to_owned()),
+        name => given(name),
+    })
+    .map(drop)
+}
+
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
@@ -198,6 +251,8 @@ mod tests {
             ("comeback local --set JITTER", "expected NAME=VALUE"),
             ("comeback local --set NOISE=1", "expected one of BASE_BACKOFF"),
             ("comeback local --empty --set JITTER=none", "cannot be used with"),
+            ("comeback local --empty --binaries .", "cannot be used with"),
+            ("comeback local --empty --function a=.", "cannot be used with"),
             ("comeback local --empty --functions a.json", "cannot be used with"),
             ("comeback local --function a", "expected NAME=CODE"),
             ("comeback local --queue a=", "expected NAME=FUNCTION"),
@@ -208,5 +263,33 @@ mod tests {
             let complaint = refused.map(drop).unwrap_err().to_string();
             assert!(complaint.contains(part), "{line}: {complaint}");
         }
+    }
+
+    fn pair(name: &str, value: &str) -> Setting {
+        (name.to_owned(), value.to_owned())
+    }
+
+    #[test]
+    fn a_setting_is_a_known_name_and_any_value() {
+        assert_eq!(setting("MAX_AGE=2h"), Ok(pair("MAX_AGE", "2h")));
+        assert_eq!(setting("POLICIES={\"f\":{\"JITTER\":\"a=b\"}}").unwrap().1.len(), 22);
+        assert_eq!(setting("MAX_AGE"), Err(NoSetting::NoValue));
+        let unknown = setting("MAXAGE=2h").unwrap_err().to_string();
+        assert!(unknown.starts_with("expected one of BASE_BACKOFF, MAX_BACKOFF"), "{unknown}");
+        assert!(unknown.ends_with("got \"MAXAGE\""), "{unknown}");
+    }
+
+    #[test]
+    fn settings_are_checked_by_the_rules_of_the_handler() {
+        assert_eq!(check_settings(&[], false), Ok(()));
+        let last = [pair("JITTER", "some"), pair("JITTER", "none")];
+        assert_eq!(check_settings(&last, false), Ok(()));
+        let probes = [pair("PROBE", "true")];
+        assert_eq!(check_settings(&probes, true), Ok(()));
+        assert!(check_settings(&probes, false).unwrap_err().to_string().contains("LEDGER_TABLE"));
+        let bad = [pair("JITTER", "some"), pair("MAX_AGE", "long")];
+        let bad = check_settings(&bad, false).unwrap_err().to_string();
+        assert!(bad.contains("JITTER must be full, equal or none, got \"some\""), "{bad}");
+        assert!(bad.contains("MAX_AGE must be a duration"), "{bad}");
     }
 }

@@ -1,13 +1,12 @@
 //! `comeback demo`: events that fail, wait, come back, and succeed or are given up.
 //!
 //! The demo sends [`events`] to functions in a local cloud whose upstream is down for a while. The [`history`] collects
-//! their steps. A terminal shows them as a [`table`] that is redrawn, a pipe as one line per step. The demo ends with a
-//! [`summary`].
+//! their steps. A terminal shows them as a table that is redrawn, a pipe as one line per step. The demo ends with a
+//! summary.
 
 mod events;
 mod history;
-mod summary;
-mod table;
+mod output;
 
 use std::time::Duration;
 
@@ -109,15 +108,15 @@ async fn conclude(
         }
         letters.extend(more);
     }
-    let faults = summary::faults(schedule, history, &letters);
+    let faults = output::faults(schedule, history, &letters);
     let lost = schedule.iter().filter(|event| event.lost_by_lambda_alone(outage));
     let lost: Vec<_> = lost.map(|event| event.scenario.name()).collect();
     shell.print(&[Line::default()]).await?;
-    shell.print(&summary::summary(history, &letters, &lost, &faults)).await?;
+    shell.print(&output::summary(history, &letters, &lost, &faults)).await?;
     if !faults.is_empty() {
         return Ok(Outcome::Unsuccessful);
     }
-    shell.print(&summary::next_steps(&letters)).await?;
+    shell.print(&output::next_steps(&letters)).await?;
     Ok(Outcome::Success)
 }
 
@@ -144,7 +143,7 @@ impl Demo<'_> {
         let mut screen = if self.shell.terminal { Some(Screen::take()?) } else { None };
         if screen.is_none() {
             self.shell.print(&[Line::of(Style::Strong, &self.title)]).await?;
-            self.shell.print(&table::introduction("line is one step in an event's life")).await?;
+            self.shell.print(&output::introduction("line is one step in an event's life")).await?;
         }
         // The journal is read in a task of its own, because `select!` would cancel a request at every tick.
         let (send, mut pages) = mpsc::channel(1);
@@ -223,6 +222,6 @@ impl Demo<'_> {
 
     fn table(&self, size: (usize, usize)) -> Vec<Line> {
         let now = (self.shell.now)();
-        table::draw(&self.history, &self.title, self.upstream_back, now, size)
+        output::draw(&self.history, &self.title, self.upstream_back, now, size)
     }
 }

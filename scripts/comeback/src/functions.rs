@@ -1,8 +1,8 @@
 //! The functions of the local cloud: Comeback's own, and the user's.
 //!
 //! This program contains the retry handler and the example function, so it needs no other file. The local cloud starts
-//! each as a process of its own: this program again, with the function's name as its first argument. The code is that of
-//! the deployed functions. The user's own functions, from the command line and from a file, are read at every start.
+//! each as a process of its own: this program again, with the function's name as its first argument. The code is that
+//! of the deployed functions. The user's own functions, from the command line and from a file, are read at every start.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,8 +16,8 @@ use std::{
 use serde::Deserialize;
 
 use crate::{
+    args::Setting,
     deploy::{Code, Function, HANDLER, SourceQueue},
-    settings::Setting,
 };
 
 const HANDLER_TIMEOUT: Duration = Duration::from_secs(30);

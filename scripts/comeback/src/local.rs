@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use crate::{
     activity,
-    args::LocalArgs,
+    args::{LocalArgs, check_settings},
     deploy::{self, Function, HANDLER, Queues, SourceQueue, queue_of},
     dynamodb::{self, LEDGER},
     functions::{self, Binaries, VISIBILITY},
@@ -25,7 +25,6 @@ use crate::{
         },
     },
     paint::{Line, Style},
-    settings,
     shell::{Failure, Shell, Signals},
 };
 
@@ -44,7 +43,7 @@ const JOURNAL_WAIT: Duration = Duration::from_secs(30);
 const WIDTH_MAX: usize = 100;
 
 pub async fn run(args: &LocalArgs, shell: &Shell) -> Result<(), Failure> {
-    settings::check(&args.set, !args.no_ledger)?;
+    check_settings(&args.set, !args.no_ledger)?;
     let deployment = if args.empty { None } else { Some(Deployment::of(args)?) };
     let mut signals = Signals::listen()?;
     let page = Live::new(None, shell.now, None)?;
@@ -57,7 +56,6 @@ pub async fn run(args: &LocalArgs, shell: &Shell) -> Result<(), Failure> {
         dynamodb: Some(dynamodb::router()?),
         page: Some(web::router(Shared::clone(&page))),
         outages: page.outages.clone(),
-        ..Config::default()
     };
     let server = comeback_local::start(config)
         .await
@@ -69,7 +67,7 @@ pub async fn run(args: &LocalArgs, shell: &Shell) -> Result<(), Failure> {
             timeout(LAST_LINE_MAX, shell.print(&lines)).await.unwrap_or(Ok(())).map_err(Failure::from)
         }
     };
-    page.close();
+    page.end();
     server.stop().await;
     served
 }
@@ -334,7 +332,8 @@ mod tests {
         Queues { retry: url("retry"), dead_letter: url("dead-letters") }
     }
 
-    /// The lines about a deployment with two functions, of which one consumes a queue, and a queue with another consumer.
+    /// The lines about a deployment with two functions, of which one consumes a queue, and with a queue of another
+    /// consumer.
     fn told(options: &[&str], lines: fn(&str, &Queues, &Deployment<'_>) -> Vec<Line>) -> String {
         let usual = "comeback local --function orders=x --function importer=x --queue imports=importer --queue mails";
         let args = Args::parse_from(usual.split(' ').chain(options.iter().copied()));

@@ -16,7 +16,6 @@ mod local;
 mod log;
 mod operate;
 mod paint;
-mod settings;
 mod shell;
 
 use std::{env, io, process::ExitCode};

@@ -7,7 +7,6 @@ mod attached;
 pub mod aws;
 pub mod dead_letters;
 pub mod doctor;
-mod logs;
 pub mod options;
 pub mod rules;
 pub mod simulate;

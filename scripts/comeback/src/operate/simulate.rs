@@ -15,8 +15,8 @@ use comeback_core::{duration, settings::BadSettings};
 use serde::Serialize;
 
 use crate::{
+    args::{Setting, setting},
     operate::simulate::rules::{Candidate, Forecast, Run, Scenario},
-    settings::{self, Setting},
     shell::{Failure, Outcome, Shell},
 };
 
@@ -90,7 +90,7 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
 #[derive(Debug, clap::Args)]
 pub struct SimulateArgs {
     /// A setting of the retry handler for all policies, such as MAX_AGE=7d; repeatable [default: its own].
-    #[arg(long, value_name = "NAME=VALUE", value_parser = settings::parse)]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
     pub set: Vec<Setting>,
     /// A policy to compare, by a name and its settings; repeatable [default: one policy, of --set].
     #[arg(long, value_name = "NAME: SETTING=VALUE …", value_parser = policy)]
@@ -142,7 +142,7 @@ fn policy(text: &str) -> Result<Policy, String> {
     if name.is_empty() || name.contains('=') {
         return Err(EXPECTED.to_owned());
     }
-    let settings = settings.split_whitespace().map(settings::parse).collect::<Result<_, _>>();
+    let settings = settings.split_whitespace().map(setting).collect::<Result<_, _>>();
     Ok(Policy { name: name.to_owned(), settings: settings.map_err(|error| error.to_string())? })
 }
 

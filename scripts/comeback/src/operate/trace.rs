@@ -1,4 +1,4 @@
-//! `comeback trace`: the life of one event.
+//! `comeback trace`: the life of one event, and the log from which commands know it.
 
 mod otlp;
 
@@ -13,11 +13,10 @@ use comeback_core::{
 use crate::{
     operate::{
         attached::find,
-        aws::Aws,
-        logs,
+        aws::{Aws, fault},
         options::{SystemOptions, duration},
         rules::{
-            Function,
+            Fault, Function,
             life::{Life, Next, NoLife, Step, StepKind, event_ids, life},
             target_name,
         },
@@ -28,7 +27,7 @@ use crate::{
         },
     },
     paint::{Line, Style},
-    shell::{Failure, Outcome, Shell, uninterrupted},
+    shell::{Failure, Outcome, Shell, spinner, uninterrupted},
 };
 
 pub async fn run(args: &TraceArgs, shell: &Shell) -> Result<Outcome, Failure> {
@@ -39,7 +38,7 @@ pub async fn run(args: &TraceArgs, shell: &Shell) -> Result<Outcome, Failure> {
     let search = async |id: &str| {
         let pattern = format!(r#"{{ $.event_id = "{id}*" || $.request_id = "{id}*" }}"#);
         let (group, from) = (&handler.log_group, earlier(now, args.since));
-        logs::collected(&aws, group, &pattern, from, "lines found", &goes_on).await
+        collected_lines(&aws, group, &pattern, from, "lines found", &goes_on).await
     };
     let mut lines = search(&args.id).await?;
     let mut ids = event_ids(lines.iter().map(String::as_str));
@@ -180,6 +179,54 @@ fn step_line(line: Line, step: &Step) -> Line {
             line.and(Style::Bad, "trouble ").and(Style::Plain, format!("{said}{error}"))
         }
     }
+}
+
+/// Calls `visit` with each line of a log group since `from` that matches a filter pattern, until it returns false.
+pub async fn log_lines(
+    aws: &Aws,
+    group: &str,
+    pattern: &str,
+    from: Timestamp,
+    mut visit: impl FnMut(String) -> bool,
+) -> Result<(), Fault> {
+    let mut pages = aws
+        .logs
+        .filter_log_events()
+        .log_group_name(group)
+        .start_time(from.timestamp_millis())
+        .filter_pattern(pattern)
+        .into_paginator()
+        .send();
+    while let Some(page) = pages.next().await {
+        let page = page.map_err(fault("logs:FilterLogEvents", group))?;
+        for event in page.events.unwrap_or_default() {
+            if !visit(event.message.unwrap_or_default()) {
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Collects these lines until `goes_on` returns false, and shows their number on standard error meanwhile.
+pub async fn collected_lines(
+    aws: &Aws,
+    group: &str,
+    pattern: &str,
+    from: Timestamp,
+    what: &str,
+    goes_on: impl Fn() -> bool,
+) -> Result<Vec<String>, Fault> {
+    let spinner = spinner(what);
+    let mut collected = Vec::new();
+    let read = log_lines(aws, group, pattern, from, |line| {
+        spinner.inc(1);
+        collected.push(line);
+        goes_on()
+    });
+    let read = read.await;
+    spinner.finish_and_clear();
+    read.map(|()| collected)
 }
 
 /// Options of `comeback trace`.

@@ -249,7 +249,7 @@ async fn changes(
                     let _ = tokio::time::timeout(UPDATE_INTERVAL_MAX, changes.changed()).await;
                 }
                 live.touch();
-                if live.is_closed() {
+                if live.is_ending() {
                     return None;
                 }
                 changes.borrow_and_update();

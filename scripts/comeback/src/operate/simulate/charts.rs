@@ -1,5 +1,5 @@
-//! The charts of a simulation as SVG, for the live page and for a file. Positions are percentages, so that a chart is as
-//! wide as its place, and its texts are not stretched.
+//! The charts of a simulation as SVG, for the live page and for a file. Positions are percentages, so that a chart is
+//! as wide as its place, and its texts are not stretched.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
@@ -160,9 +160,9 @@ pub fn draw(forecasts: &[Forecast], scenario: &Scenario) -> String {
             @for (nth, (title, below, chart)) in charts.into_iter().enumerate() {
                 svg y=(nth * 360) width="960" height="360" {
                     text.title x="80" y="26" { (title) }
-                    @for (nth, forecast) in forecasts.iter().enumerate() {
-                        text class=(class(nth)) x="940" y=(26 + 18 * nth) text-anchor="end" { (forecast.policy) }
-                    }
+                    text x="940" y="26" text-anchor="end" { @for (nth, forecast) in forecasts.iter().enumerate() {
+                        tspan class=(class(nth)) dx="14" { (forecast.policy) }
+                    } }
                     svg x="80" y="44" width="800" height="256" overflow="visible" { (chart) }
                     text x="480" y="340" text-anchor="middle" { (below) }
                 }
@@ -172,7 +172,7 @@ pub fn draw(forecasts: &[Forecast], scenario: &Scenario) -> String {
     svg.into_string()
 }
 
-const DRAWING: &str = "text{font:13px sans-serif;fill:#444}.title{font-size:17px}text[class^=c]{fill:currentColor}\
+const DRAWING: &str = "text{font:13px sans-serif;fill:#444}.title{font-size:17px}tspan{fill:currentColor}\
 line{stroke:#e4e4e4}line.marked{stroke:#888}circle{fill:currentColor}polygon{fill:currentColor;opacity:.2}\
 polyline{fill:none;stroke:currentColor;stroke-width:2;vector-effect:non-scaling-stroke}";
 

@@ -6,9 +6,12 @@
 use comeback_core::Timestamp;
 use serde_json::{Value, json};
 
-use crate::operate::rules::{
-    life::{Life, Next, StepKind},
-    target_name,
+use crate::operate::{
+    rules::{
+        life::{Life, Next},
+        target_name,
+    },
+    web::rules::{Note, attempts},
 };
 
 /// Values of OTLP's enumerations.
@@ -28,111 +31,87 @@ pub fn request(life: &Life, now: Timestamp) -> Value {
 
 fn spans(life: &Life, function: &str, now: Timestamp) -> Vec<Value> {
     let trace_id = trace_id(&life.event_id);
-    let span = |nth: usize, name: &str, kind: u8, (start, end): (Timestamp, Timestamp)| {
-        json!({
-            "traceId": trace_id, "spanId": format!("{nth:016x}"), "name": name, "kind": kind,
-            "startTimeUnixNano": nanos(start), "endTimeUnixNano": nanos(end.max(start)),
-        })
+    let end = match &life.next {
+        Next::Waits { .. } | Next::Unknown => now,
+        Next::Retried | Next::Succeeded | Next::GivenUp { .. } => {
+            life.steps.last().map_or(now, |step| step.at)
+        }
     };
+    let began = life.steps.first().map_or(end, |step| step.at);
     let (mut spans, mut events) = (Vec::new(), Vec::new());
-    let mut child = |mut it: Value, attempt: Option<u32>, mut attributes: Vec<Value>| {
-        attributes.extend(attempt.map(|attempt| whole("comeback.attempt", attempt)));
-        it["parentSpanId"] = json!(format!("{ROOT:016x}"));
-        it["attributes"] = json!(attributes);
-        spans.push(it);
-    };
+    let mut add =
+        |name: &str, kind: u8, start: Timestamp, end: Timestamp, attributes: Vec<Value>| {
+            let nth = spans.len() + ROOT;
+            let mut span = json!({
+                "traceId": trace_id, "spanId": format!("{nth:016x}"), "name": name, "kind": kind,
+                "startTimeUnixNano": nanos(start), "endTimeUnixNano": nanos(end.max(start)),
+                "attributes": attributes,
+            });
+            if nth > ROOT {
+                span["parentSpanId"] = json!(format!("{ROOT:016x}"));
+            }
+            spans.push(span);
+            nth - ROOT
+        };
+    add("event", INTERNAL, began, end, vec![attribute("messaging.message.id", &life.event_id)]);
     let name = target_name(function);
     let queue = name.strip_prefix("sqs:");
     let (act, kind) = if queue.is_some() { ("send", PRODUCER) } else { ("invoke", CLIENT) };
-    let acted = || match queue {
+    let acted = match queue {
         Some(queue) => vec![
             attribute("messaging.system", "aws_sqs"),
             attribute("messaging.destination.name", queue),
         ],
         None => {
+            let invoked = [("faas.invoked_name", &*name), ("faas.invoked_provider", "aws")];
+            let region = function.split(':').nth(3).map(|region| ("faas.invoked_region", region));
+            let all = invoked.into_iter().chain(region);
+            all.map(|(key, value)| attribute(key, value)).collect()
+        }
+    };
+    let mut failed = Vec::new();
+    for it in attempts(began, &life.steps) {
+        let mut attributes = acted.clone();
+        attributes.extend(it.late_ms.map(|late| whole("comeback.lateness_ms", late)));
+        if it.attempt > 0 {
+            attributes.push(whole("comeback.attempt", it.attempt));
+        } else if let Some((Some(error_type), _)) = &it.error {
+            attributes.push(attribute("error.type", error_type));
+        }
+        let nth = add(act, kind, it.began, it.ended.unwrap_or(it.began), attributes);
+        failed.extend(it.error.map(|(error_type, _)| (nth, error_type.unwrap_or_default())));
+        if let Some(wait) = it.wait {
             let mut attributes = vec![
-                attribute("faas.invoked_name", &name),
-                attribute("faas.invoked_provider", "aws"),
+                attribute("messaging.system", "aws_sqs"),
+                whole("comeback.receives", wait.again + 1),
             ];
-            let region = function.split(':').nth(3);
-            attributes.extend(region.map(|region| attribute("faas.invoked_region", region)));
             attributes
+                .extend(wait.due_at.map(|due| whole("comeback.due_time", due.timestamp_millis())));
+            attributes.push(whole("comeback.attempt", it.attempt + 1));
+            let end = it.given_up.as_ref().map_or(wait.until, |(at, _)| *at);
+            add("wait", INTERNAL, wait.from, end, attributes);
         }
-    };
-    for (index, step) in life.steps.iter().enumerate() {
-        let nth = ROOT + 1 + index;
-        let rest = &life.steps[index + 1..];
-        match &step.what {
-            // An order may bring it back before its time.
-            StepKind::Waits { due_at, until, again } => {
-                let end = rest.first().map_or(*until, |next| next.at);
-                let it = span(nth, "wait", INTERNAL, (step.at, end));
-                let mut attributes = vec![
-                    attribute("messaging.system", "aws_sqs"),
-                    whole("comeback.receives", again + 1),
-                ];
-                attributes
-                    .extend(due_at.map(|due| whole("comeback.due_time", due.timestamp_millis())));
-                child(it, step.attempt, attributes);
-            }
-            StepKind::Retried { late_ms } => {
-                let ended = rest.iter().find(|next| is_end(&next.what));
-                let it = span(nth, act, kind, (step.at, ended.map_or(step.at, |end| end.at)));
-                let mut attributes = acted();
-                attributes.push(whole("comeback.lateness_ms", *late_ms));
-                child(
-                    ended.map_or(it.clone(), |end| with_error(it, &end.what)),
-                    step.attempt,
-                    attributes,
-                );
-            }
-            // The failure of a retry is the end of its span. The log knows of the first run only that it failed.
-            StepKind::Failed { error_type, .. } if index == 0 => {
-                let it = span(nth, act, kind, (step.at, step.at));
-                let mut attributes = acted();
-                attributes.extend(error_type.as_deref().map(|it| attribute("error.type", it)));
-                child(with_error(it, &step.what), None, attributes);
-            }
-            StepKind::Failed { .. } | StepKind::Succeeded => {}
-            StepKind::GivenUp { reason } => {
-                events.push(event(step.at, "given up", vec![attribute("comeback.reason", reason)]));
-            }
-            StepKind::Dropped => events.push(event(step.at, "duplicate dropped", Vec::new())),
-            StepKind::Trouble { said, error } => {
-                let error = error.as_deref().map(|error| attribute("error.message", error));
-                events.push(event(step.at, said, error.into_iter().collect()));
-            }
+        if let Some((at, reason)) = &it.given_up {
+            events.push(event(*at, "given up", vec![attribute("comeback.reason", reason)]));
         }
+        events.extend(it.notes.iter().map(|Note { at, text, error }| {
+            let error = error.as_deref().map(|error| attribute("error.message", error));
+            event(*at, text, error.into_iter().collect())
+        }));
     }
-    let (first, last) = (life.steps.first(), life.steps.last());
-    let end = match &life.next {
-        Next::Waits { .. } | Next::Unknown => now,
-        Next::Retried | Next::Succeeded | Next::GivenUp { .. } => last.map_or(now, |step| step.at),
-    };
-    let mut root = span(ROOT, "event", INTERNAL, (first.map_or(end, |step| step.at), end));
-    root["attributes"] = json!([attribute("messaging.message.id", &life.event_id)]);
+    for (nth, error_type) in failed {
+        spans[nth]["status"] = json!({"code": ERROR, "message": error_type});
+    }
+    let root = &mut spans[0];
     root["events"] = json!(events);
     root["links"] = json!(life.trace.as_deref().and_then(link).into_iter().collect::<Vec<_>>());
     if let Next::GivenUp { reason } = &life.next {
         root["status"] = json!({"code": ERROR, "message": reason});
     }
-    spans.insert(0, root);
     spans
 }
 
 const ROOT: usize = 1;
-
-fn is_end(step: &StepKind) -> bool {
-    matches!(step, StepKind::Failed { .. } | StepKind::Succeeded)
-}
-
-fn with_error(mut span: Value, step: &StepKind) -> Value {
-    if let StepKind::Failed { error_type, .. } = step {
-        span["status"] =
-            json!({"code": ERROR, "message": error_type.as_deref().unwrap_or_default()});
-    }
-    span
-}
 
 fn event(at: Timestamp, name: &str, attributes: Vec<Value>) -> Value {
     json!({"timeUnixNano": nanos(at), "name": name, "attributes": attributes})

@@ -14,9 +14,9 @@ use crate::{
     operate::{
         attached::find,
         aws::Aws,
-        logs,
         rules::{Fault, Group, Groups, events, life::lives, target_name},
         text::{due, error, group_json, group_lines, narrowed},
+        trace::collected_lines,
         waiting::{
             ListArgs,
             register::DynamoRegister,
@@ -193,7 +193,7 @@ async fn of_log(
     goes_on: impl Fn() -> bool,
 ) -> Result<(), Failure> {
     let from = earlier(now, LOG_SPAN);
-    let lines = logs::collected(aws, group, DECISIONS, from, "lines read", goes_on).await?;
+    let lines = collected_lines(aws, group, DECISIONS, from, "lines read", goes_on).await?;
     let events = lives(lines.iter().map(String::as_str)).into_iter().filter_map(of_life);
     events.for_each(|event| found.add(event));
     Ok(())

@@ -103,7 +103,7 @@ impl Axis {
 }
 
 fn waterfall(event: &Event, policy: Option<&Policy>, params: &Params, now: Timestamp) -> Markup {
-    let all = attempts(event);
+    let all = attempts(event.began, &event.steps);
     let is_over = matches!(
         event.state(),
         State::Succeeded | State::GivenUp | State::Retried | State::Unknown
@@ -225,7 +225,7 @@ fn tip(event: &Event, it: &Attempted, policy: Option<&Policy>) -> Markup {
             }
             (drawn(it, policy))
         }
-        @for note in &it.notes { p { (Untrusted(note)) } }
+        @for note in &it.notes { p { (Untrusted(&note.text)) @if let Some(error) = &note.error { ": " (Untrusted(error)) } } }
     }
 }
 
@@ -299,7 +299,7 @@ struct Trace {
 /// The panel beside the waterfall: one run with its error, its stack trace and its payload, which a click shows.
 pub fn panel(live: &Live, id: &str, runs: &Result<Vec<Run>, Failure>, params: &Params) -> Markup {
     let seen = live.seen();
-    let all = seen.events.get(id).map(attempts).unwrap_or_default();
+    let all = seen.events.get(id).map(|it| attempts(it.began, &it.steps)).unwrap_or_default();
     let last = all.iter().rev().find(|it| it.ended.is_some()).or(all.last());
     let chosen = params.number::<u32>("run");
     let it = all.iter().find(|it| Some(it.attempt) == chosen).or(last);

@@ -39,9 +39,10 @@ use crate::{
         attached::{Attached, attached},
         aws::{Aws, functions},
         dead_letters::{Queue, QueueOptions},
-        doctor, logs,
+        doctor,
         options::Connection,
         status::{Gathered, gather},
+        trace::log_lines,
         waiting::DynamoRegister,
     },
     shell::Failure,
@@ -111,7 +112,6 @@ pub struct Seen {
     pub lesson_runs: bool,
     registered_at: Option<Timestamp>,
     wanted_at: Option<Timestamp>,
-    closed: bool,
 }
 
 /// What was polled last, and the numbers of events at that time. Everything on the overview is of the same time.
@@ -164,9 +164,10 @@ impl Live {
         }))
     }
 
-    /// Asks all jobs to stop, because the program ends.
+    /// Asks all jobs to stop and closes the streams of all open pages, because the program ends.
     pub fn end(&self) {
         self.ends.store(true, Ordering::Relaxed);
+        self.changed();
     }
 
     pub fn is_ending(&self) -> bool {
@@ -203,15 +204,6 @@ impl Live {
 
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.version.subscribe()
-    }
-
-    pub fn close(&self) {
-        self.seen().closed = true;
-        self.changed();
-    }
-
-    pub fn is_closed(&self) -> bool {
-        self.seen().closed
     }
 
     /// Records a request of an open page, so that polling goes on.
@@ -388,7 +380,7 @@ impl Live {
             read.clear();
         }
         let mut is_news = false;
-        logs::lines(aws, group, LINES, from, |line| {
+        log_lines(aws, group, LINES, from, |line| {
             let mut hasher = DefaultHasher::new();
             line.hash(&mut hasher);
             if read.insert(hasher.finish()) {

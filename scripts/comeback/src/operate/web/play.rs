@@ -151,8 +151,7 @@ async fn failing(live: &Live, target: &str) -> Result<String, Failure> {
 }
 
 pub async fn outage(live: &Shared, params: &Params) -> Result<(), Failure> {
-    let none =
-        || Failure::Refused("expected a function, got none: choose one in the form".to_owned());
+    let none = || Failure::Refused("no function was chosen: choose one in the form".to_owned());
     let function = failing(live, &params.text("function").ok_or_else(none)?).await?;
     let seconds = params.number::<u64>("seconds").unwrap_or(30).clamp(1, OUTAGE_MAX.as_secs());
     let until = later((live.now)(), Duration::from_secs(seconds));

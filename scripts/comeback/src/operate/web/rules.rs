@@ -14,7 +14,7 @@ use std::{
 use comeback_core::{Timestamp, register::Entry};
 
 pub use difference::{Change, difference, indented};
-pub use event::{Attempted, Event, EventFilter, State, attempts, round_step};
+pub use event::{Attempted, Event, EventFilter, Note, State, attempts, round_step};
 
 use crate::operate::{
     rules::Groups,
@@ -585,7 +585,7 @@ mod tests {
     #[test]
     fn the_register_adds_events_that_are_in_no_log_line() {
         let mut events = Events::default();
-        let entry = Entry { event_id: "old".to_owned(), ..event("r2", 50) };
+        let entry = Entry { event_id: "old".to_owned(), attempt: 3, ..event("r2", 50) };
         for _ in 0..2 {
             events.registered(&entry, second(10));
         }

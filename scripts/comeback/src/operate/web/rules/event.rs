@@ -152,7 +152,14 @@ pub struct Attempted {
     /// When and why the event was given up after it.
     pub given_up: Option<(Timestamp, String)>,
     /// Faults that the handler had, and duplicates.
-    pub notes: Vec<String>,
+    pub notes: Vec<Note>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Note {
+    pub at: Timestamp,
+    pub text: String,
+    pub error: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -173,7 +180,8 @@ impl Attempted {
     }
 }
 
-pub fn attempts(event: &Event) -> Vec<Attempted> {
+/// The attempts of an event that began at this time, by its steps.
+pub fn attempts(began: Timestamp, steps: &[Step]) -> Vec<Attempted> {
     let begun = |attempt: u32, began: Timestamp| Attempted {
         attempt,
         request_id: None,
@@ -185,8 +193,8 @@ pub fn attempts(event: &Event) -> Vec<Attempted> {
         given_up: None,
         notes: Vec::new(),
     };
-    let mut all = vec![begun(0, event.began)];
-    for step in &event.steps {
+    let mut all = vec![begun(0, began)];
+    for step in steps {
         let Some(last) = all.last_mut() else { continue };
         match &step.what {
             StepKind::Failed { error_type, error_message } => {
@@ -214,11 +222,14 @@ pub fn attempts(event: &Event) -> Vec<Attempted> {
                 all.push(Attempted { late_ms, ..begun(step.attempt.unwrap_or(next), step.at) });
             }
             StepKind::GivenUp { reason } => last.given_up = Some((step.at, reason.clone())),
-            StepKind::Dropped => last.notes.push("a duplicate message was dropped".to_owned()),
-            StepKind::Trouble { said, error } => last.notes.push(match error {
-                Some(error) => format!("{said}: {error}"),
-                None => said.clone(),
-            }),
+            StepKind::Dropped => {
+                let text = "a duplicate message was dropped".to_owned();
+                last.notes.push(Note { at: step.at, text, error: None });
+            }
+            StepKind::Trouble { said, error } => {
+                let (text, error) = (said.clone(), error.clone());
+                last.notes.push(Note { at: step.at, text, error });
+            }
         }
     }
     all
@@ -254,27 +265,21 @@ mod tests {
         };
         let failed = || StepKind::Failed { error_type: Some("Down".into()), error_message: None };
         let waits = |until| StepKind::Waits { due_at: Some(at(until)), until: at(until), again: 0 };
-        let event = Event {
-            id: "a".into(),
-            function: "orders".to_owned(),
-            steps: vec![
-                step(1, 1, "a", failed()),
-                step(1, 1, "a", waits(4)),
-                step(5, 1, "a", StepKind::Retried { late_ms: 9 }),
-                step(7, 2, "b", failed()),
-                step(7, 2, "b", StepKind::Trouble { said: "refused".to_owned(), error: None }),
-                step(8, 2, "b", StepKind::GivenUp { reason: "cancelled".to_owned() }),
-            ],
-            running: None,
-            began: at(0),
-        };
-        let all = attempts(&event);
+        let steps = [
+            step(1, 1, "a", failed()),
+            step(1, 1, "a", waits(4)),
+            step(5, 1, "a", StepKind::Retried { late_ms: 9 }),
+            step(7, 2, "b", failed()),
+            step(7, 2, "b", StepKind::Trouble { said: "refused".to_owned(), error: None }),
+            step(8, 2, "b", StepKind::GivenUp { reason: "cancelled".to_owned() }),
+        ];
+        let all = attempts(at(0), &steps);
         let runs: Vec<_> = all.iter().map(|it| (it.attempt, it.began, it.ended)).collect();
         assert_eq!(runs, [(0, at(0), Some(at(1))), (1, at(5), Some(at(7)))]);
         let wait = Wait { from: at(1), due_at: Some(at(4)), until: at(5), again: 0 };
         assert_eq!((all[0].wait, all[1].wait, all[1].late_ms), (Some(wait), None, Some(9)));
         assert_eq!(all[1].given_up, Some((at(8), "cancelled".to_owned())));
-        assert_eq!((&*all[1].notes[0], all[1].request_id.as_deref()), ("refused", Some("b")));
+        assert_eq!((&*all[1].notes[0].text, all[1].request_id.as_deref()), ("refused", Some("b")));
     }
 
     #[test]
