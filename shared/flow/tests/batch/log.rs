@@ -6,9 +6,10 @@ use std::{cell::RefCell, io::Write, sync::Once};
 use comeback_core::{fault::FaultKind, reason::Reason};
 use serde_json::Value;
 
-use crate::world::{Answer, World, due, failed, handle_within, key_of, poison, waiting};
-
-const THROTTLED: FaultKind = FaultKind::Transient { retry_after: None };
+use crate::{
+    THROTTLED,
+    world::{Answer, World, due, failed, handle_within, key_of, poison, waiting},
+};
 
 thread_local! {
     /// The lines that the test of this thread has logged.
@@ -51,6 +52,10 @@ fn lines_about(id: &str) -> Vec<(String, String)> {
     about.map(|line| (text(&line, "level"), text(&line, "decision"))).collect()
 }
 
+fn owned(expected: &[(&str, &str)]) -> Vec<(String, String)> {
+    expected.iter().map(|&(level, said)| (level.to_owned(), said.to_owned())).collect()
+}
+
 #[tokio::test(start_paused = true)]
 async fn each_message_has_a_line_for_its_decision_and_one_for_each_thing_in_its_way() {
     let world = World::new(&[
@@ -73,9 +78,7 @@ async fn each_message_has_a_line_for_its_decision_and_one_for_each_thing_in_its_
         ("stuck", &[("ERROR", "wait")]),
         ("poison", &[("WARN", "dead_letter")]),
     ] {
-        let expected: Vec<_> =
-            expected.iter().map(|&(level, said)| (level.to_owned(), said.to_owned())).collect();
-        assert_eq!(lines_about(id), expected, "{id}");
+        assert_eq!(lines_about(id), owned(expected), "{id}");
     }
     let ages: Vec<_> =
         report.entries.iter().map(|entry| entry.age.map(|age| age.as_secs())).collect();
@@ -114,8 +117,7 @@ async fn an_event_without_the_tenant_that_it_must_have_waits_for_a_person() {
     let of = |id: &str| format!(r#""payload of {id}""#);
     blue.body = blue.body.map(|body| body.replace(&of("blue"), r#"{"tenant":"blue"}"#));
     handle_within(10, &world, vec![due("nobody's"), blue]).await;
-    let asked = |kept: &str, decision: &str| (kept.to_owned(), decision.to_owned());
-    assert_eq!(lines_about("nobody's"), [asked("ERROR", "invoke"), asked("INFO", "wait")]);
+    assert_eq!(lines_about("nobody's"), owned(&[("ERROR", "invoke"), ("INFO", "wait")]));
     let said = "TENANT_ID is /tenant, and the payload has nothing there";
     assert!(lines().iter().any(|line| line["error"] == said), "{:?}", lines());
     assert_eq!(world.tenants.take(), ["blue"]);
@@ -171,9 +173,7 @@ async fn each_turn_of_the_ledger_has_its_line() {
         ("twin", &[("INFO", "invoke")]),
         ("other twin", &[("INFO", "none"), ("INFO", "wait"), ("INFO", "drop")]),
     ] {
-        let mut expected: Vec<_> =
-            expected.iter().map(|&(level, said)| (level.to_owned(), said.to_owned())).collect();
-        let mut about = lines_about(id);
+        let (mut expected, mut about) = (owned(expected), lines_about(id));
         // A release and a wait go out at the same time.
         expected.sort();
         about.sort();

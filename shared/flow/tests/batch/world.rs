@@ -62,9 +62,20 @@ type VisibilityCall = (String, Vec<(String, u32)>);
 /// A function's ARN, the payload and the trace header.
 type InvokeCall = (String, String, Option<String>);
 
+/// When a world began, on tokio's paused clock.
+struct Began(tokio::time::Instant);
+
+impl Default for Began {
+    #[allow(clippy::disallowed_methods, reason = "tokio's paused clock is a world's time")]
+    fn default() -> Self {
+        Self(tokio::time::Instant::now())
+    }
+}
+
 /// The fake ports, which record their calls.
+#[derive(Default)]
 pub struct World {
-    started: tokio::time::Instant,
+    began: Began,
     /// The answer to calls whose message, payload or key contains this text. The first match counts, and a call without
     /// a match is accepted.
     pub answers: Vec<(&'static str, Answer)>,
@@ -106,38 +117,10 @@ pub struct World {
 }
 
 impl World {
-    #[allow(clippy::disallowed_methods, reason = "tokio's paused clock is this world's time")]
     pub fn new(answers: &[(&'static str, Answer)]) -> Self {
         crate::log::listen();
-        Self {
-            started: tokio::time::Instant::now(),
-            answers: answers.to_vec(),
-            visibility_calls: RefCell::default(),
-            visibility_calls_at: RefCell::default(),
-            letter_calls: RefCell::default(),
-            in_flight: Cell::new(Some(0)),
-            counted: RefCell::default(),
-            invocations: RefCell::default(),
-            tenant_id: None,
-            durable: "false",
-            tenants: RefCell::default(),
-            executions: RefCell::default(),
-            queue_targets: "",
-            claims: None,
-            ledger_calls: RefCell::default(),
-            registers: false,
-            waits: RefCell::default(),
-            paused: RefCell::default(),
-            look_ups: RefCell::default(),
-            circuits: RefCell::default(),
-            turns: RefCell::default(),
-            minutes: RefCell::default(),
-            asked: RefCell::default(),
-            probes: false,
-            always_found: RefCell::default(),
-            under_way: Cell::new(0),
-            most_under_way: Cell::new(0),
-        }
+        let in_flight = Cell::new(Some(0));
+        Self { answers: answers.to_vec(), in_flight, durable: "false", ..Self::default() }
     }
 
     pub fn with_ledger(answers: &[(&'static str, Answer)]) -> Self {
@@ -213,6 +196,11 @@ impl World {
     }
 }
 
+fn store_fault(kind: FaultKind) -> StoreFault {
+    let passes = kind != FaultKind::Configuration;
+    StoreFault { passes, code: None, message: "no".into() }
+}
+
 impl Queues for &World {
     async fn change_visibility(
         &self,
@@ -221,7 +209,7 @@ impl Queues for &World {
     ) -> Vec<Result<(), CallFault>> {
         let asked = changes.iter().map(|change| (change.receipt_handle.to_owned(), change.timeout));
         self.visibility_calls.borrow_mut().push((queue_url.to_owned(), asked.collect()));
-        self.visibility_calls_at.borrow_mut().push(self.started.elapsed());
+        self.visibility_calls_at.borrow_mut().push(self.began.0.elapsed());
         let mut answers = Vec::new();
         for change in changes {
             answers.push(self.entry(change.receipt_handle).await);
@@ -311,11 +299,8 @@ impl Ledger for &World {
         };
         let id = key.strip_prefix(TARGET).unwrap_or(key).trim_start_matches('/');
         let answer = self.answer(&format!("{verb} {id}")).await;
-        let fault = |passes| {
-            Err(NotReplaced::Fault(StoreFault { passes, code: None, message: "no".into() }))
-        };
         if let Answer::Fault(kind) = answer {
-            return fault(kind != FaultKind::Configuration);
+            return Err(NotReplaced::Fault(store_fault(kind)));
         }
         if let Some(always_found) = &*self.always_found.borrow() {
             return Err(NotReplaced::Changed(Some(always_found.clone())));
@@ -332,7 +317,7 @@ impl Ledger for &World {
         match answer {
             // The SDK repeats the call, and finds its own first write.
             Answer::Repeated => Err(NotReplaced::Changed(next.cloned())),
-            Answer::Lost => fault(true),
+            Answer::Lost => Err(NotReplaced::Fault(store_fault(crate::THROTTLED))),
             Answer::Accepted
             | Answer::Slow(_)
             | Answer::Refused
@@ -357,8 +342,7 @@ impl Ledger for &World {
     async fn look_up(&self, wanted: &Wanted<'_>) -> Result<Notes, StoreFault> {
         self.look_ups.borrow_mut().push((wanted.events.len(), wanted.targets.len()));
         if let Answer::Fault(kind) = self.answer("look up").await {
-            let passes = kind != FaultKind::Configuration;
-            return Err(StoreFault { passes, code: None, message: "no".into() });
+            return Err(store_fault(kind));
         }
         let (claims, waits) = (self.claims(), self.waits.borrow());
         let entered = |key: &String| {
@@ -375,9 +359,7 @@ impl Ledger for &World {
     async fn exchange(&self, target: &str, seen: u64, next: &str) -> Result<(), NotExchanged> {
         let answer = self.answer(&format!("exchange {target}")).await;
         if let Answer::Fault(kind) = answer {
-            let passes = kind != FaultKind::Configuration;
-            let fault = StoreFault { passes, code: None, message: "no".into() };
-            return Err(NotExchanged::Fault(fault));
+            return Err(NotExchanged::Fault(store_fault(kind)));
         }
         let mut circuits = self.circuits.borrow_mut();
         let there = circuits.entry(target.to_owned()).or_default();
@@ -397,7 +379,7 @@ impl Ledger for &World {
 
 impl Clock for &World {
     fn now(&self) -> Timestamp {
-        later(start(), self.started.elapsed())
+        later(start(), self.began.0.elapsed())
     }
 
     async fn sleep(&self, duration: Duration) {

@@ -1,5 +1,5 @@
-//! Third-party programs: the runtime clients of Python and Node.js in functions, the AWS CLI as a caller, and the code for
-//! other languages in the kit's README, verbatim: it unwraps envelopes and leaves other events as they are.
+//! Third-party programs: the runtime clients of Python and Node.js in functions, the AWS CLI as a caller, and the code
+//! for other languages in the kit's README, verbatim: it unwraps envelopes and leaves other events as they are.
 
 use std::{
     fs,

@@ -1,5 +1,5 @@
-//! HTTP servers whose answers a test decides: a proxy between the handler and the local cloud, and an API that a function
-//! depends on.
+//! HTTP servers whose answers a test decides: a proxy between the handler and the local cloud, and an API that a
+//! function depends on.
 
 use std::sync::{Arc, Mutex};
 

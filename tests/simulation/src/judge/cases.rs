@@ -76,6 +76,22 @@ pub struct Stranger {
     pub kind: &'static str,
 }
 
+impl Stranger {
+    /// One that is as good as a record from Lambda, and has no attributes.
+    pub fn new(kind: &'static str, body: String, id: &str, payload: &str) -> Self {
+        Self {
+            body,
+            attributes: Vec::new(),
+            request_id: id.into(),
+            letter: payload.to_owned(),
+            envelope: None,
+            over: None,
+            is_refused: false,
+            kind,
+        }
+    }
+}
+
 impl Judge {
     /// The request id of one of the victim's invocations, that has not ended or has failed, for a failure that another
     /// target invents. None of that target's failures has it yet.

@@ -180,16 +180,7 @@ impl World {
         let context =
             format!(r#""requestId":"{id}","functionArn":"{arn}","condition":"SomethingNew""#);
         let carried = format!(r#","requestPayload":{payload}"#);
-        let good = |body: String| Stranger {
-            body,
-            attributes: Vec::new(),
-            request_id: id.into(),
-            letter: payload.clone(),
-            envelope: None,
-            over: None,
-            is_refused: false,
-            kind: "by mistake",
-        };
+        let good = |body: String| Stranger::new("by mistake", body, id, &payload);
         let given_up = |body: String, reason| Stranger {
             letter: body.clone(),
             over: Some(reason),
@@ -248,16 +239,7 @@ impl World {
             record(&now, &context, rest)
         };
         let carrying = |payload: &str| format!(r#","requestPayload":{payload}"#);
-        let hostile = |kind, body: String| Stranger {
-            body,
-            attributes: Vec::new(),
-            request_id: id.into(),
-            letter: payload.clone(),
-            envelope: None,
-            over: None,
-            is_refused: false,
-            kind,
-        };
+        let hostile = |kind, body: String| Stranger::new(kind, body, id, &payload);
         let refused = |stranger: Stranger| Stranger {
             over: Some("target_not_allowed"),
             is_refused: true,
