@@ -217,9 +217,11 @@ impl Soaked {
         runs_once && self.lost.is_empty() && self.tally.faults.is_empty() && self.left == 0
     }
 
-    /// Whether nothing is lost, and no process kept growing.
+    /// Whether nothing is lost, and no process kept growing. The local cloud remembers all executions of a durable
+    /// function.
     pub fn is_good(&self) -> bool {
-        self.nothing_is_lost() && self.memory.cloud.is_flat() && self.memory.handler.is_flat()
+        let cloud_is_flat = self.is_durable || self.memory.cloud.is_flat();
+        self.nothing_is_lost() && cloud_is_flat && self.memory.handler.is_flat()
     }
 }
 

@@ -216,7 +216,7 @@ impl Configuration {
             layers: Layered::default(),
             dead_letter_target: None,
             tenancy: settings.tenancy_config.clone(),
-            durable: settings.durable_config.clone(),
+            durable: settings.durable_config,
             code,
             last_modified: now,
             revision_id: String::new(),
