@@ -37,8 +37,14 @@ pub(super) fn router(extensions: Arc<Extensions>, configuration: Arc<Configurati
     Router::new()
         .route("/2020-01-01/extension/register", post(register))
         .route("/2020-01-01/extension/event/next", get(next))
-        .route("/2020-01-01/extension/init/error", post(init_error))
-        .route("/2020-01-01/extension/exit/error", post(exit_error))
+        .route(
+            "/2020-01-01/extension/init/error",
+            post(|of, headers, body| report(of, headers, body, ExtensionFault::InitError)),
+        )
+        .route(
+            "/2020-01-01/extension/exit/error",
+            post(|of, headers, body| report(of, headers, body, ExtensionFault::ExitError)),
+        )
         .with_state((extensions, configuration))
 }
 
@@ -78,25 +84,14 @@ async fn next(State((extensions, _)): Shared, headers: HeaderMap) -> Result<Resp
     Ok(answer([(EVENT_IDENTIFIER, event_identifier)], event))
 }
 
-async fn init_error(
+async fn report(
     State((extensions, _)): Shared,
     headers: HeaderMap,
     body: Body,
+    fault: fn(String) -> ExtensionFault,
 ) -> Result<Response, Refusal> {
     let identifier = identifier(&headers)?;
-    let fault = ExtensionFault::InitError(reported(&headers, body).await?);
-    extensions.report(identifier, fault)?;
-    Ok(accepted())
-}
-
-async fn exit_error(
-    State((extensions, _)): Shared,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<Response, Refusal> {
-    let identifier = identifier(&headers)?;
-    let fault = ExtensionFault::ExitError(reported(&headers, body).await?);
-    extensions.report(identifier, fault)?;
+    extensions.report(identifier, fault(reported(&headers, body).await?))?;
     Ok(accepted())
 }
 
