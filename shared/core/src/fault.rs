@@ -89,8 +89,8 @@ pub fn conflict_passes(code: &str) -> bool {
 }
 
 /// Classifies an error by its code, or by its HTTP status if the code is unknown. No status means a time-out or a
-/// failed connection. Only one error is known by its message: the function runs each tenant's events apart, and it has
-/// no `TENANT_ID`.
+/// failed connection. Two errors are known by their messages: a function that runs each tenant's events apart has no
+/// `TENANT_ID`, and a durable function is named without a version or an alias.
 pub fn classify(
     code: Option<&str>,
     status: Option<u16>,
@@ -103,7 +103,11 @@ pub fn classify(
         "RequestTooLarge" | "RequestEntityTooLarge" | "SerializedRequestEntityTooLarge" => {
             FaultKind::Refused(Reason::PayloadTooLarge)
         }
-        "InvalidParameterValue" if message.contains("tenant ID") => FaultKind::Configuration,
+        "InvalidParameterValue"
+            if ["tenant ID", "unqualified ARN"].iter().any(|part| message.contains(part)) =>
+        {
+            FaultKind::Configuration
+        }
         "InvalidRequestContent"
         | "InvalidParameterValue"
         | "UnsupportedMediaType"
@@ -340,9 +344,13 @@ mod tests {
         ] {
             assert_eq!(classify(code, status, "", None), kind, "{code:?} {status:?}");
         }
-        let said = "The invoked function is enabled with tenancy configuration. Add a valid tenant ID in your request and try again.";
-        let kind = classify(Some("InvalidParameterValueException"), Some(400), said, None);
-        assert_eq!(kind, FaultKind::Configuration, "a person has to set TENANT_ID");
+        for said in [
+            "The invoked function is enabled with tenancy configuration. Add a valid tenant ID in your request and try again.",
+            "You cannot invoke a durable function using an unqualified ARN.",
+        ] {
+            let kind = classify(Some("InvalidParameterValueException"), Some(400), said, None);
+            assert_eq!(kind, FaultKind::Configuration, "a person has to mend: {said}");
+        }
     }
 
     /// How long the message waits after a fault `age` seconds after the failure, or why it is given up.
