@@ -14,7 +14,7 @@ from pathlib import Path
 
 from aws import Account, Refused, Stack, Stopped, said
 from botocore.exceptions import BotoCoreError, ClientError
-from local import LocalStack
+from local import StackOfCalls
 from maker import ROOT, SYSTEMS, TARGETS, Parts
 from play import CANT, FAILED, Part, play, sentence
 from questions import QUESTIONS
@@ -36,7 +36,7 @@ def main() -> int:
     try:
         account = Account(arguments.endpoint_url, arguments.emulator if arguments.endpoint_url else None)
         account.identify()
-        kind = LocalStack if account.emulator == "local" else Stack
+        kind = StackOfCalls if account.emulator in ("local", "localstack") else Stack
         stack = kind(account, arguments.clean or arguments.name or f"comeback-acceptance-{secrets.token_hex(3)}")
         where = f"account {account.id}, region {account.region}" + (f", {account.url}" if account.url else "")
         print(where, file=sys.stderr)
@@ -90,8 +90,8 @@ def parts_of(arguments: argparse.Namespace, emulator: str | None) -> Parts:
     if not handler.exists():
         packs = f"scripts/package --arch {arguments.arch} makes it"
         raise Refused(f"expected the retry handler in {handler}, and there is no such file; {packs}")
-    # ministack starts no wrapper, so it can't use the layer.
-    has_layer = layer.exists() and emulator != "ministack"
+    # The others start no wrapper, so they can't use the layer.
+    has_layer = layer.exists() and emulator in (None, "local")
     return Parts(handler.read_bytes(), layer.read_bytes() if has_layer else None, arguments.arch)
 
 

@@ -1,4 +1,4 @@
-"""Deploys the same functions into the local cloud, which has SQS, Lambda and logs, but no CloudFormation and no IAM."""
+"""Deploys the functions by API calls into the local cloud, which has no CloudFormation and no IAM, and LocalStack."""
 
 import functools
 import secrets
@@ -27,16 +27,16 @@ class WithoutRoles(Deployed):
         return super().comeback(program, *arguments)
 
     def log(self, function: str) -> list[str]:
-        """All lines of a function's log."""
-        pages = self.endpoint.client("logs").get_paginator("filter_log_events")
-        return [
-            event["message"]
-            for page in pages.paginate(logGroupName=f"/aws/lambda/{function}")
-            for event in page["events"]
-        ]
+        """All lines of a function's log; none before its first run."""
+        logs = self.endpoint.client("logs")
+        pages = logs.get_paginator("filter_log_events").paginate(logGroupName=f"/aws/lambda/{function}")
+        try:
+            return [event["message"] for page in pages for event in page["events"]]
+        except logs.exceptions.ResourceNotFoundException:
+            return []
 
 
-class LocalStack(Stack):
+class StackOfCalls(Stack):
     """The same deployment, made by API calls."""
 
     @functools.cached_property

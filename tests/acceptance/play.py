@@ -46,7 +46,27 @@ LOCAL = {
     "what the record of a stopped recursive loop looks like": "its Python has no boto3",
 }
 
-CANT = {"ministack": MINISTACK, "local": LOCAL}
+NO_JAR = "LocalStack's DynamoDB is a jar that it downloads, so there is no ledger and no register"
+NO_STOP = "LocalStack stops no loop"
+NO_LAYERS = "its functions run as processes, without layers"
+
+LOCALSTACK = {
+    "poison is set aside with all its bytes": "its mapping parses JSON, and writes it in its own way",
+    "a failure that is delivered twice is retried once": NO_JAR,
+    "an operator has a waiting event retried now": NO_JAR,
+    "an operator cancels a waiting event": NO_JAR,
+    "events of a paused function wait until it is resumed": NO_JAR,
+    "a stopped loop is given up with its reason": NO_STOP,
+    "a python function behind the layer never sees an envelope": NO_LAYERS,
+    "a node function behind the layer never sees an envelope": NO_LAYERS,
+    "the queues refuse strangers": "LocalStack checks no permissions",
+    "an alarm goes off": "the deployment by API calls has no alarms",
+    "the doctor finds no problem": "its policy simulator knows no wildcards",
+    "what the record of a stopped recursive loop looks like": NO_STOP,
+    "the status names each function": "it does not find the destinations of a function that is named by its ARN",
+}
+
+CANT = {"ministack": MINISTACK, "local": LOCAL, "localstack": LOCALSTACK}
 
 # A scenario, or a question with its answer.
 Part = Callable[[World], str | None]

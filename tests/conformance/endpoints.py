@@ -169,6 +169,16 @@ def ministack(*, with_iam: bool = False, log_level: str = "ERROR") -> Iterator[E
 
 
 @contextmanager
+def localstack(python: str = sys.executable) -> Iterator[Endpoint]:
+    """Runs LocalStack, which `python` has, and creates the role that functions need."""
+    server = Path(__file__).with_name("localstack_server.py")
+    with _started("localstack", [python, str(server)]) as endpoint:
+        role, trust = ROLE.rsplit("/", 1)[-1], '{"Statement":[]}'
+        endpoint.client("iam").create_role(RoleName=role, AssumeRolePolicyDocument=trust)
+        yield endpoint
+
+
+@contextmanager
 def _started(
     name: str, command: Sequence[str], settings: Mapping[str, str] = MappingProxyType({}), ready: str = ""
 ) -> Iterator[Endpoint]:

@@ -1,4 +1,5 @@
-"""Runs the whole retry loop in ministack: the real binaries with 140 events at once, none of which may be lost.
+"""Runs the whole retry loop in ministack or in LocalStack: the real binaries with 140 events at once, none of which may
+be lost, and a message of a queue whose consumer fails.
 
 Unlike Lambda's, ministack's failure records have no version, time, request id or qualifier, so the handler has to use
 the attributes of the SQS message. The only trace of a success is the function's run in its log, so the test counts
@@ -20,15 +21,15 @@ import endpoints
 from endpoints import ACCOUNT, REGION, ROLE, Endpoint, waiting_count
 from inputs import zipped
 
-HANDLER, TARGET, LEDGER = "retry-handler", "example-target", "ledger"
-HANDLER_TIMEOUT_SECONDS = 10
+HANDLER, TARGET, LEDGER, SOURCE = "retry-handler", "example-target", "ledger", "source"
+HANDLER_TIMEOUT_SECONDS = 30
 PROGRAM = {"Runtime": "provided.al2023", "Handler": "bootstrap"}
 ATTEMPTS_MAX = 4
 # Backoffs are short, because the test checks that all events are retried, not when.
 SETTINGS = {"BASE_BACKOFF": "1s", "MAX_BACKOFF": "1s", "MAX_ATTEMPTS": str(ATTEMPTS_MAX)}
 
 # Far longer than the loop takes. If it isn't done by then, something is lost.
-PATIENCE_SECONDS = 80
+PATIENCE_SECONDS = 240
 CALLERS = 16
 
 
@@ -58,13 +59,18 @@ KINDS = (
 )
 RUNS = sum(kind.count * kind.runs for kind in KINDS)
 FAILURES = sum(kind.count * (kind.runs if kind.reason else kind.runs - 1) for kind in KINDS)
-# The body, the reason and the attempts of each dead letter. ministack parses payloads, and writes them in its own way.
+# The body, the reason and the attempts of each dead letter. Both parse payloads, and write them in their own way.
 LETTERS = Counter(
     (json.dumps(payload), kind.reason, str(kind.runs - 1))
     for kind in KINDS
     if kind.reason
     for payload in kind.payloads()
 )
+
+# A message, and how often its consumer fails. LocalStack's mapping would write JSON in its own way.
+BODY = 'no JSON: é "quoted" \\ \U0001f600'
+ATTRIBUTES = {"Tenant": {"DataType": "String.tenant", "StringValue": "é"}}
+CONSUMER_FAILURES = 2
 
 
 class Loop:
@@ -84,7 +90,11 @@ class Loop:
         timeout = {"VisibilityTimeout": str(6 * HANDLER_TIMEOUT_SECONDS)}
         self.retry_queue = self.sqs.create_queue(QueueName="retry-queue", Attributes=timeout)["QueueUrl"]
         self.retry_queue_arn = f"arn:aws:sqs:{REGION}:{ACCOUNT}:retry-queue"
-        variables = {**SETTINGS, **settings, "DEAD_LETTER_QUEUE_URL": self.dead_letter_queue}
+        redrive = json.dumps({"deadLetterTargetArn": self.retry_queue_arn, "maxReceiveCount": 1})
+        attributes = {"VisibilityTimeout": "1", "RedrivePolicy": redrive}
+        self.source = self.sqs.create_queue(QueueName=SOURCE, Attributes=attributes)["QueueUrl"]
+        targets = {"TARGET_FUNCTIONS": f"{TARGET},sqs:{SOURCE}", "DEAD_LETTER_QUEUE_URL": self.dead_letter_queue}
+        variables = {**SETTINGS, **targets, **settings}
         if with_ledger:
             self.dynamodb.create_table(
                 TableName=LEDGER,
@@ -142,6 +152,19 @@ class Loop:
             statuses = set(pool.map(invoke, [payload for kind in KINDS for payload in kind.payloads()]))
         assert statuses == {202}, statuses
 
+    def consume(self) -> list[str]:
+        """Sends a message to the queue, and consumes it like a program that fails. Returns what was wrong."""
+        self.sqs.send_message(QueueUrl=self.source, MessageBody=BODY, MessageAttributes=ATTRIBUTES)
+        received: list[dict[str, Any]] = []
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while len(received) <= CONSUMER_FAILURES and time.monotonic() < deadline:
+            receive = self.sqs.receive_message
+            answer = receive(QueueUrl=self.source, WaitTimeSeconds=1, MessageAttributeNames=["All"])
+            received += answer.get("Messages", [])
+        self.sqs.delete_message(QueueUrl=self.source, ReceiptHandle=received[-1]["ReceiptHandle"])
+        same = [each["Body"] == BODY and each["MessageAttributes"].items() >= ATTRIBUTES.items() for each in received]
+        return [] if same == [True] * (1 + CONSUMER_FAILURES) else [f"not what was sent to the queue: {received}"]
+
     def collect(self) -> Counter[tuple[str, str, str]]:
         """Waits until the retry queue is empty and all runs are logged. Returns the dead letters.
 
@@ -171,20 +194,23 @@ class Loop:
 
 
 def main() -> int:
-    """Runs the loop twice, without a ledger and with one."""
+    """Runs the loop without a ledger and, in ministack, also with one."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("binaries", type=Path, help="the folder of the built binaries")
+    parser.add_argument("--localstack", action="store_true", help="in LocalStack, instead of ministack")
     arguments = parser.parse_args()
     wrong: list[str] = []
-    for with_ledger in (False, True):
-        with endpoints.ministack() as ministack:
-            loop = Loop.of(ministack, arguments.binaries, with_ledger=with_ledger)
+    start = endpoints.localstack if arguments.localstack else endpoints.ministack
+    for with_ledger in (False,) if arguments.localstack else (False, True):
+        with start() as cloud:
+            loop = Loop.of(cloud, arguments.binaries, with_ledger=with_ledger)
+            strange = loop.consume()
             loop.send()
             letters = loop.collect()
             counts = {"runs": (RUNS, loop.run_count())}
             if with_ledger:
-                counts["claims"] = (FAILURES, loop.claim_count())
-        found = [f"lost: {letter}" for letter in (LETTERS - letters).elements()]
+                counts["claims"] = (FAILURES + CONSUMER_FAILURES, loop.claim_count())
+        found = strange + [f"lost: {letter}" for letter in (LETTERS - letters).elements()]
         found += [f"not expected: {letter}" for letter in (letters - LETTERS).elements()]
         found += [f"expected {wanted} {what}, got {got}" for what, (wanted, got) in counts.items() if wanted != got]
         ledger = "with" if with_ledger else "without"
