@@ -2,7 +2,7 @@
 
 Both use a local cloud, through a server that looks at the bytes. The calls of each command are compared with the policy
 that `comeback doctor --policy` prints for it, and the calls of the handler with its role in SAM's template. parliament
-reads the policies, and knows AWS's actions and resources.
+reads the policies, and knows AWS's actions and resources. The trace of an event must be one for OpenTelemetry.
 """
 
 import argparse
@@ -15,6 +15,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 import endpoints
+import otlp
 import parliament
 from loop import KINDS, PATIENCE_SECONDS, TARGET, Loop
 from models import Permission
@@ -31,15 +32,17 @@ COMMANDS = (
 USAGE = 2
 
 
-def play(loop: Loop) -> None:
-    """Lets events of each kind fail until they succeed or are given up.
+def play(loop: Loop) -> dict[str, str]:
+    """Lets events of each kind fail until they succeed or are given up. Returns the id of one of each.
 
     Raises:
         TimeoutError: if that does not happen.
     """
+    events = {}
     for kind in KINDS:
         for payload in kind.payloads()[:EVENTS_OF_A_KIND]:
-            loop.functions.invoke(FunctionName=TARGET, InvocationType="Event", Payload=json.dumps(payload))
+            sent = loop.functions.invoke(FunctionName=TARGET, InvocationType="Event", Payload=json.dumps(payload))
+            events[kind.name] = sent["ResponseMetadata"]["RequestId"]
     failures = EVENTS_OF_A_KIND * sum(kind.runs if kind.reason else kind.runs - 1 for kind in KINDS)
     deadline = time.monotonic() + PATIENCE_SECONDS
     while (done := loop.claim_count()) < failures:
@@ -47,6 +50,7 @@ def play(loop: Loop) -> None:
             raise TimeoutError(f"after {PATIENCE_SECONDS} s {done} of {failures} failures are done")
         # Returns when a letter is there, or after a second.
         loop.sqs.receive_message(QueueUrl=loop.dead_letter_queue, WaitTimeSeconds=1, VisibilityTimeout=1)
+    return events
 
 
 def of_the_handlers_role() -> set[Permission]:
@@ -98,11 +102,13 @@ def main() -> int:
         endpoints.between(local, seen) as url,
     ):
         loop = Loop.of(local, binaries, with_ledger=True, settings={"AWS_ENDPOINT_URL": url, "REGISTER": "true"})
-        play(loop)
+        events = play(loop)
         check("the handler", seen, of_the_handlers_role())
         # Without a mapping the handler makes no calls that could be taken for those of a command.
         for mapping in loop.functions.list_event_source_mappings()["EventSourceMappings"]:
             loop.functions.update_event_source_mapping(UUID=mapping["UUID"], Enabled=False)
+        trace = [program, "trace", events["recovers"], "--otlp", f"--local={url}"]
+        spans = otlp.check(subprocess.check_output(trace, text=True))
         for command in COMMANDS:
             everything |= seen
             seen.clear()
@@ -112,6 +118,7 @@ def main() -> int:
             check(f"comeback {command}", seen, of_the_policy(program, command))
     everything |= seen
     actions = sorted({action for action, _ in everything})
+    print(f"{spans} spans of a trace, all as OpenTelemetry has them")
     print(f"{len(actions)} actions of our programs, all allowed and as AWS has them: {', '.join(actions)}")
     return 0
 

@@ -95,7 +95,7 @@ fn spans(life: &Life, function: &str, now: Timestamp) -> Vec<Value> {
             events.push(event(*at, "given up", vec![attribute("comeback.reason", reason)]));
         }
         events.extend(it.notes.iter().map(|Note { at, text, error }| {
-            let error = error.as_deref().map(|error| attribute("error.message", error));
+            let error = error.as_deref().map(|error| attribute("comeback.error", error));
             event(*at, text, error.into_iter().collect())
         }));
     }
