@@ -1,8 +1,9 @@
 """Checks every call of the handler and of the program `comeback`, and every answer, against AWS's models.
 
-Both use a local cloud, through a server that looks at the bytes. The calls of each command are compared with the policy
-that `comeback doctor --policy` prints for it, and the calls of the handler with its role in SAM's template. parliament
-reads the policies, and knows AWS's actions and resources. The trace of an event must be one for OpenTelemetry.
+Both use a local cloud, through a server that looks at the bytes. The policy that `comeback doctor --policy` prints for
+a command must allow the calls of the command, and the handler's role in SAM's template those of the handler: a
+simulator of IAM decides. parliament reads the policies, and knows AWS's actions and resources. The trace of an event
+must be one for OpenTelemetry.
 """
 
 import argparse
@@ -11,8 +12,9 @@ import re
 import subprocess
 import sys
 import time
-from fnmatch import fnmatchcase
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import endpoints
 import otlp
@@ -53,15 +55,16 @@ def play(loop: Loop) -> dict[str, str]:
     return events
 
 
-def of_the_handlers_role() -> set[Permission]:
-    """The actions that SAM's template allows the handler, with any resource. test_parity.py holds CDK's role to it."""
+def of_the_handlers_role() -> dict[str, Any]:
+    """A policy of the actions that SAM's template allows the handler. test_parity.py holds CDK's role to it."""
     template = (Path(__file__).parents[2] / "infra/sam/template.yaml").read_text()
     role = template[template.index("\n  HandlerRole:") : template.index("\n  LedgerTable:")]
-    return {(action, "*") for action in re.findall(r"\b[a-z0-9]+:[A-Z]\w+", role)}
+    actions = re.findall(r"\b[a-z0-9]+:[A-Z]\w+", role)
+    return {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": actions, "Resource": "*"}]}
 
 
-def of_the_policy(program: str, command: str) -> set[Permission]:
-    """The actions and resources in the policy that the program prints for a command.
+def of_the_command(program: str, command: str) -> dict[str, Any]:
+    """The policy that the program prints for a command.
 
     Raises:
         ValueError: if parliament finds a fault in the policy.
@@ -72,52 +75,53 @@ def of_the_policy(program: str, command: str) -> set[Permission]:
     findings = parliament.analyze_policy_string(policy).findings
     if findings:
         raise ValueError(f"expected parliament to find nothing in the policy of {name}, got {findings}")
-    statements = json.loads(policy)["Statement"]
-    return {(action, statement["Resource"]) for statement in statements for action in statement["Action"]}
+    return json.loads(policy)
 
 
-def check(who: str, seen: set[Permission], allowed: set[Permission]) -> None:
-    """Checks calls against what is allowed.
+def simulate(calls: Sequence[tuple[str, dict[str, Any], set[Permission]]], modules: Path) -> str:
+    """Asks IAM's simulator about calls and the policies that must allow them. Returns the number of its decisions.
 
     Raises:
-        ValueError: if there are others, or none.
+        ValueError: if one is not as expected.
     """
-    wrong = [
-        call for call in seen if not any(call[0] == action and fnmatchcase(call[1], where) for action, where in allowed)
-    ]
-    if not seen or wrong:
-        raise ValueError(f"expected only calls that {who} is allowed, got {sorted(wrong) or 'none'}")
+    asked = [{"who": who, "policy": policy, "calls": sorted(seen)} for who, policy, seen in calls]
+    program = ["node", str(Path(__file__).with_name("iam") / "simulate.mjs"), str(modules)]
+    *complaints, decisions = subprocess.check_output(program, input=json.dumps(asked), text=True).splitlines()
+    if complaints:
+        raise ValueError("\n".join(complaints))
+    return decisions
 
 
 def main() -> int:
     """Runs the loop and the commands."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("binaries", type=Path, help="the folder of the built binaries")
-    binaries = parser.parse_args().binaries.resolve()
+    parser.add_argument("modules", type=Path, help="the packages of the folder iam")
+    arguments = parser.parse_args()
+    binaries = arguments.binaries.resolve()
     program = str(binaries / "comeback")
     seen: set[Permission] = set()
-    everything: set[Permission] = set()
+    calls: list[tuple[str, dict[str, Any], set[Permission]]] = []
     with (
         endpoints.local(binaries / "comeback", arguments=["local", "--empty", "--port", "0"]) as local,
         endpoints.between(local, seen) as url,
     ):
         loop = Loop.of(local, binaries, with_ledger=True, settings={"AWS_ENDPOINT_URL": url, "REGISTER": "true"})
         events = play(loop)
-        check("the handler", seen, of_the_handlers_role())
+        calls.append(("the handler", of_the_handlers_role(), set(seen)))
         # Without a mapping the handler makes no calls that could be taken for those of a command.
         for mapping in loop.functions.list_event_source_mappings()["EventSourceMappings"]:
             loop.functions.update_event_source_mapping(UUID=mapping["UUID"], Enabled=False)
         trace = [program, "trace", events["recovers"], "--otlp", f"--local={url}"]
         spans = otlp.check(subprocess.check_output(trace, text=True))
         for command in COMMANDS:
-            everything |= seen
             seen.clear()
             done = subprocess.run([program, *command.split(), f"--local={url}"], capture_output=True, text=True)
             if done.returncode == USAGE:
                 raise ValueError(f"expected comeback {command} to run, got {done.stderr}")
-            check(f"comeback {command}", seen, of_the_policy(program, command))
-    everything |= seen
-    actions = sorted({action for action, _ in everything})
+            calls.append((f"comeback {command}", of_the_command(program, command), set(seen)))
+    print(f"{simulate(calls, arguments.modules)} decisions of IAM, all as expected")
+    actions = sorted({action for *_, each in calls for action, _ in each})
     print(f"{spans} spans of a trace, all as OpenTelemetry has them")
     print(f"{len(actions)} actions of our programs, all allowed and as AWS has them: {', '.join(actions)}")
     return 0
