@@ -2,8 +2,8 @@
 //!
 //! After a run, an environment stays warm for the function's next event. The most recently used one is taken first. An
 //! environment is ended when it has been idle for `IDLE_MAX`, when its function has changed, when another function
-//! needs its place, or when it fails. If the options say so, it is frozen meanwhile, as on AWS. At its end, extensions receive the shutdown event, then the pipes to the [`mod@warden`]s are
-//! closed, which kills the processes.
+//! needs its place, or when it fails. If the options say so, it is frozen meanwhile, as on AWS. At its end, extensions
+//! receive the shutdown event, then the pipes to the [`mod@warden`]s are closed, which kills the processes.
 
 pub(crate) mod code;
 mod environment;

@@ -6,9 +6,9 @@
 //! outcome of each event is read from the local cloud's journal and the dead-letter queue. The run ends when every
 //! event has ended and the queues are empty. An event that has not ended by then is lost.
 //!
-//! With `queues`, the events are messages of two queues, whose consumers are killed, too. With `durable`, the target is a
-//! durable function, of which Lambda starts an execution of one name once: the handler has no ledger, and yet no attempt
-//! may run twice.
+//! With `queues`, the events are messages of two queues, whose consumers are killed, too. With `durable`, the target is
+//! a durable function, of which Lambda starts an execution of one name once: the handler has no ledger, and yet no
+//! attempt may run twice.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test reports a failure by a panic")]
 
 mod queues;

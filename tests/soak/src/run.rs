@@ -118,8 +118,8 @@ pub trait Counts {
     fn is_idle(&self) -> bool;
 }
 
-/// Counts the ends of events and makes room for others, until all have ended and the queues are empty, or until none has
-/// ended for a long time. Also returns the number of messages left in the queues.
+/// Counts the ends of events and makes room for others, until all have ended and the queues are empty, or until none
+/// has ended for a long time. Also returns the number of messages left in the queues.
 pub async fn settle<T: Counts>(
     retry_loop: &RetryLoop,
     mut tally: T,

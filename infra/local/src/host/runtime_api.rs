@@ -4,8 +4,9 @@
 //! with a path. There is one event at a time. It goes to the next request for an event, and ends with a response or an
 //! error for its request id.
 //!
-//! A response is whole or streamed. A stream may be much longer than the largest response to a synchronous invoker. It is read to its end, but a stream
-//! beyond that size isn't kept. A function that fails while it streams reports the error in trailers.
+//! A response is whole or streamed. A stream may be much longer than the largest response to a synchronous invoker. It
+//! is read to its end, but a stream beyond that size isn't kept. A function that fails while it streams reports the
+//! error in trailers.
 
 use std::{
     pin::Pin,

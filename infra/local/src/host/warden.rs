@@ -4,8 +4,8 @@
 //! argument. That process, the warden, starts the function in its own process group and watches it. The warden's
 //! standard input is a pipe from the local cloud. When the pipe is closed, because the local cloud ends the function or
 //! is dead, the warden kills the whole group. The bytes that the local cloud writes to it are [`TERMINATE`], [`FREEZE`]
-//! and [`THAW`]. On each, the warden sends a signal to the group. When the function exits by itself, the warden kills the
-//! rest of the group, and exits with the same status or signal.
+//! and [`THAW`]. On each, the warden sends a signal to the group. When the function exits by itself, the warden kills
+//! the rest of the group, and exits with the same status or signal.
 //!
 //! The warden has its own process group as well, so that Ctrl-C at a terminal reaches neither of them. A child that
 //! leaves its process group is not killed.

@@ -1,8 +1,9 @@
 //! Destinations and dead-letter queues: what Lambda sends, and where, when an event succeeds or is given up.
 //!
-//! A destination gets a record, whose members are in AWS's order and whose payloads keep their bytes. The function's own
-//! dead-letter queue gets the event itself. Each message or invocation carries the trace header of the event's last run,
-//! or the header that the event was accepted with if it never ran. Recursion detection counts the runs in this header.
+//! A destination gets a record, whose members are in AWS's order and whose payloads keep their bytes. The function's
+//! own dead-letter queue gets the event itself. Each message or invocation carries the trace header of the event's last
+//! run, or the header that the event was accepted with if it never ran. Recursion detection counts the runs in this
+//! header.
 
 use std::sync::Arc;
 

@@ -429,8 +429,8 @@ impl World {
         Ok(())
     }
 
-    /// The minutes that CloudWatch shows of a function: up or down, true or false, or none at all. Those of an outage are
-    /// true, and become visible one or two minutes after they have ended.
+    /// The minutes that CloudWatch shows of a function: up or down, true or false, or none at all. Those of an outage
+    /// are true, and become visible one or two minutes after they have ended.
     fn minutes(&mut self, from: Timestamp) -> Vec<Minute> {
         if self.plan.capacity.is_some() {
             let all = self.minutes.iter().map(|(minute, &(invocations, errors))| Minute {

@@ -1,9 +1,9 @@
 //! An event source mapping: how a queue is polled for a function.
 //!
 //! The settings are AWS's. The [`Poller`] stands for AWS's pollers: it tracks the messages that were received but not
-//! delivered yet, how many batches are running, and how many may run. These are five at first, and five more each second
-//! while it uses all of them, up to the mapping's limit. A throttled batch stays there and is tried again with backoff,
-//! until its messages become visible in the queue again.
+//! delivered yet, how many batches are running, and how many may run. These are five at first, and five more each
+//! second while it uses all of them, up to the mapping's limit. A throttled batch stays there and is tried again with
+//! backoff, until its messages become visible in the queue again.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
