@@ -17,12 +17,15 @@ ministack reads its port when it is imported, so this program binds a socket bef
   its system attributes.
 - Batches: ministack checks permissions for actions such as `SendMessageBatch`. IAM checks those for `SendMessage`.
 
+It answers `GET /allowed` with the calls that IAM has allowed so far: the caller's ARN, the action and the resource.
+
 The server acts as if it were behind a proxy that terminates TLS, because the queues' policies deny requests without
 TLS.
 """
 
 import asyncio
 import functools
+import json
 import os
 import socket
 from collections.abc import Callable
@@ -143,8 +146,26 @@ def resolve_condition_key_of_role(resolve: Any, key: str, context: Any) -> Any:
     return value
 
 
+allowed: set[tuple[str, str, str]] = set()
+
+
+@replaces(iam_evaluator, "enforce")
+def enforce_and_note(
+    enforce: Any, key: str, action: str, *arguments: Any, resource_arn: str = "*", **options: Any
+) -> Any:
+    """Why IAM denies a call. Notes the calls that it allows."""
+    denied = enforce(key, action, *arguments, resource_arn=resource_arn, **options)
+    if denied is None:
+        allowed.add((iam_evaluator.caller_arn(), action, resource_arn))
+    return denied
+
+
 async def behind_tls(scope: Any, receive: Any, send: Any) -> None:
     """The application, as if behind a proxy that terminates TLS."""
+    if scope.get("path") == "/allowed":
+        await send({"type": "http.response.start", "status": 200})
+        await send({"type": "http.response.body", "body": json.dumps(sorted(allowed)).encode()})
+        return
     if scope["type"] == "http":
         scope["scheme"] = "https"
     await app(scope, receive, send)

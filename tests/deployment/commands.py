@@ -5,7 +5,7 @@ import os
 import shutil
 import subprocess
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +82,19 @@ def sam(handler: Path, folder: Path, template: dict[str, Any]) -> Example:
     # The tools are installed already.
     (folder / "target").symlink_to(ROOT / "target")
     return Example(SAM_STACK, folder, [["scripts/deploy", SAM_STACK]])
+
+
+def sam_with_a_queue(handler: Path, folder: Path) -> Example:
+    """SAM's example with a queue, in the same copy, deployed by SAM's own commands."""
+    script = f"""
+        set -eu
+        PATH=$(dirname "$(scripts/python scripts/sam-requirements.txt)"):$PATH
+        export SAM_CLI_TELEMETRY=0 AWS_DEFAULT_REGION={REGION}
+        cd infra/sam/example
+        sam build --template queue.yaml
+        sam deploy --parameter-overrides AlarmTopicArn=arn:aws:sns:{REGION}:{ACCOUNT}:alarms
+    """
+    return replace(sam(handler, folder, {}), commands=[["sh", "-c", script]])
 
 
 def cdk(program: Path, assembly: Path) -> Example:

@@ -1,8 +1,9 @@
 """Deploys the examples with every option switched on into ministack, through CloudFormation and with Terraform where it
 is installed, with the commands that a user would type; released.py deploys them as they are. One event fails, is
 retried and succeeds; another one always fails and is given up with its reason. With several functions, each has its
-own retry queue. IAM is enforced: the handler has only its role's permissions, both queues are closed to strangers,
-and the operator can do with them exactly what its policies allow. In the end everything is removed.
+own retry queue, and so have queues. IAM is enforced: the handler has only its role's permissions and uses all of them
+but those in `RARE`, both queues are closed to strangers, and the operator can do with them exactly what its policies
+allow. In the end everything is removed.
 
 ministack runs functions as processes of this machine, so the handler is built for this machine, not for arm64.
 Some things can't be tested in ministack:
@@ -25,7 +26,7 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -46,9 +47,6 @@ RECOVERS = {"id": "order-7", "fail": {"attempts": 2, "error": "UpstreamUnavailab
 NEVER = {"id": "order-8", "fail": {"error": "UpstreamUnavailable"}}
 FORGED = {"id": "forged"}
 REDRIVEN = {"id": "redriven"}
-IMPORT = {"id": "import"}
-# The name of the attached queue.
-SOURCE = "imports"
 
 
 PURGE = "purge_queue: dead letters"
@@ -61,6 +59,16 @@ OPERATE = [
     "send_message: failures",
     "change_message_visibility: failures",
 ]
+
+
+# What the handler does only under load, if Lambda refuses an invocation, or if its function is down for minutes.
+RARE = (
+    "sqs:GetQueueAttributes on a retry queue",
+    "sqs:SendMessage on a retry queue",
+    "dynamodb:DeleteItem on ",
+    "cloudwatch:GetMetricData on *",
+    "dynamodb:Query on ",
+)
 
 
 def play(deployed: Deployed) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -88,8 +96,15 @@ def play(deployed: Deployed) -> tuple[list[dict[str, Any]], list[dict[str, Any]]
 PROBLEMS = ("handler_loop_stopped", "loop_stopped")
 
 
-def faults(deployed: Deployed, attempts_max: int, comeback: Path, problems: Sequence[str] = PROBLEMS) -> list[str]:
-    """The differences from the expected result."""
+def faults(
+    deployed: Deployed,
+    attempts_max: int,
+    comeback: Path,
+    problems: Sequence[str] = PROBLEMS,
+    sources: Sequence[str] = (),
+) -> list[str]:
+    """The differences from the expected result. `sources` are the ARNs of attached queues."""
+    of_sources = [fault for arn in sources for fault in faults_of_queue(deployed.endpoint, arn)]
     orders, dead_letters = play(deployed)
     event_ids = [letter["MessageAttributes"]["RequestId"]["StringValue"] for letter in dead_letters]
     given_up = [
@@ -106,7 +121,11 @@ def faults(deployed: Deployed, attempts_max: int, comeback: Path, problems: Sequ
         "what a stranger can do": ([], deployed.stranger_operations()),
         "what the operator can do": ([each for each in OPERATE if each != PURGE], deployed.permitted_operations()),
         "what the operator can do with all permissions": (OPERATE, deployed.operations()),
-        "comeback status": ([deployed.arn], [each["function"] for each in _status(deployed, comeback)]),
+        "permissions that the handler didn't use": (
+            [],
+            [each for each in deployed.unused_permissions() if not each.startswith(RARE)],
+        ),
+        "comeback status": ([deployed.arn, *sources], [each["function"] for each in _status(deployed, comeback)]),
         "comeback doctor": (list(problems), _problems(deployed, comeback)),
         "comeback trace": (
             [life_of_failing(attempts_max)],
@@ -118,12 +137,15 @@ def faults(deployed: Deployed, attempts_max: int, comeback: Path, problems: Sequ
     denied = {line["error"] for line in lines if "AccessDenied" in line.get("error", "")}
     looked_at["denied calls"] = (set(), denied)
     if deployed.variables().get("LEDGER_TABLE"):
-        # The failures of both events.
-        looked_at["claims"] = (["done"] * (2 + 1 + attempts_max), deployed.claims())
+        # The failures of both events, and two of each queue's message.
+        looked_at["claims"] = (["done"] * (2 + 1 + attempts_max + 2 * len(sources)), deployed.claims())
     if deployed.variables().get("REGISTER") == "true":
         listed = deployed.comeback(comeback, "waiting", as_operator=True)
         looked_at["comeback waiting"] = (("register", 0), (listed["source"], listed["looked_at"]))
-    return [f"{what}: expected {expected}, got {got}" for what, (expected, got) in looked_at.items() if expected != got]
+    wrong = [
+        f"{what}: expected {expected}, got {got}" for what, (expected, got) in looked_at.items() if expected != got
+    ]
+    return wrong + of_sources
 
 
 def _status(deployed: Deployed, comeback: Path) -> list[dict[str, Any]]:
@@ -142,49 +164,55 @@ def _trace(deployed: Deployed, comeback: Path, event_id: str) -> tuple[list[str]
 
 
 def faults_of_several(deployed: list[Deployed], redrive_queue_arn: str) -> list[str]:
-    """The differences from the expected result with several functions and a queue.
+    """The differences from the expected result with several functions.
 
     The failures of each are retried through its own queue, a record in one function's queue can't invoke another
-    function, and a redrive reaches every function. A message that is received from the queue and not deleted returns to
-    it with its attributes.
+    function, and a redrive reaches every function.
     """
     one, other = deployed
-    queues = one.endpoint.client("sqs")
-    source = queues.get_queue_url(QueueName=SOURCE)["QueueUrl"]
-    tenant = {"DataType": "String", "StringValue": "blue"}
-    queues.send_message(QueueUrl=source, MessageBody=json.dumps(IMPORT), MessageAttributes={"tenant": tenant})
     for each in deployed:
         each.invoke({"id": "own", "fail": {"attempts": 2, "error": "UpstreamUnavailable"}})
     one.send_as_operator(one.retry_queue_arn, json.dumps(failure_record(other.arn, FORGED)))
     one.send_as_operator(redrive_queue_arn, json.dumps(REDRIVEN), Reason="max_attempts_exceeded", FunctionArn=other.arn)
     own, redriven = {"placed": "own", "attempt": 2}, {"placed": "redriven", "attempt": 1}
-    # The consumer fails at the first and at the second delivery.
-    received = [(IMPORT, "blue", attempt) for attempt in (None, 1, 2)]
-    expected = ([own], [redriven, own], [(FORGED, "target_not_allowed")], received)
+    expected = ([own], [redriven, own], [(FORGED, "target_not_allowed")])
     given_up: list[tuple[Any, str]] = []
-    consumed: list[tuple[Any, str, int | None]] = []
     deadline = time.monotonic() + PATIENCE_SECONDS
     while True:
         given_up += [
             (json.loads(letter["Body"]), letter["MessageAttributes"]["Reason"]["StringValue"])
             for letter in one.dead_letters()
         ]
-        consumed += _consume(queues, source)
-        got = (one.placed(), sorted(other.placed(), key=lambda placed: placed["attempt"]), given_up, consumed)
+        got = (one.placed(), sorted(other.placed(), key=lambda placed: placed["attempt"]), given_up)
         if got == expected:
             return []
         if time.monotonic() > deadline:
-            return [f"placed by one and the other, given up and consumed: expected {expected}, got {got}"]
+            return [f"placed by one and the other, and given up: expected {expected}, got {got}"]
 
 
-def _consume(queues: Any, source: str) -> Iterator[tuple[Any, str, int | None]]:
-    """Receives from the source queue, and deletes what came back twice. SQS moves a message only when it is polled."""
-    for message in queues.receive_message(QueueUrl=source, MessageAttributeNames=["All"]).get("Messages", []):
-        attributes = {name: it["StringValue"] for name, it in message["MessageAttributes"].items()}
-        attempt = json.loads(attributes.get("_retry_metadata", "{}")).get("attempt")
-        if attempt == 2:
-            queues.delete_message(QueueUrl=source, ReceiptHandle=message["ReceiptHandle"])
-        yield json.loads(message["Body"]), attributes["tenant"], attempt
+def faults_of_queue(endpoint: endpoints.Endpoint, source: str) -> list[str]:
+    """Sends a message to the queue that this text ends with, whose consumer fails at its first two deliveries.
+
+    A message that is received from the queue and not deleted returns to it with its attributes.
+    """
+    queues = endpoint.client("sqs")
+    url = queues.get_queue_url(QueueName=source.rsplit(":", 1)[-1])["QueueUrl"]
+    tenant = {"DataType": "String", "StringValue": "blue"}
+    queues.send_message(QueueUrl=url, MessageBody="import", MessageAttributes={"tenant": tenant})
+    expected = [("import", "blue", attempt) for attempt in (None, 1, 2)]
+    consumed: list[tuple[str, str, int | None]] = []
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while len(consumed) < len(expected) and time.monotonic() < deadline:
+        # SQS moves a message only when it is polled after its visibility timeout.
+        received = queues.receive_message(
+            QueueUrl=url, MessageAttributeNames=["All"], VisibilityTimeout=1, WaitTimeSeconds=1
+        )
+        for message in received.get("Messages", []):
+            attributes = {name: it["StringValue"] for name, it in message["MessageAttributes"].items()}
+            attempt = json.loads(attributes.get("_retry_metadata", "{}")).get("attempt")
+            consumed.append((message["Body"], attributes["tenant"], attempt))
+    queues.purge_queue(QueueUrl=url)
+    return [] if consumed == expected else [f"consumed from {source}: expected {expected}, got {consumed}"]
 
 
 def remove_stack(endpoint: endpoints.Endpoint, example: commands.Example, _: Path) -> list[str]:
@@ -230,8 +258,9 @@ def of_terraform(comeback: Path) -> Callable[[endpoints.Endpoint, str], list[str
         names = [f"{commands.TERRAFORM_NAME}-{part}" for part in ("orders", "handler", "operator")]
         deployed = Deployed(endpoint, names[0], names[1], queue, names[2])
         # Version 5 of the provider makes queues that take only messages of 256 KiB.
-        problems = ["messages_small"] * 2 if commands.has_provider_5() else []
-        return faults(deployed, sam.ATTEMPTS_MAX, comeback, problems)
+        problems = ["messages_small"] * 4 if commands.has_provider_5() else []
+        source = queue.replace("-retry-orders", "-imports")
+        return faults(deployed, sam.ATTEMPTS_MAX, comeback, problems, [source])
 
     return tried
 
@@ -239,13 +268,17 @@ def of_terraform(comeback: Path) -> Callable[[endpoints.Endpoint, str], list[str
 def of_several(endpoint: endpoints.Endpoint, stack: str) -> list[str]:
     """Tests the targets of the application."""
     deployed = find(endpoint, stack)
-    queues = endpoint.client("sqs")
-    source = queues.get_queue_attributes(
-        QueueUrl=queues.get_queue_url(QueueName=SOURCE)["QueueUrl"], AttributeNames=["RedrivePolicy"]
-    )
-    of_source = json.loads(source["Attributes"]["RedrivePolicy"])["deadLetterTargetArn"]
-    (redrive_queue,) = mapped_queues(endpoint, stack) - {each.retry_queue_arn for each in deployed} - {of_source}
-    return faults_of_several(deployed, redrive_queue)
+    bound = json.loads(deployed[0].variables()["QUEUE_TARGETS"])
+    (source,) = {name for names in bound.values() for name in names if name.startswith("sqs:")}
+    # All others are bound to one target.
+    (redrive_queue,) = (each for each in mapped_queues(endpoint, stack) if len(bound[each.rsplit(":", 1)[-1]]) > 1)
+    of_source = faults_of_queue(endpoint, source)
+    return faults_of_several(deployed, redrive_queue) + of_source
+
+
+def of_a_queue(endpoint: endpoints.Endpoint, _: str) -> list[str]:
+    """Tests SAM's example with a queue."""
+    return faults_of_queue(endpoint, "sqs:imports")
 
 
 def try_out(trial: Trial) -> list[str]:
@@ -257,7 +290,7 @@ def try_out(trial: Trial) -> list[str]:
         example.deploy(ministack, home)
         wrong = trial.faults(ministack, example.stack)
         wrong += [f"left over: {each}" for each in trial.remove(ministack, example, home)]
-    print(f"{trial.name}: events came back, one was given up, {len(wrong)} faults", flush=True)
+    print(f"{trial.name}: what had failed came back, {len(wrong)} faults", flush=True)
     return [f"{trial.name}: {fault}" for fault in wrong]
 
 
@@ -274,6 +307,7 @@ def main() -> int:
     all_on = of_one(sam.ATTEMPTS_MAX, comeback)
     trials = [
         Trial("SAM with everything", lambda folder: commands.sam(arguments.handler, folder, with_everything), all_on),
+        Trial("SAM with a queue", lambda folder: commands.sam_with_a_queue(arguments.handler, folder), of_a_queue),
         Trial(
             "CDK with everything", lambda _: commands.cdk(arguments.cdk, arguments.applications / "everything"), all_on
         ),

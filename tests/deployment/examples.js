@@ -79,8 +79,8 @@ const APPLICATIONS = {
     const retry = new AsyncRetry(stack, 'Retry', { maxAttempts: 5 });
     retry.grantRedrive(operator);
     for (const id of ['Orders', 'Payments']) retry.attach(functionOf(id));
-    const visibilityTimeout = Duration.seconds(1);
-    retry.attachQueue(new sqs.Queue(stack, 'Imports', { queueName: 'imports', visibilityTimeout }));
+    // CloudFormation generates its name.
+    retry.attachQueue(new sqs.Queue(stack, 'Imports'));
   },
 };
 

@@ -3,18 +3,25 @@
 import functools
 import json
 import subprocess
+import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from botocore.exceptions import ClientError
 from endpoints import Endpoint, waiting_count
+from template import listed as in_list
 
 NESTED = "AWS::CloudFormation::Stack"
 FUNCTION = "AWS::Lambda::Function"
 ROLE = "AWS::IAM::Role"
 MAPPING = "AWS::Lambda::EventSourceMapping"
+
+# Permissions of the handler's role with which AWS's services receive, log, use keys, record traces and join a VPC.
+# ministack does without them.
+OF_SERVICES = ("sqs:ReceiveMessage", "sqs:DeleteMessage", "logs:", "kms:", "xray:", "ec2:")
 
 EVERYTHING_WITH_QUEUES = json.dumps(
     {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "sqs:*", "Resource": "*"}]}
@@ -166,6 +173,36 @@ class Deployed:
     def _operators_credentials(self) -> dict[str, str]:
         role = self.endpoint.client("iam").get_role(RoleName=self.operator)["Role"]["Arn"]
         return self.endpoint.client("sts").assume_role(RoleArn=role, RoleSessionName="person")["Credentials"]
+
+    def unused_permissions(self) -> list[str]:
+        """What the handler's role may do with a resource, and has not done."""
+        iam = self.endpoint.client("iam")
+        role = self.configuration(self.handler)["Role"].rsplit("/", 1)[-1]
+        with urllib.request.urlopen(f"{self.endpoint.url}/allowed") as answer:
+            used = [(action, on) for caller, action, on in json.load(answer) if f":assumed-role/{role}/" in caller]
+        names = iam.list_role_policies(RoleName=role)["PolicyNames"]
+        policies = [iam.get_role_policy(RoleName=role, PolicyName=name)["PolicyDocument"] for name in names]
+        statements = [statement for policy in policies for statement in policy["Statement"]]
+        # The handler treats all retry queues alike, and the versions of a function like the function.
+        mappings = self.endpoint.client("lambda").list_event_source_mappings(FunctionName=self.handler)
+        retry_queues = {it["EventSourceArn"] for it in mappings["EventSourceMappings"]}
+
+        def kind(on: str) -> str:
+            return "a retry queue" if on in retry_queues else on.removesuffix(":*")
+
+        used = [(action, kind(on)) for action, on in used]
+        given = {
+            (action, kind(on))
+            for it in statements
+            for action in in_list(it["Action"])
+            for on in in_list(it["Resource"])
+        }
+        return sorted(
+            f"{action} on {on}"
+            for action, on in given
+            if not action.startswith(OF_SERVICES)
+            and not any(action == taken and fnmatchcase(to, f"{on}*") for taken, to in used)
+        )
 
     @property
     def retry_queue_name(self) -> str:

@@ -1,4 +1,4 @@
-# The basic example with every option switched on: a ledger, probes, keys, limits, and two kinds of alarms.
+# The basic example with every option switched on: a queue, a ledger, probes, keys, limits, and two kinds of alarms.
 
 terraform {
   required_version = ">= 1.5"
@@ -71,6 +71,13 @@ resource "aws_lambda_function" "orders" {
   }
 }
 
+# Its consumer may be a function, a container, or anything else that receives messages.
+resource "aws_sqs_queue" "imports" {
+  name                      = "comeback-complete-imports"
+  message_retention_seconds = 1209600
+  kms_master_key_id         = aws_kms_key.comeback.arn
+}
+
 module "comeback" {
   source = "../.."
 
@@ -93,6 +100,14 @@ module "comeback" {
       # Its own policy.
       max_age      = "14d"
       max_attempts = 2
+    }
+  }
+
+  # Messages that their consumer could not process come back, too.
+  queues = {
+    imports = {
+      queue        = aws_sqs_queue.imports
+      max_attempts = 20
     }
   }
 
