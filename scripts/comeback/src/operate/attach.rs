@@ -57,7 +57,7 @@ pub async fn run_attach(args: &AttachArgs, shell: &Shell) -> Result<Outcome, Fai
         args;
     let aws = Aws::connect(&options.connection, shell.now).await?;
     let (plan, name, handler, undo) = if let Some(named) = function {
-        let facts = facts(&aws, named, options).await?;
+        let facts = facts(&aws, named, transparent.as_deref(), options).await?;
         let order = Order {
             qualifier: named.1.clone(),
             queue: queue.clone(),
@@ -81,7 +81,7 @@ pub async fn run_detach(args: &DetachArgs, shell: &Shell) -> Result<Outcome, Fai
     let DetachArgs { function, queue, now, options } = args;
     let aws = Aws::connect(&options.connection, shell.now).await?;
     let (plan, name, handler) = if let Some(named) = function {
-        let facts = facts(&aws, named, options).await?;
+        let facts = facts(&aws, named, None, options).await?;
         (detach(&facts, named.1.as_deref(), *now)?, full_name(named), facts.handler)
     } else {
         let source = queue.as_deref().unwrap_or_default();

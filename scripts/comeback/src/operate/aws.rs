@@ -16,7 +16,7 @@ use aws_sdk_cloudwatch::{
 use aws_sdk_dynamodb::types::{KeySchemaElement, TableDescription, TimeToLiveStatus};
 use aws_sdk_iam::types::{EvaluationResult, PolicyEvaluationDecisionType};
 use aws_sdk_lambda::types::{
-    Architecture, EventSourceMappingConfiguration, FunctionConfiguration,
+    Architecture, CodeSigningPolicy, EventSourceMappingConfiguration, FunctionConfiguration,
     FunctionEventInvokeConfig, FunctionResponseType, LastUpdateStatus, RecursiveLoop,
 };
 use aws_sdk_sqs::{
@@ -28,16 +28,16 @@ use comeback_core::{
     contract::TABLE,
     fault::{FaultKind, classify, classify_send},
 };
-use futures_util::future::join_all;
+use futures_util::future::{OptionFuture, join_all};
 use tokio::sync::Semaphore;
 
 use crate::operate::{
     attach::rules::Previous,
     aws::connect::{ENDPOINT, TABLE_ENDPOINT},
     doctor::rules::{
-        ACTIONS_ON_RETRY_QUEUE, EARLIER, Fact, InvokeConfig, KnownBy, Ledger, Mapping, Metric,
-        Queue, QueueAttributes, RetryQueue, Running, Source, State, Table, Target,
-        actions_on_ledger,
+        ACTIONS_ON_KEY, ACTIONS_ON_RETRY_QUEUE, EARLIER, Fact, InvokeConfig, Keys, KnownBy, Layer,
+        Ledger, Mapping, Metric, Queue, QueueAttributes, RetryQueue, Running, Source, State, Table,
+        Target, actions_on_ledger,
     },
     rules::{Clock, Fault, Function, Unsupported, role_name},
 };
@@ -232,6 +232,7 @@ pub fn function(it: FunctionConfiguration) -> Function {
     let seconds = it.timeout.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or_default();
     let layers = it.layers.unwrap_or_default().into_iter().filter_map(|layer| layer.arn);
     let target = it.dead_letter_config.and_then(|config| config.target_arn);
+    let subnets = it.vpc_config.and_then(|vpc| vpc.subnet_ids).unwrap_or_default();
     let tenancy = it.tenancy_config.map(|_| Unsupported::TenantIsolation);
     let unsupported = tenancy.or(it.durable_config.map(|_| Unsupported::Durable));
     Function {
@@ -242,6 +243,7 @@ pub fn function(it: FunctionConfiguration) -> Function {
         architecture: architecture.unwrap_or(Architecture::X8664).as_str().to_owned(),
         timeout: Duration::from_secs(seconds),
         layers: layers.collect(),
+        in_vpc: !subnets.is_empty(),
         code: it.code_sha256.unwrap_or_default(),
         dead_letter_target: target.filter(|arn| !arn.is_empty()),
         log_group: log_group.unwrap_or_else(|| format!("/aws/lambda/{name}")),
@@ -446,20 +448,71 @@ impl Aws {
     ) -> Target {
         let own = configs.iter().flatten().filter_map(|config| config.on_failure.clone());
         let own: Vec<_> = own.filter(|arn| queues.contains(arn)).collect();
-        let (function, may_send) = match function {
+        let layer = function.and_then(Function::own_layer);
+        let layer = OptionFuture::from(layer.map(async |arn| self.call(self.layer(arn)).await));
+        let (function, may_send, layer) = match function {
             Some(function) => {
                 let may_send = self.denied(&function.role, &["sqs:SendMessage"], own.clone());
-                let (running, denied) = tokio::join!(self.running(name), may_send);
+                let (running, denied, layer) = tokio::join!(self.running(name), may_send, layer);
                 let may_send = own.into_iter().map(|arn| {
                     let may = denied.clone().map(|denied| denied.iter().all(|(_, on)| *on != arn));
                     (arn, may)
                 });
-                (Some((function.clone(), running)), may_send.collect())
+                (Some((function.clone(), running)), may_send.collect(), layer)
             }
-            None => (None, BTreeMap::new()),
+            None => (None, BTreeMap::new(), None),
         };
         let name = name.to_owned();
-        Target { name, function, known_by, configs, may_send, may_be_invoked: Ok(true) }
+        Target { name, function, known_by, configs, may_send, may_be_invoked: Ok(true), layer }
+    }
+
+    /// A version of a layer, by its ARN.
+    pub async fn layer(&self, arn: &str) -> Fact<Layer> {
+        let (layer, version) = arn.rsplit_once(':').unwrap_or((arn, ""));
+        let call = self.lambda.get_layer_version().layer_name(layer);
+        let call = call.version_number(version.parse().unwrap_or_default());
+        let answer = call.send().await.map_err(fault("lambda:GetLayerVersion", arn))?;
+        let architectures = answer.compatible_architectures.unwrap_or_default().into_iter();
+        Ok(Layer {
+            architectures: architectures.map(|it| it.as_str().to_owned()).collect(),
+            signer: answer.content.and_then(|content| content.signing_profile_version_arn),
+        })
+    }
+
+    /// The only signers whose layers a function takes; `None` if it takes all.
+    pub async fn signers(&self, name: &str) -> Fact<Option<Vec<String>>> {
+        let call = self.lambda.get_function_code_signing_config().function_name(name).send();
+        let answer = call.await.map_err(fault("lambda:GetFunctionCodeSigningConfig", name))?;
+        let arn = answer.code_signing_config_arn;
+        if arn.is_empty() {
+            return Ok(None);
+        }
+        let call = self.lambda.get_code_signing_config().code_signing_config_arn(&arn).send();
+        let answer = call.await.map_err(fault("lambda:GetCodeSigningConfig", &arn))?;
+        let config = answer.code_signing_config;
+        let policies = config.as_ref().and_then(|it| it.code_signing_policies.as_ref());
+        let untrusted = policies.and_then(|it| it.untrusted_artifact_on_deployment.as_ref());
+        let is_enforced = untrusted == Some(&CodeSigningPolicy::Enforce);
+        let signers = config.and_then(|it| it.allowed_publishers);
+        Ok(signers.filter(|_| is_enforced).map(|it| it.signing_profile_version_arns))
+    }
+
+    /// What the handler and the targets that use these queues lack on the queues' keys.
+    pub async fn keys(&self, handler: &Function, queues: &[&Queue], targets: &[Target]) -> Keys {
+        let uses = queues.iter().flat_map(|queue| {
+            let attributes = queue.attributes.as_ref().ok().and_then(Option::as_ref);
+            let key = attributes.and_then(|it| it.key_arn(&handler.arn));
+            let senders = targets.iter().filter(|it| it.may_send.contains_key(&queue.arn));
+            let senders = senders.filter_map(|it| Some(&it.function.as_ref()?.0));
+            let roles = senders.chain([handler]).map(|it| it.role.clone());
+            key.into_iter().flat_map(move |key| roles.clone().map(move |role| (key.clone(), role)))
+        });
+        let uses: BTreeSet<_> = uses.collect();
+        let denied = uses.into_iter().map(async |(key, role)| {
+            let denied = self.denied(&role, &ACTIONS_ON_KEY, vec![key.clone()]).await;
+            (key, role, denied.map(actions))
+        });
+        join_all(denied).await
     }
 
     /// The facts about a queue whose messages are retried. `consumers` are the functions that receive from it.
@@ -481,7 +534,7 @@ impl Aws {
         );
         let attributes = queue.attributes.as_ref().ok().and_then(Option::as_ref);
         let key = attributes.and_then(|it| it.key_arn(&handler.arn)).into_iter().collect();
-        let key = self.denied(&handler.role, &["kms:GenerateDataKey", "kms:Decrypt"], key).await;
+        let key = self.denied(&handler.role, &ACTIONS_ON_KEY, key).await;
         let denied = send.and_then(|send| Ok([send, key?].concat()));
         Source { queue, bound, consumers, denied }
     }

@@ -125,6 +125,8 @@ pub struct Function {
     pub architecture: String,
     pub timeout: Duration,
     pub layers: Vec<String>,
+    /// Whether it reaches the network through subnets of a VPC.
+    pub in_vpc: bool,
     /// The SHA-256 of its code, in base64.
     pub code: String,
     pub dead_letter_target: Option<String>,
@@ -158,6 +160,11 @@ impl Function {
 
     pub fn name(&self) -> &str {
         last(&self.arn)
+    }
+
+    /// The ARN of Comeback's layer, if it has that.
+    pub fn own_layer(&self) -> Option<&String> {
+        self.layers.iter().find(|arn| arn.to_lowercase().contains("comeback"))
     }
 
     pub fn role_name(&self) -> &str {
@@ -476,6 +483,7 @@ pub(crate) mod tests {
             arn: format!("arn:aws:lambda:us-east-1:123456789012:function:{name}"),
             role: format!("arn:aws:iam::123456789012:role/service/{name}-role"),
             runtime: Some("nodejs24.x".to_owned()),
+            architecture: "x86_64".to_owned(),
             timeout: Duration::from_secs(30),
             ..Function::default()
         }

@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 
-use crate::support::{Cloud, comeback, create_on_moto, session, text};
+use crate::support::{Cloud, comeback, create_on_moto, layer_on_moto, session, text};
 use aws_sdk_lambda::types::{DestinationConfig, OnSuccess};
 use aws_sdk_sqs::{
     primitives::Blob,
     types::{Message, MessageAttributeValue, QueueAttributeName},
 };
+use comeback_local_client::deploy::Function;
 use moto::Moto;
 use serde_json::{Value, json};
 
@@ -80,9 +81,15 @@ async fn failures_of_an_attached_function_come_back_until_it_is_detached() {
 #[tokio::test]
 async fn contradictory_requests_are_refused_and_change_nothing() {
     let cloud = Cloud::with_orders().await;
+    let orders = Cloud::function("by-tenant");
+    cloud.client.create(&Function { tenants: true, ..orders.clone() }).await.unwrap();
+    let steps = Function { name: "in-steps".to_owned(), durable: true, ..orders };
+    cloud.client.create(&steps).await.unwrap();
     for (arguments, part) in [
         (["attach", "retry-handler", "--yes"].as_slice(), "can't be attached to itself"),
         (&["attach", "orders", "--queue", "none"], "in --queue, got none; it has retry"),
+        (&["attach", "by-tenant"], "it has tenant isolation"),
+        (&["attach", "in-steps"], "it is a durable function"),
         (&["attach", "missing"], "lambda:GetFunctionConfiguration on missing failed"),
         (&["attach", "orders", "--handler", "x"], "x is no retry handler"),
     ] {
@@ -239,6 +246,10 @@ async fn permissions_are_granted_and_revoked_on_moto() {
             .output()
             .unwrap()
     };
+    let layer = layer_on_moto(&lambda).await;
+    let refused = run(&["attach", "orders", "--yes", "--transparent", &layer]);
+    let says = format!("runs on x86_64, and {layer} on arm64: pass the layer for x86_64");
+    assert!(text(&refused.stderr).contains(&says), "{refused:?}");
     let attached = run(&["attach", "orders", "--yes", "--json"]);
     assert!(attached.status.success(), "{attached:?}");
     let document = crate::support::json(&attached);

@@ -6,7 +6,7 @@ use std::{
     process::Output,
 };
 
-use crate::support::{comeback, create_on_moto, session, text};
+use crate::support::{comeback, create_on_moto, layer_on_moto, session, text};
 use aws_sdk_sqs::types::MessageAttributeValue;
 use moto::Moto;
 use serde_json::{Value, json};
@@ -41,6 +41,12 @@ impl System {
         ];
         create_on_moto(&sdk, "handler", &handler).await;
         create_on_moto(&sdk, "orders", &[]).await;
+        let call = lambda.update_function_configuration().function_name("orders");
+        call.layers(layer_on_moto(&lambda).await).send().await.unwrap();
+        let arn = "arn:aws:lambda:us-east-1:000000000000:function:orders";
+        let before = "queue=retry config=no loop=no settings=no";
+        let call = lambda.tag_resource().resource(arn).tags("comeback:before", before);
+        call.send().await.unwrap();
         create_on_moto(&sdk, "billing", &[]).await;
         let mapping = lambda.create_event_source_mapping().function_name("handler");
         mapping.event_source_arn(QUEUE).send().await.unwrap();

@@ -10,7 +10,9 @@ use std::{
 use aws_config::SdkConfig;
 use aws_sdk_lambda::{
     primitives::Blob,
-    types::{Environment, FunctionCode, RecursiveLoop, Runtime},
+    types::{
+        Architecture, Environment, FunctionCode, LayerVersionContentInput, RecursiveLoop, Runtime,
+    },
 };
 use aws_sdk_sqs::types::{MessageAttributeValue, QueueAttributeName, SendMessageBatchRequestEntry};
 use chrono::{SecondsFormat, Utc};
@@ -147,10 +149,14 @@ impl Cloud {
         json(&output)
     }
 
-    pub async fn create(&self, name: &str) {
+    /// A copy of the example target.
+    pub fn function(name: &str) -> Function {
         let target = Path::new(env!("CARGO_BIN_EXE_comeback")).with_file_name("example-target");
-        let function = Function::of(name, &target, Duration::from_secs(3));
-        self.client.create(&function).await.unwrap();
+        Function::of(name, &target, Duration::from_secs(3))
+    }
+
+    pub async fn create(&self, name: &str) {
+        self.client.create(&Self::function(name)).await.unwrap();
     }
 
     pub async fn stop_loops(&self, function: &str) {
@@ -230,4 +236,12 @@ pub async fn create_on_moto(sdk: &SdkConfig, name: &str, environment: &[(&str, &
         .await
         .unwrap();
     role
+}
+
+/// Publishes a layer for arm64, whose ARN is returned.
+pub async fn layer_on_moto(lambda: &aws_sdk_lambda::Client) -> String {
+    let layer = lambda.publish_layer_version().layer_name("comeback");
+    let content = LayerVersionContentInput::builder().zip_file(Blob::new(b"zip"));
+    let layer = layer.compatible_architectures(Architecture::Arm64).content(content.build());
+    layer.send().await.unwrap().layer_version_arn.unwrap()
 }

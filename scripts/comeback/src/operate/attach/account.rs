@@ -8,7 +8,7 @@ use aws_sdk_lambda::types::{
 };
 use aws_sdk_sqs::types::QueueAttributeName;
 use comeback_core::arn;
-use futures_util::future::join_all;
+use futures_util::future::{OptionFuture, join_all};
 use percent_encoding::percent_decode_str;
 
 use crate::{
@@ -46,10 +46,12 @@ fn consumer(mapping: &Mapping) -> Option<String> {
     mapping.function.split(':').nth(6).map(str::to_owned)
 }
 
-/// The facts about a function and the retry system to attach it to or detach it from.
+/// The facts about a function and the retry system to attach it to or detach it from, and about a layer for it. What
+/// isn't known of the layer is left to Lambda, which checks it when the function gets it.
 pub async fn facts(
     aws: &Aws,
     (name, qualifier): &QualifiedName,
+    layer: Option<&str>,
     options: &CommonOptions,
 ) -> Result<Facts, Failure> {
     let aws = &aws.adaptive();
@@ -60,12 +62,17 @@ pub async fn facts(
     let qualifier = qualifier.as_deref();
     let (send, invoke) =
         (policy_name("send", name, qualifier), policy_name("invoke", name, qualifier));
-    let (config, may_loop, send_policy, invoke_policy) = tokio::join!(
+    let layer =
+        OptionFuture::from(layer.map(async |arn| tokio::join!(aws.layer(arn), aws.signers(name))));
+    let (config, may_loop, send_policy, invoke_policy, layer) = tokio::join!(
         configured_invocations(aws, name, qualifier),
         may_loop(aws, name),
         inline_policy(aws, &function.role, &send),
         inline_policy(aws, &handler.role, &invoke),
+        layer,
     );
+    let (layer, signers) =
+        layer.map(|(layer, signers)| (layer.ok(), signers.ok())).unwrap_or_default();
     let mut queues = Vec::new();
     for (arn, _) in own {
         let Queue { arn, url, attributes } = aws.queue(&arn).await;
@@ -83,6 +90,8 @@ pub async fn facts(
         may_loop,
         send_policy,
         invoke_policy,
+        layer,
+        signers: signers.flatten(),
     })
 }
 
@@ -147,6 +156,9 @@ async fn configured(aws: &Aws, name: &str) -> Result<(Function, Tags), Fault> {
         .set_environment(it.environment)
         .set_layers(it.layers)
         .set_runtime(it.runtime)
+        .set_architectures(it.architectures)
+        .set_tenancy_config(it.tenancy_config)
+        .set_durable_config(it.durable_config)
         .set_timeout(it.timeout)
         .set_dead_letter_config(it.dead_letter_config)
         .set_revision_id(it.revision_id);

@@ -23,7 +23,7 @@ use facts::{Tags, VariablesChange, settings_with, settings_without};
 use comeback_core::{arn::FunctionArn, settings::Settings, target::Target};
 
 use crate::operate::{
-    doctor::rules::{Fact, InvokeConfig, WRAPPER, WRAPPER_VARIABLE, allow},
+    doctor::rules::{ACTIONS_ON_KEY, Fact, InvokeConfig, WRAPPER, WRAPPER_VARIABLE, allow},
     rules::{
         Fault, Function, Unsupported, last,
         policies::{Effect, ask, exempt, unexempt},
@@ -69,9 +69,15 @@ pub enum Refusal {
     )]
     ClosedQueue { queue: String, role: String },
     #[error(
-        "--transparent has no effect on {0}: put the layer's extensions/comeback into the code as its bootstrap"
+        "--transparent has no effect on {0}: put the layer's extensions/comeback into the {place} as its bootstrap", place = if .0.as_str() == IMAGE { "image" } else { "code" }
     )]
     NoWrapper(String),
+    #[error("the function runs on {own}, and {layer} on {architectures}: pass the layer for {own}")]
+    OtherArchitecture { own: String, layer: String, architectures: String },
+    #[error(
+        "the function's code signing configuration refuses {layer}, which none of its profiles has signed: sign the layer's zip by {}, publish it, and pass that version", .signers.join(" or ")
+    )]
+    NotSigned { layer: String, signers: Vec<String> },
     #[error(
         "--transparent needs AWS_LAMBDA_EXEC_WRAPPER, which is {0}: set it to a script that runs both"
     )]
@@ -112,6 +118,9 @@ pub enum Refusal {
     Fault(#[from] Fault),
 }
 
+/// What has no runtime.
+const IMAGE: &str = "an image";
+
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Plan {
     pub queue: String,
@@ -146,13 +155,13 @@ pub fn attach(facts: &Facts, order: &Order) -> Result<Plan, Refusal> {
         }
     }
     let name = queue.name().to_owned();
-    let mut plan = Plan { queue: name, warnings: warnings(facts, order), ..Plan::default() };
+    let mut plan = Plan { queue: name, warnings: warnings(facts, order, queue), ..Plan::default() };
     let policy = admission(function, queue)?;
     let record = format!("{}:{}", function.arn, qualifier.unwrap_or("$LATEST"));
     let not_allowed = || Refusal::NotAllowed { handler: handler.name().to_owned() };
     let failed = FunctionArn::parse(&record).map(Target::Function).ok_or_else(not_allowed)?;
     let settings = settings_with(handler, &failed, queue.name(), &[])?;
-    let transparency = transparency(function, order)?;
+    let transparency = transparency(facts, order)?;
     if Previous::read(&facts.tags, qualifier).is_none() {
         let adds_layer = transparency.as_ref().is_some_and(|(layers, _)| layers.is_some());
         let before = Previous {
@@ -451,11 +460,12 @@ fn admission(function: &Function, queue: &RetryQueue) -> Result<Option<String>, 
 /// The layers of a function, if they change, and its variables, so that it no longer receives envelopes.
 type Transparency = (Option<Vec<String>>, std::collections::BTreeMap<String, String>);
 
-fn transparency(function: &Function, order: &Order) -> Result<Option<Transparency>, Refusal> {
+fn transparency(facts: &Facts, order: &Order) -> Result<Option<Transparency>, Refusal> {
     /// Lambda's limit for one function.
     const LAYERS_MAX: usize = 5;
     let Some(layer) = &order.transparent else { return Ok(None) };
-    let runtime = function.runtime.as_deref().unwrap_or("an image");
+    let function = &facts.function;
+    let runtime = function.runtime.as_deref().unwrap_or(IMAGE);
     if function.runtime.is_none() || runtime.starts_with("provided") {
         return Err(Refusal::NoWrapper(runtime.to_owned()));
     }
@@ -467,6 +477,17 @@ fn transparency(function: &Function, order: &Order) -> Result<Option<Transparenc
     if !has_layer && function.layers.len() >= LAYERS_MAX {
         return Err(Refusal::TooManyLayers);
     }
+    if let Some(architectures) = facts.layer.as_ref().and_then(|it| it.unfit(function)) {
+        let (own, layer) = (function.architecture.clone(), layer.clone());
+        return Err(Refusal::OtherArchitecture { own, layer, architectures });
+    }
+    let signer = facts.layer.as_ref().map(|layer| layer.signer.clone().unwrap_or_default());
+    if let (Some(signer), Some(signers)) = (signer, &facts.signers)
+        && !has_layer
+        && !signers.contains(&signer)
+    {
+        return Err(Refusal::NotSigned { layer: layer.clone(), signers: signers.clone() });
+    }
     if has_layer && wrapper.is_some() {
         return Ok(None);
     }
@@ -476,7 +497,7 @@ fn transparency(function: &Function, order: &Order) -> Result<Option<Transparenc
     Ok(Some(((!has_layer).then(|| layers.collect()), environment)))
 }
 
-fn warnings(facts: &Facts, order: &Order) -> Vec<String> {
+fn warnings(facts: &Facts, order: &Order, queue: &RetryQueue) -> Vec<String> {
     let Facts { handler, function, .. } = facts;
     let changes = "changes of the handler's variables and of the queue's policy";
     let managed = [
@@ -488,6 +509,17 @@ fn warnings(facts: &Facts, order: &Order) -> Vec<String> {
         warnings.push(format!(
             "{} has a dead-letter queue of its own, to which Lambda also sends each failure",
             function.name()
+        ));
+    }
+    let key = queue.attributes.key.as_ref();
+    if let Some(alias) =
+        key.filter(|key| key.starts_with("alias/") && !key.starts_with("alias/aws/"))
+    {
+        warnings.push(format!(
+            "{} has the key {alias}: let {} use it ({}), or its failures are lost",
+            queue.name(),
+            function.role_name(),
+            ACTIONS_ON_KEY.join(", ")
         ));
     }
     if let (Some(_), Some(qualifier)) = (&order.transparent, &order.qualifier) {

@@ -170,9 +170,11 @@ async fn of_system(aws: &Aws, account: &Account, handler: &str, only: &[String])
         aws.denied(role, &["sqs:SendMessage"], vec![dead_letters_arn.clone()]),
         aws.ledger(handler),
     );
-    let (metrics, invocations) = tokio::join!(
+    let with_keys: Vec<_> = queues.iter().map(|it| &it.queue).chain([&dead_letters]).collect();
+    let (metrics, invocations, keys) = tokio::join!(
         aws.metrics(handler, &targets, &dead_letters),
         aws.invocations(role, &targets),
+        aws.keys(handler, &with_keys, &targets),
     );
     for (target, may_be_invoked) in targets.iter_mut().zip(invocations) {
         target.may_be_invoked = may_be_invoked;
@@ -192,6 +194,7 @@ async fn of_system(aws: &Aws, account: &Account, handler: &str, only: &[String])
         dead_letters_denied: dead_letters_denied.map(actions),
         targets,
         sources,
+        keys,
         others,
         ledger,
         metrics,

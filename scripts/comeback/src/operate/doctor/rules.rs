@@ -20,7 +20,7 @@ use crate::operate::rules::Fault;
 pub(crate) use crate::operate::doctor::rules::functions::{WRAPPER, WRAPPER_VARIABLE};
 pub use crate::operate::doctor::rules::{
     facts::{
-        EARLIER, Fact, Facts, InvokeConfig, KnownBy, Ledger, Mapping, Metric, Queue,
+        EARLIER, Fact, Facts, InvokeConfig, Keys, KnownBy, Layer, Ledger, Mapping, Metric, Queue,
         QueueAttributes, Redrive, RetryQueue, Running, Source, State, Table, Target,
     },
     queues::{RECEIVES, RETENTION, VISIBILITY_LONG, VISIBILITY_PER_TIMEOUT, actions_on_ledger},
@@ -33,6 +33,9 @@ pub const ACTIONS_ON_RETRY_QUEUE: [&str; 5] = [
     "sqs:GetQueueAttributes",
     "sqs:SendMessage",
 ];
+
+/// To send to a queue with a key, both are needed; to receive from it, the second.
+pub const ACTIONS_ON_KEY: [&str; 2] = ["kms:GenerateDataKey", "kms:Decrypt"];
 
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -130,6 +133,7 @@ pub fn diagnose(facts: &Facts) -> Vec<Examined> {
     all.extend(facts.targets.iter().map(|target| functions::examine_target(facts, known, target)));
     all.extend(facts.sources.iter().map(|source| queues::examine_source(facts, source)));
     all.extend(facts.ledger.iter().map(|ledger| queues::examine_ledger(facts, known, ledger)));
+    all.extend(queues::examine_keys(facts));
     once(&mut all);
     all
 }

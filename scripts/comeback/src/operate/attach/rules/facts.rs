@@ -11,7 +11,7 @@ use comeback_core::{
 
 use super::Refusal;
 use crate::operate::{
-    doctor::rules::{Fact, InvokeConfig, QueueAttributes},
+    doctor::rules::{Fact, InvokeConfig, Layer, QueueAttributes},
     rules::{Function, last, queue_targets},
 };
 
@@ -32,6 +32,10 @@ pub struct Facts {
     pub send_policy: Fact<Option<String>>,
     /// The inline policy that lets the handler's role invoke the function.
     pub invoke_policy: Fact<Option<String>>,
+    /// The layer to add, if it is known.
+    pub layer: Option<Layer>,
+    /// The only signers whose layers the function takes; `None` if it takes all.
+    pub signers: Option<Vec<String>>,
 }
 
 /// A warning if the tags say that a tool or a stack deploys the function or the queue.

@@ -11,7 +11,11 @@ use futures_util::FutureExt as _;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::operate::{doctor::rules::QueueAttributes, rules, rules::Clock};
+use crate::operate::{
+    doctor::rules::{Layer, QueueAttributes},
+    rules,
+    rules::Clock,
+};
 
 const HOME: &str = "us-east-1:123456789012";
 const LAYER: &str = "arn:aws:lambda:us-east-1:123456789012:layer:comeback:3";
@@ -44,6 +48,8 @@ fn facts() -> Facts {
         may_loop: Ok(false),
         send_policy: Ok(None),
         invoke_policy: Ok(None),
+        layer: None,
+        signers: None,
     }
 }
 
@@ -126,7 +132,7 @@ fn close(facts: &mut Facts, action: &str, condition: Option<Value>) {
 
 type Change = fn(&mut Facts);
 
-const VARIANTS: [(&str, Change); 9] = [
+const VARIANTS: [(&str, Change); 10] = [
     ("as it is", |_| {}),
     ("a destination on success", |it| it.config = aged(Some(1), Some("arn:aws:sns:x:1:done"))),
     ("an event age only", |it| it.config = aged(None, None)),
@@ -136,6 +142,10 @@ const VARIANTS: [(&str, Change); 9] = [
     ("a closed queue", |it| {
         let unless_a = json!({ "ArnNotEquals": { "aws:PrincipalArn": ["a"] } });
         close(it, "sqs:SendMessage", Some(unless_a));
+    }),
+    ("a layer that is signed for it", |it| {
+        it.layer = Some(layer("x86_64", Some("ours")));
+        it.signers = Some(vec!["theirs".into(), "ours".into()]);
     }),
     ("a loop that is allowed", |it| it.may_loop = Ok(true)),
     ("layers of its own", |it| it.function.layers = vec!["arn:aws:lambda:x:1:layer:own:1".into()]),
@@ -222,10 +232,14 @@ fn aliases_of_a_function_are_attached_and_detached_separately() {
     assert_eq!(facts.tags.keys().collect::<Vec<_>>(), ["comeback:before:live"]);
 }
 
+fn layer(architecture: &str, signer: Option<&str>) -> Layer {
+    Layer { architectures: vec![architecture.to_owned()], signer: signer.map(str::to_owned) }
+}
+
 type Contradiction = fn(&mut Facts, &mut Order);
 
 /// What `attach` refuses, each with a part of the reason.
-const CONTRADICTIONS: [(Contradiction, &str); 15] = [
+const CONTRADICTIONS: [(Contradiction, &str); 18] = [
     (|it, _| it.function = it.handler.clone(), "the retry handler can't be attached to itself"),
     (|_, order| order.queue = Some("x".into()), "in --queue, got x; it has retry"),
     (|it, _| it.queues.clear(), "functions share no single retry queue, there is none"),
@@ -254,6 +268,24 @@ const CONTRADICTIONS: [(Contradiction, &str); 15] = [
         "which is /opt/own",
     ),
     (|it, _| it.function.layers = vec!["x".into(); 5], "already has five"),
+    (
+        |it, _| it.function.runtime = None,
+        "on an image: put the layer's extensions/comeback into the image",
+    ),
+    (
+        |it, _| {
+            it.function.architecture = "arm64".into();
+            it.layer = Some(layer("x86_64", None));
+        },
+        "the function runs on arm64, and arn:aws:lambda:us-east-1:123456789012:layer:comeback:3 on x86_64: pass",
+    ),
+    (
+        |it, _| {
+            it.layer = Some(layer("x86_64", Some("other")));
+            it.signers = Some(vec!["ours".into(), "theirs".into()]);
+        },
+        "sign the layer's zip by ours or theirs",
+    ),
     (
         |it, _| it.send_policy = Err(denied()),
         "needs the permission iam:GetRolePolicy on orders-role",
@@ -285,6 +317,7 @@ fn other_managers_and_omitted_steps_lead_to_warnings() {
     facts.tags.insert("aws:cloudformation:stack-name".into(), "shop".into());
     facts.handler_tags.insert("managed-by".into(), "Terraform".into());
     facts.function.dead_letter_target = Some("arn:aws:sqs:x:1:y".into());
+    facts.queues[0].attributes.key = Some("alias/own".into());
     facts.send_policy = Err(fault("UnsupportedOperation", ""));
     let order = Order { qualifier: Some("live".into()), ..order() };
     let warnings = attach(&facts, &order).unwrap().warnings;
@@ -292,6 +325,7 @@ fn other_managers_and_omitted_steps_lead_to_warnings() {
         "the stack shop manages orders",
         "Terraform manages handler",
         "dead-letter queue of its own",
+        "retry has the key alias/own: let orders-role use it (kms:GenerateDataKey, kms:Decrypt)",
         "let live point to it",
         "steps that need iam:GetRolePolicy are left out",
     ];

@@ -29,6 +29,7 @@ pub struct Facts {
     pub dead_letters_denied: Fact<Vec<String>>,
     pub targets: Vec<Target>,
     pub sources: Vec<Source>,
+    pub keys: Keys,
     /// Whether the destinations of all other functions could be read. If not, `targets` may be incomplete.
     pub others: Fact<()>,
     pub ledger: Option<Ledger>,
@@ -208,7 +209,30 @@ pub struct Target {
     /// Whether its role may send to a destination, by the ARN of the queue.
     pub may_send: BTreeMap<String, Fact<bool>>,
     pub may_be_invoked: Fact<bool>,
+    /// Comeback's layer, if the function has that.
+    pub layer: Option<Fact<Layer>>,
 }
+
+/// A version of a layer.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Layer {
+    /// The architectures that it says it is for; none if it doesn't say.
+    pub architectures: Vec<String>,
+    /// The ARN of the version of the signing profile that has signed it.
+    pub signer: Option<String>,
+}
+
+impl Layer {
+    /// The architectures of this layer if a function can't run it. Lambda itself doesn't compare them.
+    pub fn unfit(&self, function: &Function) -> Option<String> {
+        let fits =
+            self.architectures.is_empty() || self.architectures.contains(&function.architecture);
+        (!fits).then(|| self.architectures.join(" and "))
+    }
+}
+
+/// Keys of queues, each with a role that uses it, and the actions that the role needs, but IAM doesn't allow it.
+pub type Keys = Vec<(String, String, Fact<Vec<String>>)>;
 
 /// A queue whose messages are retried if its consumer fails.
 #[derive(Clone, Debug)]
@@ -278,15 +302,17 @@ pub enum Metric {
     DeadLettersNotSent,
     AsyncEvents,
     EventAges,
+    Invoked,
 }
 
 impl Metric {
     /// The period that values cover: the last day.
     pub const PERIOD: Duration = Duration::from_hours(24);
-    pub const OF_TARGET: [Self; 8] = [
+    pub const OF_TARGET: [Self; 9] = [
         Self::Errors,
         Self::AsyncEvents,
         Self::EventAges,
+        Self::Invoked,
         Self::DestinationDeliveryFailures,
         Self::RecursiveInvocationsDropped,
         Self::Throttles,
@@ -311,6 +337,7 @@ impl Metric {
             Self::DeadLettersNotSent => of_handler(metric::Metric::DeadLettersNotSent),
             // Each failure that the handler reads has an age, whatever becomes of it.
             Self::EventAges => of_handler(metric::Metric::EventAge),
+            Self::Invoked => of_handler(metric::Metric::Invoked),
         }
     }
 

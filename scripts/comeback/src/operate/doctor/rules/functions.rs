@@ -46,6 +46,7 @@ pub(super) fn examine_handler(
             .why("At its quota a queue delivers nothing more, without an error.");
     }
     code(&mut it, handler);
+    network(&mut it, facts);
     if it.known(&facts.running.reserved) == Some(&Some(0)) {
         it.bad("handler_paused", "its reserved concurrency is 0")
             .why("Nothing runs, so no event comes back.")
@@ -63,9 +64,10 @@ pub(super) fn examine_handler(
     counts(&mut it, facts, name);
     let code = handler.code.get(..12).map(|code| format!(", code {code}"));
     it.good = format!(
-        "active, {} on {}, time-out {}, {} settings{}",
+        "active, {} on {}{}, time-out {}, {} settings{}",
         handler.runtime.as_deref().unwrap_or("an image"),
         handler.architecture,
+        if handler.in_vpc { " in a VPC" } else { "" },
         span(handler.timeout),
         handler.environment.len(),
         code.unwrap_or_default(),
@@ -109,6 +111,18 @@ fn code(it: &mut Examined, handler: &Function) {
             .fix(Fix::ByHand(format!(
                 "aws lambda update-function-configuration --function-name {name} --timeout 30"
             )));
+    }
+}
+
+/// Reports a handler in a VPC that handles failures and retries none. Whether its subnets have a route can't be seen.
+fn network(it: &mut Examined, facts: &Facts) {
+    let any = |metric| facts.targets.iter().any(|target| facts.has_metric(metric, &target.name));
+    if facts.handler.in_vpc && any(Metric::EventAges) && !any(Metric::Invoked) {
+        it.warn("handler_vpc", "it runs in a VPC, and none of its retries of the last day was accepted")
+            .why(
+                "If retries were due, its subnets have no route: they need a NAT gateway, or endpoints of Lambda and \
+                 SQS, and of DynamoDB for a ledger, whose security groups let the handler in.",
+            );
     }
 }
 
@@ -286,7 +300,7 @@ pub(super) fn examine_target(
                 &resources,
             ));
     }
-    transparency(&mut it, function);
+    transparency(&mut it, target, function);
     count_target(&mut it, facts, name);
     let how =
         if by_letters { "by its own dead-letter queue" } else { "no retries of Lambda's own" };
@@ -382,21 +396,29 @@ fn examine_config(
 }
 
 /// Reports a layer without its wrapper variable, or the variable without its layer.
-fn transparency(it: &mut Examined, function: &Function) {
+fn transparency(it: &mut Examined, target: &Target, function: &Function) {
     let is_wrapped = function.environment.get(WRAPPER_VARIABLE).is_some_and(|it| it == WRAPPER);
-    let is_ours = |arn: &String| arn.to_lowercase().contains("comeback");
     let runtime = function.runtime.as_deref().unwrap_or("an image");
     if is_wrapped && (function.runtime.is_none() || runtime.starts_with("provided")) {
         let says = format!("{WRAPPER_VARIABLE} has no effect on {runtime}");
         it.bad("wrapper_without_effect", says)
             .why("The function gets envelopes instead of its payloads.");
-    } else if is_wrapped && !function.layers.iter().any(is_ours) {
+    } else if is_wrapped && function.own_layer().is_none() {
         let says = format!("{WRAPPER_VARIABLE} is {WRAPPER}, and no layer of Comeback has it");
         it.bad("wrapper_without_layer", says).why("The function does not start.");
-    } else if !is_wrapped && function.layers.iter().any(is_ours) {
+    } else if !is_wrapped && function.own_layer().is_some() {
         let says = format!("it has Comeback's layer, and {WRAPPER_VARIABLE} is not {WRAPPER}");
         it.bad("layer_without_wrapper", says)
             .why("The function gets envelopes instead of its payloads.");
+    }
+    let layer = target.layer.as_ref().and_then(|layer| it.known(layer));
+    if let Some(architectures) = layer.and_then(|layer| layer.unfit(function)) {
+        let own = &function.architecture;
+        it.bad(
+            "layer_architecture",
+            format!("it runs on {own}, and Comeback's layer on {architectures}"),
+        )
+        .why("The function does not start. Replace the layer by the one for its architecture.");
     }
 }
 

@@ -13,13 +13,13 @@ use serde_json::json;
 
 use crate::operate::{
     doctor::rules::{
-        ACTIONS_ON_RETRY_QUEUE, Examined, Facts, Fix, Ledger, Metric, Queue, QueueAttributes,
-        Redrive, RetryQueue, Source, quoted, span, word,
+        ACTIONS_ON_KEY, ACTIONS_ON_RETRY_QUEUE, Examined, Facts, Fix, Ledger, Metric, Queue,
+        QueueAttributes, Redrive, RetryQueue, Source, quoted, span, word,
     },
     rules::{
         last,
         policies::{Effect, ask},
-        queue_targets,
+        queue_targets, role_name,
     },
 };
 
@@ -486,6 +486,26 @@ pub(super) fn examine_source(facts: &Facts, source: &Source) -> Examined {
         span(attributes.visibility)
     );
     it
+}
+
+/// Examines the keys of queues. IAM's simulation doesn't know the policies of the keys, which may allow what it denies.
+pub(super) fn examine_keys(facts: &Facts) -> Vec<Examined> {
+    let examined = facts.keys.chunk_by(|(one, ..), (other, ..)| one == other).map(|uses| {
+        let key = uses[0].0.as_str();
+        let id = key.rsplit('/').next().unwrap_or(key);
+        let mut it = Examined::new(format!("key {id}"));
+        for (_, role, denied) in uses {
+            let Some(denied) = it.known(denied).filter(|denied| !denied.is_empty()) else { continue };
+            let role = role_name(role);
+            let resources = [key.to_owned()];
+            it.warn("role_lacks_key", format!("IAM doesn't allow {role} {}", denied.join(", ")))
+                .why("Unless the key's own policy does, failures are lost, or stay in the retry queue.")
+                .fix(Fix::allow(role, &format!("key-{id}"), &ACTIONS_ON_KEY, &resources));
+        }
+        "the roles that use it may do so".clone_into(&mut it.good);
+        it
+    });
+    examined.collect()
 }
 
 /// Whether SQS may move this queue's messages, and only those, to the retry queue.

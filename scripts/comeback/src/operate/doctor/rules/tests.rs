@@ -70,6 +70,7 @@ pub(crate) fn healthy() -> Facts {
             configs: Ok(vec![config]),
             may_send: BTreeMap::from([(retry.arn.clone(), Ok(true))]),
             may_be_invoked: Ok(true),
+            layer: Some(Ok(Layer::default())),
         }],
         others: Ok(()),
         handler,
@@ -81,6 +82,7 @@ pub(crate) fn healthy() -> Facts {
             moved_from: Ok(Vec::new()),
         }],
         sources: Vec::new(),
+        keys: Vec::new(),
         dead_letters,
         dead_letters_denied: Ok(Vec::new()),
         ledger: Some(Ledger {
@@ -228,10 +230,23 @@ fn closed_to_all_but(action: &str, role: &str) -> Option<String> {
     Some(serde_json::json!({ "Statement": statement }).to_string())
 }
 
+fn for_x86_64() -> Layer {
+    Layer { architectures: vec!["x86_64".to_owned()], signer: None }
+}
+
+/// A key that two roles use, the second of which lacks these actions.
+fn key(denied: &[&str]) -> Keys {
+    let arn = format!("arn:aws:kms:{HOME}:key/1234");
+    let denied = denied.iter().map(|&it| it.to_owned()).collect();
+    [("handler-role", Vec::new()), ("orders-role", denied)]
+        .map(|(role, denied)| (arn.clone(), role.to_owned(), Ok(denied)))
+        .into()
+}
+
 type Break = fn(&mut Facts);
 
 /// Ways to break a system, and the only finding that each leads to.
-const BREAKS: [(&str, Break); 86] = [
+const BREAKS: [(&str, Break); 89] = [
     ("handler_inactive", |it| it.running.state = state("Failed")),
     ("handler_inactive", |it| it.running.state = state("Inactive")),
     ("update_failed", |it| {
@@ -242,6 +257,10 @@ const BREAKS: [(&str, Break); 86] = [
     ("in_flight_max_high", |it| set(it, "IN_FLIGHT_MAX", "150000")),
     ("handler_runtime", |it| it.handler.runtime = Some("python3.14".into())),
     ("handler_timeout_short", |it| it.handler.timeout = Duration::from_secs(3)),
+    ("handler_vpc", |it| {
+        it.handler.in_vpc = true;
+        count(it, Metric::EventAges, "orders", 4.0);
+    }),
     ("handler_paused", |it| it.running.reserved = Ok(Some(0))),
     ("handler_loop_stopped", |it| it.running.may_loop = Ok(false)),
     ("handler_errors", |it| count(it, Metric::Errors, "handler", 3.0)),
@@ -333,6 +352,11 @@ const BREAKS: [(&str, Break); 86] = [
     ("wrapper_without_effect", |it| orders(it).runtime = Some("provided.al2023".into())),
     ("wrapper_without_layer", |it| orders(it).layers.clear()),
     ("layer_without_wrapper", |it| orders(it).environment.clear()),
+    ("layer_architecture", |it| {
+        orders(it).architecture = "arm64".into();
+        it.targets[0].layer = Some(Ok(for_x86_64()));
+    }),
+    ("role_lacks_key", |it| it.keys = key(&["kms:Decrypt"])),
     ("deliveries_failed", |it| count(it, Metric::DestinationDeliveryFailures, "orders", 2.0)),
     ("target_throttled", |it| count(it, Metric::Throttles, "orders", 2.0)),
     ("configuration_faults", |it| count(it, Metric::ConfigurationFaults, "orders", 2.0)),
@@ -350,7 +374,7 @@ const BREAKS: [(&str, Break); 86] = [
 
 #[test]
 fn nothing_is_found_in_a_healthy_system() {
-    let healthy_ones: [(&str, Break); 5] = [
+    let healthy_ones: [(&str, Break); 8] = [
         ("as it is", |_| {}),
         ("no event of the failed invocations was asynchronous", |it| {
             count(it, Metric::Errors, "orders", 30.0);
@@ -359,6 +383,15 @@ fn nothing_is_found_in_a_healthy_system() {
             count(it, Metric::Errors, "orders", 30.0);
             count(it, Metric::AsyncEvents, "orders", 30.0);
             count(it, Metric::EventAges, "orders", 0.0);
+        }),
+        ("a handler in a VPC reaches Lambda", |it| {
+            it.handler.in_vpc = true;
+            count(it, Metric::EventAges, "orders", 4.0);
+            count(it, Metric::Invoked, "orders", 1.0);
+        }),
+        ("no failure reaches a handler in a VPC", |it| it.handler.in_vpc = true),
+        ("the layer is for the function's architecture", |it| {
+            it.targets[0].layer = Some(Ok(for_x86_64()));
         }),
         ("a policy names the tenants of a function with tenant isolation", |it| {
             orders(it).unsupported = Some(Unsupported::TenantIsolation);
@@ -478,6 +511,7 @@ fn a_finding_has_the_command_that_fixes_it() {
         ("handler_may_not_invoke", format!("aws iam put-role-policy --role-name handler-role --policy-name comeback-invoke-orders --policy-document {}", document("lambda:InvokeFunction", &format!(r#"["{orders}","{orders}:*"]"#)))),
         ("ledger_never_expires", "aws dynamodb update-time-to-live --table-name ledger --time-to-live-specification Enabled=true,AttributeName=expires_at".to_owned()),
         ("destination_missing", "comeback attach orders".to_owned()),
+        ("role_lacks_key", format!(r#"aws iam put-role-policy --role-name orders-role --policy-name comeback-key-1234 --policy-document '{{"Statement":[{{"Action":["kms:GenerateDataKey","kms:Decrypt"],"Effect":"Allow","Resource":["arn:aws:kms:{HOME}:key/1234"]}}],"Version":"2012-10-17"}}'"#)),
     ] {
         let (_, break_it) = BREAKS.into_iter().find(|it| it.0 == name).unwrap();
         let mut facts = healthy();
