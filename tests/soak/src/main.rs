@@ -65,7 +65,7 @@ async fn nothing_is_lost_while_handlers_are_killed_at_random() {
 
 #[cfg(test)]
 #[tokio::test]
-async fn no_attempt_of_a_durable_function_runs_twice_without_a_ledger() {
+async fn of_a_durable_function_nothing_runs_twice_and_nothing_is_lost_while_handlers_are_killed() {
     let soaked = soak(200, 7, true).await;
     assert!(soaked.nothing_is_lost(), "{soaked}");
     assert!(soaked.killed > 0, "{soaked}");
