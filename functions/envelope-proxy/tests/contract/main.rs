@@ -8,7 +8,8 @@ mod wire;
 use std::{
     io::{BufRead, BufReader, ErrorKind, Read},
     net::{TcpListener, TcpStream},
-    process::{Child, Command, Stdio},
+    process::{self, Child, Command, Stdio},
+    sync::atomic::{AtomicU32, Ordering::Relaxed},
     time::Duration,
 };
 
@@ -119,6 +120,15 @@ fn sees_reset(stream: &mut impl Read) {
     assert_eq!(error.kind(), ErrorKind::ConnectionReset);
 }
 
+/// A port for a program to listen on. The kernel gives those below 32768 to no connection by itself, so nothing else
+/// takes it before the program does.
 fn free_port() -> u16 {
-    Api::new().0.local_addr().unwrap().port()
+    static TRIED: AtomicU32 = AtomicU32::new(0);
+    loop {
+        let nth = process::id() % 10_000 + TRIED.fetch_add(1, Relaxed) % 2_000;
+        let port = u16::try_from(20_000 + nth).unwrap();
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }
