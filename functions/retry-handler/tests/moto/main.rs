@@ -46,7 +46,7 @@ async fn only_who_saw_what_is_there_replaces_it() {
         (Some(&second), Some(&done)),
         (Some(&done), None),
     ] {
-        // Whoever saw something else, such as a late holder, can neither write nor remove.
+        // A holder that saw another claim, such as a late one, can neither write nor remove.
         for seen in [None, Some(&first), Some(&second), Some(&done)] {
             for write in [Some(&held("late", 1)), None] {
                 let refused = Err(NotReplaced::Changed(there.cloned()));

@@ -444,7 +444,7 @@ mod tests {
                 State::Succeeded,
                 "failed waits retried succeeded",
             ),
-            // That decision is older.
+            // The decision to retry is older than the run b.
             (
                 "0 starts a, 1 fails a, 2 waits a, 4 retried a, 4 starts b, 5 fails b",
                 State::Queued,
