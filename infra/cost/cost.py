@@ -8,12 +8,14 @@ Comeback and too low for the alternatives.
 
 import json
 import math
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 
 HERE = Path(__file__).resolve().parent
-CONTRACT = HERE.parent / "cdk/contract"
+ROOT = HERE.parents[1]
+CONTRACT = ROOT / "infra/cdk/contract"
 
 # AWS's prices in US East (N. Virginia): the first tier of each, without the free tier. AWS's price pages load their
 # numbers with JavaScript, so stored copies of the pages mostly lack them. Each price therefore names the source that
@@ -25,6 +27,15 @@ UNITS = {"thousand": 1000, "million": MILLION, "GB": 10**9, "GB-month": 10**9}
 
 # The units of each price. A sum of usages leaves out what is not positive.
 Usage = Counter[str]
+
+
+def measured(figure: str, unit: str) -> float:
+    """The handler's figure in the bench's table."""
+    row = re.search(rf"^\| {figure} \| ([\d.]+) {unit} ", (ROOT / "docs/measured.md").read_text(), re.MULTILINE)
+    if row is None:
+        raise ValueError(f"docs/measured.md: expected a row '{figure}' in {unit}, got none")
+    return float(row[1])
+
 
 KIBIBYTE = 1024
 # SQS bills a request for each chunk of this size, DynamoDB a write for each KiB of an item.
@@ -55,12 +66,12 @@ COLD_LINES = (
 # CloudWatch adds this to each line when it checks the size limit of a call. AWS does not document whether it is billed.
 LINE_OVERHEAD_BYTES = 26
 
-# Durations on Lambda can't be measured here. The estimate takes the CPU time from the README's bench, divides it by the
+# Durations on Lambda can't be measured here. The estimate takes the CPU time that the bench measured, divides it by the
 # share of a CPU that a function with this much memory gets, doubles it, and adds the time for AWS's answers.
 MEMORY_MB = 128
 ONE_CPU_MEMORY_MB = 1_769
-MESSAGE_CPU_MS = 0.067
-START_CPU_MS = 5.7
+MESSAGE_CPU_MS = measured("CPU per message, each batch half and half", "µs") / 1000
+START_CPU_MS = measured("process start to first answer", "ms")
 MARGIN = 2
 CALL_MS = 25
 # The time to open connections after a cold start.
