@@ -92,6 +92,8 @@ struct Put {
     messages: u64,
     /// The sum of their times in flight, each counted up to [`COUNT_LAG`].
     stay: Duration,
+    /// The same, each counted up to [`PART`].
+    stay_in_part: Duration,
 }
 
 impl Gauge {
@@ -143,6 +145,7 @@ impl Gauge {
         self.advance(now);
         self.put[0].messages += 1;
         self.put[0].stay += wait.min(COUNT_LAG);
+        self.put[0].stay_in_part += wait.min(PART);
     }
 
     fn estimate(&mut self, now: Timestamp) -> u64 {
@@ -181,11 +184,12 @@ impl Gauge {
 /// has put in as many as this one.
 ///
 /// It isn't known when the counted messages were put in flight. So this takes the largest part that this handler
-/// remembers: a smaller one could overestimate the number of handlers.
+/// remembers: a smaller one could overestimate the number of handlers. A message that stays for a third of a part counts
+/// a third: most of the short waits of the other handlers are over, too, when SQS counts.
 fn peers(grown: u64, time: Duration, put: &[Put]) -> u32 {
-    let own = put.iter().map(|put| put.stay).max().unwrap_or_default();
+    let own = put.iter().map(|put| put.stay_in_part).max().unwrap_or_default();
     let grown_in_part = u128::from(grown) * PART.as_millis() / time.max(PART).as_millis();
-    let peers = grown_in_part * COUNT_LAG.as_millis() / own.max(COUNT_LAG).as_millis();
+    let peers = grown_in_part * PART.as_millis() / own.max(PART).as_millis();
     u32::try_from(peers).unwrap_or(u32::MAX).min(PEERS_MAX)
 }
 
@@ -304,6 +308,23 @@ mod tests {
         assert_eq!(gauge.estimate(after(59)), 25_000);
         assert_eq!(gauge.estimate(after(74)), 25_000, "the count may be a minute late");
         assert_eq!(gauge.estimate(after(136)), 0);
+    }
+
+    #[test]
+    fn short_waits_of_one_handler_are_not_taken_for_those_of_many() {
+        for wait in [1, 5, 15, 60, 3600] {
+            let mut gauge = Gauge::default();
+            gauge.begin(FULL);
+            for second in 0..120 {
+                if gauge.asks(after(second)) {
+                    gauge.count(20 * second.min(wait), after(second));
+                }
+                for _ in 0..20 {
+                    gauge.keep(SECOND * u32::try_from(wait).unwrap(), after(second));
+                }
+            }
+            assert_eq!(gauge.peers, 1, "{wait} s");
+        }
     }
 
     /// The most messages in flight while `rate` messages a second begin a wait. All handlers are new, and see counts

@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn a_step_is_taken_within_ten_seconds_and_recovery_seen_within_seventy_however_events_arrive() {
-        for (rate, arrivals) in [(1, 60), (2, 150), (5, 30), (10, 60), (10, 360)] {
+        for (rate, arrivals) in [(1, 60), (2, 150), (5, 30), (10, 60), (20, 180)] {
             for (register, seed) in [(false, 0), (true, 1), (true, 2)] {
                 let outage = Outage { rate, arrivals, register, ..OUTAGE };
                 let ended = played(outage, seed);
