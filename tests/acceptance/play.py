@@ -1,9 +1,11 @@
 """Plays all scenarios at the same time, and asks all questions, except for those that an emulator can't handle."""
 
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from aws import Stopped, said
@@ -19,54 +21,13 @@ ANSWERED = "answered"
 # handler would time out.
 EMULATOR_PARTS = 8
 
-
-# The scenarios and questions that each emulator can't handle, by name, and why.
-NO_WRAPPERS = "ministack starts no wrapper and no extension"
-NO_MOVES = "ministack has no StartMessageMoveTask"
-
-MINISTACK = {
-    "a stopped loop is given up with its reason": "ministack does not follow a loop through a queue",
-    "the redrive of the console brings dead letters back": NO_MOVES,
-    "a python function behind the layer never sees an envelope": NO_WRAPPERS,
-    "a node function behind the layer never sees an envelope": NO_WRAPPERS,
-    "the queues refuse strangers": "its root user, who runs this, passes all policies",
-    "an alarm goes off": "ministack makes no metrics from log lines, and evaluates no expressions",
-    "whether a redrive keeps message attributes": NO_MOVES,
+# The table of docs/acceptance.md. A cell is "yes", or says why an emulator can't handle the scenario or question.
+_PAGE = (Path(__file__).resolve().parents[2] / "docs" / "acceptance.md").read_text()
+ROWS = re.findall(r"^\| (.+) \| (.+) \| (.+) \| (.+) \|$", _PAGE, re.MULTILINE)[1:]
+CANT = {
+    emulator: {row[0]: row[column] for row in ROWS if row[column] != "yes"}
+    for column, emulator in enumerate(("ministack", "local", "localstack"), 1)
 }
-
-NO_TABLE = "the local cloud has no DynamoDB, so there is no ledger and no register"
-
-LOCAL = {
-    "a failure that is delivered twice is retried once": NO_TABLE,
-    "an operator has a waiting event retried now": NO_TABLE,
-    "an operator cancels a waiting event": NO_TABLE,
-    "events of a paused function wait until it is resumed": NO_TABLE,
-    "the queues refuse strangers": "the local cloud checks no permissions",
-    "an alarm goes off": "the local cloud has no alarms",
-    "what the record of a stopped recursive loop looks like": "its Python has no boto3",
-}
-
-NO_JAR = "LocalStack's DynamoDB is a jar that it downloads, so there is no ledger and no register"
-NO_STOP = "LocalStack stops no loop"
-NO_LAYERS = "its functions run as processes, without layers"
-
-LOCALSTACK = {
-    "poison is set aside with all its bytes": "its mapping parses JSON, and writes it in its own way",
-    "a failure that is delivered twice is retried once": NO_JAR,
-    "an operator has a waiting event retried now": NO_JAR,
-    "an operator cancels a waiting event": NO_JAR,
-    "events of a paused function wait until it is resumed": NO_JAR,
-    "a stopped loop is given up with its reason": NO_STOP,
-    "a python function behind the layer never sees an envelope": NO_LAYERS,
-    "a node function behind the layer never sees an envelope": NO_LAYERS,
-    "the queues refuse strangers": "LocalStack checks no permissions",
-    "an alarm goes off": "the deployment by API calls has no alarms",
-    "the doctor finds no problem": "its policy simulator knows no wildcards",
-    "what the record of a stopped recursive loop looks like": NO_STOP,
-    "the status names each function": "it does not find the destinations of a function that is named by its ARN",
-}
-
-CANT = {"ministack": MINISTACK, "local": LOCAL, "localstack": LOCALSTACK}
 
 # A scenario, or a question with its answer.
 Part = Callable[[World], str | None]
