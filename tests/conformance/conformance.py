@@ -17,19 +17,21 @@ import sys
 import tomllib
 import urllib.error
 import urllib.request
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from email.message import Message
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Self
 
 import endpoints
 import yaml
+from botocore import xform_name
 from botocore.exceptions import ClientError
 from endpoints import ACCOUNT, PATIENCE_SECONDS, REGION, Endpoint
 from inputs import zipped
+from recorded import prefix_of
 
 # Cases mostly wait, so more of them run at a time than there are cores.
 CASES_AT_A_TIME = 8
@@ -60,14 +62,15 @@ class Difference:
 
     def is_like(self, listed: Self) -> bool:
         """Whether it matches the listed difference."""
-        return _is_like(self.local, listed.local) and _is_like(self.moto, listed.moto)
+        return is_like(self.local, listed.local) and is_like(self.moto, listed.moto)
 
     def render(self, place: str) -> str:
         """Formats the difference as a line of the table."""
         return f'"{place}" = {{ local = {_quoted(self.local)}, moto = {_quoted(self.moto)} }}'
 
 
-def _is_like(answer: str, listed: str) -> bool:
+def is_like(answer: str, listed: str) -> bool:
+    """Whether an answer is the listed one, which may end with `ANYTHING`."""
     if listed.endswith(ANYTHING):
         return answer.startswith(listed.removesuffix(ANYTHING))
     return answer == listed
@@ -148,15 +151,26 @@ class Answer:
     text: str
 
 
+def expanded_names(text: str) -> str:
+    """A text with the ARNs and addresses that its placeholders stand for."""
+    text = text.replace("<function>-", f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:<case>-")
+    return text.replace("<arn>-", f"arn:aws:sqs:{REGION}:{ACCOUNT}:<case>-").replace(
+        "<url>-", f"<endpoint>/{ACCOUNT}/<case>-"
+    )
+
+
 class Notebook:
     """Makes the calls of one case to one endpoint, and records the answers."""
 
-    def __init__(self, endpoint: Endpoint, clients: Mapping[str, Any], case: str) -> None:
+    times, identifiers, documents, callers, nothing = TIMES, IDENTIFIERS, DOCUMENTS, CALLERS, NOTHING
+    # For a longer text its length is enough, because the cases repeat one character.
+    length_max = 400
+
+    def __init__(self, endpoint: Endpoint, case: str) -> None:
         self.answers: list[Answer] = []
         self._endpoint = endpoint
-        self._clients = clients
-        # A prefix that is unique to the case, and short enough for the name of a function.
-        self._prefix = f"{zlib.crc32(case.encode()):08x}-"
+        self._clients = {service: endpoint.client(service) for service in ("sqs", "lambda")}
+        self._prefix = prefix_of(case)
         self._seen: dict[tuple[str, str], str] = {}
         self._calls: dict[str, int] = {}
         # The URL of the queue that was made last.
@@ -171,7 +185,7 @@ class Notebook:
                 if operation == "queue":
                     self._make_queue(parameters)
                 elif operation == "raw":
-                    self._send(parameters["headers"], parameters["body"].encode())
+                    self._write("raw", self._text_of(*self._send(None, **parameters)))
                 else:
                     self._call(operation, self._meant(parameters), told.get(members, ()))
 
@@ -195,46 +209,52 @@ class Notebook:
                 for (_, identifier), placeholder in self._seen.items():
                     if placeholder == value:
                         return identifier
-                value = value.replace("<arn>-", f"arn:aws:sqs:{REGION}:{ACCOUNT}:<case>-")
-                return value.replace("<case>-", self._prefix).replace("<endpoint>", self._endpoint.url)
+                return expanded_names(value).replace("<case>-", self._prefix).replace("<endpoint>", self._endpoint.url)
         return value
 
-    def _send(self, headers: Mapping[str, str], body: bytes) -> None:
+    def _send(self, url: str | None, headers: Mapping[str, str], body: str) -> tuple[int, Message, bytes]:
         scope = f"local/20260101/{REGION}/sqs/aws4_request"
         credential = f"AWS4-HMAC-SHA256 Credential={scope}, SignedHeaders=host, Signature=0"
-        request = urllib.request.Request(
-            self._endpoint.url, body, {"Authorization": credential, **headers}, method="POST"
-        )
+        signed = {"Authorization": credential, **headers}
+        request = urllib.request.Request(url or self._endpoint.url, body.encode(), signed)
         try:
-            with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as response:
-                text = f"{response.status} {response.headers['Content-Type']}"
+            response = urllib.request.urlopen(request, timeout=PATIENCE_SECONDS)
         except urllib.error.HTTPError as error:
-            with error:
-                kind = str(error.headers["Content-Type"])
-                shape = json.loads(error.read()).get("__type") if "json" in kind else None
-                text = f"{error.code} {shape} {error.headers['x-amzn-query-error']} {kind}"
-        self._write("raw", text)
+            response = error
+        with response:
+            return response.status, response.headers, response.read()
 
-    def _call(self, operation: str, parameters: dict[str, Any], told: Sequence[str]) -> None:
-        service, client = next(
-            (service, client)
-            for service, client in self._clients.items()
-            if operation in client.meta.service_model.operation_names
+    @staticmethod
+    def _text_of(status: int, headers: Message, body: bytes) -> str:
+        kind = str(headers["Content-Type"])
+        if status < 300:
+            return f"{status} {kind}"
+        shape = json.loads(body).get("__type") if "json" in kind else None
+        return f"{status} {shape} {headers['x-amzn-query-error']} {kind}"
+
+    def _made(self, operation: str, parameters: dict[str, Any]) -> dict[str, Any]:
+        """Makes a call. Returns the answer."""
+        client = next(
+            client for client in self._clients.values() if operation in client.meta.service_model.operation_names
         )
         shape = client.meta.service_model.operation_model(operation).input_shape
-        if service == "sqs" and "QueueUrl" in shape.members and operation != "CreateQueue":
-            parameters = {"QueueUrl": self._queue, **parameters}
-        parameters = {name: value for name, value in parameters.items() if value is not None}
-        method = client.meta.method_to_api_mapping
-        name = next(name for name, api in method.items() if api == operation)
+        parameters = {name: value for name, value in self._completed(parameters, shape).items() if value is not None}
+        return getattr(client, xform_name(operation))(**parameters)
+
+    def _completed(self, parameters: dict[str, Any], shape: Any) -> dict[str, Any]:
+        is_of_queue = "QueueUrl" in shape.members
+        return {"QueueUrl": self._queue, **parameters} if is_of_queue else parameters
+
+    def _call(self, operation: str, parameters: dict[str, Any], told: Sequence[str]) -> None:
         try:
-            answer: dict[str, Any] = getattr(client, name)(**parameters)
+            answer = self._made(operation, parameters)
         except ClientError as error:
-            self._write(operation, _error(error, client.meta.service_model.shape_names))
+            self._write(operation, _error(error, self._clients["sqs"].meta.service_model.shape_names))
             return
         status = answer.pop("ResponseMetadata")["HTTPStatusCode"]
         lengths = {key: len(answer[key[1:]]) for key in told if key.startswith("#")}
-        shown = answer if service == "sqs" else {key: answer.get(key) for key in told} | lengths
+        is_of_sqs = operation in self._clients["sqs"].meta.service_model.operation_names
+        shown = answer if is_of_sqs else {key: answer.get(key) for key in told} | lengths
         self._write(operation, f"{status} {json.dumps(self._masked(shown), sort_keys=True)}")
 
     def _write(self, operation: str, text: str) -> None:
@@ -242,11 +262,11 @@ class Notebook:
         self.answers.append(Answer(f"{operation} {self._calls[operation]}", text))
 
     def _masked(self, value: Any, key: str = "") -> Any:
-        if key in TIMES:
+        if key in self.times:
             return "<time>"
-        if key in CALLERS:
+        if key in self.callers:
             return "<caller>"
-        if key in IDENTIFIERS:
+        if key in self.identifiers:
             return self._numbered(key, str(value))
         if isinstance(value, dict):
             # An entry of a batch that failed has an error message too.
@@ -254,7 +274,7 @@ class Notebook:
             return {
                 name: self._masked(member, name)
                 for name, member in value.items()
-                if name not in free and member not in NOTHING
+                if name not in free and member not in self.nothing
             }
         if isinstance(value, list):
             by = UNORDERED.get(key)
@@ -263,14 +283,13 @@ class Notebook:
         if isinstance(value, bytes):
             return f"<bytes {value.hex()}>"
         if isinstance(value, str):
-            if key in DOCUMENTS:
+            if key in self.documents and value.startswith("{"):
                 return self._masked(json.loads(value))
             value = value.replace(self._endpoint.url, "<endpoint>").replace(self._prefix, "<case>-")
             uuid = re.search(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", value)
             if uuid:
                 value = value.replace(uuid[0], self._numbered("UUID", uuid[0]))
-            # For a long text its length is enough, because the cases repeat one character.
-            return value if len(value) <= 400 else f"<{len(value)} characters>"
+            return value if len(value) <= self.length_max else f"<{len(value)} characters>"
         return value
 
     def _numbered(self, kind: str, identifier: str) -> str:
@@ -289,11 +308,10 @@ def _error(error: ClientError, shapes: Sequence[str]) -> str:
 
 def ask(endpoint: Endpoint, cases: Mapping[str, list[Any]]) -> dict[str, list[Answer]]:
     """Runs all cases at one endpoint. Returns their answers."""
-    clients = {service: endpoint.client(service) for service in ("sqs", "lambda")}
 
     def answers(item: tuple[str, list[Any]]) -> list[Answer]:
         name, steps = item
-        notebook = Notebook(endpoint, clients, name)
+        notebook = Notebook(endpoint, name)
         try:
             notebook.play(steps, TOLD)
         except Exception as error:

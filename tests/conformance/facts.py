@@ -1,91 +1,142 @@
 """Checks that the local cloud behaves like AWS, according to answers that LocalStack's authors have recorded there.
 
-LocalStack's tests include dated snapshots of AWS's answers. The table in `facts.toml` lists the facts in them that
-matter to a retry system, each with its test and the date of its snapshot. Only the facts are used, no text or code.
+LocalStack's tests include dated snapshots of AWS's answers. `facts.yaml` lists the facts in them that matter to a retry
+system, each with its test, the date of its snapshot, and the calls with their answers. Only the facts are used, no text
+or code.
 """
 
 import argparse
-import importlib
-import pkgutil
+import json
+import re
 import sys
-import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from datetime import date
 from pathlib import Path
+from typing import Any
 
 import endpoints
 import recorded
+import yaml
+from botocore.exceptions import ClientError
+from conformance import DOCUMENTS, IDENTIFIERS, TIMES, Notebook, expanded_names, is_like
 from endpoints import Endpoint
 from recorded import Cloud
 
 # Checks mostly wait, so more of them run at a time than there are cores.
 CHECKS_AT_A_TIME = 8
 
-Check = Callable[[Cloud], None]
+FACTS: dict[str, dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("facts.yaml").read_text())
+# Steps that several facts share.
+del FACTS["steps"]
 
 
-@dataclass(frozen=True)
-class Fact:
-    """One row of a table, and the check of the same name."""
+class Player(Notebook):
+    """Plays the steps of a fact, and compares the answers with the recorded ones."""
 
-    name: str
-    fact: str
-    # The test in LocalStack's `tests/aws/services`.
-    test: str
-    recorded: date
-    check: Check
-    # Why the local cloud differs on purpose. If this is set, the check must fail.
-    otherwise: str | None = None
+    times = TIMES | {"StartedTimestamp"}
+    identifiers = IDENTIFIERS | {"TaskHandle"}
+    documents = DOCUMENTS | {"Body", "Payload"}
+    callers = frozenset()
+    nothing = ()
+    length_max = sys.maxsize
 
-    def complaint(self, endpoint: Endpoint) -> str | None:
-        """Runs the check. Returns what is wrong, or None."""
-        try:
-            self.check(Cloud(endpoint, self.name))
-        except Exception as error:
-            if self.otherwise is not None:
+    def __init__(self, endpoint: Endpoint, fact: str) -> None:
+        super().__init__(endpoint, fact)
+        self._cloud = Cloud(endpoint, fact)
+        self._function: str | None = None
+
+    def follow(self, steps: list[Any]) -> None:
+        """Plays steps, or lists of steps.
+
+        Raises:
+            AssertionError: if an answer is not as it was recorded.
+        """
+        for step in steps:
+            if isinstance(step, list):
+                self.follow(step)
+                continue
+            (operation, given), *told = step.items()
+            calls = given if isinstance(given, list) else [given]
+            for nth, parameters in enumerate(calls):
+                answer = self._answer(operation, parameters)
+                is_refused = isinstance(answer, str) and operation != "raw"
+                assert told or not is_refused, f"{operation}: {answer}"
+                for kind, expected in told:
+                    self._compare(kind, expected[nth] if isinstance(expected, list) else expected, answer)
+
+    def _answer(self, operation: str, given: Any) -> Any:
+        """Makes a call. Returns the answer, or the status, the code and the message of a refusal."""
+        match operation:
+            case "queue":
+                return self._make_queue(given)
+            case "function":
+                ((own, settings),) = (given if isinstance(given, dict) else {given: {}}).items()
+                self._function = self._cloud.function(own, **self._meant(settings))
                 return None
-            what = str(error) if isinstance(error, AssertionError) else repr(error)
-            return f"{self.name}: {self.fact}\n  {self.test}, {self.recorded}\n  {what}"
-        if self.otherwise is None:
+            case "raw":
+                asked = self._meant(given)
+                status, headers, body = self._send(asked.get("url"), asked["headers"], asked["body"])
+                return f"{status} {headers['Content-Type']} {body.decode()}"
+        try:
+            answer = self._made(operation, self._meant(given))
+        except ClientError as error:
+            return self._refusal(error)
+        metadata = answer.pop("ResponseMetadata")
+        if operation == "Invoke":
+            answer = {"RequestId": metadata.get("RequestId"), **answer, "Payload": answer["Payload"].read().decode()}
+        return self._masked(answer)
+
+    def _completed(self, parameters: dict[str, Any], shape: Any) -> dict[str, Any]:
+        if "FunctionName" in shape.required_members:
+            parameters = {"FunctionName": self._function, **parameters}
+        if isinstance(parameters.get("Payload"), dict):
+            parameters["Payload"] = json.dumps(parameters["Payload"])
+        return super()._completed(parameters, shape)
+
+    def _refusal(self, error: ClientError) -> str:
+        told, status = error.response["Error"], error.response["ResponseMetadata"]["HTTPStatusCode"]
+        parts = (status, told["Code"], told["Message"], error.response.get("Reason"))
+        return self._masked(" ".join(str(part) for part in parts if part))
+
+    def _compare(self, kind: str, expected: Any, answer: Any) -> None:
+        if kind == "is":
+            assert self._is(expected, answer), f"recorded {expected!r}, got {answer!r}"
+            return
+        for path, part in expected.items():
+            got = answer
+            for name in path.split("."):
+                if isinstance(got, list):
+                    got = got[int(name)] if int(name) < len(got) else None
+                else:
+                    got = got.get(name) if isinstance(got, dict) else None
+            assert self._is(part, got), f"recorded {path} = {part!r}, got {answer!r}"
+
+    def _is(self, expected: Any, got: Any) -> bool:
+        match expected, got:
+            case dict(), dict():
+                return expected.keys() == got.keys() and all(self._is(expected[name], got[name]) for name in got)
+            case list(), list():
+                return len(expected) == len(got) and all(map(self._is, expected, got))
+            case str(), _ if expected.startswith("/") and expected.endswith("/"):
+                return re.fullmatch(expected[1:-1], str(got)) is not None
+            case str(), str():
+                return is_like(got, expanded_names(expected))
+        return expected == got
+
+
+def complaint(name: str, fact: Mapping[str, Any], endpoint: Endpoint) -> str | None:
+    """Checks a fact. Returns what is wrong, or None. A fact with `otherwise` must not hold."""
+    try:
+        if "steps" in fact:
+            Player(endpoint, name).follow(fact["steps"])
+        else:
+            getattr(recorded, name)(Cloud(endpoint, name))
+    except Exception as error:
+        if "otherwise" in fact:
             return None
-        return f"{self.name} holds, although the table says: {self.otherwise}"
-
-
-def facts() -> list[Fact]:
-    """The facts of the table, each with its check.
-
-    Raises:
-        ValueError: if a fact has no check, or a check has no fact.
-    """
-    checks: dict[str, Check] = {}
-    for module in pkgutil.iter_modules(recorded.__path__):
-        if module.name.endswith("_facts"):
-            topic = importlib.import_module(f"{recorded.__name__}.{module.name}")
-            checks |= public_functions(topic.__name__, vars(topic))
-    return joined(tomllib.loads(Path(__file__).with_name("facts.toml").read_text()), checks)
-
-
-def public_functions(module: str, members: Mapping[str, object]) -> dict[str, Check]:
-    """The public functions that a module defines itself."""
-    return {
-        name: member
-        for name, member in members.items()
-        if callable(member) and not name.startswith("_") and member.__module__ == module
-    }
-
-
-def joined(table: Mapping[str, Mapping[str, object]], checks: Mapping[str, Check]) -> list[Fact]:
-    """Joins the facts of a table with their checks.
-
-    Raises:
-        ValueError: if a fact has no check, or a check has no fact.
-    """
-    alone = table.keys() ^ checks.keys()
-    if alone:
-        raise ValueError(f"expected a fact and a check of each name, got one only of {sorted(alone)}")
-    return [Fact(name, check=checks[name], **row) for name, row in table.items()]  # type: ignore[arg-type]
+        what = str(error) if isinstance(error, AssertionError) else repr(error)
+        return f"{name}: {fact['fact']}\n  {fact['test']}, {fact['recorded']}\n  {what}"
+    return f"{name} holds, although the table says: {fact['otherwise']}" if "otherwise" in fact else None
 
 
 def main() -> int:
@@ -95,13 +146,13 @@ def main() -> int:
     parser.add_argument("names", nargs="*", help="of facts; all without any")
     arguments = parser.parse_args()
 
-    chosen = [fact for fact in facts() if not arguments.names or fact.name in arguments.names]
+    chosen = {name: fact for name, fact in FACTS.items() if not arguments.names or name in arguments.names}
     with endpoints.local(arguments.program.resolve()) as local, ThreadPoolExecutor(CHECKS_AT_A_TIME) as pool:
-        found = list(pool.map(lambda fact: fact.complaint(local), chosen))
+        found = list(pool.map(lambda fact: complaint(*fact, local), chosen.items()))
     complaints = [complaint for complaint in found if complaint is not None]
-    for complaint in complaints:
-        print(complaint, end="\n\n", file=sys.stderr)
-    intended = sum(fact.otherwise is not None for fact in chosen)
+    for each in complaints:
+        print(each, end="\n\n", file=sys.stderr)
+    intended = sum("otherwise" in fact for fact in chosen.values())
     print(
         f"{len(chosen)} facts recorded on AWS, {intended} of them not meant to hold here, {len(complaints)} complaints"
     )

@@ -19,7 +19,7 @@ TYPES = {
     "map": dict, "list": list,
 }  # fmt: skip
 
-# Errors that no model lists for each operation. AWS has answered them all: see recorded/.
+# Errors that no model lists for each operation. AWS has answered them all: see facts.yaml.
 COMMON = {
     "AccessDeniedException", "InvalidAttributeName", "InvalidParameterValueException", "ThrottlingException",
     "MissingRequiredParameterException", "ValidationException",

@@ -1,16 +1,9 @@
-"""The check of differences must fail for unlisted differences and for listed ones that are gone. The check of facts
-must fail if a fact doesn't hold, and if an intended exception does hold.
-"""
+"""The checks of differences and of models must fail for what is wrong."""
 
 import unittest
-from dataclasses import replace
-from datetime import date
 
 import models
 from conformance import Difference, complaints, expanded
-from endpoints import Endpoint
-from facts import Fact, joined
-from recorded import Cloud, same
 
 FOUND = Difference(local="400 InvalidAttributeValue Sender", moto='200 {"QueueUrl": "q"}')
 
@@ -36,45 +29,6 @@ class TableTest(unittest.TestCase):
         places = ["a/b 1", "a/b 2", "c/b 1", "c/b 2"]
         self.assertEqual([*expanded("{a,c}/b {1,2}")], places)
         self.assertEqual([*expanded("a/b 1")], ["a/b 1"])
-
-
-ENDPOINT = Endpoint("nowhere", "http://127.0.0.1:9")
-
-
-def holds(_: Cloud) -> None:
-    """Passes in any cloud."""
-
-
-def fails(_: Cloud) -> None:
-    """Fails in any cloud."""
-    same("got", "expected")
-
-
-HELD = Fact("held", "it holds", "a_test.py::test_it", date(2025, 11, 24), holds)
-
-
-class FactsTest(unittest.TestCase):
-    """Complaints about facts, and the join of tables and checks."""
-
-    def test_a_fact_must_hold_unless_it_is_meant_not_to(self) -> None:
-        otherwise = "it would lose events"
-        for fact, parts in (
-            (HELD, []),
-            (replace(HELD, check=fails), ["held", HELD.test, "2025-11-24", "'expected'", "'got'"]),
-            (replace(HELD, otherwise=otherwise), [otherwise]),
-            (replace(HELD, check=fails, otherwise=otherwise), []),
-        ):
-            complaint = fact.complaint(ENDPOINT) or ""
-            self.assertEqual(bool(complaint), bool(parts), complaint)
-            for part in parts:
-                self.assertIn(part, complaint)
-
-    def test_every_fact_has_a_check_and_every_check_a_fact(self) -> None:
-        row = {"fact": "it holds", "test": "a_test.py::test_it", "recorded": date(2025, 11, 24)}
-        self.assertEqual(joined({"held": row}, {"held": holds}), [HELD])
-        for table, checks in (({"held": row}, {}), ({}, {"held": holds})):
-            with self.assertRaisesRegex(ValueError, "held"):
-                joined(table, checks)
 
 
 class ModelTest(unittest.TestCase):
