@@ -103,7 +103,6 @@ def meaning(it: dict[str, Any], spelt: Callable[[str], str], quote: str = "`") -
 
 
 def bounds(it: dict[str, Any], spelt: Callable[[str], str], quote: str = "`") -> str:
-    """Returns the values that a duration accepts."""
     least = f"{quote}{spelt(it['at_least'])}{quote}" if "at_least" in it else it["min"]
     return f"from {least} to {it['max']}"
 
@@ -139,12 +138,10 @@ SECONDS_PER_UNIT = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def seconds(duration: str) -> int:
-    """Returns the seconds of a duration such as 15m."""
     return int(duration[:-1]) * SECONDS_PER_UNIT[duration[-1]]
 
 
 def pattern(it: dict[str, Any]) -> str:
-    """Returns the regular expression for the values of a setting."""
     if it["type"] == "whole":
         return f"^({numbers(1, it['max'])})?$"
     units = []
@@ -156,7 +153,6 @@ def pattern(it: dict[str, Any]) -> str:
 
 
 def parameter(name: str, said: str, default: str, bounds: list[str], constraint: str) -> str:
-    """Returns a parameter of SAM's templates."""
     lines = [
         f"  {name}:",
         "    Type: String",
@@ -169,7 +165,6 @@ def parameter(name: str, said: str, default: str, bounds: list[str], constraint:
 
 
 def parameters_of_settings(scope: str) -> str:
-    """Returns SAM's parameters of settings."""
     made = []
     for name, it in OPTIONS[scope].items():
         said, default = meaning(it, pascal, ""), '""'
@@ -200,17 +195,14 @@ def parameters_of_settings(scope: str) -> str:
 
 
 def variables_of_settings() -> str:
-    """Returns the handler's variables in SAM's template."""
     return "\n".join(f"          {name}: !Ref {pascal(name)}" for name in ALL_OPTIONS)
 
 
 def wrapped(text: str, prefix: str) -> list[str]:
-    """Returns the lines of a comment."""
     return textwrap.wrap(text, WIDTH, initial_indent=prefix, subsequent_indent=prefix, break_on_hyphens=False)
 
 
 def properties(scope: str) -> str:
-    """Returns CDK's properties of settings."""
     blocks = []
     for name, it in OPTIONS[scope].items():
         said, default = meaning(it, camel), it.get("default")
@@ -234,14 +226,12 @@ def properties(scope: str) -> str:
 
 
 def attributes() -> str:
-    """Returns the attributes of a target's own policy in Terraform."""
     policy = {name.lower(): TYPES[it["type"]][1] for name, it in OPTIONS["policy"].items()}
     width = max(map(len, policy))
     return "\n".join(f"    {name:{width}} = optional({kind})" for name, kind in policy.items())
 
 
 def variables(scope: str) -> str:
-    """Returns Terraform's variables of settings."""
     blocks = []
     for name, it in OPTIONS[scope].items():
         said = meaning(it, str.lower)
@@ -261,19 +251,16 @@ def variables(scope: str) -> str:
 
 
 def values(names: Iterable[str], of: str, indent: int) -> str:
-    """Returns the values of settings in Terraform."""
     width = max(map(len, names))
     return "\n".join(f"{' ' * indent}{name:{width}} = {of}.{name.lower()}" for name in names)
 
 
 def table(head: str, rows: Iterable[tuple[str, ...]], last: str = "---") -> str:
-    """Returns a table."""
     columns = "|".join(["---"] * head.count("|") + [last])
     return "\n".join([f"| {head} |", f"|{columns}|", *(f"| {' | '.join(row)} |" for row in rows)])
 
 
 def table_of_settings() -> str:
-    """Returns the table of all settings."""
     rows = []
     for name, it in SETTINGS.items():
         said, default = it["meaning"], "none"
@@ -299,18 +286,15 @@ def table_of_settings() -> str:
 
 
 def table_of_metrics() -> str:
-    """Returns the handler's metrics."""
     rows = [(f"`{name}`", unit.lower(), meaning) for name, unit, meaning in HANDLER["metrics"]]
     return table("metric | unit | meaning", rows)
 
 
 def table_of_fields() -> str:
-    """Returns the fields of the handler's log."""
     return table("field | meaning", [(f"`{name}`", meaning) for name, meaning in HANDLER["log_fields"]])
 
 
 def table_of_reasons() -> str:
-    """Returns the reasons of dead letters, each with a link to its section."""
     rows = [(f"[`{name}`](#{name})", later, cause) for name, later, cause in HANDLER["reasons"]]
     rows.append(("[none](#no-reason)", "yes", "the handler failed for days"))
     return table("reason | may succeed later | usual cause", rows)
@@ -345,7 +329,6 @@ def key_of_table() -> str:
 
 
 def dollars(name: str) -> str:
-    """Returns a price in digits."""
     return f"{PRICES[name]['dollars']:.10f}".rstrip("0")
 
 
@@ -410,7 +393,6 @@ def shown(default: str | None) -> str:
 
 
 def table_of_parameters() -> str:
-    """Returns the table of the parameters of SAM's application, without those of alarms."""
     text = (ROOT / "infra/sam/template.yaml").read_text()
     text = re.search(r"\nParameters:\n(.*?)^[A-Z]\w+:$", text, re.MULTILINE | re.DOTALL)[1]
     rows = []
@@ -424,7 +406,6 @@ def table_of_parameters() -> str:
 
 
 def table_of_properties() -> str:
-    """Returns the table of the properties of CDK's construct."""
     rows = []
     for file in ("retry-policy", "props", "hardening"):
         text = (ROOT / f"infra/cdk/lib/{file}.ts").read_text().split("export interface AttachOptions")[0]
@@ -459,7 +440,6 @@ def trigger(alarm: dict[str, Any]) -> str:
 
 
 def parameters(of_functions: bool) -> str:
-    """Returns the parameters that say when alarms go off."""
     return "\n".join(
         parameter(
             f"{name}Trigger",
@@ -473,7 +453,6 @@ def parameters(of_functions: bool) -> str:
 
 
 def conditions(of_functions: bool) -> str:
-    """Returns the conditions under which there are alarms."""
     lines = []
     for name, alarm in alarms(of_functions).items():
         is_on = f'!Not [!Equals [!Ref {name}Trigger, "off"]]'
@@ -498,7 +477,6 @@ def substituted(text: str) -> str:
 
 
 def yaml(value: dict[str, Any], indent: int) -> list[str]:
-    """Returns the lines of a mapping."""
     pad, lines = " " * indent, []
     for key, each in value.items():
         match each:
@@ -516,7 +494,6 @@ def yaml(value: dict[str, Any], indent: int) -> list[str]:
 
 
 def metric(alarm: dict[str, Any], key: str) -> dict[str, Any]:
-    """Returns a metric of an alarm."""
     namespace, name, dimension, _ = alarm["metrics"][key]
     name = f"!Sub {substituted(name)}" if "${" in name else name
     of = {"Name": dimension, "Value": DIMENSIONS.get((alarm["of"], dimension))}
@@ -548,7 +525,6 @@ def watched(name: str, alarm: dict[str, Any]) -> dict[str, Any]:
 
 
 def resources(of_functions: bool) -> str:
-    """Returns the alarms."""
     blocks = []
     for name, alarm in alarms(of_functions).items():
         is_page = alarm["severity"] == "page"
@@ -570,7 +546,6 @@ def resources(of_functions: bool) -> str:
 
 
 def table_of_alarms() -> str:
-    """Returns the table of all alarms."""
     rows = ((f"`{name}`", it["severity"], it["goes_off_when"], str(it["above"])) for name, it in ALARMS.items())
     return table("alarm | severity | goes off when | threshold", rows, last="---:")
 
@@ -579,7 +554,6 @@ ABOUT = {"target": "function or queue", "dead_letter_queue": "dead-letter-queue"
 
 
 def table_of_triggers() -> str:
-    """Returns the table of the parameters that say when alarms go off."""
     rows = (
         (f"`{name}Trigger`", f"`{trigger(alarm)}`", ABOUT.get(alarm["of"], alarm["of"]))
         for name, alarm in ALARMS.items()
@@ -588,7 +562,6 @@ def table_of_triggers() -> str:
 
 
 def table_of_blocks(kind: str, head: str) -> str:
-    """Returns the table of the Terraform module's variables or outputs."""
     text = "".join((ROOT / f"infra/terraform/{file}.tf").read_text() for file in ("variables", "outputs"))
     rows = []
     for name, body in re.findall(rf'^{kind} "(\w+)" {{\n(.*?)^}}', text, re.MULTILINE | re.DOTALL):

@@ -39,7 +39,6 @@ were made. Neither is signed.
 
 
 def written(document: dict[str, Any]) -> bytes:
-    """A document as JSON."""
     return f"{json.dumps(document, indent=2)}\n".encode()
 
 
@@ -113,7 +112,6 @@ def assemble(version: str, built: Path, folder: Path) -> None:
 
 
 def main() -> int:
-    """Checks, or assembles."""
     parser = argparse.ArgumentParser(
         prog="infra/release", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

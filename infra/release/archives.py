@@ -14,8 +14,6 @@ TEXT, PROGRAM = 0o644, 0o755
 
 @dataclass(frozen=True, order=True)
 class File:
-    """A file in an archive."""
-
     name: str
     content: bytes
     mode: int = TEXT
@@ -109,7 +107,6 @@ def checkout(root: Path, folder: str, built: Path, arches: list[str], *parts: st
 
 
 def program(root: Path, version: str, built: Path, arch: str) -> list[File]:
-    """The command-line program for one architecture, with its licences."""
     folder = f"comeback-{version}-linux-{arch}"
     return [
         File(f"{folder}/comeback", (built / arch / "comeback").read_bytes(), PROGRAM),

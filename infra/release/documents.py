@@ -27,7 +27,6 @@ SEMVER = re.compile(rf"{NUMBER}\.{NUMBER}\.{NUMBER}(-{IDENTIFIER}(\.{IDENTIFIER}
 
 
 def git(root: Path, *arguments: str) -> str:
-    """Runs a command of git. Returns its output."""
     return subprocess.run(["git", *arguments], cwd=root, check=True, text=True, stdout=subprocess.PIPE).stdout.strip()
 
 
@@ -98,7 +97,6 @@ def bill(version: str, name: str, purl: str, linkages: list[tuple[str, str]]) ->
 
 
 def purl_of(crate: dict[str, Any]) -> str:
-    """The package URL of a crate."""
     return f"pkg:cargo/{crate['name']}@{crate['version']}"
 
 
@@ -129,12 +127,10 @@ TOOLS = ["rustc", "cargo", "node", "npm"]
 
 
 def sha256(content: bytes) -> str:
-    """The digest of a file."""
     return hashlib.sha256(content).hexdigest()
 
 
 def statement(root: Path, version: str, digests: dict[str, str]) -> dict[str, Any]:
-    """The statement about files with these digests."""
     return {
         "_type": "https://in-toto.io/Statement/v1",
         "subject": [{"name": name, "digest": {"sha256": digest}} for name, digest in sorted(digests.items())],

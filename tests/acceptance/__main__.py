@@ -31,7 +31,6 @@ INTERRUPTED = 130
 
 
 def main() -> int:
-    """Runs the acceptance test, or removes what a killed run has left behind."""
     arguments = parsed()
     try:
         account = Account(arguments.endpoint_url, arguments.emulator if arguments.endpoint_url else None)
@@ -74,7 +73,6 @@ def parsed() -> argparse.Namespace:
 
 
 def name(argument: str) -> str:
-    """Checks the name of a run."""
     if not NAME.fullmatch(argument):
         raise argparse.ArgumentTypeError(f"expected 4 to 30 lower-case letters, digits and hyphens, got {argument!r}")
     return argument
@@ -131,7 +129,6 @@ def stop(stack: Stack) -> None:
 
 
 def note(text: str) -> None:
-    """Reports the progress to the person at the terminal."""
     print(f"{datetime.now():%H:%M:%S} {text}", file=sys.stderr, flush=True)
 
 
@@ -189,7 +186,6 @@ def removed(stack: Stack) -> bool:
 
 
 def world_of(stack: Stack, arguments: argparse.Namespace) -> World:
-    """The system as the scenarios see it."""
     account, names = stack.account, stack.names
     if account.emulator == "ministack":
         # ministack ignores `RecursiveLoop` in templates.

@@ -73,7 +73,6 @@ class Account:
     def client(
         self, service: str, access_key: str | None = None, secret: str | None = None, token: str | None = None
     ) -> Any:
-        """A client for a service, with the caller's credentials or with the given ones."""
         key = (service, access_key, token)
         # Creating clients of a session is not safe between threads. Using them is.
         with self._making:
@@ -91,7 +90,6 @@ class Account:
             return self._clients[key]
 
     def environment(self) -> dict[str, str]:
-        """The variables with which a program uses the account."""
         return {
             **os.environ,
             "AWS_REGION": self.region,
@@ -140,7 +138,6 @@ class Stack:
         return 1 if self.account.emulator else 3
 
     def check_stop(self) -> None:
-        """Raises Stopped if a signal has come."""
         if self.stop.is_set():
             raise Stopped
 
@@ -182,7 +179,6 @@ class Stack:
         return ("Orders", "Slow")
 
     def refuse_if_there(self) -> None:
-        """Raises Refused if the name is taken."""
         if (status := self.status()) is not None:
             raise Refused(f"there is a stack {self.name} already: {status}. Nothing was changed")
         if self._has_bucket():
@@ -196,7 +192,6 @@ class Stack:
         return self.bucket, key, f"{s3.meta.endpoint_url.rstrip('/')}/{self.bucket}/{key}"
 
     def make_bucket(self) -> None:
-        """Makes the bucket, with the run's tag."""
         self.check_stop()
         s3, region = self.account.client("s3"), self.account.region
         # S3 refuses the name of this region as a location.

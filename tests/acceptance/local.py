@@ -23,11 +23,9 @@ class WithoutRoles(Deployed):
         return self.endpoint.client("sqs")
 
     def comeback(self, program: Any, *arguments: str, as_operator: bool = False) -> Any:
-        """Runs a command of the operator's program."""
         return super().comeback(program, *arguments)
 
     def log(self, function: str) -> list[str]:
-        """All lines of a function's log; none before its first run."""
         logs = self.endpoint.client("logs")
         pages = logs.get_paginator("filter_log_events").paginate(logGroupName=f"/aws/lambda/{function}")
         try:
@@ -58,17 +56,14 @@ class StackOfCalls(Stack):
         return tuple(name for name in self.names if name == "Orders" or name in {each.name for each in TARGETS})
 
     def system(self, name: str, target: str) -> Deployed:
-        """One of both systems."""
         handler, queue = self.names[f"{name}/Handler"], self._arn(f"{name}/RetryQueue")
         return WithoutRoles(self.account, self.names[target], handler, queue, "")
 
     def refuse_if_there(self) -> None:
-        """Raises Refused if there is a function with a name of the run."""
         if self._functions() or self._queues():
             raise Refused(f"there are functions or queues of {self.name} already. Nothing was changed")
 
     def deploy(self, parts: Parts) -> None:
-        """Makes queues, functions and mappings."""
         for queue in (
             "Spy",
             "Moved",

@@ -34,8 +34,6 @@ SYSTEMS = {
 
 @dataclass(frozen=True)
 class Function:
-    """A function under test."""
-
     name: str
     # The system of the template that retries its failures. None for a function whose records the run examines itself.
     system: str | None
@@ -78,12 +76,10 @@ TARGETS = (
 
 
 def source(function: Function) -> Path:
-    """The folder with a function's code."""
     return FUNCTIONS / function.code
 
 
 def document_of_policies(parts: "Parts", system: str, names: dict[str, str]) -> str:
-    """The value of `POLICIES`, for functions with these names."""
     own = [each for each in parts.functions() if each.system == system and each.policy]
     return json.dumps({names[each.name]: dict(each.policy) for each in own})
 
@@ -102,7 +98,6 @@ class Parts:
     arch: str
 
     def functions(self) -> list[Function]:
-        """The functions under test."""
         return [each for each in TARGETS if self.layer or not each.is_transparent]
 
 

@@ -35,8 +35,6 @@ Part = Callable[[World], str | None]
 
 @dataclass(frozen=True)
 class Result:
-    """The result of a scenario or a question."""
-
     name: str
     result: str
     # The reason of a failure or a skip, or the answer.
@@ -45,7 +43,6 @@ class Result:
 
 
 def sentence(function: Callable[..., Any]) -> str:
-    """The name of a function, as a sentence."""
     return function.__name__.replace("_", " ")
 
 

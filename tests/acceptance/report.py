@@ -21,8 +21,6 @@ REPORT = re.compile(r"Billed Duration: (\d+) ms\s+Memory Size: (\d+) MB")
 
 @dataclass(frozen=True)
 class Cost:
-    """An item of the bill: its quantity and its price in dollars."""
-
     what: str
     count: int
     dollars: float
@@ -73,12 +71,10 @@ class Played:
 
     @property
     def dollars(self) -> float:
-        """What it cost."""
         return sum(each.dollars for each in self.costs)
 
 
 def markdown(played: Played) -> str:
-    """All tables."""
     counts = Counter(each.result for each in played.results)
     told = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
     rows = [
@@ -105,6 +101,5 @@ def _cell(text: str) -> str:
 
 
 def write(path: Path, played: Played) -> None:
-    """Writes the JSON document."""
     document = asdict(played) | {"dollars": round(played.dollars, 4)}
     path.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n")

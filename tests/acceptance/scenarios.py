@@ -250,8 +250,6 @@ def _waiting(world: World, function: str) -> str:
 
 
 def _until_listed(world: World, event: str) -> None:
-    """Waits until an event is a dead letter of the second system."""
-
     def listed() -> int:
         return len(world.comeback("dead", "list", "--message", event, system="Second")["letters"])
 

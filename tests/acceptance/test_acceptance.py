@@ -89,13 +89,11 @@ class AcceptanceTest(unittest.TestCase):
         )
 
     def run_to_end(self, *arguments: str, **options: Any) -> tuple[int, str, str]:
-        """Runs the script. Returns its exit status and its output."""
         process = self.start(*arguments, **options)
         printed, told = process.communicate(timeout=PATIENCE_SECONDS)
         return process.returncode, printed, told
 
     def assert_refuses(self, expected: str, *arguments: str, status: int = 1, **options: Any) -> None:
-        """The script ends with this status, and says this."""
         got, _, told = self.run_to_end(*arguments, **options)
         self.assertEqual(got, status, told)
         self.assertIn(expected, told)
@@ -258,7 +256,6 @@ class AcceptanceTest(unittest.TestCase):
 
 
 def main() -> int:
-    """Runs all tests against one emulator."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("zips", type=Path, help="the folder with ARCH/bootstrap.zip")
     parser.add_argument("comeback", type=Path, help="the operator's program")

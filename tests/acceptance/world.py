@@ -38,7 +38,6 @@ class Cached:
     _asking: threading.Lock = field(default_factory=threading.Lock)
 
     def __call__(self) -> Any:
-        """The latest value."""
         with self._asking:
             if time.monotonic() >= self._until:
                 self._got = self.ask()
@@ -48,8 +47,6 @@ class Cached:
 
 @dataclass
 class World:
-    """The deployed stack."""
-
     account: Account
     # Physical names by logical names.
     names: dict[str, str]
@@ -105,7 +102,6 @@ class World:
         return event
 
     def send_bytes(self, function: str, payload: bytes) -> None:
-        """Sends a function an event with these bytes."""
         functions = self.account.client("lambda")
         functions.invoke(FunctionName=self.names[function], InvocationType="Event", Payload=payload)
 
@@ -129,7 +125,6 @@ class World:
         return [line for line in lines if all(line.get(name) == value for name, value in fields.items())]
 
     def logs(self) -> list[list[str]]:
-        """The lines of all logs."""
         return [log() for log in (*self._logs, *self._handlers.values())]
 
     def warnings(self) -> dict[str, int]:
@@ -144,7 +139,6 @@ class World:
         return _read(found[0]) if found else None
 
     def reason(self, event: str) -> str | None:
-        """The reason why an event was given up."""
         letter = self.letter(event)
         return letter[0] if letter else None
 

@@ -56,7 +56,6 @@ class Pair(NamedTuple):
 
     @property
     def cpu_per_message(self) -> float:
-        """CPU seconds for each additional message."""
         return (self.long.cpu_seconds - self.short.cpu_seconds) / (self.long.messages - self.short.messages)
 
 
@@ -105,8 +104,6 @@ def row(
 
 
 def table(measured: dict[str, Rounds], zipped_bytes: int) -> str:
-    """The table, for terminals and as Markdown."""
-
     def of(rounds: Rounds, value: Callable[[Pair], float]) -> tuple[list[float], list[float]]:
         return [value(ours) for ours, _ in rounds], [value(floor) for _, floor in rounds]
 
@@ -131,12 +128,10 @@ def table(measured: dict[str, Rounds], zipped_bytes: int) -> str:
 
 
 def calls_per_message(pair: Pair) -> float:
-    """The requests to AWS for each message."""
     return pair.long.calls / pair.long.messages
 
 
 def zipped_size(bootstrap: Path) -> int:
-    """The size of the deployment package: a zip with the program as `bootstrap`."""
     with tempfile.TemporaryFile() as file:
         with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
             archive.write(bootstrap, "bootstrap")
@@ -144,7 +139,6 @@ def zipped_size(bootstrap: Path) -> int:
 
 
 def main() -> int:
-    """Measures, and prints the table."""
     parser = argparse.ArgumentParser(description="What a failed event costs.")
     parser.add_argument("bootstrap", type=Path, help="the retry handler, a release build")
     parser.add_argument("floor", type=Path, help="the floor, a release build")

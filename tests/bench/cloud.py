@@ -98,7 +98,6 @@ class Cloud:
         return response(200, ANSWERS[operation](body), "application/x-amz-json-1.0")
 
     def of(self, *operations: str) -> list[Any]:
-        """The requests of some operations."""
         return [json.loads(body) for operation, body in self.calls if operation in operations]
 
     def sizes(self) -> dict[str, list[int]]:
@@ -185,12 +184,10 @@ class Connection(asyncio.Protocol):
         self._received = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Stores the transport."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        """Answers every complete request."""
         self._received += data
         try:
             while (request := self._take_request()) is not None:
@@ -224,7 +221,6 @@ class Connection(asyncio.Protocol):
 
 
 def response(status: int, body: bytes, kind: str = "application/json", headers: str = "") -> bytes:
-    """An HTTP response."""
     head = f"HTTP/1.1 {status} -\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n"
     return f"{head}{headers}\r\n".encode() + body
 

@@ -39,7 +39,6 @@ MODES = {
 
 
 async def counted(bootstrap: Path) -> dict[str, Any]:
-    """Counts every kind of batch."""
     with tempfile.TemporaryDirectory(prefix="count-") as folder:
         log = Path(folder) / "log"
         kinds = [
@@ -53,7 +52,6 @@ async def counted(bootstrap: Path) -> dict[str, Any]:
 
 
 async def _kind(bootstrap: Path, fate: Fate, size: int, mode: str, log: Path) -> dict[str, Any]:
-    """Counts the calls, log bytes and metrics for one batch of this kind."""
     handler = Handler("retry-handler", [str(bootstrap.resolve())], MODES[mode])
     done = await run(handler, batches_of(fate, size, BATCHES), log)
     # GetQueueAttributes is left out: the handler asks for the messages in flight at intervals, not for each batch.
@@ -111,7 +109,6 @@ def _sizes(batches: list[Batch]) -> dict[str, int]:
 
 
 def main() -> int:
-    """Counts, and prints the result as JSON."""
     parser = argparse.ArgumentParser(description="What one message takes.")
     parser.add_argument("bootstrap", type=Path, help="the retry handler, any build")
     arguments = parser.parse_args()

@@ -28,8 +28,6 @@ PATIENCE_SECONDS = 120
 
 @dataclass(frozen=True)
 class Handler:
-    """A program under test."""
-
     name: str
     command: list[str]
     environment: Mapping[str, str]
@@ -37,8 +35,6 @@ class Handler:
 
 @dataclass(frozen=True)
 class Run:
-    """The measurements of one run."""
-
     messages: int
     # The sizes of the requests, by operation.
     requests: Mapping[str, Sequence[int]]
@@ -48,7 +44,6 @@ class Run:
 
     @property
     def calls(self) -> int:
-        """The number of requests to AWS."""
         return sum(map(len, self.requests.values()))
 
 

@@ -93,7 +93,6 @@ def simulate(calls: Sequence[tuple[str, dict[str, Any], set[Permission]]], modul
 
 
 def main() -> int:
-    """Runs the loop and the commands."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("binaries", type=Path, help="the folder of the built binaries")
     parser.add_argument("modules", type=Path, help="the packages of the folder iam")

@@ -61,7 +61,6 @@ class Difference:
     moto: str
 
     def is_like(self, listed: Self) -> bool:
-        """Whether it matches the listed difference."""
         return is_like(self.local, listed.local) and is_like(self.moto, listed.moto)
 
     def render(self, place: str) -> str:
@@ -144,8 +143,6 @@ NOTHING: tuple[Any, ...] = (None, [], {})
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer to one call of a case."""
-
     # The operation, and the position of this call among the case's calls to it.
     step: str
     text: str
@@ -233,7 +230,6 @@ class Notebook:
         return f"{status} {shape} {headers['x-amzn-query-error']} {kind}"
 
     def _made(self, operation: str, parameters: dict[str, Any]) -> dict[str, Any]:
-        """Makes a call. Returns the answer."""
         client = next(
             client for client in self._clients.values() if operation in client.meta.service_model.operation_names
         )
@@ -331,7 +327,6 @@ def compare(ours: list[Answer], theirs: list[Answer]) -> dict[str, Difference]:
 
 
 def main() -> int:
-    """Runs all cases at both endpoints, and prints complaints about unlisted differences."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("program", type=Path, help="comeback-local")
     arguments = parser.parse_args()

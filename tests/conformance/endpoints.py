@@ -51,7 +51,6 @@ class Endpoint:
     def client(
         self, service: str, access_key: str = ACCESS_KEY, secret: str = ACCESS_KEY, token: str | None = None
     ) -> Any:
-        """Makes a boto3 client for one of its services."""
         client = boto3.client(
             service,
             endpoint_url=self.url,

@@ -140,7 +140,6 @@ def complaint(name: str, fact: Mapping[str, Any], endpoint: Endpoint) -> str | N
 
 
 def main() -> int:
-    """Checks all facts, or only the named ones."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("program", type=Path, help="comeback-local")
     parser.add_argument("names", nargs="*", help="of facts; all without any")

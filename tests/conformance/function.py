@@ -20,7 +20,6 @@ def call(method, path, body=None):
 
 
 def forward(queue, event):
-    """Sends an event to a queue."""
     credential = "local/20260101/us-east-1/sqs/aws4_request"
     headers = {
         "Authorization": f"AWS4-HMAC-SHA256 Credential={credential}, SignedHeaders=host, Signature=0",

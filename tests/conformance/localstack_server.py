@@ -139,7 +139,6 @@ class Process(ThreadingHTTPServer):
         return has_failed, body, os.pread(self.log, size, logged_before).decode(errors="replace")
 
     def stop(self) -> None:
-        """Ends the process and its Runtime API."""
         self.process.kill()
         self.process.wait()
         self.shutdown()
@@ -158,11 +157,9 @@ class ProcessExecutor(RuntimeExecutor):
             raise StatusErrorException("the initialization failed", payload=body)
 
     def stop(self) -> None:
-        """Ends the process."""
         self.process.stop()
 
     def invoke(self, payload: dict[str, str]) -> InvocationResult:
-        """Handles an invocation."""
         if self.process.process.poll() is not None:
             self.start(self.variables)
         seconds, request_id = self.function_version.config.timeout, payload["invoke-id"]
@@ -185,7 +182,6 @@ class ProcessExecutor(RuntimeExecutor):
         return InvocationResult(request_id, body, has_failed, logs)
 
     def get_address(self) -> str:
-        """Where the environment runs."""
         return HOST
 
     get_endpoint_from_executor = get_runtime_endpoint = get_address
@@ -196,7 +192,6 @@ class ProcessExecutor(RuntimeExecutor):
 
     @classmethod
     def prepare_version(cls, function_version: FunctionVersion) -> None:
-        """Unpacks the code."""
         function_version.config.code.prepare_for_execution()
 
     @classmethod

@@ -194,7 +194,6 @@ class Loop:
 
 
 def main() -> int:
-    """Runs the loop without a ledger and, in ministack, also with one."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("binaries", type=Path, help="the folder of the built binaries")
     parser.add_argument("--localstack", action="store_true", help="in LocalStack, instead of ministack")

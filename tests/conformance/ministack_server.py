@@ -67,7 +67,6 @@ def replaces(owner: Any, name: str) -> Callable[[Callable[..., Any]], None]:
 
 @replaces(lambda_svc, "_route_async_failure")
 def append_failure_record_alone(append: Any, *arguments: Any) -> None:
-    """Appends a failure record while holding the lock on the queues."""
     with sqs._queues_lock:
         append(*arguments)
 
@@ -87,7 +86,6 @@ parse_template = engine._parse_template
 def deploy_nested_stack_transformed(
     deploy: Any, logical_id: str, properties: Any, *arguments: Any, **options: Any
 ) -> Any:
-    """Applies the transforms of a nested stack's template, and deploys the stack."""
     parameters = [{"Key": name, "Value": str(value)} for name, value in properties.get("Parameters", {}).items()]
     # Only nested deployments look this function up in the module. All other callers have imported the original.
     engine._parse_template = lambda body: engine._apply_transforms(parse_template(body), parameters)
@@ -101,7 +99,6 @@ create_mapping = provisioners._lambda_esm_create
 
 
 def create_mapping_of_numbers(logical_id: str, properties: dict[str, Any], stack_name: str) -> Any:
-    """Creates a mapping. Converts its maximum concurrency to a number."""
     if scaling := properties.get("ScalingConfig"):
         scaling["MaximumConcurrency"] = int(scaling["MaximumConcurrency"])
     return create_mapping(logical_id, properties, stack_name)
@@ -112,7 +109,6 @@ provisioners._RESOURCE_HANDLERS["AWS::Lambda::EventSourceMapping"]["create"] = c
 
 @replaces(lambda_svc, "_run_sqs_batch")
 def run_batch_with_sources(run: Any, mapping: Any, function: Any, event: Any, batch: Any, *arguments: Any) -> Any:
-    """Invokes a function with messages, and says of those that SQS moved from which queue."""
     moved = {message["id"]: message["sys"] for message in batch if message.get("sys")}
     for record in event["Records"]:
         if source := moved.get(record["messageId"], {}).get("DeadLetterQueueSourceArn"):
@@ -122,7 +118,6 @@ def run_batch_with_sources(run: Any, mapping: Any, function: Any, event: Any, ba
 
 @replaces(provisioners, "_cw_metric_alarm_record")
 def alarm_record_of_expression(record: Any, name: str, properties: dict[str, Any]) -> Any:
-    """The record of an alarm. An alarm on an expression gets a metric with the expression as its name."""
     if metrics := properties.get("Metrics"):
         (expression,) = (each["Expression"] for each in metrics if "Expression" in each)
         properties = {**properties, "Metrics": None, "Namespace": "Expressions", "MetricName": expression}
@@ -131,7 +126,6 @@ def alarm_record_of_expression(record: Any, name: str, properties: dict[str, Any
 
 @replaces(iam_actions, "extract_iam_action")
 def extract_action_of_batch(extract: Any, service: str, *arguments: Any) -> str | None:
-    """The IAM action for a request. A batch needs the permission for the single action."""
     action = extract(service, *arguments)
     return action.removesuffix("Batch") if action and service == "sqs" else action
 

@@ -37,7 +37,6 @@ class Cloud:
         self._prefix = prefix_of(check)
 
     def name(self, own: str) -> str:
-        """A name that no other check uses."""
         return self._prefix + own
 
     def queue(self, own: str = "queue", **attributes: str) -> str:

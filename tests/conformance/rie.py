@@ -61,14 +61,12 @@ def with_folders(folder: Path, *command: str) -> list[str]:
 
 
 def free_port() -> int:
-    """A port that is free now."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return int(listener.getsockname()[1])
 
 
 def envelope(payload: str) -> bytes:
-    """The payload of a re-invocation."""
     return f'{{"_retry_metadata":{METADATA},"_original_payload":{payload}}}'.encode()
 
 
@@ -94,8 +92,6 @@ class Answer(NamedTuple):
 
 
 class Function(NamedTuple):
-    """A function: its command, its variables and its layer."""
-
     command: Sequence[str]
     variables: Mapping[str, str] = {}
     layer: Path | None = None
@@ -106,8 +102,6 @@ class Function(NamedTuple):
 
 
 class Rie:
-    """A function that runs in RIE."""
-
     def __init__(self, rie: Path, function: Function) -> None:
         self._port, api, proxy = free_port(), free_port(), free_port()
         # Tells the processes of this environment from others.
@@ -148,7 +142,6 @@ class Rie:
         return Answer(response.status, response.read())
 
     def ended_within(self, seconds: float) -> bool:
-        """Whether RIE ends within this time."""
         try:
             self.process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -172,13 +165,11 @@ class Rie:
         return [each for each in found if each != self.process.pid]
 
     def signal(self, signal_number: int) -> None:
-        """Sends a signal to the processes of the function and its extensions."""
         for each in self.processes():
             with suppress(ProcessLookupError):
                 os.kill(each, signal_number)
 
     def end(self) -> None:
-        """Ends all processes at once, and RIE."""
         self.process.kill()
         self.process.wait()
         self.signal(signal.SIGKILL)
@@ -219,7 +210,6 @@ class Witness:
 
     @contextmanager
     def running(self, function: Function) -> Iterator[Rie]:
-        """Runs a function in RIE."""
         rie = Rie(self.rie, function)
         try:
             yield rie
@@ -486,7 +476,6 @@ def complaint(check: Callable[[Witness], None], witness: Witness) -> str | None:
 
 
 def main() -> int:
-    """Makes all checks that the machine allows."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("binaries", type=Path, help="the folder of the built binaries")
     parser.add_argument("sam", type=Path, help="an interpreter with SAM CLI")

@@ -9,8 +9,6 @@ FOUND = Difference(local="400 InvalidAttributeValue Sender", moto='200 {"QueueUr
 
 
 class TableTest(unittest.TestCase):
-    """Compares one found difference with different tables."""
-
     def test_a_difference_that_is_not_listed_or_has_changed_or_is_gone_is_a_complaint(self) -> None:
         changed = Difference(local="400 InvalidAttributeName Sender", moto=FOUND.moto)
         for listed, complaint in (
@@ -32,8 +30,6 @@ class TableTest(unittest.TestCase):
 
 
 class ModelTest(unittest.TestCase):
-    """Looks at a request and at answers that AWS's models do not allow."""
-
     def test_a_wrong_request_is_a_fault(self) -> None:
         headers = {"x-amz-target": "AmazonSQS.SendMessage"}
         found = models.operation("POST", "/", headers)

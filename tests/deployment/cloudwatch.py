@@ -68,12 +68,9 @@ def of_filter(properties: Mapping[str, Any], line: Any, at: int) -> Iterator[Poi
 
 @dataclass
 class CloudWatch:
-    """All points, and alarms on them."""
-
     points: list[Point] = field(default_factory=list)
 
     def add(self, points: Iterable[Point]) -> None:
-        """Adds points."""
         self.points += points
 
     def begins(self, alarm: Mapping[str, Any]) -> list[int]:

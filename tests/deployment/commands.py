@@ -30,8 +30,6 @@ PATIENCE_SECONDS = 300
 
 @dataclass(frozen=True)
 class Example:
-    """An example application and its deployment commands."""
-
     stack: str
     folder: Path
     commands: list[list[str]]
@@ -118,7 +116,6 @@ def terraform_plugins() -> list[str] | None:
 
 
 def has_provider_5() -> bool:
-    """Whether the provider in these folders is of version 5."""
     return any(list(folder.glob("**/hashicorp/aws/5.*")) for folder in TERRAFORM_PLUGINS)
 
 

@@ -216,12 +216,10 @@ def faults_of_queue(endpoint: endpoints.Endpoint, source: str) -> list[str]:
 
 
 def remove_stack(endpoint: endpoints.Endpoint, example: commands.Example, _: Path) -> list[str]:
-    """Deletes the example's stack."""
     return remove(endpoint, example.stack)
 
 
 def destroy(endpoint: endpoints.Endpoint, example: commands.Example, home: Path) -> list[str]:
-    """Destroys what Terraform has made."""
     replace(example, commands=commands.TERRAFORM_DESTROY).deploy(endpoint, home)
     return listed(endpoint)
 
@@ -248,8 +246,6 @@ def of_one(attempts_max: int, comeback: Path) -> Callable[[endpoints.Endpoint, s
 
 
 def of_terraform(comeback: Path) -> Callable[[endpoints.Endpoint, str], list[str]]:
-    """Tests Terraform's complete example with the operator's program."""
-
     def tried(endpoint: endpoints.Endpoint, _: str) -> list[str]:
         config = endpoint.client("lambda").get_function_event_invoke_config(
             FunctionName=f"{commands.TERRAFORM_NAME}-orders", Qualifier="$LATEST"
@@ -277,7 +273,6 @@ def of_several(endpoint: endpoints.Endpoint, stack: str) -> list[str]:
 
 
 def of_a_queue(endpoint: endpoints.Endpoint, _: str) -> list[str]:
-    """Tests SAM's example with a queue."""
     return faults_of_queue(endpoint, "sqs:imports")
 
 
@@ -295,7 +290,6 @@ def try_out(trial: Trial) -> list[str]:
 
 
 def main() -> int:
-    """Tests all examples, each in an account of its own."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cdk", type=Path, help="CDK's command line")
     parser.add_argument("applications", type=Path, help="the folder with the output of examples.js, with this handler")

@@ -40,8 +40,6 @@ THROTTLED = (429, "TooManyRequestsException")
 
 @dataclass
 class Refusing(Cloud):
-    """An AWS that refuses one operation."""
-
     operation: str = ""
     status: int = 0
     error: str = ""
@@ -49,7 +47,6 @@ class Refusing(Cloud):
     items: str = "[]"
 
     def answer(self, method: str, path: str, target: str, body: bytes) -> bytes | None:
-        """Returns the response to a request, or `None` if the request must wait forever."""
         is_refused = (
             path.endswith("/invocations") if self.operation == "Invoke" else target.endswith(f".{self.operation}")
         )
@@ -119,7 +116,6 @@ class Recording(Refusing):
     item: Mapping[str, Any] | None = None
 
     def answer(self, method: str, path: str, target: str, body: bytes) -> bytes | None:
-        """Returns the response to a request, or `None` if the request must wait forever."""
         if target.endswith(".GetQueueAttributes"):
             return response(200, b'{"Attributes":{"ApproximateNumberOfMessagesNotVisible":"100000"}}', JSON)
         if target.endswith(".PutItem") and self.item:
@@ -180,7 +176,6 @@ def received(body: str, attributes: Mapping[str, Any], at: int) -> list[Batch]:
 
 
 def main() -> None:
-    """Writes the file of a release."""
     (version,) = sys.argv[1:]
     (RECORDED / f"{version}.json").write_text(json.dumps(written_now(), indent=1) + "\n")
 

@@ -48,7 +48,6 @@ def from_zips(handler: Path, orders: Path) -> list[str]:
 
 
 def main() -> int:
-    """Tests all parts of a release."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("release", type=Path, help="the folder of the release")
     parser.add_argument("work", type=Path, help="its unpacked archives, and the example's cdk.out as npm")

@@ -84,18 +84,15 @@ def system_template(**parameters: str) -> Template:
 
 
 def system(**parameters: str) -> dict[str, Resource]:
-    """The system with two functions."""
     return resources(system_template(**parameters))
 
 
 def of_type(made: Mapping[str, Resource], kind: str) -> dict[str, dict[str, Any]]:
-    """The properties of all resources of a type."""
     return {name: resource.properties for name, resource in made.items() if resource.type == f"AWS::{kind}"}
 
 
 @functools.cache
 def parameters_of(path: Path) -> dict[str, dict[str, Any]]:
-    """The parameters of a template."""
     return read(path).get("Parameters", {})
 
 

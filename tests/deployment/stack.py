@@ -40,7 +40,6 @@ class Deployed:
     operator: str
 
     def invoke(self, payload: dict[str, Any]) -> None:
-        """Sends the target an event."""
         answer = self.endpoint.client("lambda").invoke(
             FunctionName=self.target, InvocationType="Event", Payload=json.dumps(payload)
         )
@@ -52,7 +51,6 @@ class Deployed:
         return f"{self.configuration(self.target)['FunctionArn']}:$LATEST"
 
     def configuration(self, function: str) -> dict[str, Any]:
-        """A function's configuration, from Lambda."""
         return self.endpoint.client("lambda").get_function_configuration(FunctionName=function)
 
     def variables(self) -> dict[str, str]:
@@ -206,11 +204,9 @@ class Deployed:
 
     @property
     def retry_queue_name(self) -> str:
-        """The retry queue's name."""
         return self.retry_queue_arn.rsplit(":", 1)[-1]
 
     def waiting_count(self) -> int:
-        """The number of messages in the retry queue."""
         sqs = self.endpoint.client("sqs")
         return waiting_count(sqs, sqs.get_queue_url(QueueName=self.retry_queue_name)["QueueUrl"])
 
@@ -258,7 +254,6 @@ def remove(endpoint: Endpoint, stack: str) -> list[str]:
 
 
 def listed(endpoint: Endpoint) -> list[str]:
-    """All functions, mappings and queues."""
     functions = endpoint.client("lambda")
     return [
         *(each["FunctionName"] for each in functions.list_functions()["Functions"]),

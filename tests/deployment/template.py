@@ -46,8 +46,6 @@ class _NoValue:
 
 @dataclass(frozen=True)
 class Resource:
-    """One resource that a template makes."""
-
     # The logical id in braces, with the ids of the stacks that contain the resource before it. It serves as the name.
     token: str
     type: str
@@ -99,7 +97,6 @@ class Template:
         return [each["AssertDescription"] for each in assertions if not self._work_out(each["Assert"])]
 
     def output(self, name: str) -> Any:
-        """An output's value."""
         return self._work_out(self.document["Outputs"][name]["Value"])
 
     def _child(self, name: str) -> "Template":

@@ -256,16 +256,12 @@ OPTIONAL: dict[str, Callable[[], Points]] = {
 
 
 def begun(watch: CloudWatch, alarms: dict[str, dict[str, Any]]) -> dict[str, list[int]]:
-    """The alarms that go off, and when."""
     return {name: times for name, alarm in alarms.items() if (times := watch.begins(alarm))}
 
 
 class RehearsalTest(unittest.TestCase):
-    """Incidents, and days of the simulation."""
-
     @staticmethod
     def before() -> list[Point]:
-        """The hour before an incident."""
         return [point for point in flawless() if point.at < HOUR]
 
     def test_each_incident_sets_off_its_alarms_and_no_others(self) -> None:
@@ -322,8 +318,6 @@ class RehearsalTest(unittest.TestCase):
 
 
 class DashboardTest(unittest.TestCase):
-    """Both dashboards."""
-
     def test_they_answer_the_same_questions_in_this_order(self) -> None:
         for who, system in EXAMPLES.items():
             (dashboard,) = (each for each in system.resources if each.type == "AWS::CloudWatch::Dashboard")

@@ -58,11 +58,8 @@ def checked(framework: str, *options: str) -> dict[str, list[dict[str, str]]]:
 
 
 class CheckovTest(unittest.TestCase):
-    """The findings in the templates."""
-
     @classmethod
     def setUpClass(cls) -> None:
-        """Lets checkov scan everything at once."""
         templates = [*SAM, *CDK.values(), *TEAMS]
         results = checked("cloudformation", *(f"--file={template}" for template in templates))
         # checkov has no checks for alarms, so a template with only alarms passes none.
@@ -94,8 +91,6 @@ class CheckovTest(unittest.TestCase):
 
 
 class TerraformTest(unittest.TestCase):
-    """The findings in Terraform's module."""
-
     def test_each_finding_is_answered(self) -> None:
         results = checked("terraform", "--skip-path=tests", f"--directory={MODULE}")
         found = {
@@ -127,11 +122,8 @@ def scanned(folder: Path) -> dict[str, list[dict[str, Any]]]:
 
 @unittest.skipUnless(platform.machine() == "x86_64", "the package has trivy for x86-64")
 class TrivyTest(unittest.TestCase):
-    """The findings."""
-
     @classmethod
     def setUpClass(cls) -> None:
-        """Lets trivy scan everything at once."""
         with tempfile.TemporaryDirectory(prefix="trivy-") as folder:
             judged = Path(folder) / "judged"
             for name, template in CDK.items():

@@ -71,7 +71,6 @@ CHANGES: list[tuple[str, Change, set[str], set[str]]] = [
 
 
 def facts(template: Template) -> set[str]:
-    """The facts about the system of a template."""
     return System(list(template.resources())).facts()
 
 
@@ -85,7 +84,6 @@ class ParityTest(unittest.TestCase):
         self.assertNotEqual(EXAMPLES["SAM"].facts(), of_sam)
 
     def changed(self, resource: str, change: Change) -> set[str]:
-        """The facts after a change to a resource."""
         copied = copy.deepcopy(EXAMPLE)
         template = copied if resource in copied.document["Resources"] else copied.nested["Retry"]
         change(template.document["Resources"][resource]["Properties"])

@@ -43,8 +43,6 @@ ALARMS = json.loads((INFRA / "cdk/contract/alarms.json").read_text())
 
 
 class SystemTest(unittest.TestCase):
-    """The system without its optional parts."""
-
     def test_optional_resources_are_made_only_on_request(self) -> None:
         kinds = {each.type.removeprefix("AWS::") for each in system().values()}
         optional = {"DynamoDB::Table", "IAM::ManagedPolicy", "CloudWatch::Alarm", "CloudWatch::Dashboard", "KMS::Key"}
@@ -86,7 +84,6 @@ class ClosureTest(unittest.TestCase):
         return denied
 
     def closed(self, senders: Any, receivers: Any, *receiver_only: str) -> dict[str, Any]:
-        """The denials of a closed queue."""
         return self.ALWAYS | {"sqs:SendMessage": senders} | dict.fromkeys(receiver_only, receivers)
 
     def test_only_those_whose_part_it_is_send_and_receive(self) -> None:
@@ -122,8 +119,6 @@ class ClosureTest(unittest.TestCase):
 
 
 class RoleTest(unittest.TestCase):
-    """The handler's permissions, which are minimal."""
-
     LOG = f"arn:aws:logs:{HOME}:log-group:{{HandlerLog}}:*"
     ALWAYS = {
         **dict.fromkeys(["logs:CreateLogStream", "logs:PutLogEvents"], {LOG}),
@@ -177,8 +172,6 @@ class RoleTest(unittest.TestCase):
 
 
 class OperatorTest(unittest.TestCase):
-    """The policies for people who view the system, and for people who operate it."""
-
     def test_readers_may_read_the_logs_of_functions(self) -> None:
         made = system(OperatorPrincipals=ROLES[0], TargetLogGroups=LOG_GROUP)
         statements = made["ReadPolicy"].properties["PolicyDocument"]["Statement"]
@@ -196,8 +189,6 @@ class OperatorTest(unittest.TestCase):
 
 
 class OptionTest(unittest.TestCase):
-    """The effect of each parameter."""
-
     def test_register_and_probe_need_a_ledger(self) -> None:
         for parameter in ("Register", "Probe"):
             self.assertEqual(system_template(Ledger="true", **{parameter: "true"}).refusals(), [])
@@ -305,16 +296,12 @@ class OptionTest(unittest.TestCase):
 
 
 class AlarmTest(unittest.TestCase):
-    """The settings of the alarms."""
-
     TICKETS = f"arn:aws:sns:{HOME}:tickets"
 
     def of_system(self, **parameters: str) -> dict[str, dict[str, Any]]:
-        """The alarms of a system by name."""
         return self.by_name(system(AlarmTopicArn=TOPIC, **parameters))
 
     def of_target(self, **parameters: str) -> dict[str, dict[str, Any]]:
-        """The alarms of a function by name."""
         needed = {"TargetFunction": "orders", "AlarmTopicArn": TOPIC}
         return self.by_name(resources(sam.transformed(TARGET_ALARMS, needed | parameters)))
 
@@ -357,8 +344,6 @@ class AlarmTest(unittest.TestCase):
 
 
 class ExampleTest(unittest.TestCase):
-    """The example, and its function."""
-
     def test_lambda_refuses_a_destination_to_which_the_role_may_not_send(self) -> None:
         self.assertEqual(read(EXAMPLE)["Resources"]["OrdersEventInvokeConfig"]["DependsOn"], "OrdersFailures")
 
@@ -413,8 +398,6 @@ class ExampleTest(unittest.TestCase):
 
 
 class PageTest(unittest.TestCase):
-    """The README of infra/sam and the page of its parameters."""
-
     def test_all_outputs_are_listed(self) -> None:
         page = (INFRA.parent / "docs/deploy/sam-parameters.md").read_text()
         below = page.split("\n## Outputs\n")[1].split("\n## ")[0]

@@ -58,8 +58,6 @@ FAILS = "expect_failures = [aws_lambda_function_event_invoke_config.this]"
 
 @unittest.skipIf(PLUGINS is None, "Terraform is not installed")
 class TerraformTest(unittest.TestCase):
-    """The module and its examples, in a copy."""
-
     def setUp(self) -> None:
         folder = tempfile.TemporaryDirectory(prefix="terraform-")
         self.addCleanup(folder.cleanup)
@@ -68,7 +66,6 @@ class TerraformTest(unittest.TestCase):
             shutil.copytree(commands.ROOT / part, Path(folder.name) / part)
 
     def terraform(self, folder: Path, *arguments: str) -> str:
-        """Runs Terraform, and returns what it prints."""
         environment = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
         done = subprocess.run(
             ["terraform", *arguments], cwd=folder, env=environment, capture_output=True, text=True, check=False

@@ -25,8 +25,6 @@ def members(kind: str) -> set[str]:
 
 
 class FormatTest(unittest.TestCase):
-    """The page lists what the handler writes."""
-
     def test_each_member_that_is_written_is_on_the_page(self) -> None:
         now = handler.written_now()
         *_, waiting = handler.played(batches_of(Fate.WAITS, 1, 1), handler.LEDGER | {"REGISTER": "true"}).of("PutItem")
@@ -48,8 +46,6 @@ def metrics(log: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 class HandlerTest(unittest.TestCase):
-    """The fate of waiting events."""
-
     def test_a_version_or_an_alias_that_is_gone_is_a_configuration_fault_and_the_events_wait(self) -> None:
         said = metrics(handler_log(Fate.INVOKED, "Invoke", (404, "ResourceNotFoundException")))
         self.assertEqual((said["ConfigurationFaults"], said["Waited"]), (10, 10))
@@ -136,8 +132,6 @@ def paths(value: Any, path: str = "") -> Iterator[str]:
 
 
 class TemplateTest(unittest.TestCase):
-    """The resources that CloudFormation deletes."""
-
     def test_queues_are_deleted_with_the_stack(self) -> None:
         for system in EXAMPLES.values():
             queues = [each for each in system.resources if each.type == "AWS::SQS::Queue"]

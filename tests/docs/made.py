@@ -51,7 +51,6 @@ class Picture:
     """An SVG that is built element by element. Coordinates are pixels from the upper left corner."""
 
     def __init__(self, title: str, height: int) -> None:
-        """Begins an empty picture."""
         self.title, self.height = title, height
         self.parts: list[str] = []
 
@@ -70,15 +69,12 @@ class Picture:
         self.add("rect", x=round(x, 1), y=round(y, 1), width=round(width, 1), height=round(height, 1), rx=rx, kind=kind)
 
     def dot(self, x: float, y: float, kind: str, r: float = 6) -> None:
-        """A filled circle."""
         self.add("circle", cx=round(x, 1), cy=round(y, 1), r=r, kind=kind)
 
     def line(self, *points: tuple[float, float], kind: str = "line") -> None:
-        """A line through points."""
         self.add("polyline", points=" ".join(f"{x:.1f},{y:.1f}" for x, y in points), kind=kind)
 
     def svg(self) -> str:
-        """The content of the file."""
         head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {self.height}" role="img">'
         page = f'<rect width="{WIDTH}" height="{self.height}" rx="8" class="page"/>'
         title = f"<title>{escape(self.title)}</title>"
@@ -89,7 +85,6 @@ DURATIONS = {1: "1 s", 10: "10 s", 60: "1 m", 600: "10 m", 3600: "1 h", 6 * 3600
 
 
 def logarithmic(first: float, last: float, left: float, right: float) -> Callable[[float], float]:
-    """A logarithmic scale."""
     span = math.log(last) - math.log(first)
     return lambda value: left + (right - left) * (math.log(value) - math.log(first)) / span
 
@@ -119,7 +114,6 @@ def backoff(program: Path) -> Picture:
 
 
 def outage() -> Picture:
-    """Retries in an outage, with and without probes."""
     picture = Picture("Retries a second in an outage of ten minutes, with and without probes", 300)
     rows = list(csv.DictReader((FOLDER / "outage.csv").read_text().splitlines()))
     length, seconds = float(rows[1]["seconds"]), [float(row["seconds"]) for row in rows]
@@ -152,7 +146,6 @@ def outage() -> Picture:
 
 
 def pictures(program: Path) -> dict[str, str]:
-    """The files by their names."""
     drawn = {"backoff": backoff(program), "outage": outage()}
     return {f"{name}.svg": picture.svg() for name, picture in drawn.items()}
 
@@ -178,7 +171,6 @@ def sections(program: Path, *command: str) -> Iterator[str]:
 
 
 def page(program: Path) -> str:
-    """The whole page."""
     return "\n".join([HEAD, *sections(program)])
 
 
@@ -204,7 +196,6 @@ class Cloud:
         self.functions: Any = boto3.client("lambda", endpoint_url=f"http://127.0.0.1:{port}", **keys)
 
     def read(self, ready: threading.Event) -> None:
-        """Reads the journal to its end."""
         for line in self.process.stdout or ():
             if line.startswith("What happens"):
                 ready.set()

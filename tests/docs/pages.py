@@ -50,19 +50,15 @@ PATIENCE_SECONDS = 60
 
 @dataclass(frozen=True)
 class Block:
-    """A block of a page: its language and its text."""
-
     language: str
     text: str
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether the block does not run here."""
         return self.text.lstrip().startswith(ELSEWHERE)
 
 
 def blocks(page: str) -> list[Block]:
-    """The blocks of a page, in order."""
     return [Block(language, text) for language, text in BLOCK.findall(page)]
 
 
@@ -72,7 +68,6 @@ def section(page: str, heading: str) -> str:
 
 
 def free_port() -> str:
-    """A port on which nothing listens."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return str(free.getsockname()[1])
@@ -92,7 +87,6 @@ class Output:
     more: threading.Condition = field(default_factory=threading.Condition)
 
     def read(self, process: "subprocess.Popen[str]") -> None:
-        """Reads until the process ends."""
         assert process.stdout is not None
         with process.stdout as printed:
             for line in printed:
@@ -118,7 +112,6 @@ class Reader:
     """A user who types the commands of a page, in a folder that looks like a checkout."""
 
     def __init__(self, folder: Path, path: str) -> None:
-        """Prepares the folder. `path` has the tools that the page expects."""
         self.folder = folder
         self.terminals: list[subprocess.Popen[str]] = []
         self.output = Output()
@@ -133,7 +126,6 @@ class Reader:
         self.environment = own | of_go
 
     def __enter__(self) -> "Reader":
-        """Starts nothing yet."""
         return self
 
     def __exit__(self, *_: object) -> None:

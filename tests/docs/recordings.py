@@ -59,7 +59,6 @@ class Recording:
     lines: list[list[tuple[str, str]]]
 
     def svg(self) -> str:
-        """The picture."""
         width, height = COLUMNS * WIDTH + 2 * MARGIN, len(self.lines) * HEIGHT + 2 * MARGIN
         parts = [f'<rect class="page" x="0.5" y="0.5" width="{width - 1:g}" height="{height - 1}" rx="6"/>']
         for number, line in enumerate(self.lines):
@@ -96,7 +95,6 @@ def words(svg: str) -> list[str]:
 
 
 def style(character: pyte.screens.Char) -> str:
-    """The CSS classes of a character."""
     return " ".join(
         name
         for name, is_so in (
@@ -109,7 +107,6 @@ def style(character: pyte.screens.Char) -> str:
 
 
 def shown(printed: bytes) -> list[list[tuple[str, str]]]:
-    """The content of a terminal after this output."""
     screen = pyte.Screen(COLUMNS, LINES_MAX)
     pyte.ByteStream(screen).feed(FAINT.sub(BLINK, ALTERNATE.sub(b"", printed)))
     lines = []
@@ -121,7 +118,6 @@ def shown(printed: bytes) -> list[list[tuple[str, str]]]:
 
 
 def run(command: list[str], environment: dict[str, str]) -> bytes:
-    """Runs a command in a terminal. Returns its output."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", LINES_MAX, COLUMNS, 0, 0))
     process = subprocess.Popen(command, env=environment, stdin=theirs, stdout=theirs, stderr=theirs)
@@ -139,8 +135,6 @@ def run(command: list[str], environment: dict[str, str]) -> bytes:
 
 @dataclass
 class Terminal:
-    """A user who types commands."""
-
     environment: dict[str, str]
 
     def wait(self, command: str, member: str, at_least: int) -> None:
@@ -153,7 +147,6 @@ class Terminal:
         raise AssertionError(f"expected {member} of at least {at_least} from {command}, got {said}")
 
     def record(self, title: str, *commands: str) -> Recording:
-        """A recording of these commands."""
         lines: list[list[tuple[str, str]]] = []
         for command in commands:
             lines += [[("dim", "$ "), ("bold", command)]]
@@ -164,7 +157,6 @@ class Terminal:
 
 
 def failures() -> list[dict[str, Any]]:
-    """The failure records of four events."""
     function = "arn:aws:lambda:us-east-1:000000000000:function:example-target:$LATEST"
     return [
         failure_record(
@@ -183,7 +175,6 @@ def failures() -> list[dict[str, Any]]:
 
 
 def operated() -> Iterator[tuple[str, Recording]]:
-    """Recordings of the operator's program."""
     path = {"PATH": f"{TARGET}:{os.environ['PATH']}", "HOME": "/nonexistent", "TERM": "xterm-256color"}
     backoff = ["--set", "BASE_BACKOFF=2h", "--set", "MAX_BACKOFF=2h", "--set", "JITTER=none"]
     with endpoints.local(TARGET / "comeback", path, ["local", "--port", "0", *backoff], READY) as cloud:

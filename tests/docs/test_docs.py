@@ -52,8 +52,6 @@ def follow(page: str, at_least: int, prepare: Callable[[Path], object] = lambda 
 
 
 class PageTest(unittest.TestCase):
-    """Whole pages."""
-
     def test_on_your_machine(self) -> None:
         follow((ROOT / "docs/start/local.md").read_text(), 10)
 
@@ -206,7 +204,6 @@ public class Told {
 
 
 def code(language: str) -> str:
-    """The first block of a language in the README."""
     return KIT.split(f"```{language}\n")[1].split("```")[0]
 
 
@@ -274,8 +271,6 @@ class UnwrapTest(unittest.TestCase):
 
 
 class MadeTest(unittest.TestCase):
-    """The reference of the program, and the pictures that show figures."""
-
     def test_they_are_what_the_program_and_the_code_say(self) -> None:
         pictures = {made.FOLDER / name: svg for name, svg in made.pictures(TARGET / "comeback").items()}
         for path, expected in {made.PAGE: made.page(TARGET / "comeback"), **pictures}.items():
@@ -283,8 +278,6 @@ class MadeTest(unittest.TestCase):
 
 
 class BlocksTest(unittest.TestCase):
-    """The blocks of commands on all pages of the book."""
-
     def test_each_is_run_or_says_why_not(self) -> None:
         pages = re.findall(r"\]\((.*?\.md)\)", (ROOT / "docs/SUMMARY.md").read_text())
         self.assertGreater(len(pages), 50)
@@ -314,8 +307,6 @@ class BlocksTest(unittest.TestCase):
 
 
 class CommandTest(unittest.TestCase):
-    """The commands on all pages are valid."""
-
     PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
     # Commands in code blocks, and commands in the text, which may be wrapped. Comments are left out. A line of TOML
     # about the crate has an equals sign.
@@ -335,8 +326,6 @@ class CommandTest(unittest.TestCase):
 
 
 class RecordingTest(unittest.TestCase):
-    """The recordings of a terminal."""
-
     def test_the_programs_print_what_they_show(self) -> None:
         for name, recording in recordings.operated():
             self.compare(name, recording)
@@ -345,14 +334,11 @@ class RecordingTest(unittest.TestCase):
         self.compare("demo.svg", recordings.demo())
 
     def compare(self, name: str, recording: recordings.Recording) -> None:
-        """Compares the words of both."""
         kept = (recordings.FOLDER / name).read_text()
         self.assertEqual(recordings.words(kept), recordings.words(recording.svg()), "tests/docs/run --record")
 
 
 class EssenceTest(unittest.TestCase):
-    """The parts of a line that may differ."""
-
     def test_numbers_differ_and_words_do_not(self) -> None:
         for line, other, is_same in (
             ("waits 1.0 s for attempt 1", "waits 12.5 s for attempt 2", True),

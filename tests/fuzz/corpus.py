@@ -16,20 +16,17 @@ CORPUS = Path(__file__).resolve().parent / "corpus"
 
 
 def read(target: str) -> dict[str, bytes]:
-    """The inputs of a target, by name."""
     inputs = json.loads((CORPUS / f"{target}.json").read_text(encoding="utf-8"))
     return {name: text.encode("latin-1") for name, text in inputs.items()}
 
 
 def write(target: str, inputs: dict[str, bytes]) -> None:
-    """Replaces the inputs of a target."""
     texts = {name: inputs[name].decode("latin-1") for name in sorted(inputs)}
     text = json.dumps(texts, indent=0)
     (CORPUS / f"{target}.json").write_text(text + "\n")
 
 
 def main() -> None:
-    """Runs the command in the arguments."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
     for command in ("unpack", "pack"):

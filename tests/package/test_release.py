@@ -132,8 +132,6 @@ class ChecksTest(unittest.TestCase):
 
 
 class ArchivesTest(unittest.TestCase):
-    """Archives of files in memory."""
-
     FILES = [File("b/text", b"text"), File("a/program", b"\x7fELF", archives.PROGRAM)]
 
     def test_order_does_not_change_an_archive_and_every_file_is_in_it(self) -> None:
@@ -176,8 +174,6 @@ class ArchivesTest(unittest.TestCase):
 
 
 class DocumentsTest(unittest.TestCase):
-    """The documents that describe a release."""
-
     def test_a_bill_has_every_linked_crate_with_its_checksum_and_licence(self) -> None:
         linkage = ("envelope-proxy", "aarch64-unknown-linux-musl")
         bill = documents.bill("1.2.3", "comeback-layer", "pkg:generic/comeback-layer@1.2.3", [linkage])

@@ -280,8 +280,6 @@ esac
 
 
 class RunTest(unittest.TestCase):
-    """Scripts that build the program `comeback` and run it."""
-
     def test_a_program_gets_its_arguments_and_is_built_as_an_installation_builds_it(self) -> None:
         for script in ("demo", "local"):
             for arguments in ([], ["--binaries", "local"]):

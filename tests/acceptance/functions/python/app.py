@@ -50,7 +50,6 @@ def loop(order: dict[str, Any], context: Any) -> None:
 
 
 def sockets(order: dict[str, Any], context: Any) -> str:
-    """Sends a byte through a socket with an abstract name."""
     try:
         with socket.socket(socket.AF_UNIX) as listener, socket.socket(socket.AF_UNIX) as client:
             listener.bind(f"\0comeback-{os.getpid()}")
