@@ -70,11 +70,7 @@ async def _kind(bootstrap: Path, fate: Fate, size: int, mode: str, log: Path) ->
 
 
 def _each(count: int) -> int:
-    """The count for one batch. All batches are of the same kind, so their counts must be equal.
-
-    Raises:
-        NotMeasured: if the total is no multiple of the number of batches.
-    """
+    """The count for one batch. All batches are of the same kind, so their counts must be equal."""
     each, rest = divmod(count, BATCHES)
     if rest:
         raise NotMeasured(f"expected the same of each of {BATCHES} batches, got {count} in all")

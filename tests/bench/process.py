@@ -49,11 +49,7 @@ class Run:
 
 async def run(handler: Handler, batches: Sequence[Batch], log: Path, cloud: Cloud | None = None) -> Run:
     """Starts a new process of the handler, feeds it these batches, and kills it at the end. Tests pass a cloud of their
-    own, with the same batches.
-
-    Raises:
-        NotMeasured: if the handler ends, hangs, or doesn't handle every message as it should.
-    """
+    own, with the same batches."""
     cloud = cloud or Cloud(batches)
     loop = asyncio.get_running_loop()
     server = await loop.create_server(lambda: Connection(cloud), HOST, 0)

@@ -35,11 +35,7 @@ USAGE = 2
 
 
 def play(loop: Loop) -> dict[str, str]:
-    """Lets events of each kind fail until they succeed or are given up. Returns the id of one of each.
-
-    Raises:
-        TimeoutError: if that does not happen.
-    """
+    """Lets events of each kind fail until they succeed or are given up. Returns the id of one of each."""
     events = {}
     for kind in KINDS:
         for payload in kind.payloads()[:EVENTS_OF_A_KIND]:
@@ -64,11 +60,7 @@ def of_the_handlers_role() -> dict[str, Any]:
 
 
 def of_the_command(program: str, command: str) -> dict[str, Any]:
-    """The policy that the program prints for a command.
-
-    Raises:
-        ValueError: if parliament finds a fault in the policy.
-    """
+    """The policy that the program prints for a command."""
     words = [word for word in command.split() if word.replace("-", "").isalpha() and word != TARGET]
     name = "-".join(word for word in words if not word.startswith("-"))
     policy = subprocess.check_output([program, "doctor", "--policy", name], text=True)
@@ -79,11 +71,7 @@ def of_the_command(program: str, command: str) -> dict[str, Any]:
 
 
 def simulate(calls: Sequence[tuple[str, dict[str, Any], set[Permission]]], modules: Path) -> str:
-    """Asks IAM's simulator about calls and the policies that must allow them. Returns the number of its decisions.
-
-    Raises:
-        ValueError: if one is not as expected.
-    """
+    """Asks IAM's simulator about calls and the policies that must allow them. Returns the number of its decisions."""
     asked = [{"who": who, "policy": policy, "calls": sorted(seen)} for who, policy, seen in calls]
     program = ["node", str(Path(__file__).with_name("iam") / "simulate.mjs"), str(modules)]
     *complaints, decisions = subprocess.check_output(program, input=json.dumps(asked), text=True).splitlines()

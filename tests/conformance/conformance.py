@@ -80,11 +80,7 @@ def _quoted(text: str) -> str:
 
 
 def listed() -> dict[str, Difference]:
-    """The differences whose right answer was looked up in the documentation, by place: `topic/case/step`.
-
-    Raises:
-        ValueError: if an entry has the wrong keys, says wrongly who is right, or lists a place twice.
-    """
+    """The differences whose right answer was looked up in the documentation, by place: `topic/case/step`."""
     found: dict[str, Difference] = {}
     for entry in tomllib.loads(TABLE.read_text())["difference"]:
         if entry.keys() != {"what", "right", "documentation", "answers"} or entry["right"] not in RIGHT:

@@ -90,11 +90,7 @@ def waiting_count(sqs: Any, queue_url: str) -> int:
 def local(
     program: Path, settings: Mapping[str, str] = MappingProxyType({}), arguments: Sequence[str] = (), ready: str = ""
 ) -> Iterator[Endpoint]:
-    """Runs the local cloud. It is ready when it prints this text, or else when it prints its endpoint.
-
-    Raises:
-        ValueError: if AWS's models don't allow one of its answers, or one of the requests that it saw `between`.
-    """
+    """Runs the local cloud. It is ready when it prints this text, or else when it prints its endpoint."""
     with _started("local", [str(program), *arguments], settings, ready) as endpoint:
         yield endpoint
         if endpoint.faults:

@@ -46,11 +46,7 @@ class Player(Notebook):
         self._function: str | None = None
 
     def follow(self, steps: list[Any]) -> None:
-        """Plays steps, or lists of steps.
-
-        Raises:
-            AssertionError: if an answer is not as it was recorded.
-        """
+        """Plays steps, or lists of steps."""
         for step in steps:
             if isinstance(step, list):
                 self.follow(step)

@@ -166,11 +166,7 @@ class Loop:
         return [] if same == [True] * (1 + CONSUMER_FAILURES) else [f"not what was sent to the queue: {received}"]
 
     def collect(self) -> Counter[tuple[str, str, str]]:
-        """Waits until the retry queue is empty and all runs are logged. Returns the dead letters.
-
-        Raises:
-            TimeoutError: if that does not happen.
-        """
+        """Waits until the retry queue is empty and all runs are logged. Returns the dead letters."""
         letters: Counter[tuple[str, str, str]] = Counter()
         deadline = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < deadline:

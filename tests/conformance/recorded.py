@@ -49,11 +49,7 @@ class Cloud:
         return f"arn:aws:sqs:{REGION}:{ACCOUNT}:{self.name(own)}"
 
     def receive(self, queue: str) -> dict[str, Any]:
-        """Waits for the next message in a queue and deletes it.
-
-        Raises:
-            AssertionError: if no message arrives.
-        """
+        """Waits for the next message in a queue and deletes it."""
         for _ in range(PATIENCE_SECONDS // 20):
             for message in self.sqs.receive_message(QueueUrl=queue, WaitTimeSeconds=20).get("Messages", []):
                 self.sqs.delete_message(QueueUrl=queue, ReceiptHandle=message["ReceiptHandle"])
@@ -87,11 +83,7 @@ class Cloud:
 
 
 def refused(code: tuple[int, str, str], call: Callable[..., Any], **parameters: Any) -> None:
-    """Makes a call that must be refused with this status, code and message.
-
-    Raises:
-        AssertionError: if it is not.
-    """
+    """Makes a call that must be refused with this status, code and message."""
     try:
         answer = call(**parameters)
     except ClientError as error:
@@ -102,21 +94,13 @@ def refused(code: tuple[int, str, str], call: Callable[..., Any], **parameters: 
 
 
 def same(got: Any, expected: Any) -> None:
-    """Compares an answer with the recorded one.
-
-    Raises:
-        AssertionError: if they are not equal.
-    """
+    """Compares an answer with the recorded one."""
     if got != expected:
         raise AssertionError(f"recorded {expected!r}, got {got!r}")
 
 
 def eventually(holds: Callable[[], bool]) -> None:
-    """Polls until a condition holds.
-
-    Raises:
-        AssertionError: if it doesn't hold in time.
-    """
+    """Polls until a condition holds."""
     deadline = time.monotonic() + EVENTUALLY_SECONDS
     while not holds():
         if time.monotonic() > deadline:

@@ -35,11 +35,7 @@ class Example:
     commands: list[list[str]]
 
     def deploy(self, endpoint: Endpoint, home: Path) -> None:
-        """Runs the commands in the example's folder, without the settings of the current user.
-
-        Raises:
-            RuntimeError: if one fails, with its output.
-        """
+        """Runs the commands in the example's folder, without the settings of the current user."""
         environment = {
             "PATH": os.environ["PATH"],
             "HOME": str(home),

@@ -72,11 +72,7 @@ RARE = (
 
 
 def play(deployed: Deployed) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Sends both events. Returns the placed orders and the dead letters, once nothing waits any more.
-
-    Raises:
-        TimeoutError: if that does not happen.
-    """
+    """Sends both events. Returns the placed orders and the dead letters, once nothing waits any more."""
     for payload in (RECOVERS, NEVER):
         deployed.invoke(payload)
     dead_letters: list[dict[str, Any]] = []

@@ -139,11 +139,7 @@ class Deployed:
         ]
 
     def comeback(self, program: Path, *arguments: str, as_operator: bool = False) -> Any:
-        """Runs a command of the program, with all permissions or the operator's. Returns the JSON that it prints.
-
-        Raises:
-            ValueError: if it prints something else.
-        """
+        """Runs a command of the program, with all permissions or the operator's. Returns the JSON that it prints."""
         environment = self.endpoint.environment()
         if as_operator:
             switched = self._operators_credentials

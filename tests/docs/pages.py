@@ -95,11 +95,7 @@ class Output:
                     self.more.notify_all()
 
     def expect(self, expected: str, begin: int) -> None:
-        """Waits until all of these lines were printed, in any order, from the line `begin` on.
-
-        Raises:
-            AssertionError: if one is missing for long.
-        """
+        """Waits until all of these lines were printed, in any order, from the line `begin` on."""
         until = time.monotonic() + PATIENCE_SECONDS
         wanted = Counter(filter(None, map(essence, expected.splitlines())))
         with self.more:
@@ -179,11 +175,7 @@ class Reader:
         return f". {exported}\n" if exported.exists() else ""
 
     def _run(self, commands: str) -> None:
-        """Runs commands to their end. Exported variables stay for later commands.
-
-        Raises:
-            AssertionError: if one fails.
-        """
+        """Runs commands to their end. Exported variables stay for later commands."""
         exported = self.folder / "exported"
         process = self._start(f"{self._exported()}{commands}\nexport -p >{exported}")
         begin = len(self.output.lines)
