@@ -136,71 +136,18 @@ class FunctionTest(unittest.TestCase):
 KIT = (ROOT / "shared/kit/README.md").read_text()
 CASES: list[dict[str, Any]] = json.loads((ROOT / "shared/core/fixtures/envelopes.json").read_text())
 
+# What stands around the code in the README, and around the cases.
 GO = """\
 package main
-
-import (
-	"context"
-	"encoding/json"
-	"math"
-	"os"
-
-	"github.com/aws/aws-lambda-go/lambdacontext"
-)
-
-func place(order json.RawMessage, key string) (any, error) { return key, nil }
-
-%s
-
-type answer struct {
-	Payload json.RawMessage `json:"payload"`
-	Retry   map[string]any  `json:"retry"`
-	Key     any             `json:"key"`
-}
-
-func main() {
-	var cases []struct{ Event json.RawMessage }
-	if err := json.NewDecoder(os.Stdin).Decode(&cases); err != nil {
-		panic(err)
-	}
-	ctx := lambdacontext.NewContext(context.Background(), &lambdacontext.LambdaContext{AwsRequestID: "own"})
-	answers := []answer{}
-	for _, each := range cases {
-		payload, retry := unwrap(each.Event)
-		key, _ := handler(ctx, each.Event)
-		answers = append(answers, answer{payload, retry, key})
-	}
-	json.NewEncoder(os.Stdout).Encode(answers)
-}
-"""
-
-JAVA = """\
+import ("context"; "encoding/json"; "math"; "github.com/aws/aws-lambda-go/lambdacontext")
+%s"""
+JAVA = {
+    "Kit": """\
 import com.amazonaws.services.lambda.runtime.Context;
-import java.util.*;
-
-public class Told {
-    static Object place(Object order, String key) { return key; }
-
-%s
-
-    static Map<String, Object> map(Object... of) {
-        var made = new LinkedHashMap<String, Object>();
-        for (int nth = 0; nth < of.length; nth += 2) made.put((String) of[nth], of[nth + 1]);
-        return made;
-    }
-
-    static void check(Object event, Object payload, boolean isEnvelope, String key) {
-        var unwrapped = unwrap(event);
-        var told = new Told().handleRequest(event, () -> "own");
-        if (!Objects.equals(unwrapped.payload(), payload) || unwrapped.retry().isEmpty() == isEnvelope
-                || !key.equals(told)) throw new AssertionError(event + " gave " + unwrapped + " and " + told);
-    }
-
-    public static void main(String[] arguments) {
-%s
-    }
+import java.util.Map;
+class Kit { static Object place(Object order, String key) { return key; } %s }""",
+    "Cases": "import java.util.Arrays;\nclass Cases extends Told { static void check() { %s } }",
 }
-"""
 
 
 def code(language: str) -> str:
@@ -237,14 +184,17 @@ def run_java(folder: Path) -> None:
         for case in CASES
         for payload, is_envelope, key in [expected(case)]
     )
-    (folder / "Told.java").write_text(JAVA % (code("java"), "\n".join(checks)))
-    subprocess.run(["javac", "-cp", "lib/*", "-d", "classes", "Told.java"], cwd=folder, check=True)
+    for name, content in {"Kit": code("java"), "Cases": "\n".join(checks)}.items():
+        (folder / f"{name}.java").write_text(JAVA[name] % content)
+    command = ["javac", "-cp", "lib/*", "-d", "classes", "Kit.java", "Cases.java", HERE / "unwrap/Told.java"]
+    subprocess.run(command, cwd=folder, check=True)
     subprocess.run(["java", "-cp", "classes:lib/*", "Told"], cwd=folder, check=True)
 
 
 def run_go(folder: Path) -> list[tuple[Any, bool, str]]:
     """Runs the Go code. Returns its result for each event. The folder has the stand-in."""
-    (folder / "main.go").write_text(GO % code("go"))
+    shutil.copy(HERE / "unwrap/main.go", folder)
+    (folder / "code.go").write_text(GO % code("go"))
     given = (ROOT / "shared/core/fixtures/envelopes.json").read_bytes()
     answers = json.loads(
         subprocess.run(["go", "run", "."], cwd=folder, input=given, check=True, capture_output=True).stdout
