@@ -6,7 +6,7 @@ from typing import Any
 
 from aws import Refused, Stack
 from endpoints import ROLE
-from maker import BACKOFFS, EXAMPLE, SYSTEMS, TARGETS, Function, Parts, document_of_policies, source, zipped_folder
+from maker import BACKOFFS, EXAMPLE, SYSTEMS, TARGETS, Function, Parts, document_of_policies, zipped_folder
 from stack import Deployed
 
 # Each environment with the layer runs a proxy, and all environments share the machine's ports.
@@ -111,7 +111,7 @@ class StackOfCalls(Stack):
         functions.create_function(FunctionName=self.names[name], Role=ROLE, Code={"ZipFile": code}, **settings)
 
     def _make_target(self, function: Function, layer: str | None) -> None:
-        folder = EXAMPLE.parents[2] / "example" / "orders" if function is EXAMPLE_FUNCTION else source(function)
+        folder = EXAMPLE.parents[2] / "example" / "orders" if function is EXAMPLE_FUNCTION else function.folder
         ports = {"COMEBACK_PROXY_PORT": PROXY_PORTS[function.name]} if function.is_transparent else {}
         self._make_function(function.name, zipped_folder(folder), **function.properties(layer, **ports))
         functions, name = self.account.client("lambda"), self.names[function.name]

@@ -47,6 +47,11 @@ class Function:
     # Lambda's default is Terminate.
     recursive_loop: str = "Allow"
 
+    @property
+    def folder(self) -> Path:
+        """The folder with its code."""
+        return FUNCTIONS / self.code
+
     def properties(self, layer: Any, **variables: str) -> dict[str, Any]:
         """Its settings, as the API and CloudFormation name them."""
         properties: dict[str, Any] = {"Runtime": self.runtime, "Handler": self.handler, "Timeout": 20}
@@ -73,10 +78,6 @@ TARGETS = (
     Function("Doomed", "Second", policy=(("MAX_ATTEMPTS", 1),)),
     Function("Spied", None, recursive_loop="Terminate"),
 )
-
-
-def source(function: Function) -> Path:
-    return FUNCTIONS / function.code
 
 
 def document_of_policies(parts: "Parts", system: str, names: dict[str, str]) -> str:
@@ -161,28 +162,13 @@ class Maker:
     def _add_functions(self, resources: dict[str, Any]) -> None:
         made = {
             code: self.upload(f"{code}.zip", zipped_folder(folder))
-            for code, folder in {each.code: source(each) for each in self.parts.functions()}.items()
+            for code, folder in {each.code: each.folder for each in self.parts.functions()}.items()
         }
-        resources["TargetsLog"] = {"Type": "AWS::Logs::LogGroup", "Properties": {"RetentionInDays": 1}}
-        resources["TargetsRole"] = _role(
-            {"Action": ["logs:CreateLogStream", "logs:PutLogEvents"], "Resource": {"Fn::GetAtt": ["TargetsLog", "Arn"]}}
-        )
-        for name in ("Spy", "Moved", "MovedBack"):
-            resources[name] = {"Type": "AWS::SQS::Queue", "Properties": {"MessageRetentionPeriod": 3600}}
-        resources["MovedBack"]["Properties"]["RedrivePolicy"] = {
-            "deadLetterTargetArn": {"Fn::GetAtt": ["Moved", "Arn"]},
-            "maxReceiveCount": 5,
-        }
+        resources |= read(Path(__file__).with_name("resources.yaml"))["Resources"]
         queues = {
-            "Retry": {"Fn::GetAtt": ["Retry", "Outputs.RetryQueueArn"]},
-            "Second": {"Fn::GetAtt": ["Second", "Outputs.RetryQueueArn"]},
             None: {"Fn::GetAtt": ["Spy", "Arn"]},
+            **{system: {"Fn::GetAtt": [system, "Outputs.RetryQueueArn"]} for system in SYSTEMS},
         }
-        resources["TargetsFailures"] = _policy("TargetsRole", "failures", "sqs:SendMessage", list(queues.values()))
-        # Lambda must stop this function in a recursive loop.
-        resources["SpiedLoop"] = _policy(
-            "TargetsRole", "loop", "lambda:InvokeFunction", [{"Fn::GetAtt": ["Spied", "Arn"]}]
-        )
         dead_letters = {"Fn::GetAtt": ["Second", "Outputs.DeadLetterQueueArn"]}
         redrive = resources["OperatorRedrive"]["Properties"]["PolicyDocument"]["Statement"]
         for statement, others in zip(redrive, ([dead_letters], [queues["Second"]]), strict=True):
@@ -237,29 +223,3 @@ class Maker:
                 properties["CodeUri"] = f"s3://{bucket}/{key}"
         content = json.dumps(document).encode()
         return self.upload(f"{folder.name}-{len(content)}.json", content)[2]
-
-
-def _role(statement: dict[str, Any]) -> dict[str, Any]:
-    service = {"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}, "Action": "sts:AssumeRole"}
-    return {
-        "Type": "AWS::IAM::Role",
-        "Properties": {
-            "AssumeRolePolicyDocument": {"Version": "2012-10-17", "Statement": [service]},
-            "Policies": [{"PolicyName": "logs", "PolicyDocument": _document(statement)}],
-        },
-    }
-
-
-def _policy(role: str, name: str, action: str, resources: list[Any]) -> dict[str, Any]:
-    return {
-        "Type": "AWS::IAM::Policy",
-        "Properties": {
-            "PolicyName": name,
-            "Roles": [{"Ref": role}],
-            "PolicyDocument": _document({"Action": action, "Resource": resources}),
-        },
-    }
-
-
-def _document(statement: dict[str, Any]) -> dict[str, Any]:
-    return {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", **statement}]}
