@@ -97,6 +97,11 @@ class Cloud:
         self.calls.append((operation, body))
         return response(200, ANSWERS[operation](body), "application/x-amz-json-1.0")
 
+    def fail(self, error: NotMeasured) -> None:
+        """Ends the run."""
+        if not self.finished.done():
+            self.finished.set_exception(error)
+
     def of(self, *operations: str) -> list[Any]:
         return [json.loads(body) for operation, body in self.calls if operation in operations]
 
@@ -172,48 +177,27 @@ class Cloud:
         _expect_same("dead letters", sent, expected)
 
 
-class Connection(asyncio.Protocol):
-    """One kept-alive connection."""
-
-    def __init__(self, cloud: Cloud) -> None:
-        self._cloud = cloud
-        self._received = b""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-
-    def data_received(self, data: bytes) -> None:
-        self._received += data
-        try:
-            while (request := self._take_request()) is not None:
-                answer = self._cloud.answer(*request)
-                if answer is not None:
-                    self._transport.write(answer)
-        except NotMeasured as error:
-            self._give_up(error)
-        except (ValueError, KeyError, TypeError) as error:
-            self._give_up(NotMeasured(f"wrote what can't be read: {error!r}"))
-
-    def _give_up(self, error: NotMeasured) -> None:
-        if not self._cloud.finished.done():
-            self._cloud.finished.set_exception(error)
-        self._transport.abort()
-
-    def _take_request(self) -> tuple[str, str, str, bytes] | None:
-        head, separator, rest = self._received.partition(b"\r\n\r\n")
-        if not separator:
-            return None
-        request_line, *lines = head.decode("latin-1").split("\r\n")
-        headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
-        if "transfer-encoding" in headers or "expect" in headers:
-            raise NotMeasured(f"expected a plain request, got {head!r}")
-        length = int(headers.get("content-length", 0))
-        if len(rest) < length:
-            return None
-        self._received = rest[length:]
-        method, path, _version = request_line.split(" ")
-        return method, path, headers.get("x-amz-target", ""), rest[:length]
+async def serve(cloud: Cloud, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Answers all requests of one kept-alive connection."""
+    try:
+        while True:
+            head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+            request_line, *lines = head.rstrip().split("\r\n")
+            headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+            if "transfer-encoding" in headers or "expect" in headers:
+                raise NotMeasured(f"expected a plain request, got {head!r}")
+            body = await reader.readexactly(int(headers.get("content-length", 0)))
+            method, path, _version = request_line.split(" ")
+            answer = cloud.answer(method, path, headers.get("x-amz-target", ""), body)
+            if answer is not None:
+                writer.write(answer)
+    except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
+        # The handler has closed the connection or was killed, or the run is over.
+        writer.close()
+    except (NotMeasured, ValueError, KeyError, TypeError) as error:
+        is_said = isinstance(error, NotMeasured)
+        cloud.fail(error if is_said else NotMeasured(f"wrote what can't be read: {error!r}"))
+        writer.transport.abort()
 
 
 def response(status: int, body: bytes, kind: str = "application/json", headers: str = "") -> bytes:

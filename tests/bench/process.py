@@ -5,6 +5,7 @@ The kernel reports the CPU time of the process and its peak resident memory. The
 """
 
 import asyncio
+import functools
 import os
 import re
 import signal
@@ -13,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cloud import OWN_ARN, Cloud, Connection, NotMeasured
+from cloud import OWN_ARN, Cloud, NotMeasured, serve
 from messages import ACCOUNT, BACKOFF, REGION, Batch
 
 HOST = "127.0.0.1"
@@ -52,7 +53,7 @@ async def run(handler: Handler, batches: Sequence[Batch], log: Path, cloud: Clou
     own, with the same batches."""
     cloud = cloud or Cloud(batches)
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: Connection(cloud), HOST, 0)
+    server = await asyncio.start_server(functools.partial(serve, cloud), HOST, 0)
     port = server.sockets[0].getsockname()[1]
     environment = {**_lambda_environment(port), **handler.environment}
     # The log goes to a file, not to a pipe: reading a pipe would take CPU time while the handler is measured.
@@ -62,7 +63,7 @@ async def run(handler: Handler, batches: Sequence[Batch], log: Path, cloud: Clou
     started_at = time.perf_counter()
     pid = os.posix_spawn(handler.command[0], handler.command, environment, file_actions=redirections)
     exited = os.pidfd_open(pid)
-    loop.add_reader(exited, _fail, cloud, "the process ended by itself")
+    loop.add_reader(exited, cloud.fail, NotMeasured("the process ended by itself"))
     try:
         await asyncio.wait_for(cloud.finished, PATIENCE_SECONDS)
         peak_bytes = _peak_bytes(pid)
@@ -89,11 +90,6 @@ async def run(handler: Handler, batches: Sequence[Batch], log: Path, cloud: Clou
         start_seconds=cloud.first_answer_at - started_at,
         peak_bytes=peak_bytes,
     )
-
-
-def _fail(cloud: Cloud, why: str) -> None:
-    if not cloud.finished.done():
-        cloud.finished.set_exception(NotMeasured(why))
 
 
 def _lambda_environment(port: int) -> dict[str, str]:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from cloudwatch import CloudWatch, Point, calculated, of_filter, of_log
+from cloudwatch import CloudWatch, Point, of_filter, of_log
 from handler import FORBIDDEN, FUNCTION, TARGET, THROTTLED, Fate, handler_log
 from system import EXAMPLES, HARDENED
 
@@ -376,22 +376,6 @@ class DashboardTest(unittest.TestCase):
             for graph in graphs:
                 for line, series in watch.drawn(graph).items():
                     self.assertEqual(set(series), {HOUR}, f"{who}: {graph['title']}: {line}")
-
-
-class ExpressionTest(unittest.TestCase):
-    """Expressions as CloudWatch calculates them."""
-
-    def test_missing_values_stay_missing_except_in_the_sum_of_a_list(self) -> None:
-        metrics = {"a": {0: 1.0, 60: 2.0, 120: 4.0}, "b": {60: 3.0}, "never": {}}
-        for expression, expected in (
-            ("a - b", {60: -1}),
-            ("SUM([a, b, never])", {0: 1, 60: 5, 120: 4}),
-            ("100 * a / 4", {0: 25, 60: 50, 120: 100}),
-            ("DIFF(a)", {60: 1, 120: 2}),
-            ("IF(SUM([a, b]) == a, a, 0)", {0: 1, 60: 0, 120: 4}),
-            ("IF(SUM([a, never]) == a, a, 0)", {0: 1, 60: 2, 120: 4}),
-        ):
-            self.assertEqual(calculated(expression, metrics), expected, expression)
 
 
 if __name__ == "__main__":
