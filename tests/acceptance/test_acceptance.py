@@ -64,9 +64,7 @@ class AcceptanceTest(unittest.TestCase):
 
     def setUp(self) -> None:
         self.before = inventory(self.endpoint)
-        folder = tempfile.TemporaryDirectory(prefix="acceptance-")
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
+        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory(prefix="acceptance-")))
 
     def tearDown(self) -> None:
         """Nothing is left, however a run ended."""

@@ -29,6 +29,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -285,6 +286,15 @@ def try_out(trial: Trial) -> list[str]:
     return [f"{trial.name}: {fault}" for fault in wrong]
 
 
+def run_all(runs: Sequence[Callable[[], list[str]]]) -> int:
+    """Makes runs, two at a time because they mostly wait, and prints their faults. Returns the exit code."""
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        wrong = [fault for found in pool.map(lambda run: run(), runs) for fault in found]
+    for fault in wrong:
+        print(fault, file=sys.stderr)
+    return 1 if wrong else 0
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cdk", type=Path, help="CDK's command line")
@@ -313,12 +323,7 @@ def main() -> int:
         trials.append(Trial("Terraform with everything", make, of_terraform(comeback), destroy))
     else:
         print("Terraform with everything: left out, because Terraform or its AWS provider is not installed")
-    # The examples mostly wait, so threads are enough.
-    with ThreadPoolExecutor(max_workers=2) as pool:
-        wrong = [fault for found in pool.map(try_out, trials) for fault in found]
-    for fault in wrong:
-        print(fault, file=sys.stderr)
-    return 1 if wrong else 0
+    return run_all([partial(try_out, trial) for trial in trials])
 
 
 if __name__ == "__main__":

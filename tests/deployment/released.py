@@ -6,7 +6,6 @@ One event fails, comes back and succeeds; another one is given up. CDK and SAM a
 import argparse
 import json
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -15,7 +14,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "conformance"))
 import commands
 import endpoints
 import loop
-from deployed import NEVER, Trial, of_one, play, try_out
+from deployed import NEVER, Trial, of_one, play, run_all, try_out
 from inputs import zipped
 from stack import Deployed
 
@@ -65,13 +64,7 @@ def main() -> int:
         Trial("CDK's package from npm", lambda _: commands.cdk(arguments.cdk, arguments.work / "npm"), tried),
     ]
     orders = application / "infra" / "example" / "orders" / "app.py"
-    runs = [*(partial(try_out, trial) for trial in trials), partial(from_zips, handler, orders)]
-    # The examples mostly wait, so threads are enough.
-    with ThreadPoolExecutor(max_workers=2) as pool:
-        wrong = [fault for found in pool.map(lambda run: run(), runs) for fault in found]
-    for fault in wrong:
-        print(fault, file=sys.stderr)
-    return 1 if wrong else 0
+    return run_all([*(partial(try_out, trial) for trial in trials), partial(from_zips, handler, orders)])
 
 
 if __name__ == "__main__":

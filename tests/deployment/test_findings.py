@@ -74,20 +74,17 @@ class CheckovTest(unittest.TestCase):
             if Path(each["file_abs_path"]) in templates and re.search(ours, each["resource"])
         }
 
-    def test_of_sams_application(self) -> None:
-        self.assertEqual(self.found(*SAM), listed("Intended") - {OF_A_LEDGER, IN_A_VPC})
-
-    def test_of_cdks_construct(self) -> None:
-        expected = listed("Intended") | listed("Rules of an organization")
-        self.assertEqual(self.found(CDK["typescript"], ours=r"\.Retry"), expected - {OF_A_LEDGER, IN_A_VPC})
-
-    def test_of_cdks_construct_with_everything(self) -> None:
-        self.assertEqual(self.found(CDK["everything"], ours=r"\.Retry"), listed("Intended") - {IN_A_VPC} | {NO_VPC})
-
-    def test_of_an_application_of_several_teams(self) -> None:
+    def test_each_finding_is_listed(self) -> None:
+        intended, rules = listed("Intended"), listed("Rules of an organization")
+        for found, expected in (
+            (self.found(*SAM), intended - {OF_A_LEDGER, IN_A_VPC}),
+            (self.found(CDK["typescript"], ours=r"\.Retry"), (intended | rules) - {OF_A_LEDGER, IN_A_VPC}),
+            (self.found(CDK["everything"], ours=r"\.Retry"), intended - {IN_A_VPC} | {NO_VPC}),
+            (self.found(*TEAMS), intended),
+        ):
+            self.assertEqual(found, expected)
         # Three stacks and a nested one, with the functions of the teams.
         self.assertEqual(len(TEAMS), 4)
-        self.assertEqual(self.found(*TEAMS), listed("Intended"))
 
 
 class TerraformTest(unittest.TestCase):
@@ -152,20 +149,17 @@ class TrivyTest(unittest.TestCase):
         findings = self.found[f"{name}/{template.name}"]
         return {each["ID"] for each in findings if re.match(r' *"Retry', lines[each["CauseMetadata"]["StartLine"] - 1])}
 
-    def test_of_sams_application(self) -> None:
-        expected = listed("Rules of an organization", "trivy") | listed("Intended", "trivy")
-        self.assertEqual({check for check, _ in self.of("sam")}, expected - {TRACING, EGRESS})
-
-    def test_of_cdks_construct(self) -> None:
-        expected = listed("Rules of an organization", "trivy") | listed("Intended", "trivy")
-        self.assertEqual(self.of_construct("typescript"), expected - {TRACING_OF_SAM, EGRESS})
-
-    def test_of_cdks_construct_with_everything(self) -> None:
-        self.assertEqual(self.of_construct("everything"), listed("Intended", "trivy"))
-
-    def test_of_an_application_of_several_teams(self) -> None:
+    def test_each_finding_is_listed(self) -> None:
+        intended = listed("Intended", "trivy")
+        everywhere = intended | listed("Rules of an organization", "trivy")
+        for found, expected in (
+            ({check for check, _ in self.of("sam")}, everywhere - {TRACING, EGRESS}),
+            (self.of_construct("typescript"), everywhere - {TRACING_OF_SAM, EGRESS}),
+            (self.of_construct("everything"), intended),
+            ({check for check, _ in self.of("teams")}, intended),
+        ):
+            self.assertEqual(found, expected)
         self.assertEqual(sum(file.startswith("teams/") for file in self.found), 4)
-        self.assertEqual({check for check, _ in self.of("teams")}, listed("Intended", "trivy"))
 
     def test_of_terraforms_module(self) -> None:
         found = {

@@ -59,11 +59,10 @@ FAILS = "expect_failures = [aws_lambda_function_event_invoke_config.this]"
 @unittest.skipIf(PLUGINS is None, "Terraform is not installed")
 class TerraformTest(unittest.TestCase):
     def setUp(self) -> None:
-        folder = tempfile.TemporaryDirectory(prefix="terraform-")
-        self.addCleanup(folder.cleanup)
-        self.module = Path(folder.name) / "infra/terraform"
+        folder = Path(self.enterContext(tempfile.TemporaryDirectory(prefix="terraform-")))
+        self.module = folder / "infra/terraform"
         for part in ("infra/terraform", "infra/cdk/contract"):
-            shutil.copytree(commands.ROOT / part, Path(folder.name) / part)
+            shutil.copytree(commands.ROOT / part, folder / part)
 
     def terraform(self, folder: Path, *arguments: str) -> str:
         environment = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}

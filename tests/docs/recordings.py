@@ -158,19 +158,15 @@ class Terminal:
 
 def failures() -> list[dict[str, Any]]:
     function = "arn:aws:lambda:us-east-1:000000000000:function:example-target:$LATEST"
+    errors = {
+        "3b72eb0b-202e-4fca-9f27-d590e971de04": "PaymentError",
+        "57569600-645f-4c2e-86e1-44482712467d": "PaymentError",
+        "91f53b8a-2a8d-41d1-be8f-3181ffbc8ba8": "PaymentError",
+        "9c7b62f9-7c92-4afc-83b6-2ad3a93343c2": "StockError",
+    }
     return [
-        failure_record(
-            function,
-            {"id": request},
-            request_id=request,
-            error={"errorType": error, "errorMessage": "the upstream said 503"},
-        )
-        for request, error in (
-            ("3b72eb0b-202e-4fca-9f27-d590e971de04", "PaymentError"),
-            ("57569600-645f-4c2e-86e1-44482712467d", "PaymentError"),
-            ("91f53b8a-2a8d-41d1-be8f-3181ffbc8ba8", "PaymentError"),
-            ("9c7b62f9-7c92-4afc-83b6-2ad3a93343c2", "StockError"),
-        )
+        failure_record(function, {"id": it}, None, it, {"errorType": error, "errorMessage": "the upstream said 503"})
+        for it, error in errors.items()
     ]
 
 

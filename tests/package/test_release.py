@@ -52,9 +52,7 @@ class ChecksTest(unittest.TestCase):
     """A checkout of version 1.2.3, in a separate folder for each test."""
 
     def setUp(self) -> None:
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
+        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
         self.git("init", "--quiet")
         self.write("Cargo.toml", CARGO_TOML)
         self.write("CHANGELOG.md", CHANGELOG)

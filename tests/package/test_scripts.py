@@ -64,9 +64,7 @@ class NoticesTest(unittest.TestCase):
     """A program with local crates, in a separate folder for each test."""
 
     def setUp(self) -> None:
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
+        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
         self.write("src/main.rs", "fn main() {}")
         self.write(
             ".cargo/config.toml", '[source.crates-io]\nreplace-with = "here"\n[source.here]\ndirectory = "crates"\n'
@@ -140,9 +138,7 @@ class PackTest(unittest.TestCase):
     """Two programs and their licence notices, in a separate folder for each test."""
 
     def setUp(self) -> None:
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
+        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
         # Random bytes, which a zip can't compress.
         self.contents = {"bin/proxy": random.Random(1).randbytes(100_000), "wrapper": b"#!/bin/sh\n"}
         for program, content in self.contents.items():
@@ -223,9 +219,7 @@ class UsageTest(unittest.TestCase):
     """Each script runs in a copy of scripts/ without the rest of the repository, so it has nothing to build."""
 
     def setUp(self) -> None:
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
+        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
         ignored = shutil.ignore_patterns("comeback")
         shutil.copytree(ROOT / "scripts", self.folder / "scripts", ignore=ignored)
         for licence in ROOT.glob("LICENSE-*"):
