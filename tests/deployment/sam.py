@@ -88,7 +88,7 @@ def system(**parameters: str) -> dict[str, Resource]:
 
 
 def of_type(made: Mapping[str, Resource], kind: str) -> dict[str, dict[str, Any]]:
-    return {name: resource.properties for name, resource in made.items() if resource.type == f"AWS::{kind}"}
+    return {name: resource.properties for name, resource in made.items() if resource.type == kind}
 
 
 @functools.cache

@@ -13,34 +13,27 @@ from template import Resource, Template, listed
 
 TARGET = Path(__file__).resolve().parents[2] / os.environ.get("CARGO_TARGET_DIR", "target")
 
-QUEUE = "AWS::SQS::Queue"
-QUEUE_POLICY = "AWS::SQS::QueuePolicy"
-FUNCTION = "AWS::Lambda::Function"
-INVOKE_CONFIG = "AWS::Lambda::EventInvokeConfig"
-MAPPING = "AWS::Lambda::EventSourceMapping"
-ROLE = "AWS::IAM::Role"
-POLICY = "AWS::IAM::Policy"
-MANAGED_POLICY = "AWS::IAM::ManagedPolicy"
-LOG_GROUP = "AWS::Logs::LogGroup"
-METRIC_FILTER = "AWS::Logs::MetricFilter"
-TABLE = "AWS::DynamoDB::Table"
-KEY = "AWS::KMS::Key"
-TOPIC = "AWS::SNS::Topic"
-ALARM = "AWS::CloudWatch::Alarm"
-DASHBOARD = "AWS::CloudWatch::Dashboard"
 
 # Properties that may differ: names, descriptions, code locations, and traces of the tool that made the template.
-INCIDENTAL = {FUNCTION: {"Code", "Description", "Environment", "Role"}}
+INCIDENTAL = {"Lambda::Function": {"Code", "Description", "Environment", "Role"}}
 
 # The units of durations.
 SECONDS = {"s": 1, "m": 60, "h": 60 * 60, "d": 24 * 60 * 60}
 
 # A template may have any number of these. Policies are compared by their statements, topics and keys belong to the
 # environment, alarms are made from the same file, and dashboards are not compared.
-UNCOUNTED = {POLICY, MANAGED_POLICY, TOPIC, "AWS::SNS::TopicPolicy", KEY, ALARM, DASHBOARD}
+UNCOUNTED = {
+    "IAM::Policy",
+    "IAM::ManagedPolicy",
+    "SNS::Topic",
+    "SNS::TopicPolicy",
+    "KMS::Key",
+    "CloudWatch::Alarm",
+    "CloudWatch::Dashboard",
+}
 
 # The defaults of properties that a template leaves out.
-DEFAULTS = {FUNCTION: {"TracingConfig.Mode = PassThrough"}, MAPPING: {"Enabled = true"}}
+DEFAULTS = {"Lambda::Function": {"TracingConfig.Mode = PassThrough"}, "Lambda::EventSourceMapping": {"Enabled = true"}}
 
 
 @dataclass(frozen=True)
@@ -63,33 +56,37 @@ class System:
 
     def alarms(self) -> dict[str, dict[str, Any]]:
         """The properties of the alarms, by their sections in the runbook. Tokens are replaced by the names of parts."""
-        alarms = map(self._named, self._of(ALARM))
+        alarms = map(self._named, self._of("CloudWatch::Alarm"))
         return {alarm["AlarmDescription"].rpartition("#")[2]: alarm for alarm in alarms}
 
     def metric_filter(self) -> dict[str, Any]:
         """The properties of the metric filter. Tokens are replaced by the names of parts."""
-        return self._named(self._only(METRIC_FILTER))
+        return self._named(self._only("Logs::MetricFilter"))
 
     def graphs(self) -> list[dict[str, Any]]:
         """The graphs of the dashboard. Tokens are replaced by the names of parts."""
-        body = self._with_parts_for_tokens(self._only(DASHBOARD).properties["DashboardBody"])
+        body = self._with_parts_for_tokens(self._only("CloudWatch::Dashboard").properties["DashboardBody"])
         return [each["properties"] for each in json.loads(body)["widgets"] if each["type"] == "metric"]
 
     def _parts(self) -> dict[str, Resource]:
         """The parts of the system, by purpose. Keys and topics belong to the environment, so they are only named."""
-        retry_queue = self._only(QUEUE, lambda each: "RedrivePolicy" in each.properties)
-        handler = self._only(FUNCTION, lambda each: each.properties["Runtime"].startswith("provided"))
+        retry_queue = self._only("SQS::Queue", lambda each: "RedrivePolicy" in each.properties)
+        handler = self._only("Lambda::Function", lambda each: each.properties["Runtime"].startswith("provided"))
         parts = {
             "retry queue": retry_queue,
-            "dead-letter queue": self._only(QUEUE, lambda each: each != retry_queue),
-            "mapping": self._only(MAPPING),
+            "dead-letter queue": self._only("SQS::Queue", lambda each: each != retry_queue),
+            "mapping": self._only("Lambda::EventSourceMapping"),
             "handler": handler,
             "handler's log": self._log_of(handler),
         }
-        for name, kind in {"ledger": TABLE, "invoke config": INVOKE_CONFIG, "metric filter": METRIC_FILTER}.items():
+        for name, kind in {
+            "ledger": "DynamoDB::Table",
+            "invoke config": "Lambda::EventInvokeConfig",
+            "metric filter": "Logs::MetricFilter",
+        }.items():
             if any(self._of(kind)):
                 parts[name] = self._only(kind)
-        targets = [each for each in self._of(FUNCTION) if each != handler]
+        targets = [each for each in self._of("Lambda::Function") if each != handler]
         if targets:
             (parts["target"],) = targets
             parts["target's log"] = self._log_of(parts["target"])
@@ -97,7 +94,7 @@ class System:
 
     def _log_of(self, function: Resource) -> Resource:
         group = function.properties["LoggingConfig"]["LogGroup"]
-        return self._only(LOG_GROUP, lambda each: each.token == group)
+        return self._only("Logs::LogGroup", lambda each: each.token == group)
 
     def _names(self) -> Iterator[tuple[str, str]]:
         """The tokens and the purposes that replace them in facts."""
@@ -107,9 +104,9 @@ class System:
         for who in ("handler", "target", "operator"):
             if role := self._role(who):
                 yield role.token, f"{who}'s role"
-        for resource in self._of(KEY):
+        for resource in self._of("KMS::Key"):
             yield resource.token, "key"
-        for resource in self._of(TOPIC):
+        for resource in self._of("SNS::Topic"):
             yield resource.token, "tickets" if "Tickets" in resource.token else "topic"
 
     def _named(self, resource: Resource) -> dict[str, Any]:
@@ -137,14 +134,14 @@ class System:
 
     def _role(self, who: str) -> Resource | None:
         """The role of a function, or of the operator."""
-        of_functions = [each.properties["Role"] for each in self._of(FUNCTION)]
-        others = [each for each in self._of(ROLE) if not any(arn.endswith(each.token) for arn in of_functions)]
+        of_functions = [each.properties["Role"] for each in self._of("Lambda::Function")]
+        others = [each for each in self._of("IAM::Role") if not any(arn.endswith(each.token) for arn in of_functions)]
         if who == "operator":
-            return self._only(ROLE, others.__contains__) if others else None
+            return self._only("IAM::Role", others.__contains__) if others else None
         if who not in self._parts():
             return None
         arn = self._parts()[who].properties["Role"]
-        return self._only(ROLE, lambda each: arn.endswith(each.token))
+        return self._only("IAM::Role", lambda each: arn.endswith(each.token))
 
     def _permissions(self, who: str) -> Iterator[str]:
         """The permissions of a role, from all policies."""
@@ -155,14 +152,14 @@ class System:
         yield f"bounded by {role.properties.get('PermissionsBoundary')}"
         yield from (f"managed policy {arn}" for arn in role.properties.get("ManagedPolicyArns", []))
         inline = role.properties.get("Policies", [])
-        policies = [each.properties for kind in (POLICY, MANAGED_POLICY) for each in self._of(kind)]
+        policies = [each.properties for kind in ("IAM::Policy", "IAM::ManagedPolicy") for each in self._of(kind)]
         attached = [each for each in policies if role.token in each.get("Roles", [])]
         for policy in [*inline, *attached]:
             yield from _permissions(policy["PolicyDocument"])
 
     def _queue_policy(self, which: str) -> Iterator[str]:
         queue = self._parts()[which]
-        for each in self._of(QUEUE_POLICY):
+        for each in self._of("SQS::QueuePolicy"):
             if any(url.endswith(queue.token) for url in each.properties["Queues"]):
                 yield from _permissions(each.properties["PolicyDocument"])
 

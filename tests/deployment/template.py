@@ -48,6 +48,7 @@ class _NoValue:
 class Resource:
     # The logical id in braces, with the ids of the stacks that contain the resource before it. It serves as the name.
     token: str
+    # Without `AWS::`.
     type: str
     properties: dict[str, Any]
     # The policies for deletion and replacement.
@@ -84,7 +85,7 @@ class Template:
             else:
                 yield Resource(
                     self._token(name),
-                    resource["Type"],
+                    resource["Type"].removeprefix("AWS::"),
                     self._work_out(resource.get("Properties", {})),
                     resource.get("DeletionPolicy", "Delete"),
                     resource.get("UpdateReplacePolicy", "Delete"),

@@ -20,7 +20,7 @@ KINDS = {
     "the handler's role: Allow Service lambda.amazonaws.com sts:AssumeRole",
     f"the handler's role: Allow sqs:ReceiveMessage {QUEUE}",
     f"the target's role: Allow sqs:SendMessage {QUEUE}",
-    "makes 1 AWS::Lambda::EventSourceMapping",
+    "makes 1 Lambda::EventSourceMapping",
 }
 
 
