@@ -97,14 +97,15 @@ def meaning(it: dict[str, Any], spelt: Callable[[str], str], quote: str = "`") -
         name = "LEDGER" if found[1] == "LEDGER_TABLE" else found[1]
         return quote + (spelt(name) if name in SETTINGS or name == "LEDGER" else name) + quote
 
-    text = it["meaning"] + (f". Needs `{it['needs']}`" if "needs" in it else "")
+    text = it["meaning"] + (f". Needs `{it['needs']}`" if "needs" in it else "") + bounds(it)
     text = re.sub(r"`([^`]+)`", named, text)
     return f"{text[0].upper()}{text[1:]}."
 
 
-def bounds(it: dict[str, Any], spelt: Callable[[str], str], quote: str = "`") -> str:
-    least = f"{quote}{spelt(it['at_least'])}{quote}" if "at_least" in it else it["min"]
-    return f"from {least} to {it['max']}"
+def bounds(it: dict[str, Any]) -> str:
+    """Returns the values that a duration accepts. Other settings have no such text."""
+    least = f"`{it['at_least']}`" if "at_least" in it else it.get("min")
+    return f"; from {least} to {it['max']}" if it["type"] == "duration" else ""
 
 
 def numbers(low: int, high: int) -> str:
@@ -170,7 +171,7 @@ def parameters_of_settings(scope: str) -> str:
         said, default = meaning(it, pascal, ""), '""'
         match it["type"]:
             case "duration":
-                said, default = f"{said[:-1]}; {bounds(it, pascal, '')}.", it["default"]
+                default = it["default"]
                 rules = [f"AllowedPattern: '{pattern(it)}'"]
                 constraint = f"a duration such as 15m, from {it['min']} to {it['max']}"
             case "whole":
@@ -208,7 +209,6 @@ def properties(scope: str) -> str:
         said, default = meaning(it, camel), it.get("default")
         match it["type"]:
             case "duration":
-                said = f"{said[:-1]}; {bounds(it, camel)}."
                 unit = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}[default[-1]]
                 default = f"Duration.{unit}({default[:-1]})"
             case "whole":
@@ -235,8 +235,6 @@ def variables(scope: str) -> str:
     blocks = []
     for name, it in OPTIONS[scope].items():
         said = meaning(it, str.lower)
-        if it["type"] == "duration":
-            said = f"{said[:-1]}; {bounds(it, str.lower)}."
         default = {"flag": "false", "list": "[]"}.get(it["type"]) or json.dumps(it.get("default"))
         lines = [
             f'variable "{name.lower()}" {{',
@@ -266,7 +264,7 @@ def table_of_settings() -> str:
         said, default = it["meaning"], "none"
         match it["type"]:
             case "duration":
-                default, said = f"`{it['default']}`", f"{said}; {bounds(it, str)}"
+                default, said = f"`{it['default']}`", said + bounds(it)
             case "flag":
                 needs = f"; needs `{it['needs']}`" if "needs" in it else ""
                 default, said = "`false`", f"`true` or `false`: {said}{needs}"

@@ -73,6 +73,28 @@ ATTRIBUTES = {"Tenant": {"DataType": "String.tenant", "StringValue": "é"}}
 CONSUMER_FAILURES = 2
 
 
+def consume(sqs: Any, queue_url: str) -> list[str]:
+    """Sends a message to a queue, and consumes it like a program that fails. Returns what was wrong.
+
+    A message that is received and not deleted returns with its attributes and the number of its attempt.
+    """
+    sqs.send_message(QueueUrl=queue_url, MessageBody=BODY, MessageAttributes=ATTRIBUTES)
+    told: list[tuple[str, Any, int | None]] = []
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while len(told) <= CONSUMER_FAILURES and time.monotonic() < deadline:
+        # SQS moves a message only when it is polled after its visibility timeout.
+        answer = sqs.receive_message(
+            QueueUrl=queue_url, MessageAttributeNames=["All"], VisibilityTimeout=1, WaitTimeSeconds=1
+        )
+        for message in answer.get("Messages", []):
+            metadata = message["MessageAttributes"].pop("_retry_metadata", {"StringValue": "{}"})
+            attempt = json.loads(metadata["StringValue"]).get("attempt")
+            told.append((message["Body"], message["MessageAttributes"], attempt))
+    sqs.purge_queue(QueueUrl=queue_url)
+    expected = [(BODY, ATTRIBUTES, attempt) for attempt in (None, *range(1, 1 + CONSUMER_FAILURES))]
+    return [] if told == expected else [f"consumed from {queue_url}: expected {expected}, got {told}"]
+
+
 class Loop:
     """The retry loop, deployed as a user would: two queues, the handler, and a target that sends failures to one."""
 
@@ -152,19 +174,6 @@ class Loop:
             statuses = set(pool.map(invoke, [payload for kind in KINDS for payload in kind.payloads()]))
         assert statuses == {202}, statuses
 
-    def consume(self) -> list[str]:
-        """Sends a message to the queue, and consumes it like a program that fails. Returns what was wrong."""
-        self.sqs.send_message(QueueUrl=self.source, MessageBody=BODY, MessageAttributes=ATTRIBUTES)
-        received: list[dict[str, Any]] = []
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while len(received) <= CONSUMER_FAILURES and time.monotonic() < deadline:
-            receive = self.sqs.receive_message
-            answer = receive(QueueUrl=self.source, WaitTimeSeconds=1, MessageAttributeNames=["All"])
-            received += answer.get("Messages", [])
-        self.sqs.delete_message(QueueUrl=self.source, ReceiptHandle=received[-1]["ReceiptHandle"])
-        same = [each["Body"] == BODY and each["MessageAttributes"].items() >= ATTRIBUTES.items() for each in received]
-        return [] if same == [True] * (1 + CONSUMER_FAILURES) else [f"not what was sent to the queue: {received}"]
-
     def collect(self) -> Counter[tuple[str, str, str]]:
         """Waits until the retry queue is empty and all runs are logged. Returns the dead letters."""
         letters: Counter[tuple[str, str, str]] = Counter()
@@ -199,7 +208,7 @@ def main() -> int:
     for with_ledger in (False,) if arguments.localstack else (False, True):
         with start() as cloud:
             loop = Loop.of(cloud, arguments.binaries, with_ledger=with_ledger)
-            strange = loop.consume()
+            strange = consume(loop.sqs, loop.source)
             loop.send()
             letters = loop.collect()
             counts = {"runs": (RUNS, loop.run_count())}

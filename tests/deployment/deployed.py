@@ -39,6 +39,7 @@ import commands
 import endpoints
 import sam
 from inputs import failure_record
+from loop import consume
 from stack import Deployed, find, life_of_failing, listed, mapped_queues, remove
 
 # Far longer than the backoffs of all attempts. If it isn't done by then, something is wrong.
@@ -188,28 +189,9 @@ def faults_of_several(deployed: list[Deployed], redrive_queue_arn: str) -> list[
 
 
 def faults_of_queue(endpoint: endpoints.Endpoint, source: str) -> list[str]:
-    """Sends a message to the queue that this text ends with, whose consumer fails at its first two deliveries.
-
-    A message that is received from the queue and not deleted returns to it with its attributes.
-    """
+    """Sends a message to the queue that this text ends with, whose consumer fails."""
     queues = endpoint.client("sqs")
-    url = queues.get_queue_url(QueueName=source.rsplit(":", 1)[-1])["QueueUrl"]
-    tenant = {"DataType": "String", "StringValue": "blue"}
-    queues.send_message(QueueUrl=url, MessageBody="import", MessageAttributes={"tenant": tenant})
-    expected = [("import", "blue", attempt) for attempt in (None, 1, 2)]
-    consumed: list[tuple[str, str, int | None]] = []
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while len(consumed) < len(expected) and time.monotonic() < deadline:
-        # SQS moves a message only when it is polled after its visibility timeout.
-        received = queues.receive_message(
-            QueueUrl=url, MessageAttributeNames=["All"], VisibilityTimeout=1, WaitTimeSeconds=1
-        )
-        for message in received.get("Messages", []):
-            attributes = {name: it["StringValue"] for name, it in message["MessageAttributes"].items()}
-            attempt = json.loads(attributes.get("_retry_metadata", "{}")).get("attempt")
-            consumed.append((message["Body"], attributes["tenant"], attempt))
-    queues.purge_queue(QueueUrl=url)
-    return [] if consumed == expected else [f"consumed from {source}: expected {expected}, got {consumed}"]
+    return consume(queues, queues.get_queue_url(QueueName=source.rsplit(":", 1)[-1])["QueueUrl"])
 
 
 def remove_stack(endpoint: endpoints.Endpoint, example: commands.Example, _: Path) -> list[str]:
