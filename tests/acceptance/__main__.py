@@ -79,7 +79,6 @@ def name(argument: str) -> str:
 
 
 def parts_of(arguments: argparse.Namespace, emulator: str | None) -> Parts:
-    """Reads the zips of the handler and the layer."""
     handler, layer = (arguments.zips / arguments.arch / f"{part}.zip" for part in ("bootstrap", "envelope-proxy-layer"))
     if not handler.exists():
         packs = f"scripts/package --arch {arguments.arch} makes it"
@@ -90,7 +89,6 @@ def parts_of(arguments: argparse.Namespace, emulator: str | None) -> Parts:
 
 
 def chosen_of(arguments: argparse.Namespace) -> tuple[Part, ...]:
-    """The scenarios and questions to play."""
     named = [(sentence(each), each) for each in (*SCENARIOS, *QUESTIONS)]
     chosen = tuple(each for name, each in named if not arguments.only or any(text in name for text in arguments.only))
     if not chosen:
@@ -148,7 +146,6 @@ def deployed_and_removed(stack: Stack, parts: Parts, chosen: Sequence[Part], arg
 
 
 def play_all(stack: Stack, chosen: Sequence[Part], arguments: argparse.Namespace, began: float) -> Played:
-    """Plays the chosen parts, and computes what the run has cost."""
     world, account = world_of(stack, arguments), stack.account
     results = []
     for result in play(chosen, world, CANT.get(account.emulator or "", {})):

@@ -142,7 +142,6 @@ class Stack:
             raise Stopped
 
     def status(self) -> str | None:
-        """The status of the stack, or nothing if there is none."""
         described = self.described()
         return described["StackStatus"] if described else None
 

@@ -49,7 +49,6 @@ class Function:
 
     @property
     def folder(self) -> Path:
-        """The folder with its code."""
         return FUNCTIONS / self.code
 
     def properties(self, layer: Any, **variables: str) -> dict[str, Any]:

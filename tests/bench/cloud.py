@@ -106,7 +106,6 @@ class Cloud:
         return [json.loads(body) for operation, body in self.calls if operation in operations]
 
     def sizes(self) -> dict[str, list[int]]:
-        """The sizes of all requests, by operation."""
         found: dict[str, list[int]] = {}
         for operation, body in self.calls:
             size = SIZES[operation](json.loads(body)) if operation in SIZES else len(body)
@@ -130,7 +129,6 @@ class Cloud:
         )
 
     def check(self) -> None:
-        """Compares the handler's requests with the expected ones."""
         for batch, answer in zip(self.batches, self.answers, strict=True):
             failures = json.loads(answer)["batchItemFailures"]
             staying = [failure["itemIdentifier"] for failure in failures]

@@ -88,7 +88,6 @@ def _metrics(line: dict[str, Any]) -> list[str]:
 
 
 def _sizes(batches: list[Batch]) -> dict[str, int]:
-    """The average sizes of the messages and their parts."""
     records = [record for batch in batches for record in json.loads(batch.event)["Records"]]
     bodies = [record["body"] for record in records]
     errors = [json.dumps(json.loads(body)["responsePayload"]) for body in bodies]

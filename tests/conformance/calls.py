@@ -60,7 +60,6 @@ def of_the_handlers_role() -> dict[str, Any]:
 
 
 def of_the_command(program: str, command: str) -> dict[str, Any]:
-    """The policy that the program prints for a command."""
     words = [word for word in command.split() if word.replace("-", "").isalpha() and word != TARGET]
     name = "-".join(word for word in words if not word.startswith("-"))
     policy = subprocess.check_output([program, "doctor", "--policy", name], text=True)

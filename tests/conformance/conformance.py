@@ -299,8 +299,6 @@ def _error(error: ClientError, shapes: Sequence[str]) -> str:
 
 
 def ask(endpoint: Endpoint, cases: Mapping[str, list[Any]]) -> dict[str, list[Answer]]:
-    """Runs all cases at one endpoint. Returns their answers."""
-
     def answers(item: tuple[str, list[Any]]) -> list[Answer]:
         name, steps = item
         notebook = Notebook(endpoint, name)
@@ -316,7 +314,6 @@ def ask(endpoint: Endpoint, cases: Mapping[str, list[Any]]) -> dict[str, list[An
 
 
 def compare(ours: list[Answer], theirs: list[Answer]) -> dict[str, Difference]:
-    """Compares the answers to one case. Returns the steps that differ."""
     absent = Answer("", NO_CALL)
     pairs = zip_longest(ours, theirs, fillvalue=absent)
     return {own.step or other.step: Difference(own.text, other.text) for own, other in pairs if own.text != other.text}

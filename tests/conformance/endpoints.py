@@ -41,8 +41,6 @@ CONFIG = Config(
 
 @dataclass(frozen=True)
 class Endpoint:
-    """A running implementation of SQS and Lambda."""
-
     name: str
     url: str
     # What is wrong, according to AWS's models, with the local cloud's answers and with the requests of our programs.

@@ -46,7 +46,6 @@ class Player(Notebook):
         self._function: str | None = None
 
     def follow(self, steps: list[Any]) -> None:
-        """Plays steps, or lists of steps."""
         for step in steps:
             if isinstance(step, list):
                 self.follow(step)

@@ -61,13 +61,11 @@ class RuntimeApi(BaseHTTPRequestHandler):
         """Nothing."""
 
     def do_GET(self) -> None:
-        """Answers with the next invocation, once there is one."""
         settle(self.server.initialization, has_failed=False, body=b"")
         headers, payload = self.server.invocations.get()
         self._answer(200, headers, payload)
 
     def do_POST(self) -> None:
-        """Takes the result of an invocation, or the error of the initialization."""
         body = self.rfile.read(int(self.headers["Content-Length"]))
         outcome = self.server.initialization if "/init/" in self.path else self.server.invocation
         settle(outcome, has_failed=not self.path.endswith("/response"), body=body)

@@ -34,8 +34,6 @@ CALLERS = 16
 
 
 class Kind(NamedTuple):
-    """Events with the same expected outcome."""
-
     name: str
     count: int
     fail: dict[str, Any]
@@ -147,7 +145,6 @@ class Loop:
 
     @classmethod
     def of(cls, endpoint: Endpoint, binaries: Path, **options: Any) -> Self:
-        """The loop with built programs."""
         handler, target = (zipped({"bootstrap": (binaries / name).read_bytes()}) for name in (HANDLER, TARGET))
         return cls(endpoint, handler, {**PROGRAM, "Code": {"ZipFile": target}}, **options)
 
@@ -159,13 +156,10 @@ class Loop:
         return sum(event["message"].startswith("START RequestId") for page in pages for event in page["events"])
 
     def claim_count(self) -> int:
-        """The number of claims in the ledger that are done."""
         pages = self.dynamodb.get_paginator("scan").paginate(TableName=LEDGER)
         return sum(claim["state"]["S"] == "done" for page in pages for claim in page["Items"])
 
     def send(self) -> None:
-        """Invokes the target with all events at once."""
-
         def invoke(payload: dict[str, Any]) -> int:
             answer = self.functions.invoke(FunctionName=TARGET, InvocationType="Event", Payload=json.dumps(payload))
             return int(answer["StatusCode"])

@@ -15,7 +15,6 @@ SOURCE = Path(__file__).parents[2] / "scripts/comeback/src/operate/trace/otlp.rs
 
 
 def check(trace: str) -> int:
-    """Checks a trace, and returns the number of its spans."""
     request = Parse(trace, ExportTraceServiceRequest())
     spans = [span for each in request.resource_spans for scope in each.scope_spans for span in scope.spans]
     (folder,) = semconv.__path__

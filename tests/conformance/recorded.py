@@ -43,7 +43,6 @@ class Cloud:
         return self._prefix + own
 
     def queue(self, own: str = "queue", **attributes: str) -> str:
-        """Creates a queue. Returns its URL."""
         created = self.sqs.create_queue(QueueName=self.name(own), Attributes=attributes)
         return str(created["QueueUrl"])
 
@@ -86,7 +85,6 @@ class Cloud:
 
 
 def refused(code: tuple[int, str, str], call: Callable[..., Any], **parameters: Any) -> None:
-    """Makes a call that must be refused with this status, code and message."""
     try:
         answer = call(**parameters)
     except ClientError as error:
@@ -97,7 +95,6 @@ def refused(code: tuple[int, str, str], call: Callable[..., Any], **parameters: 
 
 
 def eventually(holds: Callable[[], bool]) -> None:
-    """Polls until a condition holds."""
     deadline = time.monotonic() + EVENTUALLY_SECONDS
     while not holds():
         if time.monotonic() > deadline:

@@ -154,7 +154,6 @@ class Rie:
         return self.log.read()
 
     def processes(self) -> list[int]:
-        """The processes of the function and its extensions."""
         found = []
         for entry in Path("/proc").iterdir():
             try:
@@ -466,7 +465,6 @@ WITH_LAYER: tuple[Callable[[Witness], None], ...] = (
 
 
 def complaint(check: Callable[[Witness], None], witness: Witness) -> str | None:
-    """Makes a check. Returns what is wrong, or None."""
     try:
         check(witness)
     except Exception as error:

@@ -116,7 +116,6 @@ def has_provider_5() -> bool:
 
 
 def terraform(handler: Path, folder: Path, plugins: list[str]) -> Example:
-    """Terraform's complete example, in a copy of the tree."""
     for part in ("infra/terraform", "infra/cdk/contract", "infra/example"):
         shutil.copytree(ROOT / part, folder / part)
     example = folder / "infra/terraform/examples/complete"

@@ -113,6 +113,8 @@ def faults(
         )
         for letter in dead_letters
     ]
+    status = deployed.comeback(comeback, "status")
+    (system,) = deployed.comeback(comeback, "doctor")["systems"]
     looked_at = {
         "placed": ([{"placed": "order-7", "attempt": 2}], orders),
         "given up": ([(NEVER, "max_attempts_exceeded", str(attempts_max))], given_up),
@@ -123,8 +125,11 @@ def faults(
             [],
             [each for each in deployed.unused_permissions() if not each.startswith(RARE)],
         ),
-        "comeback status": ([deployed.arn, *sources], [each["function"] for each in _status(deployed, comeback)]),
-        "comeback doctor": (list(problems), _problems(deployed, comeback)),
+        "comeback status": ([deployed.arn, *sources], [each["function"] for each in status["functions"]]),
+        "comeback doctor": (
+            list(problems),
+            [finding["name"] for finding in system["findings"] if finding["verdict"] == "bad"],
+        ),
         "comeback trace": (
             [life_of_failing(attempts_max)],
             [_trace(deployed, comeback, event_id) for event_id in event_ids],
@@ -144,15 +149,6 @@ def faults(
         f"{what}: expected {expected}, got {got}" for what, (expected, got) in looked_at.items() if expected != got
     ]
     return wrong + of_sources
-
-
-def _status(deployed: Deployed, comeback: Path) -> list[dict[str, Any]]:
-    return deployed.comeback(comeback, "status")["functions"]
-
-
-def _problems(deployed: Deployed, comeback: Path) -> list[str]:
-    (system,) = deployed.comeback(comeback, "doctor")["systems"]
-    return [finding["name"] for finding in system["findings"] if finding["verdict"] == "bad"]
 
 
 def _trace(deployed: Deployed, comeback: Path, event_id: str) -> tuple[list[str], dict[str, str]]:
@@ -204,8 +200,6 @@ def destroy(endpoint: endpoints.Endpoint, example: commands.Example, home: Path)
 
 
 class Trial(NamedTuple):
-    """An example, and the test that is run against it."""
-
     name: str
     # Makes the example in a folder that no other trial uses.
     make: Callable[[Path], commands.Example]
@@ -241,7 +235,6 @@ def of_terraform(comeback: Path) -> Callable[[endpoints.Endpoint, str], list[str
 
 
 def of_several(endpoint: endpoints.Endpoint, stack: str) -> list[str]:
-    """Tests the targets of the application."""
     deployed = find(endpoint, stack)
     bound = json.loads(deployed[0].variables()["QUEUE_TARGETS"])
     (source,) = {name for names in bound.values() for name in names if name.startswith("sqs:")}
@@ -249,10 +242,6 @@ def of_several(endpoint: endpoints.Endpoint, stack: str) -> list[str]:
     (redrive_queue,) = (each for each in mapped_queues(endpoint, stack) if len(bound[each.rsplit(":", 1)[-1]]) > 1)
     of_source = faults_of_queue(endpoint, source)
     return faults_of_several(deployed, redrive_queue) + of_source
-
-
-def of_a_queue(endpoint: endpoints.Endpoint, _: str) -> list[str]:
-    return faults_of_queue(endpoint, "sqs:imports")
 
 
 def try_out(trial: Trial) -> list[str]:
@@ -289,7 +278,11 @@ def main() -> int:
     all_on = of_one(sam.ATTEMPTS_MAX, comeback)
     trials = [
         Trial("SAM with everything", lambda folder: commands.sam(arguments.handler, folder, with_everything), all_on),
-        Trial("SAM with a queue", lambda folder: commands.sam_with_a_queue(arguments.handler, folder), of_a_queue),
+        Trial(
+            "SAM with a queue",
+            lambda folder: commands.sam_with_a_queue(arguments.handler, folder),
+            lambda endpoint, _: faults_of_queue(endpoint, "sqs:imports"),
+        ),
         Trial(
             "CDK with everything", lambda _: commands.cdk(arguments.cdk, arguments.applications / "everything"), all_on
         ),

@@ -92,7 +92,6 @@ def ran(made: Callable[[], Cloud], batches: Sequence[Batch], environment: Mappin
 
 
 def aged(batch: Batch, older: int) -> Batch:
-    """A batch whose retries have an earlier first failure."""
     event = json.loads(batch.event)
     for record in event["Records"]:
         body = json.loads(record["body"])

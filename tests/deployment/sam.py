@@ -46,7 +46,6 @@ def transformed(path: Path, parameters: Mapping[str, str] | None = None) -> Temp
 
 @functools.cache
 def transformed_once(path: Path) -> Template:
-    """The template without values for its parameters."""
     return transformed_document(read(path), path.parent)
 
 

@@ -54,7 +54,6 @@ class Deployed:
         return self.endpoint.client("lambda").get_function_configuration(FunctionName=function)
 
     def variables(self) -> dict[str, str]:
-        """The handler's settings."""
         return self.configuration(self.handler)["Environment"]["Variables"]
 
     def log(self, function: str) -> list[str]:
@@ -71,7 +70,6 @@ class Deployed:
         return [json.loads(line) for line in self.log(self.target) if line.startswith("{")]
 
     def send_as_operator(self, queue_arn: str, body: str, **attributes: str) -> None:
-        """Sends a message to a queue with the operator's role."""
         name = queue_arn.rsplit(":", 1)[-1]
         self.operators_queues().send_message(
             QueueUrl=self.endpoint.client("sqs").get_queue_url(QueueName=name)["QueueUrl"],
@@ -214,7 +212,6 @@ def life_of_failing(attempts_max: int) -> tuple[list[str], dict[str, str]]:
 
 
 def find(endpoint: Endpoint, stack: str) -> list[Deployed]:
-    """Finds the parts of each function in a deployed stack."""
     functions = endpoint.client("lambda")
     resources = list(all_resources(endpoint.client("cloudformation"), stack))
     runtimes = {

@@ -60,7 +60,6 @@ class System:
         return {alarm["AlarmDescription"].rpartition("#")[2]: alarm for alarm in alarms}
 
     def metric_filter(self) -> dict[str, Any]:
-        """The properties of the metric filter. Tokens are replaced by the names of parts."""
         return self._named(self._only("Logs::MetricFilter"))
 
     def graphs(self) -> list[dict[str, Any]]:
@@ -133,7 +132,6 @@ class System:
         yield from (f"{name} = {_meaning(name, value)}" for name, value in said.items())
 
     def _role(self, who: str) -> Resource | None:
-        """The role of a function, or of the operator."""
         of_functions = [each.properties["Role"] for each in self._of("Lambda::Function")]
         others = [each for each in self._of("IAM::Role") if not any(arn.endswith(each.token) for arn in of_functions)]
         if who == "operator":
@@ -144,7 +142,6 @@ class System:
         return self._only("IAM::Role", lambda each: arn.endswith(each.token))
 
     def _permissions(self, who: str) -> Iterator[str]:
-        """The permissions of a role, from all policies."""
         role = self._role(who)
         if role is None:
             return

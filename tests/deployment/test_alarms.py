@@ -130,7 +130,6 @@ MINUTES = range(HOUR, 2 * HOUR, MINUTE)
 
 
 def paused() -> Points:
-    """A function is paused, so its old events are not invoked."""
     target = json.dumps([{"id": {"S": f"target/{FUNCTION}"}, "paused_at": {"N": "1700000000000"}}])
     register = '{"LEDGER_TABLE": "ledger", "REGISTER": "true"}'
     log = handler_log(Fate.INVOKED, older=13 * HOUR, environment=register, items=target)
@@ -167,7 +166,6 @@ def throttled() -> Points:
 
 
 def in_flight() -> Points:
-    """Many messages wait, but not too many."""
     return aws("AWS/SQS", "ApproximateNumberOfMessagesNotVisible", 45_000, MINUTES)
 
 

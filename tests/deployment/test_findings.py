@@ -67,7 +67,6 @@ class CheckovTest(unittest.TestCase):
         cls.failed = results["failed_checks"]
 
     def found(self, *templates: Path, ours: str = "") -> set[str]:
-        """The failed checks of resources whose names match."""
         return {
             each["check_id"]
             for each in self.failed
@@ -134,7 +133,6 @@ class TrivyTest(unittest.TestCase):
             cls.found = scanned(Path(folder))
 
     def of(self, folder: str) -> set[tuple[str, str]]:
-        """The checks that failed in a folder, and the files."""
         return {
             (finding["ID"], file)
             for file, findings in self.found.items()

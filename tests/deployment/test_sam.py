@@ -115,7 +115,6 @@ class RoleTest(unittest.TestCase):
     """The handler's permissions with a ledger. test_parity.py has those without, and those of the other options."""
 
     def may(self, **parameters: str) -> dict[str, set[str]]:
-        """The resources of each allowed action, in a system with these parameters."""
         role = system(**parameters)["HandlerRole"].properties
         self.assertEqual(role.keys(), {"AssumeRolePolicyDocument", "Policies"})
         (policy,) = role["Policies"]

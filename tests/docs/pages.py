@@ -170,7 +170,6 @@ class Reader:
             yield block
 
     def _exported(self) -> str:
-        """The command that sets the variables that earlier commands exported."""
         exported = self.folder / "exported"
         return f". {exported}\n" if exported.exists() else ""
 

@@ -70,12 +70,10 @@ def with_python(folder: Path) -> None:
 
 
 def with_node(folder: Path) -> None:
-    """Installs Node.js's runtime client."""
     (folder / "node_modules").symlink_to(os.environ["NODE_MODULES"])
 
 
 def with_java(folder: Path) -> None:
-    """Builds stand-ins for AWS's libraries for Java."""
     sources = (HERE / "java").rglob("*.java")
     subprocess.run(["javac", "-d", folder / "stand-ins", *sources], check=True)
     (folder / "lib").mkdir()
@@ -93,7 +91,6 @@ def with_go(folder: Path) -> None:
 
 
 def with_rust(folder: Path) -> None:
-    """Copies the example, which is built already."""
     (folder / "target").symlink_to(TARGET.parent)
 
 

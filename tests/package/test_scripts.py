@@ -86,7 +86,6 @@ class NoticesTest(unittest.TestCase):
         return subprocess.run([NOTICES, "program", triple, "notices"], cwd=self.folder, capture_output=True, text=True)
 
     def written(self, triple: str = GNU) -> list[str]:
-        """Runs scripts/notices. Returns the parts of its output."""
         done = self.notices(triple)
         self.assertEqual(done.returncode, 0, done.stderr)
         return (self.folder / "notices").read_text().split(f"\n\n{'=' * 80}\n\n")

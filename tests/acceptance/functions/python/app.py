@@ -33,7 +33,6 @@ def handler(event: Any, context: Any) -> Any:
 
 
 def loop(order: dict[str, Any], context: Any) -> None:
-    """Invokes this function again, with a trace header, until Lambda stops the loop."""
     import boto3
     from botocore.exceptions import ClientError
 
