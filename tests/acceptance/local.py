@@ -6,7 +6,7 @@ from typing import Any
 
 from aws import Refused, Stack
 from endpoints import ROLE
-from maker import BACKOFFS, EXAMPLE, SYSTEMS, TARGETS, Function, Parts, document_of_policies, zipped_folder
+from maker import EXAMPLE, SYSTEMS, TARGETS, Function, Parts, document_of_policies, zipped_folder
 from stack import Deployed
 
 # Each environment with the layer runs a proxy, and all environments share the machine's ports.
@@ -126,10 +126,7 @@ class StackOfCalls(Stack):
     def _make_handler(self, system: str, own: dict[str, str], parts: Parts) -> None:
         variables = {
             "DEAD_LETTER_QUEUE_URL": self.names[f"{system}/DeadLetterQueue"],
-            "BASE_BACKOFF": BACKOFFS["BaseBackoff"],
-            "MAX_BACKOFF": BACKOFFS["MaxBackoff"],
-            "MAX_ATTEMPTS": own["MaxAttempts"],
-            "IN_FLIGHT_MAX": own.get("InFlightMax", ""),
+            **own,
             "POLICIES": document_of_policies(parts, system, self.names),
         }
         handler = f"{system}/Handler"

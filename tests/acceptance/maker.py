@@ -21,14 +21,13 @@ ATTEMPTS_MAX = 3
 # Longer than the whole run.
 SLOW = "20m"
 
-# The settings of both systems. Backoffs are short, so that the run is fast.
-BACKOFFS = {"BaseBackoff": "1s", "MaxBackoff": "2s"}
-
-# The settings in which the systems differ.
+# Backoffs are short, so that the run is fast.
+BACKOFFS = {"BASE_BACKOFF": "1s", "MAX_BACKOFF": "2s"}
+# The settings of both systems.
 SYSTEMS = {
-    "Retry": {"MaxAttempts": str(ATTEMPTS_MAX)},
+    "Retry": {**BACKOFFS, "MAX_ATTEMPTS": str(ATTEMPTS_MAX)},
     # The limit is so low that waits are kept as delays.
-    "Second": {"MaxAttempts": "30", "InFlightMax": "1"},
+    "Second": {**BACKOFFS, "MAX_ATTEMPTS": "30", "IN_FLIGHT_MAX": "1"},
 }
 
 
@@ -150,9 +149,8 @@ class Maker:
             {"Type": "AWS::Serverless::Application", "Properties": {"Location": "../template.yaml", "Parameters": {}}},
         )
         system["Properties"]["Parameters"] |= {
-            **BACKOFFS,
             **SETTINGS,
-            **own,
+            **{name.title().replace("_", ""): value for name, value in own.items()},
             "TargetFunctions": {"Fn::Join": [",", arns]},
             "TargetRoles": {"Fn::Join": [",", roles]},
             "Policies": {"Fn::Sub": policies},

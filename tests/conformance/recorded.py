@@ -1,11 +1,13 @@
 """What the facts of facts.yaml need in a local cloud, and the checks of those that steps can't say."""
 
 import base64
+import functools
 import json
 import time
 import uuid
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from unittest import TestCase
@@ -15,9 +17,6 @@ from endpoints import ACCOUNT, PATIENCE_SECONDS, REGION, ROLE, Endpoint
 from inputs import zipped
 
 PROGRAM = Path(__file__).with_name("function.py").read_bytes()
-
-ERROR = {"errorType": "OrderError", "errorMessage": "no stock"}
-REPORTS = {"FunctionResponseTypes": ["ReportBatchItemFailures"]}
 
 same = TestCase().assertEqual
 
@@ -153,29 +152,26 @@ def a_move_task_is_cancelled_by_its_handle(aws: Cloud) -> None:
 
 
 def a_mapping_passes_through_states(aws: Cloud) -> None:
-    forwarded = aws.queue("forwarded")
-    source, mapping = mapped(aws, {"forward": forwarded})
-    of = {"UUID": mapping["UUID"]}
-    same(mapping["State"], "Creating")
-    # A delivered message shows that the mapping is enabled.
-    aws.sqs.send_message(QueueUrl=source, MessageBody="1")
-    aws.receive(forwarded)
-    same(aws.functions.get_event_source_mapping(**of)["State"], "Enabled")
-    same(aws.functions.update_event_source_mapping(BatchSize=5, **of)["State"], "Updating")
-    eventually(lambda: aws.functions.get_event_source_mapping(**of)["State"] == "Enabled")
-    same(aws.functions.delete_event_source_mapping(**of)["State"], "Deleting")
+    with mapped(aws, {}) as (source, forwarded, mapping):
+        of = {"UUID": mapping["UUID"]}
+        same(mapping["State"], "Creating")
+        # A delivered message shows that the mapping is enabled.
+        aws.sqs.send_message(QueueUrl=source, MessageBody="1")
+        aws.receive(forwarded)
+        same(aws.functions.get_event_source_mapping(**of)["State"], "Enabled")
+        same(aws.functions.update_event_source_mapping(BatchSize=5, **of)["State"], "Updating")
+        eventually(lambda: aws.functions.get_event_source_mapping(**of)["State"] == "Enabled")
+        same(aws.functions.delete_event_source_mapping(**of)["State"], "Deleting")
 
 
 def only_the_named_failures_of_a_batch_come_again(aws: Cloud) -> None:
-    def scenario(source: str, forwarded: str) -> None:
+    with mapped(aws, {"fail": ["bad"]}) as (source, forwarded, _):
         for body in ("good", "bad"):
             aws.sqs.send_message(QueueUrl=source, MessageBody=body)
         seen: list[tuple[str, str]] = []
         while len(seen) < 3:
             seen += aws.records(forwarded)
         same(sorted(seen), [("bad", "1"), ("bad", "2"), ("good", "1")])
-
-    batches(aws, {"fail": ["bad"]}, scenario, **REPORTS)
 
 
 def a_report_that_is_wrong_fails_the_whole_batch(aws: Cloud) -> None:
@@ -186,67 +182,43 @@ def a_report_that_is_wrong_fails_the_whole_batch(aws: Cloud) -> None:
 
 
 def an_error_fails_the_whole_batch(aws: Cloud) -> None:
-    comes_again(aws, {"error": ERROR})
+    comes_again(aws, {"error": {"errorType": "OrderError", "errorMessage": "no stock"}})
 
 
 def comes_again(aws: Cloud, do: dict[str, Any], own: str = "") -> None:
     """Checks that a message comes again if the function does this."""
-
-    def scenario(source: str, forwarded: str) -> None:
+    with mapped(aws, do, own) as (source, forwarded, _):
         aws.sqs.send_message(QueueUrl=source, MessageBody="1")
         same([aws.records(forwarded), aws.records(forwarded)], [[("1", "1")], [("1", "2")]])
-
-    batches(aws, do, scenario, own, **REPORTS)
 
 
 def what_says_nothing_of_failures_is_success(aws: Cloud) -> None:
     names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
-
-    def scenario(source: str, forwarded: str) -> None:
-        aws.sqs.send_message(QueueUrl=source, MessageBody="1")
-        aws.receive(forwarded)
-        of = {"QueueUrl": source, "AttributeNames": names}
-        eventually(lambda: {*aws.sqs.get_queue_attributes(**of)["Attributes"].values()} == {"0"})
-
     for number, response in enumerate(("", [], None, {}, {"batchItemFailures": []}, {"batchItemFailures": None})):
-        batches(aws, {"answer": response}, scenario, str(number), **REPORTS)
+        with mapped(aws, {"answer": response}, str(number)) as (source, forwarded, _):
+            aws.sqs.send_message(QueueUrl=source, MessageBody="1")
+            aws.receive(forwarded)
+            asked = functools.partial(aws.sqs.get_queue_attributes, QueueUrl=source, AttributeNames=names)
+            eventually(lambda asked=asked: {*asked()["Attributes"].values()} == {"0"})
 
 
-def a_message_that_keeps_failing_is_dead_lettered_as_it_is(aws: Cloud) -> None:
-    dead_letters = aws.queue("dead")
-    redrive = json.dumps({"deadLetterTargetArn": aws.queue_arn("dead"), "maxReceiveCount": 2})
+@contextmanager
+def mapped(aws: Cloud, do: dict[str, Any], own: str = "") -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Maps a queue, whose failed messages are visible again after three seconds, to a new function that is warm.
 
-    def scenario(source: str, _: str) -> None:
-        sent = aws.sqs.send_message(QueueUrl=source, MessageBody="1")
-        message = aws.receive(dead_letters)
-        same((message["MessageId"], message["Body"]), (sent["MessageId"], "1"))
-
-    batches(aws, {"error": ERROR}, scenario, queue={"RedrivePolicy": redrive})
-
-
-def mapped(
-    aws: Cloud, do: dict[str, Any], own: str = "", queue: dict[str, str] | None = None, **settings: Any
-) -> tuple[str, dict[str, Any]]:
-    """Maps a queue to a new function that is already warm. Returns the queue's URL and the mapping. Failed messages
-    become visible again after three seconds."""
-    source = aws.queue(f"source{own}", VisibilityTimeout="3", **(queue or {}))
-    name = aws.function(f"f{own}", do=do, Timeout=3)
+    The function forwards its events to another queue, and then does this. Ends the mapping, so that it stops polling.
+    """
+    forwarded, source = aws.queue(f"forwarded{own}"), aws.queue(f"source{own}", VisibilityTimeout="3")
+    name = aws.function(f"f{own}", do={"forward": forwarded, **do}, Timeout=3)
     # The function only returns for this event, whatever its variable DO says.
     aws.functions.invoke(FunctionName=name, Payload=json.dumps("warm up"))
     mapping = aws.functions.create_event_source_mapping(
-        FunctionName=name, EventSourceArn=aws.queue_arn(f"source{own}"), **settings
+        FunctionName=name,
+        EventSourceArn=aws.queue_arn(f"source{own}"),
+        FunctionResponseTypes=["ReportBatchItemFailures"],
     )
-    return source, dict(mapping)
-
-
-def batches(
-    aws: Cloud, do: dict[str, Any], scenario: Callable[[str, str], None], own: str = "", **settings: Any
-) -> None:
-    """Runs a scenario on a mapped queue, and on the queue to which the function forwards its events. Then deletes the
-    mapping, so that it stops polling."""
-    forwarded = aws.queue(f"forwarded{own}")
-    source, mapping = mapped(aws, {"forward": forwarded, **do}, own, **settings)
     try:
-        scenario(source, forwarded)
+        yield source, forwarded, mapping
     finally:
-        aws.functions.delete_event_source_mapping(UUID=mapping["UUID"])
+        with suppress(ClientError):
+            aws.functions.delete_event_source_mapping(UUID=mapping["UUID"])
