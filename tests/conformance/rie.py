@@ -121,7 +121,7 @@ class Rie:
             "COMEBACK_PROXY_PORT": str(proxy),
             **function.variables,
         }
-        self.log = tempfile.TemporaryFile("w+")  # noqa: SIM115, end() closes it
+        self.log = tempfile.TemporaryFile("w+")  # noqa: SIM115, running() closes it
         self.process = subprocess.Popen(
             command, env=variables, stdin=subprocess.DEVNULL, stdout=self.log, stderr=subprocess.STDOUT
         )
@@ -168,12 +168,6 @@ class Rie:
             with suppress(ProcessLookupError):
                 os.kill(each, signal_number)
 
-    def end(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        self.signal(signal.SIGKILL)
-        self.log.close()
-
 
 class Witness:
     """The programs that are checked, and those that they are checked with."""
@@ -216,7 +210,10 @@ class Witness:
             error.add_note(rie.told())
             raise
         finally:
-            rie.end()
+            rie.process.kill()
+            rie.process.wait()
+            rie.signal(signal.SIGKILL)
+            rie.log.close()
 
     def in_local_cloud(self, name: str, function: Function) -> Callable[[bytes], Answer]:
         """Deploys a function in the local cloud. Returns how it is invoked."""

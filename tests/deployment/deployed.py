@@ -157,33 +157,6 @@ def _trace(deployed: Deployed, comeback: Path, event_id: str) -> tuple[list[str]
     return [step["what"] for step in life["steps"] if step["what"] != "waits"], life["next"]
 
 
-def faults_of_several(deployed: list[Deployed], redrive_queue_arn: str) -> list[str]:
-    """The differences from the expected result with several functions.
-
-    The failures of each are retried through its own queue, a record in one function's queue can't invoke another
-    function, and a redrive reaches every function.
-    """
-    one, other = deployed
-    for each in deployed:
-        each.invoke({"id": "own", "fail": {"attempts": 2, "error": "UpstreamUnavailable"}})
-    one.send_as_operator(one.retry_queue_arn, json.dumps(failure_record(other.arn, FORGED)))
-    one.send_as_operator(redrive_queue_arn, json.dumps(REDRIVEN), Reason="max_attempts_exceeded", FunctionArn=other.arn)
-    own, redriven = {"placed": "own", "attempt": 2}, {"placed": "redriven", "attempt": 1}
-    expected = ([own], [redriven, own], [(FORGED, "target_not_allowed")])
-    given_up: list[tuple[Any, str]] = []
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while True:
-        given_up += [
-            (json.loads(letter["Body"]), letter["MessageAttributes"]["Reason"]["StringValue"])
-            for letter in one.dead_letters()
-        ]
-        got = (one.placed(), sorted(other.placed(), key=lambda placed: placed["attempt"]), given_up)
-        if got == expected:
-            return []
-        if time.monotonic() > deadline:
-            return [f"placed by one and the other, and given up: expected {expected}, got {got}"]
-
-
 def faults_of_queue(endpoint: endpoints.Endpoint, source: str) -> list[str]:
     """Sends a message to the queue that this text ends with, whose consumer fails."""
     queues = endpoint.client("sqs")
@@ -208,40 +181,53 @@ class Trial(NamedTuple):
     remove: Callable[[endpoints.Endpoint, commands.Example, Path], list[str]] = remove_stack
 
 
-def of_one(attempts_max: int, comeback: Path) -> Callable[[endpoints.Endpoint, str], list[str]]:
+def of_one(attempts_max: int, comeback: Path, endpoint: endpoints.Endpoint, stack: str) -> list[str]:
     """Tests an example with one target, with this maximum of attempts and the operator's program."""
-
-    def tried(endpoint: endpoints.Endpoint, stack: str) -> list[str]:
-        (deployed,) = find(endpoint, stack)
-        return faults(deployed, attempts_max, comeback)
-
-    return tried
+    (deployed,) = find(endpoint, stack)
+    return faults(deployed, attempts_max, comeback)
 
 
-def of_terraform(comeback: Path) -> Callable[[endpoints.Endpoint, str], list[str]]:
-    def tried(endpoint: endpoints.Endpoint, _: str) -> list[str]:
-        config = endpoint.client("lambda").get_function_event_invoke_config(
-            FunctionName=f"{commands.TERRAFORM_NAME}-orders", Qualifier="$LATEST"
-        )
-        queue = config["DestinationConfig"]["OnFailure"]["Destination"]
-        names = [f"{commands.TERRAFORM_NAME}-{part}" for part in ("orders", "handler", "operator")]
-        deployed = Deployed(endpoint, names[0], names[1], queue, names[2])
-        # Version 5 of the provider makes queues that take only messages of 256 KiB.
-        problems = ["messages_small"] * 4 if commands.has_provider_5() else []
-        source = queue.replace("-retry-orders", "-imports")
-        return faults(deployed, sam.ATTEMPTS_MAX, comeback, problems, [source])
-
-    return tried
+def of_terraform(comeback: Path, endpoint: endpoints.Endpoint, _: str) -> list[str]:
+    target, handler, operator = (f"{commands.TERRAFORM_NAME}-{part}" for part in ("orders", "handler", "operator"))
+    config = endpoint.client("lambda").get_function_event_invoke_config(FunctionName=target, Qualifier="$LATEST")
+    queue = config["DestinationConfig"]["OnFailure"]["Destination"]
+    deployed = Deployed(endpoint, target, handler, queue, operator)
+    # Version 5 of the provider makes queues that take only messages of 256 KiB.
+    problems = ["messages_small"] * 4 if commands.has_provider_5() else []
+    source = queue.replace("-retry-orders", "-imports")
+    return faults(deployed, sam.ATTEMPTS_MAX, comeback, problems, [source])
 
 
 def of_several(endpoint: endpoints.Endpoint, stack: str) -> list[str]:
-    deployed = find(endpoint, stack)
-    bound = json.loads(deployed[0].variables()["QUEUE_TARGETS"])
+    """Tests the application with several functions and a queue.
+
+    The failures of each are retried through its own queue, a record in one function's queue can't invoke another
+    function, and a redrive reaches every function.
+    """
+    one, other = find(endpoint, stack)
+    bound = json.loads(one.variables()["QUEUE_TARGETS"])
     (source,) = {name for names in bound.values() for name in names if name.startswith("sqs:")}
     # All others are bound to one target.
     (redrive_queue,) = (each for each in mapped_queues(endpoint, stack) if len(bound[each.rsplit(":", 1)[-1]]) > 1)
     of_source = faults_of_queue(endpoint, source)
-    return faults_of_several(deployed, redrive_queue) + of_source
+    for each in (one, other):
+        each.invoke({"id": "own", "fail": {"attempts": 2, "error": "UpstreamUnavailable"}})
+    one.send_as_operator(one.retry_queue_arn, json.dumps(failure_record(other.arn, FORGED)))
+    one.send_as_operator(redrive_queue, json.dumps(REDRIVEN), Reason="max_attempts_exceeded", FunctionArn=other.arn)
+    own, redriven = {"placed": "own", "attempt": 2}, {"placed": "redriven", "attempt": 1}
+    expected = ([own], [redriven, own], [(FORGED, "target_not_allowed")])
+    given_up: list[tuple[Any, str]] = []
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        given_up += [
+            (json.loads(letter["Body"]), letter["MessageAttributes"]["Reason"]["StringValue"])
+            for letter in one.dead_letters()
+        ]
+        got = (one.placed(), sorted(other.placed(), key=lambda placed: placed["attempt"]), given_up)
+        if got == expected:
+            return of_source
+        if time.monotonic() > deadline:
+            return [*of_source, f"placed by one and the other, and given up: expected {expected}, got {got}"]
 
 
 def try_out(trial: Trial) -> list[str]:
@@ -275,7 +261,7 @@ def main() -> int:
     arguments = parser.parse_args()
     with_everything = sam.with_everything()
     comeback = arguments.comeback.resolve()
-    all_on = of_one(sam.ATTEMPTS_MAX, comeback)
+    all_on = partial(of_one, sam.ATTEMPTS_MAX, comeback)
     trials = [
         Trial("SAM with everything", lambda folder: commands.sam(arguments.handler, folder, with_everything), all_on),
         Trial(
@@ -295,7 +281,7 @@ def main() -> int:
     plugins = commands.terraform_plugins()
     if plugins is not None:
         make = lambda folder: commands.terraform(arguments.handler, folder, plugins)  # noqa: E731
-        trials.append(Trial("Terraform with everything", make, of_terraform(comeback), destroy))
+        trials.append(Trial("Terraform with everything", make, partial(of_terraform, comeback), destroy))
     else:
         print("Terraform with everything: left out, because Terraform or its AWS provider is not installed")
     return run_all([partial(try_out, trial) for trial in trials])

@@ -56,7 +56,7 @@ def main() -> int:
     (application,) = arguments.work.glob("comeback-sam-*")
     (comeback,) = arguments.work.glob("comeback-*-linux-x86_64/comeback")
     (handler,) = arguments.release.glob("comeback-handler-*-x86_64.zip")
-    tried = of_one(ATTEMPTS_MAX, comeback)
+    tried = partial(of_one, ATTEMPTS_MAX, comeback)
     example = application / "infra" / "sam" / "example"
     trials = [
         Trial("SAM's application", lambda _: sam(arguments.sam, example), tried),
