@@ -38,13 +38,19 @@ FORBIDDEN = (403, "AccessDeniedException")
 THROTTLED = (429, "TooManyRequestsException")
 
 
+JSON = "application/x-amz-json-1.0"
+
+
 @dataclass
 class Refusing(Cloud):
-    operation: str = ""
+    # What is refused, and how.
+    operation: str = "-"
     status: int = 0
     error: str = ""
-    # The items in the ledger.
+    # The items in the ledger that are read, and the one that is there when another is put.
     items: str = "[]"
+    item: Mapping[str, Any] | None = None
+    in_flight: int = 0
 
     def answer(self, method: str, path: str, target: str, body: bytes) -> bytes | None:
         is_refused = (
@@ -55,7 +61,13 @@ class Refusing(Cloud):
             return response(self.status, said, headers=f"x-amzn-ErrorType: {self.error}\r\n")
         if target.endswith(".BatchGetItem") and self.items != "[]":
             read = f'{{"Responses":{{"ledger":{self.items}}},"UnprocessedKeys":{{}}}}'
-            return response(200, read.encode(), "application/x-amz-json-1.0")
+            return response(200, read.encode(), JSON)
+        if target.endswith(".GetQueueAttributes"):
+            counts = {"Attributes": {"ApproximateNumberOfMessagesNotVisible": str(self.in_flight)}}
+            return response(200, json.dumps(counts).encode(), JSON)
+        if target.endswith(".PutItem") and self.item:
+            error = "com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException"
+            return response(400, json.dumps({"__type": error, "message": "no", "Item": self.item}).encode(), JSON)
         return super().answer(method, path, target, body)
 
     def check(self) -> None:
@@ -105,32 +117,14 @@ RECORDED = ROOT / "tests/deployment/recorded"
 LEDGER = {"LEDGER_TABLE": "ledger"}
 # Every wait becomes a delay: the message is sent again.
 CROWDED = {"IN_FLIGHT_MAX": "1"}
-JSON = "application/x-amz-json-1.0"
 
 
-@dataclass
-class Recording(Refusing):
-    """An AWS with so many messages in flight that waits become delays. Its ledger may already have an item."""
-
-    item: Mapping[str, Any] | None = None
-
-    def answer(self, method: str, path: str, target: str, body: bytes) -> bytes | None:
-        if target.endswith(".GetQueueAttributes"):
-            return response(200, b'{"Attributes":{"ApproximateNumberOfMessagesNotVisible":"100000"}}', JSON)
-        if target.endswith(".PutItem") and self.item:
-            error = "com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException"
-            return response(400, json.dumps({"__type": error, "message": "no", "Item": self.item}).encode(), JSON)
-        return super().answer(method, path, target, body)
+def played(batches: Sequence[Batch], environment: Mapping[str, str], item: Mapping[str, Any] | None = None) -> Refusing:
+    """Runs the handler with these batches, while many messages are in flight. Returns the requests that it made."""
+    return ran(functools.partial(Refusing, batches, item=item, in_flight=100_000), batches, environment)[0]
 
 
-def played(
-    batches: Sequence[Batch], environment: Mapping[str, str], item: Mapping[str, Any] | None = None
-) -> Recording:
-    """Runs the handler with these batches. Returns the requests that it made."""
-    return ran(functools.partial(Recording, batches, operation="-", item=item), batches, environment)[0]
-
-
-def sent(cloud: Recording) -> dict[str, Any]:
+def sent(cloud: Refusing) -> dict[str, Any]:
     """The body and the attributes of the first message that was sent."""
     entry = cloud.of("SendMessageBatch")[0]["Entries"][0]
     return {"body": entry["MessageBody"], "attributes": entry.get("MessageAttributes", {})}
