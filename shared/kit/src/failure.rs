@@ -162,13 +162,6 @@ fn parameter(type_name: &str) -> Option<(&str, &str)> {
 pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
 
 /// An error that no retry can fix. The event is given up at once, with the reason `not_retryable`.
-///
-/// ```
-/// use comeback::{Failure, PermanentFailure};
-///
-/// let failure = Failure::from(PermanentFailure::new("order 7 has no lines"));
-/// assert_eq!(failure.to_string(), "PermanentFailure: order 7 has no lines");
-/// ```
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct PermanentFailure(#[source] Marked);

@@ -104,16 +104,6 @@ impl<R> Retry<R> {
     }
 
     /// Replaces the policy's rule with a type of your own, [`Boxed`](crate::transient::Boxed), or a closure.
-    ///
-    /// ```
-    /// use comeback::retry::{Policy, Retry};
-    /// use comeback::transient::{Kind, Transient, Verdict};
-    ///
-    /// let retry = Retry::new(Policy::default()).rule(|fault: &std::fmt::Error| {
-    ///     Verdict::Retry(Transient::new(Kind::Throttled))
-    /// });
-    /// # let _ = retry;
-    /// ```
     #[must_use]
     pub fn rule<S>(self, rule: S) -> Retry<S> {
         let Self { policy, quota, adaptive, counted_to } = self;
@@ -121,16 +111,6 @@ impl<R> Retry<R> {
     }
 
     /// Replaces the quota, with one of another size or one that several clients of a service share.
-    ///
-    /// ```
-    /// use std::sync::Arc;
-    /// use comeback::retry::{Policy, Quota, Retry};
-    ///
-    /// let shared = Arc::new(Quota::new(100));
-    /// let reads = Retry::new(Policy::OUTSIDE_API).quota(Arc::clone(&shared));
-    /// let writes = Retry::new(Policy::default()).quota(shared);
-    /// let alone = Retry::new(Policy::default()).quota(Quota::unlimited());
-    /// ```
     #[must_use]
     pub fn quota(mut self, quota: impl Into<Arc<Quota>>) -> Self {
         self.quota = quota.into();

@@ -141,26 +141,6 @@ impl Kind {
 }
 
 /// Decides whether errors of a type are transient. Every `Fn(&E) -> Verdict` is a rule.
-///
-/// ```
-/// use comeback::transient::{Kind, Rule, Verdict};
-///
-/// /// Judges a gateway's errors by their number.
-/// struct Gateway;
-///
-/// impl Rule<u16> for Gateway {
-///     fn judge(&self, number: &u16) -> Verdict {
-///         if *number < 100 { Verdict::retry(Kind::Unavailable) } else { Verdict::Never }
-///     }
-/// }
-///
-/// assert_eq!(Gateway.judge(&7), Verdict::retry(Kind::Unavailable));
-/// let combined = Gateway.under(|number: &u16| match number {
-///     429 => Verdict::retry(Kind::Throttled),
-///     _ => Verdict::NoOpinion,
-/// });
-/// assert_eq!(combined.judge(&429), Verdict::retry(Kind::Throttled));
-/// ```
 pub trait Rule<E: ?Sized> {
     /// Judges an error.
     fn judge(&self, error: &E) -> Verdict;

@@ -24,15 +24,6 @@ const OTHER_ATTRIBUTES_MAX: usize = 4_000;
 /// bytes of JSON. Store a larger result elsewhere, and return its location as the answer.
 ///
 /// Requires the feature `dynamodb`.
-///
-/// ```
-/// use aws_sdk_dynamodb::Client;
-/// use comeback::idempotency::{BadRequest, DynamoStore, Idempotency};
-///
-/// fn charges(client: &Client) -> Result<Idempotency<DynamoStore>, BadRequest> {
-///     Idempotency::new("charges", DynamoStore::new(client, "charges"))
-/// }
-/// ```
 #[derive(Clone, Debug)]
 pub struct DynamoStore(pub(super) ClaimTable);
 

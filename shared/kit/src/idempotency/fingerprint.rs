@@ -18,19 +18,6 @@ use sha2::{Digest, Sha256};
 use crate::failure::AlwaysPermanent;
 
 /// The SHA-256 of an intent's canonical JSON. The order of members and the notation of numbers do not matter.
-///
-/// ```
-/// use comeback::idempotency::Fingerprint;
-/// use serde_json::json;
-///
-/// let charge = Fingerprint::of(&json!({"card": "tok_7", "amount": 100}))?;
-/// assert_eq!(charge, Fingerprint::of(&json!({"amount": 1e2, "card": "tok_7"}))?);
-/// assert_ne!(charge, Fingerprint::of(&json!({"amount": 101, "card": "tok_7"}))?);
-///
-/// // A store persists the bytes.
-/// assert_eq!(charge, Fingerprint::from(*charge.as_bytes()));
-/// # Ok::<(), comeback::idempotency::BadIntent>(())
-/// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Fingerprint([u8; 32]);
 

@@ -58,18 +58,6 @@ impl Request {
     ///
     /// A key may have any length. If it is too long to be stored, its SHA-256 is used.
     ///
-    /// ```
-    /// use comeback::idempotency::Request;
-    ///
-    /// struct Order { id: String, cents: u64, note: Option<String> }
-    ///
-    /// # let context = lambda_runtime::Context::default();
-    /// # let order = Order { id: "7".into(), cents: 1999, note: None };
-    /// // The intent does not include the note, which a later version of the function may add.
-    /// let request = Request::new(&order.id, &order.cents, &context)?;
-    /// # Ok::<(), comeback::idempotency::BadRequest>(())
-    /// ```
-    ///
     /// # Errors
     ///
     /// If the key is empty, or the intent cannot be serialized as JSON.

@@ -98,29 +98,6 @@ impl Held {
 ///
 /// Two records are the same if their claims are ([`Claim::is`]). See [`Memory`] for a short
 /// implementation.
-///
-/// ```
-/// use comeback::idempotency::{Memory, ReplaceError, Record, Store};
-///
-/// /// A store that keeps only short answers.
-/// struct Short(Memory);
-///
-/// impl Store for Short {
-///     async fn replace(
-///         &self,
-///         key: &str,
-///         seen: Option<&Record>,
-///         next: Option<&Record>,
-///     ) -> Result<(), ReplaceError> {
-///         self.0.replace(key, seen, next).await
-///     }
-///
-///     fn answer_max(&self) -> usize {
-///         100
-///     }
-/// }
-/// assert_eq!(Short(Memory::new()).answer_max(), 100);
-/// ```
 pub trait Store {
     /// Replaces the record of a key with `next`, or removes it if `next` is `None`, provided that the current
     /// record is `seen`. If `seen` is `None`, the key must have no record. The comparison and the write must be

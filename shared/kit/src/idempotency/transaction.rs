@@ -32,21 +32,6 @@ impl Idempotency<DynamoStore> {
     /// The function needs the permissions for its writes in addition to those for [`DynamoStore`]. Requires the
     /// feature `dynamodb`.
     ///
-    /// ```
-    /// use aws_sdk_dynamodb::{error::BuildError, types::{AttributeValue, Put, TransactWriteItem}};
-    /// use comeback::{Failure, idempotency::{DynamoStore, Idempotency, Request}};
-    ///
-    /// async fn place(orders: &Idempotency<DynamoStore>, request: &Request) -> Result<String, Failure> {
-    ///     let placed = orders.run_in_transaction(request, |_lease| async {
-    ///         let id = AttributeValue::S("order 7".to_owned());
-    ///         let order = Put::builder().table_name("orders").item("id", id).build()?;
-    ///         let write = TransactWriteItem::builder().put(order).build();
-    ///         Ok::<_, BuildError>(("placed".to_owned(), vec![write]))
-    ///     });
-    ///     Ok(placed.await?)
-    /// }
-    /// ```
-    ///
     /// # Errors
     ///
     /// The errors of [`Idempotency::run`]. Also if there are more than [`WRITES_MAX`] writes, if DynamoDB cancels

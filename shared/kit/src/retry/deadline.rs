@@ -40,19 +40,6 @@ impl Deadline {
     }
 
     /// Like [`Deadline::of`], with your own minimum, for functions with a short timeout. Lambda's default is 3 s.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use comeback::{retry::Deadline, testing};
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let context = testing::context(Duration::from_secs(3));
-    /// assert!(Deadline::of(&context).is_err(), "3 s are less than the default minimum");
-    /// let deadline = Deadline::of_with_minimum(&context, Duration::from_millis(500))?;
-    /// assert!(deadline.left() <= Duration::from_secs(3));
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn of_with_minimum(context: &Context, minimum: Duration) -> Result<Self, BadDeadline> {
         Self::after(left_of(context, crate::now()), minimum, now())
     }

@@ -60,16 +60,6 @@ impl<R> Policy<R> {
     }
 
     /// Returns a builder that starts with this policy.
-    ///
-    /// ```
-    /// # fn main() -> Result<(), comeback::retry::BadPolicy> {
-    /// use comeback::retry::Policy;
-    ///
-    /// let patient = Policy::OUTSIDE_API.to_builder().max_attempts(8).build()?;
-    /// assert_eq!(patient.base(), Policy::OUTSIDE_API.base());
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn to_builder(self) -> PolicyBuilder<R> {
         PolicyBuilder { unchecked: self }
     }

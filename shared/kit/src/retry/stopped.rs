@@ -9,17 +9,6 @@ use crate::{Failure, PermanentFailure, RetryAfter, failure::directive};
 /// as `lambda_runtime::Error` and `anyhow::Error`.
 ///
 /// `Form` distinguishes the two cases. The compiler always infers it.
-///
-/// ```
-/// use comeback::retry::Cause;
-///
-/// fn text<F>(cause: &impl Cause<F>) -> String {
-///     cause.as_error().to_string()
-/// }
-///
-/// let error = "twelve".parse::<u32>().unwrap_err();
-/// assert_eq!(text(&error), text(&lambda_runtime::Error::from(error.clone())));
-/// ```
 pub trait Cause<Form> {
     /// Returns the error.
     fn as_error(&self) -> &(dyn Error + 'static);
@@ -130,21 +119,6 @@ impl<E: fmt::Debug + Send + Sync + 'static> Stopped<E> {
     /// [`PermanentFailure`], and the event is given up at once. Otherwise its error type is that of the cause, and
     /// the event comes back. With `?` instead, every event comes back until it is too old. Use `?` if somebody may
     /// fix the problem in the meantime.
-    ///
-    /// ```
-    /// # async fn example() {
-    /// use comeback::{Failure, retry::{Policy, Retry, Stopped}};
-    ///
-    /// async fn count(text: &str, retry: &Retry) -> Result<u32, Failure> {
-    ///     let call = retry.operation("count").run(async || text.parse::<u32>());
-    ///     call.await.map_err(Stopped::into_failure)
-    /// }
-    ///
-    /// let failure = count("twelve", &Retry::new(Policy::default())).await.unwrap_err();
-    /// assert_eq!(failure.error_type(), "PermanentFailure");
-    /// # }
-    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(example());
-    /// ```
     pub fn into_failure(self) -> Failure {
         if self.reason == StopReason::Permanent {
             return PermanentFailure::new(self).into();

@@ -24,19 +24,12 @@ use super::{Kind, RetryHint, Rule, Verdict, http_status::of_status, judge, stand
 /// `Retry::new(policy).rule(Aws)`. [`Standard`](super::Standard) does not replace it. In an SDK's error, it knows
 /// connection errors and the most common codes, but not the SDK's timeouts, the status, or the retry hint.
 ///
-/// ```
-/// use aws_sdk_dynamodb::{error::SdkError, operation::get_item::GetItemError};
-/// use comeback::transient::{Aws, Kind, Rule, Verdict};
-///
-/// let error: SdkError<GetItemError> = SdkError::timeout_error("no answer within 3 s");
-/// assert_eq!(Aws.judge(&error), Verdict::retry(Kind::TimedOut));
-/// ```
-///
 /// To judge an error in a `Box`, downcast it first:
 ///
 /// ```
-/// # use aws_sdk_dynamodb::{error::SdkError, operation::get_item::GetItemError};
-/// # use comeback::transient::{Aws, Boxed, Kind, Rule, Verdict};
+/// use aws_sdk_dynamodb::{error::SdkError, operation::get_item::GetItemError};
+/// use comeback::transient::{Aws, Boxed, Kind, Rule, Verdict};
+///
 /// let rule = Boxed.under(|error: &lambda_runtime::Error| {
 ///     match error.downcast_ref::<SdkError<GetItemError>>() {
 ///         Some(error) => Aws.judge(error),

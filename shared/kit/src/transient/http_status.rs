@@ -20,20 +20,6 @@ use super::{Kind, RetryHint, Verdict, standard::Opinion};
 /// Services that accept an idempotency key return 409 while the first request with that key is still running, for
 /// example after a timeout. If 409 is a permanent conflict in your case, put your own rule [over this
 /// one](super::Rule::under).
-///
-/// ```
-/// use std::time::Duration;
-/// use comeback::transient::{HttpStatus, Kind, Rule, Standard, Transient, Verdict, RetryHint};
-/// use http::{HeaderMap, HeaderValue, StatusCode};
-///
-/// let headers = HeaderMap::from_iter([(http::header::RETRY_AFTER, HeaderValue::from(3))]);
-/// let error = HttpStatus::of(StatusCode::TOO_MANY_REQUESTS, &headers);
-/// let hint = RetryHint::In(Duration::from_secs(3));
-/// assert_eq!(error.status(), StatusCode::TOO_MANY_REQUESTS);
-/// assert_eq!(error.retry_after(), Some(hint));
-/// let throttled = Transient::new(Kind::Throttled).with_hint(hint);
-/// assert_eq!(Standard.judge(&error), Verdict::Retry(throttled));
-/// ```
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("the response has the status {status}{}", body_excerpt(body))]
 pub struct HttpStatus {

@@ -9,16 +9,6 @@ use comeback_core::{Timestamp, time::between};
 /// A call honours it if the policy's [maximum](crate::retry::Policy::max) and the deadline allow it. Otherwise the
 /// call ends at once, because the server would refuse an earlier attempt. The error,
 /// [`Stopped`](crate::retry::Stopped), contains the full hint, and the retry loop honours it.
-///
-/// ```
-/// use std::time::{Duration, SystemTime};
-/// use comeback::transient::RetryHint;
-///
-/// let now = SystemTime::UNIX_EPOCH;
-/// let in_a_minute = RetryHint::In(Duration::from_secs(60));
-/// let at_a_minute = RetryHint::At((now + Duration::from_secs(60)).into());
-/// assert_eq!(in_a_minute.wait(now.into()), at_a_minute.wait(now.into()));
-/// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum RetryHint {
     /// Retry after this time, counted from the response.
