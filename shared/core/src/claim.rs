@@ -211,43 +211,6 @@ mod tests {
     }
 
     #[test]
-    fn each_claim_that_is_found_has_its_verdict() {
-        let held = taken(claimant("a").judge(None, now()));
-        let until = secs(40);
-        let next = |at| taken(claimant("b").judge(Some(&held), at)).token;
-        let second = Token { generation: 2, owner: "b".to_owned() };
-        assert_eq!(claimant("b").judge(Some(&held), now()), Verdict::Held { until });
-        assert_eq!(
-            claimant("b").judge(Some(&held), until - Duration::from_nanos(1)),
-            Verdict::Held { until }
-        );
-        assert_eq!(next(until), second, "the lease is over");
-        assert_eq!(claimant("a").judge(Some(&held), now()), Verdict::Own(held.clone()));
-        assert_eq!(claimant("a").judge(Some(&held), until), Verdict::Own(held.clone()));
-        assert_eq!(claimant("b").judge(Some(&held.done()), secs(86_400)), Verdict::Done);
-        assert_eq!(claimant("a").judge(Some(&held.done()), now()), Verdict::Done);
-    }
-
-    #[test]
-    fn an_event_that_waits_can_be_claimed_and_an_order_for_it_stays_until_somebody_acts() {
-        let waits = Claim::waiting("a".to_owned(), None, secs(60));
-        assert_eq!((waits.token.generation, waits.order), (1, None));
-        let ordered = Claim { order: Some(Order::Cancel), expires_at: secs(900), ..waits };
-        let held = taken(claimant("b").judge(Some(&ordered), now()));
-        assert_eq!((held.token.generation, held.order), (2, Some(Order::Cancel)));
-        // `b` could not act, and released the claim.
-        let released = Claim::waiting("b".to_owned(), Some(&held), secs(60));
-        assert_eq!((released.token.generation, released.order), (3, Some(Order::Cancel)));
-        assert_eq!(released.expires_at, held.expires_at, "an order is not forgotten sooner");
-        // `b` died while it held the claim.
-        let next = taken(claimant("c").judge(Some(&held), secs(3600)));
-        assert_eq!(next.order, Some(Order::Cancel));
-        assert_eq!(next.done().order, None);
-        let expired = taken(claimant("b").judge(Some(&ordered), secs(900)));
-        assert_eq!(expired.order, None, "it counts as absent");
-    }
-
-    #[test]
     fn an_impossibly_long_lease_is_taken_over() {
         let held = |seconds| {
             let claim = taken(claimant("a").judge(None, now()));

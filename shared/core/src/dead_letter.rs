@@ -176,20 +176,6 @@ mod tests {
     }
 
     #[test]
-    fn the_letter_of_an_unreadable_message_has_its_body_and_says_why() {
-        let unread = DeadLetter::unreadable(&message("no JSON"), "expected a record");
-        assert_eq!(unread.body, "no JSON");
-        let expected = [("Reason", "unreadable"), ("ErrorMessage", "expected a record")];
-        assert_eq!(unread.attributes, expected.map(|(name, value)| (name, value.to_owned())));
-    }
-
-    #[test]
-    fn a_record_without_a_payload_is_its_own_body() {
-        let body = testing::record_of("1").replace("requestPayload", "requestpayload");
-        assert_eq!(letter(&body, Reason::PayloadMissing).body, body);
-    }
-
-    #[test]
     fn an_attribute_holds_only_what_sqs_accepts_and_an_empty_one_is_left_out() {
         let said = |json: &str| {
             let body = testing::record_of("1")

@@ -261,22 +261,6 @@ mod tests {
         due.map(|due| (due - at(FAILED_AT)).num_milliseconds())
     }
 
-    #[test]
-    fn a_fresh_failure_waits_and_is_invoked_when_it_is_due() {
-        let body = testing::record_of("{\"order\": 1.0}");
-        let until = at("2019-11-14T18:16:06.568Z");
-        let wait = Decision::Settle(Settlement::Wait { until });
-        assert_eq!(decide_at(&body, &[], at(FAILED_AT)).decision, wait, "BASE_BACKOFF");
-        let early = later(at(FAILED_AT), Duration::from_millis(999));
-        assert_eq!(decide_at(&body, &[], early).decision, wait);
-        let due = decide_at(&body, &[], until);
-        assert_eq!(due.decision, Decision::Invoke);
-        assert_eq!(
-            due.envelope().unwrap().to_json(),
-            r#"{"_retry_metadata":{"attempt":1,"initial_timestamp":1573755365,"request_id":"e4b46cbf-b738-xmpl-8880-a18cdf61200e"},"_original_payload":{"order": 1.0}}"#
-        );
-    }
-
     /// How long a message waits that was received this often, after each cause to put it back.
     fn waits_put_back(receive_count: u32) -> [Duration; 7] {
         let body = testing::record_of("1");
@@ -487,23 +471,5 @@ mod tests {
             assert_eq!(decided(last), Decision::Invoke);
             assert_eq!(decided(last + 1), dead_letter(Reason::MaxAgeExceeded));
         }
-    }
-
-    #[test]
-    fn a_visibility_timeout_is_rounded_up_and_stays_below_twelve_hours() {
-        let now = at(FAILED_AT);
-        for (rest_ms, seconds) in [
-            (0, 0),
-            (1, 1),
-            (1000, 1),
-            (1001, 2),
-            (43_140_000, 43_140),
-            (43_140_001, 43_140),
-            (1 << 40, 43_140),
-        ] {
-            let until = later(now, Duration::from_millis(rest_ms));
-            assert_eq!(visibility_timeout(until, now), seconds, "{rest_ms} ms");
-        }
-        assert_eq!(visibility_timeout(now, later(now, Duration::from_secs(9))), 0);
     }
 }

@@ -5,13 +5,6 @@ use std::time::Duration;
 const UNITS: [(char, u64); 4] = [('s', 1), ('m', 60), ('h', 60 * 60), ('d', 24 * 60 * 60)];
 
 /// Reads a whole number with an optional unit; a bare number is seconds.
-///
-/// ```
-/// # use std::time::Duration;
-/// # use comeback_core::duration::parse;
-/// assert_eq!(parse("15m"), Some(Duration::from_secs(900)));
-/// assert_eq!(parse("1.5h"), None);
-/// ```
 pub fn parse(text: &str) -> Option<Duration> {
     let text = text.trim();
     let (digits, seconds_per_unit) = UNITS

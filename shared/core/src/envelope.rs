@@ -280,30 +280,6 @@ mod tests {
         assert_eq!(next(10), (first, false), "the unknown member leaves no room for a digit");
     }
 
-    /// One event of the list that this is held against, and the code for other languages.
-    #[derive(serde::Deserialize)]
-    struct Case<'a> {
-        is_envelope: bool,
-        request_id: Option<String>,
-        #[serde(borrow)]
-        event: &'a RawValue,
-    }
-
-    #[test]
-    fn only_an_object_with_both_members_and_a_numbered_attempt_is_an_envelope() {
-        let cases: Vec<Case<'_>> =
-            serde_json::from_str(include_str!("../fixtures/envelopes.json")).unwrap();
-        for Case { is_envelope, request_id, event } in cases {
-            let envelope = Envelope::read(event.get());
-            assert_eq!(envelope.is_some(), is_envelope, "{event}");
-            let told = envelope.and_then(|envelope| envelope.metadata.request_id);
-            assert_eq!(told, request_id, "{event}");
-        }
-        let broken =
-            r#"{"_retry_metadata":{"attempt":1,"initial_timestamp":5},"_original_payload":1"#;
-        assert!(Envelope::read(broken).is_none());
-    }
-
     #[test]
     fn numbers_out_of_range_are_clamped() {
         let table = [

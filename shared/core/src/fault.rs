@@ -230,7 +230,6 @@ mod tests {
 
     #[test]
     fn every_answer_of_sqs_for_a_message_is_taken_for_what_it_is() {
-        let transient = FaultKind::Transient { retry_after: None };
         let long =
             "One or more parameters are invalid. Reason: Message must be shorter than 1024 bytes.";
         for (code, status, message, kind) in [
@@ -246,14 +245,14 @@ mod tests {
             ("InvalidSecurity", Some(403), "", FaultKind::Configuration),
             ("UnsupportedOperation", Some(400), "", FaultKind::Configuration),
             ("BatchRequestTooLong", Some(400), "", FaultKind::Configuration),
-            ("KmsThrottled", Some(400), "", transient),
-            ("KMS.ThrottlingException", Some(400), "", transient),
-            ("RequestThrottled", Some(400), "", transient),
-            ("ThrottlingException", Some(400), "", transient),
-            ("InternalError", Some(500), "", transient),
-            ("ServiceUnavailable", Some(503), "", transient),
-            ("", None, "timed out", transient),
-            ("", Some(200), "the answer was cut off", transient),
+            ("KmsThrottled", Some(400), "", TRANSIENT),
+            ("KMS.ThrottlingException", Some(400), "", TRANSIENT),
+            ("RequestThrottled", Some(400), "", TRANSIENT),
+            ("ThrottlingException", Some(400), "", TRANSIENT),
+            ("InternalError", Some(500), "", TRANSIENT),
+            ("ServiceUnavailable", Some(503), "", TRANSIENT),
+            ("", None, "timed out", TRANSIENT),
+            ("", Some(200), "the answer was cut off", TRANSIENT),
             ("InvalidMessageContents", Some(400), "", FaultKind::Refused(Reason::InvokeRejected)),
             ("InvalidParameterValue", Some(400), "", FaultKind::Refused(Reason::InvokeRejected)),
             ("InvalidParameterValue", Some(400), long, FaultKind::Refused(Reason::PayloadTooLarge)),
@@ -265,7 +264,6 @@ mod tests {
 
     #[test]
     fn a_code_that_is_known_outweighs_its_status() {
-        let transient = FaultKind::Transient { retry_after: None };
         let too_large = FaultKind::Refused(Reason::PayloadTooLarge);
         let rejected = FaultKind::Refused(Reason::InvokeRejected);
         // Each status alone would mean another kind.
@@ -291,7 +289,7 @@ mod tests {
                 "EFSIO EFSMountConnectivity EFSMountTimeout ResourceConflict S3FilesMountConnectivity \
                  S3FilesMountTimeout ServiceQuotaExceeded SnapStartTimeout ENINotReady ENILimitReached",
                 400,
-                transient,
+                TRANSIENT,
             ),
         ] {
             for code in codes.split_whitespace() {
@@ -303,39 +301,27 @@ mod tests {
 
     #[test]
     fn what_asks_for_fewer_calls_passes_whichever_service_says_so() {
-        for code in [
-            "BandwidthLimitExceeded",
-            "EC2ThrottledException",
-            "LimitExceededException",
-            "PriorRequestNotComplete",
-            "ProvisionedThroughputExceededException",
-            "RequestLimitExceeded",
-            "RequestThrottled",
-            "SlowDown",
-            "ThrottledException",
-            "ThrottlingError",
-            "ThrottlingException",
-            "TooManyRequestsException",
-            "TransactionInProgressException",
-        ] {
+        let codes = "BandwidthLimitExceeded EC2ThrottledException LimitExceededException PriorRequestNotComplete \
+                     ProvisionedThroughputExceededException RequestLimitExceeded RequestThrottled SlowDown \
+                     ThrottledException ThrottlingError ThrottlingException TooManyRequestsException \
+                     TransactionInProgressException";
+        for code in codes.split_whitespace() {
             assert!(throttles(code), "{code}");
             assert!(store_fault_passes(Some(code), Some(400)), "{code}");
-            let transient = FaultKind::Transient { retry_after: None };
-            assert_eq!(classify(Some(code), Some(400), "", None), transient, "{code}");
+            assert_eq!(classify(Some(code), Some(400), "", None), TRANSIENT, "{code}");
         }
         assert!(!throttles("TransactionConflictException") && !throttles("") && !throttles("Slow"));
     }
 
     #[test]
     fn a_code_that_is_not_known_counts_by_its_status() {
-        let transient = FaultKind::Transient { retry_after: None };
         for (code, status, kind) in [
-            (Some("ServiceException"), Some(500), transient),
-            (Some("SomethingNew"), Some(503), transient),
-            (None, Some(500), transient),
-            (None, Some(429), transient),
-            (None, Some(408), transient),
-            (None, None, transient),
+            (Some("ServiceException"), Some(500), TRANSIENT),
+            (Some("SomethingNew"), Some(503), TRANSIENT),
+            (None, Some(500), TRANSIENT),
+            (None, Some(429), TRANSIENT),
+            (None, Some(408), TRANSIENT),
+            (None, None, TRANSIENT),
             (Some("AccessDeniedException"), Some(403), FaultKind::Configuration),
             (Some("ResourceNotFoundException"), Some(404), FaultKind::Configuration),
             (Some("ExpiredTokenException"), Some(403), FaultKind::Configuration),

@@ -72,12 +72,6 @@ mod tests {
     }
 
     #[test]
-    fn a_time_is_written_as_in_a_failure_record() {
-        let written = "2019-11-14T18:16:05.568Z";
-        assert_eq!(rfc3339(written.parse().unwrap()), written);
-    }
-
-    #[test]
     fn a_second_after_a_leap_second_is_a_second() {
         for (written, expected) in [
             ("2016-12-31T23:59:60.999Z", "2017-01-01T00:00:00.999Z"),

@@ -202,25 +202,6 @@ fn if_failures_prevail_cloudwatch_is_asked_once_a_minute() {
     assert_eq!(told(94), None, "it may be suspected later");
 }
 
-#[test]
-fn while_open_only_a_probe_goes_when_its_time_has_come() {
-    let candidate = of("one");
-    let due = Batch { candidate: Some(&candidate), ..batch(10, 0, 0) };
-    assert_eq!(stepped(&open(), &due, 59).1.pass, Pass::Some(0));
-    let (next, step) = stepped(&open(), &due, 60);
-    assert_eq!((step.pass, next.name()), (Pass::Probe, "probing"));
-    let second = of("two");
-    let others = Batch { candidate: Some(&second), ..due };
-    let (_, other) = stepped(&next, &others, 61);
-    assert_eq!(other.pass, Pass::Some(0), "one at a time");
-    for (early, fresh) in [(1, 0), (0, 1)] {
-        let waiting = Batch { candidate: Some(&candidate), early, fresh, ..batch(0, 0, 0) };
-        assert_eq!(stepped(&open(), &waiting, 60).1.pass, Pass::Probe, "if no other is there");
-    }
-    let nobody = Batch { candidate: None, ..due };
-    assert_eq!(stepped(&open(), &nobody, 60).0.name(), "open");
-}
-
 /// When the events that wait for the next step come back, in seconds after it.
 fn watch(step: &Step, is_due: bool) -> Vec<i64> {
     let Some(watch) = step.watch else { return Vec::new() };
@@ -319,25 +300,6 @@ fn a_probe_without_a_failure_has_succeeded_and_one_that_fails_late_teaches_patie
     let patient = Circuit { patience_seconds: 300, ..probing() };
     assert_eq!(stepped(&patient, &late, 2).0.patience_seconds, 150, "it is forgotten by halves");
     assert_eq!(stepped(&patient, &batch(5, 0, 0), 299).0.name(), "probing");
-}
-
-#[test]
-fn a_probe_whose_handler_has_died_is_repeated_with_its_event() {
-    let (probe, other) = (of("probe"), of("other"));
-    for (candidate, pass) in [(&probe, Pass::Probe), (&other, Pass::Some(0))] {
-        let batch = Batch { candidate: Some(candidate), ..batch(1, 0, 0) };
-        let (next, step) = stepped(&probing(), &batch, 5);
-        assert_eq!((step.pass, next.phase), (pass, probing().phase), "{candidate:?}");
-    }
-}
-
-#[test]
-fn a_probe_that_could_not_be_made_is_given_back() {
-    let next = probing().not_probed(&of("probe"), after(5)).unwrap();
-    let Phase::Open { next_at, .. } = next.phase else { panic!("{next:?}") };
-    assert_eq!(next_at, after(5));
-    assert_eq!(probing().not_probed(&of("other"), after(5)), None);
-    assert_eq!(open().not_probed(&of("probe"), after(5)), None);
 }
 
 #[test]

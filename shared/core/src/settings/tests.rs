@@ -30,21 +30,6 @@ fn complaint(variables: &[(&str, &str)]) -> String {
 }
 
 #[test]
-fn defaults_are_those_of_the_contract() {
-    let settings = settings(&[("MAX_ATTEMPTS", ""), ("JITTER", " ")]);
-    let policy = settings.rules.policies.of("any");
-    assert_eq!(policy.backoff.base, Duration::from_secs(1));
-    assert_eq!(policy.backoff.max, Duration::from_hours(12));
-    assert_eq!(policy.backoff.jitter, Jitter::Full);
-    assert_eq!(policy.max_age, Duration::from_hours(24));
-    assert_eq!(policy.max_attempts, None);
-    assert_eq!(policy.non_retryable, NonRetryable::default());
-    assert_eq!(settings.rules.targets, Targets::Home);
-    assert_eq!((settings.rules.dlq_target, settings.retry_queue_url), (None, None));
-    assert_eq!(settings.ledger_table, None);
-}
-
-#[test]
 fn a_value_that_contradicts_another_is_refused() {
     let own = |values: &'static str| ("POLICIES", values);
     let needs = |name| (name, "true");
