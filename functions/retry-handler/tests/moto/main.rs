@@ -21,11 +21,6 @@ fn config() -> SdkConfig {
 
 const KEY: &str = "failed-request";
 
-async fn ledger(table: &str, key: &str) -> DynamoLedger {
-    create_table(&Client::new(&config()), table, key).await;
-    DynamoLedger::new(&config(), table.to_owned())
-}
-
 fn held(owner: &str, generation: u32) -> Claim {
     Claim {
         token: Token { generation, owner: owner.to_owned() },
@@ -37,7 +32,8 @@ fn held(owner: &str, generation: u32) -> Claim {
 
 #[tokio::test]
 async fn only_who_saw_what_is_there_replaces_it() {
-    let ledger = ledger("claims", "id").await;
+    create_table(&Client::new(&config()), "claims", "id").await;
+    let ledger = DynamoLedger::new(&config(), "claims".to_owned());
     let (first, second) = (held("first", 1), held("second", 2));
     let done = second.done();
     for (there, next) in [
@@ -59,41 +55,4 @@ async fn only_who_saw_what_is_there_replaces_it() {
     }
     assert_eq!(ledger.replace(KEY, None, Some(&first)).await, Ok(()), "it was released");
     assert_eq!(ledger.replace("another-request", None, Some(&second)).await, Ok(()));
-}
-
-#[tokio::test]
-async fn of_many_that_claim_at_once_one_succeeds() {
-    let ledger = ledger("at-once", "id").await;
-    let claims: Vec<_> = (0..8).map(|number| held(&format!("owner/{number}"), 1)).collect();
-    let written = futures_util::future::join_all(
-        claims.iter().map(|claim| ledger.replace(KEY, None, Some(claim))),
-    )
-    .await;
-    let winner = written.iter().position(Result::is_ok).unwrap();
-    for (number, result) in written.into_iter().enumerate() {
-        assert_eq!(
-            result,
-            if number == winner {
-                Ok(())
-            } else {
-                Err(NotReplaced::Changed(Some(claims[winner].clone())))
-            }
-        );
-    }
-}
-
-#[tokio::test]
-async fn a_table_that_is_missing_or_has_another_key_is_for_a_person_to_mend() {
-    let missing = DynamoLedger::new(&config(), "missing".to_owned());
-    let other_key = ledger("other-key", "pk").await;
-    let claim = held("one", 1);
-    for (ledger, code) in
-        [(missing, "ResourceNotFoundException"), (other_key, "ValidationException")]
-    {
-        for (seen, next) in [(None, Some(&claim)), (Some(&claim), None)] {
-            let result = ledger.replace(KEY, seen, next).await;
-            let Err(NotReplaced::Fault(fault)) = result else { unreachable!("{result:?}") };
-            assert_eq!((fault.passes, fault.code.as_deref()), (false, Some(code)));
-        }
-    }
 }

@@ -120,30 +120,6 @@ async fn messages_in_flight_are_counted_and_delayed_ones_are_not() {
 }
 
 #[tokio::test]
-async fn a_dead_letter_arrives_as_it_was_sent() {
-    let queue = Queue::new("dead-letters").await;
-    let letter = |body: &str, reason: &str| DeadLetter {
-        body: body.to_owned().into(),
-        attributes: vec![("Reason", reason.to_owned()), ("ErrorMessage", "ö\t\"?\"".to_owned())],
-    };
-    // The body must arrive byte for byte. A JSON parser would change its numbers, spaces and escapes.
-    let number = letter("{\"big\": 12345678901234567890.10,\t\"é\":\"\\u00e9\"}", "not_retryable");
-    let text = letter("no JSON", "unreadable");
-    assert_eq!(queue.adapter.send_dead_letters(&[&text, &number]).await, [Ok(()), Ok(())]);
-    let received = queue.receive().await;
-    assert_eq!(received.len(), 2);
-    for (message, letter) in received.iter().zip([&text, &number]) {
-        assert_eq!(message.body(), Some(&*letter.body));
-        let attributes = message.message_attributes().unwrap();
-        assert_eq!(attributes.len(), letter.attributes.len());
-        for (name, value) in &letter.attributes {
-            assert_eq!(attributes[*name].string_value(), Some(value.as_str()));
-            assert_eq!(attributes[*name].data_type(), "String");
-        }
-    }
-}
-
-#[tokio::test]
 async fn dead_letters_that_are_too_large_together_are_all_refused() {
     let queue = Queue::new("too-large-together").await;
     let letter = |bytes| DeadLetter { body: "x".repeat(bytes).into(), attributes: vec![] };

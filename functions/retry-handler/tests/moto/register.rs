@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use aws_sdk_dynamodb::{Client, types::AttributeValue};
 use comeback_core::{
     Attempt, Timestamp,
-    claim::{Claim, Order, State, Token},
+    claim::{Claim, Order, State},
     register::Waiting,
     time::at_millis,
 };
@@ -14,7 +14,7 @@ use comeback_flow::ports::{Ledger, Listed, NotExchanged, NotReplaced, Notes, Sto
 use moto::{create_register, create_table};
 use retry_handler::DynamoLedger;
 
-use super::config;
+use super::{config, held};
 
 const TARGET: &str = "arn:aws:lambda:us-east-1:123456789012:function:orders:$LATEST";
 const OTHER: &str = "arn:aws:lambda:us-east-1:123456789012:function:other:$LATEST";
@@ -43,15 +43,6 @@ fn waiting(due: u64, receipt_handle: Option<&str>) -> Waiting<'_> {
 
 fn waits(seen: Option<&Claim>) -> Claim {
     Claim::waiting("handler/0".to_owned(), seen, at_millis(FAR))
-}
-
-fn held() -> Claim {
-    Claim {
-        token: Token { generation: 2, owner: "handler/1".to_owned() },
-        state: State::Held { until: at_millis(FAR) },
-        order: None,
-        expires_at: at_millis(FAR),
-    }
 }
 
 /// What the index lists for the target, by due time.
@@ -99,10 +90,10 @@ async fn what_waits_is_listed_by_due_time_until_it_is_claimed() {
     let soon: HashMap<&str, _> =
         items[0].iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
     assert_eq!(soon, expected);
-    register.replace("soon", Some(&waits(None)), Some(&held())).await.unwrap();
+    register.replace("soon", Some(&waits(None)), Some(&held("handler/1", 2))).await.unwrap();
     assert_eq!(ids(&listed(&client, table).await), ["next", "late"]);
-    let again = waits(Some(&held()));
-    register.enter("soon", Some(&held()), &again, &waiting(9, None)).await.unwrap();
+    let again = waits(Some(&held("handler/1", 2)));
+    register.enter("soon", Some(&held("handler/1", 2)), &again, &waiting(9, None)).await.unwrap();
     assert_eq!(ids(&listed(&client, table).await), ["next", "soon", "late"]);
 }
 
@@ -114,10 +105,10 @@ async fn of_a_wait_and_an_order_the_first_write_wins() {
     let order = client.update_item().table_name("orders");
     let order = register::order(order, "a", Order::Cancel, "operator", at_millis(FAR));
     order.clone().send().await.unwrap();
-    let late = register.replace("a", Some(&first), Some(&held())).await;
+    let late = register.replace("a", Some(&first), Some(&held("handler/1", 2))).await;
     let Err(NotReplaced::Changed(Some(there))) = late else { panic!("{late:?}") };
     assert_eq!((there.state, there.order), (State::Waiting, Some(Order::Cancel)));
-    register.replace("a", Some(&there), Some(&held())).await.unwrap();
+    register.replace("a", Some(&there), Some(&held("handler/1", 2))).await.unwrap();
     assert!(order.send().await.is_err(), "a handler acts by now");
 }
 
@@ -126,7 +117,7 @@ async fn one_call_reads_the_items_of_events_and_targets() {
     let (client, register) = register("read").await;
     register.enter("flying", None, &waits(None), &waiting(7, Some("handle"))).await.unwrap();
     register.enter("delayed", None, &waits(None), &waiting(7, None)).await.unwrap();
-    register.replace("held", None, Some(&held())).await.unwrap();
+    register.replace("held", None, Some(&held("handler/1", 2))).await.unwrap();
     for (target, name) in [(TARGET, "paused_at"), (OTHER, "else")] {
         client
             .put_item()
@@ -148,11 +139,8 @@ async fn one_call_reads_the_items_of_events_and_targets() {
     let found = |key: &str| events.get(key).map(|it| (it.claim.clone(), it.delayed_until));
     assert_eq!(found("flying"), Some((waits(None), None)));
     assert_eq!(found("delayed"), Some((waits(None), Some(at_millis(7)))));
-    assert_eq!(found("held"), Some((held(), None)));
+    assert_eq!(found("held"), Some((held("handler/1", 2), None)));
     assert_eq!(events.len(), 3);
-    let missing = DynamoLedger::new(&config(), "no-such-table".to_owned());
-    let fault = missing.look_up(&wanted).await.unwrap_err();
-    assert_eq!((fault.passes, fault.code.as_deref()), (false, Some("ResourceNotFoundException")));
 }
 
 fn stored(version: u64, text: &str) -> Stored {
@@ -228,14 +216,19 @@ async fn events_in_flight_are_listed_in_the_order_in_which_they_come_back() {
 #[tokio::test]
 async fn a_table_without_the_index_or_no_table_is_for_a_person_to_mend() {
     create_table(&Client::new(&config()), "without-index", "id").await;
-    for table in ["without-index", "missing-circuits"] {
-        let ledger = DynamoLedger::new(&config(), table.to_owned());
-        let fault = ledger.list(TARGET, at_millis(0), 1).await.unwrap_err();
-        assert!(!fault.passes && fault.code.is_some(), "{table}: {fault:?}");
-    }
-    let missing = DynamoLedger::new(&config(), "missing-circuits".to_owned());
-    let Err(NotExchanged::Fault(fault)) = missing.exchange(TARGET, 0, "one").await else {
+    let without_index = DynamoLedger::new(&config(), "without-index".to_owned());
+    let no_index = without_index.list(TARGET, at_millis(0), 1).await.unwrap_err();
+    let missing = DynamoLedger::new(&config(), "missing".to_owned());
+    let Err(NotReplaced::Fault(no_claims)) = missing.replace("a", None, Some(&held("b", 1))).await
+    else {
         panic!()
     };
-    assert!(!fault.passes);
+    let Err(NotExchanged::Fault(no_circuits)) = missing.exchange(TARGET, 0, "one").await else {
+        panic!()
+    };
+    let wanted = Wanted { targets: [TARGET].into(), ..Wanted::default() };
+    let no_notes = missing.look_up(&wanted).await.unwrap_err();
+    for fault in [no_index, no_claims, no_circuits, no_notes] {
+        assert!(!fault.passes && fault.code.is_some(), "{fault:?}");
+    }
 }
