@@ -76,22 +76,6 @@ fn answer(headers: &[u8], framing: Framing, body: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn an_envelope_is_taken_off_and_the_facts_are_in_the_client_context() {
-    let body =
-        format!(r#" {{{METADATA},"_original_payload": {{"id":1.50, "b":[ ]}} , "more":1}} "#);
-    let headers = "Lambda-Runtime-Aws-Request-Id: 8476a536\r\nX-Odd:  \t spaced \r\n";
-    let expected = format!(
-        "HTTP/1.1 200 OK\r\nLambda-Runtime-Aws-Request-Id: 8476a536\r\nX-Odd: spaced\r\n\
-         Content-Length: 21\r\nLambda-Runtime-Client-Context: {CONTEXT}\r\n\r\n{{\"id\":1.50, \"b\":[ ]}}"
-    );
-    for framing in [Framing::Length, Framing::Chunked(7), Framing::UntilClose] {
-        let bytes = answer(headers.as_bytes(), framing, body.as_bytes());
-        let given = passed(&bytes, &[Asked::Event], &[]);
-        assert_eq!(String::from_utf8(given).unwrap(), expected.replace(": 21", ": 20"));
-    }
-}
-
-#[test]
 fn only_an_answer_to_a_request_for_an_event_is_opened() {
     let body = format!(r#"{{{METADATA},"_original_payload":7}}"#);
     let bytes = answer(b"", Framing::Length, body.as_bytes());
