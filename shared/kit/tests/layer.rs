@@ -9,7 +9,7 @@ use std::{
 };
 
 use comeback::{
-    Failure, Received, Retried, RetryAfter, Unwrap,
+    Failure, Received, Retried, Unwrap,
     idempotency::{DynamoStore, Error, Idempotency, Memory, Request, Store},
     idempotency_key,
     retry::{Deadline, Policy, Retry},
@@ -18,7 +18,7 @@ use comeback::{
 };
 use http::{HeaderMap, StatusCode};
 use lambda_runtime::{
-    Context, Diagnostic, LambdaEvent, Service, run, service_fn,
+    Context, LambdaEvent, Service, run, service_fn,
     tower::{Layer, ServiceBuilder, ServiceExt},
 };
 use serde::{Deserialize, de::DeserializeOwned};
@@ -108,17 +108,6 @@ async fn the_client_context_is_kept() {
         r#"{"attempt":2,"initial_timestamp":1643667670,"request_id":"first","by":"x"}"#
     );
     assert_eq!(retried, there);
-}
-
-#[tokio::test]
-async fn an_error_of_a_function_becomes_a_diagnostic() {
-    async fn fails(_: LambdaEvent<Order>) -> Result<(), lambda_runtime::Error> {
-        Err(RetryAfter::new(Duration::from_secs(120), "429").into())
-    }
-    let service = ServiceBuilder::new().layer(Unwrap::new()).service(service_fn(fails));
-    let failure = service.oneshot(event(RETRIED, context())).await.unwrap_err();
-    let Diagnostic { error_type, error_message } = failure.into();
-    assert_eq!((&*error_type, &*error_message), ("RetryAfter", "120s: 429"));
 }
 
 #[tokio::test]

@@ -117,14 +117,19 @@ async fn the_error_type_of_a_kit_error_is_its_public_path() {
 async fn a_bad_request_is_permanent() {
     let context = Clock::new().context("request");
     let no_json = HashMap::from([((1, 2), 3)]);
-    let no_key = || Request::new("", "charge 100", &context).unwrap_err();
-    for failure in [
-        Failure::from(no_key()),
-        Fingerprint::of(&no_json).unwrap_err().into(),
-        once(no_key()).await.into(),
+    let bad = || Request::new("", &no_json, &context).unwrap_err();
+    let (no_key, no_intent) = (
+        "the key must have at least one byte, got \"\"",
+        "the intent must be JSON: key must be a string",
+    );
+    let both = format!("{no_key}; {no_intent}");
+    for (failure, message) in [
+        (Failure::from(bad()), &*both),
+        (Fingerprint::of(&no_json).unwrap_err().into(), no_intent),
+        (once(bad()).await.into(), &both),
     ] {
         assert_eq!(failure.error_type(), "PermanentFailure", "{failure}");
-        assert!(failure.message().contains(" must "), "{failure}");
+        assert!(failure.message().starts_with(message), "{failure}");
     }
-    assert_eq!(Standard.judge(&once(no_key()).await), Verdict::Never);
+    assert_eq!(Standard.judge(&once(bad()).await), Verdict::Never);
 }

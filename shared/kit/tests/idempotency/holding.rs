@@ -83,12 +83,3 @@ async fn a_retry_in_the_operation_does_not_hide_that_it_may_be_done() {
         assert!(failure.message().contains("not paid: the response has the status"), "{failure}");
     }
 }
-
-#[test]
-fn a_key_is_held_for_at_most_15_minutes() {
-    let scene = Scene::new(Memory::new());
-    assert!(scene.once.holding(Duration::from_mins(15), may_be_done::<io::Error, _>).is_ok());
-    let longer = scene.once.holding(Duration::from_secs(901), may_be_done::<io::Error, _>);
-    let error = longer.unwrap_err().to_string();
-    assert_eq!(error, "a key may be held for at most 15m, got 901s");
-}

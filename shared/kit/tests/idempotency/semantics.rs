@@ -1,10 +1,11 @@
 //! Tests the results of a caller, with stores that work and stores that fail.
 
-use std::{panic::AssertUnwindSafe, time::Duration};
+use std::{io, panic::AssertUnwindSafe, time::Duration};
 
 use comeback::{
     Failure,
     idempotency::{Answer, BadRequest, Error, Idempotency, Memory},
+    transient::may_be_done,
 };
 use futures_util::FutureExt;
 use serde::{Deserialize, Serialize};
@@ -94,17 +95,6 @@ async fn an_answer_is_kept_until_the_last_attempt_of_its_event() {
         assert_eq!(scene.repeat().await.unwrap(), "ch_1");
         scene.clock.advance(Duration::from_secs(10));
         assert_eq!(scene.charge("ch_2").await.unwrap(), "ch_2", "a late request is a first one");
-    }
-}
-
-#[tokio::test]
-async fn nothing_runs_if_the_claim_fails_and_the_key_is_free() {
-    for call in
-        [Call::Unmade(fault(true)), Call::Unmade(fault(false)), Call::Unanswered(fault(true))]
-    {
-        let scene = Scene::new(Shaky::scripted([call]));
-        assert!(matches!(scene.repeat().await, Err(Error::Store(_))));
-        assert_eq!(scene.charge("ch_1").await.unwrap(), "ch_1");
     }
 }
 
@@ -263,4 +253,10 @@ fn bad_settings_are_refused_at_once() {
         assert_eq!(refused(Idempotency::new(bad, Memory::new())), expected);
     }
     assert!(Idempotency::new(&"s".repeat(256), Memory::new()).is_ok());
+    let once = Idempotency::new("charges", Memory::new()).unwrap();
+    let hold =
+        |time| once.holding(time, may_be_done::<io::Error, _>).map_err(|bad| bad.to_string());
+    assert!(hold(Duration::from_mins(15)).is_ok());
+    let refused = hold(Duration::from_secs(901)).unwrap_err();
+    assert_eq!(refused, "a key may be held for at most 15m, got 901s");
 }
