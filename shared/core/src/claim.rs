@@ -231,6 +231,9 @@ mod tests {
         let claim = taken(claimant("b").judge(Some(&done), end));
         assert_eq!(claim.token.generation, 2);
         assert!(claim.expires_at > end);
+        let ordered =
+            Claim { order: Some(Order::Cancel), ..taken(claimant("a").judge(None, now())) };
+        assert_eq!(taken(claimant("b").judge(Some(&ordered), end)).order, None);
     }
 
     #[test]

@@ -265,6 +265,7 @@ mod tests {
     fn a_body_that_sqs_would_refuse_means_the_same_after_its_escape() {
         let letter = DeadLetter::unreadable(&message("\"\u{fffe}\u{10ffff}\""), "why");
         assert_eq!(letter.body, "\"\\ufffe\u{10ffff}\"");
+        assert_eq!(letter.attributes[1], ("ErrorMessage", "why".to_owned()));
         assert_eq!(DeadLetter::unreadable(&message(""), "why").body, "\"\"");
     }
 }

@@ -78,11 +78,8 @@ impl Circuit {
         match cleared {
             None if is_bad => {
                 let slice = Slice::new(1, now);
-                let ask_at = later(now, MINUTE);
-                let suspected = self.with(Phase::Suspected { since: counts.since, ask_at, slice });
-                let Phase::Suspected { since, ask_at, slice } = suspected.phase.clone() else {
-                    return pass;
-                };
+                let (since, ask_at) = (counts.since, later(now, MINUTE));
+                let suspected = self.with(Phase::Suspected { since, ask_at, slice });
                 let reported = Batch { seen: Seen::default(), ..*batch };
                 let turn = Turn { batch: &reported, ..turn };
                 let step = suspected.suspected(since, ask_at, slice, turn);

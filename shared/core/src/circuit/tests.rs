@@ -303,6 +303,15 @@ fn a_probe_without_a_failure_has_succeeded_and_one_that_fails_late_teaches_patie
 }
 
 #[test]
+fn a_probe_that_could_not_be_made_is_given_back() {
+    let next = probing().not_probed(&of("probe"), after(5)).unwrap();
+    let Phase::Open { next_at, .. } = next.phase else { panic!("{next:?}") };
+    assert_eq!(next_at, after(5));
+    assert_eq!(probing().not_probed(&of("other"), after(5)), None);
+    assert_eq!(open().not_probed(&of("probe"), after(5)), None);
+}
+
+#[test]
 fn the_rate_doubles_halves_closes_or_opens_after_each_slice() {
     for (rate, taken, failed, mixed, expected) in [
         (1, 10, 0, 0, Some(2)),
@@ -447,37 +456,13 @@ fn the_text_of_an_earlier_version_is_read() {
     }
 }
 
-#[test]
-fn a_time_that_no_right_clock_has_written_holds_nobody_back() {
-    let far = after(1_000_000);
-    let candidate = of("one");
-    let due = Batch { candidate: Some(&candidate), ..batch(1, 0, 0) };
-    let slice = Slice { began: far, ..slice(1, 10, 10) };
-    let probe = Probe { of: of("probe"), at: far };
-    let (since, interval_seconds) = (far, 10);
-    for (phase, expected) in [
-        (Phase::Open { since, next_at: far, interval_seconds }, "probing"),
-        (Phase::Probing { since, interval_seconds, probe: probe.clone() }, "ramping"),
-        (Phase::Ramping { since, slice, mixed: 0, probe }, "closed"),
-        (Phase::Suspected { since, ask_at: far, slice }, "closed"),
-        (
-            Phase::Closed {
-                counts: counts_from(far),
-                cleared: Some(Cleared { until: far, ask_at: far }),
-            },
-            "closed",
-        ),
-    ] {
-        assert_eq!(stepped(&circuit(phase.clone()), &due, 0).0.name(), expected, "{phase:?}");
-    }
-}
-
 proptest! {
     #[test]
-    fn no_text_makes_a_step_panic_or_stick(
+    fn no_text_makes_a_step_panic_or_holds_anybody_back_for_ever(
         circuit in prop_oneof![Just(suspected()), Just(open()), Just(probing()), Just(ramping(slice(4, 1, 0), 1))],
-        number in any::<i64>(),
-        field in 0..40_usize,
+        // Any number, or the milliseconds of any time.
+        number in prop_oneof![any::<i64>(), -8_000_000_000_000_000..8_000_000_000_000_000_i64],
+        field in 0..10_usize,
         due in 0..20_u32,
     ) {
         // One number of the text is replaced.
