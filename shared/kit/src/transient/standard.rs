@@ -154,38 +154,32 @@ mod tests {
     }
 
     #[test]
-    fn a_cause_is_found_at_any_depth() {
+    fn the_innermost_known_cause_decides_at_any_depth_unless_a_wrapper_is_certain() {
+        use ErrorKind::{
+            BrokenPipe, ConnectionAborted, InvalidData, InvalidInput, Other, TimedOut,
+        };
+
+        let (timed_out, in_doubt) = (Verdict::retry(Kind::TimedOut), Verdict::retry(Kind::InDoubt));
         for (kind, verdict) in [
-            (ErrorKind::TimedOut, Verdict::retry(Kind::TimedOut)),
-            (ErrorKind::BrokenPipe, Verdict::retry(Kind::InDoubt)),
-            (ErrorKind::InvalidInput, Verdict::Never),
-            (ErrorKind::Other, Verdict::NoOpinion),
+            (TimedOut, timed_out),
+            (BrokenPipe, in_doubt),
+            (InvalidInput, Verdict::Never),
+            (Other, Verdict::NoOpinion),
         ] {
             assert_eq!(judge(&wrapped(wrapped(io::Error::from(kind)))), verdict, "{kind}");
             let carried = io::Error::other(wrapped(io::Error::other(io::Error::from(kind))));
             assert_eq!(judge(&carried), verdict, "carried: {kind}");
         }
-        assert_eq!(judge(&wrapped("some text")), Verdict::NoOpinion);
-    }
-
-    #[test]
-    fn the_innermost_known_cause_decides() {
-        let format = "twelve".parse::<u32>().unwrap_err();
-        let refused = io::Error::new(ErrorKind::ConnectionAborted, format);
-        assert_eq!(judge(&refused), Verdict::Never);
-        let aborted = io::Error::from(ErrorKind::ConnectionAborted);
-        let invalid = io::Error::new(ErrorKind::InvalidData, wrapped(aborted));
-        assert_eq!(judge(&invalid), Verdict::retry(Kind::InDoubt));
-        let unknown = io::Error::new(ErrorKind::ConnectionAborted, wrapped("some text"));
-        assert_eq!(judge(&unknown), Verdict::retry(Kind::InDoubt));
-    }
-
-    #[test]
-    fn a_certain_wrapper_decides() {
-        let timed_out = io::Error::new(ErrorKind::TimedOut, io::Error::other("some text"));
-        let certain = io::Error::new(ErrorKind::TimedOut, "x".parse::<u32>().unwrap_err());
-        for error in [timed_out, certain] {
-            assert_eq!(judge(&wrapped(error)), Verdict::retry(Kind::TimedOut));
+        let format = || "twelve".parse::<u32>().unwrap_err();
+        for (error, verdict) in [
+            (wrapped("some text"), Verdict::NoOpinion),
+            (wrapped(io::Error::new(ConnectionAborted, format())), Verdict::Never),
+            (wrapped(io::Error::new(InvalidData, io::Error::from(ConnectionAborted))), in_doubt),
+            (wrapped(io::Error::new(ConnectionAborted, wrapped("some text"))), in_doubt),
+            (wrapped(io::Error::new(TimedOut, io::Error::other("some text"))), timed_out),
+            (wrapped(io::Error::new(TimedOut, format())), timed_out),
+        ] {
+            assert_eq!(judge(&error), verdict, "{error:?}");
         }
     }
 }
