@@ -12,6 +12,7 @@ use comeback_core::{
     reason::Reason,
 };
 use comeback_flow::ports::{Attribute, Functions, Invocation, Queues, Resent, Value};
+use minicbor::{Encoder, data::IanaTag};
 use moto::config;
 use retry_handler::{LambdaFunctions, SqsQueues};
 use tokio::{
@@ -195,34 +196,23 @@ async fn every_answer_of_sqs_for_a_send_is_taken_for_what_it_is() {
     assert_eq!(kinds, [FaultKind::Refused(Reason::PayloadTooLarge), transient], "silence passes");
 }
 
-/// The head of a CBOR item, in which CloudWatch answers, of this kind and with up to 23 members or bytes.
-fn head(kind: u8, length: usize) -> u8 {
-    assert!(length < 24);
-    kind << 5 | u8::try_from(length).unwrap()
-}
-
-fn text(text: &str) -> Vec<u8> {
-    [&[head(3, text.len())], text.as_bytes()].concat()
-}
-
-fn number(number: f64) -> Vec<u8> {
-    [&[0xfb][..], &number.to_be_bytes()].concat()
-}
-
-fn array(items: &[Vec<u8>]) -> Vec<u8> {
-    [vec![head(4, items.len())], items.concat()].concat()
-}
-
-fn map(members: &[(&str, Vec<u8>)]) -> Vec<u8> {
-    let written = members.iter().map(|(name, value)| [text(name), value.clone()].concat());
-    [vec![head(5, members.len())], written.collect::<Vec<_>>().concat()].concat()
-}
-
-fn result(id: &str, sums: &[(f64, f64)]) -> Vec<u8> {
-    // CBOR's tag 1 marks a time.
-    let times: Vec<_> = sums.iter().map(|&(at, _)| [vec![0xc1], number(at)].concat()).collect();
-    let values: Vec<_> = sums.iter().map(|&(_, sum)| number(sum)).collect();
-    map(&[("Id", text(id)), ("Timestamps", array(&times)), ("Values", array(&values))])
+/// CloudWatch's answer, in CBOR: the sums of each query, by the second at which their minute began.
+fn answer_of(results: &[(&str, &[(f64, f64)])]) -> Vec<u8> {
+    let mut cbor = Encoder::new(Vec::new());
+    cbor.map(1).unwrap().str("MetricDataResults").unwrap().array(results.len() as u64).unwrap();
+    for (id, sums) in results {
+        let count = sums.len() as u64;
+        cbor.map(3).unwrap().str("Id").unwrap().str(id).unwrap();
+        cbor.str("Timestamps").unwrap().array(count).unwrap();
+        for (at, _) in *sums {
+            cbor.tag(IanaTag::Timestamp).unwrap().f64(*at).unwrap();
+        }
+        cbor.str("Values").unwrap().array(count).unwrap();
+        for (_, sum) in *sums {
+            cbor.f64(*sum).unwrap();
+        }
+    }
+    cbor.into_writer()
 }
 
 fn at(second: i64) -> Timestamp {
@@ -241,9 +231,10 @@ async fn asked(function: &str, answer: Vec<u8>) -> (String, Vec<Minute>) {
 
 #[tokio::test]
 async fn the_sums_of_invocations_and_errors_are_put_together_by_the_minute() {
-    let invocations = result("invocations", &[(1_769_947_260.0, 100.0), (1_769_947_200.0, 7.0)]);
-    let errors = result("errors", &[(1_769_947_260.0, 97.0)]);
-    let answer = map(&[("MetricDataResults", array(&[invocations, errors]))]);
+    let answer = answer_of(&[
+        ("invocations", &[(1_769_947_260.0, 100.0), (1_769_947_200.0, 7.0)]),
+        ("errors", &[(1_769_947_260.0, 97.0)]),
+    ]);
     let function = "arn:aws:lambda:us-east-1:123456789012:function:orders:$LATEST";
     let (request, minutes) = asked(function, answer.clone()).await;
     let minute = |began, invocations, errors| Minute { began: at(began), invocations, errors };
