@@ -48,31 +48,6 @@ pub async fn all_come_back(retry_loop: &RetryLoop) {
 }
 
 #[tokio::test]
-async fn a_throttled_invocation_is_repeated_and_is_no_attempt() {
-    let refusal = "HTTP/1.1 429 Too Many Requests\r\nx-amzn-errortype: TooManyRequestsException\r\nretry-after: 2\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}";
-    let mut proxy = Proxy::answering(refusal).await;
-    let endpoint = ("AWS_ENDPOINT_URL_LAMBDA", proxy.endpoint.as_str());
-    let plan = Plan::quick(&[("AWS_MAX_ATTEMPTS", "1"), ("MAX_ATTEMPTS", "1"), endpoint]);
-    let retry_loop = plan.deploy().await;
-    retry_loop.invoke(r#"{"id":7,"fail":{"attempts":1}}"#).await;
-    proxy.asked().await;
-    let mut journal = retry_loop.cloud.journal();
-    let refused = journal.log(HANDLER, "a refusal", |line| line["level"] == "WARN").await;
-    assert!(
-        refused["error"].as_str().unwrap().starts_with("TooManyRequestsException"),
-        "{refused}"
-    );
-    let waits = journal.log(HANDLER, "another wait", |line| line["decision"] == "wait").await;
-    assert!(waits["delay_seconds"].as_f64().unwrap() <= 2.0, "{waits}");
-    proxy.release(&retry_loop.cloud.endpoint);
-    let mut journal = retry_loop.cloud.journal();
-    assert_eq!(journal.run(TARGET).await.ending, "Failed");
-    let again = journal.run(TARGET).await;
-    assert_eq!(again.ending, "Succeeded");
-    assert!(again.payload.contains(r#""attempt":1,"#), "{}", again.payload);
-}
-
-#[tokio::test]
 async fn an_invocation_has_the_trace_of_its_own_message_only() {
     let mut proxy = Proxy::hanging().await;
     let endpoint = ("AWS_ENDPOINT_URL_LAMBDA", proxy.endpoint.as_str());

@@ -1,5 +1,5 @@
-//! HTTP servers whose answers a test decides: a proxy between the handler and the local cloud, and an API that a
-//! function depends on.
+//! HTTP servers of tests: a proxy before the local cloud that hangs for a while, and an API that a function depends on,
+//! whose answers a test decides.
 
 use std::sync::{Arc, Mutex};
 
@@ -9,38 +9,20 @@ use tokio::{
     sync::watch,
 };
 
-#[derive(Clone)]
-enum Behaviour {
-    /// Accept the connection and never answer.
-    Hang,
-    Answer(&'static str),
-    /// Forward the connection to this address.
-    Pass(String),
-}
-
-/// Receives requests instead of the local cloud until `release`.
+/// Receives requests instead of the local cloud, and answers none, until `release`.
 pub struct Proxy {
     pub endpoint: String,
-    behaviour: watch::Sender<Behaviour>,
+    /// The address to which it forwards connections.
+    behind: watch::Sender<Option<String>>,
     asked: watch::Receiver<()>,
     requests: Arc<Mutex<Vec<u8>>>,
 }
 
 impl Proxy {
-    /// A proxy that never answers.
     pub async fn hanging() -> Self {
-        Self::with(Behaviour::Hang).await
-    }
-
-    /// A proxy that gives every request this answer.
-    pub async fn answering(answer: &'static str) -> Self {
-        Self::with(Behaviour::Answer(answer)).await
-    }
-
-    async fn with(behaviour: Behaviour) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let endpoint = format!("http://{}", listener.local_addr().unwrap());
-        let (behaviour, state) = watch::channel(behaviour);
+        let (behind, state) = watch::channel(None);
         let (ask, asked) = watch::channel(());
         let requests = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&requests);
@@ -49,7 +31,7 @@ impl Proxy {
                 tokio::spawn(serve(client, state.clone(), ask.clone(), Arc::clone(&seen)));
             }
         });
-        Self { endpoint, behaviour, asked, requests }
+        Self { endpoint, behind, asked, requests }
     }
 
     /// Waits for the first request that was not forwarded.
@@ -65,18 +47,18 @@ impl Proxy {
     /// Forwards new connections to this endpoint, and closes all others.
     pub fn release(&self, endpoint: &str) {
         let address = endpoint.trim_start_matches("http://").to_owned();
-        self.behaviour.send(Behaviour::Pass(address)).unwrap();
+        self.behind.send(Some(address)).unwrap();
     }
 }
 
 async fn serve(
     mut client: TcpStream,
-    mut state: watch::Receiver<Behaviour>,
+    mut state: watch::Receiver<Option<String>>,
     ask: watch::Sender<()>,
     requests: Arc<Mutex<Vec<u8>>>,
 ) {
-    let behaviour = state.borrow_and_update().clone();
-    if let Behaviour::Pass(address) = behaviour {
+    let behind = state.borrow_and_update().clone();
+    if let Some(address) = behind {
         let mut server = TcpStream::connect(address).await.unwrap();
         tokio::select! {
             _ = copy_bidirectional(&mut client, &mut server) => {}
@@ -92,10 +74,6 @@ async fn serve(
                 Ok(length) => {
                     requests.lock().unwrap().extend(&buffer[..length]);
                     ask.send(()).unwrap();
-                    if let Behaviour::Answer(answer) = behaviour {
-                        let _ = client.write_all(answer.as_bytes()).await;
-                        return;
-                    }
                 }
             },
             _ = state.changed() => return,
