@@ -32,10 +32,7 @@ impl FunctionArn {
         let qualifier = parts.next();
         let qualifier_is_good =
             |text: &[u8]| is_name(text.strip_prefix(b"$").unwrap_or(text), QUALIFIER_MAX);
-        let whole = is_name(partition, NAME_MAX)
-            && is_name(region, NAME_MAX)
-            && account.len() == 12
-            && account.iter().all(u8::is_ascii_digit)
+        let whole = is_place(partition, region, account)
             && is_name(name, NAME_MAX)
             && qualifier.is_none_or(qualifier_is_good);
         let start = text.len() - name.len() - qualifier.map_or(0, |text| text.len() + 1);
@@ -92,9 +89,8 @@ impl QueueArn {
     /// Parses the ARN of a queue. The name of a FIFO queue ends in `.fifo` and is refused.
     pub fn parse(text: &str) -> Option<Self> {
         let [partition, region, account, name] = queue_parts(text)?;
-        let is_label = |label: &str| is_name(label.as_bytes(), NAME_MAX);
-        let is_account = account.len() == 12 && account.bytes().all(|byte| byte.is_ascii_digit());
-        let is_good = is_label(partition) && is_label(region) && is_account && is_queue_name(name);
+        let [partition, region, account] = [partition, region, account].map(str::as_bytes);
+        let is_good = is_place(partition, region, account) && is_queue_name(name);
         let target_name = || format!("{QUEUE_PREFIX}{name}");
         is_good.then(|| Self { text: text.to_owned(), target_name: target_name() })
     }
@@ -126,6 +122,11 @@ impl fmt::Display for QueueArn {
 
 pub fn is_function_name(text: &str) -> bool {
     is_name(text.as_bytes(), NAME_MAX)
+}
+
+fn is_place(partition: &[u8], region: &[u8], account: &[u8]) -> bool {
+    let is_account = account.len() == 12 && account.iter().all(u8::is_ascii_digit);
+    is_name(partition, NAME_MAX) && is_name(region, NAME_MAX) && is_account
 }
 
 fn is_name(text: &[u8], length_max: usize) -> bool {

@@ -12,18 +12,9 @@
 //!                                                                     the rate doubles    nearly all fail
 //! ```
 //!
-//! All handlers share the circuit. It is an attribute of the target's item. A handler replaces it with a conditional
-//! write. If another handler was first, the write returns the current circuit, and the handler decides again. So there
-//! is one probe at a time, and no permit is granted twice.
-//!
-//! Handlers only learn of failures. Success has two witnesses, and each sees what the other misses:
-//!
-//! - *Our own retries*: the share that did not come back as failures. It is known within seconds, but says nothing
-//!   about first invocations. If 30 % of the events are poison and all others succeed at once, all retries fail.
-//! - *CloudWatch* counts all invocations, but it is some minutes late, and each query costs money.
-//!
-//! So our own retries raise a suspicion, and CloudWatch decides. Until then, one event a second is retried. If only
-//! half of the retries fail, CloudWatch is asked too, but retries are not limited.
+//! All handlers share the circuit, and each step replaces it with a conditional write, so there is one probe at a time,
+//! and no permit is granted twice. `docs/design/probes.md` says why retries only raise a suspicion and CloudWatch
+//! decides, and what happens if a handler dies.
 
 mod steps;
 

@@ -1,8 +1,7 @@
 //! The claim on a failure: who acts on it, until when, and whether it is done.
 //!
 //! SQS and Lambda deliver at least once. A failure record that is delivered twice would start two chains of retries. So
-//! a claimant claims the failure before it acts on it. The claims are in a store that all handlers share. It has one
-//! operation: replace a claim if it is still the one that was seen.
+//! a claimant claims the failure before it acts on it, in a store that all handlers share (`docs/design/ledger.md`).
 //!
 //! ```text
 //!              claim                     act, then mark
@@ -15,8 +14,7 @@
 //! With the register, a waiting event has an item too, under the key of its later claim. The claim replaces that item.
 //! An operator's order is written into the item, and stays there until a handler has acted.
 //!
-//! The token is a fencing token: every write names the token under which the claim is held. A claimant that continues
-//! after its lease has ended can neither mark nor release a claim that another one holds by then.
+//! Every write names the token under which the claim is held, which is a fencing token.
 
 use std::{mem::discriminant, time::Duration};
 

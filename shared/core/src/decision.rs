@@ -422,26 +422,6 @@ mod tests {
     }
 
     #[test]
-    fn a_paused_target_repeats_its_attempt_and_is_left_alone_for_a_while() {
-        let paused = |payload: &str| {
-            testing::record_of(payload).replace("RetriesExhausted", "ZeroReservedConcurrency")
-        };
-        for (payload, attempt) in
-            [("1".to_owned(), 1), (testing::envelope(3, 1_573_755_000, "id", "1"), 3)]
-        {
-            let body = paused(&payload);
-            let limits = [("MAX_ATTEMPTS", "3")];
-            let schedule = decide_at(&body, &limits, at(FAILED_AT)).schedule.unwrap();
-            assert_eq!(schedule.attempt.get(), attempt);
-            let minutes = Duration::from_mins(15);
-            let pause = between(at(FAILED_AT), schedule.due);
-            assert!((minutes / 2..=minutes).contains(&pause), "{pause:?}");
-        }
-        let due = due_after(&paused("1"), &[("MAX_BACKOFF", "10s")]).unwrap();
-        assert!((5_000..=10_000).contains(&due), "{due}");
-    }
-
-    #[test]
     fn the_last_attempt_is_made_just_before_the_age_is_over() {
         // The first failure was 365.568 s earlier, and a MAX_AGE of 1000 s has a slack of 10 s.
         let body = testing::record_of(&testing::envelope(20, 1_573_755_000, "id", "1"));

@@ -1,14 +1,8 @@
 //! Chooses how a message waits: in flight or as a delay.
 //!
-//! A message that waits by its visibility timeout is in flight. Once about 120,000 messages of a queue are in flight,
-//! SQS delivers nothing more from it and reports no error. A delayed message is not in flight, and there may be any
-//! number of them. But a delay ends after 15 minutes, so a message with a longer wait is received and sent again
-//! several times. So waits are kept in flight at first. As places become scarce, the longest waits get them.
-//!
-//! SQS's count of the messages in flight is up to a minute late, and asking for it costs a call. So each handler
-//! estimates the number: the last count, plus the messages that all handlers have put in flight since then. It assumes
-//! that the others have put in as many as itself. The number of other handlers is assumed too, until two counts show
-//! more. If the estimate is too high, waits become delays too early, which does no harm.
+//! Waits are kept in flight at first. As places become scarce, the longest waits get them. A handler estimates the
+//! number of messages in flight: SQS's last count, plus those that all handlers have put in flight since then. It
+//! assumes that the others have put in as many as itself. `docs/design/waits.md` compares both kinds of waits.
 
 use std::{num::NonZeroU32, time::Duration};
 

@@ -12,7 +12,7 @@ use crate::{
 const MESSAGE_ID_MAX: usize = 100;
 
 /// The parts of an SQS message that a decision needs.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Message<'a> {
     /// SQS's id of the message, the same on every receive.
     pub id: &'a str,

@@ -1,8 +1,7 @@
 //! The register: the waiting events, and an operator's orders for them.
 //!
-//! Each waiting event has an item, under the key of the claim that follows the wait. The items are an index, not the
-//! truth: a message that SQS delivers is handled with or without one. Only the orders are nowhere else. They are
-//! written into the items, and into an item for each target.
+//! Each waiting event has an item, which is an index, not the truth: a message that SQS delivers is handled with or
+//! without one. Only the orders are nowhere else. `docs/design/register.md` describes the items.
 //!
 //! | order | what happens to the event |
 //! |---|---|

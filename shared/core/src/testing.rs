@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::{
     Timestamp,
     arn::{FunctionArn, Home},
-    record::{Message, MessageAttributes},
+    record::Message,
     settings::{Rules, Settings},
 };
 
@@ -31,13 +31,10 @@ pub(crate) fn envelope(attempt: u32, initial: i64, request_id: &str, payload: &s
 pub(crate) fn message(body: &str) -> Message<'_> {
     Message {
         id: "19dd0b57-b21e-4ac1-bd88-01bbb068cb78",
-        queue: None,
         body,
         receive_count: 1,
         sent_at: Some(at("2019-11-14T18:16:06.068Z")),
-        first_received_at: None,
-        moved_from: None,
-        attributes: MessageAttributes::default(),
+        ..Message::default()
     }
 }
 

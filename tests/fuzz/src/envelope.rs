@@ -6,7 +6,7 @@
 use comeback_core::{
     Attempt, Timestamp,
     envelope::{Envelope, INVOCATION_MAX},
-    record::{self, Event, Message, MessageAttributes},
+    record::{self, Event, Message},
 };
 use serde_json::value::RawValue;
 
@@ -57,17 +57,8 @@ fn wrapped_after_failure(payload: &str) -> (bool, Envelope<'static>) {
         r#"{{"timestamp":"2019-11-14T18:16:05.568Z","requestContext":{{"requestId":"r-1","functionArn":"arn:aws:lambda:us-east-1:123456789012:function:f"}},"requestPayload":{payload}}}"#
     );
     let sent_at = Timestamp::from_timestamp(1_573_755_366, 0);
-    let attributes = MessageAttributes::default();
-    let message = Message {
-        id: "m-1",
-        queue: None,
-        body: &body,
-        receive_count: 1,
-        sent_at,
-        first_received_at: None,
-        moved_from: None,
-        attributes,
-    };
+    let message =
+        Message { id: "m-1", body: &body, receive_count: 1, sent_at, ..Message::default() };
     let failure = record::read(&message, None).unwrap();
     let is_fresh = matches!(failure.event, Some(Event::Fresh(_)));
     let attempt = failure.retried().map_or(Attempt::FIRST, |of| of.attempt.next());

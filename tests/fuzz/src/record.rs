@@ -86,15 +86,15 @@ pub fn check(data: &[u8]) {
     let forms = [(None, none), (None, bare), (None, redriven), (moved_from, moved)];
     for (moved_from, attributes) in forms {
         for sent_at in [Some(sent_at), None] {
+            let attributes = attributes.clone();
             let message = Message {
                 id,
-                queue: None,
                 body,
                 receive_count: 1,
                 sent_at,
-                first_received_at: None,
                 moved_from,
-                attributes: attributes.clone(),
+                attributes,
+                ..Message::default()
             };
             for settings in &*SETTINGS {
                 check_message(&message, settings, &mut sqs);

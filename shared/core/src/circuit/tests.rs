@@ -430,29 +430,14 @@ fn a_text_is_read_as_it_was_written_and_nothing_else_is_read() {
     for mut circuit in phases {
         circuit.watchers = 3;
         let text = circuit.text("an invocation");
-        assert_eq!(Circuit::read(&text), Some(circuit));
+        assert_eq!(Circuit::read(&text).as_ref(), Some(&circuit));
+        // Earlier versions knew neither watchers nor missed slices, and wrote another member.
+        let earlier = text.replace(r#""watchers":3,"#, "").replace(r#","missed":false"#, "");
+        let earlier = earlier.replace(r#""interval_"#, r#""steady":{"last":5},"interval_"#);
+        assert_eq!(Circuit::read(&earlier), Some(Circuit { watchers: 0, ..circuit }));
     }
     for text in ["", "null", "{}", "open", r#"{"by":"","patience_seconds":1,"phase":"melted"}"#] {
         assert_eq!(Circuit::read(text), None, "{text}");
-    }
-}
-
-#[test]
-fn the_text_of_an_earlier_version_is_read() {
-    let began = start().timestamp_millis();
-    let slice = format!(r#"{{"began":{began},"rate":4,"taken":1,"failed":0}}"#);
-    let open = format!(
-        r#"{{"since":{began},"next_at":{began},"interval_seconds":300,"steady":{{"since":{began},"last":{began}}}}}"#
-    );
-    for (phase, expected) in [
-        (format!(r#"{{"open":{open}}}"#), "open"),
-        (
-            format!(r#"{{"suspected":{{"since":{began},"ask_at":{began},"slice":{slice}}}}}"#),
-            "suspected",
-        ),
-    ] {
-        let text = format!(r#"{{"by":"another","patience_seconds":20,"phase":{phase}}}"#);
-        assert_eq!(Circuit::read(&text).unwrap().name(), expected);
     }
 }
 

@@ -61,8 +61,8 @@ fn message<'a>(body: &'a str, attributes: &'a [Attribute<'a>]) -> Message<'a> {
         receive_count: 2,
         sent_at: Some(sent_at()),
         first_received_at: Some(failed_at()),
-        moved_from: None,
         attributes: known,
+        ..Message::default()
     }
 }
 
