@@ -1,13 +1,8 @@
 //! The error type of [`Idempotency::run`](super::Idempotency::run).
 
-use std::{any::type_name, convert::Infallible, fmt, time::Duration};
+use std::{convert::Infallible, fmt, time::Duration};
 
-use comeback_core::{
-    Timestamp,
-    claim::Token,
-    fault::StoreFault,
-    time::{between, rfc3339},
-};
+use comeback_core::{Timestamp, claim::Token, fault::StoreFault, time::rfc3339};
 
 use super::fingerprint::Fingerprint;
 use crate::{Failure, PermanentFailure, RetryAfter, retry::Stopped};
@@ -99,18 +94,8 @@ impl<E> Error<E> {
         Self::Mismatch(PermanentFailure::new(what))
     }
 
-    pub(super) fn in_progress(until: Timestamp, now: Timestamp) -> Self {
-        let come_back = RetryAfter::new(between(now, until), "another execution holds the key");
-        Self::InProgress { until, come_back }
-    }
-
     pub(super) fn answer_not_kept(why: String) -> Self {
         Self::AnswerNotKept(PermanentFailure::new(why))
-    }
-
-    pub(super) fn unreadable<T>(error: &serde_json::Error) -> Self {
-        let (line, column) = (error.line(), error.column());
-        Self::UnreadableAnswer { expected: type_name::<T>(), line, column }
     }
 
     /// Returns the operation's own error, or any other error as `Err`.

@@ -60,10 +60,8 @@ pub(super) enum Begun {
 impl<S: Store> Idempotency<S> {
     /// Runs the operation, or returns the earlier answer if it was run with this key before.
     ///
-    /// If the operation returns an error or panics, its key is free at once, and the operation may run again. But
-    /// after a timeout, the operation may have been done. So pass the key to the service, which then recognises a
-    /// repetition, or [hold](Self::holding) the key for a while. See [what a caller can rely
-    /// on](super#what-a-caller-can-rely-on).
+    /// If the operation returns an error or panics, its key is free at once, and the operation may run again. See
+    /// [what a caller can rely on](super#what-a-caller-can-rely-on).
     ///
     /// The operation does not start if less than the request's [minimum](Request::with_minimum) is left, 5 s by
     /// default.
@@ -169,7 +167,11 @@ impl<S: Store> Idempotency<S> {
                 Verdict::Own(claim) => {
                     return Ok(Begun::Held(Held { key, record: record(claim), deadline }));
                 }
-                Verdict::Held { until } => return Err(Error::in_progress(until, now)),
+                Verdict::Held { until } => {
+                    let why = "another execution holds the key";
+                    let come_back = RetryAfter::new(between(now, until), why);
+                    return Err(Error::InProgress { until, come_back });
+                }
                 Verdict::Done => {
                     let none = || Answer::NotKept("none is stored".to_owned());
                     let answer = valid.and_then(|record| record.answer.clone());
@@ -271,7 +273,8 @@ impl<S: Store> Idempotency<S> {
         deadline: Timestamp,
     ) -> Result<(), ReplaceError> {
         // Boxed to keep the store's types out of the futures around it. Otherwise rustc rejects a handler that is
-        // generic over its store ("queries overflow the depth limit").
+        // generic over its store, such as that of `examples/charge_card.rs` ("queries overflow the depth limit"; only in
+        // builds that are not incremental).
         let call: Pin<Box<dyn Future<Output = _> + Send + '_>> =
             Box::pin(self.store.replace(key, seen, next));
         let written = self.in_time(deadline, call).await;
@@ -341,7 +344,11 @@ fn answer<T: Serialize>(value: &T, max: usize) -> Answer {
 pub(super) fn read<T: DeserializeOwned, E>(answer: Answer) -> Result<T, Error<E>> {
     match answer {
         Answer::Kept(json) => {
-            serde_json::from_str(&json).map_err(|error| Error::unreadable::<T>(&error))
+            serde_json::from_str(&json).map_err(|error| Error::UnreadableAnswer {
+                expected: type_name::<T>(),
+                line: error.line(),
+                column: error.column(),
+            })
         }
         Answer::NotKept(why) => Err(Error::answer_not_kept(why)),
     }

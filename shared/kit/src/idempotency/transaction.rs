@@ -124,17 +124,6 @@ const NO_REASON: &str = "None";
 /// The reasons why DynamoDB cancelled the transaction of an operation.
 ///
 /// Requires the feature `dynamodb`.
-///
-/// ```
-/// use aws_sdk_dynamodb::types::CancellationReason;
-/// use comeback::idempotency::Error;
-///
-/// fn is_taken(error: &Error<std::fmt::Error>) -> bool {
-///     let failed = |reason: &CancellationReason| reason.code() == Some("ConditionalCheckFailed");
-///     matches!(error, Error::Cancelled(cancelled) if cancelled.reasons().iter().any(failed))
-/// }
-/// # assert!(!is_taken(&Error::Operation(std::fmt::Error)));
-/// ```
 #[derive(Clone, PartialEq, thiserror::Error)]
 #[error("{}", self.summary())]
 pub struct Cancelled(Vec<CancellationReason>);

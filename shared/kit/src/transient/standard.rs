@@ -65,13 +65,6 @@ impl<E: Error + 'static> Rule<E> for Standard {
 
 /// [`Standard`] for types that contain an [`Error`]: `lambda_runtime::Error`, which is a `Box<dyn Error + Send +
 /// Sync>`, and `anyhow::Error`.
-///
-/// ```
-/// use comeback::transient::{Boxed, Rule, Verdict};
-///
-/// let error: lambda_runtime::Error = "twelve".parse::<u32>().unwrap_err().into();
-/// assert_eq!(Boxed.judge(&error), Verdict::Never);
-/// ```
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Boxed;
 
