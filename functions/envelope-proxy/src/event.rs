@@ -3,9 +3,8 @@
 //! The runtime receives the original payload. The retry metadata goes into the client context, which an asynchronous
 //! invocation doesn't use: Lambda passes on only the client context of a synchronous caller.
 //!
-//! The context is an object whose member `custom` maps names of the caller's choice to strings:
-//! `{"custom":{"comeback":"{\"attempt\":2,…}"}}`. Every runtime passes the context to the function. Most runtimes allow
-//! only strings in `custom`, and fail if an invocation has anything else. So the metadata is a string that holds JSON.
+//! Most runtimes allow only strings in the context's member `custom`, so the metadata is a string that holds JSON:
+//! `{"custom":{"comeback":"{\"attempt\":2,…}"}}`.
 
 use std::{collections::BTreeMap, fmt::Write};
 
