@@ -27,13 +27,15 @@ const TRACE_HEADER: &str = "x-amzn-trace-id";
 
 pub struct LambdaFunctions {
     lambda: Client,
-    metrics: Option<Metrics>,
+    /// For CloudWatch's counts of a function's invocations, whoever makes them.
+    metrics: Option<aws_sdk_cloudwatch::Client>,
 }
 
 impl LambdaFunctions {
     /// The functions of this configuration's account, with their CloudWatch metrics if they are probed.
     pub fn new(aws: &SdkConfig, probes: bool) -> Self {
-        Self { lambda: Client::new(aws), metrics: probes.then(|| Metrics::new(aws)) }
+        let metrics = probes.then(|| aws_sdk_cloudwatch::Client::new(aws));
+        Self { lambda: Client::new(aws), metrics }
     }
 }
 
@@ -64,52 +66,10 @@ impl Functions for LambdaFunctions {
         from: Timestamp,
         until: Timestamp,
     ) -> Result<Vec<Minute>, CallFault> {
-        match &self.metrics {
-            Some(metrics) => metrics.minutes(function, from, until).await,
-            None => Ok(Vec::new()),
-        }
-    }
-}
-
-fn fault(error: &SdkError<InvokeError>) -> InvokeFault {
-    let (code, status, message) = fault_of(error);
-    let kind = classify(code.as_deref(), status, &message, retry_after(error));
-    InvokeFault { kind, code, message }
-}
-
-/// Lambda has this time in the error or in a header.
-fn retry_after(error: &SdkError<InvokeError>) -> Option<Duration> {
-    let in_error = match error.as_service_error() {
-        Some(InvokeError::TooManyRequestsException(throttled)) => throttled.retry_after_seconds(),
-        _ => None,
-    };
-    let in_header = || error.raw_response()?.headers().get("retry-after");
-    Some(Duration::from_secs(in_error.or_else(in_header)?.parse().ok()?))
-}
-
-const INVOCATIONS: &str = "Invocations";
-const ERRORS: &str = "Errors";
-
-const MINUTE: Duration = Duration::from_secs(60);
-
-/// CloudWatch's counts of a function's invocations, whoever makes them.
-struct Metrics(aws_sdk_cloudwatch::Client);
-
-impl Metrics {
-    fn new(aws: &SdkConfig) -> Self {
-        Self(aws_sdk_cloudwatch::Client::new(aws))
-    }
-
-    /// The minutes between these times that have data, by one call.
-    async fn minutes(
-        &self,
-        function: &str,
-        from: Timestamp,
-        until: Timestamp,
-    ) -> Result<Vec<Minute>, CallFault> {
-        let Some(function) = FunctionArn::parse(function) else { return Ok(Vec::new()) };
-        let call = self
-            .0
+        let (Some(metrics), Some(function)) = (&self.metrics, FunctionArn::parse(function)) else {
+            return Ok(Vec::new());
+        };
+        let call = metrics
             .get_metric_data()
             .metric_data_queries(query("invocations", INVOCATIONS, &function))
             .metric_data_queries(query("errors", ERRORS, &function))
@@ -133,6 +93,27 @@ impl Metrics {
         Ok(minutes.into_values().collect())
     }
 }
+
+fn fault(error: &SdkError<InvokeError>) -> InvokeFault {
+    let (code, status, message) = fault_of(error);
+    let kind = classify(code.as_deref(), status, &message, retry_after(error));
+    InvokeFault { kind, code, message }
+}
+
+/// Lambda has this time in the error or in a header.
+fn retry_after(error: &SdkError<InvokeError>) -> Option<Duration> {
+    let in_error = match error.as_service_error() {
+        Some(InvokeError::TooManyRequestsException(throttled)) => throttled.retry_after_seconds(),
+        _ => None,
+    };
+    let in_header = || error.raw_response()?.headers().get("retry-after");
+    Some(Duration::from_secs(in_error.or_else(in_header)?.parse().ok()?))
+}
+
+const INVOCATIONS: &str = "Invocations";
+const ERRORS: &str = "Errors";
+
+const MINUTE: Duration = Duration::from_secs(60);
 
 /// A query for the sums of one of a function's metrics, minute by minute.
 fn query(id: &str, name: &str, function: &FunctionArn) -> MetricDataQuery {

@@ -35,7 +35,14 @@ const MEMORY_MAX: u64 = 64 << 20;
 
 const TARGET: &str = "arn:aws:lambda:us-east-1:123456789012:function:orders:$LATEST";
 
-const QUEUE: &str = "https://sqs.us-east-1.amazonaws.com/123456789012/retry";
+/// The settings in all situations.
+const VARIABLES: [(&str, &str); 5] = [
+    ("DEAD_LETTER_QUEUE_URL", "https://sqs.us-east-1.amazonaws.com/123456789012/dead"),
+    ("RETRY_QUEUE_URL", "https://sqs.us-east-1.amazonaws.com/123456789012/retry"),
+    ("LEDGER_TABLE", "claims"),
+    ("REGISTER", "true"),
+    ("PROBE", "true"),
+];
 
 const FAILED_AT: &str = "2026-02-01T12:00:00.000Z";
 
@@ -158,18 +165,10 @@ fn event(body: &str, attribute: Option<&str>) -> Vec<u8> {
 /// The most memory that the handler has at one time for this batch, with the batch as Lambda sends it.
 #[allow(clippy::disallowed_methods, reason = "the time is paused")]
 fn memory(raw: &[u8], variables: &[(&str, &str)]) -> u64 {
+    let variables = variables.iter().chain(&VARIABLES);
     let lookup = |name: &str| {
-        let own = variables.iter().find(|(own, _)| *own == name).map(|(_, value)| *value);
-        own.or(match name {
-            "DEAD_LETTER_QUEUE_URL" => {
-                Some("https://sqs.us-east-1.amazonaws.com/123456789012/dead")
-            }
-            "RETRY_QUEUE_URL" => Some(QUEUE),
-            "LEDGER_TABLE" => Some("claims"),
-            "REGISTER" | "PROBE" => Some("true"),
-            _ => None,
-        })
-        .map(str::to_owned)
+        let found = variables.clone().find(|(variable, _)| *variable == name);
+        found.map(|(_, value)| (*value).to_owned())
     };
     let settings = Settings::from_lookup(lookup).unwrap();
     let aws = aws();
