@@ -10,7 +10,6 @@ use serde_json::Value;
 
 use crate::{
     cloud::binary,
-    journal::Journal,
     retry_loop::{HANDLER, Plan, RetryLoop, TARGET},
     servers::Proxy,
 };
@@ -63,10 +62,6 @@ async fn an_invocation_has_the_trace_of_its_own_message_only() {
     assert!(!asked.contains("x-amzn-trace-id"), "{asked}");
 }
 
-async fn ending_of_handler(journal: &mut Journal, wanted: &str) {
-    while journal.run(HANDLER).await.ending != wanted {}
-}
-
 #[tokio::test]
 async fn the_handler_answers_before_its_time_out_although_no_endpoint_answers() {
     let (retry_loop, proxy) = stuck_for_three_seconds().await;
@@ -84,7 +79,8 @@ async fn nothing_is_lost_when_the_handler_runs_out_of_time() {
         rustix::process::kill_process(handler, rustix::process::Signal::STOP).unwrap();
     }
     proxy.release(&retry_loop.cloud.endpoint);
-    ending_of_handler(&mut retry_loop.cloud.journal(), "TimedOut").await;
+    let mut journal = retry_loop.cloud.journal();
+    while journal.run(HANDLER).await.ending != "TimedOut" {}
     all_come_back(&retry_loop).await;
 }
 

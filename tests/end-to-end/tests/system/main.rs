@@ -2,7 +2,7 @@
 //! functions and their logs.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
-use end_to_end::{cloud, journal, processes, retry_loop};
+use end_to_end::{cloud, processes, retry_loop};
 
 mod events;
 mod faults;
