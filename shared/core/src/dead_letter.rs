@@ -91,7 +91,8 @@ impl<'a> DeadLetter<'a> {
 
     /// The size as SQS counts it, up to [`SIZE_MAX`].
     pub fn size(&self) -> usize {
-        let sizes = self.attributes.iter().map(|(name, value)| attribute_size(name, value));
+        let sizes =
+            self.attributes.iter().map(|(name, value)| name.len() + DATA_TYPE.len() + value.len());
         self.body.len() + sizes.sum::<usize>()
     }
 
@@ -114,10 +115,6 @@ impl<'a> DeadLetter<'a> {
         let end = self.body.floor_char_boundary(self.body.len().saturating_sub(excess));
         self.body.to_mut().truncate(end);
     }
-}
-
-fn attribute_size(name: &str, value: &str) -> usize {
-    name.len() + DATA_TYPE.len() + value.len()
 }
 
 /// The beginning of an external text, as long as an attribute may be. Characters that SQS refuses are replaced before

@@ -127,25 +127,40 @@ fn every_bad_setting_is_named_in_one_message_with_what_it_must_be_and_what_it_is
 }
 
 #[test]
-fn a_function_has_its_own_values_over_the_general_ones() {
+fn values_are_read_into_their_places_and_those_of_a_target_are_its_own() {
     let settings = settings(&[
+        ("RETRY_QUEUE_URL", "https://host/q"),
+        ("LEDGER_TABLE", "ledger"),
+        ("REGISTER", "true"),
+        ("PROBE", " true "),
         ("BASE_BACKOFF", "5s"),
+        ("MAX_RETRIES", "3"),
+        ("JITTER", "equal"),
         ("NON_RETRYABLE_ERRORS", "A"),
         (
             "POLICIES",
-            r#"{"orders":{"MAX_AGE":"7d","MAX_ATTEMPTS":9,"BASE_BACKOFF":30,"JITTER":"none","NON_RETRYABLE_ERRORS":["B","C"]}}"#,
+            r#"{"orders":{"MAX_AGE":"7d","MAX_ATTEMPTS":9,"BASE_BACKOFF":30,"JITTER":"none","NON_RETRYABLE_ERRORS":["B","C"]},
+                "sqs:a":{"MAX_ATTEMPTS":7},"arn:aws:sqs:us-east-1:123456789012:b":{"MAX_ATTEMPTS":8}}"#,
         ),
     ]);
-    let (orders, others) =
-        (settings.rules.policies.of("orders"), settings.rules.policies.of("others"));
+    assert_eq!(settings.retry_queue_url.as_deref(), Some("https://host/q"));
+    assert_eq!(settings.ledger_table.as_deref(), Some("ledger"));
+    assert!(settings.register && settings.probe);
+    let policies = settings.rules.policies;
+    let (orders, others) = (policies.of("orders"), policies.of("others"));
     assert_eq!(others.backoff.base, Duration::from_secs(5));
+    assert_eq!(others.backoff.jitter, Jitter::Equal);
     assert_eq!(others.non_retryable, NonRetryable::parse("A"));
     assert_eq!(orders.backoff.base, Duration::from_secs(30));
     assert_eq!(orders.backoff.max, others.backoff.max);
     assert_eq!(orders.backoff.jitter, Jitter::None);
     assert_eq!(orders.max_age, Duration::from_hours(7 * 24));
-    assert_eq!(orders.max_attempts, Attempt::new(9));
     assert_eq!(orders.non_retryable, NonRetryable::parse("B,C"));
+    for (target, attempts) in [("orders", 9), ("others", 3), ("sqs:a", 7), ("sqs:b", 8), ("b", 3)] {
+        assert_eq!(policies.of(target).max_attempts, Attempt::new(attempts), "{target}");
+    }
+    let defaults = self::settings(&[]);
+    assert!(!defaults.register && !defaults.probe);
 }
 
 #[test]
@@ -220,15 +235,6 @@ fn every_bad_queue_among_targets_is_named_in_one_message() {
 }
 
 #[test]
-fn a_queue_has_its_own_values_by_its_name_or_its_arn() {
-    for key in ["sqs:imports", "arn:aws:sqs:us-east-1:123456789012:imports"] {
-        let rules = rules(&[("POLICIES", &format!(r#"{{"{key}":{{"MAX_ATTEMPTS":3}}}}"#))]);
-        assert_eq!(rules.policies.of("sqs:imports").max_attempts, Attempt::new(3), "{key}");
-        assert_eq!(rules.policies.of("imports").max_attempts, None, "the function of this name");
-    }
-}
-
-#[test]
 fn each_value_is_accepted_or_refused_as_a_whole() {
     let (longest, too_long) = ("x".repeat(255), "x".repeat(256));
     for (name, good, bad) in [
@@ -263,28 +269,6 @@ fn each_value_is_accepted_or_refused_as_a_whole() {
             );
         }
     }
-}
-
-#[test]
-fn values_are_read_into_their_places() {
-    let settings = settings(&[
-        ("RETRY_QUEUE_URL", "https://host/q"),
-        ("LEDGER_TABLE", "ledger"),
-        ("REGISTER", "true"),
-        ("PROBE", " true "),
-        ("MAX_RETRIES", "3"),
-        ("JITTER", "equal"),
-        ("POLICIES", r#"{"none":{"JITTER":"none"}}"#),
-    ]);
-    assert_eq!(settings.retry_queue_url.as_deref(), Some("https://host/q"));
-    assert_eq!(settings.ledger_table.as_deref(), Some("ledger"));
-    assert!(settings.register && settings.probe);
-    let policies = settings.rules.policies;
-    assert_eq!(policies.of("any").max_attempts, Attempt::new(3));
-    assert_eq!(policies.of("any").backoff.jitter, Jitter::Equal);
-    assert_eq!(policies.of("none").backoff.jitter, Jitter::None);
-    let defaults = self::settings(&[]);
-    assert!(!defaults.register && !defaults.probe);
 }
 
 #[test]
