@@ -153,39 +153,29 @@ async fn read(ledger: &DynamoLedger) -> Option<Stored> {
 }
 
 #[tokio::test]
-async fn a_circuit_is_replaced_only_in_the_version_that_was_seen() {
-    let (_, ledger) = register("circuits").await;
+async fn a_circuit_is_replaced_only_in_the_version_that_was_seen_and_a_pause_leaves_it_alone() {
+    let (client, ledger) = register("circuits").await;
+    let pause = client
+        .update_item()
+        .table_name("circuits")
+        .key("id", AttributeValue::S(format!("target/{TARGET}")))
+        .update_expression("SET paused_at = :at")
+        .expression_attribute_values(":at", AttributeValue::N("1".to_owned()));
     assert_eq!(read(&ledger).await, None);
+    pause.clone().send().await.unwrap();
+    assert_eq!(read(&ledger).await, Some(Stored::default()), "paused, and without a circuit");
     assert_eq!(ledger.exchange(TARGET, 0, "one").await, Ok(()));
+    pause.send().await.unwrap();
     assert_eq!(read(&ledger).await, Some(stored(1, "one")));
     let changed = |version, text| Err(NotExchanged::Changed(stored(version, text)));
     assert_eq!(ledger.exchange(TARGET, 0, "late").await, changed(1, "one"));
     assert_eq!(ledger.exchange(TARGET, 1, "two").await, Ok(()));
     assert_eq!(ledger.exchange(TARGET, 1, "late").await, changed(2, "two"));
-    assert_eq!(
-        ledger.exchange("other", 3, "x").await,
-        Err(NotExchanged::Changed(Stored::default()))
-    );
-}
-
-#[tokio::test]
-async fn a_pause_and_a_circuit_leave_each_other_alone() {
-    let (client, ledger) = register("paused-circuits").await;
-    let pause = client
-        .update_item()
-        .table_name("paused-circuits")
-        .key("id", AttributeValue::S(format!("target/{TARGET}")))
-        .update_expression("SET paused_at = :at")
-        .expression_attribute_values(":at", AttributeValue::N("1".to_owned()));
-    pause.clone().send().await.unwrap();
-    assert_eq!(read(&ledger).await, Some(Stored::default()), "paused, and without a circuit");
-    assert_eq!(ledger.exchange(TARGET, 0, "one").await, Ok(()));
-    pause.send().await.unwrap();
-    assert_eq!(ledger.exchange(TARGET, 1, "two").await, Ok(()));
+    let none = Err(NotExchanged::Changed(Stored::default()));
+    assert_eq!(ledger.exchange("other", 3, "x").await, none);
     let wanted = Wanted { targets: [TARGET].into(), ..Wanted::default() };
-    let notes = ledger.look_up(&wanted).await.unwrap();
-    assert!(notes.paused.contains(TARGET));
-    assert_eq!(notes.circuits[TARGET], stored(2, "two"));
+    assert!(ledger.look_up(&wanted).await.unwrap().paused.contains(TARGET));
+    assert_eq!(ledger.exchange(OTHER, 0, "one").await, Ok(()), "the first one of a target");
 }
 
 #[tokio::test]
