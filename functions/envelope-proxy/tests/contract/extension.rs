@@ -315,25 +315,23 @@ fn another_proxy_stays_between_this_one_and_lambda() {
 }
 
 #[test]
-fn without_an_api_behind_it_no_runtime_is_started() {
-    let (opt, api, port) = (Opt::new("unreachable"), Api::new(), free_port());
+fn without_the_extension_or_an_api_behind_it_no_runtime_is_started() {
+    let (opt, api, port) = (Opt::new("alone"), Api::new(), free_port());
+    let refused = |address: &str| {
+        let ran = opt.runtime(address, port, &PRINT_API);
+        assert_eq!((ran.status.code(), ran.stdout.len()), (Some(1), 0));
+        String::from_utf8(ran.stderr).unwrap()
+    };
+    let expected = format!("comeback: the extension does not listen for port {port}: ");
+    let said = refused(&api.address());
+    assert!(said.starts_with(&expected), "{said}");
+    // The wrapper has reported it to Lambda.
+    drop(api.accept());
     let _extension = opt.extension(&api.address(), port);
     let _waiting = registered(&api);
     let nobody = format!("127.0.0.1:{}", free_port());
-    let ran = opt.runtime(&nobody, port, &PRINT_API);
-    assert_eq!((ran.status.code(), ran.stdout.len()), (Some(1), 0));
     let expected = format!(
         "comeback: the Runtime API at {nobody} (AWS_LAMBDA_RUNTIME_API) can't be reached: Connection refused (os error 111)\n"
     );
-    assert_eq!(String::from_utf8(ran.stderr).unwrap(), expected);
-}
-
-#[test]
-fn without_the_extension_no_runtime_is_started() {
-    let (opt, api, port) = (Opt::new("alone"), Api::new(), free_port());
-    let ran = opt.runtime(&api.address(), port, &PRINT_API);
-    assert_eq!((ran.status.code(), ran.stdout.len()), (Some(1), 0));
-    let expected = format!("comeback: the extension does not listen for port {port}: ");
-    let said = String::from_utf8(ran.stderr).unwrap();
-    assert!(said.starts_with(&expected), "{said}");
+    assert_eq!(refused(&nobody), expected);
 }
