@@ -184,21 +184,16 @@ async fn charge(event: LambdaEvent<Order>, shared: Arc<Shared>) -> Result<String
     let LambdaEvent { payload: Order { id }, context } = event;
     let deadline = Deadline::of(&context)?;
     let request = Request::of_event(&id, &context)?;
-    let call = shared.retry.operation("charge").until(deadline);
-    let charge = shared.once.run(&request, |lease| {
-        let (shared, context) = (&shared, &context);
+    let charge = shared.once.run(&request, async |lease| {
         let (owner, _) = lease.owner().split_once('/').unwrap();
-        let owner = owner.to_owned();
-        call.run(move || {
-            let owner = owner.clone();
-            async move {
-                shared.all_run.wait().await;
-                let attempt = Retried::of(context).map_or(0, |retried| retried.attempt());
-                let key = idempotency_key(context);
-                let left = (deadline.left().as_secs_f64() / APART.as_secs_f64()).round();
-                Ok::<_, Infallible>(format!("{id}: {owner}, {key}, attempt {attempt}, {left} left"))
-            }
-        })
+        let knows = async || {
+            shared.all_run.wait().await;
+            let attempt = Retried::of(&context).map_or(0, |retried| retried.attempt());
+            let key = idempotency_key(&context);
+            let left = (deadline.left().as_secs_f64() / APART.as_secs_f64()).round();
+            Ok::<_, Infallible>(format!("{id}: {owner}, {key}, attempt {attempt}, {left} left"))
+        };
+        shared.retry.operation("charge").until(deadline).run(knows).await
     });
     charge.await.map_err(Error::into_failure)
 }
