@@ -11,46 +11,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use aws_lambda_events::s3::S3Event;
 use comeback::{Enveloped, Received};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{json, value::RawValue};
-
-#[derive(Deserialize)]
-struct Order {
-    order_id: String,
-    customer: Customer,
-    placed_at: String,
-    currency: Currency,
-    total_cents: u64,
-    coupon: Option<String>,
-    lines: Vec<Line>,
-}
-
-#[derive(Deserialize)]
-struct Customer {
-    id: u64,
-    email: String,
-    name: String,
-    newsletter: bool,
-}
-
-#[derive(Deserialize)]
-enum Currency {
-    Eur,
-    Usd,
-}
-
-#[derive(Deserialize)]
-struct Line {
-    sku: String,
-    title: String,
-    quantity: u32,
-    unit_cents: u64,
-    weight_kg: f64,
-    gift: bool,
-    note: Option<String>,
-    category: [u16; 3],
-}
 
 /// An event that is always an envelope.
 #[derive(Deserialize)]
@@ -66,34 +30,22 @@ struct Retried {
     request_id: String,
 }
 
-/// An order whose JSON has about this many bytes.
-fn order_of(bytes: usize) -> String {
-    let line = json!({
-        "sku": "TEA-GREEN-0250",
-        "title": "Green tea, \"first flush\", 250 g",
-        "quantity": 3,
-        "unit_cents": 1_290,
-        "weight_kg": 0.275,
-        "gift": false,
-        "note": "please no plastic",
-        "category": [4, 17, 233],
-    });
-    let lines = vec![line.clone(); bytes / line.to_string().len()];
-    let order = json!({
-        "order_id": "9e07af03-ce31-4ff3-a1b2-36dce652cb4f",
-        "customer": {
-            "id": 9_007_199_254_740_993_u64,
-            "email": "ada@example.com",
-            "name": "Ada Lovelace",
-            "newsletter": true,
+/// An event of S3 whose JSON has about this many bytes.
+fn uploads_of(bytes: usize) -> String {
+    let record = json!({
+        "eventVersion": "2.1", "eventSource": "aws:s3", "awsRegion": "us-east-1",
+        "eventTime": "1970-01-01T00:00:00.000Z", "eventName": "ObjectCreated:Put",
+        "userIdentity": { "principalId": "EXAMPLE" },
+        "requestParameters": { "sourceIPAddress": "127.0.0.1" },
+        "responseElements": { "x-amz-request-id": "EXAMPLE123456789" },
+        "s3": {
+            "s3SchemaVersion": "1.0", "configurationId": "uploads",
+            "bucket": { "name": "pictures", "ownerIdentity": { "principalId": "EXAMPLE" }, "arn": "arn:aws:s3:::pictures" },
+            "object": { "key": "cat \"first flush\".png", "size": 1024, "eTag": "0123456789abcdef", "sequencer": "0A1B2C" },
         },
-        "placed_at": "2019-11-14T18:16:05.568Z",
-        "currency": "Eur",
-        "total_cents": 3_870,
-        "coupon": null,
-        "lines": lines,
     });
-    order.to_string()
+    let records = vec![record.clone(); bytes / record.to_string().len()];
+    json!({ "Records": records }).to_string()
 }
 
 fn read<T: DeserializeOwned>(event: &str) -> Option<T> {
@@ -113,7 +65,7 @@ const RUNS_IN_TURN: u32 = 8;
 const COMPARISON: Duration = Duration::from_secs(10);
 
 fn compare<T: DeserializeOwned>(name: &str, kilobytes: usize) {
-    let payload = order_of(kilobytes * 1024);
+    let payload = uploads_of(kilobytes * 1024);
     let enveloped = format!(
         r#"{{"_retry_metadata":{{"attempt":2,"initial_timestamp":1643667670,"request_id":"e4b46cbf-b738-4a1b-8880-a18cdf61200e"}},"_original_payload":{payload}}}"#
     );
@@ -141,7 +93,7 @@ fn compare<T: DeserializeOwned>(name: &str, kilobytes: usize) {
 
 fn main() {
     for kilobytes in [1, 256] {
-        compare::<Order>("typed", kilobytes);
+        compare::<S3Event>("typed", kilobytes);
         compare::<Box<RawValue>>("raw", kilobytes);
     }
 }
