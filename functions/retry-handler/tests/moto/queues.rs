@@ -1,7 +1,7 @@
 //! Visibility changes, delayed messages and dead letters.
 
 use aws_sdk_sqs::{Client, types::Message};
-use comeback_core::dead_letter::{DeadLetter, SIZE_MAX};
+use comeback_core::dead_letter::DeadLetter;
 use comeback_flow::ports::{Attribute, CallFault, Queues, Resent, Value, VisibilityChange};
 use retry_handler::SqsQueues;
 
@@ -117,22 +117,6 @@ async fn messages_in_flight_are_counted_and_delayed_ones_are_not() {
     assert_eq!(queue.adapter.in_flight(&queue.url).await, Ok(2));
     let gone = queue.adapter.in_flight(&format!("{}-gone", queue.url)).await.unwrap_err();
     assert!(gone.0.contains("does not exist"), "{gone}");
-}
-
-#[tokio::test]
-async fn dead_letters_that_are_too_large_together_are_all_refused() {
-    let queue = Queue::new("too-large-together").await;
-    let letter = |bytes| DeadLetter { body: "x".repeat(bytes).into(), attributes: vec![] };
-    let letters = [letter(1), letter(SIZE_MAX - 1), letter(1)];
-    let [small, large, one_more] = letters.each_ref();
-    assert_eq!(queue.adapter.send_dead_letters(&[small, large]).await, [Ok(()), Ok(())]);
-    let refused = queue.adapter.send_dead_letters(&[small, large, one_more]).await;
-    assert_eq!(refused.len(), 3);
-    for answer in refused {
-        let said = answer.unwrap_err().0;
-        assert!(said.contains("BatchRequestTooLong"), "{said}");
-    }
-    assert_eq!(queue.receive().await.len(), 2);
 }
 
 #[tokio::test]
