@@ -1,8 +1,8 @@
 //! The wrapper hands its address of the Runtime API over to the extension, and receives the proxy's address in return.
 //!
-//! If another proxy is in between, only the wrapper knows its address. Each side sends one line over an abstract socket.
-//! If the wrapper receives the proxy's address, the proxy listens and can reach the API. Otherwise it receives the
-//! reason why not.
+//! If another proxy is in between, only the wrapper knows its address. Each side sends one line over an abstract
+//! socket. If the wrapper receives the proxy's address, the proxy listens and can reach the API. Otherwise it receives
+//! the reason why not.
 
 use std::{
     io::{self, BufRead, BufReader, ErrorKind, Write},
