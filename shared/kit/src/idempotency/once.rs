@@ -272,9 +272,9 @@ impl<S: Store> Idempotency<S> {
         next: Option<&Record>,
         deadline: Timestamp,
     ) -> Result<(), ReplaceError> {
-        // Boxed to keep the store's types out of the futures around it. Otherwise rustc rejects a handler that is
-        // generic over its store, such as that of `examples/charge_card.rs` ("queries overflow the depth limit"). It does
-        // so only in builds that are not incremental.
+        // Boxed to keep the store's types out of the futures around it. Otherwise, in builds that are not incremental,
+        // rustc rejects a handler that is generic over its store, such as that of `examples/charge_card.rs` ("queries
+        // overflow the depth limit").
         let call: Pin<Box<dyn Future<Output = _> + Send + '_>> =
             Box::pin(self.store.replace(key, seen, next));
         let written = self.in_time(deadline, call).await;
