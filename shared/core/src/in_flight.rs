@@ -178,8 +178,8 @@ impl Gauge {
 /// has put in as many as this one.
 ///
 /// It isn't known when the counted messages were put in flight. So this takes the largest part that this handler
-/// remembers: a smaller one could overestimate the number of handlers. A message that stays for a third of a part counts
-/// a third: most of the short waits of the other handlers are over, too, when SQS counts.
+/// remembers: a smaller one could overestimate the number of handlers. A message that stays for a third of a part
+/// counts a third: most of the short waits of the other handlers are over, too, when SQS counts.
 fn peers(grown: u64, time: Duration, put: &[Put]) -> u32 {
     let own = put.iter().map(|put| put.stay_in_part).max().unwrap_or_default();
     let grown_in_part = u128::from(grown) * PART.as_millis() / time.max(PART).as_millis();

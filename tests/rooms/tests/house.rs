@@ -53,11 +53,18 @@ fn the_smallest_function_has_at_most_12_lines_and_a_charge_less_than_80() {
 #[test]
 fn paths_that_the_guides_name_exist() {
     let guides = [tracked(":(glob)*.md"), tracked("docs/*.md"), tracked(".github/*.md")].concat();
+    let files = tracked("*");
     for guide in guides {
         let Ok(text) = fs::read_to_string(Path::new(ROOT).join(&guide)) else { continue };
         // Every second part is between backticks.
-        let paths = text.split('`').skip(1).step_by(2).filter(|code| is_path(code));
-        for path in paths {
+        let codes: Vec<_> = text.split('`').skip(1).step_by(2).collect();
+        let sources = codes.iter().filter(|code| code.ends_with(".rs") || code.ends_with(".py"));
+        for source in sources.filter(|code| !code.contains([' ', '*'])) {
+            let end = format!("/{source}");
+            let is_there = files.iter().any(|file| file == source || file.ends_with(&end));
+            assert!(is_there, "{guide} names {source}, which does not exist");
+        }
+        for path in codes.into_iter().filter(|code| is_path(code)) {
             let file = path.split_once(':').map_or(path, |(file, _)| file);
             assert!(
                 Path::new(ROOT).join(file).exists(),
