@@ -35,7 +35,7 @@ fn a_demo_prints_the_outcome_of_its_events_and_succeeds() {
         "Every event ended as it should.\n",
         "One dead letter in full:\n",
         "  Reason          max_attempts_exceeded\n",
-        "  scripts/deploy ",
+        "  comeback attach FUNCTION ",
     ] {
         assert!(stdout.contains(part), "{part:?} is not in\n{stdout}");
     }

@@ -111,12 +111,15 @@ const TROUBLES_MAX: usize = 5;
 
 const NEXT: [(&str, &str); 4] = [
     (
-        "scripts/demo --events 100 --outage 5m",
+        "comeback demo --events 100 --outage 5m",
         "more events, and an outage in which Lambda alone loses them",
     ),
-    ("scripts/local", "keep it running, and send events of your own"),
-    ("scripts/local --function NAME=CODE", "the same with a function of your own"),
-    ("scripts/deploy", "a function with its retries in your AWS account"),
+    ("comeback local", "keep it running, and send events of your own"),
+    ("comeback local --function NAME=CODE", "the same with a function of your own"),
+    (
+        "comeback attach FUNCTION",
+        "retry a function of your AWS account, where a handler is deployed",
+    ),
 ];
 
 /// One line for each event with an unexpected outcome. An event must either succeed, or have exactly one dead letter
@@ -217,7 +220,7 @@ pub fn next_steps(letters: &[DeadLetter]) -> Vec<Line> {
     }
     lines.extend(heading("What to try next:"));
     lines.extend(NEXT.map(|(command, what)| {
-        Line::of(Style::Plain, format!("  {command:<37}  ")).and(Style::Faint, what)
+        Line::of(Style::Plain, format!("  {command:<38}  ")).and(Style::Faint, what)
     }));
     lines
 }
@@ -261,9 +264,12 @@ fn quantile(sorted: &[Duration], share: f64) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
     use super::*;
     use crate::{
         activity::tests::{at, ends, fails, gives_up, retries, starts, waits},
+        args::Args,
         demo::{events::Scenario, history::tests::history},
     };
 
@@ -365,6 +371,9 @@ mod tests {
         ];
         assert_eq!(painted(&next_steps(&letters))[..7], expected);
         assert_eq!(painted(&next_steps(&[]))[..2], ["", "What to try next:"]);
+        for (command, _) in NEXT {
+            assert!(Args::try_parse_from(command.split(' ')).is_ok(), "{command}");
+        }
     }
 
     #[test]

@@ -5,11 +5,6 @@ use std::{
     time::Duration,
 };
 
-use crate::operate::{
-    rules::Fault,
-    rules::Function,
-    status::rules::{Facts, Runs},
-};
 use aws_sdk_dynamodb::types::{AttributeValue, KeysAndAttributes};
 use aws_sdk_sqs::types::QueueAttributeName;
 use comeback_core::{
@@ -32,6 +27,8 @@ use futures_util::future::try_join_all;
 use crate::operate::{
     attached::Attached,
     aws::{Aws, MAXIMUM, Query, fault, metric_data},
+    rules::{Fault, Function},
+    status::rules::{Facts, Runs},
 };
 
 /// The time range of the current state.

@@ -1,14 +1,5 @@
 //! Commands from the page: the page that asks for confirmation with a plan, and the job that carries the command out.
 
-use crate::operate::{
-    dead_letters::rules as dead_letters,
-    dead_letters::rules::{Action, Plan, look},
-    rules::Fault,
-    rules::Notice,
-    rules::target_name,
-    waiting::rules as waiting,
-    waiting::rules::{carry_out, visit},
-};
 use comeback_core::claim::Order;
 use maud::{Markup, html};
 
@@ -21,7 +12,18 @@ use super::{
     rules::{Change, difference},
 };
 use crate::{
-    operate::text::{count, shortened},
+    operate::{
+        dead_letters::{
+            rules as dead_letters,
+            rules::{Action, Plan, look},
+        },
+        rules::{Fault, Notice, target_name},
+        text::{count, shortened},
+        waiting::{
+            rules as waiting,
+            rules::{carry_out, visit},
+        },
+    },
     shell::Failure,
 };
 

@@ -2,12 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use crate::operate::{
-    rules::NO_ERROR,
-    rules::events,
-    rules::life::Next,
-    web::rules::{Event, EventFilter, State},
-};
 use comeback_core::Timestamp;
 use maud::{Markup, html};
 
@@ -16,7 +10,11 @@ use super::{
     html::{Untrusted, attempt_at, order, state, term, until},
     live::Seen,
 };
-use crate::operate::text::{count, shortened};
+use crate::operate::{
+    rules::{NO_ERROR, events, life::Next},
+    text::{count, shortened},
+    web::rules::{Event, EventFilter, State},
+};
 
 const LENGTH: usize = 50;
 

@@ -1,6 +1,5 @@
 //! The HTML that all pages share.
 
-use crate::operate::web::rules::State;
 use axum::{
     http::header,
     response::{IntoResponse, Response},
@@ -9,7 +8,10 @@ use comeback_core::{Timestamp, time::rfc3339};
 use maud::{DOCTYPE, Markup, PreEscaped, Render, html};
 
 use super::{Part, guard::Params, jobs, live::Live, play};
-use crate::{operate::text::due, paint::is_hidden};
+use crate::{
+    operate::{text::due, web::rules::State},
+    paint::is_hidden,
+};
 
 const PAGES: [(&str, &str); 4] =
     [("/", "Overview"), ("/events", "Events"), ("/dead", "Dead letters"), ("/policy", "Policy")];

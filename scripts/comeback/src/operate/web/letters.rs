@@ -2,12 +2,6 @@
 
 use std::time::Duration;
 
-use crate::operate::{
-    dead_letters::rules::{GroupBy, Letter, Listed, NO_REASON, Selection, look},
-    rules::Groups,
-    rules::letters,
-    rules::{is_error_of, is_target},
-};
 use comeback_core::{Timestamp, target::Target, time::between};
 use maud::{Markup, html};
 
@@ -18,7 +12,11 @@ use super::{
     live::{LetterSnapshot, Live, Seen, Shared},
 };
 use crate::{
-    operate::text::{count, shortened},
+    operate::{
+        dead_letters::rules::{GroupBy, Letter, Listed, NO_REASON, Selection, look},
+        rules::{Groups, is_error_of, is_target, letters},
+        text::{count, shortened},
+    },
     shell::Failure,
 };
 

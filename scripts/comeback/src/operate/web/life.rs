@@ -2,11 +2,6 @@
 
 use std::time::Duration;
 
-use crate::operate::{
-    rules::is_queue,
-    rules::life::Next,
-    web::rules::{Attempted, Event, State, attempts, indented, round_step},
-};
 use comeback_core::{
     Attempt, Timestamp,
     backoff::{Draw, Jitter},
@@ -27,7 +22,11 @@ use super::{
 use crate::{
     activity::{Activity, Kind, Reader},
     journal::Journal,
-    operate::text::{shortened, span},
+    operate::{
+        rules::{is_queue, life::Next},
+        text::{shortened, span},
+        web::rules::{Attempted, Event, State, attempts, indented, round_step},
+    },
     shell::Failure,
 };
 

@@ -11,16 +11,6 @@ use std::{
     time::Duration,
 };
 
-use crate::operate::{
-    dead_letters::rules::Listed,
-    doctor::rules::{Examined, diagnose},
-    rules::Fault,
-    rules::Groups,
-    rules::{self, Function},
-    status::rules::Facts,
-    waiting::rules::visit,
-    web::rules::{Events, Waiting},
-};
 use comeback_core::{
     Timestamp,
     policy::Policy,
@@ -38,12 +28,17 @@ use crate::{
     operate::{
         attached::{Attached, attached},
         aws::{Aws, functions},
-        dead_letters::{Queue, QueueOptions},
-        doctor,
+        dead_letters::{Queue, QueueOptions, rules::Listed},
+        doctor::{
+            self,
+            rules::{Examined, diagnose},
+        },
         options::Connection,
-        status::{Gathered, gather},
+        rules::{self, Fault, Function, Groups},
+        status::{Gathered, gather, rules::Facts},
         trace::log_lines,
-        waiting::DynamoRegister,
+        waiting::{DynamoRegister, rules::visit},
+        web::rules::{Events, Waiting},
     },
     shell::Failure,
 };

@@ -2,12 +2,6 @@
 
 use std::cmp::Reverse;
 
-use crate::operate::{
-    doctor::rules::{Examined, Finding, Verdict},
-    rules::target_name,
-    status::rules::{Facts, State as FunctionState},
-    web::rules::{Counts, EventFilter, PARTS, Pulse, Range, Waiting, as_of_now},
-};
 use comeback_core::{Timestamp, time::between};
 use maud::{Markup, html};
 
@@ -18,9 +12,17 @@ use super::{
     live::{Cloud, Live, Seen},
 };
 use crate::operate::{
-    doctor::command,
-    status::state,
+    doctor::{
+        command,
+        rules::{Examined, Finding, Verdict},
+    },
+    rules::target_name,
+    status::{
+        rules::{Facts, State as FunctionState},
+        state,
+    },
     text::{count, span},
+    web::rules::{Counts, EventFilter, PARTS, Pulse, Range, Waiting, as_of_now},
 };
 
 const EVENTS: usize = 10;

@@ -2,10 +2,6 @@
 
 use std::time::Duration;
 
-use crate::operate::{
-    rules::target_name,
-    web::rules::{Event, State},
-};
 use aws_sdk_lambda::{primitives::Blob, types::InvocationType};
 use comeback_core::{
     Timestamp,
@@ -21,7 +17,14 @@ use super::{
     html::{Untrusted, csrf, json_field, until},
     live::{Live, Seen, Shared},
 };
-use crate::{operate::aws::fault, shell::Failure};
+use crate::{
+    operate::{
+        aws::fault,
+        rules::target_name,
+        web::rules::{Event, State},
+    },
+    shell::Failure,
+};
 
 /// The initial payload in the form. Its event fails twice.
 const PAYLOAD: &str = r#"{"id": "order-1", "fail": {"attempts": 2}}"#;

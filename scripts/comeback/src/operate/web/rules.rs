@@ -17,10 +17,11 @@ pub use difference::{Change, difference, indented};
 pub use event::{Attempted, Event, EventFilter, Note, State, attempts, round_step};
 
 use crate::operate::{
-    rules::Groups,
-    rules::NO_ERROR,
-    rules::life::{Step, StepKind, read, steps_of},
-    rules::target_name,
+    rules::{
+        Groups, NO_ERROR,
+        life::{Step, StepKind, read, steps_of},
+        target_name,
+    },
     status::rules::{Facts, Runs},
 };
 

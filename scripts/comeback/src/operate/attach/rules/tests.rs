@@ -13,8 +13,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::operate::{
     doctor::rules::{Layer, QueueAttributes},
-    rules,
-    rules::Clock,
+    rules::{self, Clock},
 };
 
 const HOME: &str = "us-east-1:123456789012";

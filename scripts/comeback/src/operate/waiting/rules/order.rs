@@ -15,11 +15,7 @@ use futures_util::future::join_all;
 use serde::Serialize;
 
 use super::{Pages, Partition, Register, SHOWN_MAX, Selection};
-use crate::operate::{
-    rules::target_name,
-    rules::{Clock, Fault, with_backoff},
-    rules::{Notice, Tone, events},
-};
+use crate::operate::rules::{Clock, Fault, Notice, Tone, events, target_name, with_backoff};
 
 /// How long an order is kept: the longest time for which SQS keeps its message.
 const KEEP: Duration = Duration::from_hours(14 * 24);

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use comeback_core::{Timestamp, pattern};
 
-use crate::operate::{
-    rules::life::{Next, Step, StepKind, next},
-    rules::{contains, is_error_of},
+use crate::operate::rules::{
+    contains, is_error_of,
+    life::{Next, Step, StepKind, next},
 };
 
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
