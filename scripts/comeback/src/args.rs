@@ -60,7 +60,6 @@ pub enum Command {
     Operate(Box<crate::operate::args::Operate>),
 }
 
-/// Options of `comeback local`.
 #[derive(Debug, clap::Args)]
 pub struct LocalArgs {
     /// The port on 127.0.0.1 to listen on; 0 for any free port.
@@ -128,7 +127,6 @@ pub struct LocalArgs {
     pub binaries: BinariesArg,
 }
 
-/// Options of `comeback demo`.
 #[derive(Debug, clap::Args)]
 pub struct DemoArgs {
     /// How many events to send.
@@ -189,7 +187,6 @@ fn setting_names() -> Vec<&'static str> {
     given.map(|setting| setting.name).collect()
 }
 
-/// Reads `NAME=VALUE`.
 pub fn setting(argument: &str) -> Result<Setting, NoSetting> {
     let (name, value) = argument.split_once('=').ok_or(NoSetting::NoValue)?;
     if setting_names().contains(&name) {

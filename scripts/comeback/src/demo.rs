@@ -91,7 +91,6 @@ fn title(plan: Plan) -> String {
     format!("{events} event{plural}, upstream down for {} s, seed {seed}", outage.as_secs())
 }
 
-/// Reads the dead letters and prints the summary.
 async fn conclude(
     schedule: &[PlannedEvent],
     outage: Duration,

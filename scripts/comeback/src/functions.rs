@@ -51,7 +51,6 @@ pub fn run(first: &OsStr) -> Option<ExitCode> {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Binaries {
     retry_handler: Vec<String>,
-    /// The example function fails as its payload says.
     example_target: Vec<String>,
     folder: PathBuf,
 }
@@ -154,12 +153,10 @@ struct Entry {
     handler: Option<String>,
     #[serde(default)]
     tenants: bool,
-    /// Whether it is durable.
     #[serde(default)]
     durable: bool,
 }
 
-/// Reads `NAME=CODE`.
 pub fn parse(argument: &str) -> Result<FunctionArg, String> {
     match argument.split_once('=') {
         Some((name, code)) if !name.is_empty() && !code.trim().is_empty() => {
@@ -169,7 +166,6 @@ pub fn parse(argument: &str) -> Result<FunctionArg, String> {
     }
 }
 
-/// Reads `NAME=FUNCTION` or `NAME`.
 pub fn parse_queue(argument: &str) -> Result<QueueArg, String> {
     let (name, function) = match argument.split_once('=') {
         Some((name, function)) => (name, Some(function)),

@@ -75,7 +75,6 @@ pub async fn run(args: &LocalArgs, shell: &Shell) -> Result<(), Failure> {
 struct Deployment<'a> {
     args: &'a LocalArgs,
     binaries: Binaries,
-    /// The user's own functions.
     functions: Vec<Function>,
     sources: Vec<SourceQueue>,
 }

@@ -33,7 +33,6 @@ pub const INTERRUPTED: u8 = 130;
 /// The width to assume if the terminal doesn't report its size.
 const WIDTH_DEFAULT: usize = 80;
 const HEIGHT_DEFAULT: usize = 24;
-/// How often the progress is redrawn.
 const TICK: Duration = Duration::from_millis(100);
 
 /// The result of a command that ran without an error. It determines the exit code.
@@ -162,7 +161,6 @@ impl Shell {
         self.terminal.then(|| Screen::size().0)
     }
 
-    /// Prints the lines of a plan or a result.
     pub async fn print_notices(&self, notices: &[Notice]) -> io::Result<()> {
         let line = |Notice { tone, text }: &Notice| match tone {
             Tone::Good => Line::of(Style::Good, "✓ ").and(Style::Plain, text),

@@ -168,7 +168,6 @@ fn plan_lines(title: &str, steps: &[Planned], warnings: &[String]) -> Vec<Line> 
 /// The name of a function, with its alias or version.
 pub type QualifiedName = (String, Option<String>);
 
-/// Options of `comeback attach`.
 #[derive(Debug, clap::Args)]
 pub struct AttachArgs {
     /// The function, by its name or ARN, with an alias or a version if that is what is invoked.
@@ -194,7 +193,6 @@ pub struct AttachArgs {
     pub options: CommonOptions,
 }
 
-/// Options of `comeback detach`.
 #[derive(Debug, clap::Args)]
 pub struct DetachArgs {
     /// The function, as it was attached.
@@ -210,7 +208,6 @@ pub struct DetachArgs {
     pub options: CommonOptions,
 }
 
-/// Options of both commands.
 #[derive(Debug, clap::Args)]
 pub struct CommonOptions {
     /// The retry handler [default: the only one].

@@ -7,15 +7,13 @@ use futures_util::future::try_join_all;
 
 use crate::{
     operate::{
-        aws::{Aws, functions},
+        aws::{Aws, existing, functions},
         doctor::rules::InvokeConfig,
         options::SystemOptions,
         rules::{Fault, Function, bound_queues, only},
     },
     shell::Failure,
 };
-
-const NOT_FOUND: &str = "ResourceNotFoundException";
 
 /// A function that sends its failures to a retry queue, or a queue that is bound to one.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -74,11 +72,8 @@ pub async fn qualified(aws: &Aws, arn: &str) -> Result<Vec<String>, Fault> {
 }
 
 async fn destinations(aws: &Aws, arn: &str) -> Result<Vec<Attached>, Fault> {
-    let configs = match aws.invoke_configs(arn).await {
-        // The function was deleted after it was listed. Its events may still be waiting.
-        Err(fault) if fault.code.as_deref() == Some(NOT_FOUND) => return Ok(Vec::new()),
-        configs => configs?,
-    };
+    // If the function was deleted after it was listed, its events may still be waiting.
+    let configs = existing(aws.invoke_configs(arn).await)?.unwrap_or_default();
     let attached = |config: InvokeConfig| {
         let qualifier = config.qualifier.as_deref().unwrap_or("$LATEST");
         Some(Attached { arn: format!("{arn}:{qualifier}"), queue_arn: config.on_failure? })

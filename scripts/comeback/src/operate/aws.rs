@@ -72,14 +72,14 @@ impl Clock for Aws {
 }
 
 impl Aws {
-    /// Makes up to ten messages of a queue visible immediately. Returns the faults of single messages by their index. A
-    /// message that is already visible or deleted is not a fault.
+    /// Makes up to ten messages of a queue visible immediately, and returns a result for each. A message that is already
+    /// visible or deleted is a success.
     pub async fn make_visible(
         &self,
         queue_url: &str,
         resource: &str,
         receipt_handles: &[&str],
-    ) -> Result<BTreeMap<usize, Fault>, Fault> {
+    ) -> Vec<Result<(), Fault>> {
         const ACTION: &str = "sqs:ChangeMessageVisibility";
         const GONE: [&str; 3] = ["NotInflight", "ReceiptHandle", "InvalidParameterValue"];
         let entry = |(index, handle): (usize, &&str)| {
@@ -93,11 +93,12 @@ impl Aws {
         };
         let entries = receipt_handles.iter().enumerate().filter_map(entry).collect();
         let call = self.sqs.change_message_visibility_batch().queue_url(queue_url);
-        let answer =
-            call.set_entries(Some(entries)).send().await.map_err(fault(ACTION, resource))?;
-        let failed = answer.failed.into_iter();
-        let failed = failed.filter(|it| !GONE.iter().any(|code| it.code.contains(code)));
-        Ok(faults(ACTION, resource, failed))
+        let answer = call.set_entries(Some(entries)).send().await;
+        let failed = answer.map_err(fault(ACTION, resource)).map(|mut answer| {
+            answer.failed.retain(|it| !GONE.iter().any(|code| it.code.contains(code)));
+            answer.failed
+        });
+        of_each(ACTION, resource, receipt_handles.len(), failed)
     }
 
     pub async fn set_queue_attribute(
@@ -202,26 +203,44 @@ where
     }
 }
 
-pub fn faults(
+/// The results of the entries of a batch, whose ids are their indexes, from those that failed.
+pub fn of_each(
     action: &'static str,
     resource: &str,
-    failed: impl IntoIterator<Item = BatchResultErrorEntry>,
-) -> BTreeMap<usize, Fault> {
-    let fault = |it: BatchResultErrorEntry| {
-        let message = it.message.unwrap_or_default();
-        Some((it.id.parse().ok()?, Fault::of(action, resource, &it.code, &message)))
+    entries: usize,
+    failed: Result<Vec<BatchResultErrorEntry>, Fault>,
+) -> Vec<Result<(), Fault>> {
+    let failed = match failed {
+        Ok(failed) => failed,
+        Err(fault) => return vec![Err(fault); entries],
     };
-    failed.into_iter().filter_map(fault).collect()
+    let mut answers = vec![Ok(()); entries];
+    for BatchResultErrorEntry { id, code, message, .. } in failed {
+        let index = id.parse().ok().filter(|index: &usize| *index < entries);
+        let fault = || Fault::of(action, resource, &code, message.as_deref().unwrap_or_default());
+        index.into_iter().for_each(|index| answers[index] = Err(fault()));
+    }
+    answers
+}
+
+/// What was asked for, or `None` if it doesn't exist.
+pub fn existing<T>(answer: Fact<T>) -> Fact<Option<T>> {
+    match answer {
+        Err(fault) if is_missing(&fault) => Ok(None),
+        answer => answer.map(Some),
+    }
+}
+
+fn is_missing(fault: &Fault) -> bool {
+    let code = fault.code.as_deref().unwrap_or_default();
+    ["NonExistentQueue", "QueueDoesNotExist"].iter().any(|part| code.contains(part))
+        || ["ResourceNotFoundException", "NoSuchEntity"].contains(&code)
 }
 
 pub async fn functions(aws: &Aws) -> Result<Vec<Function>, Fault> {
-    let mut functions = Vec::new();
-    let mut pages = aws.lambda.list_functions().into_paginator().send();
-    while let Some(page) = pages.next().await {
-        let page = page.map_err(fault("lambda:ListFunctions", "*"))?;
-        functions.extend(page.functions.unwrap_or_default().into_iter().map(function));
-    }
-    Ok(functions)
+    let listed = aws.lambda.list_functions().into_paginator().items().send();
+    let listed = listed.collect::<Result<Vec<_>, _>>().await;
+    Ok(listed.map_err(fault("lambda:ListFunctions", "*"))?.into_iter().map(function).collect())
 }
 
 pub fn function(it: FunctionConfiguration) -> Function {
@@ -275,26 +294,21 @@ impl Aws {
     }
 
     pub async fn mappings(&self) -> Fact<Vec<Mapping>> {
-        let mut mappings = Vec::new();
-        let mut pages = self.lambda.list_event_source_mappings().into_paginator().send();
-        while let Some(page) = self.call(pages.next()).await {
-            let page = page.map_err(fault("lambda:ListEventSourceMappings", "*"))?;
-            mappings.extend(page.event_source_mappings.unwrap_or_default().iter().map(mapping));
-        }
+        let listed = self.lambda.list_event_source_mappings().into_paginator().items().send();
+        let listed = self.call(listed.collect::<Result<Vec<_>, _>>()).await;
+        let listed = listed.map_err(fault("lambda:ListEventSourceMappings", "*"))?;
+        let mut mappings: Vec<_> = listed.iter().map(mapping).collect();
         mappings.retain(|mapping| mapping.queue.contains(":sqs:"));
         mappings.sort_by(|one, other| one.queue.cmp(&other.queue));
         Ok(mappings)
     }
 
     pub async fn invoke_configs(&self, name: &str) -> Fact<Vec<InvokeConfig>> {
-        let mut configs = Vec::new();
         let call = self.lambda.list_function_event_invoke_configs().function_name(name);
-        let mut pages = call.into_paginator().send();
-        while let Some(page) = self.call(pages.next()).await {
-            let page = page.map_err(fault("lambda:ListFunctionEventInvokeConfigs", name))?;
-            configs.extend(page.function_event_invoke_configs.unwrap_or_default());
-        }
-        Ok(configs.iter().map(invoke_config).collect())
+        let listed = call.into_paginator().items().send().collect::<Result<Vec<_>, _>>();
+        let listed = self.call(listed).await;
+        let listed = listed.map_err(fault("lambda:ListFunctionEventInvokeConfigs", name))?;
+        Ok(listed.iter().map(invoke_config).collect())
     }
 
     /// The names of the queues that a function was attached to, according to its tags.
@@ -340,35 +354,22 @@ impl Aws {
     pub async fn queue_at(&self, arn: &str, url: String) -> Queue {
         let call = self.sqs.get_queue_attributes().queue_url(&url);
         let answer = self.call(call.attribute_names(QueueAttributeName::All).send()).await;
-        let attributes = match answer.map_err(fault("sqs:GetQueueAttributes", arn)) {
-            Ok(answer) => {
-                let attributes = answer.attributes.unwrap_or_default().into_iter();
-                let attributes = attributes.map(|(name, value)| (name.as_str().to_owned(), value));
-                Ok(Some(QueueAttributes::read(&attributes.collect())))
-            }
-            Err(fault) if is_missing(&fault) => Ok(None),
-            Err(fault) => Err(fault),
-        };
-        Queue { arn: arn.to_owned(), url, attributes }
+        let answer = answer.map_err(fault("sqs:GetQueueAttributes", arn)).map(|answer| {
+            let attributes = answer.attributes.unwrap_or_default().into_iter();
+            let attributes = attributes.map(|(name, value)| (name.as_str().to_owned(), value));
+            QueueAttributes::read(&attributes.collect())
+        });
+        Queue { arn: arn.to_owned(), url, attributes: existing(answer) }
     }
 
     /// The names of the queues whose redrive policy names this queue.
     async fn moved_from(&self, arn: &str) -> Fact<Vec<String>> {
-        let mut names = Vec::new();
         let url = arn::queue_url(arn).unwrap_or_default();
         let call = self.sqs.list_dead_letter_source_queues().queue_url(url);
-        let mut pages = call.into_paginator().send();
-        while let Some(page) = self.call(pages.next()).await {
-            match page.map_err(fault("sqs:ListDeadLetterSourceQueues", arn)) {
-                Ok(page) => {
-                    let name = |url: &String| url.rsplit('/').next().unwrap_or(url).to_owned();
-                    names.extend(page.queue_urls.iter().map(name));
-                }
-                Err(fault) if is_missing(&fault) => break,
-                Err(fault) => return Err(fault),
-            }
-        }
-        Ok(names)
+        let urls = call.into_paginator().items().send().collect::<Result<Vec<_>, _>>();
+        let urls = self.call(urls).await.map_err(fault("sqs:ListDeadLetterSourceQueues", arn));
+        let name = |url: &String| url.rsplit('/').next().unwrap_or(url).to_owned();
+        Ok(existing(urls)?.iter().flatten().map(name).collect())
     }
 
     /// Which of these actions on these resources a role may not perform, according to IAM's policy simulator.
@@ -378,21 +379,17 @@ impl Aws {
         actions: &[&str],
         resources: Vec<String>,
     ) -> Fact<Denied> {
-        let mut denied = Vec::new();
         if resources.is_empty() {
-            return Ok(denied);
+            return Ok(Denied::new());
         }
         let call = self.iam.simulate_principal_policy().policy_source_arn(role);
         let actions = actions.iter().map(|&action| action.to_owned()).collect();
         let call = call.set_action_names(Some(actions));
         let call = call.set_resource_arns(Some(resources.clone()));
-        let mut pages = call.into_paginator().send();
-        while let Some(page) = self.call(pages.next()).await {
-            let page = page.map_err(fault("iam:SimulatePrincipalPolicy", role))?;
-            let results = page.evaluation_results.unwrap_or_default();
-            denied.extend(results.iter().flat_map(|result| lacking(result, &resources)));
-        }
-        Ok(denied)
+        let results = call.into_paginator().items().send().collect::<Result<Vec<_>, _>>();
+        let results =
+            self.call(results).await.map_err(fault("iam:SimulatePrincipalPolicy", role))?;
+        Ok(results.iter().flat_map(|result| lacking(result, &resources)).collect())
     }
 
     /// Whether the handler's role may invoke each of the targets. Makes only one call.
@@ -422,11 +419,8 @@ impl Aws {
             self.call(dynamodb.describe_time_to_live().table_name(&name).send()),
             self.denied(role, &needed, vec![arn.clone()]),
         );
-        let table = match table.map_err(fault("dynamodb:DescribeTable", &arn)) {
-            Ok(answer) => Ok(answer.table.as_ref().map(table_of)),
-            Err(fault) if is_missing(&fault) => Ok(None),
-            Err(fault) => Err(fault),
-        };
+        let table = existing(table.map_err(fault("dynamodb:DescribeTable", &arn)));
+        let table = table.map(|answer| answer?.table.as_ref().map(table_of));
         let expiry = expiry.map_err(fault("dynamodb:DescribeTimeToLive", &arn)).map(|answer| {
             let description = answer.time_to_live_description?;
             let is_on = matches!(
@@ -466,7 +460,6 @@ impl Aws {
         Target { name, function, known_by, configs, may_send, may_be_invoked: Ok(true), layer }
     }
 
-    /// A version of a layer, by its ARN.
     pub async fn layer(&self, arn: &str) -> Fact<Layer> {
         let (layer, version) = arn.rsplit_once(':').unwrap_or((arn, ""));
         let call = self.lambda.get_layer_version().layer_name(layer);
@@ -574,16 +567,16 @@ impl Aws {
         wanted: Vec<(Metric, String)>,
         period: Duration,
     ) -> Fact<BTreeMap<(Metric, String), f64>> {
-        let query = |(metric, of): &(Metric, String)| {
+        let query = |(metric, of): (Metric, String)| {
             let (namespace, name, dimension) = metric.place();
             let (dimensions, statistic) = (vec![(dimension, of.clone())], metric.statistic());
-            Query { namespace, name, dimensions, statistic, period: METRIC_POINT }
+            let query = Query { namespace, name, dimensions, statistic, period: METRIC_POINT };
+            ((metric, of), query)
         };
-        let queries: Vec<_> = wanted.iter().map(query).collect();
+        let asked = wanted.into_iter().map(query).collect();
         let now = self.now();
-        let values = self.call(metric_data(self, &queries, now - period, now)).await?;
-        let found = wanted.into_iter().zip(values);
-        Ok(found.filter_map(|(key, value)| Some((key, value?))).collect())
+        let values = self.call(metric_data(self, asked, now - period, now)).await?;
+        Ok(values.into_iter().collect())
     }
 }
 
@@ -608,14 +601,15 @@ pub struct Query {
     pub period: Duration,
 }
 
-/// The values of metrics in this time range, in the order of the queries: the maximum or the sum of the data points, or
-/// None if there are no data points.
-pub async fn metric_data(
+/// The values of metrics in this time range, by the keys of their queries: the maximum or the sum of the data points.
+/// Metrics without data points are missing.
+pub async fn metric_data<Key>(
     aws: &Aws,
-    queries: &[Query],
+    asked_for: Vec<(Key, Query)>,
     from: Timestamp,
     until: Timestamp,
-) -> Result<Vec<Option<f64>>, Fault> {
+) -> Result<Vec<(Key, f64)>, Fault> {
+    let (keys, queries): (Vec<_>, Vec<_>) = asked_for.into_iter().unzip();
     let mut values = vec![None; queries.len()];
     for (queries, values) in queries.chunks(METRICS_MAX).zip(values.chunks_mut(METRICS_MAX)) {
         let call = aws
@@ -641,7 +635,7 @@ pub async fn metric_data(
             }
         }
     }
-    Ok(values)
+    Ok(keys.into_iter().zip(values).filter_map(|(key, value)| Some((key, value?))).collect())
 }
 
 fn asked((index, query): (usize, &Query)) -> MetricDataQuery {
@@ -688,13 +682,6 @@ fn invoked_arns(target: &Target) -> Vec<String> {
     let Some((function, _)) = &target.function else { return Vec::new() };
     let qualifiers = target.configs.iter().flatten().map(|config| config.qualifier.as_deref());
     qualifiers.map(|it| format!("{}:{}", function.arn, it.unwrap_or("$LATEST"))).collect()
-}
-
-fn is_missing(fault: &Fault) -> bool {
-    let code = fault.code.as_deref().unwrap_or_default();
-    code.contains("NonExistentQueue")
-        || code.contains("QueueDoesNotExist")
-        || code == "ResourceNotFoundException"
 }
 
 fn mapping(it: &EventSourceMappingConfiguration) -> Mapping {

@@ -211,7 +211,6 @@ pub fn command(fix: &Fix, connection: &Connection) -> String {
     command
 }
 
-/// Options of `comeback doctor`.
 #[derive(Debug, clap::Args)]
 pub struct DoctorArgs {
     /// Examine only these functions of the retry systems, by name, or queues, as sqs:NAME.

@@ -1,6 +1,8 @@
 //! Options that several commands share.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
+
+use serde::Serialize;
 
 /// Options that select a retry system.
 #[derive(Clone, Debug, clap::Args)]
@@ -11,6 +13,33 @@ pub struct SystemOptions {
     pub handler: Option<String>,
     #[command(flatten)]
     pub connection: Connection,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct OrderOptions {
+    /// Start at once: don't ask, and don't count first what is selected.
+    #[arg(long)]
+    pub yes: bool,
+    /// Show what would be done, and do nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Print one JSON document instead of text.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What `--json` prints about an order.
+#[derive(Serialize)]
+pub struct Ordered<'a, Plan, Tally> {
+    /// The queue or the handler.
+    #[serde(flatten)]
+    pub of: BTreeMap<&'static str, &'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plan: Option<&'a Plan>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub done: Option<&'a Tally>,
+    pub interrupted: bool,
+    pub error: Option<String>,
 }
 
 /// Filters on the last failure. All filters must match. A repeatable filter matches if one of its values does.
@@ -44,7 +73,6 @@ pub struct Connection {
     pub verbose: bool,
 }
 
-/// Reads a duration.
 pub fn duration(text: &str) -> Result<Duration, &'static str> {
     let read = comeback_core::duration::parse(text);
     read.ok_or("expected a duration such as 90s, 15m, 24h or 7d")
@@ -53,7 +81,6 @@ pub fn duration(text: &str) -> Result<Duration, &'static str> {
 /// A choice of an option, with its name.
 pub type Named<T> = (&'static str, T);
 
-/// Parses one of these names.
 pub fn one_of<T: Copy>(all: &[Named<T>], text: &str) -> Result<Named<T>, String> {
     let names = all.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
     let found = all.iter().find(|(name, _)| *name == text);

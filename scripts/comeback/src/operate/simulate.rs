@@ -86,7 +86,6 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
     fs::write(path, text).map_err(refused)
 }
 
-/// Options of `comeback simulate`.
 #[derive(Debug, clap::Args)]
 pub struct SimulateArgs {
     /// A setting of the retry handler for all policies, such as MAX_AGE=7d; repeatable [default: its own].
@@ -120,18 +119,15 @@ pub struct SimulateArgs {
     #[arg(long)]
     pub json: bool,
 }
-/// A policy on the command line.
+
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Policy {
-    /// Its name.
     pub name: String,
-    /// Its settings.
     pub settings: Vec<Setting>,
 }
 
 const OUTAGE_MAX: Duration = Duration::from_hours(31 * 24);
 
-/// The highest rate, in events a second.
 const RATE_MAX: f64 = 1e6;
 
 fn policy(text: &str) -> Result<Policy, String> {

@@ -167,7 +167,6 @@ pub fn letters(facts: &Facts) -> String {
         .join(", ")
 }
 
-/// Options of `comeback status`.
 #[derive(Debug, clap::Args)]
 pub struct StatusArgs {
     /// Functions, by their names; * matches any characters [default: all that are attached].

@@ -229,7 +229,6 @@ pub async fn collected_lines(
     read.map(|()| collected)
 }
 
-/// Options of `comeback trace`.
 #[derive(Debug, clap::Args)]
 pub struct TraceArgs {
     /// The request id that the sender of the event got, or that of any of its attempts; the beginning is enough.

@@ -13,16 +13,15 @@ use comeback_core::{
     duration,
     time::{self, rfc3339},
 };
-use serde::Serialize;
 use serde_json::json;
 
 use crate::{
     operate::{
-        options::{FailureFilter, Named, SystemOptions, one_of},
+        options::{FailureFilter, Named, OrderOptions, Ordered, SystemOptions, one_of},
         rules::{events, target_name},
         waiting::{
             register::open,
-            rules::{GroupBy, Plan, Selection, Tally, carry_out, pause_done, visit},
+            rules::{GroupBy, Plan, Selection, carry_out, pause_done, visit},
         },
     },
     paint::{Line, Style},
@@ -39,7 +38,6 @@ pub async fn run(args: &WaitingArgs, shell: &Shell) -> Result<Outcome, Failure> 
     }
 }
 
-/// Options of `comeback waiting`.
 #[derive(Debug, clap::Args)]
 pub struct WaitingArgs {
     /// What to do with the events. Without it, they are listed.
@@ -115,7 +113,6 @@ impl DueBefore {
     }
 }
 
-/// Options of the list.
 #[derive(Debug, clap::Args)]
 pub struct ListArgs {
     /// Count the events that have these in common, separated by commas: function, error, attempt.
@@ -133,28 +130,19 @@ pub struct ListArgs {
     pub system: SystemOptions,
 }
 
-/// Options of `comeback waiting retry-now` and `comeback waiting cancel`.
 #[derive(Debug, clap::Args)]
 pub struct OrderArgs {
     /// The most events a second [default: as many as possible].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub rate: Option<u32>,
-    /// Start at once: don't ask, and don't count the events first.
-    #[arg(long)]
-    pub yes: bool,
-    /// Show what would be done, and do nothing.
-    #[arg(long)]
-    pub dry_run: bool,
-    /// Print one JSON document instead of text.
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub options: OrderOptions,
     #[command(flatten)]
     pub filter: Filter,
     #[command(flatten)]
     pub system: SystemOptions,
 }
 
-/// Options of `comeback pause` and `comeback resume`.
 #[derive(Debug, clap::Args)]
 pub struct PauseArgs {
     /// The function, by its name or ARN. With a version or an alias, only that one; without, all that are attached.
@@ -170,26 +158,14 @@ pub struct PauseArgs {
     pub system: SystemOptions,
 }
 
-/// What `--json` prints about an order.
-#[derive(Serialize)]
-struct Ordered<'a> {
-    handler: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    plan: Option<&'a Plan>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    done: Option<&'a Tally>,
-    interrupted: bool,
-    error: Option<String>,
-}
-
 async fn order(order: Order, args: &OrderArgs, shell: &Shell) -> Result<Outcome, Failure> {
+    let OrderOptions { yes, dry_run, json } = args.options;
     let register = open(&args.system, shell.now).await?;
-    let handler = register.handler();
     let goes_on = uninterrupted()?;
     let selection = args.filter.selection((shell.now)());
     let parts = register.parts(&selection.functions).await?;
     let mut plan = None;
-    if !args.yes || args.dry_run {
+    if !yes || dry_run {
         let mut planned = Plan::default();
         let spinner = spinner("events read");
         visit(&parts, &register, |event| {
@@ -206,17 +182,22 @@ async fn order(order: Order, args: &OrderArgs, shell: &Shell) -> Result<Outcome,
         }
         plan = Some(planned);
     }
-    let plan = plan.as_ref();
-    let planned = plan.map_or(0, Plan::all);
-    if let Some(plan) = plan {
-        if !args.json {
+    let planned = plan.as_ref().map_or(0, Plan::all);
+    let mut document = Ordered {
+        of: [("handler", register.handler())].into(),
+        plan: plan.as_ref(),
+        done: None,
+        interrupted: false,
+        error: None,
+    };
+    if let Some(plan) = &plan {
+        if !json {
             shell.print(&[Line::of(Style::Strong, register.place())]).await?;
             shell.print_notices(&plan.notices(order)).await?;
         }
-        if args.dry_run || planned == 0 {
-            if args.json {
-                let (plan, done, interrupted, error) = (Some(plan), None, false, None);
-                shell.print_json(&Ordered { handler, plan, done, interrupted, error }).await?;
+        if dry_run || planned == 0 {
+            if json {
+                shell.print_json(&document).await?;
             }
             return Ok(Outcome::Success);
         }
@@ -232,16 +213,17 @@ async fn order(order: Order, args: &OrderArgs, shell: &Shell) -> Result<Outcome,
     })
     .await;
     bar.finish_and_clear();
-    let interrupted = !goes_on();
-    if args.json {
-        let (done, error) = (Some(&tally), ended.as_ref().err().map(ToString::to_string));
-        shell.print_json(&Ordered { handler, plan, done, interrupted, error }).await?;
+    document.interrupted = !goes_on();
+    document.error = ended.as_ref().err().map(ToString::to_string);
+    document.done = Some(&tally);
+    if json {
+        shell.print_json(&document).await?;
     } else {
         shell.print_notices(&tally.notices(order)).await?;
     }
     ended?;
     Ok(match () {
-        () if interrupted => Outcome::Interrupted,
+        () if document.interrupted => Outcome::Interrupted,
         () if tally.failed + tally.not_shown > 0 => Outcome::Unsuccessful,
         () => Outcome::Success,
     })

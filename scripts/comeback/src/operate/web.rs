@@ -68,7 +68,6 @@ const FILES: [(&str, &str, &str); 3] = [
     ("/icon.svg", "image/svg+xml", include_str!("web/icon.svg")),
 ];
 
-/// Options of `comeback web`.
 #[derive(Debug, clap::Args)]
 pub struct WebArgs {
     /// The port on 127.0.0.1 to listen on; 0 for any free port.

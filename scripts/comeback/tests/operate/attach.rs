@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
-use crate::support::{Cloud, comeback, create_on_moto, layer_on_moto, session, text};
+use crate::support::{
+    Cloud, attribute, comeback, create_on_moto, layer_on_moto, on_moto, session, text,
+};
 use aws_sdk_lambda::types::{DestinationConfig, OnSuccess};
 use aws_sdk_sqs::{
     primitives::Blob,
@@ -149,11 +151,11 @@ async fn messages_of_an_attached_queue_come_back_are_dead_lettered_and_redriven_
     let again = cloud.run(&["attach", "--queue", "sqs:imports", "--yes"]);
     assert!(text(&again.stdout).contains("nothing to do"), "{again:?}");
 
-    let own = |data_type: &str| MessageAttributeValue::builder().data_type(data_type);
+    let binary = MessageAttributeValue::builder().data_type("Binary");
     let own = [
-        ("tenant", own("String").string_value("bl\u{e9}\"ue").build().unwrap()),
-        ("size", own("Number.int").string_value("007").build().unwrap()),
-        ("key", own("Binary").binary_value(Blob::new([0, 1, 255])).build().unwrap()),
+        ("tenant", attribute("String", "bl\u{e9}\"ue")),
+        ("size", attribute("Number.int", "007")),
+        ("key", binary.binary_value(Blob::new([0, 1, 255])).build().unwrap()),
     ];
     let own: HashMap<_, _> = own.map(|(name, value)| (name.to_owned(), value)).into();
     let call = sqs.send_message().queue_url(&imports).message_body("no JSON {");
@@ -237,15 +239,7 @@ async fn permissions_are_granted_and_revoked_on_moto() {
     let call = lambda.create_event_source_mapping().function_name("handler");
     call.event_source_arn(arn).batch_size(10).send().await.unwrap();
 
-    let run = |arguments: &[&str]| {
-        let mut command = comeback();
-        command
-            .args(arguments)
-            .env("AWS_ENDPOINT_URL", &moto.endpoint)
-            .env("AWS_REGION", "us-east-1")
-            .output()
-            .unwrap()
-    };
+    let run = |arguments: &[&str]| on_moto(&moto, arguments).output().unwrap();
     let layer = layer_on_moto(&lambda).await;
     let refused = run(&["attach", "orders", "--yes", "--transparent", &layer]);
     let says = format!("runs on x86_64, and {layer} on arm64: pass the layer for x86_64");

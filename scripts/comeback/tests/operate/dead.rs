@@ -9,8 +9,8 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-use crate::support::{Cloud, TARGET, comeback, json, text};
-use aws_sdk_sqs::types::{MessageAttributeValue, QueueAttributeName};
+use crate::support::{Cloud, TARGET, attribute, comeback, json, on_moto, text};
+use aws_sdk_sqs::types::QueueAttributeName;
 use comeback_local_client::deploy;
 use moto::Moto;
 use serde_json::Value;
@@ -283,9 +283,8 @@ async fn errors_name_what_is_missing_and_nothing_is_changed() {
 }
 
 fn dead_on(moto: &Moto, arguments: &[&str]) -> Output {
-    let mut comeback = comeback();
-    comeback.env("AWS_ENDPOINT_URL", &moto.endpoint).arg("dead").args(arguments);
-    comeback.args(["--queue", "dead"]).output().unwrap()
+    let arguments = [&["dead"], arguments, &["--queue", "dead"]].concat();
+    on_moto(moto, &arguments).output().unwrap()
 }
 
 #[tokio::test]
@@ -295,16 +294,12 @@ async fn letters_are_listed_kept_and_deleted_on_moto() {
     let created = sqs.create_queue().queue_name("dead").send().await.unwrap();
     let url = created.queue_url.unwrap();
     for number in 0..25 {
-        let text = |value: &str| {
-            let value = MessageAttributeValue::builder().data_type("String").string_value(value);
-            value.build().unwrap()
-        };
         let reason = if number < 20 { "max_age_exceeded" } else { "not_retryable" };
         sqs.send_message()
             .queue_url(&url)
             .message_body(format!(r#"{{"id":{number}}}"#))
-            .message_attributes("Reason", text(reason))
-            .message_attributes("FunctionArn", text(MISSING))
+            .message_attributes("Reason", attribute("String", reason))
+            .message_attributes("FunctionArn", attribute("String", MISSING))
             .send()
             .await
             .unwrap();

@@ -1,10 +1,12 @@
-//! The operator's commands, run from outside on the local cloud and on moto. Here are those that
-//! need no cloud: `comeback simulate`, the completions and the man pages.
+//! The commands, run from outside on the local cloud and on moto. Here are those that need no cloud: `comeback
+//! simulate`, the completions and the man pages.
 #![allow(clippy::panic, clippy::unwrap_used, reason = "tests")]
 
 mod attach;
 mod dead;
+mod demo;
 mod doctor;
+mod local;
 mod permissions;
 mod sessions;
 mod status;

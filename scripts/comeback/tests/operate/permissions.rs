@@ -6,8 +6,7 @@ use std::{
     process::Output,
 };
 
-use crate::support::{comeback, create_on_moto, layer_on_moto, session, text};
-use aws_sdk_sqs::types::MessageAttributeValue;
+use crate::support::{attribute, comeback, create_on_moto, layer_on_moto, on_moto, session, text};
 use moto::Moto;
 use serde_json::{Value, json};
 
@@ -50,10 +49,9 @@ impl System {
         create_on_moto(&sdk, "billing", &[]).await;
         let mapping = lambda.create_event_source_mapping().function_name("handler");
         mapping.event_source_arn(QUEUE).send().await.unwrap();
-        let reason =
-            MessageAttributeValue::builder().data_type("String").string_value("not_retryable");
         let sent = sqs.send_message().queue_url(&dead).message_body("{}");
-        sent.message_attributes("Reason", reason.build().unwrap()).send().await.unwrap();
+        let sent = sent.message_attributes("Reason", attribute("String", "not_retryable"));
+        sent.send().await.unwrap();
 
         iam.create_user().user_name(USER).send().await.unwrap();
         let key = iam.create_access_key().user_name(USER).send().await.unwrap().access_key.unwrap();
@@ -83,10 +81,7 @@ impl System {
         let put = self.iam.put_user_policy().user_name(USER).policy_name("only");
         put.policy_document(policy.to_string()).send().await.unwrap();
         self.enforce(true);
-        let output = comeback()
-            .args(arguments)
-            .env("AWS_ENDPOINT_URL", &self.moto.endpoint)
-            .env("AWS_REGION", "us-east-1")
+        let output = on_moto(&self.moto, arguments)
             // moto answers actions that it doesn't implement with errors that the SDK would retry.
             .env("AWS_MAX_ATTEMPTS", "1")
             .env("AWS_ACCESS_KEY_ID", &self.key.0)

@@ -1,9 +1,9 @@
 //! Runs the program, on a local cloud with the retry loop.
 
 use std::{
-    io::{BufRead, BufReader},
-    path::Path,
-    process::{Child, Command, Output, Stdio},
+    io::{BufRead, BufReader, Lines},
+    path::{Path, PathBuf},
+    process::{Child, ChildStdout, Command, Output, Stdio},
     time::Duration,
 };
 
@@ -20,10 +20,11 @@ use comeback_local_client::{
     deploy::{self, Function},
     journal::Journal,
 };
+use moto::Moto;
 use serde_json::{Value, json};
 
 /// The longest wait in a test. After that, the test fails.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 pub const TARGET: &str = "arn:aws:lambda:us-east-1:000000000000:function:example-target:$LATEST";
 
@@ -35,8 +36,23 @@ pub fn comeback() -> Command {
     comeback
 }
 
+pub fn example_target() -> PathBuf {
+    Path::new(env!("CARGO_BIN_EXE_comeback")).with_file_name("example-target")
+}
+
+pub fn on_moto(moto: &Moto, arguments: &[&str]) -> Command {
+    let mut command = comeback();
+    command.args(arguments).env("AWS_ENDPOINT_URL", &moto.endpoint).env("AWS_REGION", "us-east-1");
+    command
+}
+
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+pub fn attribute(data_type: &str, value: &str) -> MessageAttributeValue {
+    let attribute = MessageAttributeValue::builder().data_type(data_type);
+    attribute.string_value(value).build().unwrap()
 }
 
 /// The JSON document that a command printed.
@@ -46,7 +62,7 @@ pub fn json(output: &Output) -> Value {
 
 /// A local cloud in which the retry loop is deployed, and its dead-letter queue.
 pub struct Cloud {
-    process: Child,
+    pub process: Child,
     pub endpoint: String,
     pub client: deploy::Cloud,
     queue: String,
@@ -61,19 +77,27 @@ impl Drop for Cloud {
 
 impl Cloud {
     pub fn start(arguments: &[&str]) -> Self {
+        let (cloud, _, lines) = Self::launch(arguments);
+        // The output is read to its end, so that the pipe never fills up.
+        std::thread::spawn(move || lines.for_each(drop));
+        cloud
+    }
+
+    /// The same with its output: the lines before the journal, and the journal, which the test must read.
+    pub fn launch(arguments: &[&str]) -> (Self, Vec<String>, Lines<BufReader<ChildStdout>>) {
         let mut local = Command::new(env!("CARGO_BIN_EXE_comeback"));
         local.args(["local", "--port", "0"]).args(arguments).stdout(Stdio::piped());
         let mut process = local.spawn().unwrap();
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
-        let first = lines.next().unwrap().unwrap();
-        let endpoint = first.split(' ').next().unwrap().to_owned();
+        let mut opening = vec![lines.next().unwrap().unwrap()];
         // The loop is deployed before the journal begins.
-        lines.find(|line| line.as_ref().unwrap().starts_with("What happens")).unwrap().unwrap();
-        // The output is read to its end, so that the pipe never fills up.
-        std::thread::spawn(move || lines.for_each(drop));
+        while opening.last().unwrap() != "What happens, until Ctrl-C:" {
+            opening.push(lines.next().unwrap().unwrap());
+        }
+        let endpoint = opening[0].split(' ').next().unwrap().to_owned();
         let client = deploy::Cloud::at(&endpoint);
         let queue = format!("{endpoint}/000000000000/dead-letters");
-        Self { process, endpoint, client, queue }
+        (Self { process, endpoint, client, queue }, opening, lines)
     }
 
     /// Sends dead letters like those of the handler, with these bodies. Attributes without a value are left out.
@@ -87,10 +111,7 @@ impl Cloud {
                 let entry = SendMessageBatchRequestEntry::builder().id(index.to_string());
                 let entry =
                     attributes.iter().fold(entry.message_body(body), |entry, (name, value)| {
-                        let value = MessageAttributeValue::builder()
-                            .data_type("String")
-                            .string_value(*value);
-                        entry.message_attributes(*name, value.build().unwrap())
+                        entry.message_attributes(*name, attribute("String", value))
                     });
                 entry.build().unwrap()
             };
@@ -151,8 +172,7 @@ impl Cloud {
 
     /// A copy of the example target.
     pub fn function(name: &str) -> Function {
-        let target = Path::new(env!("CARGO_BIN_EXE_comeback")).with_file_name("example-target");
-        Function::of(name, &target, Duration::from_secs(3))
+        Function::of(name, &example_target(), Duration::from_secs(3))
     }
 
     pub async fn create(&self, name: &str) {

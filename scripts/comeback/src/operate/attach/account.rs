@@ -17,7 +17,7 @@ use crate::{
             CommonOptions, QualifiedName,
             rules::{Facts, QueueFacts, RetryQueue, Step, parse_source, policy_name},
         },
-        aws::{Aws, Tags, fault, function, functions, invoke_config, may_loop, tags},
+        aws::{Aws, Tags, existing, fault, function, functions, invoke_config, may_loop, tags},
         doctor::rules::{BATCH_SIZE, Fact, InvokeConfig, Mapping, Queue},
         rules::{self, Fault, Function, role_name},
     },
@@ -36,14 +36,9 @@ async fn system(aws: &Aws, options: &CommonOptions) -> Result<System, Failure> {
     let (listed, mappings) = (listed?, mappings?);
     let handler = rules::only(&listed, options.handler.as_deref())?.name().to_owned();
     let handlers: BTreeSet<_> = rules::handlers(&listed).map(Function::name).collect();
-    let handler_of = |it: &Mapping| consumer(it).filter(|name| handlers.contains(name.as_str()));
-    let retry_queues = mappings.iter().filter_map(|it| Some((it.queue.clone(), handler_of(it)?)));
+    let of_handlers = mappings.iter().filter(|it| handlers.contains(it.consumer()));
+    let retry_queues = of_handlers.map(|it| (it.queue.clone(), it.consumer().to_owned()));
     Ok(System { handler, retry_queues: retry_queues.collect(), mappings })
-}
-
-/// The name of the function that receives from the queue.
-fn consumer(mapping: &Mapping) -> Option<String> {
-    mapping.function.split(':').nth(6).map(str::to_owned)
 }
 
 /// The facts about a function and the retry system to attach it to or detach it from, and about a layer for it. What
@@ -106,11 +101,12 @@ pub async fn queue_facts(
     let System { handler, mappings, retry_queues } = system(aws, options).await?;
     let (handler, handler_tags) = configured(aws, &handler).await?;
     let source = parse_source(source, &handler)?;
-    let consumers = mappings.iter().filter(|it| it.queue == source.as_str()).filter_map(consumer);
-    let consumers = join_all(consumers.map(async |name| {
-        let may_loop = may_loop(aws, &name).await;
-        (name, may_loop)
-    }));
+    let consumers = mappings.iter().filter(|it| it.queue == source.as_str());
+    let consumers = join_all(consumers.map(async |it| {
+        let may_loop = may_loop(aws, it.consumer()).await;
+        (it.consumer().to_owned(), may_loop)
+    }))
+    .await;
     let Queue { url, attributes, .. } = aws.queue(source.as_str()).await;
     let attributes = attributes?;
     let tags: BTreeMap<_, _> = match &attributes {
@@ -124,15 +120,15 @@ pub async fn queue_facts(
     let retry = QueueFacts::retry_queue(&handler, &source, &tags, retry);
     let retry = rules::queue_arn(&retry, &handler.arn);
     let policy = policy_name("queue", source.name(), None);
-    let (consumers, retry, policy) =
-        tokio::join!(consumers, aws.queue(&retry), inline_policy(aws, &handler.role, &policy));
-    let existing = retry.attributes?;
+    let (retry, policy) =
+        tokio::join!(aws.queue(&retry), inline_policy(aws, &handler.role, &policy));
+    let of_retry = retry.attributes?;
     Ok(QueueFacts {
-        exists: existing.is_some(),
+        exists: of_retry.is_some(),
         retry: RetryQueue {
             arn: retry.arn,
             url: retry.url,
-            attributes: existing.unwrap_or_default(),
+            attributes: of_retry.unwrap_or_default(),
         },
         handler,
         handler_tags,
@@ -174,30 +170,24 @@ async fn configured_invocations(
 ) -> Fact<Option<InvokeConfig>> {
     let call = aws.lambda.get_function_event_invoke_config().function_name(name);
     let answer = call.set_qualifier(qualifier.map(str::to_owned)).send().await;
-    match answer.map_err(fault("lambda:GetFunctionEventInvokeConfig", name)) {
-        Ok(it) => {
-            let config = FunctionEventInvokeConfig::builder()
-                .set_function_arn(it.function_arn)
-                .set_maximum_retry_attempts(it.maximum_retry_attempts)
-                .set_maximum_event_age_in_seconds(it.maximum_event_age_in_seconds)
-                .set_destination_config(it.destination_config);
-            Ok(Some(invoke_config(&config.build())))
-        }
-        Err(fault) if fault.code.as_deref() == Some("ResourceNotFoundException") => Ok(None),
-        Err(fault) => Err(fault),
-    }
+    existing(answer.map_err(fault("lambda:GetFunctionEventInvokeConfig", name)).map(|it| {
+        let config = FunctionEventInvokeConfig::builder()
+            .set_function_arn(it.function_arn)
+            .set_maximum_retry_attempts(it.maximum_retry_attempts)
+            .set_maximum_event_age_in_seconds(it.maximum_event_age_in_seconds)
+            .set_destination_config(it.destination_config);
+        invoke_config(&config.build())
+    }))
 }
 
 async fn inline_policy(aws: &Aws, role: &str, policy: &str) -> Fact<Option<String>> {
     let call = aws.iam.get_role_policy().role_name(role_name(role)).policy_name(policy);
-    match call.send().await.map_err(fault("iam:GetRolePolicy", role)) {
-        Ok(answer) => {
-            let document = percent_decode_str(&answer.policy_document);
-            Ok(Some(document.decode_utf8_lossy().into_owned()))
-        }
-        Err(fault) if fault.code.as_deref() == Some("NoSuchEntity") => Ok(None),
-        Err(fault) => Err(fault),
-    }
+    let answer = call.send().await.map_err(fault("iam:GetRolePolicy", role));
+    existing(
+        answer.map(|answer| {
+            percent_decode_str(&answer.policy_document).decode_utf8_lossy().into_owned()
+        }),
+    )
 }
 
 async fn configure(

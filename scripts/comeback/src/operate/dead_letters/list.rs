@@ -51,7 +51,6 @@ struct Document<'a> {
     letters: Option<Vec<Listed>>,
 }
 
-/// Options of `comeback dead list`.
 #[derive(Debug, clap::Args)]
 pub struct ListArgs {
     /// Count the letters that have these in common, separated by commas: reason, function, error, attempts, day.
@@ -177,7 +176,6 @@ fn rows(letters: &[Listed], now: Timestamp, width: Option<usize>) -> Vec<Line> {
     narrowed(header, letters.iter().map(row), width, NARROW)
 }
 
-/// Options of `comeback dead show`.
 #[derive(Debug, clap::Args)]
 pub struct ShowArgs {
     /// The beginning of its message id, or of its event's request id.
@@ -264,7 +262,6 @@ fn payload(letter: &Listed) -> Vec<Line> {
     std::iter::once(title).chain(payload.lines().map(|line| Line::of(Style::Plain, line))).collect()
 }
 
-/// Options of `comeback dead export`.
 #[derive(Debug, clap::Args)]
 pub struct ExportArgs {
     /// The file, which must not exist yet; - for standard output, with --payload.

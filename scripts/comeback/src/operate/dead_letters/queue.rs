@@ -20,7 +20,7 @@ use tokio::task::JoinSet;
 
 use crate::{
     operate::{
-        aws::{Aws, fault, faults, functions},
+        aws::{Aws, fault, functions, of_each},
         dead_letters::{
             QueueOptions,
             rules::{DeadLetterQueue, Letter, Redrive, WORK_HOLD, hold},
@@ -144,8 +144,7 @@ impl DeadLetterQueue for Queue {
     }
 
     async fn release(&self, receipt_handles: &[&str]) -> Result<(), Fault> {
-        let failed = self.aws.make_visible(&self.url, &self.arn, receipt_handles).await?;
-        failed.into_values().next().map_or(Ok(()), Err)
+        self.aws.make_visible(&self.url, &self.arn, receipt_handles).await.into_iter().collect()
     }
 
     async fn delete(&self, receipt_handles: &[&str]) -> Vec<Result<(), Fault>> {
@@ -161,13 +160,8 @@ impl DeadLetterQueue for Queue {
         let entries = receipt_handles.iter().enumerate().filter_map(entry).collect();
         let call = self.aws.sqs.delete_message_batch().queue_url(&self.url);
         let deleted = call.set_entries(Some(entries)).send().await;
-        let deleted = match deleted.map_err(fault(ACTION, &self.arn)) {
-            Ok(deleted) => deleted,
-            Err(fault) => return vec![Err(fault); receipt_handles.len()],
-        };
-        let mut failed = faults(ACTION, &self.arn, deleted.failed);
-        let answer = |index| failed.remove(&index).map_or(Ok(()), Err);
-        (0..receipt_handles.len()).map(answer).collect()
+        let failed = deleted.map_err(fault(ACTION, &self.arn)).map(|deleted| deleted.failed);
+        of_each(ACTION, &self.arn, receipt_handles.len(), failed)
     }
 
     async fn redrive(&self, redrives: &[Redrive]) -> Vec<Result<(), Fault>> {

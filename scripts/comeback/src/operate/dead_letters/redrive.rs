@@ -2,7 +2,6 @@
 
 use std::{fs, io, ops::RangeInclusive, process::Command};
 
-use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::{
@@ -12,35 +11,26 @@ use crate::{
             Filter, QueueOptions,
             queue::open,
             rules::{
-                Action, Letter, Order, Pace, Plan, PointerValue, Selection, Step, Tally, carry_out,
-                look,
+                Action, Letter, Order, Pace, Plan, PointerValue, Selection, Step, carry_out, look,
             },
         },
+        options::{OrderOptions, Ordered},
         rules::{count, letters},
     },
     paint::{Line, Style},
     shell::{Failure, Outcome, Shell, confirm, progress, uninterrupted},
 };
 
-/// Options of commands that change something.
 #[derive(Debug, clap::Args)]
 pub struct OrderArgs {
-    /// Start at once: don't ask, and don't count the selected letters first.
-    #[arg(long)]
-    pub yes: bool,
-    /// Show what would be done, and do nothing.
-    #[arg(long)]
-    pub dry_run: bool,
-    /// Print one JSON document instead of text.
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub options: OrderOptions,
     #[command(flatten)]
     pub filter: Filter,
     #[command(flatten)]
     pub queue: QueueOptions,
 }
 
-/// Options of `comeback dead redrive`.
 #[derive(Debug, clap::Args)]
 pub struct RedriveArgs {
     /// The function or the queue, such as sqs:imports, in place of each letter's own, by its name or ARN. A function
@@ -71,18 +61,6 @@ fn rate(text: &str) -> Result<f64, &'static str> {
     rate.ok_or("expected a number of letters a second, such as 20 or 0.5")
 }
 
-/// What `--json` prints.
-#[derive(Serialize)]
-struct Document<'a> {
-    queue: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    plan: Option<&'a Plan>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    done: Option<&'a Tally>,
-    interrupted: bool,
-    error: Option<String>,
-}
-
 pub async fn redrive(args: &RedriveArgs, shell: &Shell) -> Result<Outcome, Failure> {
     let RedriveArgs { to, set, edit, rate, batches, order } = args;
     let action = Action::Redrive { to: to.clone(), set: set.clone(), payload: None };
@@ -102,6 +80,7 @@ async fn run(
     edit: bool,
     shell: &Shell,
 ) -> Result<Outcome, Failure> {
+    let OrderOptions { yes, dry_run, json } = args.options;
     let (ask, done) = match action {
         Action::Redrive { .. } => ("Redrive", "redriven"),
         Action::Purge => ("Delete", "deleted"),
@@ -113,7 +92,7 @@ async fn run(
     let mut order = Order { selection, given_at: (shell.now)(), action };
 
     // With --yes the counts are not needed, and reading a large queue takes time.
-    let is_planned = !args.yes || args.dry_run || edit;
+    let is_planned = !yes || dry_run || edit;
     let (mut plan, mut last) = (Plan::default(), None);
     if is_planned {
         let bar = progress(queue.visible, "looked at");
@@ -132,14 +111,14 @@ async fn run(
         }
     }
     if edit {
-        edited(&mut order.action, &plan, last, args.yes)?;
+        edited(&mut order.action, &plan, last, yes)?;
     }
 
     let number = if is_planned { plan.letters() } else { queue.visible };
     let place = format!("{} ({})", queue.name(), queue.region());
     let plan = is_planned.then_some(plan);
     match &plan {
-        _ if args.json => {}
+        _ if json => {}
         Some(plan) => {
             shell.print(&[Line::of(Style::Strong, place)]).await?;
             shell.print_notices(&plan.notices()).await?;
@@ -149,20 +128,20 @@ async fn run(
             shell.print(&[Line::of(Style::Plain, line)]).await?;
         }
     }
-    let mut document = Document {
-        queue: &queue.url,
+    let mut document = Ordered {
+        of: [("queue", queue.url.as_str())].into(),
         plan: plan.as_ref(),
         done: None,
         interrupted: false,
         error: None,
     };
-    if let Some(plan) = plan.as_ref().filter(|_| args.dry_run || number == 0) {
-        if args.json {
+    if let Some(plan) = plan.as_ref().filter(|_| dry_run || number == 0) {
+        if json {
             shell.print_json(&document).await?;
         }
         return Ok(if plan.is_stuck() { Outcome::Unsuccessful } else { Outcome::Success });
     }
-    if !args.yes {
+    if !yes {
         confirm(&format!("{ask} {}?", letters(number)))?;
     }
 
@@ -177,7 +156,7 @@ async fn run(
     document.interrupted = !goes_on();
     document.error = ended.as_ref().err().map(ToString::to_string);
     document.done = Some(&tally);
-    if args.json {
+    if json {
         shell.print_json(&document).await?;
     } else {
         shell.print_notices(&tally.notices()).await?;

@@ -62,7 +62,7 @@ pub async fn gather(
     // If the metrics can't be read, each system has a finding for it.
     let counted = counted.unwrap_or_default();
     let retry_queues = mappings.iter().flatten();
-    let retry_queues = retry_queues.filter(|it| all.contains(name_in(&it.function)));
+    let retry_queues = retry_queues.filter(|it| all.contains(it.consumer()));
     let retry_queues = retry_queues.map(|it| it.queue.clone()).collect();
     let account = Account { functions, mappings, configs, attached, counted, retry_queues };
     let facts = examined.iter().map(|handler| of_system(aws, &account, handler, only));
@@ -117,7 +117,7 @@ impl Account {
 async fn of_system(aws: &Aws, account: &Account, handler: &str, only: &[String]) -> Option<Facts> {
     let handler = account.functions.get(handler)?;
     let Function { arn: handler_arn, role, environment, .. } = handler;
-    let is_own = |mapping: &&Mapping| name_in(&mapping.function) == handler.name();
+    let is_own = |mapping: &&Mapping| mapping.consumer() == handler.name();
     let mappings = account
         .mappings
         .as_ref()
@@ -125,7 +125,7 @@ async fn of_system(aws: &Aws, account: &Account, handler: &str, only: &[String])
         .map_err(Fault::clone);
     let consumers = |queue: &str| {
         let mappings = account.mappings.iter().flatten().filter(|it| it.queue == queue);
-        mappings.map(|it| name_in(&it.function).to_owned()).collect::<Vec<_>>()
+        mappings.map(|it| it.consumer().to_owned()).collect::<Vec<_>>()
     };
     let mapped = mappings.iter().flatten().map(|mapping| mapping.queue.clone());
     let bound = queue_targets(environment).into_keys();
@@ -199,9 +199,4 @@ async fn of_system(aws: &Aws, account: &Account, handler: &str, only: &[String])
         ledger,
         metrics,
     })
-}
-
-/// The name of a function, from its ARN, which may be qualified.
-fn name_in(function_arn: &str) -> &str {
-    function_arn.split(':').nth(6).unwrap_or(function_arn)
 }

@@ -45,7 +45,6 @@ pub struct Scenario {
     pub outage: Duration,
     /// The rate at which new events arrive, during the outage and after it.
     pub events_per_second: f64,
-    /// A run of the target. Every retry causes one.
     pub run: Run,
     pub seed: u64,
 }

@@ -6,7 +6,6 @@ use std::{
 };
 
 use aws_sdk_dynamodb::types::{AttributeValue, KeysAndAttributes};
-use aws_sdk_sqs::types::QueueAttributeName;
 use comeback_core::{
     Timestamp,
     arn::FunctionArn,
@@ -22,11 +21,12 @@ use comeback_dynamodb::{
     ID, Item,
     register::{self, INDEX, PAUSED_AT, TARGET},
 };
-use futures_util::future::try_join_all;
+use futures_util::future::{join_all, try_join_all};
 
 use crate::operate::{
     attached::Attached,
     aws::{Aws, MAXIMUM, Query, fault, metric_data},
+    doctor::rules::{Queue, QueueAttributes},
     rules::{Fault, Function},
     status::rules::{Facts, Runs},
 };
@@ -61,10 +61,7 @@ pub async fn gather(
     };
     let (items, dues) = of_table;
     let facts = attached.iter().enumerate().map(|(nth, Attached { arn, queue_arn })| {
-        let number = |name: QueueAttributeName| {
-            let text = queues.get(queue_arn).and_then(|attributes| attributes.get(&name));
-            text.and_then(|text| text.parse().ok()).unwrap_or_default()
-        };
+        let queue = queues.get(queue_arn).cloned().unwrap_or_default();
         let metric = |kind: Metric| metrics.get(&(nth, kind)).copied();
         let sum = |kind| whole(metric(kind).unwrap_or_default());
         let item = items.get(&target_key(arn));
@@ -78,9 +75,9 @@ pub async fn gather(
             function: arn.clone(),
             queue: queue_arn.clone(),
             queue_shared_with: attached.iter().filter(|it| it.queue_arn == *queue_arn).count() - 1,
-            in_flight: number(QueueAttributeName::ApproximateNumberOfMessagesNotVisible),
-            delayed: number(QueueAttributeName::ApproximateNumberOfMessagesDelayed),
-            due: number(QueueAttributeName::ApproximateNumberOfMessages),
+            in_flight: queue.in_flight,
+            delayed: queue.delayed,
+            due: queue.visible,
             recent: Runs {
                 invocations: sum(Metric::RecentRuns),
                 errors: sum(Metric::RecentErrors),
@@ -103,31 +100,17 @@ fn whole(number: f64) -> u64 {
     number.round() as u64
 }
 
-type Attributes = HashMap<QueueAttributeName, String>;
-
-async fn queues(aws: &Aws, attached: &[Attached]) -> Result<HashMap<String, Attributes>, Fault> {
+async fn queues(
+    aws: &Aws,
+    attached: &[Attached],
+) -> Result<HashMap<String, QueueAttributes>, Fault> {
     let arns: BTreeSet<_> = attached.iter().map(|it| it.queue_arn.as_str()).collect();
-    let counted = arns.into_iter().map(async |arn| {
-        let (account, name) = account_and_name(arn);
-        let url = aws.sqs.get_queue_url().queue_name(name).queue_owner_aws_account_id(account);
-        let url = url.send().await.map_err(fault("sqs:GetQueueUrl", arn))?.queue_url;
-        let names = [
-            QueueAttributeName::ApproximateNumberOfMessages,
-            QueueAttributeName::ApproximateNumberOfMessagesNotVisible,
-            QueueAttributeName::ApproximateNumberOfMessagesDelayed,
-        ];
-        let call = aws.sqs.get_queue_attributes().queue_url(url.unwrap_or_default());
-        let answer = call.set_attribute_names(Some(names.into())).send().await;
-        let answer = answer.map_err(fault("sqs:GetQueueAttributes", arn))?;
-        Ok((arn.to_owned(), answer.attributes.unwrap_or_default()))
-    });
-    Ok(try_join_all(counted).await?.into_iter().collect())
-}
-
-fn account_and_name(arn: &str) -> (&str, &str) {
-    let mut parts = arn.rsplitn(3, ':');
-    let name = parts.next().unwrap_or_default();
-    (parts.next().unwrap_or_default(), name)
+    let queues = join_all(arns.into_iter().map(|arn| aws.queue(arn))).await;
+    let known = |Queue { arn, attributes, .. }: Queue| match attributes? {
+        Some(attributes) => Ok((arn, attributes)),
+        None => Err(Fault::of("sqs:GetQueueAttributes", &arn, "NonExistentQueue", "no such queue")),
+    };
+    queues.into_iter().map(known).collect()
 }
 
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -140,13 +123,6 @@ enum Metric {
     Oldest,
     /// Dead letters with a reason, by its index in `Reason::ALL`.
     Dead(usize),
-}
-
-impl Metric {
-    /// Whether it is Lambda's own metric of a function.
-    fn is_lambdas(self) -> bool {
-        matches!(self, Self::RecentRuns | Self::RecentErrors | Self::Runs | Self::Errors)
-    }
 }
 
 async fn metrics(
@@ -163,25 +139,24 @@ async fn metrics(
         (HOUR, vec![Metric::Runs, Metric::Errors, Metric::Retried, Metric::Oldest]),
         (DAY, (0..Reason::ALL.len()).map(Metric::Dead).collect()),
     ] {
-        let asked: Vec<_> = (0..attached.len())
-            .flat_map(|nth| kinds.iter().map(move |kind| (nth, *kind)))
-            // Nobody counts the runs of a queue's consumer.
-            .filter(|(nth, kind)| !kind.is_lambdas() || FunctionArn::parse(&attached[*nth].arn).is_some())
-            .collect();
-        let query = |(nth, kind): &(usize, Metric)| query(&attached[*nth].arn, *kind, length);
-        let queries: Vec<_> = asked.iter().map(query).collect();
-        let values = metric_data(aws, &queries, earlier(until, length), until).await?;
-        found.extend(asked.into_iter().zip(values).filter_map(|(key, value)| Some((key, value?))));
+        let all =
+            attached.iter().enumerate().flat_map(|it| kinds.iter().map(move |kind| (it, *kind)));
+        let query = |((nth, it), kind): ((usize, &Attached), Metric)| {
+            Some(((nth, kind), query(&it.arn, kind, length)?))
+        };
+        let asked = all.filter_map(query).collect();
+        found.extend(metric_data(aws, asked, earlier(until, length), until).await?);
     }
     Ok(found)
 }
 
-/// The query for a metric over this length of time. The period is a minute, or an hour for a day.
-fn query(arn: &str, kind: Metric, length: Duration) -> Query {
+/// The query for a metric over this length of time. The period is a minute, or an hour for a day. Nobody counts the
+/// runs of a queue's consumer.
+fn query(arn: &str, kind: Metric, length: Duration) -> Option<Query> {
     let period = if length > HOUR { HOUR } else { Duration::from_mins(1) };
     let function = FunctionArn::parse(arn);
     let function_dimensions = || {
-        let Some(function) = &function else { return Vec::new() };
+        let function = function.as_ref()?;
         let mut dimensions = vec![("FunctionName", function.name().to_owned())];
         let qualifier = arn.strip_prefix(function.unqualified());
         let qualifier = qualifier.and_then(|rest| rest.strip_prefix(':'));
@@ -189,14 +164,14 @@ fn query(arn: &str, kind: Metric, length: Duration) -> Query {
         if let Some(qualifier) = qualifier.filter(|it| !it.starts_with('$')) {
             dimensions.push(("Resource", format!("{}:{qualifier}", function.name())));
         }
-        dimensions
+        Some(dimensions)
     };
     // The handler counts all versions and aliases of a function together.
     let name = Target::parse(arn).map_or(arn.to_owned(), |target| target.name().to_owned());
     let target = || vec![("Target", name.clone())];
     let (namespace, name, dimensions) = match kind {
-        Metric::RecentRuns | Metric::Runs => ("AWS/Lambda", "Invocations", function_dimensions()),
-        Metric::RecentErrors | Metric::Errors => ("AWS/Lambda", "Errors", function_dimensions()),
+        Metric::RecentRuns | Metric::Runs => ("AWS/Lambda", "Invocations", function_dimensions()?),
+        Metric::RecentErrors | Metric::Errors => ("AWS/Lambda", "Errors", function_dimensions()?),
         Metric::Retried => (NAMESPACE, metric::Metric::Invoked.name(), target()),
         Metric::Oldest => (NAMESPACE, metric::Metric::EventAge.name(), target()),
         Metric::Dead(reason) => {
@@ -205,7 +180,7 @@ fn query(arn: &str, kind: Metric, length: Duration) -> Query {
         }
     };
     let statistic = if kind == Metric::Oldest { MAXIMUM } else { "Sum" };
-    Query { namespace, name, dimensions, statistic, period }
+    Some(Query { namespace, name, dimensions, statistic, period })
 }
 
 /// The items of these functions in the ledger, by key.
@@ -269,12 +244,15 @@ mod tests {
     fn an_alias_has_metrics_of_its_own() {
         let arn = "arn:aws:lambda:us-east-1:123456789012:function:orders";
         let names = |arn: &str, kind| {
-            let Query { name, dimensions, .. } = query(arn, kind, HOUR);
+            let Some(Query { name, dimensions, .. }) = query(arn, kind, HOUR) else {
+                return "nothing".to_owned();
+            };
             let dimensions = dimensions.iter().map(|(name, value)| format!(" {name}={value}"));
             name.to_owned() + &dimensions.collect::<String>()
         };
         let latest = format!("{arn}:$LATEST");
         let live = format!("{arn}:live");
+        let imports = "arn:aws:sqs:us-east-1:123456789012:imports".to_owned();
         for (arn, kind, expected) in [
             (&latest, Metric::Runs, "Invocations FunctionName=orders".to_owned()),
             (
@@ -283,18 +261,11 @@ mod tests {
                 "Errors FunctionName=orders Resource=orders:live".to_owned(),
             ),
             (&live, Metric::Retried, "Invoked Target=orders".to_owned()),
-            (
-                &"arn:aws:sqs:us-east-1:123456789012:imports".to_owned(),
-                Metric::Retried,
-                "Invoked Target=sqs:imports".to_owned(),
-            ),
+            (&imports, Metric::Retried, "Invoked Target=sqs:imports".to_owned()),
+            (&imports, Metric::Runs, "nothing".to_owned()),
             (&live, Metric::Dead(2), "DeadLettered Target=orders Reason=not_retryable".to_owned()),
         ] {
             assert_eq!(names(arn, kind), expected);
         }
-        assert_eq!(
-            account_and_name("arn:aws:sqs:us-east-1:123456789012:retry"),
-            ("123456789012", "retry")
-        );
     }
 }

@@ -32,6 +32,9 @@ const SEGMENTS: u16 = 4;
 
 const PAGE: i32 = 500;
 
+/// The code of the fault if the event of an order no longer waits.
+const NOT_WAITING: &str = "ConditionalCheckFailedException";
+
 /// The owner of the claim in an item with an order.
 const OPERATOR: &str = "operator";
 
@@ -182,26 +185,14 @@ impl Register for DynamoRegister {
         let call = self.dynamodb.update_item().table_name(&self.table);
         let call = register::order(call, id, order, OPERATOR, keep_until);
         let call = call.return_values(ReturnValue::AllNew);
-        match call.send().await {
+        match call.send().await.map_err(self.fault("dynamodb:UpdateItem")) {
             Ok(ordered) => Ok(ordered.attributes.as_ref().and_then(entry)),
-            Err(error)
-                if error
-                    .as_service_error()
-                    .is_some_and(|it| it.is_conditional_check_failed_exception()) =>
-            {
-                Ok(None)
-            }
-            Err(error) => Err(self.fault("dynamodb:UpdateItem")(error)),
+            Err(fault) if fault.code.as_deref() == Some(NOT_WAITING) => Ok(None),
+            Err(fault) => Err(fault),
         }
     }
 
     async fn show(&self, queue_url: &str, receipt_handles: &[&str]) -> Vec<Result<(), Fault>> {
-        match self.aws.make_visible(queue_url, queue_url, receipt_handles).await {
-            Ok(mut failed) => {
-                let answer = |index| failed.remove(&index).map_or(Ok(()), Err);
-                (0..receipt_handles.len()).map(answer).collect()
-            }
-            Err(fault) => vec![Err(fault); receipt_handles.len()],
-        }
+        self.aws.make_visible(queue_url, queue_url, receipt_handles).await
     }
 }

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     operate::{
         dead_letters::rules::{GroupBy, Letter, Listed, NO_REASON, Selection, look},
-        rules::{Groups, is_error_of, is_target, letters},
+        rules::{Groups, letters},
         text::{count, shortened},
     },
     shell::Failure,
@@ -110,23 +110,9 @@ pub fn list(live: &Live, seen: &Seen, params: &Params, now: Timestamp) -> Markup
     let Some(looked) = &seen.looked else {
         return html! { p.faint { "Looking at the letters: " (count(seen.looking.unwrap_or_default())) " so far…" } };
     };
-    let means = |it: &&Listed| {
-        let facts = &it.facts;
-        let is_reason = |wanted| wanted == facts.reason.as_deref().unwrap_or(NO_REASON);
-        params.get("reason").is_none_or(is_reason)
-            && params.get("function").is_none_or(|wanted| {
-                let target = facts.target.as_ref();
-                target.map_or(wanted == NO_REASON, |it| is_target(it, wanted))
-            })
-            && params
-                .get("error")
-                .is_none_or(|wanted| is_error_of(facts.error_type.as_deref(), wanted))
-            && params.get("id").is_none_or(|id| {
-                it.message_id.starts_with(id)
-                    || facts.request_id.as_ref().is_some_and(|it| it.starts_with(id))
-            })
-    };
-    let selected: Vec<_> = looked.listed.iter().filter(means).collect();
+    let wanted = selection(params);
+    let is_wanted = |it: &&Listed| wanted.matches_facts(&it.message_id, &it.facts);
+    let selected: Vec<_> = looked.listed.iter().filter(is_wanted).collect();
     let is_filtered = params.pairs().next().is_some();
     // The number is polled all the time, the letters are not.
     let counted = seen.snapshot.letters;

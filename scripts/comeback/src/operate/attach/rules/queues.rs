@@ -111,7 +111,7 @@ pub fn attach_queue(
     let mut of_retry = facts.mappings.iter().filter(|it| it.queue == retry.arn);
     let is_foreign = |it: &&Mapping| facts.mapping().is_none_or(|own| own.function != it.function);
     if let Some(foreign) = of_retry.find(is_foreign) {
-        let handler = foreign.function.split(':').nth(6).unwrap_or_default().to_owned();
+        let handler = foreign.consumer().to_owned();
         return Err(Refusal::OtherSystem { queue: retry.name().to_owned(), handler });
     }
     let before = attributes.redrive.as_ref().filter(|it| it.queue != retry.arn);

@@ -36,25 +36,29 @@ pub struct Selection {
 
 impl Selection {
     pub fn matches(&self, letter: &Letter, facts: &Facts, now: Timestamp) -> bool {
-        any(&self.ids, |id| {
-            letter.id.starts_with(id)
-                || facts.request_id.as_ref().is_some_and(|it| it.starts_with(id))
-        }) && any(&self.reasons, |reason| facts.reason.as_deref().unwrap_or(NO_REASON) == reason)
+        self.matches_facts(&letter.id, facts)
+            && self.is_of_age(letter, facts, now)
+            && self
+                .places
+                .iter()
+                .all(|place| facts.payload.as_deref().is_some_and(|payload| place.holds(payload)))
+    }
+
+    /// Whether the conditions are met that are neither about the age nor about the payload.
+    pub fn matches_facts(&self, id: &str, facts: &Facts) -> bool {
+        let request_id = facts.request_id.as_deref().unwrap_or_default();
+        any(&self.ids, |wanted| id.starts_with(wanted) || request_id.starts_with(wanted))
+            && any(&self.reasons, |reason| facts.reason.as_deref().unwrap_or(NO_REASON) == reason)
             && any(&self.functions, |wanted| {
-                facts.target.as_ref().is_some_and(|it| is_target(it, wanted))
+                facts.target.as_ref().map_or(wanted == NO_REASON, |it| is_target(it, wanted))
             })
             && any(&self.errors, |wanted| is_error_of(facts.error_type.as_deref(), wanted))
             && self.message.as_ref().is_none_or(|part| {
                 contains(facts.error_message.as_deref().unwrap_or_default(), part)
             })
-            && self.is_of_age(letter, facts, now)
             && self.attempts.as_ref().is_none_or(|range| {
                 facts.attempts.is_some_and(|attempts| range.contains(&attempts))
             })
-            && self
-                .places
-                .iter()
-                .all(|place| facts.payload.as_deref().is_some_and(|payload| place.holds(payload)))
     }
 
     fn is_of_age(&self, letter: &Letter, facts: &Facts, now: Timestamp) -> bool {

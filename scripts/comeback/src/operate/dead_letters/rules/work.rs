@@ -462,9 +462,12 @@ mod tests {
     use comeback_core::attribute::Attribute;
 
     use super::*;
-    use crate::operate::dead_letters::rules::{
-        order::{Action, Selection, attempts},
-        tests::{ORDERS, given_up},
+    use crate::operate::{
+        dead_letters::rules::{
+            order::{Action, Selection, attempts},
+            tests::{ORDERS, given_up},
+        },
+        rules::Tone,
     };
 
     /// An in-memory queue, functions and clock. The program's own tests run on the local cloud and on moto.
@@ -627,47 +630,34 @@ mod tests {
         (looked, visits)
     }
 
-    #[test]
-    fn every_letter_is_seen_once_and_visible_again() {
-        let queue = StandIn::with(257);
-        assert_eq!(looked(&queue, 1000), (Ok(()), 257));
-        assert_eq!((queue.visible(), queue.len()), (257, 257));
+    /// Has this many letters arrive with each receive.
+    fn arriving(queue: &StandIn, letters: u32) {
+        queue.arriving.set(letters);
+        queue.per_call.set(Duration::from_millis(100));
     }
 
     #[test]
-    fn a_look_that_ends_early_or_fails_leaves_every_letter_visible() {
+    fn a_look_sees_each_letter_once_and_leaves_every_letter_visible() {
+        let table: [(&str, fn(&StandIn), usize, usize); 7] = [
+            ("nothing else happens", |_| {}, 1000, 257),
+            ("it ends early", |_| {}, 5, 5),
+            ("calls are throttled", |it| it.throttles.set(3), 1000, 257),
+            // The first letters are received again before the last.
+            ("a call takes a minute", |it| it.per_call.set(Duration::from_mins(1)), 1000, 257),
+            ("one letter arrives with each call", |it| arriving(it, 1), 1000, 257),
+            ("ten arrive", |it| arriving(it, 10), 1000, 257),
+            ("more arrive than it reads", |it| arriving(it, 80), 1000, 257),
+        ];
+        for (name, happens, most, seen) in table {
+            let queue = StandIn::with(257);
+            happens(&queue);
+            assert_eq!(looked(&queue, most), (Ok(()), seen), "{name}");
+            assert_eq!(queue.visible(), queue.len(), "{name}");
+        }
         let queue = StandIn::with(257);
-        assert_eq!((looked(&queue, 5), queue.visible()), ((Ok(()), 5), 257));
         queue.denied_after.set(Some(3));
         assert!(looked(&queue, 1000).0.unwrap_err().is_denied());
         assert_eq!(queue.visible(), 257);
-    }
-
-    #[test]
-    fn a_look_retries_throttled_calls() {
-        let queue = StandIn::with(25);
-        queue.throttles.set(3);
-        assert_eq!((looked(&queue, 1000), queue.visible()), ((Ok(()), 25), 25));
-        assert!(queue.slept.get() >= Duration::from_secs(1));
-    }
-
-    #[test]
-    fn letters_that_are_received_again_are_seen_once() {
-        let queue = StandIn::with(257);
-        // Each call takes a minute, so the first letters are received again before the last.
-        queue.per_call.set(Duration::from_mins(1));
-        assert_eq!((looked(&queue, 1000), queue.visible()), ((Ok(()), 257), 257));
-    }
-
-    #[test]
-    fn a_look_ends_while_letters_arrive_and_visits_only_what_was_sent_before_it() {
-        for arriving in [1, 10, 80] {
-            let queue = StandIn::with(257);
-            queue.arriving.set(arriving);
-            queue.per_call.set(Duration::from_millis(100));
-            assert_eq!(looked(&queue, 1000), (Ok(()), 257));
-            assert_eq!(queue.visible(), queue.len(), "{arriving} a call");
-        }
     }
 
     #[test]
@@ -691,13 +681,15 @@ mod tests {
     }
 
     #[test]
-    fn every_letter_is_accepted_once_and_deleted() {
-        for batches in [1, 4] {
+    fn every_letter_is_accepted_once_and_deleted_and_those_that_arrive_stay() {
+        for (batches, arrive) in [(1, 0), (4, 0), (1, 1), (1, 10), (1, 80)] {
             let queue = StandIn::with(257);
+            arriving(&queue, arrive);
             let (tally, ended) = run(&queue, &order(&queue, redrive()), Pace { batches, ..PACE });
-            assert_eq!(ended, Ok(()));
+            assert_eq!(ended, Ok(()), "{arrive} a call");
             assert_eq!(tally.redriven, BTreeMap::from([(ORDERS.to_owned(), 257)]));
-            assert_eq!((tally.done(), tally.kept_back(), queue.len()), (257, 0, 0));
+            assert_eq!((tally.kept_back(), queue.visible()), (0, queue.len()), "{arrive} a call");
+            assert!(arrive > 0 || queue.len() == 0);
             let accepted = queue.accepted.borrow();
             assert_eq!((accepted.len(), accepted.values().max()), (257, Some(&1)));
         }
@@ -779,39 +771,47 @@ mod tests {
 
     #[test]
     fn a_failed_deletion_is_retried_and_reported() {
-        let queue = StandIn::with(10);
-        queue.delete_faults.set(3);
-        let (tally, _) = run(&queue, &order(&queue, redrive()), PACE);
-        assert_eq!((tally.done(), tally.not_deleted, tally.throttled), (10, 0, 3));
-        assert_eq!(queue.len(), 0);
-
-        let queue = StandIn::with(10);
-        queue.delete_faults.set(31);
-        let (tally, _) = run(&queue, &order(&queue, redrive()), PACE);
-        assert_eq!((tally.done(), tally.not_deleted, queue.len()), (10, 1, 1));
         let again = "1 letter redriven but not deleted: another redrive would repeat them";
-        assert!(tally.notices().contains(&Notice::bad(again)));
-
-        let queue = StandIn::with(10);
-        queue.delete_faults.set(31);
-        let (tally, _) = run(&queue, &order(&queue, Action::Purge), PACE);
-        assert_eq!((tally.done(), tally.not_deleted, queue.len()), (9, 1, 1));
-        assert!(tally.notices().contains(&Notice::bad("1 letter could not be deleted")));
+        for (action, faults, done, left, told) in [
+            (redrive(), 3, 10, 0, None),
+            (redrive(), 31, 10, 1, Some(again)),
+            (Action::Purge, 31, 9, 1, Some("1 letter could not be deleted")),
+        ] {
+            let queue = StandIn::with(10);
+            queue.delete_faults.set(faults);
+            let (tally, _) = run(&queue, &order(&queue, action), PACE);
+            assert_eq!((tally.done(), tally.not_deleted), (done, left), "{told:?}");
+            assert_eq!((queue.len() as u64, tally.throttled >= 3), (left, true), "{told:?}");
+            let bad = tally.notices().into_iter().filter(|it| it.tone == Tone::Bad);
+            assert_eq!(
+                bad.collect::<Vec<_>>(),
+                told.map(Notice::bad).into_iter().collect::<Vec<_>>()
+            );
+        }
     }
 
     #[test]
-    fn a_rate_is_kept() {
-        let table = [(100.0, 300, 2..=3), (3.0, 30, 9..=10), (1.0, 5, 4..=5), (0.2, 5, 20..=21)];
-        for (rate, letters, seconds) in table {
+    fn a_rate_is_kept_and_letters_that_stay_do_not_count() {
+        for (rate, letters, wanted, seconds) in [
+            (100.0, 300, 300, 2..=3),
+            (3.0, 30, 30, 9..=10),
+            (1.0, 5, 5, 4..=5),
+            (0.2, 5, 5, 20..=21),
+            (2.0, 300, 5, 2..=3),
+            (5.0, 300, 10, 1..=2),
+            (0.1, 300, 2, 10..=11),
+        ] {
             let queue = StandIn::with(letters);
+            queue
+                .set_attempts(|number| if number % (letters as u64 / wanted) == 0 { 9 } else { 1 });
+            let mut order = order(&queue, redrive());
+            order.selection.attempts = attempts("9");
             let pace = Pace { letters_per_second: Some(rate), batches: 1 };
-            let (tally, _) = run(&queue, &order(&queue, redrive()), pace);
-            assert_eq!(tally.done(), letters as u64);
-            assert!(
-                seconds.contains(&queue.slept.get().as_secs()),
-                "{rate}: {:?}",
-                queue.slept.get()
-            );
+            let (tally, ended) = run(&queue, &order, pace);
+            let left = letters - wanted as usize;
+            assert_eq!((ended, tally.done(), queue.visible()), (Ok(()), wanted, left), "{rate}");
+            let slept = queue.slept.get();
+            assert!(seconds.contains(&slept.as_secs()), "{rate}: {slept:?}");
         }
     }
 
@@ -826,34 +826,5 @@ mod tests {
             rounds < 3
         }));
         assert_eq!((tally.done(), queue.len(), queue.visible()), (0, 10, 10));
-    }
-
-    #[test]
-    fn letters_that_stay_do_not_count_against_the_rate() {
-        for (wanted, rate, seconds) in [(5, 2.0, 2..=3), (10, 5.0, 1..=2), (2, 0.1, 10..=11)] {
-            let queue = StandIn::with(300);
-            queue.set_attempts(|number| if number % (300 / wanted) == 0 { 9 } else { 1 });
-            let mut order = order(&queue, redrive());
-            order.selection.attempts = attempts("9");
-            let pace = Pace { letters_per_second: Some(rate), batches: 1 };
-            let (tally, ended) = run(&queue, &order, pace);
-            assert_eq!(
-                (ended, tally.done(), queue.visible()),
-                (Ok(()), wanted, 300 - wanted as usize)
-            );
-            assert!(seconds.contains(&queue.slept.get().as_secs()), "{:?}", queue.slept.get());
-        }
-    }
-
-    #[test]
-    fn the_work_ends_while_letters_arrive_and_leaves_them() {
-        for arriving in [1, 10, 80] {
-            let queue = StandIn::with(257);
-            queue.arriving.set(arriving);
-            queue.per_call.set(Duration::from_millis(100));
-            let (tally, ended) = run(&queue, &order(&queue, redrive()), PACE);
-            assert_eq!((ended, tally.done()), (Ok(()), 257), "{arriving} a call");
-            assert_eq!(queue.visible(), queue.len());
-        }
     }
 }

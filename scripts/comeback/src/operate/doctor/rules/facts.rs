@@ -86,6 +86,13 @@ pub struct Mapping {
     pub is_filtered: bool,
 }
 
+impl Mapping {
+    /// The name of the function that receives from the queue.
+    pub fn consumer(&self) -> &str {
+        self.function.split(':').nth(6).unwrap_or(&self.function)
+    }
+}
+
 #[derive(Clone, Debug)]
 pub struct Queue {
     pub arn: String,
@@ -173,7 +180,6 @@ impl QueueAttributes {
 }
 
 impl Redrive {
-    /// The redrive policy.
     pub fn policy(&self) -> String {
         json!({ "deadLetterTargetArn": self.queue, "maxReceiveCount": self.receives_max })
             .to_string()
@@ -213,7 +219,6 @@ pub struct Target {
     pub layer: Option<Fact<Layer>>,
 }
 
-/// A version of a layer.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Layer {
     /// The architectures that it says it is for; none if it doesn't say.

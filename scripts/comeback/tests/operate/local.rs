@@ -1,51 +1,35 @@
 //! `comeback local`: the user's own functions, the journal, and the last line.
-#![allow(clippy::expect_used, clippy::unwrap_used, reason = "tests")]
 
 use std::{
     fs,
-    io::{self, BufRead, BufReader, Lines, Write as _},
+    io::{self, BufReader, Lines, Write as _},
     net::TcpStream,
     path::{Path, PathBuf},
-    process::{Child, ChildStdout, Command, Stdio},
+    process::{ChildStdout, Command},
     sync::mpsc,
     thread,
-    time::Duration,
 };
 
 use aws_sdk_lambda::primitives::Blob;
-use comeback_local_client::deploy::{Cloud, Function};
 
-/// The longest wait in a test. After that, the test fails.
-const PATIENCE: Duration = Duration::from_secs(60);
+use crate::support::{Cloud, PATIENCE, example_target};
 
-/// A running `comeback local`.
+/// A running `comeback local` with its output.
 struct Local {
-    process: Child,
+    cloud: Cloud,
     lines: Lines<BufReader<ChildStdout>>,
-    client: Cloud,
     /// The lines before the journal.
     opening: Vec<String>,
 }
 
 impl Local {
     fn start(arguments: &[&str]) -> Self {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_comeback"))
-            .args(["local", "--port", "0"])
-            .args(arguments)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
-        let mut opening = vec![lines.next().unwrap().unwrap()];
-        while opening.last().unwrap() != "What happens, until Ctrl-C:" {
-            opening.push(lines.next().unwrap().unwrap());
-        }
-        let client = Cloud::at(opening[0].split(' ').next().unwrap());
-        Self { process, lines, client, opening }
+        let (cloud, opening, lines) = Cloud::launch(arguments);
+        Self { cloud, lines, opening }
     }
 
     async fn invoke(&self, function: &str, payload: &str) {
-        let call = self.client.lambda.invoke().function_name(function);
+        let call = self.cloud.client.lambda.invoke().function_name(function);
         let answer = call.payload(Blob::new(payload)).send().await.unwrap();
         assert_eq!(answer.function_error, None, "{answer:?}");
     }
@@ -54,31 +38,19 @@ impl Local {
     fn journal(&mut self, last: &str) -> Vec<String> {
         let mut journal = Vec::new();
         while !journal.last().is_some_and(|line: &String| line.contains(last)) {
-            journal.push(self.lines.next().expect(last).unwrap());
+            journal.push(self.lines.next().unwrap_or_else(|| panic!("{last}")).unwrap());
         }
         journal
     }
 
     /// Sends SIGINT, as Ctrl-C does, and returns the last line of output.
     fn interrupt(mut self) -> String {
-        let pid = self.process.id().to_string();
+        let pid = self.cloud.process.id().to_string();
         assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
         let last = self.lines.by_ref().last().unwrap().unwrap();
-        assert!(self.process.wait().unwrap().success());
+        assert!(self.cloud.process.wait().unwrap().success());
         last
     }
-}
-
-impl Drop for Local {
-    fn drop(&mut self) {
-        // This fails if the process has already ended.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-fn example_target() -> PathBuf {
-    Path::new(env!("CARGO_BIN_EXE_comeback")).with_file_name("example-target")
 }
 
 /// An empty folder for one test.
@@ -107,12 +79,12 @@ async fn own_functions_are_retried_and_deployed_again_after_a_restart() {
     ];
 
     let mut local = Local::start(&arguments);
-    local.client.invoke("orders", r#"{"id":"1","fail":{"attempts":1}}"#).await.unwrap();
+    local.cloud.client.invoke("orders", r#"{"id":"1","fail":{"attempts":1}}"#).await.unwrap();
     let journal = local.journal("attempt 1 succeeds");
     let at = |words: &str| journal.iter().position(|line| line.contains(words));
     let steps = ["the first run fails", "was retried as attempt 1", "attempt 1 begins"].map(at);
     assert!(steps.is_sorted() && steps.iter().all(Option::is_some), "{journal:#?}");
-    local.client.invoke("later", r#"{"id":"2","fail":{}}"#).await.unwrap();
+    local.cloud.client.invoke("later", r#"{"id":"2","fail":{}}"#).await.unwrap();
     local.journal("for attempt 1, due");
     assert_eq!(local.interrupt(), "1 event is discarded: 1 in the queue retry-later.");
 
@@ -120,7 +92,7 @@ async fn own_functions_are_retried_and_deployed_again_after_a_restart() {
     let named = |name: &str| local.opening.iter().any(|line| line.ends_with(name));
     assert!(named(" orders, your own") && named(" later, your own"), "{:#?}", local.opening);
     local.invoke("orders", r#"{"id":"3"}"#).await;
-    let later = local.client.lambda.get_function_configuration().function_name("later");
+    let later = local.cloud.client.lambda.get_function_configuration().function_name("later");
     assert_eq!(later.send().await.unwrap().timeout, Some(9));
     assert_eq!(local.interrupt(), "No event was waiting, so none is discarded.");
 }
@@ -136,7 +108,7 @@ async fn messages_of_a_queue_come_back_to_their_consumer_and_the_page_shows_them
         urls.find(|word| word.ends_with(&format!("/{name}"))).unwrap().to_owned()
     };
     let (imports, mails) = (url("imports"), url("mails"));
-    let sqs = local.client.sqs.clone();
+    let sqs = local.cloud.client.sqs.clone();
     let sent = sqs.send_message().queue_url(&imports).message_body("1").send().await.unwrap();
     let id = sent.message_id.unwrap();
     let journal = local.journal("was retried as attempt 1").join("\n");
@@ -162,12 +134,11 @@ async fn messages_of_a_queue_come_back_to_their_consumer_and_the_page_shows_them
 #[tokio::test]
 async fn an_event_of_a_function_without_a_destination_is_reported_lost() {
     let mut local = Local::start(&["--empty"]);
-    let mine = Function::of("mine", &example_target(), Duration::from_secs(3));
-    local.client.create(&mine).await.unwrap();
+    local.cloud.create("mine").await;
     // With Lambda's own retries, this would take minutes.
-    let set = local.client.lambda.put_function_event_invoke_config().function_name("mine");
+    let set = local.cloud.client.lambda.put_function_event_invoke_config().function_name("mine");
     set.maximum_retry_attempts(0).send().await.unwrap();
-    local.client.invoke("mine", r#"{"id":"1","fail":{}}"#).await.unwrap();
+    local.cloud.client.invoke("mine", r#"{"id":"1","fail":{}}"#).await.unwrap();
     local.journal("is lost after its last run: mine has no on-failure destination");
     assert_eq!(local.interrupt(), "No event was waiting, so none is discarded.");
 }

@@ -1,19 +1,8 @@
-//! The output and the exit code of `comeback demo`.
-#![allow(clippy::unwrap_used, reason = "tests")]
+//! `comeback demo`: its output and its exit code.
 
-use std::{
-    fs,
-    path::Path,
-    process::{Command, Output},
-};
+use std::{fs, path::Path, process::Command};
 
-fn comeback(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_comeback")).args(arguments).output().unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
-}
+use crate::{comeback, support::text};
 
 #[test]
 fn a_demo_prints_the_outcome_of_its_events_and_succeeds() {
