@@ -57,7 +57,7 @@ pub enum Command {
     Demo(DemoArgs),
     /// The commands for operators.
     #[command(flatten)]
-    Operate(Box<crate::operate::args::Operate>),
+    Operate(Box<crate::operate::Operate>),
 }
 
 #[derive(Debug, clap::Args)]
@@ -173,26 +173,19 @@ const ANY_QUEUE_URL: &str = "http://127.0.0.1/000000000000/any";
 
 pub type Setting = (String, String);
 
-#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-pub enum NoSetting {
-    #[error("expected NAME=VALUE, such as BASE_BACKOFF=2s")]
-    NoValue,
-    #[error("expected one of {}, got {name:?}", setting_names().join(", "))]
-    Unknown { name: String },
-}
-
 /// The names of the settings that a user may give. The deployment sets its queues and its table.
 fn setting_names() -> Vec<&'static str> {
     let given = SETTINGS.iter().filter(|setting| setting.scope != Scope::Resource);
     given.map(|setting| setting.name).collect()
 }
 
-pub fn setting(argument: &str) -> Result<Setting, NoSetting> {
-    let (name, value) = argument.split_once('=').ok_or(NoSetting::NoValue)?;
+pub fn setting(argument: &str) -> Result<Setting, String> {
+    let (name, value) =
+        argument.split_once('=').ok_or("expected NAME=VALUE, such as BASE_BACKOFF=2s")?;
     if setting_names().contains(&name) {
         Ok((name.to_owned(), value.to_owned()))
     } else {
-        Err(NoSetting::Unknown { name: name.to_owned() })
+        Err(format!("expected one of {}, got {name:?}", setting_names().join(", ")))
     }
 }
 
@@ -270,8 +263,7 @@ mod tests {
     fn a_setting_is_a_known_name_and_any_value() {
         assert_eq!(setting("MAX_AGE=2h"), Ok(pair("MAX_AGE", "2h")));
         assert_eq!(setting("POLICIES={\"f\":{\"JITTER\":\"a=b\"}}").unwrap().1.len(), 22);
-        assert_eq!(setting("MAX_AGE"), Err(NoSetting::NoValue));
-        let unknown = setting("MAXAGE=2h").unwrap_err().to_string();
+        let unknown = setting("MAXAGE=2h").unwrap_err();
         assert!(unknown.starts_with("expected one of BASE_BACKOFF, MAX_BACKOFF"), "{unknown}");
         assert!(unknown.ends_with("got \"MAXAGE\""), "{unknown}");
     }

@@ -28,6 +28,7 @@ use crate::{
     deploy::{Cloud, Queues},
     functions::{Binaries, VISIBILITY},
     journal::Journal,
+    operate::rules::counted,
     paint::{Line, Style},
     shell::{Failure, Outcome, Screen, Shell, Signals},
 };
@@ -87,8 +88,8 @@ async fn perform(
 
 fn title(plan: Plan) -> String {
     let Plan { events, outage, seed } = plan;
-    let plural = if events == 1 { "" } else { "s" };
-    format!("{events} event{plural}, upstream down for {} s, seed {seed}", outage.as_secs())
+    let events = counted(events as u64, "event");
+    format!("{events}, upstream down for {} s, seed {seed}", outage.as_secs())
 }
 
 async fn conclude(

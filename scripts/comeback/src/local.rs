@@ -129,7 +129,13 @@ async fn serve(
     shell: &Shell,
 ) -> Result<(), Failure> {
     let endpoint = server.endpoint();
-    shell.print(&heading(endpoint)).await?;
+    let is = " is SQS, Lambda and DynamoDB on this machine, for trying and for testing.";
+    let heading = [
+        Line::of(Style::Strong, endpoint).and(Style::Plain, is),
+        Line::of(Style::Plain, "Open it in a browser to watch failed events come back."),
+        Line::default(),
+    ];
+    shell.print(&heading).await?;
     if let Some(deployment) = deployment {
         let queues = deployment.deploy(endpoint).await?;
         let local = Some(Some(endpoint.to_owned()));
@@ -153,18 +159,6 @@ async fn serve(
         let lines: Vec<_> = activities.iter().flat_map(|activity| log.lines(activity)).collect();
         shell.print(&lines).await?;
     }
-}
-
-fn heading(endpoint: &str) -> Vec<Line> {
-    let line = Line::of(Style::Strong, endpoint);
-    vec![
-        line.and(
-            Style::Plain,
-            " is SQS, Lambda and DynamoDB on this machine, for trying and for testing.",
-        ),
-        Line::of(Style::Plain, "Open it in a browser to watch failed events come back."),
-        Line::default(),
-    ]
 }
 
 fn deployed(endpoint: &str, queues: &Queues, deployment: &Deployment<'_>) -> Vec<Line> {

@@ -1,7 +1,6 @@
 //! The commands for operators. Each has its arguments, the calls to AWS that fetch its facts, its `rules` (facts in,
 //! findings and texts out), and what it shows.
 
-pub mod args;
 pub mod attach;
 mod attached;
 pub mod aws;
@@ -19,16 +18,109 @@ pub mod web;
 use std::{
     fs,
     io::{self, Write},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
-use args::Operate;
-use clap::CommandFactory;
+use clap::{CommandFactory, Subcommand};
 
 use crate::{
     args::Args,
     shell::{Failure, Outcome, Shell},
 };
+
+/// The commands for operators.
+#[derive(Debug, Subcommand)]
+pub enum Operate {
+    /// See what a policy means before you deploy it.
+    ///
+    /// Plays an event that never succeeds, and an outage of your function, with the retry handler's own rules: when
+    /// attempts are made, how much load retries put on the function, how many events wait, when all have come back,
+    /// and what that costs. Several policies are compared side by side. Nothing is deployed or called.
+    #[command(
+        after_help = "Example: comeback simulate --outage 1h --rate 10/s --policy 'calm: BASE_BACKOFF=10s' --policy 'eager: MAX_BACKOFF=1m'"
+    )]
+    Simulate(simulate::SimulateArgs),
+    /// See what is in the dead-letter queue, redrive it, export it or delete it.
+    ///
+    /// By default, the queue is that of the only retry handler in the account and region; --handler or --queue chooses
+    /// another one. Letters are hidden from other consumers while a command reads the queue.
+    #[command(subcommand)]
+    Dead(Box<dead_letters::Dead>),
+    /// Show the state of each function: whether it fails, how many events wait, and how its events ended.
+    ///
+    /// The numbers of runs come from CloudWatch, which is a minute or two late. Runs of a function are all of its
+    /// invocations, also those that have nothing to do with retries.
+    #[command(after_help = "Example: comeback status --watch")]
+    Status(status::StatusArgs),
+    /// See the life of one event: its failures, waits and attempts, and what happens next.
+    ///
+    /// Reads the log of the retry handler, which contains no payloads.
+    #[command(after_help = "Example: comeback trace 6f5e4d3c")]
+    Trace(trace::TraceArgs),
+    /// List waiting events, retry them now, or cancel them.
+    ///
+    /// Reads the register of the retry handler (REGISTER=true), or the last day of its log if there is none. Neither
+    /// contains payloads. `retry-now` and `cancel` need the register.
+    #[command(
+        args_conflicts_with_subcommands = true,
+        after_help = "Example: comeback waiting --due-before 15m --group-by function,error"
+    )]
+    Waiting(Box<waiting::WaitingArgs>),
+    /// Hold back all retries of a function, until it is resumed.
+    ///
+    /// Events keep waiting when they are due: no attempt is counted, but their age still grows.
+    /// `comeback waiting retry-now` retries events in spite of the pause. Needs REGISTER=true.
+    #[command(after_help = "Example: comeback pause orders")]
+    Pause(waiting::PauseArgs),
+    /// End the pause of a function. The events that were held back come back within 15 minutes.
+    #[command(after_help = "Example: comeback resume orders")]
+    Resume(waiting::PauseArgs),
+    /// Find problems in the retry systems, and how to fix them.
+    ///
+    /// Examines the retry handlers of the account and region, their mappings and queues, the functions whose failures
+    /// they retry, permissions, and what CloudWatch counted in the last day. A problem (✗) loses events or keeps them
+    /// from coming back. A warning (!) does not. A check that is not possible (?) names the missing permission.
+    #[command(after_help = "Example: comeback doctor orders --fix")]
+    Doctor(doctor::DoctorArgs),
+    /// Attach a function or a queue that no template manages: retry its failures.
+    ///
+    /// Sets what CDK's `attach` sets: Lambda's own retries off, the on-failure destination, permissions, settings of
+    /// the handler, and RecursiveLoop. Shows a plan and asks. The previous configuration is saved in tags of the
+    /// function, and `comeback detach` restores it. If a step fails, run the same command again to continue.
+    ///
+    /// With --queue and no function, messages come back that the consumer of a queue could not process. Creates a retry
+    /// queue for it, and sets its redrive policy last.
+    #[command(after_help = "Example: comeback attach orders:live")]
+    Attach(Box<attach::AttachArgs>),
+    /// Detach a function or a queue, and restore its previous configuration.
+    ///
+    /// As long as its retry queue has messages, only the destination and Lambda's own retries are restored, so that no
+    /// new failure arrives there. Run the command again when the queue is empty, or pass --now.
+    #[command(after_help = "Example: comeback detach orders:live")]
+    Detach(attach::DetachArgs),
+    /// Watch failed events come back, on a page in your browser.
+    ///
+    /// Shows the functions and the loop, each event with its next attempt, the dead letters and what is wrong, while
+    /// it changes. Events can be retried, cancelled and redriven. Only this machine can open it, with the token that is
+    /// printed. AWS is asked only while the page is open. `comeback local` has the same page at its own address.
+    #[command(after_help = "Example: comeback web --since 6h")]
+    Web(web::WebArgs),
+    /// Print the completions for a shell.
+    #[command(
+        after_help = "Example: comeback completions bash > ~/.local/share/bash-completion/completions/comeback"
+    )]
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// Write a man page for each command into a folder.
+    #[command(after_help = "Example: comeback man ~/.local/share/man/man1")]
+    Man {
+        /// The folder, which is created if there is none.
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+    },
+}
 
 pub async fn run(command: &Operate, shell: &Shell) -> Result<Outcome, Failure> {
     match command {

@@ -135,8 +135,12 @@ pub fn is_hidden(c: char) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
+
+    pub fn texts(lines: &[Line]) -> Vec<String> {
+        lines.iter().map(|line| line.paint(false)).collect()
+    }
 
     fn line() -> Line {
         Line::of(Style::Good, "✓ ").and(Style::Good, "yes").and(Style::Plain, "!")
@@ -166,8 +170,7 @@ mod tests {
     #[test]
     fn a_long_line_is_broken_between_words_and_a_table_is_not_changed() {
         let long = Line::of(Style::Bad, "  ✗ ").and(Style::Plain, "one two three four");
-        let lines: Vec<_> = long.wrapped(12).iter().map(|line| line.paint(false)).collect();
-        assert_eq!(lines, ["  ✗ one two ", "      three ", "      four"]);
+        assert_eq!(texts(&long.wrapped(12)), ["  ✗ one two ", "      three ", "      four"]);
         let row = Line::of(Style::Plain, "a   b     c");
         assert_eq!(row.wrapped(80), [row]);
         assert_eq!(Line::default().wrapped(80), [Line::default()]);

@@ -107,6 +107,18 @@ impl Failure {
     }
 }
 
+impl From<String> for Failure {
+    fn from(text: String) -> Self {
+        Self::Refused(text)
+    }
+}
+
+impl From<&str> for Failure {
+    fn from(text: &str) -> Self {
+        Self::Refused(text.to_owned())
+    }
+}
+
 fn advice(error: &io::Error) -> &'static str {
     if error.kind() == io::ErrorKind::AddrInUse {
         "; another `comeback local` may be running: end it, or choose another port with --port N, or any free port with --port 0"
@@ -233,12 +245,11 @@ fn drawn(bar: ProgressBar, template: &str, what: &str) -> ProgressBar {
 
 pub fn confirm(question: &str) -> Result<(), Failure> {
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-        let text = "there is no terminal to ask on: add --yes. Nothing was changed";
-        return Err(Failure::Refused(text.to_owned()));
+        return Err("there is no terminal to ask on: add --yes. Nothing was changed".into());
     }
     match Confirm::new().with_prompt(question).default(false).interact_opt() {
         Ok(Some(true)) => Ok(()),
-        Ok(Some(false) | None) | Err(_) => Err(Failure::Refused("nothing was changed".to_owned())),
+        Ok(Some(false) | None) | Err(_) => Err("nothing was changed".into()),
     }
 }
 

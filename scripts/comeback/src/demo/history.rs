@@ -206,8 +206,9 @@ fn rounding(wait: Duration) -> Duration {
 pub mod tests {
     use super::*;
     use crate::{
-        activity::tests::{at, ends, entry, fails, read, retries, starts, waits},
+        activity::tests::{at, entry, fails, read, retries, starts, waits},
         journal::Entry,
+        paint::tests::texts,
     };
 
     /// A history of these events, after these entries of the journal. The first `sent` of them were sent at 0 s, with
@@ -221,35 +222,6 @@ pub mod tests {
             history.observe(&activity);
         }
         history
-    }
-
-    fn new_lines(history: &mut History) -> Vec<String> {
-        history.take_lines().iter().map(|line| line.paint(false)).collect()
-    }
-
-    #[test]
-    fn an_event_is_followed_through_all_its_runs_with_a_line_for_each_step() {
-        let entries = [
-            starts(0.1, "r0", "r0", 0),
-            fails(0.2, "r0"),
-            waits(0.3, "r0", 1, 2.0, 1.7),
-            starts(1.6, "other", "other", 0),
-            starts(2.3, "r9", "r0", 1),
-            ends(2.4, "r9"),
-        ];
-        for seen in 0..=entries.len() {
-            let is_over = history(&["order-1"], 1, &entries[..seen]).is_over();
-            assert_eq!(is_over, seen == entries.len(), "{seen}");
-        }
-        let mut history = history(&["order-1"], 1, &entries);
-        let expected = [
-            "  0.000 s  order-1        is sent",
-            "  0.200 s  order-1        the first run fails: UpstreamUnavailable: 503",
-            "  0.300 s  order-1        waits 1.7 s for attempt 1",
-            "  2.400 s  order-1        attempt 1 succeeds",
-        ];
-        assert_eq!(new_lines(&mut history), expected);
-        assert_eq!(new_lines(&mut history), [""; 0]);
     }
 
     #[test]
@@ -276,6 +248,6 @@ pub mod tests {
         let troubles =
             ["example-target: recursive-loop detection stopped it", "retry-handler: 503"];
         assert_eq!(history.troubles, troubles);
-        assert_eq!(new_lines(&mut history), troubles);
+        assert_eq!(texts(&history.take_lines()), troubles);
     }
 }

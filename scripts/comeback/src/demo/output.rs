@@ -271,11 +271,8 @@ mod tests {
         activity::tests::{at, ends, fails, gives_up, retries, starts, waits},
         args::Args,
         demo::{events::Scenario, history::tests::history},
+        paint::tests::texts,
     };
-
-    fn painted(lines: &[Line]) -> Vec<String> {
-        lines.iter().map(|line| line.paint(false)).collect()
-    }
 
     fn letter(id: &str, attributes: &[(&str, &str)]) -> DeadLetter {
         DeadLetter {
@@ -315,14 +312,14 @@ mod tests {
             "Every event ended as it should.",
         ];
         let lost = ["invalid", "invalid"];
-        assert_eq!(painted(&summary(&history, &letters, &lost, &[])), facts);
+        assert_eq!(texts(&summary(&history, &letters, &lost, &[])), facts);
 
         history.troubles = vec!["retry-handler: access denied".to_owned(); TROUBLES_MAX + 2];
-        let lines = painted(&summary(&history, &letters, &lost, &["order-1: lost".to_owned()]));
+        let lines = texts(&summary(&history, &letters, &lost, &["order-1: lost".to_owned()]));
         let expected = ["Not every event ended as it should:", "  ✗ order-1: lost"];
         assert_eq!(lines[7..9], expected);
         assert_eq!(lines[9..], ["  ! retry-handler: access denied"; TROUBLES_MAX]);
-        let none = painted(&summary(&self::history(&["order-1"], 0, &[]), &[], &[], &[]));
+        let none = texts(&summary(&self::history(&["order-1"], 0, &[]), &[], &[], &[]));
         assert_eq!(none[..2], ["succeeded    0 of 1 events", "dead letters none"]);
     }
 
@@ -357,20 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn the_dead_letter_with_the_most_attempts_is_shown_in_full() {
-        let retried = letter("a", &[("Attempts", "3"), ("Reason", "max_attempts_exceeded")]);
-        let letters = [letter("b", &[("Attempts", "0")]), retried, letter("c", &[])];
-        let expected = [
-            "",
-            "One dead letter in full:",
-            "  the body        {\"id\":\"a\"}",
-            "  Attempts        3",
-            "  Reason          max_attempts_exceeded",
-            "",
-            "What to try next:",
-        ];
-        assert_eq!(painted(&next_steps(&letters))[..7], expected);
-        assert_eq!(painted(&next_steps(&[]))[..2], ["", "What to try next:"]);
+    fn commands_to_try_next_are_commands_of_the_program() {
         for (command, _) in NEXT {
             assert!(Args::try_parse_from(command.split(' ')).is_ok(), "{command}");
         }
@@ -405,7 +389,7 @@ mod tests {
         let events = ["order-1", "invalid-1", "order-2", "paused-1", "order-3"];
         let history = history(&events, 4, &entries);
         let lines = draw(&history, "demo", at(6.0), at(3.0), (width, height));
-        lines.iter().map(|line| line.paint(false).trim_end().to_owned()).collect()
+        texts(&lines).iter().map(|line| line.trim_end().to_owned()).collect()
     }
 
     #[test]

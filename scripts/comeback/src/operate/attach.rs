@@ -48,7 +48,7 @@ struct Change {
 
 impl From<Refusal> for Failure {
     fn from(refusal: Refusal) -> Self {
-        Self::Refused(refusal.to_string())
+        refusal.to_string().into()
     }
 }
 
@@ -143,10 +143,11 @@ async fn run(
     ended.map(|()| Outcome::Success).map_err(|stopped| {
         let (done, of) = (stopped.done, steps.len());
         let undo = undo.map(|undo| format!(", or comeback detach {undo} to undo them"));
-        Failure::Refused(format!(
+        let text = format!(
             "{stopped}; {done} of {of} steps were carried out: run the same command again to continue{}",
             undo.unwrap_or_default()
-        ))
+        );
+        text.into()
     })
 }
 

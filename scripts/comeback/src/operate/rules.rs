@@ -351,16 +351,14 @@ pub fn is_target(target: &Target, wanted: &str) -> bool {
     names.iter().any(|name| pattern::matches(wanted, name))
 }
 
-/// Whether the error type, or its last segment, is the wanted one, in which `*` matches any characters.
-pub fn is_error(error: &str, wanted: &str) -> bool {
-    error_type::names(error).iter().any(|name| pattern::matches(wanted, name))
-}
-
 pub const NO_ERROR: &str = "none";
 
-/// Like [`is_error`], but [`NO_ERROR`] matches an unknown error type.
+/// Whether the error type, or its last segment, is the wanted one, in which `*` matches any characters. [`NO_ERROR`]
+/// matches an unknown error type.
 pub fn is_error_of(error: Option<&str>, wanted: &str) -> bool {
-    error.map_or(wanted == NO_ERROR, |error| is_error(error, wanted))
+    error.map_or(wanted == NO_ERROR, |error| {
+        error_type::names(error).iter().any(|name| pattern::matches(wanted, name))
+    })
 }
 
 pub fn contains(text: &str, part: &str) -> bool {
@@ -430,14 +428,17 @@ impl Notice {
     }
 }
 
-/// A number of events with its noun: `1 event`.
-pub fn events(number: u64) -> String {
-    format!("{} {}", count(number), if number == 1 { "event" } else { "events" })
+/// A number with its noun: `1 event`, `2 events`.
+pub fn counted(number: u64, noun: &str) -> String {
+    format!("{} {noun}{}", count(number), if number == 1 { "" } else { "s" })
 }
 
-/// A number of dead letters with its noun: `2 letters`.
+pub fn events(number: u64) -> String {
+    counted(number, "event")
+}
+
 pub fn letters(number: u64) -> String {
-    format!("{} {}", count(number), if number == 1 { "letter" } else { "letters" })
+    counted(number, "letter")
 }
 
 /// A whole number with separators: `36,000`.
@@ -489,7 +490,7 @@ pub(crate) mod tests {
         }
     }
 
-    fn with(name: &str, variable: &str, value: &str) -> Function {
+    pub(crate) fn with(name: &str, variable: &str, value: &str) -> Function {
         let environment = BTreeMap::from([(variable.to_owned(), value.to_owned())]);
         Function { environment, ..function(name) }
     }

@@ -138,8 +138,8 @@ fn policy(text: &str) -> Result<Policy, String> {
     if name.is_empty() || name.contains('=') {
         return Err(EXPECTED.to_owned());
     }
-    let settings = settings.split_whitespace().map(setting).collect::<Result<_, _>>();
-    Ok(Policy { name: name.to_owned(), settings: settings.map_err(|error| error.to_string())? })
+    let settings = settings.split_whitespace().map(setting).collect::<Result<_, _>>()?;
+    Ok(Policy { name: name.to_owned(), settings })
 }
 
 fn outage(text: &str) -> Result<Duration, String> {

@@ -13,7 +13,7 @@ use crate::{
         attached::{Attached, attached},
         aws::{Aws, functions},
         options::SystemOptions,
-        rules::{Fault, Function, only, target_name},
+        rules::{Fault, Function, counted, only, target_name},
         status::rules::{Facts, State},
         text::{count, due, narrowed, span},
     },
@@ -38,10 +38,8 @@ pub async fn run(args: &StatusArgs, shell: &Shell) -> Result<Outcome, Failure> {
         });
     }
     if attached.is_empty() {
-        return Err(Failure::Refused(format!(
-            "no function sends its failures to the retry queues of {}",
-            handler.name()
-        )));
+        let none = "no function sends its failures to the retry queues of";
+        return Err(format!("{none} {}", handler.name()).into());
     }
     if args.watch {
         return watch(args, &aws, &handler, &attached, shell).await;
@@ -127,8 +125,7 @@ fn report(
             letters(facts),
         ]
     };
-    let functions = if facts.len() == 1 { "function" } else { "functions" };
-    let title = format!("{handler}: {} {functions}", facts.len());
+    let title = format!("{handler}: {}", counted(facts.len() as u64, "function"));
     let mut lines = vec![Line::of(Style::Strong, title)];
     lines.extend(narrowed(header, facts.iter().map(row), width, NARROW));
     if facts.iter().any(|it| it.queue_shared_with > 0) {
@@ -194,7 +191,7 @@ fn every(text: &str) -> Result<Duration, &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::operate::status::rules::Runs;
+    use crate::{operate::status::rules::Runs, paint::tests::texts};
 
     #[test]
     fn the_worst_comes_first_and_a_narrow_terminal_shows_less() {
@@ -212,10 +209,7 @@ mod tests {
                 ..Facts::default()
             },
         ];
-        let text = |width| {
-            let lines = report("retries", &facts, None, Timestamp::UNIX_EPOCH, width);
-            lines.iter().map(|line| line.paint(false)).collect::<Vec<_>>()
-        };
+        let text = |width| texts(&report("retries", &facts, None, Timestamp::UNIX_EPOCH, width));
         let wide = text(None);
         assert_eq!(wide[0], "retries: 2 functions");
         for part in ["orders", "failing", "1,203", "1,200 / 3 / 0", "9, 9, 0", "4 not_retryable"] {

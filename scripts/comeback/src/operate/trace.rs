@@ -264,7 +264,10 @@ mod tests {
     use comeback_core::time::parse;
 
     use super::*;
-    use crate::operate::waiting::rules::stand_in::{event, second};
+    use crate::{
+        operate::waiting::rules::stand_in::{event, second},
+        paint::tests::texts,
+    };
 
     pub fn at(second: u32) -> Timestamp {
         parse(&format!("2026-05-01T12:00:{second:02}Z")).unwrap()
@@ -300,10 +303,6 @@ mod tests {
         }
     }
 
-    fn text(lines: &[Line]) -> Vec<String> {
-        lines.iter().map(|line| line.paint(false)).collect()
-    }
-
     #[test]
     fn an_event_that_only_the_register_knows_is_shown_as_it_is_listed() {
         let expected = [
@@ -312,7 +311,7 @@ mod tests {
             "  now: waits for attempt 2: comes back in 1 h",
             "  The log that was read has no line about it. This is what the register knows.",
         ];
-        assert_eq!(text(&listed(&event("r2", 3600), second(0))), expected);
+        assert_eq!(texts(&listed(&event("r2", 3600), second(0))), expected);
     }
 
     #[test]
@@ -326,7 +325,7 @@ mod tests {
             "  2026-05-01T12:00:09.000Z  +8 s       given up max_attempts_exceeded",
             "  now: given up: max_attempts_exceeded. See comeback dead show 3B72EB0B-0000-4000-8000-000000000007",
         ];
-        assert_eq!(text(&report(&life(), at(20))), expected);
+        assert_eq!(texts(&report(&life(), at(20))), expected);
     }
 
     #[test]

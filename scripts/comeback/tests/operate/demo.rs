@@ -13,6 +13,8 @@ fn a_demo_prints_the_outcome_of_its_events_and_succeeds() {
         "6 events, upstream down for 2 s, seed 1\n",
         "A line is one step in an event's life; the event's name says how it fails.\n",
         "  order-1        is sent\n",
+        "  order-1        waits ",
+        "  order-1        attempt ",
         "invalid-1      the first run fails: PermanentFailure: no such item\n",
         "  invalid-1      is dead-lettered: not_retryable\n",
         "  always-fails-1 attempt 3 fails: Misconfigured: no database\n",
@@ -28,6 +30,7 @@ fn a_demo_prints_the_outcome_of_its_events_and_succeeds() {
     ] {
         assert!(stdout.contains(part), "{part:?} is not in\n{stdout}");
     }
+    assert_eq!(stdout.matches("  order-1        is sent\n").count(), 1, "{stdout}");
     assert!(!stdout.contains('\x1b'), "a pipe is not a terminal: {stdout}");
     assert_eq!(stderr, "");
 }

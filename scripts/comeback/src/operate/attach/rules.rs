@@ -446,10 +446,10 @@ fn choose<'a>(facts: &'a Facts, order: &Order) -> Result<&'a RetryQueue, Refusal
 /// The queue's policy with an exemption for the function's role, if the current policy denies it sending.
 fn admission(function: &Function, queue: &RetryQueue) -> Result<Option<String>, Refusal> {
     const SEND: &str = "sqs:SendMessage";
-    let policy = queue.attributes.policy.as_deref().unwrap_or_default();
-    if ask(policy, &function.role, SEND) != Effect::Deny {
+    if queue.attributes.effect(&function.role, SEND) != Effect::Deny {
         return Ok(None);
     }
+    let policy = queue.attributes.policy.as_deref().unwrap_or_default();
     let open = exempt(policy, &function.role, SEND);
     let open = open.filter(|policy| ask(policy, &function.role, SEND) != Effect::Deny);
     let closed =

@@ -19,18 +19,17 @@ use serde_json::{Value, json};
 
 use crate::{
     operate::{
-        aws::Aws,
         dead_letters::{
             Filter, QueueOptions,
-            queue::{Queue, open},
-            rules::{GroupBy, Letter, Listed, Selection, look},
+            queue::{look_at_all, open},
+            rules::{GroupBy, Letter, Listed, Selection},
         },
         options::{Named, one_of},
-        rules::{Fault, Group, Groups, letters},
+        rules::{Group, Groups, letters},
         text::{count, error, group_json, group_lines, narrowed, span},
     },
     paint::{Line, Style},
-    shell::{Failure, Outcome, Shell, progress, uninterrupted},
+    shell::{Failure, Outcome, Shell, uninterrupted},
 };
 
 /// The most letters that `show` prints.
@@ -72,14 +71,13 @@ pub struct ListArgs {
 }
 
 pub async fn list(args: &ListArgs, shell: &Shell) -> Result<Outcome, Failure> {
-    let aws = Aws::connect(&args.queue.connection, shell.now).await?;
-    let queue = open(aws, &args.queue).await?;
+    let queue = open(&args.queue, shell).await?;
     let goes_on = uninterrupted()?;
     let selection = Selection::from(&args.filter);
     let mut groups = Groups::default();
     let (mut selected, mut letters) = (0, Vec::new());
     let now = (shell.now)();
-    let looked_at = look_at_all(&queue, &goes_on, |letter| {
+    let looked_at = look_at_all(&queue, |letter| {
         let facts = letter.facts();
         if selection.matches(&letter, &facts, now) {
             selected += 1;
@@ -89,7 +87,7 @@ pub async fn list(args: &ListArgs, shell: &Shell) -> Result<Outcome, Failure> {
                 letters.push(letter.listed(args.payload));
             }
         }
-        true
+        goes_on()
     })
     .await?;
     let names: Vec<_> = args.group_by.iter().map(|(name, _)| *name).collect();
@@ -130,21 +128,6 @@ pub async fn list(args: &ListArgs, shell: &Shell) -> Result<Outcome, Failure> {
         shell.print(&lines).await?;
     }
     Ok(if goes_on() { Outcome::Success } else { Outcome::Interrupted })
-}
-
-/// Visits every letter and shows the progress on standard error. Returns the number of letters visited.
-async fn look_at_all(
-    queue: &Queue,
-    goes_on: &impl Fn() -> bool,
-    mut visit: impl FnMut(Letter) -> bool,
-) -> Result<u64, Fault> {
-    let bar = progress(queue.visible, "looked at");
-    look(queue, queue.letters(), |letter| {
-        bar.inc(1);
-        visit(letter) && goes_on()
-    })
-    .await?;
-    Ok(bar.position())
 }
 
 fn summary(queue: &str, region: &str, looked_at: u64, selected: u64) -> Line {
@@ -192,28 +175,27 @@ pub struct ShowArgs {
 }
 
 pub async fn show(args: &ShowArgs, shell: &Shell) -> Result<Outcome, Failure> {
-    let aws = Aws::connect(&args.queue.connection, shell.now).await?;
-    let queue = open(aws, &args.queue).await?;
+    let queue = open(&args.queue, shell).await?;
     let goes_on = uninterrupted()?;
     let selection = Selection { ids: vec![args.id.clone()], ..Selection::default() };
     let now = (shell.now)();
     let mut found: Vec<Letter> = Vec::new();
-    look_at_all(&queue, &goes_on, |letter| {
+    look_at_all(&queue, |letter| {
         if selection.matches(&letter, &letter.facts(), now) {
             found.push(letter);
         }
-        found.len() < SHOWN_MAX
+        found.len() < SHOWN_MAX && goes_on()
     })
     .await?;
     if !goes_on() {
         return Ok(Outcome::Interrupted);
     }
     if found.is_empty() {
-        return Err(Failure::Refused(format!(
-            "there is no letter in {} whose message id or request id begins with {:?}",
-            queue.name(),
-            args.id
-        )));
+        let (queue, id) = (queue.name(), &args.id);
+        let text = format!(
+            "there is no letter in {queue} whose message id or request id begins with {id:?}"
+        );
+        return Err(text.into());
     }
     let listed: Vec<_> = found.iter().map(|letter| letter.listed(args.payload)).collect();
     if args.json {
@@ -282,11 +264,11 @@ const STDOUT: &str = "-";
 pub async fn export(args: &ExportArgs, shell: &Shell) -> Result<Outcome, Failure> {
     let to_stdout = args.file == Path::new(STDOUT);
     if to_stdout && !args.payload {
-        let text = "expected --payload, because an export to standard output prints payloads";
-        return Err(Failure::Refused(text.to_owned()));
+        return Err(
+            "expected --payload, because an export to standard output prints payloads".into()
+        );
     }
-    let aws = Aws::connect(&args.queue.connection, shell.now).await?;
-    let queue = open(aws, &args.queue).await?;
+    let queue = open(&args.queue, shell).await?;
     let goes_on = uninterrupted()?;
     let failed = |source: io::Error| Failure::File { path: args.file.clone(), source };
     let mut file: Box<dyn Write> = if to_stdout {
@@ -299,12 +281,12 @@ pub async fn export(args: &ExportArgs, shell: &Shell) -> Result<Outcome, Failure
     let selection = Selection::from(&args.filter);
     let now = (shell.now)();
     let (mut written, mut exported) = (Ok(()), 0_u64);
-    look_at_all(&queue, &goes_on, |letter| {
+    look_at_all(&queue, |letter| {
         if selection.matches(&letter, &letter.facts(), now) {
             written = writeln!(file, "{}", line(&letter));
             exported += u64::from(written.is_ok());
         }
-        written.is_ok()
+        written.is_ok() && goes_on()
     })
     .await?;
     written.and_then(|()| file.flush()).map_err(failed)?;

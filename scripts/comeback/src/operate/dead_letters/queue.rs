@@ -23,12 +23,12 @@ use crate::{
         aws::{Aws, fault, functions, of_each},
         dead_letters::{
             QueueOptions,
-            rules::{DeadLetterQueue, Letter, Redrive, WORK_HOLD, hold},
+            rules::{DeadLetterQueue, Letter, Redrive, WORK_HOLD, hold, look},
         },
         rules::{self, Clock, Fault},
         text::{count, span},
     },
-    shell::Failure,
+    shell::{Failure, Shell, progress},
 };
 
 /// How long a receive waits. Without a wait (short polling), a receive may miss letters.
@@ -95,7 +95,8 @@ impl Queue {
 }
 
 /// Finds the queue, and tells the operator what a look at its letters means.
-pub(super) async fn open(aws: Aws, options: &QueueOptions) -> Result<Queue, Failure> {
+pub(super) async fn open(options: &QueueOptions, shell: &Shell) -> Result<Queue, Failure> {
+    let aws = Aws::connect(&options.connection, shell.now).await?;
     let queue = Queue::find(aws, options).await?;
     if let Some(policy) = &queue.redrive_policy {
         eprintln!(
@@ -112,6 +113,20 @@ pub(super) async fn open(aws: Aws, options: &QueueOptions) -> Result<Queue, Fail
         );
     }
     Ok(queue)
+}
+
+/// Visits letters until `visit` returns false, and shows the progress on standard error. Returns their number.
+pub(super) async fn look_at_all(
+    queue: &Queue,
+    mut visit: impl FnMut(Letter) -> bool,
+) -> Result<u64, Fault> {
+    let bar = progress(queue.visible, "looked at");
+    look(queue, queue.letters(), |letter| {
+        bar.inc(1);
+        visit(letter)
+    })
+    .await?;
+    Ok(bar.position())
 }
 
 impl Clock for Queue {

@@ -6,13 +6,10 @@ use serde_json::value::RawValue;
 
 use crate::{
     operate::{
-        aws::Aws,
         dead_letters::{
             Filter, QueueOptions,
-            queue::open,
-            rules::{
-                Action, Letter, Order, Pace, Plan, PointerValue, Selection, Step, carry_out, look,
-            },
+            queue::{look_at_all, open},
+            rules::{Action, Letter, Order, Pace, Plan, PointerValue, Selection, Step, carry_out},
         },
         options::{OrderOptions, Ordered},
         rules::{count, letters},
@@ -86,8 +83,7 @@ async fn run(
         Action::Purge => ("Delete", "deleted"),
     };
     let selection = Selection::from(&args.filter);
-    let aws = Aws::connect(&args.queue.connection, shell.now).await?;
-    let queue = open(aws, &args.queue).await?;
+    let queue = open(&args.queue, shell).await?;
     let goes_on = uninterrupted()?;
     let mut order = Order { selection, given_at: (shell.now)(), action };
 
@@ -95,9 +91,7 @@ async fn run(
     let is_planned = !yes || dry_run || edit;
     let (mut plan, mut last) = (Plan::default(), None);
     if is_planned {
-        let bar = progress(queue.visible, "looked at");
-        look(&queue, queue.letters(), |letter| {
-            bar.inc(1);
+        look_at_all(&queue, |letter| {
             let step = order.step(&letter, order.given_at);
             plan.count(&step);
             if matches!(step, Step::Redrive(_)) {
@@ -176,17 +170,15 @@ fn edited(
     letter: Option<Letter>,
     is_confirmed: bool,
 ) -> Result<(), Failure> {
-    let refused = |text: String| Failure::Refused(text);
     let (Some(letter), 1) = (letter, plan.letters()) else {
         let letters = count(plan.letters());
-        return Err(refused(format!(
-            "expected one letter for --edit, got {letters}: pass --id or another filter"
-        )));
+        let text =
+            format!("expected one letter for --edit, got {letters}: pass --id or another filter");
+        return Err(text.into());
     };
     let facts = letter.facts();
     let before = facts.payload.as_deref().unwrap_or_default();
-    let after =
-        edit(before).map_err(|error| refused(format!("can't edit the payload: {error}")))?;
+    let after = edit(before).map_err(|error| format!("can't edit the payload: {error}"))?;
     // Editors end a file with a line break.
     let after = if before.ends_with('\n') {
         after.as_str()
@@ -196,12 +188,12 @@ fn edited(
     if after == before {
         let text = "the payload was not changed";
         if is_confirmed {
-            return Err(refused(format!("{text}, so nothing is redriven: leave out --edit")));
+            return Err(format!("{text}, so nothing is redriven: leave out --edit").into());
         }
         eprintln!("comeback: {text}");
     }
     serde_json::from_str::<&RawValue>(after)
-        .map_err(|error| refused(format!("the edited payload is not JSON: {error}")))?;
+        .map_err(|error| format!("the edited payload is not JSON: {error}"))?;
     if let Action::Redrive { payload, .. } = action {
         *payload = Some(after.to_owned());
     }

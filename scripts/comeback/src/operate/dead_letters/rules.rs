@@ -301,7 +301,7 @@ impl GroupBy {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
@@ -320,7 +320,7 @@ pub(super) mod tests {
     }
 
     /// A letter of the retry handler. The other attributes replace the usual ones.
-    pub(super) fn given_up(body: &str, others: &[(&str, &str)]) -> Letter {
+    pub(crate) fn given_up(body: &str, others: &[(&str, &str)]) -> Letter {
         let usual = [
             ("Reason", "max_age_exceeded"),
             ("FunctionArn", ORDERS),

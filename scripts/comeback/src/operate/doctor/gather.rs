@@ -48,7 +48,7 @@ pub async fn gather(
     if let Some(unknown) = wanted.find(|name| !functions.contains_key(*name)) {
         let text =
             format!("expected the name of a function of this account and region, got {unknown}");
-        return Err(Failure::Refused(text));
+        return Err(text.into());
     }
     let asked = functions.keys().filter(|name| only.is_empty() || only.contains(name));
     let asked: Vec<_> = asked.cloned().collect();
@@ -81,12 +81,12 @@ pub async fn gather(
         facts.iter().any(|it| it.sources.iter().any(is_it))
     };
     if let Some(unknown) = only.iter().find(|name| !is_function(name) && !has(name)) {
-        return Err(Failure::Refused(format!("no retry handler's settings name {unknown}")));
+        return Err(format!("no retry handler's settings name {unknown}").into());
     }
     if facts.is_empty() {
         let text =
             "the function belongs to none of several retry systems: choose one with --handler";
-        return Err(Failure::Refused(text.to_owned()));
+        return Err(text.into());
     }
     Ok(facts)
 }

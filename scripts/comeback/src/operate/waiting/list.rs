@@ -104,22 +104,19 @@ pub async fn run(args: &ListArgs, shell: &Shell) -> Result<Outcome, Failure> {
     };
     let name = handler.name().to_owned();
     let place = format!("{name} ({})", aws.region);
-    let mut unknown = None;
-    let source = if handler.register().is_some() {
-        let log_group = handler.log_group.clone();
+    let log_group = handler.log_group.clone();
+    let read = if handler.register().is_some() {
         let register = DynamoRegister::of(handler, aws.clone())?;
-        match of_register(&register, &mut found, &goes_on).await {
-            Ok(()) => "register",
-            Err(fault) => {
-                found.forget();
-                of_log(&aws, &log_group, &mut found, now, &goes_on).await?;
-                unknown = Some(fault);
-                "log"
-            }
-        }
+        Some(of_register(&register, &mut found, &goes_on).await)
     } else {
-        of_log(&aws, &handler.log_group, &mut found, now, &goes_on).await?;
-        "log"
+        None
+    };
+    let (source, unknown) = if let Some(Ok(())) = read {
+        ("register", None)
+    } else {
+        found.forget();
+        of_log(&aws, &log_group, &mut found, now, &goes_on).await?;
+        ("log", read.and_then(Result::err))
     };
     found.complete &= goes_on();
     let names: Vec<_> = args.group_by.iter().map(|(name, _)| *name).collect();

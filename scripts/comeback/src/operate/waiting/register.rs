@@ -48,10 +48,8 @@ pub struct DynamoRegister {
 impl DynamoRegister {
     pub fn of(handler: Function, aws: Aws) -> Result<Self, Failure> {
         let Some(table) = handler.register().map(str::to_owned) else {
-            return Err(Failure::Refused(format!(
-                "{} has no register of waiting events: set REGISTER=true and LEDGER_TABLE",
-                handler.name()
-            )));
+            let missing = "has no register of waiting events: set REGISTER=true and LEDGER_TABLE";
+            return Err(format!("{} {missing}", handler.name()).into());
         };
         let dynamodb = aws.dynamodb_of(&handler);
         Ok(Self { aws, dynamodb, table, handler })

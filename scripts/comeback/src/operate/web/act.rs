@@ -17,8 +17,8 @@ use crate::{
             rules as dead_letters,
             rules::{Action, Plan, look},
         },
-        rules::{Fault, Notice, target_name},
-        text::{count, shortened},
+        rules::{Fault, Notice, counted, target_name},
+        text::shortened,
         waiting::{
             rules as waiting,
             rules::{carry_out, visit},
@@ -72,14 +72,12 @@ fn command(live: &Live, params: &Params) -> Result<Command, Failure> {
         Some("redrive") => {
             // Browsers send line breaks as CR LF.
             let payload = params.get("payload").map(|payload| payload.replace("\r\n", "\n"));
-            payload.as_deref().map_or(Ok(()), check_json).map_err(Failure::Refused)?;
+            payload.as_deref().map_or(Ok(()), check_json)?;
             Command::Letters(letters(Action::Redrive { to: None, set: Vec::new(), payload }))
         }
         other => {
-            let got = other.unwrap_or_default();
-            return Err(Failure::Refused(format!(
-                "expected retry, cancel, pause, resume, redrive or purge for `do`, got '{got}'"
-            )));
+            let expected = "expected retry, cancel, pause, resume, redrive or purge for `do`";
+            return Err(format!("{expected}, got '{}'", other.unwrap_or_default()).into());
         }
     })
 }
@@ -87,20 +85,20 @@ fn command(live: &Live, params: &Params) -> Result<Command, Failure> {
 impl Command {
     /// What the command does to this number of items, which it names if it is for a single one.
     fn title(&self, number: u64) -> String {
-        let named = |ids: &[String], one: &str, many: &str| match ids {
+        let named = |ids: &[String], one: &str| match ids {
             [id] => format!("{one} {}", shortened(id, ID_MAX)),
-            _ => format!("{} {}", count(number), if number == 1 { one } else { many }),
+            _ => counted(number, one),
         };
         match self {
             Self::Events(order, waiting::Selection { ids, .. }) => {
-                let events = named(ids, "event", "events");
+                let events = named(ids, "event");
                 match order {
                     Order::Retry => format!("Retry {events} now"),
                     Order::Cancel => format!("Cancel {events}"),
                 }
             }
             Self::Letters(dead_letters::Order { selection, action, .. }) => {
-                let letters = named(&selection.ids, "dead letter", "dead letters");
+                let letters = named(&selection.ids, "dead letter");
                 let what = if *action == Action::Purge { "Delete" } else { "Redrive" };
                 format!("{what} {letters}")
             }
@@ -243,7 +241,7 @@ pub fn start(live: &Shared, params: &Params) -> Result<String, Failure> {
     if command.is_danger() && of != Some(1) && of != params.number("typed") {
         let title = command.title(of.unwrap_or_default());
         let number = of.map_or("nothing".to_owned(), |of| of.to_string());
-        return Err(Failure::Refused(format!("{title}: type {number} to confirm")));
+        return Err(format!("{title}: type {number} to confirm").into());
     }
     let undo = match &command {
         Command::Pause { target, is_pause } => {

@@ -11,7 +11,7 @@ use super::{
     live::Seen,
 };
 use crate::operate::{
-    rules::{NO_ERROR, events, life::Next},
+    rules::{NO_ERROR, counted, events, life::Next},
     text::{count, shortened},
     web::rules::{Event, EventFilter, State},
 };
@@ -135,7 +135,7 @@ fn grouped(seen: &Seen, wanted: &EventFilter, params: &Params, now: Timestamp) -
         params.with("state", &key[2]).to_string()
     };
     html! {
-        p { (count(groups.len() as u64)) @if groups.len() == 1 { " group" } @else { " groups" } }
+        p { (counted(groups.len() as u64, "group")) }
         div.wide { table {
             thead { tr { th { "Function" } th { "Error" } th { "State" } th.number { "Events" } th { "Latest" } } }
             tbody { @for (key, group) in groups.iter().take(GROUPS_MAX) {
@@ -209,8 +209,7 @@ fn marks(event: &Event) -> Markup {
         State::Running | State::Retried => Some(("busy", "↻")),
         State::Queued | State::Waiting | State::Unknown => None,
     };
-    let runs =
-        if failed == 1 { "1 failed run".to_owned() } else { format!("{failed} failed runs") };
+    let runs = counted(failed as u64, "failed run");
     html! {
         span.marks role="img" aria-label=(format!("{runs}, {}", event.state().name())) {
             @if failed > 0 { span.bad { "✗" @if failed > 1 { "×" (failed) } } " " }

@@ -112,9 +112,7 @@ pub async fn uncancelled<T: Send + 'static>(
     work: impl Future<Output = Result<T, Failure>> + Send + 'static,
 ) -> Result<T, Failure> {
     let done = tokio::spawn(work).await;
-    done.unwrap_or_else(|error| {
-        Err(Failure::Refused(format!("the page crashed, which is a bug: {error}")))
-    })
+    done.unwrap_or_else(|error| Err(format!("the page crashed, which is a bug: {error}").into()))
 }
 
 /// A line for each job: how far it is, or what it has done.

@@ -233,7 +233,7 @@ pub async fn find(live: &Shared, id: &str) -> Result<Letter, Failure> {
         })
         .await?;
         let gone = "this letter is not in the dead-letter queue: it was redriven or deleted, or another consumer has received it";
-        found.ok_or_else(|| Failure::Refused(gone.to_owned()))
+        Ok(found.ok_or(gone)?)
     })
     .await
 }

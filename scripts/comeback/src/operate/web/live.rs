@@ -180,12 +180,8 @@ impl Live {
     }
 
     pub fn cloud(&self) -> Result<&Cloud, Failure> {
-        let starting = || {
-            Failure::Refused(
-                "the local cloud is still starting: try again in a few seconds".to_owned(),
-            )
-        };
-        self.cloud.get().ok_or_else(starting)
+        let starting = "the local cloud is still starting: try again in a few seconds";
+        Ok(self.cloud.get().ok_or(starting)?)
     }
 
     /// Locks the facts. A thread that already holds the lock would deadlock.
@@ -256,8 +252,9 @@ impl Live {
     pub fn register(&self) -> Result<DynamoRegister, Failure> {
         let cloud = self.cloud()?;
         let handler = self.seen().handler.clone();
-        let handler =
-            handler.ok_or_else(|| Failure::Refused("no retry handler was found yet: try again in a few seconds, or see `comeback doctor`".to_owned()))?;
+        let handler = handler.ok_or(
+            "no retry handler was found yet: try again in a few seconds, or see `comeback doctor`",
+        )?;
         DynamoRegister::of(handler, cloud.aws.clone())
     }
 

@@ -16,7 +16,7 @@ use crate::operate::{
         command,
         rules::{Examined, Finding, Verdict},
     },
-    rules::target_name,
+    rules::{counted, target_name},
     status::{
         rules::{Facts, State as FunctionState},
         state,
@@ -148,17 +148,14 @@ fn health(live: &Live, seen: &Seen, now: Timestamp) -> Markup {
             }
         }
     };
-    let numbered = |number: usize, one: &str, many: &str| {
-        format!("{} {}", count(number as u64), if number == 1 { one } else { many })
-    };
     html! {
-        @let checked = html! { span.faint { (numbered(seen.examined.len(), "part", "parts")) " checked as " code { "comeback doctor" } " does, " (until(at, now)) } };
+        @let checked = html! { span.faint { (counted(seen.examined.len() as u64, "part")) " checked as " code { "comeback doctor" } " does, " (until(at, now)) } };
         @match &*wrong {
             [] => p { span.state.good { "well" } " Nothing is wrong with the deployment: " (checked) },
             [(part, worst), rest @ ..] => details {
                 summary {
                     (pill(worst)) (Untrusted(part)) ": " (Untrusted(&worst.says))
-                    @if !rest.is_empty() { ", and " (numbered(rest.len(), "more finding", "more findings")) }
+                    @if !rest.is_empty() { ", and " (counted(rest.len() as u64, "more finding")) }
                     ". " (checked)
                 }
                 ul.findings { @for it in &wrong { (item(it)) } }
@@ -166,7 +163,7 @@ fn health(live: &Live, seen: &Seen, now: Timestamp) -> Markup {
         }
         @if !unknown.is_empty() {
             details {
-                summary { (numbered(unknown.len(), "check was", "checks were")) " not possible" }
+                summary { (counted(unknown.len() as u64, "check")) @if unknown.len() == 1 { " was" } @else { " were" } " not possible" }
                 ul { @for (part, it) in &unknown { li { (Untrusted(part)) ": " (Untrusted(&it.says)) } } }
             }
         }

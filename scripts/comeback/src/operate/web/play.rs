@@ -145,17 +145,18 @@ async fn failing(live: &Live, target: &str) -> Result<String, Failure> {
     let Some(queue) = target.strip_prefix(QUEUE_PREFIX) else { return Ok(target.to_owned()) };
     let mappings = live.cloud()?.aws.mappings().await?;
     let mapping = mappings.iter().find(|it| it.queue.rsplit(':').next() == Some(queue));
-    let none = || {
-        Failure::Refused(format!(
+    let mapping = mapping.ok_or_else(|| {
+        format!(
             "the consumer of {queue} is a program of your own: end it, and it is down until you start it again"
-        ))
-    };
-    Ok(target_name(&mapping.ok_or_else(none)?.function).into_owned())
+        )
+    });
+    Ok(target_name(&mapping?.function).into_owned())
 }
 
 pub async fn outage(live: &Shared, params: &Params) -> Result<(), Failure> {
-    let none = || Failure::Refused("no function was chosen: choose one in the form".to_owned());
-    let function = failing(live, &params.text("function").ok_or_else(none)?).await?;
+    let function =
+        params.get("function").ok_or("no function was chosen: choose one in the form")?;
+    let function = failing(live, function).await?;
     let seconds = params.number::<u64>("seconds").unwrap_or(30).clamp(1, OUTAGE_MAX.as_secs());
     let until = later((live.now)(), Duration::from_secs(seconds));
     let how = params.get("how").unwrap_or_default();
@@ -166,7 +167,7 @@ pub async fn outage(live: &Shared, params: &Params) -> Result<(), Failure> {
     }
     let unknown = || {
         let known = OUTAGES.map(|(name, ..)| name).join(", ");
-        Failure::Refused(format!("expected {known} or {END} for `how`, got '{how}'"))
+        format!("expected {known} or {END} for `how`, got '{how}'")
     };
     let (_, outage, _) = OUTAGES.into_iter().find(|(name, ..)| *name == how).ok_or_else(unknown)?;
     if outage == Outage::Throttle && throttled_until(live, &function).is_none() {
@@ -211,12 +212,9 @@ pub fn start_lesson(live: &Shared, params: &Params) -> Result<(), Failure> {
         return Ok(());
     }
     let first = || seen.snapshot.functions.first().map(|it| target_name(&it.function).into_owned());
-    let none = || {
-        Failure::Refused(
-            "no function is deployed yet: start the lesson again in a few seconds".to_owned(),
-        )
-    };
-    let target = params.text("function").or_else(first).ok_or_else(none)?;
+    let target = params.text("function").or_else(first);
+    let target =
+        target.ok_or("no function is deployed yet: start the lesson again in a few seconds")?;
     seen.lesson_runs = true;
     drop(seen);
     let live = Shared::clone(live);

@@ -337,7 +337,7 @@ mod tests {
     use comeback_core::settings::Settings;
 
     use super::*;
-    use crate::operate::{attach::rules::Planned, rules};
+    use crate::operate::{attach::rules::Planned, doctor::rules::tests::mapping_of, rules};
 
     const HOME: &str = "us-east-1:123456789012";
 
@@ -346,17 +346,7 @@ mod tests {
     }
 
     fn mapping(queue: &str, function: &str) -> Mapping {
-        Mapping {
-            uuid: queue.to_owned(),
-            queue: arn(queue),
-            function: rules::tests::function(function).arn,
-            state: "Enabled".to_owned(),
-            last_result: None,
-            batch_size: 10,
-            window: Duration::ZERO,
-            reports_failures: true,
-            is_filtered: false,
-        }
+        mapping_of(queue, &arn(queue), &rules::tests::function(function).arn)
     }
 
     /// A system with a retry queue for functions, and a queue `imports` that a function consumes.

@@ -13,16 +13,11 @@ use serde_json::{Value, json};
 use super::*;
 use crate::operate::{
     doctor::rules::{Layer, QueueAttributes},
-    rules::{self, Clock},
+    rules::{Clock, tests::with},
 };
 
 const HOME: &str = "us-east-1:123456789012";
 const LAYER: &str = "arn:aws:lambda:us-east-1:123456789012:layer:comeback:3";
-
-fn function(name: &str, variable: (&str, &str)) -> Function {
-    let environment = [(variable.0.to_owned(), variable.1.to_owned())].into();
-    Function { environment, ..rules::tests::function(name) }
-}
 
 fn queue(name: &str) -> RetryQueue {
     RetryQueue {
@@ -37,11 +32,11 @@ const DEAD: &str = "https://sqs.us-east-1.amazonaws.com/123456789012/dead";
 /// A system with a shared queue, and a function that was never attached.
 fn facts() -> Facts {
     Facts {
-        handler: function("handler", ("DEAD_LETTER_QUEUE_URL", DEAD)),
+        handler: with("handler", "DEAD_LETTER_QUEUE_URL", DEAD),
         handler_tags: BTreeMap::new(),
         queues: vec![queue("retry")],
         others: BTreeMap::from([(format!("arn:aws:sqs:{HOME}:other"), "other-handler".to_owned())]),
-        function: function("orders", ("TABLE", "t")),
+        function: with("orders", "TABLE", "t"),
         tags: BTreeMap::new(),
         config: None,
         may_loop: Ok(false),
@@ -77,6 +72,13 @@ fn apply(facts: &mut Facts, step: &Step) {
     }
 }
 
+/// The facts after these steps.
+fn after(facts: &Facts, steps: &[Planned]) -> Facts {
+    let mut facts = facts.clone();
+    steps.iter().for_each(|planned| apply(&mut facts, &planned.step));
+    facts
+}
+
 fn policy_of<'a>(facts: &'a mut Facts, policy: &str) -> &'a mut Fact<Option<String>> {
     if policy.contains("-send-") { &mut facts.send_policy } else { &mut facts.invoke_policy }
 }
@@ -87,26 +89,6 @@ fn parts(steps: &[Planned]) -> Vec<&str> {
 
 fn state(facts: &Facts) -> String {
     format!("{facts:?}")
-}
-
-#[test]
-fn a_function_is_attached_with_its_destination_as_the_last_step() {
-    let plan = attach(&facts(), &Order::default()).unwrap();
-    let expected = [
-        "orders: tags",
-        "role orders-role: policy comeback-send-orders",
-        "role handler-role: policy comeback-invoke-orders",
-        "orders: RecursiveLoop",
-        "orders: asynchronous invocations",
-    ];
-    assert_eq!((plan.queue.as_str(), parts(&plan.steps)), ("retry", expected.to_vec()));
-    let last = plan.steps.last().unwrap();
-    let retry = format!("0 retries, then arn:aws:sqs:{HOME}:retry");
-    assert_eq!(
-        (last.is.as_str(), last.becomes.as_str()),
-        ("2 retries, then no destination", retry.as_str())
-    );
-    assert_eq!(plan.warnings, [""; 0]);
 }
 
 fn set(facts: &mut Facts, name: &str, value: &str) {
@@ -155,42 +137,25 @@ fn order() -> Order {
 }
 
 #[test]
-fn each_plan_can_stop_after_any_step_and_be_continued() {
-    for (name, change) in VARIANTS {
-        let mut whole = facts();
-        change(&mut whole);
-        let plan = attach(&whole, &order()).unwrap().steps;
-        let mut end = whole.clone();
-        plan.iter().for_each(|planned| apply(&mut end, &planned.step));
-        for stop in 0..=plan.len() {
-            let mut facts = whole.clone();
-            plan[..stop].iter().for_each(|planned| apply(&mut facts, &planned.step));
-            let rest = attach(&facts, &order()).unwrap().steps;
-            assert_eq!(parts(&rest), parts(&plan[stop..]), "{name}, stopped after {stop}");
-            rest.iter().for_each(|planned| apply(&mut facts, &planned.step));
-            assert_eq!(state(&facts), state(&end), "{name}, stopped after {stop}");
-        }
-    }
-}
-
-#[test]
-fn a_function_that_is_detached_is_as_it_was_before() {
+fn each_plan_can_stop_after_any_step_and_be_continued_and_a_detached_function_is_as_before() {
     for (name, change) in VARIANTS {
         let mut before = facts();
         change(&mut before);
-        let mut facts = before.clone();
-        let plan = attach(&facts, &order()).unwrap().steps;
-        plan.iter().for_each(|planned| apply(&mut facts, &planned.step));
-        let back = detach(&facts, None, false).unwrap();
-        for stop in 0..=back.steps.len() {
-            let mut facts = facts.clone();
-            back.steps[..stop].iter().for_each(|planned| apply(&mut facts, &planned.step));
-            if stop < back.steps.len() {
-                let rest = detach(&facts, None, false).unwrap();
-                rest.steps.iter().for_each(|planned| apply(&mut facts, &planned.step));
+        let plan = attach(&before, &order()).unwrap().steps;
+        let end = after(&before, &plan);
+        for stop in 0..=plan.len() {
+            let stopped = after(&before, &plan[..stop]);
+            let rest = attach(&stopped, &order()).unwrap().steps;
+            assert_eq!(parts(&rest), parts(&plan[stop..]), "{name}, stopped after {stop}");
+            assert_eq!(state(&after(&stopped, &rest)), state(&end), "{name}, stopped after {stop}");
+        }
+        let back = detach(&end, None, false).unwrap().steps;
+        for stop in 0..=back.len() {
+            let mut facts = after(&end, &back[..stop]);
+            if stop < back.len() {
+                facts = after(&facts, &detach(&facts, None, false).unwrap().steps);
             }
-            let environment = &mut facts.handler.environment;
-            let list = environment.get_mut("TARGET_FUNCTIONS");
+            let list = facts.handler.environment.get_mut("TARGET_FUNCTIONS");
             // Ignore spaces in lists.
             list.into_iter().for_each(|list| *list = list.replace(',', ", "));
             assert_eq!(state(&facts), state(&before), "{name}, stopped after {stop}");
@@ -201,15 +166,14 @@ fn a_function_that_is_detached_is_as_it_was_before() {
 #[test]
 fn waiting_events_keep_their_settings_and_permissions_until_the_queue_is_empty() {
     let mut facts = facts();
-    facts.handler.environment.insert("TARGET_FUNCTIONS".into(), "billing".into());
-    let plan = attach(&facts, &Order::default()).unwrap().steps;
-    plan.iter().for_each(|planned| apply(&mut facts, &planned.step));
+    set(&mut facts, "TARGET_FUNCTIONS", "billing");
+    let mut facts = after(&facts, &attach(&facts, &Order::default()).unwrap().steps);
     facts.queues[0].attributes.visible = 3;
     let first = detach(&facts, None, false).unwrap();
     assert_eq!((parts(&first.steps), first.waiting), (vec!["orders: asynchronous invocations"], 3));
     let now = detach(&facts, None, true).unwrap();
     assert_eq!((now.steps.len(), now.waiting), (6, 0));
-    first.steps.iter().for_each(|planned| apply(&mut facts, &planned.step));
+    let mut facts = after(&facts, &first.steps);
     facts.queues[0].attributes.visible = 0;
     let rest = detach(&facts, None, false).unwrap();
     assert_eq!((rest.steps.len(), rest.waiting), (5, 0));
@@ -218,17 +182,15 @@ fn waiting_events_keep_their_settings_and_permissions_until_the_queue_is_empty()
 #[test]
 fn aliases_of_a_function_are_attached_and_detached_separately() {
     let live = Order { qualifier: Some("live".to_owned()), ..Order::default() };
-    let mut facts = facts();
-    let plan = attach(&facts, &Order::default()).unwrap().steps;
-    plan.iter().for_each(|planned| apply(&mut facts, &planned.step));
+    let facts = facts();
+    let mut facts = after(&facts, &attach(&facts, &Order::default()).unwrap().steps);
     (facts.config, facts.send_policy, facts.invoke_policy) = (None, Ok(None), Ok(None));
     let plan = attach(&facts, &live).unwrap().steps;
     assert_eq!(parts(&plan)[1], "role orders-role: policy comeback-send-orders.live");
-    plan.iter().for_each(|planned| apply(&mut facts, &planned.step));
+    let facts = after(&facts, &plan);
     let back = detach(&facts, None, false).unwrap().steps;
     assert!(!parts(&back).contains(&"orders: RecursiveLoop"), "the alias needs it: {back:#?}");
-    back.iter().for_each(|planned| apply(&mut facts, &planned.step));
-    assert_eq!(facts.tags.keys().collect::<Vec<_>>(), ["comeback:before:live"]);
+    assert_eq!(after(&facts, &back).tags.keys().collect::<Vec<_>>(), ["comeback:before:live"]);
 }
 
 fn layer(architecture: &str, signer: Option<&str>) -> Layer {

@@ -726,18 +726,6 @@ mod tests {
     }
 
     #[test]
-    fn a_stop_leaves_every_letter_in_the_queue_or_accepted() {
-        let queue = StandIn::with(100);
-        let (order, mut batches) = (order(&queue, redrive()), 0);
-        let (tally, ended) = block_on(carry_out(&order, PACE, &queue, |_| {
-            batches += 1;
-            batches < 3
-        }));
-        assert_eq!((ended, tally.done()), (Ok(()), 30));
-        assert_eq!((queue.len(), queue.visible(), queue.accepted.borrow().len()), (70, 70, 30));
-    }
-
-    #[test]
     fn throttled_invocations_are_made_again_later() {
         let queue = StandIn::with(30);
         queue.answers.borrow_mut().insert("busy".to_owned(), "TooManyRequestsException");

@@ -12,7 +12,10 @@ use comeback_core::{
 };
 use serde_json::{Value, json};
 
-use crate::operate::rules::{Fault, Function, last};
+use crate::operate::rules::{
+    Fault, Function, last,
+    policies::{Effect, ask},
+};
 
 /// The result of a call to AWS, or the reason why it failed.
 pub type Fact<T> = Result<T, Fault>;
@@ -172,6 +175,11 @@ impl QueueAttributes {
         let home = home.replacen(":lambda:", ":kms:", 1);
         let arn = || format!("{home}:key/{key}");
         Some(if key.starts_with("arn:") { key.to_owned() } else { arn() })
+    }
+
+    /// What its policy says about this action of a role.
+    pub fn effect(&self, role: &str, action: &str) -> Effect {
+        ask(self.policy.as_deref().unwrap_or_default(), role, action)
     }
 
     pub fn messages(&self) -> u64 {

@@ -13,11 +13,7 @@ use crate::operate::{
         BATCH_SIZE, EARLIER, Examined, Facts, Fix, InvokeConfig, KnownBy, Mapping, Metric, Running,
         Target, span, word,
     },
-    rules::{
-        Function, last,
-        policies::{Effect, ask},
-        queue_targets,
-    },
+    rules::{Function, last, policies::Effect, queue_targets},
 };
 
 /// With a shorter time-out, the handler could not wait for any answer, because it reserves time for its last steps.
@@ -372,8 +368,8 @@ fn examine_config(
     }
     let attributes = facts.queues.iter().find(|it| it.queue.arn == arn);
     let attributes = attributes.and_then(|it| it.queue.attributes.as_ref().ok()?.as_ref());
-    let policy = attributes.and_then(|it| it.policy.as_deref()).unwrap_or_default();
-    match ask(policy, &function.role, "sqs:SendMessage") {
+    let effect = attributes.map(|it| it.effect(&function.role, "sqs:SendMessage"));
+    match effect.unwrap_or(Effect::Nothing) {
         Effect::Deny => {
             let says = format!("the policy of {queue} denies its role sqs:SendMessage");
             it.bad("queue_denies_target", says).why("Its failures are lost.");

@@ -16,11 +16,7 @@ use crate::operate::{
         ACTIONS_ON_KEY, ACTIONS_ON_RETRY_QUEUE, Examined, Facts, Fix, Ledger, Metric, Queue,
         QueueAttributes, Redrive, RetryQueue, Source, quoted, span, word,
     },
-    rules::{
-        last,
-        policies::{Effect, ask},
-        queue_targets, role_name,
-    },
+    rules::{last, letters, policies::Effect, queue_targets, role_name},
 };
 
 /// AWS recommends six times the function's time-out, so that no batch is delivered again while it is being handled.
@@ -81,12 +77,9 @@ pub(super) fn examine_queue(
         .why("They become dead letters.")
         .fix(Fix::ByHand(format!("comeback attach --queue {} --retry-queue {name}", word(source))));
     }
-    let may = |action| {
-        let policy = attributes.policy.as_deref().unwrap_or_default();
-        ask(policy, &facts.handler.role, action)
-    };
-    let closed = ACTIONS_ON_RETRY_QUEUE.into_iter().filter(|action| may(action) == Effect::Deny);
-    let closed: Vec<_> = closed.collect();
+    let handler = &facts.handler.role;
+    let is_closed = |action: &&str| attributes.effect(handler, action) == Effect::Deny;
+    let closed: Vec<_> = ACTIONS_ON_RETRY_QUEUE.into_iter().filter(is_closed).collect();
     if !closed.is_empty() {
         let says = format!("its policy denies the handler's role {}", closed.join(", "));
         it.bad("queue_denies_handler", says)
@@ -253,8 +246,7 @@ pub(super) fn dead_letters(facts: &Facts) -> Examined {
         .why("Looking at a letter a few times brings its event back.");
     }
     size(&mut it, queue, attributes);
-    let policy = attributes.policy.as_deref().unwrap_or_default();
-    if ask(policy, &facts.handler.role, "sqs:SendMessage") == Effect::Deny {
+    if attributes.effect(&facts.handler.role, "sqs:SendMessage") == Effect::Deny {
         it.bad("dead_letters_deny_handler", "its policy denies the handler's role sqs:SendMessage")
             .why("Events that are given up stay in the retry queue.");
     }
@@ -271,7 +263,7 @@ pub(super) fn dead_letters(facts: &Facts) -> Examined {
     let oldest = Duration::from_secs(facts.metric(Metric::OldestMessage, queue.name()) as u64);
     let command = Fix::ByHand("comeback dead list --group-by reason,error".to_owned());
     let count = attributes.messages();
-    let letters = if count == 1 { "1 letter".to_owned() } else { format!("{count} letters") };
+    let letters = letters(count);
     if count > 0 && oldest + NOTICE > attributes.retention {
         it.bad("dead_letters_expire", format!("{letters}, the oldest {} old", rough(oldest)))
             .why("SQS deletes them when the retention ends.")
@@ -293,13 +285,7 @@ pub(super) fn dead_letters(facts: &Facts) -> Examined {
 /// Formats a duration in days, hours or minutes, rounded down.
 fn rough(duration: Duration) -> String {
     let seconds = duration.as_secs();
-    let unit = if seconds >= 86_400 {
-        86_400
-    } else if seconds >= 3_600 {
-        3_600
-    } else {
-        60
-    };
+    let unit = [86_400, 3_600].into_iter().find(|unit| seconds >= *unit).unwrap_or(60);
     span(Duration::from_secs(seconds / unit * unit))
 }
 
@@ -456,7 +442,7 @@ pub(super) fn examine_source(facts: &Facts, source: &Source) -> Examined {
         }
     }
     let (send, role) = ("sqs:SendMessage", &facts.handler.role);
-    if ask(attributes.policy.as_deref().unwrap_or_default(), role, send) == Effect::Deny {
+    if attributes.effect(role, send) == Effect::Deny {
         it.bad("source_denies_handler", format!("its policy denies the handler's role {send}"))
             .why("Its messages wait until they are given up.");
     }

@@ -27,6 +27,20 @@ fn queue(name: &str, redrive: Option<Redrive>) -> Queue {
     Queue { arn: format!("arn:aws:sqs:{HOME}:{name}"), url, attributes: Ok(Some(attributes)) }
 }
 
+pub(crate) fn mapping_of(uuid: &str, queue: &str, function: &str) -> Mapping {
+    Mapping {
+        uuid: uuid.to_owned(),
+        queue: queue.to_owned(),
+        function: function.to_owned(),
+        state: "Enabled".to_owned(),
+        last_result: None,
+        batch_size: 10,
+        window: Duration::ZERO,
+        reports_failures: true,
+        is_filtered: false,
+    }
+}
+
 /// A healthy system of one function with its own queue and a ledger.
 pub(crate) fn healthy() -> Facts {
     let dead_letters = queue("dead", None);
@@ -52,17 +66,7 @@ pub(crate) fn healthy() -> Facts {
     };
     let text = |texts: &[&str]| texts.iter().map(|&it| it.to_owned()).collect::<Vec<_>>();
     Facts {
-        mappings: Ok(vec![Mapping {
-            uuid: "0b1c".to_owned(),
-            queue: retry.arn.clone(),
-            function: handler.arn.clone(),
-            state: "Enabled".to_owned(),
-            last_result: None,
-            batch_size: 10,
-            window: Duration::ZERO,
-            reports_failures: true,
-            is_filtered: false,
-        }]),
+        mappings: Ok(vec![mapping_of("0b1c", &retry.arn, &handler.arn)]),
         targets: vec![Target {
             name: "orders".to_owned(),
             function: Some((orders, running())),
