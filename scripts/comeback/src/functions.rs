@@ -284,12 +284,8 @@ mod tests {
     fn functions_and_queues_are_given_by_name() {
         let function = parse("orders=env A=B ./orders").unwrap();
         assert_eq!(function, ("orders".to_owned(), "env A=B ./orders".to_owned()));
-        for argument in ["orders", "orders=", "orders= ", "=./orders"] {
-            assert!(parse(argument).unwrap_err().starts_with("expected NAME=CODE"), "{argument}");
-        }
-        for argument in ["", "x=", "=mail"] {
-            assert!(parse_queue(argument).is_err(), "{argument}");
-        }
+        assert!(["orders=", "orders= ", "=./orders"].iter().all(|it| parse(it).is_err()));
+        assert!(["", "=mail"].iter().all(|it| parse_queue(it).is_err()));
     }
 
     #[test]

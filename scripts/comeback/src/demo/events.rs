@@ -193,16 +193,10 @@ impl Plan {
 
 #[cfg(test)]
 mod tests {
-    use comeback_core::settings::Settings;
-
     use super::*;
 
-    fn plan(events: usize, seed: u64) -> Plan {
-        Plan { events, outage: Duration::from_secs(8), seed }
-    }
-
     fn schedule(events: usize, seed: u64) -> Vec<PlannedEvent> {
-        plan(events, seed).schedule(Timestamp::UNIX_EPOCH)
+        Plan { events, outage: Duration::from_secs(8), seed }.schedule(Timestamp::UNIX_EPOCH)
     }
 
     #[test]
@@ -261,20 +255,5 @@ mod tests {
         ] {
             assert_eq!(lost(seconds, scenario), expected, "{scenario:?} {seconds}");
         }
-    }
-
-    #[test]
-    fn the_settings_are_valid_and_limit_the_attempts_of_one_function() {
-        let variables = plan(30, 1).settings();
-        let settings = Settings::from_lookup(|name| match name {
-            "DEAD_LETTER_QUEUE_URL" => Some("http://127.0.0.1/000000000000/dead".to_owned()),
-            _ => variables.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone()),
-        });
-        let policies = settings.unwrap().rules.policies;
-        let attempts =
-            |function| policies.of(function).max_attempts.map(comeback_core::Attempt::get);
-        assert_eq!((attempts(CAPPED), attempts(TARGET)), (Some(CAPPED_ATTEMPTS), None));
-        assert_eq!(policies.of(TARGET).backoff.max, MAX_BACKOFF);
-        assert_eq!(policies.of(TARGET).max_age, Duration::from_secs(68));
     }
 }

@@ -12,6 +12,7 @@ use super::{
 };
 use crate::{
     dead_letters::DeadLetter,
+    operate::simulate::rules::quantile,
     paint::{Line, Style},
 };
 
@@ -256,12 +257,6 @@ fn lateness(latenesses: &[Duration]) -> Option<Vec<Line>> {
     Some(fact("lateness", &parts))
 }
 
-/// The smallest value that is not exceeded by at least this share of all values.
-fn quantile(sorted: &[Duration], share: f64) -> Option<Duration> {
-    let rank = (sorted.len() as f64 * share).ceil() as usize;
-    sorted.get(rank.checked_sub(1)?).copied()
-}
-
 #[cfg(test)]
 mod tests {
     use clap::Parser as _;
@@ -358,15 +353,6 @@ mod tests {
         for (command, _) in NEXT {
             assert!(Args::try_parse_from(command.split(' ')).is_ok(), "{command}");
         }
-    }
-
-    #[test]
-    fn a_quantile_is_one_of_the_values() {
-        let values = [1, 2, 3, 4].map(Duration::from_millis);
-        for (part, expected) in [(0.5, 2), (0.51, 3), (0.99, 4), (1.0, 4)] {
-            assert_eq!(quantile(&values, part), Some(Duration::from_millis(expected)), "{part}");
-        }
-        assert_eq!(quantile(&[], 0.5), None);
     }
 
     /// Five events: the first two have ended, the third waits, the fourth waits for a paused function, and the last has

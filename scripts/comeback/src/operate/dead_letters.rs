@@ -115,8 +115,16 @@ impl From<&Filter> for Selection {
     }
 }
 
+/// Parses a number of attempts or an inclusive range: `3`, `3..`, `..5` or `3..5`.
 fn attempts(text: &str) -> Result<RangeInclusive<u32>, &'static str> {
-    rules::attempts(text).ok_or("expected a number or a range, such as 3, 3.., ..5 or 3..5")
+    let bound = |text: &str, open| if text.is_empty() { Some(open) } else { text.parse().ok() };
+    let range = match text.split_once("..") {
+        Some(("", "")) => None,
+        Some((from, to)) => bound(from, 0).zip(bound(to, u32::MAX)),
+        None => text.parse().ok().map(|exactly| (exactly, exactly)),
+    };
+    let range = range.filter(|(from, to)| from <= to).map(|(from, to)| from..=to);
+    range.ok_or("expected a number or a range, such as 3, 3.., ..5 or 3..5")
 }
 
 #[cfg(test)]
@@ -163,9 +171,11 @@ mod tests {
             ("--older-than 3h", false, false),
             ("--newer-than 2h", true, true),
             ("--newer-than 1h", false, false),
+            ("--attempts 7", true, false),
             ("--attempts 7..", true, false),
             ("--attempts 0..", true, false),
             ("--attempts ..6", false, false),
+            ("--attempts 6..7", true, false),
             ("--where /order/country=DE", true, false),
             ("--where /order/country=DE --where /x=1", false, false),
             ("--id mess --reason none", false, true),
@@ -174,6 +184,9 @@ mod tests {
             let selection = Selection::from(&line.filter);
             let found = [&letter, &empty].map(|it| selection.matches(it, &it.facts(), now));
             assert_eq!(found, [is_letter, is_empty], "{options}");
+        }
+        for text in ["5..3", "..", "x", ""] {
+            assert!(attempts(text).is_err(), "{text:?}");
         }
     }
 }

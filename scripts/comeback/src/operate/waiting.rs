@@ -265,19 +265,44 @@ pub async fn pause(args: &PauseArgs, is_pause: bool, shell: &Shell) -> Result<Ou
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
+    use crate::operate::waiting::rules::stand_in::{event, second};
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        filter: Filter,
+    }
 
     #[test]
-    fn a_due_time_is_absolute_or_relative_to_now() {
-        let now = time::parse("2026-05-01T11:00:00Z").unwrap();
-        for (text, expected) in [
-            ("2026-05-01T12:00:00Z", Some("2026-05-01T12:00:00Z")),
-            ("15m", Some("2026-05-01T11:15:00Z")),
-            ("0", Some("2026-05-01T11:00:00Z")),
-            ("soon", None),
+    fn every_filter_must_match_and_of_a_repeated_one_a_value() {
+        let event = event("failed", 100);
+        for (options, expected) in [
+            ("", true),
+            ("--id fai", true),
+            ("--id event-fai", true),
+            ("--id other", false),
+            ("--function orders", true),
+            ("--function ord*", true),
+            (&format!("--function {}", event.target), true),
+            ("--function payments", false),
+            ("--function payments --function orders", true),
+            ("--error Down", true),
+            ("--error app.*", true),
+            ("--error Up", false),
+            ("--message ROUTE", true),
+            ("--message refused", false),
+            ("--due-before 101s", true),
+            ("--due-before 100s", false),
+            ("--due-before 1970-01-01T00:01:41Z", true),
+            ("--due-before 1970-01-01T00:01:40Z", false),
+            ("--id fai --error Up", false),
         ] {
-            let at = DueBefore::parse(text).ok().map(|when| when.at(now));
-            assert_eq!(at, expected.map(|text| time::parse(text).unwrap()), "{text}");
+            let line = Line::parse_from(["waiting"].into_iter().chain(options.split_whitespace()));
+            let selection = line.filter.selection(second(0));
+            assert_eq!(selection.matches(&event), expected, "{options}");
         }
     }
 }

@@ -16,7 +16,7 @@ mod order;
 mod work;
 
 pub use crate::operate::dead_letters::rules::{
-    order::{Action, Order, Plan, PointerValue, Redrive, Selection, Step, attempts},
+    order::{Action, Order, Plan, PointerValue, Redrive, Selection, Step},
     work::{DeadLetterQueue, Pace, Tally, WORK_HOLD, carry_out, hold, look},
 };
 

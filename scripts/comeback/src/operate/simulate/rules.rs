@@ -33,7 +33,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 pub use crate::operate::simulate::rules::{
-    attempts::{AttemptTimes, Attempts, Quantiles},
+    attempts::{AttemptTimes, Attempts, Quantiles, quantile},
     outage::{Outage, Point},
 };
 

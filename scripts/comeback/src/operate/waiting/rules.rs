@@ -268,34 +268,6 @@ mod tests {
         assert_eq!(keys(&event), ["orders:live", "none", "2"]);
     }
 
-    #[test]
-    fn every_condition_that_is_set_must_be_met() {
-        let list = |entry: &str| vec![entry.to_owned()];
-        let all = Selection::default;
-        let event = event("failed", 100);
-        for (selection, expected) in [
-            (all(), true),
-            (Selection { ids: list("fai"), ..all() }, true),
-            (Selection { ids: list("event-fai"), ..all() }, true),
-            (Selection { ids: list("other"), ..all() }, false),
-            (Selection { functions: list("orders"), ..all() }, true),
-            (Selection { functions: list("ord*"), ..all() }, true),
-            (Selection { functions: list(&event.target), ..all() }, true),
-            (Selection { functions: list("payments"), ..all() }, false),
-            (Selection { functions: vec!["payments".into(), "orders".into()], ..all() }, true),
-            (Selection { errors: list("Down"), ..all() }, true),
-            (Selection { errors: list("app.*"), ..all() }, true),
-            (Selection { errors: list("Up"), ..all() }, false),
-            (Selection { message: Some("NO ROUTE".into()), ..all() }, true),
-            (Selection { message: Some("refused".into()), ..all() }, false),
-            (Selection { due_before: Some(second(101)), ..all() }, true),
-            (Selection { due_before: Some(second(100)), ..all() }, false),
-            (Selection { ids: list("fai"), errors: list("Up"), ..all() }, false),
-        ] {
-            assert_eq!(selection.matches(&event), expected, "{selection:?}");
-        }
-    }
-
     fn ids(register: &StandIn, parts: &[Partition], most: usize) -> Vec<String> {
         let mut ids = Vec::new();
         let visited = visit(parts, register, |event| {

@@ -18,14 +18,7 @@ const PAGES: [(&str, &str); 4] =
 const PLAY: (&str, &str) = ("/play", "Play");
 
 pub fn document(title: &str, body: &Markup) -> Response {
-    let text = html! {
-        (DOCTYPE)
-        html lang="en" {
-            (head(title))
-            body { main #main { h1 { (title) } (body) } }
-        }
-    };
-    page(text)
+    page(title, &html! { main #main { h1 { (title) } (body) } })
 }
 
 /// The parts that every page has: outages that are played, the lesson, the operator's jobs, and errors of polls.
@@ -45,49 +38,44 @@ pub fn common(live: &Live, now: Timestamp) -> Vec<Part> {
 /// A page with the navigation. `heading` is its title, which may be updated.
 pub fn frame(live: &Live, path: &str, title: &str, heading: &Markup, body: &Markup) -> Response {
     let pages = PAGES.into_iter().chain(live.is_local().then_some(PLAY));
+    let body = html! {
+        a.skip href="#main" { "Skip to the content" }
+        header {
+            a.brand href="/" { img src="/icon.svg" alt="" width="24" height="24"; " Comeback" }
+            nav aria-label="Pages" {
+                @for (to, name) in pages {
+                    @let is_here = path == to || (to != "/" && path.starts_with(to));
+                    a href=(to) aria-current=[is_here.then_some("page")] { (name) }
+                }
+            }
+            p.place { (live.region.as_deref().unwrap_or("the local cloud")) }
+        }
+        p #connection role="status" hidden {}
+        main #main data-live {
+            @for (id, part) in common(live, (live.now)()) { section id=(id) { (part) } }
+            h1 #title { (heading) }
+            (body)
+        }
+    };
+    page(title, &body)
+}
+
+fn page(title: &str, body: &Markup) -> Response {
     let text = html! {
         (DOCTYPE)
         html lang="en" {
-            (head(title))
-            body {
-                a.skip href="#main" { "Skip to the content" }
-                header {
-                    a.brand href="/" { img src="/icon.svg" alt="" width="24" height="24"; " Comeback" }
-                    nav aria-label="Pages" {
-                        @for (to, name) in pages {
-                            @let is_here = path == to || (to != "/" && path.starts_with(to));
-                            a href=(to) aria-current=[is_here.then_some("page")] { (name) }
-                        }
-                    }
-                    p.place { (live.region.as_deref().unwrap_or("the local cloud")) }
-                }
-                p #connection role="status" hidden {}
-                main #main data-live {
-                    @for (id, part) in common(live, (live.now)()) { section id=(id) { (part) } }
-                    h1 #title { (heading) }
-                    (body)
-                }
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (title) " · Comeback" }
+                link rel="icon" href="/icon.svg";
+                link rel="stylesheet" href="/page.css";
+                script src="/page.js" defer {}
             }
+            body { (body) }
         }
     };
-    page(text)
-}
-
-fn head(title: &str) -> Markup {
-    html! {
-        head {
-            meta charset="utf-8";
-            meta name="viewport" content="width=device-width, initial-scale=1";
-            meta name="color-scheme" content="light dark";
-            title { (title) " · Comeback" }
-            link rel="icon" href="/icon.svg";
-            link rel="stylesheet" href="/page.css";
-            script src="/page.js" defer {}
-        }
-    }
-}
-
-fn page(text: Markup) -> Response {
     ([(header::CONTENT_TYPE, "text/html; charset=utf-8")], text.into_string()).into_response()
 }
 

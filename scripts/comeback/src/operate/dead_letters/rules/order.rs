@@ -80,21 +80,6 @@ impl Selection {
     }
 }
 
-/// Parses a number of attempts or an inclusive range: `3`, `3..`, `..5` or `3..5`.
-pub fn attempts(text: &str) -> Option<RangeInclusive<u32>> {
-    let bound = |text: &str, open| {
-        if text.is_empty() { Some(open) } else { text.parse().ok() }
-    };
-    match text.split_once("..") {
-        Some((from, to)) if !text.starts_with("..") || !to.is_empty() => {
-            let (from, to) = (bound(from, 0)?, bound(to, u32::MAX)?);
-            (from <= to).then_some(from..=to)
-        }
-        Some(_) => None,
-        None => text.parse().ok().map(|exactly| exactly..=exactly),
-    }
-}
-
 /// A JSON pointer and a value, as in `/order/country=DE`.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct PointerValue {
@@ -297,27 +282,36 @@ impl Plan {
     }
 
     pub fn notices(&self) -> Vec<Notice> {
-        let line = |(target, number): (&String, &u64)| {
-            Notice::plain(format!("{} to redrive to {}", letters(*number), target_name(target)))
-        };
-        let mut notices: Vec<_> = self.redrive.iter().map(line).collect();
-        if self.purge > 0 {
-            notices.push(Notice::plain(format!("{} to delete for good", letters(self.purge))));
-        }
-        if notices.is_empty() {
-            notices.push(Notice::nothing_to_do());
-        }
-        notices.extend(staying(&self.leave));
-        notices
+        let words = ["to redrive to", "to delete for good"];
+        let (redrive, purge, leave) = (&self.redrive, self.purge, &self.leave);
+        notices(redrive, purge, leave, Tone::Plain, words, Notice::nothing_to_do())
     }
 }
 
-pub(super) fn staying(left: &BTreeMap<StayReason, u64>) -> impl Iterator<Item = Notice> {
-    left.iter().map(|(left, number)| {
+/// The lines about letters that are redriven or deleted, in `words`, and about those that stay.
+pub(super) fn notices(
+    redrive: &BTreeMap<String, u64>,
+    purge: u64,
+    leave: &BTreeMap<StayReason, u64>,
+    tone: Tone,
+    words: [&str; 2],
+    nothing: Notice,
+) -> Vec<Notice> {
+    let notice = |text| Notice { tone, text };
+    let line = |(target, number): (&String, &u64)| {
+        notice(format!("{} {} {}", letters(*number), words[0], target_name(target)))
+    };
+    let mut notices: Vec<_> = redrive.iter().map(line).collect();
+    notices.extend((purge > 0).then(|| notice(format!("{} {}", letters(purge), words[1]))));
+    if notices.is_empty() {
+        notices.push(nothing);
+    }
+    notices.extend(leave.iter().map(|(left, number)| {
         let tone = if left.is_selected() { Tone::Bad } else { Tone::Faint };
         let verb = if *number == 1 { "stays" } else { "stay" };
         Notice { tone, text: format!("{} {verb}: {}", letters(*number), left.text()) }
-    })
+    }));
+    notices
 }
 
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -338,22 +332,6 @@ mod tests {
     use crate::operate::dead_letters::rules::tests::{
         IMPORTS, ORDERS, RECORD, bare, given_up, of_queue,
     };
-
-    #[test]
-    fn attempts_are_a_number_or_a_range() {
-        for (text, expected) in [
-            ("3", Some(3..=3)),
-            ("3..", Some(3..=u32::MAX)),
-            ("..5", Some(0..=5)),
-            ("3..5", Some(3..=5)),
-            ("5..3", None),
-            ("..", None),
-            ("x", None),
-            ("", None),
-        ] {
-            assert_eq!(attempts(text), expected, "{text:?}");
-        }
-    }
 
     const PAYLOAD: &str = r#" {"order" : {"country":"D\u0045","n":12345678901234567890123,"lines":[1.0,{"a/b":null}]},
         "empty":{ }, "order2":"x"} "#;

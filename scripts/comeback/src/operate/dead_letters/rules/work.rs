@@ -19,9 +19,9 @@ use serde::Serialize;
 
 use super::{
     Letter,
-    order::{Order, Redrive, StayReason, Step, staying},
+    order::{Order, Redrive, StayReason, Step, notices},
 };
-use crate::operate::rules::{self, Clock, Fault, Notice, target_name, with_backoff};
+use crate::operate::rules::{Clock, Fault, Notice, Tone, letters, with_backoff};
 
 /// How long letters are hidden while the queue is read: half a minute, and longer for a large queue, which is read at
 /// least this fast. If the program is killed, they stay hidden until this time ends.
@@ -141,9 +141,8 @@ impl Held {
         self.in_vain >= IN_VAIN_MAX && self.others >= self.counted
     }
 
-    async fn release(&mut self, queue: &impl DeadLetterQueue) -> Result<(), Fault> {
-        let handles: Vec<_> = self.handles.drain().map(|(_, handle)| handle).collect();
-        let handles: Vec<_> = handles.iter().map(String::as_str).collect();
+    async fn release(&self, queue: &impl DeadLetterQueue) -> Result<(), Fault> {
+        let handles: Vec<_> = self.handles.values().map(String::as_str).collect();
         for calls in handles.chunks(BATCH_MAX * CALLS_MAX) {
             let calls = calls.chunks(BATCH_MAX);
             let released = calls.map(|batch| with_backoff(queue, || queue.release(batch)));
@@ -219,20 +218,12 @@ impl Tally {
     }
 
     pub fn notices(&self) -> Vec<Notice> {
-        let line = |(target, letters): (&String, &u64)| {
-            let (letters, target) = (rules::letters(*letters), target_name(target));
-            Notice::good(format!("{letters} redriven to {target}"))
-        };
-        let mut notices: Vec<_> = self.redriven.iter().map(line).collect();
-        if self.purged > 0 {
-            notices.push(Notice::good(format!("{} deleted", rules::letters(self.purged))));
-        }
-        if notices.is_empty() {
-            notices.push(Notice::nothing_done());
-        }
-        notices.extend(staying(&self.left));
+        let words = ["redriven to", "deleted"];
+        let (redriven, purged, left) = (&self.redriven, self.purged, &self.left);
+        let mut notices =
+            notices(redriven, purged, left, Tone::Good, words, Notice::nothing_done());
         if self.not_deleted > 0 {
-            let letters = rules::letters(self.not_deleted);
+            let letters = letters(self.not_deleted);
             notices.push(Notice::bad(if self.redriven.is_empty() {
                 format!("{letters} could not be deleted")
             } else {
@@ -462,12 +453,9 @@ mod tests {
     use comeback_core::attribute::Attribute;
 
     use super::*;
-    use crate::operate::{
-        dead_letters::rules::{
-            order::{Action, Selection, attempts},
-            tests::{ORDERS, given_up},
-        },
-        rules::Tone,
+    use crate::operate::dead_letters::rules::{
+        order::{Action, Selection},
+        tests::{ORDERS, given_up},
     };
 
     /// An in-memory queue, functions and clock. The program's own tests run on the local cloud and on moto.
@@ -700,7 +688,7 @@ mod tests {
         let queue = StandIn::with(100);
         queue.set_attempts(|number| number % 4);
         let mut order = order(&queue, redrive());
-        order.selection.attempts = attempts("3");
+        order.selection.attempts = Some(3..=3);
         let (tally, ended) = run(&queue, &order, PACE);
         assert_eq!((ended, tally.done()), (Ok(()), 25));
         assert_eq!(tally.left, BTreeMap::from([(StayReason::NotSelected, 75)]));
@@ -719,7 +707,7 @@ mod tests {
         queue.in_order.set(true);
         queue.per_call.set(Duration::from_secs(10));
         let mut order = order(&queue, redrive());
-        order.selection.attempts = attempts("1..");
+        order.selection.attempts = Some(1..=u32::MAX);
         let (tally, ended) = run(&queue, &order, PACE);
         assert_eq!((ended, tally.done(), queue.visible()), (Ok(()), 198, 2));
         assert_eq!(tally.left, BTreeMap::from([(StayReason::NotSelected, 2)]));
@@ -793,7 +781,7 @@ mod tests {
             queue
                 .set_attempts(|number| if number % (letters as u64 / wanted) == 0 { 9 } else { 1 });
             let mut order = order(&queue, redrive());
-            order.selection.attempts = attempts("9");
+            order.selection.attempts = Some(9..=9);
             let pace = Pace { letters_per_second: Some(rate), batches: 1 };
             let (tally, ended) = run(&queue, &order, pace);
             let left = letters - wanted as usize;

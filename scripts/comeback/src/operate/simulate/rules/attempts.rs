@@ -120,13 +120,15 @@ impl Quantiles {
     /// The quantiles of a sample, which are zero if it is empty.
     pub(super) fn of(sample: &mut [f64]) -> Self {
         sample.sort_unstable_by(f64::total_cmp);
-        let Some(last) = sample.len().checked_sub(1) else {
-            return Self::default();
-        };
-        // The value at the nearest rank, without interpolation.
-        let at = |quantile: f64| sample[(quantile * last as f64).round() as usize];
+        let at = |share| quantile(sample, share).unwrap_or_default();
         Self { min: at(0.0), p5: at(0.05), median: at(0.5), p95: at(0.95), max: at(1.0) }
     }
+}
+
+/// The value of a sorted sample at the nearest rank, without interpolation.
+pub fn quantile<T: Copy>(sorted: &[T], share: f64) -> Option<T> {
+    let last = sorted.len().checked_sub(1)?;
+    sorted.get((share * last as f64).round() as usize).copied()
 }
 
 #[cfg(test)]
