@@ -38,26 +38,14 @@ pub struct Activity {
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
+    /// A run began.
     Started(Run),
-    Ended {
-        run: Run,
-        ending: Ending,
-        /// The error, as the function reported it, or Lambda if the function could not.
-        error: Option<Error>,
-    },
-    GivenUpByLambda {
-        request_id: Arc<str>,
-        condition: String,
-        /// Whether the event is lost, because it has no destination.
-        lost: bool,
-    },
-    /// The retry handler carried out a decision: the event waits, is retried, or is given up.
-    Decided {
-        /// The request id of the event's first failed invocation.
-        event_id: Arc<str>,
-        attempt: u32,
-        what: StepKind,
-    },
+    /// A run ended. The error is as the function reported it, or Lambda if the function could not.
+    Ended { run: Run, ending: Ending, error: Option<Error> },
+    /// Lambda gave an event up. It is lost if it has no destination.
+    GivenUpByLambda { request_id: Arc<str>, condition: String, lost: bool },
+    /// The retry handler carried out a decision about the event with this request id of its first failed invocation.
+    Decided { event_id: Arc<str>, attempt: u32, what: StepKind },
     /// A function logged a line that is neither a decision nor a problem.
     Logged(String),
     /// A warning or an error, of a function or of Lambda.

@@ -50,11 +50,6 @@ impl Line {
         self
     }
 
-    #[must_use]
-    pub fn then(self, other: Self) -> Self {
-        other.0.into_iter().fold(self, |line, (style, text)| line.and(style, text))
-    }
-
     /// The line as lines of at most `width` columns, broken between words. The next lines are indented a little more.
     pub fn wrapped(&self, width: usize) -> Vec<Self> {
         let mut lines = vec![Self::default()];
@@ -163,7 +158,7 @@ pub mod tests {
 
     #[test]
     fn control_characters_do_not_reach_the_terminal() {
-        let line = line().then(Line::of(Style::Plain, "a\x1b[2Jb\r\n"));
+        let line = line().and(Style::Plain, "a\x1b[2Jb\r\n");
         assert_eq!(line.paint(false), "✓ yes!a�[2Jb  ");
     }
 

@@ -37,14 +37,14 @@ pub fn draw(
     now: Timestamp,
     (width, height): (usize, usize),
 ) -> Vec<Line> {
-    let upstream = match between(now, upstream_back) {
-        Duration::ZERO => Line::of(Style::Good, "up"),
-        left => Line::of(Style::Bad, format!("down, back in {:.1} s", left.as_secs_f64())),
+    let (style, upstream) = match between(now, upstream_back) {
+        Duration::ZERO => (Style::Good, "up".to_owned()),
+        left => (Style::Bad, format!("down, back in {:.1} s", left.as_secs_f64())),
     };
     let elapsed = format!("  {:.1} s", between(history.began, now).as_secs_f64());
     let mut lines = vec![Line::of(Style::Strong, title).and(Style::Plain, elapsed)];
     lines.extend(introduction("row is an event's life from left to right"));
-    lines.push(Line::of(Style::Plain, "upstream").padded(NAME_WIDTH + 1).then(upstream));
+    lines.push(Line::of(Style::Plain, "upstream").padded(NAME_WIDTH + 1).and(style, upstream));
     lines.push(Line::default());
     let fits = history.events.len() + OTHER_LINES <= height;
     let shown = if fits { history.events.len() } else { height.saturating_sub(OTHER_LINES + 1) };

@@ -16,6 +16,7 @@ use crate::{
         },
         aws::Aws,
         options::Connection,
+        rules::Function,
     },
     paint::{Line, Style},
     shell::{Failure, Outcome, Shell, confirm},
@@ -31,19 +32,6 @@ struct Document<'a> {
     waiting: u64,
     done: usize,
     error: Option<String>,
-}
-
-/// A planned change, with the words that describe it.
-struct Change {
-    verb: &'static str,
-    /// `to` or `from`.
-    preposition: &'static str,
-    /// What is attached or detached.
-    name: String,
-    handler: String,
-    plan: Plan,
-    /// The arguments of `comeback detach` that undo an attachment.
-    undo: Option<String>,
 }
 
 impl From<Refusal> for Failure {
@@ -72,9 +60,7 @@ pub async fn run_attach(args: &AttachArgs, shell: &Shell) -> Result<Outcome, Fai
         let undo = format!("--queue {}", facts.source.name());
         (plan, facts.source.target_name().to_owned(), facts.handler, undo)
     };
-    let handler = handler.name().to_owned();
-    let (verb, preposition, undo) = ("Attach", "to", Some(undo));
-    run(&aws, Change { verb, preposition, name, handler, plan, undo }, options, shell).await
+    run(&aws, plan, (&name, &handler), Some(undo), options, shell).await
 }
 
 pub async fn run_detach(args: &DetachArgs, shell: &Shell) -> Result<Outcome, Failure> {
@@ -88,25 +74,27 @@ pub async fn run_detach(args: &DetachArgs, shell: &Shell) -> Result<Outcome, Fai
         let facts = queue_facts(&aws, source, None, options).await?;
         (detach_queue(&facts)?, facts.source.target_name().to_owned(), facts.handler)
     };
-    let handler = handler.name().to_owned();
-    let (verb, preposition, undo) = ("Detach", "from", None);
-    run(&aws, Change { verb, preposition, name, handler, plan, undo }, options, shell).await
+    run(&aws, plan, (&name, &handler), None, options, shell).await
 }
 
 fn full_name((name, qualifier): &QualifiedName) -> String {
     qualifier.as_ref().map_or_else(|| name.clone(), |qualifier| format!("{name}:{qualifier}"))
 }
 
+/// Carries out a plan to attach `name`, or to detach it. `undo` has the arguments of `comeback detach` that undo an
+/// attachment.
 async fn run(
     aws: &Aws,
-    change: Change,
+    plan: Plan,
+    (name, handler): (&str, &Function),
+    undo: Option<String>,
     options: &CommonOptions,
     shell: &Shell,
 ) -> Result<Outcome, Failure> {
-    let Change { verb, preposition, name, handler, plan, undo } = change;
+    let (verb, preposition) = if undo.is_some() { ("Attach", "to") } else { ("Detach", "from") };
     let Plan { queue, steps, warnings, waiting } = plan;
     if !options.json {
-        let title = format!("{verb} {name} {preposition} {queue} of {handler}");
+        let title = format!("{verb} {name} {preposition} {queue} of {}", handler.name());
         shell.print(&plan_lines(&title, &steps, &warnings)).await?;
     }
     if !options.yes && !options.dry_run && !steps.is_empty() {
@@ -121,7 +109,7 @@ async fn run(
     };
     if options.json {
         let document = Document {
-            function: &name,
+            function: name,
             queue: &queue,
             plan: &steps,
             warnings: &warnings,

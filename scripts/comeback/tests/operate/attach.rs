@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 
-use crate::support::{
-    Cloud, attribute, comeback, create_on_moto, layer_on_moto, on_moto, session, text,
+use crate::{
+    permissions::{QUEUE, System},
+    support::{Cloud, attribute, comeback, layer_on_moto, on_moto, text},
 };
 use aws_sdk_lambda::types::{DestinationConfig, OnSuccess};
 use aws_sdk_sqs::{
@@ -11,12 +12,11 @@ use aws_sdk_sqs::{
     types::{Message, MessageAttributeValue, QueueAttributeName},
 };
 use comeback_local_client::deploy::Function;
-use moto::Moto;
 use serde_json::{Value, json};
 
 impl Cloud {
     /// A retry system that allows only the example target, and the function `orders`, which is not attached.
-    async fn with_orders() -> Self {
+    pub async fn with_orders() -> Self {
         let cloud = Self::start(&["--set", "TARGET_FUNCTIONS=example-target"]);
         cloud.create("orders").await;
         cloud.stop_loops("orders").await;
@@ -209,68 +209,54 @@ async fn messages_of_an_attached_queue_come_back_are_dead_lettered_and_redriven_
 }
 
 #[tokio::test]
-async fn the_session_in_the_guide_is_what_the_program_prints() {
-    let (commands, expected) = session(include_str!("../../../../docs/operate/attach.md"));
-    let cloud = Cloud::with_orders().await;
-    let printed = cloud.replay(&commands);
-    assert_eq!(printed, expected);
-}
-
-#[tokio::test]
 async fn permissions_are_granted_and_revoked_on_moto() {
-    let moto = Moto::start();
+    let System { moto, iam, .. } = System::start().await;
     let sdk = moto::config(&moto.endpoint);
-    let iam = aws_sdk_iam::Client::new(&sdk);
     let lambda = aws_sdk_lambda::Client::new(&sdk);
     let sqs = aws_sdk_sqs::Client::new(&sdk);
-    let queue = |name: &'static str| sqs.create_queue().queue_name(name).send();
-    let (dead, retry) = (queue("dead").await.unwrap(), queue("retry").await.unwrap());
-    let (dead, retry) = (dead.queue_url.unwrap(), retry.queue_url.unwrap());
-    let handler = [("DEAD_LETTER_QUEUE_URL", dead.as_str())];
-    let roles = [
-        create_on_moto(&sdk, "handler", &handler).await,
-        create_on_moto(&sdk, "orders", &[]).await,
-    ];
+    let retry = sqs.get_queue_url().queue_name("retry").send().await.unwrap().queue_url.unwrap();
+    let role = async |name: &str| {
+        let role = iam.get_role().role_name(format!("{name}-role")).send().await.unwrap();
+        role.role.unwrap().arn
+    };
+    let roles = [role("handler").await, role("billing").await];
     let closed = json!({ "Version": "2012-10-17", "Statement": [{ "Effect": "Deny", "Principal": "*", "Action": "sqs:SendMessage",
         "Resource": "*", "Condition": { "ArnNotEquals": { "aws:PrincipalArn": [roles[0]] } } }] });
     let call = sqs.set_queue_attributes().queue_url(&retry);
     call.attributes(QueueAttributeName::Policy, closed.to_string()).send().await.unwrap();
-    let arn = "arn:aws:sqs:us-east-1:000000000000:retry";
-    let call = lambda.create_event_source_mapping().function_name("handler");
-    call.event_source_arn(arn).batch_size(10).send().await.unwrap();
 
     let run = |arguments: &[&str]| on_moto(&moto, arguments).output().unwrap();
     let layer = layer_on_moto(&lambda).await;
-    let refused = run(&["attach", "orders", "--yes", "--transparent", &layer]);
+    let refused = run(&["attach", "billing", "--yes", "--transparent", &layer]);
     let says = format!("runs on x86_64, and {layer} on arm64: pass the layer for x86_64");
     assert!(text(&refused.stderr).contains(&says), "{refused:?}");
-    let attached = run(&["attach", "orders", "--yes", "--json"]);
+    let attached = run(&["attach", "billing", "--yes", "--json"]);
     assert!(attached.status.success(), "{attached:?}");
     let document = crate::support::json(&attached);
     assert_eq!((&document["done"], &document["error"]), (&5.into(), &Value::Null), "{document:#}");
     let policy = |role: &'static str, policy: &'static str| {
         iam.get_role_policy().role_name(role).policy_name(policy).send()
     };
-    let send = policy("orders-role", "comeback-send-orders").await.unwrap().policy_document;
+    let send = policy("billing-role", "comeback-send-billing").await.unwrap().policy_document;
     assert!(send.contains("SendMessage"), "{send}");
-    assert!(policy("handler-role", "comeback-invoke-orders").await.is_ok());
+    assert!(policy("handler-role", "comeback-invoke-billing").await.is_ok());
     assert!(queue_policy(&sqs, &retry).await.contains(&roles[1]));
-    let call = lambda.get_function_event_invoke_config().function_name("orders");
+    let call = lambda.get_function_event_invoke_config().function_name("billing");
     let config = call.send().await.unwrap();
-    assert_eq!(config.destination_config.unwrap().on_failure.unwrap().destination.unwrap(), arn);
+    assert_eq!(config.destination_config.unwrap().on_failure.unwrap().destination.unwrap(), QUEUE);
 
     let document = crate::support::json(&run(&["doctor", "--json"]));
     let findings = document["systems"][0]["findings"].as_array().unwrap();
     let named = |name: &str| findings.iter().any(|it| it["name"] == name);
     assert!(named("mapping_reports_nothing") && named("handler_runtime"), "{document:#}");
 
-    let detached = run(&["detach", "orders", "--yes"]);
+    let detached = run(&["detach", "billing", "--yes"]);
     assert!(detached.status.success(), "{detached:?}");
-    assert!(policy("orders-role", "comeback-send-orders").await.is_err());
-    assert!(policy("handler-role", "comeback-invoke-orders").await.is_err());
+    assert!(policy("billing-role", "comeback-send-billing").await.is_err());
+    assert!(policy("handler-role", "comeback-invoke-billing").await.is_err());
     assert!(!queue_policy(&sqs, &retry).await.contains(&roles[1]));
     assert!(
-        lambda.get_function_event_invoke_config().function_name("orders").send().await.is_err()
+        lambda.get_function_event_invoke_config().function_name("billing").send().await.is_err()
     );
 }
 

@@ -11,7 +11,7 @@ use std::{
     thread,
 };
 
-use crate::support::{Cloud, comeback, json, session, text};
+use crate::support::{Cloud, comeback, json, text};
 use aws_sdk_sqs::types::QueueAttributeName;
 
 impl Cloud {
@@ -156,15 +156,6 @@ async fn failures_that_do_not_reach_the_handler_are_found() {
     // A failure is counted when its run has ended.
     while cloud.findings(&[]).1 == ["mapping_disabled"] {}
     assert_eq!(cloud.findings(&[]).1, ["mapping_disabled", "failures_not_retried"]);
-}
-
-#[tokio::test]
-async fn the_session_in_the_guide_is_what_the_program_prints() {
-    let (commands, expected) = session(include_str!("../../../../docs/operate/doctor.md"));
-    let cloud = Cloud::start(&[]);
-    cloud.stop_loops("example-target").await;
-    let printed = cloud.replay(&commands).replace(" on arm64", " on x86_64");
-    assert_eq!(printed, expected);
 }
 
 /// A proxy that counts connections. The SDK opens one for each call that is made while others are under way.

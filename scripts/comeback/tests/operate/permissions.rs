@@ -6,22 +6,22 @@ use std::{
     process::Output,
 };
 
-use crate::support::{attribute, comeback, create_on_moto, layer_on_moto, on_moto, session, text};
+use crate::support::{attribute, comeback, create_on_moto, layer_on_moto, on_moto, text};
 use moto::Moto;
 use serde_json::{Value, json};
 
 const USER: &str = "operator";
-const QUEUE: &str = "arn:aws:sqs:us-east-1:000000000000:retry";
+pub const QUEUE: &str = "arn:aws:sqs:us-east-1:000000000000:retry";
 
 /// A retry system on moto, and an operator without permissions.
-struct System {
-    moto: Moto,
-    iam: aws_sdk_iam::Client,
+pub struct System {
+    pub moto: Moto,
+    pub iam: aws_sdk_iam::Client,
     key: (String, String),
 }
 
 impl System {
-    async fn start() -> Self {
+    pub async fn start() -> Self {
         let moto = Moto::start();
         let sdk = moto::config(&moto.endpoint);
         let iam = aws_sdk_iam::Client::new(&sdk);
@@ -199,11 +199,4 @@ async fn an_interrupted_attach_reports_its_progress_and_can_continue() {
     let rest = text(&rest.stdout);
     let done: Vec<_> = rest.lines().filter(|line| line.starts_with('✓')).collect();
     assert_eq!(done, ["✓ billing: asynchronous invocations"]);
-}
-
-#[test]
-fn the_session_in_the_guide_is_what_the_program_prints() {
-    let (commands, expected) = session(include_str!("../../../../docs/operate/permissions.md"));
-    let words = commands[0].split(' ').skip(1);
-    assert_eq!(text(&comeback().args(words).output().unwrap().stdout), expected);
 }

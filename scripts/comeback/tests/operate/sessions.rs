@@ -1,10 +1,13 @@
-//! Checks the sessions in docs/operate against the program's output, except for numbers, times and ids.
+//! Checks the sessions in docs/operate against the program's output, and some of them except for numbers, times and ids.
 
 use std::process::Command;
 
 use crate::support::{Cloud, comeback, text};
 use serde_json::Value;
 
+const ATTACH: &str = include_str!("../../../../docs/operate/attach.md");
+const DOCTOR: &str = include_str!("../../../../docs/operate/doctor.md");
+const PERMISSIONS: &str = include_str!("../../../../docs/operate/permissions.md");
 const WAITING: &str = include_str!("../../../../docs/operate/waiting.md");
 const DEAD_LETTERS: &str = include_str!("../../../../docs/operate/dead-letters.md");
 const SIMULATE: &str = include_str!("../../../../docs/operate/simulate.md");
@@ -25,7 +28,7 @@ struct Said<'a> {
 }
 
 fn session(guide: &'static str) -> Vec<Said<'static>> {
-    let blocks = guide.split("```console\n").skip(1);
+    let blocks = guide.split("```console\n").flat_map(|it| it.split("```shell-session\n")).skip(1);
     let blocks = blocks.map(|rest| rest.split("```").next().unwrap());
     let mut said: Vec<Said<'_>> = Vec::new();
     for line in blocks.flat_map(str::lines) {
@@ -73,6 +76,22 @@ async fn the_sessions_about_waiting_events_and_dead_letters_are_true() {
         }
         said.hold(comeback().env("AWS_ENDPOINT_URL", &cloud.endpoint));
     }
+}
+
+#[tokio::test]
+async fn the_sessions_about_attach_doctor_and_permissions_are_exactly_what_they_print() {
+    let attached = Cloud::with_orders().await;
+    let examined = Cloud::start(&[]);
+    examined.stop_loops("example-target").await;
+    for (cloud, guide) in [(&attached, ATTACH), (&examined, DOCTOR)] {
+        for Said { command, output } in session(guide) {
+            let printed = cloud.replay(command).replace(" on arm64", " on x86_64");
+            assert_eq!(printed, output, "{command}");
+        }
+    }
+    let [Said { command, output }] = &session(PERMISSIONS)[..] else { panic!("one command") };
+    let printed = comeback().args(command.split(' ').skip(1)).output().unwrap();
+    assert_eq!(text(&printed.stdout), *output);
 }
 
 #[test]

@@ -184,13 +184,11 @@ impl Cloud {
         call.recursive_loop(RecursiveLoop::Terminate).send().await.unwrap();
     }
 
-    /// The output of the commands in a guide, with the guide's port in place of the actual one.
-    pub fn replay(&self, commands: &[&str]) -> String {
-        let printed = commands.iter().map(|command| {
-            let words = command.split(' ').filter(|it| !["comeback", "--local"].contains(it));
-            text(&self.run(&words.collect::<Vec<_>>()).stdout)
-        });
-        printed.collect::<String>().replace(&self.endpoint, "http://127.0.0.1:4700")
+    /// The output of a command in a guide, with the guide's port in place of the actual one.
+    pub fn replay(&self, command: &str) -> String {
+        let words = command.split(' ').filter(|it| !["comeback", "--local"].contains(it));
+        let printed = text(&self.run(&words.collect::<Vec<_>>()).stdout);
+        printed.replace(&self.endpoint, "http://127.0.0.1:4700")
     }
 
     /// The numbers of visible and of hidden letters.
@@ -224,14 +222,6 @@ impl Cloud {
         tokio::time::timeout(PATIENCE, read).await.unwrap();
         payloads
     }
-}
-
-/// The session in a guide: the commands after `$`, and the output of all of them.
-pub fn session(guide: &str) -> (Vec<&str>, String) {
-    let block = guide.split("```shell-session\n").nth(1).unwrap().split("```").next().unwrap();
-    let (commands, output): (Vec<_>, Vec<_>) = block.lines().partition(|it| it.starts_with("$ "));
-    let commands = commands.into_iter().map(|it| it.trim_start_matches("$ ")).collect();
-    (commands, output.iter().map(|line| format!("{line}\n")).collect())
 }
 
 /// Creates a function on moto, which is never invoked, with a role of its own. Returns the ARN of the role.

@@ -156,32 +156,15 @@ pub fn span(duration: Duration) -> String {
     unit.map_or_else(|| format!("{seconds} s"), |(unit, name)| format!("{} {name}", seconds / unit))
 }
 
+/// What mends a finding. A command by hand is only shown, because the operator must decide whether to run it.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub enum Fix {
-    Mapping {
-        uuid: String,
-    },
-    Queue {
-        url: String,
-        attribute: &'static str,
-        value: String,
-    },
-    Retries {
-        function: String,
-        qualifier: Option<String>,
-    },
-    Loop {
-        function: String,
-    },
-    Permission {
-        role: String,
-        policy: String,
-        document: String,
-    },
-    Expiry {
-        table: String,
-    },
-    /// A command that is only shown, because the operator must decide whether to run it.
+    Mapping { uuid: String },
+    Queue { url: String, attribute: &'static str, value: String },
+    Retries { function: String, qualifier: Option<String> },
+    Loop { function: String },
+    Permission { role: String, policy: String, document: String },
+    Expiry { table: String },
     ByHand(String),
 }
 

@@ -43,41 +43,30 @@ pub enum StepKind {
     },
     /// The function succeeded. Only the local cloud reports this.
     Succeeded,
-    Waits {
-        due_at: Option<Timestamp>,
-        /// When the event comes back. This is later than the due time if it is held back.
-        until: Timestamp,
-        /// The number of times it came back and was made to wait again.
-        again: u32,
-    },
-    Retried {
-        late_ms: u64,
-    },
-    GivenUp {
-        reason: String,
-    },
+    /// It waits until it comes back, which is later than its due time if it is held back. `again` is the number of times
+    /// that it came back and was made to wait again.
+    Waits { due_at: Option<Timestamp>, until: Timestamp, again: u32 },
+    /// It was invoked again, this long after its due time.
+    Retried { late_ms: u64 },
+    /// It has become a dead letter.
+    GivenUp { reason: String },
     /// A duplicate message was dropped, because its failure had already been handled.
     Dropped,
     /// The handler could not act on the event.
-    Trouble {
-        said: String,
-        error: Option<String>,
-    },
+    Trouble { said: String, error: Option<String> },
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum Next {
-    Waits {
-        until: Timestamp,
-    },
+    /// The event comes back then.
+    Waits { until: Timestamp },
     /// The event was retried, and no failure was recorded since: it is still running, or it has succeeded.
     Retried,
     /// The event succeeded. Only the local cloud reports this.
     Succeeded,
-    GivenUp {
-        reason: String,
-    },
+    /// The event is a dead letter.
+    GivenUp { reason: String },
     /// The log has no decision about the event.
     Unknown,
 }

@@ -1,11 +1,4 @@
-//! Simulates a policy before it is deployed.
-//!
-//! A simulation answers two questions for each policy:
-//!
-//! 1. *When are the attempts made of an event that never succeeds?* `attempts` simulates thousands of such events, and
-//!    returns quantiles over the jitter.
-//! 2. *What are the effects of an outage?* `outage` simulates every event that arrives while the target is down: the
-//!    number of its retries, when it succeeds, how many events wait at the same time, and the costs.
+//! Simulates a policy before it is deployed: `attempts` of events that never succeed, and an `outage` of the target.
 //!
 //! `comeback_core::schedule` plans each step of an event's life, as in the retry handler. In a simulation, invocations
 //! take no time and the handler is never late. On AWS each retry is up to a second later, because SQS counts whole

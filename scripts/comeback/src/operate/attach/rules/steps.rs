@@ -11,67 +11,36 @@ use crate::operate::{
 
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Step {
-    Tag {
-        /// The ARN of a function or a queue.
-        resource: String,
-        tags: BTreeMap<String, String>,
-    },
-    Untag {
-        resource: String,
-        keys: Vec<String>,
-    },
-    Allow {
-        role: String,
-        policy: String,
-        document: String,
-    },
-    Disallow {
-        role: String,
-        policy: String,
-    },
-    QueuePolicy {
-        url: String,
-        policy: String,
-    },
-    QueueAttribute {
-        url: String,
-        attribute: &'static str,
-        value: String,
-    },
-    Create {
-        queue: String,
-        attributes: BTreeMap<&'static str, String>,
-    },
+    /// Add tags to a function or a queue, by its ARN.
+    Tag { resource: String, tags: BTreeMap<String, String> },
+    /// Remove these tags.
+    Untag { resource: String, keys: Vec<String> },
+    /// Set an inline policy of a role.
+    Allow { role: String, policy: String, document: String },
+    /// Delete it.
+    Disallow { role: String, policy: String },
+    /// Set the policy of a queue.
+    QueuePolicy { url: String, policy: String },
+    /// Set another attribute of a queue.
+    QueueAttribute { url: String, attribute: &'static str, value: String },
+    /// Create a queue.
+    Create { queue: String, attributes: BTreeMap<&'static str, String> },
     /// Let a function receive from a queue.
-    Map {
-        function: String,
-        queue: String,
-    },
-    Unmap {
-        uuid: String,
-        queue: String,
-    },
+    Map { function: String, queue: String },
+    /// Delete such a mapping.
+    Unmap { uuid: String, queue: String },
+    /// Set the variables of a function, and all of its layers, if they change. If there is a revision, the function must
+    /// still have it, so that no concurrent change is overwritten.
     Configure {
         function: String,
         environment: BTreeMap<String, String>,
-        /// All of its layers, if they change.
         layers: Option<Vec<String>>,
-        /// The revision that the function must still have, so that no concurrent change is overwritten.
         revision: Option<String>,
     },
-    /// Set the `RecursiveLoop` of a function.
-    Loop {
-        function: String,
-        /// `Allow` if true, else `Terminate`.
-        allow: bool,
-    },
-    /// Set or delete the event invoke config of a function, an alias or a version.
-    Invocations {
-        function: String,
-        qualifier: Option<String>,
-        /// The new config; `None` deletes it.
-        config: Option<InvokeConfig>,
-    },
+    /// Set the `RecursiveLoop` of a function to `Allow`, or else to `Terminate`.
+    Loop { function: String, allow: bool },
+    /// Set the event invoke config of a function, an alias or a version, or delete it if there is none.
+    Invocations { function: String, qualifier: Option<String>, config: Option<InvokeConfig> },
 }
 
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]

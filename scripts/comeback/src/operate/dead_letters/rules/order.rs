@@ -144,16 +144,11 @@ pub struct Order {
     pub action: Action,
 }
 
+/// A redrive invokes the letter's function with its payload, or sends it to its queue, or to another one. Then the letter
+/// is deleted once Lambda or SQS has accepted it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Action {
-    /// Invoke the letter's function with its payload, or send it to its queue. Then delete the letter once Lambda or
-    /// SQS has accepted it.
-    Redrive {
-        /// The function or the queue that replaces the letter's own.
-        to: Option<String>,
-        set: Vec<PointerValue>,
-        payload: Option<String>,
-    },
+    Redrive { to: Option<String>, set: Vec<PointerValue>, payload: Option<String> },
     Purge,
 }
 
