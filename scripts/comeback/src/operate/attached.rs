@@ -10,7 +10,7 @@ use crate::{
         aws::{Aws, existing, functions},
         doctor::rules::InvokeConfig,
         options::SystemOptions,
-        rules::{Fault, Function, bound_queues, only},
+        rules::{Answer, Function, bound_queues, only},
     },
     shell::Failure,
 };
@@ -38,7 +38,7 @@ pub async fn attached(
     aws: &Aws,
     handler: &Function,
     functions: &[Function],
-) -> Result<Vec<Attached>, Fault> {
+) -> Answer<Vec<Attached>> {
     let aws = &aws.adaptive();
     // A mapping may name an alias of the handler.
     let is_handler = |arn: &str| {
@@ -60,7 +60,7 @@ pub async fn attached(
 
 /// The ARNs that failure records may have for this function: `arn` itself if it is qualified, else those of `$LATEST`
 /// and of each qualifier with a destination of its own.
-pub async fn qualified(aws: &Aws, arn: &str) -> Result<Vec<String>, Fault> {
+pub async fn qualified(aws: &Aws, arn: &str) -> Answer<Vec<String>> {
     let is_qualified =
         FunctionArn::parse(arn).is_none_or(|function| function.as_str() != function.unqualified());
     if is_qualified {
@@ -71,7 +71,7 @@ pub async fn qualified(aws: &Aws, arn: &str) -> Result<Vec<String>, Fault> {
     Ok(arns.into_iter().collect())
 }
 
-async fn destinations(aws: &Aws, arn: &str) -> Result<Vec<Attached>, Fault> {
+async fn destinations(aws: &Aws, arn: &str) -> Answer<Vec<Attached>> {
     // If the function was deleted after it was listed, its events may still be waiting.
     let configs = existing(aws.invoke_configs(arn).await)?.unwrap_or_default();
     let attached = |config: InvokeConfig| {

@@ -35,11 +35,11 @@ use crate::operate::{
     attach::rules::Previous,
     aws::connect::{ENDPOINT, TABLE_ENDPOINT},
     doctor::rules::{
-        ACTIONS_ON_KEY, ACTIONS_ON_RETRY_QUEUE, EARLIER, Fact, InvokeConfig, Keys, KnownBy, Layer,
+        ACTIONS_ON_KEY, ACTIONS_ON_RETRY_QUEUE, EARLIER, InvokeConfig, Keys, KnownBy, Layer,
         Ledger, Mapping, Metric, Queue, QueueAttributes, RetryQueue, Running, Source, State, Table,
         Target, actions_on_ledger,
     },
-    rules::{Clock, Fault, Function, Unsupported, role_name},
+    rules::{Answer, Clock, Fault, Function, Unsupported, role_name},
 };
 
 pub use crate::operate::aws::connect::{LOCAL, NoClients};
@@ -79,7 +79,7 @@ impl Aws {
         queue_url: &str,
         resource: &str,
         receipt_handles: &[&str],
-    ) -> Vec<Result<(), Fault>> {
+    ) -> Vec<Answer<()>> {
         const ACTION: &str = "sqs:ChangeMessageVisibility";
         const GONE: [&str; 3] = ["NotInflight", "ReceiptHandle", "InvalidParameterValue"];
         let entry = |(index, handle): (usize, &&str)| {
@@ -101,19 +101,14 @@ impl Aws {
         of_each(ACTION, resource, receipt_handles.len(), failed)
     }
 
-    pub async fn set_queue_attribute(
-        &self,
-        url: &str,
-        attribute: &str,
-        value: &str,
-    ) -> Result<(), Fault> {
+    pub async fn set_queue_attribute(&self, url: &str, attribute: &str, value: &str) -> Answer<()> {
         let call = self.sqs.set_queue_attributes().queue_url(url);
         let call = call.attributes(QueueAttributeName::from(attribute), value);
         call.send().await.map(drop).map_err(fault("sqs:SetQueueAttributes", url))
     }
 
     /// Sets the `RecursiveLoop` of a function to `Allow`, or to `Terminate`.
-    pub async fn set_loop(&self, function: &str, allow: bool) -> Result<(), Fault> {
+    pub async fn set_loop(&self, function: &str, allow: bool) -> Answer<()> {
         let value = if allow { RecursiveLoop::Allow } else { RecursiveLoop::Terminate };
         let call = self.lambda.put_function_recursion_config().function_name(function);
         let answer = call.recursive_loop(value).send().await;
@@ -121,12 +116,7 @@ impl Aws {
     }
 
     /// Adds an inline policy to a role, which is named or has this ARN.
-    pub async fn put_role_policy(
-        &self,
-        role: &str,
-        policy: &str,
-        document: &str,
-    ) -> Result<(), Fault> {
+    pub async fn put_role_policy(&self, role: &str, policy: &str, document: &str) -> Answer<()> {
         let call = self.iam.put_role_policy().role_name(role_name(role)).policy_name(policy);
         let call = call.policy_document(document);
         call.send().await.map(drop).map_err(fault("iam:PutRolePolicy", role))
@@ -208,8 +198,8 @@ pub fn of_each(
     action: &'static str,
     resource: &str,
     entries: usize,
-    failed: Result<Vec<BatchResultErrorEntry>, Fault>,
-) -> Vec<Result<(), Fault>> {
+    failed: Answer<Vec<BatchResultErrorEntry>>,
+) -> Vec<Answer<()>> {
     let failed = match failed {
         Ok(failed) => failed,
         Err(fault) => return vec![Err(fault); entries],
@@ -224,7 +214,7 @@ pub fn of_each(
 }
 
 /// What was asked for, or `None` if it doesn't exist.
-pub fn existing<T>(answer: Fact<T>) -> Fact<Option<T>> {
+pub fn existing<T>(answer: Answer<T>) -> Answer<Option<T>> {
     match answer {
         Err(fault) if is_missing(&fault) => Ok(None),
         answer => answer.map(Some),
@@ -237,7 +227,7 @@ fn is_missing(fault: &Fault) -> bool {
         || ["ResourceNotFoundException", "NoSuchEntity"].contains(&code)
 }
 
-pub async fn functions(aws: &Aws) -> Result<Vec<Function>, Fault> {
+pub async fn functions(aws: &Aws) -> Answer<Vec<Function>> {
     let listed = aws.lambda.list_functions().into_paginator().items().send();
     let listed = listed.collect::<Result<Vec<_>, _>>().await;
     Ok(listed.map_err(fault("lambda:ListFunctions", "*"))?.into_iter().map(function).collect())
@@ -293,7 +283,7 @@ impl Aws {
         call.await
     }
 
-    pub async fn mappings(&self) -> Fact<Vec<Mapping>> {
+    pub async fn mappings(&self) -> Answer<Vec<Mapping>> {
         let listed = self.lambda.list_event_source_mappings().into_paginator().items().send();
         let listed = self.call(listed.collect::<Result<Vec<_>, _>>()).await;
         let listed = listed.map_err(fault("lambda:ListEventSourceMappings", "*"))?;
@@ -303,7 +293,7 @@ impl Aws {
         Ok(mappings)
     }
 
-    pub async fn invoke_configs(&self, name: &str) -> Fact<Vec<InvokeConfig>> {
+    pub async fn invoke_configs(&self, name: &str) -> Answer<Vec<InvokeConfig>> {
         let call = self.lambda.list_function_event_invoke_configs().function_name(name);
         let listed = call.into_paginator().items().send().collect::<Result<Vec<_>, _>>();
         let listed = self.call(listed).await;
@@ -312,13 +302,13 @@ impl Aws {
     }
 
     /// The names of the queues that a function was attached to, according to its tags.
-    pub async fn attached(&self, arn: &str) -> Fact<BTreeSet<String>> {
+    pub async fn attached(&self, arn: &str) -> Answer<BTreeSet<String>> {
         let tags = self.call(tags(self, arn)).await?;
         Ok(Previous::queues(&tags).collect())
     }
 
     /// Those of the functions whose failures a handler has counted in [`EARLIER`].
-    pub async fn counted(&self, names: &[String]) -> Fact<BTreeSet<String>> {
+    pub async fn counted(&self, names: &[String]) -> Answer<BTreeSet<String>> {
         let wanted = names.iter().map(|name| (Metric::EventAges, name.clone())).collect();
         let values = self.values(wanted, EARLIER).await?;
         Ok(values.into_keys().map(|(_, name)| name).collect())
@@ -363,7 +353,7 @@ impl Aws {
     }
 
     /// The names of the queues whose redrive policy names this queue.
-    async fn moved_from(&self, arn: &str) -> Fact<Vec<String>> {
+    async fn moved_from(&self, arn: &str) -> Answer<Vec<String>> {
         let url = arn::queue_url(arn).unwrap_or_default();
         let call = self.sqs.list_dead_letter_source_queues().queue_url(url);
         let urls = call.into_paginator().items().send().collect::<Result<Vec<_>, _>>();
@@ -378,7 +368,7 @@ impl Aws {
         role: &str,
         actions: &[&str],
         resources: Vec<String>,
-    ) -> Fact<Denied> {
+    ) -> Answer<Denied> {
         if resources.is_empty() {
             return Ok(Denied::new());
         }
@@ -393,7 +383,7 @@ impl Aws {
     }
 
     /// Whether the handler's role may invoke each of the targets. Makes only one call.
-    pub async fn invocations(&self, role: &str, targets: &[Target]) -> Vec<Fact<bool>> {
+    pub async fn invocations(&self, role: &str, targets: &[Target]) -> Vec<Answer<bool>> {
         let all = targets.iter().flat_map(invoked_arns).collect();
         let denied = self.denied(role, &["lambda:InvokeFunction"], all).await;
         let may_be_invoked = |target| {
@@ -437,7 +427,7 @@ impl Aws {
         name: &str,
         function: Option<&Function>,
         known_by: KnownBy,
-        configs: Fact<Vec<InvokeConfig>>,
+        configs: Answer<Vec<InvokeConfig>>,
         queues: &BTreeSet<String>,
     ) -> Target {
         let own = configs.iter().flatten().filter_map(|config| config.on_failure.clone());
@@ -460,7 +450,7 @@ impl Aws {
         Target { name, function, known_by, configs, may_send, may_be_invoked: Ok(true), layer }
     }
 
-    pub async fn layer(&self, arn: &str) -> Fact<Layer> {
+    pub async fn layer(&self, arn: &str) -> Answer<Layer> {
         let (layer, version) = arn.rsplit_once(':').unwrap_or((arn, ""));
         let call = self.lambda.get_layer_version().layer_name(layer);
         let call = call.version_number(version.parse().unwrap_or_default());
@@ -473,7 +463,7 @@ impl Aws {
     }
 
     /// The only signers whose layers a function takes; `None` if it takes all.
-    pub async fn signers(&self, name: &str) -> Fact<Option<Vec<String>>> {
+    pub async fn signers(&self, name: &str) -> Answer<Option<Vec<String>>> {
         let call = self.lambda.get_function_code_signing_config().function_name(name).send();
         let answer = call.await.map_err(fault("lambda:GetFunctionCodeSigningConfig", name))?;
         let arn = answer.code_signing_config_arn;
@@ -551,7 +541,7 @@ impl Aws {
         handler: &Function,
         targets: &[Target],
         dead_letters: &Queue,
-    ) -> Fact<BTreeMap<(Metric, String), f64>> {
+    ) -> Answer<BTreeMap<(Metric, String), f64>> {
         let of_handler = Metric::OF_HANDLER.map(|metric| (metric, handler.name().to_owned()));
         let of_targets = targets.iter().filter(|target| target.function.is_some());
         let of_targets =
@@ -566,7 +556,7 @@ impl Aws {
         &self,
         wanted: Vec<(Metric, String)>,
         period: Duration,
-    ) -> Fact<BTreeMap<(Metric, String), f64>> {
+    ) -> Answer<BTreeMap<(Metric, String), f64>> {
         let query = |(metric, of): (Metric, String)| {
             let (namespace, name, dimension) = metric.place();
             let (dimensions, statistic) = (vec![(dimension, of.clone())], metric.statistic());
@@ -580,13 +570,13 @@ impl Aws {
     }
 }
 
-pub async fn tags(aws: &Aws, arn: &str) -> Fact<Tags> {
+pub async fn tags(aws: &Aws, arn: &str) -> Answer<Tags> {
     let tags = aws.lambda.list_tags().resource(arn).send().await;
     let tags = tags.map_err(fault("lambda:ListTags", arn))?.tags.unwrap_or_default();
     Ok(tags.into_iter().collect())
 }
 
-pub async fn may_loop(aws: &Aws, name: &str) -> Fact<bool> {
+pub async fn may_loop(aws: &Aws, name: &str) -> Answer<bool> {
     let call = aws.lambda.get_function_recursion_config().function_name(name).send();
     let answer = call.await.map_err(fault("lambda:GetFunctionRecursionConfig", name))?;
     Ok(answer.recursive_loop == Some(RecursiveLoop::Allow))
@@ -608,7 +598,7 @@ pub async fn metric_data<Key>(
     asked_for: Vec<(Key, Query)>,
     from: Timestamp,
     until: Timestamp,
-) -> Result<Vec<(Key, f64)>, Fault> {
+) -> Answer<Vec<(Key, f64)>> {
     let (keys, queries): (Vec<_>, Vec<_>) = asked_for.into_iter().unzip();
     let mut values = vec![None; queries.len()];
     for (queries, values) in queries.chunks(METRICS_MAX).zip(values.chunks_mut(METRICS_MAX)) {

@@ -13,7 +13,7 @@ use crate::{
         aws::{Aws, fault},
         doctor::rules::{BATCH_SIZE, EXPIRES_AT, Examined, Finding, Fix, Verdict, diagnose},
         options::Connection,
-        rules::{Fault, policies},
+        rules::{Answer, policies},
     },
     paint::{Line, Style},
     shell::{Failure, Outcome, Shell, confirm},
@@ -247,7 +247,7 @@ pub struct DoctorArgs {
 }
 
 /// Carries out an automatic fix. Does nothing for a fix that needs a decision by a person.
-pub async fn carry_out(aws: &Aws, fix: &Fix) -> Result<(), Fault> {
+pub async fn carry_out(aws: &Aws, fix: &Fix) -> Answer<()> {
     match fix {
         Fix::Mapping { uuid } => {
             let call = aws.lambda.update_event_source_mapping().uuid(uuid).enabled(true);

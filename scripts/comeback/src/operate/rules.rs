@@ -48,6 +48,9 @@ pub struct Fault {
     pub causes: Box<str>,
 }
 
+/// The result of a call to AWS, or the reason why it failed.
+pub type Answer<T> = Result<T, Fault>;
+
 impl Fault {
     /// A fault without an HTTP status of its own, such as that of one entry of a batch.
     pub fn of(action: &'static str, resource: &str, code: &str, message: &str) -> Self {
@@ -85,9 +88,9 @@ impl Fault {
 
 /// Retries a call while AWS answers with a transient fault, up to five times. For an answer, the call itself has
 /// waited.
-pub(crate) async fn with_backoff<T, F>(clock: &impl Clock, call: impl Fn() -> F) -> Result<T, Fault>
+pub(crate) async fn with_backoff<T, F>(clock: &impl Clock, call: impl Fn() -> F) -> Answer<T>
 where
-    F: Future<Output = Result<T, Fault>>,
+    F: Future<Output = Answer<T>>,
 {
     for seconds in BACKOFF {
         match call().await {

@@ -16,7 +16,7 @@ use crate::{
         aws::{Aws, fault},
         options::{SystemOptions, duration},
         rules::{
-            Fault, Function,
+            Answer, Function,
             life::{Life, Next, NoLife, Step, StepKind, event_ids, life},
             target_name,
         },
@@ -188,7 +188,7 @@ pub async fn log_lines(
     pattern: &str,
     from: Timestamp,
     mut visit: impl FnMut(String) -> bool,
-) -> Result<(), Fault> {
+) -> Answer<()> {
     let mut pages = aws
         .logs
         .filter_log_events()
@@ -216,7 +216,7 @@ pub async fn collected_lines(
     from: Timestamp,
     what: &str,
     goes_on: impl Fn() -> bool,
-) -> Result<Vec<String>, Fault> {
+) -> Answer<Vec<String>> {
     let spinner = spinner(what);
     let mut collected = Vec::new();
     let read = log_lines(aws, group, pattern, from, |line| {

@@ -18,8 +18,8 @@ use crate::{
             rules::{Facts, QueueFacts, RetryQueue, Step, parse_source, policy_name},
         },
         aws::{Aws, Tags, existing, fault, function, functions, invoke_config, may_loop, tags},
-        doctor::rules::{BATCH_SIZE, Fact, InvokeConfig, Mapping, Queue},
-        rules::{self, Fault, Function, role_name},
+        doctor::rules::{BATCH_SIZE, InvokeConfig, Mapping, Queue},
+        rules::{self, Answer, Function, role_name},
     },
     shell::Failure,
 };
@@ -143,7 +143,7 @@ pub async fn queue_facts(
     })
 }
 
-async fn configured(aws: &Aws, name: &str) -> Result<(Function, Tags), Fault> {
+async fn configured(aws: &Aws, name: &str) -> Answer<(Function, Tags)> {
     let call = aws.lambda.get_function_configuration().function_name(name).send();
     let it = call.await.map_err(fault("lambda:GetFunctionConfiguration", name))?;
     let configuration = FunctionConfiguration::builder()
@@ -167,7 +167,7 @@ async fn configured_invocations(
     aws: &Aws,
     name: &str,
     qualifier: Option<&str>,
-) -> Fact<Option<InvokeConfig>> {
+) -> Answer<Option<InvokeConfig>> {
     let call = aws.lambda.get_function_event_invoke_config().function_name(name);
     let answer = call.set_qualifier(qualifier.map(str::to_owned)).send().await;
     existing(answer.map_err(fault("lambda:GetFunctionEventInvokeConfig", name)).map(|it| {
@@ -180,7 +180,7 @@ async fn configured_invocations(
     }))
 }
 
-async fn inline_policy(aws: &Aws, role: &str, policy: &str) -> Fact<Option<String>> {
+async fn inline_policy(aws: &Aws, role: &str, policy: &str) -> Answer<Option<String>> {
     let call = aws.iam.get_role_policy().role_name(role_name(role)).policy_name(policy);
     let answer = call.send().await.map_err(fault("iam:GetRolePolicy", role));
     existing(
@@ -196,7 +196,7 @@ async fn configure(
     environment: &BTreeMap<String, String>,
     layers: Option<&Vec<String>>,
     revision: Option<&String>,
-) -> Result<(), Fault> {
+) -> Answer<()> {
     let variables = environment.clone().into_iter().collect();
     let variables = Environment::builder().set_variables(Some(variables)).build();
     let call = aws.lambda.update_function_configuration().function_name(function);
@@ -210,7 +210,7 @@ async fn set_invocations(
     function: &str,
     qualifier: Option<&String>,
     config: &InvokeConfig,
-) -> Result<(), Fault> {
+) -> Answer<()> {
     let InvokeConfig { retries, age_max, on_failure, on_success, .. } = config;
     let number = |number: u64| i32::try_from(number).unwrap_or(i32::MAX);
     let on_failure = on_failure.as_ref().map(|arn| OnFailure::builder().destination(arn).build());
@@ -227,7 +227,7 @@ async fn set_invocations(
     answer.map(drop).map_err(fault("lambda:PutFunctionEventInvokeConfig", function))
 }
 
-pub async fn change(aws: &Aws, step: &Step) -> Result<(), Fault> {
+pub async fn change(aws: &Aws, step: &Step) -> Answer<()> {
     let Aws { lambda, iam, sqs, .. } = aws;
     match step {
         Step::Tag { resource, tags } => {

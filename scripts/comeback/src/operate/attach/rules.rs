@@ -23,9 +23,9 @@ use facts::{Tags, VariablesChange, settings_with, settings_without};
 use comeback_core::{arn::FunctionArn, settings::Settings, target::Target};
 
 use crate::operate::{
-    doctor::rules::{ACTIONS_ON_KEY, Fact, InvokeConfig, WRAPPER, WRAPPER_VARIABLE, allow},
+    doctor::rules::{ACTIONS_ON_KEY, InvokeConfig, WRAPPER, WRAPPER_VARIABLE, allow},
     rules::{
-        Fault, Function, Unsupported, last,
+        Answer, Fault, Function, Unsupported, last,
         policies::{Effect, ask, exempt, unexempt},
         queue_targets,
     },
@@ -213,7 +213,7 @@ impl Plan {
     }
 
     /// The fact, or `None` with a warning if an emulator lacks its API: the steps that need it are left out.
-    fn known<'a, T>(&mut self, fact: &'a Fact<T>) -> Result<Option<&'a T>, Fault> {
+    fn known<'a, T>(&mut self, fact: &'a Answer<T>) -> Answer<Option<&'a T>> {
         let fault = match fact {
             Ok(fact) => return Ok(Some(fact)),
             Err(fault) if fault.is_unsupported() => fault,
@@ -231,11 +231,11 @@ impl Plan {
 
     fn allow(
         &mut self,
-        existing: &Fact<Option<String>>,
+        existing: &Answer<Option<String>>,
         role: &str,
         policy: &str,
         document: String,
-    ) -> Result<(), Fault> {
+    ) -> Answer<()> {
         let parsed = |text: &str| serde_json::from_str::<serde_json::Value>(text).ok();
         let Some(existing) = self.known(existing)? else { return Ok(()) };
         if existing.as_deref().and_then(parsed) != parsed(&document) {
@@ -248,10 +248,10 @@ impl Plan {
 
     fn disallow(
         &mut self,
-        existing: &Fact<Option<String>>,
+        existing: &Answer<Option<String>>,
         role: &str,
         policy: String,
-    ) -> Result<(), Fault> {
+    ) -> Answer<()> {
         if let Some(Some(document)) = self.known(existing)? {
             let step = Step::Disallow { role: role.to_owned(), policy };
             self.add(step, document.clone(), "no policy");
@@ -282,7 +282,7 @@ impl Plan {
         self.add(Step::Configure { function, environment, layers: None, revision }, is, becomes);
     }
 
-    fn allow_loop(&mut self, function: &str, may_loop: &Fact<bool>) -> Result<(), Fault> {
+    fn allow_loop(&mut self, function: &str, may_loop: &Answer<bool>) -> Answer<()> {
         if self.known(may_loop)? == Some(&false) {
             let step = Step::Loop { function: function.to_owned(), allow: true };
             self.add(step, "Terminate", "Allow");

@@ -25,7 +25,7 @@ use crate::{
             QueueOptions,
             rules::{DeadLetterQueue, Letter, Redrive, WORK_HOLD, hold, look},
         },
-        rules::{self, Clock, Fault},
+        rules::{self, Answer, Clock},
         text::{count, span},
     },
     shell::{Failure, Shell, progress},
@@ -119,7 +119,7 @@ pub(super) async fn open(options: &QueueOptions, shell: &Shell) -> Result<Queue,
 pub(super) async fn look_at_all(
     queue: &Queue,
     mut visit: impl FnMut(Letter) -> bool,
-) -> Result<u64, Fault> {
+) -> Answer<u64> {
     let bar = progress(queue.visible, "looked at");
     look(queue, queue.letters(), |letter| {
         bar.inc(1);
@@ -140,7 +140,7 @@ impl Clock for Queue {
 }
 
 impl DeadLetterQueue for Queue {
-    async fn receive(&self, max: usize, hold: Duration) -> Result<Vec<Letter>, Fault> {
+    async fn receive(&self, max: usize, hold: Duration) -> Answer<Vec<Letter>> {
         let received = self
             .aws
             .sqs
@@ -158,11 +158,11 @@ impl DeadLetterQueue for Queue {
         Ok(received.messages.unwrap_or_default().into_iter().map(letter).collect())
     }
 
-    async fn release(&self, receipt_handles: &[&str]) -> Result<(), Fault> {
+    async fn release(&self, receipt_handles: &[&str]) -> Answer<()> {
         self.aws.make_visible(&self.url, &self.arn, receipt_handles).await.into_iter().collect()
     }
 
-    async fn delete(&self, receipt_handles: &[&str]) -> Vec<Result<(), Fault>> {
+    async fn delete(&self, receipt_handles: &[&str]) -> Vec<Answer<()>> {
         const ACTION: &str = "sqs:DeleteMessage";
         let entry = |(index, handle): (usize, &&str)| {
             DeleteMessageBatchRequestEntry::builder()
@@ -179,7 +179,7 @@ impl DeadLetterQueue for Queue {
         of_each(ACTION, &self.arn, receipt_handles.len(), failed)
     }
 
-    async fn redrive(&self, redrives: &[Redrive]) -> Vec<Result<(), Fault>> {
+    async fn redrive(&self, redrives: &[Redrive]) -> Vec<Answer<()>> {
         // Each call runs in a task, so that they use all cores.
         let mut calls = JoinSet::new();
         for (index, Redrive { target, payload, attributes }) in redrives.iter().enumerate() {

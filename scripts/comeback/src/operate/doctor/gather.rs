@@ -8,9 +8,9 @@ use futures_util::future::join_all;
 use crate::{
     operate::{
         aws::{Aws, actions, functions},
-        doctor::rules::{Fact, Facts, InvokeConfig, KnownBy, Mapping, Source},
+        doctor::rules::{Facts, InvokeConfig, KnownBy, Mapping, Source},
         rules::{
-            Fault, Function, handlers, last, named, named_queues, named_targets, queue_arn,
+            Answer, Fault, Function, handlers, last, named, named_queues, named_targets, queue_arn,
             queue_targets,
         },
     },
@@ -20,10 +20,10 @@ use crate::{
 /// The functions of the account and region, with what shows whether their failures are retried.
 struct Account {
     functions: BTreeMap<String, Function>,
-    mappings: Fact<Vec<Mapping>>,
-    configs: BTreeMap<String, Fact<Vec<InvokeConfig>>>,
+    mappings: Answer<Vec<Mapping>>,
+    configs: BTreeMap<String, Answer<Vec<InvokeConfig>>>,
     /// The names of the queues that functions were attached to, according to their tags.
-    attached: BTreeMap<String, Fact<BTreeSet<String>>>,
+    attached: BTreeMap<String, Answer<BTreeSet<String>>>,
     counted: BTreeSet<String>,
     /// The retry queues of all systems, also of those that are not examined.
     retry_queues: BTreeSet<String>,

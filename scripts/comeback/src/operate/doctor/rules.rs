@@ -15,12 +15,12 @@ use std::{collections::BTreeSet, time::Duration};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::operate::rules::Fault;
+use crate::operate::rules::{Answer, Fault};
 
 pub(crate) use crate::operate::doctor::rules::functions::{WRAPPER, WRAPPER_VARIABLE};
 pub use crate::operate::doctor::rules::{
     facts::{
-        EARLIER, Fact, Facts, InvokeConfig, Keys, KnownBy, Layer, Ledger, Mapping, Metric, Queue,
+        EARLIER, Facts, InvokeConfig, Keys, KnownBy, Layer, Ledger, Mapping, Metric, Queue,
         QueueAttributes, Redrive, RetryQueue, Running, Source, State, Table, Target,
     },
     queues::{RECEIVES, RETENTION, VISIBILITY_LONG, VISIBILITY_PER_TIMEOUT, actions_on_ledger},
@@ -101,7 +101,7 @@ impl Examined {
     }
 
     /// The fact, if it is known. A fault is recorded as a finding, but only once if several calls failed with it.
-    fn known<'a, T>(&mut self, fact: &'a Fact<T>) -> Option<&'a T> {
+    fn known<'a, T>(&mut self, fact: &'a Answer<T>) -> Option<&'a T> {
         match fact {
             Ok(fact) => Some(fact),
             Err(fault) => {

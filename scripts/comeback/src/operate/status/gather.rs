@@ -27,7 +27,7 @@ use crate::operate::{
     attached::Attached,
     aws::{Aws, MAXIMUM, Query, fault, metric_data},
     doctor::rules::{Queue, QueueAttributes},
-    rules::{Fault, Function},
+    rules::{Answer, Fault, Function},
     status::rules::{Facts, Runs},
 };
 
@@ -50,7 +50,7 @@ pub async fn gather(
     handler: &Function,
     attached: &[Attached],
     now: Timestamp,
-) -> Result<Gathered, Fault> {
+) -> Answer<Gathered> {
     let of_table =
         async { Ok(tokio::try_join!(items(aws, handler, attached), dues(aws, handler, attached))) };
     let (queues, metrics, of_table) =
@@ -100,10 +100,7 @@ fn whole(number: f64) -> u64 {
     number.round() as u64
 }
 
-async fn queues(
-    aws: &Aws,
-    attached: &[Attached],
-) -> Result<HashMap<String, QueueAttributes>, Fault> {
+async fn queues(aws: &Aws, attached: &[Attached]) -> Answer<HashMap<String, QueueAttributes>> {
     let arns: BTreeSet<_> = attached.iter().map(|it| it.queue_arn.as_str()).collect();
     let queues = join_all(arns.into_iter().map(|arn| aws.queue(arn))).await;
     let known = |Queue { arn, attributes, .. }: Queue| match attributes? {
@@ -129,7 +126,7 @@ async fn metrics(
     aws: &Aws,
     attached: &[Attached],
     now: Timestamp,
-) -> Result<HashMap<(usize, Metric), f64>, Fault> {
+) -> Answer<HashMap<(usize, Metric), f64>> {
     // CloudWatch's periods begin at whole minutes. The current minute is included.
     let minute = Timestamp::from_timestamp(now.timestamp().div_euclid(60) * 60 + 60, 0);
     let until = minute.unwrap_or(now);
@@ -188,7 +185,7 @@ async fn items(
     aws: &Aws,
     handler: &Function,
     attached: &[Attached],
-) -> Result<HashMap<String, Item>, Fault> {
+) -> Answer<HashMap<String, Item>> {
     let mut items = HashMap::new();
     let Some(table) = handler.ledger() else { return Ok(items) };
     let dynamodb = aws.dynamodb_of(handler);
@@ -217,7 +214,7 @@ async fn dues(
     aws: &Aws,
     handler: &Function,
     attached: &[Attached],
-) -> Result<HashMap<String, Timestamp>, Fault> {
+) -> Answer<HashMap<String, Timestamp>> {
     let Some(table) = handler.register() else { return Ok(HashMap::new()) };
     let dynamodb = aws.dynamodb_of(handler);
     let dues = attached.iter().map(async |Attached { arn, .. }| {

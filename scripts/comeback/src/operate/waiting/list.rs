@@ -14,7 +14,7 @@ use crate::{
     operate::{
         attached::find,
         aws::Aws,
-        rules::{Fault, Group, Groups, events, life::lives, target_name},
+        rules::{Answer, Fault, Group, Groups, events, life::lives, target_name},
         text::{due, error, group_json, group_lines, narrowed},
         trace::collected_lines,
         waiting::{
@@ -164,7 +164,7 @@ async fn of_register(
     register: &DynamoRegister,
     found: &mut Found<'_>,
     goes_on: impl Fn() -> bool,
-) -> Result<(), Fault> {
+) -> Answer<()> {
     let parts = register.parts(&found.selection.functions).await?;
     // The events of a single function are sorted by due time, so reading can stop after the first ones.
     let are_sorted = matches!(&*parts, [Partition::Target(_)]) && !found.is_grouped();

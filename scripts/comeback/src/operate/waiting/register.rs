@@ -21,7 +21,7 @@ use crate::{
         attached::{find, qualified},
         aws::{Aws, fault},
         options::SystemOptions,
-        rules::{Fault, Function},
+        rules::{Answer, Fault, Function},
         waiting::rules::{Page, Partition, Register},
     },
     shell::Failure,
@@ -66,7 +66,7 @@ impl DynamoRegister {
 
     /// The parts of the register with the events of these functions: one for each ARN, or [`SEGMENTS`] of the whole
     /// register if a name has a `*` or there are no names.
-    pub async fn parts(&self, functions: &[String]) -> Result<Vec<Partition>, Fault> {
+    pub async fn parts(&self, functions: &[String]) -> Answer<Vec<Partition>> {
         if functions.is_empty() || functions.iter().any(|function| function.contains('*')) {
             return Ok((0..SEGMENTS).map(|nth| Partition::Segment(nth, SEGMENTS)).collect());
         }
@@ -78,12 +78,12 @@ impl DynamoRegister {
     }
 
     /// The ARNs of this function that waiting events may have.
-    pub async fn targets(&self, function: &str) -> Result<Vec<String>, Fault> {
+    pub async fn targets(&self, function: &str) -> Answer<Vec<String>> {
         qualified(&self.aws, &self.handler.arn_of(function)).await
     }
 
     /// When this function was paused, or None if it is not paused.
-    pub async fn paused_at(&self, target: &str) -> Result<Option<Timestamp>, Fault> {
+    pub async fn paused_at(&self, target: &str) -> Answer<Option<Timestamp>> {
         let call = self.dynamodb.get_item().table_name(&self.table).consistent_read(true);
         let answer = call.key(ID, text(&target_key(target))).send().await;
         let item = answer.map_err(self.fault("dynamodb:GetItem"))?.item.unwrap_or_default();
@@ -92,7 +92,7 @@ impl DynamoRegister {
     }
 
     /// Pauses this function, or resumes it if `since` is None. Keeps the other attributes of its item.
-    pub async fn pause(&self, target: &str, since: Option<Timestamp>) -> Result<(), Fault> {
+    pub async fn pause(&self, target: &str, since: Option<Timestamp>) -> Answer<()> {
         let call = self
             .dynamodb
             .update_item()
@@ -141,7 +141,7 @@ impl Register for DynamoRegister {
         &self.aws
     }
 
-    async fn page(&self, part: &Partition, from: Option<Item>) -> Result<Page<Item>, Fault> {
+    async fn page(&self, part: &Partition, from: Option<Item>) -> Answer<Page<Item>> {
         let (items, next) = match part {
             Partition::Target(target) => {
                 let call = self
@@ -174,12 +174,7 @@ impl Register for DynamoRegister {
         Ok(Page { events, next: next.filter(|key| !key.is_empty()) })
     }
 
-    async fn order(
-        &self,
-        id: &str,
-        order: Order,
-        keep_until: Timestamp,
-    ) -> Result<Option<Entry>, Fault> {
+    async fn order(&self, id: &str, order: Order, keep_until: Timestamp) -> Answer<Option<Entry>> {
         let call = self.dynamodb.update_item().table_name(&self.table);
         let call = register::order(call, id, order, OPERATOR, keep_until);
         let call = call.return_values(ReturnValue::AllNew);
@@ -190,7 +185,7 @@ impl Register for DynamoRegister {
         }
     }
 
-    async fn show(&self, queue_url: &str, receipt_handles: &[&str]) -> Vec<Result<(), Fault>> {
+    async fn show(&self, queue_url: &str, receipt_handles: &[&str]) -> Vec<Answer<()>> {
         self.aws.make_visible(queue_url, queue_url, receipt_handles).await
     }
 }

@@ -23,7 +23,7 @@ use serde::Serialize;
 pub use crate::operate::waiting::rules::order::{Plan, Tally, carry_out, pause_done};
 
 use crate::operate::rules::{
-    Clock, Fault, NO_ERROR, any, contains, is_error_of, is_target,
+    Answer, Clock, NO_ERROR, any, contains, is_error_of, is_target,
     life::{Life, Next, StepKind},
     target_name, with_backoff,
 };
@@ -151,7 +151,7 @@ pub async fn visit<R: Register>(
     parts: &[Partition],
     register: &R,
     mut visit: impl FnMut(Entry) -> bool,
-) -> Result<(), Fault> {
+) -> Answer<()> {
     let mut pages = Pages::of(parts);
     while let Some(events) = pages.next(register).await? {
         for event in events {
@@ -172,10 +172,7 @@ impl<'a, C: Clone> Pages<'a, C> {
     }
 
     /// The events of the next page of each partition; `None` if there are no more.
-    async fn next<R: Register<Cursor = C>>(
-        &mut self,
-        register: &R,
-    ) -> Result<Option<Vec<Entry>>, Fault> {
+    async fn next<R: Register<Cursor = C>>(&mut self, register: &R) -> Answer<Option<Vec<Entry>>> {
         if self.0.is_empty() {
             return Ok(None);
         }
@@ -222,7 +219,7 @@ pub trait Register {
         &self,
         part: &Partition,
         from: Option<Self::Cursor>,
-    ) -> impl Future<Output = Result<Page<Self::Cursor>, Fault>>;
+    ) -> impl Future<Output = Answer<Page<Self::Cursor>>>;
 
     /// Writes an order for the event with this id, which is kept until `keep_until`. Returns the updated event, or
     /// `None` if it no longer waits.
@@ -231,7 +228,7 @@ pub trait Register {
         id: &str,
         order: Order,
         keep_until: Timestamp,
-    ) -> impl Future<Output = Result<Option<Entry>, Fault>>;
+    ) -> impl Future<Output = Answer<Option<Entry>>>;
 
     /// Makes at most [`SHOWN_MAX`] messages of a queue visible immediately, and returns a result for each, in order. A
     /// message that is no longer in flight under its handle is a success: it has already come back, and the handler
@@ -240,7 +237,7 @@ pub trait Register {
         &self,
         queue_url: &str,
         receipt_handles: &[&str],
-    ) -> impl Future<Output = Vec<Result<(), Fault>>>;
+    ) -> impl Future<Output = Vec<Answer<()>>>;
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use crate::{
             rules as dead_letters,
             rules::{Action, Plan, look},
         },
-        rules::{Fault, Notice, counted, target_name},
+        rules::{Answer, Notice, counted, target_name},
         text::shortened,
         waiting::{
             rules as waiting,
@@ -289,7 +289,7 @@ async fn order_letters(
     live: &Live,
     order: &dead_letters::Order,
     progress: Progress,
-) -> Result<(dead_letters::Tally, Result<(), Fault>), Failure> {
+) -> Result<(dead_letters::Tally, Answer<()>), Failure> {
     let _turn = live.letters.lock().await;
     let queue = live.dead_letters().await?;
     let pace = dead_letters::Pace { letters_per_second: None, batches: BATCHES };

@@ -34,7 +34,7 @@ use crate::{
             rules::{Examined, diagnose},
         },
         options::Connection,
-        rules::{self, Fault, Function, Groups},
+        rules::{self, Answer, Function, Groups},
         status::{Gathered, gather, rules::Facts},
         trace::log_lines,
         waiting::{DynamoRegister, rules::visit},
@@ -367,7 +367,7 @@ impl Live {
         group: &str,
         from: Timestamp,
         read: &mut HashSet<u64>,
-    ) -> Result<(), Fault> {
+    ) -> Answer<()> {
         if read.len() > LINES_READ_MAX {
             read.clear();
         }

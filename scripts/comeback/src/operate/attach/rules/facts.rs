@@ -11,8 +11,8 @@ use comeback_core::{
 
 use super::Refusal;
 use crate::operate::{
-    doctor::rules::{Fact, InvokeConfig, Layer, QueueAttributes},
-    rules::{Function, last, queue_targets},
+    doctor::rules::{InvokeConfig, Layer, QueueAttributes},
+    rules::{Answer, Function, last, queue_targets},
 };
 
 pub type Tags = BTreeMap<String, String>;
@@ -28,10 +28,10 @@ pub struct Facts {
     pub tags: Tags,
     /// The event invoke config of the function, alias or version.
     pub config: Option<InvokeConfig>,
-    pub may_loop: Fact<bool>,
-    pub send_policy: Fact<Option<String>>,
+    pub may_loop: Answer<bool>,
+    pub send_policy: Answer<Option<String>>,
     /// The inline policy that lets the handler's role invoke the function.
-    pub invoke_policy: Fact<Option<String>>,
+    pub invoke_policy: Answer<Option<String>>,
     /// The layer to add, if it is known.
     pub layer: Option<Layer>,
     /// The only signers whose layers the function takes; `None` if it takes all.

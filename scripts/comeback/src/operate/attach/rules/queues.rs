@@ -17,10 +17,10 @@ use super::{
 };
 use crate::operate::{
     doctor::rules::{
-        ACTIONS_ON_RETRY_QUEUE, Fact, Mapping, QueueAttributes, RECEIVES, RETENTION, Redrive,
+        ACTIONS_ON_RETRY_QUEUE, Mapping, QueueAttributes, RECEIVES, RETENTION, Redrive,
         VISIBILITY_LONG, VISIBILITY_PER_TIMEOUT, span,
     },
-    rules::{Function, last, queue_arn, queue_targets},
+    rules::{Answer, Function, last, queue_arn, queue_targets},
 };
 
 #[derive(Clone, Debug)]
@@ -39,9 +39,9 @@ pub struct QueueFacts {
     pub retry: RetryQueue,
     pub exists: bool,
     /// The functions that receive from the source queue, and whether their `RecursiveLoop` is `Allow`.
-    pub consumers: Vec<(String, Fact<bool>)>,
+    pub consumers: Vec<(String, Answer<bool>)>,
     /// The inline policy that lets the handler use both queues.
-    pub policy: Fact<Option<String>>,
+    pub policy: Answer<Option<String>>,
 }
 
 impl QueueFacts {

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::operate::{
     doctor::rules::InvokeConfig,
-    rules::{Clock, Fault, last, role_name},
+    rules::{Answer, Clock, Fault, last, role_name},
 };
 
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -101,7 +101,7 @@ const SETTLE_WAIT: Duration = Duration::from_secs(3);
 pub async fn carry_out(
     plan: &[Planned],
     clock: &impl Clock,
-    change: impl AsyncFn(&Step) -> Result<(), Fault>,
+    change: impl AsyncFn(&Step) -> Answer<()>,
     mut done: impl FnMut(&Planned),
 ) -> Result<(), Stopped> {
     for (index, planned) in plan.iter().enumerate() {

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::operate::{
     doctor::rules::{Layer, QueueAttributes},
-    rules::{Clock, tests::with},
+    rules::{Answer, Clock, tests::with},
 };
 
 const HOME: &str = "us-east-1:123456789012";
@@ -79,7 +79,7 @@ fn after(facts: &Facts, steps: &[Planned]) -> Facts {
     facts
 }
 
-fn policy_of<'a>(facts: &'a mut Facts, policy: &str) -> &'a mut Fact<Option<String>> {
+fn policy_of<'a>(facts: &'a mut Facts, policy: &str) -> &'a mut Answer<Option<String>> {
     if policy.contains("-send-") { &mut facts.send_policy } else { &mut facts.invoke_policy }
 }
 

@@ -21,7 +21,7 @@ use super::{
     Letter,
     order::{Order, Redrive, StayReason, Step, notices},
 };
-use crate::operate::rules::{Clock, Fault, Notice, Tone, letters, with_backoff};
+use crate::operate::rules::{Answer, Clock, Fault, Notice, Tone, letters, with_backoff};
 
 /// How long letters are hidden while the queue is read: half a minute, and longer for a large queue, which is read at
 /// least this fast. If the program is killed, they stay hidden until this time ends.
@@ -40,7 +40,7 @@ pub async fn look(
     queue: &impl DeadLetterQueue,
     letters: u64,
     mut visit: impl FnMut(Letter) -> bool,
-) -> Result<(), Fault> {
+) -> Answer<()> {
     let mut held = Held::since(queue.now());
     let looked = receive_all(queue, hold(letters), &mut held, &mut visit).await;
     looked.and(held.release(queue).await)
@@ -51,7 +51,7 @@ async fn receive_all(
     hold: Duration,
     held: &mut Held,
     visit: &mut impl FnMut(Letter) -> bool,
-) -> Result<(), Fault> {
+) -> Answer<()> {
     loop {
         let calls = (0..CALLS_MAX).map(|_| with_backoff(queue, || queue.receive(BATCH_MAX, hold)));
         let mut failed = None;
@@ -141,7 +141,7 @@ impl Held {
         self.in_vain >= IN_VAIN_MAX && self.others >= self.counted
     }
 
-    async fn release(&self, queue: &impl DeadLetterQueue) -> Result<(), Fault> {
+    async fn release(&self, queue: &impl DeadLetterQueue) -> Answer<()> {
         let handles: Vec<_> = self.handles.values().map(String::as_str).collect();
         for calls in handles.chunks(BATCH_MAX * CALLS_MAX) {
             let calls = calls.chunks(BATCH_MAX);
@@ -158,20 +158,16 @@ pub const BATCH_MAX: usize = 10;
 pub trait DeadLetterQueue: Clock {
     /// Receives up to `max` letters, at most [`BATCH_MAX`], and hides them from other consumers for `hold`. If there
     /// seem to be none, waits briefly.
-    fn receive(
-        &self,
-        max: usize,
-        hold: Duration,
-    ) -> impl Future<Output = Result<Vec<Letter>, Fault>>;
+    fn receive(&self, max: usize, hold: Duration) -> impl Future<Output = Answer<Vec<Letter>>>;
 
     /// Makes at most [`BATCH_MAX`] letters visible again immediately.
-    fn release(&self, receipt_handles: &[&str]) -> impl Future<Output = Result<(), Fault>>;
+    fn release(&self, receipt_handles: &[&str]) -> impl Future<Output = Answer<()>>;
 
     /// Deletes at most [`BATCH_MAX`] letters, and returns a result for each of them, in order.
-    fn delete(&self, receipt_handles: &[&str]) -> impl Future<Output = Vec<Result<(), Fault>>>;
+    fn delete(&self, receipt_handles: &[&str]) -> impl Future<Output = Vec<Answer<()>>>;
 
     /// Invokes the functions and sends to the queues, all concurrently. Returns a result for each, in order.
-    fn redrive(&self, redrives: &[Redrive]) -> impl Future<Output = Vec<Result<(), Fault>>>;
+    fn redrive(&self, redrives: &[Redrive]) -> impl Future<Output = Vec<Answer<()>>>;
 }
 
 /// How long letters are hidden while they are processed. If the program is killed, they stay hidden until then.
@@ -242,7 +238,7 @@ pub async fn carry_out<A: DeadLetterQueue>(
     pace: Pace,
     aws: &A,
     goes_on: impl FnMut(&Tally) -> bool,
-) -> (Tally, Result<(), Fault>) {
+) -> (Tally, Answer<()>) {
     let mut work = Work {
         order,
         pace,
@@ -277,7 +273,7 @@ struct Work<'a, A> {
 }
 
 impl<A: DeadLetterQueue> Work<'_, A> {
-    async fn until_empty(&mut self, mut goes_on: impl FnMut(&Tally) -> bool) -> Result<(), Fault> {
+    async fn until_empty(&mut self, mut goes_on: impl FnMut(&Tally) -> bool) -> Answer<()> {
         let (aws, pace) = (self.aws, self.pace);
         let mut batch = receive(aws, pace).await?;
         while !batch.letters.is_empty() {
@@ -349,7 +345,7 @@ impl<A: DeadLetterQueue> Work<'_, A> {
         self.slow_down(&throttled).await;
     }
 
-    async fn redrive(&mut self, redrives: &[Redrive]) -> Vec<Result<(), Fault>> {
+    async fn redrive(&mut self, redrives: &[Redrive]) -> Vec<Answer<()>> {
         let Some(rate) = self.pace.letters_per_second else {
             return self.aws.redrive(redrives).await;
         };
@@ -431,7 +427,7 @@ impl Pace {
 }
 
 /// Receives the next batches. At a slow pace, these are only as many letters as can be redriven while they are fresh.
-async fn receive<A: DeadLetterQueue>(aws: &A, pace: Pace) -> Result<Batch, Fault> {
+async fn receive<A: DeadLetterQueue>(aws: &A, pace: Pace) -> Answer<Batch> {
     let in_time = |rate: f64| rate * LETTER_AGE_MAX.as_secs_f64();
     let max = pace.letters_per_second.map_or(BATCH_MAX, |rate| in_time(rate) as usize);
     let batches = if pace.is_slow() { 1 } else { pace.batches };
@@ -520,7 +516,7 @@ mod tests {
             self.letters.borrow().iter().filter(|(_, at)| *at <= self.now.get()).count()
         }
 
-        fn throttles(&self) -> Result<(), Fault> {
+        fn throttles(&self) -> Answer<()> {
             let left = self.throttles.get();
             self.throttles.set(left.saturating_sub(1));
             if left > 0 { Err(fault("ThrottlingException")) } else { Ok(()) }
@@ -532,7 +528,7 @@ mod tests {
     }
 
     impl DeadLetterQueue for StandIn {
-        async fn receive(&self, max: usize, hold: Duration) -> Result<Vec<Letter>, Fault> {
+        async fn receive(&self, max: usize, hold: Duration) -> Answer<Vec<Letter>> {
             self.throttles()?;
             self.receives.set(self.receives.get() + 1);
             match self.denied_after.get() {
@@ -558,7 +554,7 @@ mod tests {
             Ok(visible.map(receive).collect())
         }
 
-        async fn release(&self, receipt_handles: &[&str]) -> Result<(), Fault> {
+        async fn release(&self, receipt_handles: &[&str]) -> Answer<()> {
             self.throttles()?;
             let mut letters = self.letters.borrow_mut();
             let mine = letters
@@ -568,7 +564,7 @@ mod tests {
             Ok(())
         }
 
-        async fn delete(&self, receipt_handles: &[&str]) -> Vec<Result<(), Fault>> {
+        async fn delete(&self, receipt_handles: &[&str]) -> Vec<Answer<()>> {
             let delete = |handle: &&str| {
                 if self.delete_faults.get() > 0 {
                     self.delete_faults.set(self.delete_faults.get() - 1);
@@ -580,7 +576,7 @@ mod tests {
             receipt_handles.iter().map(delete).collect()
         }
 
-        async fn redrive(&self, redrives: &[Redrive]) -> Vec<Result<(), Fault>> {
+        async fn redrive(&self, redrives: &[Redrive]) -> Vec<Answer<()>> {
             let redrive = |Redrive { target, payload, .. }: &Redrive| {
                 self.throttles()?;
                 if let Some(code) = self.answers.borrow().get(target) {
@@ -605,7 +601,7 @@ mod tests {
     }
 
     /// Looks at up to `most` letters. Returns the result, and the number of letters seen.
-    fn looked(queue: &StandIn, most: usize) -> (Result<(), Fault>, usize) {
+    fn looked(queue: &StandIn, most: usize) -> (Answer<()>, usize) {
         let mut seen = Vec::new();
         let looked = block_on(look(queue, 257, |letter| {
             seen.push(letter.id);
@@ -664,7 +660,7 @@ mod tests {
         Order { selection: Selection::default(), given_at: queue.now(), action }
     }
 
-    fn run(queue: &StandIn, order: &Order, pace: Pace) -> (Tally, Result<(), Fault>) {
+    fn run(queue: &StandIn, order: &Order, pace: Pace) -> (Tally, Answer<()>) {
         block_on(carry_out(order, pace, queue, |_| true))
     }
 

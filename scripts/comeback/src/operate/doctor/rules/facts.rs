@@ -13,31 +13,28 @@ use comeback_core::{
 use serde_json::{Value, json};
 
 use crate::operate::rules::{
-    Fault, Function, last,
+    Answer, Function, last,
     policies::{Effect, ask},
 };
-
-/// The result of a call to AWS, or the reason why it failed.
-pub type Fact<T> = Result<T, Fault>;
 
 #[derive(Clone, Debug)]
 pub struct Facts {
     pub handler: Function,
     pub running: Running,
-    pub mappings: Fact<Vec<Mapping>>,
+    pub mappings: Answer<Vec<Mapping>>,
     /// The queues that the handler receives from, and those that `QUEUE_TARGETS` names.
     pub queues: Vec<RetryQueue>,
     pub dead_letters: Queue,
     /// The actions on the dead-letter queue that the handler needs, but its role lacks.
-    pub dead_letters_denied: Fact<Vec<String>>,
+    pub dead_letters_denied: Answer<Vec<String>>,
     pub targets: Vec<Target>,
     pub sources: Vec<Source>,
     pub keys: Keys,
     /// Whether the destinations of all other functions could be read. If not, `targets` may be incomplete.
-    pub others: Fact<()>,
+    pub others: Answer<()>,
     pub ledger: Option<Ledger>,
     /// CloudWatch's values for [`Metric::PERIOD`], by metric and function or queue. Missing values are zero.
-    pub metrics: Fact<BTreeMap<(Metric, String), f64>>,
+    pub metrics: Answer<BTreeMap<(Metric, String), f64>>,
 }
 
 impl Facts {
@@ -60,9 +57,9 @@ impl Facts {
 /// The facts about a function that take separate calls.
 #[derive(Clone, Debug)]
 pub struct Running {
-    pub state: Fact<State>,
-    pub may_loop: Fact<bool>,
-    pub reserved: Fact<Option<u32>>,
+    pub state: Answer<State>,
+    pub may_loop: Answer<bool>,
+    pub reserved: Answer<Option<u32>>,
 }
 
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -101,7 +98,7 @@ pub struct Queue {
     pub arn: String,
     pub url: String,
     /// Its attributes; `None` if the queue doesn't exist.
-    pub attributes: Fact<Option<QueueAttributes>>,
+    pub attributes: Answer<Option<QueueAttributes>>,
 }
 
 impl Queue {
@@ -206,10 +203,10 @@ impl Redrive {
 pub struct RetryQueue {
     pub queue: Queue,
     /// The actions on the queue that the handler needs, but its role lacks.
-    pub denied: Fact<Vec<String>>,
+    pub denied: Answer<Vec<String>>,
     pub other_consumers: Vec<String>,
     /// The names of the queues whose redrive policy names this queue.
-    pub moved_from: Fact<Vec<String>>,
+    pub moved_from: Answer<Vec<String>>,
 }
 
 /// A function whose failures are retried, or should be.
@@ -219,12 +216,12 @@ pub struct Target {
     /// The function, and its state and limits; `None` if it doesn't exist.
     pub function: Option<(Function, Running)>,
     pub known_by: KnownBy,
-    pub configs: Fact<Vec<InvokeConfig>>,
+    pub configs: Answer<Vec<InvokeConfig>>,
     /// Whether its role may send to a destination, by the ARN of the queue.
-    pub may_send: BTreeMap<String, Fact<bool>>,
-    pub may_be_invoked: Fact<bool>,
+    pub may_send: BTreeMap<String, Answer<bool>>,
+    pub may_be_invoked: Answer<bool>,
     /// Comeback's layer, if the function has that.
-    pub layer: Option<Fact<Layer>>,
+    pub layer: Option<Answer<Layer>>,
 }
 
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -245,7 +242,7 @@ impl Layer {
 }
 
 /// Keys of queues, each with a role that uses it, and the actions that the role needs, but IAM doesn't allow it.
-pub type Keys = Vec<(String, String, Fact<Vec<String>>)>;
+pub type Keys = Vec<(String, String, Answer<Vec<String>>)>;
 
 /// A queue whose messages are retried if its consumer fails.
 #[derive(Clone, Debug)]
@@ -254,9 +251,9 @@ pub struct Source {
     /// The ARNs of the retry queues that are bound to it; none if only `TARGET_FUNCTIONS` names it.
     pub bound: BTreeSet<String>,
     /// The functions that receive from it, and whether their `RecursiveLoop` is `Allow`.
-    pub consumers: Vec<(String, Fact<bool>)>,
+    pub consumers: Vec<(String, Answer<bool>)>,
     /// The actions, on the queue and on its key, that the handler needs, but its role lacks; each with its resource.
-    pub denied: Fact<Vec<(String, String)>>,
+    pub denied: Answer<Vec<(String, String)>>,
 }
 
 /// What shows that the failures of a function should be retried.
@@ -289,10 +286,10 @@ pub struct InvokeConfig {
 pub struct Ledger {
     /// The name or ARN of the table, from the setting.
     pub name: String,
-    pub table: Fact<Option<Table>>,
-    pub expiry: Fact<Option<String>>,
+    pub table: Answer<Option<Table>>,
+    pub expiry: Answer<Option<String>>,
     /// The actions on the table that the handler needs, but its role lacks.
-    pub denied: Fact<Vec<String>>,
+    pub denied: Answer<Vec<String>>,
 }
 
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::facts::Redrive;
 use super::*;
-use crate::operate::rules::{Fault, Function, Unsupported, tests::function};
+use crate::operate::rules::{Answer, Fault, Function, Unsupported, tests::function};
 
 const HOME: &str = "us-east-1:123456789012";
 
-fn state(state: &str) -> Fact<State> {
+fn state(state: &str) -> Answer<State> {
     Ok(State { state: state.to_owned(), ..State::default() })
 }
 

@@ -15,7 +15,7 @@ use futures_util::future::join_all;
 use serde::Serialize;
 
 use super::{Pages, Partition, Register, SHOWN_MAX, Selection};
-use crate::operate::rules::{Clock, Fault, Notice, Tone, events, target_name, with_backoff};
+use crate::operate::rules::{Answer, Clock, Notice, Tone, events, target_name, with_backoff};
 
 /// How long an order is kept: the longest time for which SQS keeps its message.
 const KEEP: Duration = Duration::from_hours(14 * 24);
@@ -128,7 +128,7 @@ pub async fn carry_out<R: Register>(
     events_per_second: Option<u32>,
     register: &R,
     goes_on: impl FnMut(&Tally) -> bool,
-) -> (Tally, Result<(), Fault>) {
+) -> (Tally, Answer<()>) {
     let mut work = Work { order, register, done: HashSet::new(), tally: Tally::default() };
     let ended = work.until_the_end(selection, parts, events_per_second, goes_on).await;
     (work.tally, ended)
@@ -149,7 +149,7 @@ impl<R: Register> Work<'_, R> {
         parts: &[Partition],
         events_per_second: Option<u32>,
         mut goes_on: impl FnMut(&Tally) -> bool,
-    ) -> Result<(), Fault> {
+    ) -> Answer<()> {
         let batch_max = events_per_second.map_or(CALLS_MAX, |rate| CALLS_MAX.min(rate as usize));
         let mut pages = Pages::of(parts);
         while let Some(mut events) = pages.next(self.register).await? {

@@ -9,7 +9,7 @@ use std::{
 use comeback_core::{Timestamp, claim::Order, register::Entry, time::later};
 
 use super::{Page, Partition, Register};
-use crate::operate::rules::{Clock, Fault};
+use crate::operate::rules::{Answer, Clock, Fault};
 
 pub(super) const PAGE: usize = 3;
 
@@ -79,7 +79,7 @@ impl Register for StandIn {
         &self,
         part: &Partition,
         from: Option<Self::Cursor>,
-    ) -> Result<Page<Self::Cursor>, Fault> {
+    ) -> Answer<Page<Self::Cursor>> {
         let mut state = self.state();
         if state.throttled > 0 {
             state.throttled -= 1;
@@ -103,12 +103,7 @@ impl Register for StandIn {
         Ok(Page { next: events.last().filter(|_| has_more).map(position), events })
     }
 
-    async fn order(
-        &self,
-        id: &str,
-        order: Order,
-        keep_until: Timestamp,
-    ) -> Result<Option<Entry>, Fault> {
+    async fn order(&self, id: &str, order: Order, keep_until: Timestamp) -> Answer<Option<Entry>> {
         let mut state = self.state();
         if state.over.iter().any(|over| over == id) {
             return Ok(None);
@@ -124,7 +119,7 @@ impl Register for StandIn {
         Ok(Some(ordered))
     }
 
-    async fn show(&self, _: &str, receipt_handles: &[&str]) -> Vec<Result<(), Fault>> {
+    async fn show(&self, _: &str, receipt_handles: &[&str]) -> Vec<Answer<()>> {
         let mut state = self.state();
         let show = |_: &&str| {
             if state.refuses_to_show {
