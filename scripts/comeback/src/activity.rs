@@ -28,7 +28,6 @@ use crate::{
 /// How many of the latest runs are tracked. A run that goes on after that many others have begun ends without a result.
 const RUNNING_MAX: usize = 20_000;
 
-/// One thing that happened in the local cloud.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Activity {
     pub at: Timestamp,
@@ -275,7 +274,6 @@ pub mod tests {
         later(Timestamp::UNIX_EPOCH, Duration::from_secs_f64(seconds))
     }
 
-    /// An entry of the journal.
     pub fn entry(seconds: f64, function: &str, kind: &str, mut members: Value) -> Entry {
         members["n"] = json!(1);
         members["at"] = json!(rfc3339(at(seconds)));
@@ -313,7 +311,6 @@ pub mod tests {
         entry(seconds, function, "Logged", json!({ "request_id": null, "line": line }))
     }
 
-    /// The handler's line about a decision.
     pub fn decides(seconds: f64, event_id: &str, mut line: Value) -> Entry {
         line["level"] = json!("INFO");
         line["message"] = json!("said");

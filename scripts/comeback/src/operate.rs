@@ -147,7 +147,6 @@ fn completions(shell: clap_complete::Shell) -> Result<Outcome, Failure> {
     Ok(Outcome::Success)
 }
 
-/// Writes a man page for each command into a folder.
 fn man(folder: &Path) -> Result<Outcome, Failure> {
     fs::create_dir_all(folder)
         .and_then(|()| clap_mangen::generate_to(Args::command(), folder))

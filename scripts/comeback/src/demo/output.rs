@@ -205,7 +205,6 @@ fn succeeded(history: &History) -> Vec<Line> {
     fact("succeeded", &parts)
 }
 
-/// A dead letter in full, and commands to try next.
 pub fn next_steps(letters: &[DeadLetter]) -> Vec<Line> {
     let heading = |text| [Line::default(), Line::of(Style::Strong, text)];
     let mut lines = Vec::new();
@@ -226,7 +225,6 @@ pub fn next_steps(letters: &[DeadLetter]) -> Vec<Line> {
     lines
 }
 
-/// The outcome of the same events without Comeback.
 fn lambda_alone(events: usize, lost: &[&str]) -> Vec<Line> {
     let mut parts = vec![format!("would have lost {} of {events} events", lost.len())];
     parts.extend(counted(lost.iter().copied()));

@@ -23,7 +23,6 @@ pub struct Attached {
     pub queue_arn: String,
 }
 
-/// Connects to AWS, and resolves the retry handler from the options.
 pub async fn find(
     options: &SystemOptions,
     now: fn() -> Timestamp,

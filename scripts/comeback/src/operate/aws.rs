@@ -55,7 +55,6 @@ pub struct Aws {
     pub region: String,
     permits: Arc<Semaphore>,
     now: fn() -> Timestamp,
-    /// Whether the endpoint is on this machine.
     is_local: bool,
 }
 

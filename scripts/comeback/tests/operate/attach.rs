@@ -41,14 +41,11 @@ async fn failures_of_an_attached_function_come_back_until_it_is_detached() {
         call.destination_config(DestinationConfig::builder().on_success(success.build()).build());
     call.maximum_event_age_in_seconds(600).send().await.unwrap();
 
-    let refused = cloud.run(&["attach", "orders"]);
-    assert_eq!(refused.status.code(), Some(1));
-    assert!(text(&refused.stderr).contains("no terminal to ask on"), "{refused:?}");
-    assert!(cloud.run(&["attach", "orders", "--dry-run"]).status.success());
+    cloud.refuses(&["attach", "orders"], "no terminal to ask on");
+    cloud.says(&["attach", "orders", "--dry-run"]);
     assert_eq!(cloud.settings().await, "example-target", "nothing was changed");
 
-    let attached = cloud.run(&["attach", "orders", "--yes"]);
-    assert!(attached.status.success(), "{attached:?}");
+    cloud.says(&["attach", "orders", "--yes"]);
     assert_eq!(cloud.settings().await, "example-target,orders");
     let call = lambda.get_function_event_invoke_config().function_name("orders");
     let config = call.send().await.unwrap();
@@ -57,14 +54,12 @@ async fn failures_of_an_attached_function_come_back_until_it_is_detached() {
         (Some(0), Some(600))
     );
     assert!(config.destination_config.unwrap().on_success.unwrap().destination.is_some());
-    let again = cloud.run(&["attach", "orders", "--yes"]);
-    assert!(text(&again.stdout).contains("nothing to do"), "{again:?}");
+    assert!(cloud.says(&["attach", "orders", "--yes"]).contains("nothing to do"));
 
     cloud.client.invoke("orders", r#"{"id":"1","fail":{"attempts":1}}"#).await.unwrap();
     cloud.runs_of("orders", 2).await;
 
-    let detached = cloud.run(&["detach", "orders", "--yes", "--now"]);
-    assert!(detached.status.success(), "{detached:?}");
+    cloud.says(&["detach", "orders", "--yes", "--now"]);
     assert_eq!(cloud.settings().await, "example-target");
     let call = lambda.get_function_event_invoke_config().function_name("orders");
     let config = call.send().await.unwrap();
@@ -73,10 +68,9 @@ async fn failures_of_an_attached_function_come_back_until_it_is_detached() {
     let arn = "arn:aws:lambda:us-east-1:000000000000:function:orders";
     let tags = lambda.list_tags().resource(arn).send().await.unwrap().tags.unwrap();
     assert!(tags.is_empty(), "{tags:?}");
-    let again = cloud.run(&["detach", "orders", "--yes"]);
-    assert!(
-        text(&again.stderr).contains("the function was not attached by comeback attach"),
-        "{again:?}"
+    cloud.refuses(
+        &["detach", "orders", "--yes"],
+        "the function was not attached by comeback attach",
     );
 }
 
@@ -95,9 +89,7 @@ async fn contradictory_requests_are_refused_and_change_nothing() {
         (&["attach", "missing"], "lambda:GetFunctionConfiguration on missing failed"),
         (&["attach", "orders", "--handler", "x"], "x is no retry handler"),
     ] {
-        let refused = cloud.run(arguments);
-        assert!(text(&refused.stderr).contains(part), "{arguments:?}: {refused:?}");
-        assert_eq!(refused.status.code(), Some(1), "{arguments:?}");
+        cloud.refuses(arguments, part);
     }
     assert_eq!(comeback().args(["attach", "a b"]).output().unwrap().status.code(), Some(2));
     assert_eq!(cloud.settings().await, "example-target");
@@ -134,22 +126,18 @@ async fn messages_of_an_attached_queue_come_back_are_dead_lettered_and_redriven_
     cloud.stop_loops("importer").await;
     let mapping = cloud.client.lambda.create_event_source_mapping().function_name("importer");
     mapping.event_source_arn(IMPORTS).enabled(false).send().await.unwrap();
-    let attached = cloud.run(&["attach", "--queue", "imports", "--yes"]);
-    assert!(attached.status.success(), "{attached:?}");
-    let doctor = cloud.run(&["doctor", "sqs:imports"]);
-    let findings = text(&doctor.stdout);
+    let attached = cloud.says(&["attach", "--queue", "imports", "--yes"]);
+    let findings = cloud.says(&["doctor", "sqs:imports"]);
     assert!(
         findings.contains("queue imports: it keeps messages for 4 d (source_retention"),
         "{findings}"
     );
     assert!(!findings.contains('✗'), "{findings}");
-    let status = cloud.run(&["status", "sqs:*"]);
-    assert!(text(&status.stdout).contains(" sqs:imports  well "), "{status:?}");
+    assert!(cloud.says(&["status", "sqs:*"]).contains(" sqs:imports  well "));
     for part in ["✓ importer: RecursiveLoop", "imports keeps messages for 4 d"] {
-        assert!(text(&attached.stdout).contains(part), "{part}: {attached:?}");
+        assert!(attached.contains(part), "{part}: {attached}");
     }
-    let again = cloud.run(&["attach", "--queue", "sqs:imports", "--yes"]);
-    assert!(text(&again.stdout).contains("nothing to do"), "{again:?}");
+    assert!(cloud.says(&["attach", "--queue", "sqs:imports", "--yes"]).contains("nothing to do"));
 
     let binary = MessageAttributeValue::builder().data_type("Binary");
     let own = [
@@ -160,7 +148,7 @@ async fn messages_of_an_attached_queue_come_back_are_dead_lettered_and_redriven_
     let own: HashMap<_, _> = own.map(|(name, value)| (name.to_owned(), value)).into();
     let call = sqs.send_message().queue_url(&imports).message_body("no JSON {");
     call.set_message_attributes(Some(own.clone())).send().await.unwrap();
-    assert!(cloud.run(&["pause", "sqs:imports", "--yes"]).status.success());
+    cloud.says(&["pause", "sqs:imports", "--yes"]);
     cloud.fail_to_import(&imports).await;
     // SQS moves a message when it would be received again.
     let received = sqs.receive_message().queue_url(&imports).send().await.unwrap();
@@ -172,11 +160,11 @@ async fn messages_of_an_attached_queue_come_back_are_dead_lettered_and_redriven_
         }
     };
     assert_eq!(waiting["function"], IMPORTS);
-    let trace = cloud.run(&["trace", waiting["event_id"].as_str().unwrap()]);
-    assert!(text(&trace.stdout).contains(" of sqs:imports"), "{trace:?}");
+    let trace = cloud.says(&["trace", waiting["event_id"].as_str().unwrap()]);
+    assert!(trace.contains(" of sqs:imports"), "{trace}");
     let order = ["waiting", "retry-now", "--function", "sqs:imports", "--yes"];
-    assert!(cloud.run(&order).status.success());
-    assert!(cloud.run(&["resume", "sqs:imports", "--yes"]).status.success());
+    cloud.says(&order);
+    cloud.says(&["resume", "sqs:imports", "--yes"]);
     let mut retried = cloud.fail_to_import(&imports).await;
     let attributes = retried.message_attributes.as_mut().unwrap();
     assert!(attributes.remove("_retry_metadata").is_some(), "it came back by a retry");
@@ -198,8 +186,8 @@ async fn messages_of_an_attached_queue_come_back_are_dead_lettered_and_redriven_
     );
 
     for expected in ["then run this again to remove the rest", "✓ mapping of retry-imports"] {
-        let detached = cloud.run(&["detach", "--queue", "imports", "--yes"]);
-        assert!(text(&detached.stdout).contains(expected), "{detached:?}");
+        let detached = cloud.says(&["detach", "--queue", "imports", "--yes"]);
+        assert!(detached.contains(expected), "{detached}");
     }
     let call = sqs.get_queue_attributes().queue_url(&imports);
     let attributes = call.attribute_names(QueueAttributeName::RedrivePolicy).send().await.unwrap();

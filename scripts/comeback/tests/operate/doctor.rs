@@ -82,11 +82,8 @@ async fn a_system_that_is_broken_in_many_ways_is_mended() {
         (Some(1), expected.map(str::to_owned).as_slice())
     );
 
-    let refused = cloud.run(&["doctor", "--fix"]);
-    assert_eq!(refused.status.code(), Some(1));
-    assert!(text(&refused.stderr).contains("no terminal to ask on"), "{refused:?}");
-    let mended = cloud.run(&["doctor", "--fix", "--yes"]);
-    assert!(mended.status.success(), "{mended:?}");
+    cloud.refuses(&["doctor", "--fix"], "no terminal to ask on");
+    cloud.says(&["doctor", "--fix", "--yes"]);
     // A pause is not fixed, because only the owner of the function can decide that.
     assert_eq!(cloud.findings(&[]).1, ["target_paused"]);
 }
@@ -117,9 +114,8 @@ async fn settings_that_the_handler_would_refuse_and_functions_without_a_destinat
     ];
     assert_eq!(found, expected, "{output:?}");
     assert_eq!(cloud.findings(&["orders"]).1, [&expected[..5], &expected[6..]].concat());
-    let unknown = cloud.run(&["doctor", "unknown"]);
-    assert!(text(&unknown.stderr).contains("expected the name of a function"), "{unknown:?}");
-    assert_eq!(cloud.run(&["doctor", "--handler", "orders"]).status.code(), Some(1));
+    cloud.refuses(&["doctor", "unknown"], "expected the name of a function");
+    cloud.refuses(&["doctor", "--handler", "orders"], "orders is no retry handler");
     assert_eq!(comeback().args(["doctor", "--yes"]).output().unwrap().status.code(), Some(2));
 }
 
@@ -129,13 +125,11 @@ async fn functions_whose_failures_no_longer_come_back_are_found_though_no_settin
     let lambda = &cloud.client.lambda;
     for function in ["orders", "shipping"] {
         cloud.create(function).await;
-        let attached = cloud.run(&["attach", function, "--yes"]);
-        assert!(attached.status.success(), "{attached:?}");
+        cloud.says(&["attach", function, "--yes"]);
     }
     cloud.client.invoke("shipping", r#"{"id":"1","fail":{"attempts":1}}"#).await.unwrap();
     cloud.runs_of("shipping", 2).await;
-    let detached = cloud.run(&["detach", "shipping", "--yes"]);
-    assert!(detached.status.success(), "{detached:?}");
+    cloud.says(&["detach", "shipping", "--yes"]);
     lambda.delete_function_event_invoke_config().function_name("orders").send().await.unwrap();
     let (output, found) = cloud.findings(&[]);
     assert_eq!(found, ["destination_missing"; 2], "{output:?}");

@@ -14,7 +14,6 @@ use aws_sdk_lambda::primitives::Blob;
 
 use crate::support::{Cloud, PATIENCE, example_target};
 
-/// A running `comeback local` with its output.
 struct Local {
     cloud: Cloud,
     lines: Lines<BufReader<ChildStdout>>,
@@ -53,7 +52,6 @@ impl Local {
     }
 }
 
-/// An empty folder for one test.
 fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = fs::remove_dir_all(&folder);

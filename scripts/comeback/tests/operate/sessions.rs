@@ -20,7 +20,6 @@ const EVENTS: [(&str, &str); 4] = [
     ("9c7b62f9-7c92-4afc-83b6-2ad3a93343c2", "StockError"),
 ];
 
-/// A command of a session, with its output.
 #[derive(Clone)]
 struct Said<'a> {
     command: &'a str,

@@ -2,7 +2,7 @@
 
 use std::net::TcpListener;
 
-use crate::support::{Cloud, TARGET, text};
+use crate::support::{Cloud, TARGET};
 use aws_sdk_lambda::types::Environment;
 use serde_json::json;
 
@@ -32,18 +32,13 @@ async fn the_life_of_an_event_is_found_by_the_id_that_its_sender_got() {
     // The request id of a retry leads to the same event.
     let retry = steps[3]["request_id"].as_str().unwrap();
     assert_eq!(cloud.json(&["trace", retry, "--json"]), life);
-    let told = cloud.run(&["trace", &id[..13]]);
-    let told = text(&told.stdout);
+    let told = cloud.says(&["trace", &id[..13]]);
     assert!(told.starts_with(&format!("event {id} of example-target\n")), "{told}");
     assert!(told.contains("now: given up: max_attempts_exceeded"), "{told}");
     assert!(!told.contains("secret"), "no payload: {told}");
 
-    let unknown = cloud.run(&["trace", "00000000-unknown"]);
-    assert_eq!(unknown.status.code(), Some(1));
-    assert!(
-        text(&unknown.stderr).contains("the handler's log says nothing about 00000000-unknown"),
-        "{unknown:?}"
-    );
+    let says_nothing = "the handler's log says nothing about 00000000-unknown";
+    cloud.refuses(&["trace", "00000000-unknown"], says_nothing);
 }
 
 #[tokio::test]
@@ -69,12 +64,9 @@ async fn the_status_counts_runs_waiting_events_and_dead_letters() {
     assert_eq!((&target["retried"], &target["state"]), (&json!(1), &json!("some_fail")));
     assert_eq!(target["dead_letters"], json!({ "max_attempts_exceeded": 1 }));
     assert!(target["oldest_seconds"].as_f64().unwrap() > 0.0, "{target}");
-    let told = cloud.run(&["status"]);
-    assert!(text(&told.stdout).contains("1 max_attempts_exceeded"), "{told:?}");
+    assert!(cloud.says(&["status"]).contains("1 max_attempts_exceeded"));
 
-    let none = cloud.run(&["status", "orders"]);
-    assert_eq!(none.status.code(), Some(1));
-    assert!(text(&none.stderr).contains("no function sends its failures"), "{none:?}");
+    cloud.refuses(&["status", "orders"], "no function sends its failures");
     let refused = cloud.run(&["status", "--every", "1m"]);
     assert_eq!(refused.status.code(), Some(2), "{refused:?}");
 }
@@ -99,15 +91,11 @@ async fn without_an_answer_of_its_table_the_state_is_shown_and_what_is_not_known
     let update = lambda.update_function_configuration().function_name("retry-handler");
     update.environment(environment).send().await.unwrap();
     let check = |why: &str| {
-        let status = cloud.run(&["status"]);
-        let told = text(&status.stdout);
-        assert!(status.status.success(), "{status:?}");
+        let told = cloud.says(&["status"]);
         assert!(told.contains("example-target") && told.contains("well"), "{told}");
         let unknown = "Circuits, pauses and due times are not known: dynamodb:";
         assert!(told.contains(unknown) && told.contains(why), "{told}");
-        let waiting = cloud.run(&["waiting"]);
-        let told = text(&waiting.stdout);
-        assert!(waiting.status.success(), "{waiting:?}");
+        let told = cloud.says(&["waiting"]);
         assert!(told.contains("The register can't be read: ") && told.contains(why), "{told}");
         assert!(told.contains("0 events wait"), "{told}");
     };

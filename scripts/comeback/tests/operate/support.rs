@@ -55,7 +55,6 @@ pub fn attribute(data_type: &str, value: &str) -> MessageAttributeValue {
     attribute.string_value(value).build().unwrap()
 }
 
-/// The JSON document that a command printed.
 pub fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
 }
@@ -148,7 +147,6 @@ impl Cloud {
         assert!(sent.failed.is_empty(), "{sent:?}");
     }
 
-    /// Runs `comeback dead` on this cloud.
     pub fn dead(&self, arguments: &[&str]) -> Output {
         self.run(&[&["dead"], arguments].concat())
     }
@@ -163,11 +161,23 @@ impl Cloud {
         self.command(arguments).output().unwrap()
     }
 
-    /// The JSON document of a command on this cloud, which must succeed.
-    pub fn json(&self, arguments: &[&str]) -> Value {
+    /// The output of a command on this cloud, which must succeed.
+    pub fn says(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
         assert!(output.status.success(), "{output:?}");
-        json(&output)
+        text(&output.stdout)
+    }
+
+    /// The same for a command that prints a JSON document.
+    pub fn json(&self, arguments: &[&str]) -> Value {
+        serde_json::from_str(&self.says(arguments)).unwrap()
+    }
+
+    /// Runs a command on this cloud, which must refuse, and say why.
+    pub fn refuses(&self, arguments: &[&str], why: &str) {
+        let refused = self.run(arguments);
+        assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+        assert!(text(&refused.stderr).contains(why), "{refused:?}");
     }
 
     /// A copy of the example target.

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::support::{Cloud, TARGET, text};
+use crate::support::{Cloud, TARGET};
 use serde_json::{Value, json};
 
 /// A retry loop with a register, in which events wait for half a day.
@@ -57,14 +57,12 @@ async fn waiting_events_are_listed_retried_now_and_cancelled() {
     let counts: Vec<_> =
         counts.map(|it| (it["by"]["error"].as_str().unwrap(), &it["group"]["events"])).collect();
     assert_eq!(counts, [("app.Down", &json!(40)), ("app.Broken", &json!(20))]);
-    let none = cloud.run(&["waiting", "--due-before", "1h"]);
-    assert!(text(&none.stdout).starts_with("0 events wait for retry-handler"), "{none:?}");
+    let none = cloud.says(&["waiting", "--due-before", "1h"]);
+    assert!(none.starts_with("0 events wait for retry-handler"), "{none}");
 
     let planned = cloud.json(&["waiting", "retry-now", "--dry-run", "--json", "--error", "Down"]);
     assert_eq!(planned["plan"], json!({ "events": { TARGET: 40 }, "delayed": 0 }));
-    let refused = cloud.run(&["waiting", "cancel"]);
-    assert_eq!(refused.status.code(), Some(1));
-    assert!(text(&refused.stderr).contains("no terminal to ask on"), "{refused:?}");
+    cloud.refuses(&["waiting", "cancel"], "no terminal to ask on");
 
     let retried = cloud.json(&["waiting", "retry-now", "--yes", "--json", "--error", "Down"]);
     assert_eq!(
@@ -73,12 +71,8 @@ async fn waiting_events_are_listed_retried_now_and_cancelled() {
     );
     assert_eq!(ids_in(&cloud.runs(40).await), ids(0..40));
 
-    let cancelled = cloud.run(&["waiting", "cancel", "--yes"]);
-    assert_eq!(
-        text(&cancelled.stdout),
-        "✓ 20 events of example-target are given up\n",
-        "{cancelled:?}"
-    );
+    let cancelled = cloud.says(&["waiting", "cancel", "--yes"]);
+    assert_eq!(cancelled, "✓ 20 events of example-target are given up\n");
     while cloud.letters().await[0] < 20 {}
     let letters = cloud.json(&["dead", "list", "--json", "--group-by", "reason"]);
     assert_eq!(letters["groups"][0]["by"]["reason"], "cancelled");
@@ -89,18 +83,16 @@ async fn a_paused_function_is_not_retried_until_it_is_resumed() {
     let cloud = start();
     let paused = cloud.json(&["pause", "example-target", "--yes", "--json"]);
     assert_eq!(paused["functions"], json!([TARGET]));
-    let again = cloud.run(&["pause", "example-target", "--yes"]);
-    assert!(text(&again.stdout).contains("example-target: paused since 20"), "{again:?}");
+    let again = cloud.says(&["pause", "example-target", "--yes"]);
+    assert!(again.contains("example-target: paused since 20"), "{again}");
     fail(&cloud, 0..2, "Down").await;
     // An operator's order retries one event in spite of the pause.
     let one = cloud.json(&["waiting", "retry-now", "--yes", "--json", "--id", "00000001"]);
     assert_eq!(one["done"]["ordered"][TARGET], 1);
     assert_eq!(ids_in(&cloud.runs(1).await), ids(1..2));
-    let resumed = cloud.run(&["resume", "example-target", "--yes"]);
-    assert!(
-        text(&resumed.stdout)
-            .ends_with("✓ example-target is resumed: what was held back comes within 15 minutes\n")
-    );
+    let resumed = cloud.says(&["resume", "example-target", "--yes"]);
+    let told = "✓ example-target is resumed: what was held back comes within 15 minutes\n";
+    assert!(resumed.ends_with(told), "{resumed}");
 }
 
 #[tokio::test]
@@ -118,10 +110,8 @@ async fn without_a_register_waiting_events_are_read_from_the_log() {
 #[tokio::test]
 async fn errors_name_what_is_missing() {
     let cloud = Cloud::start(&["--no-ledger"]);
-    let refused = cloud.run(&["waiting", "cancel", "--yes"]);
-    assert_eq!(refused.status.code(), Some(1));
     let expected = "retry-handler has no register of waiting events";
-    assert!(text(&refused.stderr).contains(expected), "{refused:?}");
+    cloud.refuses(&["waiting", "cancel", "--yes"], expected);
     for arguments in [
         &["waiting", "--due-before", "soon"][..],
         &["waiting", "--group-by", "colour"],

@@ -186,7 +186,7 @@ pub fn attach(facts: &Facts, order: &Order) -> Result<Plan, Refusal> {
     )?;
     plan.admit(&queue.url, &function.role, policy);
     let arn = &function.arn;
-    let invoke = allow(&["lambda:InvokeFunction"], &[arn.clone(), format!("{arn}:*")]);
+    let invoke = allow(&["lambda:InvokeFunction"], &[arn, &format!("{arn}:*")]);
     let policy = policy_name("invoke", function.name(), qualifier);
     plan.allow(&facts.invoke_policy, &handler.role, &policy, invoke)?;
     plan.set(handler, settings);
@@ -532,7 +532,7 @@ fn warnings(facts: &Facts, order: &Order, queue: &RetryQueue) -> Vec<String> {
 
 /// The policy that lets the function's role send to the queue and use the queue's key.
 fn send_document(function: &Function, queue: &RetryQueue) -> String {
-    let send = allow(&["sqs:SendMessage"], std::slice::from_ref(&queue.arn));
+    let send = allow(&["sqs:SendMessage"], &[&queue.arn]);
     let Some(key) = queue.attributes.key_arn(&function.arn) else { return send };
     let mut document: serde_json::Value = serde_json::from_str(&send).unwrap_or_default();
     let statement = serde_json::json!({

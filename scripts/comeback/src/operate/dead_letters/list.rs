@@ -258,7 +258,6 @@ pub struct ExportArgs {
     pub queue: QueueOptions,
 }
 
-/// The file name that means standard output.
 const STDOUT: &str = "-";
 
 pub async fn export(args: &ExportArgs, shell: &Shell) -> Result<Outcome, Failure> {

@@ -340,12 +340,10 @@ pub(crate) mod tests {
 
     pub(super) const IMPORTS: &str = "arn:aws:sqs:us-east-1:123456789012:imports";
 
-    /// A letter of the retry handler about a queue's message.
     pub(super) fn of_queue(body: &str, others: &[(&str, &str)]) -> Letter {
         given_up(body, &[&[("FunctionArn", ""), (SOURCE_QUEUE_ARN, IMPORTS)], others].concat())
     }
 
-    /// A message that has only these attributes.
     pub(crate) fn bare(body: &str, attributes: &[(&str, &str)]) -> Letter {
         Letter { attributes: texts(attributes), ..given_up(body, &[]) }
     }

@@ -68,6 +68,16 @@ impl Finding {
     fn fix(&mut self, fix: Fix) {
         self.fix = Some(fix);
     }
+
+    fn by_hand(&mut self, command: impl Into<String>) {
+        self.fix(Fix::ByHand(command.into()));
+    }
+
+    /// Is fixed by a policy that allows a role these actions on these resources. `purpose` becomes part of its name.
+    fn allow(&mut self, role: &str, purpose: &str, actions: &[&str], resources: &[&str]) {
+        let (role, policy) = (role.to_owned(), format!("comeback-{purpose}"));
+        self.fix(Fix::Permission { role, policy, document: allow(actions, resources) });
+    }
 }
 
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -213,16 +223,9 @@ impl Fix {
             Self::ByHand(command) => command.clone(),
         }
     }
-
-    /// A policy that allows a role these actions on these resources. `purpose` becomes part of the policy's name.
-    pub fn allow(role: &str, purpose: &str, actions: &[&str], resources: &[String]) -> Self {
-        let policy = format!("comeback-{purpose}");
-        let document = allow(actions, resources);
-        Self::Permission { role: role.to_owned(), policy, document }
-    }
 }
 
-pub(crate) fn allow(actions: &[&str], resources: &[String]) -> String {
+pub(crate) fn allow(actions: &[&str], resources: &[&str]) -> String {
     let statement = json!({ "Effect": "Allow", "Action": actions, "Resource": resources });
     json!({ "Version": "2012-10-17", "Statement": [statement] }).to_string()
 }

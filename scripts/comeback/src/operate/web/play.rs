@@ -250,27 +250,22 @@ async fn teach(live: &Shared, target: &str) -> Result<String, Failure> {
             "SQS alone shows a message again a few times, always after the same time, and then moves it to a dead-letter queue.",
         )
     };
+    let say = |text: String| say(live, Some(text));
     let began = (live.now)();
     let until = later(began, LESSON_OUTAGE);
     live.outages.begin(&function, Outage::Error, until);
-    say(
-        live,
-        Some(format!(
-            "1 of 4: {function} is down for {} s. {LESSON_EVENTS} events are sent to {target}, and all of them fail.",
-            LESSON_OUTAGE.as_secs()
-        )),
-    );
+    say(format!(
+        "1 of 4: {function} is down for {} s. {LESSON_EVENTS} events are sent to {target}, and all of them fail.",
+        LESSON_OUTAGE.as_secs()
+    ));
     let name = |nth: u32| format!("lesson-{nth}");
     for nth in 0..LESSON_EVENTS {
         send_one(live, target, &json!({ "id": name(nth) }).to_string()).await?;
         tokio::time::sleep(LESSON_LOOK / 4).await;
     }
-    say(
-        live,
-        Some(format!(
-            "2 of 4: {moves}Each event waits in the retry queue for a random time, which doubles with each failure. See how their due times differ."
-        )),
-    );
+    say(format!(
+        "2 of 4: {moves}Each event waits in the retry queue for a random time, which doubles with each failure. See how their due times differ."
+    ));
     let mut is_back = false;
     loop {
         let now = (live.now)();
@@ -285,12 +280,9 @@ async fn teach(live: &Shared, target: &str) -> Result<String, Failure> {
         };
         if now >= until && !is_back {
             is_back = true;
-            say(
-                live,
-                Some(format!(
-                    "3 of 4: {function} is back. Each event is tried again when it is due, so they come back one by one and not all at once."
-                )),
-            );
+            say(format!(
+                "3 of 4: {function} is back. Each event is tried again when it is due, so they come back one by one and not all at once."
+            ));
         }
         if is_back && open == 0 && given_up > 0 {
             return Ok(format!(

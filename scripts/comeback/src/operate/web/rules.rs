@@ -103,7 +103,6 @@ pub struct Events {
 }
 
 impl Events {
-    /// Adds a line of the handler's log.
     pub fn line(&mut self, line: &str) {
         let Some(line) = read(line) else { return };
         let (Some(at), Some(id)) = (line.at(), line.event().map(str::to_owned)) else { return };

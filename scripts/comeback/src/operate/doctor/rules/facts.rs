@@ -48,6 +48,11 @@ impl Facts {
         self.metrics.as_ref().is_ok_and(|all| all.contains_key(&(metric, of.to_owned())))
     }
 
+    /// The value of a metric, if it is not zero.
+    pub fn counted(&self, metric: Metric, of: &str) -> Option<f64> {
+        Some(self.metric(metric, of)).filter(|value| *value > 0.0)
+    }
+
     pub fn metric(&self, metric: Metric, of: &str) -> f64 {
         let metrics = self.metrics.as_ref().ok();
         metrics.and_then(|all| all.get(&(metric, of.to_owned()))).copied().unwrap_or(0.0)

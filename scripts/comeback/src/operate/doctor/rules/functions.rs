@@ -46,9 +46,7 @@ pub(super) fn examine_handler(
     if it.known(&facts.running.reserved) == Some(&Some(0)) {
         it.bad("handler_paused", "its reserved concurrency is 0")
             .why("Nothing runs, so no event comes back.")
-            .fix(Fix::ByHand(format!(
-                "aws lambda delete-function-concurrency --function-name {name}"
-            )));
+            .by_hand(format!("aws lambda delete-function-concurrency --function-name {name}"));
     }
     if it.known(&facts.running.may_loop) == Some(&false) {
         it.bad("handler_loop_stopped", "its RecursiveLoop is Terminate")
@@ -104,9 +102,9 @@ fn code(it: &mut Examined, handler: &Function) {
             format!("its time-out is {}, and {} are needed", span(timeout), span(TIMEOUT_MIN));
         it.bad("handler_timeout_short", says)
             .why("Batches end before they are handled, and come again.")
-            .fix(Fix::ByHand(format!(
+            .by_hand(format!(
                 "aws lambda update-function-configuration --function-name {name} --timeout 30"
-            )));
+            ));
     }
 }
 
@@ -123,24 +121,21 @@ fn network(it: &mut Examined, facts: &Facts) {
 }
 
 fn counts(it: &mut Examined, facts: &Facts, name: &str) {
-    let count = |metric| facts.metric(metric, name);
-    let errors = count(Metric::Errors);
-    if errors > 0.0 {
+    if let Some(errors) = facts.counted(Metric::Errors, name) {
         it.warn("handler_errors", format!("{errors} of its invocations failed in the last day"))
             .why("Whole batches come again. Its log says why.");
     }
-    let throttles = count(Metric::Throttles);
-    if throttles > 0.0 {
+    if let Some(throttles) = facts.counted(Metric::Throttles, name) {
         let says = format!("{throttles} of its invocations were throttled in the last day");
         it.warn("handler_throttled", says)
             .why("Retries come late, and each throttle counts as a receive of the message.");
     }
-    recursion(it, count(Metric::RecursiveInvocationsDropped));
+    recursion(it, facts, name);
 }
 
 /// Reports invocations that Lambda's recursive-loop detection stopped.
-pub(super) fn recursion(it: &mut Examined, stopped: f64) {
-    if stopped > 0.0 {
+fn recursion(it: &mut Examined, facts: &Facts, name: &str) {
+    if let Some(stopped) = facts.counted(Metric::RecursiveInvocationsDropped, name) {
         let says = format!("Lambda stopped {stopped} invocations as a loop in the last day");
         it.warn("loops_stopped", says)
             .why("The events are in the dead-letter queue, or on their way to it.");
@@ -167,11 +162,11 @@ pub(super) fn mappings(facts: &Facts) -> Vec<Examined> {
         let arn = arn.map_or("QUEUE_ARN", |it| &it.queue.arn);
         it.bad("mapping_missing", format!("there is no mapping of {queue} to {handler}"))
             .why("Nothing receives from the queue, so its events don't come back.")
-        .fix(Fix::ByHand(format!(
+        .by_hand(format!(
             "aws lambda create-event-source-mapping --function-name {handler} --event-source-arn {} --batch-size \
              {BATCH_SIZE} --function-response-types ReportBatchItemFailures",
             word(arn)
-        )));
+        ));
         it
     });
     mappings.iter().map(examine_mapping).chain(missing).collect()
@@ -194,10 +189,10 @@ fn examine_mapping(mapping: &Mapping) -> Examined {
     if mapping.is_filtered {
         it.bad("mapping_filtered", "it has a filter")
             .why("Lambda deletes messages that don't match the filter, so their events are lost.")
-            .fix(Fix::ByHand(format!(
+            .by_hand(format!(
                 "aws lambda update-event-source-mapping --uuid {} --filter-criteria '{{}}'",
                 mapping.uuid
-            )));
+            ));
     }
     if *batch_size != BATCH_SIZE {
         let says = format!("its batch size is {batch_size}, and not {BATCH_SIZE}");
@@ -256,9 +251,7 @@ pub(super) fn examine_target(
     if it.known(&running.reserved) == Some(&Some(0)) {
         it.warn("target_paused", "its reserved concurrency is 0")
             .why("Its events wait until it may run again.")
-            .fix(Fix::ByHand(format!(
-                "aws lambda delete-function-concurrency --function-name {name}"
-            )));
+            .by_hand(format!("aws lambda delete-function-concurrency --function-name {name}"));
     }
     let queues: Vec<_> = facts.queues.iter().map(|it| it.queue.arn.as_str()).collect();
     let is_own = |arn: &Option<String>| arn.as_deref().is_some_and(|arn| queues.contains(&arn));
@@ -285,16 +278,11 @@ pub(super) fn examine_target(
             .why("Lambda sends each failure there, too, whether its event comes back or not.");
     }
     if it.known(&target.may_be_invoked) == Some(&false) {
-        let arn = &function.arn;
-        let resources = [arn.clone(), format!("{arn}:*")];
+        let (role, arn) = (facts.handler.role_name(), &function.arn);
+        let qualified = format!("{arn}:*");
         it.bad("handler_may_not_invoke", "the handler's role lacks lambda:InvokeFunction on it")
             .why("Its events wait until they are given up.")
-            .fix(Fix::allow(
-                facts.handler.role_name(),
-                &format!("invoke-{name}"),
-                &["lambda:InvokeFunction"],
-                &resources,
-            ));
+            .allow(role, &format!("invoke-{name}"), &["lambda:InvokeFunction"], &[arn, &qualified]);
     }
     transparency(&mut it, target, function);
     count_target(&mut it, facts, name);
@@ -329,7 +317,7 @@ fn destination(it: &mut Examined, target: &Target, configs: &[InvokeConfig]) {
             it.warn(name, says).why("If it was not detached on purpose, its failures are lost.")
         }
     };
-    finding.fix(Fix::ByHand(format!("comeback attach {}", target.name)));
+    finding.by_hand(format!("comeback attach {}", target.name));
 }
 
 fn examine_config(
@@ -378,14 +366,10 @@ fn examine_config(
         Effect::Nothing => {
             let may_send = target.may_send.get(arn).and_then(|fact| it.known(fact));
             if may_send == Some(&false) {
+                let role = function.role_name();
                 it.bad("role_may_not_send", format!("its role lacks sqs:SendMessage on {queue}"))
                     .why("Its failures are lost.")
-                    .fix(Fix::allow(
-                        function.role_name(),
-                        &format!("send-{name}"),
-                        &["sqs:SendMessage"],
-                        &[arn.to_owned()],
-                    ));
+                    .allow(role, &format!("send-{name}"), &["sqs:SendMessage"], &[arn]);
             }
         }
     }
@@ -419,18 +403,15 @@ fn transparency(it: &mut Examined, target: &Target, function: &Function) {
 }
 
 fn count_target(it: &mut Examined, facts: &Facts, name: &str) {
-    let count = |metric| facts.metric(metric, name);
-    let undelivered = count(Metric::DestinationDeliveryFailures);
-    if undelivered > 0.0 {
+    if let Some(undelivered) = facts.counted(Metric::DestinationDeliveryFailures, name) {
         let says =
             format!("Lambda could not deliver {undelivered} failures to the queue in the last day");
         it.bad("deliveries_failed", says)
             .why("They are lost. Its role may lack a permission, or payloads are close to 1 MiB.");
     }
-    let errors = count(Metric::Errors);
     let is_retried = it.findings.iter().all(|finding| !DESTINATIONS.contains(&finding.name));
-    if errors > 0.0
-        && count(Metric::AsyncEvents) > 0.0
+    if let Some(errors) = facts.counted(Metric::Errors, name)
+        && facts.counted(Metric::AsyncEvents, name).is_some()
         && is_retried
         && !facts.has_metric(Metric::EventAges, name)
     {
@@ -442,22 +423,19 @@ fn count_target(it: &mut Examined, facts: &Facts, name: &str) {
              the alias or version that was invoked.",
         );
     }
-    let throttles = count(Metric::Throttles);
-    if throttles > 0.0 {
+    if let Some(throttles) = facts.counted(Metric::Throttles, name) {
         let says = format!("{throttles} of its invocations were throttled in the last day");
         it.warn("target_throttled", says).why("Its events run later than they are due.");
     }
-    let faults = count(Metric::ConfigurationFaults);
-    if faults > 0.0 {
+    if let Some(faults) = facts.counted(Metric::ConfigurationFaults, name) {
         let says = format!("the handler could not invoke it {faults} times in the last day");
         it.bad("configuration_faults", says)
             .why("Its events wait until somebody fixes that. The handler's log says why.");
     }
-    let unsent = count(Metric::DeadLettersNotSent);
-    if unsent > 0.0 {
+    if let Some(unsent) = facts.counted(Metric::DeadLettersNotSent, name) {
         let says = format!("{unsent} of its dead letters could not be sent in the last day");
         it.bad("dead_letters_unsent", says)
             .why("They stay in the retry queue. The handler's log says why.");
     }
-    recursion(it, count(Metric::RecursiveInvocationsDropped));
+    recursion(it, facts, name);
 }

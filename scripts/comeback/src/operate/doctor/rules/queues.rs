@@ -75,7 +75,7 @@ pub(super) fn examine_queue(
             format!("SQS moves messages of {source} here, which no setting names"),
         )
         .why("They become dead letters.")
-        .fix(Fix::ByHand(format!("comeback attach --queue {} --retry-queue {name}", word(source))));
+        .by_hand(format!("comeback attach --queue {} --retry-queue {name}", word(source)));
     }
     let handler = &facts.handler.role;
     let is_closed = |action: &&str| attributes.effect(handler, action) == Effect::Deny;
@@ -89,12 +89,7 @@ pub(super) fn examine_queue(
     if let Some(denied) = it.known(denied).filter(|denied| !denied.is_empty()) {
         it.bad("handler_lacks_queue", format!("the handler's role lacks {}", denied.join(", ")))
             .why("The handler can't receive failed events, or can't let them wait.")
-            .fix(Fix::allow(
-                role,
-                &format!("queue-{name}"),
-                &ACTIONS_ON_RETRY_QUEUE,
-                std::slice::from_ref(&queue.arn),
-            ));
+            .allow(role, &format!("queue-{name}"), &ACTIONS_ON_RETRY_QUEUE, &[&queue.arn]);
     }
     it.good = format!(
         "visibility timeout {}, retention {}, {} messages, {} of them in flight",
@@ -220,15 +215,10 @@ pub(super) fn dead_letters(facts: &Facts) -> Examined {
     let mut it = Examined::new(format!("dead-letter queue {}", queue.name()));
     if let Some(denied) = it.known(&facts.dead_letters_denied).filter(|denied| !denied.is_empty()) {
         let says = format!("the handler's role lacks {}", denied.join(", "));
-        let fix = Fix::allow(
-            facts.handler.role_name(),
-            "dead-letters",
-            &["sqs:SendMessage"],
-            std::slice::from_ref(&queue.arn),
-        );
+        let role = facts.handler.role_name();
         it.bad("handler_lacks_dead_letters", says)
             .why("Events that are given up stay in the retry queue.")
-            .fix(fix);
+            .allow(role, "dead-letters", &["sqs:SendMessage"], &[&queue.arn]);
     }
     let retry_queues = || facts.queues.iter().map(|retry| &retry.queue.arn);
     if retry_queues().any(|arn| *arn == queue.arn) {
@@ -261,13 +251,13 @@ pub(super) fn dead_letters(facts: &Facts) -> Examined {
             .fix(set(queue, "MessageRetentionPeriod", RETENTION.as_secs()));
     }
     let oldest = Duration::from_secs(facts.metric(Metric::OldestMessage, queue.name()) as u64);
-    let command = Fix::ByHand("comeback dead list --group-by reason,error".to_owned());
+    let command = "comeback dead list --group-by reason,error";
     let count = attributes.messages();
     let letters = letters(count);
     if count > 0 && oldest + NOTICE > attributes.retention {
         it.bad("dead_letters_expire", format!("{letters}, the oldest {} old", rough(oldest)))
             .why("SQS deletes them when the retention ends.")
-            .fix(command);
+            .by_hand(command);
     } else if count > 0 {
         let age = if oldest.is_zero() {
             String::new()
@@ -276,7 +266,7 @@ pub(super) fn dead_letters(facts: &Facts) -> Examined {
         };
         it.warn("dead_letters", format!("{letters}{age}"))
             .why("These events were given up.")
-            .fix(command);
+            .by_hand(command);
     }
     it.good = format!("no letters, retention {}", span(attributes.retention));
     it
@@ -353,7 +343,7 @@ fn register(it: &mut Examined, table: &str, waiting: Option<&(String, Vec<String
             let says = format!("REGISTER is true, and there is no index {}", TABLE.index);
             it.bad("register_index_missing", says)
                 .why("Nobody can list what waits, and no event is brought forward.")
-                .fix(Fix::ByHand(create_index(table)));
+                .by_hand(create_index(table));
         }
         Some((_, key)) if *key != index_key() => {
             let says = format!(
@@ -449,10 +439,9 @@ pub(super) fn examine_source(facts: &Facts, source: &Source) -> Examined {
     for (action, resource) in it.known(denied).into_iter().flatten() {
         let says = format!("the handler's role lacks {action} on {resource}");
         let purpose = format!("{}-{name}", action.replace(':', "-"));
-        let resources = std::slice::from_ref(resource);
         it.bad("handler_may_not_send_back", says)
             .why("Its messages wait until they are given up.")
-            .fix(Fix::allow(facts.handler.role_name(), &purpose, &[action], resources));
+            .allow(facts.handler.role_name(), &purpose, &[action], &[resource]);
     }
     if attributes.visibility >= VISIBILITY_LONG {
         let says = format!("its visibility timeout is {}", span(attributes.visibility));
@@ -464,7 +453,7 @@ pub(super) fn examine_source(facts: &Facts, source: &Source) -> Examined {
         let fix = set(queue, "MessageRetentionPeriod", RETENTION.as_secs());
         it.warn("source_retention_short", says)
             .why("SQS counts from when a message was sent to it, and deletes what its consumer doesn't reach.")
-            .fix(Fix::ByHand(fix.command()));
+            .by_hand(fix.command());
     }
     let to = attributes.redrive.as_ref().map_or("", |it| last(&it.queue));
     it.good = format!(
@@ -483,10 +472,9 @@ pub(super) fn examine_keys(facts: &Facts) -> Vec<Examined> {
         for (_, role, denied) in uses {
             let Some(denied) = it.known(denied).filter(|denied| !denied.is_empty()) else { continue };
             let role = role_name(role);
-            let resources = [key.to_owned()];
             it.warn("role_lacks_key", format!("IAM doesn't allow {role} {}", denied.join(", ")))
                 .why("Unless the key's own policy does, failures are lost, or stay in the retry queue.")
-                .fix(Fix::allow(role, &format!("key-{id}"), &ACTIONS_ON_KEY, &resources));
+                .allow(role, &format!("key-{id}"), &ACTIONS_ON_KEY, &[key]);
         }
         "the roles that use it may do so".clone_into(&mut it.good);
         it
@@ -504,13 +492,13 @@ fn admission(it: &mut Examined, source: &Source, retry: &RetryQueue) {
             let fix = set(&retry.queue, "RedriveAllowPolicy", value);
             it.warn("retry_queue_open", format!("{name} accepts messages of any queue"))
                 .why("Who owns another queue can have its messages moved there; they become dead letters.")
-                .fix(Fix::ByHand(fix.command()));
+                .by_hand(fix.command());
         }
         Some(sources) if !sources.contains(&source.queue.arn) => {
             let says = format!("the redrive-allow policy of {name} doesn't name it");
             it.bad("retry_queue_refuses", says)
                 .why("SQS doesn't move its messages there.")
-                .fix(Fix::ByHand(format!("comeback attach --queue {}", source.queue.name())));
+                .by_hand(format!("comeback attach --queue {}", source.queue.name()));
         }
         Some(_) => {}
     }
