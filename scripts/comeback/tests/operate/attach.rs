@@ -170,11 +170,11 @@ async fn messages_of_an_attached_queue_come_back_are_dead_lettered_and_redriven_
     assert!(attributes.remove("_retry_metadata").is_some(), "it came back by a retry");
     assert_eq!((retried.body.as_deref(), &*attributes), (Some("no JSON {"), &own));
 
-    let redrive = ["redrive", "--yes", "--function", "sqs:imports"];
+    let redrive = ["dead", "redrive", "--yes", "--function", "sqs:imports"];
     loop {
         let received = sqs.receive_message().queue_url(&imports).send().await.unwrap();
         assert_eq!(received.messages, None);
-        let redriven = cloud.dead(&redrive);
+        let redriven = cloud.run(&redrive);
         if text(&redriven.stdout).contains("1 letter redriven to sqs:imports") {
             break;
         }

@@ -147,10 +147,6 @@ impl Cloud {
         assert!(sent.failed.is_empty(), "{sent:?}");
     }
 
-    pub fn dead(&self, arguments: &[&str]) -> Output {
-        self.run(&[&["dead"], arguments].concat())
-    }
-
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = comeback();
         command.args(arguments).arg(format!("--local={}", self.endpoint));

@@ -1,12 +1,8 @@
 //! Tests of the plans for a function, and of refusals.
 
-use std::{
-    cell::{Cell, RefCell},
-    collections::BTreeMap,
-    time::Duration,
-};
+use std::{cell::RefCell, collections::BTreeMap, time::Duration};
 
-use comeback_core::Timestamp;
+use comeback_core::time::between;
 use futures_util::FutureExt as _;
 use serde_json::{Value, json};
 
@@ -14,6 +10,7 @@ use super::*;
 use crate::operate::{
     doctor::rules::{Layer, QueueAttributes},
     rules::{Answer, Clock, tests::with},
+    waiting::rules::stand_in::{StandIn, second},
 };
 
 const HOME: &str = "us-east-1:123456789012";
@@ -341,28 +338,14 @@ fn a_function_name_may_have_an_alias() {
     }
 }
 
-/// A clock that counts for how long somebody slept.
-#[derive(Default)]
-struct Slept(Cell<Duration>);
-
-impl Clock for Slept {
-    fn now(&self) -> Timestamp {
-        Timestamp::default()
-    }
-
-    async fn sleep(&self, duration: Duration) {
-        self.0.set(self.0.get() + duration);
-    }
-}
-
 #[test]
 fn a_plan_waits_for_new_permissions_and_stops_at_any_other_fault() {
     let plan = attach(&facts(), &Order::default()).unwrap().steps;
     let carried_out = |faults: Vec<Fault>| {
-        let (faults, slept) = (RefCell::new(faults), Slept::default());
+        let (faults, clock) = (RefCell::new(faults), StandIn::of([]));
         let change = async |_: &Step| faults.borrow_mut().pop().map_or(Ok(()), Err);
-        let ended = carry_out(&plan, &slept, change, |_| {}).now_or_never().unwrap();
-        (ended.map_err(|stopped| stopped.done), slept.0.get().as_secs())
+        let ended = carry_out(&plan, &clock, change, |_| {}).now_or_never().unwrap();
+        (ended.map_err(|stopped| stopped.done), between(second(0), clock.now()).as_secs())
     };
     let settling =
         || fault("InvalidParameterValueException", "does not have permissions to call SendMessage");

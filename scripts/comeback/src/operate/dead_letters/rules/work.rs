@@ -622,7 +622,8 @@ mod tests {
 
     #[test]
     fn a_look_sees_each_letter_once_and_leaves_every_letter_visible() {
-        let table: [(&str, fn(&StandIn), usize, usize); 7] = [
+        type Happens = fn(&StandIn);
+        let table: [(&str, Happens, usize, usize); 7] = [
             ("nothing else happens", |_| {}, 1000, 257),
             ("it ends early", |_| {}, 5, 5),
             ("calls are throttled", |it| it.throttles.set(3), 1000, 257),

@@ -1,4 +1,4 @@
-//! An in-memory register and clock for the tests of this module. The program's own tests run with DynamoDB.
+//! An in-memory register and clock for tests. The program's own tests run with DynamoDB.
 
 use std::{
     cell::{RefCell, RefMut},
@@ -35,7 +35,7 @@ pub fn second(second: u64) -> Timestamp {
 }
 
 #[derive(Default)]
-pub(super) struct State {
+pub struct State {
     now: Timestamp,
     pub(super) events: BTreeMap<String, Entry>,
     pub(super) kept_until: BTreeMap<String, Timestamp>,
@@ -49,10 +49,10 @@ pub(super) struct State {
 }
 
 #[derive(Default)]
-pub(super) struct StandIn(RefCell<State>);
+pub struct StandIn(RefCell<State>);
 
 impl StandIn {
-    pub(super) fn of(events: impl IntoIterator<Item = Entry>) -> Self {
+    pub fn of(events: impl IntoIterator<Item = Entry>) -> Self {
         let events = events.into_iter().map(|event| (event.key.clone(), event)).collect();
         Self(RefCell::new(State { now: second(0), events, ..State::default() }))
     }
