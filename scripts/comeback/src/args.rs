@@ -263,9 +263,6 @@ mod tests {
     fn a_setting_is_a_known_name_and_any_value() {
         assert_eq!(setting("MAX_AGE=2h"), Ok(pair("MAX_AGE", "2h")));
         assert_eq!(setting("POLICIES={\"f\":{\"JITTER\":\"a=b\"}}").unwrap().1.len(), 22);
-        let unknown = setting("MAXAGE=2h").unwrap_err();
-        assert!(unknown.starts_with("expected one of BASE_BACKOFF, MAX_BACKOFF"), "{unknown}");
-        assert!(unknown.ends_with("got \"MAXAGE\""), "{unknown}");
     }
 
     #[test]

@@ -21,6 +21,7 @@ fn a_demo_prints_the_outcome_of_its_events_and_succeeds() {
         "  always-fails-1 is dead-lettered: max_attempts_exceeded\n",
         "  the upstream is back\n",
         "succeeded    4 of 6 events",
+        "lateness     median ",
         "dead letters 1 max_attempts_exceeded, 1 not_retryable\n",
         "Lambda alone would have lost 2 of 6 events, 1 always-fails, 1 invalid,\n",
         "Every event ended as it should.\n",

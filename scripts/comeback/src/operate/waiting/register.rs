@@ -1,6 +1,6 @@
 //! Implements the port `Register`: the register's items in DynamoDB, and the messages of its events in SQS.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use aws_sdk_dynamodb::{
     error::{ProvideErrorMetadata, SdkError},
@@ -21,7 +21,7 @@ use crate::{
         attached::{find, qualified},
         aws::{Aws, fault},
         options::SystemOptions,
-        rules::{Answer, Fault, Function},
+        rules::{Answer, Clock, Fault, Function},
         waiting::rules::{Page, Partition, Register},
     },
     shell::Failure,
@@ -132,14 +132,18 @@ fn number(number: i64) -> AttributeValue {
     AttributeValue::N(number.to_string())
 }
 
+impl Clock for DynamoRegister {
+    fn now(&self) -> Timestamp {
+        self.aws.now()
+    }
+
+    async fn sleep(&self, duration: Duration) {
+        self.aws.sleep(duration).await;
+    }
+}
+
 impl Register for DynamoRegister {
     type Cursor = Item;
-
-    type Clock = Aws;
-
-    fn clock(&self) -> &Aws {
-        &self.aws
-    }
 
     async fn page(&self, part: &Partition, from: Option<Item>) -> Answer<Page<Item>> {
         let (items, next) = match part {

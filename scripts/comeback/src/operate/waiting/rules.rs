@@ -177,7 +177,7 @@ impl<'a, C: Clone> Pages<'a, C> {
             return Ok(None);
         }
         let pages = self.0.drain(..).map(|(part, from)| async move {
-            (part, with_backoff(register.clock(), || register.page(part, from.clone())).await)
+            (part, with_backoff(register, || register.page(part, from.clone())).await)
         });
         let mut events = Vec::new();
         for (part, page) in join_all(pages).await {
@@ -207,12 +207,8 @@ pub struct Page<C> {
     pub next: Option<C>,
 }
 
-pub trait Register {
+pub trait Register: Clock {
     type Cursor: Clone;
-
-    type Clock: Clock;
-
-    fn clock(&self) -> &Self::Clock;
 
     /// The first page of a partition, or the one that starts at `from`.
     fn page(

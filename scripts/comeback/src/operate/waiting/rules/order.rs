@@ -155,15 +155,15 @@ impl<R: Register> Work<'_, R> {
         while let Some(mut events) = pages.next(self.register).await? {
             events.retain(|event| selection.matches(event) && self.done.insert(hash(event)));
             for batch in events.chunks(batch_max) {
-                let began = self.register.clock().now();
+                let began = self.register.now();
                 self.order(batch).await;
                 if !goes_on(&self.tally) {
                     return Ok(());
                 }
                 if let Some(rate) = events_per_second {
                     let wanted = Duration::from_secs_f64(batch.len() as f64 / f64::from(rate));
-                    let taken = between(began, self.register.clock().now());
-                    self.register.clock().sleep(wanted.saturating_sub(taken)).await;
+                    let taken = between(began, self.register.now());
+                    self.register.sleep(wanted.saturating_sub(taken)).await;
                 }
             }
         }
@@ -172,11 +172,9 @@ impl<R: Register> Work<'_, R> {
 
     /// Writes an order for each of these events, then makes their messages visible.
     async fn order(&mut self, batch: &[Entry]) {
-        let keep_until = later(self.register.clock().now(), KEEP);
+        let keep_until = later(self.register.now(), KEEP);
         let orders = batch.iter().map(|event| {
-            with_backoff(self.register.clock(), || {
-                self.register.order(&event.key, self.order, keep_until)
-            })
+            with_backoff(self.register, || self.register.order(&event.key, self.order, keep_until))
         });
         let mut visible: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for ordered in join_all(orders).await {

@@ -69,12 +69,6 @@ fn fault(code: &str) -> Fault {
 impl Register for StandIn {
     type Cursor = (Timestamp, String);
 
-    type Clock = Self;
-
-    fn clock(&self) -> &Self {
-        self
-    }
-
     async fn page(
         &self,
         part: &Partition,
