@@ -71,8 +71,8 @@ impl Clock for Aws {
 }
 
 impl Aws {
-    /// Makes up to ten messages of a queue visible immediately, and returns a result for each. A message that is already
-    /// visible or deleted is a success.
+    /// Makes up to ten messages of a queue visible immediately, and returns a result for each. A message that is
+    /// already visible or deleted is a success.
     pub async fn make_visible(
         &self,
         queue_url: &str,

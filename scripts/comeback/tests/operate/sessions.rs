@@ -1,4 +1,4 @@
-//! Checks the sessions in docs/operate against the program's output, and some of them except for numbers, times and ids.
+//! Checks the sessions in docs/operate against the program's output, some of them except for numbers, times and ids.
 
 use std::process::Command;
 

@@ -43,8 +43,8 @@ pub enum StepKind {
     },
     /// The function succeeded. Only the local cloud reports this.
     Succeeded,
-    /// It waits until it comes back, which is later than its due time if it is held back. `again` is the number of times
-    /// that it came back and was made to wait again.
+    /// It waits until it comes back, which is later than its due time if it is held back. `again` is the number of
+    /// times that it came back and was made to wait again.
     Waits { due_at: Option<Timestamp>, until: Timestamp, again: u32 },
     /// It was invoked again, this long after its due time.
     Retried { late_ms: u64 },

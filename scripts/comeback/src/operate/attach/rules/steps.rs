@@ -29,8 +29,8 @@ pub enum Step {
     Map { function: String, queue: String },
     /// Delete such a mapping.
     Unmap { uuid: String, queue: String },
-    /// Set the variables of a function, and all of its layers, if they change. If there is a revision, the function must
-    /// still have it, so that no concurrent change is overwritten.
+    /// Set the variables of a function, and all of its layers, if they change. If there is a revision, the function
+    /// must still have it, so that no concurrent change is overwritten.
     Configure {
         function: String,
         environment: BTreeMap<String, String>,

@@ -144,8 +144,8 @@ pub struct Order {
     pub action: Action,
 }
 
-/// A redrive invokes the letter's function with its payload, or sends it to its queue, or to another one. Then the letter
-/// is deleted once Lambda or SQS has accepted it.
+/// A redrive invokes the letter's function with its payload, or sends it to its queue, or to another one. Then the
+/// letter is deleted once Lambda or SQS has accepted it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Action {
     Redrive { to: Option<String>, set: Vec<PointerValue>, payload: Option<String> },

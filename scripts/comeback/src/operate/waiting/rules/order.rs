@@ -15,7 +15,7 @@ use futures_util::future::join_all;
 use serde::Serialize;
 
 use super::{Pages, Partition, Register, SHOWN_MAX, Selection};
-use crate::operate::rules::{Answer, Clock, Notice, Tone, events, target_name, with_backoff};
+use crate::operate::rules::{Answer, Notice, Tone, events, target_name, with_backoff};
 
 /// How long an order is kept: the longest time for which SQS keeps its message.
 const KEEP: Duration = Duration::from_hours(14 * 24);
@@ -222,7 +222,10 @@ mod tests {
     use futures_util::FutureExt as _;
 
     use super::*;
-    use crate::operate::waiting::rules::stand_in::{PAGE, StandIn, event, second};
+    use crate::operate::{
+        rules::Clock,
+        waiting::rules::stand_in::{PAGE, StandIn, event, second},
+    };
 
     const ALL: [Partition; 1] = [Partition::Segment(0, 1)];
 
