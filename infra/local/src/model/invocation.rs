@@ -38,15 +38,16 @@ const NO_PAYLOAD: &[u8] = b"{}";
 /// Lambda's own words, by which `comeback_core::fault` knows the refusal.
 const NO_TENANT: &str = "The invoked function is enabled with tenancy configuration. Add a valid tenant ID in your request and try again.";
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InvocationType {
+    #[default]
     RequestResponse,
     Event,
     /// Only the request is checked.
     DryRun,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Invocation<'a> {
     pub function: &'a str,
     pub invocation_type: InvocationType,

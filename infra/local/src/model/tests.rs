@@ -3,7 +3,11 @@
 mod mapping;
 mod properties;
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use comeback_core::{Timestamp, time::later};
 use serde_json::Value;
@@ -21,7 +25,7 @@ use super::{
     queue_arn, queue_name,
     sqs::{MessageAttribute, Outgoing, Received},
 };
-use crate::journal::What;
+use crate::journal::{Event, What};
 
 /// A cloud and its clock, which only the tests advance.
 struct World {
@@ -97,18 +101,15 @@ impl World {
         payload: &str,
         trace_header: Option<&str>,
     ) -> Result<Invoked, LambdaError> {
-        self.cloud.invoke(
-            self.now,
-            Invocation {
-                function: "f",
-                invocation_type,
-                payload: payload.as_bytes(),
-                trace_header,
-                client_context: None,
-                tenant_id: None,
-                execution_name: None,
-            },
-        )
+        let payload = payload.as_bytes();
+        let invocation = Invocation {
+            function: "f",
+            invocation_type,
+            payload,
+            trace_header,
+            ..Invocation::default()
+        };
+        self.cloud.invoke(self.now, invocation)
     }
 
     fn event(&mut self, payload: &str) -> String {
@@ -190,17 +191,18 @@ fn a_failing_event_runs_three_times_with_one_request_id_and_then_becomes_a_recor
     world.on_failure(2, 21_600);
     let payload = r#"{"n":1.50,"big":123456789012345678901}"#;
     let request_id = world.event(payload);
-    for wait in [60, 120] {
+    let mut lineages = BTreeSet::new();
+    for wait in [Some(60), Some(120), None] {
+        assert_eq!(world.messages("failed"), 0);
         let run = world.run();
         assert_eq!(*run.request_id, *request_id);
         assert_eq!(run.payload.get(), payload);
+        lineages.extend(run.trace_header.split(";Lineage=").nth(1).map(str::to_owned));
         world.finish(&run, failure());
         assert!(world.advance().is_empty());
-        assert_eq!(world.wait(), Some(secs(wait)));
+        assert_eq!(world.wait(), wait.map(secs));
     }
-    assert_eq!(world.messages("failed"), 0);
-    let run = world.run();
-    world.finish(&run, failure());
+    assert_eq!(lineages.len(), 1, "Lambda's own retries are no loop");
     let record = &world.receive("failed").remove(0).body;
     let (head, rest) = record.split_once(r#","requestContext""#).unwrap();
     assert!(
@@ -212,7 +214,6 @@ fn a_failing_event_runs_three_times_with_one_request_id_and_then_becomes_a_recor
         r#":{{"requestId":"{request_id}","functionArn":"{arn}","condition":"RetriesExhausted","approximateInvokeCount":3}},"requestPayload":{payload},"responseContext":{{"statusCode":200,"executedVersion":"$LATEST","functionError":"Unhandled"}},"responsePayload":{FAILURE}}}"#
     );
     assert_eq!(rest, expected);
-    assert_eq!(world.wait(), None);
 }
 
 #[test]
@@ -338,22 +339,17 @@ fn the_events_of_a_deleted_function_are_dropped() {
 
 #[test]
 fn an_event_that_is_given_up_is_lost_unless_it_has_a_destination() {
-    let lost = |world: &mut World| {
-        world.event("{}");
-        let mut happened = Vec::new();
-        while let Some(run) = world.advance().pop() {
-            world.finish(&run, failure());
-            happened.extend(world.cloud.take_happened());
-            world.wait();
-        }
-        happened.into_iter().find_map(|event| {
-            if let What::GivenUp { lost, .. } = event.what { Some(lost) } else { None }
-        })
-    };
     let mut world = World::new();
-    assert_eq!(lost(&mut world), Some(true));
-    world.on_failure(2, 21_600);
-    assert_eq!(lost(&mut world), Some(false));
+    world.cloud.lambda.set_reserved_concurrency("f", Some(0)).unwrap();
+    for is_lost in [true, false] {
+        world.event("{}");
+        world.advance();
+        let happened = world.cloud.take_happened();
+        let given_up =
+            |it: &Event| matches!(it.what, What::GivenUp { lost, .. } if lost == is_lost);
+        assert!(happened.iter().any(given_up), "{happened:?}");
+        world.on_failure(0, 60);
+    }
 }
 
 #[test]
@@ -497,23 +493,6 @@ fn a_loop_through_destinations_is_stopped_after_sixteen_runs() {
 }
 
 #[test]
-fn lambdas_own_retries_do_not_count_as_a_loop() {
-    let mut world = World::new();
-    world.on_failure(2, 21_600);
-    world.event("1");
-    let mut lineages = Vec::new();
-    for _ in 0..3 {
-        let run = world.run();
-        let lineage = run.trace_header.split(";Lineage=").nth(1).map(str::to_owned);
-        lineages.push(lineage.unwrap());
-        world.finish(&run, failure());
-        world.wait();
-    }
-    assert_eq!(lineages[0], lineages[1]);
-    assert_eq!(lineages[1], lineages[2]);
-}
-
-#[test]
 fn only_queues_of_this_account_and_region_have_a_name_here() {
     assert_eq!(queue_name(&queue_arn("q")), Some("q"));
     for arn in [
@@ -555,14 +534,13 @@ fn an_execution_of_one_name_is_started_once_and_its_first_failure_is_a_dead_lett
     };
     world.cloud.lambda.set_event_invoke_config(world.now, "durable", &to_failed, false).unwrap();
     let start = |world: &mut World, name, payload: &str, invocation_type| {
+        let (function, payload, execution_name) = ("durable", payload.as_bytes(), Some(name));
         let invocation = Invocation {
-            function: "durable",
+            function,
             invocation_type,
-            payload: payload.as_bytes(),
-            trace_header: None,
-            client_context: None,
-            tenant_id: None,
-            execution_name: Some(name),
+            payload,
+            execution_name,
+            ..Invocation::default()
         };
         world.cloud.invoke(world.now, invocation)
     };

@@ -473,24 +473,4 @@ mod tests {
         assert!(mapping.may_deliver(at(4_000)));
         assert_eq!(mapping.poller.granted, 15, "there was not enough work");
     }
-
-    #[test]
-    fn a_throttled_batch_is_tried_again_less_and_less_often_until_its_messages_are_visible() {
-        let mut mapping = batches_of(10, 0);
-        hold(&mut mapping, "a", at(0), 10);
-        let mut now = at(0);
-        for wait in [1, 2, 4, 8] {
-            assert!(mapping.may_deliver(now), "at {now}");
-            let batch = mapping.take_batch(now).unwrap();
-            mapping.poller.throttled(now, batch);
-            let next = mapping.next_poll(None).unwrap();
-            assert_eq!(next, later(now, Duration::from_secs(wait)));
-            assert!(!mapping.may_deliver(now));
-            now = next;
-        }
-        mapping.poller.drop_expired(at(29_999));
-        assert_eq!(mapping.poller.held.len(), 1);
-        mapping.poller.drop_expired(at(30_000));
-        assert!(mapping.poller.held.is_empty());
-    }
 }
