@@ -63,7 +63,6 @@ enum Next<'a> {
     SendBack(Resent<'a>),
 }
 
-/// The invocation of the handler in which a batch is handled.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
     /// Its request id, which is unique.
@@ -82,7 +81,6 @@ pub struct Handler<Q, F, L, C> {
     /// The ledger, if there is one, so that each failure is acted on once.
     pub ledger: Option<L>,
     pub clock: C,
-    /// The estimates of how many messages of each queue are in flight.
     pub gauges: Gauges,
     /// What it remembers about the circuits of its targets between batches.
     pub memory: CircuitMemory,
@@ -95,7 +93,6 @@ where
     L: Ledger,
     C: Clock,
 {
-    /// Handles a batch and answers before its deadline.
     pub async fn handle(
         &self,
         event: &SqsEvent,
@@ -256,7 +253,6 @@ where
         }
     }
 
-    /// Sends messages back to the queues whose consumers failed.
     async fn send_back(&self, sends: Vec<(&Item<'_>, Resent<'_>)>, run: &Run<'_, L, C>) {
         let mut queues: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for (item, message) in sends {
@@ -296,7 +292,6 @@ where
         self.settle(settlements, run).await;
     }
 
-    /// Returns how to settle a message whose retry was not accepted.
     fn not_accepted(&self, item: &Item<'_>, fault: &InvokeFault) -> Settlement {
         match fault.kind {
             FaultKind::Transient { .. } => item.note_obstacle(Obstacle::Throttled),
@@ -307,7 +302,6 @@ where
         item.judgement.after_fault(fault.kind, self.clock.now())
     }
 
-    /// Puts messages back, sends dead letters and marks claims.
     async fn settle(&self, settlements: Settlements<'_, '_>, run: &Run<'_, L, C>) {
         let Settlements { waits, letters, done } = settlements;
         let waits = waits.into_iter().map(|(source, waits)| {
@@ -463,7 +457,6 @@ where
     }
 }
 
-/// Logs and records the outcome of a message.
 pub(crate) fn end(item: &Item<'_>, outcome: Outcome) {
     log::ended(item, &outcome);
     item.end(outcome);

@@ -26,7 +26,6 @@ use crate::{
 /// How long a claim is kept: SQS keeps no message for longer.
 const RETENTION: Duration = Duration::from_hours(14 * 24);
 
-/// Why a failure could not be claimed.
 pub(crate) enum NotClaimed {
     /// Its failure was already acted on.
     Done,

@@ -27,7 +27,6 @@ use crate::{
 pub struct Gauges(Mutex<BTreeMap<String, Gauge>>);
 
 impl Gauges {
-    /// Notes the signs of load in a batch.
     pub(crate) fn begin(&self, items: &[Item<'_>]) {
         let Some(queue_url) = items.iter().find_map(|item| item.source()?.url()) else { return };
         let full = items.len() >= ENTRIES_MAX;

@@ -91,7 +91,6 @@ impl<'e> Item<'e> {
         self.decision.set(decision);
     }
 
-    /// If it waits, it waits no longer than this.
     pub(crate) fn wait_at_most(&self, settlement: Settlement) {
         if let (Decision::Settle(Settlement::Wait { until: longest }), Settlement::Wait { until }) =
             (self.decision(), settlement)
@@ -105,7 +104,6 @@ impl<'e> Item<'e> {
         self.judgement.message.came_back()
     }
 
-    /// The time from the event's first failure to the decision.
     pub(crate) fn age(&self) -> Option<Duration> {
         Some(between(self.failure()?.first_failure(), self.judged_at))
     }
@@ -124,7 +122,6 @@ impl<'e> Item<'e> {
         Some(resent(self.record, &self.judgement.message, self.failure()?, delay))
     }
 
-    /// Whether it may wait as a delay.
     pub(crate) fn may_be_sent_again(&self) -> bool {
         self.failure().is_some_and(|it| it.may_be_sent_again(&self.judgement.message))
     }
@@ -147,12 +144,10 @@ impl<'e> Item<'e> {
         trace_header(self.record)
     }
 
-    /// Notes the item that was found for the event in the ledger's table.
     pub(crate) fn note_entered(&self, entered: Entered) {
         self.entered.replace(Some(entered));
     }
 
-    /// The item that was found for the event.
     pub(crate) fn entered(&self) -> Option<Entered> {
         self.entered.borrow().clone()
     }
@@ -162,7 +157,6 @@ impl<'e> Item<'e> {
         self.claim.replace(Some(claim));
     }
 
-    /// The claim that has to be marked or released.
     pub(crate) fn held(&self) -> Option<Claim> {
         self.claim.borrow().clone()
     }
@@ -172,25 +166,21 @@ impl<'e> Item<'e> {
         self.claim.take();
     }
 
-    /// Whether the failure was acted on, but its claim is not marked yet.
     pub(crate) fn is_unmarked(&self) -> bool {
         let acted =
             matches!(self.outcome.get(), Some(Outcome::Invoked { .. } | Outcome::DeadLettered(_)));
         acted && self.claim.borrow().is_some()
     }
 
-    /// Notes the outcome.
     pub(crate) fn end(&self, outcome: Outcome) {
         let is_first = self.outcome.set(outcome).is_ok();
         debug_assert!(is_first, "a message ended twice: {:?}", self.outcome);
     }
 
-    /// Whether the outcome is known.
     pub(crate) fn has_ended(&self) -> bool {
         self.outcome.get().is_some()
     }
 
-    /// Whether Lambda has accepted the invocation.
     pub(crate) fn was_invoked(&self) -> bool {
         matches!(self.outcome.get(), Some(Outcome::Invoked { .. }))
     }

@@ -63,7 +63,6 @@ fn decided(decision: &str) -> Line<'_> {
     Line { decision: Some(decision), ..Line::default() }
 }
 
-/// The outcome of a message.
 pub(crate) fn ended(item: &Item<'_>, outcome: &Outcome) {
     let waits = |delay: &Duration| Line {
         delay_seconds: Some(delay.as_secs_f64()),
@@ -110,7 +109,6 @@ pub(crate) fn ended(item: &Item<'_>, outcome: &Outcome) {
     }
 }
 
-/// A call about an item failed.
 fn failed(item: &Item<'_>, level: Level, message: &str, line: Line<'_>, error: &impl ToString) {
     let error = error.to_string();
     write_about(item, level, message, Line { error: Some(beginning(&error)), ..line });
@@ -147,13 +145,11 @@ pub(crate) fn not_accepted(item: &Item<'_>, fault: &InvokeFault) {
     }
 }
 
-/// The message can't be sent again. Another line has its outcome.
 pub(crate) fn not_sent_again(item: &Item<'_>, fault: &InvokeFault) {
     let message = "the message can't be sent to its own queue again; it waits in flight";
     failed(item, Level::ERROR, message, decided(decision::WAIT), fault);
 }
 
-/// Another invocation of the handler is acting on the same failure.
 pub(crate) fn held(item: &Item<'_>, until: Timestamp) {
     let until = rfc3339(until);
     let line = Line { held_until: Some(&until), ..Line::default() };
@@ -165,38 +161,32 @@ fn level(fault: &StoreFault) -> Level {
     if fault.passes { Level::WARN } else { Level::ERROR }
 }
 
-/// The failure could not be claimed. Another line has the outcome of the message.
 pub(crate) fn not_claimed(item: &Item<'_>, fault: &StoreFault) {
     let message = "the failure can't be claimed in LEDGER_TABLE; its event waits until it can";
     failed(item, level(fault), message, decided(decision::CLAIM), fault);
 }
 
-/// The failure was acted on, and the mark could not be written.
 pub(crate) fn not_marked(item: &Item<'_>, fault: &StoreFault) {
     let message = "the claim in LEDGER_TABLE can't be marked as done; if the failure is delivered again, it is acted on again";
     failed(item, level(fault), message, decided(decision::MARK), fault);
 }
 
-/// The failure was not acted on, and its claim could not be released.
 pub(crate) fn not_released(item: &Item<'_>, fault: &StoreFault) {
     let message =
         "the claim in LEDGER_TABLE can't be released; its event waits until the lease ends";
     failed(item, level(fault), message, decided(decision::RELEASE), fault);
 }
 
-/// The event waits, but can't be listed in the register. Another line says how it waits.
 pub(crate) fn not_entered(item: &Item<'_>, fault: &StoreFault) {
     let message = "the waiting event can't be written to LEDGER_TABLE; it waits, but is not listed";
     failed(item, level(fault), message, decided(decision::REGISTER), fault);
 }
 
-/// The failure was acted on, and the handler ran out of time before the mark was written.
 pub(crate) fn unmarked(item: &Item<'_>) {
     let message = "the handler ran out of time before the claim was marked as done; if the failure is delivered again, it is acted on again";
     write_about(item, Level::WARN, message, decided(decision::MARK));
 }
 
-/// The failure was acted on, but its lease had ended by then.
 pub(crate) fn claim_lost(item: &Item<'_>) {
     let message = "another invocation has taken over the claim; the event may be retried twice";
     write_about(item, Level::WARN, message, Line::default());
@@ -208,14 +198,12 @@ fn call_failed(level: Level, line: Line<'_>, error: &impl ToString) {
     write(level, &Line { error: Some(beginning(&error)), ..line });
 }
 
-/// The queue's messages in flight can't be counted.
 pub(crate) fn not_counted(queue_url: &str, fault: &CallFault) {
     let message = "the messages in flight can't be counted; waits may become delays too early";
     let line = Line { message, queue_url: Some(queue_url), ..Line::default() };
     call_failed(Level::ERROR, line, fault);
 }
 
-/// Orders and circuits can't be read. The batch is handled without them.
 pub(crate) fn not_looked_up(fault: &StoreFault) {
     let message =
         "orders and circuits can't be read from LEDGER_TABLE; what is due is retried without them";
@@ -226,7 +214,6 @@ fn about<'a>(target: &'a str, message: &'a str) -> Line<'a> {
     Line { message, target: Some(target), ..Line::default() }
 }
 
-/// Logs a circuit that has changed its state.
 pub(crate) fn turned(target: &str, from: &Circuit, to: &Circuit) {
     if from.name() == to.name() {
         return;
@@ -245,7 +232,6 @@ pub(crate) fn turned(target: &str, from: &Circuit, to: &Circuit) {
     write(level, &line);
 }
 
-/// The circuit of a target was written by another program or version.
 pub(crate) fn circuit_unreadable(target: &str) {
     let message =
         "the circuit in LEDGER_TABLE has an unknown format; it is replaced by a closed one";
@@ -258,13 +244,11 @@ pub(crate) fn circuit_not_written(target: &str, fault: &StoreFault) {
     call_failed(Level::ERROR, about(target, message), fault);
 }
 
-/// CloudWatch did not answer.
 pub(crate) fn not_witnessed(target: &str, fault: &CallFault) {
     let message = "CloudWatch can't be asked whether the target is down; without an answer its circuit doesn't open";
     call_failed(Level::ERROR, about(target, message), fault);
 }
 
-/// The waiting events of a target can't be listed.
 pub(crate) fn not_listed(target: &str, fault: &StoreFault) {
     let message = "the index of LEDGER_TABLE can't be read; no event is brought forward";
     call_failed(Level::ERROR, about(target, message), fault);

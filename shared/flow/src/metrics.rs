@@ -16,7 +16,6 @@ const NO_TARGET: &str = "unknown";
 /// CloudWatch accepts this many values of one metric in a line.
 const VALUES_MAX: usize = 100;
 
-/// The metrics of a batch, one line of JSON each.
 pub fn lines(report: &Report, now: Timestamp) -> Vec<String> {
     let mut targets: BTreeMap<&str, Tally> = BTreeMap::new();
     for entry in &report.entries {

@@ -24,7 +24,6 @@ use comeback_core::{
 pub const ENTRIES_MAX: usize = 10;
 
 pub trait Queues {
-    /// Changes the visibility timeouts of at most [`ENTRIES_MAX`] messages of one queue.
     fn change_visibility(
         &self,
         queue_url: &str,
@@ -108,11 +107,9 @@ pub trait Ledger {
 pub trait Clock {
     fn now(&self) -> Timestamp;
 
-    /// Returns when this much time has passed.
     fn sleep(&self, duration: Duration) -> impl Future<Output = ()>;
 }
 
-/// The items to read for a batch.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Wanted<'a> {
     pub events: HashSet<String>,
@@ -120,7 +117,6 @@ pub struct Wanted<'a> {
     pub targets: HashSet<&'a str>,
 }
 
-/// The items that were read for a batch.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Notes {
     /// The items of the events that have one, by claim key.
@@ -140,19 +136,15 @@ pub struct Entered {
 pub struct Stored {
     /// How often the circuit was written.
     pub version: u64,
-    /// The circuit as text, if there is one.
     pub text: Option<String>,
 }
 
-/// An event that waits in flight.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Listed {
     pub queue_url: String,
-    /// SQS's handle of its message.
     pub receipt_handle: String,
 }
 
-/// Why a circuit was not replaced.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum NotExchanged {
     /// Another handler has replaced it. This is the current one.
@@ -163,7 +155,6 @@ pub enum NotExchanged {
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct VisibilityChange<'a> {
-    /// SQS's handle for this receive of the message.
     pub receipt_handle: &'a str,
     /// The visibility timeout in seconds from now.
     pub timeout: u32,
@@ -177,7 +168,6 @@ pub struct Resent<'a> {
     pub trace_header: Option<&'a str>,
     /// The tenant of the message, if its queue is a fair queue.
     pub group_id: Option<&'a str>,
-    /// The delay in seconds.
     pub delay: u32,
 }
 
@@ -200,7 +190,6 @@ pub struct Invocation<'a> {
     pub trace_header: Option<&'a str>,
 }
 
-/// Why a claim was not replaced.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum NotReplaced {
     /// The claim is not the one that was seen. This is the current one, if there is one.

@@ -58,7 +58,6 @@ pub(crate) struct Taken<'a, 'e> {
     brought: u32,
 }
 
-/// The items of a batch that concern one target.
 #[derive(Default)]
 struct Group<'a, 'e> {
     name: &'a str,
@@ -101,7 +100,6 @@ where
         join_all(steps).await.into_iter().flatten().collect()
     }
 
-    /// The targets whose circuits this batch needs.
     pub(crate) fn probed<'a>(&self, items: &'a [Item<'_>]) -> HashSet<&'a str> {
         if !self.settings.probe {
             return HashSet::new();

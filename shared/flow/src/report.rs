@@ -7,7 +7,6 @@ use comeback_core::reason::Reason;
 
 use crate::ports::CallFault;
 
-/// The outcomes of a batch.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// One entry for each message, in order.
@@ -16,13 +15,11 @@ pub struct Report {
     pub targets: Vec<TargetReport>,
 }
 
-/// What a batch did with the circuit of a target.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct TargetReport {
     pub target: String,
     pub is_open: bool,
     pub probes: u32,
-    /// How many events were brought forward.
     pub brought_forward: u32,
 }
 
@@ -30,13 +27,10 @@ pub struct TargetReport {
 #[derive(Clone, Debug)]
 pub struct Entry {
     pub message_id: String,
-    /// The name of the target, if it is known.
     pub target: Option<String>,
     /// The time since the event's first failure.
     pub age: Option<Duration>,
-    /// The outcome.
     pub outcome: Outcome,
-    /// What prevented the invocation, if anything did.
     pub obstacle: Option<Obstacle>,
 }
 
@@ -53,7 +47,6 @@ pub enum Outcome {
     Duplicate,
     /// It was put back until the event's wait ends.
     Waits {
-        /// How long the event waits.
         delay: Duration,
     },
     /// It was sent again, to be received after a delay.

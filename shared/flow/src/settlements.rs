@@ -19,14 +19,12 @@ pub(crate) struct Settlements<'a, 'e> {
     pub(crate) done: Vec<&'a Item<'e>>,
 }
 
-/// A message to put back until its wait ends.
 #[derive(Clone, Copy)]
 pub(crate) struct Wait<'a, 'e> {
     pub(crate) item: &'a Item<'e>,
     pub(crate) until: Timestamp,
 }
 
-/// A message to give up.
 pub(crate) struct Letter<'a, 'e> {
     pub(crate) item: &'a Item<'e>,
     pub(crate) reason: Reason,
