@@ -245,13 +245,7 @@ pub(super) fn is_executable(path: &Path) -> bool {
 mod tests {
     use std::ffi::OsStr;
 
-    use super::{
-        super::{
-            launch::Inherited,
-            unpacked::tests::{kept, unpacked, zip as zipped},
-        },
-        *,
-    };
+    use super::{super::launch::Inherited, *};
 
     /// A folder that stands for a machine, with programs and runtime clients.
     struct Machine {
@@ -298,19 +292,6 @@ mod tests {
         fn drop(&mut self) {
             fs::remove_dir_all(&self.root).unwrap();
         }
-    }
-
-    #[test]
-    fn a_zip_without_a_bootstrap_that_can_be_started_is_refused() {
-        let (machine, unpacked) = (Machine::new("zip"), unpacked("none"));
-        for (bytes, expected) in [
-            (zipped(&[("app/bootstrap", 0o755, b"")]), "it holds app/bootstrap"),
-            (zipped(&[("bootstrap", 0o644, b"")]), "executable \"bootstrap\""),
-        ] {
-            let error = zip(&unpacked, &bytes, &machine.common, None).unwrap_err().to_string();
-            assert!(error.contains(expected), "{error}");
-        }
-        assert_eq!(kept(&unpacked), 0);
     }
 
     #[test]

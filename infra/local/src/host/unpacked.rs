@@ -188,7 +188,7 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use std::io::Write as _;
 
     use zip::{ZipWriter, write::SimpleFileOptions};
@@ -196,7 +196,7 @@ pub(super) mod tests {
     use super::*;
 
     /// A zip of files, each with its mode and its bytes.
-    pub(in crate::host) fn zip(files: &[(&str, u32, &[u8])]) -> Vec<u8> {
+    fn zip(files: &[(&str, u32, &[u8])]) -> Vec<u8> {
         linked_zip(files, &[])
     }
 
@@ -214,13 +214,13 @@ pub(super) mod tests {
         writer.finish().unwrap().into_inner()
     }
 
-    pub(in crate::host) fn unpacked(test: &str) -> Unpacked {
+    fn unpacked(test: &str) -> Unpacked {
         let named: u64 = test.bytes().map(u64::from).sum();
         Unpacked::new(&std::env::temp_dir(), named)
     }
 
     /// The number of unpacked folders that exist.
-    pub(in crate::host) fn kept(unpacked: &Unpacked) -> usize {
+    fn kept(unpacked: &Unpacked) -> usize {
         fs::read_dir(&unpacked.root.0).unwrap().count()
     }
 

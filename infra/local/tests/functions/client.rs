@@ -90,6 +90,15 @@ impl Cloud {
         self.process.wait().unwrap();
     }
 
+    pub fn get(&self, path: &str) -> Value {
+        self.call("GET", path, &[], b"").json()
+    }
+
+    pub fn delete(&self, function: &str) {
+        let path = format!("/2015-03-31/functions/{function}");
+        assert_eq!(self.call("DELETE", &path, &[], b"").status, 204);
+    }
+
     pub fn layer(&self, name: &str, content: &Value) -> String {
         let path = format!("/2018-10-31/layers/{name}/versions");
         let answer = self.ask("POST", &path, &json!({"Content": content}));

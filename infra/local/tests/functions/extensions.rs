@@ -34,10 +34,6 @@ fn told(cloud: &Cloud, extension: &str, event_type: &str) -> Value {
     said(cloud, extension, "told", |event| event["eventType"] == event_type)
 }
 
-fn delete(cloud: &Cloud) {
-    assert_eq!(cloud.call("DELETE", "/2015-03-31/functions/f", &[], b"").status, 204);
-}
-
 #[test]
 fn an_extension_learns_about_its_function_invocations_and_the_shutdown() {
     let cloud = Cloud::start();
@@ -73,7 +69,7 @@ fn an_extension_learns_about_its_function_invocations_and_the_shutdown() {
         event["line"] == "EXTENSION\tName: b\tState: Ready\tEvents: [SHUTDOWN]"
     });
 
-    delete(&cloud);
+    cloud.delete("f");
     for extension in ["a", "b"] {
         let shutdown = told(&cloud, extension, "SHUTDOWN");
         assert_eq!(shutdown["shutdownReason"], "SPINDOWN");
@@ -91,7 +87,7 @@ fn the_runtime_starts_and_gets_events_after_the_extensions_are_ready() {
     let f = function(&cloud, &json!({"a": {"marks": marks}}), settings);
     let first = f.invoke(&json!({}));
     let second = f.invoke(&json!({}));
-    delete(&cloud);
+    cloud.delete("f");
     told(&cloud, "a", "SHUTDOWN");
     fs::remove_dir_all(&marks).unwrap();
     assert_eq!(first.json()["pid"], second.json()["pid"]);
@@ -180,24 +176,25 @@ fn an_extension_that_does_not_end_is_killed() {
         let f = function(&cloud, &json!({"a": does}), json!({}));
         assert!(!f.invoke(&json!({})).is_error);
         let canary = accept(&connections);
-        delete(&cloud);
+        cloud.delete("f");
         ends(canary);
     }
 }
 
 #[test]
-fn no_extension_is_left_when_the_local_cloud_ends() {
-    for signal in ["KILL", "TERM"] {
+fn no_process_is_left_when_the_local_cloud_ends() {
+    for signal in ["KILL", "TERM", "INT"] {
         let cloud = Cloud::start();
         let (connections, port) = listener();
         let lingers = json!({"lingers": true, "canary": port});
         let f = function(&cloud, &json!({"a": lingers}), json!({"Timeout": 900}));
-        thread::scope(|scope| {
-            scope.spawn(|| f.send(&json!({"do": "stay", "canary": port})));
-            let canaries = [accept(&connections), accept(&connections)];
-            cloud.signal(signal);
-            canaries.into_iter().for_each(ends);
-        });
+        let alone = cloud.function("alone", json!({"Timeout": 900}));
+        for f in [f, alone] {
+            f.send(&json!({"do": "hang", "canary": port}));
+        }
+        let canaries = [(); 3].map(|()| accept(&connections));
+        cloud.signal(signal);
+        canaries.into_iter().for_each(ends);
     }
 }
 
@@ -215,7 +212,7 @@ fn an_environment_is_frozen_when_all_have_asked_for_an_event_until_the_next_or_t
         pid
     });
     assert_eq!(first, second);
-    delete(&cloud);
+    cloud.delete("f");
     told(&cloud, "a", "SHUTDOWN");
     cloud.journal_until(|event| event["line"] == "terminated");
 }

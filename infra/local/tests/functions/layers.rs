@@ -38,10 +38,10 @@ fn a_wrapper_script_in_a_layer_starts_the_runtime_and_sees_all_layers() {
     assert_eq!(variables["NOTE"], "2");
     assert_eq!(variables["AWS_LAMBDA_EXEC_WRAPPER"], "/opt/bin/wrap");
 
-    let configuration = cloud.call("GET", "/2015-03-31/functions/f/configuration", &[], b"").json();
+    let configuration = cloud.get("/2015-03-31/functions/f/configuration");
     let layers = configuration["Layers"].as_array().unwrap();
     assert_eq!(layers.iter().map(|layer| &layer["Arn"]).collect::<Vec<_>>(), [&below, &above]);
-    let get = cloud.call("GET", "/2018-10-31/layers/above/versions/1", &[], b"").json();
+    let get = cloud.get("/2018-10-31/layers/above/versions/1");
     assert_eq!(get["LayerVersionArn"], above);
     assert_eq!(get["Content"]["CodeSize"], layers[1]["CodeSize"]);
 }
@@ -50,7 +50,7 @@ fn a_wrapper_script_in_a_layer_starts_the_runtime_and_sees_all_layers() {
 fn layers_change_with_the_configuration_and_leave_no_folders_behind() {
     let cloud = Cloud::start();
     let arn = cloud.layer("l", &zipped(&[("wrap", 0o755, WRAPPER), ("note", 0o644, b"1")]));
-    let location = cloud.call("GET", "/2018-10-31/layers/l/versions/1", &[], b"").json();
+    let location = cloud.get("/2018-10-31/layers/l/versions/1");
     let location = location["Content"]["Location"].as_str().unwrap();
     let unpacked = PathBuf::from(location.strip_prefix("file://").unwrap());
     let unpacked = unpacked.parent().unwrap().to_owned();
