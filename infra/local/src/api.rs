@@ -5,12 +5,19 @@ pub(crate) mod lambda;
 pub(crate) mod logs;
 pub(crate) mod sqs;
 
-use axum::{body::Body, http::Uri};
+use axum::{
+    body::Body,
+    http::{HeaderMap, Uri},
+};
 use futures_util::StreamExt as _;
 
 pub(crate) fn query_values<'a>(uri: &'a Uri, wanted: &'a str) -> impl Iterator<Item = String> {
     let pairs = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
     pairs.filter(move |(name, _)| name == wanted).map(|(_, value)| value.into_owned())
+}
+
+pub(crate) fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name).and_then(|value| value.to_str().ok())
 }
 
 fn without_nulls(mut object: serde_json::Value) -> serde_json::Value {

@@ -81,8 +81,7 @@ async fn answer(shared: &Shared, others: Others, request: Request, next: Next) -
         )
             .into_response();
     }
-    let target = headers.get("x-amz-target").and_then(|target| target.to_str().ok());
-    let target = target.unwrap_or_default().to_owned();
+    let target = api::text(headers, "x-amz-target").unwrap_or_default().to_owned();
     if let Some(action) = target.strip_prefix("AmazonSQS.") {
         return api::sqs::handle(shared, request, action).await;
     }
@@ -109,9 +108,7 @@ fn refuse(why: &str) -> Response {
 }
 
 pub fn is_to_loopback(headers: &HeaderMap) -> bool {
-    let Some(host) = headers.get(header::HOST).and_then(|host| host.to_str().ok()) else {
-        return false;
-    };
+    let Some(host) = api::text(headers, "host") else { return false };
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
         _ => host,

@@ -194,7 +194,7 @@ impl Kept {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::emf::Metric;
+    use crate::model::emf::{Dimension, Metric};
 
     fn line(text: &str) -> Event {
         let what = What::Logged { line: text.to_owned() };
@@ -232,7 +232,7 @@ mod tests {
             Event::new(at(seconds), &function.into(), Some(&"r".into()), what)
         };
         let sums = |name: &str| {
-            let dimensions = [("FunctionName".to_owned(), "orders".to_owned())].into();
+            let dimensions = [Dimension::new("FunctionName", "orders")].into();
             let namespace = "AWS/Lambda".to_owned();
             let metric = Metric { namespace, name: name.to_owned(), dimensions };
             let minutes = journal.metrics(|emf| emf.of(&metric, &(at(0)..at(180))));

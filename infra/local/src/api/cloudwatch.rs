@@ -20,7 +20,7 @@ use serde_json::{Map, Number, Value};
 
 use super::read_body;
 use crate::{
-    model::emf::{self, Emf, Values},
+    model::emf::{Emf, Metric, Values},
     shared::Shared,
 };
 
@@ -53,22 +53,6 @@ struct Stat {
     metric: Metric,
     period: u32,
     stat: String,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Metric {
-    namespace: String,
-    metric_name: String,
-    #[serde(default)]
-    dimensions: Vec<Dimension>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Dimension {
-    name: String,
-    value: String,
 }
 
 pub(crate) fn is_cloudwatch_request(uri: &Uri) -> bool {
@@ -167,7 +151,7 @@ fn answer(request: &GetMetricData, emf: &Emf) -> Encoded {
     encoder.str("MetricDataResults")?.array(request.metric_data_queries.len() as u64)?;
     for query in &request.metric_data_queries {
         let values = values(query, request, emf);
-        let metric = query.metric_stat.as_ref().map_or("", |stat| &stat.metric.metric_name);
+        let metric = query.metric_stat.as_ref().map_or("", |stat| &stat.metric.name);
         encoder.map(5)?.str("Id")?.str(&query.id)?;
         encoder.str("Label")?.str(metric)?;
         encoder.str("StatusCode")?.str("Complete")?;
@@ -192,11 +176,8 @@ fn values(query: &Query, request: &GetMetricData, emf: &Emf) -> Vec<(i64, f64)> 
     if *period == 0 || !period.is_multiple_of(60) {
         return Vec::new();
     }
-    let pair = |it: &Dimension| (it.name.clone(), it.value.clone());
-    let (namespace, name) = (metric.namespace.clone(), metric.metric_name.clone());
-    let dimensions = metric.dimensions.iter().map(pair).collect();
     let mut periods: BTreeMap<i64, Values> = BTreeMap::new();
-    for (began, values) in emf.of(&emf::Metric { namespace, name, dimensions }, &(start..end)) {
+    for (began, values) in emf.of(metric, &(start..end)) {
         let period = began - began.rem_euclid(i64::from(*period));
         let sum = periods.entry(period);
         sum.and_modify(|sum| *sum = sum.merge(values)).or_insert(values);

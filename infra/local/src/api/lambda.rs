@@ -16,12 +16,13 @@ use axum::{
     routing::{get, post, put},
 };
 use serde::{Serialize, de::DeserializeOwned};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{BodyError, query_values, read_body};
 use crate::{
     model::lambda::{
         error::LambdaError,
+        function,
         name::{LATEST, resolve},
     },
     shared::Shared,
@@ -143,6 +144,20 @@ impl FromRequestParts<Shared> for Function {
     }
 }
 
+impl Function {
+    fn tell(&self, tell: impl FnOnce(&function::Function) -> Value) -> Answer {
+        let Self { shared, name, .. } = self;
+        shared.look(|cloud, _| Ok(answer(StatusCode::OK, &tell(cloud.lambda.function(name)?))))
+    }
+
+    fn change(&self, change: impl FnOnce(&mut function::Function)) -> Answer {
+        self.shared.step(|cloud, _| {
+            change(cloud.lambda.function_mut(&self.name)?);
+            Ok(StatusCode::NO_CONTENT.into_response())
+        })
+    }
+}
+
 fn parse<T: DeserializeOwned + Default>(body: &[u8]) -> Result<T, LambdaError> {
     if body.is_empty() {
         return Ok(T::default());
@@ -163,7 +178,7 @@ impl IntoResponse for LambdaError {
     fn into_response(self) -> Response {
         let message = self.to_string();
         let body = if let Self::TooManyRequests(reason) = self {
-            json!({ "Reason": reason.name(), "Type": "User", "message": message })
+            json!({ "Reason": reason, "Type": "User", "message": message })
         } else {
             json!({ "Type": "User", "Message": message })
         };

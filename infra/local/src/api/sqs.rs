@@ -9,6 +9,7 @@ mod http;
 mod messages;
 mod queues;
 
+use batch::{change, delete};
 use comeback_core::Timestamp;
 pub(crate) use http::{handle, is_query_request, refuse_query};
 use serde::{Serialize, de::DeserializeOwned};
@@ -18,35 +19,30 @@ use crate::model::{
     sqs::{QueueName, Sqs, SqsError},
 };
 
-/// The context of a request, apart from its operation and parameters.
-struct Caller<'a> {
+/// The context of an operation.
+struct Call<'a> {
+    sqs: &'a mut Sqs,
+    now: Timestamp,
     /// The host in the request, which queue URLs repeat.
     host: &'a str,
     /// The trace header of the request, which is also that of the messages that it sends.
     trace_header: Option<&'a str>,
 }
 
-impl Caller<'_> {
+impl Call<'_> {
     fn queue_url(&self, name: &QueueName) -> String {
         format!("http://{}/{ACCOUNT}/{name}", self.host)
     }
 }
 
-/// The model, the time and the caller of an operation.
-struct Call<'a> {
-    sqs: &'a mut Sqs,
-    now: Timestamp,
-    caller: &'a Caller<'a>,
-}
-
 fn answer(action: &str, body: &[u8], call: Call<'_>) -> Result<Vec<u8>, SqsError> {
     match action {
         "CancelMessageMoveTask" => perform(body, call, queues::cancel_move_task),
-        "ChangeMessageVisibility" => perform(body, call, batch::change_one),
-        "ChangeMessageVisibilityBatch" => perform(body, call, batch::change_batch),
+        "ChangeMessageVisibility" => perform(body, call, batch::one(change)),
+        "ChangeMessageVisibilityBatch" => perform(body, call, batch::each(action, change)),
         "CreateQueue" => perform(body, call, queues::create),
-        "DeleteMessage" => perform(body, call, batch::delete_one),
-        "DeleteMessageBatch" => perform(body, call, batch::delete_batch),
+        "DeleteMessage" => perform(body, call, batch::one(delete)),
+        "DeleteMessageBatch" => perform(body, call, batch::each(action, delete)),
         "DeleteQueue" => perform(body, call, queues::delete),
         "GetQueueAttributes" => perform(body, call, queues::get_attributes),
         "GetQueueUrl" => perform(body, call, queues::get_url),

@@ -8,7 +8,7 @@ use serde_json::json;
 use tokio::{net::TcpListener, sync::watch, time::timeout};
 
 use super::{
-    extensions::Extensions,
+    extensions::{Extensions, INVOKE},
     extensions_api,
     launch::Plan,
     process::{Log, Processes, Reason},
@@ -158,7 +158,7 @@ impl Environment {
     async fn invoke(&self, run: &Run, limit: Duration) -> RunEnd {
         let delivered = async {
             self.processes.registry.ready().await;
-            self.processes.registry.invoke(&invoke_event(run, limit));
+            self.processes.registry.send(INVOKE, &invoke_event(run, limit));
             let (taken, answer) = self.api.offer(run, limit);
             taken.await.ok().map(|()| answer)
         };
@@ -215,7 +215,7 @@ async fn report_exit(exit: impl Future<Output = Exit>, name: Arc<str>, registry:
 
 fn invoke_event(run: &Run, limit: Duration) -> String {
     let event = json!({
-        "eventType": "INVOKE",
+        "eventType": INVOKE,
         "deadlineMs": later(now(), limit).timestamp_millis(),
         "requestId": run.request_id,
         "invokedFunctionArn": run.configuration.arn,

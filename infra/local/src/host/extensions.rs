@@ -20,6 +20,10 @@ use crate::{
 /// The most extensions that may register: AWS's limit.
 const EXTENSIONS_MAX: usize = 10;
 
+/// The types of events.
+pub(super) const INVOKE: &str = "INVOKE";
+pub(super) const SHUTDOWN: &str = "SHUTDOWN";
+
 pub(super) struct Extensions {
     table: Mutex<Table>,
     changed: Notify,
@@ -34,19 +38,14 @@ struct Table {
 struct Extension {
     name: Arc<str>,
     identifier: String,
-    events: Events,
+    /// The types of the events that it registered for.
+    events: Vec<String>,
     state: State,
     /// How many events the extension has requested. Only the last request gets an event: an abandoned request may
     /// still look open, and its event would be lost.
     asked: u64,
     /// The next event, until the extension takes it.
     event: Option<String>,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Events {
-    pub(super) invoke: bool,
-    pub(super) shutdown: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,20 +94,6 @@ impl Refusal {
     }
 }
 
-impl Events {
-    pub(super) fn named(names: &[String]) -> Result<Self, Refusal> {
-        let mut events = Self::default();
-        for name in names {
-            match name.as_str() {
-                "INVOKE" => events.invoke = true,
-                "SHUTDOWN" => events.shutdown = true,
-                other => return Err(Refusal::InvalidEventType(other.to_owned())),
-            }
-        }
-        Ok(events)
-    }
-}
-
 impl Table {
     fn find(&mut self, identifier: &str) -> Result<&mut Extension, Refusal> {
         let found = self.extensions.iter_mut().find(|of| of.identifier == identifier);
@@ -128,6 +113,10 @@ impl Table {
 }
 
 impl Extension {
+    fn awaits(&self, event_type: &str) -> bool {
+        self.events.iter().any(|event| event == event_type)
+    }
+
     /// Counts a request for an event, which also means that the extension is done with the last one. Returns the
     /// request's number.
     fn ask(&mut self) -> Result<u64, Refusal> {
@@ -157,7 +146,7 @@ impl Extensions {
             .map(|name| Extension {
                 name,
                 identifier: ids.uuid(),
-                events: Events::default(),
+                events: Vec::new(),
                 state: State::Started,
                 asked: 0,
                 event: None,
@@ -167,7 +156,14 @@ impl Extensions {
         Self { table, changed: Notify::new(), failed: watch::Sender::default() }
     }
 
-    pub(super) fn register(&self, name: &str, events: Events) -> Result<String, Refusal> {
+    pub(super) fn register(&self, name: &str, mut events: Vec<String>) -> Result<String, Refusal> {
+        if let Some(other) =
+            events.iter().find(|event| ![INVOKE, SHUTDOWN].contains(&event.as_str()))
+        {
+            return Err(Refusal::InvalidEventType(other.clone()));
+        }
+        events.sort();
+        events.dedup();
         self.change(|table| {
             let registered = |of: &&Extension| of.state != State::Started;
             if table.extensions.iter().filter(registered).count() >= EXTENSIONS_MAX {
@@ -249,41 +245,28 @@ impl Extensions {
         self.all(|state| state == State::Ready).await;
     }
 
-    /// Sends an invocation's event to the extensions that registered for `INVOKE`.
-    pub(super) fn invoke(&self, event: &str) {
-        self.send(event, |events| events.invoke);
+    /// Sends an event to the extensions that registered for its type.
+    pub(super) fn send(&self, event_type: &str, event: &str) {
+        self.change(|table| {
+            for extension in table.extensions.iter_mut().filter(|of| of.awaits(event_type)) {
+                extension.state = State::Busy;
+                extension.event = Some(event.to_owned());
+            }
+        });
     }
 
-    /// Sends the shutdown event to the extensions that registered for `SHUTDOWN`.
-    pub(super) fn shut_down(&self, event: &str) {
-        self.send(event, |events| events.shutdown);
-    }
-
-    /// Whether the extension with this name registered for `SHUTDOWN`.
     pub(super) fn awaits_shutdown(&self, name: &str) -> bool {
         let table = lock(&self.table);
-        table.extensions.iter().any(|of| *of.name == *name && of.events.shutdown)
+        table.extensions.iter().any(|of| *of.name == *name && of.awaits(SHUTDOWN))
     }
 
     /// The log line that Lambda writes for each extension after the initialisation.
     pub(super) fn lines(&self) -> Vec<String> {
         let line = |of: &Extension| {
-            let mut events = Vec::new();
-            events.extend(of.events.invoke.then_some("INVOKE"));
-            events.extend(of.events.shutdown.then_some("SHUTDOWN"));
-            let (name, state, events) = (&of.name, of.state, events.join(","));
+            let (name, state, events) = (&of.name, of.state, of.events.join(","));
             format!("EXTENSION\tName: {name}\tState: {state:?}\tEvents: [{events}]")
         };
         lock(&self.table).extensions.iter().map(line).collect()
-    }
-
-    fn send(&self, event: &str, to: impl Fn(Events) -> bool) {
-        self.change(|table| {
-            for extension in table.extensions.iter_mut().filter(|of| to(of.events)) {
-                extension.state = State::Busy;
-                extension.event = Some(event.to_owned());
-            }
-        });
     }
 
     async fn all(&self, are: impl Fn(State) -> bool) {
@@ -309,7 +292,9 @@ mod tests {
 
     use super::*;
 
-    const BOTH: Events = Events { invoke: true, shutdown: true };
+    fn both() -> Vec<String> {
+        vec![SHUTDOWN.to_owned(), INVOKE.to_owned()]
+    }
 
     fn extensions<const N: usize>(names: [&str; N]) -> Extensions {
         Extensions::new(names.map(Arc::from), Ids::new(1))
@@ -328,20 +313,20 @@ mod tests {
     #[test]
     fn extensions_get_each_event_that_they_registered_for_once_and_are_ready_when_all_have_asked() {
         let extensions = extensions(["both", "neither", "shutdown"]);
-        let shutdown = Events { shutdown: true, ..Events::default() };
+        let shutdown = vec![SHUTDOWN.to_owned()];
         assert!(extensions.registered().now_or_never().is_none());
-        let ids = [("both", BOTH), ("neither", Events::default()), ("shutdown", shutdown)]
+        let ids = [("both", both()), ("neither", Vec::new()), ("shutdown", shutdown)]
             .map(|(name, events)| extensions.register(name, events).unwrap());
         let all = || ids.each_ref().map(|identifier| ask(&extensions, identifier));
         assert!(extensions.registered().now_or_never().is_some() && !is_ready(&extensions));
         assert_eq!(all(), [None, None, None]);
-        extensions.invoke("1");
+        extensions.send(INVOKE, "1");
         assert!(!is_ready(&extensions));
         assert_eq!(all(), [Some("1".to_owned()), None, None]);
         assert!(!is_ready(&extensions));
         assert_eq!(all(), [None, None, None]);
         assert!(is_ready(&extensions));
-        extensions.shut_down("2");
+        extensions.send(SHUTDOWN, "2");
         assert_eq!(all(), [Some("2".to_owned()), None, Some("2".to_owned())]);
         let awaits = |name| extensions.awaits_shutdown(name);
         assert_eq!(["both", "neither", "shutdown", "x"].map(awaits), [true, false, true, false]);
@@ -350,13 +335,13 @@ mod tests {
     #[test]
     fn an_abandoned_request_does_not_take_an_event() {
         let extensions = extensions(["a"]);
-        let a = extensions.register("a", BOTH).unwrap();
-        for tell in [Extensions::invoke, Extensions::shut_down] {
+        let a = extensions.register("a", both()).unwrap();
+        for event_type in [INVOKE, SHUTDOWN] {
             let mut given_up = Box::pin(extensions.next(&a));
             assert!(given_up.as_mut().now_or_never().is_none());
             let mut last = Box::pin(extensions.next(&a));
             assert!(last.as_mut().now_or_never().is_none());
-            tell(&extensions, "1");
+            extensions.send(event_type, "1");
             assert_eq!(given_up.now_or_never(), Some(Err(Refusal::InvalidExtensionState)));
             assert_eq!(last.now_or_never().unwrap().unwrap().1, "1");
         }
@@ -367,15 +352,15 @@ mod tests {
         let names: Vec<Arc<str>> = (0..=EXTENSIONS_MAX).map(|n| n.to_string().into()).collect();
         let extensions = Extensions::new(names.clone(), Ids::new(1));
         for name in &names[1..] {
-            assert!(extensions.register(name, BOTH).is_ok());
+            assert!(extensions.register(name, both()).is_ok());
         }
-        assert_eq!(extensions.register(&names[0], BOTH), Err(Refusal::TooManyExtensions));
+        assert_eq!(extensions.register(&names[0], both()), Err(Refusal::TooManyExtensions));
     }
 
     #[test]
     fn only_the_first_failure_is_reported() {
         let extensions = extensions(["a", "b"]);
-        let a = extensions.register("a", BOTH).unwrap();
+        let a = extensions.register("a", both()).unwrap();
         let fault = ExtensionFault::InitError("A.B".to_owned());
         assert!(extensions.are_healthy() && extensions.failure().now_or_never().is_none());
         extensions.report(&a, fault.clone()).unwrap();

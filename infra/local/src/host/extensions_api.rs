@@ -14,12 +14,15 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use super::{
-    extensions::{Events, Extensions, Refusal},
+    extensions::{Extensions, Refusal},
     runtime_api::{accepted, refusal},
 };
-use crate::model::{
-    ACCOUNT,
-    lambda::{function::Configuration, name::LATEST, run::ExtensionFault},
+use crate::{
+    api,
+    model::{
+        ACCOUNT,
+        lambda::{function::Configuration, name::LATEST, run::ExtensionFault},
+    },
 };
 
 const REQUEST_BYTES_MAX: usize = 256 * 1024;
@@ -66,8 +69,7 @@ async fn register(
     body: Body,
 ) -> Result<Response, Refusal> {
     let registration: Registration = parse(body).await?;
-    let events = Events::named(&registration.events)?;
-    let identifier = extensions.register(text(&headers, NAME), events)?;
+    let identifier = extensions.register(text(&headers, NAME), registration.events)?;
     let mut content = json!({
         "functionName": configuration.name,
         "functionVersion": LATEST,
@@ -111,7 +113,7 @@ async fn reported(headers: &HeaderMap, body: Body) -> Result<String, Refusal> {
 
 /// A header's value, or an empty string if the header is absent.
 fn text<'a>(headers: &'a HeaderMap, name: &str) -> &'a str {
-    headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+    api::text(headers, name).unwrap_or_default()
 }
 
 /// The extension identifier, which every request after the registration must have.

@@ -137,7 +137,7 @@ impl Plan<'_> {
         }
         let mut variables =
             self.common.of(self.configuration, Path::new("/"), runtime_api, self.log_stream);
-        for_extensions(&mut variables);
+        variables.retain(|name, _| !RUNTIME_ONLY.iter().any(|own| name == own));
         let mut command = self.guarded(vec![file.into()], variables);
         command.current_dir("/");
         Ok(command)
@@ -234,10 +234,6 @@ impl Inherited {
             .map(OsString::as_os_str)
             .filter(|value| !value.is_empty())
     }
-}
-
-fn for_extensions(variables: &mut BTreeMap<OsString, OsString>) {
-    variables.retain(|name, _| !RUNTIME_ONLY.iter().any(|own| name == own));
 }
 
 #[derive(Debug)]

@@ -22,7 +22,7 @@ use tokio::{
 };
 
 use super::{
-    extensions::Extensions,
+    extensions::{Extensions, SHUTDOWN},
     runtime_api::RuntimeApi,
     warden::{FREEZE, TERMINATE, THAW},
 };
@@ -228,11 +228,11 @@ impl Processes {
             let _ = timeout(RUNTIME_MAX, runtime.exit()).await;
         }
         let event = json!({
-            "eventType": "SHUTDOWN",
+            "eventType": SHUTDOWN,
             "shutdownReason": reason,
             "deadlineMs": deadline,
         });
-        self.registry.shut_down(&event.to_string());
+        self.registry.send(SHUTDOWN, &event.to_string());
         self.extensions.retain(|(name, _)| self.registry.awaits_shutdown(name));
         for (_, extension) in &self.extensions {
             extension.exit().await;

@@ -1,7 +1,10 @@
 //! CloudWatch metrics, aggregated by the minute: those in log lines (embedded metric format), and Lambda's own metrics
 //! of runs.
 
-use std::{collections::BTreeMap, ops::Range};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+};
 
 use comeback_core::Timestamp;
 use serde::Deserialize;
@@ -16,12 +19,28 @@ const MARK: &str = "\"_aws\"";
 #[derive(Debug, Default)]
 pub(crate) struct Emf(BTreeMap<Metric, BTreeMap<i64, Values>>);
 
-/// A metric: its namespace, its name, and its dimensions by their names.
-#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+/// A metric, as CloudWatch's API names it.
+#[derive(Clone, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd)]
+#[serde(rename_all = "PascalCase")]
 pub(crate) struct Metric {
     pub(crate) namespace: String,
+    #[serde(rename = "MetricName")]
     pub(crate) name: String,
-    pub(crate) dimensions: BTreeMap<String, String>,
+    #[serde(default)]
+    pub(crate) dimensions: BTreeSet<Dimension>,
+}
+
+#[derive(Clone, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd)]
+#[serde(rename_all = "PascalCase")]
+pub(crate) struct Dimension {
+    pub(crate) name: String,
+    pub(crate) value: String,
+}
+
+impl Dimension {
+    pub(crate) fn new(name: &str, value: &str) -> Self {
+        Self { name: name.to_owned(), value: value.to_owned() }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -102,9 +121,8 @@ impl Emf {
             for Definition { name } in metrics {
                 let Some(values) = members.get(&name).and_then(values) else { continue };
                 for dimensions in &dimensions {
-                    let value = |name: &String| {
-                        Some((name.clone(), members.get(name)?.as_str()?.to_owned()))
-                    };
+                    let value =
+                        |name: &String| Some(Dimension::new(name, members.get(name)?.as_str()?));
                     let dimensions = dimensions.iter().filter_map(value).collect();
                     let (namespace, name) = (namespace.clone(), name.clone());
                     self.add(Metric { namespace, name, dimensions }, at, values);
@@ -123,7 +141,7 @@ impl Emf {
     }
 
     fn add_of_function(&mut self, at: Timestamp, function: &str, name: &str, value: f64) {
-        let dimensions = [("FunctionName".to_owned(), function.to_owned())].into();
+        let dimensions = [Dimension::new("FunctionName", function)].into();
         let (namespace, name) = ("AWS/Lambda".to_owned(), name.to_owned());
         self.add(Metric { namespace, name, dimensions }, at, Values::of(value));
     }
@@ -177,7 +195,7 @@ mod tests {
             name: name.to_owned(),
             dimensions: dimensions
                 .iter()
-                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                .map(|(name, value)| Dimension::new(name, value))
                 .collect(),
         };
         let invoked = metric("Invoked", &[("Target", "a")]);

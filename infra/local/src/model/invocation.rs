@@ -74,12 +74,6 @@ pub enum Invoked {
 }
 
 impl Cloud {
-    /// Invokes a function.
-    ///
-    /// # Errors
-    ///
-    /// If there is no such function, if the payload is too large or not JSON, or if a synchronous invocation is
-    /// throttled or in a recursive loop.
     pub fn invoke(
         &mut self,
         now: Timestamp,

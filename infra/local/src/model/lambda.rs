@@ -181,11 +181,6 @@ impl Lambda {
     }
 
     /// Replaces a function's event invoke config, or changes it if `update` is set.
-    ///
-    /// # Errors
-    ///
-    /// If there is no such function, if a setting is invalid, if a destination is the function itself or doesn't exist,
-    /// or if there is no config to update.
     pub fn set_event_invoke_config(
         &mut self,
         now: Timestamp,
@@ -193,6 +188,17 @@ impl Lambda {
         settings: &EventInvokeSettings,
         update: bool,
     ) -> Result<EventInvokeConfig, LambdaError> {
+        let EventInvokeSettings {
+            maximum_retry_attempts,
+            maximum_event_age_in_seconds,
+            destination_config,
+        } = settings;
+        let limits = maximum_retry_attempts.or(*maximum_event_age_in_seconds);
+        if limits.is_none() && destination_config.is_none() {
+            return Err(LambdaError::invalid(
+                "You must specify at least one of error handling or destination setting.",
+            ));
+        }
         self.check_function(name)?;
         let old = if update { Some(self.event_invoke_config(name)?) } else { None };
         let config = EventInvokeConfig::new(now, old, settings)?;

@@ -26,11 +26,6 @@ const RECEIVE_MAX: usize = 10;
 
 impl Cloud {
     /// Creates a mapping of the queue with the ARN `event_source_arn` to `function`.
-    ///
-    /// # Errors
-    ///
-    /// If the function or the queue does not exist, if they are mapped already, if the queue's visibility timeout
-    /// is shorter than the function's timeout, or if a setting is invalid.
     pub fn create_mapping(
         &mut self,
         now: Timestamp,

@@ -72,11 +72,6 @@ impl Sqs {
     }
 
     /// Creates a queue. An existing queue with the same attributes is left as it is.
-    ///
-    /// # Errors
-    ///
-    /// If the name or an attribute is invalid, if an existing queue of this name differs, or if a queue of this
-    /// name was deleted within the last minute.
     pub fn create_queue(
         &mut self,
         now: Timestamp,
@@ -268,12 +263,6 @@ impl Sqs {
         self.queues.get(queue).is_some_and(|queue| queue.has(receipt_handle))
     }
 
-    /// Makes a received message visible again after `seconds`.
-    ///
-    /// # Errors
-    ///
-    /// If there is no such queue, if the handle isn't of this queue, if the message is gone, or if it would be in
-    /// flight for more than twelve hours after its receive.
     pub fn change_visibility(
         &mut self,
         now: Timestamp,

@@ -17,8 +17,9 @@ use super::{
     lambda::{
         error::{LambdaError, ThrottleReason},
         function::{Code, DeadLetterConfig, DurableConfig, Program, Settings},
-        invoke_config::EventInvokeSettings,
+        invoke_config::{DestinationConfig, EventInvokeSettings},
         mapping::{MappingSettings, ScalingConfig},
+        name,
         recursion::{RUNS_MAX, RecursiveLoop},
         run::{Outcome, Run},
     },
@@ -81,8 +82,7 @@ impl World {
         let settings = EventInvokeSettings {
             maximum_retry_attempts: Some(retries),
             maximum_event_age_in_seconds: Some(age),
-            on_success: None,
-            on_failure: Some(queue_arn("failed")),
+            destination_config: Some(DestinationConfig::on_failure(queue_arn("failed"))),
         };
         self.cloud.lambda.set_event_invoke_config(self.now, "f", &settings, false).unwrap();
     }
@@ -309,7 +309,7 @@ fn a_function_can_be_a_destination() {
     world.function("next", Settings::default());
     let settings = EventInvokeSettings {
         maximum_retry_attempts: Some(0),
-        on_failure: Some("arn:aws:lambda:us-east-1:000000000000:function:next".to_owned()),
+        destination_config: Some(DestinationConfig::on_failure(name::arn("next"))),
         ..EventInvokeSettings::default()
     };
     world.cloud.lambda.set_event_invoke_config(world.now, "f", &settings, false).unwrap();
@@ -529,7 +529,7 @@ fn an_execution_of_one_name_is_started_once_and_its_first_failure_is_a_dead_lett
     world.function("durable", settings.clone());
     let to_failed = EventInvokeSettings {
         maximum_retry_attempts: Some(2),
-        on_failure: Some(queue_arn("failed")),
+        destination_config: Some(DestinationConfig::on_failure(queue_arn("failed"))),
         ..EventInvokeSettings::default()
     };
     world.cloud.lambda.set_event_invoke_config(world.now, "durable", &to_failed, false).unwrap();

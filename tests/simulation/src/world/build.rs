@@ -17,7 +17,7 @@ use comeback_local::model::{
     ACCOUNT, REGION,
     lambda::{
         function::{Code, DeadLetterConfig, Program, Settings},
-        invoke_config::EventInvokeSettings,
+        invoke_config::{DestinationConfig, EventInvokeSettings},
         mapping::{MappingSettings, ScalingConfig},
         recursion::RecursiveLoop,
     },
@@ -122,7 +122,7 @@ impl World {
         self.create_function(&target.name, settings, in_loops);
         let config = EventInvokeSettings {
             maximum_retry_attempts: Some(0),
-            on_failure,
+            destination_config: on_failure.map(DestinationConfig::on_failure),
             ..EventInvokeSettings::default()
         };
         let lambda = &mut self.cloud.lambda;

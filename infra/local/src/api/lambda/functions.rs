@@ -11,14 +11,11 @@ use serde_json::json;
 
 use super::{
     Answer, Function, Params, answer, parse,
-    shapes::{
-        self, Concurrency, EventInvokeRequest, MappingRequest, Recursion, Tags,
-        event_invoke_config, function, function_configuration,
-    },
+    shapes::{self, Change, MappingRequest, event_invoke_config, function, function_configuration},
     with_request_id,
 };
 use crate::{
-    api::query_values,
+    api::{query_values, text, without_nulls},
     model::{
         Invocation, InvocationType, Invoked,
         lambda::{
@@ -43,17 +40,12 @@ pub(super) async fn list(State(shared): State<Shared>) -> Response {
     })
 }
 
-pub(super) async fn get(Function { shared, name, .. }: Function) -> Answer {
-    shared.look(|cloud, _| {
-        let it = cloud.lambda.function(&name)?;
-        Ok(answer(OK, &function(&it.configuration, it.reserved_concurrency)))
-    })
+pub(super) async fn get(of: Function) -> Answer {
+    of.tell(|it| function(&it.configuration, it.reserved_concurrency))
 }
 
-pub(super) async fn get_configuration(Function { shared, name, .. }: Function) -> Answer {
-    shared.look(|cloud, _| {
-        Ok(answer(OK, &function_configuration(cloud.lambda.configuration(&name)?)))
-    })
+pub(super) async fn get_configuration(of: Function) -> Answer {
+    of.tell(|it| function_configuration(&it.configuration))
 }
 
 pub(super) async fn put_concurrency(
@@ -63,18 +55,18 @@ pub(super) async fn put_concurrency(
     shared.step(|cloud, _| {
         // As on AWS, a missing function is refused before a bad value.
         cloud.lambda.configuration(&name).map_err(|_| latest_not_found(&name))?;
-        let request: Concurrency = parse(&body)?;
-        let reserved = reserved(&request)?;
+        let given = parse::<Change>(&body)?.reserved_concurrent_executions.unwrap_or(-1);
+        let reserved = u32::try_from(given).map_err(|_| {
+            let rule = "Member must have value greater than or equal to 0";
+            LambdaError::constraint("reservedConcurrentExecutions", given, rule)
+        })?;
         cloud.lambda.set_reserved_concurrency(&name, Some(reserved))?;
-        Ok(answer(OK, &request))
+        Ok(answer(OK, &json!({ "ReservedConcurrentExecutions": reserved })))
     })
 }
 
-pub(super) async fn get_concurrency(Function { shared, name, .. }: Function) -> Answer {
-    shared.look(|cloud, _| {
-        let reserved = cloud.lambda.function(&name)?.reserved_concurrency;
-        Ok(answer(OK, &Concurrency { reserved_concurrent_executions: reserved.map(i64::from) }))
-    })
+pub(super) async fn get_concurrency(of: Function) -> Answer {
+    of.tell(|it| without_nulls(json!({ "ReservedConcurrentExecutions": it.reserved_concurrency })))
 }
 
 pub(super) async fn delete_concurrency(Function { shared, name, .. }: Function) -> Answer {
@@ -87,7 +79,7 @@ pub(super) async fn set_event_invoke_config(
     body: Bytes,
     update: bool,
 ) -> Answer {
-    let settings = parse::<EventInvokeRequest>(&body)?.settings()?;
+    let settings = parse(&body)?;
     shared.step(|cloud, now| {
         let config = cloud.lambda.set_event_invoke_config(now, &name, &settings, update)?;
         Ok(answer(OK, &event_invoke_config(&name, &config)))
@@ -118,56 +110,34 @@ pub(super) async fn put_recursion_config(
     Function { shared, name, .. }: Function,
     body: Bytes,
 ) -> Answer {
-    let request: Recursion = parse(&body)?;
-    let recursive_loop = recursive_loop(&request.recursive_loop)?;
+    let recursive_loop = match parse::<Change>(&body)?.recursive_loop.as_str() {
+        "Allow" => RecursiveLoop::Allow,
+        "Terminate" => RecursiveLoop::Terminate,
+        other => {
+            let rule = "Member must satisfy enum value set: [Terminate, Allow]";
+            return Err(LambdaError::constraint("recursiveLoop", other, rule));
+        }
+    };
     shared.step(|cloud, _| cloud.lambda.set_recursive_loop(&name, recursive_loop))?;
     Ok(answer(OK, &json!({ "RecursiveLoop": recursive_loop })))
 }
 
-pub(super) async fn get_recursion_config(Function { shared, name, .. }: Function) -> Answer {
-    shared.look(|cloud, _| {
-        let recursive_loop = cloud.lambda.function(&name)?.recursive_loop;
-        Ok(answer(OK, &json!({ "RecursiveLoop": recursive_loop })))
-    })
+pub(super) async fn get_recursion_config(of: Function) -> Answer {
+    of.tell(|it| json!({ "RecursiveLoop": it.recursive_loop }))
 }
 
-pub(super) async fn list_tags(Function { shared, name, .. }: Function) -> Answer {
-    shared.look(|cloud, _| Ok(answer(OK, &json!({ "Tags": cloud.lambda.function(&name)?.tags }))))
+pub(super) async fn list_tags(of: Function) -> Answer {
+    of.tell(|it| json!({ "Tags": it.tags }))
 }
 
-pub(super) async fn tag(Function { shared, name, .. }: Function, body: Bytes) -> Answer {
-    let request: Tags = parse(&body)?;
-    shared.step(|cloud, _| {
-        cloud.lambda.function_mut(&name)?.tags.extend(request.tags);
-        Ok(StatusCode::NO_CONTENT.into_response())
-    })
+pub(super) async fn tag(of: Function, body: Bytes) -> Answer {
+    let Change { tags, .. } = parse(&body)?;
+    of.change(|it| it.tags.extend(tags))
 }
 
-pub(super) async fn untag(Function { shared, name, .. }: Function, uri: Uri) -> Answer {
+pub(super) async fn untag(of: Function, uri: Uri) -> Answer {
     let keys: Vec<_> = query_values(&uri, "tagKeys").collect();
-    shared.step(|cloud, _| {
-        cloud.lambda.function_mut(&name)?.tags.retain(|key, _| !keys.contains(key));
-        Ok(StatusCode::NO_CONTENT.into_response())
-    })
-}
-
-fn reserved(request: &Concurrency) -> Result<u32, LambdaError> {
-    let reserved = request.reserved_concurrent_executions.unwrap_or(-1);
-    u32::try_from(reserved).map_err(|_| {
-        let rule = "Member must have value greater than or equal to 0";
-        LambdaError::constraint("reservedConcurrentExecutions", reserved, rule)
-    })
-}
-
-fn recursive_loop(value: &str) -> Result<RecursiveLoop, LambdaError> {
-    match value {
-        "Allow" => Ok(RecursiveLoop::Allow),
-        "Terminate" => Ok(RecursiveLoop::Terminate),
-        other => {
-            let rule = "Member must satisfy enum value set: [Terminate, Allow]";
-            Err(LambdaError::constraint("recursiveLoop", other, rule))
-        }
-    }
+    of.change(|it| it.tags.retain(|key, _| !keys.contains(key)))
 }
 
 pub(super) async fn invoke(
@@ -175,7 +145,7 @@ pub(super) async fn invoke(
     headers: HeaderMap,
     payload: Bytes,
 ) -> Answer {
-    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let text = |name| text(&headers, name);
     let invocation_type = invocation_type(text("x-amz-invocation-type"))?;
     let client_context = client_context(text("x-amz-client-context"))?;
     let (invoked, execution) = shared.step(|cloud, now| {

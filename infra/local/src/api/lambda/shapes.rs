@@ -11,7 +11,7 @@ use crate::{
     model::lambda::{
         error::LambdaError,
         function::{Configuration, Program, Settings},
-        invoke_config::{Destination, EventInvokeConfig, EventInvokeSettings},
+        invoke_config::{Destination, EventInvokeConfig},
         layer::LayerVersion,
         mapping::{Mapping, MappingSettings},
         name::{self, LATEST},
@@ -117,66 +117,13 @@ pub(super) fn function(configuration: &Configuration, reserved: Option<u32>) -> 
     }))
 }
 
-#[derive(Debug, Default, Deserialize, Serialize)]
+/// What operations change that have one member.
+#[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
-pub(super) struct Concurrency {
-    #[serde(skip_serializing_if = "Option::is_none")]
+pub(super) struct Change {
     pub(super) reserved_concurrent_executions: Option<i64>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
-pub(super) struct Recursion {
     pub(super) recursive_loop: String,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
-pub(super) struct Tags {
     pub(super) tags: BTreeMap<String, String>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
-pub(super) struct EventInvokeRequest {
-    maximum_retry_attempts: Option<i64>,
-    maximum_event_age_in_seconds: Option<i64>,
-    destination_config: Option<Destinations>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
-struct Destinations {
-    on_success: Option<Target>,
-    on_failure: Option<Target>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
-struct Target {
-    destination: Option<String>,
-}
-
-impl EventInvokeRequest {
-    pub(super) fn settings(self) -> Result<EventInvokeSettings, LambdaError> {
-        let Self { maximum_retry_attempts, maximum_event_age_in_seconds, destination_config } =
-            self;
-        let limits = maximum_retry_attempts.or(maximum_event_age_in_seconds);
-        if limits.is_none() && destination_config.is_none() {
-            return Err(LambdaError::invalid(
-                "You must specify at least one of error handling or destination setting.",
-            ));
-        }
-        let destinations = destination_config.unwrap_or_default();
-        // An empty target removes the destination.
-        let arn = |target: Option<Target>| target.map(|t| t.destination.unwrap_or_default());
-        Ok(EventInvokeSettings {
-            maximum_retry_attempts,
-            maximum_event_age_in_seconds,
-            on_success: arn(destinations.on_success),
-            on_failure: arn(destinations.on_failure),
-        })
-    }
 }
 
 pub(super) fn event_invoke_config(function: &str, config: &EventInvokeConfig) -> Value {

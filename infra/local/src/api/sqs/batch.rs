@@ -47,13 +47,13 @@ struct Failed {
     sender_fault: bool,
 }
 
-/// Checks the number of entries in a batch and their ids. `entry` is AWS's name of the entries, for the error.
+/// Checks the number of entries in a batch and their ids. `action` is the name of the operation.
 pub(super) fn check<'a>(
-    entry: &'static str,
+    action: &str,
     ids: impl ExactSizeIterator<Item = &'a Option<String>>,
 ) -> Result<(), SqsError> {
     match ids.len() {
-        0 => return Err(SqsError::EmptyBatchRequest { entry }),
+        0 => return Err(SqsError::EmptyBatchRequest { action: action.to_owned() }),
         1..=ENTRIES_MAX => {}
         sent => return Err(SqsError::TooManyEntriesInBatchRequest { max: ENTRIES_MAX, sent }),
     }
@@ -101,50 +101,34 @@ pub(super) struct HeldMessage {
 }
 
 type Answer = Result<Value, SqsError>;
+type Settle = fn(&mut Call<'_>, &str, &HeldMessage) -> Answer;
 
-pub(super) fn delete_one(message: HeldMessage, mut call: Call<'_>) -> Answer {
-    delete(&mut call, queue_name(&message.queue_url)?, &message)
+/// The operation on one message.
+pub(super) fn one(settle: Settle) -> impl FnOnce(HeldMessage, Call<'_>) -> Answer {
+    move |message, mut call| settle(&mut call, queue_name(&message.queue_url)?, &message)
 }
 
-pub(super) fn change_one(message: HeldMessage, mut call: Call<'_>) -> Answer {
-    change(&mut call, queue_name(&message.queue_url)?, &message)
+/// The operation on each message of a batch. `action` is the name of the operation.
+pub(super) fn each(
+    action: &str,
+    settle: Settle,
+) -> impl FnOnce(Batch<HeldMessage>, Call<'_>) -> Result<BatchResult<Value>, SqsError> {
+    move |batch, mut call| {
+        let queue = queue_name(&batch.queue_url)?;
+        let entries = batch.entries.unwrap_or_default();
+        check(action, entries.iter().map(|entry| &entry.id))?;
+        call.sqs.queue(queue)?;
+        let id = |entry: &mut HeldMessage| entry.id.take();
+        Ok(perform(entries, id, |entry| settle(&mut call, queue, &entry)))
+    }
 }
 
-pub(super) fn delete_batch(
-    batch: Batch<HeldMessage>,
-    call: Call<'_>,
-) -> Result<BatchResult<Value>, SqsError> {
-    settle(batch, "DeleteMessageBatchRequestEntry", call, delete)
-}
-
-pub(super) fn change_batch(
-    batch: Batch<HeldMessage>,
-    call: Call<'_>,
-) -> Result<BatchResult<Value>, SqsError> {
-    settle(batch, "ChangeMessageVisibilityBatchRequestEntry", call, change)
-}
-
-/// Performs `settle` for each message of a batch. `entry` is AWS's name of the entries, for the error.
-fn settle(
-    batch: Batch<HeldMessage>,
-    entry: &'static str,
-    mut call: Call<'_>,
-    settle: impl Fn(&mut Call<'_>, &str, &HeldMessage) -> Answer,
-) -> Result<BatchResult<Value>, SqsError> {
-    let queue = queue_name(&batch.queue_url)?;
-    let entries = batch.entries.unwrap_or_default();
-    check(entry, entries.iter().map(|entry| &entry.id))?;
-    call.sqs.queue(queue)?;
-    let id = |entry: &mut HeldMessage| entry.id.take();
-    Ok(perform(entries, id, |entry| settle(&mut call, queue, &entry)))
-}
-
-fn delete(call: &mut Call<'_>, queue: &str, message: &HeldMessage) -> Answer {
+pub(super) fn delete(call: &mut Call<'_>, queue: &str, message: &HeldMessage) -> Answer {
     call.sqs.delete(call.now, queue, required("ReceiptHandle", &message.receipt_handle)?)?;
     Ok(json!({}))
 }
 
-fn change(call: &mut Call<'_>, queue: &str, message: &HeldMessage) -> Answer {
+pub(super) fn change(call: &mut Call<'_>, queue: &str, message: &HeldMessage) -> Answer {
     let handle = required("ReceiptHandle", &message.receipt_handle)?;
     let seconds = message.visibility_timeout;
     let seconds = seconds.ok_or(SqsError::MissingParameter("VisibilityTimeout"))?;

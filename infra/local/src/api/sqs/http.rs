@@ -8,9 +8,9 @@ use axum::{
 };
 use serde_json::json;
 
-use super::{Call, Caller, answer, messages::ReceiveMessage, read, write};
+use super::{Call, answer, messages::ReceiveMessage, read, write};
 use crate::{
-    api::{BodyError, read_body},
+    api::{BodyError, read_body, text},
     model::{
         ACCOUNT, Cloud,
         sqs::{MESSAGE_BYTES_MAX, SqsError, too_long},
@@ -23,11 +23,8 @@ const BODY_BYTES_MAX: usize = 8 * MESSAGE_BYTES_MAX as usize;
 
 pub(crate) async fn handle(shared: &Shared, request: Request, action: &str) -> Response {
     let (head, body) = request.into_parts();
-    let text = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok());
-    let caller = Caller {
-        host: text(header::HOST.as_str()).unwrap_or_default(),
-        trace_header: text("x-amzn-trace-id"),
-    };
+    let host = text(&head.headers, "host").unwrap_or_default();
+    let trace_header = text(&head.headers, "x-amzn-trace-id");
     let body = read_body(body, BODY_BYTES_MAX).await.map_err(|error| match error {
         BodyError::TooLong => too_long(MESSAGE_BYTES_MAX),
         BodyError::Broken(reason) => SqsError::Serialization(reason),
@@ -38,7 +35,7 @@ pub(crate) async fn handle(shared: &Shared, request: Request, action: &str) -> R
             let step = |cloud: &mut Cloud, now| Reply {
                 request_id: cloud.sqs.request_id(),
                 answer: body.and_then(|body| {
-                    let call = Call { sqs: &mut cloud.sqs, now, caller: &caller };
+                    let call = Call { sqs: &mut cloud.sqs, now, host, trace_header };
                     answer(action, &body, call)
                 }),
             };

@@ -7,7 +7,7 @@ use comeback_core::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{
-    Call, Caller,
+    Call,
     batch::{self, Batch, BatchResult},
     queue_name, up_to,
 };
@@ -66,37 +66,28 @@ pub(super) struct SentAnswer {
     md5_of_system_attributes: Option<Md5>,
 }
 
-pub(super) fn send(
-    request: SendMessage,
-    Call { sqs, now, caller }: Call<'_>,
-) -> Result<SentAnswer, SqsError> {
-    request.message.send(sqs, now, queue_name(&request.queue_url)?, caller)
+pub(super) fn send(request: SendMessage, mut call: Call<'_>) -> Result<SentAnswer, SqsError> {
+    request.message.send(&mut call, queue_name(&request.queue_url)?)
 }
 
 pub(super) fn send_batch(
     request: Batch<SendEntry>,
-    Call { sqs, now, caller }: Call<'_>,
+    mut call: Call<'_>,
 ) -> Result<BatchResult<SentAnswer>, SqsError> {
     let queue = queue_name(&request.queue_url)?;
     let entries = request.entries.unwrap_or_default();
-    batch::check("SendMessageBatchRequestEntry", entries.iter().map(|entry| &entry.id))?;
+    batch::check("SendMessageBatch", entries.iter().map(|entry| &entry.id))?;
     let sent = entries.iter().map(SendEntry::size).sum();
     if sent > MESSAGE_BYTES_MAX as usize {
         return Err(SqsError::BatchRequestTooLong { max: MESSAGE_BYTES_MAX, sent });
     }
-    sqs.queue(queue)?;
+    call.sqs.queue(queue)?;
     let id = |entry: &mut SendEntry| entry.id.take();
-    Ok(batch::perform(entries, id, |entry| entry.send(sqs, now, queue, caller)))
+    Ok(batch::perform(entries, id, |entry| entry.send(&mut call, queue)))
 }
 
 impl SendEntry {
-    fn send(
-        self,
-        sqs: &mut Sqs,
-        now: Timestamp,
-        queue: &str,
-        caller: &Caller<'_>,
-    ) -> Result<SentAnswer, SqsError> {
+    fn send(self, call: &mut Call<'_>, queue: &str) -> Result<SentAnswer, SqsError> {
         if let Some(id) = self.message_deduplication_id {
             let reason = "The request include parameter that is not valid for this queue type.";
             return Err(SqsError::invalid("MessageDeduplicationId", id, reason));
@@ -104,7 +95,7 @@ impl SendEntry {
         let delay = self.delay_seconds.map(u32::try_from).transpose();
         let delay = delay.map_err(|_| bad_delay(self.delay_seconds.unwrap_or_default()))?;
         let system = attributes(self.message_system_attributes)?;
-        let trace_header = trace_header(&system)?.or(caller.trace_header).map(str::to_owned);
+        let trace_header = trace_header(&system)?.or(call.trace_header).map(str::to_owned);
         let message = Outgoing {
             body: self.message_body.unwrap_or_default(),
             attributes: attributes(self.message_attributes)?,
@@ -113,7 +104,7 @@ impl SendEntry {
             sender_id: None,
             delay,
         };
-        let sent = sqs.send(now, queue, message)?;
+        let sent = call.sqs.send(call.now, queue, message)?;
         Ok(SentAnswer {
             md5_of_body: sent.md5_of_body(),
             md5_of_attributes: sent.md5_of_attributes(),

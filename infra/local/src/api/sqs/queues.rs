@@ -6,7 +6,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Call, Caller, queue_name, required, up_to};
+use super::{Call, queue_name, required, up_to};
 use crate::{
     api::without_nulls,
     model::{
@@ -43,35 +43,36 @@ pub(super) struct Request {
     task_handle: Option<String>,
 }
 
-pub(super) fn create(request: Request, Call { sqs, now, caller }: Call<'_>) -> Answer {
+pub(super) fn create(request: Request, call: Call<'_>) -> Answer {
     let name = required("QueueName", &request.queue_name)?;
-    let name = sqs.create_queue(now, name, &request.attributes.unwrap_or_default())?;
-    sqs.tags(name.as_str())?.extend(request.first_tags.unwrap_or_default());
-    Ok(json!({ "QueueUrl": caller.queue_url(&name) }))
+    let attributes = request.attributes.unwrap_or_default();
+    let name = call.sqs.create_queue(call.now, name, &attributes)?;
+    call.sqs.tags(name.as_str())?.extend(request.first_tags.unwrap_or_default());
+    Ok(json!({ "QueueUrl": call.queue_url(&name) }))
 }
 
-pub(super) fn get_url(request: Request, Call { sqs, caller, .. }: Call<'_>) -> Answer {
+pub(super) fn get_url(request: Request, call: Call<'_>) -> Answer {
     let name = required("QueueName", &request.queue_name)?;
     if request.owner.is_some_and(|owner| owner != ACCOUNT) {
         return Err(SqsError::QueueDoesNotExist);
     }
-    Ok(json!({ "QueueUrl": caller.queue_url(sqs.queue(name)?) }))
+    Ok(json!({ "QueueUrl": call.queue_url(call.sqs.queue(name)?) }))
 }
 
-pub(super) fn list(request: Request, Call { sqs, caller, .. }: Call<'_>) -> Answer {
+pub(super) fn list(request: Request, call: Call<'_>) -> Answer {
     let after = request.after()?;
     let prefix = request.queue_name_prefix.as_deref().unwrap_or_default();
-    let (urls, next) = request.page(sqs.queues(prefix, after.as_deref()), caller)?;
+    let (urls, next) = request.page(call.sqs.queues(prefix, after.as_deref()), &call)?;
     let urls = (!urls.is_empty()).then_some(urls);
     Ok(without_nulls(json!({ "QueueUrls": urls, "NextToken": next })))
 }
 
 /// AWS writes the member `queueUrls` in lower camel case here.
-pub(super) fn list_sources(request: Request, Call { sqs, caller, .. }: Call<'_>) -> Answer {
+pub(super) fn list_sources(request: Request, call: Call<'_>) -> Answer {
     let after = request.after()?;
     let queue = queue_name(&request.queue_url)?;
-    let sources = sqs.dead_letter_sources(queue, after.as_deref())?;
-    let (urls, next) = request.page(sources, caller)?;
+    let sources = call.sqs.dead_letter_sources(queue, after.as_deref())?;
+    let (urls, next) = request.page(sources, &call)?;
     Ok(without_nulls(json!({ "queueUrls": urls, "NextToken": next })))
 }
 
@@ -90,13 +91,13 @@ impl Request {
     fn page<'a>(
         &self,
         mut queues: impl Iterator<Item = &'a QueueName>,
-        caller: &Caller<'_>,
+        call: &Call<'_>,
     ) -> Result<(Vec<String>, Option<String>), SqsError> {
         let max = self.max_results.map(|max| up_to(RESULTS_MAX, "MaxResults", max)).transpose()?;
         let page: Vec<_> = queues.by_ref().take(max.unwrap_or(RESULTS_MAX)).collect();
         let next = page.last().filter(|_| max.is_some() && queues.next().is_some());
         let next_token = next.map(|last| STANDARD.encode(last.as_str()));
-        Ok((page.into_iter().map(|name| caller.queue_url(name)).collect(), next_token))
+        Ok((page.into_iter().map(|name| call.queue_url(name)).collect(), next_token))
     }
 }
 

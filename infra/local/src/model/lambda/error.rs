@@ -2,6 +2,8 @@
 
 use std::{fmt::Display, ops::RangeInclusive};
 
+use serde::Serialize;
+
 /// Why an operation of Lambda's API was refused. `Display` writes AWS's message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -39,21 +41,13 @@ pub enum LambdaError {
     Serialization(String),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum ThrottleReason {
     /// The account's concurrency for functions without a reservation.
+    #[serde(rename = "ConcurrentInvocationLimitExceeded")]
     Account,
-    /// The function's reserved concurrency.
+    #[serde(rename = "ReservedFunctionConcurrentInvocationLimitExceeded")]
     Reserved,
-}
-
-impl ThrottleReason {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Account => "ConcurrentInvocationLimitExceeded",
-            Self::Reserved => "ReservedFunctionConcurrentInvocationLimitExceeded",
-        }
-    }
 }
 
 impl LambdaError {

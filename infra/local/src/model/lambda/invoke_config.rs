@@ -8,6 +8,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use comeback_core::{Timestamp, time::later};
+use serde::Deserialize;
 
 use super::{
     error::{Faults, LambdaError},
@@ -24,13 +25,32 @@ const EVENT_AGE_SECS: std::ops::RangeInclusive<i64> = 60..=21_600;
 const EVENT_AGE_SECS_DEFAULT: u32 = 21_600;
 
 /// The settings of a request. `None` means the default, or leaves the setting unchanged in an update.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
 pub struct EventInvokeSettings {
     pub maximum_retry_attempts: Option<i64>,
     pub maximum_event_age_in_seconds: Option<i64>,
-    /// The ARN of a queue or a function. An empty string removes the destination.
-    pub on_success: Option<String>,
-    pub on_failure: Option<String>,
+    pub destination_config: Option<DestinationConfig>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct DestinationConfig {
+    on_success: Option<Target>,
+    on_failure: Option<Target>,
+}
+
+/// The ARN of a queue or a function. Without one, there is no destination any more.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct Target {
+    destination: Option<String>,
+}
+
+impl DestinationConfig {
+    pub fn on_failure(arn: String) -> Self {
+        Self { on_failure: Some(Target { destination: Some(arn) }), ..Self::default() }
+    }
 }
 
 /// An event invoke config. Settings without a value stay `None` instead of the default, because Lambda's API omits
@@ -79,25 +99,27 @@ impl EventInvokeConfig {
         old: Option<&Self>,
         settings: &EventInvokeSettings,
     ) -> Result<Self, LambdaError> {
+        let (retries, age) =
+            (settings.maximum_retry_attempts, settings.maximum_event_age_in_seconds);
         let mut faults = Faults::default();
-        faults.range("maximumRetryAttempts", settings.maximum_retry_attempts, RETRY_ATTEMPTS);
-        let age = settings.maximum_event_age_in_seconds;
+        faults.range("maximumRetryAttempts", retries, RETRY_ATTEMPTS);
         faults.range("maximumEventAgeInSeconds", age, EVENT_AGE_SECS);
         faults.check()?;
         let number = |given: Option<i64>| given.and_then(|given| u32::try_from(given).ok());
         let old = old.cloned().unwrap_or_default();
-        let destination = |given: &Option<String>, old| match given.as_deref() {
+        let destination = |given: Option<Target>, old| match given {
             None => Ok(old),
-            Some("") => Ok(None),
-            Some(arn) => Destination::parse(arn).map(Some),
+            Some(Target { destination }) => {
+                let arn = destination.filter(|arn| !arn.is_empty());
+                arn.map(|arn| Destination::parse(&arn)).transpose()
+            }
         };
+        let config = settings.destination_config.clone().unwrap_or_default();
         Ok(Self {
-            maximum_retry_attempts: number(settings.maximum_retry_attempts)
-                .or(old.maximum_retry_attempts),
-            maximum_event_age_in_seconds: number(settings.maximum_event_age_in_seconds)
-                .or(old.maximum_event_age_in_seconds),
-            on_success: destination(&settings.on_success, old.on_success)?,
-            on_failure: destination(&settings.on_failure, old.on_failure)?,
+            maximum_retry_attempts: number(retries).or(old.maximum_retry_attempts),
+            maximum_event_age_in_seconds: number(age).or(old.maximum_event_age_in_seconds),
+            on_success: destination(config.on_success, old.on_success)?,
+            on_failure: destination(config.on_failure, old.on_failure)?,
             last_modified: now,
         })
     }

@@ -20,11 +20,6 @@ pub(crate) fn qualified_arn(name: &str) -> String {
 }
 
 /// The function name in `reference`. The function need not exist.
-///
-/// # Errors
-///
-/// If the reference is malformed, if it names a version, an alias or a region that does not exist here, or if its
-/// own qualifier differs from `qualifier`.
 pub(crate) fn resolve(reference: &str, qualifier: Option<&str>) -> Result<String, LambdaError> {
     let (name, own) = split(reference)?;
     if let (Some(own), Some(given)) = (own, qualifier)

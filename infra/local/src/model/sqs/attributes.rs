@@ -1,9 +1,10 @@
 //! A queue's attributes: their limits and defaults, and the redrive policy, by which a message that was received too
 //! often moves to a dead-letter queue.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::RangeInclusive};
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::Serialize;
+use serde_json::Value;
 
 use super::{
     error::SqsError,
@@ -18,11 +19,17 @@ pub const VISIBILITY_SECONDS_MAX: u32 = 43_200;
 
 pub const WAIT_SECONDS_MAX: u32 = 20;
 
-/// The smallest limit that a queue may set for the size of its messages.
-const MESSAGE_BYTES_MIN: u32 = 1024;
+/// How a numeric attribute is stored.
+type Number = fn(&mut QueueAttributes) -> &mut u32;
 
-/// The bounds of the retention period, in seconds: a minute and fourteen days.
-const RETENTION_SECONDS: (u32, u32) = (60, 1_209_600);
+/// The numeric attributes with AWS's bounds. Times are in seconds, sizes in bytes.
+const NUMBERS: [(&str, Number, RangeInclusive<u32>); 5] = [
+    ("DelaySeconds", |it| &mut it.delay, 0..=DELAY_SECONDS_MAX),
+    ("MaximumMessageSize", |it| &mut it.message_bytes_max, 1024..=MESSAGE_BYTES_MAX),
+    ("MessageRetentionPeriod", |it| &mut it.retention, 60..=1_209_600),
+    ("ReceiveMessageWaitTimeSeconds", |it| &mut it.wait, 0..=WAIT_SECONDS_MAX),
+    ("VisibilityTimeout", |it| &mut it.visibility, 0..=VISIBILITY_SECONDS_MAX),
+];
 
 /// Attributes that are stored but have no effect here, because callers aren't distinguished and nothing is encrypted.
 pub(crate) const STORED: [&str; 5] = [
@@ -72,19 +79,13 @@ impl QueueAttributes {
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<(), SqsError> {
+        if let Some((_, field, bounds)) = NUMBERS.iter().find(|(number, ..)| *number == name) {
+            let number = value.parse().ok().filter(|number| bounds.contains(number));
+            let invalid = || SqsError::InvalidAttributeValue { name: name.to_owned() };
+            *field(self) = number.ok_or_else(invalid)?;
+            return Ok(());
+        }
         match name {
-            "DelaySeconds" => self.delay = number(name, value, (0, DELAY_SECONDS_MAX))?,
-            "MaximumMessageSize" => {
-                self.message_bytes_max =
-                    number(name, value, (MESSAGE_BYTES_MIN, MESSAGE_BYTES_MAX))?;
-            }
-            "MessageRetentionPeriod" => self.retention = number(name, value, RETENTION_SECONDS)?,
-            "ReceiveMessageWaitTimeSeconds" => {
-                self.wait = number(name, value, (0, WAIT_SECONDS_MAX))?;
-            }
-            "VisibilityTimeout" => {
-                self.visibility = number(name, value, (0, VISIBILITY_SECONDS_MAX))?;
-            }
             "RedrivePolicy" => self.redrive = RedrivePolicy::parse(value)?,
             "KmsMasterKeyId" if !value.is_empty() => {
                 self.store(name, value)?;
@@ -109,16 +110,11 @@ impl QueueAttributes {
     }
 
     pub(super) fn to_map(&self) -> Attributes {
-        let mut attributes: Attributes = [
-            ("DelaySeconds", self.delay),
-            ("MaximumMessageSize", self.message_bytes_max),
-            ("MessageRetentionPeriod", self.retention),
-            ("ReceiveMessageWaitTimeSeconds", self.wait),
-            ("VisibilityTimeout", self.visibility),
-        ]
-        .into_iter()
-        .map(|(name, value)| (name.to_owned(), value.to_string()))
-        .collect();
+        let mut own = self.clone();
+        let mut attributes: Attributes = NUMBERS
+            .iter()
+            .map(|(name, field, _)| ((*name).to_owned(), field(&mut own).to_string()))
+            .collect();
         attributes
             .extend(self.stored.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
         if !self.stored.contains_key("KmsMasterKeyId") {
@@ -136,14 +132,6 @@ pub(crate) fn bad_visibility(seconds: impl ToString) -> SqsError {
     SqsError::invalid("VisibilityTimeout", seconds, reason)
 }
 
-fn number(name: &str, value: &str, (least, most): (u32, u32)) -> Result<u32, SqsError> {
-    value
-        .parse()
-        .ok()
-        .filter(|number| (least..=most).contains(number))
-        .ok_or_else(|| SqsError::InvalidAttributeValue { name: name.to_owned() })
-}
-
 const MAX_RECEIVE_COUNT_MAX: u32 = 1000;
 
 /// A queue's redrive policy. Its JSON is the queue's attribute `RedrivePolicy`.
@@ -155,37 +143,27 @@ pub(super) struct RedrivePolicy {
     pub(super) max_receive_count: u32,
 }
 
-/// The policy as callers write it: the count may be a string, and members may be missing.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Written {
-    dead_letter_target_arn: Option<String>,
-    #[serde(default, deserialize_with = "number_or_text")]
-    max_receive_count: Option<String>,
-}
-
-fn number_or_text<'de, D: Deserializer<'de>>(source: D) -> Result<Option<String>, D::Error> {
-    let value = Option::<serde_json::Value>::deserialize(source)?;
-    Ok(value.map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned)))
-}
-
 impl RedrivePolicy {
     /// Parses a policy. An empty text means no policy. The caller must check that the dead-letter queue exists.
     pub(super) fn parse(json: &str) -> Result<Option<Self>, SqsError> {
         if json.is_empty() {
             return Ok(None);
         }
-        let missing = |name| {
-            bad_policy(
-                json,
-                format!("Redrive policy does not contain mandatory attribute: {name}."),
-            )
+        let Ok(Value::Object(policy)) = serde_json::from_str(json) else {
+            return Err(bad_policy(json, "Redrive policy is not a valid JSON map."));
         };
-        let written: Written = serde_json::from_str(json)
-            .map_err(|_| bad_policy(json, "Redrive policy is not a valid JSON map."))?;
-        let dead_letter_target_arn =
-            written.dead_letter_target_arn.ok_or_else(|| missing("deadLetterTargetArn"))?;
-        let count = written.max_receive_count.ok_or_else(|| missing("maxReceiveCount"))?;
+        // Callers write the count as a number or as a string.
+        let text = |name| match policy.get(name) {
+            Some(Value::String(text)) => Ok(text.clone()),
+            Some(value) if !value.is_null() => Ok(value.to_string()),
+            Some(_) | None => {
+                let reason =
+                    format!("Redrive policy does not contain mandatory attribute: {name}.");
+                Err(bad_policy(json, reason))
+            }
+        };
+        let dead_letter_target_arn = text("deadLetterTargetArn")?;
+        let count = text("maxReceiveCount")?;
         let in_range = |count: &u32| (1..=MAX_RECEIVE_COUNT_MAX).contains(count);
         let max_receive_count = count.parse().ok().filter(in_range).ok_or_else(|| {
             let reason = format!(

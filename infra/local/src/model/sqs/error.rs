@@ -70,8 +70,8 @@ pub enum SqsError {
     #[error("{0}")]
     Serialization(String),
 
-    #[error("There should be at least one {entry} in the request.")]
-    EmptyBatchRequest { entry: &'static str },
+    #[error("There should be at least one {action}RequestEntry in the request.")]
+    EmptyBatchRequest { action: String },
 
     #[error("Maximum number of entries per request are {max}. You have sent {sent}.")]
     TooManyEntriesInBatchRequest { max: usize, sent: usize },

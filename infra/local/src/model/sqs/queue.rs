@@ -363,23 +363,16 @@ struct Receipt {
 
 impl Receipt {
     fn handle(self) -> String {
-        let mut bytes = [0; 20];
-        bytes[..8].copy_from_slice(&self.queue.to_be_bytes());
-        bytes[8..16].copy_from_slice(&self.message.to_be_bytes());
-        bytes[16..].copy_from_slice(&self.receive.to_be_bytes());
-        STANDARD.encode(bytes)
+        let Self { queue, message, receive } = self;
+        STANDARD.encode(format!("{queue}/{message}/{receive}"))
     }
 
     fn read(handle: &str) -> Option<Self> {
-        let bytes: [u8; 20] = STANDARD.decode(handle).ok()?.try_into().ok()?;
-        let (queue, rest) = bytes.split_first_chunk::<8>()?;
-        let (message, rest) = rest.split_first_chunk::<8>()?;
-        let receive = rest.first_chunk::<4>()?;
-        Some(Self {
-            queue: u64::from_be_bytes(*queue),
-            message: u64::from_be_bytes(*message),
-            receive: u32::from_be_bytes(*receive),
-        })
+        let text = String::from_utf8(STANDARD.decode(handle).ok()?).ok()?;
+        let (queue, rest) = text.split_once('/')?;
+        let (message, receive) = rest.split_once('/')?;
+        let (queue, message) = (queue.parse().ok()?, message.parse().ok()?);
+        Some(Self { queue, message, receive: receive.parse().ok()? })
     }
 }
 
