@@ -9,6 +9,7 @@ use comeback_core::{
     decision::{Decision, Settlement, visibility_timeout},
     fault::{FaultKind, InvokeFault},
     in_flight::delay_seconds,
+    log_line::decision,
     reason::Reason,
     settings::Settings,
     time::between,
@@ -201,7 +202,7 @@ where
             }
             Err(NotClaimed::Unknown(fault)) => {
                 item.note_obstacle(Obstacle::Ledger);
-                log::not_claimed(item, &fault);
+                log::not_written(item, decision::CLAIM, &fault);
                 Next::Settle(item.judgement.after_unclaimed(fault.passes, self.clock.now()))
             }
         }

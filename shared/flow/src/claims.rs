@@ -13,6 +13,7 @@ use comeback_core::{
     Timestamp,
     claim::{Claim, Claimant, LOOKS_MAX, State, Verdict, is_same},
     fault::StoreFault,
+    log_line::decision,
 };
 
 use crate::{
@@ -94,7 +95,7 @@ impl<L: Ledger, C: Clock> Run<'_, L, C> {
             Err(NotReplaced::Changed(_)) => log::claim_lost(item),
             Err(NotReplaced::Fault(fault)) => {
                 item.note_obstacle(Obstacle::Ledger);
-                log::not_marked(item, &fault);
+                log::not_written(item, decision::MARK, &fault);
             }
         }
     }
@@ -107,7 +108,7 @@ impl<L: Ledger, C: Clock> Run<'_, L, C> {
             |held: &Claim| held.order.map(|_| Claim { state: State::Waiting, ..held.clone() });
         if let Err(NotReplaced::Fault(fault)) = self.rewrite(item, ordered).await {
             item.note_obstacle(Obstacle::Ledger);
-            log::not_released(item, &fault);
+            log::not_written(item, decision::RELEASE, &fault);
         }
     }
 

@@ -161,25 +161,21 @@ fn level(fault: &StoreFault) -> Level {
     if fault.passes { Level::WARN } else { Level::ERROR }
 }
 
-pub(crate) fn not_claimed(item: &Item<'_>, fault: &StoreFault) {
-    let message = "the failure can't be claimed in LEDGER_TABLE; its event waits until it can";
-    failed(item, level(fault), message, decided(decision::CLAIM), fault);
-}
-
-pub(crate) fn not_marked(item: &Item<'_>, fault: &StoreFault) {
-    let message = "the claim in LEDGER_TABLE can't be marked as done; if the failure is delivered again, it is acted on again";
-    failed(item, level(fault), message, decided(decision::MARK), fault);
-}
-
-pub(crate) fn not_released(item: &Item<'_>, fault: &StoreFault) {
-    let message =
-        "the claim in LEDGER_TABLE can't be released; its event waits until the lease ends";
-    failed(item, level(fault), message, decided(decision::RELEASE), fault);
-}
-
-pub(crate) fn not_entered(item: &Item<'_>, fault: &StoreFault) {
-    let message = "the waiting event can't be written to LEDGER_TABLE; it waits, but is not listed";
-    failed(item, level(fault), message, decided(decision::REGISTER), fault);
+/// A write to the ledger failed. Another line has the outcome of the message.
+pub(crate) fn not_written(item: &Item<'_>, write: &'static str, fault: &StoreFault) {
+    let message = match write {
+        decision::CLAIM => {
+            "the failure can't be claimed in LEDGER_TABLE; its event waits until it can"
+        }
+        decision::MARK => {
+            "the claim in LEDGER_TABLE can't be marked as done; if the failure is delivered again, it is acted on again"
+        }
+        decision::RELEASE => {
+            "the claim in LEDGER_TABLE can't be released; its event waits until the lease ends"
+        }
+        _ => "the waiting event can't be written to LEDGER_TABLE; it waits, but is not listed",
+    };
+    failed(item, level(fault), message, decided(write), fault);
 }
 
 pub(crate) fn unmarked(item: &Item<'_>) {

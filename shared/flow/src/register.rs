@@ -13,6 +13,7 @@ use comeback_core::{
     claim::{Claim, LOOKS_MAX, State, Verdict, is_same},
     decision::Decision,
     fault::StoreFault,
+    log_line::decision,
     register::Waiting,
 };
 use futures_util::future::join_all;
@@ -145,7 +146,7 @@ async fn enter<L: Ledger, C: Clock>(
         let written = ledger.enter(&key, seen.as_ref(), &next, &waiting).await;
         if let Err(NotReplaced::Fault(fault)) = written {
             item.note_obstacle(Obstacle::Ledger);
-            log::not_entered(item, &fault);
+            log::not_written(item, decision::REGISTER, &fault);
             run.release(item).await;
             return false;
         }

@@ -4,7 +4,7 @@
 use std::{cell::RefCell, io::Write, sync::Once};
 
 use comeback_core::{fault::FaultKind, reason::Reason};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     THROTTLED,
@@ -86,27 +86,26 @@ async fn each_message_has_a_line_for_its_decision_and_one_for_each_thing_in_its_
     assert_eq!(ages, [minute, minute, minute, minute, minute, Some(0), Some(0), None]);
 }
 
+/// If its dead letter can't be sent, the line also names the queue and the cause, and a metric counts it.
 #[tokio::test(start_paused = true)]
 async fn the_line_of_an_unreadable_message_has_its_id_the_reason_and_why() {
-    handle_within(10, &World::new(&[]), vec![poison("poison")]).await;
-    let [line] = &lines()[..] else { panic!("expected one line, got {:?}", lines()) };
-    assert_eq!((&line["message_id"], &line["reason"]), (&"poison".into(), &"unreadable".into()));
-    assert_eq!(line["why"], "expected a failure record, got a body that is not a JSON object");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_dead_letter_that_cant_be_sent_is_an_error_that_names_queue_and_cause() {
-    let world = World::new(&[("in poison", Answer::Refused)]);
-    let report = handle_within(10, &world, vec![poison("poison")]).await;
-    let [line] = &lines()[..] else { panic!("expected one line, got {:?}", lines()) };
-    assert_eq!(line["level"], "ERROR");
-    assert_eq!(line["decision"], "dead_letter");
-    assert_eq!(line["reason"], "unreadable");
     let queue = "https://sqs.us-east-1.amazonaws.com/123456789012/dead";
-    assert_eq!(line["dead_letter_queue_url"], queue);
-    assert_eq!(line["error"], "InternalError");
-    let metrics = comeback_flow::metrics::lines(&report, crate::world::start());
-    assert!(metrics[0].contains(r#""DeadLettersNotSent":1"#), "{metrics:?}");
+    let why = "expected a failure record, got a body that is not a JSON object";
+    for (answer, level, why, queue, error, not_sent) in [
+        (Answer::Accepted, "WARN", json!(why), json!(null), json!(null), json!(null)),
+        (Answer::Refused, "ERROR", json!(null), json!(queue), json!("InternalError"), json!(1)),
+    ] {
+        let world = World::new(&[("in poison", answer)]);
+        let report = handle_within(10, &world, vec![poison("poison")]).await;
+        let [line] = &lines()[..] else { panic!("expected one line, got {:?}", lines()) };
+        let told = ["message_id", "reason", "decision", "level"].map(|name| line[name].clone());
+        assert_eq!(told, ["poison", "unreadable", "dead_letter", level]);
+        let told = ["why", "dead_letter_queue_url", "error"].map(|name| line[name].clone());
+        assert_eq!(told, [why, queue, error]);
+        let metrics = comeback_flow::metrics::lines(&report, crate::world::start());
+        let metrics: Value = serde_json::from_str(&metrics[0]).unwrap();
+        assert_eq!(metrics["DeadLettersNotSent"], not_sent);
+    }
 }
 
 #[tokio::test(start_paused = true)]
