@@ -27,9 +27,10 @@ use std::{
 };
 
 use comeback_core::{Timestamp, time::between};
-use environment::{Environment, NotReady, RunEnd};
+use environment::Environment;
 pub use launch::Inherited;
 use launch::{Common, Plan};
+use runtime_api::Answer;
 use tokio::{
     sync::{mpsc, watch},
     time::timeout,
@@ -101,12 +102,12 @@ impl Host {
     /// Makes a run, and returns its outcome. The environment is returned if it can make another run. Then the caller
     /// must [`keep`](Self::keep) it.
     pub(crate) async fn run(&self, run: &Run) -> (Outcome, Option<Environment>) {
-        let mut stopping = self.stopping.subscribe();
+        let mut is_stopping = self.stopping.subscribe();
         self.busy.fetch_add(1, Ordering::Relaxed);
         let ran = tokio::select! {
             ran = self.run_to_its_end(run) => ran,
-            _ = stopping.wait_for(|stopping| *stopping) => {
-                (Outcome::NotStarted("the local cloud is stopping".to_owned()), None)
+            _ = is_stopping.wait_for(|is_stopping| *is_stopping) => {
+                (stopping(), None)
             }
         };
         self.busy.fetch_sub(1, Ordering::Relaxed);
@@ -122,10 +123,8 @@ impl Host {
                     Err(outcome) => return (outcome, None),
                 },
             };
-            match environment.run(run, limit).await {
-                RunEnd::Reusable(outcome) => return (outcome, Some(environment)),
-                RunEnd::Over(outcome) => return (outcome, None),
-                RunEnd::Gone => {}
+            if let Some(Answer { outcome, reusable }) = environment.run(run, limit).await {
+                return (outcome, reusable.then_some(environment));
             }
         }
     }
@@ -135,26 +134,21 @@ impl Host {
     async fn initialise(&self, run: &Run) -> Result<(Environment, Duration), Outcome> {
         let limit = run.configuration.timeout();
         match self.start(run, INIT_MAX).await {
-            Ok(environment) => return Ok((environment, limit)),
-            Err(NotReady::Failed(outcome)) => return Err(outcome),
-            Err(NotReady::TimedOut) => {}
+            Err(Outcome::TimedOut) => {}
+            started => return Ok((started?, limit)),
         }
         let begun = now();
-        match self.start(run, limit).await {
-            Ok(environment) => Ok((environment, limit.saturating_sub(between(begun, now())))),
-            Err(NotReady::Failed(outcome)) => Err(outcome),
-            Err(NotReady::TimedOut) => Err(Outcome::TimedOut),
-        }
+        let environment = self.start(run, limit).await?;
+        Ok((environment, limit.saturating_sub(between(begun, now()))))
     }
 
-    async fn start(&self, run: &Run, limit: Duration) -> Result<Environment, NotReady> {
+    async fn start(&self, run: &Run, limit: Duration) -> Result<Environment, Outcome> {
         drop(self.evict_longest_idle());
         let name = Arc::clone(&run.configuration.name);
         let ending = lock(&self.ending).entry(name).or_default().clone();
         let _ = timeout(STOP_MAX, ending.closed()).await;
         let Some(alive) = lock(&self.alive).clone() else {
-            let stopping = Outcome::NotStarted("the local cloud is stopping".to_owned());
-            return Err(NotReady::Failed(stopping));
+            return Err(stopping());
         };
         let plan = Plan {
             warden: &self.warden,
@@ -234,6 +228,10 @@ impl Host {
         let mut all_gone = self.all_gone.lock().await;
         let _ = timeout(STOP_MAX, all_gone.recv()).await;
     }
+}
+
+fn stopping() -> Outcome {
+    Outcome::NotStarted("the local cloud is stopping".to_owned())
 }
 
 /// A log stream's name in Lambda's form, with the id of the environment's first event.

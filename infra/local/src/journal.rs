@@ -165,19 +165,12 @@ impl Journal {
 
 impl Kept {
     fn push(&mut self, event: Event) {
-        match &event.what {
-            What::Logged { line } => self.metrics.count(line),
-            What::Accepted => self.metrics.accepted(event.at, &event.function),
-            What::Finished { outcome, .. } => {
-                self.metrics.run(event.at, &event.function, *outcome != Ending::Succeeded);
-            }
-            What::Started { .. }
-            | What::AlreadyStarted
-            | What::Throttled
-            | What::RecursionStopped
-            | What::GivenUp { .. }
-            | What::DestinationSent { .. }
-            | What::DestinationFailed { .. } => {}
+        if let What::Logged { line } = &event.what {
+            self.metrics.count(line);
+        } else if let What::Accepted = event.what {
+            self.metrics.accepted(event.at, &event.function);
+        } else if let What::Finished { outcome, .. } = event.what {
+            self.metrics.run(event.at, &event.function, outcome != Ending::Succeeded);
         }
         self.last += 1;
         self.bytes += event.size();

@@ -36,21 +36,6 @@ pub(crate) struct Environment {
     ending: watch::Sender<()>,
 }
 
-pub(super) enum NotReady {
-    Failed(Outcome),
-    /// The initialisation took too long, and was ended.
-    TimedOut,
-}
-
-pub(super) enum RunEnd {
-    /// The run ended, and the environment can make another.
-    Reusable(Outcome),
-    /// The run ended, and so did the environment.
-    Over(Outcome),
-    /// The environment ended before the runtime took the event.
-    Gone,
-}
-
 enum Ended {
     Runtime(Exit),
     Extension(ExtensionFailure),
@@ -64,9 +49,8 @@ impl Drop for Environment {
 
 impl Environment {
     /// Starts one, and waits for at most `limit` until its runtime and all its extensions have asked for an event.
-    pub(super) async fn start(plan: Plan<'_>, limit: Duration) -> Result<Self, NotReady> {
-        let failed =
-            |error| NotReady::Failed(Outcome::NotStarted(format!("no Runtime API: {error}")));
+    pub(super) async fn start(plan: Plan<'_>, limit: Duration) -> Result<Self, Outcome> {
+        let failed = |error| Outcome::NotStarted(format!("no Runtime API: {error}"));
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?.to_string();
         let (api, init) = RuntimeApi::new();
@@ -92,13 +76,13 @@ impl Environment {
         for line in registry.lines() {
             log.write(line.as_bytes());
         }
-        let (reason, not_ready) = match initialised {
+        let (reason, outcome) = match initialised {
             Ok(Ok(())) => return Ok(environment),
-            Ok(Err(outcome)) => (Reason::Failure, NotReady::Failed(outcome)),
-            Err(_) => (Reason::Timeout, NotReady::TimedOut),
+            Ok(Err(outcome)) => (Reason::Failure, outcome),
+            Err(_) => (Reason::Timeout, Outcome::TimedOut),
         };
         environment.reason = reason;
-        Err(not_ready)
+        Err(outcome)
     }
 
     async fn initialise(
@@ -144,18 +128,20 @@ impl Environment {
         }
     }
 
-    pub(super) async fn run(&mut self, run: &Run, limit: Duration) -> RunEnd {
+    /// Makes a run. `None` if the environment ended before the runtime took the event.
+    pub(super) async fn run(&mut self, run: &Run, limit: Duration) -> Option<Answer> {
         self.processes.thaw().await;
         let ran = self.invoke(run, limit).await;
         self.reason = match &ran {
-            RunEnd::Reusable(_) => Reason::Spindown,
-            RunEnd::Over(Outcome::TimedOut) => Reason::Timeout,
-            RunEnd::Over(_) | RunEnd::Gone => Reason::Failure,
+            Some(Answer { reusable: true, .. }) => Reason::Spindown,
+            Some(Answer { outcome: Outcome::TimedOut, .. }) => Reason::Timeout,
+            Some(_) | None => Reason::Failure,
         };
         ran
     }
 
-    async fn invoke(&self, run: &Run, limit: Duration) -> RunEnd {
+    async fn invoke(&self, run: &Run, limit: Duration) -> Option<Answer> {
+        let over = |outcome| Some(Answer { outcome, reusable: false });
         let delivered = async {
             self.processes.registry.ready().await;
             self.processes.registry.send(INVOKE, &invoke_event(run, limit));
@@ -170,10 +156,9 @@ impl Environment {
             }
         };
         let mut answer = match timeout(limit, delivered).await {
-            Ok(Some(answer)) => answer,
-            Ok(None) => return RunEnd::Gone,
+            Ok(answer) => answer?,
             // The environment is still busy with the previous event.
-            Err(_) => return RunEnd::Over(Outcome::TimedOut),
+            Err(_) => return over(Outcome::TimedOut),
         };
         let answered = async {
             tokio::select! {
@@ -183,11 +168,10 @@ impl Environment {
             }
         };
         match timeout(limit, answered).await {
-            Ok(Ok(Answer { outcome, reusable: true })) => RunEnd::Reusable(outcome),
-            Ok(Ok(Answer { outcome, reusable: false })) => RunEnd::Over(outcome),
-            Ok(Err(Ended::Runtime(exit))) => RunEnd::Over(Outcome::Exited(exit)),
-            Ok(Err(Ended::Extension(failure))) => RunEnd::Over(Outcome::ExtensionFailed(failure)),
-            Err(_) => RunEnd::Over(Outcome::TimedOut),
+            Ok(Ok(answer)) => Some(answer),
+            Ok(Err(Ended::Runtime(exit))) => over(Outcome::Exited(exit)),
+            Ok(Err(Ended::Extension(failure))) => over(Outcome::ExtensionFailed(failure)),
+            Err(_) => over(Outcome::TimedOut),
         }
     }
 

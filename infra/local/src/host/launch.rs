@@ -91,8 +91,7 @@ impl Plan<'_> {
             }
         };
         let task_root = folder.clone().unwrap_or_else(|| PathBuf::from("."));
-        let mut variables =
-            self.common.of(self.configuration, &task_root, runtime_api, self.log_stream);
+        let mut variables = self.variables(&task_root, runtime_api);
         if let Program::Handler(_, client) = program {
             self.set_search_path(client, &mut variables);
         }
@@ -135,12 +134,52 @@ impl Plan<'_> {
         if !is_executable(file) {
             return Err("permission denied".to_owned());
         }
-        let mut variables =
-            self.common.of(self.configuration, Path::new("/"), runtime_api, self.log_stream);
+        let mut variables = self.variables(Path::new("/"), runtime_api);
         variables.retain(|name, _| !RUNTIME_ONLY.iter().any(|own| name == own));
         let mut command = self.guarded(vec![file.into()], variables);
         command.current_dir("/");
         Ok(command)
+    }
+
+    fn variables(&self, task_root: &Path, runtime_api: &str) -> BTreeMap<OsString, OsString> {
+        let Self { common, configuration, log_stream, .. } = self;
+        let mut variables = common.inherited.variables.clone();
+        variables.insert("PATH".into(), common.inherited.path().into());
+        let name = &*configuration.name;
+        let memory = configuration.memory_mb.to_string();
+        let log_group = format!("/aws/lambda/{name}");
+        for (variable, value) in [
+            ("AWS_ACCESS_KEY_ID", "local"),
+            ("AWS_DEFAULT_REGION", REGION),
+            // Clients use the local cloud by default, never AWS.
+            ("AWS_ENDPOINT_URL", &common.endpoint),
+            ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", &memory),
+            ("AWS_LAMBDA_FUNCTION_NAME", name),
+            ("AWS_LAMBDA_FUNCTION_VERSION", LATEST),
+            ("AWS_LAMBDA_INITIALIZATION_TYPE", "on-demand"),
+            ("AWS_LAMBDA_LOG_GROUP_NAME", &log_group),
+            ("AWS_LAMBDA_LOG_STREAM_NAME", log_stream),
+            ("AWS_LAMBDA_RUNTIME_API", runtime_api),
+            ("AWS_REGION", REGION),
+            ("AWS_SECRET_ACCESS_KEY", "local"),
+            ("AWS_SESSION_TOKEN", "local"),
+            ("TZ", ":UTC"),
+        ] {
+            variables.insert(variable.into(), value.into());
+        }
+        variables.insert("LAMBDA_TASK_ROOT".into(), task_root.into());
+        if let Some(handler) = &configuration.handler {
+            variables.insert("_HANDLER".into(), handler.into());
+        }
+        if let (Program::Handler(..), Some(runtime)) =
+            (&configuration.code.program, &configuration.runtime)
+        {
+            variables.insert("AWS_EXECUTION_ENV".into(), format!("AWS_Lambda_{runtime}").into());
+        }
+        for (variable, value) in &configuration.environment {
+            variables.insert(variable.into(), value.into());
+        }
+        variables
     }
 
     /// The warden's command line, with this one as its arguments.
@@ -245,52 +284,6 @@ pub(crate) struct Common {
 impl Common {
     pub(crate) fn new(inherited: Inherited, endpoint: &str) -> Self {
         Self { inherited, endpoint: endpoint.to_owned() }
-    }
-
-    fn of(
-        &self,
-        configuration: &Configuration,
-        task_root: &Path,
-        runtime_api: &str,
-        log_stream: &str,
-    ) -> BTreeMap<OsString, OsString> {
-        let mut variables = self.inherited.variables.clone();
-        variables.insert("PATH".into(), self.inherited.path().into());
-        let name = &*configuration.name;
-        let memory = configuration.memory_mb.to_string();
-        let log_group = format!("/aws/lambda/{name}");
-        for (variable, value) in [
-            ("AWS_ACCESS_KEY_ID", "local"),
-            ("AWS_DEFAULT_REGION", REGION),
-            // Clients use the local cloud by default, never AWS.
-            ("AWS_ENDPOINT_URL", &self.endpoint),
-            ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", &memory),
-            ("AWS_LAMBDA_FUNCTION_NAME", name),
-            ("AWS_LAMBDA_FUNCTION_VERSION", LATEST),
-            ("AWS_LAMBDA_INITIALIZATION_TYPE", "on-demand"),
-            ("AWS_LAMBDA_LOG_GROUP_NAME", &log_group),
-            ("AWS_LAMBDA_LOG_STREAM_NAME", log_stream),
-            ("AWS_LAMBDA_RUNTIME_API", runtime_api),
-            ("AWS_REGION", REGION),
-            ("AWS_SECRET_ACCESS_KEY", "local"),
-            ("AWS_SESSION_TOKEN", "local"),
-            ("TZ", ":UTC"),
-        ] {
-            variables.insert(variable.into(), value.into());
-        }
-        variables.insert("LAMBDA_TASK_ROOT".into(), task_root.into());
-        if let Some(handler) = &configuration.handler {
-            variables.insert("_HANDLER".into(), handler.into());
-        }
-        if let (Program::Handler(..), Some(runtime)) =
-            (&configuration.code.program, &configuration.runtime)
-        {
-            variables.insert("AWS_EXECUTION_ENV".into(), format!("AWS_Lambda_{runtime}").into());
-        }
-        for (variable, value) in &configuration.environment {
-            variables.insert(variable.into(), value.into());
-        }
-        variables
     }
 }
 

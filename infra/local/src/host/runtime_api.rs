@@ -213,7 +213,11 @@ async fn settle(
     if !api.answer(&id, Answer { outcome, reusable }) {
         return invalid_state("the event has been answered");
     }
-    if reusable { accepted() } else { too_large() }
+    if reusable {
+        return accepted();
+    }
+    let message = format!("Exceeded maximum allowed payload size ({RESPONSE_BYTES_MAX} bytes).");
+    refusal(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", &message)
 }
 
 async fn init_error(
@@ -240,11 +244,6 @@ fn invalid_state(message: &str) -> Response {
 
 fn incomplete() -> Response {
     refusal(StatusCode::BAD_REQUEST, "InvalidRequest", "incomplete body")
-}
-
-fn too_large() -> Response {
-    let message = format!("Exceeded maximum allowed payload size ({RESPONSE_BYTES_MAX} bytes).");
-    refusal(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", &message)
 }
 
 pub(super) fn accepted() -> Response {

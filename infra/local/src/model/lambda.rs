@@ -117,30 +117,20 @@ impl Lambda {
         self.functions.values().map(|function| &function.configuration)
     }
 
-    pub(crate) fn update_configuration(
+    pub(crate) fn update(
         &mut self,
         now: Timestamp,
         name: &str,
         settings: Settings,
-    ) -> Result<Arc<Configuration>, LambdaError> {
-        let revision_id = self.ids.uuid();
-        let function = self.function_mut(name)?;
-        Arc::make_mut(&mut function.configuration).set(now, settings, revision_id)?;
-        Ok(Arc::clone(&function.configuration))
-    }
-
-    pub(crate) fn update_code(
-        &mut self,
-        now: Timestamp,
-        name: &str,
-        code: Code,
+        code: Option<Code>,
     ) -> Result<Arc<Configuration>, LambdaError> {
         let revision_id = self.ids.uuid();
         let function = self.function_mut(name)?;
         let configuration = Arc::make_mut(&mut function.configuration);
-        configuration.code = code;
-        configuration.last_modified = now;
-        configuration.revision_id = revision_id;
+        configuration.set(now, settings, revision_id)?;
+        if let Some(code) = code {
+            configuration.code = code;
+        }
         Ok(Arc::clone(&function.configuration))
     }
 

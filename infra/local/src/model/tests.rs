@@ -268,7 +268,7 @@ fn a_dead_letter_has_the_first_kilobyte_that_an_attribute_can_hold() {
         world.queue("dead", &[]);
         let dead_letter_config = Some(DeadLetterConfig { target_arn: Some(queue_arn("dead")) });
         let settings = Settings { dead_letter_config, ..Settings::default() };
-        world.cloud.lambda.update_configuration(world.now, "f", settings).unwrap();
+        world.cloud.lambda.update(world.now, "f", settings, None).unwrap();
         let error = serde_json::json!({ "errorMessage": message }).to_string();
         world.play("1", Outcome::Failed(error.into_bytes()));
         let attributes: BTreeMap<_, _> =

@@ -5,12 +5,7 @@
 
 use std::{fmt::Display, sync::Arc};
 
-use axum::{
-    body::Bytes,
-    extract::State,
-    http::StatusCode,
-    response::{IntoResponse, Response},
-};
+use axum::{body::Bytes, extract::State, http::StatusCode, response::IntoResponse as _};
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 
 use super::{
@@ -28,7 +23,7 @@ use crate::{
     },
     model::lambda::{
         error::LambdaError,
-        function::{Code, Configuration, Program},
+        function::{Code, Configuration, Program, Settings},
         layer::{Content, Layered},
         name::resolve,
     },
@@ -80,21 +75,13 @@ pub(super) async fn update_configuration(
         (None, None) => None,
     };
     settings.layers = merge_layers(&shared, request.layers.as_deref()).await?;
-    let updated = shared.step(|cloud, now| {
-        let updated = cloud.lambda.update_configuration(now, &name, settings)?;
-        match code {
-            Some(code) => cloud.lambda.update_code(now, &name, code),
-            None => Ok(updated),
-        }
-    })?;
-    Ok(changed(&shared, &updated))
+    update(&shared, &name, settings, code)
 }
 
 pub(super) async fn update_code(Function { shared, name, .. }: Function, body: Bytes) -> Answer {
     let old = configuration(&shared, &name)?;
     let code = prepare(&shared, parse(&body)?, image_config(&old), old.runtime.clone()).await?;
-    let updated = shared.step(|cloud, now| cloud.lambda.update_code(now, &name, code))?;
-    Ok(changed(&shared, &updated))
+    update(&shared, &name, Settings::default(), Some(code))
 }
 
 /// The configuration before a change. The caller must keep it until after the step, because the folder of the code is
@@ -103,9 +90,10 @@ fn configuration(shared: &Shared, name: &str) -> Result<Arc<Configuration>, Lamb
     shared.look(|cloud, _| cloud.lambda.configuration(name).cloned())
 }
 
-fn changed(shared: &Shared, updated: &Configuration) -> Response {
-    shared.0.host.retire(&updated.name);
-    answer(StatusCode::OK, &function_configuration(updated))
+fn update(shared: &Shared, name: &str, settings: Settings, code: Option<Code>) -> Answer {
+    let updated = shared.step(|cloud, now| cloud.lambda.update(now, name, settings, code))?;
+    shared.0.host.retire(name);
+    Ok(answer(StatusCode::OK, &function_configuration(&updated)))
 }
 
 async fn prepare(
