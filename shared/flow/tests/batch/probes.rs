@@ -1,10 +1,9 @@
-//! Targets that are down, and are probed.
+//! Targets that are down, and are probed. What happens to their other events is simulated.
 #![allow(clippy::unwrap_used, reason = "a test's own helpers")]
 
 use std::time::Duration;
 
 use aws_lambda_events::event::sqs::SqsEvent;
-use comeback_core::{circuit::Minute, fault::FaultKind};
 use serde_json::{Value, json};
 
 use crate::world::{Answer, TARGET, World, due, failed, handle, handle_by, outcomes, start};
@@ -14,23 +13,9 @@ fn at(seconds: i64) -> i64 {
     start().timestamp_millis() + seconds * 1000
 }
 
-fn circuit(phase: &Value) -> String {
-    json!({ "by": "another", "patience_seconds": 20, "phase": phase }).to_string()
-}
-
-fn closed(invoked: u32, failed: u32) -> String {
-    let counts = json!({ "since": at(-5), "invoked": invoked, "failed": failed });
-    circuit(&json!({ "closed": { "counts": counts, "cleared": null } }))
-}
-
 fn open(next_at: i64) -> String {
     let open = json!({ "since": at(-300), "next_at": at(next_at), "interval_seconds": 40 });
-    circuit(&json!({ "open": open }))
-}
-
-fn probing(event: &str, until: i64) -> String {
-    let probe = json!({ "of": { "event": event, "attempt": 1 }, "at": at(until - 20) });
-    circuit(&json!({ "probing": { "since": at(-300), "interval_seconds": 40, "probe": probe } }))
+    json!({ "by": "another", "patience_seconds": 20, "phase": { "open": open } }).to_string()
 }
 
 /// The record of this attempt of this event, which has just failed.
@@ -50,36 +35,6 @@ fn stored(world: &World) -> (u64, String) {
     let stored = &circuits[TARGET];
     let circuit: Value = serde_json::from_str(stored.text.as_deref().unwrap()).unwrap();
     (stored.version, circuit["phase"].as_object().unwrap().keys().next().unwrap().clone())
-}
-
-#[tokio::test(start_paused = true)]
-async fn without_probes_no_circuit_is_read_or_written() {
-    let world = World::with_register(&[]);
-    world.circuits.borrow_mut().insert(TARGET.to_owned(), Default::default());
-    let report = handle(&world, vec![due("one"), returned("two", "event", 1)]).await;
-    assert_eq!(outcomes(&report), ["invoked", "waits"]);
-    assert!(report.targets.is_empty() && world.turns.borrow().is_empty());
-    assert!(world.asked.borrow().is_empty());
-}
-
-/// The visibility timeout that a message was given last.
-fn timeout(world: &World, id: &str) -> u32 {
-    let calls = world.visibility_calls.borrow();
-    let mut changes = calls.iter().flat_map(|(_, changes)| changes);
-    changes.rfind(|(handle, _)| *handle == format!("handle of {id}")).unwrap().1
-}
-
-#[tokio::test(start_paused = true)]
-async fn while_a_target_is_down_one_of_its_events_is_invoked_and_the_others_wait() {
-    let world = World::with_probes(&open(-1), &[]);
-    let report = handle(&world, ["1", "2", "3", "4", "5", "6"].map(due).to_vec()).await;
-    assert_eq!(outcomes(&report)[..2], ["invoked", "waits"]);
-    assert_eq!(stored(&world), (8, "probing".to_owned()));
-    let [target] = &report.targets[..] else { panic!("{report:?}") };
-    assert_eq!((target.is_open, target.probes, target.brought_forward), (true, 1, 0));
-    // Four of them come back one after the other when the time for the probe is over.
-    assert_eq!(["2", "3", "4", "5"].map(|id| timeout(&world, id)), [20, 21, 22, 23]);
-    assert!((360..=480).contains(&timeout(&world, "6")));
 }
 
 #[tokio::test(start_paused = true)]
@@ -126,47 +81,11 @@ async fn a_handler_that_knows_of_a_step_takes_it_with_a_first_failure() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn cloudwatch_closes_the_circuit_of_a_target_whose_probes_are_poison() {
-    let world = World::with_probes(&probing("event", 10), &[]);
-    world.minutes.borrow_mut().push(Minute {
-        began: start() - Duration::from_mins(3),
-        invocations: 60,
-        errors: 30,
-    });
-    handle(&world, vec![returned("one", "event", 1)]).await;
-    assert_eq!(*world.turns.borrow(), ["open", "closed"]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn retries_that_nearly_all_fail_raise_a_suspicion() {
-    let world = World::with_probes(&closed(30, 27), &[]);
-    let returned = (0..4).map(|nth| returned(&format!("r{nth}"), &format!("e{nth}"), 1)).collect();
-    handle(&world, returned).await;
-    assert_eq!(stored(&world), (8, "suspected".to_owned()));
-    let healthy = World::with_probes(&closed(30, 20), &[]);
-    handle(&healthy, ["a", "b", "c", "d"].map(due).to_vec()).await;
-    assert_eq!(stored(&healthy), (8, "closed".to_owned()));
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_step_is_taken_again_if_another_handler_has_written_and_not_if_its_own_answer_was_lost() {
     let world = World::with_probes(&open(-1), &[("exchange", Answer::Repeated)]);
     let report = handle(&world, vec![due("one"), due("two")]).await;
     assert_eq!(outcomes(&report), ["invoked", "waits"]);
     assert_eq!(stored(&world), (8, "probing".to_owned()));
-}
-
-#[tokio::test(start_paused = true)]
-async fn if_the_circuit_cant_be_written_events_wait_unless_it_was_closed() {
-    let denied = [("exchange", Answer::Fault(FaultKind::Configuration))];
-    let world = World::with_probes(&open(-1), &denied);
-    assert_eq!(outcomes(&handle(&world, vec![due("one")]).await), ["waits"]);
-    let world = World::with_probes(&closed(10, 10), &denied);
-    let records = ["a", "b", "c", "d"].map(due).to_vec();
-    assert_eq!(outcomes(&handle(&world, records).await), ["invoked"; 4]);
-    let unread = [("look up", Answer::Fault(FaultKind::Configuration))];
-    let world = World::with_probes(&open(-1), &unread);
-    assert_eq!(outcomes(&handle(&world, vec![due("one")]).await), ["invoked"]);
 }
 
 #[tokio::test(start_paused = true)]
