@@ -65,7 +65,7 @@ async fn measure(endpoint: &str) -> Result<f64, Failure> {
     let seconds = started.elapsed().as_secs_f64();
     let left =
         Client::connect(endpoint).await?.call("ReceiveMessage", r#"{"QueueUrl":"bench"}"#).await?;
-    if left.body != b"{}" {
+    if left != b"{}" {
         return Err("the queue is not empty after the round".into());
     }
     Ok(MESSAGES as f64 / seconds)
@@ -82,7 +82,7 @@ async fn call(endpoint: String) -> Result<(), Failure> {
     for _ in 0..MESSAGES / CALLERS / BATCH {
         perform(&mut client, "SendMessageBatch", &send).await?;
         // Every caller sends before it receives, so there are ten messages for each.
-        let received = client.call("ReceiveMessage", &receive).await?.body;
+        let received = client.call("ReceiveMessage", &receive).await?;
         let received: Value = serde_json::from_slice(&received)?;
         let messages = received["Messages"].as_array().map_or(&[][..], Vec::as_slice);
         if messages.len() != BATCH {
@@ -102,9 +102,9 @@ async fn call(endpoint: String) -> Result<(), Failure> {
 /// Performs a batch. An entry that fails is an error.
 async fn perform(client: &mut Client, action: &str, request: &str) -> Result<(), Failure> {
     let answer = client.call(action, request).await?;
-    let body = String::from_utf8_lossy(&answer.body);
-    if answer.status != 200 || body.contains("\"Failed\"") {
-        return Err(format!("{action}: {body}").into());
+    let answer = String::from_utf8_lossy(&answer);
+    if answer.contains("\"Failed\"") {
+        return Err(format!("{action}: {answer}").into());
     }
     Ok(())
 }
@@ -113,11 +113,6 @@ async fn perform(client: &mut Client, action: &str, request: &str) -> Result<(),
 struct Client {
     stream: BufStream<TcpStream>,
     host: String,
-}
-
-struct Answer {
-    status: u16,
-    body: Vec<u8>,
 }
 
 impl Client {
@@ -129,8 +124,8 @@ impl Client {
         Ok(Self { stream: BufStream::with_capacity(64 * 1024, 64 * 1024, stream), host })
     }
 
-    /// Sends an SQS request with this action, and waits for the response.
-    async fn call(&mut self, action: &str, body: &str) -> io::Result<Answer> {
+    /// Sends an SQS request with this action, and waits for its result.
+    async fn call(&mut self, action: &str, body: &str) -> io::Result<Vec<u8>> {
         let (host, length) = (&self.host, body.len());
         let head = format!(
             "POST / HTTP/1.1\r\nhost: {host}\r\nauthorization: AWS4-HMAC-SHA256 test\r\n\
@@ -140,33 +135,19 @@ impl Client {
         self.stream.write_all(head.as_bytes()).await?;
         self.stream.write_all(body.as_bytes()).await?;
         self.stream.flush().await?;
-        self.answer().await
-    }
-
-    async fn answer(&mut self) -> io::Result<Answer> {
-        let status = self.line().await?.split(' ').nth(1).map(str::parse);
-        let mut length = None;
-        loop {
-            let line = self.line().await?;
-            if line.is_empty() {
-                break;
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            if self.stream.read_line(&mut head).await? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
             }
-            length = length.or(line.strip_prefix("content-length: ").map(str::parse));
         }
-        let (Some(Ok(status)), Some(Ok(length))) = (status, length) else {
-            return Err(io::ErrorKind::InvalidData.into());
-        };
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+        let length = length.and_then(|length| length.parse().ok()).unwrap_or_default();
         let mut body = vec![0; length];
         self.stream.read_exact(&mut body).await?;
-        Ok(Answer { status, body })
-    }
-
-    /// Reads the next line of the response's head.
-    async fn line(&mut self) -> io::Result<String> {
-        let mut line = String::new();
-        match self.stream.read_line(&mut line).await? {
-            0 => Err(io::ErrorKind::UnexpectedEof.into()),
-            _ => Ok(line.trim_end().to_ascii_lowercase()),
+        if !head.starts_with("HTTP/1.1 200 ") {
+            return Err(io::Error::other(format!("{action}: {}", String::from_utf8_lossy(&body))));
         }
+        Ok(body)
     }
 }

@@ -1,24 +1,13 @@
 //! Functions' code: unpacks zips, and checks folders and commands.
 //!
-//! A function's code comes in one of three ways:
+//! A function's code is a zip, as on AWS, or a folder or a command on this machine. A folder is used in place: after a
+//! rebuild, an update of the function's code to the same folder ends the idle processes of the old build.
 //!
-//! - as on AWS, a zip: `--zip-file fileb://function.zip`. It holds an executable `bootstrap` or, with one of the
-//!   managed runtimes, a handler;
-//! - a folder on this machine with the same content: `--code S3Bucket=local-folder,S3Key=/absolute/folder`. It is used
-//!   in place: after a rebuild, an update of the function's code to the same folder ends the idle processes of the old
-//!   build;
-//! - a command on this machine: `--package-type Image --code ImageUri=local-command --image-config
-//!   Command=python3,-m,awslambdaric,app.handler,WorkingDirectory=/absolute/folder`.
-//!
-//! A managed runtime is an interpreter and AWS's runtime client, which requests events from the Runtime API and calls
-//! the handler in a function's folder. For Python and Node.js, both are freely available. The interpreter is searched
-//! in `PATH`: for `python3.11` it is `python3.11`, or else `python3`, and for any `nodejs` it is `node`. The client is
-//! searched
-//!
-//! - in the function's own folder, because some functions bundle it;
-//! - for Python, among the interpreter's packages, such as those of an active virtual environment;
-//! - in the folder of runtime clients, which is laid out like a layer: `python` and `nodejs/node_modules`. Installing
-//!   it there changes nothing else on the machine. The error for a missing client has the command.
+//! A managed runtime is an interpreter in `PATH` and AWS's runtime client, which requests events from the Runtime API
+//! and calls the handler in a function's folder. The client is searched in that folder, because some functions bundle
+//! it; for Python, among the interpreter's packages, such as those of an active virtual environment; and in the folder
+//! of runtime clients, which is laid out like a layer. Installing it there changes nothing else on the machine. The
+//! error for a missing client has the command.
 
 use std::{
     ffi::OsString,

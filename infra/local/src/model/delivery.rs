@@ -55,65 +55,54 @@ impl Cloud {
             let lost = destination.is_none() && dead_letter_target.is_none();
             self.note(now, event, What::GivenUp { condition: condition.name(), lost });
         }
-        if let Some(destination) = destination {
+        let message = |body: &str, attributes| Outgoing {
+            body: body.into(),
+            attributes,
+            trace_header: Some(event.trace_header.to_string()),
+            sender_id: Some(sender_id(now, &role)),
+            ..Outgoing::default()
+        };
+        if let Some(Destination { arn, kind }) = destination {
             let record = record(now, event, condition, response);
-            let sent = self.send_record(now, event, &role, &destination, record);
-            self.note_delivery(now, event, destination.arn, sent);
+            let sent = match &kind {
+                DestinationKind::Queue(queue) => {
+                    self.send(now, queue, message(record.get(), MessageAttributes::new()))
+                }
+                DestinationKind::Function(name) => self.send_event(now, event, name, record),
+            };
+            self.note_delivery(now, event, arn, sent);
         }
         if let Some(target) = dead_letter_target {
             let attributes = dead_letter_attributes(event, condition, response);
-            let queue = queue_name(&target).ok_or_else(|| "it is not a queue".to_owned());
-            let body = event.payload.get();
-            let sent = queue
-                .and_then(|queue| self.send_message(now, event, &role, queue, body, attributes));
+            let sent = match queue_name(&target) {
+                Some(queue) => self.send(now, queue, message(event.payload.get(), attributes)),
+                None => Err("it is not a queue".to_owned()),
+            };
             self.note_delivery(now, event, target, sent);
         }
     }
 
-    fn send_record(
-        &mut self,
-        now: Timestamp,
-        event: &QueuedEvent,
-        role: &str,
-        destination: &Destination,
-        record: Payload,
-    ) -> Result<(), String> {
-        match &destination.kind {
-            DestinationKind::Queue(queue) => {
-                self.send_message(now, event, role, queue, record.get(), MessageAttributes::new())
-            }
-            DestinationKind::Function(name) => {
-                let function = self.lambda.function(name).map_err(|error| error.to_string())?;
-                let name = Arc::clone(&function.configuration.name);
-                let bytes = record.get().len();
-                if bytes > ASYNCHRONOUS_BYTES_MAX {
-                    return Err(format!(
-                        "a record of {bytes} bytes exceeds the limit of an event, {ASYNCHRONOUS_BYTES_MAX}"
-                    ));
-                }
-                self.accept(now, &name, record, Some(Arc::clone(&event.trace_header)), None);
-                Ok(())
-            }
-        }
+    fn send(&mut self, now: Timestamp, queue: &str, message: Outgoing) -> Result<(), String> {
+        self.sqs.send(now, queue, message).map(drop).map_err(|error| error.to_string())
     }
 
-    fn send_message(
+    fn send_event(
         &mut self,
         now: Timestamp,
         event: &QueuedEvent,
-        role: &str,
-        queue: &str,
-        body: &str,
-        attributes: MessageAttributes,
+        function: &str,
+        record: Payload,
     ) -> Result<(), String> {
-        let message = Outgoing {
-            body: body.into(),
-            attributes,
-            trace_header: Some(event.trace_header.to_string()),
-            sender_id: Some(sender_id(now, role)),
-            ..Outgoing::default()
-        };
-        self.sqs.send(now, queue, message).map(|_| ()).map_err(|error| error.to_string())
+        let function = self.lambda.function(function).map_err(|error| error.to_string())?;
+        let name = Arc::clone(&function.configuration.name);
+        let bytes = record.get().len();
+        if bytes > ASYNCHRONOUS_BYTES_MAX {
+            return Err(format!(
+                "a record of {bytes} bytes exceeds the limit of an event, {ASYNCHRONOUS_BYTES_MAX}"
+            ));
+        }
+        self.accept(now, &name, record, Some(Arc::clone(&event.trace_header)), None);
+        Ok(())
     }
 
     fn note_delivery(

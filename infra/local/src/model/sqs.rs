@@ -32,8 +32,8 @@ pub use message::{
 };
 pub(crate) use message::{bad_delay, is_valid_char, too_long};
 pub(crate) use move_task::{MoveStatus, MoveTask, TASKS_LISTED_MAX};
-use queue::{Counts, Message, Queue};
 pub use queue::{IN_FLIGHT_MAX, QueueName};
+use queue::{Message, Places, Queue};
 
 use super::{ACCOUNT, Ids, queue_arn, queue_name};
 
@@ -155,13 +155,15 @@ impl Sqs {
     pub fn attributes(&mut self, now: Timestamp, queue: &str) -> Result<Attributes, SqsError> {
         let arn = queue_arn(queue);
         let queue = self.queue_mut(queue)?;
-        let counts = queue.counts(now);
+        let Places { delayed, visible, in_flight } = queue.places(now);
+        let [delayed, visible, in_flight] =
+            [delayed, visible, in_flight].map(|place| place.len().to_string());
         let mut attributes = queue.attributes.to_map();
         attributes.extend(
             [
-                ("ApproximateNumberOfMessages", counts.visible.to_string()),
-                ("ApproximateNumberOfMessagesDelayed", counts.delayed.to_string()),
-                ("ApproximateNumberOfMessagesNotVisible", counts.in_flight.to_string()),
+                ("ApproximateNumberOfMessages", visible),
+                ("ApproximateNumberOfMessagesDelayed", delayed),
+                ("ApproximateNumberOfMessagesNotVisible", in_flight),
                 ("CreatedTimestamp", queue.created_at.timestamp().to_string()),
                 ("LastModifiedTimestamp", queue.modified_at.timestamp().to_string()),
                 ("QueueArn", arn),
@@ -174,8 +176,8 @@ impl Sqs {
     /// The number of messages in each queue. Empty queues are left out.
     pub(crate) fn messages(&mut self, now: Timestamp) -> BTreeMap<String, usize> {
         let counts = self.queues.iter_mut().map(|(name, queue)| {
-            let Counts { visible, in_flight, delayed } = queue.counts(now);
-            (name.to_string(), visible + in_flight + delayed)
+            let Places { delayed, visible, in_flight } = queue.places(now);
+            (name.to_string(), delayed.len() + visible.len() + in_flight.len())
         });
         counts.filter(|(_, count)| *count > 0).collect()
     }

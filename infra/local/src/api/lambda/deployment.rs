@@ -156,10 +156,7 @@ async fn other_runtime(
     code: &Code,
     runtime: String,
 ) -> Result<Option<Code>, LambdaError> {
-    let folder = match &code.program {
-        Program::Bootstrap(folder) | Program::Handler(folder, _) => folder.clone(),
-        Program::Command { .. } => return Ok(None),
-    };
+    let Some(folder) = code.program.folder().cloned() else { return Ok(None) };
     let named = folder.path().display().to_string();
     let program =
         unpack(shared, move |_, common| code::program(common, Some(&runtime), folder, named));

@@ -79,6 +79,15 @@ pub enum Program {
     },
 }
 
+impl Program {
+    pub(crate) fn folder(&self) -> Option<&Folder> {
+        match self {
+            Self::Bootstrap(folder) | Self::Handler(folder, _) => Some(folder),
+            Self::Command { .. } => None,
+        }
+    }
+}
+
 /// A runtime interface client on this machine, used in place of one of Lambda's managed runtimes.
 #[derive(Clone, Debug)]
 pub struct Client {

@@ -123,7 +123,7 @@ impl Sqs {
         self.move_tasks.retain(|task| Some(&task.handle) != forgotten.as_ref());
         let handle =
             Handle { task_id: self.ids.uuid(), source_arn: source_arn.to_owned() }.encode();
-        let to_move = self.queue_mut(source.as_str())?.counts(now).visible;
+        let to_move = self.queue_mut(source.as_str())?.places(now).visible.len();
         self.move_tasks.push(MoveTask {
             handle: handle.clone(),
             source,

@@ -63,17 +63,10 @@ pub(super) struct Queue {
 
 /// The numbers of the messages in each place, and when each entered it (visible) or will leave it.
 #[derive(Debug, Default)]
-struct Places {
-    delayed: BTreeSet<(Timestamp, u64)>,
-    visible: BTreeSet<(Timestamp, u64)>,
-    in_flight: BTreeSet<(Timestamp, u64)>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Counts {
-    pub(super) visible: usize,
-    pub(super) in_flight: usize,
-    pub(super) delayed: usize,
+pub(super) struct Places {
+    pub(super) delayed: BTreeSet<(Timestamp, u64)>,
+    pub(super) visible: BTreeSet<(Timestamp, u64)>,
+    pub(super) in_flight: BTreeSet<(Timestamp, u64)>,
 }
 
 impl Message {
@@ -261,20 +254,19 @@ impl Queue {
 
     /// When a receive will next find a message. `now` or earlier if one is visible already.
     pub(super) fn next_visible_at(&mut self, now: Timestamp) -> Option<Timestamp> {
-        self.settle(now);
-        let Places { delayed, visible, in_flight } = &self.places;
+        let in_flight_max = self.in_flight_max;
+        let Places { delayed, visible, in_flight } = self.places(now);
         let next_back = in_flight.first();
-        if in_flight.len() >= self.in_flight_max {
+        if in_flight.len() >= in_flight_max {
             return next_back.map(|(until, _)| *until);
         }
         let places = [visible.first(), delayed.first(), next_back];
         places.into_iter().flatten().map(|(at, _)| *at).min()
     }
 
-    pub(super) fn counts(&mut self, now: Timestamp) -> Counts {
+    pub(super) fn places(&mut self, now: Timestamp) -> &Places {
         self.settle(now);
-        let Places { delayed, visible, in_flight } = &self.places;
-        Counts { visible: visible.len(), in_flight: in_flight.len(), delayed: delayed.len() }
+        &self.places
     }
 
     fn read(&self, handle: &str) -> Result<Receipt, SqsError> {
