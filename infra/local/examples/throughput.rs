@@ -103,7 +103,7 @@ async fn call(endpoint: String) -> Result<(), Failure> {
 async fn perform(client: &mut Client, action: &str, request: &str) -> Result<(), Failure> {
     let answer = client.call(action, request).await?;
     let answer = String::from_utf8_lossy(&answer);
-    if answer.contains("\"Failed\"") {
+    if answer.contains("\"Failed\":[{") {
         return Err(format!("{action}: {answer}").into());
     }
     Ok(())
