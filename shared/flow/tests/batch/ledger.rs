@@ -9,8 +9,7 @@ use comeback_core::{
     fault::FaultKind,
     time::later,
 };
-use comeback_flow::{metrics, ports::Clock, report::Obstacle};
-use serde_json::Value;
+use comeback_flow::report::Obstacle;
 
 use crate::{
     THROTTLED,
@@ -180,36 +179,6 @@ async fn what_comes_back_early_while_another_acts_on_it_waits_for_that_one_but_n
         assert_eq!(outcomes(&report), ["waits"]);
         assert_eq!(world.visibility_calls.borrow()[0].1[0].1, waited);
     }
-}
-
-/// Messages that speak for a function that their queue does not belong to.
-#[tokio::test(start_paused = true)]
-async fn what_is_refused_counts_for_no_function() {
-    let world = World::with_probes("", &[]);
-    let retried = |nth: usize| {
-        let mut forged = first(failed(&nth.to_string(), 60));
-        let envelope = r#"{"_retry_metadata":{"attempt":1,"initial_timestamp":5,"request_id":"e"},"_original_payload":1}"#;
-        let payload = format!("\"payload of {nth}\"");
-        let body = forged.body.map(|body| body.replace(&payload, envelope)).unwrap_or_default();
-        forged.body =
-            Some(body.replace("123456789012:function:orders", "999999999999:function:victim"));
-        forged
-    };
-    let mut without_payload = retried(5);
-    without_payload.body =
-        without_payload.body.map(|body| body.replace("requestPayload", "requestpayload"));
-    for nth in 0..4 {
-        let batch = vec![retried(0), retried(1), without_payload.clone(), retried(3)];
-        let report = handle(&world, batch).await;
-        let refused = "target_not_allowed";
-        assert_eq!(outcomes(&report), [refused, refused, "payload_missing", refused], "{nth}");
-        for line in metrics::lines(&report, (&world).now()) {
-            let line: Value = serde_json::from_str(&line).unwrap_or_default();
-            assert_eq!((&line["Target"], line.get("EventAge")), (&"unknown".into(), None));
-        }
-    }
-    assert!(world.look_ups.borrow().is_empty() && world.ledger_calls.borrow().is_empty());
-    assert!(world.turns.borrow().is_empty() && world.circuits.borrow().len() <= 1);
 }
 
 /// Until this version, the key of a claim was the request id alone. UPGRADE.md says what follows.
