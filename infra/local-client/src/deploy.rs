@@ -72,7 +72,6 @@ const BOOTSTRAP: &str = "bootstrap";
 /// How long a durable execution may take: a day.
 const EXECUTION_SECONDS: i32 = 86_400;
 
-/// A call to the local cloud failed.
 #[derive(Debug, thiserror::Error)]
 #[error("can't {what}: {cause}")]
 pub struct CallError {
@@ -99,7 +98,6 @@ pub struct Function {
     pub runtime: Option<String>,
     /// The entry point that the runtime calls.
     pub handler: Option<String>,
-    /// Whether it has tenant isolation.
     pub tenants: bool,
     /// Whether it is durable. At most one of the functions of a handler can be.
     pub durable: bool,
@@ -108,12 +106,8 @@ pub struct Function {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Code {
     Folder(PathBuf),
-    /// The bytes of a zip.
     Zip(Vec<u8>),
-    Command {
-        words: Vec<String>,
-        folder: PathBuf,
-    },
+    Command { words: Vec<String>, folder: PathBuf },
 }
 
 impl Function {

@@ -11,7 +11,6 @@ use tokio::{
     net::TcpStream,
 };
 
-/// A reader of the journal, with its position.
 #[derive(Clone, Debug)]
 pub struct Journal {
     address: String,

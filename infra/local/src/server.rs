@@ -26,7 +26,6 @@ use crate::{
 
 const STOP_MAX: Duration = Duration::from_secs(5);
 
-/// The options of a local cloud.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The port on 127.0.0.1 to listen on. 0 takes a free one.
@@ -36,13 +35,11 @@ pub struct Config {
     pub concurrency: u32,
     /// The limit of messages in flight in a queue. SQS's quota is [`IN_FLIGHT_MAX`].
     pub in_flight_max: usize,
-    /// The environment variables that functions inherit.
     pub inherited: Inherited,
     /// The router for requests without a signature, such as those of a browser.
     pub page: Option<Router>,
     /// The router for requests to DynamoDB, which the local cloud itself does not have.
     pub dynamodb: Option<Router>,
-    /// The functions that fail for a while instead of running.
     pub outages: Outages,
     /// Whether the processes of a function and its extensions are stopped between events, as on AWS.
     pub freeze: bool,
@@ -76,8 +73,6 @@ pub struct Server {
     gone: mpsc::Receiver<()>,
 }
 
-/// Starts a local cloud.
-///
 /// Functions are started through this process's own executable: see [`warden`](crate::warden).
 pub async fn start(config: Config) -> io::Result<Server> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, config.port)).await?;
@@ -188,7 +183,6 @@ impl Outages {
         lock(&self.0).get(function).copied().filter(|(_, until)| now < *until)
     }
 
-    /// All outages at this time, by the function's name.
     pub fn all(&self, now: Timestamp) -> BTreeMap<String, (Outage, Timestamp)> {
         let mut all = lock(&self.0).clone();
         all.retain(|_, (_, until)| now < *until);

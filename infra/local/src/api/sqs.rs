@@ -19,7 +19,6 @@ use crate::model::{
     sqs::{QueueName, Sqs, SqsError},
 };
 
-/// The context of an operation.
 struct Call<'a> {
     sqs: &'a mut Sqs,
     now: Timestamp,

@@ -20,7 +20,6 @@ use crate::{
 /// The most extensions that may register: AWS's limit.
 const EXTENSIONS_MAX: usize = 10;
 
-/// The types of events.
 pub(super) const INVOKE: &str = "INVOKE";
 pub(super) const SHUTDOWN: &str = "SHUTDOWN";
 

@@ -111,7 +111,6 @@ async fn reported(headers: &HeaderMap, body: Body) -> Result<String, Refusal> {
     })
 }
 
-/// A header's value, or an empty string if the header is absent.
 fn text<'a>(headers: &'a HeaderMap, name: &str) -> &'a str {
     api::text(headers, name).unwrap_or_default()
 }

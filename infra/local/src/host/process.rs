@@ -43,7 +43,6 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Starts a process with a command of the [`plan`](super::launch::Plan).
     pub(super) fn start(mut command: Command, log: &Log, held: Held) -> io::Result<Self> {
         let mut child = command.spawn()?;
         log.follow(child.stdout.take());

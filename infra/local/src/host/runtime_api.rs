@@ -51,7 +51,6 @@ pub(super) struct RuntimeApi {
 struct Exchange {
     init: Option<oneshot::Sender<Result<(), Vec<u8>>>>,
     waiting: Option<Offer>,
-    /// Whether the function waits for an event.
     asks: bool,
     /// Receives the answer to the event that the function is handling.
     answer: Option<oneshot::Sender<Answer>>,
@@ -87,7 +86,6 @@ impl RuntimeApi {
         (is_taken, is_answered)
     }
 
-    /// Waits until the function waits for an event.
     pub(super) async fn asked(&self) {
         loop {
             let asked = self.asked.notified();

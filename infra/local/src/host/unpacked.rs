@@ -47,7 +47,6 @@ pub(crate) enum UnpackError {
     Temporary(io::Error),
 }
 
-/// The temporary folder, with a folder for each unpacked zip.
 #[derive(Debug)]
 pub(crate) struct Unpacked {
     root: Temporary,
@@ -104,7 +103,6 @@ impl Unpacked {
     }
 }
 
-/// A folder that is removed when this is dropped.
 #[derive(Debug)]
 struct Temporary(PathBuf);
 

@@ -58,14 +58,7 @@ pub(crate) struct Running {
 pub(crate) enum Origin {
     Synchronous,
     Asynchronous(QueuedEvent),
-    /// A batch of a mapping's queue.
-    Mapping {
-        uuid: Arc<str>,
-        queue: Arc<str>,
-        /// Whether the response may list failed messages.
-        report_batch_item_failures: bool,
-        batch: Vec<Held>,
-    },
+    Mapping { uuid: Arc<str>, queue: Arc<str>, report_batch_item_failures: bool, batch: Vec<Held> },
 }
 
 impl Lambda {

@@ -29,7 +29,6 @@ pub(crate) struct MoveTask {
     pub(crate) handle: String,
     source: QueueName,
     pub(crate) destination: Option<QueueName>,
-    /// The rate limit in messages a second, if the caller set one.
     pub(crate) per_second: Option<u32>,
     pub(crate) started_at: Timestamp,
     /// How many messages were visible in the source when the task started.
