@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use aws_lambda_events::event::sqs::SqsMessage;
 use comeback_core::{
-    claim::{Claim, Order, State, Token},
+    claim::{Claim, State, Token},
     fault::FaultKind,
     time::later,
 };
@@ -106,19 +106,6 @@ async fn a_claim_that_nobody_knows_of_is_released_with_its_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_that_keeps_changing_is_left_for_later() {
-    let world = World::with_ledger(&[]);
-    // Every write finds this claim, whose lease is over, instead of the one that it expects.
-    let other = claim_of("other", State::Held { until: start() });
-    world.always_found.replace(Some(other));
-    let report = handle(&world, vec![due("a")]).await;
-    assert_eq!(outcomes(&report), ["waits"]);
-    assert!(world.invocations.borrow().is_empty());
-    let claims = world.ledger_calls.borrow().iter().filter(|(_, next)| next.is_some()).count();
-    assert_eq!(claims, 3);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_retry_costs_three_writes_and_one_read() {
     let world = World::with_register(&[]);
     let report = handle(&world, vec![first(waiting("a")), first(poison("b"))]).await;
@@ -132,22 +119,6 @@ async fn a_retry_costs_three_writes_and_one_read() {
     assert_eq!(states(&world), [own("a", 2, 0, true)]);
     assert_eq!(world.ledger_calls.borrow().len(), 3);
     assert_eq!(*world.look_ups.borrow(), [(1, 1)]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_an_operator_brought_back_is_soon_looked_up_again_if_that_fails() {
-    for (kind, seconds) in [(THROTTLED, 1..=5), (FaultKind::Configuration, 60..=120)] {
-        let world = World::with_register(&[("look up", Answer::Fault(kind))]);
-        let ordered = Claim { order: Some(Order::Retry), ..claim_of("operator", State::Waiting) };
-        world.claims().insert(key_of("a"), ordered);
-        let report = handle(&world, vec![waiting("a"), first(waiting("b"))]).await;
-        assert_eq!(outcomes(&report), ["waits", "waits"]);
-        let calls = world.visibility_calls.borrow();
-        let timeouts: Vec<u32> =
-            calls.iter().flat_map(|(_, changes)| changes).map(|(_, timeout)| *timeout).collect();
-        assert!(seconds.contains(&timeouts[0]), "{timeouts:?}");
-        assert_eq!(timeouts[1], 60, "nobody can have ordered anything for it");
-    }
 }
 
 #[tokio::test(start_paused = true)]

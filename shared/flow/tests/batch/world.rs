@@ -109,8 +109,6 @@ pub struct World {
     /// The functions about which CloudWatch was asked.
     pub asked: RefCell<Vec<String>>,
     pub probes: bool,
-    /// The claim that every write finds, however often it is repeated.
-    pub always_found: RefCell<Option<Claim>>,
     under_way: Cell<usize>,
     pub most_under_way: Cell<usize>,
 }
@@ -300,9 +298,6 @@ impl Ledger for &World {
         let answer = self.answer(&format!("{verb} {id}")).await;
         if let Answer::Fault(kind) = answer {
             return Err(NotReplaced::Fault(store_fault(kind)));
-        }
-        if let Some(always_found) = &*self.always_found.borrow() {
-            return Err(NotReplaced::Changed(Some(always_found.clone())));
         }
         let mut claims = self.claims();
         let there = claims.get(key);
