@@ -1,5 +1,5 @@
 // The smallest complete application: a function whose failed events come back.
-import * as path from 'path';
+import * as path from 'node:path';
 import {
   App,
   aws_cloudwatch_actions as actions,
