@@ -452,4 +452,22 @@ mod tests {
             assert_eq!(decided(last + 1), dead_letter(Reason::MaxAgeExceeded));
         }
     }
+
+    #[test]
+    fn a_visibility_timeout_is_rounded_up_and_stays_below_twelve_hours() {
+        let now = at(FAILED_AT);
+        for (rest_ms, seconds) in [
+            (0, 0),
+            (1, 1),
+            (1000, 1),
+            (1001, 2),
+            (43_140_000, 43_140),
+            (43_140_001, 43_140),
+            (1 << 40, 43_140),
+        ] {
+            let until = later(now, Duration::from_millis(rest_ms));
+            assert_eq!(visibility_timeout(until, now), seconds, "{rest_ms} ms");
+        }
+        assert_eq!(visibility_timeout(now, later(now, Duration::from_secs(9))), 0);
+    }
 }
