@@ -171,11 +171,11 @@ const MILLION: f64 = 1e6;
 
 // generated: prices, by infra/contract/generate.py
 /// The price of a million retries, in batches of ten and in batches of one.
-const RETRIES: [f64; 2] = [1.64, 4.69];
+const RETRIES: [f64; 2] = [1.64, 4.71];
 /// A million further hops of waits that one visibility timeout can't cover, in batches of ten and in batches of one.
-const HOPS: [f64; 2] = [0.41, 2.09];
+const HOPS: [f64; 2] = [0.41, 2.11];
 /// A million dead letters, in batches of ten and in batches of one.
-const DEAD_LETTERS: [f64; 2] = [1.25, 3.04];
+const DEAD_LETTERS: [f64; 2] = [1.25, 3.06];
 /// A million requests of Lambda.
 const REQUESTS: f64 = 0.2;
 /// A second of Lambda with a GB of memory, on arm64.
