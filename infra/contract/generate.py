@@ -200,6 +200,7 @@ def variables_of_settings() -> str:
 
 
 def wrapped(text: str, prefix: str) -> list[str]:
+    """Returns the lines of a text. Only spaces between words become line breaks."""
     return textwrap.wrap(text, WIDTH, initial_indent=prefix, subsequent_indent=prefix, break_on_hyphens=False)
 
 
@@ -283,13 +284,9 @@ def table_of_settings() -> str:
     return table("variable | default | meaning", rows)
 
 
-def table_of_metrics() -> str:
-    rows = [(f"`{name}`", unit.lower(), meaning) for name, unit, meaning in HANDLER["metrics"]]
-    return table("metric | unit | meaning", rows)
-
-
-def table_of_fields() -> str:
-    return table("field | meaning", [(f"`{name}`", meaning) for name, meaning in HANDLER["log_fields"]])
+def table_of_names(head: str, of: str) -> str:
+    """Returns a table of what the handler names, whose first column has the names. Units are in lower case there."""
+    return table(head, [(f"`{name}`", *(each.lower() for each in units), said) for name, *units, said in HANDLER[of]])
 
 
 def table_of_reasons() -> str:
@@ -426,10 +423,7 @@ def folded(key: str, text: str, indent: int) -> str:
     line = f"{pad}{key}: {text}"
     if len(line) <= WIDTH and ": " not in text:
         return line
-    inner = " " * (indent + 2)
-    # Only spaces between words may become line breaks.
-    lines = textwrap.wrap(text, WIDTH, initial_indent=inner, subsequent_indent=inner, break_on_hyphens=False)
-    return "\n".join([f"{pad}{key}: >-", *lines])
+    return "\n".join([f"{pad}{key}: >-", *wrapped(text, f"{pad}  ")])
 
 
 def trigger(alarm: dict[str, Any]) -> str:
@@ -576,8 +570,8 @@ PARTS: list[tuple[str, str, Callable[[], str]]] = [
     ("docs/settings.md", "settings", table_of_settings),
     ("scripts/comeback/src/operate/simulate/rules.rs", "prices", prices_of_retries),
     ("infra/sam/template.yaml", "key of the ledger", key_of_table),
-    ("docs/metrics.md", "metrics", table_of_metrics),
-    ("docs/metrics.md", "fields", table_of_fields),
+    ("docs/metrics.md", "metrics", lambda: table_of_names("metric | unit | meaning", "metrics")),
+    ("docs/metrics.md", "fields", lambda: table_of_names("field | meaning", "log_fields")),
     ("docs/reasons.md", "reasons", table_of_reasons),
     ("infra/cdk/lib/retry-policy.ts", "properties", lambda: properties("policy")),
     ("infra/cdk/lib/props.ts", "properties", lambda: properties("handler")),

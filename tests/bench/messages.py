@@ -53,14 +53,6 @@ class Fate(Enum):
     GIVEN_UP = "given_up"
 
 
-# The error types that the target reported. PermanentFailure is never retried.
-ERROR_TYPES = {
-    Fate.WAITS: "ReadTimeout",
-    Fate.INVOKED: "ReadTimeout",
-    Fate.GIVEN_UP: "PermanentFailure",
-}
-
-
 @dataclass(frozen=True)
 class Message:
     """One message, and what a handler must do with it."""
@@ -118,8 +110,7 @@ def _message(fate: Fate, is_retry: bool, now: datetime, source: random.Random) -
         payload=payload,
         next_attempt=ATTEMPT + 1 if is_retry else 1,
     )
-    failure = _failure_record(payload, is_retry, failed_at, ERROR_TYPES[fate], source)
-    body = json.dumps(failure, separators=(",", ":"))
+    body = json.dumps(_failure_record(message, failed_at, source), separators=(",", ":"))
     received_at = str(int(now.timestamp() * 1000))
     record = {
         "messageId": message.id,
@@ -142,14 +133,9 @@ def _message(fate: Fate, is_retry: bool, now: datetime, source: random.Random) -
     return message, record
 
 
-def _failure_record(
-    payload: dict[str, Any],
-    is_retry: bool,
-    failed_at: datetime,
-    error_type: str,
-    source: random.Random,
-) -> dict[str, Any]:
-    if is_retry:
+def _failure_record(message: Message, failed_at: datetime, source: random.Random) -> dict[str, Any]:
+    payload = message.payload
+    if message.next_attempt > 1:
         first_failure = failed_at - timedelta(minutes=40)
         metadata = {
             "attempt": ATTEMPT,
@@ -160,7 +146,8 @@ def _failure_record(
     request_id = _uuid(source)
     error = {
         "errorMessage": "HTTPSConnectionPool(host='example.com', port=443): Read timed out.",
-        "errorType": error_type,
+        # PermanentFailure is never retried.
+        "errorType": "PermanentFailure" if message.fate is Fate.GIVEN_UP else "ReadTimeout",
         "requestId": _uuid(source),
         "stackTrace": ['  File "/var/task/app.py", line 42, in handler\n    charge(event["order"])\n'],
     }

@@ -95,15 +95,8 @@ def words(svg: str) -> list[str]:
 
 
 def style(character: pyte.screens.Char) -> str:
-    return " ".join(
-        name
-        for name, is_so in (
-            ("bold", character.bold),
-            ("dim", character.blink),
-            (character.fg, character.fg != "default"),
-        )
-        if is_so
-    )
+    names = {"bold": character.bold, "dim": character.blink, character.fg: character.fg != "default"}
+    return " ".join(name for name, is_so in names.items() if is_so)
 
 
 def shown(printed: bytes) -> list[list[tuple[str, str]]]:
@@ -112,8 +105,7 @@ def shown(printed: bytes) -> list[list[tuple[str, str]]]:
     lines = []
     for number in range(screen.cursor.y + 1):
         row = [screen.buffer[number][column] for column in range(COLUMNS)]
-        runs = [(kind, "".join(each.data for each in run)) for kind, run in groupby(row, style)]
-        lines.append(runs)
+        lines.append([(kind, "".join(each.data for each in run)) for kind, run in groupby(row, style)])
     return lines
 
 
