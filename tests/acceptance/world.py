@@ -65,13 +65,23 @@ class World:
         self._handlers = {
             name: self._cached(functools.partial(system.log, system.handler)) for name, system in self.systems.items()
         }
-        self._letters: dict[str, dict[str, Any]] = {}
-        self._received = self._cached(self._receive_letters)
-        self._spied_on: dict[str, dict[str, Any]] = {}
-        self._spied = self._cached(self._receive_spied)
+        # All dead letters of the first system so far.
+        self.letters = self._gathered(self.systems["Retry"].dead_letters)
+        self._spied = self._gathered(self._receive_spied)
 
     def _cached(self, ask: Callable[[], Any]) -> Cached:
         return Cached(ask, self.interval)
+
+    def _gathered(self, receive: Callable[[], Any]) -> Cached:
+        """All messages that were received so far."""
+        found: dict[str, dict[str, Any]] = {}
+
+        def gather() -> list[dict[str, Any]]:
+            while messages := receive():
+                found.update({each["MessageId"]: each for each in messages})
+            return list(found.values())
+
+        return self._cached(gather)
 
     def until(self, what: str, look: Callable[[], Any], expected: Any, seconds: float = PATIENCE_SECONDS) -> None:
         """Polls until a value is as expected.
@@ -142,34 +152,20 @@ class World:
         letter = self.letter(event)
         return letter[0] if letter else None
 
-    def letters(self) -> list[dict[str, Any]]:
-        """All dead letters of the first system so far."""
-        return self._received()
-
-    def _receive_letters(self) -> list[dict[str, Any]]:
-        while letters := self.systems["Retry"].dead_letters():
-            self._letters |= {each["MessageId"]: each for each in letters}
-        return list(self._letters.values())
-
     def spied(self, event: str) -> list[dict[str, Any]]:
         """The messages with failure records of an event, as Lambda sent them to a queue that nothing else reads."""
         return [each for each in self._spied() if event in each["Body"]]
 
-    def _receive_spied(self) -> list[dict[str, Any]]:
-        while (
-            messages := self.account.client("sqs")
-            .receive_message(
-                QueueUrl=self.names["Spy"],
-                MaxNumberOfMessages=10,
-                WaitTimeSeconds=1,
-                VisibilityTimeout=3600,
-                AttributeNames=["All"],
-                MessageAttributeNames=["All"],
-            )
-            .get("Messages")
-        ):
-            self._spied_on |= {each["MessageId"]: each for each in messages}
-        return list(self._spied_on.values())
+    def _receive_spied(self) -> Any:
+        received = self.account.client("sqs").receive_message(
+            QueueUrl=self.names["Spy"],
+            MaxNumberOfMessages=10,
+            WaitTimeSeconds=1,
+            VisibilityTimeout=3600,
+            AttributeNames=["All"],
+            MessageAttributeNames=["All"],
+        )
+        return received.get("Messages")
 
     def arn(self, function: str) -> str:
         """A function's ARN, as in failure records."""
