@@ -60,17 +60,23 @@ def checked(framework: str, *options: str) -> dict[str, list[dict[str, str]]]:
 class CheckovTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls) -> None:
-        templates = [*SAM, *CDK.values(), *TEAMS]
-        results = checked("cloudformation", *(f"--file={template}" for template in templates))
+        # checkov puts a template's path into resolved values, and takes 40 characters without a hyphen for a secret.
+        with tempfile.TemporaryDirectory(prefix="checkov-") as folder:
+            copies = {Path(folder) / str(n) / it.name: it for n, it in enumerate([*SAM, *CDK.values(), *TEAMS])}
+            for copy, template in copies.items():
+                copy.parent.mkdir()
+                shutil.copy(template, copy)
+            results = checked("cloudformation", *(f"--file={copy}" for copy in copies))
         # checkov has no checks for alarms, so a template with only alarms passes none.
-        assert {Path(each["file_abs_path"]) for each in results["passed_checks"]} == {*templates} - {ALARMS}
-        cls.failed = results["failed_checks"]
+        passed = {copies[Path(each["file_abs_path"])] for each in results["passed_checks"]}
+        assert passed == {*copies.values()} - {ALARMS}
+        cls.failed = [{**each, "template": copies[Path(each["file_abs_path"])]} for each in results["failed_checks"]]
 
     def found(self, *templates: Path, ours: str = "") -> set[str]:
         return {
             each["check_id"]
             for each in self.failed
-            if Path(each["file_abs_path"]) in templates and re.search(ours, each["resource"])
+            if each["template"] in templates and re.search(ours, each["resource"])
         }
 
     def test_each_finding_is_listed(self) -> None:
