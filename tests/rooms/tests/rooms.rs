@@ -103,8 +103,7 @@ fn no_rule_of_a_command_uses_tokio_an_sdk_a_clock_or_a_module_that_is_no_rule() 
     });
     assert!(rules.len() > 10, "{rules:?}");
     let never = [
-        "tokio::", "aws_", "axum", "maud::", "std::env", "std::fs", "std::io", "std::net",
-        "clap::", "::now(",
+        "tokio::", "aws_", "axum", "maud::", "std::env", "std::fs", "std::io", "std::net", "::now(",
     ];
     for (path, source) in rules {
         for line in source.lines().filter(|line| !line.trim_start().starts_with("//")) {

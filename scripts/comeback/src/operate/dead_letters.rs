@@ -5,8 +5,6 @@ mod queue;
 mod redrive;
 pub mod rules;
 
-use std::{ops::RangeInclusive, time::Duration};
-
 use clap::Subcommand;
 
 use crate::{
@@ -14,9 +12,8 @@ use crate::{
         dead_letters::{
             list::{ExportArgs, ListArgs, ShowArgs},
             redrive::{OrderArgs, RedriveArgs},
-            rules::{PointerValue, Selection},
         },
-        options::{Connection, FailureFilter, duration},
+        options::Connection,
     },
     shell::{Failure, Outcome, Shell},
 };
@@ -73,72 +70,20 @@ pub struct QueueOptions {
     pub connection: Connection,
 }
 
-/// Filters on letters. All filters must match. A repeatable filter matches if one of its values does.
-#[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Filters")]
-pub struct Filter {
-    /// The beginning of a message id or request id; repeatable.
-    #[arg(long, value_name = "ID")]
-    pub id: Vec<String>,
-    /// A reason, such as max_age_exceeded, or none for letters that SQS or Lambda sent; repeatable.
-    #[arg(long, value_name = "REASON")]
-    pub reason: Vec<String>,
-    #[command(flatten)]
-    pub failures: FailureFilter,
-    /// The last failure is at least this long ago.
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
-    pub older_than: Option<Duration>,
-    /// The last failure is at most this long ago.
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
-    pub newer_than: Option<Duration>,
-    /// How many attempts were made: 3, 3.., ..5 or 3..5.
-    #[arg(long, value_name = "N|FROM..TO", value_parser = attempts)]
-    pub attempts: Option<RangeInclusive<u32>>,
-    /// A value in the payload, by a JSON pointer, such as /order/country=DE; repeatable, and all must be there.
-    #[arg(long = "where", value_name = "/POINTER=VALUE", value_parser = PointerValue::parse)]
-    pub places: Vec<PointerValue>,
-}
-
-impl From<&Filter> for Selection {
-    fn from(filter: &Filter) -> Self {
-        Self {
-            ids: filter.id.clone(),
-            reasons: filter.reason.clone(),
-            functions: filter.failures.function.clone(),
-            errors: filter.failures.error.clone(),
-            message: filter.failures.message.clone(),
-            older_than: filter.older_than,
-            newer_than: filter.newer_than,
-            attempts: filter.attempts.clone(),
-            places: filter.places.clone(),
-        }
-    }
-}
-
-/// Parses a number of attempts or an inclusive range: `3`, `3..`, `..5` or `3..5`.
-fn attempts(text: &str) -> Result<RangeInclusive<u32>, &'static str> {
-    let bound = |text: &str, open| if text.is_empty() { Some(open) } else { text.parse().ok() };
-    let range = match text.split_once("..") {
-        Some(("", "")) => None,
-        Some((from, to)) => bound(from, 0).zip(bound(to, u32::MAX)),
-        None => text.parse().ok().map(|exactly| (exactly, exactly)),
-    };
-    let range = range.filter(|(from, to)| from <= to).map(|(from, to)| from..=to);
-    range.ok_or("expected a number or a range, such as 3, 3.., ..5 or 3..5")
-}
-
 #[cfg(test)]
 mod tests {
     use clap::Parser;
     use comeback_core::time;
 
-    use super::*;
-    use crate::operate::dead_letters::rules::tests::{bare, given_up};
+    use crate::operate::dead_letters::rules::{
+        Selection,
+        tests::{bare, given_up},
+    };
 
     #[derive(Parser)]
     struct Line {
         #[command(flatten)]
-        filter: Filter,
+        selection: Selection,
     }
 
     #[test]
@@ -181,12 +126,11 @@ mod tests {
             ("--id mess --reason none", false, true),
         ] {
             let line = Line::parse_from(["dead"].into_iter().chain(options.split_whitespace()));
-            let selection = Selection::from(&line.filter);
-            let found = [&letter, &empty].map(|it| selection.matches(it, &it.facts(), now));
+            let found = [&letter, &empty].map(|it| line.selection.matches(it, &it.facts(), now));
             assert_eq!(found, [is_letter, is_empty], "{options}");
         }
         for text in ["5..3", "..", "x", ""] {
-            assert!(attempts(text).is_err(), "{text:?}");
+            assert!(Line::try_parse_from(["dead", "--attempts", text]).is_err(), "{text:?}");
         }
     }
 }

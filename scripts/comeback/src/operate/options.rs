@@ -1,6 +1,6 @@
 //! Options that several commands share.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
 use serde::Serialize;
 
@@ -42,20 +42,6 @@ pub struct Ordered<'a, Plan, Tally> {
     pub error: Option<String>,
 }
 
-/// Filters on the last failure. All filters must match. A repeatable filter matches if one of its values does.
-#[derive(Clone, Debug, clap::Args)]
-pub struct FailureFilter {
-    /// A function, or a queue such as sqs:imports, by its name or ARN; * matches any characters; repeatable.
-    #[arg(long, value_name = "FUNCTION")]
-    pub function: Vec<String>,
-    /// An error type, whole or its last segment, or none; * matches any characters; repeatable.
-    #[arg(long, value_name = "TYPE")]
-    pub error: Vec<String>,
-    /// A part of the error message.
-    #[arg(long, value_name = "TEXT")]
-    pub message: Option<String>,
-}
-
 /// Options for the connection to AWS or the local cloud.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Connection {
@@ -71,11 +57,6 @@ pub struct Connection {
     /// If a call to AWS fails, print all its causes.
     #[arg(long)]
     pub verbose: bool,
-}
-
-pub fn duration(text: &str) -> Result<Duration, &'static str> {
-    let read = comeback_core::duration::parse(text);
-    read.ok_or("expected a duration such as 90s, 15m, 24h or 7d")
 }
 
 /// A choice of an option, with its name.

@@ -354,12 +354,46 @@ pub fn is_target(target: &Target, wanted: &str) -> bool {
     names.iter().any(|name| pattern::matches(wanted, name))
 }
 
-pub const NO_ERROR: &str = "none";
+/// Stands for a missing error type, reason or function.
+pub const NONE: &str = "none";
 
-/// Whether the error type, or its last segment, is the wanted one, in which `*` matches any characters. [`NO_ERROR`]
+/// Filters on the last failure. All filters must match. A repeatable filter matches if one of its values does.
+#[derive(Clone, Debug, Default, Eq, PartialEq, clap::Args)]
+pub struct FailureFilter {
+    /// A function, or a queue such as sqs:imports, by its name or ARN; * matches any characters; repeatable.
+    #[arg(long = "function", value_name = "FUNCTION")]
+    pub functions: Vec<String>,
+    /// An error type, whole or its last segment, or none; * matches any characters; repeatable.
+    #[arg(long = "error", value_name = "TYPE")]
+    pub errors: Vec<String>,
+    /// A part of the error message.
+    #[arg(long, value_name = "TEXT")]
+    pub message: Option<String>,
+}
+
+impl FailureFilter {
+    pub fn matches(
+        &self,
+        target: Option<&Target>,
+        error_type: Option<&str>,
+        message: Option<&str>,
+    ) -> bool {
+        any(&self.functions, |wanted| target.map_or(wanted == NONE, |it| is_target(it, wanted)))
+            && any(&self.errors, |wanted| is_error_of(error_type, wanted))
+            && self.message.as_ref().is_none_or(|it| contains(message.unwrap_or_default(), it))
+    }
+}
+
+/// Parses an option.
+pub fn duration(text: &str) -> Result<Duration, &'static str> {
+    let read = comeback_core::duration::parse(text);
+    read.ok_or("expected a duration such as 90s, 15m, 24h or 7d")
+}
+
+/// Whether the error type, or its last segment, is the wanted one, in which `*` matches any characters. [`NONE`]
 /// matches an unknown error type.
 pub fn is_error_of(error: Option<&str>, wanted: &str) -> bool {
-    error.map_or(wanted == NO_ERROR, |error| {
+    error.map_or(wanted == NONE, |error| {
         error_type::names(error).iter().any(|name| pattern::matches(wanted, name))
     })
 }

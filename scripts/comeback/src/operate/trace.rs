@@ -14,9 +14,9 @@ use crate::{
     operate::{
         attached::find,
         aws::{Aws, fault},
-        options::{SystemOptions, duration},
+        options::SystemOptions,
         rules::{
-            Answer, Function,
+            Answer, Function, duration,
             life::{Life, Next, NoLife, Step, StepKind, event_ids, life},
             target_name,
         },

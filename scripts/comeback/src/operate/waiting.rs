@@ -17,8 +17,8 @@ use serde_json::json;
 
 use crate::{
     operate::{
-        options::{FailureFilter, Named, OrderOptions, Ordered, SystemOptions, one_of},
-        rules::{events, target_name},
+        options::{Named, OrderOptions, Ordered, SystemOptions, one_of},
+        rules::{FailureFilter, events, target_name},
         waiting::{
             register::open,
             rules::{GroupBy, Plan, Selection, carry_out, pause_done, visit},
@@ -82,9 +82,7 @@ impl Filter {
     pub fn selection(&self, now: Timestamp) -> Selection {
         Selection {
             ids: self.id.clone(),
-            functions: self.failures.function.clone(),
-            errors: self.failures.error.clone(),
-            message: self.failures.message.clone(),
+            failures: self.failures.clone(),
             due_before: self.due_before.map(|when| when.at(now)),
         }
     }
@@ -163,7 +161,7 @@ async fn order(order: Order, args: &OrderArgs, shell: &Shell) -> Result<Outcome,
     let register = open(&args.system, shell.now).await?;
     let goes_on = uninterrupted()?;
     let selection = args.filter.selection((shell.now)());
-    let parts = register.parts(&selection.functions).await?;
+    let parts = register.parts(&selection.failures.functions).await?;
     let mut plan = None;
     if !yes || dry_run {
         let mut planned = Plan::default();

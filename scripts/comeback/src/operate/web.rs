@@ -39,10 +39,7 @@ use maud::{Markup, html};
 use serde_json::{Map, Value};
 use tokio::net::TcpListener;
 
-use super::{
-    attached::find,
-    options::{SystemOptions, duration},
-};
+use super::{attached::find, options::SystemOptions, rules::duration};
 use crate::{
     paint::{Line, Style},
     shell::{Failure, Outcome, Shell, Signals},

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use crate::{
     operate::{
         dead_letters::{
-            Filter, QueueOptions,
+            QueueOptions,
             queue::{look_at_all, open},
             rules::{GroupBy, Letter, Listed, Selection},
         },
@@ -65,7 +65,7 @@ pub struct ListArgs {
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
-    pub filter: Filter,
+    pub selection: Selection,
     #[command(flatten)]
     pub queue: QueueOptions,
 }
@@ -73,7 +73,7 @@ pub struct ListArgs {
 pub async fn list(args: &ListArgs, shell: &Shell) -> Result<Outcome, Failure> {
     let queue = open(&args.queue, shell).await?;
     let goes_on = uninterrupted()?;
-    let selection = Selection::from(&args.filter);
+    let selection = &args.selection;
     let mut groups = Groups::default();
     let (mut selected, mut letters) = (0, Vec::new());
     let now = (shell.now)();
@@ -253,7 +253,7 @@ pub struct ExportArgs {
     #[arg(long)]
     pub payload: bool,
     #[command(flatten)]
-    pub filter: Filter,
+    pub selection: Selection,
     #[command(flatten)]
     pub queue: QueueOptions,
 }
@@ -277,7 +277,7 @@ pub async fn export(args: &ExportArgs, shell: &Shell) -> Result<Outcome, Failure
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&args.file);
         Box::new(BufWriter::new(file.map_err(failed)?))
     };
-    let selection = Selection::from(&args.filter);
+    let selection = &args.selection;
     let now = (shell.now)();
     let (mut written, mut exported) = (Ok(()), 0_u64);
     look_at_all(&queue, |letter| {

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use crate::{
     operate::{
         dead_letters::{
-            Filter, QueueOptions,
+            QueueOptions,
             queue::{look_at_all, open},
             rules::{Action, Letter, Order, Pace, Plan, PointerValue, Selection, Step, carry_out},
         },
@@ -23,7 +23,7 @@ pub struct OrderArgs {
     #[command(flatten)]
     pub options: OrderOptions,
     #[command(flatten)]
-    pub filter: Filter,
+    pub selection: Selection,
     #[command(flatten)]
     pub queue: QueueOptions,
 }
@@ -82,7 +82,7 @@ async fn run(
         Action::Redrive { .. } => ("Redrive", "redriven"),
         Action::Purge => ("Delete", "deleted"),
     };
-    let selection = Selection::from(&args.filter);
+    let selection = args.selection.clone();
     let queue = open(&args.queue, shell).await?;
     let goes_on = uninterrupted()?;
     let mut order = Order { selection, given_at: (shell.now)(), action };

@@ -33,10 +33,7 @@ use comeback_core::{
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use crate::operate::rules::target_name;
-
-/// Stands for the missing reason of letters that SQS or Lambda sent.
-pub const NO_REASON: &str = "none";
+use crate::operate::rules::{NONE, target_name};
 
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Letter {
@@ -292,7 +289,7 @@ impl GroupBy {
             Self::Attempts => facts.attempts.map(|attempts| attempts.to_string()),
             Self::Day => letter.failed_at(facts).map(|at| time::rfc3339(at)[..10].to_owned()),
         };
-        key.unwrap_or_else(|| NO_REASON.to_owned())
+        key.unwrap_or_else(|| NONE.to_owned())
     }
 }
 
@@ -455,10 +452,10 @@ pub(crate) mod tests {
         let keys = GroupBy::ALL
             .map(|(_, by)| letters.each_ref().map(|letter| by.key(letter, &letter.facts())));
         let expected = [
-            ["max_age_exceeded", NO_REASON],
-            ["orders", NO_REASON],
-            ["app.PaymentError", NO_REASON],
-            ["7", NO_REASON],
+            ["max_age_exceeded", NONE],
+            ["orders", NONE],
+            ["app.PaymentError", NONE],
+            ["7", NONE],
             ["2026-01-01", "2026-01-01"],
         ];
         assert_eq!(keys, expected);

@@ -165,7 +165,7 @@ async fn of_register(
     found: &mut Found<'_>,
     goes_on: impl Fn() -> bool,
 ) -> Answer<()> {
-    let parts = register.parts(&found.selection.functions).await?;
+    let parts = register.parts(&found.selection.failures.functions).await?;
     // The events of a single function are sorted by due time, so reading can stop after the first ones.
     let are_sorted = matches!(&*parts, [Partition::Target(_)]) && !found.is_grouped();
     let limit = u64::from(found.args.limit);

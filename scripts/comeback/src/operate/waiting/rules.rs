@@ -23,7 +23,7 @@ use serde::Serialize;
 pub use crate::operate::waiting::rules::order::{Plan, Tally, carry_out, pause_done};
 
 use crate::operate::rules::{
-    Answer, Clock, NO_ERROR, any, contains, is_error_of, is_target,
+    Answer, Clock, FailureFilter, NONE, any,
     life::{Life, Next, StepKind},
     target_name, with_backoff,
 };
@@ -113,7 +113,7 @@ impl GroupBy {
     pub fn key(self, event: &Entry) -> String {
         match self {
             Self::Function => target_name(&event.target).into_owned(),
-            Self::Error => event.error_type.clone().unwrap_or_else(|| NO_ERROR.to_owned()),
+            Self::Error => event.error_type.clone().unwrap_or_else(|| NONE.to_owned()),
             Self::Attempt => event.attempt.to_string(),
         }
     }
@@ -124,24 +124,18 @@ impl GroupBy {
 pub struct Selection {
     /// Event ids or the request ids of the latest failures, or prefixes of them.
     pub ids: Vec<String>,
-    /// Names or ARNs of functions and queues; `*` matches any characters.
-    pub functions: Vec<String>,
-    /// Error types, whole or their last segments, or `none`; `*` matches any characters.
-    pub errors: Vec<String>,
-    pub message: Option<String>,
+    pub failures: FailureFilter,
     pub due_before: Option<Timestamp>,
 }
 
 impl Selection {
     pub fn matches(&self, event: &Entry) -> bool {
         any(&self.ids, |id| event.event_id.starts_with(id) || event.request_id().starts_with(id))
-            && any(&self.functions, |wanted| {
-                Target::parse(&event.target).is_some_and(|target| is_target(&target, wanted))
-            })
-            && any(&self.errors, |wanted| is_error_of(event.error_type.as_deref(), wanted))
-            && self.message.as_ref().is_none_or(|part| {
-                contains(event.error_message.as_deref().unwrap_or_default(), part)
-            })
+            && self.failures.matches(
+                Target::parse(&event.target).as_ref(),
+                event.error_type.as_deref(),
+                event.error_message.as_deref(),
+            )
             && self.due_before.is_none_or(|before| event.due < before)
     }
 }

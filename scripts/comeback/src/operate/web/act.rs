@@ -52,9 +52,7 @@ pub fn check_json(text: &str) -> Result<(), String> {
 fn command(live: &Live, params: &Params) -> Result<Command, Failure> {
     let events = || waiting::Selection {
         ids: params.list("id"),
-        functions: params.list("function"),
-        errors: params.list("error"),
-        message: params.text("message"),
+        failures: letters::failures(params),
         due_before: None,
     };
     let letters = |action| dead_letters::Order {
@@ -157,7 +155,7 @@ async fn plan_events(
     selection: &waiting::Selection,
 ) -> Result<(u64, Vec<Notice>), Failure> {
     let register = live.register()?;
-    let parts = register.parts(&selection.functions).await?;
+    let parts = register.parts(&selection.failures.functions).await?;
     let mut plan = waiting::Plan::default();
     visit(&parts, &register, |event| {
         if selection.matches(&event) {
@@ -258,7 +256,7 @@ pub fn start(live: &Shared, params: &Params) -> Result<String, Failure> {
         let (mut notices, ended) = match command {
             Command::Events(order, selection) => {
                 let register = live.register()?;
-                let parts = register.parts(&selection.functions).await?;
+                let parts = register.parts(&selection.failures.functions).await?;
                 let goes_on = |tally: &waiting::Tally| progress.report(tally.ordered());
                 let done = carry_out(order, &selection, &parts, None, &register, goes_on);
                 let (tally, ended) = done.await;

@@ -11,7 +11,7 @@ use super::{
     live::Seen,
 };
 use crate::operate::{
-    rules::{NO_ERROR, counted, events, life::Next},
+    rules::{NONE, counted, events, life::Next},
     text::{count, shortened},
     web::rules::{Event, EventFilter, State},
 };
@@ -44,7 +44,7 @@ pub fn form<'a>(seen: &'a Seen, params: &'a Params) -> Markup {
         form.filter method="get" action="/events" role="search" data-filter {
             (choice(params, "function", "every function", functions))
             (choice(params, "state", "every state", states))
-            (choice(params, "error", "every error", errors.into_iter().chain([NO_ERROR])))
+            (choice(params, "error", "every error", errors.into_iter().chain([NONE])))
             input name="text" type="search" value=(params.get("text").unwrap_or_default()) data-focus="/" autocomplete="off" placeholder="Text, in an id or a message ( / )" aria-label="text";
             label.check { input name="group" type="checkbox" value="error" checked[params.get("group") == Some("error")]; " by error" }
             button { "Show" }

@@ -13,8 +13,8 @@ use super::{
 };
 use crate::{
     operate::{
-        dead_letters::rules::{GroupBy, Letter, Listed, NO_REASON, Selection, look},
-        rules::{Groups, letters},
+        dead_letters::rules::{GroupBy, Letter, Listed, Selection, look},
+        rules::{FailureFilter, Groups, NONE, letters},
         text::{count, shortened},
     },
     shell::Failure,
@@ -37,13 +37,19 @@ const PAYLOAD_SHOWN_MAX: usize = 64 * 1024;
 
 const GROUP_BY: [GroupBy; 3] = [GroupBy::Reason, GroupBy::Function, GroupBy::Error];
 
+pub fn failures(params: &Params) -> FailureFilter {
+    FailureFilter {
+        functions: params.list("function"),
+        errors: params.list("error"),
+        message: params.text("message"),
+    }
+}
+
 pub fn selection(params: &Params) -> Selection {
     Selection {
         ids: params.list("id"),
         reasons: params.list("reason"),
-        functions: params.list("function"),
-        errors: params.list("error"),
-        message: params.text("message"),
+        failures: failures(params),
         ..Selection::default()
     }
 }
@@ -202,13 +208,13 @@ fn table(letters: &[&Listed], now: Timestamp) -> Markup {
 
 fn row(it: &Listed, now: Timestamp) -> Markup {
     let facts = &it.facts;
-    let text = |text: &Option<String>| text.clone().unwrap_or_else(|| NO_REASON.to_owned());
+    let text = |text: &Option<String>| text.clone().unwrap_or_else(|| NONE.to_owned());
     html! {
         tr id=(format!("letter-{}", it.message_id)) {
             td.choose { input type="checkbox" form="chosen" name="id" value=(it.message_id) aria-label=(format!("select {}", shortened(it.event_id(), ID_MAX))); }
             td.when { @if let Some(at) = it.failed_at() { (until(at, now)) } }
             th scope="row" { a href=(format!("/dead/{}", it.message_id)) { (shortened(it.event_id(), ID_MAX)) } }
-            td { (Untrusted(&it.target_name().unwrap_or(NO_REASON.into()))) }
+            td { (Untrusted(&it.target_name().unwrap_or(NONE.into()))) }
             td { (Untrusted(&text(&facts.reason))) }
             td.number { @if let Some(attempts) = facts.attempts { (attempts) } }
             td.error {
@@ -248,14 +254,14 @@ pub fn letter(
 ) -> Markup {
     let it = letter.listed(true);
     let facts = &it.facts;
-    let text = |text: &Option<String>| text.clone().unwrap_or_else(|| NO_REASON.to_owned());
+    let text = |text: &Option<String>| text.clone().unwrap_or_else(|| NONE.to_owned());
     let query = |what: &str| Params::default().with("do", what).with("id", &it.message_id);
     // A letter with the reason `target_not_allowed` is redriven only if the selection names its function.
     let named = it.target_name().unwrap_or_default();
     html! {
         dl.facts {
             dt { "Reason" } dd { code { (Untrusted(&text(&facts.reason))) } }
-            dt { "Function" } dd { (Untrusted(facts.target.as_ref().map_or(NO_REASON, Target::as_str))) }
+            dt { "Function" } dd { (Untrusted(facts.target.as_ref().map_or(NONE, Target::as_str))) }
             dt { "Error" } dd { strong { (Untrusted(&text(&facts.error_type))) } @if let Some(message) = &facts.error_message { br; q { (Untrusted(message)) } } }
             dt { "Attempts" } dd { @if let Some(attempts) = facts.attempts { (attempts) } @else { "unknown" } }
             dt { "First failure" } dd { @if let Some(at) = facts.first_failure_at { (until(at, now)) } @else { "unknown" } }

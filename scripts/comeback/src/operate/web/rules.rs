@@ -18,7 +18,7 @@ pub use event::{Attempted, Event, EventFilter, Note, State, attempts, round_step
 
 use crate::operate::{
     rules::{
-        Groups, NO_ERROR,
+        Groups, NONE,
         life::{Step, StepKind, read, steps_of},
         target_name,
     },
@@ -303,7 +303,7 @@ impl Events {
     pub fn groups(&self, wanted: &EventFilter) -> Groups {
         let mut groups = Groups::default();
         for event in self.kept.iter().filter(|event| wanted.matches(event)) {
-            let error = event.error().0.unwrap_or(NO_ERROR).to_owned();
+            let error = event.error().0.unwrap_or(NONE).to_owned();
             let key = vec![event.function.clone(), error, event.state().name().to_owned()];
             groups.count(key, event.steps.last().map(|step| step.at));
         }
@@ -509,7 +509,7 @@ mod tests {
             (EventFilter { function: text("order"), ..all.clone() }, 0),
             (EventFilter { function: text("ord*"), ..all.clone() }, 10),
             (EventFilter { error: text("D*n"), ..all.clone() }, 10),
-            (EventFilter { error: text(NO_ERROR), ..all.clone() }, 0),
+            (EventFilter { error: text(NONE), ..all.clone() }, 0),
             (EventFilter { text: text("E3"), ..all.clone() }, 1),
             (EventFilter { text: text("dow"), ..all.clone() }, 10),
         ] {

@@ -12,26 +12,47 @@ use comeback_core::{
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::{Facts, Letter, NO_REASON, Origin};
+use super::{Facts, Letter, Origin};
 use crate::operate::rules::{
-    Notice, Tone, any, contains, is_error_of, is_queue, is_target, letters, target_name,
+    FailureFilter, NONE, Notice, Tone, any, duration, is_queue, letters, target_name,
 };
 
-/// A filter for letters. All conditions that are set must be met. For a list, one matching entry is enough.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+/// Filters on letters. All filters must match. A repeatable filter matches if one of its values does.
+#[derive(Clone, Debug, Default, Eq, PartialEq, clap::Args)]
+#[command(next_help_heading = "Filters")]
 pub struct Selection {
-    /// Message ids or request ids of events, or prefixes of them.
+    /// The beginning of a message id or request id; repeatable.
+    #[arg(long = "id", value_name = "ID")]
     pub ids: Vec<String>,
+    /// A reason, such as max_age_exceeded, or none for letters that SQS or Lambda sent; repeatable.
+    #[arg(long = "reason", value_name = "REASON")]
     pub reasons: Vec<String>,
-    /// Names or ARNs of functions and queues; `*` matches any characters.
-    pub functions: Vec<String>,
-    /// Error types, whole or their last segments, or `none`; `*` matches any characters.
-    pub errors: Vec<String>,
-    pub message: Option<String>,
+    #[command(flatten)]
+    pub failures: FailureFilter,
+    /// The last failure is at least this long ago.
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub older_than: Option<Duration>,
+    /// The last failure is at most this long ago.
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub newer_than: Option<Duration>,
+    /// How many attempts were made: 3, 3.., ..5 or 3..5.
+    #[arg(long, value_name = "N|FROM..TO", value_parser = attempts)]
     pub attempts: Option<RangeInclusive<u32>>,
+    /// A value in the payload, by a JSON pointer, such as /order/country=DE; repeatable, and all must be there.
+    #[arg(long = "where", value_name = "/POINTER=VALUE", value_parser = PointerValue::parse)]
     pub places: Vec<PointerValue>,
+}
+
+/// Parses a number of attempts or an inclusive range: `3`, `3..`, `..5` or `3..5`.
+fn attempts(text: &str) -> Result<RangeInclusive<u32>, &'static str> {
+    let bound = |text: &str, open| if text.is_empty() { Some(open) } else { text.parse().ok() };
+    let range = match text.split_once("..") {
+        Some(("", "")) => None,
+        Some((from, to)) => bound(from, 0).zip(bound(to, u32::MAX)),
+        None => text.parse().ok().map(|exactly| (exactly, exactly)),
+    };
+    let range = range.filter(|(from, to)| from <= to).map(|(from, to)| from..=to);
+    range.ok_or("expected a number or a range, such as 3, 3.., ..5 or 3..5")
 }
 
 impl Selection {
@@ -48,14 +69,12 @@ impl Selection {
     pub fn matches_facts(&self, id: &str, facts: &Facts) -> bool {
         let request_id = facts.request_id.as_deref().unwrap_or_default();
         any(&self.ids, |wanted| id.starts_with(wanted) || request_id.starts_with(wanted))
-            && any(&self.reasons, |reason| facts.reason.as_deref().unwrap_or(NO_REASON) == reason)
-            && any(&self.functions, |wanted| {
-                facts.target.as_ref().map_or(wanted == NO_REASON, |it| is_target(it, wanted))
-            })
-            && any(&self.errors, |wanted| is_error_of(facts.error_type.as_deref(), wanted))
-            && self.message.as_ref().is_none_or(|part| {
-                contains(facts.error_message.as_deref().unwrap_or_default(), part)
-            })
+            && any(&self.reasons, |reason| facts.reason.as_deref().unwrap_or(NONE) == reason)
+            && self.failures.matches(
+                facts.target.as_ref(),
+                facts.error_type.as_deref(),
+                facts.error_message.as_deref(),
+            )
             && self.attempts.as_ref().is_none_or(|range| {
                 facts.attempts.is_some_and(|attempts| range.contains(&attempts))
             })
@@ -76,7 +95,7 @@ impl Selection {
     pub(super) fn trusts(&self, facts: &Facts) -> bool {
         let refused = Some(Reason::TargetNotAllowed.as_str());
         let is_vouched = facts.origin == Origin::GivenUp && facts.reason.as_deref() != refused;
-        is_vouched || !self.functions.is_empty()
+        is_vouched || !self.failures.functions.is_empty()
     }
 }
 
@@ -384,6 +403,12 @@ mod tests {
         }
     }
 
+    fn of(function: &str) -> Selection {
+        let functions = vec![function.to_owned()];
+        let failures = FailureFilter { functions, ..FailureFilter::default() };
+        Selection { failures, ..Selection::default() }
+    }
+
     fn redrive(selection: Selection, to: Option<&str>, set: &[&str]) -> Order {
         let set = set.iter().map(|text| PointerValue::parse(text).unwrap()).collect();
         let action = Action::Redrive { to: to.map(str::to_owned), set, payload: None };
@@ -413,7 +438,7 @@ mod tests {
         assert_eq!(step(&edited, &letter), invoke(ORDERS, r#"{"b":"x"}"#));
 
         let record = bare(RECORD, &[]);
-        let named = Selection { functions: vec!["my-*".to_owned()], ..Selection::default() };
+        let named = of("my-*");
         let named = redrive(named, None, &[]);
         let Step::Redrive(moved) = step(&named, &record) else { panic!("a moved record") };
         assert!(moved.target.ends_with(":my-function:$LATEST"));
@@ -443,7 +468,7 @@ mod tests {
         let refused = [("Reason", "target_not_allowed"), ("OriginalAttributes", original)];
         let refused = of_queue("no JSON", &refused);
         assert_eq!(step(&all(None), &refused), Step::Leave(StayReason::NotAllowed));
-        let named = Selection { functions: vec!["sqs:imp*".to_owned()], ..Selection::default() };
+        let named = of("sqs:imp*");
         let named = redrive(named, None, &[]);
         assert_eq!(step(&named, &refused), sent(IMPORTS, std::slice::from_ref(&key)));
 
@@ -474,7 +499,7 @@ mod tests {
         assert_eq!(step(&all, &newer), Step::Leave(StayReason::Newer));
         let set = redrive(Selection::default(), None, &["/a/b=1"]);
         assert_eq!(step(&set, &given_up("[]", &[])), Step::Leave(StayReason::NotSet));
-        let other = Selection { functions: vec!["mail".to_owned()], ..Selection::default() };
+        let other = of("mail");
         let left = Step::Leave(StayReason::NotSelected);
         assert_eq!(step(&redrive(other, None, &[]), &given_up("1", &[])), left);
     }
@@ -491,7 +516,10 @@ mod tests {
             bare("1", &[("FunctionArn", ORDERS)]),
         ] {
             let of = |functions: &[&str], reasons: &[&str]| Selection {
-                functions: functions.iter().map(|&it| it.to_owned()).collect(),
+                failures: FailureFilter {
+                    functions: functions.iter().map(|&it| it.to_owned()).collect(),
+                    ..FailureFilter::default()
+                },
                 reasons: reasons.iter().map(|&it| it.to_owned()).collect(),
                 ..Selection::default()
             };
