@@ -5,6 +5,7 @@
 //! only makes a turn longer, and it lasts longer than one turn.
 #![allow(dead_code, reason = "reading the members is what is measured")]
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
+#![allow(clippy::unwrap_used, reason = "the fixture can be read")]
 
 use std::{
     hint::black_box,
@@ -14,7 +15,7 @@ use std::{
 use aws_lambda_events::s3::S3Event;
 use comeback::{Enveloped, Received};
 use serde::{Deserialize, de::DeserializeOwned};
-use serde_json::{json, value::RawValue};
+use serde_json::{Value, json, value::RawValue};
 
 /// An event that is always an envelope.
 #[derive(Deserialize)]
@@ -32,18 +33,7 @@ struct Retried {
 
 /// An event of S3 whose JSON has about this many bytes.
 fn uploads_of(bytes: usize) -> String {
-    let record = json!({
-        "eventVersion": "2.1", "eventSource": "aws:s3", "awsRegion": "us-east-1",
-        "eventTime": "1970-01-01T00:00:00.000Z", "eventName": "ObjectCreated:Put",
-        "userIdentity": { "principalId": "EXAMPLE" },
-        "requestParameters": { "sourceIPAddress": "127.0.0.1" },
-        "responseElements": { "x-amz-request-id": "EXAMPLE123456789" },
-        "s3": {
-            "s3SchemaVersion": "1.0", "configurationId": "uploads",
-            "bucket": { "name": "pictures", "ownerIdentity": { "principalId": "EXAMPLE" }, "arn": "arn:aws:s3:::pictures" },
-            "object": { "key": "cat \"first flush\".png", "size": 1024, "eTag": "0123456789abcdef", "sequencer": "0A1B2C" },
-        },
-    });
+    let record: Value = serde_json::from_str(include_str!("../upload.json")).unwrap();
     let records = vec![record.clone(); bytes / record.to_string().len()];
     json!({ "Records": records }).to_string()
 }

@@ -178,17 +178,10 @@ async fn bytes_are_counted_once_or_not_at_all() {
 
 /// S3's event for an upload.
 fn uploaded(key: &str, size: u64) -> String {
-    let record: Value = json!({
-        "eventVersion": "2.1", "eventSource": "aws:s3", "awsRegion": "us-east-1",
-        "eventTime": "1970-01-01T00:00:00.000Z", "eventName": "ObjectCreated:Put",
-        "userIdentity": { "principalId": "EXAMPLE" },
-        "requestParameters": { "sourceIPAddress": "127.0.0.1" },
-        "responseElements": { "x-amz-request-id": "EXAMPLE123456789" },
-        "s3": {
-            "s3SchemaVersion": "1.0", "configurationId": "uploads",
-            "bucket": { "name": "pictures", "ownerIdentity": { "principalId": "EXAMPLE" }, "arn": "arn:aws:s3:::pictures" },
-            "object": { "key": key, "size": size, "eTag": "0123456789abcdef", "sequencer": format!("0A1B2C{size}") },
-        },
-    });
+    let mut record: Value =
+        serde_json::from_str(include_str!("../../../kit-bench/upload.json")).unwrap();
+    let object = &mut record["s3"]["object"];
+    (object["key"], object["size"]) = (json!(key), json!(size));
+    object["sequencer"] = json!(format!("0A1B2C{size}"));
     json!({ "Records": [record] }).to_string()
 }

@@ -339,6 +339,7 @@ pub struct Redrive {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
     use comeback_core::{attribute::Value, time};
     use proptest::prelude::*;
 
@@ -346,6 +347,60 @@ mod tests {
     use crate::operate::dead_letters::rules::tests::{
         IMPORTS, ORDERS, RECORD, bare, given_up, of_queue,
     };
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        selection: Selection,
+    }
+
+    #[test]
+    fn every_filter_must_match_and_of_a_repeated_one_a_value() {
+        let letter = given_up(r#"{"order":{"country":"DE"}}"#, &[]);
+        let empty = bare("no JSON", &[]);
+        let now = time::parse("2026-01-01T12:00:00Z").unwrap();
+        for (options, is_letter, is_empty) in [
+            ("", true, true),
+            ("--id mess", true, true),
+            ("--id x --id first-id", true, false),
+            ("--id essage", false, false),
+            ("--reason max_age_exceeded", true, false),
+            ("--reason not_retryable --reason none", false, true),
+            ("--function orders", true, false),
+            ("--function ord*", true, false),
+            ("--function arn:aws:lambda:us-east-1:123456789012:function:orders", true, false),
+            ("--function *:live", false, false),
+            ("--function *", true, false),
+            ("--function none", false, true),
+            ("--error PaymentError", true, false),
+            ("--error app.*", true, false),
+            ("--error Payment", false, false),
+            ("--error none", false, true),
+            ("--message DECLINED", true, false),
+            ("--message approved", false, false),
+            // The age of a letter without a failure counts from when it was sent.
+            ("--older-than 1h", true, true),
+            ("--older-than 2h", true, false),
+            ("--older-than 3h", false, false),
+            ("--newer-than 2h", true, true),
+            ("--newer-than 1h", false, false),
+            ("--attempts 7", true, false),
+            ("--attempts 7..", true, false),
+            ("--attempts 0..", true, false),
+            ("--attempts ..6", false, false),
+            ("--attempts 6..7", true, false),
+            ("--where /order/country=DE", true, false),
+            ("--where /order/country=DE --where /x=1", false, false),
+            ("--id mess --reason none", false, true),
+        ] {
+            let line = Line::parse_from(["dead"].into_iter().chain(options.split_whitespace()));
+            let found = [&letter, &empty].map(|it| line.selection.matches(it, &it.facts(), now));
+            assert_eq!(found, [is_letter, is_empty], "{options}");
+        }
+        for text in ["5..3", "..", "x", ""] {
+            assert!(Line::try_parse_from(["dead", "--attempts", text]).is_err(), "{text:?}");
+        }
+    }
 
     const PAYLOAD: &str = r#" {"order" : {"country":"D\u0045","n":12345678901234567890123,"lines":[1.0,{"a/b":null}]},
         "empty":{ }, "order2":"x"} "#;
