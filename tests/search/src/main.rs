@@ -26,6 +26,9 @@ use clap::Parser;
 use scopes::{Scope, scopes};
 use world::{Broken, State, World};
 
+/// A search that ends sooner has tried nothing.
+const STATES_MIN: usize = 20;
+
 /// Searches small systems around the retry handler whole.
 #[derive(Parser)]
 struct Arguments {
@@ -58,6 +61,9 @@ fn main() -> ExitCode {
             println!("{}: {states} states, {steps} steps", scope.name);
             if let Some((Broken(rule, why), trace)) = broken {
                 println!("{}: {rule}: {why}\n    {}", scope.name, trace.join("\n    "));
+            } else if states <= STATES_MIN {
+                println!("{}: expected more than {STATES_MIN} states", scope.name);
+                is_broken.store(true, Ordering::Relaxed);
             }
         }
     };
