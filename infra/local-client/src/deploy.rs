@@ -30,7 +30,7 @@ use aws_sdk_sqs::{
 };
 use aws_types::SdkConfig;
 use comeback_core::arn::QUEUE_PREFIX;
-use comeback_local::model::{ACCOUNT, REGION};
+use comeback_local_model::{ACCOUNT, REGION};
 
 /// The name under which the retry handler is deployed.
 pub const HANDLER: &str = "retry-handler";

@@ -3,7 +3,7 @@
 use std::{io, sync::Arc, time::Duration};
 
 use comeback_core::Timestamp;
-pub use comeback_local::journal::Ending;
+pub use comeback_local_model::Ending;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use tokio::{

@@ -9,103 +9,17 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use comeback_core::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use tokio::sync::Notify;
 
 use crate::{
-    model::{Payload, emf::Emf},
+    model::{Ending, Event, What, emf::Emf},
     shared::lock,
 };
 
 const EVENTS_MAX: usize = 20_000;
 
 const BYTES_MAX: usize = 64 * 1024 * 1024;
-
-#[derive(Clone, Debug, Serialize)]
-pub struct Event {
-    pub at: Timestamp,
-    pub function: Arc<str>,
-    /// The id of the invocation, the same in all of Lambda's own attempts of one event.
-    pub request_id: Option<Arc<str>>,
-    #[serde(flatten)]
-    pub what: What,
-}
-
-#[derive(Clone, Debug, Serialize)]
-#[serde(tag = "type")]
-#[non_exhaustive]
-pub enum What {
-    Accepted,
-    Started {
-        payload: Payload,
-    },
-    Finished {
-        outcome: Ending,
-        response: Payload,
-    },
-    /// A durable function was invoked with the name and the payload of an execution that exists. Nothing was started.
-    AlreadyStarted,
-    /// A run was delayed or refused, because the function's concurrency was used up.
-    Throttled,
-    RecursionStopped,
-    /// Lambda gave up an event. It is lost if there is neither a destination nor a dead-letter queue. Otherwise a
-    /// journal event follows for each delivery.
-    GivenUp {
-        condition: &'static str,
-        lost: bool,
-    },
-    /// A record was sent to a destination, or an event to a dead-letter queue.
-    DestinationSent {
-        destination: Arc<str>,
-    },
-    /// A record or event could not be sent. AWS counts this in the metric `DestinationDeliveryFailures`.
-    DestinationFailed {
-        destination: Arc<str>,
-        reason: String,
-    },
-    Logged {
-        line: String,
-    },
-}
-
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
-pub enum Ending {
-    Succeeded,
-    Failed,
-    /// Its process ended before it answered.
-    Crashed,
-    TimedOut,
-    InitFailed,
-}
-
-impl Event {
-    pub(crate) fn new(
-        at: Timestamp,
-        function: &Arc<str>,
-        request_id: Option<&Arc<str>>,
-        what: What,
-    ) -> Self {
-        Self { at, function: Arc::clone(function), request_id: request_id.cloned(), what }
-    }
-
-    /// The approximate memory of this event, in bytes.
-    fn size(&self) -> usize {
-        let text = match &self.what {
-            What::Started { payload } => payload.get().len(),
-            What::Finished { response, .. } => response.get().len(),
-            What::Logged { line } => line.len(),
-            What::DestinationFailed { reason, .. } => reason.len(),
-            What::Accepted
-            | What::AlreadyStarted
-            | What::Throttled
-            | What::RecursionStopped
-            | What::GivenUp { .. }
-            | What::DestinationSent { .. } => 0,
-        };
-        size_of::<Self>() + text
-    }
-}
 
 /// An event and its number in the journal, counted from 1.
 #[derive(Clone, Debug, Serialize)]
@@ -186,8 +100,13 @@ impl Kept {
 
 #[cfg(test)]
 mod tests {
+    use comeback_core::Timestamp;
+
     use super::*;
-    use crate::model::emf::{Dimension, Metric};
+    use crate::model::{
+        Payload,
+        emf::{Dimension, Metric},
+    };
 
     fn line(text: &str) -> Event {
         let what = What::Logged { line: text.to_owned() };

@@ -2,12 +2,9 @@
 //!
 //! It runs real, unmodified function binaries behind the Lambda Runtime API, and any AWS SDK or the AWS CLI can talk to
 //! it. A request enters through the `gate`, which checks that it is allowed and passes it to the `api` of its service.
-//! There it is parsed and makes one step on the [`model`], which has every rule: queues, the asynchronous queue,
-//! retries, destinations, mappings, concurrency. The model decides which functions run. The `host` runs them as child
-//! processes and passes the outcomes to the model. The [`journal`] records what happened.
-//!
-//! The model is pure: time and randomness are arguments, so that a simulation can drive it in virtual time. The rest is
-//! a thin shell around it. `shared` holds the state. `server` starts and stops everything.
+//! There it is parsed and makes one step on the [`model`], a crate of its own that has every rule. The model decides
+//! which functions run. The `host` runs them as child processes and passes the outcomes to the model. The `journal`
+//! records what happened. `shared` holds the state. `server` starts and stops everything.
 //!
 //! Nothing here is durable or secured. It listens on loopback only, accepts any signature, and forgets everything
 //! when it ends.
@@ -15,12 +12,12 @@
 mod api;
 mod gate;
 mod host;
-pub mod journal;
-pub mod model;
+mod journal;
 mod server;
 mod shared;
 
 pub use axum::Router;
+pub use comeback_local_model as model;
 pub use gate::is_to_loopback;
 pub use host::{Inherited, WARDEN, warden};
 pub use server::{Config, Outage, Outages, Server, start};

@@ -4,7 +4,7 @@
 //! the response reports as failed stays in the queue. If the response is invalid, all messages stay.
 
 use comeback_core::Timestamp;
-use comeback_local::model::{
+use comeback_local_model::{
     Cloud,
     lambda::{
         function::{Code, Program, Settings},

@@ -19,7 +19,7 @@ use comeback_core::{
     settings::Settings,
     time,
 };
-use comeback_local::model::sqs::{Attributes, MessageAttribute, Outgoing, Sqs};
+use comeback_local_model::sqs::{Attributes, MessageAttribute, Outgoing, Sqs};
 use serde_json::Value;
 
 /// The account of AWS's sample record.

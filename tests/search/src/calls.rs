@@ -8,7 +8,7 @@ use comeback_core::{
     dead_letter::DeadLetter,
 };
 use comeback_flow::ports::{Entered, Listed, Stored};
-use comeback_local::model::sqs::Outgoing;
+use comeback_local_model::sqs::Outgoing;
 use wire::{Answer, Exchange, Invoke, Refusal, Replace, Request};
 
 use crate::{

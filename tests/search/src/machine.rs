@@ -24,7 +24,7 @@ use comeback_flow::{
     batch::Context,
     ports::{Entered, Listed, Notes, Stored},
 };
-use comeback_local::model::sqs::{AttributeValue, MessageAttribute, Outgoing};
+use comeback_local_model::sqs::{AttributeValue, MessageAttribute, Outgoing};
 use wire::{Answer, Environment, Request, Slot};
 
 /// Times are milliseconds since the beginning of the search.

@@ -12,7 +12,7 @@ use comeback_core::{
     dead_letter::DeadLetter,
 };
 use comeback_flow::ports::Stored;
-use comeback_local::model::sqs::Outgoing;
+use comeback_local_model::sqs::Outgoing;
 use wire::Invoke;
 
 use crate::{

@@ -23,7 +23,7 @@ use std::{
 };
 
 use comeback_core::Timestamp;
-use comeback_local::model::sqs::{MessageAttribute, Outgoing};
+use comeback_local_model::sqs::{MessageAttribute, Outgoing};
 
 pub use self::{
     calls::{Subject, named, qualified},

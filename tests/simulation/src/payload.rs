@@ -1,6 +1,6 @@
 //! The payloads of events, and the messages of queues.
 
-use comeback_local::model::sqs::{AttributeValue, MessageAttribute, Outgoing};
+use comeback_local_model::sqs::{AttributeValue, MessageAttribute, Outgoing};
 
 use crate::dice::Dice;
 

@@ -25,7 +25,7 @@ use comeback_core::{
     time::{at_millis, later},
 };
 use comeback_flow::ports::Stored;
-use comeback_local::model::{Cloud, sqs::Received};
+use comeback_local_model::{Cloud, sqs::Received};
 
 use self::{
     handlers::{HandlerRun, Process},

@@ -31,7 +31,7 @@ use comeback_flow::{
         NotReplaced, Notes, Queues, Resent, Stored, Value, VisibilityChange, Wanted,
     },
 };
-use comeback_local::model::sqs::{AttributeValue, MessageAttribute, Outgoing};
+use comeback_local_model::sqs::{AttributeValue, MessageAttribute, Outgoing};
 
 const MESSAGE: &str = "the world says no";
 

@@ -31,7 +31,7 @@ use crate::{
 /// The largest request, in bytes: AWS's limit, so that a zip of 50 MB fits in base64.
 const REQUEST_BYTES_MAX: usize = 69_905_067;
 
-type Answer = Result<Response, LambdaError>;
+type Answer = Result<Response, Refusal>;
 
 /// The operations, by AWS's methods and paths. The date in a path is the API version in which AWS added the operation.
 pub(crate) fn router() -> Router<Shared> {
@@ -94,10 +94,10 @@ pub(crate) async fn handle(shared: &Shared, request: Request, next: Next) -> Res
     let response = match read_body(body, REQUEST_BYTES_MAX).await {
         Ok(bytes) => next.run(Request::from_parts(head, bytes.into())).await,
         Err(BodyError::TooLong) => {
-            LambdaError::RequestEntityTooLarge { limit: REQUEST_BYTES_MAX }.into_response()
+            Refusal(LambdaError::RequestEntityTooLarge { limit: REQUEST_BYTES_MAX }).into_response()
         }
         Err(BodyError::Broken(reason)) => {
-            LambdaError::InvalidRequestContent(reason).into_response()
+            Refusal(LambdaError::InvalidRequestContent(reason)).into_response()
         }
     };
     if response.headers().contains_key("x-amzn-errortype") {
@@ -107,17 +107,17 @@ pub(crate) async fn handle(shared: &Shared, request: Request, next: Next) -> Res
     response
 }
 
-async fn unknown(method: Method, uri: Uri) -> LambdaError {
-    LambdaError::UnknownOperation(format!("{method} {}", uri.path()))
+async fn unknown(method: Method, uri: Uri) -> Refusal {
+    Refusal(LambdaError::UnknownOperation(format!("{method} {}", uri.path())))
 }
 
 /// The parameters in a path, decoded. If they have the wrong type, the operation is unknown.
 struct Params<T>(T);
 
 impl<T: DeserializeOwned + Send> FromRequestParts<Shared> for Params<T> {
-    type Rejection = LambdaError;
+    type Rejection = Refusal;
 
-    async fn from_request_parts(parts: &mut Parts, shared: &Shared) -> Result<Self, LambdaError> {
+    async fn from_request_parts(parts: &mut Parts, shared: &Shared) -> Result<Self, Refusal> {
         match Path::from_request_parts(parts, shared).await {
             Ok(Path(named)) => Ok(Self(named)),
             Err(_) => Err(unknown(parts.method.clone(), parts.uri.clone()).await),
@@ -133,9 +133,9 @@ struct Function {
 }
 
 impl FromRequestParts<Shared> for Function {
-    type Rejection = LambdaError;
+    type Rejection = Refusal;
 
-    async fn from_request_parts(parts: &mut Parts, shared: &Shared) -> Result<Self, LambdaError> {
+    async fn from_request_parts(parts: &mut Parts, shared: &Shared) -> Result<Self, Refusal> {
         let Params(reference) = Params::<String>::from_request_parts(parts, shared).await?;
         let qualifier = query_values(&parts.uri, "Qualifier").next();
         let name = resolve(&reference, qualifier.as_deref())?;
@@ -174,17 +174,26 @@ fn answer<T: Serialize>(status: StatusCode, body: &T) -> Response {
 }
 
 /// An error in AWS's format. A throttling error has a reason, and its member `message` is in lower case.
-impl IntoResponse for LambdaError {
+struct Refusal(LambdaError);
+
+impl From<LambdaError> for Refusal {
+    fn from(error: LambdaError) -> Self {
+        Self(error)
+    }
+}
+
+impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        let message = self.to_string();
-        let body = if let Self::TooManyRequests(reason) = self {
+        let Self(error) = self;
+        let message = error.to_string();
+        let body = if let LambdaError::TooManyRequests(reason) = error {
             json!({ "Reason": reason, "Type": "User", "message": message })
         } else {
             json!({ "Type": "User", "Message": message })
         };
-        let status = StatusCode::from_u16(self.status());
+        let status = StatusCode::from_u16(error.status());
         let response = answer(status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), &body);
-        ([("x-amzn-errortype", self.code())], response).into_response()
+        ([("x-amzn-errortype", error.code())], response).into_response()
     }
 }
 

@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 
 use super::{read_body, without_nulls};
 use crate::{
-    journal::{Entry, Event, What},
-    model::{ACCOUNT, REGION, log_filter::LogFilter},
+    journal::Entry,
+    model::{ACCOUNT, Event, REGION, What, log_filter::LogFilter},
     shared::Shared,
 };
 

@@ -27,8 +27,11 @@ use super::{
     warden::{FREEZE, TERMINATE, THAW},
 };
 use crate::{
-    journal::{Event, Journal, What},
-    model::lambda::{function::Configuration, run::Exit},
+    journal::Journal,
+    model::{
+        Event, What,
+        lambda::{function::Configuration, run::Exit},
+    },
     shared::now,
 };
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use comeback_core::{Timestamp, claim::Order, dead_letter::DeadLetter, fault::FaultKind};
-use comeback_local::model::{queue_arn, sqs::AttributeValue};
+use comeback_local_model::{queue_arn, sqs::AttributeValue};
 use wire::{Answer, Invoke};
 
 use super::{

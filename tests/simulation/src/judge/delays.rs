@@ -11,7 +11,7 @@ use std::{
 
 use aws_lambda_events::event::sqs::{SqsMessage, SqsMessageAttribute};
 use comeback_core::{Timestamp, time::rfc3339};
-use comeback_local::model::{
+use comeback_local_model::{
     queue_arn,
     sqs::{AttributeValue, MessageAttribute, Outgoing},
 };

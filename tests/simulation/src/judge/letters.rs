@@ -7,7 +7,7 @@ use comeback_core::{
     time::rfc3339,
 };
 
-use comeback_local::model::sqs::{MessageAttribute, Outgoing};
+use comeback_local_model::sqs::{MessageAttribute, Outgoing};
 use serde_json::{Value, json};
 
 use super::{Judge, Open, Subject, cases::Case, deliveries::Delivery};

@@ -13,7 +13,7 @@ use comeback_core::{
     settings,
 };
 use comeback_flow::ports::Stored;
-use comeback_local::model::{
+use comeback_local_model::{
     ACCOUNT, REGION,
     lambda::{
         function::{Code, DeadLetterConfig, Program, Settings},

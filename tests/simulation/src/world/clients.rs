@@ -4,13 +4,10 @@
 use std::{rc::Rc, sync::Arc, time::Duration};
 
 use comeback_core::{Timestamp, error_type::ErrorReport, time::rfc3339};
-use comeback_local::{
-    journal::{Ending, Event, What},
-    model::{
-        Invocation, InvocationType, Invoked,
-        lambda::run::{Exit, Outcome, Run},
-        sqs::{MessageAttribute, Outgoing},
-    },
+use comeback_local_model::{
+    Ending, Event, Invocation, InvocationType, Invoked, What,
+    lambda::run::{Exit, Outcome, Run},
+    sqs::{MessageAttribute, Outgoing},
 };
 use serde_json::Value;
 

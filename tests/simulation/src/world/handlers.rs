@@ -15,7 +15,7 @@ use comeback_flow::{
     ports::Clock as _,
     report::Report,
 };
-use comeback_local::model::{
+use comeback_local_model::{
     lambda::run::{Exit, Outcome, Run},
     sqs::{MessageAttribute, Outgoing},
 };

@@ -17,7 +17,7 @@ use comeback_core::{
     time::{at_millis, between, later},
 };
 use comeback_flow::ports::Stored;
-use comeback_local::model::{
+use comeback_local_model::{
     Invocation, InvocationType, Invoked as Accepted,
     sqs::{MessageAttribute, Outgoing},
 };

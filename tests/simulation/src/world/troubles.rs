@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use comeback_local::model::{lambda::mapping::MappingSettings, sqs::IN_FLIGHT_MAX};
+use comeback_local_model::{lambda::mapping::MappingSettings, sqs::IN_FLIGHT_MAX};
 
 use super::World;
 use crate::{

@@ -46,7 +46,8 @@ pub(super) async fn create(State(shared): State<Shared>, body: Bytes) -> Answer 
         return Err(LambdaError::invalid(
             "Runtime and Handler are mandatory parameters for functions created with deployment \
              packages.",
-        ));
+        )
+        .into());
     }
     settings.layers = merge_layers(&shared, request.layers.as_deref()).await?;
     // A copy, so that if the code is refused, its folder is not removed within the step.

@@ -115,7 +115,7 @@ pub(super) async fn put_recursion_config(
         "Terminate" => RecursiveLoop::Terminate,
         other => {
             let rule = "Member must satisfy enum value set: [Terminate, Allow]";
-            return Err(LambdaError::constraint("recursiveLoop", other, rule));
+            return Err(LambdaError::constraint("recursiveLoop", other, rule).into());
         }
     };
     shared.step(|cloud, _| cloud.lambda.set_recursive_loop(&name, recursive_loop))?;

@@ -23,7 +23,7 @@ use super::{
     queue_name,
     sqs::{MessageAttribute, MessageAttributes, Outgoing, is_valid_char},
 };
-use crate::journal::{Event, What};
+use crate::{Event, What};
 
 const ROLE_ID_LENGTH: usize = 17;
 
@@ -136,7 +136,7 @@ fn sender_id(now: Timestamp, role: &str) -> Arc<str> {
 const ERROR_MESSAGE_BYTES_MAX: usize = 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Condition {
+pub enum Condition {
     Success,
     RetriesExhausted,
     /// The event is too old, or would be too old at its next run.
@@ -148,7 +148,7 @@ pub(crate) enum Condition {
 }
 
 impl Condition {
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Success => "Success",
             Self::RetriesExhausted => "RetriesExhausted",

@@ -17,38 +17,38 @@ const MINUTES_MAX: i64 = 24 * 60;
 const MARK: &str = "\"_aws\"";
 
 #[derive(Debug, Default)]
-pub(crate) struct Emf(BTreeMap<Metric, BTreeMap<i64, Values>>);
+pub struct Emf(BTreeMap<Metric, BTreeMap<i64, Values>>);
 
 /// A metric, as CloudWatch's API names it.
 #[derive(Clone, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd)]
 #[serde(rename_all = "PascalCase")]
-pub(crate) struct Metric {
-    pub(crate) namespace: String,
+pub struct Metric {
+    pub namespace: String,
     #[serde(rename = "MetricName")]
-    pub(crate) name: String,
+    pub name: String,
     #[serde(default)]
-    pub(crate) dimensions: BTreeSet<Dimension>,
+    pub dimensions: BTreeSet<Dimension>,
 }
 
 #[derive(Clone, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd)]
 #[serde(rename_all = "PascalCase")]
-pub(crate) struct Dimension {
-    pub(crate) name: String,
-    pub(crate) value: String,
+pub struct Dimension {
+    pub name: String,
+    pub value: String,
 }
 
 impl Dimension {
-    pub(crate) fn new(name: &str, value: &str) -> Self {
+    pub fn new(name: &str, value: &str) -> Self {
         Self { name: name.to_owned(), value: value.to_owned() }
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Values {
-    pub(crate) count: f64,
-    pub(crate) sum: f64,
-    pub(crate) min: f64,
-    pub(crate) max: f64,
+pub struct Values {
+    pub count: f64,
+    pub sum: f64,
+    pub min: f64,
+    pub max: f64,
 }
 
 #[derive(Deserialize)]
@@ -81,11 +81,11 @@ struct Definition {
 }
 
 impl Values {
-    pub(crate) fn of(value: f64) -> Self {
+    pub fn of(value: f64) -> Self {
         Self { count: 1.0, sum: value, min: value, max: value }
     }
 
-    pub(crate) fn merge(self, other: Self) -> Self {
+    pub fn merge(self, other: Self) -> Self {
         Self {
             count: self.count + other.count,
             sum: self.sum + other.sum,
@@ -94,7 +94,7 @@ impl Values {
         }
     }
 
-    pub(crate) fn statistic(&self, name: &str) -> Option<f64> {
+    pub fn statistic(&self, name: &str) -> Option<f64> {
         match name {
             "SampleCount" => Some(self.count),
             "Sum" => Some(self.sum),
@@ -107,7 +107,7 @@ impl Values {
 }
 
 impl Emf {
-    pub(crate) fn count(&mut self, line: &str) {
+    pub fn count(&mut self, line: &str) {
         if !line.contains(MARK) {
             return;
         }
@@ -131,12 +131,12 @@ impl Emf {
         }
     }
 
-    pub(crate) fn run(&mut self, at: Timestamp, function: &str, is_error: bool) {
+    pub fn run(&mut self, at: Timestamp, function: &str, is_error: bool) {
         self.add_of_function(at, function, "Invocations", 1.0);
         self.add_of_function(at, function, "Errors", f64::from(u8::from(is_error)));
     }
 
-    pub(crate) fn accepted(&mut self, at: Timestamp, function: &str) {
+    pub fn accepted(&mut self, at: Timestamp, function: &str) {
         self.add_of_function(at, function, "AsyncEventsReceived", 1.0);
     }
 
@@ -155,7 +155,7 @@ impl Emf {
     }
 
     /// The values of a metric by minute, for minutes that began within `time`, in seconds since 1970.
-    pub(crate) fn of(&self, metric: &Metric, time: &Range<Timestamp>) -> Vec<(i64, Values)> {
+    pub fn of(&self, metric: &Metric, time: &Range<Timestamp>) -> Vec<(i64, Values)> {
         let seconds = time.start.timestamp()..time.end.timestamp();
         let minutes = self.0.get(metric).into_iter().flatten();
         let began = minutes.map(|(minute, values)| (minute * 60, *values));

@@ -3,7 +3,7 @@
 //! The local cloud has no published versions and no aliases, so `$LATEST` is the only valid qualifier.
 
 use super::error::LambdaError;
-use crate::model::{ACCOUNT, REGION, is_name};
+use crate::{ACCOUNT, REGION, is_name};
 
 /// The unpublished version of a function, and the only version here.
 pub const LATEST: &str = "$LATEST";
@@ -11,16 +11,16 @@ pub const LATEST: &str = "$LATEST";
 /// The longest function name, in characters: AWS's limit.
 const NAME_MAX: usize = 64;
 
-pub(crate) fn arn(name: &str) -> String {
+pub fn arn(name: &str) -> String {
     format!("arn:aws:lambda:{REGION}:{ACCOUNT}:function:{name}")
 }
 
-pub(crate) fn qualified_arn(name: &str) -> String {
+pub fn qualified_arn(name: &str) -> String {
     format!("{}:{LATEST}", arn(name))
 }
 
 /// The function name in `reference`. The function need not exist.
-pub(crate) fn resolve(reference: &str, qualifier: Option<&str>) -> Result<String, LambdaError> {
+pub fn resolve(reference: &str, qualifier: Option<&str>) -> Result<String, LambdaError> {
     let (name, own) = split(reference)?;
     if let (Some(own), Some(given)) = (own, qualifier)
         && own != given
@@ -42,7 +42,7 @@ pub(crate) fn not_found(name: &str) -> LambdaError {
 }
 
 /// The error for a function that doesn't exist, in operations whose message includes `$LATEST`.
-pub(crate) fn latest_not_found(name: &str) -> LambdaError {
+pub fn latest_not_found(name: &str) -> LambdaError {
     LambdaError::ResourceNotFound(format!("Function not found: {}", qualified_arn(name)))
 }
 

@@ -26,7 +26,7 @@ use super::{
     queue_arn, queue_name,
     sqs::{MessageAttribute, Outgoing, Received},
 };
-use crate::journal::{Event, What};
+use crate::{Event, What};
 
 /// A cloud and its clock, which only the tests advance.
 struct World {

@@ -24,14 +24,14 @@ use std::{collections::BTreeMap, ops::Bound, sync::Arc, time::Duration};
 
 use attributes::QueueAttributes;
 pub use attributes::{Attributes, VISIBILITY_SECONDS_MAX, WAIT_SECONDS_MAX};
-pub(crate) use attributes::{STORED, bad_visibility};
+pub use attributes::{STORED, bad_visibility};
 use comeback_core::{Timestamp, time};
 pub use error::SqsError;
 pub use message::{
     AttributeValue, MESSAGE_BYTES_MAX, Md5, MessageAttribute, MessageAttributes, Outgoing, Received,
 };
-pub(crate) use message::{bad_delay, is_valid_char, too_long};
-pub(crate) use move_task::{MoveStatus, MoveTask, TASKS_LISTED_MAX};
+pub use message::{bad_delay, is_valid_char, too_long};
+pub use move_task::{MoveStatus, MoveTask, TASKS_LISTED_MAX};
 pub use queue::{IN_FLIGHT_MAX, QueueName};
 use queue::{Message, Places, Queue};
 
@@ -98,7 +98,7 @@ impl Sqs {
         Ok(name)
     }
 
-    pub(crate) fn delete_queue(&mut self, now: Timestamp, queue: &str) -> Result<(), SqsError> {
+    pub fn delete_queue(&mut self, now: Timestamp, queue: &str) -> Result<(), SqsError> {
         let (name, _) = self.queues.remove_entry(queue).ok_or(SqsError::QueueDoesNotExist)?;
         self.move_tasks.retain(|task| !task.is_from(&name));
         self.deleted.retain(|_, at| now < time::later(*at, COOLDOWN));
@@ -106,7 +106,7 @@ impl Sqs {
         Ok(())
     }
 
-    pub(crate) fn purge_queue(&mut self, now: Timestamp, queue: &str) -> Result<(), SqsError> {
+    pub fn purge_queue(&mut self, now: Timestamp, queue: &str) -> Result<(), SqsError> {
         let purged = self.queue_mut(queue)?;
         if purged.purged_at.is_some_and(|at| now < time::later(at, COOLDOWN)) {
             return Err(SqsError::PurgeQueueInProgress { queue: queue.to_owned() });
@@ -116,7 +116,7 @@ impl Sqs {
         Ok(())
     }
 
-    pub(crate) fn queue(&self, name: &str) -> Result<&QueueName, SqsError> {
+    pub fn queue(&self, name: &str) -> Result<&QueueName, SqsError> {
         self.queues.get_key_value(name).map(|(name, _)| name).ok_or(SqsError::QueueDoesNotExist)
     }
 
@@ -125,11 +125,7 @@ impl Sqs {
     }
 
     /// The queues whose names begin with `prefix` and come after `after`, sorted by name.
-    pub(crate) fn queues(
-        &self,
-        prefix: &str,
-        after: Option<&str>,
-    ) -> impl Iterator<Item = &QueueName> {
+    pub fn queues(&self, prefix: &str, after: Option<&str>) -> impl Iterator<Item = &QueueName> {
         let from = after.map_or(Bound::Included(prefix), Bound::Excluded);
         self.queues
             .range::<str, _>((from, Bound::Unbounded))
@@ -138,7 +134,7 @@ impl Sqs {
     }
 
     /// The queues whose dead-letter queue is `queue` and whose names come after `after`.
-    pub(crate) fn dead_letter_sources(
+    pub fn dead_letter_sources(
         &self,
         queue: &str,
         after: Option<&str>,
@@ -174,7 +170,7 @@ impl Sqs {
     }
 
     /// The number of messages in each queue. Empty queues are left out.
-    pub(crate) fn messages(&mut self, now: Timestamp) -> BTreeMap<String, usize> {
+    pub fn messages(&mut self, now: Timestamp) -> BTreeMap<String, usize> {
         let counts = self.queues.iter_mut().map(|(name, queue)| {
             let Places { delayed, visible, in_flight } = queue.places(now);
             (name.to_string(), delayed.len() + visible.len() + in_flight.len())
@@ -183,7 +179,7 @@ impl Sqs {
     }
 
     /// Changes some of a queue's attributes. If one is refused, none is changed.
-    pub(crate) fn set_attributes(
+    pub fn set_attributes(
         &mut self,
         now: Timestamp,
         queue: &str,
@@ -197,11 +193,11 @@ impl Sqs {
         Ok(())
     }
 
-    pub(crate) fn settings(&self, queue: &str) -> Result<&QueueAttributes, SqsError> {
+    pub fn settings(&self, queue: &str) -> Result<&QueueAttributes, SqsError> {
         self.queues.get(queue).map(|queue| &queue.attributes).ok_or(SqsError::QueueDoesNotExist)
     }
 
-    pub(crate) fn tags(&mut self, queue: &str) -> Result<&mut BTreeMap<String, String>, SqsError> {
+    pub fn tags(&mut self, queue: &str) -> Result<&mut BTreeMap<String, String>, SqsError> {
         self.queue_mut(queue).map(|queue| &mut queue.tags)
     }
 
@@ -288,11 +284,11 @@ impl Sqs {
 
     /// Whether a receive or a move task moved messages to another queue since the last call. A receive may be waiting
     /// for them there, and the journal has no event for such a move.
-    pub(crate) fn take_redriven(&mut self) -> bool {
+    pub fn take_redriven(&mut self) -> bool {
         std::mem::take(&mut self.redriven)
     }
 
-    pub(crate) fn request_id(&mut self) -> String {
+    pub fn request_id(&mut self) -> String {
         self.ids.uuid()
     }
 

@@ -68,7 +68,7 @@ impl Received {
     }
 
     /// The system attributes. Times are in milliseconds since 1970.
-    pub(crate) fn system_attributes(&self) -> impl Iterator<Item = (&'static str, String)> {
+    pub fn system_attributes(&self) -> impl Iterator<Item = (&'static str, String)> {
         let text = |value: &Option<Arc<str>>| value.as_deref().map(str::to_owned);
         let millis = |at: Timestamp| Some(at.timestamp_millis().to_string());
         [
@@ -120,12 +120,12 @@ impl Outgoing {
     }
 }
 
-pub(crate) fn bad_delay(seconds: impl ToString) -> SqsError {
+pub fn bad_delay(seconds: impl ToString) -> SqsError {
     let reason = format!("DelaySeconds must be >= 0 and <= {DELAY_SECONDS_MAX}.");
     SqsError::invalid("DelaySeconds", seconds, reason)
 }
 
-pub(crate) fn too_long(bytes_max: u32) -> SqsError {
+pub fn too_long(bytes_max: u32) -> SqsError {
     SqsError::InvalidRequest(format!(
         "One or more parameters are invalid. Reason: Message must be shorter than {bytes_max} bytes."
     ))
@@ -183,7 +183,7 @@ impl MessageAttribute {
 }
 
 /// Whether SQS accepts `character` in a body or an attribute. It accepts the characters of XML 1.0.
-pub(crate) fn is_valid_char(character: char) -> bool {
+pub fn is_valid_char(character: char) -> bool {
     !matches!(
         character,
         '\0'..='\u{8}' | '\u{b}' | '\u{c}' | '\u{e}'..='\u{1f}' | '\u{fffe}' | '\u{ffff}'

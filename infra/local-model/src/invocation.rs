@@ -21,7 +21,7 @@ use super::{
         run::{Outcome, Response, Run, RunId},
     },
 };
-use crate::journal::{Event, What};
+use crate::{Event, What};
 
 /// The largest payload of a synchronous invocation, in bytes: 6 MB.
 const SYNCHRONOUS_BYTES_MAX: usize = 6 * 1024 * 1024;

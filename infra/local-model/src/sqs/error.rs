@@ -91,12 +91,12 @@ pub enum SqsError {
 
 /// AWS's names and status of an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Name {
+pub struct Name {
     /// The name of the shape: member `__type` of the body.
-    pub(crate) shape: String,
+    pub shape: String,
     /// The code in the query protocol: header `x-amzn-query-error`, and the code of a batch entry.
-    pub(crate) code: String,
-    pub(crate) status: u16,
+    pub code: String,
+    pub status: u16,
 }
 
 const SQS: &str = "com.amazonaws.sqs";
@@ -109,7 +109,7 @@ impl SqsError {
         Self::InvalidParameterValue { name, value: value.to_string(), reason: reason.into() }
     }
 
-    pub(crate) fn name(&self) -> Name {
+    pub fn name(&self) -> Name {
         let of = |namespace, shape, code: &str| (namespace, shape, code.to_owned());
         let plain = |shape| of(SQS, shape, shape);
         let prefixed = |shape| (SQS, shape, format!("AWS.SimpleQueueService.{shape}"));

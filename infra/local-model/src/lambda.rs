@@ -29,29 +29,29 @@ use run::RunId;
 use super::{Ids, Payload};
 
 pub struct Lambda {
-    pub(crate) ids: Ids,
+    pub ids: Ids,
     functions: BTreeMap<Arc<str>, Function>,
-    pub(crate) layers: Layers,
+    pub layers: Layers,
     pub(crate) queue: AsynchronousQueue,
-    pub(crate) mappings: BTreeMap<Arc<str>, Mapping>,
+    pub mappings: BTreeMap<Arc<str>, Mapping>,
     /// The executions of durable functions, by function and name.
-    pub(crate) executions: BTreeMap<(Arc<str>, Arc<str>), Execution>,
-    pub(crate) runs: BTreeMap<RunId, Running>,
+    pub executions: BTreeMap<(Arc<str>, Arc<str>), Execution>,
+    pub runs: BTreeMap<RunId, Running>,
     concurrency: u32,
     /// The last number given to a run or a function.
     sequence: u64,
 }
 
-pub(crate) struct Execution {
-    pub(crate) arn: Arc<str>,
-    pub(crate) payload: Payload,
+pub struct Execution {
+    pub arn: Arc<str>,
+    pub payload: Payload,
 }
 
-pub(crate) struct Running {
-    pub(crate) configuration: Arc<Configuration>,
+pub struct Running {
+    pub configuration: Arc<Configuration>,
     incarnation: u64,
-    pub(crate) request_id: Arc<str>,
-    pub(crate) trace_header: Arc<str>,
+    pub request_id: Arc<str>,
+    pub trace_header: Arc<str>,
     pub(crate) origin: Origin,
 }
 
@@ -62,7 +62,7 @@ pub(crate) enum Origin {
 }
 
 impl Lambda {
-    pub(crate) fn new(concurrency: u32, seed: u64) -> Self {
+    pub fn new(concurrency: u32, seed: u64) -> Self {
         Self {
             ids: Ids::new(seed),
             functions: BTreeMap::new(),
@@ -106,11 +106,11 @@ impl Lambda {
         self.function(name).map(|function| &function.configuration)
     }
 
-    pub(crate) fn functions(&self) -> impl Iterator<Item = &Arc<Configuration>> {
+    pub fn functions(&self) -> impl Iterator<Item = &Arc<Configuration>> {
         self.functions.values().map(|function| &function.configuration)
     }
 
-    pub(crate) fn update(
+    pub fn update(
         &mut self,
         now: Timestamp,
         name: &str,
@@ -211,7 +211,7 @@ impl Lambda {
     }
 
     /// A function's event invoke configs. Here, it has at most one.
-    pub(crate) fn event_invoke_configs(
+    pub fn event_invoke_configs(
         &self,
         name: &str,
     ) -> Result<Option<&EventInvokeConfig>, LambdaError> {
@@ -220,16 +220,13 @@ impl Lambda {
     }
 
     /// A function's event invoke config. As on AWS, the error is the same if the function itself is missing.
-    pub(crate) fn event_invoke_config(
-        &self,
-        name: &str,
-    ) -> Result<&EventInvokeConfig, LambdaError> {
+    pub fn event_invoke_config(&self, name: &str) -> Result<&EventInvokeConfig, LambdaError> {
         let function = self.functions.get(name);
         let config = function.and_then(|function| function.event_invoke_config.as_ref());
         config.ok_or_else(|| no_event_invoke_config(name))
     }
 
-    pub(crate) fn delete_event_invoke_config(&mut self, name: &str) -> Result<(), LambdaError> {
+    pub fn delete_event_invoke_config(&mut self, name: &str) -> Result<(), LambdaError> {
         let function = self.functions.get_mut(name);
         let config = function.and_then(|function| function.event_invoke_config.take());
         config.map(|_| ()).ok_or_else(|| no_event_invoke_config(name))
@@ -239,7 +236,7 @@ impl Lambda {
         self.mappings.values()
     }
 
-    pub(crate) fn mapping(&self, uuid: &str) -> Result<&Mapping, LambdaError> {
+    pub fn mapping(&self, uuid: &str) -> Result<&Mapping, LambdaError> {
         self.mappings.get(uuid).ok_or_else(no_mapping)
     }
 
@@ -263,21 +260,21 @@ impl Lambda {
     }
 
     /// Deletes a mapping. The messages that it holds become visible again in its queue.
-    pub(crate) fn delete_mapping(&mut self, uuid: &str) -> Result<Mapping, LambdaError> {
+    pub fn delete_mapping(&mut self, uuid: &str) -> Result<Mapping, LambdaError> {
         self.mappings.remove(uuid).ok_or_else(no_mapping)
     }
 
-    pub(crate) fn invocations(&self) -> usize {
+    pub fn invocations(&self) -> usize {
         let running = self.runs.values();
         let running = running.filter(|run| matches!(run.origin, Origin::Asynchronous(_)));
         self.queue.len() + running.count()
     }
 
-    pub(crate) fn function(&self, name: &str) -> Result<&Function, LambdaError> {
+    pub fn function(&self, name: &str) -> Result<&Function, LambdaError> {
         self.functions.get(name).ok_or_else(|| name::not_found(name))
     }
 
-    pub(crate) fn function_mut(&mut self, name: &str) -> Result<&mut Function, LambdaError> {
+    pub fn function_mut(&mut self, name: &str) -> Result<&mut Function, LambdaError> {
         self.functions.get_mut(name).ok_or_else(|| name::not_found(name))
     }
 
@@ -314,7 +311,7 @@ impl Lambda {
         id
     }
 
-    pub(crate) fn end(&mut self, id: RunId) -> Option<Running> {
+    pub fn end(&mut self, id: RunId) -> Option<Running> {
         let run = self.runs.remove(&id)?;
         if let Some(function) = self.functions.get_mut(&run.configuration.name)
             && function.incarnation == run.incarnation

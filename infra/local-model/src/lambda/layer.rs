@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use comeback_core::Timestamp;
 
 use super::{error::LambdaError, function::Folder};
-use crate::model::{ACCOUNT, REGION, is_name};
+use crate::{ACCOUNT, REGION, is_name};
 
 /// The most layers that a function may use: AWS's limit.
 const LAYERS_MAX: usize = 5;
@@ -15,7 +15,7 @@ const NAME_MAX: usize = 140;
 
 /// All layers by name. The versions of each are sorted by number.
 #[derive(Default)]
-pub(crate) struct Layers(BTreeMap<Arc<str>, Vec<Arc<LayerVersion>>>);
+pub struct Layers(BTreeMap<Arc<str>, Vec<Arc<LayerVersion>>>);
 
 #[derive(Clone, Debug)]
 pub struct Content {
@@ -35,11 +35,11 @@ pub struct LayerVersion {
 }
 
 impl LayerVersion {
-    pub(crate) fn layer_arn(&self) -> String {
+    pub fn layer_arn(&self) -> String {
         layer_arn(&self.name)
     }
 
-    pub(crate) fn arn(&self) -> String {
+    pub fn arn(&self) -> String {
         format!("{}:{}", self.layer_arn(), self.version)
     }
 }
@@ -53,7 +53,7 @@ pub struct Layered {
 }
 
 impl Layers {
-    pub(crate) fn publish(
+    pub fn publish(
         &mut self,
         now: Timestamp,
         reference: &str,
@@ -73,7 +73,7 @@ impl Layers {
         Ok(published)
     }
 
-    pub(crate) fn version(
+    pub fn version(
         &self,
         reference: &str,
         version: usize,
@@ -84,7 +84,7 @@ impl Layers {
     }
 
     /// Resolves the ARNs in a function's configuration to layer versions.
-    pub(crate) fn versions(&self, arns: &[String]) -> Result<Vec<Arc<LayerVersion>>, LambdaError> {
+    pub fn versions(&self, arns: &[String]) -> Result<Vec<Arc<LayerVersion>>, LambdaError> {
         let refuse = |message| Err(LambdaError::invalid(message));
         if arns.len() > LAYERS_MAX {
             return refuse(format!("Cannot reference more than {LAYERS_MAX} layers."));

@@ -20,7 +20,7 @@ use super::{
     error::SqsError,
     message::{Outgoing, Received},
 };
-use crate::model::is_name;
+use crate::is_name;
 
 /// SQS's quota of messages in flight in one queue. At this limit, a receive returns nothing. AWS says "approximately".
 pub const IN_FLIGHT_MAX: usize = 120_000;

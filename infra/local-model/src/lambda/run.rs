@@ -9,7 +9,7 @@ use std::{
 use serde::Serialize;
 
 use super::function::Configuration;
-use crate::{journal::Ending, model::Payload};
+use crate::{Ending, Payload};
 
 /// The largest response of a function, in bytes: 6 MB and, as on AWS, 100 bytes more.
 pub const RESPONSE_BYTES_MAX: usize = 6 * 1024 * 1024 + 100;
@@ -18,11 +18,11 @@ pub const RESPONSE_BYTES_MAX: usize = 6 * 1024 * 1024 + 100;
 const EXIT_ERROR: &str = "Runtime.ExitError";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RunId(pub(crate) u64);
+pub struct RunId(pub u64);
 
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// Identifies the run in [`Cloud::finish`](crate::model::Cloud::finish).
+    /// Identifies the run in [`Cloud::finish`](crate::Cloud::finish).
     pub id: RunId,
     pub configuration: Arc<Configuration>,
     /// The request id, which is the same in all runs of one event.
@@ -91,7 +91,7 @@ impl Response {
     }
 
     /// The error's message, or an empty string if it has none.
-    pub(crate) fn error_message(&self) -> String {
+    pub fn error_message(&self) -> String {
         #[derive(serde::Deserialize)]
         struct Report {
             #[serde(rename = "errorMessage")]
@@ -110,7 +110,7 @@ struct Report<'a> {
 }
 
 impl Outcome {
-    pub(crate) fn response(self, request_id: &str, timeout: Duration) -> Response {
+    pub fn response(self, request_id: &str, timeout: Duration) -> Response {
         let report = |error_type, error_message| {
             let content = Report { error_type, error_message };
             Payload::of(&content).get().as_bytes().to_vec()

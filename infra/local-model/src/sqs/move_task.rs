@@ -22,24 +22,24 @@ use super::{QueueName, Sqs, SqsError};
 const RATE_MAX: u32 = 500;
 
 /// `ListMessageMoveTasks` returns at most this many tasks of a queue, the latest ones.
-pub(crate) const TASKS_LISTED_MAX: usize = 10;
+pub const TASKS_LISTED_MAX: usize = 10;
 
 #[derive(Debug)]
-pub(crate) struct MoveTask {
-    pub(crate) handle: String,
+pub struct MoveTask {
+    pub handle: String,
     source: QueueName,
-    pub(crate) destination: Option<QueueName>,
-    pub(crate) per_second: Option<u32>,
-    pub(crate) started_at: Timestamp,
+    pub destination: Option<QueueName>,
+    pub per_second: Option<u32>,
+    pub started_at: Timestamp,
     /// How many messages were visible in the source when the task started.
-    pub(crate) to_move: usize,
-    pub(crate) moved: usize,
-    pub(crate) status: MoveStatus,
+    pub to_move: usize,
+    pub moved: usize,
+    pub status: MoveStatus,
 }
 
 /// The status of a task. A cancelled task stops at once, so AWS's status `CANCELLING` does not occur here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MoveStatus {
+pub enum MoveStatus {
     Running,
     Completed,
     Cancelled,
@@ -47,7 +47,7 @@ pub(crate) enum MoveStatus {
 }
 
 impl MoveStatus {
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Running => "RUNNING",
             Self::Completed => "COMPLETED",
@@ -95,7 +95,7 @@ impl MoveTask {
 
 impl Sqs {
     /// Starts a task and returns its handle. Without a rate limit, the task moves all messages at once.
-    pub(crate) fn start_move_task(
+    pub fn start_move_task(
         &mut self,
         now: Timestamp,
         source_arn: &str,
@@ -138,14 +138,14 @@ impl Sqs {
     }
 
     /// The latest tasks whose source is the queue with this ARN, newest first.
-    pub(crate) fn move_tasks(
+    pub fn move_tasks(
         &self,
         source_arn: &str,
     ) -> Result<impl Iterator<Item = &MoveTask>, SqsError> {
         Ok(self.tasks_of(self.resource("SourceArn", source_arn)?))
     }
 
-    pub(crate) fn cancel_move_task(&mut self, handle: &str) -> Result<usize, SqsError> {
+    pub fn cancel_move_task(&mut self, handle: &str) -> Result<usize, SqsError> {
         let source_arn = Handle::source_arn(handle)
             .ok_or_else(|| invalid("Value for parameter TaskHandle is invalid."))?;
         self.resource("SourceArn", &source_arn)?;

@@ -15,7 +15,7 @@ use comeback_core::Timestamp;
 use md5::{Digest as _, Md5};
 use serde::Serialize;
 
-use crate::model::Ids;
+use crate::Ids;
 
 /// How many runs of one function in one chain are allowed.
 pub const RUNS_MAX: u32 = 16;
@@ -39,7 +39,7 @@ pub(crate) struct TraceHeader<'a> {
 
 impl<'a> TraceHeader<'a> {
     /// Parses a header. Malformed members are ignored.
-    pub(crate) fn parse(header: &'a str) -> Self {
+    pub fn parse(header: &'a str) -> Self {
         let mut parsed = Self::default();
         for member in header.split(';') {
             let Some((key, value)) = member.trim().split_once('=') else {
@@ -57,18 +57,18 @@ impl<'a> TraceHeader<'a> {
     }
 
     /// How often the function with this hash has run in this chain.
-    pub(crate) fn runs(&self, hash: &str) -> u32 {
+    pub fn runs(&self, hash: &str) -> u32 {
         let entry = self.lineage.iter().find(|(of, _)| *of == hash);
         entry.map_or(0, |(_, before)| before.saturating_add(1))
     }
 
     /// A new header for an event without one.
-    pub(crate) fn begin(now: Timestamp, ids: &mut Ids) -> String {
+    pub fn begin(now: Timestamp, ids: &mut Ids) -> String {
         format!("Root={};Parent={:016x};Sampled=0", root(now, ids), ids.number())
     }
 
     /// The header for a run of the function with this hash. This run is counted in it.
-    pub(crate) fn enter(&self, hash: &str, now: Timestamp, ids: &mut Ids) -> String {
+    pub fn enter(&self, hash: &str, now: Timestamp, ids: &mut Ids) -> String {
         let root = self.root.map_or_else(|| root(now, ids).into(), Cow::Borrowed);
         let (parent, sampled) = (ids.number(), self.sampled.unwrap_or("0"));
         let mut header = format!("Root={root};Parent={parent:016x};Sampled={sampled};Lineage=");
@@ -92,7 +92,7 @@ fn entry(text: &str) -> Option<(&str, u32)> {
 }
 
 /// The hash by which a lineage names the function with this ARN: eight hexadecimal digits, as on AWS.
-pub(crate) fn hash(arn: &str) -> String {
+pub fn hash(arn: &str) -> String {
     let digest = Md5::digest(arn);
     digest
         .first_chunk()

@@ -32,7 +32,7 @@ const NUMBERS: [(&str, Number, RangeInclusive<u32>); 5] = [
 ];
 
 /// Attributes that are stored but have no effect here, because callers aren't distinguished and nothing is encrypted.
-pub(crate) const STORED: [&str; 5] = [
+pub const STORED: [&str; 5] = [
     "KmsDataKeyReusePeriodSeconds",
     "KmsMasterKeyId",
     "Policy",
@@ -41,12 +41,12 @@ pub(crate) const STORED: [&str; 5] = [
 ];
 
 #[derive(Clone, Debug)]
-pub(crate) struct QueueAttributes {
+pub struct QueueAttributes {
     pub(super) delay: u32,
     pub(super) message_bytes_max: u32,
     pub(super) retention: u32,
-    pub(crate) wait: u32,
-    pub(crate) visibility: u32,
+    pub wait: u32,
+    pub visibility: u32,
     pub(super) redrive: Option<RedrivePolicy>,
     stored: BTreeMap<&'static str, String>,
 }
@@ -127,7 +127,7 @@ impl QueueAttributes {
     }
 }
 
-pub(crate) fn bad_visibility(seconds: impl ToString) -> SqsError {
+pub fn bad_visibility(seconds: impl ToString) -> SqsError {
     let reason = format!("Must be between 0 and {VISIBILITY_SECONDS_MAX}, if provided.");
     SqsError::invalid("VisibilityTimeout", seconds, reason)
 }

@@ -19,7 +19,7 @@ use super::{
     name,
     recursion::{self, RecursiveLoop},
 };
-use crate::model::queue_name;
+use crate::queue_name;
 
 /// A function's timeout in seconds: AWS's bounds and default.
 const TIMEOUT_SECS: std::ops::RangeInclusive<i64> = 1..=900;
@@ -80,7 +80,7 @@ pub enum Program {
 }
 
 impl Program {
-    pub(crate) fn folder(&self) -> Option<&Folder> {
+    pub fn folder(&self) -> Option<&Folder> {
         match self {
             Self::Bootstrap(folder) | Self::Handler(folder, _) => Some(folder),
             Self::Command { .. } => None,
@@ -111,7 +111,7 @@ pub struct Folder {
 
 impl Folder {
     /// A folder that `keeper` removes when it is dropped.
-    pub(crate) fn kept(path: PathBuf, keeper: impl Any + Send + Sync) -> Self {
+    pub fn kept(path: PathBuf, keeper: impl Any + Send + Sync) -> Self {
         Self { path, _keeper: Some(Arc::new(keeper)) }
     }
 
@@ -183,7 +183,7 @@ pub struct Configuration {
     pub name: Arc<str>,
     pub arn: Arc<str>,
     /// The function's hash in the `Lineage` of trace headers.
-    pub(crate) hash: String,
+    pub hash: String,
     pub role: String,
     pub handler: Option<String>,
     pub runtime: Option<String>,
@@ -202,7 +202,7 @@ pub struct Configuration {
 }
 
 impl Configuration {
-    pub(crate) fn new(
+    pub fn new(
         now: Timestamp,
         name: &str,
         code: Code,
@@ -235,7 +235,7 @@ impl Configuration {
     }
 
     /// Applies `settings`. If any of them is invalid, nothing changes.
-    pub(crate) fn set(
+    pub fn set(
         &mut self,
         now: Timestamp,
         settings: Settings,
@@ -336,15 +336,15 @@ fn check_environment(environment: &BTreeMap<String, String>) -> Result<(), Lambd
 }
 
 #[derive(Debug)]
-pub(crate) struct Function {
+pub struct Function {
     /// Distinguishes this function from a deleted one with the same name.
     pub(crate) incarnation: u64,
-    pub(crate) configuration: Arc<Configuration>,
-    pub(crate) reserved_concurrency: Option<u32>,
-    pub(crate) recursive_loop: RecursiveLoop,
-    pub(crate) tags: BTreeMap<String, String>,
-    pub(crate) event_invoke_config: Option<EventInvokeConfig>,
-    pub(crate) running: u32,
+    pub configuration: Arc<Configuration>,
+    pub reserved_concurrency: Option<u32>,
+    pub recursive_loop: RecursiveLoop,
+    pub tags: BTreeMap<String, String>,
+    pub event_invoke_config: Option<EventInvokeConfig>,
+    pub running: u32,
 }
 
 #[cfg(test)]

@@ -51,11 +51,11 @@ pub enum ThrottleReason {
 }
 
 impl LambdaError {
-    pub(crate) fn invalid(why: impl Display) -> Self {
+    pub fn invalid(why: impl Display) -> Self {
         Self::InvalidParameterValue(why.to_string())
     }
 
-    pub(crate) fn constraint(name: &str, value: impl Display, rule: &str) -> Self {
+    pub fn constraint(name: &str, value: impl Display, rule: &str) -> Self {
         Self::Validation(vec![fault(name, value, rule)])
     }
 
@@ -89,11 +89,11 @@ impl LambdaError {
 
 /// Collects the faults of a request's values, so that one error lists them all, in AWS's form.
 #[derive(Default)]
-pub(crate) struct Faults(Vec<String>);
+pub struct Faults(Vec<String>);
 
 impl Faults {
     /// Adds a fault if the member `name` has a value outside `range`.
-    pub(crate) fn range(&mut self, name: &str, value: Option<i64>, range: RangeInclusive<i64>) {
+    pub fn range(&mut self, name: &str, value: Option<i64>, range: RangeInclusive<i64>) {
         let Some(value) = value else { return };
         let bound = if value < *range.start() {
             format!("greater than or equal to {}", range.start())
@@ -105,11 +105,11 @@ impl Faults {
         self.0.push(fault(name, value, &format!("Member must have value {bound}")));
     }
 
-    pub(crate) fn constraint(&mut self, name: &str, value: &str, rule: &str) {
+    pub fn constraint(&mut self, name: &str, value: &str, rule: &str) {
         self.0.push(fault(name, value, rule));
     }
 
-    pub(crate) fn check(self) -> Result<(), LambdaError> {
+    pub fn check(self) -> Result<(), LambdaError> {
         if self.0.is_empty() { Ok(()) } else { Err(LambdaError::Validation(self.0)) }
     }
 }

@@ -14,7 +14,7 @@ use comeback_core::{
 use serde::Deserialize;
 
 use super::error::{Faults, LambdaError};
-use crate::model::{Payload, queue_name};
+use crate::{Payload, queue_name};
 
 /// The size of a batch: AWS's bounds and default.
 const BATCH_SIZE: std::ops::RangeInclusive<i64> = 1..=10_000;
@@ -79,7 +79,7 @@ pub struct Mapping {
 }
 
 impl Mapping {
-    pub(crate) fn new(
+    pub fn new(
         now: Timestamp,
         uuid: Arc<str>,
         event_source_arn: &str,
@@ -121,22 +121,18 @@ impl Mapping {
         }
     }
 
-    pub(crate) fn state(&self, now: Timestamp) -> &'static str {
+    pub fn state(&self, now: Timestamp) -> &'static str {
         let steps = between(self.last_modified, now).as_millis() / TRANSITION.as_millis();
         let transient = usize::try_from(steps).ok().and_then(|step| self.transition.get(step));
         transient.copied().unwrap_or(if self.enabled { "Enabled" } else { "Disabled" })
     }
 
-    pub(crate) fn polls(&self, now: Timestamp) -> bool {
+    pub fn polls(&self, now: Timestamp) -> bool {
         self.enabled && now >= self.polls_from
     }
 
     /// Applies `settings`. If any of them is invalid, nothing changes.
-    pub(crate) fn set(
-        &mut self,
-        now: Timestamp,
-        settings: &MappingSettings,
-    ) -> Result<(), LambdaError> {
+    pub fn set(&mut self, now: Timestamp, settings: &MappingSettings) -> Result<(), LambdaError> {
         check(settings)?;
         let number = |given: i64| u32::try_from(given).unwrap_or(u32::MAX);
         let batch_size = settings.batch_size.map_or(self.batch_size, number);
@@ -187,7 +183,7 @@ impl Mapping {
         self.poller.running < self.batches_max()
     }
 
-    pub(crate) fn wanted(&self) -> usize {
+    pub fn wanted(&self) -> usize {
         let size = usize::try_from(self.batch_size).unwrap_or(usize::MAX);
         size.saturating_sub(self.poller.held.len())
     }
@@ -274,13 +270,13 @@ const THROTTLE_WAIT_MAX: Duration = Duration::from_secs(30);
 const EMPTY_WAIT: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
-pub(crate) struct Held {
-    pub(crate) message_id: Arc<str>,
-    pub(crate) receipt_handle: Arc<str>,
-    pub(crate) trace_header: Option<Arc<str>>,
+pub struct Held {
+    pub message_id: Arc<str>,
+    pub receipt_handle: Arc<str>,
+    pub trace_header: Option<Arc<str>>,
     /// The message as the function will see it, in JSON.
-    pub(crate) record: Payload,
-    pub(crate) received_at: Timestamp,
+    pub record: Payload,
+    pub received_at: Timestamp,
     pub(crate) hidden_until: Timestamp,
 }
 
@@ -323,7 +319,7 @@ impl Default for Poller {
 }
 
 impl Poller {
-    pub(crate) fn hold(&mut self, message: Held) {
+    pub fn hold(&mut self, message: Held) {
         self.held_bytes += message.bytes();
         self.held.push_back(message);
     }
@@ -336,7 +332,7 @@ impl Poller {
         }
     }
 
-    pub(crate) fn delivered(&mut self, now: Timestamp) {
+    pub fn delivered(&mut self, now: Timestamp) {
         self.throttles = 0;
         self.running += 1;
         if self.running == self.granted && !self.is_saturated {
@@ -353,11 +349,11 @@ impl Poller {
         }
     }
 
-    pub(crate) fn finished(&mut self) {
+    pub fn finished(&mut self) {
         self.running = self.running.saturating_sub(1);
     }
 
-    pub(crate) fn throttled(&mut self, now: Timestamp, batch: Vec<Held>) {
+    pub fn throttled(&mut self, now: Timestamp, batch: Vec<Held>) {
         for message in batch.into_iter().rev() {
             self.held_bytes += message.bytes();
             self.held.push_front(message);

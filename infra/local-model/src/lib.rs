@@ -1,14 +1,17 @@
-//! The rules of the local cloud. They are pure: every method takes the current time as an argument.
+//! The rules of the local cloud: queues, the asynchronous queue, retries, destinations, mappings, concurrency.
+//!
+//! They are pure: time and randomness are arguments, so that a simulation can drive them in virtual time.
 //!
 //! [`Cloud`] joins the two services as AWS does: Lambda's destinations and dead-letter queues send to SQS, and event
 //! source mappings poll it. Its caller must call [`Cloud::advance`] after every request and at the time of
 //! [`Cloud::next_wakeup`], carry out the runs that `advance` returns, and pass each outcome to [`Cloud::finish`].
 
 mod delivery;
-pub(crate) mod emf;
+pub mod emf;
+mod event;
 mod invocation;
 pub mod lambda;
-pub(crate) mod log_filter;
+pub mod log_filter;
 pub mod polling;
 pub mod sqs;
 #[cfg(test)]
@@ -17,14 +20,13 @@ mod tests;
 use std::{collections::BTreeMap, sync::Arc};
 
 use comeback_core::Timestamp;
+pub use event::{Ending, Event, What};
 pub use invocation::{Invocation, InvocationType, Invoked};
 use lambda::{Lambda, run::Run};
 use rand::{Rng as _, SeedableRng as _, rngs::Xoshiro256PlusPlus};
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 use sqs::Sqs;
-
-use crate::journal::Event;
 
 pub const ACCOUNT: &str = "000000000000";
 
@@ -35,7 +37,7 @@ pub fn queue_arn(name: &str) -> String {
 }
 
 /// The queue name in `arn`, or `None` if it is not the ARN of a queue in this account and region.
-pub(crate) fn queue_name(arn: &str) -> Option<&str> {
+pub fn queue_name(arn: &str) -> Option<&str> {
     let rest = arn.strip_prefix("arn:aws:sqs:")?;
     let rest = rest.strip_prefix(REGION)?.strip_prefix(':')?;
     let name = rest.strip_prefix(ACCOUNT)?.strip_prefix(':')?;
@@ -43,7 +45,7 @@ pub(crate) fn queue_name(arn: &str) -> Option<&str> {
 }
 
 /// Whether `name` consists of 1 to `max` letters, digits, hyphens and underscores, the syntax of most AWS names.
-pub(crate) fn is_name(name: &str, max: usize) -> bool {
+pub fn is_name(name: &str, max: usize) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     (1..=max).contains(&name.len()) && name.bytes().all(allowed)
 }
@@ -105,19 +107,19 @@ impl Cloud {
 
 /// Identifiers from a seeded generator, so that the same seed gives the same sequence.
 #[derive(Debug)]
-pub(crate) struct Ids(Xoshiro256PlusPlus);
+pub struct Ids(Xoshiro256PlusPlus);
 
 impl Ids {
-    pub(crate) fn new(seed: u64) -> Self {
+    pub fn new(seed: u64) -> Self {
         Self(Xoshiro256PlusPlus::seed_from_u64(seed))
     }
 
-    pub(crate) fn number(&mut self) -> u64 {
+    pub fn number(&mut self) -> u64 {
         self.0.next_u64()
     }
 
     /// A random UUID (RFC 9562, version 4), the form of request ids and of mappings.
-    pub(crate) fn uuid(&mut self) -> String {
+    pub fn uuid(&mut self) -> String {
         let mut bytes = [0; 16];
         self.0.fill_bytes(&mut bytes);
         uuid::Builder::from_random_bytes(bytes).into_uuid().to_string()

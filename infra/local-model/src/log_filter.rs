@@ -10,7 +10,7 @@ use serde_json::Value;
 const DEPTH_MAX: usize = 16;
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum LogFilter {
+pub enum LogFilter {
     /// Matches lines that contain all terms of `all`, none of `none`, and one of `any` unless that is empty.
     Terms { all: Vec<String>, any: Vec<String>, none: Vec<String> },
     /// Matches lines that are JSON objects and meet this condition.
@@ -18,7 +18,7 @@ pub(crate) enum LogFilter {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Condition {
+pub enum Condition {
     All(Vec<Self>),
     Any(Vec<Self>),
     Exists(Vec<String>, bool),
@@ -26,14 +26,14 @@ pub(crate) enum Condition {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Comparison {
+pub enum Comparison {
     Text { is: bool, pattern: String },
     Number { operator: String, number: f64 },
 }
 
 impl LogFilter {
     /// Parses a pattern. `None` if it is invalid or not supported here.
-    pub(crate) fn parse(pattern: &str) -> Option<Self> {
+    pub fn parse(pattern: &str) -> Option<Self> {
         let pattern = pattern.trim();
         if let Some(inside) = pattern.strip_prefix('{') {
             let tokens = tokens(inside.strip_suffix('}')?)?;
@@ -56,7 +56,7 @@ impl LogFilter {
         Some(Self::Terms { all, any, none })
     }
 
-    pub(crate) fn matches(&self, line: &str) -> bool {
+    pub fn matches(&self, line: &str) -> bool {
         match self {
             Self::Terms { all, any, none } => {
                 let has = |term: &String| line.contains(term.as_str());

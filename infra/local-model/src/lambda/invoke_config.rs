@@ -14,7 +14,7 @@ use super::{
     error::{Faults, LambdaError},
     name,
 };
-use crate::model::{Payload, queue_name};
+use crate::{Payload, queue_name};
 
 /// The number of retries of a failed event: AWS's bounds and default.
 const RETRY_ATTEMPTS: std::ops::RangeInclusive<i64> = 0..=2;
@@ -94,7 +94,7 @@ impl Destination {
 
 impl EventInvokeConfig {
     /// Creates a config from `settings`. Settings that are `None` come from `old`.
-    pub(crate) fn new(
+    pub fn new(
         now: Timestamp,
         old: Option<&Self>,
         settings: &EventInvokeSettings,
@@ -143,15 +143,15 @@ const THROTTLE_WAIT_MAX: Duration = Duration::from_secs(5 * 60);
 
 #[derive(Clone, Debug)]
 pub(crate) struct QueuedEvent {
-    pub(crate) function: Arc<str>,
-    pub(crate) request_id: Arc<str>,
-    pub(crate) payload: Payload,
+    pub function: Arc<str>,
+    pub request_id: Arc<str>,
+    pub payload: Payload,
     /// The trace header of the request, or a new one if the request had none. The header of each run is derived from
     /// this one, so that Lambda's own retries don't count as a loop.
-    pub(crate) trace_header: Arc<str>,
-    pub(crate) tenant_id: Option<Arc<str>>,
+    pub trace_header: Arc<str>,
+    pub tenant_id: Option<Arc<str>>,
     pub(crate) accepted_at: Timestamp,
-    pub(crate) runs: u32,
+    pub runs: u32,
     /// The number of times it was throttled since its last run.
     pub(crate) throttles: u32,
 }
@@ -175,7 +175,7 @@ pub(crate) struct AsynchronousQueue {
 }
 
 impl AsynchronousQueue {
-    pub(crate) fn push(&mut self, due: Timestamp, event: QueuedEvent) {
+    pub fn push(&mut self, due: Timestamp, event: QueuedEvent) {
         self.sequence += 1;
         self.waiting.insert((due, self.sequence), event);
     }
@@ -185,7 +185,7 @@ impl AsynchronousQueue {
         (first.key().0 <= now).then(|| first.remove())
     }
 
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.waiting.len()
     }
 
