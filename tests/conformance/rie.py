@@ -25,15 +25,22 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any, NamedTuple
 
 import endpoints
+import libfaketime
 from endpoints import Endpoint
 from inputs import failure_record, zipped
 
 CODE = Path(__file__).with_name("rie")
 WRAPPER = Path(__file__).parents[2] / "functions/envelope-proxy/comeback-exec"
+
+# For how long environments are stopped: the last time is longer than any function may run.
+LONG = timedelta(hours=2)
+FREEZES = (timedelta(), timedelta(minutes=5), LONG)
 
 # Longer than any check takes.
 PATIENCE_SECONDS = 60
@@ -43,6 +50,9 @@ MIB = 1 << 20
 
 # RIE runs the processes of a Managed Instance as another user, which only this machine's own root can do.
 IS_ROOT = os.geteuid() == 0
+# Shifts the clocks of a process. The package has it for one kind of machine, and elsewhere the loader skips it.
+CLOCK = Path(libfaketime.__file__).with_name("vendor") / "libfaketime/src/libfaketime.so.1"
+CLOCK_CAN_SHIFT = platform.machine() == "x86_64"
 # What JSON.parse and careless clients change, except in Python: digits of big integers, and the order of keys.
 ORDER = '{"z":12345678901234567890123456789,"a":1.50,"größe":[null,"\\u00e9"]}'
 METADATA = '{"attempt":2,"initial_timestamp":1643667670,"request_id":"e4b4"}'
@@ -96,6 +106,7 @@ class Function(NamedTuple):
     variables: Mapping[str, str] = {}
     layer: Path | None = None
     timeout: int = 40
+    can_freeze: bool = False
 
     def with_variables(self, **variables: str) -> "Function":
         return self._replace(variables={**self.variables, **variables})
@@ -122,6 +133,14 @@ class Rie:
             **function.variables,
         }
         self.log = tempfile.TemporaryFile("w+")  # noqa: SIM115, running() closes it
+        self._clock = tempfile.NamedTemporaryFile("w")  # noqa: SIM115
+        if function.can_freeze:
+            self._set_clock(timedelta())
+            variables |= {
+                "LD_PRELOAD": str(CLOCK),
+                "FAKETIME_TIMESTAMP_FILE": self._clock.name,
+                "FAKETIME_NO_CACHE": "1",
+            }
         self.process = subprocess.Popen(
             command, env=variables, stdin=subprocess.DEVNULL, stdout=self.log, stderr=subprocess.STDOUT
         )
@@ -163,6 +182,15 @@ class Rie:
                 continue
         return [each for each in found if each != self.process.pid]
 
+    def freeze(self, ahead: timedelta) -> None:
+        """Stops the function's processes. When they go on, their clocks are ahead of RIE's by this."""
+        self.signal(signal.SIGSTOP)
+        self._set_clock(ahead)
+        self.signal(signal.SIGCONT)
+
+    def _set_clock(self, ahead: timedelta) -> None:
+        Path(self._clock.name).write_text(f"+{ahead.total_seconds():.0f}s")
+
     def signal(self, signal_number: int) -> None:
         for each in self.processes():
             with suppress(ProcessLookupError):
@@ -186,8 +214,10 @@ class Witness:
         self.bootstrap = folder / "bootstrap"
         shutil.copy(self.binaries / "envelope-proxy", self.bootstrap)
         node = str(arguments.node / "aws-lambda-ric/bin/index.mjs")
+        # Python does not start with a shifted monotonic clock.
+        of_python = {"PYTHONPATH": str(CODE), "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
         runtimes = {
-            "Python": Function([str(arguments.python), "-m", "awslambdaric", "app.handler"], {"PYTHONPATH": str(CODE)}),
+            "Python": Function([str(arguments.python), "-m", "awslambdaric", "app.handler"], of_python),
             "Node.js": Function([shutil.which("node") or "node", node, f"{CODE}/app.handler"]),
         }
         self.runtimes = {
@@ -306,12 +336,14 @@ def ends_when_told(witness: Witness, runtime: str) -> None:
 
 
 def thaws(witness: Witness, runtime: str) -> None:
-    """An environment that was stopped between two events handles the second one."""
-    with witness.running(witness.runtimes[runtime]) as rie:
-        for _ in range(3):
+    """An environment handles an event after it was stopped for no time, for minutes, and past the event's deadline."""
+    with witness.running(witness.runtimes[runtime]._replace(timeout=900, can_freeze=True)) as rie:
+        rie.invoke(envelope(ORDER))
+        for ahead in FREEZES:
+            rie.freeze(ahead)
             expect("an event", rie.invoke(envelope(ORDER)).value["told"], json.loads(METADATA))
-            rie.signal(signal.SIGSTOP)
-            rie.signal(signal.SIGCONT)
+            rest = rie.invoke(envelope('{"do":"rest"}')).value
+            expect("whether its time is up", rest <= 0, CLOCK_CAN_SHIFT and ahead == LONG)
 
 
 def many_at_once(witness: Witness) -> None:
@@ -359,12 +391,15 @@ def kit_and_bootstrap(witness: Witness) -> None:
                 expect(str(fail), rie.invoke(envelope(json.dumps({"fail": fail}))).error, wanted)
                 got = rie.invoke(envelope('{"id":7}')).value
                 expect("the next event", got, {"id": 7, "attempt": attempt})
-                rie.signal(signal.SIGSTOP)
-                rie.signal(signal.SIGCONT)
+                rie.freeze(timedelta())
 
 
 def handler(witness: Witness) -> None:
-    """The handler invokes, gives up and keeps waiting, also after a thaw when its connections are gone."""
+    """The handler invokes, gives up and keeps waiting.
+
+    It also does after minutes in which it was stopped, its connections were closed and its credentials expired. If
+    an event's deadline is over, it leaves all messages in the queue.
+    """
     command = [str(witness.binaries / "retry-handler")]
     with witness.running(Function(command)) as rie:
         expect("no settings", rie.invoke(b"{}"), Answer(502, b""))
@@ -375,16 +410,48 @@ def handler(witness: Witness) -> None:
     variables["DEAD_LETTER_QUEUE_URL"] = f"{url}/{endpoints.ACCOUNT}/dead"
     # RIE invents the function's account, so the target is none of its own.
     variables["TARGET_FUNCTIONS"] = f"arn:aws:lambda:{endpoints.REGION}:{endpoints.ACCOUNT}:function:target"
-    with witness.running(Function(command, variables)) as rie:
-        for _ in range(2):
+    del variables["AWS_ACCESS_KEY_ID"], variables["AWS_SECRET_ACCESS_KEY"]
+    with (
+        credentials(lasting=FREEZES[1] / 2) as (url, given),
+        witness.running(
+            Function(command, {**variables, "AWS_CONTAINER_CREDENTIALS_FULL_URI": url}, timeout=900, can_freeze=True)
+        ) as rie,
+    ):
+        for ahead in FREEZES:
             # A cloud of its own, which closes all connections when it ends.
             with endpoints.local(witness.binaries / "comeback-local", arguments=[str(port)]) as cloud:
-                _one_of_each(rie, cloud, witness)
-            rie.signal(signal.SIGSTOP)
-            rie.signal(signal.SIGCONT)
+                if ahead:
+                    rie.freeze(ahead)
+                _one_of_each(rie, cloud, witness, is_late=CLOCK_CAN_SHIFT and ahead == LONG)
+    expect("how often it asked for credentials", len(given), 2 if CLOCK_CAN_SHIFT else 1)
 
 
-def _one_of_each(rie: Rie, cloud: Endpoint, witness: Witness) -> None:
+@contextmanager
+def credentials(lasting: timedelta) -> Iterator[tuple[str, list[str]]]:
+    """The URL of a server that gives out credentials, and those that it gave. Only the first expire that soon."""
+    given: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def log_message(self, *_: Any) -> None:
+            """Nothing."""
+
+        def do_GET(self) -> None:
+            expires = datetime.now(UTC) + (timedelta(days=1) if given else lasting)
+            given.append(f"KEY{len(given)}")
+            body = {"AccessKeyId": given[-1], "SecretAccessKey": "local", "Token": "token"}
+            text = json.dumps({**body, "Expiration": expires.strftime("%Y-%m-%dT%H:%M:%SZ")}).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/", given
+        server.shutdown()
+
+
+def _one_of_each(rie: Rie, cloud: Endpoint, witness: Witness, *, is_late: bool) -> None:
     sqs, functions = cloud.client("sqs"), cloud.client("lambda")
     dead = sqs.create_queue(QueueName="dead")["QueueUrl"]
     queue = sqs.create_queue(QueueName="retry")["QueueUrl"]
@@ -417,7 +484,10 @@ def _one_of_each(rie: Rie, cloud: Endpoint, witness: Witness) -> None:
     ]
     (waits,) = (each["messageId"] for each in batch if second["timestamp"] in each["body"])
     got = rie.invoke(json.dumps({"Records": batch}).encode()).value
-    expect("what stays in the queue", got, {"batchItemFailures": [{"itemIdentifier": waits}]})
+    stay = [each["messageId"] for each in batch] if is_late else [waits]
+    expect("what stays in the queue", got, {"batchItemFailures": [{"itemIdentifier": each} for each in stay]})
+    if is_late:
+        return
     letters = sqs.receive_message(QueueUrl=dead, MaxNumberOfMessages=10, MessageAttributeNames=["Reason"])["Messages"]
     told = [(letter["Body"], letter["MessageAttributes"]["Reason"]["StringValue"]) for letter in letters]
     expect("the dead letters", told, [("no record", "unreadable")])

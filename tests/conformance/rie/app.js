@@ -6,6 +6,7 @@ exports.handler = async (event, context) => {
   if (event.do === 'raise') throw new Error('the upstream is down');
   if (event.do === 'exit') process.exit(3);
   if (event.do === 'hang') await new Promise((done) => setTimeout(done, 3_600_000));
+  if (event.do === 'rest') return context.getRemainingTimeInMillis();
   const told = context.clientContext && JSON.parse(context.clientContext.custom.comeback);
   return { event, told: told ?? null, tenant: context.tenantId ?? null };
 };

@@ -23,6 +23,8 @@ def handler(event: Any, context: Any) -> Any:
         os._exit(3)
     if do == "hang":
         time.sleep(3600)
+    if do == "rest":
+        return context.get_remaining_time_in_millis()
     if do == "meet":
         meet(Path(event["at"]), event["count"])
     told = json.loads(context.client_context.custom["comeback"]) if context.client_context else None
