@@ -6,7 +6,7 @@
 
 `infra/cdk/contract` is the contract as data: alarms.json and prices.json are written by hand, settings.json has the
 handler's own table of its settings, and table.json the names in the ledger's table. CDK and Terraform read them. What
-can't read has its part between two lines that name the part.
+can't read has its part between two lines that name the part. The tables of what a retry costs come from `infra/cost`.
 """
 
 import json
@@ -15,11 +15,17 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-PRICES: dict[str, dict[str, Any]] = json.loads((ROOT / "infra/cdk/contract/prices.json").read_text())
+sys.path.append(str(ROOT / "infra/cost"))
+
+import cost  # noqa: E402
+import tables  # noqa: E402
+
+COUNTED = cost.Counted.read()
 ALARMS: dict[str, dict[str, Any]] = json.loads((ROOT / "infra/cdk/contract/alarms.json").read_text())
 
 HANDLER = json.loads(
@@ -324,7 +330,7 @@ def key_of_table() -> str:
 
 
 def dollars(name: str) -> str:
-    return f"{PRICES[name]['dollars']:.10f}".rstrip("0")
+    return f"{cost.PRICES[name]['dollars']:.10f}".rstrip("0")
 
 
 # Where SAM's dashboard has prices. It is JSON in YAML, which has no comments.
@@ -347,23 +353,22 @@ def priced(template: str) -> str:
 
 
 def prices_of_retries() -> str:
-    """Returns what `comeback simulate` knows of infra/COST.md: the last column of some rows."""
-    page = (ROOT / "infra/COST.md").read_text()
-
-    def row(name: str) -> str:
-        found = re.search(rf"^\| {name} \|.*\$([\d.]+) \|$", page, re.MULTILINE)
-        return found[1] if found else sys.exit(f"infra/COST.md: expected a row {name!r}")
-
-    rows = (
-        ("The price of a million retries", "RETRIES", "retries"),
-        ("A million further hops of waits that one visibility timeout can't cover", "HOPS", "waits more"),
-        ("A million dead letters", "DEAD_LETTERS", "dead letters"),
+    """Returns what `comeback simulate` knows of the costs."""
+    kinds = (
+        ("The price of a million retries", "RETRIES", cost.retry),
+        (
+            "A million further hops of waits that one visibility timeout can't cover",
+            "HOPS",
+            lambda counted, way: cost.handled(counted, "waits", way),
+        ),
+        ("A million dead letters", "DEAD_LETTERS", cost.dead_letter),
     )
     lines = []
-    for said, name, kind in rows:
+    for said, name, usage in kinds:
+        busy, quiet = (tables.million(usage(COUNTED, cost.Way(size)))[1:] for size in (cost.BUSY, cost.QUIET))
         lines += [
             f"/// {said}, in batches of ten and in batches of one.",
-            f"const {name}: [f64; 2] = [{row(f'{kind}, busy')}, {row(f'{kind}, quiet')}];",
+            f"const {name}: [f64; 2] = [{busy}, {quiet}];",
         ]
     return "\n".join(
         [
@@ -596,6 +601,13 @@ PARTS: list[tuple[str, str, Callable[[], str]]] = [
     ("docs/deploy/sam-parameters.md", "triggers", table_of_triggers),
     ("docs/deploy/terraform-inputs.md", "inputs", lambda: table_of_blocks("variable", "name | | description")),
     ("docs/deploy/terraform-inputs.md", "outputs", lambda: table_of_blocks("output", "name | description")),
+    *(
+        ("infra/COST.md", made.__name__, partial(made, COUNTED))
+        for made in (tables.summary, tables.event, tables.month, tables.queue, tables.parts, tables.fixed)
+    ),
+    ("infra/COST.md", "deployment", tables.deployment),
+    ("docs/cost-sources.md", "counts", lambda: tables.counts(COUNTED)),
+    ("docs/cost-sources.md", "prices", tables.prices),
 ]
 
 

@@ -29,12 +29,12 @@ UNITS = {"thousand": 1000, "million": MILLION, "GB": 10**9, "GB-month": 10**9}
 Usage = Counter[str]
 
 
-def measured(figure: str, unit: str) -> float:
-    """The handler's figure in the bench's table."""
-    row = re.search(rf"^\| {figure} \| ([\d.]+) {unit} ", (ROOT / "docs/measured.md").read_text(), re.MULTILINE)
-    if row is None:
-        raise ValueError(f"docs/measured.md: expected a row '{figure}' in {unit}, got none")
-    return float(row[1])
+def stated(file: str, number: str) -> float:
+    """The number that this file states once, at the group of this pattern."""
+    found = re.findall(number, (ROOT / file).read_text(), re.MULTILINE)
+    if len(found) != 1:
+        raise ValueError(f"{file}: expected one match of {number}, got {found}")
+    return float(found[0])
 
 
 KIBIBYTE = 1024
@@ -48,7 +48,7 @@ CLAIM_DAYS = 14
 # The longest wait that is not split. The register has an item in its table and in its index as long as a wait lasts.
 WAIT_DAYS = 0.5
 # The default retention of the handler's log.
-LOG_DAYS = 30
+LOG_DAYS = stated("infra/sam/template.yaml", r"^  LogRetentionDays:\n(?:    .*\n)*?    Default: (\d+)$")
 # The default retention of durable executions.
 RETENTION_DAYS = 14
 
@@ -68,10 +68,10 @@ LINE_OVERHEAD_BYTES = 26
 
 # Durations on Lambda can't be measured here. The estimate takes the CPU time that the bench measured, divides it by the
 # share of a CPU that a function with this much memory gets, doubles it, and adds the time for AWS's answers.
-MEMORY_MB = 128
+MEMORY_MB = stated("infra/sam/template.yaml", r"^ +MemorySize: (\d+)$")
 ONE_CPU_MEMORY_MB = 1_769
-MESSAGE_CPU_MS = measured("CPU per message, each batch half and half", "µs") / 1000
-START_CPU_MS = measured("process start to first answer", "ms")
+MESSAGE_CPU_MS = stated("docs/measured.md", r"^\| CPU per message, each batch half and half \| ([\d.]+) µs ") / 1000
+START_CPU_MS = stated("docs/measured.md", r"^\| process start to first answer \| ([\d.]+) ms ")
 MARGIN = 2
 CALL_MS = 25
 # The time to open connections after a cold start.

@@ -1,5 +1,4 @@
-"""COST.md: the costs agree with calculations by hand, its pages are current, and the handler still needs the counted
-calls.
+"""COST.md: the costs agree with calculations by hand, and the handler still needs the counted calls.
 
 Counting the calls needs the retry handler's debug build.
 """
@@ -8,7 +7,6 @@ import asyncio
 import copy
 import json
 import os
-import runpy
 import sys
 import unittest
 from pathlib import Path
@@ -23,7 +21,6 @@ from cost import BUSY, QUIET, Counted, Usage, Way  # noqa: E402
 from count import counted as count_anew  # noqa: E402
 
 HANDLER = ROOT / os.environ.get("CARGO_TARGET_DIR", "target") / "debug/retry-handler"
-PAGES = runpy.run_path(str(ROOT / "infra/cost/__main__.py"))
 
 # The tolerance for log bytes, because durations in the log have different numbers of digits.
 LOG_TOLERANCE = 0.03
@@ -168,28 +165,6 @@ class CostTest(unittest.TestCase):
             self.assertAlmostEqual(cost.dollars(usage), expected)
         with_alarms = cost.deployed(10, 1, 11, with_alarms=True)
         self.assertEqual((with_alarms["sqs_request"], with_alarms["alarm"]), (11 * 657_000, 14 + 33 + 70))
-
-
-class PageTest(unittest.TestCase):
-    """The pages, and what they repeat."""
-
-    def test_their_tables_are_current_and_a_changed_number_is_detected(self) -> None:
-        pages = [page.read_text() for page in PAGES["DOCUMENTS"]]
-        made = {each.__name__: each(Counted.read()) for each in PAGES["TABLES"]}
-        self.assertEqual(PAGES["filled"](pages, made), pages, "python3 infra/cost --write")
-        changed = [pages[0].replace("| **$", "| **$1", 1), pages[1]]
-        self.assertEqual(PAGES["filled"](changed, made), pages)
-
-    def test_a_table_without_a_place_is_refused_and_a_place_without_a_table(self) -> None:
-        page = "<!-- table: a -->\n<!-- end -->\n"
-        for made in ({}, {"a": "", "b": ""}):
-            with self.assertRaisesRegex(ValueError, "place"):
-                PAGES["filled"]([page], made)
-
-    def test_the_template_has_the_priced_memory_and_retention(self) -> None:
-        system = (ROOT / "infra/sam/template.yaml").read_text()
-        self.assertIn(f"MemorySize: {cost.MEMORY_MB}\n", system)
-        self.assertRegex(system, rf"\n  LogRetentionDays:\n(?:    .*\n)*?    Default: {cost.LOG_DAYS}\n")
 
 
 class CountTest(unittest.TestCase):

@@ -1,20 +1,10 @@
-"""The tables of COST.md and docs/cost-sources.md.
+"""The tables of infra/COST.md and docs/cost-sources.md. infra/contract/generate.py writes them into the pages."""
 
-python3 infra/cost            checks that the pages have the computed tables
-python3 infra/cost --write    writes the tables into the pages
-"""
-
-import argparse
 import re
-import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 import cost
 from cost import ALARMS, BUSY, DOWN, MILLION, POLLING, PRICES, QUIET, TRANSITION, Counted, Usage, Way, dollars, times
-
-ROOT = Path(__file__).resolve().parents[2]
-DOCUMENTS = [ROOT / "infra/COST.md", ROOT / "docs/cost-sources.md"]
 
 LARGE_BYTES = 100 * cost.KIBIBYTE
 SERVICES = ("SQS", "Lambda", "CloudWatch", "DynamoDB")
@@ -175,7 +165,7 @@ def fixed(counted: Counted) -> str:
     return table(["a month", "dollars"], [[name, amount(usage)] for name, usage in usages.items()])
 
 
-def deployment(_: Counted) -> str:
+def deployment() -> str:
     """The cost of a month in which nothing fails, by the number of functions."""
     rows = [
         [
@@ -189,7 +179,7 @@ def deployment(_: Counted) -> str:
     return table(["a month in which nothing fails", *heading], rows)
 
 
-def prices(_: Counted) -> str:
+def prices() -> str:
     """Every price, its date, and where it was read."""
     lines = [
         "| price in us-east-1 | dollars | for a | seen | AWS's page | quoted by |",
@@ -202,40 +192,3 @@ def prices(_: Counted) -> str:
         links = f"[{price['service']}]({PAGES[price['service']]}) | [{host}]({price['source']})"
         lines.append(f"| {price['what']} | ${digits} | {price['unit']} | {price['seen']} | {links} |")
     return "\n".join(lines)
-
-
-TABLES = (summary, event, queue, month, parts, counts, fixed, deployment, prices)
-
-
-def filled(pages: list[str], made: dict[str, str]) -> list[str]:
-    """The pages with these tables filled in.
-
-    Raises:
-        ValueError: if a table has no place, or a place has no table.
-    """
-    place = re.compile(r"(<!-- table: (\w+) -->\n).*?(?=<!-- end -->)", re.DOTALL)
-    places = [match[2] for page in pages for match in place.finditer(page)]
-    if sorted(places) != sorted(made):
-        raise ValueError(f"expected one place for each of {sorted(made)}, got {sorted(places)}")
-    return [place.sub(lambda match: f"{match[1]}\n{made[match[2]]}\n\n", page) for page in pages]
-
-
-def main() -> int:
-    """Writes the tables into the pages, or checks the pages."""
-    parser = argparse.ArgumentParser(prog="infra/cost", description="The tables of COST.md and docs/cost-sources.md.")
-    parser.add_argument("--write", action="store_true", help="write them into the pages")
-    arguments = parser.parse_args()
-    pages = [page.read_text() for page in DOCUMENTS]
-    counted = Counted.read()
-    made = filled(pages, {each.__name__: each(counted) for each in TABLES})
-    if arguments.write:
-        for page, text in zip(DOCUMENTS, made, strict=True):
-            page.write_text(text)
-    elif made != pages:
-        print("the tables of what a retry costs are outdated; run: python3 infra/cost --write", file=sys.stderr)
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
