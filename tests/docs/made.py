@@ -1,8 +1,8 @@
 """Makes the reference of the program `comeback`, docs/operate/commands.md, from its own help, and the pictures of
 docs/pictures that show figures. The others are drawn by hand, with the same styles.
 
-python3 tests/docs/made.py PROGRAM              writes them; PROGRAM is the debug build of `comeback`
-python3 tests/docs/made.py --measure MINUTES    measures an outage of this length (10), in twice that; needs boto3
+tests/docs/run --made               writes them, with the debug builds
+tests/docs/run --measure MINUTES    measures an outage of this length (10), in twice that
 
 backoff.svg has the figures of `comeback simulate`. outage.svg has those of outage.csv, which were measured on the local
 cloud: an event a second, and all runs fail in the first half.
@@ -12,20 +12,21 @@ import csv
 import json
 import math
 import re
-import signal
 import subprocess
 import sys
-import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
+from contextlib import ExitStack
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 from xml.sax.saxutils import escape
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
-FOLDER, PAGE = DOCS / "pictures", DOCS / "operate/commands.md"
+import endpoints
+from pages import READY, ROOT, TARGET
+from recordings import framed
+
+FOLDER, PAGE = ROOT / "docs/pictures", ROOT / "docs/operate/commands.md"
+PROGRAM = TARGET / "comeback"
 
 WIDTH = 760
 
@@ -68,17 +69,12 @@ class Picture:
         """A rectangle, with round corners if `rx` is given."""
         self.add("rect", x=round(x, 1), y=round(y, 1), width=round(width, 1), height=round(height, 1), rx=rx, kind=kind)
 
-    def dot(self, x: float, y: float, kind: str, r: float = 6) -> None:
-        self.add("circle", cx=round(x, 1), cy=round(y, 1), r=r, kind=kind)
-
     def line(self, *points: tuple[float, float], kind: str = "line") -> None:
         self.add("polyline", points=" ".join(f"{x:.1f},{y:.1f}" for x, y in points), kind=kind)
 
     def svg(self) -> str:
-        head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {self.height}" role="img">'
         page = f'<rect width="{WIDTH}" height="{self.height}" rx="8" class="page"/>'
-        title = f"<title>{escape(self.title)}</title>"
-        return "\n".join([head, title, f"<style>\n{STYLE}\n</style>", page, *self.parts, "</svg>\n"])
+        return framed(self.title, WIDTH, self.height, STYLE, [page, *self.parts])
 
 
 DURATIONS = {1: "1 s", 10: "10 s", 60: "1 m", 600: "10 m", 3600: "1 h", 6 * 3600: "6 h", 24 * 3600: "24 h"}
@@ -89,11 +85,11 @@ def logarithmic(first: float, last: float, left: float, right: float) -> Callabl
     return lambda value: left + (right - left) * (math.log(value) - math.log(first)) / span
 
 
-def backoff(program: Path) -> Picture:
+def backoff() -> Picture:
     """The times of attempts, by the handler's own rules."""
     picture = Picture("When attempts fall after the first failure, with full, equal and no jitter", 250)
     policies = [part for jitter in ("full", "equal", "none") for part in ("--policy", f"{jitter}: JITTER={jitter}")]
-    asked = [program, "simulate", "--outage", "10m", "--json", *policies]
+    asked = [PROGRAM, "simulate", "--outage", "10m", "--json", *policies]
     said = json.loads(subprocess.run(asked, check=True, capture_output=True, env={}).stdout)
     at = logarithmic(0.5, 24 * 3600, 130, 735)
     for seconds, name in DURATIONS.items():
@@ -108,7 +104,7 @@ def backoff(program: Path) -> Picture:
                 break
             left, right = at(after["p5"]), at(after["p95"])
             picture.rectangle(left, y - 10, max(right - left, 2), 20, "blue soft", 3)
-            picture.dot(at(after["median"]), y, "blue", 3.5)
+            picture.add("circle", cx=round(at(after["median"]), 1), cy=y, r=3.5, kind="blue")
     picture.text(20, 24, "Each dot is the median of an attempt, each bar nine in ten of all events", "quiet")
     return picture
 
@@ -145,11 +141,6 @@ def outage() -> Picture:
     return picture
 
 
-def pictures(program: Path) -> dict[str, str]:
-    drawn = {"backoff": backoff(program), "outage": outage()}
-    return {f"{name}.svg": picture.svg() for name, picture in drawn.items()}
-
-
 HEAD = """\
 # Commands
 
@@ -158,88 +149,67 @@ for. This page is made by `tests/docs/made.py`, and a test compares it with the 
 """
 
 
-def sections(program: Path, *command: str) -> Iterator[str]:
+def sections(*command: str) -> Iterator[str]:
     """A section for this command, and for each of its subcommands."""
-    asked = [program, *command, "--help"]
-    said = subprocess.run(asked, check=True, capture_output=True, text=True, env={}).stdout
+    said = subprocess.run([PROGRAM, *command, "--help"], check=True, capture_output=True, text=True, env={}).stdout
     lines = "\n".join(line.rstrip() for line in said.strip().splitlines())
     yield f"## comeback {' '.join(command)}".rstrip() + f"\n\n```text\n{lines}\n```\n"
     listed = re.search(r"^Commands:\n((?:  .*\n)+)", said, re.MULTILINE)
     for name in re.findall(r"^  (\S+)", listed[1] if listed else "", re.MULTILINE):
         if name != "help":
-            yield from sections(program, *command, name)
+            yield from sections(*command, name)
 
 
-def page(program: Path) -> str:
-    return "\n".join([HEAD, *sections(program)])
+def made() -> dict[Path, str]:
+    """Everything that is made here, by its path."""
+    pictures = {FOLDER / f"{drawn.__name__}.svg": drawn().svg() for drawn in (backoff, outage)}
+    return {PAGE: "\n".join([HEAD, *sections()]), **pictures}
 
 
-WITH = {"plain": [], "probes": ["--ledger", "--set", "REGISTER=true", "--set", "PROBE=true"]}
+CLOUDS = {"plain": ["--no-ledger"], "probes": ["--set", "PROBE=true"]}
 STEP_SECONDS = 10
-BEGINS = re.compile(r"^(\d\d:\d\d:\d\d\.\d+)Z +example-target .* attempt \d+ begins")
-
-
-class Cloud:
-    """A local cloud, and the seconds of the day at which it made retries."""
-
-    def __init__(self, port: int, options: list[str]) -> None:
-        """Starts the local cloud, and returns when it is ready."""
-        import boto3
-
-        command = [DOCS.parent / "scripts/local", "--port", str(port), *options]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        self.retries: list[float] = []
-        ready = threading.Event()
-        threading.Thread(target=self.read, args=[ready], daemon=True).start()
-        ready.wait()
-        keys = {"aws_access_key_id": "local", "aws_secret_access_key": "local", "region_name": "us-east-1"}
-        self.functions: Any = boto3.client("lambda", endpoint_url=f"http://127.0.0.1:{port}", **keys)
-
-    def read(self, ready: threading.Event) -> None:
-        for line in self.process.stdout or ():
-            if line.startswith("What happens"):
-                ready.set()
-            if "can't be" in line:
-                print("This run is not typical:", line, file=sys.stderr)
-            if found := BEGINS.match(line):
-                at = datetime.strptime(found[1], "%H:%M:%S.%f")
-                self.retries.append(timedelta(hours=at.hour, minutes=at.minute, seconds=at.second).total_seconds())
 
 
 def measure(minutes: float) -> None:
-    """Runs an outage of this length, and writes the counts.
+    """Runs an outage of this length in two local clouds side by side, and counts the handler's retries in steps."""
+    rows: list[list[object]] = [["seconds", *CLOUDS]]
+    with ExitStack() as started:
+        clouds = [
+            started.enter_context(endpoints.local(PROGRAM, {}, ["local", "--port", "0", *options], READY))
+            for options in CLOUDS.values()
+        ]
+        begin = time.time()
+        until = datetime.fromtimestamp(begin + minutes * 60, UTC).isoformat(timespec="seconds")
+        for second in range(round(minutes * 120)):
+            event = json.dumps({"id": second, "fail": {"until": until}})
+            for cloud in clouds:
+                cloud.client("lambda").invoke(FunctionName="example-target", InvocationType="Event", Payload=event)
+            time.sleep(max(0, begin + second + 1 - time.time()))
+            step, rest = divmod(second + 1, STEP_SECONDS)
+            if rest == 0:
+                at = (step - 1) * STEP_SECONDS
+                rows.append([at, *(retries(cloud, begin + at) for cloud in clouds)])
+    (FOLDER / "outage.csv").write_text("".join(",".join(map(str, row)) + "\n" for row in rows))
 
-    Two local clouds run side by side, one of them with probes. Each receives an event a second, and all runs fail until
-    the outage is over. Retries are counted in steps of ten seconds, from the journals.
-    """
-    clouds = {name: Cloud(4801 + nth, options) for nth, (name, options) in enumerate(WITH.items())}
-    begin = datetime.now(UTC)
-    until = (begin + timedelta(minutes=minutes)).isoformat(timespec="seconds")
-    length = round(minutes * 120)
-    for nth in range(length):
-        time.sleep(max(0, (begin - datetime.now(UTC)).total_seconds() + nth))
-        for cloud in clouds.values():
-            event = json.dumps({"id": nth, "fail": {"until": until}})
-            cloud.functions.invoke(FunctionName="example-target", InvocationType="Event", Payload=event)
-    midnight = begin.replace(hour=0, minute=0, second=0, microsecond=0)
-    first = (begin - midnight).total_seconds()
-    counts = {}
-    for name, cloud in clouds.items():
-        cloud.process.send_signal(signal.SIGINT)
-        cloud.process.wait()
-        # The run may have crossed midnight.
-        counts[name] = Counter(int((at - first) % 86_400 // STEP_SECONDS) for at in cloud.retries)
-    rows = [",".join(["seconds", *counts])]
-    for step in range(length // STEP_SECONDS):
-        rows.append(",".join(str(number) for number in [step * STEP_SECONDS, *(it[step] for it in counts.values())]))
-    (FOLDER / "outage.csv").write_text("\n".join(rows) + "\n")
+
+def retries(cloud: endpoints.Endpoint, begin: float) -> int:
+    """How often the handler retried in the step that begins at this time."""
+    pages = (
+        cloud.client("logs")
+        .get_paginator("filter_log_events")
+        .paginate(
+            logGroupName="/aws/lambda/retry-handler",
+            filterPattern='{ $.message = "invoked" }',
+            startTime=int(begin * 1000),
+            endTime=int((begin + STEP_SECONDS) * 1000),
+        )
+    )
+    return sum(len(page["events"]) for page in pages)
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "--measure":
-        measure(float(sys.argv[2]))
-        sys.exit()
-    comeback = Path(sys.argv[1]).resolve()
-    PAGE.write_text(page(comeback))
-    for name, svg in pictures(comeback).items():
-        (FOLDER / name).write_text(svg)
+    if sys.argv[1:]:
+        measure(float(sys.argv[1]))
+    else:
+        for path, text in made().items():
+            path.write_text(text)

@@ -13,7 +13,6 @@ import pty
 import re
 import struct
 import subprocess
-import sys
 import termios
 import time
 from collections.abc import Iterator
@@ -22,13 +21,10 @@ from itertools import groupby
 from typing import Any
 from xml.sax.saxutils import escape
 
-import pyte
-from pages import PATIENCE_SECONDS, READY, ROOT, TARGET, essence
-
-sys.path.append(str(ROOT / "tests/conformance"))
-
 import endpoints
+import pyte
 from inputs import failure_record
+from pages import PATIENCE_SECONDS, READY, ROOT, TARGET, essence
 
 FOLDER = ROOT / "docs/pictures"
 COLUMNS, LINES_MAX = 100, 100
@@ -70,16 +66,13 @@ class Recording:
                     length = f'textLength="{len(part[0]) * WIDTH:.1f}"'
                     parts.append(f'<text class="{style}" {place} {length}>{escape(part[0])}</text>')
                 column += len(run)
-        title = escape(self.title)
-        return "\n".join(
-            [
-                f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height}" role="img">',
-                f"<title>{title}</title>",
-                f"<style>\n{STYLE}\n</style>",
-                *parts,
-                "</svg>\n",
-            ]
-        )
+        return framed(self.title, width, height, STYLE, parts)
+
+
+def framed(title: str, width: float, height: int, style: str, parts: list[str]) -> str:
+    """The SVG of these elements, with its title and its styles."""
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height}" role="img">'
+    return "\n".join([head, f"<title>{escape(title)}</title>", f"<style>\n{style}\n</style>", *parts, "</svg>\n"])
 
 
 def words(svg: str) -> list[str]:

@@ -21,8 +21,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import made
 import recordings
+from made import made
 from pages import ROOT, TARGET, Reader, blocks, essence, section
 
 HERE = Path(__file__).resolve().parent
@@ -219,9 +219,8 @@ class UnwrapTest(unittest.TestCase):
 
 class MadeTest(unittest.TestCase):
     def test_they_are_what_the_program_and_the_code_say(self) -> None:
-        pictures = {made.FOLDER / name: svg for name, svg in made.pictures(TARGET / "comeback").items()}
-        for path, expected in {made.PAGE: made.page(TARGET / "comeback"), **pictures}.items():
-            self.assertEqual(path.read_text(), expected, "python3 tests/docs/made.py PROGRAM writes it")
+        for path, expected in made().items():
+            self.assertEqual(path.read_text(), expected, "tests/docs/run --made writes it")
 
 
 class BlocksTest(unittest.TestCase):
