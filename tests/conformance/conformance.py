@@ -21,7 +21,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from email.message import Message
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Self
 
@@ -44,10 +43,6 @@ TOLD = CASES.pop("told")
 TABLE = Path(__file__).with_name("differences.toml")
 
 RIGHT = ("local", "moto", "both")
-
-# Stands for the missing answer if only one of the two got this call in a case.
-NO_CALL = "no such call"
-
 
 # Matches any text at the end of a listed answer.
 ANYTHING = " …"
@@ -114,34 +109,8 @@ def expanded(pattern: str) -> Iterator[str]:
         yield from expanded(before + choice + after)
 
 
-IDENTIFIERS = frozenset({"MessageId", "ReceiptHandle", "UUID", "NextToken"})
-TIMES = frozenset(
-    {
-        "ApproximateFirstReceiveTimestamp",
-        "CreatedTimestamp",
-        "LastModified",
-        "LastModifiedTimestamp",
-        "SentTimestamp",
-    }
-)
-# Strings that contain JSON, whose white space may differ.
-DOCUMENTS = frozenset({"RedrivePolicy"})
-# Each implementation invents the id of the caller.
-CALLERS = frozenset({"SenderId"})
-
 # Lists that SQS may return in any order, with the member to sort their items by.
 UNORDERED = {"Messages": "Body", "Successful": "Id", "Failed": "Id"}
-
-
-# Clients treat these like absent members.
-NOTHING: tuple[Any, ...] = (None, [], {})
-
-
-@dataclass(frozen=True)
-class Answer:
-    # The operation, and the position of this call among the case's calls to it.
-    step: str
-    text: str
 
 
 def expanded_names(text: str) -> str:
@@ -155,12 +124,28 @@ def expanded_names(text: str) -> str:
 class Notebook:
     """Makes the calls of one case to one endpoint, and records the answers."""
 
-    times, identifiers, documents, callers, nothing = TIMES, IDENTIFIERS, DOCUMENTS, CALLERS, NOTHING
+    times = frozenset(
+        {
+            "ApproximateFirstReceiveTimestamp",
+            "CreatedTimestamp",
+            "LastModified",
+            "LastModifiedTimestamp",
+            "SentTimestamp",
+        }
+    )
+    identifiers = frozenset({"MessageId", "ReceiptHandle", "UUID", "NextToken"})
+    # Strings that contain JSON, whose white space may differ.
+    documents = frozenset({"RedrivePolicy"})
+    # Each implementation invents the id of the caller.
+    callers = frozenset({"SenderId"})
+    # Clients treat these like absent members.
+    nothing: tuple[Any, ...] = (None, [], {})
     # For a longer text its length is enough, because the cases repeat one character.
     length_max = 400
 
     def __init__(self, endpoint: Endpoint, case: str) -> None:
-        self.answers: list[Answer] = []
+        # By step: the operation, and the position of this call among the case's calls to it.
+        self.answers: dict[str, str] = {}
         self._endpoint = endpoint
         self._clients = {service: endpoint.client(service) for service in ("sqs", "lambda")}
         self._prefix = prefix_of(case)
@@ -251,7 +236,7 @@ class Notebook:
 
     def _write(self, operation: str, text: str) -> None:
         self._calls[operation] = self._calls.get(operation, 0) + 1
-        self.answers.append(Answer(f"{operation} {self._calls[operation]}", text))
+        self.answers[f"{operation} {self._calls[operation]}"] = text
 
     def _masked(self, value: Any, key: str = "") -> Any:
         if key in self.times:
@@ -298,8 +283,8 @@ def _error(error: ClientError, shapes: Sequence[str]) -> str:
     return " ".join(str(part) for part in (status, *parts) if part)
 
 
-def ask(endpoint: Endpoint, cases: Mapping[str, list[Any]]) -> dict[str, list[Answer]]:
-    def answers(item: tuple[str, list[Any]]) -> list[Answer]:
+def ask(endpoint: Endpoint, cases: Mapping[str, list[Any]]) -> dict[str, dict[str, str]]:
+    def answers(item: tuple[str, list[Any]]) -> dict[str, str]:
         name, steps = item
         notebook = Notebook(endpoint, name)
         try:
@@ -311,12 +296,6 @@ def ask(endpoint: Endpoint, cases: Mapping[str, list[Any]]) -> dict[str, list[An
 
     with ThreadPoolExecutor(CASES_AT_A_TIME) as pool:
         return dict(zip(cases, pool.map(answers, cases.items()), strict=True))
-
-
-def compare(ours: list[Answer], theirs: list[Answer]) -> dict[str, Difference]:
-    absent = Answer("", NO_CALL)
-    pairs = zip_longest(ours, theirs, fillvalue=absent)
-    return {own.step or other.step: Difference(own.text, other.text) for own, other in pairs if own.text != other.text}
 
 
 def main() -> int:
@@ -333,7 +312,10 @@ def main() -> int:
     ):
         ours, theirs = pool.map(lambda endpoint: ask(endpoint, cases), (local, moto))
     found = {
-        f"{name}/{step}": difference for name in cases for step, difference in compare(ours[name], theirs[name]).items()
+        f"{name}/{step}": Difference(own, theirs[name][step])
+        for name in cases
+        for step, own in ours[name].items()
+        if own != theirs[name][step]
     }
     wrong = complaints(table, found)
     for complaint in wrong:

@@ -18,7 +18,7 @@ import endpoints
 import recorded
 import yaml
 from botocore.exceptions import ClientError
-from conformance import DOCUMENTS, IDENTIFIERS, TIMES, Notebook, expanded_names, is_like
+from conformance import Notebook, expanded_names, is_like
 from endpoints import Endpoint
 from recorded import Cloud
 
@@ -33,9 +33,9 @@ del FACTS["steps"]
 class Player(Notebook):
     """Plays the steps of a fact, and compares the answers with the recorded ones."""
 
-    times = TIMES | {"StartedTimestamp"}
-    identifiers = IDENTIFIERS | {"TaskHandle"}
-    documents = DOCUMENTS | {"Body", "Payload"}
+    times = Notebook.times | {"StartedTimestamp"}
+    identifiers = Notebook.identifiers | {"TaskHandle"}
+    documents = Notebook.documents | {"Body", "Payload"}
     callers = frozenset()
     nothing = ()
     length_max = sys.maxsize
@@ -75,7 +75,9 @@ class Player(Notebook):
         try:
             answer = self._made(operation, self._meant(given))
         except ClientError as error:
-            return self._refusal(error)
+            told, status = error.response["Error"], error.response["ResponseMetadata"]["HTTPStatusCode"]
+            parts = (status, told["Code"], told["Message"], error.response.get("Reason"))
+            return self._masked(" ".join(str(part) for part in parts if part))
         metadata = answer.pop("ResponseMetadata")
         if operation == "Invoke":
             answer = {"RequestId": metadata.get("RequestId"), **answer, "Payload": answer["Payload"].read().decode()}
@@ -87,11 +89,6 @@ class Player(Notebook):
         if isinstance(parameters.get("Payload"), dict):
             parameters["Payload"] = json.dumps(parameters["Payload"])
         return super()._completed(parameters, shape)
-
-    def _refusal(self, error: ClientError) -> str:
-        told, status = error.response["Error"], error.response["ResponseMetadata"]["HTTPStatusCode"]
-        parts = (status, told["Code"], told["Message"], error.response.get("Reason"))
-        return self._masked(" ".join(str(part) for part in parts if part))
 
     def _compare(self, kind: str, expected: Any, answer: Any) -> None:
         if kind == "is":
