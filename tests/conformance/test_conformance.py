@@ -57,7 +57,3 @@ class ModelTest(unittest.TestCase):
             (400, b'{"__type":"com.amazonaws.sqs#NoSuchError"}', 1),
         ):
             self.assertEqual(len([*models.faults_of_answer(operation, status, {}, body)]), count, body)
-
-
-if __name__ == "__main__":
-    unittest.main()

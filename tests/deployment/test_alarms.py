@@ -370,7 +370,3 @@ class DashboardTest(unittest.TestCase):
             for graph in graphs:
                 for line, series in watch.drawn(graph).items():
                     self.assertEqual(set(series), {HOUR}, f"{who}: {graph['title']}: {line}")
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -178,7 +178,3 @@ class CountTest(unittest.TestCase):
             self.assertAlmostEqual(new["log_bytes"], old["log_bytes"], delta=allowed, msg=old)
             new["log_bytes"] = old["log_bytes"]
         self.assertEqual(now, before)
-
-
-if __name__ == "__main__":
-    unittest.main()

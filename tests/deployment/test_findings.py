@@ -171,7 +171,3 @@ class TrivyTest(unittest.TestCase):
             for check, file in self.of("terraform")
         }
         self.assertEqual(found, answered("AVD"))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -31,7 +31,3 @@ class ParityTest(unittest.TestCase):
             self.assertEqual(of_cdk, of_sam)
         self.assertNotEqual(EXAMPLES["SAM"].facts(), of_sam)
         self.assertLessEqual(KINDS, EXAMPLES["SAM"].facts())
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -357,7 +357,3 @@ class PageTest(unittest.TestCase):
         self.assertTrue(snippets)
         for snippet in snippets:
             self.assertIn(snippet, example)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -167,7 +167,3 @@ class ParameterTest(unittest.TestCase):
         pattern = re.compile(parameters_of(path)[name]["AllowedPattern"])
         taken = {value for value in good + bad if pattern.fullmatch(value)}
         self.assertEqual((set(good) - taken, taken & set(bad)), (set(), set()), f"{name}: refused, and taken")
-
-
-if __name__ == "__main__":
-    unittest.main()

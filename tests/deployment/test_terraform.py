@@ -94,7 +94,3 @@ class TerraformTest(unittest.TestCase):
         self.terraform(self.module, "init", "-backend=false", *(PLUGINS or []))
         said = self.terraform(self.module, "test", "-no-color", "-filter=tests/kinds.tftest.hcl")
         self.assertRegex(said, r"Success! 3 passed, 0 failed")
-
-
-if __name__ == "__main__":
-    unittest.main()

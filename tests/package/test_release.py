@@ -224,7 +224,3 @@ class DocumentsTest(unittest.TestCase):
                 self.assertNotEqual(process.returncode, 0)
                 self.assertTrue(number or layer.name in said)
                 self.assertEqual(list((folder / "release").iterdir()), [])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -290,7 +290,3 @@ class RunTest(unittest.TestCase):
                     self.assertRegex(
                         Path(home, "built").read_text(), "^build --locked .*--release --package comeback-cli$"
                     )
-
-
-if __name__ == "__main__":
-    unittest.main()
