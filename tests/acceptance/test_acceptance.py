@@ -14,7 +14,6 @@ import unittest.mock
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,10 +28,6 @@ from stack import listed  # noqa: E402
 
 # Longer than a whole run. A run that hangs is killed.
 PATIENCE_SECONDS = 280
-
-NOTHING: Mapping[str, str] = MappingProxyType({})
-
-A_QUEUE = json.dumps({"Resources": {"Queue": {"Type": "AWS::SQS::Queue"}}})
 
 
 def inventory(endpoint: endpoints.Endpoint) -> list[str]:
@@ -71,7 +66,7 @@ class AcceptanceTest(unittest.TestCase):
         self.assertEqual(inventory(self.endpoint), self.before)
 
     def start(
-        self, *arguments: str, environment: Mapping[str, str] = NOTHING, of_emulator: bool = True
+        self, *arguments: str, environment: Mapping[str, str] | None = None, of_emulator: bool = True
     ) -> subprocess.Popen[str]:
         """Starts the script with all permissions, or with the given variables."""
         emulator = ["--endpoint-url", self.endpoint.url] if of_emulator else []
@@ -141,7 +136,6 @@ class AcceptanceTest(unittest.TestCase):
         variables = self.endpoint.environment() | {"AWS_DEFAULT_REGION": endpoints.REGION}
         self.enterContext(unittest.mock.patch.dict(os.environ, variables))
         stack = Stack(Account(self.endpoint.url, "ministack"), "broken")
-        stack.account.identify()
         stack.make_bucket()
         _, _, url = stack.upload("template.json", json.dumps(template).encode())
         advice = f"Lambda has no arm64 in {endpoints.REGION}: pass --arch x86_64, or use another region"
@@ -184,7 +178,8 @@ class AcceptanceTest(unittest.TestCase):
 
     def test_a_stack_of_the_same_name_is_left_alone(self) -> None:
         cloudformation = self.endpoint.client("cloudformation")
-        cloudformation.create_stack(StackName="taken", TemplateBody=A_QUEUE)
+        queue = json.dumps({"Resources": {"Queue": {"Type": "AWS::SQS::Queue"}}})
+        cloudformation.create_stack(StackName="taken", TemplateBody=queue)
         cloudformation.get_waiter("stack_create_complete").wait(StackName="taken", WaiterConfig={"Delay": 1})
         self.addCleanup(cloudformation.delete_stack, StackName="taken")
         with_stack = inventory(self.endpoint)

@@ -9,7 +9,7 @@ reports anything else. Requests are stored and checked after the run, so that a 
 import asyncio
 import json
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
@@ -68,6 +68,8 @@ class Cloud:
     """The batches for a handler, and its requests."""
 
     batches: Sequence[Batch]
+    # Responses that differ from the usual ones, by operation. These requests are not noted.
+    instead: Mapping[str, bytes] = field(default_factory=dict)
     # The operation and the body of each request to AWS.
     calls: list[tuple[str, bytes]] = field(default_factory=list)
     # The function and the body of each invocation.
@@ -87,15 +89,18 @@ class Cloud:
             return response(202, b'{"status":"OK"}')
         if path.startswith(RUNTIME):
             raise NotMeasured(f"the handler reported {path}: {body.decode(errors='replace')}")
-        if path.startswith(FUNCTIONS) and path.endswith(INVOCATIONS):
+        is_invoke = path.startswith(FUNCTIONS) and path.endswith(INVOCATIONS)
+        operation = "Invoke" if is_invoke else target.rpartition(".")[2]
+        if operation in self.instead:
+            return self.instead[operation]
+        if is_invoke:
             self.calls.append(("Invoke", body))
             self.invocations.append((path[len(FUNCTIONS) : -len(INVOCATIONS)], body))
             return response(202, b"")
-        operation = target.rpartition(".")[2]
         if path != "/" or operation not in ANSWERS:
             raise NotMeasured(f"expected a call of a handler, got {method} {path} {target}")
         self.calls.append((operation, body))
-        return response(200, ANSWERS[operation](body), "application/x-amz-json-1.0")
+        return response(200, ANSWERS[operation](body))
 
     def fail(self, error: NotMeasured) -> None:
         """Ends the run."""
@@ -121,7 +126,6 @@ class Cloud:
         return response(
             200,
             self.batches[given].event,
-            "application/json",
             f"Lambda-Runtime-Aws-Request-Id: {given:08x}-0000-4000-8000-000000000000\r\n"
             f"Lambda-Runtime-Deadline-Ms: {deadline}\r\n"
             f"Lambda-Runtime-Invoked-Function-Arn: {OWN_ARN}\r\n"
@@ -198,8 +202,8 @@ async def serve(cloud: Cloud, reader: asyncio.StreamReader, writer: asyncio.Stre
         writer.transport.abort()
 
 
-def response(status: int, body: bytes, kind: str = "application/json", headers: str = "") -> bytes:
-    head = f"HTTP/1.1 {status} -\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n"
+def response(status: int, body: bytes, headers: str = "") -> bytes:
+    head = f"HTTP/1.1 {status} -\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
     return f"{head}{headers}\r\n".encode() + body
 
 

@@ -14,8 +14,8 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -38,63 +38,36 @@ FORBIDDEN = (403, "AccessDeniedException")
 THROTTLED = (429, "TooManyRequestsException")
 
 
-JSON = "application/x-amz-json-1.0"
-
-
-@dataclass
-class Refusing(Cloud):
-    # What is refused, and how.
-    operation: str = "-"
-    status: int = 0
-    error: str = ""
-    # The items in the ledger that are read, and the one that is there when another is put.
-    items: str = "[]"
-    item: Mapping[str, Any] | None = None
-    in_flight: int = 0
-
-    def answer(self, method: str, path: str, target: str, body: bytes) -> bytes | None:
-        is_refused = (
-            path.endswith("/invocations") if self.operation == "Invoke" else target.endswith(f".{self.operation}")
-        )
-        if is_refused:
-            said = json.dumps({"__type": self.error, "message": "refused"}).encode()
-            return response(self.status, said, headers=f"x-amzn-ErrorType: {self.error}\r\n")
-        if target.endswith(".BatchGetItem") and self.items != "[]":
-            read = f'{{"Responses":{{"ledger":{self.items}}},"UnprocessedKeys":{{}}}}'
-            return response(200, read.encode(), JSON)
-        if target.endswith(".GetQueueAttributes"):
-            counts = {"Attributes": {"ApproximateNumberOfMessagesNotVisible": str(self.in_flight)}}
-            return response(200, json.dumps(counts).encode(), JSON)
-        if target.endswith(".PutItem") and self.item:
-            error = "com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException"
-            return response(400, json.dumps({"__type": error, "message": "no", "Item": self.item}).encode(), JSON)
-        return super().answer(method, path, target, body)
-
-    def check(self) -> None:
-        """Checks nothing, because an incident has no expected requests."""
-
-
 @functools.cache
 def handler_log(
     fate: Fate,
-    refused: str = "-",
+    refused: str = "",
     error: tuple[int, str] = FORBIDDEN,
     older: int = 0,
     environment: str = "{}",
-    items: str = "[]",
+    items: str = "",
 ) -> list[dict[str, Any]]:
-    """The handler's log for one batch of events. `older` moves their first failure further back, in seconds."""
+    """The handler's log for one batch of events. `older` moves their first failure further back, in seconds. The ledger
+    has these items of targets."""
     batches = [aged(batch, older) for batch in batches_of(fate, 10, 1)]
-    made = functools.partial(Refusing, batches, operation=refused, status=error[0], error=error[1], items=items)
-    return ran(made, batches, json.loads(environment))[1]
+    (status, code), instead = error, {}
+    if items:
+        read = f'{{"Responses":{{"ledger":{items}}},"UnprocessedKeys":{{}}}}'
+        instead["BatchGetItem"] = response(200, read.encode())
+    if refused:
+        said = json.dumps({"__type": code, "message": "refused"}).encode()
+        instead[refused] = response(status, said, f"x-amzn-ErrorType: {code}\r\n")
+    return ran(batches, json.loads(environment), instead)[1]
 
 
-def ran(made: Callable[[], Cloud], batches: Sequence[Batch], environment: Mapping[str, str]) -> tuple[Any, list[Any]]:
-    """Runs the handler with these batches, in a cloud that is made for it. Returns the cloud and the handler's log."""
+def ran(
+    batches: Sequence[Batch], environment: Mapping[str, str], instead: Mapping[str, bytes]
+) -> tuple[Cloud, list[dict[str, Any]]]:
+    """Runs the handler with these batches, in a cloud with these responses. Returns the cloud and the handler's log."""
     handler = Handler("retry-handler", [str(TARGET / "debug/retry-handler")], {**ON_TIME, **environment})
 
     async def recorded(log: Path) -> Cloud:
-        cloud = made()
+        cloud = Cloud(batches, instead)
         await run(handler, batches, log, cloud)
         return cloud
 
@@ -119,12 +92,18 @@ LEDGER = {"LEDGER_TABLE": "ledger"}
 CROWDED = {"IN_FLIGHT_MAX": "1"}
 
 
-def played(batches: Sequence[Batch], environment: Mapping[str, str], item: Mapping[str, Any] | None = None) -> Refusing:
-    """Runs the handler with these batches, while many messages are in flight. Returns the requests that it made."""
-    return ran(functools.partial(Refusing, batches, item=item, in_flight=100_000), batches, environment)[0]
+def played(batches: Sequence[Batch], environment: Mapping[str, str], item: Mapping[str, Any] | None = None) -> Cloud:
+    """Runs the handler with these batches, while many messages are in flight, and this item is in the ledger. Returns
+    the requests that it made."""
+    crowd = {"Attributes": {"ApproximateNumberOfMessagesNotVisible": "100000"}}
+    instead = {"GetQueueAttributes": response(200, json.dumps(crowd).encode())}
+    if item:
+        code = "com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException"
+        instead["PutItem"] = response(400, json.dumps({"__type": code, "message": "no", "Item": item}).encode())
+    return ran(batches, environment, instead)[0]
 
 
-def sent(cloud: Refusing) -> dict[str, Any]:
+def sent(cloud: Cloud) -> dict[str, Any]:
     """The body and the attributes of the first message that was sent."""
     entry = cloud.of("SendMessageBatch")[0]["Entries"][0]
     return {"body": entry["MessageBody"], "attributes": entry.get("MessageAttributes", {})}
