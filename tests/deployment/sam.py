@@ -5,15 +5,11 @@ import logging
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from samtranslator.translator.transform import transform
 from template import PSEUDO_PARAMETERS, Resource, Template, read
-
-APPLICATION = "AWS::Serverless::Application"
-# A placeholder for the location of code, which is not compared.
-UPLOADED = "s3://bucket/key"
-
 
 # The transformer publishes metrics of its own, and each transform would log that this was not possible.
 logging.getLogger("samtranslator.metrics").setLevel(logging.ERROR)
@@ -54,21 +50,15 @@ def transformed_document(document: dict[str, Any], folder: Path) -> Template:
     nested = {}
     for name, resource in document["Resources"].items():
         properties = resource.get("Properties", {})
-        if resource["Type"] == APPLICATION:
+        # The locations of code and of nested templates are not compared.
+        if resource["Type"] == "AWS::Serverless::Application":
             nested[name] = transformed(folder / properties["Location"])
             properties["Location"] = "https://s3.amazonaws.com/bucket/key"
         elif "CodeUri" in properties:
-            properties["CodeUri"] = UPLOADED
+            properties["CodeUri"] = "s3://bucket/key"
     os.environ["AWS_DEFAULT_REGION"] = PSEUDO_PARAMETERS["AWS::Region"]
-    return Template(transform(document, {}, _NoManagedPolicies()), {}, nested)
-
-
-class _NoManagedPolicies:
-    """Replaces the list of AWS's managed policies, which no template here uses."""
-
-    def load(self) -> dict[str, str]:
-        """None."""
-        return {}
+    # No template here uses AWS's managed policies.
+    return Template(transform(document, {}, SimpleNamespace(load=dict)), {}, nested)
 
 
 def resources(template: Template) -> dict[str, Resource]:

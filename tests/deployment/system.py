@@ -227,10 +227,7 @@ def _principals(principal: Any) -> list[str]:
     match principal:
         case None:
             return [""]
-        case str():
-            return [principal]
-        # {"AWS": "*"} and "*" mean the same.
-        case {"AWS": "*"}:
+        case "*" | {"AWS": "*"}:
             return ["*"]
         case _:
             return [f"{kind} {one}" for kind, names in principal.items() for one in listed(names)]
@@ -240,7 +237,7 @@ def _meaning(variable: str, value: str) -> str:
     """The meaning of a variable's value that can be written in several ways."""
     match variable:
         case "BASE_BACKOFF" | "MAX_BACKOFF" | "MAX_AGE":
-            return f"{_seconds(value)} s"
+            return f"{value if value.isdigit() else int(value[:-1]) * SECONDS[value[-1]]} s"
         case "POLICIES":
             policies = {
                 function: {name: str(own) for name, own in values.items()}
@@ -249,10 +246,6 @@ def _meaning(variable: str, value: str) -> str:
             return json.dumps(policies, sort_keys=True)
         case _:
             return value
-
-
-def _seconds(duration: str) -> int:
-    return int(duration) if duration.isdigit() else int(duration[:-1]) * SECONDS[duration[-1]]
 
 
 def systems(application: str, document: dict[str, Any]) -> dict[str, System]:
