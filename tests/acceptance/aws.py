@@ -24,7 +24,8 @@ sys.path.append(str(Path(__file__).resolve().parents[2] / "infra" / "cost"))
 
 from endpoints import ACCOUNT as LOCAL_ACCOUNT
 from maker import Maker, Parts
-from stack import NESTED, Deployed, all_resources
+from stack import Deployed, all_resources
+from template import NESTED
 
 DENIED = re.compile(r"not authorized to perform: ([\w-]+:\w+)")
 
@@ -42,7 +43,12 @@ class Stopped(Exception):
 
 @dataclass
 class Account:
-    """An account in a region. Has the same methods as the endpoint of an emulator in the tests."""
+    """An account in a region. Has the same methods as the endpoint of an emulator in the tests.
+
+    Raises:
+        ClientError: if the credentials are no good.
+        BotoCoreError: if there are none.
+    """
 
     url: str | None = None
     # The name of the emulator, or None on AWS.
@@ -57,15 +63,6 @@ class Account:
         if self.session.region_name is None:
             raise Refused("expected a region in AWS_REGION or in the AWS configuration, got none")
         self.region = self.session.region_name
-        self.id = ""
-
-    def identify(self) -> None:
-        """Looks up the caller's identity.
-
-        Raises:
-            ClientError: if the credentials are no good.
-            BotoCoreError: if there are none.
-        """
         # The local cloud has a single account and no STS.
         is_local = self.emulator == "local"
         self.id = LOCAL_ACCOUNT if is_local else self.client("sts").get_caller_identity()["Account"]
@@ -156,12 +153,6 @@ class Stack:
         return None if stack["StackStatus"] == "DELETE_COMPLETE" else stack
 
     def deploy(self, parts: Parts) -> None:
-        """Deploys everything.
-
-        Raises:
-            Refused: if CloudFormation can't, with its reasons.
-            Stopped: if a signal came.
-        """
         self.make_bucket()
         self.make(Maker(self.upload, parts).template())
 
@@ -203,6 +194,7 @@ class Stack:
 
         Raises:
             Refused: if CloudFormation can't make it, with its reasons.
+            Stopped: if a signal came.
         """
         self.check_stop()
         self.account.client("cloudformation").create_stack(

@@ -78,13 +78,9 @@ def _play(part: Part, world: World, cant: Mapping[str, str]) -> Result:
         return result(SKIPPED, cant[name])
     try:
         answer = part(world)
-    except Skipped as reason:
-        return result(SKIPPED, str(reason))
-    except Stopped:
-        return result(SKIPPED, "a signal ended the run")
-    except Failed as difference:
-        return result(FAILED, str(difference))
-    except (BotoCoreError, ClientError) as error:
+    except (Skipped, Stopped) as reason:
+        return result(SKIPPED, str(reason) or "a signal ended the run")
+    except (Failed, BotoCoreError, ClientError) as error:
         return result(FAILED, said(error))
     except Exception as error:
         # An error in the run itself must not end the other parts, and must not count as a pass.

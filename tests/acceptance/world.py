@@ -13,7 +13,7 @@ from typing import Any
 
 from aws import Account, Stopped
 from inputs import failure_record
-from stack import Deployed
+from stack import Deployed, given_up
 
 # Far longer than the backoffs of all attempts, cold starts, and the delay of logs together.
 PATIENCE_SECONDS = 150
@@ -146,7 +146,7 @@ class World:
     def letter(self, event: str) -> tuple[str, str, str] | None:
         """The reason of a dead letter of the first system, the number of its attempts and its body."""
         found = [each for each in self.letters() if event in each["Body"]]
-        return _read(found[0]) if found else None
+        return given_up(found[0]) if found else None
 
     def reason(self, event: str) -> str | None:
         letter = self.letter(event)
@@ -182,7 +182,7 @@ class World:
     def put(self, body: str) -> None:
         """Sends a message to the retry queue of the first system, as its operator."""
         system = self.systems["Retry"]
-        system.send_as_operator(system.retry_queue_arn, body)
+        system.send_as_operator(system.retry_queue_name, body)
 
     def comeback(self, *arguments: str, system: str = "Retry", as_operator: bool = True) -> Any:
         """Runs a command of the operator's program on a system, and returns what it prints."""
@@ -197,8 +197,3 @@ def documents(lines: list[str]) -> Iterator[dict[str, Any]]:
     for line in lines:
         if line.startswith("{"):
             yield json.loads(line)
-
-
-def _read(letter: dict[str, Any]) -> tuple[str, str, str]:
-    attributes = {name: each["StringValue"] for name, each in letter.get("MessageAttributes", {}).items()}
-    return attributes.get("Reason", ""), attributes.get("Attempts", ""), letter["Body"]

@@ -6,7 +6,6 @@ simulator of IAM decides. parliament reads the policies, and knows AWS's actions
 must be one for OpenTelemetry.
 """
 
-import argparse
 import json
 import re
 import subprocess
@@ -80,11 +79,8 @@ def simulate(calls: Sequence[tuple[str, dict[str, Any], set[Permission]]], modul
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("binaries", type=Path, help="the folder of the built binaries")
-    parser.add_argument("modules", type=Path, help="the packages of the folder iam")
-    arguments = parser.parse_args()
-    binaries = arguments.binaries.resolve()
+    # The folder of the built binaries, and the packages of the folder iam.
+    binaries, modules = (Path(argument).resolve() for argument in sys.argv[1:])
     program = str(binaries / "comeback")
     seen: set[Permission] = set()
     calls: list[tuple[str, dict[str, Any], set[Permission]]] = []
@@ -106,7 +102,7 @@ def main() -> int:
             if done.returncode == USAGE:
                 raise ValueError(f"expected comeback {command} to run, got {done.stderr}")
             calls.append((f"comeback {command}", of_the_command(program, command), set(seen)))
-    print(f"{simulate(calls, arguments.modules)} decisions of IAM, all as expected")
+    print(f"{simulate(calls, modules)} decisions of IAM, all as expected")
     actions = sorted({action for *_, each in calls for action, _ in each})
     print(f"{spans} spans of a trace, all as OpenTelemetry has them")
     print(f"{len(actions)} actions of our programs, all allowed and as AWS has them: {', '.join(actions)}")

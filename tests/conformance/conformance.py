@@ -10,7 +10,6 @@ whether a receive returns a new handle. Error messages are free text and left ou
 its code, its type and whose fault it is.
 """
 
-import argparse
 import json
 import re
 import sys
@@ -299,14 +298,11 @@ def ask(endpoint: Endpoint, cases: Mapping[str, list[Any]]) -> dict[str, dict[st
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("program", type=Path, help="comeback-local")
-    arguments = parser.parse_args()
-
+    program = Path(sys.argv[1]).resolve()
     table = listed()
     cases = {f"{topic}/{name}": steps for topic, those in CASES.items() for name, steps in those.items()}
     with (
-        endpoints.local(arguments.program.resolve()) as local,
+        endpoints.local(program) as local,
         endpoints.moto() as moto,
         ThreadPoolExecutor(2) as pool,
     ):

@@ -19,7 +19,6 @@ CDK_STACK = "comeback-cdk-example"
 
 # The name of the module in Terraform's complete example, with which all names begin.
 TERRAFORM_NAME = "comeback-complete"
-TERRAFORM_DESTROY = [["terraform", "destroy", "-auto-approve", "-no-color"]]
 
 # Folders that may have Terraform's AWS provider, for machines that can't reach the registry.
 TERRAFORM_PLUGINS = [Path(folder) / "tf-plugins" for folder in ("/opt", "/usr/local/share")]
@@ -39,11 +38,8 @@ class Example:
         environment = {
             "PATH": os.environ["PATH"],
             "HOME": str(home),
-            "AWS_ENDPOINT_URL": endpoint.url,
-            "AWS_ACCESS_KEY_ID": "local",
-            "AWS_SECRET_ACCESS_KEY": "local",
-            # AWS_DEFAULT_REGION is not set, because not every user sets it.
-            "AWS_REGION": REGION,
+            # AWS_DEFAULT_REGION is not among these, because not every user sets it.
+            **endpoint.environment(),
             # Nothing listens on this port, so every request to another host fails.
             "HTTPS_PROXY": "http://127.0.0.1:9",
             "CDK_DISABLE_CLI_TELEMETRY": "true",
@@ -64,15 +60,20 @@ class Example:
                 raise RuntimeError(f"{' '.join(command)} ended with {ended.returncode}:\n{ended.stdout}")
 
 
-def sam(handler: Path, folder: Path, template: dict[str, Any]) -> Example:
-    """SAM's example, deployed by scripts/deploy in a copy whose scripts/package does nothing."""
-    for part in ("scripts", "infra/sam", "infra/example"):
+def copy(handler: Path, folder: Path, *parts: str) -> None:
+    """Copies parts of the checkout, and the handler to where scripts/package leaves it."""
+    for part in parts:
         shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns(".aws-sam"))
-    (folder / "infra" / "sam" / "example" / "template.yaml").write_text(json.dumps(template))
-    (folder / "scripts" / "package").write_text("#!/bin/sh\n")
-    packed = folder / "dist" / "arm64" / "bootstrap.zip"
+    packed = folder / "dist/arm64/bootstrap.zip"
     packed.parent.mkdir(parents=True)
     shutil.copy(handler, packed)
+
+
+def sam(handler: Path, folder: Path, template: dict[str, Any]) -> Example:
+    """SAM's example, deployed by scripts/deploy in a copy whose scripts/package does nothing."""
+    copy(handler, folder, "scripts", "infra/sam", "infra/example")
+    (folder / "infra" / "sam" / "example" / "template.yaml").write_text(json.dumps(template))
+    (folder / "scripts" / "package").write_text("#!/bin/sh\n")
     # The tools are installed already.
     (folder / "target").symlink_to(ROOT / "target")
     return Example(SAM_STACK, folder, [["scripts/deploy", SAM_STACK]])
@@ -116,14 +117,10 @@ def has_provider_5() -> bool:
 
 
 def terraform(handler: Path, folder: Path, plugins: list[str]) -> Example:
-    for part in ("infra/terraform", "infra/cdk/contract", "infra/example"):
-        shutil.copytree(ROOT / part, folder / part)
+    copy(handler, folder, "infra/terraform", "infra/cdk/contract", "infra/example")
     example = folder / "infra/terraform/examples/complete"
     with zipfile.ZipFile(example / "orders.zip", "w") as orders:
         orders.write(ROOT / "infra/example/orders/app.py", "app.py")
-    packed = folder / "dist/arm64/bootstrap.zip"
-    packed.parent.mkdir(parents=True)
-    shutil.copy(handler, packed)
     initial = ["terraform", "init", "-no-color", *plugins]
     if has_provider_5():
         (example / "terraform.tfvars").write_text("max_message_size = 262144\n")

@@ -21,7 +21,6 @@ Some things can't be tested in ministack:
   in Lambda, although ministack doesn't return it without a qualifier.
 """
 
-import argparse
 import json
 import sys
 import tempfile
@@ -40,7 +39,7 @@ import endpoints
 import sam
 from inputs import failure_record
 from loop import consume
-from stack import Deployed, find, life_of_failing, listed, mapped_queues, remove
+from stack import Deployed, find, given_up, life_of_failing, listed, remove
 
 # Far longer than the backoffs of all attempts. If it isn't done by then, something is wrong.
 PATIENCE_SECONDS = 150
@@ -105,19 +104,11 @@ def faults(
     of_sources = [fault for arn in sources for fault in faults_of_queue(deployed.endpoint, arn)]
     orders, dead_letters = play(deployed)
     event_ids = [letter["MessageAttributes"]["RequestId"]["StringValue"] for letter in dead_letters]
-    given_up = [
-        (
-            json.loads(letter["Body"]),
-            letter["MessageAttributes"]["Reason"]["StringValue"],
-            letter["MessageAttributes"]["Attempts"]["StringValue"],
-        )
-        for letter in dead_letters
-    ]
     status = deployed.comeback(comeback, "status")
     (system,) = deployed.comeback(comeback, "doctor")["systems"]
     looked_at = {
         "placed": ([{"placed": "order-7", "attempt": 2}], orders),
-        "given up": ([(NEVER, "max_attempts_exceeded", str(attempts_max))], given_up),
+        "given up": (never_given_up(attempts_max), list(map(given_up, dead_letters))),
         "what a stranger can do": ([], deployed.stranger_operations()),
         "what the operator can do": ([each for each in OPERATE if each != PURGE], deployed.permitted_operations()),
         "what the operator can do with all permissions": (OPERATE, deployed.operations()),
@@ -151,6 +142,11 @@ def faults(
     return wrong + of_sources
 
 
+def never_given_up(attempts_max: int) -> list[tuple[str, str, str]]:
+    """The one dead letter that there must be."""
+    return [("max_attempts_exceeded", str(attempts_max), json.dumps(NEVER))]
+
+
 def _trace(deployed: Deployed, comeback: Path, event_id: str) -> tuple[list[str], dict[str, str]]:
     """The life of an event, without its waits: an event that the handler receives only when it is due has none."""
     life = deployed.comeback(comeback, "trace", event_id)
@@ -163,12 +159,8 @@ def faults_of_queue(endpoint: endpoints.Endpoint, source: str) -> list[str]:
     return consume(queues, queues.get_queue_url(QueueName=source.rsplit(":", 1)[-1])["QueueUrl"])
 
 
-def remove_stack(endpoint: endpoints.Endpoint, example: commands.Example, _: Path) -> list[str]:
-    return remove(endpoint, example.stack)
-
-
 def destroy(endpoint: endpoints.Endpoint, example: commands.Example, home: Path) -> list[str]:
-    replace(example, commands=commands.TERRAFORM_DESTROY).deploy(endpoint, home)
+    replace(example, commands=[["terraform", "destroy", "-auto-approve", "-no-color"]]).deploy(endpoint, home)
     return listed(endpoint)
 
 
@@ -178,7 +170,9 @@ class Trial(NamedTuple):
     make: Callable[[Path], commands.Example]
     faults: Callable[[endpoints.Endpoint, str], list[str]]
     # Removes it again, and returns what is left.
-    remove: Callable[[endpoints.Endpoint, commands.Example, Path], list[str]] = remove_stack
+    remove: Callable[[endpoints.Endpoint, commands.Example, Path], list[str]] = lambda endpoint, example, _: remove(
+        endpoint, example.stack
+    )
 
 
 def of_one(attempts_max: int, comeback: Path, endpoint: endpoints.Endpoint, stack: str) -> list[str]:
@@ -208,22 +202,19 @@ def of_several(endpoint: endpoints.Endpoint, stack: str) -> list[str]:
     bound = json.loads(one.variables()["QUEUE_TARGETS"])
     (source,) = {name for names in bound.values() for name in names if name.startswith("sqs:")}
     # All others are bound to one target.
-    (redrive_queue,) = (each for each in mapped_queues(endpoint, stack) if len(bound[each.rsplit(":", 1)[-1]]) > 1)
+    (redrive_queue,) = (queue for queue, names in bound.items() if len(names) > 1)
     of_source = faults_of_queue(endpoint, source)
     for each in (one, other):
         each.invoke({"id": "own", "fail": {"attempts": 2, "error": "UpstreamUnavailable"}})
-    one.send_as_operator(one.retry_queue_arn, json.dumps(failure_record(other.arn, FORGED)))
+    one.send_as_operator(one.retry_queue_name, json.dumps(failure_record(other.arn, FORGED)))
     one.send_as_operator(redrive_queue, json.dumps(REDRIVEN), Reason="max_attempts_exceeded", FunctionArn=other.arn)
     own, redriven = {"placed": "own", "attempt": 2}, {"placed": "redriven", "attempt": 1}
-    expected = ([own], [redriven, own], [(FORGED, "target_not_allowed")])
-    given_up: list[tuple[Any, str]] = []
+    expected = ([own], [redriven, own], [("target_not_allowed", "0", json.dumps(FORGED))])
+    dead: list[tuple[str, str, str]] = []
     deadline = time.monotonic() + PATIENCE_SECONDS
     while True:
-        given_up += [
-            (json.loads(letter["Body"]), letter["MessageAttributes"]["Reason"]["StringValue"])
-            for letter in one.dead_letters()
-        ]
-        got = (one.placed(), sorted(other.placed(), key=lambda placed: placed["attempt"]), given_up)
+        dead += map(given_up, one.dead_letters())
+        got = (one.placed(), sorted(other.placed(), key=lambda placed: placed["attempt"]), dead)
         if got == expected:
             return of_source
         if time.monotonic() > deadline:
@@ -253,34 +244,23 @@ def run_all(runs: Sequence[Callable[[], list[str]]]) -> int:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("cdk", type=Path, help="CDK's command line")
-    parser.add_argument("applications", type=Path, help="the folder with the output of examples.js, with this handler")
-    parser.add_argument("handler", type=Path, help="the retry handler for this machine, as a zip")
-    parser.add_argument("comeback", type=Path, help="the operator's program")
-    arguments = parser.parse_args()
+    # CDK's command line, the output of examples.js with this handler, the handler's zip, and the operator's program.
+    cdk, applications, handler, comeback = (Path(argument).resolve() for argument in sys.argv[1:])
     with_everything = sam.with_everything()
-    comeback = arguments.comeback.resolve()
     all_on = partial(of_one, sam.ATTEMPTS_MAX, comeback)
     trials = [
-        Trial("SAM with everything", lambda folder: commands.sam(arguments.handler, folder, with_everything), all_on),
+        Trial("SAM with everything", lambda folder: commands.sam(handler, folder, with_everything), all_on),
         Trial(
             "SAM with a queue",
-            lambda folder: commands.sam_with_a_queue(arguments.handler, folder),
+            lambda folder: commands.sam_with_a_queue(handler, folder),
             lambda endpoint, _: faults_of_queue(endpoint, "sqs:imports"),
         ),
-        Trial(
-            "CDK with everything", lambda _: commands.cdk(arguments.cdk, arguments.applications / "everything"), all_on
-        ),
-        Trial(
-            "CDK with several functions",
-            lambda _: commands.cdk(arguments.cdk, arguments.applications / "several"),
-            of_several,
-        ),
+        Trial("CDK with everything", lambda _: commands.cdk(cdk, applications / "everything"), all_on),
+        Trial("CDK with several functions", lambda _: commands.cdk(cdk, applications / "several"), of_several),
     ]
     plugins = commands.terraform_plugins()
     if plugins is not None:
-        make = lambda folder: commands.terraform(arguments.handler, folder, plugins)  # noqa: E731
+        make = lambda folder: commands.terraform(handler, folder, plugins)  # noqa: E731
         trials.append(Trial("Terraform with everything", make, partial(of_terraform, comeback), destroy))
     else:
         print("Terraform with everything: left out, because Terraform or its AWS provider is not installed")

@@ -3,8 +3,6 @@
 One event fails, comes back and succeeds; another one is given up. CDK and SAM are tried as in deployed.py.
 """
 
-import argparse
-import json
 import sys
 from functools import partial
 from pathlib import Path
@@ -14,9 +12,9 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "conformance"))
 import commands
 import endpoints
 import loop
-from deployed import NEVER, Trial, of_one, play, run_all, try_out
+from deployed import Trial, never_given_up, of_one, play, run_all, try_out
 from inputs import zipped
-from stack import Deployed
+from stack import Deployed, given_up
 
 # The examples set this maximum, so that the test doesn't take a day.
 ATTEMPTS_MAX = 5
@@ -40,28 +38,24 @@ def from_zips(handler: Path, orders: Path) -> list[str]:
         made = loop.Loop(ministack, handler.read_bytes(), target, settings={"MAX_ATTEMPTS": str(ATTEMPTS_MAX)})
         deployed = Deployed(ministack, loop.TARGET, loop.HANDLER, made.retry_queue_arn, "example")
         placed, dead_letters = play(deployed)
-    given_up = [(json.loads(each["Body"]), each["MessageAttributes"]["Reason"]["StringValue"]) for each in dead_letters]
-    expected = ([{"placed": "order-7", "attempt": 2}], [(NEVER, "max_attempts_exceeded")])
+    got = (placed, list(map(given_up, dead_letters)))
+    expected = ([{"placed": "order-7", "attempt": 2}], never_given_up(ATTEMPTS_MAX))
     print("zips: events came back, one was given up", flush=True)
-    return [] if (placed, given_up) == expected else [f"zips: expected {expected}, got {(placed, given_up)}"]
+    return [] if got == expected else [f"zips: expected {expected}, got {got}"]
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("release", type=Path, help="the folder of the release")
-    parser.add_argument("work", type=Path, help="its unpacked archives, and the example's cdk.out as npm")
-    parser.add_argument("sam", type=Path, help="SAM CLI")
-    parser.add_argument("cdk", type=Path, help="CDK's command line")
-    arguments = parser.parse_args()
-    (application,) = arguments.work.glob("comeback-sam-*")
-    (comeback,) = arguments.work.glob("comeback-*-linux-x86_64/comeback")
-    (handler,) = arguments.release.glob("comeback-handler-*-x86_64.zip")
+    # The folder of the release; its unpacked archives, and the example's cdk.out as npm; both command lines.
+    release, work, sam_cli, cdk_cli = map(Path, sys.argv[1:])
+    (application,) = work.glob("comeback-sam-*")
+    (comeback,) = work.glob("comeback-*-linux-x86_64/comeback")
+    (handler,) = release.glob("comeback-handler-*-x86_64.zip")
     tried = partial(of_one, ATTEMPTS_MAX, comeback)
     example = application / "infra" / "sam" / "example"
     trials = [
-        Trial("SAM's application", lambda _: sam(arguments.sam, example), tried),
+        Trial("SAM's application", lambda _: sam(sam_cli, example), tried),
         # That from pip makes the same template: run-released has compared them.
-        Trial("CDK's package from npm", lambda _: commands.cdk(arguments.cdk, arguments.work / "npm"), tried),
+        Trial("CDK's package from npm", lambda _: commands.cdk(cdk_cli, work / "npm"), tried),
     ]
     orders = application / "infra" / "example" / "orders" / "app.py"
     return run_all([*(partial(try_out, trial) for trial in trials), partial(from_zips, handler, orders)])

@@ -12,12 +12,11 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 from endpoints import Endpoint, waiting_count
+from template import NESTED
 from template import listed as in_list
 
-NESTED = "AWS::CloudFormation::Stack"
 FUNCTION = "AWS::Lambda::Function"
 ROLE = "AWS::IAM::Role"
-MAPPING = "AWS::Lambda::EventSourceMapping"
 
 # Permissions of the handler's role with which AWS's services receive, log, use keys, record traces and join a VPC.
 # ministack does without them.
@@ -69,10 +68,9 @@ class Deployed:
         """The orders that the target placed, according to its log."""
         return [json.loads(line) for line in self.log(self.target) if line.startswith("{")]
 
-    def send_as_operator(self, queue_arn: str, body: str, **attributes: str) -> None:
-        name = queue_arn.rsplit(":", 1)[-1]
+    def send_as_operator(self, queue: str, body: str, **attributes: str) -> None:
         self.operators_queues().send_message(
-            QueueUrl=self.endpoint.client("sqs").get_queue_url(QueueName=name)["QueueUrl"],
+            QueueUrl=self.endpoint.client("sqs").get_queue_url(QueueName=queue)["QueueUrl"],
             MessageBody=body,
             MessageAttributes={
                 name: {"DataType": "String", "StringValue": value} for name, value in attributes.items()
@@ -205,6 +203,12 @@ class Deployed:
         return waiting_count(sqs, sqs.get_queue_url(QueueName=self.retry_queue_name)["QueueUrl"])
 
 
+def given_up(letter: dict[str, Any]) -> tuple[str, str, str]:
+    """The reason of a dead letter, the number of its attempts and its body."""
+    attributes = {name: each["StringValue"] for name, each in letter.get("MessageAttributes", {}).items()}
+    return attributes.get("Reason", ""), attributes.get("Attempts", ""), letter["Body"]
+
+
 def life_of_failing(attempts_max: int) -> tuple[list[str], dict[str, str]]:
     """What `comeback trace` prints about an event that always fails: its steps without waits, and what is next."""
     steps = ["failed", "retried"] * attempts_max + ["failed", "given_up"]
@@ -226,13 +230,6 @@ def find(endpoint: Endpoint, stack: str) -> list[Deployed]:
 
     targets = sorted(name for name in runtimes if name != handler)
     return [Deployed(endpoint, target, handler, retry_queue(target), operator) for target in targets]
-
-
-def mapped_queues(endpoint: Endpoint, stack: str) -> set[str]:
-    """The ARNs of all queues that the handler receives from."""
-    functions = endpoint.client("lambda")
-    resources = list(all_resources(endpoint.client("cloudformation"), stack))
-    return {functions.get_event_source_mapping(UUID=uuid)["EventSourceArn"] for uuid in _of(resources, MAPPING)}
 
 
 def remove(endpoint: Endpoint, stack: str) -> list[str]:
