@@ -7,7 +7,6 @@ BUILT is laid out like dist: ARCH/bootstrap.zip, ARCH/envelope-proxy-layer.zip, 
 cdk/js, cdk/python, and, if they were made, cdk/API.md and crates/*.crate. FOLDER appears whole or not at all.
 """
 
-import argparse
 import json
 import os
 import shutil
@@ -112,24 +111,16 @@ def assemble(version: str, built: Path, folder: Path) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        prog="infra/release", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    commands = parser.add_subparsers(dest="command", required=True)
-    check = commands.add_parser("check")
-    check.add_argument("version")
-    assembly = commands.add_parser("assemble")
-    assembly.add_argument("version")
-    assembly.add_argument("built", type=Path)
-    assembly.add_argument("folder", type=Path)
-    arguments = parser.parse_args()
-    if arguments.command == "assemble":
-        assemble(arguments.version, arguments.built, arguments.folder)
-        return 0
-    found = faults(ROOT, arguments.version)
-    for fault in found:
-        print(f"scripts/release: {fault}", file=sys.stderr)
-    return 1 if found else 0
+    match sys.argv[1:]:
+        case "assemble", version, built, folder:
+            assemble(version, Path(built), Path(folder))
+            return 0
+        case "check", version:
+            found = faults(ROOT, version)
+            for fault in found:
+                print(f"scripts/release: {fault}", file=sys.stderr)
+            return 1 if found else 0
+    sys.exit(__doc__)
 
 
 if __name__ == "__main__":

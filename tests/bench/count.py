@@ -11,7 +11,6 @@ that wait or are invoked.
 The output is stored as `infra/cost/counted.json`. `infra/cost` computes the costs from it.
 """
 
-import argparse
 import asyncio
 import json
 import sys
@@ -104,11 +103,8 @@ def _sizes(batches: list[Batch]) -> dict[str, int]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="What one message takes.")
-    parser.add_argument("bootstrap", type=Path, help="the retry handler, any build")
-    arguments = parser.parse_args()
     try:
-        print(json.dumps(asyncio.run(counted(arguments.bootstrap)), indent=1))
+        print(json.dumps(asyncio.run(counted(Path(sys.argv[1]))), indent=1))
     except (NotMeasured, OSError) as error:
         print(f"could not count: {error}", file=sys.stderr)
         return 1

@@ -198,11 +198,11 @@ def _started(
 
 def end_with_starter() -> None:
     """Ends this process when its standard input is closed, which also happens when the parent process ends."""
-    Thread(target=_wait, daemon=True).start()
 
+    def wait() -> None:
+        # Not by `sys.stdin`, because Python needs its lock at exit.
+        while os.read(0, 1024):
+            pass
+        os._exit(0)
 
-def _wait() -> None:
-    # Reads standard input, but not by `sys.stdin`, because Python needs its lock at exit.
-    while os.read(0, 1024):
-        pass
-    os._exit(0)
+    Thread(target=wait, daemon=True).start()

@@ -5,7 +5,6 @@ system, each with its test, the date of its snapshot, and the calls with their a
 or code.
 """
 
-import argparse
 import json
 import re
 import sys
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import endpoints
+import jmespath
 import recorded
 import yaml
 from botocore.exceptions import ClientError
@@ -95,12 +95,7 @@ class Player(Notebook):
             assert self._is(expected, answer), f"recorded {expected!r}, got {answer!r}"
             return
         for path, part in expected.items():
-            got = answer
-            for name in path.split("."):
-                if isinstance(got, list):
-                    got = got[int(name)] if int(name) < len(got) else None
-                else:
-                    got = got.get(name) if isinstance(got, dict) else None
+            got = jmespath.search(re.sub(r"\.(\d+)", r"[\1]", path), answer)
             assert self._is(part, got), f"recorded {path} = {part!r}, got {answer!r}"
 
     def _is(self, expected: Any, got: Any) -> bool:
@@ -132,13 +127,9 @@ def complaint(name: str, fact: Mapping[str, Any], endpoint: Endpoint) -> str | N
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("program", type=Path, help="comeback-local")
-    parser.add_argument("names", nargs="*", help="of facts; all without any")
-    arguments = parser.parse_args()
-
-    chosen = {name: fact for name, fact in FACTS.items() if not arguments.names or name in arguments.names}
-    with endpoints.local(arguments.program.resolve()) as local, ThreadPoolExecutor(CHECKS_AT_A_TIME) as pool:
+    program, *names = sys.argv[1:]
+    chosen = {name: fact for name, fact in FACTS.items() if not names or name in names}
+    with endpoints.local(Path(program).resolve()) as local, ThreadPoolExecutor(CHECKS_AT_A_TIME) as pool:
         found = list(pool.map(lambda fact: complaint(*fact, local), chosen.items()))
     complaints = [complaint for complaint in found if complaint is not None]
     for each in complaints:

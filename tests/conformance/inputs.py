@@ -6,9 +6,6 @@ import zipfile
 from datetime import UTC, datetime
 from typing import Any
 
-# The mode of a regular file that everybody may run.
-EXECUTABLE = 0o100755 << 16
-
 
 def zipped(files: dict[str, bytes]) -> bytes:
     """Makes a zip of files that everybody may run. The same files always give the same bytes."""
@@ -16,7 +13,8 @@ def zipped(files: dict[str, bytes]) -> bytes:
     with zipfile.ZipFile(packed, "w") as archive:
         for name, content in files.items():
             entry = zipfile.ZipInfo(name)
-            entry.external_attr = EXECUTABLE
+            # The mode of a regular file that everybody may run.
+            entry.external_attr = 0o100755 << 16
             archive.writestr(entry, content, zipfile.ZIP_DEFLATED, 1)
     return packed.getvalue()
 

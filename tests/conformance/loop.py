@@ -6,7 +6,6 @@ the attributes of the SQS message. The only trace of a success is the function's
 runs. A lost record makes one run too few, and a duplicate makes one too many.
 """
 
-import argparse
 import json
 import sys
 import time
@@ -193,15 +192,13 @@ class Loop:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("binaries", type=Path, help="the folder of the built binaries")
-    parser.add_argument("--localstack", action="store_true", help="in LocalStack, instead of ministack")
-    arguments = parser.parse_args()
+    binaries, *options = sys.argv[1:]
+    in_localstack = options == ["--localstack"]
     wrong: list[str] = []
-    start = endpoints.localstack if arguments.localstack else endpoints.ministack
-    for with_ledger in (False,) if arguments.localstack else (False, True):
+    start = endpoints.localstack if in_localstack else endpoints.ministack
+    for with_ledger in (False,) if in_localstack else (False, True):
         with start() as cloud:
-            loop = Loop.of(cloud, arguments.binaries, with_ledger=with_ledger)
+            loop = Loop.of(cloud, Path(binaries), with_ledger=with_ledger)
             strange = consume(loop.sqs, loop.source)
             loop.send()
             letters = loop.collect()

@@ -7,8 +7,8 @@ import ast
 import itertools
 import operator
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 # The values by the start of their period, in seconds.
@@ -68,10 +68,7 @@ def of_filter(properties: Mapping[str, Any], line: Any, at: int) -> Iterator[Poi
 
 @dataclass
 class CloudWatch:
-    points: list[Point] = field(default_factory=list)
-
-    def add(self, points: Iterable[Point]) -> None:
-        self.points += points
+    points: Sequence[Point]
 
     def begins(self, alarm: Mapping[str, Any]) -> list[int]:
         """When an alarm goes off: the ends of the periods that change it from off to on."""
@@ -106,30 +103,14 @@ class CloudWatch:
                 lines[f"{namespace} {name} {pairs}"] = series
 
         def searched(search: re.Match[str]) -> str:
-            name = f"search{len(metrics)}"
-            metrics[name] = self._searched(*search.groups())
-            return name
+            namespace, schema, name, dimension, owner, statistic, period = search.groups()
+            found = self._found(namespace, name, schema)
+            meant = (each for each in found if dimension is None or each.dimensions[dimension] == owner)
+            key = f"search{len(metrics)}"
+            metrics[key] = aggregated(meant, int(period), statistic)
+            return key
 
         return lines | {each: calculated(SEARCH.sub(searched, each), metrics) for each in expressions}
-
-    def _searched(
-        self,
-        namespace: str,
-        schema: str,
-        name: str,
-        dimension: str | None,
-        owner: str | None,
-        statistic: str,
-        period: str,
-    ) -> Series:
-        """All metrics that a search finds, combined into one."""
-        found = (
-            point
-            for point in self.points
-            if (point.namespace, point.name, set(point.dimensions)) == (namespace, name, set(schema.split(",")))
-            and dimension in (None, *(each for each, value in point.dimensions.items() if value == owner))
-        )
-        return aggregated(found, int(period), statistic)
 
     def _watched(self, alarm: Mapping[str, Any]) -> tuple[int, Series]:
         if "Metrics" not in alarm:
@@ -155,13 +136,13 @@ class CloudWatch:
         if None in excluded:
             raise NotImplementedError(where)
         pairs = {(each[1], each[2]) for each in excluded if each}
-        found = (
-            point
-            for point in self.points
-            if (point.namespace, point.name, set(point.dimensions)) == (namespace, name, set(schema.split(", ")))
-            and not pairs & point.dimensions.items()
-        )
-        return aggregated(found, period, "Sum")
+        found = self._found(namespace, name, schema)
+        return aggregated((point for point in found if not pairs & point.dimensions.items()), period, "Sum")
+
+    def _found(self, namespace: str, name: str, schema: str) -> Iterator[Point]:
+        """The points of all metrics with this name and with these dimensions, separated by commas."""
+        wanted = (namespace, name, set(re.findall(r"\w+", schema)))
+        return (point for point in self.points if (point.namespace, point.name, set(point.dimensions)) == wanted)
 
 
 def aggregated(points: Iterable[Point], period: int, statistic: str) -> Series:

@@ -361,9 +361,13 @@ class DashboardTest(unittest.TestCase):
             handler_log(Fate.INVOKED, "PutItem", environment=ledger),
             [PROBED],
         )
-        watch = CloudWatch([point for log in logs for point in says(log, HOUR)])
-        for (namespace, dimension), names in self.OF_AWS.items():
-            watch.add(Point(HOUR, namespace, name, {dimension: who}, (1,)) for name in names for who in self.OWNERS)
+        of_aws = (
+            Point(HOUR, namespace, name, {dimension: who}, (1,))
+            for (namespace, dimension), names in self.OF_AWS.items()
+            for name in names
+            for who in self.OWNERS
+        )
+        watch = CloudWatch([*(point for log in logs for point in says(log, HOUR)), *of_aws])
         for who, system in [*EXAMPLES.items(), *HARDENED.items()]:
             graphs = system.graphs()
             self.assertGreaterEqual(len(graphs), 10)

@@ -8,8 +8,8 @@ Each character of an input stands for one byte (Latin-1), so most inputs are rea
 changed line.
 """
 
-import argparse
 import json
+import sys
 from pathlib import Path
 
 CORPUS = Path(__file__).resolve().parent / "corpus"
@@ -27,27 +27,17 @@ def write(target: str, inputs: dict[str, bytes]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = parser.add_subparsers(dest="command", required=True)
-    for command in ("unpack", "pack"):
-        arguments = commands.add_parser(command)
-        arguments.add_argument("target")
-        arguments.add_argument("folder", type=Path)
-    arguments = commands.add_parser("add")
-    arguments.add_argument("target")
-    arguments.add_argument("name")
-    arguments.add_argument("file", type=Path)
-    given = parser.parse_args()
-
-    match given.command:
-        case "unpack":
-            given.folder.mkdir(parents=True, exist_ok=True)
-            for name, content in read(given.target).items():
-                (given.folder / name).write_bytes(content)
-        case "pack":
-            write(given.target, {path.name: path.read_bytes() for path in given.folder.iterdir()})
-        case "add":
-            write(given.target, read(given.target) | {given.name: given.file.read_bytes()})
+    match sys.argv[1:]:
+        case "unpack", target, folder:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            for name, content in read(target).items():
+                Path(folder, name).write_bytes(content)
+        case "pack", target, folder:
+            write(target, {path.name: path.read_bytes() for path in Path(folder).iterdir()})
+        case "add", target, name, file:
+            write(target, read(target) | {name: Path(file).read_bytes()})
+        case _:
+            sys.exit(__doc__)
 
 
 if __name__ == "__main__":
