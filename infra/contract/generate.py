@@ -25,7 +25,7 @@ sys.path.append(str(ROOT / "infra/cost"))
 import cost  # noqa: E402
 import tables  # noqa: E402
 
-COUNTED = cost.Counted.read()
+COUNTED = cost.Counted(json.loads((ROOT / "infra/cost/counted.json").read_text()))
 ALARMS: dict[str, dict[str, Any]] = json.loads((ROOT / "infra/cdk/contract/alarms.json").read_text())
 
 HANDLER = json.loads(

@@ -13,8 +13,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 CONTRACT = ROOT / "infra/cdk/contract"
 
 # AWS's prices in US East (N. Virginia): the first tier of each, without the free tier. AWS's price pages load their
@@ -110,8 +109,7 @@ ALARMS = alarms()
 
 def each(price: str) -> float:
     """Dollars for one request, one second, one byte or one month."""
-    dollars: float = PRICES[price]["dollars"]
-    return dollars / UNITS.get(PRICES[price]["unit"], 1)
+    return PRICES[price]["dollars"] / UNITS.get(PRICES[price]["unit"], 1)
 
 
 def dollars(usage: Usage, service: str = "") -> float:
@@ -120,7 +118,6 @@ def dollars(usage: Usage, service: str = "") -> float:
 
 
 def times(number: float, usage: Usage) -> Usage:
-    """A usage multiplied by a number."""
     return Usage({price: number * units for price, units in usage.items()})
 
 
@@ -147,15 +144,8 @@ class Counted:
         )
         self.batches = {(each["fate"], each["messages"], each["mode"]): each for each in document["batches"]}
 
-    @classmethod
-    def read(cls) -> "Counted":
-        """Reads the repository's figures."""
-        return cls(json.loads((HERE / "counted.json").read_text()))
-
     def of(self, fate: str, way: Way) -> dict[str, Any]:
-        """The figures of a batch."""
-        batch: dict[str, Any] = self.batches[fate, way.batch, way.mode]
-        return batch
+        return self.batches[fate, way.batch, way.mode]
 
     def target_metrics(self) -> list[str]:
         """The metrics of a target whose events are retried."""
@@ -214,7 +204,7 @@ def logged_bytes(counted: Counted, fate: str, way: Way) -> int:
     """The bytes that CloudWatch ingests from one invocation of the handler."""
     batch = counted.of(fate, way)
     platform = PLATFORM_LINES + (COLD_LINES if way.batch == QUIET else ())
-    lines: int = batch["log_lines"] + len(platform)
+    lines = batch["log_lines"] + len(platform)
     return batch["log_bytes"] + sum(map(len, platform)) + lines * LINE_OVERHEAD_BYTES
 
 
@@ -222,8 +212,7 @@ def kept(counted: Counted, fate: str, way: Way) -> Usage:
     """What DynamoDB takes beyond its calls: it stores one message's items and maintains the index."""
 
     def item(fate: str) -> int:
-        size: int = counted.of(fate, way)["largest_requests"]["PutItem"]
-        return size
+        return counted.of(fate, way)["largest_requests"]["PutItem"]
 
     if way.mode == "plain":
         return Usage()

@@ -47,17 +47,14 @@ def table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def amount(usage: Usage, service: str = "") -> str:
-    """The dollars for a usage."""
     return f"${dollars(usage, service):,.2f}"
 
 
 def million(usage: Usage, service: str = "") -> str:
-    """The dollars for a million of something."""
     return amount(times(MILLION, usage), service)
 
 
 def summary(counted: Counted) -> str:
-    """The cost of a million retries with each system."""
     ours = [
         [f"Comeback{said.replace(',', '')}", *(million(cost.retry(counted, Way(size, mode))) for size in (BUSY, QUIET))]
         for mode, said in MODES.items()
@@ -73,7 +70,6 @@ def summary(counted: Counted) -> str:
 
 
 def event(counted: Counted) -> str:
-    """The cost of a million events that need no retry."""
     usages = {
         "Comeback": Usage(),
         "Lambda's durable functions: one step": cost.durable_event(counted),
@@ -84,7 +80,6 @@ def event(counted: Counted) -> str:
 
 
 def queue(counted: Counted) -> str:
-    """The cost of a million messages of a queue that come back."""
     busy, quiet = Way(BUSY), Way(QUIET)
     usages = {
         "**Comeback**": (cost.back(counted, busy), cost.back(counted, quiet)),
@@ -97,14 +92,12 @@ def queue(counted: Counted) -> str:
 
 
 def month(counted: Counted) -> str:
-    """The cost of one function for a month."""
     heading = f"{cost.EVENTS:,} events, {cost.FAILING:.0%} of them fail and come back {cost.RETRIES_EACH} times"
     rows = [[name, amount(usage)] for name, usage in cost.month(counted).items()]
     return table([heading, "dollars a month"], rows)
 
 
 def parts(counted: Counted) -> str:
-    """Comeback's cost by service."""
     more = LARGE_BYTES - counted.payload_bytes
     both = (("busy", Way(BUSY)), ("quiet", Way(QUIET)))
     usages = {f"retries, {name}": cost.retry(counted, way) for name, way in WAYS.items()}
@@ -118,7 +111,6 @@ def parts(counted: Counted) -> str:
 
 
 def counts(counted: Counted) -> str:
-    """The counted calls, bytes and milliseconds of one retry."""
     fates = ("waits", "invoked")
     operations = sorted({name for key, batch in counted.batches.items() if key[0] in fates for name in batch["calls"]})
 
@@ -166,7 +158,6 @@ def fixed(counted: Counted) -> str:
 
 
 def deployment() -> str:
-    """The cost of a month in which nothing fails, by the number of functions."""
     rows = [
         [
             f"{name}{', with alarms' if with_alarms else ''}",
@@ -180,7 +171,6 @@ def deployment() -> str:
 
 
 def prices() -> str:
-    """Every price, its date, and where it was read."""
     lines = [
         "| price in us-east-1 | dollars | for a | seen | AWS's page | quoted by |",
         "| --- | ---: |" + " --- |" * 4,

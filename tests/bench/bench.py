@@ -41,9 +41,6 @@ ZIP_MAX_BYTES = 9 * 2**19
 # for sorted batches, and 0.5 + 0.5/5 = 0.60 for mixed ones. The messages in flight are counted once in a run.
 CALLS_MAX = {"sorted": 0.56, "mixed": 0.61}
 
-
-HEADING = ("figure", "retry-handler", "floor", "ratio", "must reach", "reached?")
-
 # Units of figures: the name, the size and the number of digits after the point.
 CALLS, MICROSECONDS, MILLISECONDS, MEBIBYTES = ("", 1, 2), (" µs", 1e-6, 0), (" ms", 1e-3, 1), (" MiB", 2**20, 2)
 
@@ -109,7 +106,7 @@ def table(measured: dict[str, Rounds], zipped_bytes: int) -> str:
 
     every = [pairs for rounds in measured.values() for pairs in rounds]
     rows = [
-        list(HEADING),
+        ["figure", "retry-handler", "floor", "ratio", "must reach", "reached?"],
         *(
             row(f"AWS calls per message, {name}", CALLS, *of(rounds, calls_per_message), limit=CALLS_MAX[name])
             for name, rounds in measured.items()

@@ -4,14 +4,17 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import zipfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from endpoints import ACCOUNT, REGION, Endpoint
-
 ROOT = Path(__file__).resolve().parents[2]
+# Also for those that import this module.
+sys.path.append(str(ROOT / "tests/conformance"))
+
+from endpoints import ACCOUNT, REGION, Endpoint  # noqa: E402
 
 # The names of the examples' stacks.
 SAM_STACK = "comeback-example"

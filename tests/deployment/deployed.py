@@ -32,8 +32,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-sys.path.append(str(Path(__file__).resolve().parents[1] / "conformance"))
-
 import commands
 import endpoints
 import sam
@@ -110,7 +108,10 @@ def faults(
         "placed": ([{"placed": "order-7", "attempt": 2}], orders),
         "given up": (never_given_up(attempts_max), list(map(given_up, dead_letters))),
         "what a stranger can do": ([], deployed.stranger_operations()),
-        "what the operator can do": ([each for each in OPERATE if each != PURGE], deployed.permitted_operations()),
+        "what the operator can do": (
+            [each for each in OPERATE if each != PURGE],
+            deployed.possible(deployed.operators_queues()),
+        ),
         "what the operator can do with all permissions": (OPERATE, deployed.operations()),
         "permissions that the handler didn't use": (
             [],

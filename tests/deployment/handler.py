@@ -132,8 +132,7 @@ def as_if_recorded(text: str, at: int) -> dict[str, Any]:
     text = re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z", later, text)
     seconds = r'((?:initial_timestamp|expires_at)[\\":{\sN]*)(\d+)'
     text = re.sub(seconds, lambda found: found[1] + str(int(found[2]) + int(moved.total_seconds())), text)
-    made: dict[str, Any] = json.loads(text)
-    return made
+    return json.loads(text)
 
 
 def received(body: str, attributes: Mapping[str, Any], at: int) -> list[Batch]:

@@ -7,8 +7,6 @@ import sys
 from functools import partial
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).resolve().parents[1] / "conformance"))
-
 import commands
 import endpoints
 import loop

@@ -100,20 +100,17 @@ class Deployed:
         iam.create_user(UserName="stranger")
         iam.put_user_policy(UserName="stranger", PolicyName="queues", PolicyDocument=EVERYTHING_WITH_QUEUES)
         key = iam.create_access_key(UserName="stranger")["AccessKey"]
-        return self._possible(self.endpoint.client("sqs", key["AccessKeyId"], key["SecretAccessKey"]))
-
-    def permitted_operations(self) -> list[str]:
-        """The operations on the queues that the operator can do with its own permissions."""
-        return self._possible(self.operators_queues())
+        return self.possible(self.endpoint.client("sqs", key["AccessKeyId"], key["SecretAccessKey"]))
 
     def operations(self) -> list[str]:
         """The operations on the queues that the operator can do if it also has all SQS permissions."""
         self.endpoint.client("iam").put_role_policy(
             RoleName=self.operator, PolicyName="queues", PolicyDocument=EVERYTHING_WITH_QUEUES
         )
-        return self._possible(self.operators_queues())
+        return self.possible(self.operators_queues())
 
-    def _possible(self, queues: Any) -> list[str]:
+    def possible(self, queues: Any) -> list[str]:
+        """The operations on the queues that this client can do."""
         urls = {
             "dead letters": self.variables()["DEAD_LETTER_QUEUE_URL"],
             "failures": queues.get_queue_url(QueueName=self.retry_queue_name)["QueueUrl"],

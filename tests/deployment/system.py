@@ -62,10 +62,11 @@ class System:
     def metric_filter(self) -> dict[str, Any]:
         return self._named(self._only("Logs::MetricFilter"))
 
-    def graphs(self) -> list[dict[str, Any]]:
-        """The graphs of the dashboard. Tokens are replaced by the names of parts."""
+    def widgets(self, kind: str) -> list[dict[str, Any]]:
+        """The widgets of a kind, from above. Tokens are replaced by the names of parts."""
         body = self._with_parts_for_tokens(self._only("CloudWatch::Dashboard").properties["DashboardBody"])
-        return [each["properties"] for each in json.loads(body)["widgets"] if each["type"] == "metric"]
+        widgets = sorted(json.loads(body)["widgets"], key=lambda each: each["y"])
+        return [each["properties"] for each in widgets if each["type"] == kind]
 
     def _parts(self) -> dict[str, Resource]:
         """The parts of the system, by purpose. Keys and topics belong to the environment, so they are only named."""
@@ -109,8 +110,7 @@ class System:
             yield resource.token, "tickets" if "Tickets" in resource.token else "topic"
 
     def _named(self, resource: Resource) -> dict[str, Any]:
-        properties: dict[str, Any] = json.loads(self._with_parts_for_tokens(json.dumps(resource.properties)))
-        return properties
+        return json.loads(self._with_parts_for_tokens(json.dumps(resource.properties)))
 
     def _with_parts_for_tokens(self, line: str) -> str:
         for token, name in self._names():

@@ -164,7 +164,7 @@ class Template:
         if name in self._values:
             return self._values[name]
         form = _REFERENCES.get(self.document["Resources"][name]["Type"], "*")
-        return _replace_first(form, self._token(name))
+        return form.replace("*", self._token(name), 1)
 
     def _attribute(self, name: str, attribute: str) -> Any:
         resource = self.document["Resources"][name]
@@ -173,7 +173,7 @@ class Template:
         if attribute in _NAMES:
             return self._token(name)
         if attribute == "Arn" and resource["Type"] in _ARNS:
-            return _replace_first(_ARNS[resource["Type"]], self._token(name))
+            return _ARNS[resource["Type"]].replace("*", self._token(name), 1)
         raise NotImplementedError(f"{attribute} of {name}, which is an {resource['Type']}")
 
     def _substitute(self, text: str, values: Mapping[str, Any]) -> str:
@@ -201,10 +201,6 @@ def listed(value: Any) -> list[Any]:
 def _is_function(name: str, value: Mapping[str, Any]) -> bool:
     is_condition = name == "Condition" and isinstance(value[name], str)
     return name == "Ref" or name.startswith("Fn::") or is_condition
-
-
-def _replace_first(form: str, token: str) -> str:
-    return form.replace("*", token, 1)
 
 
 def _parameter(declaration: Mapping[str, Any], value: Any) -> str | Sequence[str]:

@@ -314,13 +314,7 @@ class RehearsalTest(unittest.TestCase):
 class DashboardTest(unittest.TestCase):
     def test_they_answer_the_same_questions_in_this_order(self) -> None:
         for who, system in EXAMPLES.items():
-            (dashboard,) = (each for each in system.resources if each.type == "CloudWatch::Dashboard")
-            widgets = json.loads(dashboard.properties["DashboardBody"])["widgets"]
-            texts = [
-                each["properties"]["markdown"]
-                for each in sorted(widgets, key=lambda each: each["y"])
-                if each["type"] == "text"
-            ]
+            texts = [each["markdown"] for each in system.widgets("text")]
             expected = ["Is anything lost?", "What is down?", "What waits, and until when?", "What does it cost?"]
             self.assertEqual(texts, [f"## {question}" for question in expected], who)
 
@@ -369,7 +363,7 @@ class DashboardTest(unittest.TestCase):
         )
         watch = CloudWatch([*(point for log in logs for point in says(log, HOUR)), *of_aws])
         for who, system in [*EXAMPLES.items(), *HARDENED.items()]:
-            graphs = system.graphs()
+            graphs = system.widgets("metric")
             self.assertGreaterEqual(len(graphs), 10)
             for graph in graphs:
                 for line, series in watch.drawn(graph).items():

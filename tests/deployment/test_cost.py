@@ -168,8 +168,6 @@ class CostTest(unittest.TestCase):
 
 
 class CountTest(unittest.TestCase):
-    """Counts the handler's calls again."""
-
     def test_it_needs_the_counted_calls(self) -> None:
         before = json.loads((ROOT / "infra/cost/counted.json").read_text())
         now = asyncio.run(count_anew(HANDLER))

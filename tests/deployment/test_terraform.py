@@ -6,12 +6,9 @@ deployed.py applies the complete example. Without Terraform, all of this is left
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 import unittest
 from pathlib import Path
-
-sys.path.append(str(Path(__file__).resolve().parents[1] / "conformance"))
 
 import commands
 
