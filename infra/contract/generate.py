@@ -117,13 +117,12 @@ def bounds(it: dict[str, Any]) -> str:
 def numbers(low: int, high: int) -> str:
     """Returns a regular expression for the whole numbers in a range that begins below 10."""
     digits = len(str(high))
-    parts = [
-        f"[{low}-9]" if low > 1 else "",
-        f"[1-9][0-9]{{{int(low > 1)},{digits - 2}}}" if digits > 1 + (low > 1) else "",
-    ]
     if digits == 1:
         return f"[{low}-{high}]"
-    return "|".join([part for part in parts if part] + same_length("1" + "0" * (digits - 1), str(high)))
+    parts = [f"[{low}-9]"] if low > 1 else []
+    if digits > 1 + (low > 1):
+        parts.append(f"[1-9][0-9]{{{int(low > 1)},{digits - 2}}}")
+    return "|".join(parts + same_length("1" + "0" * (digits - 1), str(high)))
 
 
 def same_length(low: str, high: str) -> list[str]:
@@ -281,10 +280,8 @@ def table_of_settings() -> str:
                 default, said = it["default"] or default, f"{said}; separated by commas"
             case "json":
                 said = f"JSON: {said}, `{it['example']}`"
-            case "pointer":
-                pass
             case _:
-                default = "required" if it["is_required"] else it["default"] or default
+                default = "required" if it.get("is_required") else it.get("default") or default
         page = f" ([more]({it['page']}))" if "page" in it else ""
         rows.append((f"`{name}`", default, f"{said}{page}"))
     return table("variable | default | meaning", rows)

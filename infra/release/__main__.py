@@ -18,9 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import archives
-from documents import bill, faults, git, section, sha256, statement
-
-ROOT = Path(__file__).resolve().parents[2]
+from documents import ROOT, bill, faults, git, section, sha256, statement
 
 # Lambda's names of the architectures, with Rust's.
 ARCHES = {"arm64": "aarch64", "x86_64": "x86_64"}

@@ -25,8 +25,6 @@ from world import World
 # A bucket's name may have 63 characters. It contains the account and the region.
 NAME = re.compile(r"[a-z][a-z0-9-]{2,28}[a-z0-9]")
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
 INTERRUPTED = 130
 
 
@@ -50,7 +48,7 @@ def main() -> int:
         return 1
     except KeyboardInterrupt:
         return INTERRUPTED
-    for number in SIGNALS:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: stop(stack))
     return deployed_and_removed(stack, parts, chosen, arguments)
 

@@ -143,7 +143,6 @@ class Stack:
         return described["StackStatus"] if described else None
 
     def described(self) -> dict[str, Any] | None:
-        """CloudFormation's description of the stack, or None if there is no stack."""
         try:
             (stack,) = self.account.client("cloudformation").describe_stacks(StackName=self.name)["Stacks"]
         except ClientError as error:
@@ -190,12 +189,7 @@ class Stack:
         s3.put_bucket_tagging(Bucket=self.bucket, Tagging={"TagSet": [{"Key": TAG, "Value": self.name}]})
 
     def make(self, template_url: str) -> None:
-        """Makes the stack, and waits until it is there.
-
-        Raises:
-            Refused: if CloudFormation can't make it, with its reasons.
-            Stopped: if a signal came.
-        """
+        """Makes the stack, and waits until it is there, or fails with CloudFormation's reasons."""
         self.check_stop()
         self.account.client("cloudformation").create_stack(
             StackName=self.name,
@@ -221,7 +215,7 @@ class Stack:
 
     def _reasons(self) -> Iterator[str]:
         cloudformation = self.account.client("cloudformation")
-        nested = (each for each in all_resources(cloudformation, self.name) if _is_nested(each))
+        nested = (each for each in all_resources(cloudformation, self.name) if each["ResourceType"] == NESTED)
         stacks = [self.name, *filter(None, (each.get("PhysicalResourceId") for each in nested))]
         for stack in stacks:
             for event in cloudformation.describe_stack_events(StackName=stack)["StackEvents"]:
@@ -235,7 +229,7 @@ class Stack:
         cloudformation = self.account.client("cloudformation")
         found = {}
         for each in all_resources(cloudformation, self.name):
-            if _is_nested(each):
+            if each["ResourceType"] == NESTED:
                 for inner in all_resources(cloudformation, each["PhysicalResourceId"]):
                     found[f"{each['LogicalResourceId']}/{inner['LogicalResourceId']}"] = inner["PhysicalResourceId"]
             found.setdefault(each["LogicalResourceId"], each["PhysicalResourceId"])
@@ -289,7 +283,3 @@ class Stack:
                     logs.delete_log_group(logGroupName=group["logGroupName"])
                     is_there = True
         return is_there
-
-
-def _is_nested(resource: dict[str, Any]) -> bool:
-    return resource["ResourceType"] == NESTED

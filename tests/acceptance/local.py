@@ -74,7 +74,12 @@ class StackOfCalls(Stack):
         self._redrive("MovedBack", "Moved")
         for system in SYSTEMS:
             self._redrive(f"{system}/RetryQueue", f"{system}/DeadLetterQueue")
-        layer = self._layer(parts)
+        layer = None
+        if parts.layer:
+            made = self.account.client("lambda").publish_layer_version(
+                LayerName=self.name, Content={"ZipFile": parts.layer}
+            )
+            layer = made["LayerVersionArn"]
         for function in (EXAMPLE_FUNCTION, *parts.functions()):
             self._make_target(function, layer)
         for system, own in SYSTEMS.items():
@@ -97,12 +102,6 @@ class StackOfCalls(Stack):
         sqs = self.account.client("sqs")
         asked = sqs.get_queue_attributes(QueueUrl=self.names[queue], AttributeNames=["QueueArn"])
         return asked["Attributes"]["QueueArn"]
-
-    def _layer(self, parts: Parts) -> str | None:
-        if parts.layer is None:
-            return None
-        publish = self.account.client("lambda").publish_layer_version
-        return publish(LayerName=self.name, Content={"ZipFile": parts.layer})["LayerVersionArn"]
 
     def _make_function(self, name: str, code: bytes, **settings: Any) -> None:
         self.check_stop()

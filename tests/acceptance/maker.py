@@ -111,9 +111,6 @@ SETTINGS = {
     "Dashboard": "false",
 }
 
-# CloudWatch evaluates the alarm once a minute.
-EVENTS_GIVEN_UP = {"EventsGivenUpTrigger": "above 0 in 1 of 1 periods of 60 s"}
-
 
 @dataclass(frozen=True)
 class Maker:
@@ -130,7 +127,8 @@ class Maker:
         resources = example["Resources"]
         for system, own in SYSTEMS.items():
             self._add_system(resources, system, own)
-        resources["Retry"]["Properties"]["Parameters"] |= EVENTS_GIVEN_UP
+        # CloudWatch evaluates the alarm once a minute.
+        resources["Retry"]["Properties"]["Parameters"]["EventsGivenUpTrigger"] = "above 0 in 1 of 1 periods of 60 s"
         resources["OrdersAlarms"]["Properties"]["Parameters"]["Ledger"] = "true"
         self._add_functions(resources)
         return self._uploaded(example, EXAMPLE.parent)
@@ -178,7 +176,15 @@ class Maker:
             }
         for each in self.parts.functions():
             bucket, key, _ = made[each.code]
-            resources[each.name] = self._function(each, {"S3Bucket": bucket, "S3Key": key})
+            properties = {
+                **each.properties({"Ref": "Layer"}),
+                "Code": {"S3Bucket": bucket, "S3Key": key},
+                "Architectures": [self.parts.arch],
+                "Role": {"Fn::GetAtt": ["TargetsRole", "Arn"]},
+                "LoggingConfig": {"LogGroup": {"Ref": "TargetsLog"}},
+                "RecursiveLoop": each.recursive_loop,
+            }
+            resources[each.name] = {"Type": "AWS::Lambda::Function", "Properties": properties}
             resources[f"{each.name}EventInvokeConfig"] = {
                 "Type": "AWS::Lambda::EventInvokeConfig",
                 "DependsOn": "TargetsFailures",
@@ -189,17 +195,6 @@ class Maker:
                     "DestinationConfig": {"OnFailure": {"Destination": queues[each.system]}},
                 },
             }
-
-    def _function(self, function: Function, code: dict[str, str]) -> dict[str, Any]:
-        properties = {
-            **function.properties({"Ref": "Layer"}),
-            "Code": code,
-            "Architectures": [self.parts.arch],
-            "Role": {"Fn::GetAtt": ["TargetsRole", "Arn"]},
-            "LoggingConfig": {"LogGroup": {"Ref": "TargetsLog"}},
-            "RecursiveLoop": function.recursive_loop,
-        }
-        return {"Type": "AWS::Lambda::Function", "Properties": properties}
 
     def _uploaded(self, document: dict[str, Any], folder: Path) -> str:
         """Uploads a template of this folder, and the files that it refers to."""

@@ -56,11 +56,7 @@ def public_functions(module: Mapping[str, Any]) -> tuple[Part, ...]:
 
 
 def play(parts: Sequence[Part], world: World, cant: Mapping[str, str]) -> Iterator[Result]:
-    """Plays all parts at the same time, or as many as an emulator can handle. Yields each result when it is known.
-
-    Raises:
-        Stopped: if a signal came, when all parts have ended.
-    """
+    """Plays all parts at the same time, or as many as an emulator can handle. Yields each result when it is known."""
     with ThreadPoolExecutor(EMULATOR_PARTS if world.account.emulator else len(parts)) as pool:
         for future in as_completed(pool.submit(_play, part, world, cant) for part in parts):
             yield future.result()

@@ -84,12 +84,7 @@ class World:
         return self._cached(gather)
 
     def until(self, what: str, look: Callable[[], Any], expected: Any, seconds: float = PATIENCE_SECONDS) -> None:
-        """Polls until a value is as expected.
-
-        Raises:
-            Failed: if it is not in time.
-            Stopped: if a signal comes.
-        """
+        """Polls until a value is as expected, or fails in the end."""
         deadline = time.monotonic() + seconds
         while (got := look()) != expected:
             if self.stop.wait(self.interval):

@@ -55,8 +55,6 @@ class Fate(Enum):
 
 @dataclass(frozen=True)
 class Message:
-    """One message, and what a handler must do with it."""
-
     id: str
     receipt_handle: str
     fate: Fate

@@ -42,8 +42,7 @@ class Cloud:
         return self._prefix + own
 
     def queue(self, own: str = "queue", **attributes: str) -> str:
-        created = self.sqs.create_queue(QueueName=self.name(own), Attributes=attributes)
-        return str(created["QueueUrl"])
+        return self.sqs.create_queue(QueueName=self.name(own), Attributes=attributes)["QueueUrl"]
 
     def queue_arn(self, own: str = "queue") -> str:
         """The ARN of one of this check's queues, which need not exist."""

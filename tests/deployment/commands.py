@@ -20,9 +20,6 @@ from endpoints import ACCOUNT, REGION, Endpoint  # noqa: E402
 SAM_STACK = "comeback-example"
 CDK_STACK = "comeback-cdk-example"
 
-# The name of the module in Terraform's complete example, with which all names begin.
-TERRAFORM_NAME = "comeback-complete"
-
 # Folders that may have Terraform's AWS provider, for machines that can't reach the registry.
 TERRAFORM_PLUGINS = [Path(folder) / "tf-plugins" for folder in ("/opt", "/usr/local/share")]
 

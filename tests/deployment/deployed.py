@@ -1,19 +1,14 @@
 """Deploys the examples with every option switched on into ministack, through CloudFormation and with Terraform where it
 is installed, with the commands that a user would type; released.py deploys them as they are. One event fails, is
-retried and succeeds; another one always fails and is given up with its reason. With several functions, each has its
-own retry queue, and so have queues. IAM is enforced: the handler has only its role's permissions and uses all of them
-but those in `RARE`, both queues are closed to strangers, and the operator can do with them exactly what its policies
-allow. In the end everything is removed.
+retried and succeeds; another one always fails and is given up with its reason. IAM is enforced.
 
 ministack runs functions as processes of this machine, so the handler is built for this machine, not for arm64.
-Some things can't be tested in ministack:
+docs/design/tests.md lists what each cloud lacks. Some more things can't be tested in ministack:
 
 - Lambda's own use of roles: ministack sends failures to the queue and receives from it without checking permissions.
 - Permanent errors: all errors of its Python functions have the same type.
 - Allowed recursion: ministack ignores a template's `RecursiveLoop`, and its own loop detection permits the few
   attempts of this test. test_parity.py checks the setting in the templates.
-- Transparent functions: ministack has no wrappers. The end-to-end tests run the layer in the local cloud.
-- SQS's redrive, which ministack lacks. On AWS, each step of a redrive needs the permissions of its caller.
 - That only CloudFormation can delete the queues: ministack does not check CloudFormation's own calls with IAM.
 - That the operator may use `comeback status` and `comeback trace`: ministack takes the list of event invoke configs for
   another operation, and can't match a log group's ARN that ends with `:*`. Here both run with all permissions.
@@ -47,18 +42,14 @@ NEVER = {"id": "order-8", "fail": {"error": "UpstreamUnavailable"}}
 FORGED = {"id": "forged"}
 REDRIVEN = {"id": "redriven"}
 
-
-PURGE = "purge_queue: dead letters"
-
 # The queues' policies let the operator redrive and delete dead letters, and bring waiting events forward.
-OPERATE = [
+OPERATE = {
     "receive_message: dead letters",
     "change_message_visibility: dead letters",
-    PURGE,
     "send_message: failures",
     "change_message_visibility: failures",
-]
-
+}
+PURGE = {"purge_queue: dead letters"}
 
 # What the handler does only under load, if Lambda refuses an invocation, or if its function is down for minutes.
 RARE = (
@@ -107,12 +98,9 @@ def faults(
     looked_at = {
         "placed": ([{"placed": "order-7", "attempt": 2}], orders),
         "given up": (never_given_up(attempts_max), list(map(given_up, dead_letters))),
-        "what a stranger can do": ([], deployed.stranger_operations()),
-        "what the operator can do": (
-            [each for each in OPERATE if each != PURGE],
-            deployed.possible(deployed.operators_queues()),
-        ),
-        "what the operator can do with all permissions": (OPERATE, deployed.operations()),
+        "what a stranger can do": (set(), deployed.stranger_operations()),
+        "what the operator can do": (OPERATE, deployed.possible(deployed.operators_queues())),
+        "what the operator can do with all permissions": (OPERATE | PURGE, deployed.operations()),
         "permissions that the handler didn't use": (
             [],
             [each for each in deployed.unused_permissions() if not each.startswith(RARE)],
@@ -183,7 +171,8 @@ def of_one(attempts_max: int, comeback: Path, endpoint: endpoints.Endpoint, stac
 
 
 def of_terraform(comeback: Path, endpoint: endpoints.Endpoint, _: str) -> list[str]:
-    target, handler, operator = (f"{commands.TERRAFORM_NAME}-{part}" for part in ("orders", "handler", "operator"))
+    # All names begin with that of the module in the complete example.
+    target, handler, operator = (f"comeback-complete-{part}" for part in ("orders", "handler", "operator"))
     config = endpoint.client("lambda").get_function_event_invoke_config(FunctionName=target, Qualifier="$LATEST")
     queue = config["DestinationConfig"]["OnFailure"]["Destination"]
     deployed = Deployed(endpoint, target, handler, queue, operator)

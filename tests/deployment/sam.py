@@ -31,7 +31,12 @@ RETRY_QUEUE = f"arn:aws:sqs:{HOME}:{{RetryQueue}}"
 DEAD_LETTER_QUEUE = f"arn:aws:sqs:{HOME}:{{DeadLetterQueue}}"
 HANDLER_ROLE = "arn:aws:iam::111111111111:role/{HandlerRole}"
 
-DAY = 24 * 60 * 60
+# The units of durations. Without one, they are in seconds.
+UNITS = {"": 1, "s": 1, "m": 60, "h": 60 * 60, "d": 24 * 60 * 60}
+
+
+def seconds(duration: str) -> int:
+    return int(duration.rstrip("smhd")) * UNITS[duration.lstrip("0123456789")]
 
 
 def transformed(path: Path, parameters: Mapping[str, str] | None = None) -> Template:

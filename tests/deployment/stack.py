@@ -94,7 +94,7 @@ class Deployed:
         pages = scan.paginate(TableName=self.variables()["LEDGER_TABLE"])
         return [claim["state"]["S"] for page in pages for claim in page["Items"] if "state" in claim]
 
-    def stranger_operations(self) -> list[str]:
+    def stranger_operations(self) -> set[str]:
         """The operations on the queues that a stranger with all SQS permissions can do."""
         iam = self.endpoint.client("iam")
         iam.create_user(UserName="stranger")
@@ -102,14 +102,14 @@ class Deployed:
         key = iam.create_access_key(UserName="stranger")["AccessKey"]
         return self.possible(self.endpoint.client("sqs", key["AccessKeyId"], key["SecretAccessKey"]))
 
-    def operations(self) -> list[str]:
+    def operations(self) -> set[str]:
         """The operations on the queues that the operator can do if it also has all SQS permissions."""
         self.endpoint.client("iam").put_role_policy(
             RoleName=self.operator, PolicyName="queues", PolicyDocument=EVERYTHING_WITH_QUEUES
         )
         return self.possible(self.operators_queues())
 
-    def possible(self, queues: Any) -> list[str]:
+    def possible(self, queues: Any) -> set[str]:
         """The operations on the queues that this client can do."""
         urls = {
             "dead letters": self.variables()["DEAD_LETTER_QUEUE_URL"],
@@ -124,12 +124,12 @@ class Deployed:
             "purge_queue": {},
             "delete_queue": {},
         }
-        return [
+        return {
             f"{call}: {queue}"
             for queue, url in urls.items()
             for call, arguments in calls.items()
             if not _is_denied(getattr(queues, call), QueueUrl=url, **arguments)
-        ]
+        }
 
     def comeback(self, program: Path, *arguments: str, as_operator: bool = False) -> Any:
         """Runs a command of the program, with all permissions or the operator's. Returns the JSON that it prints."""

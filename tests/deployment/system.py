@@ -17,9 +17,6 @@ TARGET = Path(__file__).resolve().parents[2] / os.environ.get("CARGO_TARGET_DIR"
 # Properties that may differ: names, descriptions, code locations, and traces of the tool that made the template.
 INCIDENTAL = {"Lambda::Function": {"Code", "Description", "Environment", "Role"}}
 
-# The units of durations.
-SECONDS = {"s": 1, "m": 60, "h": 60 * 60, "d": 24 * 60 * 60}
-
 # A template may have any number of these. Policies are compared by their statements, topics and keys belong to the
 # environment, alarms are made from the same file, and dashboards are not compared.
 UNCOUNTED = {
@@ -237,7 +234,7 @@ def _meaning(variable: str, value: str) -> str:
     """The meaning of a variable's value that can be written in several ways."""
     match variable:
         case "BASE_BACKOFF" | "MAX_BACKOFF" | "MAX_AGE":
-            return f"{value if value.isdigit() else int(value[:-1]) * SECONDS[value[-1]]} s"
+            return f"{sam.seconds(value)} s"
         case "POLICIES":
             policies = {
                 function: {name: str(own) for name, own in values.items()}

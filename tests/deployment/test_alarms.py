@@ -169,8 +169,6 @@ def in_flight() -> Points:
     return aws("AWS/SQS", "ApproximateNumberOfMessagesNotVisible", 45_000, MINUTES)
 
 
-LATE = '{"BASE_BACKOFF": "900", "MAX_BACKOFF": "900"}'
-
 # Incidents of an hour that follow a flawless hour, and the alarms that go off.
 INCIDENTS: dict[str, tuple[Callable[[], Points], set[str]]] = {
     "dead letters can't be sent": (
@@ -239,7 +237,7 @@ INCIDENTS: dict[str, tuple[Callable[[], Points], set[str]]] = {
         {"recursionstopped"},
     ),
     "retries are 45 minutes late": (
-        lambda: says(handler_log(Fate.INVOKED, environment=LATE), *OFTEN),
+        lambda: says(handler_log(Fate.INVOKED, environment='{"BASE_BACKOFF": "900", "MAX_BACKOFF": "900"}'), *OFTEN),
         {"lateness"},
     ),
 }

@@ -40,13 +40,6 @@ import app
 ALARMS = json.loads((INFRA / "cdk/contract/alarms.json").read_text())
 
 
-class SystemTest(unittest.TestCase):
-    def test_optional_resources_are_made_only_on_request(self) -> None:
-        kinds = {each.type for each in system().values()}
-        optional = {"DynamoDB::Table", "IAM::ManagedPolicy", "CloudWatch::Alarm", "CloudWatch::Dashboard", "KMS::Key"}
-        self.assertEqual(kinds & optional, set())
-
-
 class ClosureTest(unittest.TestCase):
     """The queues' policies hold whatever other permissions exist in the account."""
 
@@ -158,6 +151,11 @@ class OperatorTest(unittest.TestCase):
 
 
 class OptionTest(unittest.TestCase):
+    def test_optional_resources_are_made_only_on_request(self) -> None:
+        kinds = {each.type for each in system().values()}
+        optional = {"DynamoDB::Table", "IAM::ManagedPolicy", "CloudWatch::Alarm", "CloudWatch::Dashboard", "KMS::Key"}
+        self.assertEqual(kinds & optional, set())
+
     def test_register_and_probe_need_a_ledger(self) -> None:
         for parameter in ("Register", "Probe"):
             self.assertEqual(system_template(Ledger="true", **{parameter: "true"}).refusals(), [])

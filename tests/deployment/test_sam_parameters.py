@@ -6,16 +6,10 @@ import unittest
 from collections.abc import Iterator
 from pathlib import Path
 
-from sam import DAY, HOME, INFRA, KEY, LOG_GROUP, ORDERS, ROLES, SYSTEM, TEMPLATES, TOPIC, parameters_of
+from sam import HOME, INFRA, KEY, LOG_GROUP, ORDERS, ROLES, SYSTEM, TEMPLATES, TOPIC, UNITS, parameters_of, seconds
 
 IAM = "arn:aws:iam::111111111111"
 SQS, KMS = (f"arn:aws:{service}:{HOME}" for service in ("sqs", "kms"))
-BAD_TRIGGERS = (
-    "-1 in 1 of 1 periods of 60 s",
-    "0 in 0 of 1 periods of 60 s",
-    "0 in 1 of 1 periods of 61 s",
-    "0 in 1 of 1 periods of 60 s ",
-)
 
 
 class ParameterTest(unittest.TestCase):
@@ -92,7 +86,14 @@ class ParameterTest(unittest.TestCase):
     # The values of the parameters that say when an alarm goes off, which all have the same pattern.
     TRIGGERS: tuple[list[str], list[str]] = (
         ["off", "above 0 in 1 of 1 periods of 10 s", "above 12.5 in 10 of 12 periods of 86400 s"],
-        ["on", "0", *(f"above {each}" for each in BAD_TRIGGERS)],
+        [
+            "on",
+            "0",
+            "above -1 in 1 of 1 periods of 60 s",
+            "above 0 in 0 of 1 periods of 60 s",
+            "above 0 in 1 of 1 periods of 61 s",
+            "above 0 in 1 of 1 periods of 60 s ",
+        ],
     )
     # The ranges of the handler.
     DURATIONS = {
@@ -100,7 +101,6 @@ class ParameterTest(unittest.TestCase):
         for name, setting in json.loads((INFRA / "cdk/contract/settings.json").read_text()).items()
         if setting["type"] == "duration"
     }
-    UNITS = {"": 1, "s": 1, "m": 60, "h": 60 * 60, "d": DAY}
     MALFORMED = (" ", "s", "1.5h", "-1s", "+1s", "01s", "1 s", "1w", "1S", "1h30m", "1s,", "1s\n", "\u0661s")
 
     def test_every_parameter_is_bounded_and_says_what_it_must_be(self) -> None:
@@ -121,11 +121,11 @@ class ParameterTest(unittest.TestCase):
 
     def test_durations_have_the_ranges_of_the_handler(self) -> None:
         for name, bounds in self.DURATIONS.items():
-            shortest, longest = (int(bound[:-1]) * self.UNITS[bound[-1]] for bound in bounds)
+            shortest, longest = map(seconds, bounds)
             by_range: dict[bool, list[str]] = {True: [], False: list(self.MALFORMED)}
-            for unit, seconds in self.UNITS.items():
-                for count in self.counts(longest // seconds):
-                    by_range[shortest <= count * seconds <= longest].append(f"{count}{unit}")
+            for unit, length in UNITS.items():
+                for count in self.counts(longest // length):
+                    by_range[shortest <= count * length <= longest].append(f"{count}{unit}")
             self.assert_takes(SYSTEM, name, by_range[True], by_range[False])
 
     @staticmethod

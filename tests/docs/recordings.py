@@ -18,7 +18,6 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
 from xml.sax.saxutils import escape
 
 import endpoints
@@ -118,56 +117,51 @@ def run(command: list[str], environment: dict[str, str]) -> bytes:
     return printed
 
 
-@dataclass
-class Terminal:
-    environment: dict[str, str]
-
-    def wait(self, command: str, member: str, at_least: int) -> None:
-        """Waits until this member of a command's JSON output is at least this number."""
-        until = time.monotonic() + PATIENCE_SECONDS
-        while time.monotonic() < until:
-            said = json.loads(subprocess.check_output(command.split(), env=self.environment, text=True))
-            if said[member] >= at_least:
-                return
-        raise AssertionError(f"expected {member} of at least {at_least} from {command}, got {said}")
-
-    def record(self, title: str, *commands: str) -> Recording:
-        lines: list[list[tuple[str, str]]] = []
-        for command in commands:
-            lines += [[("dim", "$ "), ("bold", command)]]
-            lines += shown(run(command.split(), self.environment))
-        while not "".join(text for _, text in lines[-1]).strip():
-            lines.pop()
-        return Recording(title, lines)
+def wait(environment: dict[str, str], command: str, at_least: int) -> None:
+    """Waits until a command has looked at this number of things."""
+    until = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < until:
+        said = json.loads(subprocess.check_output(command.split(), env=environment, text=True))
+        if said["looked_at"] >= at_least:
+            return
+    raise AssertionError(f"expected {command} to look at {at_least}, got {said}")
 
 
-def failures() -> list[dict[str, Any]]:
-    function = "arn:aws:lambda:us-east-1:000000000000:function:example-target:$LATEST"
-    errors = {
-        "3b72eb0b-202e-4fca-9f27-d590e971de04": "PaymentError",
-        "57569600-645f-4c2e-86e1-44482712467d": "PaymentError",
-        "91f53b8a-2a8d-41d1-be8f-3181ffbc8ba8": "PaymentError",
-        "9c7b62f9-7c92-4afc-83b6-2ad3a93343c2": "StockError",
-    }
-    return [
-        failure_record(function, {"id": it}, None, it, {"errorType": error, "errorMessage": "the upstream said 503"})
-        for it, error in errors.items()
-    ]
+def record(environment: dict[str, str], title: str, *commands: str) -> Recording:
+    lines: list[list[tuple[str, str]]] = []
+    for command in commands:
+        lines += [[("dim", "$ "), ("bold", command)]]
+        lines += shown(run(command.split(), environment))
+    while not "".join(text for _, text in lines[-1]).strip():
+        lines.pop()
+    return Recording(title, lines)
+
+
+FUNCTION = "arn:aws:lambda:us-east-1:000000000000:function:example-target:$LATEST"
+FAILURES = {
+    "3b72eb0b-202e-4fca-9f27-d590e971de04": "PaymentError",
+    "57569600-645f-4c2e-86e1-44482712467d": "PaymentError",
+    "91f53b8a-2a8d-41d1-be8f-3181ffbc8ba8": "PaymentError",
+    "9c7b62f9-7c92-4afc-83b6-2ad3a93343c2": "StockError",
+}
 
 
 def operated() -> Iterator[tuple[str, Recording]]:
     path = {"PATH": f"{TARGET}:{os.environ['PATH']}", "HOME": "/nonexistent", "TERM": "xterm-256color"}
     backoff = ["--set", "BASE_BACKOFF=2h", "--set", "MAX_BACKOFF=2h", "--set", "JITTER=none"]
     with endpoints.local(TARGET / "comeback", path, ["local", "--port", "0", *backoff], READY) as cloud:
-        terminal = Terminal(path | cloud.environment())
+        environment = path | cloud.environment()
         sqs = cloud.client("sqs")
         queue = sqs.get_queue_url(QueueName="retry-example-target")["QueueUrl"]
-        entries = [{"Id": str(nth), "MessageBody": json.dumps(each)} for nth, each in enumerate(failures())]
-        sqs.send_message_batch(QueueUrl=queue, Entries=entries)
-        terminal.wait("comeback waiting --json", "looked_at", len(entries))
+        for it, kind in FAILURES.items():
+            error = {"errorType": kind, "errorMessage": "the upstream said 503"}
+            body = json.dumps(failure_record(FUNCTION, {"id": it}, None, it, error))
+            sqs.send_message(QueueUrl=queue, MessageBody=body)
+        wait(environment, "comeback waiting --json", len(FAILURES))
         yield (
             "waiting.svg",
-            terminal.record(
+            record(
+                environment,
                 "comeback status, and comeback waiting by function and error",
                 "comeback status",
                 "comeback waiting --group-by function,error",
@@ -175,19 +169,20 @@ def operated() -> Iterator[tuple[str, Recording]]:
         )
         subprocess.run(
             ["comeback", "waiting", "cancel", "--error", "StockError", "--yes"],
-            check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=terminal.environment,
+            check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment,
         )  # fmt: skip
-        terminal.wait("comeback dead list --json", "looked_at", 1)
+        wait(environment, "comeback dead list --json", 1)
         yield (
             "dead.svg",
-            terminal.record(
+            record(
+                environment,
                 "comeback dead list, and comeback dead redrive as a dry run",
                 "comeback dead list",
                 "comeback dead redrive --error StockError --dry-run",
             ),
         )
         cloud.client("lambda").put_function_recursion_config(FunctionName="example-target", RecursiveLoop="Terminate")
-        yield "doctor.svg", terminal.record("comeback doctor finds a problem and a warning", "comeback doctor")
+        yield "doctor.svg", record(environment, "comeback doctor finds a problem and a warning", "comeback doctor")
 
 
 def demo() -> Recording:

@@ -218,8 +218,7 @@ class UsageTest(unittest.TestCase):
 
     def setUp(self) -> None:
         self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
-        ignored = shutil.ignore_patterns("comeback")
-        shutil.copytree(ROOT / "scripts", self.folder / "scripts", ignore=ignored)
+        shutil.copytree(ROOT / "scripts", self.folder / "scripts", ignore=shutil.ignore_patterns("comeback"))
         for licence in ROOT.glob("LICENSE-*"):
             shutil.copy(licence, self.folder)
         tools = self.folder / "tools"
