@@ -29,7 +29,7 @@ from botocore import xform_name
 from botocore.exceptions import ClientError
 from endpoints import ACCOUNT, PATIENCE_SECONDS, REGION, Endpoint
 from inputs import zipped
-from recorded import prefix_of
+from recorded import Cloud
 
 # Cases mostly wait, so more of them run at a time than there are cores.
 CASES_AT_A_TIME = 8
@@ -146,8 +146,7 @@ class Notebook:
         # By step: the operation, and the position of this call among the case's calls to it.
         self.answers: dict[str, str] = {}
         self._endpoint = endpoint
-        self._clients = {service: endpoint.client(service) for service in ("sqs", "lambda")}
-        self._prefix = prefix_of(case)
+        self._cloud = Cloud(endpoint, case)
         self._seen: dict[tuple[str, str], str] = {}
         self._calls: dict[str, int] = {}
         # The URL of the queue that was made last.
@@ -168,8 +167,7 @@ class Notebook:
 
     def _make_queue(self, given: Any) -> None:
         ((own, attributes),) = (given if isinstance(given, dict) else {given: {}}).items()
-        created = self._clients["sqs"].create_queue(QueueName=self._prefix + own, Attributes=self._meant(attributes))
-        self._queue = str(created["QueueUrl"])
+        self._queue = self._cloud.queue(own, **self._meant(attributes))
 
     def _meant(self, value: Any) -> Any:
         """A value of cases.yaml with what its placeholders stand for."""
@@ -186,7 +184,11 @@ class Notebook:
                 for (_, identifier), placeholder in self._seen.items():
                     if placeholder == value:
                         return identifier
-                return expanded_names(value).replace("<case>-", self._prefix).replace("<endpoint>", self._endpoint.url)
+                return (
+                    expanded_names(value)
+                    .replace("<case>-", self._cloud.prefix)
+                    .replace("<endpoint>", self._endpoint.url)
+                )
         return value
 
     def _send(self, url: str | None, headers: Mapping[str, str], body: str) -> tuple[int, Message, bytes]:
@@ -210,9 +212,8 @@ class Notebook:
         return f"{status} {shape} {headers['x-amzn-query-error']} {kind}"
 
     def _made(self, operation: str, parameters: dict[str, Any]) -> dict[str, Any]:
-        client = next(
-            client for client in self._clients.values() if operation in client.meta.service_model.operation_names
-        )
+        clients = (self._cloud.sqs, self._cloud.functions)
+        client = next(each for each in clients if operation in each.meta.service_model.operation_names)
         shape = client.meta.service_model.operation_model(operation).input_shape
         parameters = {name: value for name, value in self._completed(parameters, shape).items() if value is not None}
         return getattr(client, xform_name(operation))(**parameters)
@@ -225,11 +226,16 @@ class Notebook:
         try:
             answer = self._made(operation, parameters)
         except ClientError as error:
-            self._write(operation, _error(error, self._clients["sqs"].meta.service_model.shape_names))
+            told, metadata = error.response["Error"], error.response["ResponseMetadata"]
+            # SDKs have an exception type for an error only if it is a shape in the service's model.
+            shapes = self._cloud.sqs.meta.service_model.shape_names
+            shape = told.get("QueryErrorCode") if told.get("QueryErrorCode") in shapes else None
+            parts = (metadata["HTTPStatusCode"], told.get("Code"), shape, told.get("Type"))
+            self._write(operation, " ".join(str(part) for part in parts if part))
             return
         status = answer.pop("ResponseMetadata")["HTTPStatusCode"]
         lengths = {key: len(answer[key[1:]]) for key in told if key.startswith("#")}
-        is_of_sqs = operation in self._clients["sqs"].meta.service_model.operation_names
+        is_of_sqs = operation in self._cloud.sqs.meta.service_model.operation_names
         shown = answer if is_of_sqs else {key: answer.get(key) for key in told} | lengths
         self._write(operation, f"{status} {json.dumps(self._masked(shown), sort_keys=True)}")
 
@@ -261,7 +267,7 @@ class Notebook:
         if isinstance(value, str):
             if key in self.documents and value.startswith("{"):
                 return self._masked(json.loads(value))
-            value = value.replace(self._endpoint.url, "<endpoint>").replace(self._prefix, "<case>-")
+            value = value.replace(self._endpoint.url, "<endpoint>").replace(self._cloud.prefix, "<case>-")
             uuid = re.search(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", value)
             if uuid:
                 value = value.replace(uuid[0], self._numbered("UUID", uuid[0]))
@@ -271,15 +277,6 @@ class Notebook:
     def _numbered(self, kind: str, identifier: str) -> str:
         number = 1 + sum(seen == kind for seen, _ in self._seen)
         return self._seen.setdefault((kind, identifier), f"<{kind} {number}>")
-
-
-def _error(error: ClientError, shapes: Sequence[str]) -> str:
-    told = error.response["Error"]
-    status = error.response["ResponseMetadata"]["HTTPStatusCode"]
-    # SDKs have an exception type for an error only if it is a shape in the service's model.
-    shape = told.get("QueryErrorCode") if told.get("QueryErrorCode") in shapes else None
-    parts = (told.get("Code"), shape, told.get("Type"))
-    return " ".join(str(part) for part in (status, *parts) if part)
 
 
 def ask(endpoint: Endpoint, cases: Mapping[str, list[Any]]) -> dict[str, dict[str, str]]:

@@ -42,7 +42,6 @@ class Player(Notebook):
 
     def __init__(self, endpoint: Endpoint, fact: str) -> None:
         super().__init__(endpoint, fact)
-        self._cloud = Cloud(endpoint, fact)
         self._function: str | None = None
 
     def follow(self, steps: list[Any]) -> None:

@@ -25,21 +25,17 @@ EVENTUALLY_SECONDS = 20
 POLL_SECONDS = 0.05
 
 
-def prefix_of(check: str) -> str:
-    """A prefix of names that is unique to a check, and short enough for the name of a function."""
-    return f"{zlib.crc32(check.encode()):08x}-"
-
-
 class Cloud:
     """The implementation under test, with names that are unique to one check."""
 
     def __init__(self, endpoint: Endpoint, check: str) -> None:
         self.sqs = endpoint.client("sqs")
         self.functions = endpoint.client("lambda")
-        self._prefix = prefix_of(check)
+        # Unique to the check, and short enough for the name of a function.
+        self.prefix = f"{zlib.crc32(check.encode()):08x}-"
 
     def name(self, own: str) -> str:
-        return self._prefix + own
+        return self.prefix + own
 
     def queue(self, own: str = "queue", **attributes: str) -> str:
         return self.sqs.create_queue(QueueName=self.name(own), Attributes=attributes)["QueueUrl"]
