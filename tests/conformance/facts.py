@@ -18,12 +18,9 @@ import jmespath
 import recorded
 import yaml
 from botocore.exceptions import ClientError
-from conformance import Notebook, expanded_names, is_like
+from conformance import CASES_AT_A_TIME, Notebook, expanded_names, is_like
 from endpoints import Endpoint
 from recorded import Cloud
-
-# Checks mostly wait, so more of them run at a time than there are cores.
-CHECKS_AT_A_TIME = 8
 
 FACTS: dict[str, dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("facts.yaml").read_text())
 # Steps that several facts share.
@@ -128,7 +125,7 @@ def complaint(name: str, fact: Mapping[str, Any], endpoint: Endpoint) -> str | N
 def main() -> int:
     program, *names = sys.argv[1:]
     chosen = {name: fact for name, fact in FACTS.items() if not names or name in names}
-    with endpoints.local(Path(program).resolve()) as local, ThreadPoolExecutor(CHECKS_AT_A_TIME) as pool:
+    with endpoints.local(Path(program).resolve()) as local, ThreadPoolExecutor(CASES_AT_A_TIME) as pool:
         found = list(pool.map(lambda fact: complaint(*fact, local), chosen.items()))
     complaints = [complaint for complaint in found if complaint is not None]
     for each in complaints:

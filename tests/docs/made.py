@@ -15,7 +15,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
@@ -80,18 +80,17 @@ class Picture:
 DURATIONS = {1: "1 s", 10: "10 s", 60: "1 m", 600: "10 m", 3600: "1 h", 6 * 3600: "6 h", 24 * 3600: "24 h"}
 
 
-def logarithmic(first: float, last: float, left: float, right: float) -> Callable[[float], float]:
-    span = math.log(last) - math.log(first)
-    return lambda value: left + (right - left) * (math.log(value) - math.log(first)) / span
-
-
 def backoff() -> Picture:
     """The times of attempts, by the handler's own rules."""
     picture = Picture("When attempts fall after the first failure, with full, equal and no jitter", 250)
     policies = [part for jitter in ("full", "equal", "none") for part in ("--policy", f"{jitter}: JITTER={jitter}")]
     asked = [PROGRAM, "simulate", "--outage", "10m", "--json", *policies]
     said = json.loads(subprocess.run(asked, check=True, capture_output=True, env={}).stdout)
-    at = logarithmic(0.5, 24 * 3600, 130, 735)
+
+    def at(seconds: float) -> float:
+        """A logarithmic axis from half a second to a day."""
+        return 130 + 605 * math.log(seconds / 0.5, 24 * 3600 / 0.5)
+
     for seconds, name in DURATIONS.items():
         picture.line((at(seconds), 40), (at(seconds), 210), kind="grid")
         picture.text(at(seconds), 228, name, "end quiet" if seconds == 24 * 3600 else "middle quiet")

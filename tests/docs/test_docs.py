@@ -90,10 +90,6 @@ def with_go(folder: Path) -> None:
     )
 
 
-def with_rust(folder: Path) -> None:
-    (folder / "target").symlink_to(TARGET.parent)
-
-
 class FunctionTest(unittest.TestCase):
     """The function in each language, with the orders that the page sends to it."""
 
@@ -127,7 +123,7 @@ class FunctionTest(unittest.TestCase):
     def test_rust(self) -> None:
         rust = section(FUNCTION, "Rust")
         self.assertIn((ROOT / "shared/kit/examples/smallest.rs").read_text(), rust)
-        follow(rust, 5, with_rust)
+        follow(rust, 5, lambda folder: (folder / "target").symlink_to(TARGET.parent))
 
 
 KIT = (ROOT / "shared/kit/README.md").read_text()
