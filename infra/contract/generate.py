@@ -81,9 +81,6 @@ VARIABLES = {
     "${max_age_seconds}": "${MaxAgeSeconds}",
     "${in_flight_max}": "${InFlightMaxOrDefault}",
 }
-IN_FLIGHT_MAX = (
-    f"- InFlightMaxOrDefault: !If [HasInFlightMax, !Ref InFlightMax, {SETTINGS['IN_FLIGHT_MAX']['default']}]"
-)
 
 
 def pascal(name: str) -> str:
@@ -503,7 +500,8 @@ def watched(name: str, alarm: dict[str, Any]) -> dict[str, Any]:
         return {**metric(alarm, "m"), kind: statistic, **period}
     expression = substituted(alarm["expression"])
     if "InFlightMax" in expression:
-        expression = f"!Sub\n            - {expression}\n            {IN_FLIGHT_MAX}"
+        value = f"!If [HasInFlightMax, !Ref InFlightMax, {SETTINGS['IN_FLIGHT_MAX']['default']}]"
+        expression = f"!Sub\n            - {expression}\n            - InFlightMaxOrDefault: {value}"
     elif "${" in expression:
         expression = f"!Sub {expression}"
     result = {"Id": "result", "Label": alarm["label"], "Expression": expression}

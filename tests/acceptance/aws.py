@@ -23,6 +23,7 @@ sys.path += [str(Path(__file__).resolve().parents[1] / part) for part in ("confo
 sys.path.append(str(Path(__file__).resolve().parents[2] / "infra" / "cost"))
 
 from endpoints import ACCOUNT as LOCAL_ACCOUNT
+from endpoints import queue_arn
 from maker import Maker, Parts
 from stack import Deployed, all_resources
 from template import NESTED
@@ -157,9 +158,8 @@ class Stack:
 
     def system(self, name: str, target: str) -> Deployed:
         """One of the two systems, with one of its functions."""
-        sqs, names = self.account.client("sqs"), self.names
-        url = names[f"{name}/RetryQueue"]
-        arn = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+        names = self.names
+        arn = queue_arn(self.account.client("sqs"), names[f"{name}/RetryQueue"])
         return Deployed(self.account, names[target], names[f"{name}/Handler"], arn, names["Operator"])
 
     @property

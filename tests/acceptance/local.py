@@ -5,7 +5,7 @@ import secrets
 from typing import Any
 
 from aws import Refused, Stack
-from endpoints import ROLE
+from endpoints import ROLE, queue_arn
 from maker import EXAMPLE, SYSTEMS, TARGETS, Function, Parts, document_of_policies, zipped_folder
 from stack import Deployed
 
@@ -99,9 +99,7 @@ class StackOfCalls(Stack):
         )
 
     def _arn(self, queue: str) -> str:
-        sqs = self.account.client("sqs")
-        asked = sqs.get_queue_attributes(QueueUrl=self.names[queue], AttributeNames=["QueueArn"])
-        return asked["Attributes"]["QueueArn"]
+        return queue_arn(self.account.client("sqs"), self.names[queue])
 
     def _make_function(self, name: str, code: bytes, **settings: Any) -> None:
         self.check_stop()

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from botocore.exceptions import ClientError
+from endpoints import queue_arn
 from play import public_functions
 from world import World
 
@@ -45,11 +46,8 @@ def whether_a_redrive_keeps_message_attributes(world: World) -> str:
     sqs = world.account.client("sqs")
     attributes = {"Reason": {"DataType": "String", "StringValue": "cancelled"}}
     sqs.send_message(QueueUrl=world.names["Moved"], MessageBody="moved", MessageAttributes=attributes)
-    arns = [
-        sqs.get_queue_attributes(QueueUrl=world.names[name], AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
-        for name in ("Moved", "MovedBack")
-    ]
-    sqs.start_message_move_task(SourceArn=arns[0], DestinationArn=arns[1])
+    source, destination = (queue_arn(sqs, world.names[name]) for name in ("Moved", "MovedBack"))
+    sqs.start_message_move_task(SourceArn=source, DestinationArn=destination)
     moved: list[dict[str, Any]] = []
 
     def received() -> int:

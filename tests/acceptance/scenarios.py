@@ -7,6 +7,7 @@ import uuid
 from typing import Any
 
 from botocore.exceptions import ClientError
+from endpoints import queue_arn
 from maker import ATTEMPTS_MAX
 from play import public_functions
 from stack import life_of_failing
@@ -152,8 +153,7 @@ def the_redrive_of_the_console_brings_dead_letters_back(world: World) -> None:
     with world.second_letters:
         event = world.send("Crowd", fail={"attempts": 1, "error": "PermanentFailure"})
         _until_listed(world, event)
-        url = second.variables()["DEAD_LETTER_QUEUE_URL"]
-        source = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+        source = queue_arn(sqs, second.variables()["DEAD_LETTER_QUEUE_URL"])
         sqs.start_message_move_task(SourceArn=source, DestinationArn=second.retry_queue_arn)
         # The redriven event starts over with attempt 1.
         world.until("attempts that succeeded", lambda: world.placed(event), [1])

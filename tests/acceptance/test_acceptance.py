@@ -94,7 +94,6 @@ class AcceptanceTest(unittest.TestCase):
     def run_until(self, text: str, number: signal.Signals, *arguments: str) -> tuple[int, str, str]:
         """Runs the script, and sends it a signal once it prints `text`. Returns its exit status and its output."""
         process = self.start(*arguments)
-        assert process.stderr is not None
         told = ""
         for line in process.stderr:
             told += line

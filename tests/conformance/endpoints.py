@@ -84,6 +84,11 @@ def waiting_count(sqs: Any, queue_url: str) -> int:
     return sum(map(int, sqs.get_queue_attributes(QueueUrl=queue_url, AttributeNames=names)["Attributes"].values()))
 
 
+def queue_arn(sqs: Any, queue_url: str) -> str:
+    answer = sqs.get_queue_attributes(QueueUrl=queue_url, AttributeNames=["QueueArn"])
+    return answer["Attributes"]["QueueArn"]
+
+
 @contextmanager
 def local(
     program: Path, settings: Mapping[str, str] = MappingProxyType({}), arguments: Sequence[str] = (), ready: str = ""
@@ -180,7 +185,6 @@ def _started(
         environment = {"PATH": os.environ["PATH"], "TMPDIR": folder, **settings}
         process = subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environment, text=True)
         try:
-            assert process.stdout is not None
             found = None
             for line in process.stdout:
                 found = found or re.search(r"http://127\.0\.0\.1:\d+", line)

@@ -114,9 +114,8 @@ class CloudWatch:
 
     def _watched(self, alarm: Mapping[str, Any]) -> tuple[int, Series]:
         if "Metrics" not in alarm:
-            return int(alarm["Period"]), self._statistic(
-                alarm, alarm.get("Statistic") or alarm["ExtendedStatistic"], alarm
-            )
+            statistic = alarm.get("Statistic") or alarm["ExtendedStatistic"]
+            return int(alarm["Period"]), self._statistic(alarm, statistic, alarm)
         (expression,) = (each for each in alarm["Metrics"] if "Expression" in each)
         if query := QUERY.fullmatch(expression["Expression"]):
             return int(expression["Period"]), self._query(int(expression["Period"]), *query.groups())

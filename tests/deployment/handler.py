@@ -88,8 +88,6 @@ def aged(batch: Batch, older: int) -> Batch:
 
 RECORDED = ROOT / "tests/deployment/recorded"
 LEDGER = {"LEDGER_TABLE": "ledger"}
-# Every wait becomes a delay: the message is sent again.
-CROWDED = {"IN_FLIGHT_MAX": "1"}
 
 
 def played(batches: Sequence[Batch], environment: Mapping[str, str], item: Mapping[str, Any] | None = None) -> Cloud:
@@ -116,7 +114,8 @@ def written_now() -> dict[str, Any]:
     return {
         "recorded_at": int(time.time()),
         "envelope": json.loads(envelope),
-        "sent_again": sent(played(batches_of(Fate.WAITS, 10, 1), CROWDED)),
+        # Every wait becomes a delay: the message is sent again.
+        "sent_again": sent(played(batches_of(Fate.WAITS, 10, 1), {"IN_FLIGHT_MAX": "1"})),
         "dead_letter": sent(played(batches_of(Fate.GIVEN_UP, 1, 1), {})),
         "claim": claim["Item"],
     }

@@ -15,9 +15,6 @@ from endpoints import Endpoint, waiting_count
 from template import NESTED
 from template import listed as in_list
 
-FUNCTION = "AWS::Lambda::Function"
-ROLE = "AWS::IAM::Role"
-
 # Permissions of the handler's role with which AWS's services receive, log, use keys, record traces and join a VPC.
 # ministack does without them.
 OF_SERVICES = ("sqs:ReceiveMessage", "sqs:DeleteMessage", "logs:", "kms:", "xray:", "ec2:")
@@ -216,10 +213,11 @@ def find(endpoint: Endpoint, stack: str) -> list[Deployed]:
     functions = endpoint.client("lambda")
     resources = list(all_resources(endpoint.client("cloudformation"), stack))
     runtimes = {
-        name: functions.get_function_configuration(FunctionName=name)["Runtime"] for name in _of(resources, FUNCTION)
+        name: functions.get_function_configuration(FunctionName=name)["Runtime"]
+        for name in _of(resources, "AWS::Lambda::Function")
     }
     (handler,) = (name for name, runtime in runtimes.items() if runtime.startswith("provided"))
-    (operator,) = (name for name in _of(resources, ROLE) if "Operator" in name)
+    (operator,) = (name for name in _of(resources, "AWS::IAM::Role") if "Operator" in name)
 
     def retry_queue(target: str) -> str:
         config = functions.get_function_event_invoke_config(FunctionName=target, Qualifier="$LATEST")

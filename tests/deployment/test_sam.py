@@ -5,7 +5,7 @@ test_parity.py compares the example with CDK's.
 
 import json
 import re
-import sys
+import runpy
 import unittest
 from collections.abc import Mapping
 from typing import Any
@@ -33,10 +33,7 @@ from sam import (
 )
 from template import Resource, listed, read
 
-sys.path.append(str(INFRA / "example" / "orders"))
-
-import app
-
+ORDER = runpy.run_path(str(INFRA / "example/orders/app.py"))
 ALARMS = json.loads((INFRA / "cdk/contract/alarms.json").read_text())
 
 
@@ -156,6 +153,10 @@ class OptionTest(unittest.TestCase):
         optional = {"DynamoDB::Table", "IAM::ManagedPolicy", "CloudWatch::Alarm", "CloudWatch::Dashboard", "KMS::Key"}
         self.assertEqual(kinds & optional, set())
 
+    @staticmethod
+    def variables(made: Mapping[str, Resource]) -> dict[str, str]:
+        return made["Handler"].properties["Environment"]["Variables"]
+
     def test_register_and_probe_need_a_ledger(self) -> None:
         for parameter in ("Register", "Probe"):
             self.assertEqual(system_template(Ledger="true", **{parameter: "true"}).refusals(), [])
@@ -166,10 +167,8 @@ class OptionTest(unittest.TestCase):
     def test_queues_of_ones_own_are_named_beside_the_retry_queue(self) -> None:
         own = {"retry-orders": ["orders"], "retry-others": ["invoices", "mails"]}
         made = system(QueueTargets=json.dumps(own))
-        self.assertEqual(
-            json.loads(made["Handler"].properties["Environment"]["Variables"]["QUEUE_TARGETS"]),
-            {"{RetryQueue}": [ORDERS, INVOICES]} | own,
-        )
+        targets = json.loads(self.variables(made)["QUEUE_TARGETS"])
+        self.assertEqual(targets, {"{RetryQueue}": [ORDERS, INVOICES]} | own)
 
     def test_source_queues_are_bound_to_the_retry_queue_and_only_they_move_messages_there(self) -> None:
         queue = f"arn:aws:sqs:{HOME}:imports"
@@ -185,8 +184,7 @@ class OptionTest(unittest.TestCase):
                 made["RetryQueue"].properties["RedriveAllowPolicy"],
                 {"redrivePermission": "byQueue", "sourceQueueArns": [queue]},
             )
-            variables = made["Handler"].properties["Environment"]["Variables"]
-            self.assertEqual(variables["TARGET_FUNCTIONS"], ",".join(filter(None, [functions, queue])))
+            self.assertEqual(self.variables(made)["TARGET_FUNCTIONS"], ",".join(filter(None, [functions, queue])))
             allowed = made["HandlerRole"].properties["Policies"][0]["PolicyDocument"]["Statement"]
             resources = {action: each["Resource"] for each in allowed for action in listed(each["Action"])}
             self.assertEqual((resources["sqs:SendMessage"], resources["kms:Decrypt"]), ([queue], [KEY]))
@@ -197,10 +195,8 @@ class OptionTest(unittest.TestCase):
                 if each["Action"] == "sqs:SendMessage"
             )
             self.assertEqual(send, [queue])
-        bound = system(SourceQueues=queue, QueueTargets='{"retry-others":["mails"]}')["Handler"].properties
-        self.assertEqual(
-            json.loads(bound["Environment"]["Variables"]["QUEUE_TARGETS"])["{RetryQueue}"], [ORDERS, INVOICES, queue]
-        )
+        bound = self.variables(system(SourceQueues=queue, QueueTargets='{"retry-others":["mails"]}'))
+        self.assertEqual(json.loads(bound["QUEUE_TARGETS"])["{RetryQueue}"], [ORDERS, INVOICES, queue])
 
     def test_pollers_replace_the_maximum_of_concurrent_batches(self) -> None:
         mapping = system(MaxPollers="9")["HandlerRetry"].properties
@@ -223,9 +219,8 @@ class OptionTest(unittest.TestCase):
     def test_the_handler_sends_dead_letters_to_a_central_queue(self) -> None:
         central = "arn:aws:sqs:us-east-1:222222222222:letters"
         made = system(CentralDeadLetterQueueArn=central, CentralKeyArn=KEY)
-        variables = made["Handler"].properties["Environment"]["Variables"]
         url = "https://sqs.us-east-1.amazonaws.com/222222222222/letters"
-        self.assertEqual(variables["DEAD_LETTER_QUEUE_URL"], url)
+        self.assertEqual(self.variables(made)["DEAD_LETTER_QUEUE_URL"], url)
         self.assertEqual(made["RetryQueue"].properties["RedrivePolicy"]["deadLetterTargetArn"], DEAD_LETTER_QUEUE)
         (policy,) = made["HandlerRole"].properties["Policies"]
         sent_to = {
@@ -320,13 +315,13 @@ class ExampleTest(unittest.TestCase):
         for case in json.loads((INFRA.parent / "shared/core/fixtures/envelopes.json").read_text()):
             event = case["event"]
             if case["is_envelope"]:
-                self.assertEqual(app.unwrap(event), (event["_original_payload"], event["_retry_metadata"]))
+                self.assertEqual(ORDER["unwrap"](event), (event["_original_payload"], event["_retry_metadata"]))
             else:
-                self.assertEqual(app.unwrap(event), (event, {}))
+                self.assertEqual(ORDER["unwrap"](event), (event, {}))
 
     def test_an_order_that_names_no_attempt_always_fails_with_the_error_that_it_names(self) -> None:
         with self.assertRaises(Exception) as raised:
-            app.place({"id": "order-7", "fail": {"error": "Busy"}}, 1000)
+            ORDER["place"]({"id": "order-7", "fail": {"error": "Busy"}}, 1000)
         self.assertEqual(type(raised.exception).__name__, "Busy")
 
 

@@ -87,7 +87,6 @@ class Output:
     more: threading.Condition = field(default_factory=threading.Condition)
 
     def read(self, process: "subprocess.Popen[str]") -> None:
-        assert process.stdout is not None
         with process.stdout as printed:
             for line in printed:
                 with self.more:
