@@ -34,10 +34,8 @@ from recorded import Cloud
 # Cases mostly wait, so more of them run at a time than there are cores.
 CASES_AT_A_TIME = 8
 
-
 CASES: dict[str, dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("cases.yaml").read_text())
 TOLD = CASES.pop("told")
-
 
 TABLE = Path(__file__).with_name("differences.toml")
 

@@ -14,7 +14,6 @@ from template import PSEUDO_PARAMETERS, Resource, Template, read
 # The transformer publishes metrics of its own, and each transform would log that this was not possible.
 logging.getLogger("samtranslator.metrics").setLevel(logging.ERROR)
 
-
 INFRA = Path(__file__).resolve().parents[2] / "infra"
 SYSTEM = INFRA / "sam" / "template.yaml"
 TARGET_ALARMS = INFRA / "sam" / "target-alarms.yaml"

@@ -13,7 +13,6 @@ from template import Resource, Template, listed
 
 TARGET = Path(__file__).resolve().parents[2] / os.environ.get("CARGO_TARGET_DIR", "target")
 
-
 # Properties that may differ: names, descriptions, code locations, and traces of the tool that made the template.
 INCIDENTAL = {"Lambda::Function": {"Code", "Description", "Environment", "Role"}}
 
