@@ -18,7 +18,8 @@ from pathlib import Path
 
 from defects import DEFECTS
 
-ROOT = Path(__file__).resolve().parents[3]
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[2]
 COPY = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "defects"
 # A target directory of its own, so that nobody runs a program with a defect by mistake.
 TARGET = COPY / "target"
@@ -75,6 +76,10 @@ def main():
     for name, path, old, _ in defects:
         if (found := (ROOT / path).read_text().count(old)) != 1:
             sys.exit(f"{name}: expected once in {path}, found {found} times: {old}")
+    # What the search finds must also be wrong in the model of the local cloud, where a seed replays it.
+    searched, caught = (list(csv.DictReader((HERE / f"{by}.csv").open())) for by in ("searched", "caught"))
+    if alone := {each["defect"] for each in searched} - {each["defect"] for each in caught}:
+        sys.exit(f"expected the simulation to catch what the search finds, but not {sorted(alone)}")
     if arguments.check:
         return 0
     copy_tree()
