@@ -15,7 +15,7 @@ use comeback::{
 };
 use tokio::time::Instant;
 
-use crate::{answering, nowhere, response, silent_after, untrusted};
+use super::{answering, nowhere, response, silent_after, untrusted};
 
 const IN_DOUBT: Verdict = Verdict::retry(Kind::InDoubt);
 const UNAVAILABLE: Verdict = Verdict::retry(Kind::Unavailable);

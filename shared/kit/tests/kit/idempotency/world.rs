@@ -1,7 +1,7 @@
-//! Runs concurrent executions of one operation step by step, in every possible order.
+//! Runs concurrent executions of one charge step by step, in every possible order. All have the same key, and their
+//! effect is outside of the store.
 //!
 //! A step is a call to the store or the effect of the operation. Before each step, an execution waits at its gate.
-//! A [`Play`] defines the operation.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,24 +12,27 @@ use std::{
     time::Duration,
 };
 
-use comeback::idempotency::{Claim, Error, ReplaceError, State, Store};
+use comeback::idempotency::{Error, Memory, Record, ReplaceError, Request, State, Store};
 
-use super::{Clock, Declined};
+use super::{Clock, Declined, charges, fault};
+
+/// The stored key of the charge.
+const KEY: &str = "charges#order 7";
 
 /// Longer than any lease.
 const LEASES_OVER: Duration = Duration::from_secs(100);
 
 /// The maximum number of faults of each kind in one play.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Faults {
+struct Faults {
     /// Executions that die at their gate.
-    pub crashes: usize,
+    crashes: usize,
     /// Times at which every lease ends while its holder is still running.
-    pub leases_over: usize,
+    leases_over: usize,
     /// Calls to the store that fail with a [`Fault`].
-    pub calls: usize,
+    calls: usize,
     /// Operations that fail before their effect.
-    pub operations: usize,
+    operations: usize,
 }
 
 /// The fault of a call to the store.
@@ -45,16 +48,37 @@ pub enum Fault {
 
 const FAULTS: [Fault; 3] = [Fault::Unmade, Fault::Unanswered, Fault::Repeated];
 
+impl Fault {
+    /// Makes a call with this fault, if there is one. Returns `lost` if the request or response is lost.
+    pub async fn strike<T, F>(fault: Option<Self>, lost: T, make: impl Fn() -> F) -> T
+    where
+        F: Future<Output = T>,
+    {
+        match fault {
+            None => make().await,
+            Some(Self::Unmade) => lost,
+            Some(Self::Unanswered) => {
+                make().await;
+                lost
+            }
+            Some(Self::Repeated) => {
+                make().await;
+                make().await
+            }
+        }
+    }
+}
+
 /// The next step of an execution.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Step {
+enum Step {
     Call,
     Effect,
 }
 
 /// The point at which an execution stops before each step.
 #[derive(Clone, Debug, Default)]
-pub struct Gate(Arc<Mutex<Place>>);
+struct Gate(Arc<Mutex<Place>>);
 
 /// The position of an execution.
 #[derive(Debug, Default)]
@@ -70,7 +94,7 @@ enum Place {
 
 impl Gate {
     /// Waits until the gate opens. Returns the fault of the step, if it has one.
-    pub async fn pass(&self, step: Step) -> Option<Fault> {
+    async fn pass(&self, step: Step) -> Option<Fault> {
         future::poll_fn(|_| {
             let mut place = self.0.lock().unwrap();
             if let Place::Free(fault) = *place {
@@ -81,22 +105,6 @@ impl Gate {
             Poll::Pending
         })
         .await
-    }
-
-    /// Makes a call to the store when the gate opens. Returns `lost` if the request or response is lost.
-    pub async fn call<T, F: Future<Output = T>>(&self, lost: T, make: impl Fn() -> F) -> T {
-        match self.pass(Step::Call).await {
-            None => make().await,
-            Some(Fault::Unmade) => lost,
-            Some(Fault::Unanswered) => {
-                make().await;
-                lost
-            }
-            Some(Fault::Repeated) => {
-                make().await;
-                make().await
-            }
-        }
     }
 
     fn open(&self, fault: Option<Fault>) {
@@ -111,28 +119,36 @@ impl Gate {
     }
 }
 
-/// An operation that several executions run.
-pub trait Play {
-    /// Whether the effect and the mark are one write.
-    const IS_ATOMIC: bool;
+/// The store as one execution sees it.
+struct Gated {
+    store: Memory,
+    gate: Gate,
+}
 
-    /// Starts an execution that stops at this gate before each step. Its first step is a call.
-    fn begin(&self, nth: usize, gate: Gate, clock: &Clock) -> Running;
+impl Store for Gated {
+    async fn replace(
+        &self,
+        key: &str,
+        seen: Option<&Record>,
+        next: Option<&Record>,
+    ) -> Result<(), ReplaceError> {
+        let struck = self.gate.pass(Step::Call).await;
+        let lost = Err(ReplaceError::Fault(fault(true)));
+        Fault::strike(struck, lost, || self.store.replace(key, seen, next)).await
+    }
 
-    /// The claim in the end, and the executions that made the effect.
-    async fn end(self) -> (Claim, Vec<usize>);
+    fn answer_max(&self) -> usize {
+        self.store.answer_max()
+    }
 }
 
 /// The result of an execution: the number of the execution that ran the operation.
-pub type Answered = Result<usize, Error<Declined>>;
-
-/// A running execution.
-pub type Running = Pin<Box<dyn Future<Output = Answered>>>;
+type Answered = Result<usize, Error<Declined>>;
 
 /// A running execution and its gate.
 struct Execution {
     gate: Gate,
-    future: Running,
+    future: Pin<Box<dyn Future<Output = Answered>>>,
 }
 
 impl Execution {
@@ -155,9 +171,11 @@ enum Move {
     LeasesOver,
 }
 
-/// A running play.
-struct World<P> {
-    play: P,
+/// Executions of one charge, with their store.
+struct World {
+    store: Memory,
+    /// The executions that made the effect.
+    made_by: Arc<Mutex<Vec<usize>>>,
     clock: Clock,
     /// The number of executions that have started.
     begun: usize,
@@ -174,12 +192,12 @@ struct World<P> {
     late: BTreeSet<usize>,
 }
 
-impl<P: Play> World<P> {
-    /// Runs this many executions of one operation to their end, and another one after all leases have ended. Then
-    /// asserts the rules.
-    async fn play(play: P, executions: usize, faults: Faults, choices: &mut Choices) {
+impl World {
+    /// Runs this many executions to their end, and another one after all leases have ended. Then asserts the rules.
+    async fn play(executions: usize, faults: Faults, choices: &mut Choices) {
         let mut world = Self {
-            play,
+            store: Memory::new(),
+            made_by: Arc::default(),
             clock: Clock::new(),
             begun: 0,
             living: BTreeMap::new(),
@@ -203,30 +221,29 @@ impl<P: Play> World<P> {
     }
 
     async fn judge(self) {
-        let (claim, made_by) = self.play.end().await;
-        assert_eq!(claim.state, State::Done, "in the end it is done");
-        let is_owner = |nth: usize| claim.token.owner.starts_with(&format!("{nth}/"));
+        // A write that expects no record fails with the one that is there.
+        let found = self.store.replace(KEY, None, None).await;
+        let Err(ReplaceError::Changed(Some(record))) = found else { unreachable!("{found:?}") };
+        assert_eq!(record.claim.state, State::Done, "in the end it is done");
+        let is_owner = |nth: usize| record.claim.token.owner.starts_with(&format!("{nth}/"));
         let owner = (0..=self.last).find(|&nth| is_owner(nth)).unwrap();
         let is_answered = matches!(self.ended[&self.last], Ok(answer) if answer == owner);
         assert!(is_answered, "the last is answered");
 
         // The owner made the effect once. Another execution may only have made it if it died before it marked its
-        // record or was late, and only if the mark is another write.
+        // record or was late.
+        let made_by = self.made_by.lock().unwrap();
         let made = |nth: usize| made_by.iter().filter(|&&effect| effect == nth).count();
         assert_eq!(made(owner), 1, "{made_by:?}");
         for nth in made_by.iter().filter(|&&nth| nth != owner) {
-            let is_excused = self.crashed.contains(nth) || self.late.contains(nth);
-            assert!(!P::IS_ATOMIC && is_excused, "{made_by:?}");
+            assert!(self.crashed.contains(nth) || self.late.contains(nth), "{made_by:?}");
         }
-        let calls = self.faults.calls;
         for (&nth, end) in &self.ended {
             match end {
                 Ok(answer) if *answer == owner => {}
                 // It could not mark its record as done, and returns its own answer.
-                Ok(answer) => assert!(!P::IS_ATOMIC && *answer == nth && calls > 0, "{nth}"),
-                // Neither the transaction nor the release got a response.
-                Err(Error::Store(_)) if P::IS_ATOMIC && calls > 1 => {}
-                Err(Error::LostLease { .. }) => assert_eq!(made(nth), usize::from(!P::IS_ATOMIC)),
+                Ok(answer) => assert!(*answer == nth && self.faults.calls > 0, "{nth}"),
+                Err(Error::LostLease { .. }) => assert_eq!(made(nth), 1, "{nth}"),
                 Err(
                     Error::Operation(_)
                     | Error::InProgress { .. }
@@ -292,12 +309,31 @@ impl<P: Play> World<P> {
         }
     }
 
+    /// Starts an execution. Its first step is a call.
+    fn begin(&self, nth: usize) -> Execution {
+        let gate = Gate::default();
+        let store = Gated { store: self.store.clone(), gate: gate.clone() };
+        let once = charges(store, &self.clock);
+        let context = self.clock.context(&nth.to_string());
+        let request = Request::new("order 7", "charge 100", &context).unwrap();
+        let (at_gate, made_by) = (gate.clone(), Arc::clone(&self.made_by));
+        let future = Box::pin(async move {
+            let charge = async |_| {
+                if at_gate.pass(Step::Effect).await.is_some() {
+                    return Err(Declined);
+                }
+                made_by.lock().unwrap().push(nth);
+                Ok(nth)
+            };
+            once.run(&request, charge).await
+        });
+        Execution { gate, future }
+    }
+
     /// Lets an execution take its next step. Starts the execution if it is new.
     async fn step(&mut self, nth: usize, fault: Option<Fault>) {
         if nth == self.begun {
-            let gate = Gate::default();
-            let future = self.play.begin(nth, gate.clone(), &self.clock);
-            let mut execution = Execution { gate, future };
+            let mut execution = self.begin(nth);
             assert!(execution.go_on().await.is_none(), "its first step is a call");
             self.living.insert(nth, execution);
             self.begun += 1;
@@ -346,15 +382,11 @@ impl Choices {
 }
 
 /// Plays every order of this many executions and these faults, and returns the number of orders.
-pub async fn every_order<P: Play>(
-    executions: usize,
-    faults: Faults,
-    begin: impl Fn(usize) -> P,
-) -> usize {
+async fn every_order(executions: usize, faults: Faults) -> usize {
     let mut choices = Choices::default();
     let mut plays = 0;
     loop {
-        World::play(begin(plays), executions, faults, &mut choices).await;
+        World::play(executions, faults, &mut choices).await;
         plays += 1;
         if !choices.next() {
             return plays;
@@ -362,10 +394,24 @@ pub async fn every_order<P: Play>(
     }
 }
 
-/// Reads a claim with a write that expects no record, and therefore fails with the current one.
-pub async fn claim(store: &impl Store, key: &str) -> Claim {
-    match store.replace(key, None, None).await {
-        Err(ReplaceError::Changed(Some(there))) => there.claim,
-        other => unreachable!("{other:?}"),
+#[tokio::test(start_paused = true)]
+async fn in_every_order_the_operation_runs_once() {
+    let none = Faults::default();
+    let fail = Faults { operations: 2, ..none };
+    // Leases end while their holders are still running, and one execution dies.
+    let die = Faults { crashes: 1, leases_over: 2, ..none };
+    let lose_calls = Faults { calls: 2, ..none };
+    let all = Faults { crashes: 1, leases_over: 1, calls: 1, operations: 1 };
+    for (faults, of_two, of_three) in [
+        (none, 3, 6),
+        (fail, 7, 19),
+        (die, 461, 16_419),
+        (lose_calls, 244, 1_407),
+        (all, 2_757, 100_593),
+    ] {
+        for (executions, expected) in [(2, of_two), (3, of_three)] {
+            let plays = every_order(executions, faults);
+            assert_eq!(plays.await, expected, "{executions} with {faults:?}");
+        }
     }
 }

@@ -1,9 +1,7 @@
 //! Tests functions under the layer, with events that are deserialized as the Lambda runtime does it.
-#![allow(clippy::unwrap_used, reason = "a test's expectation")]
 
 use std::{
     convert::Infallible,
-    sync::Arc,
     task::{Context as TaskContext, Poll},
     time::Duration,
 };
@@ -15,6 +13,7 @@ use comeback::{
     retry::{Deadline, Policy, Retry},
     testing,
 };
+use futures_util::future::join_all;
 use lambda_runtime::{
     Context, LambdaEvent, Service, service_fn,
     tower::{Layer, ServiceBuilder, ServiceExt},
@@ -159,18 +158,16 @@ async fn an_error_of_poll_ready_becomes_a_failure() {
 
 #[test]
 fn the_readme_names_the_feature_that_its_first_example_needs() {
-    let manifest = include_str!("../Cargo.toml").split_once("name = \"smallest\"\n").unwrap().1;
+    let manifest = include_str!("../../Cargo.toml").split_once("name = \"smallest\"\n").unwrap().1;
     let features = manifest.trim_end().strip_prefix("required-features = ").unwrap();
-    let readme = include_str!("../README.md").split_once("[dependencies]\ncomeback = ").unwrap().1;
+    let readme =
+        include_str!("../../README.md").split_once("[dependencies]\ncomeback = ").unwrap().1;
     let expected = format!("{{ version = \"0.1\", features = {features} }}\n");
     assert!(readme.starts_with(&expected), "{readme}");
 }
 
 /// The invocations of a Managed Instance that run at the same time.
 const AT_ONCE: usize = 16;
-
-/// How far their deadlines are apart.
-const APART: Duration = Duration::from_mins(10);
 
 /// What invocations that run at the same time share.
 struct Shared {
@@ -180,57 +177,40 @@ struct Shared {
 }
 
 /// Charges an order, and answers with what the invocation knows while all others run.
-async fn charge(event: LambdaEvent<Order>, shared: Arc<Shared>) -> Result<String, Failure> {
+async fn charge(event: LambdaEvent<Order>, shared: &Shared) -> Result<String, Failure> {
     let LambdaEvent { payload: Order { id }, context } = event;
     let deadline = Deadline::of(&context)?;
     let request = Request::of_event(&id, &context)?;
-    let charge = shared.once.run(&request, async |lease| {
-        let (owner, _) = lease.owner().split_once('/').unwrap();
+    let charge = shared.once.run(&request, async |_| {
         let knows = async || {
             shared.all_run.wait().await;
             let attempt = Retried::of(&context).map_or(0, |retried| retried.attempt());
-            let key = idempotency_key(&context);
-            let left = (deadline.left().as_secs_f64() / APART.as_secs_f64()).round();
-            Ok::<_, Infallible>(format!("{id}: {owner}, {key}, attempt {attempt}, {left} left"))
+            Ok::<_, Infallible>(format!("{id}: {}, attempt {attempt}", idempotency_key(&context)))
         };
         shared.retry.operation("charge").until(deadline).run(knows).await
     });
     charge.await.map_err(Error::into_failure)
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+#[tokio::test]
 async fn invocations_at_the_same_time_share_a_store_and_nothing_else() {
-    let shared = Arc::new(Shared {
+    let shared = Shared {
         once: Idempotency::new("charge", Memory::new()).unwrap(),
-        retry: Retry::new(Policy::default()).adaptive().counted_to(|_| ()),
+        retry: Retry::new(Policy::default()).adaptive(),
         all_run: Barrier::new(AT_ONCE),
-    });
-    let function = {
-        let shared = Arc::clone(&shared);
-        Unwrap::new().layer(service_fn(move |event| charge(event, Arc::clone(&shared))))
     };
-    let is_first = |nth: usize| nth.is_multiple_of(2);
-    let invoke = |nth: usize, request_id: String| {
-        let mut context = testing::context(APART * (nth as u32 + 1));
-        context.request_id = request_id;
-        let bare = format!(r#"{{"id":{nth}}}"#);
+    let function = Unwrap::new().layer(service_fn(|event| charge(event, &shared)));
+    let invoke = |nth: usize| {
         let metadata =
             format!(r#"{{"attempt":{nth},"initial_timestamp":5,"request_id":"first-{nth}"}}"#);
-        let retried = format!(r#"{{"_retry_metadata":{metadata},"_original_payload":{bare}}}"#);
-        let body = if is_first(nth) { bare } else { retried };
+        let body =
+            format!(r#"{{"_retry_metadata":{metadata},"_original_payload":{{"id":{nth}}}}}"#);
+        let context = testing::context(Duration::from_mins(10));
         function.clone().oneshot(event::<Received<Order>>(&body, context))
     };
-    let expected = |nth: usize| {
-        let (key, attempt) = if is_first(nth) { ("now", 0) } else { ("first", nth) };
-        format!("{nth}: now-{nth}, {key}-{nth}, attempt {attempt}, {} left", nth + 1)
-    };
-    let tasks: Vec<_> =
-        (0..AT_ONCE).map(|nth| tokio::spawn(invoke(nth, format!("now-{nth}")))).collect();
-    for (nth, task) in tasks.into_iter().enumerate() {
-        assert_eq!(task.await.unwrap(), Ok(expected(nth)));
-    }
-    // The next attempt of each retried event gets the answer of its own first charge.
-    for nth in (1..AT_ONCE).step_by(2) {
-        assert_eq!(invoke(nth, "later".to_owned()).await, Ok(expected(nth)));
-    }
+    let expected = |nth| Ok(format!("{nth}: first-{nth}, attempt {nth}"));
+    let answers = join_all((1..=AT_ONCE).map(invoke)).await;
+    assert_eq!(answers, (1..=AT_ONCE).map(expected).collect::<Vec<_>>());
+    // The next attempt of an event gets the answer of its own first charge.
+    assert_eq!(invoke(7).await, expected(7));
 }

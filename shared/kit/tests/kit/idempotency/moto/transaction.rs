@@ -1,11 +1,30 @@
 //! Tests an operation's writes in the transaction that marks it as done.
 
-use super::Table;
-use crate::{Declined, Scene};
-use aws_sdk_dynamodb::types::{AttributeValue, Put, TransactWriteItem};
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use aws_sdk_dynamodb::{
+    Client,
+    config::http::HttpResponse,
+    types::{AttributeValue, Put, TransactWriteItem},
+};
+use aws_smithy_runtime_api::client::{
+    http::{HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn},
+    orchestrator::HttpRequest,
+    result::ConnectorError,
+};
+use aws_smithy_types::body::SdkBody;
 use comeback::{
     Failure,
     idempotency::{DynamoStore, Error, Request, Store, WRITES_MAX},
+};
+
+use super::{
+    super::{Declined, Scene, world::Fault},
+    Table,
 };
 
 /// Places an order in one transaction, unless it was placed before.
@@ -88,4 +107,82 @@ async fn a_refused_transaction_writes_nothing_and_frees_the_key() {
     assert!(!table.has("0").await && !table.has("1").await);
     assert_eq!(answer(&large[1..]).await.unwrap(), large[1..]);
     assert!(table.has("0").await && table.has("98").await);
+}
+
+/// A connection to moto, whose first requests have these faults.
+#[derive(Clone, Debug)]
+struct Lossy {
+    http: reqwest::Client,
+    faults: Arc<Mutex<VecDeque<Option<Fault>>>>,
+}
+
+impl HttpConnector for Lossy {
+    fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
+        let Self { http, faults } = self.clone();
+        let fault = faults.lock().unwrap().pop_front().flatten();
+        HttpConnectorFuture::new(async move {
+            let lost = Err(ConnectorError::io("no answer".into()));
+            Fault::strike(fault, lost, || async { Ok(sent(&http, &request).await) }).await
+        })
+    }
+}
+
+async fn sent(http: &reqwest::Client, request: &HttpRequest) -> HttpResponse {
+    let body = request.body().bytes().unwrap().to_vec();
+    let mut call = http.post(request.uri()).body(body);
+    for (name, value) in request.headers() {
+        call = call.header(name, value);
+    }
+    let answer = call.send().await.unwrap();
+    let status = answer.status().as_u16().try_into().unwrap();
+    HttpResponse::new(status, SdkBody::from(answer.bytes().await.unwrap()))
+}
+
+#[tokio::test]
+async fn whatever_is_lost_a_transaction_is_made_once() {
+    use Fault::{Repeated, Unanswered, Unmade};
+
+    for (name, transaction, release, is_told, is_free) in [
+        ("repeated", Repeated, None, true, true),
+        ("unanswered", Unanswered, None, true, true),
+        ("unmade", Unmade, None, false, true),
+        ("unmade-and-released", Unmade, Some(Unanswered), false, true),
+        ("unanswered-at-all", Unanswered, Some(Unmade), false, true),
+        ("unmade-at-all", Unmade, Some(Unmade), false, false),
+    ] {
+        let table = Table::new(name).await;
+        let faults = Arc::new(Mutex::new([None, Some(transaction), release].into()));
+        let lossy = SharedHttpConnector::new(Lossy { http: reqwest::Client::new(), faults });
+        let config = table.client.config().to_builder();
+        let config = config.http_client(http_client_fn(move |_, _| lossy.clone())).build();
+        let scene = Scene::new(DynamoStore::new(&Client::from_conf(config), name));
+        let places = async || place(&scene, vec![table.write("line")]).await;
+        match places().await {
+            Ok(answer) => assert!(is_told && answer == "placed", "{name}"),
+            Err(Error::Store(fault)) => assert!(!is_told && fault.passes, "{name}: {fault}"),
+            Err(other) => unreachable!("{name}: {other}"),
+        }
+        // A second write of the line would be refused.
+        match places().await {
+            Ok(answer) => assert!(is_free && answer == "placed", "{name}"),
+            Err(other) => assert!(!is_free && matches!(other, Error::InProgress { .. }), "{name}"),
+        }
+        scene.clock.advance(Duration::from_secs(70));
+        assert_eq!(places().await.unwrap(), "placed", "{name}");
+        assert!(table.has("line").await, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn an_execution_that_lost_its_lease_writes_nothing() {
+    let table = Table::new("late").await;
+    let scene = Scene::new(table.store());
+    let request = scene.request("place");
+    let late = scene.once.run_in_transaction(&request, async |_| {
+        scene.clock.advance(Duration::from_secs(70));
+        place(&scene, vec![table.write("theirs")]).await.unwrap();
+        Ok::<_, Declined>(("late".to_owned(), vec![table.write("late")]))
+    });
+    assert!(matches!(late.await, Err(Error::LostLease { there: Some(_) })));
+    assert!(table.has("theirs").await && !table.has("late").await);
 }

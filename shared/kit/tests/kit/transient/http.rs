@@ -14,7 +14,7 @@ use reqwest::{
     dns::{Name, Resolve, Resolving},
 };
 
-use crate::{answering, nowhere, response, silent_after};
+use super::{answering, nowhere, response, silent_after};
 
 const UNAVAILABLE: Verdict = Verdict::retry(Kind::Unavailable);
 const IN_DOUBT: Verdict = Verdict::retry(Kind::InDoubt);

@@ -1,6 +1,5 @@
 //! Tests the DynamoDB store against moto, an independent implementation of DynamoDB.
 
-mod placements;
 mod transaction;
 
 use std::sync::{
@@ -21,9 +20,6 @@ use comeback::idempotency::{
     Answer, Claim, DynamoStore, Fingerprint, Record, ReplaceError, State, Store, Token,
 };
 use moto::{Moto, create_table};
-
-use self::placements::Placements;
-use super::world::{Faults, every_order};
 
 /// Counts the HTTP requests that a client sends.
 #[derive(Clone, Debug, Default)]
@@ -56,7 +52,6 @@ struct Table {
     client: Client,
     name: &'static str,
     wire: Wire,
-    http: reqwest::Client,
 }
 
 impl Table {
@@ -68,29 +63,11 @@ impl Table {
         let client = Client::from_conf(config.build());
         create_table(&client, name, "id").await;
         wire.0.store(0, Ordering::SeqCst);
-        Self { client, name, wire, http: reqwest::Client::new() }
+        Self { client, name, wire }
     }
 
     fn store(&self) -> DynamoStore {
         DynamoStore::new(&self.client, self.name)
-    }
-}
-
-const NONE: Faults = Faults { crashes: 0, leases_over: 0, calls: 0, operations: 0 };
-const LATE_OR_DEAD: Faults = Faults { crashes: 1, leases_over: 1, operations: 1, ..NONE };
-
-#[tokio::test]
-async fn in_every_order_a_transaction_is_made_once() {
-    let table = Table::new("transactions").await;
-    for (executions, faults, expected) in [
-        (2, LATE_OR_DEAD, 249),
-        (2, Faults { calls: 1, crashes: 1, ..NONE }, 108),
-        (1, Faults { calls: 2, ..NONE }, 22),
-        (3, Faults { operations: 1, ..NONE }, 14),
-    ] {
-        let placements = |play| Placements { table: &table, key: format!("order {play}") };
-        let plays = every_order(executions, faults, placements);
-        assert_eq!(plays.await, expected, "{executions} with {faults:?}");
     }
 }
 

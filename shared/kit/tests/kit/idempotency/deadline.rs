@@ -45,7 +45,6 @@ async fn a_function_has_time_to_return_although_the_store_does_not_answer() {
     }
 }
 
-#[cfg(feature = "dynamodb")]
 mod transaction {
     use std::{
         future::{pending, ready},

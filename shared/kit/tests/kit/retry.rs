@@ -1,5 +1,4 @@
 //! Tests of calls that fail, with a paused clock: when each attempt was made, and why the call ended.
-#![allow(clippy::unwrap_used, reason = "these tests build policies from valid values")]
 
 use std::{
     cell::RefCell,
@@ -7,8 +6,7 @@ use std::{
     error::Error,
     future::pending,
     hint::black_box,
-    io::{self, Read},
-    sync::{Arc, LazyLock, mpsc},
+    sync::{Arc, mpsc},
     time::Duration,
 };
 
@@ -25,7 +23,8 @@ use tokio::{
     task::JoinSet,
     time::{Instant, advance, sleep, timeout},
 };
-use tracing::{Dispatch, subscriber::NoSubscriber};
+
+use crate::Log;
 
 const fn ms(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
@@ -144,8 +143,8 @@ async fn the_time_of_attempts_counts_and_the_first_is_always_made() {
 async fn only_a_permanent_error_is_a_permanent_failure() {
     for (verdict, error_type) in [
         (Verdict::Never, "PermanentFailure"),
-        (Verdict::NoOpinion, "retry::Fault"),
-        (BUSY, "retry::Fault"),
+        (Verdict::NoOpinion, "kit::retry::Fault"),
+        (BUSY, "kit::retry::Fault"),
         (hinting(RetryHint::In(secs(90))), "RetryAfter"),
     ] {
         let retry = Retry::new(undrawn(Policy::default())).rule(judged);
@@ -169,8 +168,8 @@ async fn a_hint_that_was_not_honoured_reaches_the_retry_loop() {
     };
     for (hint, error_type, begin) in [
         (Some(120), "RetryAfter", "120s: "),
-        (Some(0), "retry::Busy", ""),
-        (None, "retry::Busy", ""),
+        (Some(0), "kit::retry::Busy", ""),
+        (None, "kit::retry::Busy", ""),
     ] {
         let stopped = retry.operation("rates").run(async || Err::<(), _>(throttled(hint))).await;
         let failure = Failure::from(stopped.unwrap_err());
@@ -328,30 +327,13 @@ fn a_call_that_succeeds_at_once_allocates_nothing() {
     assert_eq!(counted.count_total, 1, "the counter counts");
 }
 
-/// While there is only one dispatcher, tracing caches whether the thread that first reaches an event has a
-/// subscriber. That may be the thread of another test. With a second dispatcher, tracing asks both.
-static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::new()));
-
 /// The log events of a call that fails with these verdicts.
 async fn events(faults: &[Verdict]) -> Vec<Value> {
-    let (mut log, writer) = io::pipe().unwrap();
-    let subscriber = tracing_subscriber::fmt()
-        .json()
-        .flatten_event(true)
-        .without_time()
-        .with_max_level(tracing::Level::TRACE)
-        .with_writer(Arc::new(writer))
-        .finish();
-    LazyLock::force(&SECOND);
-    let listening = tracing::subscriber::set_default(subscriber);
+    let log = Log::begin();
     let retry = Retry::new(undrawn(Policy::default())).rule(judged);
     let (upstream, deadline) = (Upstream::failing(faults), Deadline::in_(secs(30)).unwrap());
     drop(retry.operation("charge").until(deadline).run(|| upstream.call()).await);
-    drop((listening, retry));
-    let mut lines = String::new();
-    log.read_to_string(&mut lines).unwrap();
-    assert!(!lines.contains("4242"), "{lines}");
-    lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    log.end_without(&["4242"])
 }
 
 #[tokio::test(start_paused = true)]

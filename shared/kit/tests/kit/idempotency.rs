@@ -1,12 +1,9 @@
 //! Tests of operations that run once per key, with stores that work, fail, or do not respond.
-#![allow(clippy::unwrap_used, reason = "tests")]
 
-mod charges;
 mod deadline;
 mod errors;
 mod holding;
 mod log;
-#[cfg(feature = "dynamodb")]
 mod moto;
 mod semantics;
 mod world;
