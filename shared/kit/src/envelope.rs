@@ -157,86 +157,18 @@ pub fn idempotency_key(context: &Context) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::fmt::Debug;
-
-    use serde_json::Value;
+    use std::collections::BTreeMap;
 
     use super::*;
-
-    const METADATA: &str =
-        r#""_retry_metadata":{"attempt":3,"initial_timestamp":5,"request_id":"e4b4"}"#;
-
-    /// Reads an event with another of `serde_json`'s readers than the Lambda runtime, which reads slices.
-    fn read<T: DeserializeOwned>(text: &str) -> Result<Enveloped<T>, serde_json::Error> {
-        serde_json::from_reader(text.as_bytes())
-    }
-
-    /// Asserts that a payload, bare and in several envelopes, is read as `T`, or fails with the error of `T`.
-    #[track_caller]
-    fn assert_read_as<T: DeserializeOwned + PartialEq + Debug>(payload: &str) {
-        let expected = serde_json::from_str::<T>(payload);
-        for (event, attempt) in [
-            (payload.to_owned(), None),
-            (format!("\n{{ {METADATA} ,\n \"_original_payload\" : {payload} }} "), Some(3)),
-            (format!(r#"{{"a":1,"id":"x","_original_payload":{payload},{METADATA}}}"#), Some(3)),
-            (format!(r#"{{{METADATA},"\u005foriginal_payload":{payload}}}"#), Some(3)),
-            (
-                format!(r#"{{"_retry_metadata":0,{METADATA},"_original_payload":{payload}}}"#),
-                Some(3),
-            ),
-        ] {
-            match (&expected, read::<T>(&event)) {
-                (Ok(expected), Ok(enveloped)) => {
-                    assert_eq!(&enveloped.payload, expected, "{event}");
-                    assert_eq!(enveloped.retried.map(|it| it.attempt()), attempt, "{event}");
-                    let raw = read::<Box<RawValue>>(&event).unwrap().payload;
-                    assert_eq!(raw.get(), payload, "it keeps its bytes");
-                }
-                (Err(expected), Err(error)) => {
-                    assert!(error.to_string().ends_with(&expected.to_string()), "{error}");
-                }
-                (_, read) => panic!("expected {expected:?} of {event}, got {read:?}"),
-            }
-        }
-    }
-
-    #[derive(Debug, Deserialize, PartialEq)]
-    struct Order {
-        id: u64,
-    }
-
-    #[derive(Debug, Deserialize, PartialEq)]
-    #[serde(untagged)]
-    enum OrderOrIds {
-        Order(Order),
-        Ids(Vec<u64>),
-    }
-
-    #[test]
-    fn a_payload_of_any_type_is_read_as_without_an_envelope() {
-        let deepest = format!("{}{}", "[".repeat(127), "]".repeat(127));
-        let texts = [r#"{"id":7}"#, r#"{"id":-1}"#, "{}", "null", "7", "7.0", "300", "[1,2]"];
-        for payload in texts.into_iter().chain([r#""\u00e9""#, &deepest]) {
-            assert_read_as::<Order>(payload);
-            assert_read_as::<Option<Order>>(payload);
-            assert_read_as::<OrderOrIds>(payload);
-            assert_read_as::<u8>(payload);
-            assert_read_as::<i128>(payload);
-            assert_read_as::<String>(payload);
-            assert_read_as::<Vec<u8>>(payload);
-            assert_read_as::<()>(payload);
-            assert_read_as::<Value>(payload);
-        }
-    }
 
     #[test]
     fn an_envelope_in_a_json_value_is_read_too() {
         let event = serde_json::json!({
             "_retry_metadata": {"attempt": 3, "initial_timestamp": 5}, "_original_payload": {"id": 7},
         });
-        let read: Enveloped<Order> = serde_json::from_value(event).unwrap();
+        let read: Enveloped<BTreeMap<String, u64>> = serde_json::from_value(event).unwrap();
         let retried = read.retried.unwrap();
-        assert_eq!((read.payload.id, retried.attempt()), (7, 3));
+        assert_eq!((read.payload["id"], retried.attempt()), (7, 3));
         let now = Timestamp::from_timestamp(95, 0).unwrap();
         assert_eq!(retried.age(now), Duration::from_secs(90));
     }
@@ -256,7 +188,9 @@ mod tests {
         for Case { is_envelope, request_id, event } in
             serde_json::from_str::<Vec<_>>(cases).unwrap()
         {
-            let read = read::<Box<RawValue>>(event.get()).unwrap();
+            // Another of `serde_json`'s readers than the Lambda runtime's, which reads slices.
+            let read = serde_json::from_reader(event.get().as_bytes());
+            let read: Enveloped<Box<RawValue>> = read.unwrap();
             assert_eq!(read.retried.is_some(), is_envelope, "{event}");
             let mut context = Context::default();
             context.request_id = "own".to_owned();

@@ -12,34 +12,6 @@ use super::{
     standard::Opinion::{self, Certain, UnlessCauseKnown},
 };
 
-/// On Unix, a read that times out returns `WouldBlock`.
-const TIMED_OUT: &[ErrorKind] = &[ErrorKind::TimedOut, ErrorKind::WouldBlock];
-
-/// An open connection broke, so the operation may have been done.
-const IN_DOUBT: &[ErrorKind] = &[
-    ErrorKind::BrokenPipe,
-    ErrorKind::ConnectionAborted,
-    ErrorKind::ConnectionReset,
-    ErrorKind::Interrupted,
-    ErrorKind::UnexpectedEof,
-];
-
-const UNAVAILABLE: &[ErrorKind] = &[
-    ErrorKind::ConnectionRefused,
-    ErrorKind::HostUnreachable,
-    ErrorKind::NetworkDown,
-    ErrorKind::NetworkUnreachable,
-    ErrorKind::NotConnected,
-];
-
-/// rustls reports a bad certificate as `InvalidData`.
-const NEVER: &[ErrorKind] = &[
-    ErrorKind::InvalidData,
-    ErrorKind::InvalidInput,
-    ErrorKind::PermissionDenied,
-    ErrorKind::Unsupported,
-];
-
 /// The message of a DNS failure. The standard library has neither an error kind nor a type for it.
 const NOT_FOUND: &str = "failed to lookup address information";
 
@@ -52,15 +24,30 @@ pub(super) fn of_io(error: &(dyn Error + 'static)) -> Option<Opinion> {
 }
 
 pub(super) fn of_kind(kind: ErrorKind) -> Option<Opinion> {
-    if TIMED_OUT.contains(&kind) {
-        Some(Certain(Verdict::retry(Kind::TimedOut)))
-    } else if IN_DOUBT.contains(&kind) {
-        Some(UnlessCauseKnown(Verdict::retry(Kind::InDoubt)))
-    } else if UNAVAILABLE.contains(&kind) {
-        Some(UnlessCauseKnown(Verdict::retry(Kind::Unavailable)))
-    } else {
-        NEVER.contains(&kind).then_some(UnlessCauseKnown(Verdict::Never))
+    use ErrorKind::*;
+
+    // On Unix, a read that times out returns `WouldBlock`.
+    if matches!(kind, TimedOut | WouldBlock) {
+        return Some(Certain(Verdict::retry(Kind::TimedOut)));
     }
+    let verdict = if matches!(
+        kind,
+        BrokenPipe | ConnectionAborted | ConnectionReset | Interrupted | UnexpectedEof
+    ) {
+        // An open connection broke, so the operation may have been done.
+        Verdict::retry(Kind::InDoubt)
+    } else if matches!(
+        kind,
+        ConnectionRefused | HostUnreachable | NetworkDown | NetworkUnreachable | NotConnected
+    ) {
+        Verdict::retry(Kind::Unavailable)
+    } else if matches!(kind, InvalidData | InvalidInput | PermissionDenied | Unsupported) {
+        // rustls reports a bad certificate as `InvalidData`.
+        Verdict::Never
+    } else {
+        return None;
+    };
+    Some(UnlessCauseKnown(verdict))
 }
 
 pub(super) fn of_time(error: &(dyn Error + 'static)) -> Option<Opinion> {
@@ -164,24 +151,6 @@ mod tests {
 
     use super::*;
     use crate::transient::judge;
-
-    #[test]
-    fn each_io_error_kind_has_its_verdict() {
-        use ErrorKind::*;
-        for (kinds, verdict) in [
-            (&[TimedOut, WouldBlock][..], Verdict::retry(Kind::TimedOut)),
-            (&[BrokenPipe, ConnectionAborted, ConnectionReset], Verdict::retry(Kind::InDoubt)),
-            (&[UnexpectedEof, Interrupted], Verdict::retry(Kind::InDoubt)),
-            (&[ConnectionRefused, HostUnreachable], Verdict::retry(Kind::Unavailable)),
-            (&[NetworkDown, NetworkUnreachable, NotConnected], Verdict::retry(Kind::Unavailable)),
-            (&[InvalidData, InvalidInput, PermissionDenied, Unsupported], Verdict::Never),
-            (&[NotFound, Other], Verdict::NoOpinion),
-        ] {
-            for &kind in kinds {
-                assert_eq!(judge(&io::Error::from(kind)), verdict, "{kind}");
-            }
-        }
-    }
 
     #[tokio::test(start_paused = true)]
     async fn an_elapsed_time_limit_is_a_timeout() {

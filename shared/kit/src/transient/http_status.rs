@@ -211,16 +211,6 @@ mod tests {
     }
 
     #[test]
-    fn a_hint_must_be_text_and_makes_no_status_transient() {
-        for (value, has_hint) in [(&b"1"[..], true), (b"\xff", false)] {
-            let value = http::HeaderValue::from_bytes(value).unwrap();
-            let headers = HeaderMap::from_iter([(http::header::RETRY_AFTER, value)]);
-            let error = HttpStatus::of(StatusCode::FORBIDDEN, &headers);
-            assert_eq!((judge(&error), error.retry_after().is_some()), (Verdict::Never, has_hint));
-        }
-    }
-
-    #[test]
     fn its_message_has_the_status_and_the_start_of_the_body_on_one_line() {
         let long = "ü".repeat(BODY_MAX);
         for (body, excerpt) in [

@@ -59,9 +59,6 @@ mod tests {
             ("18446744073709551615", seconds(u64::MAX)),
             ("18446744073709551616", None),
             ("Fri, 31 Dec 1999 23:59:59 GMT", at("1999-12-31T23:59:59Z")),
-            ("Sunday, 06-Nov-94 08:49:37 GMT", at("1994-11-06T08:49:37Z")),
-            ("Sun Nov  6 08:49:37 1994", at("1994-11-06T08:49:37Z")),
-            ("Fri, 31 Dec 9999 23:59:59 GMT", at("9999-12-31T23:59:59Z")),
             ("2026-01-01T00:00:00Z", None),
             ("-1", None),
             ("1.5", None),
@@ -77,19 +74,5 @@ mod tests {
         let hint = RetryHint::parse("Fri, 31 Dec 1999 23:59:59 GMT").unwrap();
         assert_eq!(hint.wait(now), Duration::from_secs(9));
         assert_eq!(hint.wait("2000-01-01T00:00:00Z".parse().unwrap()), Duration::ZERO);
-    }
-
-    #[test]
-    fn the_header_of_aws_is_in_milliseconds_and_comes_first() {
-        let among = |headers: &[(&str, &'static str)]| {
-            RetryHint::among(|name| {
-                headers.iter().find(|(key, _)| *key == name).map(|(_, value)| *value)
-            })
-        };
-        let millis = |millis| Some(RetryHint::In(Duration::from_millis(millis)));
-        assert_eq!(among(&[("retry-after", "9"), ("x-amz-retry-after", "1500")]), millis(1500));
-        assert_eq!(among(&[("retry-after", "9"), ("x-amz-retry-after", "soon")]), millis(9000));
-        assert_eq!(among(&[("retry-after", "soon")]), None);
-        assert_eq!(among(&[]), None);
     }
 }
