@@ -43,12 +43,7 @@ impl DynamoLedger {
 }
 
 fn not_replaced(why: dynamodb::NotReplaced) -> NotReplaced {
-    match why {
-        dynamodb::NotReplaced::Changed(there) => {
-            NotReplaced::Changed(there.map(|found| found.claim))
-        }
-        dynamodb::NotReplaced::Fault(fault) => NotReplaced::Fault(fault),
-    }
+    why.map(|there| there.map(|found| found.claim))
 }
 
 impl Ledger for DynamoLedger {
@@ -101,12 +96,8 @@ impl Ledger for DynamoLedger {
     async fn exchange(&self, target: &str, seen: u64, next: &str) -> Result<(), NotExchanged> {
         let key = target_key(target);
         let written = self.claims.exchange(&key, VERSION, seen, CIRCUIT, next);
-        written.await.map_err(|why| match why {
-            dynamodb::NotExchanged::Changed(there) => {
-                NotExchanged::Changed(there.as_ref().map(stored).unwrap_or_default())
-            }
-            dynamodb::NotExchanged::Fault(fault) => NotExchanged::Fault(fault),
-        })
+        let current = |there: Option<Item>| there.as_ref().map(stored).unwrap_or_default();
+        written.await.map_err(|why| why.map(current))
     }
 
     async fn list(

@@ -28,12 +28,12 @@ use aws_sdk_dynamodb::{
 };
 use comeback_core::{
     claim::Claim,
-    fault::{StoreFault, store_fault_passes},
+    fault::{self, StoreFault, store_fault_passes},
 };
 
 pub use self::{
     item::{ID, claim},
-    writes::{NotCommitted, NotExchanged},
+    writes::NotCommitted,
 };
 use crate::item::Condition;
 
@@ -63,14 +63,8 @@ impl fmt::Debug for Found {
     }
 }
 
-/// Why an item was not replaced.
-#[derive(Clone, Debug, PartialEq)]
-pub enum NotReplaced {
-    /// The table has another claim than the `seen` one. Contains the current claim, if there is one.
-    Changed(Option<Found>),
-    /// The call failed. The write may have succeeded nevertheless.
-    Fault(StoreFault),
-}
+/// Why a claim was not replaced. Contains the current claim, if there is one.
+pub type NotReplaced = fault::NotReplaced<Option<Found>>;
 
 impl ClaimTable {
     /// Accesses the table with this name or ARN. If the client sets no timeouts, an attempt has 1 s and a call 3 s.

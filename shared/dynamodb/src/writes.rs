@@ -7,7 +7,10 @@ use aws_sdk_dynamodb::{
         CancellationReason, Put, ReturnValuesOnConditionCheckFailure::AllOld, TransactWriteItem,
     },
 };
-use comeback_core::{claim::Claim, fault::StoreFault};
+use comeback_core::{
+    claim::Claim,
+    fault::{self, StoreFault},
+};
 
 use crate::{
     ClaimTable, Item, NotReplaced,
@@ -31,15 +34,6 @@ impl From<StoreFault> for NotCommitted {
     fn from(fault: StoreFault) -> Self {
         Self::NotReplaced(NotReplaced::Fault(fault))
     }
-}
-
-/// Why an attribute was not replaced.
-#[derive(Clone, Debug, PartialEq)]
-pub enum NotExchanged {
-    /// The version is not the `seen` one. Contains the current item, if there is one.
-    Changed(Option<Item>),
-    /// The call failed. The write may have succeeded nevertheless.
-    Fault(StoreFault),
 }
 
 impl ClaimTable {
@@ -82,7 +76,8 @@ impl ClaimTable {
     }
 
     /// Replaces an attribute of an item and increments its version, if the version is the `seen` one; 0 means that
-    /// there is none. The item's other attributes are kept. This takes one call.
+    /// there is none. The item's other attributes are kept. This takes one call. If the version is another one, the
+    /// error contains the current item, if there is one.
     pub async fn exchange(
         &self,
         key: &str,
@@ -90,7 +85,7 @@ impl ClaimTable {
         seen: u64,
         name: &str,
         value: &str,
-    ) -> Result<(), NotExchanged> {
+    ) -> Result<(), fault::NotReplaced<Option<Item>>> {
         let mut call = self
             .client
             .update_item()
@@ -110,9 +105,9 @@ impl ClaimTable {
         };
         call.send().await.map(drop).map_err(|error| match error.as_service_error() {
             Some(UpdateItemError::ConditionalCheckFailedException(changed)) => {
-                NotExchanged::Changed(changed.item().cloned())
+                fault::NotReplaced::Changed(changed.item().cloned())
             }
-            _ => NotExchanged::Fault(self.fault(&error)),
+            _ => fault::NotReplaced::Fault(self.fault(&error)),
         })
     }
 

@@ -16,7 +16,7 @@ use comeback_core::{
     circuit::Minute,
     claim::Claim,
     dead_letter::DeadLetter,
-    fault::{InvokeFault, StoreFault},
+    fault::{self, InvokeFault, StoreFault},
     register::Waiting,
 };
 
@@ -145,13 +145,8 @@ pub struct Listed {
     pub receipt_handle: String,
 }
 
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum NotExchanged {
-    /// Another handler has replaced it. This is the current one.
-    Changed(Stored),
-    /// The call failed, but the write may have been made.
-    Fault(StoreFault),
-}
+/// Why a circuit was not replaced. Contains the current one, if another handler has replaced it.
+pub type NotExchanged = fault::NotReplaced<Stored>;
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct VisibilityChange<'a> {
@@ -190,13 +185,8 @@ pub struct Invocation<'a> {
     pub trace_header: Option<&'a str>,
 }
 
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum NotReplaced {
-    /// The claim is not the one that was seen. This is the current one, if there is one.
-    Changed(Option<Claim>),
-    /// The call failed, but the write may have been made.
-    Fault(StoreFault),
-}
+/// Why a claim was not replaced. Contains the current one, if there is one.
+pub type NotReplaced = fault::NotReplaced<Option<Claim>>;
 
 /// A call to SQS, or one entry of it, that failed.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]

@@ -9,7 +9,7 @@ use std::{
 use comeback_core::{
     Timestamp,
     claim::{Claim, State, is_same},
-    fault::StoreFault,
+    fault::NotReplaced,
 };
 
 use super::Fingerprint;
@@ -117,14 +117,8 @@ pub trait Store {
     fn answer_max(&self) -> usize;
 }
 
-/// Why a record was not replaced.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum ReplaceError {
-    /// The current record is not the `seen` one. Contains the current record, if there is one.
-    Changed(Option<Box<Record>>),
-    /// The store failed. The write may have succeeded nevertheless.
-    Fault(StoreFault),
-}
+/// Why a record was not replaced: `Changed` with the current record, if there is one, or the `Fault` of the store.
+pub type ReplaceError = NotReplaced<Option<Box<Record>>>;
 
 /// An in-memory store, for tests and for operations that are only repeated within one execution environment.
 ///
