@@ -8,9 +8,9 @@ use std::{
 };
 
 use super::{
-    Api, PROGRAM,
+    Api, PROGRAM, asks,
     extension::{Opt, answer, asked},
-    guarded, sees, sees_end,
+    sees_end,
 };
 
 /// Starts the proxy as the `bootstrap` in this folder, with this program as the real bootstrap.
@@ -43,10 +43,7 @@ fn the_real_bootstrap_runs_in_the_process_that_lambda_started_and_the_proxy_ends
     };
     assert_eq!(id, process.id().to_string());
 
-    let mut runtime = guarded(std::net::TcpStream::connect(address).unwrap());
-    let mut upstream = api.accept();
-    runtime.write_all(b"GET /x HTTP/1.1\r\n\r\n").unwrap();
-    sees(&mut upstream, b"GET /x HTTP/1.1\r\n\r\n");
+    let (mut runtime, mut upstream) = asks(address, &api);
     process.stdin.take().unwrap().write_all(b"\n").unwrap();
     assert_eq!(process.wait().unwrap().code(), Some(7));
     sees_end(&mut runtime);

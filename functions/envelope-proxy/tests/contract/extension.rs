@@ -9,7 +9,7 @@ use std::{
     process::{Child, Command, Output, Stdio},
 };
 
-use super::{Api, PROGRAM, free_port, guarded, sees};
+use super::{Api, PROGRAM, asks, free_port};
 
 /// A folder with the contents of `/opt` under the layer.
 pub struct Opt(PathBuf);
@@ -117,27 +117,6 @@ pub fn answer(connection: &mut TcpStream, headers: &str, body: &str) {
     let length = body.len();
     write!(connection, "HTTP/1.1 200 OK\r\n{headers}Content-Length: {length}\r\n\r\n{body}")
         .unwrap();
-}
-
-#[test]
-fn it_registers_after_it_listens_and_ends_when_lambda_says_so() {
-    let (opt, api, port) = (Opt::new("ends"), Api::new(), free_port());
-    let mut extension = opt.extension(&api.address(), port);
-    let (request, mut waiting) = registered(&api);
-    let _ran = opt.runtime(&api.address(), port, &["true"]);
-    drop(api.accept());
-    assert!(request.starts_with("GET /2020-01-01/extension/event/next HTTP/1.1\r\n"), "{request}");
-    let mut runtime = guarded(TcpStream::connect(("127.0.0.1", port)).unwrap());
-    let mut upstream = api.accept();
-    runtime.write_all(b"GET /x HTTP/1.1\r\n\r\n").unwrap();
-    sees(&mut upstream, b"GET /x HTTP/1.1\r\n\r\n");
-    answer(
-        &mut waiting,
-        "",
-        r#"{"eventType":"SHUTDOWN","shutdownReason":"SPINDOWN","deadlineMs":1}"#,
-    );
-    drop(waiting);
-    assert_eq!(extension.end(), (Some(0), String::new()));
 }
 
 /// Lambda may frame an answer in any way that HTTP allows, and need not close the connection.
@@ -274,22 +253,26 @@ const PRINT_API: [&str; 4] =
     ["sh", "-c", "echo \"$AWS_LAMBDA_RUNTIME_API $1 $2\"; exit 7", "runtime"];
 
 #[test]
-fn the_runtime_is_started_with_the_proxys_address_and_its_own_arguments() {
+fn the_runtime_is_started_with_the_proxys_address_until_lambda_ends_the_extension() {
     let (opt, api, port) = (Opt::new("starts"), Api::new(), free_port());
-    let _extension = opt.extension(&api.address(), port);
-    let _waiting = registered(&api);
+    let mut extension = opt.extension(&api.address(), port);
+    let (request, mut waiting) = registered(&api);
+    assert!(request.starts_with("GET /2020-01-01/extension/event/next HTTP/1.1\r\n"), "{request}");
     let command = [&PRINT_API[..], &["a  b", "*"]].concat();
-    let ran = opt.runtime(&api.address(), port, &command);
-    assert_eq!(String::from_utf8(ran.stdout).unwrap(), format!("127.0.0.1:{port} a  b *\n"));
-    assert_eq!(ran.status.code(), Some(7));
+    let proxy = format!("127.0.0.1:{port}");
+    // The second time, the wrapper runs in a wrapper, which changes nothing.
+    for api_address in [api.address(), proxy.clone()] {
+        let ran = opt.runtime(&api_address, port, &command);
+        assert_eq!(String::from_utf8(ran.stdout).unwrap(), format!("{proxy} a  b *\n"));
+        assert_eq!(ran.status.code(), Some(7));
+    }
     // The first connection only checked that the API is there.
     drop(api.accept());
-    // A wrapper around the wrapper changes nothing.
-    let ran = opt.runtime(&format!("127.0.0.1:{port}"), port, &command);
-    assert_eq!(String::from_utf8(ran.stdout).unwrap(), format!("127.0.0.1:{port} a  b *\n"));
-    let mut runtime = guarded(TcpStream::connect(("127.0.0.1", port)).unwrap());
-    runtime.write_all(b"GET /x HTTP/1.1\r\n\r\n").unwrap();
-    sees(&mut api.accept(), b"GET /x HTTP/1.1\r\n\r\n");
+    asks(&proxy, &api);
+    let end = r#"{"eventType":"SHUTDOWN","shutdownReason":"SPINDOWN","deadlineMs":1}"#;
+    answer(&mut waiting, "", end);
+    drop(waiting);
+    assert_eq!(extension.end(), (Some(0), String::new()));
 }
 
 #[test]
@@ -309,9 +292,7 @@ fn another_proxy_stays_between_this_one_and_lambda() {
     assert_eq!(String::from_utf8(ran.stdout).unwrap(), format!("127.0.0.1:{port}  \n"));
     // The first connection only checked that it is there.
     drop(other.accept());
-    let mut runtime = guarded(TcpStream::connect(("127.0.0.1", port)).unwrap());
-    runtime.write_all(b"GET /x HTTP/1.1\r\n\r\n").unwrap();
-    sees(&mut other.accept(), b"GET /x HTTP/1.1\r\n\r\n");
+    asks(&format!("127.0.0.1:{port}"), &other);
 }
 
 #[test]

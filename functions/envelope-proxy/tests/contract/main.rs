@@ -6,7 +6,7 @@ mod extension;
 mod wire;
 
 use std::{
-    io::{BufRead, BufReader, ErrorKind, Read},
+    io::{BufRead, BufReader, ErrorKind, Read, Write},
     net::{TcpListener, TcpStream},
     process::{self, Child, Command, Stdio},
     sync::atomic::{AtomicU32, Ordering::Relaxed},
@@ -98,6 +98,17 @@ fn guarded(stream: TcpStream) -> TcpStream {
     stream.set_read_timeout(Some(GUARD)).unwrap();
     stream.set_nodelay(true).unwrap();
     stream
+}
+
+const ASK: &[u8] = b"GET /x HTTP/1.1\r\n\r\n";
+
+/// Sends a request to the proxy at this address, and expects that it arrives at the API.
+fn asks(address: &str, api: &Api) -> (TcpStream, TcpStream) {
+    let mut runtime = guarded(TcpStream::connect(address).unwrap());
+    let mut upstream = api.accept();
+    runtime.write_all(ASK).unwrap();
+    sees(&mut upstream, ASK);
+    (runtime, upstream)
 }
 
 /// Expects these bytes next.

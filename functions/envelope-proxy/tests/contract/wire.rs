@@ -11,7 +11,7 @@ use std::{
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::{Api, PROGRAM, Proxy, sees, sees_end, sees_reset};
+use super::{ASK, Api, PROGRAM, Proxy, asks, sees, sees_end, sees_reset};
 
 #[derive(Clone, Copy)]
 enum By {
@@ -112,9 +112,7 @@ fn each_side_notices_a_connection_that_the_other_resets() {
     reset(breaking);
     sees_reset(&mut runtime);
 
-    let (mut runtime, mut api) = proxy.connection(&api);
-    runtime.write_all(ASK).unwrap();
-    sees(&mut api, ASK);
+    let (runtime, mut api) = asks(&proxy.address, &api);
     reset(runtime);
     sees_reset(&mut api);
 }
@@ -165,7 +163,6 @@ fn only_this_machine_can_connect() {
     proxy.connect();
 }
 
-const ASK: &[u8] = b"GET /x HTTP/1.1\r\n\r\n";
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
 /// Opens this many connections, `at_once` at a time, and gets an answer on each. There may be no room for the last
@@ -199,9 +196,7 @@ fn crowd(command: &mut Command, connections: usize, at_once: usize) {
             sees(&mut runtime, ANSWER);
         }
     });
-    let (mut runtime, mut api) = proxy.connection(&api);
-    runtime.write_all(ASK).unwrap();
-    sees(&mut api, ASK);
+    asks(&proxy.address, &api);
 }
 
 #[test]
@@ -216,44 +211,4 @@ fn connections_beyond_the_descriptor_limit_wait() {
     // Enough for 16 connections; the others wait in the system's queue.
     let limited = format!("ulimit -n 64 && exec {PROGRAM} serve");
     crowd(Command::new("sh").args(["-c", &limited]), 300, 300);
-}
-
-const CONTEXT: &str = r#"{"custom":{"comeback":"{\"attempt\":2,\"initial_timestamp\":1643667670,\"request_id\":\"e4b46cbf\"}"}}"#;
-
-fn envelope(payload: &str) -> String {
-    format!(
-        r#"{{"_retry_metadata":{{"attempt":2,"initial_timestamp":1643667670,"request_id":"e4b46cbf"}},"_original_payload":{payload}}}"#
-    )
-}
-
-#[test]
-fn events_for_several_threads_of_a_runtime_arrive_whole_and_are_not_mixed_up() {
-    let api = Api::new();
-    let proxy = Proxy::before(&api);
-    let mut connections: Vec<_> = (0..20).map(|_| proxy.connection(&api)).collect();
-    let payload = |number: usize| match number {
-        // 1 MiB, the longest event there is.
-        7 => format!(r#"{{"b" :1.50,"a":"{}"}}"#, "é\\u00e9 ".repeat(100_000)),
-        _ => format!("1{number}.10"),
-    };
-    // The connections stay usable.
-    for _ in 0..2 {
-        for (runtime, _) in &mut connections {
-            runtime.write_all(NEXT).unwrap();
-        }
-        for (number, (runtime, api)) in connections.iter_mut().enumerate().rev() {
-            sees(api, NEXT);
-            let (payload, id) = (payload(number), "Lambda-Runtime-Aws-Request-Id: 1");
-            let (body, length) = (envelope(&payload), payload.len());
-            let head = format!("HTTP/1.1 200 OK\r\n{id}\r\nContent-Length: {}\r\n\r\n", body.len());
-            let expected = format!(
-                "HTTP/1.1 200 OK\r\n{id}\r\nContent-Length: {length}\r\n\
-                 Lambda-Runtime-Client-Context: {CONTEXT}\r\n\r\n{payload}"
-            );
-            std::thread::scope(|scope| {
-                scope.spawn(|| api.write_all((head + &body).as_bytes()).unwrap());
-                sees(runtime, expected.as_bytes());
-            });
-        }
-    }
 }
