@@ -48,7 +48,6 @@ pub mod idempotency;
 mod layer;
 pub mod retry;
 pub mod testing;
-mod text;
 pub mod transient;
 
 /// A time in UTC, which can be converted from a `SystemTime`.

@@ -63,7 +63,6 @@ mod policy;
 mod quota;
 mod run;
 mod stopped;
-mod watch;
 
 use std::{
     io::{self, Write},
@@ -73,8 +72,8 @@ use std::{
 /// How delays are randomized. Here, full jitter starts at zero, so that calls that fail together spread out.
 pub use comeback_core::backoff::Jitter;
 
+use self::run::Sink;
 pub(crate) use self::stopped::Words;
-use self::watch::Sink;
 pub use self::{
     adaptive::Adaptive,
     deadline::{BadDeadline, Deadline},

@@ -1,11 +1,16 @@
-//! Runs a call, from its first attempt to its last.
+//! Runs a call, from its first attempt to its last, and emits its tracing events and metrics.
+//!
+//! These don't contain the text of an error, because it may quote the payload.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use comeback_core::backoff::Draw;
+use comeback_core::{Timestamp, backoff::Draw, emf::MetricLine};
+use serde_json::json;
 
-use super::{Cause, Deadline, Retry, Spent, StopReason, Stopped, deadline::now, watch};
+use super::{Cause, Deadline, Retry, Spent, StopReason, Stopped, deadline::now};
 use crate::transient::{Kind, Rule, Standard, Verdict};
+
+pub(super) type Sink = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// A call that has not been started; see [`Retry::operation`].
 #[must_use = "a call does nothing until `run`"]
@@ -93,7 +98,7 @@ impl<R> Run<'_, R> {
         self.hint = hint.map_or(Duration::ZERO, |hint| hint.wait(crate::now()));
         self.answered(transient.is_some_and(|transient| transient.kind == Kind::Throttled));
         let next = self.decide(verdict);
-        watch::failed(operation, self.failed, deadline, verdict, next);
+        failed(operation, self.failed, deadline, verdict, next);
         next
     }
 
@@ -125,7 +130,7 @@ impl<R> Run<'_, R> {
 
     fn succeeded(mut self) {
         let Call { retry, operation, deadline } = self.call;
-        watch::succeeded(operation, self.failed.saturating_add(1), deadline);
+        succeeded(operation, self.failed.saturating_add(1), deadline);
         self.answered(false);
         retry.quota.succeeded(self.spent.take());
         self.count(self.failed, false);
@@ -139,7 +144,7 @@ impl<R> Run<'_, R> {
     /// Writes the metrics of a call that has ended.
     fn count(&self, retries: u32, gave_up: bool) {
         if let Some(sink) = &self.call.retry.counted_to {
-            sink(&watch::metrics(self.call.operation, retries, gave_up, crate::now()));
+            sink(&metrics(self.call.operation, retries, gave_up, crate::now()));
         }
     }
 
@@ -149,4 +154,70 @@ impl<R> Run<'_, R> {
             adaptive.answered(now().into_std(), throttled);
         }
     }
+}
+
+/// The target of all events, by which subscribers filter them.
+const TARGET: &str = "comeback::retry";
+
+/// Emits the event of an attempt that succeeded. Attempts are counted from 1.
+fn succeeded(operation: &str, attempt: u32, deadline: Option<Deadline>) {
+    tracing::debug!(
+        target: TARGET,
+        operation,
+        attempt,
+        outcome = "succeeded",
+        // Fields are evaluated, and the clock is read, only if there is a subscriber.
+        left_ms = deadline.map(|deadline| in_ms(deadline.left())),
+        "an attempt succeeded"
+    );
+}
+
+/// Emits the event of an attempt that failed, with the delay before the next one or the reason why there is none.
+fn failed(
+    operation: &str,
+    attempt: u32,
+    deadline: Option<Deadline>,
+    verdict: Verdict,
+    next: Result<Duration, StopReason>,
+) {
+    let error_kind = match verdict {
+        Verdict::Retry(transient) => transient.kind.as_str(),
+        Verdict::Never => "permanent",
+        Verdict::NoOpinion => "unknown",
+    };
+    match next {
+        Ok(delay) => tracing::info!(
+            target: TARGET,
+            operation,
+            attempt,
+            outcome = "retrying",
+            error_kind,
+            delay_ms = in_ms(delay),
+            left_ms = deadline.map(|deadline| in_ms(deadline.left())),
+            "an attempt failed, another follows"
+        ),
+        Err(reason) => tracing::warn!(
+            target: TARGET,
+            operation,
+            attempt,
+            outcome = "gave_up",
+            error_kind,
+            reason = reason.as_str(),
+            left_ms = deadline.map(|deadline| in_ms(deadline.left())),
+            "an attempt failed, and was the last"
+        ),
+    }
+}
+
+fn in_ms(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Formats the metrics of a call that ended after this many retries.
+fn metrics(operation: &str, retries: u32, gave_up: bool, now: Timestamp) -> String {
+    let mut line = MetricLine::default();
+    line.add("Calls", "Count", json!(1));
+    line.add("Retries", "Count", json!(retries));
+    line.add("GaveUp", "Count", json!(u32::from(gave_up)));
+    line.render(&[("Operation", operation)], now)
 }
