@@ -3,7 +3,7 @@
 use std::{any::type_name, collections::HashMap, error::Error as StdError, io, time::Duration};
 
 use comeback::{
-    Failure, RetryAfter,
+    Failure,
     idempotency::{Error, Fingerprint, Memory, Request},
     retry::{Policy, Retry, Stopped},
     transient::{HttpStatus, Kind, RetryHint, Rule, Standard, Transient, Verdict},
@@ -65,7 +65,7 @@ async fn the_kits_own_errors_are_not_taken_for_the_operations() {
 }
 
 #[tokio::test]
-async fn a_retry_judges_the_operations_error_as_without_a_wrapper() {
+async fn a_retry_and_the_retry_loop_judge_the_operations_error_as_without_a_wrapper() {
     async fn judged<E: StdError + Send + Sync + 'static>(error: impl Fn() -> E, verdict: Verdict) {
         assert_eq!(Standard.judge(&once(error()).await), verdict);
         assert_eq!(Standard.judge(&retried(once(error()).await).await), verdict);
@@ -74,28 +74,17 @@ async fn a_retry_judges_the_operations_error_as_without_a_wrapper() {
     let headers = HeaderMap::from_iter([(RETRY_AFTER, HeaderValue::from(3))]);
     let hint = RetryHint::In(Duration::from_secs(3));
     let throttled = Verdict::Retry(Transient::new(Kind::Throttled).with_hint(hint));
-    judged(|| HttpStatus::of(StatusCode::TOO_MANY_REQUESTS, &headers), throttled).await;
-    for (kind, verdict) in [
-        (io::ErrorKind::ConnectionReset, Verdict::retry(Kind::InDoubt)),
-        (io::ErrorKind::TimedOut, Verdict::retry(Kind::TimedOut)),
-        (io::ErrorKind::InvalidInput, Verdict::Never),
-        (io::ErrorKind::Other, Verdict::NoOpinion),
-    ] {
-        judged(|| io::Error::from(kind), verdict).await;
-    }
-}
-
-#[tokio::test]
-async fn a_retry_hint_of_the_operation_reaches_the_retry_loop() {
-    let busy = || RetryAfter::new(Duration::from_secs(120), "the upstream says 429");
+    let busy = || HttpStatus::of(StatusCode::TOO_MANY_REQUESTS, &headers);
+    judged(busy, throttled).await;
     for failure in [
         Failure::from(once(busy()).await),
         Failure::from(retried(once(busy()).await).await),
         Failure::from(once(retried(busy()).await).await),
     ] {
         assert_eq!(failure.error_type(), "RetryAfter");
-        assert!(failure.message().starts_with("120s: "), "{failure}");
+        assert!(failure.message().starts_with("3s: "), "{failure}");
     }
+    judged(|| io::Error::from(io::ErrorKind::InvalidInput), Verdict::Never).await;
 }
 
 #[tokio::test]

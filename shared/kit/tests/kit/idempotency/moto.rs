@@ -107,12 +107,22 @@ async fn a_record_that_is_there_is_found_whole() {
         if there != first {
             store.replace(key, Some(&first), Some(&there)).await.unwrap();
         }
-        assert_eq!(store.replace(key, None, Some(&held("late", 1))).await, changed(&there));
-        assert_eq!(store.replace(key, Some(&held("late", 7)), None).await, changed(&there));
+        // Who saw another owner, generation or state can neither write nor remove.
+        let of_other_state = if there == first {
+            done(&first, Answer::NotKept(String::new()))
+        } else {
+            first.clone()
+        };
+        for seen in [&held("late", 1), &held("first", 7), &of_other_state] {
+            for next in [Some(&first), None] {
+                assert_eq!(store.replace(key, Some(seen), next).await, changed(&there));
+            }
+        }
+        assert_eq!(store.replace(key, None, Some(&first)).await, changed(&there));
         assert_eq!(store.replace(key, Some(&there), None).await, Ok(()));
         let gone = Err(ReplaceError::Changed(None));
         assert_eq!(store.replace(key, Some(&there), None).await, gone);
-        let writes = if there == first { 5 } else { 6 };
+        let writes = if there == first { 10 } else { 11 };
         assert_eq!(table.wire.0.swap(0, Ordering::SeqCst), writes, "one call each");
     }
 }
