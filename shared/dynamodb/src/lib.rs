@@ -9,7 +9,6 @@
 
 mod item;
 pub mod register;
-mod writes;
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -23,19 +22,22 @@ use aws_sdk_dynamodb::{
     Client,
     config::timeout::TimeoutConfig,
     error::{ProvideErrorMetadata, SdkError},
-    operation::{delete_item::DeleteItemError, put_item::PutItemError},
-    types::{AttributeValue, KeysAndAttributes, ReturnValuesOnConditionCheckFailure::AllOld},
+    operation::{
+        delete_item::DeleteItemError, put_item::PutItemError,
+        transact_write_items::TransactWriteItemsError, update_item::UpdateItemError,
+    },
+    types::{
+        AttributeValue, CancellationReason, KeysAndAttributes, Put,
+        ReturnValuesOnConditionCheckFailure::AllOld, TransactWriteItem,
+    },
 };
 use comeback_core::{
     claim::Claim,
     fault::{self, StoreFault, store_fault_passes},
 };
 
-pub use self::{
-    item::{ID, claim},
-    writes::NotCommitted,
-};
-use crate::item::Condition;
+use self::item::{Condition, number, text};
+pub use self::item::{ID, claim};
 
 /// The timeout of one attempt. DynamoDB responds within milliseconds, and the action after the claim needs time, too.
 pub const ATTEMPT_MAX: Duration = Duration::from_secs(1);
@@ -65,6 +67,25 @@ impl fmt::Debug for Found {
 
 /// Why a claim was not replaced. Contains the current claim, if there is one.
 pub type NotReplaced = fault::NotReplaced<Option<Found>>;
+
+const CONDITION_FAILED: &str = "ConditionalCheckFailed";
+
+/// Why the transaction was not committed.
+#[derive(Clone, Debug, PartialEq)]
+pub enum NotCommitted {
+    /// The claim could not be replaced.
+    NotReplaced(NotReplaced),
+    /// DynamoDB cancelled the transaction for another reason. Contains the reasons of the other writes in order, then
+    /// that of the claim.
+    Cancelled(Vec<CancellationReason>),
+}
+
+/// For failed calls. The writes may have been made nevertheless.
+impl From<StoreFault> for NotCommitted {
+    fn from(fault: StoreFault) -> Self {
+        Self::NotReplaced(NotReplaced::Fault(fault))
+    }
+}
 
 impl ClaimTable {
     /// Accesses the table with this name or ARN. If the client sets no timeouts, an attempt has 1 s and a call 3 s.
@@ -114,7 +135,7 @@ impl ClaimTable {
             .client
             .delete_item()
             .table_name(&self.table)
-            .key(ID, item::text(key))
+            .key(ID, text(key))
             .condition_expression(condition.expression)
             .set_expression_attribute_names(Some(condition.names))
             .set_expression_attribute_values(condition.values)
@@ -127,9 +148,107 @@ impl ClaimTable {
         })
     }
 
+    /// Like [`ClaimTable::put`], with other writes in the same transaction. This takes one call.
+    pub async fn put_with(
+        &self,
+        key: &str,
+        seen: &Claim,
+        next: &Claim,
+        extra: Item,
+        others: Vec<TransactWriteItem>,
+    ) -> Result<(), NotCommitted> {
+        let condition = Condition::of(Some(seen));
+        let put = Put::builder()
+            .table_name(&self.table)
+            .set_item(Some(item::write(key, next, extra)))
+            .condition_expression(condition.expression)
+            .set_expression_attribute_names(Some(condition.names))
+            .set_expression_attribute_values(condition.values)
+            .return_values_on_condition_check_failure(AllOld)
+            .build()
+            .map_err(|error| self.unreadable(&error.to_string()))?;
+        let call = self
+            .client
+            .transact_write_items()
+            .set_transact_items(Some(others))
+            .transact_items(TransactWriteItem::builder().put(put).build());
+        let Err(error) = call.send().await else { return Ok(()) };
+        let Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) =
+            error.as_service_error()
+        else {
+            return Err(self.fault(&error).into());
+        };
+        let reasons = cancelled.cancellation_reasons();
+        let own = reasons.last().filter(|own| own.code() == Some(CONDITION_FAILED));
+        Err(match own.map(|own| self.changed(own.item())) {
+            Some(why) => NotCommitted::NotReplaced(why),
+            None => NotCommitted::Cancelled(reasons.to_vec()),
+        })
+    }
+
+    /// Replaces an attribute of an item and increments its version, if the version is the `seen` one; 0 means that
+    /// there is none. The item's other attributes are kept. This takes one call. If the version is another one, the
+    /// error contains the current item, if there is one.
+    pub async fn exchange(
+        &self,
+        key: &str,
+        version: &str,
+        seen: u64,
+        name: &str,
+        value: &str,
+    ) -> Result<(), fault::NotReplaced<Option<Item>>> {
+        let mut call = self
+            .client
+            .update_item()
+            .table_name(&self.table)
+            .key(ID, text(key))
+            .update_expression("SET #name = :value, #version = :next")
+            .expression_attribute_names("#name", name)
+            .expression_attribute_names("#version", version)
+            .expression_attribute_values(":value", text(value))
+            .expression_attribute_values(":next", number(seen.saturating_add(1)))
+            .return_values_on_condition_check_failure(AllOld);
+        call = match seen {
+            0 => call.condition_expression("attribute_not_exists(#version)"),
+            seen => call
+                .condition_expression("#version = :seen")
+                .expression_attribute_values(":seen", number(seen)),
+        };
+        call.send().await.map(drop).map_err(|error| match error.as_service_error() {
+            Some(UpdateItemError::ConditionalCheckFailedException(changed)) => {
+                fault::NotReplaced::Changed(changed.item().cloned())
+            }
+            _ => fault::NotReplaced::Fault(self.fault(&error)),
+        })
+    }
+
+    /// Queries the first items of an index under a partition key, with a sort key greater than `after`. Returns as
+    /// many as one call does, at most `count`.
+    pub async fn first(
+        &self,
+        index: &str,
+        (partition, key): (&str, &str),
+        (sort, after): (&str, i64),
+        count: u32,
+    ) -> Result<Vec<Item>, StoreFault> {
+        let call = self
+            .client
+            .query()
+            .table_name(&self.table)
+            .index_name(index)
+            .key_condition_expression("#partition = :key AND #sort > :after")
+            .expression_attribute_names("#partition", partition)
+            .expression_attribute_names("#sort", sort)
+            .expression_attribute_values(":key", text(key))
+            .expression_attribute_values(":after", number(after))
+            .limit(i32::try_from(count).unwrap_or(i32::MAX));
+        let answer = call.send().await.map_err(|error| self.fault(&error))?;
+        Ok(answer.items.unwrap_or_default())
+    }
+
     /// Reads the items under these keys, at most 100, in one eventually consistent call.
     pub async fn read(&self, keys: impl Iterator<Item = String>) -> Result<Vec<Item>, StoreFault> {
-        let keys = keys.map(|key| Item::from([(ID.to_owned(), item::text(&key))]));
+        let keys = keys.map(|key| Item::from([(ID.to_owned(), text(&key))]));
         let keys = KeysAndAttributes::builder().set_keys(Some(keys.collect())).build();
         let keys = keys.map_err(|error| self.unreadable(&error.to_string()))?;
         let call = self.client.batch_get_item().request_items(&self.table, keys);
@@ -191,7 +310,6 @@ mod tests {
     use comeback_core::claim::{State, Token};
 
     use super::*;
-    use crate::item::text;
 
     #[test]
     fn debug_output_omits_the_item_that_was_found() {

@@ -45,31 +45,10 @@ fn waits(seen: Option<&Claim>) -> Claim {
     Claim::waiting("handler/0".to_owned(), seen, at_millis(FAR))
 }
 
-/// What the index lists for the target, by due time.
-async fn listed(client: &Client, table: &str) -> Vec<HashMap<String, AttributeValue>> {
-    let answer = client
-        .query()
-        .table_name(table)
-        .index_name("waiting")
-        .key_condition_expression("#target = :target")
-        .expression_attribute_names("#target", "target")
-        .expression_attribute_values(":target", AttributeValue::S(TARGET.to_owned()))
-        .send();
-    answer.await.unwrap().items.unwrap()
-}
-
 #[tokio::test]
-async fn what_waits_is_listed_by_due_time_until_it_is_claimed() {
-    let table = "listed";
-    let (client, register) = register(table).await;
-    for (key, due) in [("late", FAR), ("soon", 1), ("next", 5)] {
-        register.enter(key, None, &waits(None), &waiting(due, Some("handle"))).await.unwrap();
-    }
-    let ids = |items: &[HashMap<String, AttributeValue>]| -> Vec<String> {
-        items.iter().map(|item| item["id"].as_s().unwrap().clone()).collect()
-    };
-    let items = listed(&client, table).await;
-    assert_eq!(ids(&items), ["soon", "next", "late"]);
+async fn the_item_of_an_event_that_waits_is_its_claim_with_what_an_operator_needs() {
+    let (client, register) = register("items").await;
+    register.enter("soon", None, &waits(None), &waiting(1, Some("handle"))).await.unwrap();
     let text = |value: &str| AttributeValue::S(value.to_owned());
     let number = |value: &str| AttributeValue::N(value.to_owned());
     let expected = HashMap::from([
@@ -87,14 +66,10 @@ async fn what_waits_is_listed_by_due_time_until_it_is_claimed() {
         ("error_type", text("Down")),
         ("receipt_handle", text("handle")),
     ]);
-    let soon: HashMap<&str, _> =
-        items[0].iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
-    assert_eq!(soon, expected);
-    register.replace("soon", Some(&waits(None)), Some(&held("handler/1", 2))).await.unwrap();
-    assert_eq!(ids(&listed(&client, table).await), ["next", "late"]);
-    let again = waits(Some(&held("handler/1", 2)));
-    register.enter("soon", Some(&held("handler/1", 2)), &again, &waiting(9, None)).await.unwrap();
-    assert_eq!(ids(&listed(&client, table).await), ["next", "soon", "late"]);
+    let got = client.get_item().table_name("items").key("id", text("soon")).send().await.unwrap();
+    let item = got.item.unwrap();
+    let item = item.iter().map(|(name, value)| (name.as_str(), value.clone()));
+    assert_eq!(item.collect::<HashMap<_, _>>(), expected);
 }
 
 #[tokio::test]
@@ -179,7 +154,7 @@ async fn a_circuit_is_replaced_only_in_the_version_that_was_seen_and_a_pause_lea
 }
 
 #[tokio::test]
-async fn events_in_flight_are_listed_in_the_order_in_which_they_come_back() {
+async fn events_in_flight_are_listed_by_their_due_times_until_they_are_claimed() {
     let (_, ledger) = register("listed-in-flight").await;
     for (key, target, due, handle) in [
         ("late", TARGET, 9_000, Some("handle of late")),
@@ -201,6 +176,12 @@ async fn events_in_flight_are_listed_in_the_order_in_which_they_come_back() {
     let after = at_millis(4_000);
     assert_eq!(ledger.list(TARGET, after, 10).await, listed(&["handle of soon", "handle of late"]));
     assert_eq!(ledger.list(TARGET, after, 1).await, listed(&["handle of soon"]));
+    let claim = held("handler/1", 2);
+    ledger.replace("soon", Some(&waits(None)), Some(&claim)).await.unwrap();
+    assert_eq!(ledger.list(TARGET, after, 10).await, listed(&["handle of late"]));
+    let again = Waiting { due: at_millis(9_500), ..waiting(1, Some("handle of soon")) };
+    ledger.enter("soon", Some(&claim), &waits(Some(&claim)), &again).await.unwrap();
+    assert_eq!(ledger.list(TARGET, after, 10).await, listed(&["handle of late", "handle of soon"]));
 }
 
 #[tokio::test]

@@ -61,24 +61,6 @@ async fn an_item_of_another_program_is_for_a_person_to_mend() {
     }
 }
 
-#[tokio::test]
-async fn a_table_that_is_not_there_or_not_ours_is_for_a_person_to_mend() {
-    for (status, code, passes) in [
-        (400, "AccessDeniedException", false),
-        (400, "ProvisionedThroughputExceededException", true),
-        (500, "InternalServerError", true),
-    ] {
-        let body =
-            format!(r#"{{"__type":"com.amazonaws.dynamodb.v20120810#{code}","message":"no"}}"#);
-        for next in [Some(held()), None] {
-            let result = replace(response(status, JSON, &body), next.as_ref()).await;
-            let Err(NotReplaced::Fault(fault)) = result else { panic!("{code}: {result:?}") };
-            assert_eq!((fault.passes, fault.code.as_deref()), (passes, Some(code)));
-            assert_eq!(fault.to_string(), format!("{code}: table claims: no"));
-        }
-    }
-}
-
 /// A table that throttles every call, or never answers. It counts its calls.
 #[derive(Clone, Debug, Default)]
 struct Table {
