@@ -12,7 +12,7 @@ use aws_lambda_events::event::sqs::{SqsEvent, SqsMessage};
 use comeback_core::{
     Timestamp,
     arn::{FunctionArn, Home},
-    circuit::{Circuit, Minute},
+    circuit::Minute,
     claim::{Claim, State, is_same},
     dead_letter::DeadLetter,
     fault::{FaultKind, InvokeFault, StoreFault},
@@ -101,13 +101,9 @@ pub struct World {
     /// Whether the handler has a register, and its waits by claim key: until when, and the receipt handle.
     pub registers: bool,
     pub waits: RefCell<BTreeMap<String, (Timestamp, Option<String>)>>,
-    pub paused: RefCell<Vec<String>>,
     pub look_ups: RefCell<Vec<(usize, usize)>>,
-    /// The circuits by target, and the names of the phases that were written.
+    /// The circuits by target.
     pub circuits: RefCell<BTreeMap<String, Stored>>,
-    pub turns: RefCell<Vec<&'static str>>,
-    /// The functions about which CloudWatch was asked.
-    pub asked: RefCell<Vec<String>>,
     pub probes: bool,
     under_way: Cell<usize>,
     pub most_under_way: Cell<usize>,
@@ -134,12 +130,6 @@ impl World {
         let stored = Stored { version: 7, text: Some(circuit.to_owned()) };
         world.circuits.borrow_mut().insert(TARGET.to_owned(), stored);
         world
-    }
-
-    fn circuits_of(&self, wanted: &Wanted<'_>) -> HashMap<String, Stored> {
-        let circuits = self.circuits.borrow();
-        let of = |target: &&str| Some(((*target).to_owned(), circuits.get(*target)?.clone()));
-        wanted.targets.iter().filter_map(of).collect()
     }
 
     pub fn handler(&self) -> Handler<&Self, &Self, &Self, &Self> {
@@ -268,14 +258,7 @@ impl Functions for &World {
         Err(InvokeFault { kind, code: None, message: "no ".repeat(1000) })
     }
 
-    async fn minutes(
-        &self,
-        function: &str,
-        _from: Timestamp,
-        _until: Timestamp,
-    ) -> Result<Vec<Minute>, CallFault> {
-        self.asked.borrow_mut().push(function.to_owned());
-        self.entry("the minutes").await?;
+    async fn minutes(&self, _: &str, _: Timestamp, _: Timestamp) -> Result<Vec<Minute>, CallFault> {
         Ok(Vec::new())
     }
 }
@@ -345,9 +328,10 @@ impl Ledger for &World {
             Some((key.clone(), Entered { claim, delayed_until: delayed.map(|it| it.0) }))
         };
         let events = wanted.events.iter().filter_map(entered).collect();
-        let paused = self.paused.borrow();
-        let paused = paused.iter().filter(|it| wanted.targets.contains(it.as_str()));
-        Ok(Notes { events, paused: paused.cloned().collect(), circuits: self.circuits_of(wanted) })
+        let circuits = self.circuits.borrow();
+        let of = |target: &&str| Some(((*target).to_owned(), circuits.get(*target)?.clone()));
+        let circuits = wanted.targets.iter().filter_map(of).collect();
+        Ok(Notes { events, circuits, ..Notes::default() })
     }
 
     async fn exchange(&self, target: &str, seen: u64, next: &str) -> Result<(), NotExchanged> {
@@ -361,7 +345,6 @@ impl Ledger for &World {
             return Err(NotExchanged::Changed(there.clone()));
         }
         *there = Stored { version: seen + 1, text: Some(next.to_owned()) };
-        self.turns.borrow_mut().push(Circuit::read(next).unwrap().name());
         // The SDK repeats the call, and finds its own first write.
         if answer == Answer::Repeated { Err(NotExchanged::Changed(there.clone())) } else { Ok(()) }
     }
