@@ -288,11 +288,6 @@ mod tests {
         let table = [
             ("arn:aws:sqs:us-east-1:1:q", Some("https://sqs.us-east-1.amazonaws.com/1/q")),
             ("arn:aws-cn:sqs:cn-north-1:1:q", Some("https://sqs.cn-north-1.amazonaws.com.cn/1/q")),
-            ("arn:aws-eusc:sqs:r:1:q", Some("https://sqs.r.amazonaws.eu/1/q")),
-            ("arn:aws-iso:sqs:r:1:q", Some("https://sqs.r.c2s.ic.gov/1/q")),
-            ("arn:aws-iso-b:sqs:r:1:q", Some("https://sqs.r.sc2s.sgov.gov/1/q")),
-            ("arn:aws-iso-e:sqs:r:1:q", Some("https://sqs.r.cloud.adc-e.uk/1/q")),
-            ("arn:aws-iso-f:sqs:r:1:q", Some("https://sqs.r.csp.hci.ic.gov/1/q")),
             (
                 "arn:aws-us-gov:sqs:us-gov-west-1:1:q",
                 Some("https://sqs.us-gov-west-1.amazonaws.com/1/q"),

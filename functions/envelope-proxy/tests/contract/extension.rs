@@ -86,12 +86,11 @@ impl Extension {
 
 /// Plays Lambda until an extension has registered, and returns its next request.
 pub fn registered(api: &Api) -> (String, TcpStream) {
-    let (request, mut connection) = asked(api);
+    let (request, connection) = asked(api);
     assert!(request.starts_with("POST /2020-01-01/extension/register HTTP/1.1\r\n"), "{request}");
     assert!(request.contains("\r\nLambda-Extension-Name: comeback\r\n"), "{request}");
     assert!(request.ends_with("\r\n\r\n{\"events\":[\"SHUTDOWN\"]}"), "{request}");
-    answer(&mut connection, "lambda-extension-identifier: 4711\r\n", "{}");
-    drop(connection);
+    answer(connection, "lambda-extension-identifier: 4711\r\n", "{}");
     let (request, connection) = asked(api);
     assert!(request.contains("\r\nLambda-Extension-Identifier: 4711\r\n"), "{request}");
     (request, connection)
@@ -113,10 +112,12 @@ pub fn asked(api: &Api) -> (String, TcpStream) {
     (head + str::from_utf8(&body).unwrap(), connection)
 }
 
-pub fn answer(connection: &mut TcpStream, headers: &str, body: &str) {
+/// Answers a request, and returns its connection.
+pub fn answer(mut connection: TcpStream, headers: &str, body: &str) -> TcpStream {
     let length = body.len();
     write!(connection, "HTTP/1.1 200 OK\r\n{headers}Content-Length: {length}\r\n\r\n{body}")
         .unwrap();
+    connection
 }
 
 /// Lambda may frame an answer in any way that HTTP allows, and need not close the connection.
@@ -136,8 +137,8 @@ fn an_answer_ends_where_its_framing_says_although_the_connection_stays_open() {
     for (nth, framing) in framings.iter().enumerate() {
         let (opt, api, port) = (Opt::new(&format!("open-{nth}")), Api::new(), free_port());
         let mut extension = opt.extension(&api.address(), port);
-        let (_, mut registering) = asked(&api);
-        answer(&mut registering, "Lambda-Extension-Identifier: 4711\r\n", "{}");
+        let (_, registering) = asked(&api);
+        let registering = answer(registering, "Lambda-Extension-Identifier: 4711\r\n", "{}");
         let (_, mut waiting) = asked(&api);
         // In two pieces, and both connections stay open.
         let (first, rest) = framing.split_at(framing.len() - 7);
@@ -157,7 +158,7 @@ fn a_port_that_is_in_use_fails_the_init_with_its_number() {
     let other = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = other.local_addr().unwrap().port();
     let mut extension = opt.extension(&api.address(), port);
-    let (request, mut reporting) = registered(&api);
+    let (request, reporting) = registered(&api);
     assert!(request.starts_with("POST /2020-01-01/extension/init/error HTTP/1.1\r\n"), "{request}");
     assert!(
         request.contains("\r\nLambda-Extension-Function-Error-Type: Extension.ComebackProxy\r\n")
@@ -169,14 +170,12 @@ fn a_port_that_is_in_use_fails_the_init_with_its_number() {
     assert!(request.contains(&message), "{request}");
     // The wrapper, which Lambda starts as soon as the extension has registered, gives the same reason.
     let wrapper = opt.start(&api.address(), port, &["true"]);
-    let (request, mut of_wrapper) = asked(&api);
+    let (request, of_wrapper) = asked(&api);
     assert!(request.starts_with("POST /2018-06-01/runtime/init/error HTTP/1.1\r\n"), "{request}");
     assert!(request.contains(&message), "{request}");
-    answer(&mut of_wrapper, "", "");
-    drop(of_wrapper);
+    answer(of_wrapper, "", "");
     assert_eq!(wrapper.wait_with_output().unwrap().status.code(), Some(1));
-    answer(&mut reporting, "", "");
-    drop(reporting);
+    answer(reporting, "", "");
     assert_eq!(extension.end(), (Some(1), format!("comeback: {message}\n")));
 }
 
@@ -184,11 +183,10 @@ fn a_port_that_is_in_use_fails_the_init_with_its_number() {
 fn a_bad_port_fails_the_init_with_the_name_of_the_variable() {
     let (opt, api) = (Opt::new("none"), Api::new());
     let mut extension = opt.extension(&api.address(), "http");
-    let (request, mut reporting) = registered(&api);
+    let (request, reporting) = registered(&api);
     let message = "COMEBACK_PROXY_PORT must be a port, 1 to 65535, got";
     assert!(request.contains(message), "{request}");
-    answer(&mut reporting, "", "");
-    drop(reporting);
+    answer(reporting, "", "");
     assert_eq!(extension.end(), (Some(1), format!("comeback: {message} \"http\"\n")));
 }
 
@@ -256,7 +254,7 @@ const PRINT_API: [&str; 4] =
 fn the_runtime_is_started_with_the_proxys_address_until_lambda_ends_the_extension() {
     let (opt, api, port) = (Opt::new("starts"), Api::new(), free_port());
     let mut extension = opt.extension(&api.address(), port);
-    let (request, mut waiting) = registered(&api);
+    let (request, waiting) = registered(&api);
     assert!(request.starts_with("GET /2020-01-01/extension/event/next HTTP/1.1\r\n"), "{request}");
     let command = [&PRINT_API[..], &["a  b", "*"]].concat();
     let proxy = format!("127.0.0.1:{port}");
@@ -270,8 +268,7 @@ fn the_runtime_is_started_with_the_proxys_address_until_lambda_ends_the_extensio
     drop(api.accept());
     asks(&proxy, &api);
     let end = r#"{"eventType":"SHUTDOWN","shutdownReason":"SPINDOWN","deadlineMs":1}"#;
-    answer(&mut waiting, "", end);
-    drop(waiting);
+    answer(waiting, "", end);
     assert_eq!(extension.end(), (Some(0), String::new()));
 }
 

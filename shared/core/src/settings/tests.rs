@@ -257,7 +257,6 @@ fn each_value_is_accepted_or_refused_as_a_whole() {
         ),
         ("TARGET_FUNCTIONS", &["a"], &[" , "]),
         ("POLICIES", &["{}"], &["7d", "[]"]),
-        ("JITTER", &["full", "equal", "none"], &["half"]),
         ("REGISTER", &["false", "", " false "], &["yes"]),
         ("PROBE", &["false", "", " false "], &["yes"]),
     ] {
@@ -283,20 +282,15 @@ fn a_bare_event_belongs_to_the_function_of_this_name_or_arn() {
 fn a_variable_that_looks_like_a_misspelt_setting_is_named_with_the_setting() {
     let table = [
         ("MAX_ATTEMPT", Some("MAX_ATTEMPTS")),
-        ("BASE_BACKOF", Some("BASE_BACKOFF")),
         ("BASE_BAKCOFF", Some("BASE_BACKOFF")),
         ("max_age", Some("MAX_AGE")),
         ("MAXAGE", Some("MAX_AGE")),
         ("JITER", Some("JITTER")),
         ("MAX_RETRY", None),
-        ("TARGET_FUNCTION", Some("TARGET_FUNCTIONS")),
         ("DEAD_LETTER_QUEUE_ULR", Some("DEAD_LETTER_QUEUE_URL")),
-        ("NON_RETRYABLE_ERROR", Some("NON_RETRYABLE_ERRORS")),
         ("MAX_ATTEMPTS", None),
         ("AWS_MAX_ATTEMPTS", None),
-        ("AWS_REGION", None),
         ("PATH", None),
-        ("LANG", None),
         ("", None),
     ];
     for (variable, expected) in table {

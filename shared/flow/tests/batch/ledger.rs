@@ -23,11 +23,6 @@ fn expired(id: &str) -> SqsMessage {
     failed(id, 2 * 86_400)
 }
 
-fn claim_of(owner: &str, state: State) -> Claim {
-    let token = Token { generation: 1, owner: owner.to_owned() };
-    Claim { token, state, order: None, expires_at: later(start(), Duration::from_hours(24)) }
-}
-
 fn first(mut message: SqsMessage) -> SqsMessage {
     message.attributes.insert("ApproximateReceiveCount".to_owned(), "1".to_owned());
     message
@@ -86,18 +81,6 @@ async fn what_was_invoked_is_done_even_if_it_cannot_be_marked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_that_was_made_twice_is_its_owners() {
-    let world = World::with_ledger(&[
-        ("payload of b", Answer::Fault(THROTTLED)),
-        ("request of", Answer::Repeated),
-    ]);
-    let report = handle(&world, vec![due("a"), due("b")]).await;
-    assert_eq!(outcomes(&report), ["invoked", "waits"]);
-    assert!(report.entries.iter().all(|entry| entry.obstacle != Some(Obstacle::Ledger)));
-    assert_eq!(states(&world), [own("a", 1, 0, true)]);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_claim_that_nobody_knows_of_is_released_with_its_wait() {
     let world = World::with_ledger(&[("claim", Answer::Lost)]);
     let report = handle(&world, vec![due("a")]).await;
@@ -136,31 +119,4 @@ async fn an_event_goes_on_without_a_register_that_fails() {
         let is_fault = matches!(answer, Answer::Fault(_));
         assert_eq!(report.entries[0].obstacle.is_some(), is_fault, "{verb}");
     }
-}
-
-/// An old receipt handle made its message visible, before its event is due.
-#[tokio::test(start_paused = true)]
-async fn what_comes_back_early_while_another_acts_on_it_waits_for_that_one_but_not_past_its_due_time()
- {
-    for (lease, waited) in [(25, 25), (600, 60)] {
-        let world = World::with_register(&[]);
-        let until = later(start(), Duration::from_secs(lease));
-        world.claims().insert(key_of("a"), claim_of("other", State::Held { until }));
-        let report = handle(&world, vec![waiting("a")]).await;
-        assert_eq!(outcomes(&report), ["waits"]);
-        assert_eq!(world.visibility_calls.borrow()[0].1[0].1, waited);
-    }
-}
-
-/// Until this version, the key of a claim was the request id alone. UPGRADE.md says what follows.
-#[tokio::test(start_paused = true)]
-async fn a_claim_of_an_older_version_does_not_count_and_stays_as_it_is() {
-    let world = World::with_register(&[]);
-    let older = claim_of("older", State::Done);
-    world.claims().insert("request of a".to_owned(), older.clone());
-    assert_eq!(outcomes(&handle(&world, vec![due("a")]).await), ["invoked"]);
-    assert_eq!(outcomes(&handle(&world, vec![due("a")]).await), ["duplicate"]);
-    let claims = world.claims();
-    assert_eq!(claims.get("request of a"), Some(&older));
-    assert_eq!(claims.get(&key_of("a")).map(|claim| claim.state), Some(State::Done));
 }

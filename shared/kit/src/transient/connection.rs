@@ -161,48 +161,30 @@ mod tests {
 
     #[test]
     fn validation_and_format_errors_are_never_retried() {
-        let errors: [Box<dyn Error>; 17] = [
-            Box::new(serde_json::from_str::<u32>("twelve").unwrap_err()),
+        let errors: [Box<dyn Error>; 6] = [
             Box::new(serde_json::from_str::<u32>("[1").unwrap_err()),
-            Box::new(serde_json::from_str::<u32>("\"a string\"").unwrap_err()),
-            Box::new(String::from_utf8(vec![0xff]).unwrap_err().utf8_error()),
             Box::new(String::from_utf8(vec![0xff]).unwrap_err()),
-            Box::new(String::from_utf16(&[0xd800]).unwrap_err()),
-            Box::new("maybe".parse::<bool>().unwrap_err()),
-            Box::new("twelve".parse::<u32>().unwrap_err()),
             Box::new("twelve".parse::<f64>().unwrap_err()),
             Box::new(u8::try_from(256).unwrap_err()),
-            Box::new("ab".parse::<char>().unwrap_err()),
-            Box::new(char::try_from(0xd800_u32).unwrap_err()),
             Box::new("127.0.0".parse::<net::IpAddr>().unwrap_err()),
             Box::new(http::Request::builder().uri("a b").body(()).unwrap_err()),
-            Box::new("a b".parse::<http::Uri>().unwrap_err()),
-            Box::new("a b".parse::<http::HeaderName>().unwrap_err()),
-            Box::new("a\nb".parse::<http::HeaderValue>().unwrap_err()),
         ];
         for error in errors {
             assert_eq!(judge(&*error), Verdict::Never, "{error:?}");
         }
     }
 
-    /// A reader that fails with this kind of error.
-    struct Broken(ErrorKind);
-
-    impl io::Read for Broken {
-        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
-            Err(self.0.into())
-        }
-    }
-
     #[test]
     fn json_from_a_broken_connection_has_the_verdict_of_the_connection() {
-        for (kind, verdict) in [
-            (ErrorKind::ConnectionReset, Verdict::retry(Kind::InDoubt)),
-            (ErrorKind::TimedOut, Verdict::retry(Kind::TimedOut)),
-            (ErrorKind::PermissionDenied, Verdict::Never),
-        ] {
-            let error = serde_json::from_reader::<_, u32>(Broken(kind)).unwrap_err();
-            assert_eq!(judge(&error), verdict, "{kind}");
+        struct Broken;
+
+        impl io::Read for Broken {
+            fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+                Err(ErrorKind::ConnectionReset.into())
+            }
         }
+
+        let error = serde_json::from_reader::<_, u32>(Broken).unwrap_err();
+        assert_eq!(judge(&error), Verdict::retry(Kind::InDoubt));
     }
 }
