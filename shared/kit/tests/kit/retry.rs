@@ -16,13 +16,10 @@ use comeback::{
     retry::{Deadline, Jitter, Policy, Quota, Retry, StopReason},
     transient::{Boxed, HttpStatus, Kind, RetryHint, Transient, Verdict},
 };
-use futures_util::FutureExt;
+use futures_util::{FutureExt, future::join_all};
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use tokio::{
-    task::JoinSet,
-    time::{Instant, advance, sleep, timeout},
-};
+use tokio::time::{Instant, advance, sleep, timeout};
 
 use crate::Log;
 
@@ -259,39 +256,23 @@ async fn a_throttled_client_waits_for_its_turn_but_not_into_the_minimum() {
     assert_eq!(next.called_after_ms(), [2_000], "the first attempt of a call waits too");
 }
 
-proptest! {
-    #[test]
-    fn a_call_dropped_while_it_waits_for_its_turn_delays_no_other(
-        dropped in proptest::collection::vec((1u64..90, 1usize..5, any::<bool>()), 0..20),
-    ) {
-        let called_after_ms = paused().block_on(async {
-            let once = Policy::builder().max_attempts(1).build().unwrap();
-            let retry = Retry::new(once).rule(judged).adaptive();
-            let throttled = Upstream::failing([Verdict::Retry(Transient::new(Kind::Throttled))]);
-            retry.operation("rates").run(|| throttled.call()).await.unwrap_err();
-
-            let next = Upstream::failing([]);
-            for (patience, at_once, is_pressed) in dropped {
-                let mut waiting = JoinSet::new();
-                for _ in 0..at_once {
-                    let retry = retry.clone();
-                    waiting.spawn(async move {
-                        let mut call = retry.operation("rates");
-                        if is_pressed {
-                            // It is attempted before a token is available, and takes none.
-                            call = call.until(Deadline::in_(secs(6)).unwrap());
-                        }
-                        call.run(async || Ok::<_, Fault>(())).await
-                    });
-                }
-                sleep(ms(patience)).await;
-                waiting.shutdown().await;
-            }
-            retry.operation("rates").run(|| next.call()).await.unwrap();
-            next.called_after_ms()
+#[tokio::test(start_paused = true)]
+async fn a_call_dropped_while_it_waits_for_its_turn_delays_no_other() {
+    let once = Policy::builder().max_attempts(1).build().unwrap();
+    let retry = Retry::new(once).rule(judged).adaptive();
+    let throttled = Upstream::failing([Verdict::retry(Kind::Throttled)]);
+    retry.operation("rates").run(|| throttled.call()).await.unwrap_err();
+    let next = Upstream::failing([]);
+    // With 6 s left, a call is attempted before a token is available, and takes none.
+    for left in [secs(60), secs(6)] {
+        let calls = (0..3).map(|_| {
+            let call = retry.operation("rates").until(Deadline::in_(left).unwrap());
+            call.run(async || Ok::<_, Fault>(()))
         });
-        prop_assert_eq!(called_after_ms, [2_000]);
+        timeout(ms(50), join_all(calls)).await.unwrap_err();
     }
+    retry.operation("rates").run(|| next.call()).await.unwrap();
+    assert_eq!(next.called_after_ms(), [2_000]);
 }
 
 #[tokio::test(start_paused = true)]

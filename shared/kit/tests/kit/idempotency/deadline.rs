@@ -1,8 +1,19 @@
 //! Tests that a function returns before Lambda kills it, even if the store does not respond.
 
-use std::time::Duration;
+use std::{
+    future::pending,
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
-use comeback::idempotency::{Error, Store};
+use aws_config::timeout::TimeoutConfig;
+use aws_sdk_dynamodb::Client;
+use aws_smithy_runtime_api::client::{
+    http::{HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn},
+    orchestrator::{HttpRequest, HttpResponse},
+};
+use aws_smithy_types::body::SdkBody;
+use comeback::idempotency::{DynamoStore, Error, Store};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{Call, Declined, LIFE, Scene, Shaky};
@@ -45,59 +56,32 @@ async fn a_function_has_time_to_return_although_the_store_does_not_answer() {
     }
 }
 
-mod transaction {
-    use std::{
-        future::{pending, ready},
-        sync::atomic::{AtomicUsize, Ordering},
-    };
+/// A DynamoDB that accepts the first write, and never responds to the others.
+#[derive(Debug, Default)]
+struct Falling(AtomicBool);
 
-    use aws_sdk_dynamodb::{
-        Client, Config,
-        config::{BehaviorVersion, Region, retry::RetryConfig, timeout::TimeoutConfig},
-    };
-    use aws_smithy_runtime_api::{
-        client::{
-            http::{HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn},
-            orchestrator::{HttpRequest, HttpResponse},
-        },
-        http::StatusCode,
-    };
-    use aws_smithy_types::body::SdkBody;
-    use comeback::idempotency::DynamoStore;
-
-    use super::*;
-
-    /// A DynamoDB that accepts the first write, and never responds to the others.
-    #[derive(Debug, Default)]
-    struct Falling(AtomicUsize);
-
-    impl HttpConnector for Falling {
-        fn call(&self, _: HttpRequest) -> HttpConnectorFuture {
-            if self.0.fetch_add(1, Ordering::SeqCst) > 0 {
-                return HttpConnectorFuture::new(pending());
-            }
-            let status = StatusCode::try_from(200).unwrap();
-            HttpConnectorFuture::new(ready(Ok(HttpResponse::new(status, SdkBody::from("{}")))))
+impl HttpConnector for Falling {
+    fn call(&self, _: HttpRequest) -> HttpConnectorFuture {
+        if self.0.swap(true, Ordering::SeqCst) {
+            return HttpConnectorFuture::new(pending());
         }
+        let status = 200.try_into().unwrap();
+        HttpConnectorFuture::ready(Ok(HttpResponse::new(status, SdkBody::from("{}"))))
     }
+}
 
-    #[tokio::test(start_paused = true)]
-    async fn a_transaction_without_a_response_leaves_time_to_return() {
-        let falling = SharedHttpConnector::new(Falling::default());
-        let config = Config::builder()
-            .behavior_version(BehaviorVersion::v2026_01_12())
-            .region(Region::new("us-east-1"))
-            .allow_no_auth()
-            .retry_config(RetryConfig::disabled())
-            .timeout_config(TimeoutConfig::disabled())
-            .http_client(http_client_fn(move |_, _| falling.clone()));
-        let (scene, start) =
-            scene(DynamoStore::new(&Client::from_conf(config.build()), "requests"));
-        let request = scene.request("place");
-        let place = async |_| Ok::<_, Declined>(((), vec![]));
-        let placed = scene.once.run_in_transaction(&request, place);
-        let error = timeout(LIFE, placed).await.unwrap().unwrap_err();
-        assert!(matches!(&error, Error::Store(fault) if fault.passes), "{error:?}");
-        assert_eq!((LIFE - start.elapsed()).as_millis(), 500);
-    }
+#[tokio::test(start_paused = true)]
+async fn a_transaction_without_a_response_leaves_time_to_return() {
+    let falling = SharedHttpConnector::new(Falling::default());
+    let config = moto::config("http://127.0.0.1:1")
+        .to_builder()
+        .timeout_config(TimeoutConfig::disabled())
+        .http_client(http_client_fn(move |_, _| falling.clone()));
+    let (scene, start) = scene(DynamoStore::new(&Client::new(&config.build()), "requests"));
+    let request = scene.request("place");
+    let place = async |_| Ok::<_, Declined>(((), vec![]));
+    let placed = scene.once.run_in_transaction(&request, place);
+    let error = timeout(LIFE, placed).await.unwrap().unwrap_err();
+    assert!(matches!(&error, Error::Store(fault) if fault.passes), "{error:?}");
+    assert_eq!((LIFE - start.elapsed()).as_millis(), 500);
 }
