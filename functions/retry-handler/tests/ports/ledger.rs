@@ -1,11 +1,25 @@
-//! Events that wait, and the circuits of targets, in the ledger's table.
+//! The ledger's requests to DynamoDB, and how it interprets the answers.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    future::pending,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
 
+use aws_config::{retry::RetryConfig, timeout::TimeoutConfig};
 use aws_sdk_dynamodb::{Client, types::AttributeValue};
+use aws_smithy_runtime_api::client::{
+    http::{HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn},
+    orchestrator::{HttpRequest, HttpResponse},
+};
+use aws_smithy_types::body::SdkBody;
 use comeback_core::{
     Attempt, Timestamp,
-    claim::{Claim, Order, State},
+    claim::{Claim, Order, State, Token},
     register::Waiting,
     time::at_millis,
 };
@@ -13,18 +27,28 @@ use comeback_dynamodb::register;
 use comeback_flow::ports::{Ledger, Listed, NotExchanged, NotReplaced, Notes, Stored, Wanted};
 use moto::{create_register, create_table};
 use retry_handler::DynamoLedger;
+use tokio::time::Instant;
 
-use super::{config, held};
+use super::{JSON, answering, of_moto, response};
 
 const TARGET: &str = "arn:aws:lambda:us-east-1:123456789012:function:orders:$LATEST";
 const OTHER: &str = "arn:aws:lambda:us-east-1:123456789012:function:other:$LATEST";
 const QUEUE: &str = "https://sqs.us-east-1.amazonaws.com/123456789012/retry";
 const FAR: u64 = 4_000_000_000_000;
 
+fn held(owner: &str, generation: u32) -> Claim {
+    Claim {
+        token: Token { generation, owner: owner.to_owned() },
+        state: State::Held { until: "2026-02-01T12:00:40.568Z".parse().unwrap() },
+        order: None,
+        expires_at: "2026-02-15T12:00:00Z".parse().unwrap(),
+    }
+}
+
 async fn register(table: &str) -> (Client, DynamoLedger) {
-    let client = Client::new(&config());
+    let client = Client::new(&of_moto());
     create_register(&client, table).await;
-    (client, DynamoLedger::new(&config(), table.to_owned()))
+    (client, DynamoLedger::new(&of_moto(), table.to_owned()))
 }
 
 fn waiting(due: u64, receipt_handle: Option<&str>) -> Waiting<'_> {
@@ -186,10 +210,10 @@ async fn events_in_flight_are_listed_by_their_due_times_until_they_are_claimed()
 
 #[tokio::test]
 async fn a_table_without_the_index_or_no_table_is_for_a_person_to_mend() {
-    create_table(&Client::new(&config()), "without-index", "id").await;
-    let without_index = DynamoLedger::new(&config(), "without-index".to_owned());
+    create_table(&Client::new(&of_moto()), "without-index", "id").await;
+    let without_index = DynamoLedger::new(&of_moto(), "without-index".to_owned());
     let no_index = without_index.list(TARGET, at_millis(0), 1).await.unwrap_err();
-    let missing = DynamoLedger::new(&config(), "missing".to_owned());
+    let missing = DynamoLedger::new(&of_moto(), "missing".to_owned());
     let Err(NotReplaced::Fault(no_claims)) = missing.replace("a", None, Some(&held("b", 1))).await
     else {
         panic!()
@@ -202,4 +226,92 @@ async fn a_table_without_the_index_or_no_table_is_for_a_person_to_mend() {
     for fault in [no_index, no_claims, no_circuits, no_notes] {
         assert!(!fault.passes && fault.code.is_some(), "{fault:?}");
     }
+}
+
+/// Makes a first write that DynamoDB answers with `answer`.
+async fn replace(answer: String, next: Option<&Claim>) -> Result<(), NotReplaced> {
+    let (endpoint, _asked) = answering(answer).await;
+    let ledger = DynamoLedger::new(&moto::config(&endpoint), "claims".to_owned());
+    ledger.replace("failed-request", None, next).await
+}
+
+#[tokio::test]
+async fn an_item_of_another_program_is_for_a_person_to_mend() {
+    let item = r#"{"id":{"S":"failed-request"},"order":{"N":"7"}}"#;
+    let body = format!(
+        r#"{{"__type":"com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException","Item":{item}}}"#
+    );
+    for next in [Some(held("handler/0", 2)), None] {
+        let result = replace(response(400, JSON, &body), next.as_ref()).await;
+        let Err(NotReplaced::Fault(fault)) = result else { panic!("{result:?}") };
+        assert!(!fault.passes);
+        assert_eq!(
+            fault.message,
+            r#"table claims: expected an item with the attributes of a claim, got one with {"id", "order"}"#
+        );
+    }
+}
+
+/// A table that throttles every call, or never answers. It counts its calls.
+#[derive(Clone, Debug, Default)]
+struct Table {
+    is_silent: bool,
+    calls: Arc<AtomicU32>,
+}
+
+impl HttpConnector for Table {
+    fn call(&self, _: HttpRequest) -> HttpConnectorFuture {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        if self.is_silent {
+            return HttpConnectorFuture::new(pending());
+        }
+        let body = r#"{"__type":"com.amazonaws.dynamodb.v20120810#ThrottlingException"}"#;
+        let status = 400.try_into().unwrap();
+        HttpConnectorFuture::ready(Ok(HttpResponse::new(status, SdkBody::from(body))))
+    }
+}
+
+impl Table {
+    fn ledger(&self, attempts: u32, timeouts: TimeoutConfig) -> DynamoLedger {
+        let connector = SharedHttpConnector::new(self.clone());
+        let aws = moto::config("http://127.0.0.1:1")
+            .to_builder()
+            .timeout_config(timeouts)
+            .retry_config(RetryConfig::standard().with_max_attempts(attempts))
+            .http_client(http_client_fn(move |_, _| connector.clone()));
+        DynamoLedger::new(&aws.build(), "claims".to_owned())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+#[allow(clippy::disallowed_methods, reason = "the time is paused")]
+async fn a_table_that_does_not_answer_is_given_up_sooner_than_other_services_are() {
+    let others = TimeoutConfig::builder()
+        .operation_attempt_timeout(Duration::from_secs(3))
+        .operation_timeout(Duration::from_secs(6))
+        .build();
+    for (attempts, seconds) in [(1, 1), (9, 3)] {
+        let silent = Table { is_silent: true, ..Table::default() };
+        let ledger = silent.ledger(attempts, others.clone());
+        let start = Instant::now();
+        let claimed = ledger.replace("failed-request", None, Some(&held("handler/0", 2))).await;
+        let Err(NotReplaced::Fault(fault)) = claimed else { panic!("{claimed:?}") };
+        assert!(fault.passes, "{fault}");
+        assert_eq!(start.elapsed().as_secs(), seconds, "{attempts} attempts");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+#[allow(clippy::disallowed_methods, reason = "the time is paused")]
+async fn a_throttled_table_delays_a_claim_and_never_an_event_that_only_has_to_be_listed() {
+    let throttled = Table::default();
+    let ledger = throttled.ledger(3, TimeoutConfig::disabled());
+    let start = Instant::now();
+    let listed =
+        ledger.enter("failed-request", None, &held("handler/0", 2), &waiting(1, None)).await;
+    assert!(matches!(listed, Err(NotReplaced::Fault(_))), "{listed:?}");
+    assert_eq!((throttled.calls.swap(0, Ordering::Relaxed), start.elapsed()), (1, Duration::ZERO));
+    let claimed = ledger.replace("failed-request", None, Some(&held("handler/0", 2))).await;
+    assert!(matches!(claimed, Err(NotReplaced::Fault(_))), "{claimed:?}");
+    assert_eq!(throttled.calls.load(Ordering::Relaxed), 3);
 }

@@ -1,11 +1,15 @@
-//! Visibility changes, delayed messages and dead letters.
+//! Visibility changes, messages that are sent again, and dead letters.
 
 use aws_sdk_sqs::{Client, types::Message};
-use comeback_core::dead_letter::DeadLetter;
+use comeback_core::{
+    dead_letter::DeadLetter,
+    fault::{FaultKind, InvokeFault},
+    reason::Reason,
+};
 use comeback_flow::ports::{Attribute, CallFault, Queues, Resent, Value, VisibilityChange};
 use retry_handler::SqsQueues;
 
-use super::config;
+use super::{JSON, answering, of_moto, response};
 
 /// A queue that is used as the retry queue and as the dead-letter queue, and the adapter on it.
 struct Queue {
@@ -16,7 +20,7 @@ struct Queue {
 
 impl Queue {
     async fn new(name: &str) -> Self {
-        let client = Client::new(&config());
+        let client = Client::new(&of_moto());
         let created = client.create_queue().queue_name(name).send().await.unwrap();
         let url = created.queue_url().unwrap().to_owned();
         Self { adapter: SqsQueues::new(client.clone(), url.clone()), client, url }
@@ -75,12 +79,15 @@ async fn one_change_that_is_refused_leaves_its_neighbours_alone() {
     );
 }
 
+fn attribute(
+    name: &'static str,
+    data_type: &'static str,
+    value: Value<'static>,
+) -> Attribute<'static> {
+    Attribute { name: name.into(), data_type: data_type.into(), value }
+}
+
 fn delayed(body: &str, delay: u32) -> Resent<'_> {
-    let attribute = |name: &'static str, data_type: &'static str, value| Attribute {
-        name: name.into(),
-        data_type: data_type.into(),
-        value,
-    };
     let attributes = vec![
         attribute("FailedAt", "String", Value::Text("2026-02-01T12:00:00Z".into())),
         attribute("ErrorCode", "Number", Value::Text("200".into())),
@@ -137,4 +144,85 @@ async fn a_queue_that_does_not_exist_fails_for_every_entry() {
             assert!(said.contains("The specified queue does not exist"), "{said}");
         }
     }
+}
+
+/// The request body of a send of this message, and the answers.
+async fn send(
+    message: &Resent<'_>,
+    answer: String,
+) -> (serde_json::Value, Vec<Result<(), InvokeFault>>) {
+    let (endpoint, asked) = answering(answer).await;
+    let client = Client::new(&moto::config(&endpoint));
+    let queues = SqsQueues::new(client, "https://sqs/1/dead".to_owned());
+    let answers = queues.send_again("https://sqs/1/imports", &[message, message]).await;
+    let asked: String = asked.await.unwrap();
+    let (_, request) = asked.split_once("\r\n\r\n").unwrap();
+    (serde_json::from_str(request).unwrap(), answers)
+}
+
+#[tokio::test]
+async fn a_message_that_is_sent_back_keeps_its_attributes_byte_for_byte_and_is_not_delayed() {
+    let attributes = vec![
+        attribute("tenant", "String.x", Value::Text("bl\u{e9}\t\"".into())),
+        attribute("size", "Number", Value::Text("007.10".into())),
+        attribute("key", "Binary.png", Value::Binary([0, 255][..].into())),
+    ];
+    let trace_header = Some("Root=1-5759e988-bd862e3fe1be46a994272793;Lineage=a87bd80c:3");
+    let group_id = Some("tenant-7");
+    let message =
+        Resent { body: "no JSON \u{1f600}", attributes, trace_header, group_id, delay: 0 };
+    let body = r#"{"Successful":[{"Id":"0","MessageId":"m","MD5OfMessageBody":"x"}],"Failed":[{"Id":"1","Code":"InternalError","SenderFault":false,"Message":"no"}]}"#;
+    let (request, answers) = send(&message, response(200, JSON, body)).await;
+    let transient = FaultKind::Transient { retry_after: None };
+    assert_eq!(answers[0], Ok(()));
+    assert_eq!(answers[1].as_ref().unwrap_err().kind, transient);
+    let entry = serde_json::json!({
+        "Id": "0",
+        "MessageBody": "no JSON \u{1f600}",
+        "MessageGroupId": "tenant-7",
+        "DelaySeconds": 0,
+        "MessageAttributes": {
+            "tenant": { "DataType": "String.x", "StringValue": "bl\u{e9}\t\"" },
+            "size": { "DataType": "Number", "StringValue": "007.10" },
+            "key": { "DataType": "Binary.png", "BinaryValue": "AP8=" },
+        },
+        "MessageSystemAttributes": {
+            "AWSTraceHeader": { "DataType": "String", "StringValue": trace_header },
+        },
+    });
+    assert_eq!(
+        (&request["QueueUrl"], &request["Entries"][0]),
+        (&"https://sqs/1/imports".into(), &entry)
+    );
+}
+
+#[tokio::test]
+async fn every_answer_of_sqs_for_a_send_is_taken_for_what_it_is() {
+    let transient = FaultKind::Transient { retry_after: None };
+    let message =
+        Resent { body: "x", attributes: Vec::new(), trace_header: None, group_id: None, delay: 0 };
+    for (status, code, query_code, kind) in [
+        (
+            400,
+            "QueueDoesNotExist",
+            "AWS.SimpleQueueService.NonExistentQueue",
+            FaultKind::Configuration,
+        ),
+        (400, "KmsThrottled", "KMS.ThrottlingException", transient),
+        (503, "ServiceUnavailable", "ServiceUnavailable", transient),
+    ] {
+        let headers = format!("{JSON}x-amzn-query-error: {query_code};Sender\r\n");
+        let body = format!(r#"{{"__type":"com.amazonaws.sqs#{code}","message":"no"}}"#);
+        let (_, answers) = send(&message, response(status, &headers, &body)).await;
+        let kinds: Vec<_> = answers.into_iter().map(|answer| answer.unwrap_err().kind).collect();
+        assert_eq!(kinds, [kind; 2], "{code}");
+    }
+    let long =
+        "One or more parameters are invalid. Reason: Message must be shorter than 1024 bytes.";
+    let body = format!(
+        r#"{{"Successful":[],"Failed":[{{"Id":"0","Code":"InvalidParameterValue","SenderFault":true,"Message":"{long}"}}]}}"#
+    );
+    let (_, answers) = send(&message, response(200, JSON, &body)).await;
+    let kinds: Vec<_> = answers.into_iter().map(|answer| answer.unwrap_err().kind).collect();
+    assert_eq!(kinds, [FaultKind::Refused(Reason::PayloadTooLarge), transient], "silence passes");
 }

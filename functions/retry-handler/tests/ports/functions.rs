@@ -1,0 +1,125 @@
+//! Invocations, and CloudWatch's counts of them.
+
+use std::time::Duration;
+
+use comeback_core::{
+    Timestamp,
+    circuit::Minute,
+    fault::{FaultKind, InvokeFault},
+    reason::Reason,
+};
+use comeback_flow::ports::{Functions, Invocation};
+use minicbor::{Encoder, data::IanaTag};
+use moto::config;
+use retry_handler::LambdaFunctions;
+use tokio::net::TcpListener;
+
+use super::{answering, response};
+
+async fn invoke(endpoint: &str, trace_header: Option<&str>) -> Result<(), InvokeFault> {
+    let functions = LambdaFunctions::new(&config(endpoint), false);
+    let function = "arn:aws:lambda:us-east-1:123456789012:function:orders:$LATEST";
+    let payload = r#"{"a":1.0}"#.to_owned();
+    let tenant_id = Some("blue @1".into());
+    let execution_name = Some("3b72eb0b-1".into());
+    let invocation = Invocation { function, payload, tenant_id, execution_name, trace_header };
+    functions.invoke(invocation).await
+}
+
+#[tokio::test]
+async fn an_invocation_is_asynchronous_with_the_tenant_the_execution_and_the_trace_of_its_message()
+{
+    let (endpoint, asked) = answering(response(202, "", "")).await;
+    let trace = "Root=1-5759e988-bd862e3fe1be46a994272793;Lineage=a87bd80c:3";
+    invoke(&endpoint, Some(trace)).await.unwrap();
+    let asked = asked.await.unwrap();
+    let path = "/2015-03-31/functions/arn%3Aaws%3Alambda%3Aus-east-1%3A123456789012%3Afunction%3Aorders%3A%24LATEST/invocations";
+    assert!(asked.starts_with(&format!("POST {path} ")), "{asked}");
+    assert!(asked.contains("x-amz-invocation-type: Event\r\n"), "{asked}");
+    assert!(asked.contains(&format!("x-amzn-trace-id: {trace}\r\n")), "{asked}");
+    assert!(asked.contains("x-amz-tenant-id: blue @1\r\n"), "{asked}");
+    assert!(asked.contains("x-amz-durable-execution-name: 3b72eb0b-1\r\n"), "{asked}");
+    assert!(asked.ends_with("\r\n\r\n{\"a\":1.0}"), "{asked}");
+    let (endpoint, asked) = answering(response(202, "", "")).await;
+    invoke(&endpoint, Some("Root=1\r\nX-Evil: yes")).await.unwrap();
+    assert!(!asked.await.unwrap().contains("x-amzn-trace-id"), "no header value");
+}
+
+#[tokio::test]
+async fn every_answer_of_lambda_is_taken_for_what_it_is() {
+    let transient = |seconds: Option<u64>| FaultKind::Transient {
+        retry_after: seconds.map(Duration::from_secs),
+    };
+    let table = [
+        (429, "TooManyRequestsException", "", transient(None)),
+        (429, "TooManyRequestsException", "retry-after: 7\r\n", transient(Some(7))),
+        (503, "", "", transient(None)),
+        (502, "KMSDisabledException", "", FaultKind::Configuration),
+        (413, "RequestTooLargeException", "", FaultKind::Refused(Reason::PayloadTooLarge)),
+    ];
+    for (status, code, headers, kind) in table {
+        let headers = format!("x-amzn-errortype: {code}\r\n{headers}");
+        let (endpoint, _asked) = answering(response(status, &headers, r#"{"message":"no"}"#)).await;
+        assert_eq!(invoke(&endpoint, None).await.unwrap_err().kind, kind, "{status} {code}");
+    }
+}
+
+#[tokio::test]
+async fn an_endpoint_that_nobody_listens_at_is_a_transient_fault() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    let fault = invoke(&endpoint, None).await.unwrap_err();
+    assert_eq!((fault.kind, fault.code), (FaultKind::Transient { retry_after: None }, None));
+}
+
+/// CloudWatch's answer, in CBOR: the sums of each query, by the second at which their minute began.
+fn answer_of(results: &[(&str, &[(f64, f64)])]) -> Vec<u8> {
+    let mut cbor = Encoder::new(Vec::new());
+    cbor.map(1).unwrap().str("MetricDataResults").unwrap().array(results.len() as u64).unwrap();
+    for (id, sums) in results {
+        let count = sums.len() as u64;
+        cbor.map(3).unwrap().str("Id").unwrap().str(id).unwrap();
+        cbor.str("Timestamps").unwrap().array(count).unwrap();
+        for (at, _) in *sums {
+            cbor.tag(IanaTag::Timestamp).unwrap().f64(*at).unwrap();
+        }
+        cbor.str("Values").unwrap().array(count).unwrap();
+        for (_, sum) in *sums {
+            cbor.f64(*sum).unwrap();
+        }
+    }
+    cbor.into_writer()
+}
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_timestamp(second, 0).unwrap()
+}
+
+/// Asks a server that gives this answer. Returns the request, with its binary parts replaced, and the minutes.
+async fn asked(function: &str, answer: Vec<u8>) -> (String, Vec<Minute>) {
+    let headers = "smithy-protocol: rpc-v2-cbor\r\ncontent-type: application/cbor\r\n";
+    let head = format!("HTTP/1.1 200 x\r\n{headers}content-length: {}\r\n\r\n", answer.len());
+    let (endpoint, server) = answering([head.as_bytes(), &answer].concat()).await;
+    let functions = LambdaFunctions::new(&config(&endpoint), true);
+    let minutes = functions.minutes(function, at(1_769_947_230), at(1_769_947_700)).await.unwrap();
+    (server.await.unwrap(), minutes)
+}
+
+#[tokio::test]
+async fn the_sums_of_invocations_and_errors_are_put_together_by_the_minute() {
+    let answer = answer_of(&[
+        ("invocations", &[(1_769_947_260.0, 100.0), (1_769_947_200.0, 7.0)]),
+        ("errors", &[(1_769_947_260.0, 97.0)]),
+    ]);
+    let function = "arn:aws:lambda:us-east-1:123456789012:function:orders:$LATEST";
+    let (request, minutes) = asked(function, answer.clone()).await;
+    let minute = |began, invocations, errors| Minute { began: at(began), invocations, errors };
+    assert_eq!(minutes, [minute(1_769_947_200, 7, 0), minute(1_769_947_260, 100, 97)]);
+    for part in ["/operation/GetMetricData", "AWS/Lambda", "Invocations", "Errors", "orders"] {
+        assert!(request.contains(part), "{part}: {request}");
+    }
+    assert!(!request.contains("Resource"), "{request}");
+    let (request, _) = asked(&function.replace("$LATEST", "live"), answer).await;
+    assert!(request.contains("Resource") && request.contains("orders:live"), "{request}");
+}
