@@ -242,24 +242,17 @@ impl Targets {
 
 /// A function, by its ARN or by its name in the handler's own account and region.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum DlqTarget {
-    Arn(FunctionArn),
-    Name(String),
-}
+pub struct DlqTarget(String);
 
 impl DlqTarget {
     pub(crate) fn parse(text: &str) -> Option<Self> {
-        FunctionArn::parse(text)
-            .map(Self::Arn)
-            .or_else(|| is_function_name(text).then(|| Self::Name(text.to_owned())))
+        let is_good = is_function_name(text) || FunctionArn::parse(text).is_some();
+        is_good.then(|| Self(text.to_owned()))
     }
 
     /// The function's ARN, for a handler that lives at `home`.
     pub fn at(&self, home: &Home) -> Option<FunctionArn> {
-        match self {
-            Self::Arn(arn) => Some(arn.clone()),
-            Self::Name(name) => home.function(name),
-        }
+        FunctionArn::parse(&self.0).or_else(|| home.function(&self.0))
     }
 }
 

@@ -75,18 +75,6 @@ fn with_path<T: DeserializeOwned>(payload: &RawValue) -> Option<String> {
 impl<T> Enveloped<T> {
     /// Removes the envelope, and puts the retry metadata into the context for [`Retried::of`] and
     /// [`idempotency_key`]. Use it in functions without the layer [`Unwrap`](crate::Unwrap), which does the same.
-    ///
-    /// ```
-    /// use comeback::{Enveloped, Retried};
-    /// use lambda_runtime::LambdaEvent;
-    ///
-    /// async fn handle(event: LambdaEvent<Enveloped<String>>) -> Result<(), comeback::Failure> {
-    ///     let event: LambdaEvent<String> = Enveloped::open(event);
-    ///     let attempt = Retried::of(&event.context).map_or(0, |retried| retried.attempt());
-    ///     println!("attempt {attempt}");
-    ///     Ok(())
-    /// }
-    /// ```
     pub fn open(event: LambdaEvent<Self>) -> LambdaEvent<T> {
         let (Self { payload, retried }, mut context) = event.into_parts();
         if let Some(retried) = retried {

@@ -1,10 +1,6 @@
 //! Tests functions under the layer, with events that are deserialized as the Lambda runtime does it.
 
-use std::{
-    convert::Infallible,
-    task::{Context as TaskContext, Poll},
-    time::Duration,
-};
+use std::{convert::Infallible, time::Duration};
 
 use comeback::{
     Failure, Received, Retried, Unwrap,
@@ -15,7 +11,7 @@ use comeback::{
 };
 use futures_util::future::join_all;
 use lambda_runtime::{
-    Context, LambdaEvent, Service, service_fn,
+    Context, LambdaEvent, service_fn,
     tower::{Layer, ServiceBuilder, ServiceExt},
 };
 use serde::{Deserialize, de::DeserializeOwned};
@@ -130,30 +126,6 @@ async fn an_unreadable_payload_is_given_up_at_once_unless_the_layer_retries_it()
             assert!(failure.message().contains(why), "{failure}");
         }
     }
-}
-
-/// A function that is never ready.
-struct Broken;
-
-impl Service<LambdaEvent<Order>> for Broken {
-    type Response = ();
-    type Error = &'static str;
-    type Future = std::future::Ready<Result<(), &'static str>>;
-
-    fn poll_ready(&mut self, _: &mut TaskContext<'_>) -> Poll<Result<(), &'static str>> {
-        Poll::Ready(Err("no connection"))
-    }
-
-    fn call(&mut self, _: LambdaEvent<Order>) -> Self::Future {
-        std::future::ready(Ok(()))
-    }
-}
-
-#[tokio::test]
-async fn an_error_of_poll_ready_becomes_a_failure() {
-    let mut service = ServiceBuilder::new().layer(Unwrap::new()).service(Broken);
-    let ready = ServiceExt::<LambdaEvent<Received<Order>>>::ready(&mut service).await;
-    assert_eq!(ready.err(), Some(Failure::new("Error", "no connection")));
 }
 
 #[test]

@@ -82,21 +82,6 @@ fn undrawn<R>(policy: Policy<R>) -> Policy<R> {
     policy.to_builder().jitter(Jitter::None).build().unwrap()
 }
 
-#[test]
-fn each_preset_has_its_attempts_and_delays() {
-    fn values<R>(policy: &Policy<R>) -> (u32, Duration, Duration, Jitter) {
-        (policy.max_attempts(), policy.base(), policy.max(), policy.jitter())
-    }
-    for (preset, attempts, base, max) in [
-        (values(&Policy::default()), 3, ms(200), secs(30)),
-        (values(&Policy::DYNAMODB), 5, ms(50), secs(5)),
-        (values(&Policy::S3), 3, ms(500), secs(10)),
-        (values(&Policy::OUTSIDE_API), 3, secs(2), secs(30)),
-    ] {
-        assert_eq!(preset, (attempts, base, max, Jitter::Full));
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn exactly_the_minimum_is_enough() {
     for (left, minimum, attempts) in [
