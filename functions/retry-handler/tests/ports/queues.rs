@@ -202,14 +202,8 @@ async fn every_answer_of_sqs_for_a_send_is_taken_for_what_it_is() {
     let message =
         Resent { body: "x", attributes: Vec::new(), trace_header: None, group_id: None, delay: 0 };
     for (status, code, query_code, kind) in [
-        (
-            400,
-            "QueueDoesNotExist",
-            "AWS.SimpleQueueService.NonExistentQueue",
-            FaultKind::Configuration,
-        ),
         (400, "KmsThrottled", "KMS.ThrottlingException", transient),
-        (503, "ServiceUnavailable", "ServiceUnavailable", transient),
+        (400, "AccessDenied", "AccessDenied", FaultKind::Configuration),
     ] {
         let headers = format!("{JSON}x-amzn-query-error: {query_code};Sender\r\n");
         let body = format!(r#"{{"__type":"com.amazonaws.sqs#{code}","message":"no"}}"#);

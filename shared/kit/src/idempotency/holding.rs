@@ -5,7 +5,7 @@ use std::{fmt, time::Duration};
 use comeback_core::{claim::LIFE_MAX, duration};
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::{BadRequest, Error, Idempotency, Lease, Request, Store, once::Hold};
+use super::{BadRequest, Error, Idempotency, Lease, Request, Store};
 use crate::{
     RetryAfter,
     retry::{Cause, Words},
@@ -99,10 +99,8 @@ impl<S: Store, R> Holding<'_, S, R> {
     {
         let Self { once, time, may_be_done } = self;
         let hold = |error: &E| {
-            may_be_done(error).then(|| {
-                let come_back = RetryAfter::new(*time, Words::of(error.as_error()));
-                Hold { time: *time, come_back }
-            })
+            let come_back = || RetryAfter::new(*time, Words::of(error.as_error()));
+            may_be_done(error).then(|| (*time, come_back()))
         };
         once.run_or_hold(request, operation, hold).await
     }

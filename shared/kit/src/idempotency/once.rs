@@ -85,12 +85,12 @@ impl<S: Store> Idempotency<S> {
         self.run_or_hold(request, operation, |_| None).await
     }
 
-    /// Like [`Self::run`]. After an error, holds the key if `hold` returns a time.
+    /// Like [`Self::run`]. After an error, holds the key if `hold` returns a time, and what tells the retry loop.
     pub(super) async fn run_or_hold<T, E, F>(
         &self,
         request: &Request,
         operation: impl FnOnce(Lease) -> F,
-        hold: impl FnOnce(&E) -> Option<Hold>,
+        hold: impl FnOnce(&E) -> Option<(Duration, RetryAfter)>,
     ) -> Result<T, Error<E>>
     where
         T: Serialize + DeserializeOwned,
@@ -113,7 +113,7 @@ impl<S: Store> Idempotency<S> {
             Err(error) => error,
         };
         match hold(&error) {
-            Some(Hold { time, come_back }) => {
+            Some((time, come_back)) => {
                 self.hold(&held, time).await;
                 Err(Error::InDoubt { error, come_back })
             }
@@ -299,12 +299,6 @@ impl<S: Store> Idempotency<S> {
         let expires_at = later(self.now(), self.retention.saturating_add(MARGIN));
         held.record.done(answer(value, self.store.answer_max()), expires_at)
     }
-}
-
-/// How long to hold a key after an error, and the error that tells the retry loop about it.
-pub(super) struct Hold {
-    pub(super) time: Duration,
-    pub(super) come_back: RetryAfter,
 }
 
 /// Whether too little time is left to start an operation.

@@ -53,18 +53,62 @@ impl Table {
     }
 }
 
+/// The faults of the next requests.
+type Faults = Arc<Mutex<VecDeque<Option<Fault>>>>;
+
+/// A connection to moto with faults.
+#[derive(Clone, Debug)]
+struct Lossy {
+    http: reqwest::Client,
+    faults: Faults,
+}
+
+impl Table {
+    /// A store whose requests have these faults.
+    fn losing(&self, faults: &Faults) -> DynamoStore {
+        let (http, faults) = (reqwest::Client::new(), Arc::clone(faults));
+        let lossy = SharedHttpConnector::new(Lossy { http, faults });
+        let config = self.client.config().to_builder();
+        let config = config.http_client(http_client_fn(move |_, _| lossy.clone()));
+        DynamoStore::new(&Client::from_conf(config.build()), self.name)
+    }
+}
+
+impl HttpConnector for Lossy {
+    fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
+        let Self { http, faults } = self.clone();
+        let fault = faults.lock().unwrap().pop_front().flatten();
+        HttpConnectorFuture::new(async move {
+            let lost = Err(ConnectorError::io("no answer".into()));
+            Fault::strike(fault, lost, || async { Ok(sent(&http, &request).await) }).await
+        })
+    }
+}
+
+async fn sent(http: &reqwest::Client, request: &HttpRequest) -> HttpResponse {
+    let body = request.body().bytes().unwrap().to_vec();
+    let mut call = http.post(request.uri()).body(body);
+    for (name, value) in request.headers() {
+        call = call.header(name, value);
+    }
+    let answer = call.send().await.unwrap();
+    let status = answer.status().as_u16().try_into().unwrap();
+    HttpResponse::new(status, SdkBody::from(answer.bytes().await.unwrap()))
+}
+
 #[tokio::test]
 async fn the_writes_and_the_mark_take_two_calls_and_a_repetition_one() {
     let table = Table::new("transaction").await;
-    let scene = Scene::new(table.store());
+    let next = Faults::new(Mutex::new([None; 9].into()));
+    let scene = Scene::new(table.losing(&next));
     let writes = ["line 1", "line 2"].map(|id| table.write(id)).to_vec();
     assert_eq!(place(&scene, writes).await.unwrap(), "placed");
-    assert_eq!(table.wire.sent(), 2);
+    assert_eq!(next.lock().unwrap().len(), 7);
     let request = scene.request("place");
     let repeat = async |_| -> Result<(String, _), Declined> { unreachable!("it was run before") };
     let repeated = scene.once.run_in_transaction(&request, repeat).await;
     assert_eq!(repeated.unwrap(), "placed");
-    assert_eq!(table.wire.sent(), 3);
+    assert_eq!(next.lock().unwrap().len(), 6);
     assert!(table.has("line 1").await && table.has("line 2").await);
 }
 
@@ -109,35 +153,6 @@ async fn a_refused_transaction_writes_nothing_and_frees_the_key() {
     assert!(table.has("0").await && table.has("98").await);
 }
 
-/// A connection to moto, whose first requests have these faults.
-#[derive(Clone, Debug)]
-struct Lossy {
-    http: reqwest::Client,
-    faults: Arc<Mutex<VecDeque<Option<Fault>>>>,
-}
-
-impl HttpConnector for Lossy {
-    fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
-        let Self { http, faults } = self.clone();
-        let fault = faults.lock().unwrap().pop_front().flatten();
-        HttpConnectorFuture::new(async move {
-            let lost = Err(ConnectorError::io("no answer".into()));
-            Fault::strike(fault, lost, || async { Ok(sent(&http, &request).await) }).await
-        })
-    }
-}
-
-async fn sent(http: &reqwest::Client, request: &HttpRequest) -> HttpResponse {
-    let body = request.body().bytes().unwrap().to_vec();
-    let mut call = http.post(request.uri()).body(body);
-    for (name, value) in request.headers() {
-        call = call.header(name, value);
-    }
-    let answer = call.send().await.unwrap();
-    let status = answer.status().as_u16().try_into().unwrap();
-    HttpResponse::new(status, SdkBody::from(answer.bytes().await.unwrap()))
-}
-
 #[tokio::test]
 async fn whatever_is_lost_a_transaction_is_made_once() {
     use Fault::{Repeated, Unanswered, Unmade};
@@ -151,11 +166,8 @@ async fn whatever_is_lost_a_transaction_is_made_once() {
         ("unmade-at-all", Unmade, Some(Unmade), false, false),
     ] {
         let table = Table::new(name).await;
-        let faults = Arc::new(Mutex::new([None, Some(transaction), release].into()));
-        let lossy = SharedHttpConnector::new(Lossy { http: reqwest::Client::new(), faults });
-        let config = table.client.config().to_builder();
-        let config = config.http_client(http_client_fn(move |_, _| lossy.clone())).build();
-        let scene = Scene::new(DynamoStore::new(&Client::from_conf(config), name));
+        let faults = Faults::new(Mutex::new([None, Some(transaction), release].into()));
+        let scene = Scene::new(table.losing(&faults));
         let places = async || place(&scene, vec![table.write("line")]).await;
         match places().await {
             Ok(answer) => assert!(is_told && answer == "placed", "{name}"),
