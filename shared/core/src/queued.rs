@@ -13,7 +13,7 @@
 use std::{borrow::Cow, collections::BTreeMap};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
-use serde::{Deserialize, Serialize, Serializer, ser::SerializeMap};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::{
     Timestamp,
@@ -107,15 +107,13 @@ struct JsonAttribute<'a> {
 
 impl Serialize for Json<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(self.0.len()))?;
-        for Attribute { name, data_type, value } in self.0 {
+        serializer.collect_map(self.0.iter().map(|Attribute { name, data_type, value }| {
             let value = match value {
                 Value::Text(text) => Cow::Borrowed(&**text),
                 Value::Binary(bytes) => BASE64.encode(bytes).into(),
             };
-            map.serialize_entry(name, &JsonAttribute { data_type: (&**data_type).into(), value })?;
-        }
-        map.end()
+            (name, JsonAttribute { data_type: (&**data_type).into(), value })
+        }))
     }
 }
 

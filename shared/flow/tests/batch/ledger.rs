@@ -120,3 +120,15 @@ async fn an_event_goes_on_without_a_register_that_fails() {
         assert_eq!(report.entries[0].obstacle.is_some(), is_fault, "{verb}");
     }
 }
+
+/// An old receipt handle made its message visible, before its event is due.
+#[tokio::test(start_paused = true)]
+async fn what_comes_back_early_while_another_acts_on_it_waits_for_that_one() {
+    let world = World::with_register(&[]);
+    let token = Token { generation: 1, owner: "other".to_owned() };
+    let in_seconds = |seconds| later(start(), Duration::from_secs(seconds));
+    let (state, expires_at) = (State::Held { until: in_seconds(25) }, in_seconds(86_400));
+    world.claims().insert(key_of("a"), Claim { token, state, order: None, expires_at });
+    assert_eq!(outcomes(&handle(&world, vec![waiting("a")]).await), ["waits"]);
+    assert_eq!(world.visibility_calls.borrow()[0].1[0].1, 25);
+}

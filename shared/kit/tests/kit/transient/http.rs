@@ -56,10 +56,15 @@ async fn unanswering() -> Vec<(String, Verdict)> {
 }
 
 #[tokio::test]
-async fn a_failed_connection_is_transient() {
+async fn a_failed_connection_is_transient_with_and_without_reqwest() {
     assert_eq!(ask(&answering(response(200, "", "12")).await).await.unwrap(), 12);
     for (address, expected) in unanswering().await {
         assert_eq!(verdict(&address).await, expected, "{address}");
+    }
+    for (server, expected) in unanswering().await {
+        let client = Client::builder(TokioExecutor::new()).build_http::<String>();
+        let error = client.get(format!("http://{server}/").parse().unwrap()).await.unwrap_err();
+        assert_eq!(Standard.judge(&error), expected, "{error:?}");
     }
 }
 
@@ -180,14 +185,5 @@ async fn an_error_of_reqwest_alone_has_its_verdict() {
     for unbuilt in ["no url", "ftp://127.0.0.1/"] {
         let error = client.get(unbuilt).send().await.unwrap_err();
         assert_eq!(Standard.judge(&error), Verdict::Never, "{error:?}");
-    }
-}
-
-#[tokio::test]
-async fn hyper_alone_has_the_same_verdicts() {
-    for (server, expected) in unanswering().await {
-        let client = Client::builder(TokioExecutor::new()).build_http::<String>();
-        let error = client.get(format!("http://{server}/").parse().unwrap()).await.unwrap_err();
-        assert_eq!(Standard.judge(&error), expected, "{error:?}");
     }
 }
