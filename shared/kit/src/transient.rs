@@ -32,16 +32,16 @@ mod connection;
 mod http_status;
 mod standard;
 
+use std::time::Duration;
+
+use comeback_core::{Timestamp, time::between};
+
 #[cfg(feature = "aws")]
 pub use aws::Aws;
 pub use http_status::HttpStatus;
 #[cfg(any(feature = "reqwest", feature = "reqwest-0-12"))]
 pub use http_status::Response;
 pub use standard::{Boxed, Standard, judge, may_be_done};
-
-use std::time::Duration;
-
-use comeback_core::{Timestamp, time::between};
 
 /// The verdict of a rule on an error.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
