@@ -8,7 +8,6 @@ mod act;
 mod events;
 mod guard;
 mod html;
-mod jobs;
 mod letters;
 mod life;
 pub mod live;

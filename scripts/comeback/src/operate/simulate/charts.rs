@@ -5,7 +5,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::operate::{
     simulate::{
-        facts,
+        self,
         rules::{AttemptTimes, Forecast, Point, Quantiles, Scenario},
     },
     text::{number, span},
@@ -242,11 +242,11 @@ pub fn page(forecasts: &[Forecast], scenario: &Scenario, charts: &str) -> String
                 style { (PreEscaped(PAGE)) }
             }
             body {
-                h1 { (facts::outage_sentence(scenario)) }
-                h2 { "Policies" } (facts::settings(forecasts))
-                h2 { (facts::OUTAGE_TITLE) } (facts::outages(forecasts))
+                h1 { (simulate::outage_sentence(scenario)) }
+                h2 { "Policies" } (simulate::settings(forecasts))
+                h2 { (simulate::OUTAGE_TITLE) } (simulate::outages(forecasts))
                 figure { (PreEscaped(charts)) }
-                h2 { (facts::ATTEMPTS_TITLE) } (facts::attempts(forecasts))
+                h2 { (simulate::ATTEMPTS_TITLE) } (simulate::attempts(forecasts))
             }
         }
     };
@@ -256,7 +256,7 @@ pub fn page(forecasts: &[Forecast], scenario: &Scenario, charts: &str) -> String
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::operate::simulate::facts::tests::forecasts;
+    use crate::operate::simulate::tests::forecasts;
 
     #[test]
     fn the_page_has_tables_and_charts_of_every_policy_and_needs_no_other_file() {

@@ -6,9 +6,9 @@ use comeback_core::{Timestamp, target::Target, time::between};
 use maud::{Markup, html};
 
 use super::{
+    act::uncancelled,
     guard::Params,
     html::{Untrusted, csrf, json_field, order, term, until, visible_json},
-    jobs::uncancelled,
     live::{LetterSnapshot, Live, Seen, Shared},
 };
 use crate::{

@@ -21,7 +21,7 @@ use comeback_core::{
 use comeback_local::Outages;
 use tokio::sync::{Notify, watch};
 
-use super::jobs::Jobs;
+use super::act::Jobs;
 use crate::{
     activity::{Activity, Kind},
     deploy::HANDLER,

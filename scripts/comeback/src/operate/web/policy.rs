@@ -8,12 +8,11 @@ use maud::{Markup, html};
 use super::{guard::Params, html::Untrusted, live::Live};
 use crate::operate::{
     simulate::{
+        ATTEMPTS_TITLE, OUTAGE_TITLE, Table, attempts,
         charts::{Axis, Curve, highest, plot},
-        facts::{
-            ATTEMPTS_TITLE, OUTAGE_TITLE, Table, attempts, outage_sentence, outages, row,
-            with_policies,
-        },
+        outage_sentence, outages, row,
         rules::{Candidate, Forecast, Run, Scenario, simulate},
+        with_policies,
     },
     text::{count, dollars, span},
 };

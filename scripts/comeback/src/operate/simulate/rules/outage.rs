@@ -243,15 +243,6 @@ mod tests {
     }
 
     #[test]
-    fn an_outage_longer_than_the_age_loses_the_early_events() {
-        let outage = simulate(&candidate(&[("MAX_AGE", "10m")]), &scenario(3600, 1.0));
-        let lost = outage.given_up["max_age_exceeded"];
-        assert_eq!(outage.succeeded + lost, 3600);
-        assert!((3000..3010).contains(&lost), "{lost}");
-        assert!(outage.waiting_max <= 600, "{}", outage.waiting_max);
-    }
-
-    #[test]
     fn all_events_of_an_outage_wait_at_its_end() {
         let outage = simulate(&candidate(&[]), &scenario(3600, 10.0));
         assert_eq!((outage.events, outage.succeeded), (36_000, 36_000));
