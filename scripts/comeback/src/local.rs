@@ -83,7 +83,8 @@ impl<'a> Deployment<'a> {
     fn of(args: &'a LocalArgs) -> Result<Self, Failure> {
         let functions = functions::read(&args.function, args.functions.as_deref())?;
         let sources = functions::sources(&args.queue, &functions, TARGET)?;
-        Ok(Self { args, binaries: args.binaries.find()?, functions, sources })
+        let binaries = Binaries::find(args.binaries.folder.as_deref())?;
+        Ok(Self { args, binaries, functions, sources })
     }
 
     /// The endpoint of the DynamoDB of the ledger, and the same if that is not the local cloud at `endpoint`.
@@ -316,50 +317,9 @@ mod tests {
 
     const ENDPOINT: &str = "http://127.0.0.1:4700";
 
-    fn text(lines: &[Line]) -> String {
-        lines.iter().map(|line| line.paint(false) + "\n").collect()
-    }
-
     fn queues() -> Queues {
         let url = |name| format!("{ENDPOINT}/000000000000/{name}");
         Queues { retry: url("retry"), dead_letter: url("dead-letters") }
-    }
-
-    /// The lines about a deployment with two functions, of which one consumes a queue, and with a queue of another
-    /// consumer.
-    fn told(options: &[&str], lines: fn(&str, &Queues, &Deployment<'_>) -> Vec<Line>) -> String {
-        let usual = "comeback local --function orders=x --function importer=x --queue imports=importer --queue mails";
-        let args = Args::parse_from(usual.split(' ').chain(options.iter().copied()));
-        let Command::Local(args) = args.command else { panic!("expected local") };
-        text(&lines(ENDPOINT, &queues(), &Deployment::of(&args).unwrap()))
-    }
-
-    #[test]
-    fn the_deployment_is_printed_with_its_settings() {
-        let usual = told(&["--no-ledger"], deployed);
-        let given = told(&["--set", "JITTER=none", "--set", "MAX_AGE=1h"], deployed);
-        for (told, part) in [
-            (
-                &usual,
-                "target            orders, your own\n  retry queue       http://127.0.0.1:4700/000000000000/retry-orders\n",
-            ),
-            (
-                &usual,
-                "queue             http://127.0.0.1:4700/000000000000/imports, whose consumer is importer\n",
-            ),
-            (&usual, "retry queue       http://127.0.0.1:4700/000000000000/retry-imports\n"),
-            (
-                &usual,
-                "queue             http://127.0.0.1:4700/000000000000/mails, whose consumer is a program of your own\n",
-            ),
-            (&usual, "retry-handler, with default settings\n"),
-            (&given, "retry-handler, with JITTER=none MAX_AGE=1h\n"),
-            (&given, "dead-letter queue http://127.0.0.1:4700/000000000000/dead-letters"),
-            (&given, "ledger            the table comeback-ledger at http://127.0.0.1:4700\n"),
-        ] {
-            assert!(told.contains(part), "{part} is not in\n{told}");
-        }
-        assert!(!usual.contains("ledger") && !usual.contains("retry-importer"), "{usual}");
     }
 
     #[test]
@@ -378,7 +338,11 @@ mod tests {
 
     #[test]
     fn the_lines_to_try_name_this_endpoint_and_these_queues() {
-        let lines = told(&["--ledger", "http://127.0.0.1:8000"], to_try);
+        let usual = "comeback local --queue mails --ledger http://127.0.0.1:8000";
+        let args = Args::parse_from(usual.split(' '));
+        let Command::Local(args) = args.command else { panic!("expected local") };
+        let lines = to_try(ENDPOINT, &queues(), &Deployment::of(&args).unwrap());
+        let lines: String = lines.iter().map(|line| line.paint(false) + "\n").collect();
         let whole = lines.replace(" \\\n   ", "");
         assert!(lines.contains("--invocation-type Event \\\n    --payload"), "{lines}");
         for part in [

@@ -223,20 +223,6 @@ mod tests {
     }
 
     #[test]
-    fn a_payload_says_how_its_event_fails() {
-        let payload = |scenario| {
-            let schedule = schedule(30, 1);
-            schedule.into_iter().find(|event| event.scenario == scenario).unwrap().payload
-        };
-        assert_eq!(
-            payload(Scenario::Order),
-            r#"{"fail":{"message":"the upstream says 503","until":"1970-01-01T00:00:08.000Z"},"id":"order-1"}"#
-        );
-        assert_eq!(payload(Scenario::Paused), r#"{"id":"paused-1"}"#);
-        assert!(payload(Scenario::RateLimited).contains(r#""6s: the upstream says 429""#));
-    }
-
-    #[test]
     fn lambda_alone_would_have_lost_events_that_its_two_retries_do_not_reach() {
         let lost = |seconds: u64, scenario| {
             let outage = Duration::from_secs(seconds);

@@ -606,13 +606,17 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn queues_are_named_by_settings_and_are_no_functions() {
+    fn settings_name_functions_and_queues_without_patterns() {
         let arn = |name: &str| format!("arn:aws:sqs:us-east-1:123456789012:{name}");
-        let list = format!("orders, {},sqs:many-*", arn("exports"));
+        let billing = "arn:aws:lambda:us-east-1:123456789012:function:billing:live";
+        let list = format!("orders, {billing}, {},sqs:many-*,mail-*", arn("exports"));
         let mut handler = with("handler", "TARGET_FUNCTIONS", &list);
-        let targets = r#"{"retry":["orders"],"retry-imports":["sqs:imports"]}"#;
-        handler.environment.insert("QUEUE_TARGETS".to_owned(), targets.to_owned());
-        assert_eq!(named_targets(&handler.environment), BTreeSet::from(["orders".to_owned()]));
+        let targets = r#"{"retry":["refunds","orders","*"],"retry-imports":["sqs:imports"]}"#;
+        for (name, value) in [("QUEUE_TARGETS", targets), ("DLQ_TARGET", "legacy")] {
+            handler.environment.insert(name.to_owned(), value.to_owned());
+        }
+        let functions = ["billing", "legacy", "orders", "refunds"].map(str::to_owned).into();
+        assert_eq!(named_targets(&handler.environment), functions);
         let bound = BTreeSet::from([arn("retry-imports")]);
         let expected = [(arn("imports"), bound), (arn("exports"), BTreeSet::new())].into();
         assert_eq!(named_queues(&handler), expected);
@@ -620,24 +624,6 @@ pub(crate) mod tests {
             r#"{"a-redrive":["orders","sqs:imports"],"retry-imports":["sqs:imports"]}"#;
         handler.environment.insert("QUEUE_TARGETS".to_owned(), with_redrives.to_owned());
         assert_eq!(bound_queues(&handler), [(arn("imports"), arn("retry-imports"))]);
-    }
-
-    #[test]
-    fn named_targets_come_from_three_settings_without_patterns() {
-        let environment = [
-            (
-                "TARGET_FUNCTIONS",
-                "orders, arn:aws:lambda:us-east-1:123456789012:function:billing:live,mail-*",
-            ),
-            ("QUEUE_TARGETS", r#"{"a":["refunds"],"b":["orders","*"]}"#),
-            ("DLQ_TARGET", "legacy"),
-        ];
-        let environment =
-            environment.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-        assert_eq!(
-            named_targets(&environment),
-            ["billing", "legacy", "orders", "refunds"].map(str::to_owned).into()
-        );
     }
 
     #[test]

@@ -261,17 +261,14 @@ fn id(text: &str) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
-    use comeback_core::time::parse;
-
     use super::*;
     use crate::{
-        operate::waiting::rules::stand_in::{event, second},
+        operate::{
+            rules::life::tests::at,
+            waiting::rules::stand_in::{event, second},
+        },
         paint::tests::texts,
     };
-
-    pub fn at(second: u32) -> Timestamp {
-        parse(&format!("2026-05-01T12:00:{second:02}Z")).unwrap()
-    }
 
     /// An event that fails, waits, is brought back by an order, fails again, and is given up.
     pub fn life() -> Life {

@@ -230,8 +230,8 @@ impl Cloud {
     }
 }
 
-/// Creates a function on moto, which is never invoked, with a role of its own. Returns the ARN of the role.
-pub async fn create_on_moto(sdk: &SdkConfig, name: &str, environment: &[(&str, &str)]) -> String {
+/// Creates a function on moto, which is never invoked, with a role of its own.
+pub async fn create_on_moto(sdk: &SdkConfig, name: &str, environment: &[(&str, &str)]) {
     const EMPTY_ZIP: &[u8] = b"PK\x05\x06\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
     let trust = json!({ "Version": "2012-10-17", "Statement": [{ "Effect": "Allow",
         "Action": "sts:AssumeRole", "Principal": { "Service": "lambda.amazonaws.com" } }] });
@@ -243,7 +243,7 @@ pub async fn create_on_moto(sdk: &SdkConfig, name: &str, environment: &[(&str, &
     aws_sdk_lambda::Client::new(sdk)
         .create_function()
         .function_name(name)
-        .role(&role)
+        .role(role)
         .runtime(Runtime::Nodejs20x)
         .handler("index.handler")
         .code(FunctionCode::builder().zip_file(Blob::new(EMPTY_ZIP)).build())
@@ -251,7 +251,6 @@ pub async fn create_on_moto(sdk: &SdkConfig, name: &str, environment: &[(&str, &
         .send()
         .await
         .unwrap();
-    role
 }
 
 /// Publishes a layer for arm64, whose ARN is returned.

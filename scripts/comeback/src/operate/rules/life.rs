@@ -183,23 +183,26 @@ pub(crate) fn next(steps: &[Step]) -> Next {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::operate::waiting::rules::{Listed, of_life};
 
-    fn line(second: u32, request_id: &str, rest: &str) -> String {
+    const ARN: &str = "arn:aws:lambda:us-east-1:1:function:orders:$LATEST";
+    const WAIT: &str = r#""decision":"wait","delay_seconds":2.0"#;
+    pub(crate) const RETRIED: &str = r#""decision":"invoke","lateness_ms":12"#;
+    pub(crate) const GIVEN_UP: &str = r#""decision":"dead_letter","reason":"max_age_exceeded""#;
+
+    pub(crate) fn at(second: u32) -> Timestamp {
+        time::parse(&format!("2026-05-01T12:{:02}:{:02}Z", second / 60, second % 60)).unwrap()
+    }
+
+    /// A line of the handler's log about an event whose run with this request id has failed.
+    pub(crate) fn line(second: u32, event: &str, request: &str, rest: &str) -> String {
+        let at = time::rfc3339(at(second));
         format!(
-            r#"{{"timestamp":"2026-05-01T12:00:{second:02}.000000Z","level":"INFO","message":"said",{rest}"target":"arn:orders","request_id":"{request_id}","event_id":"first","attempt":1,"due_time":"2026-05-01T12:00:09.500Z","error_type":"Down","message_id":"m","receive_count":1}}"#
+            r#"{{"timestamp":"{at}","level":"INFO","message":"said",{rest},"target":"{ARN}","request_id":"{request}","event_id":"{event}","attempt":1,"due_time":"2026-05-01T12:00:09.500Z","error_type":"Down","message_id":"m","receive_count":1}}"#
         )
     }
-
-    fn at(second: u32) -> Timestamp {
-        time::parse(&format!("2026-05-01T12:00:{second:02}Z")).unwrap()
-    }
-
-    const WAIT: &str = r#""decision":"wait","delay_seconds":2.0,"#;
-    const RETRIED: &str = r#""decision":"invoke","lateness_ms":12,"#;
-    const GIVEN_UP: &str = r#""decision":"dead_letter","reason":"max_age_exceeded","#;
 
     fn steps_and_next(lines: &[String]) -> (Vec<(u32, StepKind)>, Next) {
         let life = life("first", lines.iter().map(String::as_str)).unwrap();
@@ -214,15 +217,16 @@ mod tests {
             || StepKind::Failed { error_type: Some("Down".to_owned()), error_message: None };
         let due_at = time::parse("2026-05-01T12:00:09.500Z");
         let waits = |until, again| StepKind::Waits { due_at, until: at(until), again };
+        let line = |second, request: &str, rest: &str| line(second, "first", request, rest);
         let lines = [
             line(9, "first", RETRIED),
             line(1, "first", WAIT),
             line(3, "first", WAIT),
             line(20, "second", GIVEN_UP),
-            line(15, "second", r#""error":"no","decision":"invoke","#),
+            line(15, "second", r#""error":"no","decision":"invoke""#),
             line(16, "second", WAIT),
-            line(30, "second", r#""decision":"drop","#),
-            line(31, "second", r#""decision":"mark","#),
+            line(30, "second", r#""decision":"drop""#),
+            line(31, "second", r#""decision":"mark""#),
         ];
         let trouble = |error: Option<&str>| StepKind::Trouble {
             said: "said".to_owned(),
@@ -250,7 +254,7 @@ mod tests {
 
     #[test]
     fn lines_about_other_things_are_ignored() {
-        let other = line(1, "other", WAIT).replace("\"first\"", "\"another\"");
+        let other = line(1, "another", "other", WAIT);
         let lines = [&*other, "START RequestId: first", "{}", r#"{"_aws":{}}"#, ""];
         assert_eq!(life("first", lines), Err(NoLife::None("first".to_owned())));
         assert_eq!(event_ids(lines), ["another"]);
@@ -260,8 +264,8 @@ mod tests {
         assert_eq!((event.due, event.first_failure), (at(3), at(1)));
         assert_eq!(event.error_type.as_deref(), Some("Down"));
         assert_eq!(Listed::of(event, at(2)).kept, None);
-        let own = line(1, "first", WAIT).replace(r#""event_id":"first","#, "");
+        let own = line(1, "first", "first", WAIT).replace(r#""event_id":"first","#, "");
         assert_eq!(event_ids([&*own, &other, &own]), ["another", "first"]);
-        assert_eq!(life("first", [&*own]).unwrap().function.as_deref(), Some("arn:orders"));
+        assert_eq!(life("first", [&*own]).unwrap().function.as_deref(), Some(ARN));
     }
 }

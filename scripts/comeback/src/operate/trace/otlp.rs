@@ -155,7 +155,7 @@ fn link(header: &str) -> Option<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::operate::trace::tests::{at, life};
+    use crate::operate::{rules::life::tests::at, trace::tests::life};
 
     #[test]
     fn a_life_is_a_trace_whose_spans_are_runs_and_waits() {
@@ -183,6 +183,8 @@ mod tests {
         let ids: std::collections::BTreeSet<_> =
             spans.iter().map(|span| span["spanId"].to_string()).collect();
         assert_eq!(ids.len(), spans.len());
+        let late = whole("comeback.lateness_ms", 350);
+        assert!(spans[3]["attributes"].as_array().unwrap().contains(&late), "{}", spans[3]);
         assert_eq!(spans[0]["links"][0]["traceId"], "5759e988bd862e3fe1be46a994272793");
         assert_eq!(spans[0]["events"][0]["name"], "given up");
         assert!(spans[1..].iter().all(|span| span["parentSpanId"] == spans[0]["spanId"]));

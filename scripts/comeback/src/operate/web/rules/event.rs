@@ -137,7 +137,7 @@ impl EventFilter {
 }
 
 /// An attempt, with all that is known of it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Attempted {
     /// The attempt; 0 is Lambda's own invocation.
     pub attempt: u32,
@@ -182,17 +182,7 @@ impl Attempted {
 
 /// The attempts of an event that began at this time, by its steps.
 pub fn attempts(began: Timestamp, steps: &[Step]) -> Vec<Attempted> {
-    let begun = |attempt: u32, began: Timestamp| Attempted {
-        attempt,
-        request_id: None,
-        began,
-        late_ms: None,
-        ended: None,
-        error: None,
-        wait: None,
-        given_up: None,
-        notes: Vec::new(),
-    };
+    let begun = |attempt, began| Attempted { attempt, began, ..Attempted::default() };
     let mut all = vec![begun(0, began)];
     for step in steps {
         let Some(last) = all.last_mut() else { continue };
@@ -247,40 +237,7 @@ pub fn round_step(seconds: f64, most: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use comeback_core::time::parse;
-
     use super::*;
-
-    fn at(second: u32) -> Timestamp {
-        parse(&format!("2026-05-01T12:00:{second:02}Z")).unwrap()
-    }
-
-    #[test]
-    fn each_attempt_has_its_run_and_the_wait_after_it() {
-        let step = |second, attempt, request: &str, what| Step {
-            at: at(second),
-            attempt: Some(attempt),
-            request_id: request.to_owned(),
-            what,
-        };
-        let failed = || StepKind::Failed { error_type: Some("Down".into()), error_message: None };
-        let waits = |until| StepKind::Waits { due_at: Some(at(until)), until: at(until), again: 0 };
-        let steps = [
-            step(1, 1, "a", failed()),
-            step(1, 1, "a", waits(4)),
-            step(5, 1, "a", StepKind::Retried { late_ms: 9 }),
-            step(7, 2, "b", failed()),
-            step(7, 2, "b", StepKind::Trouble { said: "refused".to_owned(), error: None }),
-            step(8, 2, "b", StepKind::GivenUp { reason: "cancelled".to_owned() }),
-        ];
-        let all = attempts(at(0), &steps);
-        let runs: Vec<_> = all.iter().map(|it| (it.attempt, it.began, it.ended)).collect();
-        assert_eq!(runs, [(0, at(0), Some(at(1))), (1, at(5), Some(at(7)))]);
-        let wait = Wait { from: at(1), due_at: Some(at(4)), until: at(5), again: 0 };
-        assert_eq!((all[0].wait, all[1].wait, all[1].late_ms), (Some(wait), None, Some(9)));
-        assert_eq!(all[1].given_up, Some((at(8), "cancelled".to_owned())));
-        assert_eq!((&*all[1].notes[0].text, all[1].request_id.as_deref()), ("refused", Some("b")));
-    }
 
     #[test]
     fn an_axis_has_ticks_at_round_times() {
