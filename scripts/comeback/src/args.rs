@@ -16,7 +16,7 @@ use comeback_core::{
 use crate::{
     deploy::DEAD_LETTER_QUEUE_URL,
     dynamodb::{LEDGER, LEDGER_TABLE},
-    functions::{self, Binaries, FunctionArg, NoBinary, QueueArg},
+    functions::{self, FunctionArg, QueueArg},
 };
 
 /// Retry failed asynchronous Lambda invocations.
@@ -148,13 +148,6 @@ pub struct BinariesArg {
     /// The folder of the binaries retry-handler and example-target [default: those in this program].
     #[arg(long = "binaries", id = "binaries", value_name = "DIR")]
     pub folder: Option<PathBuf>,
-}
-
-impl BinariesArg {
-    /// Finds the binaries in that folder, or those in this program.
-    pub fn find(&self) -> Result<Binaries, NoBinary> {
-        Binaries::find(self.folder.as_deref())
-    }
 }
 
 /// In a shorter outage the upstream would be back before the first events fail.

@@ -43,7 +43,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const JOURNAL_WAIT: Duration = Duration::from_secs(30);
 
 pub async fn run(args: &DemoArgs, shell: &Shell) -> Result<Outcome, Failure> {
-    let binaries = args.binaries.find()?;
+    let binaries = Binaries::find(args.binaries.folder.as_deref())?;
     let plan = Plan { events: usize::from(args.events), outage: args.outage, seed: args.seed };
     let mut signals = Signals::listen()?;
     let config = Config { inherited: shell.inherited.clone(), ..Config::default() };
@@ -80,16 +80,15 @@ async fn perform(
         shell,
         upstream_back: later(began, plan.outage),
         deadline: later(began, plan.max_age() + PATIENCE),
-        title: title(plan),
+        title: format!(
+            "{}, upstream down for {} s, seed {}",
+            counted(plan.events as u64, "event"),
+            plan.outage.as_secs(),
+            plan.seed
+        ),
     };
     let history = demo.run(Journal::of(server.endpoint())).await?;
     conclude(&schedule, plan.outage, &history, &cloud, &queues, shell).await
-}
-
-fn title(plan: Plan) -> String {
-    let Plan { events, outage, seed } = plan;
-    let events = counted(events as u64, "event");
-    format!("{events}, upstream down for {} s, seed {seed}", outage.as_secs())
 }
 
 async fn conclude(

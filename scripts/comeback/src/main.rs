@@ -18,7 +18,11 @@ mod operate;
 mod paint;
 mod shell;
 
-use std::{env, io, process::ExitCode};
+use std::{
+    env,
+    io::{self, IsTerminal as _},
+    process::ExitCode,
+};
 
 use args::{Args, Command};
 use clap::Parser;
@@ -42,7 +46,7 @@ fn main() -> ExitCode {
         clippy::disallowed_methods,
         reason = "a program's outermost file reads the environment"
     )]
-    let shell = Shell::detect(now, |name| env::var(name).ok());
+    let shell = Shell::of(now, io::stdout().is_terminal(), |name| env::var(name).ok());
     match start(&args, &shell) {
         Ok(outcome) => outcome.into(),
         // The reader has closed the pipe, so an error message would not be seen.

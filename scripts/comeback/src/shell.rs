@@ -137,12 +137,8 @@ pub struct Shell {
 }
 
 impl Shell {
-    /// Detects the environment from standard output and the environment variables.
-    pub fn detect(now: fn() -> Timestamp, variables: impl Fn(&str) -> Option<String>) -> Self {
-        Self::judge(now, io::stdout().is_terminal(), variables)
-    }
-
-    fn judge(
+    /// Judges the environment by the environment variables, and by whether standard output is a terminal.
+    pub fn of(
         now: fn() -> Timestamp,
         is_terminal: bool,
         variables: impl Fn(&str) -> Option<String>,
@@ -314,7 +310,7 @@ mod tests {
     #[test]
     fn a_terminal_has_colours_unless_no_color_is_set() {
         let judge = |is_terminal, term: &str, no_colour: Option<&str>| {
-            let shell = Shell::judge(Timestamp::default, is_terminal, |name| match name {
+            let shell = Shell::of(Timestamp::default, is_terminal, |name| match name {
                 "TERM" => Some(term.to_owned()),
                 "NO_COLOR" => no_colour.map(str::to_owned),
                 _ => None,

@@ -13,7 +13,7 @@ use crate::{
 
 pub const NAME_WIDTH: usize = 14;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct History {
     pub began: Timestamp,
     /// The events, in the order of the rows.
@@ -70,14 +70,7 @@ impl EventHistory {
 impl History {
     pub fn begin(began: Timestamp, names: impl IntoIterator<Item = String>) -> Self {
         let event = |name| EventHistory { name, ..EventHistory::default() };
-        Self {
-            began,
-            events: names.into_iter().map(event).collect(),
-            latenesses: Vec::new(),
-            troubles: Vec::new(),
-            new_lines: Vec::new(),
-            by_event: HashMap::new(),
-        }
+        Self { began, events: names.into_iter().map(event).collect(), ..Self::default() }
     }
 
     /// Records that Lambda accepted an event with this request id.

@@ -3,7 +3,7 @@
 mod account;
 pub mod rules;
 
-use serde::Serialize;
+use serde_json::json;
 
 use crate::{
     operate::{
@@ -21,18 +21,6 @@ use crate::{
     paint::{Line, Style},
     shell::{Failure, Outcome, Shell, confirm},
 };
-
-/// What `--json` prints.
-#[derive(Serialize)]
-struct Document<'a> {
-    function: &'a str,
-    queue: &'a str,
-    plan: &'a [Planned],
-    warnings: &'a [String],
-    waiting: u64,
-    done: usize,
-    error: Option<String>,
-}
 
 impl From<Refusal> for Failure {
     fn from(refusal: Refusal) -> Self {
@@ -108,15 +96,11 @@ async fn run(
         carry_out(&steps, aws, async |step: &Step| account::change(aws, step).await, note).await
     };
     if options.json {
-        let document = Document {
-            function: name,
-            queue: &queue,
-            plan: &steps,
-            warnings: &warnings,
-            waiting,
-            done: done.len(),
-            error: ended.as_ref().err().map(ToString::to_string),
-        };
+        let error = ended.as_ref().err().map(ToString::to_string);
+        let document = json!({
+            "function": name, "queue": queue, "plan": steps, "warnings": warnings, "waiting": waiting,
+            "done": done.len(), "error": error,
+        });
         shell.print_json(&document).await?;
     } else {
         let done = done.iter().map(|what| Line::of(Style::Good, "✓ ").and(Style::Plain, what));

@@ -7,6 +7,7 @@ use aws_sdk_dynamodb::types::TimeToLiveSpecification;
 use aws_sdk_lambda::types::FunctionResponseType;
 use clap::builder::PossibleValuesParser;
 use serde::Serialize;
+use serde_json::json;
 
 use crate::{
     operate::{
@@ -20,20 +21,6 @@ use crate::{
 };
 
 pub use crate::operate::doctor::gather::gather;
-
-/// What `--json` prints.
-#[derive(Serialize)]
-struct Document<'a> {
-    systems: Vec<SystemJson<'a>>,
-    mended: &'a [Mended<'a>],
-}
-
-#[derive(Serialize)]
-struct SystemJson<'a> {
-    handler: &'a str,
-    region: &'a str,
-    findings: Vec<FindingJson<'a>>,
-}
 
 #[derive(Serialize)]
 struct FindingJson<'a> {
@@ -79,12 +66,13 @@ pub async fn run(args: &DoctorArgs, shell: &Shell) -> Result<Outcome, Failure> {
         mended = apply_fixes(args, &aws, findings(), shell).await?;
     }
     if args.json {
-        let systems = all.iter().map(|(handler, examined)| SystemJson {
-            handler,
-            region: &aws.region,
-            findings: examined.iter().flat_map(|it| json(it, &args.connection)).collect(),
-        });
-        shell.print_json(&Document { systems: systems.collect(), mended: &mended }).await?;
+        let system = |(handler, examined): &(String, Vec<Examined>)| {
+            let findings = examined.iter().flat_map(|it| findings_of(it, &args.connection));
+            let findings: Vec<_> = findings.collect();
+            json!({ "handler": handler, "region": aws.region, "findings": findings })
+        };
+        let systems: Vec<_> = all.iter().map(system).collect();
+        shell.print_json(&json!({ "systems": systems, "mended": mended })).await?;
     } else {
         shell.print(&[summary(findings())]).await?;
     }
@@ -174,7 +162,7 @@ fn summary<'a>(findings: impl Iterator<Item = &'a Finding> + Clone) -> Line {
     }
 }
 
-fn json<'a>(examined: &'a Examined, connection: &Connection) -> Vec<FindingJson<'a>> {
+fn findings_of<'a>(examined: &'a Examined, connection: &Connection) -> Vec<FindingJson<'a>> {
     let is_good = examined.findings.iter().all(|finding| finding.verdict == Verdict::Unknown);
     let good = is_good.then(|| Finding {
         name: "good",

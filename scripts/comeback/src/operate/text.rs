@@ -142,7 +142,7 @@ pub fn group_lines(
     table(&header, &groups.largest_first().iter().map(row).collect::<Vec<_>>(), width)
 }
 
-pub fn group_json(names: &[&str], groups: &Groups, group: impl Fn(&Group) -> Value) -> Vec<Value> {
+pub fn group_json(names: &[&str], groups: &Groups, group: impl Fn(&Group) -> Value) -> Value {
     let shown = |(key, it): (&[String], Group)| {
         let by = names.iter().zip(key).map(|(&name, key)| (name.to_owned(), json!(key)));
         json!({ "by": by.collect::<Map<_, _>>(), "group": group(&it) })

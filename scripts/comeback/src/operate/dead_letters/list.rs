@@ -14,8 +14,7 @@ use comeback_core::{
     target::Target,
     time::{between, rfc3339},
 };
-use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::{
     operate::{
@@ -37,18 +36,6 @@ const SHOWN_MAX: usize = 10;
 
 /// In a terminal of less than 80 columns, a list has only the letter, its function and its error. `show` has the rest.
 const NARROW: (usize, &[usize]) = (80, &[0, 1, 5]);
-
-/// What `--json` prints.
-#[derive(Serialize)]
-struct Document<'a> {
-    queue: &'a str,
-    looked_at: u64,
-    selected: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    groups: Option<Vec<Value>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    letters: Option<Vec<Listed>>,
-}
 
 #[derive(Debug, clap::Args)]
 pub struct ListArgs {
@@ -93,19 +80,16 @@ pub async fn list(args: &ListArgs, shell: &Shell) -> Result<Outcome, Failure> {
     let names: Vec<_> = args.group_by.iter().map(|(name, _)| *name).collect();
     letters.sort_by_key(|it| Reverse(it.failed_at()));
     if args.json {
-        let is_grouped = !args.group_by.is_empty();
-        let document = Document {
-            queue: &queue.url,
-            looked_at,
-            selected,
-            groups: is_grouped.then(|| {
-                group_json(&names, &groups, |group| {
-                    let Group { count: letters, first_at, last_at } = group;
-                    json!({ "letters": letters, "first_at": first_at, "last_at": last_at })
-                })
-            }),
-            letters: (!is_grouped).then_some(letters),
-        };
+        let mut document =
+            json!({ "queue": queue.url, "looked_at": looked_at, "selected": selected });
+        if args.group_by.is_empty() {
+            document["letters"] = json!(letters);
+        } else {
+            document["groups"] = group_json(&names, &groups, |group| {
+                let Group { count: letters, first_at, last_at } = group;
+                json!({ "letters": letters, "first_at": first_at, "last_at": last_at })
+            });
+        }
         shell.print_json(&document).await?;
     } else {
         let mut lines = vec![summary(queue.name(), queue.region(), looked_at, selected)];
@@ -301,33 +285,4 @@ fn line(letter: &Letter) -> serde_json::Value {
         "attributes": letter.texts().collect::<BTreeMap<_, _>>(),
         "body": letter.body,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::operate::dead_letters::rules::tests::bare;
-
-    #[test]
-    fn a_list_fits_a_terminal_of_40_columns() {
-        let attributes = [
-            ("Reason", "max_attempts_exceeded"),
-            ("FunctionArn", "arn:aws:lambda:us-east-1:123456789012:function:orders:live"),
-            (
-                "ErrorMessage",
-                "the upstream answered with a very long message, which goes on and on",
-            ),
-        ];
-        let id = "e4b46cbf-b738-4f7a-8880-a18cdf61200e".to_owned();
-        let letter = Letter { id, ..bare("", &attributes) };
-        let listed = [letter.listed(false)];
-        let lines = |width| rows(&listed, Timestamp::UNIX_EPOCH, width);
-        assert!(lines(Some(40)).iter().all(|line| line.width() <= 40));
-        assert!(
-            lines(Some(40))[1].paint(false).starts_with(" e4b46cbf  orders:live  the upstream")
-        );
-        let [header, row] = &lines(None)[..] else { panic!("two lines") };
-        assert!(header.paint(false).contains("attempts"));
-        assert!(row.paint(false).ends_with("which goes o…"), "{row:?}");
-    }
 }

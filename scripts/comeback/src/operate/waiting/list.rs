@@ -7,8 +7,7 @@ use comeback_core::{
     register::Entry,
     time::{earlier, rfc3339},
 };
-use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::{
     operate::{
@@ -33,21 +32,6 @@ const NARROW: (usize, &[usize]) = (80, &[0, 1, 3]);
 /// Without a register, this much of the log is read, and only the lines that match `DECISIONS`.
 const LOG_SPAN: Duration = Duration::from_hours(24);
 const DECISIONS: &str = "{ $.decision EXISTS }";
-
-#[derive(Serialize)]
-struct Document<'a> {
-    handler: &'a str,
-    /// `register`, or `log` if there is no register.
-    source: &'static str,
-    /// The numbers of events that were read, and of those that match the filters. There are more if not `complete`.
-    looked_at: u64,
-    selected: u64,
-    complete: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    groups: Option<Vec<Value>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    events: Option<Vec<Listed>>,
-}
 
 struct Found<'a> {
     args: &'a ListArgs,
@@ -122,24 +106,21 @@ pub async fn run(args: &ListArgs, shell: &Shell) -> Result<Outcome, Failure> {
     let names: Vec<_> = args.group_by.iter().map(|(name, _)| *name).collect();
     let listed: Vec<_> = found.first.values().map(|event| Listed::of(event, now)).collect();
     if args.json {
-        let groups = found.is_grouped().then(|| {
-            group_json(&names, &found.groups, |group| {
+        let mut document = json!({
+            "handler": name, "source": source, "looked_at": found.looked_at,
+            "selected": found.selected, "complete": found.complete,
+        });
+        if found.is_grouped() {
+            document["groups"] = group_json(&names, &found.groups, |group| {
                 json!({
                     "events": group.count,
                     "first_due_at": group.first_at.map(rfc3339),
                     "last_due_at": group.last_at.map(rfc3339),
                 })
-            })
-        });
-        let document = Document {
-            handler: &name,
-            source,
-            looked_at: found.looked_at,
-            selected: found.selected,
-            complete: found.complete,
-            groups,
-            events: (!found.is_grouped()).then_some(listed),
-        };
+            });
+        } else {
+            document["events"] = json!(listed);
+        }
         shell.print_json(&document).await?;
     } else {
         let mut lines = summary(&found, &place, source, unknown.as_ref());

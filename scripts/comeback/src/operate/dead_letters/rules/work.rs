@@ -41,7 +41,7 @@ pub async fn look(
     letters: u64,
     mut visit: impl FnMut(Letter) -> bool,
 ) -> Answer<()> {
-    let mut held = Held::since(queue.now());
+    let mut held = Held { began_at: queue.now(), ..Held::default() };
     let looked = receive_all(queue, hold(letters), &mut held, &mut visit).await;
     looked.and(held.release(queue).await)
 }
@@ -89,6 +89,7 @@ const IN_VAIN_MAX: u32 = 5;
 ///
 /// Letters may arrive for as long as the program reads, faster than it reads. So the end is decided at the beginning:
 /// only letters that were sent before it count. There is a limited number of them, and each counts once.
+#[derive(Default)]
 struct Held {
     began_at: Timestamp,
     handles: HashMap<String, String>,
@@ -100,17 +101,6 @@ struct Held {
 }
 
 impl Held {
-    fn since(began_at: Timestamp) -> Self {
-        Self {
-            began_at,
-            handles: HashMap::new(),
-            counted: 0,
-            others: 0,
-            in_vain: 0,
-            has_progressed: false,
-        }
-    }
-
     fn is_newer(&self, letter: &Letter) -> bool {
         letter.sent_at.is_some_and(|sent_at| sent_at > self.began_at)
     }
@@ -243,7 +233,7 @@ pub async fn carry_out<A: DeadLetterQueue>(
         order,
         pace,
         aws,
-        held: Held::since(order.given_at),
+        held: Held { began_at: order.given_at, ..Held::default() },
         tally: Tally::default(),
         backoff: Duration::ZERO,
         next_at: aws.now(),
@@ -678,22 +668,6 @@ mod tests {
             let accepted = queue.accepted.borrow();
             assert_eq!((accepted.len(), accepted.values().max()), (257, Some(&1)));
         }
-    }
-
-    #[test]
-    fn letters_that_are_not_selected_stay_and_are_visible_at_once() {
-        let queue = StandIn::with(100);
-        queue.set_attempts(|number| number % 4);
-        let mut order = order(&queue, redrive());
-        order.selection.attempts = Some(3..=3);
-        let (tally, ended) = run(&queue, &order, PACE);
-        assert_eq!((ended, tally.done()), (Ok(()), 25));
-        assert_eq!(tally.left, BTreeMap::from([(StayReason::NotSelected, 75)]));
-        assert_eq!((queue.len(), queue.visible()), (75, 75));
-        order.action = Action::Purge;
-        order.selection = Selection::default();
-        let (tally, _) = run(&queue, &order, PACE);
-        assert_eq!((tally.purged, queue.len()), (75, 0));
     }
 
     #[test]
