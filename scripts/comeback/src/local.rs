@@ -9,13 +9,12 @@ use comeback_local::{
 use tokio::time::timeout;
 
 use crate::{
-    activity,
+    activity::{Log, Reader},
     args::{LocalArgs, check_settings},
     deploy::{self, Function, HANDLER, Queues, SourceQueue, queue_of},
     dynamodb::{self, LEDGER},
     functions::{self, Binaries, VISIBILITY},
     journal::Journal,
-    log::Log,
     operate::{
         aws::Aws,
         options::Connection,
@@ -150,7 +149,7 @@ async fn serve(
     }
     shell.print(&[Line::of(Style::Faint, "What happens, until Ctrl-C:")]).await?;
     let (mut journal, mut log) = (Journal::of(endpoint), Log::default());
-    let mut reader = activity::Reader::default();
+    let mut reader = Reader::default();
     loop {
         let entries = journal.next(JOURNAL_WAIT).await.map_err(Failure::Journal)?;
         let activities: Vec<_> = entries.iter().flat_map(|entry| reader.read(entry)).collect();

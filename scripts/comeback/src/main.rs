@@ -13,7 +13,6 @@ mod demo;
 mod dynamodb;
 mod functions;
 mod local;
-mod log;
 mod operate;
 mod paint;
 mod shell;

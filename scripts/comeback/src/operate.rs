@@ -2,7 +2,6 @@
 //! findings and texts out), and what it shows.
 
 pub mod attach;
-mod attached;
 pub mod aws;
 pub mod dead_letters;
 pub mod doctor;

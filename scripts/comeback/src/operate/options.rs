@@ -1,8 +1,19 @@
-//! Options that several commands share.
+//! Options that several commands share: the retry system that they select, and what is attached to it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use comeback_core::{Timestamp, arn::FunctionArn};
+use futures_util::future::try_join_all;
 use serde::Serialize;
+
+use crate::{
+    operate::{
+        aws::{Aws, existing, functions},
+        doctor::rules::InvokeConfig,
+        rules::{Answer, Function, bound_queues, only},
+    },
+    shell::Failure,
+};
 
 /// Options that select a retry system.
 #[derive(Clone, Debug, clap::Args)]
@@ -66,4 +77,69 @@ pub fn one_of<T: Copy>(all: &[Named<T>], text: &str) -> Result<Named<T>, String>
     let names = all.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
     let found = all.iter().find(|(name, _)| *name == text);
     found.copied().ok_or_else(|| format!("expected one of {names}"))
+}
+
+/// A function that sends its failures to a retry queue, or a queue that is bound to one.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub struct Attached {
+    /// The function's ARN with the qualifier, as in failure records; that of the queue.
+    pub arn: String,
+    pub queue_arn: String,
+}
+
+pub async fn find(
+    options: &SystemOptions,
+    now: fn() -> Timestamp,
+) -> Result<(Aws, Function), Failure> {
+    let aws = Aws::connect(&options.connection, now).await?;
+    let handler = only(&functions(&aws).await?, options.handler.as_deref())?;
+    Ok((aws, handler))
+}
+
+/// The functions that send their failures to a queue of this retry handler, and the queues that are bound to one.
+pub async fn attached(
+    aws: &Aws,
+    handler: &Function,
+    functions: &[Function],
+) -> Answer<Vec<Attached>> {
+    let aws = &aws.adaptive();
+    // A mapping may name an alias of the handler.
+    let is_handler = |arn: &str| {
+        FunctionArn::parse(arn).is_some_and(|function| function.unqualified() == handler.arn)
+    };
+    let mappings = aws.mappings().await?.into_iter();
+    let mappings = mappings.filter(|mapping| is_handler(&mapping.function));
+    let queues: BTreeSet<_> = mappings.map(|mapping| mapping.queue).collect();
+    let functions = functions.iter().filter(|function| function.arn != handler.arn);
+    let asked = functions.map(|function| destinations(aws, &function.arn));
+    let found = try_join_all(asked).await?.into_iter().flatten();
+    let found = found.filter(|it| queues.contains(&it.queue_arn));
+    let sources = bound_queues(handler).into_iter();
+    let sources = sources.map(|(arn, queue_arn)| Attached { arn, queue_arn });
+    let mut attached: Vec<_> = found.chain(sources).collect();
+    attached.sort_unstable();
+    Ok(attached)
+}
+
+/// The ARNs that failure records may have for this function: `arn` itself if it is qualified, else those of `$LATEST`
+/// and of each qualifier with a destination of its own.
+pub async fn qualified(aws: &Aws, arn: &str) -> Answer<Vec<String>> {
+    let is_qualified =
+        FunctionArn::parse(arn).is_none_or(|function| function.as_str() != function.unqualified());
+    if is_qualified {
+        return Ok(vec![arn.to_owned()]);
+    }
+    let found = destinations(&aws.adaptive(), arn).await?.into_iter();
+    let arns: BTreeSet<_> = found.map(|it| it.arn).chain([format!("{arn}:$LATEST")]).collect();
+    Ok(arns.into_iter().collect())
+}
+
+async fn destinations(aws: &Aws, arn: &str) -> Answer<Vec<Attached>> {
+    // If the function was deleted after it was listed, its events may still be waiting.
+    let configs = existing(aws.invoke_configs(arn).await)?.unwrap_or_default();
+    let attached = |config: InvokeConfig| {
+        let qualifier = config.qualifier.as_deref().unwrap_or("$LATEST");
+        Some(Attached { arn: format!("{arn}:{qualifier}"), queue_arn: config.on_failure? })
+    };
+    Ok(configs.into_iter().filter_map(attached).collect())
 }

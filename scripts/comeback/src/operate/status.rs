@@ -29,10 +29,9 @@ use serde_json::{Value, json};
 
 use crate::{
     operate::{
-        attached::{Attached, attached},
         aws::{Aws, MAXIMUM, Query, fault, functions, metric_data},
         doctor::rules::{Queue, QueueAttributes},
-        options::SystemOptions,
+        options::{Attached, SystemOptions, attached},
         rules::{Answer, Fault, Function, counted, only, target_name},
         status::rules::{Facts, Runs, State},
         text::{count, due, narrowed, span},

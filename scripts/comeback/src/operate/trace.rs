@@ -12,9 +12,8 @@ use comeback_core::{
 
 use crate::{
     operate::{
-        attached::find,
         aws::{Aws, fault},
-        options::SystemOptions,
+        options::{SystemOptions, find},
         rules::{
             Answer, Function, duration,
             life::{Life, Next, NoLife, Step, StepKind, event_ids, life},

@@ -38,7 +38,10 @@ use maud::{Markup, html};
 use serde_json::{Map, Value};
 use tokio::net::TcpListener;
 
-use super::{attached::find, options::SystemOptions, rules::duration};
+use super::{
+    options::{SystemOptions, find},
+    rules::duration,
+};
 use crate::{
     paint::{Line, Style},
     shell::{Failure, Outcome, Shell, Signals},

@@ -18,9 +18,8 @@ use comeback_dynamodb::{
 
 use crate::{
     operate::{
-        attached::{find, qualified},
         aws::{Aws, fault},
-        options::SystemOptions,
+        options::{SystemOptions, find, qualified},
         rules::{Answer, Clock, Fault, Function},
         waiting::rules::{Page, Partition, Register},
     },

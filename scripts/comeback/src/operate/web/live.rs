@@ -26,14 +26,13 @@ use crate::{
     activity::{Activity, Kind},
     deploy::HANDLER,
     operate::{
-        attached::{Attached, attached},
         aws::{Aws, functions},
         dead_letters::{Queue, QueueOptions, rules::Listed},
         doctor::{
             self,
             rules::{Examined, diagnose},
         },
-        options::Connection,
+        options::{Attached, Connection, attached},
         rules::{self, Answer, Function, Groups},
         status::{Gathered, gather, rules::Facts},
         trace::log_lines,
