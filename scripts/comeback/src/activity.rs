@@ -43,14 +43,25 @@ pub struct Activity {
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
-    /// A run began.
     Started(Run),
     /// A run ended. The error is as the function reported it, or Lambda if the function could not.
-    Ended { run: Run, ending: Ending, error: Option<Error> },
+    Ended {
+        run: Run,
+        ending: Ending,
+        error: Option<Error>,
+    },
     /// Lambda gave an event up. It is lost if it has no destination.
-    GivenUpByLambda { request_id: Arc<str>, condition: String, lost: bool },
+    GivenUpByLambda {
+        request_id: Arc<str>,
+        condition: String,
+        lost: bool,
+    },
     /// The retry handler carried out a decision about the event with this request id of its first failed invocation.
-    Decided { event_id: Arc<str>, attempt: u32, what: StepKind },
+    Decided {
+        event_id: Arc<str>,
+        attempt: u32,
+        what: StepKind,
+    },
     /// A function logged a line that is neither a decision nor a problem.
     Logged(String),
     /// A warning or an error, of a function or of Lambda.
@@ -59,7 +70,6 @@ pub enum Kind {
 
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 pub struct Error {
-    /// The error type. Some errors have none.
     #[serde(rename = "errorType")]
     pub kind: Option<String>,
     #[serde(rename = "errorMessage", default)]
@@ -239,12 +249,10 @@ fn plain(line: LogLine) -> Kind {
     }
 }
 
-/// A duration, rounded to a tenth of a second.
 pub fn seconds(duration: Duration) -> String {
     format!("{:.1} s", duration.as_secs_f64())
 }
 
-/// The name of a run. Attempt 0 is Lambda's own invocation.
 pub fn run_name(attempt: u32) -> String {
     match attempt {
         0 => "the first run".to_owned(),

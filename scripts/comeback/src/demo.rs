@@ -39,7 +39,6 @@ const REFRESH_INTERVAL: Duration = Duration::from_millis(100);
 /// How long the demo waits for missing outcomes after `MAX_AGE`, when every event should have ended.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The longest time that a request for the journal waits for new entries.
 const JOURNAL_WAIT: Duration = Duration::from_secs(30);
 
 pub async fn run(args: &DemoArgs, shell: &Shell) -> Result<Outcome, Failure> {

@@ -149,7 +149,6 @@ struct Entry {
     environment: BTreeMap<String, String>,
     /// A runtime of Lambda, such as `python3.13`, for a folder or a zip without a `bootstrap`.
     runtime: Option<String>,
-    /// The entry point that the runtime calls.
     handler: Option<String>,
     #[serde(default)]
     tenants: bool,
@@ -286,18 +285,6 @@ mod tests {
         assert_eq!(function, ("orders".to_owned(), "env A=B ./orders".to_owned()));
         assert!(["orders=", "orders= ", "=./orders"].iter().all(|it| parse(it).is_err()));
         assert!(["", "=mail"].iter().all(|it| parse_queue(it).is_err()));
-    }
-
-    #[test]
-    fn code_is_a_folder_or_a_command_and_the_time_out_is_lambdas_default() {
-        let functions = given(&[("a", CRATE), ("b", "python3  -m awslambdaric app.handler")]);
-        let functions = read(&functions, None).unwrap();
-        assert_eq!(functions[0].code, Code::Folder(CRATE.into()));
-        let words = ["python3", "-m", "awslambdaric", "app.handler"].map(str::to_owned).into();
-        let folder = std::path::absolute(".").unwrap();
-        assert_eq!(functions[1].code, Code::Command { words, folder });
-        assert_eq!(functions[1].timeout, Duration::from_secs(3));
-        assert!(functions[1].environment.is_empty());
     }
 
     #[test]

@@ -35,11 +35,7 @@ const TARGET_TIMEOUT: Duration = Duration::from_secs(3);
 /// The longest time to wait for the last line to be printed. Standard output may be a full pipe.
 const LAST_LINE_MAX: Duration = Duration::from_secs(1);
 
-/// The longest time that a request for the journal waits for new entries.
 const JOURNAL_WAIT: Duration = Duration::from_secs(30);
-
-/// Commands are broken into lines of up to this width.
-const WIDTH_MAX: usize = 100;
 
 pub async fn run(args: &LocalArgs, shell: &Shell) -> Result<(), Failure> {
     check_settings(&args.set, !args.no_ledger)?;
@@ -219,92 +215,66 @@ fn discarded(waiting: &Waiting) -> Line {
 
 /// The environment variables that make AWS clients use the local cloud.
 fn access(endpoint: &str) -> Vec<Line> {
-    vec![
-        Line::of(Style::Faint, "# in another terminal; any credentials work"),
-        Line::of(Style::Plain, format!("export AWS_ENDPOINT_URL={endpoint}")),
-        Line::of(Style::Plain, format!("export AWS_REGION={REGION} AWS_DEFAULT_REGION={REGION}")),
-        Line::of(Style::Plain, "export AWS_ACCESS_KEY_ID=local AWS_SECRET_ACCESS_KEY=local"),
-        Line::default(),
-    ]
+    commands(&format!(
+        "# in another terminal; any credentials work
+export AWS_ENDPOINT_URL={endpoint}
+export AWS_REGION={REGION} AWS_DEFAULT_REGION={REGION}
+export AWS_ACCESS_KEY_ID=local AWS_SECRET_ACCESS_KEY=local
+
+"
+    ))
 }
 
 fn to_try(endpoint: &str, queues: &Queues, deployment: &Deployment<'_>) -> Vec<Line> {
-    // Both versions of the AWS CLI send a `fileb://` payload unchanged.
-    let invoke = |payload: &str| {
-        [
-            format!("echo '{payload}' |"),
-            format!("aws lambda invoke --function-name {TARGET} --invocation-type Event"),
-            "--payload fileb:///dev/stdin /dev/null".to_owned(),
-        ]
-    };
-    // Version 1 of the AWS CLI ignores AWS_ENDPOINT_URL for SQS.
-    let sqs = |what: &str, queue: &str, options: &str| {
-        let queue = format!("--endpoint-url $AWS_ENDPOINT_URL --queue-url {queue}");
-        [format!("aws sqs {what}"), queue, options.to_owned()]
-    };
-    let lambda = |what: &str, options: &str| {
-        [format!("aws lambda {what}"), format!("--function-name {TARGET}"), options.to_owned()]
-    };
-    let counts =
-        "--attribute-names ApproximateNumberOfMessages ApproximateNumberOfMessagesNotVisible";
-    let whole = "--max-number-of-messages 10 --message-attribute-names All";
-    let mut commands = vec![
-        (
-            "an event that fails three times, and succeeds at attempt 3",
-            invoke(r#"{"id":"order-1","fail":{"attempts":3}}"#),
-        ),
-        (
-            "an event that is given up at once",
-            invoke(r#"{"id":"order-2","fail":{"error":"PermanentFailure"}}"#),
-        ),
-        (
-            "how many events wait",
-            sqs("get-queue-attributes", &beside(queues, &queue_of(TARGET)), counts),
-        ),
-        ("the dead letters with their reasons", sqs("receive-message", &queues.dead_letter, whole)),
-        (
-            "pause the function: its events wait in the retry queue",
-            lambda("put-function-concurrency", "--reserved-concurrent-executions 0"),
-        ),
-        ("resume it", lambda("delete-function-concurrency", "")),
-    ];
-    commands.extend(deployment.sources.iter().map(|SourceQueue { name, .. }| {
-        let body = r#"--message-body '{"id":"1"}'"#;
-        ("a message for your consumer", sqs("send-message", &beside(queues, name), body))
-    }));
-    commands.extend(deployment.ledger(endpoint).map(|(_, elsewhere)| {
-        let elsewhere = elsewhere.map(|url| format!("--endpoint-url {url} ")).unwrap_or_default();
-        let table = format!("{elsewhere}--table-name {LEDGER}");
-        let scan = [
-            "aws dynamodb scan".to_owned(),
-            table,
-            format!("--index-name {}", comeback_core::contract::TABLE.index),
-        ];
-        ("which events wait, for when and why", scan)
-    }));
-    let mut lines = access(endpoint);
-    for (what, command) in commands {
-        lines.push(Line::of(Style::Faint, format!("# {what}")));
-        lines.extend(broken(&command));
+    let (retry, dead_letters) = (beside(queues, &queue_of(TARGET)), &queues.dead_letter);
+    // Both versions of the AWS CLI send a `fileb://` payload unchanged. Version 1 ignores AWS_ENDPOINT_URL for SQS.
+    let mut text = format!(
+        r#"# an event that fails three times, and succeeds at attempt 3
+echo '{{"id":"order-1","fail":{{"attempts":3}}}}' | \
+    aws lambda invoke --function-name {TARGET} --invocation-type Event \
+    --payload fileb:///dev/stdin /dev/null
+# an event that is given up at once
+echo '{{"id":"order-2","fail":{{"error":"PermanentFailure"}}}}' | \
+    aws lambda invoke --function-name {TARGET} --invocation-type Event \
+    --payload fileb:///dev/stdin /dev/null
+# how many events wait
+aws sqs get-queue-attributes \
+    --endpoint-url $AWS_ENDPOINT_URL --queue-url {retry} \
+    --attribute-names ApproximateNumberOfMessages ApproximateNumberOfMessagesNotVisible
+# the dead letters with their reasons
+aws sqs receive-message \
+    --endpoint-url $AWS_ENDPOINT_URL --queue-url {dead_letters} \
+    --max-number-of-messages 10 --message-attribute-names All
+# pause the function: its events wait in the retry queue
+aws lambda put-function-concurrency --function-name {TARGET} \
+    --reserved-concurrent-executions 0
+# resume it
+aws lambda delete-function-concurrency --function-name {TARGET}
+"#
+    );
+    for SourceQueue { name, .. } in &deployment.sources {
+        text += &format!(
+            r#"# a message for your consumer
+aws sqs send-message \
+    --endpoint-url $AWS_ENDPOINT_URL --queue-url {} \
+    --message-body '{{"id":"1"}}'
+"#,
+            beside(queues, name)
+        );
     }
-    lines.push(Line::default());
-    lines
+    if let Some((_, elsewhere)) = deployment.ledger(endpoint) {
+        let at = elsewhere.map(|url| format!("--endpoint-url {url} ")).unwrap_or_default();
+        let index = comeback_core::contract::TABLE.index;
+        let table = format!("{at}--table-name {LEDGER} --index-name {index}");
+        text += &format!("# which events wait, for when and why\naws dynamodb scan {table}\n");
+    }
+    [access(endpoint), commands(&(text + "\n"))].concat()
 }
 
-/// Breaks a command into short lines, with a backslash at the end of each but the last.
-fn broken(parts: &[String]) -> Vec<Line> {
-    let mut lines: Vec<String> = Vec::new();
-    for part in parts.iter().filter(|part| !part.is_empty()) {
-        match lines.last_mut() {
-            Some(line) if line.len() + part.len() < WIDTH_MAX => *line = format!("{line} {part}"),
-            Some(line) => {
-                line.push_str(" \\");
-                lines.push(format!("    {part}"));
-            }
-            None => lines.push(part.clone()),
-        }
-    }
-    lines.iter().map(|line| Line::of(Style::Plain, line)).collect()
+/// Commands, with a comment above each.
+fn commands(text: &str) -> Vec<Line> {
+    let style = |line: &str| if line.starts_with('#') { Style::Faint } else { Style::Plain };
+    text.lines().map(|line| Line::of(style(line), line)).collect()
 }
 
 #[cfg(test)]
@@ -343,14 +313,10 @@ mod tests {
         let lines = to_try(ENDPOINT, &queues(), &Deployment::of(&args).unwrap());
         let lines: String = lines.iter().map(|line| line.paint(false) + "\n").collect();
         let whole = lines.replace(" \\\n   ", "");
-        assert!(lines.contains("--invocation-type Event \\\n    --payload"), "{lines}");
         for part in [
             "export AWS_ENDPOINT_URL=http://127.0.0.1:4700\n",
-            "echo '{\"id\":\"order-1\",\"fail\":{\"attempts\":3}}' | aws lambda invoke --function-name example-target --invocation-type Event --payload fileb:///dev/stdin /dev/null\n",
             "aws sqs get-queue-attributes --endpoint-url $AWS_ENDPOINT_URL --queue-url http://127.0.0.1:4700/000000000000/retry-example-target --attribute-names",
             "--queue-url http://127.0.0.1:4700/000000000000/dead-letters --max-number-of-messages 10 --message-attribute-names All\n",
-            "aws lambda put-function-concurrency --function-name example-target --reserved-concurrent-executions 0\n",
-            "aws lambda delete-function-concurrency --function-name example-target\n",
             "aws sqs send-message --endpoint-url $AWS_ENDPOINT_URL --queue-url http://127.0.0.1:4700/000000000000/mails --message-body '{\"id\":\"1\"}'\n",
             "aws dynamodb scan --endpoint-url http://127.0.0.1:8000 --table-name comeback-ledger --index-name waiting\n",
         ] {

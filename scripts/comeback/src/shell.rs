@@ -257,7 +257,6 @@ impl Screen {
     const ENTER: &str = "\x1b[?1049h\x1b[?25l";
     /// Shows the cursor and switches back.
     const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
-    /// Moves the cursor to the top left corner.
     const HOME: &str = "\x1b[H";
     const CLEAR_LINE: &str = "\x1b[K";
     const CLEAR_BELOW: &str = "\x1b[J";

@@ -62,9 +62,7 @@ const SCENARIOS: [Scenario; 9] = [
 /// How an event fails, and whether it ever succeeds.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Scenario {
-    /// It fails until the upstream is back.
     Order,
-    /// Its error is permanent.
     Invalid,
     /// It always fails, and the policy of its function allows only a few attempts.
     AlwaysFails,

@@ -43,7 +43,6 @@ const WAITING: &str = "waiting";
 const SUCCEEDED: &str = "succeeded";
 const GIVEN_UP: &str = "given up";
 
-/// What happened to an event, as its row shows it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
     /// The state of the event after it, one of [`STATES`].

@@ -106,7 +106,6 @@ impl Aws {
         call.send().await.map(drop).map_err(fault("sqs:SetQueueAttributes", url))
     }
 
-    /// Sets the `RecursiveLoop` of a function to `Allow`, or to `Terminate`.
     pub async fn set_loop(&self, function: &str, allow: bool) -> Answer<()> {
         let value = if allow { RecursiveLoop::Allow } else { RecursiveLoop::Terminate };
         let call = self.lambda.put_function_recursion_config().function_name(function);
@@ -114,7 +113,6 @@ impl Aws {
         answer.map(drop).map_err(fault("lambda:PutFunctionRecursionConfig", function))
     }
 
-    /// Adds an inline policy to a role, which is named or has this ARN.
     pub async fn put_role_policy(&self, role: &str, policy: &str, document: &str) -> Answer<()> {
         let call = self.iam.put_role_policy().role_name(role_name(role)).policy_name(policy);
         let call = call.policy_document(document);
@@ -339,7 +337,6 @@ impl Aws {
         self.queue_at(arn, arn::queue_url(arn).unwrap_or_default()).await
     }
 
-    /// The same for a queue whose URL is known.
     pub async fn queue_at(&self, arn: &str, url: String) -> Queue {
         let call = self.sqs.get_queue_attributes().queue_url(&url);
         let answer = self.call(call.attribute_names(QueueAttributeName::All).send()).await;
@@ -394,7 +391,7 @@ impl Aws {
 
     pub async fn ledger(&self, handler: &Function) -> Option<Ledger> {
         let Function { arn: handler_arn, role, environment, .. } = handler;
-        let name = environment.get("LEDGER_TABLE").filter(|name| !name.trim().is_empty())?.clone();
+        let name = handler.ledger()?.to_owned();
         let arn = if name.starts_with("arn:") {
             name.clone()
         } else {

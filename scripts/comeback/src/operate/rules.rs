@@ -21,7 +21,7 @@ use comeback_core::{
     error_type,
     fault::{FaultKind, classify},
     pattern,
-    settings::Settings,
+    settings::{BadSettings, Settings},
     target::Target,
 };
 
@@ -153,6 +153,11 @@ pub enum Unsupported {
 }
 
 impl Function {
+    /// Its settings, parsed as the handler does it.
+    pub fn settings(&self) -> Result<Settings, BadSettings> {
+        Settings::from_lookup(|name| self.environment.get(name).cloned())
+    }
+
     /// Why its events can't be retried by a handler with these settings.
     pub fn unsupported_by(&self, settings: Option<&Settings>) -> Option<Unsupported> {
         let has_tenants = |it: &Settings| it.rules.policies.of(self.name()).tenant_id.is_some();

@@ -62,7 +62,7 @@ pub async fn run(args: &StatusArgs, shell: &Shell) -> Result<Outcome, Failure> {
         return watch(args, &aws, &handler, &attached, shell).await;
     }
     let now = (shell.now)();
-    let Gathered { facts, unknown } = gather(&aws, &handler, &attached, now).await?;
+    let (facts, unknown) = gather(&aws, &handler, &attached, now).await?;
     if args.json {
         let functions: Vec<_> = facts.iter().map(json_of).collect();
         let unknown = unknown.map(|fault| fault.to_string());
@@ -87,7 +87,7 @@ async fn watch(
     let mut screen = if shell.terminal { Some(Screen::take()?) } else { None };
     loop {
         let now = (shell.now)();
-        let Gathered { facts, unknown } = tokio::select! {
+        let (facts, unknown) = tokio::select! {
             gathered = gather(aws, handler, attached, now) => gathered?,
             () = signals.any() => return Ok(Outcome::Success),
         };
@@ -213,11 +213,8 @@ const DAY: Duration = Duration::from_hours(24);
 /// The most items in one call of BatchGetItem.
 const ITEMS_MAX: usize = 100;
 
-pub struct Gathered {
-    pub facts: Vec<Facts>,
-    /// Why the ledger gave no answer. The facts are then those that need no table.
-    pub unknown: Option<Fault>,
-}
+/// The facts, and why the ledger gave no answer: then the facts are those that need no table.
+pub type Gathered = (Vec<Facts>, Option<Fault>);
 
 pub async fn gather(
     aws: &Aws,
@@ -266,7 +263,7 @@ pub async fn gather(
             next_due: dues.get(arn).copied(),
         }
     });
-    Ok(Gathered { facts: facts.collect(), unknown })
+    Ok((facts.collect(), unknown))
 }
 
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count")]

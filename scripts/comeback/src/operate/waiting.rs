@@ -488,5 +488,6 @@ mod tests {
             let selection = line.filter.selection(second(0));
             assert_eq!(selection.matches(&event), expected, "{options}");
         }
+        assert!(Line::try_parse_from(["waiting", "--due-before", "soon"]).is_err());
     }
 }

@@ -183,7 +183,9 @@ fn page_of(live: &Shared, path: &str, params: &Params, now: Timestamp) -> Option
             let list = letters::list(live, &live.seen(), params, now);
             page("Dead letters", vec![("letters", list)])
         }
-        ("play", None) if live.is_local() => page("Play", play::parts(live, &live.seen())),
+        ("play", None) if live.is_local() => {
+            page("Play", vec![("forms", play::forms(live, &live.seen(), &Params::default(), None))])
+        }
         _ => None,
     }
 }

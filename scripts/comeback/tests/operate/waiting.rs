@@ -79,23 +79,6 @@ async fn waiting_events_are_listed_retried_now_and_cancelled() {
 }
 
 #[tokio::test]
-async fn a_paused_function_is_not_retried_until_it_is_resumed() {
-    let cloud = start();
-    let paused = cloud.json(&["pause", "example-target", "--yes", "--json"]);
-    assert_eq!(paused["functions"], json!([TARGET]));
-    let again = cloud.says(&["pause", "example-target", "--yes"]);
-    assert!(again.contains("example-target: paused since 20"), "{again}");
-    fail(&cloud, 0..2, "Down").await;
-    // An operator's order retries one event in spite of the pause.
-    let one = cloud.json(&["waiting", "retry-now", "--yes", "--json", "--id", "00000001"]);
-    assert_eq!(one["done"]["ordered"][TARGET], 1);
-    assert_eq!(ids_in(&cloud.runs(1).await), ids(1..2));
-    let resumed = cloud.says(&["resume", "example-target", "--yes"]);
-    let told = "✓ example-target is resumed: what was held back comes within 15 minutes\n";
-    assert!(resumed.ends_with(told), "{resumed}");
-}
-
-#[tokio::test]
 async fn without_a_register_waiting_events_are_read_from_the_log() {
     let cloud =
         Cloud::start(&["--no-ledger", "--set", "BASE_BACKOFF=11h", "--set", "MAX_BACKOFF=11h"]);
@@ -105,22 +88,6 @@ async fn without_a_register_waiting_events_are_read_from_the_log() {
     let first = &listed["events"][0];
     assert_eq!((&first["error_type"], &first["attempt"]), (&json!("app.Down"), &json!(1)));
     assert_eq!((&first["function"], &first["kept"]), (&json!(TARGET), &Value::Null));
-}
-
-#[tokio::test]
-async fn errors_name_what_is_missing() {
-    let cloud = Cloud::start(&["--no-ledger"]);
     let expected = "retry-handler has no register of waiting events";
     cloud.refuses(&["waiting", "cancel", "--yes"], expected);
-    for arguments in [
-        &["waiting", "--due-before", "soon"][..],
-        &["waiting", "--group-by", "colour"],
-        &["waiting", "--limit", "0"],
-        &["waiting", "retry-now", "--rate", "0"],
-        &["waiting", "--json", "cancel"],
-        &["pause"],
-    ] {
-        let refused = crate::support::comeback().args(arguments).output().unwrap();
-        assert_eq!(refused.status.code(), Some(2), "{arguments:?}: {refused:?}");
-    }
 }

@@ -20,7 +20,7 @@ pub use steps::{Planned, Step, carry_out};
 
 use facts::{Tags, VariablesChange, settings_with, settings_without};
 
-use comeback_core::{arn::FunctionArn, settings::Settings, target::Target};
+use comeback_core::{arn::FunctionArn, target::Target};
 
 use crate::operate::{
     doctor::rules::{ACTIONS_ON_KEY, InvokeConfig, WRAPPER, WRAPPER_VARIABLE, allow},
@@ -136,7 +136,7 @@ pub fn attach(facts: &Facts, order: &Order) -> Result<Plan, Refusal> {
     if function.arn == handler.arn {
         return Err(Refusal::IsHandler);
     }
-    let settings = Settings::from_lookup(|name| handler.environment.get(name).cloned()).ok();
+    let settings = handler.settings().ok();
     if let Some(unsupported) = function.unsupported_by(settings.as_ref()) {
         return Err(Refusal::Unsupported(unsupported));
     }

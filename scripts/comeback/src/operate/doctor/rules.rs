@@ -134,7 +134,7 @@ impl Examined {
 }
 
 pub fn diagnose(facts: &Facts) -> Vec<Examined> {
-    let settings = facts.settings();
+    let settings = facts.handler.settings();
     let known = settings.as_ref().ok();
     let mut all = vec![functions::examine_handler(facts, settings.as_ref())];
     all.extend(functions::mappings(facts));

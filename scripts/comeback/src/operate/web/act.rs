@@ -25,10 +25,7 @@ use crate::{
         },
         rules::{Answer, Notice, Tone, counted, target_name},
         text::{count, shortened},
-        waiting::{
-            rules as waiting,
-            rules::{carry_out, visit},
-        },
+        waiting::{rules as waiting, rules::visit},
     },
     shell::Failure,
 };
@@ -257,47 +254,55 @@ pub fn start(live: &Shared, params: &Params) -> Result<String, Failure> {
     params.number("undoes").into_iter().for_each(|number| live.jobs.stop(number));
     let title = command.title(of.unwrap_or_default());
     let back = command.back();
-    let job = Job { title, of, undo, ..Job::default() };
-    begin(live, job, async move |live: Shared, progress: Progress| {
-        let (mut notices, ended) = match command {
-            Command::Events(order, selection) => {
-                let register = live.register()?;
-                let parts = register.parts(&selection.failures.functions).await?;
-                let goes_on = |tally: &waiting::Tally| progress.report(tally.ordered());
-                let done = carry_out(order, &selection, &parts, None, &register, goes_on);
-                let (tally, ended) = done.await;
-                (tally.notices(order), ended.map_err(Failure::from))
-            }
-            Command::Letters(order) => {
-                let (tally, ended) = order_letters(&live, &order, progress).await?;
-                // The list of letters is from before.
-                let looked = letters::look_now(&live).await;
-                (tally.notices(), ended.map_err(Failure::from).and(looked))
-            }
-            Command::Pause { target, is_pause } => {
-                let register = live.register()?;
-                register.pause(&target, is_pause.then(|| (live.now)())).await?;
-                live.poll().await?;
-                let done = waiting::pause_done(&target_name(&target), is_pause);
-                (vec![Notice::good(format!("{done}."))], Ok(()))
-            }
-        };
-        // The error that ended the job early.
-        notices.extend(ended.err().map(Notice::bad));
-        Ok(notices)
+    let number = live.jobs.add(Job { title, of, undo, ..Job::default() });
+    let live = Shared::clone(live);
+    tokio::spawn(async move {
+        let done = uncancelled(carry_out(Shared::clone(&live), command, number)).await;
+        let notices = done.unwrap_or_else(|failure| vec![Notice::bad(failure)]);
+        live.jobs.change(number, |job| job.ended = Some(((live.now)(), notices)));
+        live.changed();
     });
     Ok(back)
+}
+
+async fn carry_out(live: Shared, command: Command, job: u64) -> Result<Vec<Notice>, Failure> {
+    let (mut notices, ended) = match command {
+        Command::Events(order, selection) => {
+            let register = live.register()?;
+            let parts = register.parts(&selection.failures.functions).await?;
+            let goes_on = |tally: &waiting::Tally| goes_on(&live, job, tally.ordered());
+            let done = waiting::carry_out(order, &selection, &parts, None, &register, goes_on);
+            let (tally, ended) = done.await;
+            (tally.notices(order), ended.map_err(Failure::from))
+        }
+        Command::Letters(order) => {
+            let (tally, ended) = order_letters(&live, &order, job).await?;
+            // The list of letters is from before.
+            let looked = letters::look_now(&live).await;
+            (tally.notices(), ended.map_err(Failure::from).and(looked))
+        }
+        Command::Pause { target, is_pause } => {
+            let register = live.register()?;
+            register.pause(&target, is_pause.then(|| (live.now)())).await?;
+            live.poll().await?;
+            let done = waiting::pause_done(&target_name(&target), is_pause);
+            (vec![Notice::good(format!("{done}."))], Ok(()))
+        }
+    };
+    // The error that ended the job early.
+    notices.extend(ended.err().map(Notice::bad));
+    Ok(notices)
 }
 
 async fn order_letters(
     live: &Live,
     order: &dead_letters::Order,
-    progress: Progress,
+    job: u64,
 ) -> Result<(dead_letters::Tally, Answer<()>), Failure> {
     let _turn = live.letters.lock().await;
     let queue = live.dead_letters().await?;
     let pace = dead_letters::Pace { letters_per_second: None, batches: BATCHES };
-    let goes_on = |tally: &dead_letters::Tally| progress.report(tally.done());
+    let goes_on = |tally: &dead_letters::Tally| goes_on(live, job, tally.done());
     Ok(dead_letters::carry_out(order, pace, &queue, goes_on).await)
 }
 
@@ -352,37 +357,15 @@ impl Jobs {
     }
 }
 
-struct Progress {
-    live: Shared,
-    number: u64,
-}
-
-impl Progress {
-    /// Reports that this many items are done. Returns false if the job should stop.
-    fn report(&self, done: u64) -> bool {
-        let mut is_stopped = false;
-        self.live.jobs.change(self.number, |job| {
-            job.done = done;
-            is_stopped = job.is_stopped;
-        });
-        self.live.changed();
-        !is_stopped && !self.live.is_ending()
-    }
-}
-
-fn begin<F>(live: &Shared, job: Job, work: impl FnOnce(Shared, Progress) -> F)
-where
-    F: Future<Output = Result<Vec<Notice>, Failure>> + Send + 'static,
-{
-    let number = live.jobs.add(job);
-    let live = Shared::clone(live);
-    let progress = Progress { live: Shared::clone(&live), number };
-    let work = work(Shared::clone(&live), progress);
-    tokio::spawn(async move {
-        let notices = uncancelled(work).await.unwrap_or_else(|failure| vec![Notice::bad(failure)]);
-        live.jobs.change(number, |job| job.ended = Some(((live.now)(), notices)));
-        live.changed();
+/// Notes how many items of a job are done. Returns false if the job should stop.
+fn goes_on(live: &Live, job: u64, done: u64) -> bool {
+    let mut is_stopped = false;
+    live.jobs.change(job, |job| {
+        job.done = done;
+        is_stopped = job.is_stopped;
     });
+    live.changed();
+    !is_stopped && !live.is_ending()
 }
 
 /// Runs `work` to its end, even if the browser closes the connection, so that received letters become visible again.

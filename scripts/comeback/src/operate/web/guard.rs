@@ -125,7 +125,6 @@ impl FromRequest<Shared> for Form {
 pub struct Params(Vec<(String, String)>);
 
 impl Params {
-    /// Reads a query or the body of a form.
     pub fn parse(text: &[u8]) -> Self {
         Self(form_urlencoded::parse(text).into_owned().collect())
     }
@@ -140,7 +139,6 @@ impl Params {
         self.get(wanted).map(str::to_owned)
     }
 
-    /// All values of this name that are not empty.
     pub fn list(&self, wanted: &str) -> Vec<String> {
         let of_name = self.pairs().filter(|(name, value)| *name == wanted && !value.is_empty());
         of_name.map(|(_, value)| value.to_owned()).collect()

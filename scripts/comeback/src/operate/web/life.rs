@@ -17,7 +17,7 @@ use super::{
     guard::Params,
     html::{Untrusted, attempt_at, order, state, term, until, visible_json},
     letters::beginning,
-    live::{Live, Seen, bare_name},
+    live::{Live, Seen},
 };
 use crate::{
     activity::{Activity, Kind, Reader},
@@ -337,11 +337,9 @@ pub fn panel(live: &Live, id: &str, runs: &Result<Vec<Run>, Failure>, params: &P
     }
 }
 
-/// The name of the function of an event, without its qualifier, or of its queue.
+/// The function of an event, without its qualifier, or its queue, as policies name it.
 pub fn function_of(seen: &Seen, id: &str) -> Option<String> {
     let name = &seen.events.get(id)?.function;
-    if is_queue(name) {
-        return Some(name.clone());
-    }
-    Some(bare_name(name).split(':').next().unwrap_or(name).to_owned())
+    let function = if is_queue(name) { Some(&**name) } else { name.split(':').next() };
+    function.map(str::to_owned)
 }

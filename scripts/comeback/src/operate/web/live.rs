@@ -14,8 +14,6 @@ use std::{
 use comeback_core::{
     Timestamp,
     policy::Policy,
-    settings::Settings,
-    target::Target,
     time::{between, earlier},
 };
 use comeback_local::Outages;
@@ -34,7 +32,7 @@ use crate::{
         },
         options::{Attached, Connection, attached},
         rules::{self, Answer, Function, Groups},
-        status::{Gathered, gather, rules::Facts},
+        status::{gather, rules::Facts},
         trace::log_lines,
         waiting::{DynamoRegister, rules::visit},
         web::rules::{Events, Waiting},
@@ -97,10 +95,8 @@ pub struct Seen {
     pub snapshot: Snapshot,
     pub examined: Vec<Examined>,
     pub examined_at: Option<Timestamp>,
-    /// The errors of the last polls, by the kind of fact.
     pub faults: BTreeMap<&'static str, String>,
     pub looked: Option<LetterSnapshot>,
-    /// How many letters were read so far, while they are read.
     pub looking: Option<u64>,
     pub lesson: Option<String>,
     pub lesson_runs: bool,
@@ -127,11 +123,9 @@ impl Seen {
 }
 
 pub struct LetterSnapshot {
-    /// When the letters were read, and how long that took.
     pub at: Timestamp,
     pub took: Duration,
     pub letters: u64,
-    /// All letters, grouped by reason, function and error.
     pub groups: Groups,
     pub listed: Vec<Listed>,
 }
@@ -221,19 +215,13 @@ impl Live {
             seen.events.line(line);
         }
         for Activity { at, function, kind } in activities {
-            match kind {
-                Kind::Started(run) if **function != *HANDLER => {
-                    seen.events.started(run, function, *at);
-                }
-                Kind::Ended { run, error, .. } => {
-                    let error = error.as_ref().map(|it| (it.kind.clone(), it.message.clone()));
-                    seen.events.ended(run, *at, error);
-                }
-                Kind::Started(_)
-                | Kind::GivenUpByLambda { .. }
-                | Kind::Decided { .. }
-                | Kind::Logged(_)
-                | Kind::Trouble(_) => {}
+            if let Kind::Started(run) = kind
+                && **function != *HANDLER
+            {
+                seen.events.started(run, function, *at);
+            } else if let Kind::Ended { run, error, .. } = kind {
+                let error = error.as_ref().map(|it| (it.kind.clone(), it.message.clone()));
+                seen.events.ended(run, *at, error);
             }
         }
         drop(seen);
@@ -243,8 +231,7 @@ impl Live {
     }
 
     pub fn policy(&self, function: &str) -> Option<Policy> {
-        let settings = self.seen().handler.as_ref()?.environment.clone();
-        let settings = Settings::from_lookup(|name| settings.get(name).cloned()).ok()?;
+        let settings = self.seen().handler.as_ref()?.settings().ok()?;
         Some(settings.rules.policies.of(function).clone())
     }
 
@@ -262,7 +249,6 @@ impl Live {
         Queue::find(aws, &QueueOptions { handler, ..QueueOptions::default() }).await
     }
 
-    /// Polls the facts while a page is open, forever.
     pub async fn keep_current(self: Shared) {
         let nth = usize::from(!self.is_local());
         loop {
@@ -303,7 +289,7 @@ impl Live {
         let functions = functions(aws).await?;
         let handler = rules::only(&functions, handler.as_deref())?;
         let attached: Vec<Attached> = attached(aws, &handler, &functions).await?;
-        let Gathered { facts, unknown } = gather(aws, &handler, &attached, (self.now)()).await?;
+        let (facts, unknown) = gather(aws, &handler, &attached, (self.now)()).await?;
         let letters = self.dead_letters().await.map(|queue| queue.visible + queue.hidden);
         let at = (self.now)();
         let mut seen = self.seen();
@@ -341,7 +327,6 @@ impl Live {
         Ok(())
     }
 
-    /// Follows the log of an account's handler while a page is open, forever.
     pub async fn follow_log(self: Shared, since: Duration) {
         let mut from = earlier((self.now)(), since);
         let mut read = HashSet::new();
@@ -393,9 +378,4 @@ pub fn secret() -> io::Result<String> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes)?;
     Ok(format!("{:032x}", u128::from_be_bytes(bytes)))
-}
-
-/// The name of a function without its qualifier, or of a queue, which is the key of its policy.
-pub fn bare_name(arn: &str) -> String {
-    Target::parse(arn).map_or(arn.to_owned(), |target| target.name().to_owned())
 }

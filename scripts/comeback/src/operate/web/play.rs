@@ -50,11 +50,6 @@ const OUTAGES: [(&str, Outage, &str); 3] = [
 
 const END: &str = "end";
 
-/// The part of the page. It changes only if functions are added or removed.
-pub fn parts(live: &Live, seen: &Seen) -> Vec<(&'static str, Markup)> {
-    vec![("forms", forms(live, seen, &Params::default(), None))]
-}
-
 pub fn lesson(seen: &Seen) -> Markup {
     html! { @if let Some(text) = &seen.lesson { p.notice.busy role="status" { (text) } } }
 }

@@ -67,7 +67,6 @@ pub struct Waiting {
     pub oldest: Option<Timestamp>,
 }
 
-/// A run of a function, as the local cloud reports it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
     pub request_id: Arc<str>,
@@ -294,12 +293,10 @@ impl Events {
         all.filter(|event| wanted.matches(event)).take(length).collect()
     }
 
-    /// All events with their numbers, the latest first.
     fn numbered(&self) -> impl Iterator<Item = (usize, &Event)> {
         (self.first..self.first + self.kept.len()).zip(&self.kept).rev()
     }
 
-    /// The events that match a filter, counted by function, error and state.
     pub fn groups(&self, wanted: &EventFilter) -> Groups {
         let mut groups = Groups::default();
         for event in self.kept.iter().filter(|event| wanted.matches(event)) {

@@ -26,13 +26,11 @@ pub struct Facts {
     pub others: Tags,
     pub function: Function,
     pub tags: Tags,
-    /// The event invoke config of the function, alias or version.
     pub config: Option<InvokeConfig>,
     pub may_loop: Answer<bool>,
     pub send_policy: Answer<Option<String>>,
     /// The inline policy that lets the handler's role invoke the function.
     pub invoke_policy: Answer<Option<String>>,
-    /// The layer to add, if it is known.
     pub layer: Option<Layer>,
     /// The only signers whose layers the function takes; `None` if it takes all.
     pub signers: Option<Vec<String>>,
@@ -178,9 +176,8 @@ pub(super) fn settings_with(
     mapped: &[&str],
 ) -> Result<Option<VariablesChange>, Refusal> {
     let name = || handler.name().to_owned();
-    let read = |environment: &Tags| Settings::from_lookup(|name| environment.get(name).cloned());
-    let settings = read(&handler.environment);
-    let settings = settings
+    let settings = handler
+        .settings()
         .map_err(|fault| Refusal::BadSettings { handler: name(), fault: fault.to_string() })?;
     let home = FunctionArn::parse(&handler.arn).map(|arn| arn.home());
     let Some(home) = home else {
@@ -211,8 +208,8 @@ pub(super) fn settings_with(
         }
         environment.insert(QUEUE_TARGETS.to_owned(), json(&queues));
     }
-    let is_allowed = read(&environment).is_ok_and(|it| it.rules.allow(target, Some(queue), &home));
-    if !is_allowed {
+    let settings = Settings::from_lookup(|name| environment.get(name).cloned());
+    if !settings.is_ok_and(|it| it.rules.allow(target, Some(queue), &home)) {
         return Err(Refusal::NotAllowed { handler: name() });
     }
     let bytes = environment.iter().map(|(name, value)| name.len() + value.len()).sum();

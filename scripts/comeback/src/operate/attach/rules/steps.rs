@@ -11,24 +11,44 @@ use crate::operate::{
 
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Step {
-    /// Add tags to a function or a queue, by its ARN.
-    Tag { resource: String, tags: BTreeMap<String, String> },
-    /// Remove these tags.
-    Untag { resource: String, keys: Vec<String> },
-    /// Set an inline policy of a role.
-    Allow { role: String, policy: String, document: String },
-    /// Delete it.
-    Disallow { role: String, policy: String },
-    /// Set the policy of a queue.
-    QueuePolicy { url: String, policy: String },
-    /// Set another attribute of a queue.
-    QueueAttribute { url: String, attribute: &'static str, value: String },
-    /// Create a queue.
-    Create { queue: String, attributes: BTreeMap<&'static str, String> },
-    /// Let a function receive from a queue.
-    Map { function: String, queue: String },
-    /// Delete such a mapping.
-    Unmap { uuid: String, queue: String },
+    Tag {
+        resource: String,
+        tags: BTreeMap<String, String>,
+    },
+    Untag {
+        resource: String,
+        keys: Vec<String>,
+    },
+    Allow {
+        role: String,
+        policy: String,
+        document: String,
+    },
+    Disallow {
+        role: String,
+        policy: String,
+    },
+    QueuePolicy {
+        url: String,
+        policy: String,
+    },
+    QueueAttribute {
+        url: String,
+        attribute: &'static str,
+        value: String,
+    },
+    Create {
+        queue: String,
+        attributes: BTreeMap<&'static str, String>,
+    },
+    Map {
+        function: String,
+        queue: String,
+    },
+    Unmap {
+        uuid: String,
+        queue: String,
+    },
     /// Set the variables of a function, and all of its layers, if they change. If there is a revision, the function
     /// must still have it, so that no concurrent change is overwritten.
     Configure {
@@ -37,10 +57,16 @@ pub enum Step {
         layers: Option<Vec<String>>,
         revision: Option<String>,
     },
-    /// Set the `RecursiveLoop` of a function to `Allow`, or else to `Terminate`.
-    Loop { function: String, allow: bool },
+    Loop {
+        function: String,
+        allow: bool,
+    },
     /// Set the event invoke config of a function, an alias or a version, or delete it if there is none.
-    Invocations { function: String, qualifier: Option<String>, config: Option<InvokeConfig> },
+    Invocations {
+        function: String,
+        qualifier: Option<String>,
+        config: Option<InvokeConfig>,
+    },
 }
 
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]

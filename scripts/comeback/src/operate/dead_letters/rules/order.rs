@@ -489,8 +489,7 @@ mod tests {
         assert_eq!(step(&edited, &letter), invoke(ORDERS, r#"{"b":"x"}"#));
 
         let record = bare(RECORD, &[]);
-        let named = of("my-*");
-        let named = redrive(named, None, &[]);
+        let named = redrive(of("my-*"), None, &[]);
         let Step::Redrive(moved) = step(&named, &record) else { panic!("a moved record") };
         assert!(moved.target.ends_with(":my-function:$LATEST"));
         assert!(moved.payload.contains("ORDER_IDS") && !moved.payload.contains("requestPayload"));
@@ -519,8 +518,7 @@ mod tests {
         let refused = [("Reason", "target_not_allowed"), ("OriginalAttributes", original)];
         let refused = of_queue("no JSON", &refused);
         assert_eq!(step(&all(None), &refused), Step::Leave(StayReason::NotAllowed));
-        let named = of("sqs:imp*");
-        let named = redrive(named, None, &[]);
+        let named = redrive(of("sqs:imp*"), None, &[]);
         assert_eq!(step(&named, &refused), sent(IMPORTS, std::slice::from_ref(&key)));
 
         let moved = Letter { attributes: vec![key.clone()], ..bare("no JSON", &[]) };
@@ -550,9 +548,8 @@ mod tests {
         assert_eq!(step(&all, &newer), Step::Leave(StayReason::Newer));
         let set = redrive(Selection::default(), None, &["/a/b=1"]);
         assert_eq!(step(&set, &given_up("[]", &[])), Step::Leave(StayReason::NotSet));
-        let other = of("mail");
-        let left = Step::Leave(StayReason::NotSelected);
-        assert_eq!(step(&redrive(other, None, &[]), &given_up("1", &[])), left);
+        let other = redrive(of("mail"), None, &[]);
+        assert_eq!(step(&other, &given_up("1", &[])), Step::Leave(StayReason::NotSelected));
     }
 
     #[test]
@@ -566,23 +563,15 @@ mod tests {
             bare(&moved, &[]),
             bare("1", &[("FunctionArn", ORDERS)]),
         ] {
-            let of = |functions: &[&str], reasons: &[&str]| Selection {
-                failures: FailureFilter {
-                    functions: functions.iter().map(|&it| it.to_owned()).collect(),
-                    ..FailureFilter::default()
-                },
-                reasons: reasons.iter().map(|&it| it.to_owned()).collect(),
-                ..Selection::default()
-            };
-            let is_invoked = |order: &Order| match step(order, &letter) {
+            let is_invoked = |selection, to| match step(&redrive(selection, to, &[]), &letter) {
                 Step::Redrive(redrive) => redrive.target.contains(":orders"),
                 Step::Delete | Step::Leave(_) => false,
             };
-            assert!(is_invoked(&redrive(of(&["orders"], &[]), None, &[])), "{letter:?}");
-            assert!(is_invoked(&redrive(Selection::default(), Some(ORDERS), &[])), "{letter:?}");
-            for reasons in [&["target_not_allowed", "none"][..], &[]] {
-                assert!(!is_invoked(&redrive(of(&[], reasons), None, &[])), "{letter:?}");
-            }
+            assert!(is_invoked(of("orders"), None), "{letter:?}");
+            assert!(is_invoked(Selection::default(), Some(ORDERS)), "{letter:?}");
+            let reasons = ["target_not_allowed", "none"].map(str::to_owned).into();
+            assert!(!is_invoked(Selection { reasons, ..Selection::default() }, None), "{letter:?}");
+            assert!(!is_invoked(Selection::default(), None), "{letter:?}");
         }
     }
 

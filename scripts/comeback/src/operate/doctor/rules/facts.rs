@@ -5,11 +5,7 @@ use std::{
     time::Duration,
 };
 
-use comeback_core::{
-    emf::NAMESPACE,
-    metric,
-    settings::{BadSettings, Settings},
-};
+use comeback_core::{emf::NAMESPACE, metric};
 use serde_json::{Value, json};
 
 use crate::operate::rules::{
@@ -38,11 +34,6 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// The handler's settings, parsed as the handler does it.
-    pub fn settings(&self) -> Result<Settings, BadSettings> {
-        Settings::from_lookup(|name| self.handler.environment.get(name).cloned())
-    }
-
     /// Whether CloudWatch has values of a metric for a function or queue, which may be zero.
     pub fn has_metric(&self, metric: Metric, of: &str) -> bool {
         self.metrics.as_ref().is_ok_and(|all| all.contains_key(&(metric, of.to_owned())))

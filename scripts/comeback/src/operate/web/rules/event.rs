@@ -41,7 +41,6 @@ impl State {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
-    /// The request id of the first invocation.
     pub id: Arc<str>,
     /// The name of the function, with a qualifier unless that is `$LATEST`.
     pub function: String,
@@ -86,7 +85,6 @@ impl Event {
         (self.state() == State::Waiting).then_some(until)
     }
 
-    /// The type and the message of the last error.
     pub fn error(&self) -> (Option<&str>, Option<&str>) {
         let failed = self.steps.iter().rev().find_map(|step| {
             let StepKind::Failed { error_type, error_message } = &step.what else { return None };
@@ -104,7 +102,6 @@ impl Event {
     }
 }
 
-/// A filter for events. All conditions that are set must be met.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct EventFilter {
     /// The name of the function; `*` matches any characters.
@@ -136,7 +133,6 @@ impl EventFilter {
     }
 }
 
-/// An attempt, with all that is known of it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Attempted {
     /// The attempt; 0 is Lambda's own invocation.
@@ -146,10 +142,8 @@ pub struct Attempted {
     pub late_ms: Option<u64>,
     /// When it ended, or `None` if it runs or nothing is known of its end.
     pub ended: Option<Timestamp>,
-    /// The type and the message of its error, if it failed.
     pub error: Option<(Option<String>, Option<String>)>,
     pub wait: Option<Wait>,
-    /// When and why the event was given up after it.
     pub given_up: Option<(Timestamp, String)>,
     /// Faults that the handler had, and duplicates.
     pub notes: Vec<Note>,
@@ -166,7 +160,6 @@ pub struct Note {
 pub struct Wait {
     pub from: Timestamp,
     pub due_at: Option<Timestamp>,
-    /// When the event comes back, or came back.
     pub until: Timestamp,
     /// How often it came back and was made to wait again.
     pub again: u32,
