@@ -1,11 +1,10 @@
 //! `comeback demo`: events that fail, wait, come back, and succeed or are given up.
 //!
-//! The demo sends [`events`] to functions in a local cloud whose upstream is down for a while. The [`history`] collects
-//! their steps. A terminal shows them as a table that is redrawn, a pipe as one line per step. The demo ends with a
-//! summary.
+//! The demo sends [`events`] to functions in a local cloud whose upstream is down for a while. A [`History`]
+//! collects their steps. A terminal shows them as a table that is redrawn, a pipe as one line per step. The demo ends
+//! with a summary.
 
 mod events;
-mod history;
 mod output;
 
 use std::time::Duration;
@@ -19,13 +18,13 @@ use tokio::{
 
 use self::{
     events::{PAUSED, Plan, PlannedEvent, Scenario},
-    history::History,
+    output::History,
 };
 use crate::{
     activity,
     args::DemoArgs,
     dead_letters::DeadLetter,
-    deploy::{Cloud, Queues},
+    deploy::Cloud,
     functions::{Binaries, VISIBILITY},
     journal::Journal,
     operate::rules::counted,
@@ -69,9 +68,7 @@ async fn perform(
     let began = (shell.now)();
     let mut schedule = plan.schedule(began);
     // A terminal with few lines shows only the first rows, so events other than orders come first.
-    let mut rows: Vec<_> = (0..schedule.len()).collect();
-    rows.sort_by_key(|&event| schedule[event].scenario == Scenario::Order);
-    schedule = rows.into_iter().map(|event| schedule[event].clone()).collect();
+    schedule.sort_by_key(|event| event.scenario == Scenario::Order);
     let demo = Demo {
         history: History::begin(began, schedule.iter().map(|event| event.name.clone())),
         schedule: &schedule,
@@ -87,17 +84,6 @@ async fn perform(
         ),
     };
     let history = demo.run(Journal::of(server.endpoint())).await?;
-    conclude(&schedule, plan.outage, &history, &cloud, &queues, shell).await
-}
-
-async fn conclude(
-    schedule: &[PlannedEvent],
-    outage: Duration,
-    history: &History,
-    cloud: &Cloud,
-    queues: &Queues,
-    shell: &Shell,
-) -> Result<Outcome, Failure> {
     let mut letters: Vec<DeadLetter> = Vec::new();
     loop {
         let more = cloud.take_dead_letters(&queues.dead_letter, 10, 0).await?;
@@ -106,11 +92,11 @@ async fn conclude(
         }
         letters.extend(more);
     }
-    let faults = output::faults(schedule, history, &letters);
-    let lost = schedule.iter().filter(|event| event.lost_by_lambda_alone(outage));
+    let faults = output::faults(&schedule, &history, &letters);
+    let lost = schedule.iter().filter(|event| event.lost_by_lambda_alone(plan.outage));
     let lost: Vec<_> = lost.map(|event| event.scenario.name()).collect();
     shell.print(&[Line::default()]).await?;
-    shell.print(&output::summary(history, &letters, &lost, &faults)).await?;
+    shell.print(&output::summary(&history, &letters, &lost, &faults)).await?;
     if !faults.is_empty() {
         return Ok(Outcome::Unsuccessful);
     }

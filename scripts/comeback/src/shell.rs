@@ -77,6 +77,8 @@ pub enum Failure {
     Aws(#[from] crate::operate::rules::Fault),
     #[error(transparent)]
     NoLife(#[from] crate::operate::rules::life::NoLife),
+    #[error(transparent)]
+    Attach(#[from] crate::operate::attach::rules::Refusal),
     #[error("{0}")]
     Refused(String),
     #[error(transparent)]

@@ -17,8 +17,8 @@ use serde_json::json;
 use crate::{
     operate::{
         attach::rules::{
-            Facts, Order, Plan, Planned, QueueFacts, Refusal, RetryQueue, Step, attach,
-            attach_queue, carry_out, detach, detach_queue, parse, parse_source, policy_name,
+            Facts, Order, Plan, Planned, QueueFacts, RetryQueue, Step, attach, attach_queue,
+            carry_out, detach, detach_queue, parse, parse_source, policy_name,
         },
         aws::{Aws, Tags, existing, fault, function, functions, invoke_config, may_loop, tags},
         doctor::rules::{BATCH_SIZE, InvokeConfig, Mapping, Queue},
@@ -28,12 +28,6 @@ use crate::{
     paint::{Line, Style},
     shell::{Failure, Outcome, Shell, confirm},
 };
-
-impl From<Refusal> for Failure {
-    fn from(refusal: Refusal) -> Self {
-        refusal.to_string().into()
-    }
-}
 
 pub async fn run_attach(args: &AttachArgs, shell: &Shell) -> Result<Outcome, Failure> {
     let AttachArgs { function, queue, retry_queue, max_receives, replace, transparent, options } =

@@ -143,22 +143,17 @@ fn has_no_connection<E>(error: &SdkError<E>) -> bool {
     matches!(error, SdkError::DispatchFailure(why) if why.is_io())
 }
 
-fn root(error: &dyn std::error::Error) -> String {
-    let mut innermost = error;
-    while let Some(source) = innermost.source() {
-        innermost = source;
-    }
-    innermost.to_string()
+/// An error and its causes, the innermost last.
+fn chain(error: &(dyn std::error::Error + 'static)) -> impl Iterator<Item = String> {
+    std::iter::successors(Some(error), |error| error.source()).map(ToString::to_string)
 }
 
-fn causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(source) = next {
-        text = format!("{text}: {source}");
-        next = source.source();
-    }
-    text
+fn root(error: &(dyn std::error::Error + 'static)) -> String {
+    chain(error).last().unwrap_or_default()
+}
+
+fn causes(error: &(dyn std::error::Error + 'static)) -> String {
+    chain(error).collect::<Vec<_>>().join(": ")
 }
 
 pub fn fault<E>(action: &'static str, resource: &str) -> impl FnOnce(SdkError<E>) -> Fault + use<E>
@@ -212,16 +207,13 @@ pub fn of_each(
 
 /// What was asked for, or `None` if it doesn't exist.
 pub fn existing<T>(answer: Answer<T>) -> Answer<Option<T>> {
+    const MISSING: [&str; 4] =
+        ["NonExistentQueue", "QueueDoesNotExist", "ResourceNotFoundException", "NoSuchEntity"];
+    let is_missing = |code: &str| MISSING.iter().any(|part| code.contains(part));
     match answer {
-        Err(fault) if is_missing(&fault) => Ok(None),
+        Err(fault) if fault.code.as_deref().is_some_and(is_missing) => Ok(None),
         answer => answer.map(Some),
     }
-}
-
-fn is_missing(fault: &Fault) -> bool {
-    let code = fault.code.as_deref().unwrap_or_default();
-    ["NonExistentQueue", "QueueDoesNotExist"].iter().any(|part| code.contains(part))
-        || ["ResourceNotFoundException", "NoSuchEntity"].contains(&code)
 }
 
 pub async fn functions(aws: &Aws) -> Answer<Vec<Function>> {

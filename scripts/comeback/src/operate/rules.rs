@@ -486,14 +486,8 @@ pub fn letters(number: u64) -> String {
 /// A whole number with separators: `36,000`.
 pub fn count(number: u64) -> String {
     let digits = number.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    let groups = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy);
+    groups.collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]

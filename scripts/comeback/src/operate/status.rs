@@ -58,47 +58,33 @@ pub async fn run(args: &StatusArgs, shell: &Shell) -> Result<Outcome, Failure> {
         let none = "no function sends its failures to the retry queues of";
         return Err(format!("{none} {}", handler.name()).into());
     }
-    if args.watch {
-        return watch(args, &aws, &handler, &attached, shell).await;
-    }
-    let now = (shell.now)();
-    let (facts, unknown) = gather(&aws, &handler, &attached, now).await?;
-    if args.json {
-        let functions: Vec<_> = facts.iter().map(json_of).collect();
-        let unknown = unknown.map(|fault| fault.to_string());
-        let document =
-            json!({ "handler": handler.name(), "functions": functions, "unknown": unknown });
-        shell.print_json(&document).await?;
-    } else {
-        let lines = report(handler.name(), &facts, unknown.as_ref(), now, shell.width());
-        shell.print(&lines).await?;
-    }
-    Ok(Outcome::Success)
-}
-
-async fn watch(
-    args: &StatusArgs,
-    aws: &Aws,
-    handler: &Function,
-    attached: &[Attached],
-    shell: &Shell,
-) -> Result<Outcome, Failure> {
     let mut signals = Signals::listen()?;
-    let mut screen = if shell.terminal { Some(Screen::take()?) } else { None };
+    let mut screen = if args.watch && shell.terminal { Some(Screen::take()?) } else { None };
+    let interrupted = if args.watch { Outcome::Success } else { Outcome::Interrupted };
     loop {
         let now = (shell.now)();
         let (facts, unknown) = tokio::select! {
-            gathered = gather(aws, handler, attached, now) => gathered?,
-            () = signals.any() => return Ok(Outcome::Success),
+            gathered = gather(&aws, &handler, &attached, now) => gathered?,
+            () = signals.any() => return Ok(interrupted),
         };
         let lines = report(handler.name(), &facts, unknown.as_ref(), now, shell.width());
-        match &mut screen {
-            Some(screen) => screen.draw(&lines, shell.colour).await?,
-            None => shell.print(&lines).await?,
+        if args.json {
+            let functions: Vec<_> = facts.iter().map(json_of).collect();
+            let unknown = unknown.map(|fault| fault.to_string());
+            let document =
+                json!({ "handler": handler.name(), "functions": functions, "unknown": unknown });
+            shell.print_json(&document).await?;
+        } else if let Some(screen) = &mut screen {
+            screen.draw(&lines, shell.colour).await?;
+        } else {
+            shell.print(&lines).await?;
+        }
+        if !args.watch {
+            return Ok(Outcome::Success);
         }
         tokio::select! {
             () = tokio::time::sleep(args.every) => {}
-            () = signals.any() => return Ok(Outcome::Success),
+            () = signals.any() => return Ok(interrupted),
         }
     }
 }

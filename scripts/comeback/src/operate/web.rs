@@ -127,7 +127,12 @@ pub fn router(live: Shared) -> Router {
         .route("/events/{id}", get(event))
         .route("/dead", get(page))
         .route("/dead/look", post(refresh_letters))
-        .route("/dead/{id}", get(letter))
+        .route(
+            "/dead/{id}",
+            get(async |State(live): State<Shared>, Path(id): Path<String>, uri: Uri| {
+                show_letter(&live, &id, &query(&uri), None).await
+            }),
+        )
         .route("/policy", get(policy_page))
         .route(
             "/policy/forecast",
@@ -284,10 +289,6 @@ async fn changes(
 async fn refresh_letters(State(live): State<Shared>, Form(_): Form) -> Redirect {
     letters::refresh(&live);
     Redirect::to("/dead")
-}
-
-async fn letter(State(live): State<Shared>, Path(id): Path<String>, uri: Uri) -> Response {
-    show_letter(&live, &id, &query(&uri), None).await
 }
 
 async fn show_letter(live: &Shared, id: &str, params: &Params, error: Option<&str>) -> Response {

@@ -12,6 +12,7 @@ use aws_config::{
 };
 use aws_sdk_sqs::config::{Credentials, ProvideCredentials, SharedCredentialsProvider};
 use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
+use axum::http::Uri;
 use comeback_core::Timestamp;
 use tokio::{net::TcpStream, sync::Semaphore};
 
@@ -66,13 +67,10 @@ impl Aws {
         let is_local = config.endpoint_url().is_some_and(is_local);
         if let Some(endpoint) = config.endpoint_url().filter(|_| is_local) {
             // Clients would try for seconds. A server on this machine is there, or not.
-            let authority = endpoint.split('/').nth(2).unwrap_or_default();
+            let uri: Uri = endpoint.parse().unwrap_or_default();
             let port = if endpoint.starts_with("https:") { 443 } else { 80 };
-            let has_port = authority.rsplit(':').next().is_some_and(|it| it.parse::<u16>().is_ok());
-            let address = match has_port {
-                true => authority.to_owned(),
-                false => format!("{authority}:{port}"),
-            };
+            let port = uri.port_u16().unwrap_or(port);
+            let address = format!("{}:{port}", uri.host().unwrap_or_default());
             let connected = TcpStream::connect(address).await;
             connected
                 .map_err(|source| NoClients::NoServer { endpoint: endpoint.to_owned(), source })?;
@@ -177,11 +175,8 @@ fn loader(connection: &Connection) -> ConfigLoader {
 
 /// Whether an endpoint is on this machine, and so accepts any credentials.
 fn is_local(endpoint: &str) -> bool {
-    let host = endpoint.split_once("://").map_or(endpoint, |(_, rest)| rest);
-    ["127.0.0.1", "localhost", "[::1]"].iter().any(|local| {
-        let rest = host.strip_prefix(local);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with([':', '/']))
-    })
+    let uri: Uri = endpoint.parse().unwrap_or_default();
+    uri.host().is_some_and(|host| ["127.0.0.1", "localhost", "[::1]"].contains(&host))
 }
 
 #[cfg(test)]

@@ -3,12 +3,9 @@
 use std::time::Duration;
 
 use aws_sdk_lambda::{primitives::Blob, types::InvocationType};
-use aws_sdk_sqs::{
-    primitives::Blob as SqsBlob,
-    types::{
-        DeleteMessageBatchRequestEntry, Message, MessageAttributeValue, MessageSystemAttributeName,
-        QueueAttributeName,
-    },
+use aws_sdk_sqs::types::{
+    DeleteMessageBatchRequestEntry, Message, MessageAttributeValue, MessageSystemAttributeName,
+    QueueAttributeName,
 };
 use comeback_core::{
     Timestamp,
@@ -229,7 +226,7 @@ fn sent_attribute(it: &Attribute<'_>) -> Option<(String, MessageAttributeValue)>
     let builder = MessageAttributeValue::builder().data_type(&*it.data_type);
     let builder = match &it.value {
         Value::Text(text) => builder.string_value(&**text),
-        Value::Binary(bytes) => builder.binary_value(SqsBlob::new(&**bytes)),
+        Value::Binary(bytes) => builder.binary_value(Blob::new(&**bytes)),
     };
     // All required members are set.
     Some((it.name.to_string(), builder.build().ok()?))

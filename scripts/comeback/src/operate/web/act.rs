@@ -12,7 +12,7 @@ use maud::{Markup, html};
 
 use super::{
     guard::Params,
-    html::{Untrusted, csrf, visible_json},
+    html::{ID_MAX, Untrusted, csrf, visible_json},
     letters,
     live::{Live, Shared},
     rules::{Change, difference},
@@ -32,8 +32,6 @@ use crate::{
 
 /// The number of batches of dead letters to redrive concurrently.
 const BATCHES: usize = 4;
-
-const ID_MAX: usize = 8;
 
 enum Command {
     Events(Order, waiting::Selection),

@@ -7,7 +7,7 @@ use maud::{Markup, html};
 
 use super::{
     guard::Params,
-    html::{Untrusted, attempt_at, order, state, term, until},
+    html::{ID_MAX, MESSAGE_MAX, Untrusted, attempt_at, order, state, term, until},
     live::Seen,
 };
 use crate::operate::{
@@ -20,10 +20,6 @@ const LENGTH: usize = 50;
 
 const GROUPS_MAX: usize = 200;
 const CHOICES_MAX: usize = 200;
-
-/// How many characters of an error message and of an id a row shows.
-const MESSAGE_MAX: usize = 80;
-const ID_MAX: usize = 8;
 
 pub fn wanted(params: &Params) -> EventFilter {
     let state = params.get("state");

@@ -17,6 +17,10 @@ const PAGES: [(&str, &str); 4] =
     [("/", "Overview"), ("/events", "Events"), ("/dead", "Dead letters"), ("/policy", "Policy")];
 const PLAY: (&str, &str) = ("/play", "Play");
 
+/// How many characters of an error message and of an id a row shows.
+pub const MESSAGE_MAX: usize = 80;
+pub const ID_MAX: usize = 8;
+
 pub fn document(title: &str, body: &Markup) -> Response {
     page(title, &html! { main #main { h1 { (title) } (body) } })
 }

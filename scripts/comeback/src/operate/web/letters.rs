@@ -8,7 +8,7 @@ use maud::{Markup, html};
 use super::{
     act::uncancelled,
     guard::Params,
-    html::{Untrusted, csrf, json_field, order, term, until, visible_json},
+    html::{ID_MAX, MESSAGE_MAX, Untrusted, csrf, json_field, order, term, until, visible_json},
     live::{LetterSnapshot, Live, Seen, Shared},
 };
 use crate::{
@@ -27,10 +27,6 @@ const SHOWN_MAX: usize = 100;
 /// The letters are read again after this time at least, and after this many times the time that it takes.
 const LOOK_AGE_MAX: Duration = Duration::from_secs(2);
 const LOOKS_APART: u32 = 3;
-
-/// How many characters of an error message and of an id a row shows.
-const MESSAGE_MAX: usize = 80;
-const ID_MAX: usize = 8;
 
 /// How much of a payload is shown. Larger payloads can't be edited on the page.
 const PAYLOAD_SHOWN_MAX: usize = 64 * 1024;
