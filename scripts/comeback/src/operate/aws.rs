@@ -298,7 +298,7 @@ impl Aws {
 
     /// Those of the functions whose failures a handler has counted in [`EARLIER`].
     pub async fn counted(&self, names: &[String]) -> Answer<BTreeSet<String>> {
-        let wanted = names.iter().map(|name| (Metric::EventAges, name.clone())).collect();
+        let wanted = names.iter().map(|name| (Metric::EVENT_AGES, name.clone())).collect();
         let values = self.values(wanted, EARLIER).await?;
         Ok(values.into_keys().map(|(_, name)| name).collect())
     }

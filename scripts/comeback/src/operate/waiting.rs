@@ -302,12 +302,6 @@ impl Found<'_> {
         }
     }
 
-    /// Forgets what was read, because it could not be read to the end.
-    fn forget(&mut self) {
-        (self.looked_at, self.selected, self.complete) = (0, 0, true);
-        (self.groups, self.first) = Default::default();
-    }
-
     fn is_grouped(&self) -> bool {
         !self.args.group_by.is_empty()
     }
@@ -317,7 +311,7 @@ async fn list(args: &ListArgs, shell: &Shell) -> Result<Outcome, Failure> {
     let (aws, handler) = find(&args.system, shell.now).await?;
     let goes_on = uninterrupted()?;
     let now = (shell.now)();
-    let mut found = Found {
+    let begin = || Found {
         args,
         selection: args.filter.selection(now),
         looked_at: 0,
@@ -326,6 +320,7 @@ async fn list(args: &ListArgs, shell: &Shell) -> Result<Outcome, Failure> {
         groups: Groups::default(),
         first: BTreeMap::new(),
     };
+    let mut found = begin();
     let name = handler.name().to_owned();
     let place = format!("{name} ({})", aws.region);
     let log_group = handler.log_group.clone();
@@ -338,7 +333,8 @@ async fn list(args: &ListArgs, shell: &Shell) -> Result<Outcome, Failure> {
     let (source, unknown) = if let Some(Ok(())) = read {
         ("register", None)
     } else {
-        found.forget();
+        // What was read of the register, if it could not be read to the end, is forgotten.
+        found = begin();
         of_log(&aws, &log_group, &mut found, now, &goes_on).await?;
         ("log", read.and_then(Result::err))
     };

@@ -1,6 +1,6 @@
 //! The overview: the loop as a band, the health, the functions and the latest events. All numbers are of one snapshot.
 
-use std::cmp::Reverse;
+use std::{cmp::Reverse, collections::BTreeMap};
 
 use comeback_core::{Timestamp, time::between};
 use maud::{Markup, html};
@@ -73,12 +73,9 @@ fn band(seen: &Seen, rows: &[Row], (range, name): (Range, &str), now: Timestamp)
     let Some(at) = snapshot.at else { return html! { p.faint { "Looking…" } } };
     let failing = rows.iter().filter(|it| it.facts.state() <= FunctionState::Failing).count();
     // Functions that share a queue all have the numbers of that queue. Count it once.
-    let mut queues: Vec<_> =
-        snapshot.functions.iter().map(|it| (&it.queue, it.in_flight, it.delayed, it.due)).collect();
-    queues.sort_unstable();
-    queues.dedup();
-    let sum = |of: fn(&(&String, u64, u64, u64)) -> u64| queues.iter().map(of).sum::<u64>();
-    let (in_flight, delayed, due) = (sum(|it| it.1), sum(|it| it.2), sum(|it| it.3));
+    let queues: BTreeMap<_, _> = snapshot.functions.iter().map(|it| (&it.queue, it)).collect();
+    let sum = |of: fn(&Facts) -> u64| queues.values().map(|it| of(it)).sum::<u64>();
+    let (in_queues, delayed) = (sum(Facts::waiting), sum(|it| it.delayed));
     let [_, retried, succeeded, given_up] = seen.events.pulse(None, range, at).sum();
     let next = snapshot.waiting.values().filter_map(|it| it.next).min();
     let number = |number: u64| html! { strong { (count(number)) } " " };
@@ -89,7 +86,7 @@ fn band(seen: &Seen, rows: &[Row], (range, name): (Range, &str), now: Timestamp)
                 small class=(if failing > 0 { "bad" } else { "" }) { @if failing > 0 { (count(failing as u64)) " failing" } @else { "none is failing" } }
             }
             li {
-                (number(in_flight + delayed + due)) "in the " (term("retry queue", "An SQS queue: each failed event waits in it until its next attempt is due."))
+                (number(in_queues)) "in the " (term("retry queue", "An SQS queue: each failed event waits in it until its next attempt is due."))
                 small {
                     @match next { Some(at) => { "next " (attempt_at(at, now)) } None => "nothing is due" }
                     @if delayed > 0 { ", " (count(delayed)) " " (term("delayed", "Sent again with a delay, because too many were in flight. They come back every 15 minutes.")) }

@@ -32,9 +32,8 @@ pub const PARTS: usize = 60;
 /// How many seconds, and how many minutes of a function are counted.
 const COUNTED_MAX: [usize; 2] = [2 * PARTS, 24 * 60];
 
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Range {
-    #[default]
     Minute,
     Hour,
     Day,
@@ -78,7 +77,7 @@ pub struct Run {
     pub queue: Option<Arc<str>>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Page<'a> {
     pub events: Vec<&'a Event>,
     pub of: usize,
@@ -265,27 +264,17 @@ impl Events {
     /// with a number doesn't move while more events come.
     pub fn page(&self, wanted: &EventFilter, from: Option<usize>, length: usize) -> Page<'_> {
         let from = from.unwrap_or(usize::MAX);
-        let (mut page, mut later) = (Page::default(), VecDeque::new());
-        for (number, event) in self.numbered().filter(|(_, event)| wanted.matches(event)) {
-            page.of += 1;
-            if number > from {
-                page.later += 1;
-                later.push_back(number);
-                if later.len() > length {
-                    later.pop_front();
-                }
-            } else if page.events.len() < length {
-                page.events.push(event);
-            } else if page.older.is_none() {
-                page.older = Some(number);
-                if wanted.is_everything() {
-                    page.of = self.len();
-                    break;
-                }
-            }
+        let is_wanted = |event| wanted.is_everything() || wanted.matches(event);
+        let all: Vec<_> = self.numbered().filter(|(_, event)| is_wanted(event)).collect();
+        let later = all.partition_point(|(number, _)| *number > from);
+        let number = |nth: usize| all.get(nth).map(|(number, _)| *number);
+        Page {
+            events: all[later..].iter().take(length).map(|(_, event)| *event).collect(),
+            of: all.len(),
+            later,
+            newer: number(later.saturating_sub(length)).filter(|_| later > 0),
+            older: number(later.saturating_add(length)),
         }
-        page.newer = later.front().copied();
-        page
     }
 
     pub fn latest(&self, wanted: &EventFilter, length: usize) -> Vec<&Event> {

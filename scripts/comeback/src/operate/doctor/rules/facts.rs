@@ -297,53 +297,46 @@ pub struct Table {
     pub waiting: Option<(String, Vec<String>)>,
 }
 
+/// A metric of Lambda or of the handler, both of a function, or of SQS, of a queue.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Metric {
-    DestinationDeliveryFailures,
-    RecursiveInvocationsDropped,
-    Throttles,
-    Errors,
+    OfLambda(&'static str),
+    OfHandler(metric::Metric),
     OldestMessage,
-    ConfigurationFaults,
-    DeadLettersNotSent,
-    AsyncEvents,
-    EventAges,
-    Invoked,
 }
 
 impl Metric {
     /// The period that values cover: the last day.
     pub const PERIOD: Duration = Duration::from_hours(24);
+    pub const DELIVERY_FAILURES: Self = Self::OfLambda("DestinationDeliveryFailures");
+    pub const LOOPS_STOPPED: Self = Self::OfLambda("RecursiveInvocationsDropped");
+    pub const THROTTLES: Self = Self::OfLambda("Throttles");
+    pub const ERRORS: Self = Self::OfLambda("Errors");
+    pub const ASYNC_EVENTS: Self = Self::OfLambda("AsyncEventsReceived");
+    pub const CONFIGURATION_FAULTS: Self = Self::OfHandler(metric::Metric::ConfigurationFaults);
+    pub const LETTERS_NOT_SENT: Self = Self::OfHandler(metric::Metric::DeadLettersNotSent);
+    pub const INVOKED: Self = Self::OfHandler(metric::Metric::Invoked);
+    /// Each failure that the handler reads has an age, whatever becomes of it.
+    pub const EVENT_AGES: Self = Self::OfHandler(metric::Metric::EventAge);
     pub const OF_TARGET: [Self; 9] = [
-        Self::Errors,
-        Self::AsyncEvents,
-        Self::EventAges,
-        Self::Invoked,
-        Self::DestinationDeliveryFailures,
-        Self::RecursiveInvocationsDropped,
-        Self::Throttles,
-        Self::ConfigurationFaults,
-        Self::DeadLettersNotSent,
+        Self::ERRORS,
+        Self::ASYNC_EVENTS,
+        Self::EVENT_AGES,
+        Self::INVOKED,
+        Self::DELIVERY_FAILURES,
+        Self::LOOPS_STOPPED,
+        Self::THROTTLES,
+        Self::CONFIGURATION_FAULTS,
+        Self::LETTERS_NOT_SENT,
     ];
-    pub const OF_HANDLER: [Self; 3] =
-        [Self::RecursiveInvocationsDropped, Self::Throttles, Self::Errors];
+    pub const OF_HANDLER: [Self; 3] = [Self::LOOPS_STOPPED, Self::THROTTLES, Self::ERRORS];
 
     /// The namespace, the name, and the dimension whose value is the function or the queue.
     pub fn place(self) -> (&'static str, &'static str, &'static str) {
-        let of_lambda = |name| ("AWS/Lambda", name, "FunctionName");
-        let of_handler = |it: metric::Metric| (NAMESPACE, it.name(), "Target");
         match self {
-            Self::DestinationDeliveryFailures => of_lambda("DestinationDeliveryFailures"),
-            Self::RecursiveInvocationsDropped => of_lambda("RecursiveInvocationsDropped"),
-            Self::Throttles => of_lambda("Throttles"),
-            Self::Errors => of_lambda("Errors"),
-            Self::AsyncEvents => of_lambda("AsyncEventsReceived"),
+            Self::OfLambda(name) => ("AWS/Lambda", name, "FunctionName"),
+            Self::OfHandler(it) => (NAMESPACE, it.name(), "Target"),
             Self::OldestMessage => ("AWS/SQS", "ApproximateAgeOfOldestMessage", "QueueName"),
-            Self::ConfigurationFaults => of_handler(metric::Metric::ConfigurationFaults),
-            Self::DeadLettersNotSent => of_handler(metric::Metric::DeadLettersNotSent),
-            // Each failure that the handler reads has an age, whatever becomes of it.
-            Self::EventAges => of_handler(metric::Metric::EventAge),
-            Self::Invoked => of_handler(metric::Metric::Invoked),
         }
     }
 

@@ -111,7 +111,7 @@ fn code(it: &mut Examined, handler: &Function) {
 /// Reports a handler in a VPC that handles failures and retries none. Whether its subnets have a route can't be seen.
 fn network(it: &mut Examined, facts: &Facts) {
     let any = |metric| facts.targets.iter().any(|target| facts.has_metric(metric, &target.name));
-    if facts.handler.in_vpc && any(Metric::EventAges) && !any(Metric::Invoked) {
+    if facts.handler.in_vpc && any(Metric::EVENT_AGES) && !any(Metric::INVOKED) {
         it.warn("handler_vpc", "it runs in a VPC, and none of its retries of the last day was accepted")
             .why(
                 "If retries were due, its subnets have no route: they need a NAT gateway, or endpoints of Lambda and \
@@ -121,11 +121,11 @@ fn network(it: &mut Examined, facts: &Facts) {
 }
 
 fn counts(it: &mut Examined, facts: &Facts, name: &str) {
-    if let Some(errors) = facts.counted(Metric::Errors, name) {
+    if let Some(errors) = facts.counted(Metric::ERRORS, name) {
         it.warn("handler_errors", format!("{errors} of its invocations failed in the last day"))
             .why("Whole batches come again. Its log says why.");
     }
-    if let Some(throttles) = facts.counted(Metric::Throttles, name) {
+    if let Some(throttles) = facts.counted(Metric::THROTTLES, name) {
         let says = format!("{throttles} of its invocations were throttled in the last day");
         it.warn("handler_throttled", says)
             .why("Retries come late, and each throttle counts as a receive of the message.");
@@ -135,7 +135,7 @@ fn counts(it: &mut Examined, facts: &Facts, name: &str) {
 
 /// Reports invocations that Lambda's recursive-loop detection stopped.
 fn recursion(it: &mut Examined, facts: &Facts, name: &str) {
-    if let Some(stopped) = facts.counted(Metric::RecursiveInvocationsDropped, name) {
+    if let Some(stopped) = facts.counted(Metric::LOOPS_STOPPED, name) {
         let says = format!("Lambda stopped {stopped} invocations as a loop in the last day");
         it.warn("loops_stopped", says)
             .why("The events are in the dead-letter queue, or on their way to it.");
@@ -403,17 +403,17 @@ fn transparency(it: &mut Examined, target: &Target, function: &Function) {
 }
 
 fn count_target(it: &mut Examined, facts: &Facts, name: &str) {
-    if let Some(undelivered) = facts.counted(Metric::DestinationDeliveryFailures, name) {
+    if let Some(undelivered) = facts.counted(Metric::DELIVERY_FAILURES, name) {
         let says =
             format!("Lambda could not deliver {undelivered} failures to the queue in the last day");
         it.bad("deliveries_failed", says)
             .why("They are lost. Its role may lack a permission, or payloads are close to 1 MiB.");
     }
     let is_retried = it.findings.iter().all(|finding| !DESTINATIONS.contains(&finding.name));
-    if let Some(errors) = facts.counted(Metric::Errors, name)
-        && facts.counted(Metric::AsyncEvents, name).is_some()
+    if let Some(errors) = facts.counted(Metric::ERRORS, name)
+        && facts.counted(Metric::ASYNC_EVENTS, name).is_some()
         && is_retried
-        && !facts.has_metric(Metric::EventAges, name)
+        && !facts.has_metric(Metric::EVENT_AGES, name)
     {
         let says = format!(
             "{errors} of its invocations failed in the last day, and no failure of it reached the handler"
@@ -423,16 +423,16 @@ fn count_target(it: &mut Examined, facts: &Facts, name: &str) {
              the alias or version that was invoked.",
         );
     }
-    if let Some(throttles) = facts.counted(Metric::Throttles, name) {
+    if let Some(throttles) = facts.counted(Metric::THROTTLES, name) {
         let says = format!("{throttles} of its invocations were throttled in the last day");
         it.warn("target_throttled", says).why("Its events run later than they are due.");
     }
-    if let Some(faults) = facts.counted(Metric::ConfigurationFaults, name) {
+    if let Some(faults) = facts.counted(Metric::CONFIGURATION_FAULTS, name) {
         let says = format!("the handler could not invoke it {faults} times in the last day");
         it.bad("configuration_faults", says)
             .why("Its events wait until somebody fixes that. The handler's log says why.");
     }
-    if let Some(unsent) = facts.counted(Metric::DeadLettersNotSent, name) {
+    if let Some(unsent) = facts.counted(Metric::LETTERS_NOT_SENT, name) {
         let says = format!("{unsent} of its dead letters could not be sent in the last day");
         it.bad("dead_letters_unsent", says)
             .why("They stay in the retry queue. The handler's log says why.");

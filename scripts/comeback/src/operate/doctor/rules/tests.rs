@@ -263,13 +263,13 @@ const BREAKS: [(&str, Break); 89] = [
     ("handler_timeout_short", |it| it.handler.timeout = Duration::from_secs(3)),
     ("handler_vpc", |it| {
         it.handler.in_vpc = true;
-        count(it, Metric::EventAges, "orders", 4.0);
+        count(it, Metric::EVENT_AGES, "orders", 4.0);
     }),
     ("handler_paused", |it| it.running.reserved = Ok(Some(0))),
     ("handler_loop_stopped", |it| it.running.may_loop = Ok(false)),
-    ("handler_errors", |it| count(it, Metric::Errors, "handler", 3.0)),
-    ("handler_throttled", |it| count(it, Metric::Throttles, "handler", 3.0)),
-    ("loops_stopped", |it| count(it, Metric::RecursiveInvocationsDropped, "handler", 1.0)),
+    ("handler_errors", |it| count(it, Metric::ERRORS, "handler", 3.0)),
+    ("handler_throttled", |it| count(it, Metric::THROTTLES, "handler", 3.0)),
+    ("loops_stopped", |it| count(it, Metric::LOOPS_STOPPED, "handler", 1.0)),
     ("retry_queue_url_wrong", |it| {
         set(it, "RETRY_QUEUE_URL", "https://sqs.us-east-1.amazonaws.com/123456789012/other")
     }),
@@ -327,7 +327,7 @@ const BREAKS: [(&str, Break); 89] = [
     ("target_missing", |it| it.targets[0].function = None),
     ("target_inactive", |it| orders_run(it).state = state("Failed")),
     ("loop_stopped", |it| orders_run(it).may_loop = Ok(false)),
-    ("loops_stopped", |it| count(it, Metric::RecursiveInvocationsDropped, "orders", 1.0)),
+    ("loops_stopped", |it| count(it, Metric::LOOPS_STOPPED, "orders", 1.0)),
     ("target_paused", |it| orders_run(it).reserved = Ok(Some(0))),
     ("destination_missing", |it| config(it).on_failure = None),
     ("destination_missing", |it| it.targets[0].configs = Ok(Vec::new())),
@@ -338,8 +338,8 @@ const BREAKS: [(&str, Break); 89] = [
         config(it).on_failure = Some("arn:aws:sns:x:1:y".into());
     }),
     ("failures_not_retried", |it| {
-        count(it, Metric::Errors, "orders", 30.0);
-        count(it, Metric::AsyncEvents, "orders", 30.0);
+        count(it, Metric::ERRORS, "orders", 30.0);
+        count(it, Metric::ASYNC_EVENTS, "orders", 30.0);
     }),
     ("own_retries", |it| config(it).retries = Some(2)),
     ("own_retries", |it| config(it).retries = None),
@@ -361,10 +361,10 @@ const BREAKS: [(&str, Break); 89] = [
         it.targets[0].layer = Some(Ok(for_x86_64()));
     }),
     ("role_lacks_key", |it| it.keys = key(&["kms:Decrypt"])),
-    ("deliveries_failed", |it| count(it, Metric::DestinationDeliveryFailures, "orders", 2.0)),
-    ("target_throttled", |it| count(it, Metric::Throttles, "orders", 2.0)),
-    ("configuration_faults", |it| count(it, Metric::ConfigurationFaults, "orders", 2.0)),
-    ("dead_letters_unsent", |it| count(it, Metric::DeadLettersNotSent, "orders", 2.0)),
+    ("deliveries_failed", |it| count(it, Metric::DELIVERY_FAILURES, "orders", 2.0)),
+    ("target_throttled", |it| count(it, Metric::THROTTLES, "orders", 2.0)),
+    ("configuration_faults", |it| count(it, Metric::CONFIGURATION_FAULTS, "orders", 2.0)),
+    ("dead_letters_unsent", |it| count(it, Metric::LETTERS_NOT_SENT, "orders", 2.0)),
     ("ledger_missing", |it| ledger(it).table = Ok(None)),
     ("ledger_inactive", |it| table(it).status = "DELETING".into()),
     ("ledger_key", |it| table(it).key = vec!["pk S".into()]),
@@ -381,17 +381,17 @@ fn nothing_is_found_in_a_healthy_system() {
     let healthy_ones: [(&str, Break); 8] = [
         ("as it is", |_| {}),
         ("no event of the failed invocations was asynchronous", |it| {
-            count(it, Metric::Errors, "orders", 30.0);
+            count(it, Metric::ERRORS, "orders", 30.0);
         }),
         ("failures come back", |it| {
-            count(it, Metric::Errors, "orders", 30.0);
-            count(it, Metric::AsyncEvents, "orders", 30.0);
-            count(it, Metric::EventAges, "orders", 0.0);
+            count(it, Metric::ERRORS, "orders", 30.0);
+            count(it, Metric::ASYNC_EVENTS, "orders", 30.0);
+            count(it, Metric::EVENT_AGES, "orders", 0.0);
         }),
         ("a handler in a VPC reaches Lambda", |it| {
             it.handler.in_vpc = true;
-            count(it, Metric::EventAges, "orders", 4.0);
-            count(it, Metric::Invoked, "orders", 1.0);
+            count(it, Metric::EVENT_AGES, "orders", 4.0);
+            count(it, Metric::INVOKED, "orders", 1.0);
         }),
         ("no failure reaches a handler in a VPC", |it| it.handler.in_vpc = true),
         ("the layer is for the function's architecture", |it| {
