@@ -17,8 +17,8 @@ use serde_json::json;
 use crate::{
     operate::{
         attach::rules::{
-            Facts, Order, Plan, Planned, QueueFacts, RetryQueue, Step, attach, attach_queue,
-            carry_out, detach, detach_queue, parse, parse_source, policy_name,
+            Facts, Order, Plan, Planned, QualifiedName, QueueFacts, RetryQueue, Step, attach,
+            attach_queue, carry_out, detach, detach_queue, parse, parse_source, policy_name,
         },
         aws::{Aws, Tags, existing, fault, function, functions, invoke_config, may_loop, tags},
         doctor::rules::{BATCH_SIZE, InvokeConfig, Mapping, Queue},
@@ -30,22 +30,15 @@ use crate::{
 };
 
 pub async fn run_attach(args: &AttachArgs, shell: &Shell) -> Result<Outcome, Failure> {
-    let AttachArgs { function, queue, retry_queue, max_receives, replace, transparent, options } =
-        args;
+    let AttachArgs { order, options } = args;
     let aws = Aws::connect(&options.connection, shell.now).await?;
-    let (plan, name, handler, undo) = if let Some(named) = function {
-        let facts = facts(&aws, named, transparent.as_deref(), options).await?;
-        let order = Order {
-            qualifier: named.1.clone(),
-            queue: queue.clone(),
-            replace: *replace,
-            transparent: transparent.clone(),
-        };
-        (attach(&facts, &order)?, full_name(named), facts.handler, full_name(named))
+    let (plan, name, handler, undo) = if let Some(named) = &order.function {
+        let facts = facts(&aws, named, order.transparent.as_deref(), options).await?;
+        (attach(&facts, order)?, full_name(named), facts.handler, full_name(named))
     } else {
-        let source = queue.as_deref().unwrap_or_default();
-        let facts = queue_facts(&aws, source, retry_queue.as_deref(), options).await?;
-        let plan = attach_queue(&facts, *max_receives, *replace)?;
+        let source = order.queue.as_deref().unwrap_or_default();
+        let facts = queue_facts(&aws, source, order.retry_queue.as_deref(), options).await?;
+        let plan = attach_queue(&facts, order)?;
         let undo = format!("--queue {}", facts.source.name());
         (plan, facts.source.target_name().to_owned(), facts.handler, undo)
     };
@@ -139,30 +132,10 @@ fn plan_lines(title: &str, steps: &[Planned], warnings: &[String]) -> Vec<Line> 
     lines
 }
 
-/// The name of a function, with its alias or version.
-pub type QualifiedName = (String, Option<String>);
-
 #[derive(Debug, clap::Args)]
 pub struct AttachArgs {
-    /// The function, by its name or ARN, with an alias or a version if that is what is invoked.
-    #[arg(value_name = "FUNCTION[:ALIAS]", value_parser = parse, required_unless_present = "queue")]
-    pub function: Option<QualifiedName>,
-    /// Without a function: the queue whose consumer fails, by its name or ARN. With a function: the retry queue, by its
-    /// name, URL or ARN [default: the only one that functions share].
-    #[arg(long, value_name = "QUEUE")]
-    pub queue: Option<String>,
-    /// The retry queue of the queue, by its name, which is created if it doesn't exist [default: retry-QUEUE].
-    #[arg(long, value_name = "NAME", conflicts_with = "function")]
-    pub retry_queue: Option<String>,
-    /// How often SQS lets a consumer of the queue try before it moves a message [default: 1].
-    #[arg(long, value_name = "N", conflicts_with = "function", value_parser = clap::value_parser!(u64).range(1..=10))]
-    pub max_receives: Option<u64>,
-    /// Replace another on-failure destination, or the queue's dead-letter queue.
-    #[arg(long)]
-    pub replace: bool,
-    /// Have this layer take the envelope off, so that the function gets its original payload in every attempt.
-    #[arg(long, value_name = "LAYER_ARN", requires = "function")]
-    pub transparent: Option<String>,
+    #[command(flatten)]
+    pub order: Order,
     #[command(flatten)]
     pub options: CommonOptions,
 }
@@ -366,43 +339,6 @@ async fn inline_policy(aws: &Aws, role: &str, policy: &str) -> Answer<Option<Str
     )
 }
 
-async fn configure(
-    aws: &Aws,
-    function: &str,
-    environment: &BTreeMap<String, String>,
-    layers: Option<&Vec<String>>,
-    revision: Option<&String>,
-) -> Answer<()> {
-    let variables = environment.clone().into_iter().collect();
-    let variables = Environment::builder().set_variables(Some(variables)).build();
-    let call = aws.lambda.update_function_configuration().function_name(function);
-    let call = call.environment(variables).set_layers(layers.cloned());
-    let answer = call.set_revision_id(revision.cloned()).send().await;
-    answer.map(drop).map_err(fault("lambda:UpdateFunctionConfiguration", function))
-}
-
-async fn set_invocations(
-    aws: &Aws,
-    function: &str,
-    qualifier: Option<&String>,
-    config: &InvokeConfig,
-) -> Answer<()> {
-    let InvokeConfig { retries, age_max, on_failure, on_success, .. } = config;
-    let number = |number: u64| i32::try_from(number).unwrap_or(i32::MAX);
-    let on_failure = on_failure.as_ref().map(|arn| OnFailure::builder().destination(arn).build());
-    let on_success = on_success.as_ref().map(|arn| OnSuccess::builder().destination(arn).build());
-    let destinations =
-        DestinationConfig::builder().set_on_failure(on_failure).set_on_success(on_success);
-    let call = aws.lambda.put_function_event_invoke_config().function_name(function);
-    let call = call
-        .set_qualifier(qualifier.cloned())
-        .set_maximum_retry_attempts(retries.map(|it| number(it.into())))
-        .set_maximum_event_age_in_seconds(age_max.map(|it| number(it.as_secs())))
-        .destination_config(destinations.build());
-    let answer = call.send().await;
-    answer.map(drop).map_err(fault("lambda:PutFunctionEventInvokeConfig", function))
-}
-
 async fn change(aws: &Aws, step: &Step) -> Answer<()> {
     let Aws { lambda, iam, sqs, .. } = aws;
     match step {
@@ -453,11 +389,31 @@ async fn change(aws: &Aws, step: &Step) -> Answer<()> {
         }
         Step::QueuePolicy { url, policy } => aws.set_queue_attribute(url, "Policy", policy).await,
         Step::Configure { function, environment, layers, revision } => {
-            configure(aws, function, environment, layers.as_ref(), revision.as_ref()).await
+            let variables = Some(environment.clone().into_iter().collect());
+            let variables = Environment::builder().set_variables(variables).build();
+            let call = lambda.update_function_configuration().function_name(function);
+            let call = call.environment(variables).set_layers(layers.clone());
+            let answer = call.set_revision_id(revision.clone()).send().await;
+            answer.map(drop).map_err(fault("lambda:UpdateFunctionConfiguration", function))
         }
         Step::Loop { function, allow } => aws.set_loop(function, *allow).await,
         Step::Invocations { function, qualifier, config: Some(config) } => {
-            set_invocations(aws, function, qualifier.as_ref(), config).await
+            let InvokeConfig { retries, age_max, on_failure, on_success, .. } = config;
+            let number = |number: u64| i32::try_from(number).unwrap_or(i32::MAX);
+            let on_failure =
+                on_failure.as_ref().map(|arn| OnFailure::builder().destination(arn).build());
+            let on_success =
+                on_success.as_ref().map(|arn| OnSuccess::builder().destination(arn).build());
+            let destinations =
+                DestinationConfig::builder().set_on_failure(on_failure).set_on_success(on_success);
+            let call = lambda.put_function_event_invoke_config().function_name(function);
+            let call = call
+                .set_qualifier(qualifier.clone())
+                .set_maximum_retry_attempts(retries.map(|it| number(it.into())))
+                .set_maximum_event_age_in_seconds(age_max.map(|it| number(it.as_secs())))
+                .destination_config(destinations.build());
+            let answer = call.send().await;
+            answer.map(drop).map_err(fault("lambda:PutFunctionEventInvokeConfig", function))
         }
         Step::Invocations { function, qualifier, config: None } => {
             let call = lambda.delete_function_event_invoke_config().function_name(function);

@@ -17,7 +17,6 @@ use serde_json::json;
 
 use crate::{
     operate::{
-        aws::Aws,
         options::{Named, OrderOptions, Ordered, SystemOptions, find, one_of},
         rules::{Answer, FailureFilter, Fault, Group, Groups, events, life::lives, target_name},
         text::{due, error, group_json, group_lines, narrowed},
@@ -273,37 +272,33 @@ const NARROW: (usize, &[usize]) = (80, &[0, 1, 3]);
 const LOG_SPAN: Duration = Duration::from_hours(24);
 const DECISIONS: &str = "{ $.decision EXISTS }";
 
-struct Found<'a> {
-    args: &'a ListArgs,
-    selection: Selection,
+#[derive(Default)]
+struct Found {
     looked_at: u64,
     selected: u64,
-    complete: bool,
+    /// Whether there may be more.
+    is_partial: bool,
     groups: Groups,
     /// The selected events that are due first, by due time and id. At most `--limit`.
     first: BTreeMap<(Timestamp, String), Entry>,
 }
 
-impl Found<'_> {
-    fn add(&mut self, event: Entry) {
+impl Found {
+    fn add(&mut self, event: Entry, args: &ListArgs, selection: &Selection) {
         self.looked_at += 1;
-        if !self.selection.matches(&event) {
+        if !selection.matches(&event) {
             return;
         }
         self.selected += 1;
-        if self.is_grouped() {
-            let key = self.args.group_by.iter().map(|(_, by)| by.key(&event)).collect();
-            self.groups.count(key, Some(event.due));
-        } else {
+        if args.group_by.is_empty() {
             self.first.insert((event.due, event.key.clone()), event);
-            if self.first.len() > self.args.limit as usize {
+            if self.first.len() > args.limit as usize {
                 self.first.pop_last();
             }
+        } else {
+            let key = args.group_by.iter().map(|(_, by)| by.key(&event)).collect();
+            self.groups.count(key, Some(event.due));
         }
-    }
-
-    fn is_grouped(&self) -> bool {
-        !self.args.group_by.is_empty()
     }
 }
 
@@ -311,22 +306,14 @@ async fn list(args: &ListArgs, shell: &Shell) -> Result<Outcome, Failure> {
     let (aws, handler) = find(&args.system, shell.now).await?;
     let goes_on = uninterrupted()?;
     let now = (shell.now)();
-    let begin = || Found {
-        args,
-        selection: args.filter.selection(now),
-        looked_at: 0,
-        selected: 0,
-        complete: true,
-        groups: Groups::default(),
-        first: BTreeMap::new(),
-    };
-    let mut found = begin();
+    let selection = args.filter.selection(now);
+    let mut found = Found::default();
     let name = handler.name().to_owned();
     let place = format!("{name} ({})", aws.region);
     let log_group = handler.log_group.clone();
     let read = if handler.register().is_some() {
         let register = DynamoRegister::of(handler, aws.clone())?;
-        Some(of_register(&register, &mut found, &goes_on).await)
+        Some(of_register(&register, &mut found, (args, &selection), &goes_on).await)
     } else {
         None
     };
@@ -334,19 +321,25 @@ async fn list(args: &ListArgs, shell: &Shell) -> Result<Outcome, Failure> {
         ("register", None)
     } else {
         // What was read of the register, if it could not be read to the end, is forgotten.
-        found = begin();
-        of_log(&aws, &log_group, &mut found, now, &goes_on).await?;
+        found = Found::default();
+        let from = earlier(now, LOG_SPAN);
+        let lines = collected_lines(&aws, &log_group, DECISIONS, from, "lines read", &goes_on);
+        let lines = lines.await?;
+        // The events whose last decision is a wait.
+        let events = lives(lines.iter().map(String::as_str)).into_iter().filter_map(of_life);
+        events.for_each(|event| found.add(event, args, &selection));
         ("log", read.and_then(Result::err))
     };
-    found.complete &= goes_on();
+    found.is_partial |= !goes_on();
+    let is_grouped = !args.group_by.is_empty();
     let names: Vec<_> = args.group_by.iter().map(|(name, _)| *name).collect();
     let listed: Vec<_> = found.first.values().map(|event| Listed::of(event, now)).collect();
     if args.json {
         let mut document = json!({
             "handler": name, "source": source, "looked_at": found.looked_at,
-            "selected": found.selected, "complete": found.complete,
+            "selected": found.selected, "complete": !found.is_partial,
         });
-        if found.is_grouped() {
+        if is_grouped {
             document["groups"] = group_json(&names, &found.groups, |group| {
                 json!({
                     "events": group.count,
@@ -360,7 +353,7 @@ async fn list(args: &ListArgs, shell: &Shell) -> Result<Outcome, Failure> {
         shell.print_json(&document).await?;
     } else {
         let mut lines = summary(&found, &place, source, unknown.as_ref());
-        if found.is_grouped() && found.selected > 0 {
+        if is_grouped && found.selected > 0 {
             let when = |at: Option<Timestamp>| at.map_or(String::new(), |at| due(at, now));
             let times = |group: &Group| [when(group.first_at), when(group.last_at)];
             let columns = ["events", "next due", "last due"];
@@ -379,45 +372,31 @@ async fn list(args: &ListArgs, shell: &Shell) -> Result<Outcome, Failure> {
 
 async fn of_register(
     register: &DynamoRegister,
-    found: &mut Found<'_>,
+    found: &mut Found,
+    (args, selection): (&ListArgs, &Selection),
     goes_on: impl Fn() -> bool,
 ) -> Answer<()> {
-    let parts = register.parts(&found.selection.failures.functions).await?;
+    let parts = register.parts(&selection.failures.functions).await?;
     // The events of a single function are sorted by due time, so reading can stop after the first ones.
-    let are_sorted = matches!(&*parts, [Partition::Target(_)]) && !found.is_grouped();
-    let limit = u64::from(found.args.limit);
+    let are_sorted = matches!(&*parts, [Partition::Target(_)]) && args.group_by.is_empty();
+    let limit = u64::from(args.limit);
     let spinner = spinner("events read");
     let read = visit(&parts, register, |event| {
-        found.add(event);
+        found.add(event, args, selection);
         spinner.set_position(found.looked_at);
-        found.complete = !(are_sorted && found.selected > limit);
-        found.complete && goes_on()
+        found.is_partial = are_sorted && found.selected > limit;
+        !found.is_partial && goes_on()
     });
     let read = read.await;
     spinner.finish_and_clear();
     read
 }
 
-/// Without a register, reads the events whose last decision in the handler's log is a wait.
-async fn of_log(
-    aws: &Aws,
-    group: &str,
-    found: &mut Found<'_>,
-    now: Timestamp,
-    goes_on: impl Fn() -> bool,
-) -> Result<(), Failure> {
-    let from = earlier(now, LOG_SPAN);
-    let lines = collected_lines(aws, group, DECISIONS, from, "lines read", goes_on).await?;
-    let events = lives(lines.iter().map(String::as_str)).into_iter().filter_map(of_life);
-    events.for_each(|event| found.add(event));
-    Ok(())
-}
-
-fn summary(found: &Found<'_>, place: &str, source: &str, unknown: Option<&Fault>) -> Vec<Line> {
-    let number = if found.complete {
-        events(found.selected)
-    } else {
+fn summary(found: &Found, place: &str, source: &str, unknown: Option<&Fault>) -> Vec<Line> {
+    let number = if found.is_partial {
         format!("more than {}", events(found.selected.saturating_sub(1)))
+    } else {
+        events(found.selected)
     };
     let mut lines = vec![Line::of(Style::Strong, format!("{number} wait for {place}"))];
     if let Some(fault) = unknown {

@@ -31,14 +31,37 @@ use crate::operate::{
     },
 };
 
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+/// The name of a function, with its alias or version.
+pub type QualifiedName = (String, Option<String>);
+
+#[derive(Clone, Debug, Default, Eq, PartialEq, clap::Args)]
 pub struct Order {
-    /// The alias or version to attach; `None` is the function itself.
-    pub qualifier: Option<String>,
-    /// The name, URL or ARN of the retry queue.
+    /// The function, by its name or ARN, with an alias or a version if that is what is invoked.
+    #[arg(value_name = "FUNCTION[:ALIAS]", value_parser = parse, required_unless_present = "queue")]
+    pub function: Option<QualifiedName>,
+    /// Without a function: the queue whose consumer fails, by its name or ARN. With a function: the retry queue, by its
+    /// name, URL or ARN [default: the only one that functions share].
+    #[arg(long, value_name = "QUEUE")]
     pub queue: Option<String>,
+    /// The retry queue of the queue, by its name, which is created if it doesn't exist [default: retry-QUEUE].
+    #[arg(long, value_name = "NAME", conflicts_with = "function")]
+    pub retry_queue: Option<String>,
+    /// How often SQS lets a consumer of the queue try before it moves a message [default: 1].
+    #[arg(long, value_name = "N", conflicts_with = "function", value_parser = clap::value_parser!(u64).range(1..=10))]
+    pub max_receives: Option<u64>,
+    /// Replace another on-failure destination, or the queue's dead-letter queue.
+    #[arg(long)]
     pub replace: bool,
+    /// Have this layer take the envelope off, so that the function gets its original payload in every attempt.
+    #[arg(long, value_name = "LAYER_ARN", requires = "function")]
     pub transparent: Option<String>,
+}
+
+impl Order {
+    /// The alias or version to attach; `None` is the function itself.
+    fn qualifier(&self) -> Option<&str> {
+        self.function.as_ref()?.1.as_deref()
+    }
 }
 
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
@@ -132,7 +155,7 @@ pub struct Plan {
 
 pub fn attach(facts: &Facts, order: &Order) -> Result<Plan, Refusal> {
     let Facts { handler, function, config, .. } = facts;
-    let qualifier = order.qualifier.as_deref();
+    let qualifier = order.qualifier();
     if function.arn == handler.arn {
         return Err(Refusal::IsHandler);
     }
@@ -306,8 +329,11 @@ impl Plan {
         }
         let (is, becomes) = (says(&old), says(&new));
         let function = facts.function.name().to_owned();
-        let step =
-            Step::Invocations { function, qualifier: order.qualifier.clone(), config: Some(new) };
+        let step = Step::Invocations {
+            function,
+            qualifier: order.qualifier().map(str::to_owned),
+            config: Some(new),
+        };
         self.add(step, is, becomes);
     }
 }
@@ -421,7 +447,7 @@ fn choose<'a>(facts: &'a Facts, order: &Order) -> Result<&'a RetryQueue, Refusal
         });
     }
     let destination = config.as_ref().and_then(|config| config.on_failure.as_ref());
-    let before = Previous::read(&facts.tags, order.qualifier.as_deref());
+    let before = Previous::read(&facts.tags, order.qualifier());
     let has = |queue: &&RetryQueue| {
         Some(&queue.arn) == destination
             || before.as_ref().is_some_and(|it| it.queue == queue.name())
@@ -522,7 +548,7 @@ fn warnings(facts: &Facts, order: &Order, queue: &RetryQueue) -> Vec<String> {
             ACTIONS_ON_KEY.join(", ")
         ));
     }
-    if let (Some(_), Some(qualifier)) = (&order.transparent, &order.qualifier) {
+    if let (Some(_), Some(qualifier)) = (&order.transparent, order.qualifier()) {
         warnings.push(format!(
             "Lambda never changes a version: publish one with the layer, and let {qualifier} point to it"
         ));
@@ -551,7 +577,7 @@ pub fn policy_name(purpose: &str, function: &str, qualifier: Option<&str>) -> St
 }
 
 /// Parses a function's name or ARN into the name and the alias or version.
-pub fn parse(text: &str) -> Result<(String, Option<String>), String> {
+pub fn parse(text: &str) -> Result<QualifiedName, String> {
     let unqualified = |text: &str| (text != "$LATEST").then(|| text.to_owned());
     let named = if let Some(arn) = FunctionArn::parse(text) {
         let qualifier = text.strip_prefix(arn.unqualified()).unwrap_or_default();

@@ -134,15 +134,13 @@ impl Examined {
 }
 
 pub fn diagnose(facts: &Facts) -> Vec<Examined> {
-    let settings = facts.handler.settings();
-    let known = settings.as_ref().ok();
-    let mut all = vec![functions::examine_handler(facts, settings.as_ref())];
+    let mut all = vec![functions::examine_handler(facts)];
     all.extend(functions::mappings(facts));
-    all.extend(facts.queues.iter().map(|queue| queues::examine_queue(facts, known, queue)));
+    all.extend(facts.queues.iter().map(|queue| queues::examine_queue(facts, queue)));
     all.push(queues::dead_letters(facts));
-    all.extend(facts.targets.iter().map(|target| functions::examine_target(facts, known, target)));
+    all.extend(facts.targets.iter().map(|target| functions::examine_target(facts, target)));
     all.extend(facts.sources.iter().map(|source| queues::examine_source(facts, source)));
-    all.extend(facts.ledger.iter().map(|ledger| queues::examine_ledger(facts, known, ledger)));
+    all.extend(facts.ledger.iter().map(|ledger| queues::examine_ledger(facts, ledger)));
     all.extend(queues::examine_keys(facts));
     once(&mut all);
     all

@@ -23,7 +23,7 @@ use crate::{
             rules as dead_letters,
             rules::{Action, Plan, look},
         },
-        rules::{Answer, Notice, Tone, counted, target_name},
+        rules::{Notice, Tone, counted, target_name},
         text::{count, shortened},
         waiting::{rules as waiting, rules::visit},
     },
@@ -130,8 +130,30 @@ impl Command {
 /// The number of items that a command would affect, and the lines of its plan.
 async fn plan(live: &Live, command: &Command) -> Result<(u64, Vec<Notice>), Failure> {
     match command {
-        Command::Events(order, selection) => plan_events(live, *order, selection).await,
-        Command::Letters(order) => plan_letters(live, order).await,
+        Command::Events(order, selection) => {
+            let register = live.register()?;
+            let parts = register.parts(&selection.failures.functions).await?;
+            let mut plan = waiting::Plan::default();
+            visit(&parts, &register, |event| {
+                if selection.matches(&event) {
+                    plan.count(event);
+                }
+                true
+            })
+            .await?;
+            Ok((plan.all(), plan.notices(*order)))
+        }
+        Command::Letters(order) => {
+            let _turn = live.letters.lock().await;
+            let queue = live.dead_letters().await?;
+            let mut plan = Plan::default();
+            look(&queue, queue.letters(), |letter| {
+                plan.count(&order.step(&letter, order.given_at));
+                !live.is_ending()
+            })
+            .await?;
+            Ok((plan.letters(), plan.notices()))
+        }
         Command::Pause { target, is_pause } => {
             // Fails if there is no register, which a pause needs.
             live.register()?;
@@ -148,39 +170,6 @@ async fn plan(live: &Live, command: &Command) -> Result<(u64, Vec<Notice>), Fail
             ))
         }
     }
-}
-
-async fn plan_events(
-    live: &Live,
-    order: Order,
-    selection: &waiting::Selection,
-) -> Result<(u64, Vec<Notice>), Failure> {
-    let register = live.register()?;
-    let parts = register.parts(&selection.failures.functions).await?;
-    let mut plan = waiting::Plan::default();
-    visit(&parts, &register, |event| {
-        if selection.matches(&event) {
-            plan.count(event);
-        }
-        true
-    })
-    .await?;
-    Ok((plan.all(), plan.notices(order)))
-}
-
-async fn plan_letters(
-    live: &Live,
-    order: &dead_letters::Order,
-) -> Result<(u64, Vec<Notice>), Failure> {
-    let _turn = live.letters.lock().await;
-    let queue = live.dead_letters().await?;
-    let mut plan = Plan::default();
-    look(&queue, queue.letters(), |letter| {
-        plan.count(&order.step(&letter, order.given_at));
-        !live.is_ending()
-    })
-    .await?;
-    Ok((plan.letters(), plan.notices()))
 }
 
 /// The title and the body of the page that asks for confirmation.
@@ -274,7 +263,12 @@ async fn carry_out(live: Shared, command: Command, job: u64) -> Result<Vec<Notic
             (tally.notices(order), ended.map_err(Failure::from))
         }
         Command::Letters(order) => {
-            let (tally, ended) = order_letters(&live, &order, job).await?;
+            let turn = live.letters.lock().await;
+            let queue = live.dead_letters().await?;
+            let pace = dead_letters::Pace { letters_per_second: None, batches: BATCHES };
+            let goes_on = |tally: &dead_letters::Tally| goes_on(&live, job, tally.done());
+            let (tally, ended) = dead_letters::carry_out(&order, pace, &queue, goes_on).await;
+            drop(turn);
             // The list of letters is from before.
             let looked = letters::look_now(&live).await;
             (tally.notices(), ended.map_err(Failure::from).and(looked))
@@ -290,18 +284,6 @@ async fn carry_out(live: Shared, command: Command, job: u64) -> Result<Vec<Notic
     // The error that ended the job early.
     notices.extend(ended.err().map(Notice::bad));
     Ok(notices)
-}
-
-async fn order_letters(
-    live: &Live,
-    order: &dead_letters::Order,
-    job: u64,
-) -> Result<(dead_letters::Tally, Answer<()>), Failure> {
-    let _turn = live.letters.lock().await;
-    let queue = live.dead_letters().await?;
-    let pace = dead_letters::Pace { letters_per_second: None, batches: BATCHES };
-    let goes_on = |tally: &dead_letters::Tally| goes_on(live, job, tally.done());
-    Ok(dead_letters::carry_out(order, pace, &queue, goes_on).await)
 }
 
 /// The most jobs to keep, including those that have ended.

@@ -31,7 +31,7 @@ use crate::{
             rules::{Examined, diagnose},
         },
         options::{Attached, Connection, attached},
-        rules::{self, Answer, Function, Groups},
+        rules::{self, Function, Groups},
         status::{gather, rules::Facts},
         trace::log_lines,
         waiting::{DynamoRegister, rules::visit},
@@ -335,7 +335,19 @@ impl Live {
             let group = self.seen().handler.as_ref().map(|handler| handler.log_group.clone());
             if let (Some(group), Some(cloud)) = (group, self.cloud.get()) {
                 let began = (self.now)();
-                let lines = self.read_log(&cloud.aws, &group, from, &mut read).await;
+                if read.len() > LINES_READ_MAX {
+                    read.clear();
+                }
+                let lines = log_lines(&cloud.aws, &group, LINES, from, |line| {
+                    let mut hasher = DefaultHasher::new();
+                    line.hash(&mut hasher);
+                    if read.insert(hasher.finish()) {
+                        self.seen().events.line(&line);
+                        self.changed();
+                    }
+                    true
+                })
+                .await;
                 if lines.is_ok() {
                     from = earlier(began, LOG_AGAIN).max(from);
                 }
@@ -343,33 +355,6 @@ impl Live {
             }
             tokio::time::sleep(LOG_INTERVAL).await;
         }
-    }
-
-    async fn read_log(
-        &self,
-        aws: &Aws,
-        group: &str,
-        from: Timestamp,
-        read: &mut HashSet<u64>,
-    ) -> Answer<()> {
-        if read.len() > LINES_READ_MAX {
-            read.clear();
-        }
-        let mut is_news = false;
-        log_lines(aws, group, LINES, from, |line| {
-            let mut hasher = DefaultHasher::new();
-            line.hash(&mut hasher);
-            if read.insert(hasher.finish()) {
-                self.seen().events.line(&line);
-                is_news = true;
-            }
-            true
-        })
-        .await?;
-        if is_news {
-            self.changed();
-        }
-        Ok(())
     }
 }
 

@@ -12,7 +12,7 @@ use comeback_core::{
 use serde_json::{Value, json};
 
 use super::{
-    Plan, Previous, Refusal, RetryQueue, Step, admission, facts, policy_name, send_document,
+    Order, Plan, Previous, Refusal, RetryQueue, Step, admission, facts, policy_name, send_document,
     settings_with, settings_without,
 };
 use crate::operate::{
@@ -88,12 +88,7 @@ pub fn parse_source(text: &str, handler: &Function) -> Result<QueueArn, Refusal>
     Ok(source)
 }
 
-/// Plans to attach a queue. `receives_max` is its `maxReceiveCount`, if the operator gave one.
-pub fn attach_queue(
-    facts: &QueueFacts,
-    receives_max: Option<u64>,
-    replace: bool,
-) -> Result<Plan, Refusal> {
+pub fn attach_queue(facts: &QueueFacts, order: &Order) -> Result<Plan, Refusal> {
     let QueueFacts { handler, source, retry, retry_queues, .. } = facts;
     let name = source.name();
     let Some(attributes) = &facts.attributes else {
@@ -120,7 +115,7 @@ pub fn attach_queue(
             let (queue, handler) = (last(queue).to_owned(), handler.clone());
             return Err(Refusal::OtherSystem { queue, handler });
         }
-        if !replace {
+        if !order.replace {
             let (name, queue) = (name.to_owned(), last(queue).to_owned());
             return Err(Refusal::HasDeadLetters { name, queue, receives: *receives_max });
         }
@@ -165,7 +160,7 @@ pub fn attach_queue(
         plan.allow_loop(function, may_loop)?;
     }
     let own = attributes.redrive.as_ref().filter(|it| it.queue == retry.arn);
-    let receives_max = receives_max.or(own.map(|it| it.receives_max)).unwrap_or(1);
+    let receives_max = order.max_receives.or(own.map(|it| it.receives_max)).unwrap_or(1);
     redrive(&mut plan, facts, attributes, Some(Redrive { queue: retry.arn.clone(), receives_max }));
     Ok(plan)
 }

@@ -178,7 +178,7 @@ fn waiting_events_keep_their_settings_and_permissions_until_the_queue_is_empty()
 
 #[test]
 fn aliases_of_a_function_are_attached_and_detached_separately() {
-    let live = Order { qualifier: Some("live".to_owned()), ..Order::default() };
+    let live = Order { function: parse("orders:live").ok(), ..Order::default() };
     let facts = facts();
     let mut facts = after(&facts, &attach(&facts, &Order::default()).unwrap().steps);
     (facts.config, facts.send_policy, facts.invoke_policy) = (None, Ok(None), Ok(None));
@@ -277,7 +277,7 @@ fn other_managers_and_omitted_steps_lead_to_warnings() {
     facts.function.dead_letter_target = Some("arn:aws:sqs:x:1:y".into());
     facts.queues[0].attributes.key = Some("alias/own".into());
     facts.send_policy = Err(fault("UnsupportedOperation", ""));
-    let order = Order { qualifier: Some("live".into()), ..order() };
+    let order = Order { function: parse("orders:live").ok(), ..order() };
     let warnings = attach(&facts, &order).unwrap().warnings;
     let parts = [
         "the stack shop manages orders",
@@ -432,7 +432,7 @@ mod of_queues {
     }
 
     fn attach(facts: &QueueFacts) -> Plan {
-        attach_queue(facts, None, false).unwrap()
+        attach_queue(facts, &Order::default()).unwrap()
     }
 
     fn redrive_of(facts: &QueueFacts) -> Option<Redrive> {
@@ -506,9 +506,9 @@ mod of_queues {
         let mut facts = facts();
         let old = Redrive { queue: arn("imports-dead"), receives_max: 5 };
         facts.attributes.as_mut().unwrap().redrive = Some(old.clone());
-        let refused = attach_queue(&facts, None, false).unwrap_err().to_string();
+        let refused = attach_queue(&facts, &Order::default()).unwrap_err().to_string();
         assert!(refused.contains("already go to imports-dead after 5 receives; pass --replace"));
-        let plan = attach_queue(&facts, Some(3), true).unwrap();
+        let plan = attach_queue(&facts, &Order { max_receives: Some(3), ..order() }).unwrap();
         assert!(plan.warnings[0].contains("redrive --queue imports-dead --to sqs:imports"));
         apply_all(&mut facts, &plan);
         let expected = Redrive { queue: arn("retry-imports"), receives_max: 3 };
@@ -536,7 +536,7 @@ mod of_queues {
         let refused = |change: &dyn Fn(&mut QueueFacts)| {
             let mut facts = facts();
             change(&mut facts);
-            attach_queue(&facts, None, true).unwrap_err()
+            attach_queue(&facts, &order()).unwrap_err()
         };
         for name in ["retry", "other", "dead", "retry-imports"] {
             let source = |it: &mut QueueFacts| it.source = QueueArn::parse(&arn(name)).unwrap();

@@ -2,11 +2,7 @@
 
 use std::time::Duration;
 
-use comeback_core::{
-    arn::FunctionArn,
-    in_flight::QUOTA,
-    settings::{BadSettings, Misspelt, Settings},
-};
+use comeback_core::{arn::FunctionArn, in_flight::QUOTA, settings::Misspelt};
 
 use crate::operate::{
     doctor::rules::{
@@ -19,15 +15,13 @@ use crate::operate::{
 /// With a shorter time-out, the handler could not wait for any answer, because it reserves time for its last steps.
 const TIMEOUT_MIN: Duration = Duration::from_secs(10);
 
-pub(super) fn examine_handler(
-    facts: &Facts,
-    settings: Result<&Settings, &BadSettings>,
-) -> Examined {
+pub(super) fn examine_handler(facts: &Facts) -> Examined {
+    let settings = facts.handler.settings();
     let handler = &facts.handler;
     let name = handler.name();
     let mut it = Examined::new(format!("handler {name}"));
     state(&mut it, &facts.running, "handler_inactive");
-    if let Err(bad) = settings {
+    if let Err(bad) = &settings {
         it.bad("settings_bad", bad.to_string())
             .why("The handler does not start, so no event comes back.");
     }
@@ -226,11 +220,8 @@ const DESTINATIONS: [&str; 2] = ["destination_missing", "destination_elsewhere"]
 /// With a shorter maximum event age, a few minutes of throttling use up attempts.
 const AGE_MIN: Duration = Duration::from_mins(5);
 
-pub(super) fn examine_target(
-    facts: &Facts,
-    settings: Option<&Settings>,
-    target: &Target,
-) -> Examined {
+pub(super) fn examine_target(facts: &Facts, target: &Target) -> Examined {
+    let settings = facts.handler.settings().ok();
     let name = &target.name;
     let mut it = Examined::new(format!("function {name}"));
     let Some((function, running)) = &target.function else {
@@ -239,7 +230,7 @@ pub(super) fn examine_target(
         return it;
     };
     state(&mut it, running, "target_inactive");
-    if let Some(unsupported) = function.unsupported_by(settings) {
+    if let Some(unsupported) = function.unsupported_by(settings.as_ref()) {
         it.bad("target_unsupported", unsupported.to_string())
             .why("Its retries are refused, or repeat what was done.");
     }
@@ -270,7 +261,7 @@ pub(super) fn examine_target(
             .why("Each success becomes a dead letter.");
         }
         for config in retried {
-            examine_config(&mut it, facts, settings, target, function, config);
+            examine_config(&mut it, facts, target, function, config);
         }
     }
     if function.dead_letter_target.is_some() && !by_letters {
@@ -323,7 +314,6 @@ fn destination(it: &mut Examined, target: &Target, configs: &[InvokeConfig]) {
 fn examine_config(
     it: &mut Examined,
     facts: &Facts,
-    settings: Option<&Settings>,
     target: &Target,
     function: &Function,
     config: &InvokeConfig,
@@ -347,7 +337,7 @@ fn examine_config(
     let record = FunctionArn::parse(&format!("{}:{qualified}", function.arn));
     let record = record.map(comeback_core::target::Target::Function);
     let home = FunctionArn::parse(&facts.handler.arn).map(|arn| arn.home());
-    if let (Some(settings), Some(record), Some(home)) = (settings, record, home)
+    if let (Ok(settings), Some(record), Some(home)) = (facts.handler.settings(), record, home)
         && !settings.rules.allow(&record, Some(queue), &home)
     {
         let says = format!("TARGET_FUNCTIONS or QUEUE_TARGETS does not allow it{of} for {queue}");

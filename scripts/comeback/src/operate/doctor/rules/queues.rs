@@ -30,11 +30,9 @@ pub const RECEIVES: u64 = 1_000;
 /// How long before SQS deletes a dead letter the operator is warned.
 const NOTICE: Duration = Duration::from_hours(3 * 24);
 
-pub(super) fn examine_queue(
-    facts: &Facts,
-    settings: Option<&Settings>,
-    queue: &RetryQueue,
-) -> Examined {
+pub(super) fn examine_queue(facts: &Facts, queue: &RetryQueue) -> Examined {
+    let settings = facts.handler.settings().ok();
+    let settings = settings.as_ref();
     let RetryQueue { queue, denied, other_consumers, moved_from } = queue;
     let name = queue.name();
     let mut it = Examined::new(format!("retry queue {name}"));
@@ -289,11 +287,7 @@ pub fn actions_on_ledger(environment: &BTreeMap<String, String>) -> Vec<&'static
     actions
 }
 
-pub(super) fn examine_ledger(
-    facts: &Facts,
-    settings: Option<&Settings>,
-    ledger: &Ledger,
-) -> Examined {
+pub(super) fn examine_ledger(facts: &Facts, ledger: &Ledger) -> Examined {
     let Ledger { name, table, expiry, denied } = ledger;
     let mut it = Examined::new(format!("ledger {name}"));
     let Some(table) = it.known(table) else { return it };
@@ -310,7 +304,7 @@ pub(super) fn examine_ledger(
         let says = format!("its key is {}, and not {}, a string", table.key.join(", "), TABLE.key);
         it.bad("ledger_key", says).why("The handler can't claim failures, so no event comes back.");
     }
-    if settings.is_some_and(|settings| settings.register) {
+    if facts.handler.settings().is_ok_and(|settings| settings.register) {
         register(&mut it, name, table.waiting.as_ref());
     }
     if let Some(expiry) = it.known(expiry).filter(|it| it.as_deref() != Some(TABLE.expiry)) {
