@@ -9,7 +9,10 @@ mod output;
 
 use std::time::Duration;
 
-use comeback_core::{Timestamp, time::later};
+use comeback_core::{
+    Timestamp,
+    time::{between, later},
+};
 use comeback_local::{Config, Server};
 use tokio::{
     sync::mpsc,
@@ -144,7 +147,7 @@ impl Demo<'_> {
                 break;
             }
             tokio::select! {
-                () = sleep(self.shell.until(at)) => {
+                () = sleep(between((self.shell.now)(), at)) => {
                     // This completes before the next page is read, so the history has the request id of an event before
                     // the event's first activity.
                     self.carry_out(action).await?;

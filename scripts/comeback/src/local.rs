@@ -279,17 +279,7 @@ fn commands(text: &str) -> Vec<Line> {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
     use super::*;
-    use crate::args::{Args, Command};
-
-    const ENDPOINT: &str = "http://127.0.0.1:4700";
-
-    fn queues() -> Queues {
-        let url = |name| format!("{ENDPOINT}/000000000000/{name}");
-        Queues { retry: url("retry"), dead_letter: url("dead-letters") }
-    }
 
     #[test]
     fn discarded_events_are_counted_by_place() {
@@ -303,24 +293,5 @@ mod tests {
             told(2, &[("dead-letters", 3), ("retry", 7)]),
             "12 events are discarded: 3 in the queue dead-letters, 7 in the queue retry, 2 on their way to a function."
         );
-    }
-
-    #[test]
-    fn the_lines_to_try_name_this_endpoint_and_these_queues() {
-        let usual = "comeback local --queue mails --ledger http://127.0.0.1:8000";
-        let args = Args::parse_from(usual.split(' '));
-        let Command::Local(args) = args.command else { panic!("expected local") };
-        let lines = to_try(ENDPOINT, &queues(), &Deployment::of(&args).unwrap());
-        let lines: String = lines.iter().map(|line| line.paint(false) + "\n").collect();
-        let whole = lines.replace(" \\\n   ", "");
-        for part in [
-            "export AWS_ENDPOINT_URL=http://127.0.0.1:4700\n",
-            "aws sqs get-queue-attributes --endpoint-url $AWS_ENDPOINT_URL --queue-url http://127.0.0.1:4700/000000000000/retry-example-target --attribute-names",
-            "--queue-url http://127.0.0.1:4700/000000000000/dead-letters --max-number-of-messages 10 --message-attribute-names All\n",
-            "aws sqs send-message --endpoint-url $AWS_ENDPOINT_URL --queue-url http://127.0.0.1:4700/000000000000/mails --message-body '{\"id\":\"1\"}'\n",
-            "aws dynamodb scan --endpoint-url http://127.0.0.1:8000 --table-name comeback-ledger --index-name waiting\n",
-        ] {
-            assert!(whole.contains(part), "{part} is not in\n{lines}");
-        }
     }
 }

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use comeback_core::{Timestamp, settings::BadSettings, time::between};
+use comeback_core::{Timestamp, settings::BadSettings};
 use comeback_local::Inherited;
 use dialoguer::Confirm;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -150,10 +150,6 @@ impl Shell {
         let no_colour = variables("NO_COLOR").is_some_and(|value| !value.is_empty());
         let inherited = Inherited::from_lookup(|name| variables(name).map(Into::into));
         Self { now, terminal, colour: terminal && !no_colour, inherited }
-    }
-
-    pub fn until(&self, at: Timestamp) -> Duration {
-        between((self.now)(), at)
     }
 
     pub async fn print(&self, lines: &[Line]) -> io::Result<()> {

@@ -173,12 +173,8 @@ pub struct CommonOptions {
     pub connection: Connection,
 }
 
-struct System {
-    handler: String,
-    mappings: Vec<Mapping>,
-    /// The retry queues of all handlers: the handler's name by the queue's ARN.
-    retry_queues: Tags,
-}
+/// The name of a handler, the mappings, and the retry queues of all handlers: the handler's name by the queue's ARN.
+type System = (String, Vec<Mapping>, Tags);
 
 async fn system(aws: &Aws, options: &CommonOptions) -> Result<System, Failure> {
     let (listed, mappings) = tokio::join!(functions(aws), aws.mappings());
@@ -186,8 +182,8 @@ async fn system(aws: &Aws, options: &CommonOptions) -> Result<System, Failure> {
     let handler = only(&listed, options.handler.as_deref())?.name().to_owned();
     let handlers: BTreeSet<_> = handlers(&listed).map(Function::name).collect();
     let of_handlers = mappings.iter().filter(|it| handlers.contains(it.consumer()));
-    let retry_queues = of_handlers.map(|it| (it.queue.clone(), it.consumer().to_owned()));
-    Ok(System { handler, retry_queues: retry_queues.collect(), mappings })
+    let retry_queues = of_handlers.map(|it| (it.queue.clone(), it.consumer().to_owned())).collect();
+    Ok((handler, mappings, retry_queues))
 }
 
 /// The facts about a function and the retry system to attach it to or detach it from, and about a layer for it. What
@@ -199,7 +195,7 @@ async fn facts(
     options: &CommonOptions,
 ) -> Result<Facts, Failure> {
     let aws = &aws.adaptive();
-    let System { handler, retry_queues, .. } = system(aws, options).await?;
+    let (handler, _, retry_queues) = system(aws, options).await?;
     let (own, others): (Tags, Tags) = retry_queues.into_iter().partition(|(_, it)| *it == handler);
     let (handler, function) = tokio::join!(configured(aws, &handler), configured(aws, name));
     let ((handler, handler_tags), (function, tags)) = (handler?, function?);
@@ -247,7 +243,7 @@ async fn queue_facts(
     options: &CommonOptions,
 ) -> Result<QueueFacts, Failure> {
     let aws = &aws.adaptive();
-    let System { handler, mappings, retry_queues } = system(aws, options).await?;
+    let (handler, mappings, retry_queues) = system(aws, options).await?;
     let (handler, handler_tags) = configured(aws, &handler).await?;
     let source = parse_source(source, &handler)?;
     let consumers = mappings.iter().filter(|it| it.queue == source.as_str());

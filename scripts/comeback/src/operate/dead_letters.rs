@@ -7,7 +7,7 @@ pub mod rules;
 use std::{fs, io, ops::RangeInclusive, process::Command};
 
 use clap::Subcommand;
-use serde_json::value::RawValue;
+use serde_json::{json, value::RawValue};
 
 use crate::{
     operate::{
@@ -16,7 +16,7 @@ use crate::{
             queue::{look_at_all, open},
             rules::{Action, Letter, Order, Pace, Plan, PointerValue, Selection, Step, carry_out},
         },
-        options::{Connection, OrderOptions, Ordered},
+        options::{Connection, OrderOptions},
         rules::{count, letters},
     },
     paint::{Line, Style},
@@ -132,7 +132,7 @@ async fn order(
     edit: bool,
     shell: &Shell,
 ) -> Result<Outcome, Failure> {
-    let OrderOptions { yes, dry_run, json } = args.options;
+    let OrderOptions { yes, dry_run, json: is_json } = args.options;
     let (ask, done) = match action {
         Action::Redrive { .. } => ("Redrive", "redriven"),
         Action::Purge => ("Delete", "deleted"),
@@ -167,7 +167,7 @@ async fn order(
     let place = format!("{} ({})", queue.name(), queue.region());
     let plan = is_planned.then_some(plan);
     match &plan {
-        _ if json => {}
+        _ if is_json => {}
         Some(plan) => {
             shell.print(&[Line::of(Style::Strong, place)]).await?;
             shell.print_notices(&plan.notices()).await?;
@@ -177,15 +177,12 @@ async fn order(
             shell.print(&[Line::of(Style::Plain, line)]).await?;
         }
     }
-    let mut document = Ordered {
-        of: [("queue", queue.url.as_str())].into(),
-        plan: plan.as_ref(),
-        done: None,
-        interrupted: false,
-        error: None,
-    };
+    let mut document = json!({ "queue": queue.url, "interrupted": false, "error": null });
+    if let Some(plan) = &plan {
+        document["plan"] = json!(plan);
+    }
     if let Some(plan) = plan.as_ref().filter(|_| dry_run || number == 0) {
-        if json {
+        if is_json {
             shell.print_json(&document).await?;
         }
         return Ok(if plan.is_stuck() { Outcome::Unsuccessful } else { Outcome::Success });
@@ -202,17 +199,17 @@ async fn order(
     .await;
     drop(bar);
 
-    document.interrupted = !goes_on();
-    document.error = ended.as_ref().err().map(ToString::to_string);
-    document.done = Some(&tally);
-    if json {
+    document["interrupted"] = json!(!goes_on());
+    document["error"] = json!(ended.as_ref().err().map(ToString::to_string));
+    document["done"] = json!(tally);
+    if is_json {
         shell.print_json(&document).await?;
     } else {
         shell.print_notices(&tally.notices()).await?;
     }
     ended?;
     Ok(match () {
-        () if document.interrupted => Outcome::Interrupted,
+        () if !goes_on() => Outcome::Interrupted,
         () if tally.kept_back() > 0 => Outcome::Unsuccessful,
         () => Outcome::Success,
     })

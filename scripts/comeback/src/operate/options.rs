@@ -1,10 +1,9 @@
 //! Options that several commands share: the retry system that they select, and what is attached to it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use comeback_core::{Timestamp, arn::FunctionArn};
 use futures_util::future::try_join_all;
-use serde::Serialize;
 
 use crate::{
     operate::{
@@ -37,20 +36,6 @@ pub struct OrderOptions {
     /// Print one JSON document instead of text.
     #[arg(long)]
     pub json: bool,
-}
-
-/// What `--json` prints about an order.
-#[derive(Serialize)]
-pub struct Ordered<'a, Plan, Tally> {
-    /// The queue or the handler.
-    #[serde(flatten)]
-    pub of: BTreeMap<&'static str, &'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub plan: Option<&'a Plan>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub done: Option<&'a Tally>,
-    pub interrupted: bool,
-    pub error: Option<String>,
 }
 
 /// Options for the connection to AWS or the local cloud.

@@ -17,8 +17,8 @@ use serde_json::json;
 
 use crate::{
     operate::{
-        options::{Named, OrderOptions, Ordered, SystemOptions, find, one_of},
-        rules::{Answer, FailureFilter, Fault, Group, Groups, events, life::lives, target_name},
+        options::{Named, OrderOptions, SystemOptions, find, one_of},
+        rules::{Answer, Fault, Group, Groups, events, life::lives, target_name},
         text::{due, error, group_json, group_lines, narrowed},
         trace::collected_lines,
         waiting::{
@@ -71,11 +71,8 @@ pub enum Action {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Filters")]
 pub struct Filter {
-    /// The beginning of an event's id or of its latest request id; repeatable.
-    #[arg(long, value_name = "ID")]
-    pub id: Vec<String>,
     #[command(flatten)]
-    pub failures: FailureFilter,
+    pub selection: Selection,
     /// Due before this time, such as 2026-05-01T12:00:00Z, or within this duration, such as 15m.
     #[arg(long, value_name = "TIME|DURATION", value_parser = DueBefore::parse)]
     pub due_before: Option<DueBefore>,
@@ -84,11 +81,8 @@ pub struct Filter {
 impl Filter {
     /// The selection, with durations counted from `now`.
     pub fn selection(&self, now: Timestamp) -> Selection {
-        Selection {
-            ids: self.id.clone(),
-            failures: self.failures.clone(),
-            due_before: self.due_before.map(|when| when.at(now)),
-        }
+        let due_before = self.due_before.map(|when| when.at(now));
+        Selection { due_before, ..self.selection.clone() }
     }
 }
 
@@ -161,7 +155,7 @@ pub struct PauseArgs {
 }
 
 async fn order(order: Order, args: &OrderArgs, shell: &Shell) -> Result<Outcome, Failure> {
-    let OrderOptions { yes, dry_run, json } = args.options;
+    let OrderOptions { yes, dry_run, json: is_json } = args.options;
     let register = open(&args.system, shell.now).await?;
     let goes_on = uninterrupted()?;
     let selection = args.filter.selection((shell.now)());
@@ -185,20 +179,16 @@ async fn order(order: Order, args: &OrderArgs, shell: &Shell) -> Result<Outcome,
         plan = Some(planned);
     }
     let planned = plan.as_ref().map_or(0, Plan::all);
-    let mut document = Ordered {
-        of: [("handler", register.handler())].into(),
-        plan: plan.as_ref(),
-        done: None,
-        interrupted: false,
-        error: None,
-    };
+    let mut document =
+        json!({ "handler": register.handler(), "interrupted": false, "error": null });
     if let Some(plan) = &plan {
-        if !json {
+        document["plan"] = json!(plan);
+        if !is_json {
             shell.print(&[Line::of(Style::Strong, register.place())]).await?;
             shell.print_notices(&plan.notices(order)).await?;
         }
         if dry_run || planned == 0 {
-            if json {
+            if is_json {
                 shell.print_json(&document).await?;
             }
             return Ok(Outcome::Success);
@@ -215,17 +205,17 @@ async fn order(order: Order, args: &OrderArgs, shell: &Shell) -> Result<Outcome,
     })
     .await;
     bar.finish_and_clear();
-    document.interrupted = !goes_on();
-    document.error = ended.as_ref().err().map(ToString::to_string);
-    document.done = Some(&tally);
-    if json {
+    document["interrupted"] = json!(!goes_on());
+    document["error"] = json!(ended.as_ref().err().map(ToString::to_string));
+    document["done"] = json!(tally);
+    if is_json {
         shell.print_json(&document).await?;
     } else {
         shell.print_notices(&tally.notices(order)).await?;
     }
     ended?;
     Ok(match () {
-        () if document.interrupted => Outcome::Interrupted,
+        () if !goes_on() => Outcome::Interrupted,
         () if tally.failed + tally.not_shown > 0 => Outcome::Unsuccessful,
         () => Outcome::Success,
     })

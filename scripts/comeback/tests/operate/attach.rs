@@ -1,18 +1,14 @@
-//! `comeback attach` and `comeback detach`, run against the local cloud and moto.
+//! `comeback attach` and `comeback detach`, run against the local cloud.
 
 use std::collections::HashMap;
 
-use crate::{
-    permissions::{QUEUE, System},
-    support::{Cloud, attribute, comeback, layer_on_moto, on_moto, text},
-};
+use crate::support::{Cloud, attribute, comeback, text};
 use aws_sdk_lambda::types::{DestinationConfig, OnSuccess};
 use aws_sdk_sqs::{
     primitives::Blob,
     types::{Message, MessageAttributeValue, QueueAttributeName},
 };
 use comeback_local_client::deploy::Function;
-use serde_json::{Value, json};
 
 impl Cloud {
     /// A retry system that allows only the example target, and the function `orders`, which is not attached.
@@ -82,9 +78,7 @@ async fn contradictory_requests_are_refused_and_change_nothing() {
     let steps = Function { name: "in-steps".to_owned(), durable: true, ..orders };
     cloud.client.create(&steps).await.unwrap();
     for (arguments, part) in [
-        (["attach", "retry-handler", "--yes"].as_slice(), "can't be attached to itself"),
-        (&["attach", "orders", "--queue", "none"], "in --queue, got none; it has retry"),
-        (&["attach", "by-tenant"], "it has tenant isolation"),
+        (["attach", "by-tenant"].as_slice(), "it has tenant isolation"),
         (&["attach", "in-steps"], "it is a durable function"),
         (&["attach", "missing"], "lambda:GetFunctionConfiguration on missing failed"),
         (&["attach", "orders", "--handler", "x"], "x is no retry handler"),
@@ -194,62 +188,4 @@ async fn messages_of_an_attached_queue_come_back_are_dead_lettered_and_redriven_
     let attributes = attributes.attributes.unwrap_or_default();
     let policy = attributes.get(&QueueAttributeName::RedrivePolicy);
     assert!(policy.is_none_or(String::is_empty), "{policy:?}");
-}
-
-#[tokio::test]
-async fn permissions_are_granted_and_revoked_on_moto() {
-    let System { moto, iam, .. } = System::start().await;
-    let sdk = moto::config(&moto.endpoint);
-    let lambda = aws_sdk_lambda::Client::new(&sdk);
-    let sqs = aws_sdk_sqs::Client::new(&sdk);
-    let retry = sqs.get_queue_url().queue_name("retry").send().await.unwrap().queue_url.unwrap();
-    let role = async |name: &str| {
-        let role = iam.get_role().role_name(format!("{name}-role")).send().await.unwrap();
-        role.role.unwrap().arn
-    };
-    let roles = [role("handler").await, role("billing").await];
-    let closed = json!({ "Version": "2012-10-17", "Statement": [{ "Effect": "Deny", "Principal": "*", "Action": "sqs:SendMessage",
-        "Resource": "*", "Condition": { "ArnNotEquals": { "aws:PrincipalArn": [roles[0]] } } }] });
-    let call = sqs.set_queue_attributes().queue_url(&retry);
-    call.attributes(QueueAttributeName::Policy, closed.to_string()).send().await.unwrap();
-
-    let run = |arguments: &[&str]| on_moto(&moto, arguments).output().unwrap();
-    let layer = layer_on_moto(&lambda).await;
-    let refused = run(&["attach", "billing", "--yes", "--transparent", &layer]);
-    let says = format!("runs on x86_64, and {layer} on arm64: pass the layer for x86_64");
-    assert!(text(&refused.stderr).contains(&says), "{refused:?}");
-    let attached = run(&["attach", "billing", "--yes", "--json"]);
-    assert!(attached.status.success(), "{attached:?}");
-    let document = crate::support::json(&attached);
-    assert_eq!((&document["done"], &document["error"]), (&5.into(), &Value::Null), "{document:#}");
-    let policy = |role: &'static str, policy: &'static str| {
-        iam.get_role_policy().role_name(role).policy_name(policy).send()
-    };
-    let send = policy("billing-role", "comeback-send-billing").await.unwrap().policy_document;
-    assert!(send.contains("SendMessage"), "{send}");
-    assert!(policy("handler-role", "comeback-invoke-billing").await.is_ok());
-    assert!(queue_policy(&sqs, &retry).await.contains(&roles[1]));
-    let call = lambda.get_function_event_invoke_config().function_name("billing");
-    let config = call.send().await.unwrap();
-    assert_eq!(config.destination_config.unwrap().on_failure.unwrap().destination.unwrap(), QUEUE);
-
-    let document = crate::support::json(&run(&["doctor", "--json"]));
-    let findings = document["systems"][0]["findings"].as_array().unwrap();
-    let named = |name: &str| findings.iter().any(|it| it["name"] == name);
-    assert!(named("mapping_reports_nothing") && named("handler_runtime"), "{document:#}");
-
-    let detached = run(&["detach", "billing", "--yes"]);
-    assert!(detached.status.success(), "{detached:?}");
-    assert!(policy("billing-role", "comeback-send-billing").await.is_err());
-    assert!(policy("handler-role", "comeback-invoke-billing").await.is_err());
-    assert!(!queue_policy(&sqs, &retry).await.contains(&roles[1]));
-    assert!(
-        lambda.get_function_event_invoke_config().function_name("billing").send().await.is_err()
-    );
-}
-
-async fn queue_policy(sqs: &aws_sdk_sqs::Client, url: &str) -> String {
-    let call =
-        sqs.get_queue_attributes().queue_url(url).attribute_names(QueueAttributeName::Policy);
-    call.send().await.unwrap().attributes.unwrap()[&QueueAttributeName::Policy].clone()
 }

@@ -11,17 +11,17 @@ use moto::Moto;
 use serde_json::{Value, json};
 
 const USER: &str = "operator";
-pub const QUEUE: &str = "arn:aws:sqs:us-east-1:000000000000:retry";
+const QUEUE: &str = "arn:aws:sqs:us-east-1:000000000000:retry";
 
 /// A retry system on moto, and an operator without permissions.
-pub struct System {
-    pub moto: Moto,
-    pub iam: aws_sdk_iam::Client,
+struct System {
+    moto: Moto,
+    iam: aws_sdk_iam::Client,
     key: (String, String),
 }
 
 impl System {
-    pub async fn start() -> Self {
+    async fn start() -> Self {
         let moto = Moto::start();
         let sdk = moto::config(&moto.endpoint);
         let iam = aws_sdk_iam::Client::new(&sdk);
@@ -179,6 +179,12 @@ async fn commands_that_change_something_may_do_so_with_their_policies() {
         let line: Vec<_> = line.split(' ').collect();
         let output = said(&system.run(&line, &for_moto(&actions(command))).await);
         assert!(output.contains(part), "{command}: {output}");
+        for (role, policy) in
+            [("billing-role", "comeback-send-billing"), ("handler-role", "comeback-invoke-billing")]
+        {
+            let call = system.iam.get_role_policy().role_name(role).policy_name(policy);
+            assert_eq!(call.send().await.is_ok(), command == "attach", "{command}: {policy}");
+        }
     }
 }
 

@@ -21,9 +21,10 @@ pub use steps::{Planned, Step, carry_out};
 use facts::{Tags, VariablesChange, settings_with, settings_without};
 
 use comeback_core::{arn::FunctionArn, target::Target};
+use serde_json::{Value, json};
 
 use crate::operate::{
-    doctor::rules::{ACTIONS_ON_KEY, InvokeConfig, WRAPPER, WRAPPER_VARIABLE, allow},
+    doctor::rules::{ACTIONS_ON_KEY, InvokeConfig, WRAPPER, WRAPPER_VARIABLE, allow, policy_of},
     rules::{
         Answer, Fault, Function, Unsupported, last,
         policies::{Effect, ask, exempt, unexempt},
@@ -205,7 +206,7 @@ pub fn attach(facts: &Facts, order: &Order) -> Result<Plan, Refusal> {
         &facts.send_policy,
         &function.role,
         &policy_name("send", function.name(), qualifier),
-        send_document(function, queue),
+        policy_of(&send_statements(function, queue)),
     )?;
     plan.admit(&queue.url, &function.role, policy);
     let arn = &function.arn;
@@ -259,7 +260,7 @@ impl Plan {
         policy: &str,
         document: String,
     ) -> Answer<()> {
-        let parsed = |text: &str| serde_json::from_str::<serde_json::Value>(text).ok();
+        let parsed = |text: &str| serde_json::from_str::<Value>(text).ok();
         let Some(existing) = self.known(existing)? else { return Ok(()) };
         if existing.as_deref().and_then(parsed) != parsed(&document) {
             let is = existing.as_deref().unwrap_or("no policy").to_owned();
@@ -556,18 +557,14 @@ fn warnings(facts: &Facts, order: &Order, queue: &RetryQueue) -> Vec<String> {
     warnings
 }
 
-/// The policy that lets the function's role send to the queue and use the queue's key.
-fn send_document(function: &Function, queue: &RetryQueue) -> String {
-    let send = allow(&["sqs:SendMessage"], &[&queue.arn]);
-    let Some(key) = queue.attributes.key_arn(&function.arn) else { return send };
-    let mut document: serde_json::Value = serde_json::from_str(&send).unwrap_or_default();
-    let statement = serde_json::json!({
-        "Effect": "Allow", "Action": ["kms:Decrypt", "kms:GenerateDataKey"], "Resource": key,
+/// What lets the function's role send to the queue and use the queue's key.
+fn send_statements(function: &Function, queue: &RetryQueue) -> Vec<Value> {
+    let send = json!({ "Effect": "Allow", "Action": ["sqs:SendMessage"], "Resource": [queue.arn] });
+    let key = queue.attributes.key_arn(&function.arn).map(|key| {
+        let actions = ["kms:Decrypt", "kms:GenerateDataKey"];
+        json!({ "Effect": "Allow", "Action": actions, "Resource": key })
     });
-    if let Some(statements) = document["Statement"].as_array_mut() {
-        statements.push(statement);
-    }
-    document.to_string()
+    [send].into_iter().chain(key).collect()
 }
 
 /// The name of an inline policy. Functions may share a role, so the name contains the function and its qualifier.

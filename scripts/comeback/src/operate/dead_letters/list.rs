@@ -163,10 +163,10 @@ pub async fn show(args: &ShowArgs, shell: &Shell) -> Result<Outcome, Failure> {
     let goes_on = uninterrupted()?;
     let selection = Selection { ids: vec![args.id.clone()], ..Selection::default() };
     let now = (shell.now)();
-    let mut found: Vec<Letter> = Vec::new();
+    let mut found = Vec::new();
     look_at_all(&queue, |letter| {
         if selection.matches(&letter, &letter.facts(), now) {
-            found.push(letter);
+            found.push(letter.listed(args.payload));
         }
         found.len() < SHOWN_MAX && goes_on()
     })
@@ -181,11 +181,10 @@ pub async fn show(args: &ShowArgs, shell: &Shell) -> Result<Outcome, Failure> {
         );
         return Err(text.into());
     }
-    let listed: Vec<_> = found.iter().map(|letter| letter.listed(args.payload)).collect();
     if args.json {
-        shell.print_json(&listed).await?;
+        shell.print_json(&found).await?;
     } else {
-        let lines: Vec<_> = listed.iter().flat_map(|letter| described(letter, now)).collect();
+        let lines: Vec<_> = found.iter().flat_map(|letter| described(letter, now)).collect();
         shell.print(&lines).await?;
     }
     Ok(Outcome::Success)

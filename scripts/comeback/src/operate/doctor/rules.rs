@@ -13,7 +13,7 @@ pub(crate) mod tests;
 use std::{collections::BTreeSet, time::Duration};
 
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::operate::rules::{Answer, Fault};
 
@@ -142,18 +142,14 @@ pub fn diagnose(facts: &Facts) -> Vec<Examined> {
     all.extend(facts.sources.iter().map(|source| queues::examine_source(facts, source)));
     all.extend(facts.ledger.iter().map(|ledger| queues::examine_ledger(facts, ledger)));
     all.extend(queues::examine_keys(facts));
-    once(&mut all);
-    all
-}
-
-/// Removes repeated `unchecked` findings: the first part that has one keeps it.
-fn once(all: &mut [Examined]) {
+    // Of repeated `unchecked` findings, the first part that has one keeps it.
     let mut seen = BTreeSet::new();
-    for examined in all {
+    for examined in &mut all {
         examined.findings.retain(|finding| {
             finding.verdict != Verdict::Unknown || seen.insert(finding.says.clone())
         });
     }
+    all
 }
 
 /// Formats a duration in the largest unit that divides it evenly.
@@ -224,8 +220,11 @@ impl Fix {
 }
 
 pub(crate) fn allow(actions: &[&str], resources: &[&str]) -> String {
-    let statement = json!({ "Effect": "Allow", "Action": actions, "Resource": resources });
-    json!({ "Version": "2012-10-17", "Statement": [statement] }).to_string()
+    policy_of(&[json!({ "Effect": "Allow", "Action": actions, "Resource": resources })])
+}
+
+pub(crate) fn policy_of(statements: &[Value]) -> String {
+    json!({ "Version": "2012-10-17", "Statement": statements }).to_string()
 }
 
 /// A name as one shell word. Names from settings may contain any characters, so they may need quotes.

@@ -134,10 +134,6 @@ impl<'a> Life<'a> {
         self.fail(0, failed_at);
     }
 
-    fn failed_at(&self) -> Timestamp {
-        self.failure.failed_at
-    }
-
     /// Plans the next attempt, or returns the reason why the event is given up.
     fn plan(&self) -> Result<Schedule, Reason> {
         Schedule::of(&self.failure, self.policy)
@@ -284,7 +280,7 @@ fn attempts(policy: &Policy, seed: u64) -> Attempts {
         }
         steps += attempts + 1;
         made.push(attempts as f64);
-        ends.push(between(START, life.failed_at()).as_secs_f64());
+        ends.push(between(START, life.failure.failed_at).as_secs_f64());
         if examples.len() < EXAMPLES {
             examples.push(example);
         }

@@ -120,12 +120,15 @@ impl GroupBy {
     }
 }
 
-/// A filter for events. All conditions that are set must be met. For a list, one matching entry is enough.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+/// Filters on events. All filters must match. A repeatable filter matches if one of its values does.
+#[derive(Clone, Debug, Default, Eq, PartialEq, clap::Args)]
 pub struct Selection {
-    /// Event ids or the request ids of the latest failures, or prefixes of them.
+    /// The beginning of an event's id or of its latest request id; repeatable.
+    #[arg(long = "id", value_name = "ID")]
     pub ids: Vec<String>,
+    #[command(flatten)]
     pub failures: FailureFilter,
+    #[arg(skip)]
     pub due_before: Option<Timestamp>,
 }
 

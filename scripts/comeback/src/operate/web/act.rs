@@ -257,7 +257,7 @@ async fn carry_out(live: Shared, command: Command, job: u64) -> Result<Vec<Notic
         Command::Events(order, selection) => {
             let register = live.register()?;
             let parts = register.parts(&selection.failures.functions).await?;
-            let goes_on = |tally: &waiting::Tally| goes_on(&live, job, tally.ordered());
+            let goes_on = |tally: &waiting::Tally| progress(&live, job, tally.ordered());
             let done = waiting::carry_out(order, &selection, &parts, None, &register, goes_on);
             let (tally, ended) = done.await;
             (tally.notices(order), ended.map_err(Failure::from))
@@ -266,7 +266,7 @@ async fn carry_out(live: Shared, command: Command, job: u64) -> Result<Vec<Notic
             let turn = live.letters.lock().await;
             let queue = live.dead_letters().await?;
             let pace = dead_letters::Pace { letters_per_second: None, batches: BATCHES };
-            let goes_on = |tally: &dead_letters::Tally| goes_on(&live, job, tally.done());
+            let goes_on = |tally: &dead_letters::Tally| progress(&live, job, tally.done());
             let (tally, ended) = dead_letters::carry_out(&order, pace, &queue, goes_on).await;
             drop(turn);
             // The list of letters is from before.
@@ -338,7 +338,7 @@ impl Jobs {
 }
 
 /// Notes how many items of a job are done. Returns false if the job should stop.
-fn goes_on(live: &Live, job: u64, done: u64) -> bool {
+fn progress(live: &Live, job: u64, done: u64) -> bool {
     let mut is_stopped = false;
     live.jobs.change(job, |job| {
         job.done = done;

@@ -207,15 +207,4 @@ mod tests {
             assert_eq!(cookie(&headers(&[(header::COOKIE, cookies)])), expected, "{cookies}");
         }
     }
-
-    #[test]
-    fn a_parameter_is_replaced_or_left_out() {
-        let params = Params::parse(b"state=waiting&text=a%26b+c&empty=");
-        assert_eq!(params.get("text"), Some("a&b c"));
-        assert_eq!(Params::parse(b"id=1&id=&id=2").list("id"), ["1", "2"]);
-        assert_eq!((params.get("empty"), params.get("other")), (None, None));
-        assert_eq!(params.with("state", "").with("empty", "").to_string(), "text=a%26b+c");
-        assert_eq!(params.with("text", "x").get("text"), Some("x"));
-        assert_eq!(Params::parse(b"skip=7&to=x").number::<usize>("skip"), Some(7));
-    }
 }

@@ -219,10 +219,6 @@ impl Events {
         number
     }
 
-    pub fn len(&self) -> usize {
-        self.kept.len()
-    }
-
     pub fn is_empty(&self) -> bool {
         self.kept.is_empty()
     }
@@ -497,7 +493,7 @@ mod tests {
         }
         assert!(events.get("4").is_none() && events.get("5").is_some());
         events.ended(&run("4", "4", 0), at(1), None);
-        assert_eq!(events.len(), KEPT_MAX, "the end of an event that is forgotten adds none");
+        assert_eq!(events.kept.len(), KEPT_MAX, "the end of an event that is forgotten adds none");
     }
 
     #[test]

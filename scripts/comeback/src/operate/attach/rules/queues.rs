@@ -9,16 +9,16 @@ use comeback_core::{
     dead_letter::SIZE_MAX,
     target::Target,
 };
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{
-    Order, Plan, Previous, Refusal, RetryQueue, Step, admission, facts, policy_name, send_document,
-    settings_with, settings_without,
+    Order, Plan, Previous, Refusal, RetryQueue, Step, admission, facts, policy_name,
+    send_statements, settings_with, settings_without,
 };
 use crate::operate::{
     doctor::rules::{
         ACTIONS_ON_RETRY_QUEUE, Mapping, QueueAttributes, RECEIVES, RETENTION, Redrive,
-        VISIBILITY_LONG, VISIBILITY_PER_TIMEOUT, span,
+        VISIBILITY_LONG, VISIBILITY_PER_TIMEOUT, policy_of, span,
     },
     rules::{Answer, Function, last, queue_arn, queue_targets},
 };
@@ -220,15 +220,11 @@ fn named(arns: &[String]) -> String {
 
 /// The policy that lets the handler receive from the retry queue, send to the source queue, and use its key.
 fn document(facts: &QueueFacts, source: &RetryQueue) -> String {
-    let mut document: Value =
-        serde_json::from_str(&send_document(&facts.handler, source)).unwrap_or_default();
-    let receive = json!({
+    let mut statements = send_statements(&facts.handler, source);
+    statements.push(json!({
         "Effect": "Allow", "Action": ACTIONS_ON_RETRY_QUEUE, "Resource": facts.retry.arn,
-    });
-    if let Some(statements) = document["Statement"].as_array_mut() {
-        statements.push(receive);
-    }
-    document.to_string()
+    }));
+    policy_of(&statements)
 }
 
 fn redrive(plan: &mut Plan, facts: &QueueFacts, is: &QueueAttributes, becomes: Option<Redrive>) {

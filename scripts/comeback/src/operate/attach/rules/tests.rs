@@ -4,7 +4,6 @@ use std::{cell::RefCell, collections::BTreeMap, time::Duration};
 
 use comeback_core::time::between;
 use futures_util::FutureExt as _;
-use serde_json::{Value, json};
 
 use super::*;
 use crate::operate::{
@@ -313,9 +312,8 @@ fn a_queue_with_a_key_needs_permissions_on_the_key() {
     ] {
         let mut queue = queue("retry");
         queue.attributes.key = key.map(str::to_owned);
-        let document = send_document(&facts().function, &queue);
-        let document: serde_json::Value = serde_json::from_str(&document).unwrap();
-        let on_key = document["Statement"][1]["Resource"].as_str().map(str::to_owned);
+        let statements = send_statements(&facts().function, &queue);
+        let on_key = statements.get(1).map(|it| it["Resource"].as_str().unwrap().to_owned());
         assert_eq!(on_key, expected);
     }
 }

@@ -127,7 +127,7 @@ impl<'a> Simulation<'a> {
                 }
             };
             attempts += 1;
-            self.wait(self.life.failed_at(), schedule.due);
+            self.wait(self.life.failure.failed_at, schedule.due);
             if schedule.due >= self.end {
                 self.recoveries.push(between(self.end, schedule.due).as_secs_f64());
                 break;
