@@ -215,7 +215,9 @@ mod tests {
         let first = statistics.map(|name| ages[0].1.statistic(name).unwrap());
         assert_eq!(first, [2.0, 5.5, 2.75, 1.5, 4.0]);
         assert_eq!(ages[0].1.statistic("p99"), None);
-        let awss = Metric { namespace: "AWS/Lambda".to_owned(), ..invoked };
+        let awss = Metric { namespace: "AWS/Lambda".to_owned(), ..invoked.clone() };
         assert_eq!(sums(&awss, at(0)..at(180)), [], "a function writes none of AWS's own metrics");
+        emf.count(&line(2 * 86_400, 1, "1"));
+        assert_eq!(emf.of(&invoked, &(at(0)..at(180))), [], "it was long ago");
     }
 }

@@ -154,15 +154,6 @@ impl Lambda {
         Ok(())
     }
 
-    pub fn set_recursive_loop(
-        &mut self,
-        name: &str,
-        recursive_loop: RecursiveLoop,
-    ) -> Result<(), LambdaError> {
-        self.function_mut(name)?.recursive_loop = recursive_loop;
-        Ok(())
-    }
-
     /// Replaces a function's event invoke config, or changes it if `update` is set.
     pub fn set_event_invoke_config(
         &mut self,
@@ -230,10 +221,6 @@ impl Lambda {
         let function = self.functions.get_mut(name);
         let config = function.and_then(|function| function.event_invoke_config.take());
         config.map(|_| ()).ok_or_else(|| no_event_invoke_config(name))
-    }
-
-    pub fn mappings(&self) -> impl Iterator<Item = &Mapping> {
-        self.mappings.values()
     }
 
     pub fn mapping(&self, uuid: &str) -> Result<&Mapping, LambdaError> {

@@ -60,7 +60,7 @@ impl Cloud {
         }
         let same =
             |other: &&Mapping| other.queue == mapping.queue && other.function == mapping.function;
-        if let Some(other) = self.lambda.mappings().find(same) {
+        if let Some(other) = self.lambda.mappings.values().find(same) {
             return Err(LambdaError::ResourceConflict(format!(
                 "An event source mapping with SQS arn (\" {event_source_arn} \") and function (\" \
                  {function} \") already exists. Please update or delete the existing mapping with \
@@ -183,8 +183,8 @@ impl Cloud {
 
     pub(super) fn next_poll(&mut self, now: Timestamp) -> Option<Timestamp> {
         let Self { sqs, lambda, .. } = self;
-        let polling =
-            lambda.mappings().filter(|mapping| lambda.function(&mapping.function).is_ok());
+        let mappings = lambda.mappings.values();
+        let polling = mappings.filter(|mapping| lambda.function(&mapping.function).is_ok());
         let polls = polling.filter_map(|mapping| {
             let visible_at = sqs.next_visible_at(&mapping.queue, now);
             mapping.next_poll(visible_at)
@@ -264,18 +264,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_invalid_response_fails_the_whole_batch() {
-        for response in [
-            "{",
-            "true",
-            "7",
-            "\"done\"",
-            "[1]",
-            r#"{"batchItemFailures":{}}"#,
-            r#"{"batchItemFailures":["a"]}"#,
-            r#"{"batchItemFailures":[{"itemIdentifier":"a"},{"itemIdentifier":"c"}]}"#,
+    fn a_response_names_the_messages_that_failed_and_an_invalid_one_fails_the_whole_batch() {
+        let items = |items: &str| format!(r#"{{"batchItemFailures":[{items}]}}"#);
+        let (a, b) = (r#"{"itemIdentifier":"a"}"#, r#"{"itemIdentifier":"b","more":1}"#);
+        for (response, failed) in [
+            ("", Some(&[][..])),
+            ("null", Some(&[])),
+            ("\"\"", Some(&[])),
+            ("[]", Some(&[])),
+            ("{}", Some(&[])),
+            (r#"{"batchItemFailures":null}"#, Some(&[])),
+            (&items(""), Some(&[])),
+            (&items(b), Some(&["b"])),
+            (&items(&format!("{a},{b}")), Some(&["a", "b"])),
+            ("{", None),
+            ("true", None),
+            ("7", None),
+            ("\"done\"", None),
+            ("[1]", None),
+            (r#"{"batchItemFailures":{}}"#, None),
+            (&items(r#""a""#), None),
+            (&items(r#"["a"]"#), None),
+            (&items(r#"{"ItemIdentifier":"a"}"#), None),
+            (&items(&format!(r#"{a},{{"itemIdentifier":"c"}}"#)), None),
         ] {
-            assert_eq!(failures(response.as_bytes(), |id| id == "a"), None, "{response}");
+            let told = failures(response.as_bytes(), |id| id == "a" || id == "b");
+            assert_eq!(told, failed.map(|ids| ids.iter().map(|&id| id.to_owned()).collect()));
         }
     }
 }

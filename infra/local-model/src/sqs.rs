@@ -32,7 +32,7 @@ pub use message::{
 };
 pub use message::{bad_delay, is_valid_char, too_long};
 pub use move_task::{MoveStatus, MoveTask, TASKS_LISTED_MAX};
-pub use queue::{IN_FLIGHT_MAX, QueueName};
+pub use queue::IN_FLIGHT_MAX;
 use queue::{Message, Places, Queue};
 
 use super::{ACCOUNT, Ids, queue_arn, queue_name};
@@ -48,8 +48,8 @@ pub struct Sqs {
     ids: Ids,
     /// The number of the next message. Numbers are unique across queues.
     next_number: u64,
-    queues: BTreeMap<QueueName, Queue>,
-    deleted: BTreeMap<QueueName, Timestamp>,
+    queues: BTreeMap<Arc<str>, Queue>,
+    deleted: BTreeMap<Arc<str>, Timestamp>,
     move_tasks: Vec<MoveTask>,
     pub in_flight_max: usize,
     /// Whether messages were moved from one queue to another since the last [`Sqs::take_redriven`].
@@ -77,25 +77,25 @@ impl Sqs {
         now: Timestamp,
         name: &str,
         attributes: &Attributes,
-    ) -> Result<QueueName, SqsError> {
-        let name = QueueName::new(name)?;
-        if let Some(existing) = self.queues.get(&name) {
+    ) -> Result<(), SqsError> {
+        queue::check_name(name)?;
+        if let Some(existing) = self.queues.get(name) {
             let wanted = existing.attributes.with(attributes)?.to_map();
             let current = existing.attributes.to_map();
             return match attributes.keys().find(|name| wanted.get(*name) != current.get(*name)) {
                 Some(attribute) => Err(SqsError::QueueNameExists { attribute: attribute.clone() }),
-                None => Ok(name),
+                None => Ok(()),
             };
         }
-        if self.deleted.get(&name).is_some_and(|at| now < time::later(*at, COOLDOWN)) {
+        if self.deleted.get(name).is_some_and(|at| now < time::later(*at, COOLDOWN)) {
             return Err(SqsError::QueueDeletedRecently);
         }
         let attributes = QueueAttributes::default().with(attributes)?;
         self.check_redrive(&attributes)?;
         let mut queue = Queue::new(now, self.ids.number(), attributes);
         queue.in_flight_max = self.in_flight_max;
-        self.queues.insert(name.clone(), queue);
-        Ok(name)
+        self.queues.insert(name.into(), queue);
+        Ok(())
     }
 
     pub fn delete_queue(&mut self, now: Timestamp, queue: &str) -> Result<(), SqsError> {
@@ -116,21 +116,21 @@ impl Sqs {
         Ok(())
     }
 
-    pub fn queue(&self, name: &str) -> Result<&QueueName, SqsError> {
+    pub fn queue(&self, name: &str) -> Result<&Arc<str>, SqsError> {
         self.queues.get_key_value(name).map(|(name, _)| name).ok_or(SqsError::QueueDoesNotExist)
     }
 
-    pub(crate) fn queue_by_arn(&self, arn: &str) -> Option<&QueueName> {
+    pub(crate) fn queue_by_arn(&self, arn: &str) -> Option<&Arc<str>> {
         self.queue(queue_name(arn)?).ok()
     }
 
     /// The queues whose names begin with `prefix` and come after `after`, sorted by name.
-    pub fn queues(&self, prefix: &str, after: Option<&str>) -> impl Iterator<Item = &QueueName> {
+    pub fn queues(&self, prefix: &str, after: Option<&str>) -> impl Iterator<Item = &Arc<str>> {
         let from = after.map_or(Bound::Included(prefix), Bound::Excluded);
         self.queues
             .range::<str, _>((from, Bound::Unbounded))
             .map(|(name, _)| name)
-            .filter(move |name| name.as_str().starts_with(prefix))
+            .filter(move |name| name.starts_with(prefix))
     }
 
     /// The queues whose dead-letter queue is `queue` and whose names come after `after`.
@@ -138,9 +138,9 @@ impl Sqs {
         &self,
         queue: &str,
         after: Option<&str>,
-    ) -> Result<impl Iterator<Item = &QueueName>, SqsError> {
-        let arn = queue_arn(self.queue(queue)?.as_str());
-        let is_source = move |name: &&QueueName| {
+    ) -> Result<impl Iterator<Item = &Arc<str>>, SqsError> {
+        let arn = queue_arn(self.queue(queue)?);
+        let is_source = move |name: &&Arc<str>| {
             let redrive =
                 self.queues.get(*name).and_then(|queue| queue.attributes.redrive.as_ref());
             redrive.is_some_and(|redrive| redrive.dead_letter_target_arn == arn)
@@ -238,7 +238,7 @@ impl Sqs {
         let (messages, given_up) = source.receive(now, max, visibility, receives_max);
         if let Some((target, _)) = redrive.filter(|_| !given_up.is_empty()) {
             let source: Arc<str> = queue_arn(queue).into();
-            let target = self.queue_mut(target.as_str())?;
+            let target = self.queue_mut(&target)?;
             for (number, message) in given_up {
                 target.admit(now, number, message.given_up_by(Arc::clone(&source)), 0);
             }

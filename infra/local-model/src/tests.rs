@@ -1,7 +1,6 @@
 //! Tests of the rules that involve both services: asynchronous events, destinations, batches and recursion.
 
 mod mapping;
-mod properties;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,7 +12,7 @@ use comeback_core::{Timestamp, time::later};
 use serde_json::Value;
 
 use super::{
-    Cloud, Invocation, InvocationType, Invoked, Payload, Waiting,
+    Cloud, Invocation, InvocationType, Invoked, Waiting,
     lambda::{
         error::{LambdaError, ThrottleReason},
         function::{Code, DeadLetterConfig, DurableConfig, Program, Settings},
@@ -32,7 +31,6 @@ use crate::{Event, What};
 struct World {
     cloud: Cloud,
     now: Timestamp,
-    runs: Vec<Run>,
 }
 
 fn secs(seconds: u64) -> Duration {
@@ -55,7 +53,6 @@ impl World {
         let mut world = Self {
             cloud: Cloud::new(concurrency, 1),
             now: Timestamp::from_timestamp(1_700_000_000, 0).unwrap(),
-            runs: Vec::new(),
         };
         world.function("f", Settings::default());
         world
@@ -459,7 +456,7 @@ fn a_function_that_sends_to_its_own_queue_is_stopped_after_sixteen_runs() {
     assert_eq!(world.wait(), Some(secs(30)));
     assert!(world.advance().is_empty());
     assert_eq!(world.wait(), Some(secs(30)));
-    world.cloud.lambda.set_recursive_loop("f", RecursiveLoop::Allow).unwrap();
+    world.cloud.lambda.function_mut("f").unwrap().recursive_loop = RecursiveLoop::Allow;
     let run = world.run();
     assert!(run.payload.get().contains(r#""ApproximateReceiveCount":"3""#));
 }
@@ -504,15 +501,6 @@ fn only_queues_of_this_account_and_region_have_a_name_here() {
     ] {
         assert_eq!(queue_name(arn), None, "{arn}");
     }
-}
-
-#[test]
-fn bytes_that_are_no_json_are_refused_as_an_event_and_quoted_as_a_response() {
-    for bytes in [&b"{"[..], b"", b"1 2", b"\"\xff\""] {
-        assert!(Payload::parse(bytes).is_err());
-    }
-    assert_eq!(Payload::of_response(b"<a>").get(), "\"<a>\"");
-    assert_eq!(Payload::of_response(b"").get(), "\"\"");
 }
 
 #[test]

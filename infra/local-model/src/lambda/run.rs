@@ -213,21 +213,3 @@ fn signal_name(signal: i32) -> Option<&'static str> {
         _ => return None,
     })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_message_of_an_error_is_found_if_it_has_one() {
-        for (payload, message) in [
-            (r#"{"errorType":"E","errorMessage":"no \"luck\""}"#, "no \"luck\""),
-            (r#"{"errorMessage":7}"#, ""),
-            ("[]", ""),
-            ("<html>", ""),
-        ] {
-            let response = Response { payload: payload.into(), ending: Ending::Failed };
-            assert_eq!(response.error_message(), message, "{payload}");
-        }
-    }
-}

@@ -10,13 +10,13 @@
 //! messages as it counted at its start. Otherwise it would never end when the moved messages fail again and come
 //! back.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use comeback_core::{Timestamp, time};
 use serde::{Deserialize, Serialize};
 
-use super::{QueueName, Sqs, SqsError};
+use super::{Sqs, SqsError};
 
 /// The highest rate that a caller may set, in messages a second: AWS's limit.
 const RATE_MAX: u32 = 500;
@@ -27,8 +27,8 @@ pub const TASKS_LISTED_MAX: usize = 10;
 #[derive(Debug)]
 pub struct MoveTask {
     pub handle: String,
-    source: QueueName,
-    pub destination: Option<QueueName>,
+    source: Arc<str>,
+    pub destination: Option<Arc<str>>,
     pub per_second: Option<u32>,
     pub started_at: Timestamp,
     /// How many messages were visible in the source when the task started.
@@ -79,8 +79,8 @@ impl Handle {
 }
 
 impl MoveTask {
-    pub(super) fn is_from(&self, queue: &QueueName) -> bool {
-        self.source == *queue
+    pub(super) fn is_from(&self, queue: &str) -> bool {
+        *self.source == *queue
     }
 
     fn next_at(&self) -> Option<Timestamp> {
@@ -104,7 +104,7 @@ impl Sqs {
     ) -> Result<String, SqsError> {
         let per_second = per_second.map(check_rate).transpose()?;
         let source = self.resource("SourceArn", source_arn)?.clone();
-        if self.dead_letter_sources(source.as_str(), None)?.next().is_none() {
+        if self.dead_letter_sources(&source, None)?.next().is_none() {
             return Err(invalid("Source queue must be configured as a Dead Letter Queue."));
         }
         let destination =
@@ -122,7 +122,7 @@ impl Sqs {
         self.move_tasks.retain(|task| Some(&task.handle) != forgotten.as_ref());
         let handle =
             Handle { task_id: self.ids.uuid(), source_arn: source_arn.to_owned() }.encode();
-        let to_move = self.queue_mut(source.as_str())?.places(now).visible.len();
+        let to_move = self.queue_mut(&source)?.places(now).visible.len();
         self.move_tasks.push(MoveTask {
             handle: handle.clone(),
             source,
@@ -182,7 +182,7 @@ impl Sqs {
             return;
         };
         let destination = match (&task.destination, given_up_by) {
-            (Some(named), _) => self.queue(named.as_str()).ok().cloned(),
+            (Some(named), _) => self.queue(named).ok().cloned(),
             (None, Some(arn)) => self.queue_by_arn(&arn).cloned(),
             (None, None) => {
                 task.status = MoveStatus::Failed("CouldNotDetermineMessageSource");
@@ -206,11 +206,11 @@ impl Sqs {
         }
     }
 
-    fn tasks_of(&self, source: &QueueName) -> impl Iterator<Item = &MoveTask> {
+    fn tasks_of(&self, source: &str) -> impl Iterator<Item = &MoveTask> {
         self.move_tasks.iter().rev().filter(move |task| task.is_from(source))
     }
 
-    fn resource(&self, parameter: &'static str, arn: &str) -> Result<&QueueName, SqsError> {
+    fn resource(&self, parameter: &'static str, arn: &str) -> Result<&Arc<str>, SqsError> {
         if arn.split(':').count() != 6 || !arn.starts_with("arn:") {
             return Err(SqsError::InvalidRequest(format!(
                 "You must use this format to specify the {parameter}: arn:<partition>:<service>:<region>:<account-id>:<resource-id>"

@@ -97,7 +97,7 @@ fn a_throttled_batch_is_retried_less_and_less_often_until_its_messages_are_visib
 #[test]
 fn a_mapping_that_is_disabled_or_has_lost_its_function_receives_nothing() {
     let mut world = mapped(&MappingSettings::default());
-    let uuid = world.cloud.lambda.mappings().next().unwrap().uuid.clone();
+    let uuid = world.cloud.lambda.mappings.keys().next().unwrap().clone();
     let off = MappingSettings { enabled: Some(false), ..MappingSettings::default() };
     world.cloud.lambda.update_mapping(world.now, &uuid, None, &off).unwrap();
     world.send("q", "a");

@@ -16,7 +16,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::model::{
     ACCOUNT,
-    sqs::{QueueName, Sqs, SqsError},
+    sqs::{Sqs, SqsError},
 };
 
 struct Call<'a> {
@@ -29,7 +29,7 @@ struct Call<'a> {
 }
 
 impl Call<'_> {
-    fn queue_url(&self, name: &QueueName) -> String {
+    fn queue_url(&self, name: &str) -> String {
         format!("http://{}/{ACCOUNT}/{name}", self.host)
     }
 }
@@ -50,7 +50,6 @@ fn answer(action: &str, body: &[u8], call: Call<'_>) -> Result<Vec<u8>, SqsError
         "ListQueueTags" => perform(body, call, queues::list_tags),
         "ListQueues" => perform(body, call, queues::list),
         "PurgeQueue" => perform(body, call, queues::purge),
-        "ReceiveMessage" => perform(body, call, messages::receive),
         "SendMessage" => perform(body, call, messages::send),
         "SendMessageBatch" => perform(body, call, messages::send_batch),
         "SetQueueAttributes" => perform(body, call, queues::set_attributes),

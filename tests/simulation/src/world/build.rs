@@ -141,7 +141,7 @@ impl World {
         let code = Code { program: Program::Bootstrap("/".into()), size: 0, sha256: String::new() };
         let lambda = &mut self.cloud.lambda;
         lambda.create_function(self.now, name, code, settings).expect("its settings are valid");
-        lambda.set_recursive_loop(name, in_loops).expect("it was just created");
+        lambda.function_mut(name).expect("it was just created").recursive_loop = in_loops;
     }
 }
 

@@ -60,7 +60,7 @@ impl World {
             }
             Trouble::MappingOff => {
                 let queue = &plan.queues[number].name;
-                let of_queue = lambda.mappings().find(|mapping| *mapping.queue == **queue);
+                let of_queue = lambda.mappings.values().find(|mapping| *mapping.queue == **queue);
                 let Some(uuid) = of_queue.map(|mapping| mapping.uuid.clone()) else { return };
                 let enabled = Some(!begins);
                 let settings = MappingSettings { enabled, ..MappingSettings::default() };

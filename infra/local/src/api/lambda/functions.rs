@@ -118,8 +118,10 @@ pub(super) async fn put_recursion_config(
             return Err(LambdaError::constraint("recursiveLoop", other, rule).into());
         }
     };
-    shared.step(|cloud, _| cloud.lambda.set_recursive_loop(&name, recursive_loop))?;
-    Ok(answer(OK, &json!({ "RecursiveLoop": recursive_loop })))
+    shared.step(|cloud, _| {
+        cloud.lambda.function_mut(&name)?.recursive_loop = recursive_loop;
+        Ok(answer(OK, &json!({ "RecursiveLoop": recursive_loop })))
+    })
 }
 
 pub(super) async fn get_recursion_config(of: Function) -> Answer {
@@ -239,7 +241,8 @@ pub(super) async fn list_mappings(State(shared): State<Shared>, uri: Uri) -> Ans
     shared.look(|cloud, now| {
         let mappings: Vec<_> = cloud
             .lambda
-            .mappings()
+            .mappings
+            .values()
             .filter(|it| arn.as_ref().is_none_or(|arn| **arn == *it.event_source_arn))
             .filter(|it| function.as_ref().is_none_or(|name| **name == *it.function))
             .map(|it| shapes::mapping(it, it.state(now)))

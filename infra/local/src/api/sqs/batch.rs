@@ -103,7 +103,6 @@ pub(super) struct HeldMessage {
 type Answer = Result<Value, SqsError>;
 type Settle = fn(&mut Call<'_>, &str, &HeldMessage) -> Answer;
 
-/// The operation on one message.
 pub(super) fn one(settle: Settle) -> impl FnOnce(HeldMessage, Call<'_>) -> Answer {
     move |message, mut call| settle(&mut call, queue_name(&message.queue_url)?, &message)
 }

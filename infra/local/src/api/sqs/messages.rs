@@ -219,13 +219,6 @@ impl ShortPoll {
     }
 }
 
-pub(super) fn receive(
-    request: ReceiveMessage,
-    Call { sqs, now, .. }: Call<'_>,
-) -> Result<ReceivedAnswer, SqsError> {
-    request.short_poll(sqs, now).map(|poll| poll.answer)
-}
-
 impl ReceiveMessage {
     pub(super) fn short_poll(&self, sqs: &mut Sqs, now: Timestamp) -> Result<ShortPoll, SqsError> {
         let queue = queue_name(&self.queue_url)?;

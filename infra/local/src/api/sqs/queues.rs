@@ -1,6 +1,6 @@
 //! The operations on queues and on message move tasks.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::Deserialize;
@@ -11,7 +11,7 @@ use crate::{
     api::without_nulls,
     model::{
         ACCOUNT, queue_arn,
-        sqs::{Attributes, MoveStatus, MoveTask, QueueName, STORED, SqsError, TASKS_LISTED_MAX},
+        sqs::{Attributes, MoveStatus, MoveTask, STORED, SqsError, TASKS_LISTED_MAX},
     },
 };
 
@@ -46,9 +46,9 @@ pub(super) struct Request {
 pub(super) fn create(request: Request, call: Call<'_>) -> Answer {
     let name = required("QueueName", &request.queue_name)?;
     let attributes = request.attributes.unwrap_or_default();
-    let name = call.sqs.create_queue(call.now, name, &attributes)?;
-    call.sqs.tags(name.as_str())?.extend(request.first_tags.unwrap_or_default());
-    Ok(json!({ "QueueUrl": call.queue_url(&name) }))
+    call.sqs.create_queue(call.now, name, &attributes)?;
+    call.sqs.tags(name)?.extend(request.first_tags.unwrap_or_default());
+    Ok(json!({ "QueueUrl": call.queue_url(name) }))
 }
 
 pub(super) fn get_url(request: Request, call: Call<'_>) -> Answer {
@@ -90,13 +90,13 @@ impl Request {
     /// `MaxResults`.
     fn page<'a>(
         &self,
-        mut queues: impl Iterator<Item = &'a QueueName>,
+        mut queues: impl Iterator<Item = &'a Arc<str>>,
         call: &Call<'_>,
     ) -> Result<(Vec<String>, Option<String>), SqsError> {
         let max = self.max_results.map(|max| up_to(RESULTS_MAX, "MaxResults", max)).transpose()?;
         let page: Vec<_> = queues.by_ref().take(max.unwrap_or(RESULTS_MAX)).collect();
         let next = page.last().filter(|_| max.is_some() && queues.next().is_some());
-        let next_token = next.map(|last| STANDARD.encode(last.as_str()));
+        let next_token = next.map(|last| STANDARD.encode(last.as_bytes()));
         Ok((page.into_iter().map(|name| call.queue_url(name)).collect(), next_token))
     }
 }
@@ -179,7 +179,7 @@ fn task_answer(source_arn: &str, task: &MoveTask) -> Value {
     without_nulls(json!({
         "ApproximateNumberOfMessagesMoved": task.moved,
         "ApproximateNumberOfMessagesToMove": task.to_move,
-        "DestinationArn": task.destination.as_ref().map(|queue| queue_arn(queue.as_str())),
+        "DestinationArn": task.destination.as_ref().map(|queue| queue_arn(queue)),
         "FailureReason": failure_reason,
         "MaxNumberOfMessagesPerSecond": task.per_second,
         "SourceArn": source_arn,
