@@ -6,7 +6,6 @@
 //! twice.
 #![allow(clippy::unwrap_used, reason = "a check reports a failure by a panic")]
 
-mod batch_response;
 mod envelope;
 mod protocol;
 mod record;
@@ -15,8 +14,7 @@ mod settings;
 /// The name of a target, which is also the name of its file in `corpus/`, and its check.
 pub type Target = (&'static str, fn(&[u8]));
 
-pub const TARGETS: [Target; 5] = [
-    ("batch_response", batch_response::check),
+pub const TARGETS: [Target; 4] = [
     ("envelope", envelope::check),
     ("protocol", protocol::check),
     ("record", record::check),
