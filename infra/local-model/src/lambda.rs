@@ -173,7 +173,7 @@ impl Lambda {
                 "You must specify at least one of error handling or destination setting.",
             ));
         }
-        self.check_function(name)?;
+        self.configured_function(name)?;
         let old = if update { Some(self.event_invoke_config(name)?) } else { None };
         let config = EventInvokeConfig::new(now, old, settings)?;
         for Destination { arn, kind } in config.on_success.iter().chain(&config.on_failure) {
@@ -193,21 +193,10 @@ impl Lambda {
         Ok(config)
     }
 
-    /// Refuses a missing function, with AWS's message for event invoke configs.
-    fn check_function(&self, name: &str) -> Result<(), LambdaError> {
-        if self.functions.contains_key(name) {
-            return Ok(());
-        }
-        Err(LambdaError::ResourceNotFound("The function doesn't exist.".to_owned()))
-    }
-
-    /// A function's event invoke configs. Here, it has at most one.
-    pub fn event_invoke_configs(
-        &self,
-        name: &str,
-    ) -> Result<Option<&EventInvokeConfig>, LambdaError> {
-        self.check_function(name)?;
-        Ok(self.event_invoke_config(name).ok())
+    /// The function, or else AWS's message for event invoke configs.
+    pub fn configured_function(&self, name: &str) -> Result<&Function, LambdaError> {
+        let missing = || LambdaError::ResourceNotFound("The function doesn't exist.".to_owned());
+        self.functions.get(name).ok_or_else(missing)
     }
 
     /// A function's event invoke config. As on AWS, the error is the same if the function itself is missing.

@@ -21,7 +21,6 @@ const ROUNDS: usize = 7;
 const MESSAGES: usize = 40_000;
 const CALLERS: usize = 4;
 
-/// SQS's largest batch.
 const BATCH: usize = 10;
 
 const BODY_BYTES: usize = 1024;
@@ -116,7 +115,6 @@ struct Client {
 }
 
 impl Client {
-    /// Connects to `endpoint`, `http://HOST:PORT`.
     async fn connect(endpoint: &str) -> io::Result<Self> {
         let host = endpoint.trim_start_matches("http://").to_owned();
         let stream = TcpStream::connect(&host).await?;

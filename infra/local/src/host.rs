@@ -58,7 +58,6 @@ pub(crate) struct Host {
     idle: Mutex<HashMap<Arc<str>, Vec<Idle>>>,
     busy: AtomicUsize,
     environments_max: usize,
-    /// Whether environments are frozen between events.
     freeze: bool,
     /// By function. Each environment that is being ended holds a receiver; the sender is notified when none is
     /// left.
@@ -71,7 +70,6 @@ pub(crate) struct Host {
 
 struct Idle {
     environment: Environment,
-    /// The tenant whose events it runs.
     tenant_id: Option<Arc<str>>,
     since: Timestamp,
 }
@@ -150,16 +148,7 @@ impl Host {
         let Some(alive) = lock(&self.alive).clone() else {
             return Err(stopping());
         };
-        let plan = Plan {
-            warden: &self.warden,
-            common: &self.common,
-            configuration: &run.configuration,
-            log_stream: &log_stream(run),
-            journal: &self.journal,
-            seed: run.id.0,
-            alive,
-            ending,
-        };
+        let plan = Plan { host: self, run, log_stream: &log_stream(run), alive, ending };
         Environment::start(plan, limit).await
     }
 

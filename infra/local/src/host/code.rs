@@ -122,52 +122,30 @@ pub(crate) enum CodeError {
     Command(String),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Runtime {
-    /// `bootstrap`, the function's own program.
-    Provided,
-    Python,
-    Node,
-}
-
-impl Runtime {
-    /// The runtime that AWS calls `name`. Without a name, it is the function's own `bootstrap`.
-    fn of(name: Option<&str>) -> Result<Self, CodeError> {
-        let number =
-            |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-        let Some(name) = name else {
-            return Ok(Self::Provided);
-        };
-        if ["provided", "provided.al2", "provided.al2023"].contains(&name) {
-            return Ok(Self::Provided);
-        }
-        if name.strip_prefix("python3.").is_some_and(number) {
-            return Ok(Self::Python);
-        }
-        let node = name.strip_prefix("nodejs").and_then(|rest| rest.strip_suffix(".x"));
-        if node.is_some_and(number) {
-            return Ok(Self::Node);
-        }
-        Err(CodeError::Runtime(name.to_owned()))
-    }
-}
-
-/// The program of a function with this runtime and with its code in `folder`, which error messages call `named`. This
-/// runs the interpreter, so it may block for a while.
+/// The program of a function with this runtime and with its code in `folder`, which error messages call `named`.
+/// Without a runtime, it is the function's own `bootstrap`. This runs the interpreter, so it may block for a while.
 pub(crate) fn program(
     common: &Common,
     runtime: Option<&str>,
     folder: Folder,
     named: String,
 ) -> Result<Program, CodeError> {
-    let name = runtime.unwrap_or_default();
-    let client = match Runtime::of(runtime)? {
-        Runtime::Provided if is_executable(&folder.path().join(BOOTSTRAP)) => {
-            return Ok(Program::Bootstrap(folder));
+    let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let node_version = |name: &str| name.strip_prefix("nodejs")?.strip_suffix(".x").map(number);
+    let client = match runtime {
+        None | Some("provided" | "provided.al2" | "provided.al2023") => {
+            let is_there = is_executable(&folder.path().join(BOOTSTRAP));
+            return if is_there {
+                Ok(Program::Bootstrap(folder))
+            } else {
+                Err(CodeError::Bootstrap(named))
+            };
         }
-        Runtime::Provided => return Err(CodeError::Bootstrap(named)),
-        Runtime::Python => python(common, name, folder.path())?,
-        Runtime::Node => node(common, name, folder.path())?,
+        Some(name) if name.strip_prefix("python3.").is_some_and(number) => {
+            python(common, name, folder.path())?
+        }
+        Some(name) if node_version(name) == Some(true) => node(common, name, folder.path())?,
+        Some(other) => return Err(CodeError::Runtime(other.to_owned())),
     };
     Ok(Program::Handler(folder, client))
 }
@@ -283,22 +261,6 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_command_must_be_found() {
-        let machine = Machine::new("command");
-        machine.install("own", 0);
-        let find =
-            |program: &str, folder| command(vec![program.to_owned()], folder, &machine.common);
-        for (program, folder) in [("own", None), ("/bin/sh", Some("/")), ("./bin/sh", Some("/"))] {
-            assert!(find(program, folder).is_ok(), "{program}");
-        }
-        for program in ["", "no-such-program", "/no/such/program", "/etc/passwd"] {
-            assert!(matches!(find(program, None), Err(CodeError::Command(_))), "{program}");
-        }
-        assert!(matches!(find("own", Some("here")), Err(CodeError::Folder(_))));
-        assert!(matches!(command(Vec::new(), None, &machine.common), Err(CodeError::Command(_))));
-    }
-
     /// The first Python that has the client is taken. An error names what is missing and how to install it.
     #[test]
     fn a_runtime_is_started_by_its_client_and_an_error_names_what_is_missing() {
@@ -352,8 +314,9 @@ mod tests {
 
     #[test]
     fn other_runtimes_are_refused() {
+        let machine = Machine::new("others");
         for name in ["python3.", "nodejs.x", "nodejs22", "python2.7"] {
-            assert!(matches!(Runtime::of(Some(name)), Err(CodeError::Runtime(_))), "{name}");
+            assert!(machine.program(name).starts_with(&format!("Value {name} at 'runtime'")));
         }
     }
 }

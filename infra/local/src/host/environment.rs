@@ -56,8 +56,8 @@ impl Environment {
         let (api, init) = RuntimeApi::new();
         let files = plan.extensions();
         let names = files.iter().map(|(name, _)| Arc::clone(name));
-        let registry = Arc::new(Extensions::new(names, Ids::new(plan.seed)));
-        let configuration = Arc::clone(plan.configuration);
+        let registry = Arc::new(Extensions::new(names, Ids::new(plan.run.id.0)));
+        let configuration = Arc::clone(&plan.run.configuration);
         let router = runtime_api::router(Arc::clone(&api))
             .merge(extensions_api::router(Arc::clone(&registry), Arc::clone(&configuration)));
         let listener = listener.tap_io(|stream| {

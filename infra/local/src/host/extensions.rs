@@ -295,45 +295,9 @@ mod tests {
         vec![SHUTDOWN.to_owned(), INVOKE.to_owned()]
     }
 
-    fn extensions<const N: usize>(names: [&str; N]) -> Extensions {
-        Extensions::new(names.map(Arc::from), Ids::new(1))
-    }
-
-    /// Requests an event. Returns it if it is available at once.
-    fn ask(extensions: &Extensions, identifier: &str) -> Option<String> {
-        let asked = extensions.next(identifier).now_or_never();
-        asked.map(|event| event.unwrap().1)
-    }
-
-    fn is_ready(extensions: &Extensions) -> bool {
-        extensions.ready().now_or_never().is_some()
-    }
-
-    #[test]
-    fn extensions_get_each_event_that_they_registered_for_once_and_are_ready_when_all_have_asked() {
-        let extensions = extensions(["both", "neither", "shutdown"]);
-        let shutdown = vec![SHUTDOWN.to_owned()];
-        assert!(extensions.registered().now_or_never().is_none());
-        let ids = [("both", both()), ("neither", Vec::new()), ("shutdown", shutdown)]
-            .map(|(name, events)| extensions.register(name, events).unwrap());
-        let all = || ids.each_ref().map(|identifier| ask(&extensions, identifier));
-        assert!(extensions.registered().now_or_never().is_some() && !is_ready(&extensions));
-        assert_eq!(all(), [None, None, None]);
-        extensions.send(INVOKE, "1");
-        assert!(!is_ready(&extensions));
-        assert_eq!(all(), [Some("1".to_owned()), None, None]);
-        assert!(!is_ready(&extensions));
-        assert_eq!(all(), [None, None, None]);
-        assert!(is_ready(&extensions));
-        extensions.send(SHUTDOWN, "2");
-        assert_eq!(all(), [Some("2".to_owned()), None, Some("2".to_owned())]);
-        let awaits = |name| extensions.awaits_shutdown(name);
-        assert_eq!(["both", "neither", "shutdown", "x"].map(awaits), [true, false, true, false]);
-    }
-
     #[test]
     fn an_abandoned_request_does_not_take_an_event() {
-        let extensions = extensions(["a"]);
+        let extensions = Extensions::new(["a".into()], Ids::new(1));
         let a = extensions.register("a", both()).unwrap();
         for event_type in [INVOKE, SHUTDOWN] {
             let mut given_up = Box::pin(extensions.next(&a));
@@ -354,21 +318,5 @@ mod tests {
             assert!(extensions.register(name, both()).is_ok());
         }
         assert_eq!(extensions.register(&names[0], both()), Err(Refusal::TooManyExtensions));
-    }
-
-    #[test]
-    fn only_the_first_failure_is_reported() {
-        let extensions = extensions(["a", "b"]);
-        let a = extensions.register("a", both()).unwrap();
-        let fault = ExtensionFault::InitError("A.B".to_owned());
-        assert!(extensions.are_healthy() && extensions.failure().now_or_never().is_none());
-        extensions.report(&a, fault.clone()).unwrap();
-        extensions.fail("b".into(), ExtensionFault::NotStarted("gone".to_owned()));
-        let failure = extensions.failure().now_or_never().unwrap();
-        assert_eq!(failure, ExtensionFailure { extension: "a".into(), fault });
-        assert!(!extensions.are_healthy());
-        let lines = extensions.lines();
-        assert_eq!(lines[0], "EXTENSION\tName: a\tState: Failed\tEvents: [INVOKE,SHUTDOWN]");
-        assert_eq!(lines[1], "EXTENSION\tName: b\tState: Started\tEvents: []");
     }
 }

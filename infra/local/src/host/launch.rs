@@ -24,31 +24,28 @@ use tokio::{
 };
 
 use super::{
+    Host,
     code::{BOOTSTRAP, is_executable},
     process::{Log, Process},
     runtime_api::RuntimeApi,
     warden::WARDEN,
 };
-use crate::{
-    journal::Journal,
-    model::{
-        REGION,
-        lambda::{
-            function::{Client, Configuration, Program},
-            name::LATEST,
-        },
+use crate::model::{
+    REGION,
+    lambda::{
+        function::{Client, Configuration, Program},
+        name::LATEST,
+        run::Run,
     },
 };
 
 const EXEC_WRAPPER: &str = "AWS_LAMBDA_EXEC_WRAPPER";
 
 pub(super) struct Plan<'a> {
-    pub(super) warden: &'a Path,
-    pub(super) common: &'a Common,
-    pub(super) configuration: &'a Arc<Configuration>,
+    pub(super) host: &'a Host,
+    /// The first run of the environment.
+    pub(super) run: &'a Run,
     pub(super) log_stream: &'a str,
-    pub(super) journal: &'a Journal,
-    pub(super) seed: u64,
     /// Each process holds a copy while it runs.
     pub(super) alive: mpsc::Sender<()>,
     /// Each of the function's environments that is being ended holds a receiver.
@@ -57,31 +54,32 @@ pub(super) struct Plan<'a> {
 
 impl Plan<'_> {
     pub(super) fn start(&self, command: Command, log: &Log) -> Result<Process, String> {
-        let held = (Arc::clone(self.configuration), self.alive.clone());
+        let held = (Arc::clone(&self.run.configuration), self.alive.clone());
         Process::start(command, log, held).map_err(|error| format!("can't be started: {error}"))
     }
 
     pub(super) fn log(&self, api: &Arc<RuntimeApi>) -> Log {
         Log {
-            journal: self.journal.clone(),
-            function: Arc::clone(&self.configuration.name),
+            journal: self.host.journal.clone(),
+            function: Arc::clone(&self.run.configuration.name),
             api: Arc::clone(api),
         }
     }
 
     pub(super) fn runtime(&self, runtime_api: &str) -> Command {
+        let configuration = &self.run.configuration;
         let wrapped = |command: Vec<OsString>| {
-            let wrapper = wrapper(self.configuration).map(PathBuf::into_os_string);
+            let wrapper = wrapper(configuration).map(PathBuf::into_os_string);
             wrapper.into_iter().chain(command).collect()
         };
-        let program = &self.configuration.code.program;
+        let program = &configuration.code.program;
         let (arguments, folder) = match program {
             Program::Bootstrap(folder) => {
                 let folder = folder.path();
                 (vec![folder.join(BOOTSTRAP).into_os_string()], Some(folder.to_owned()))
             }
             Program::Handler(folder, client) => {
-                let handler = self.configuration.handler.clone().unwrap_or_default();
+                let handler = configuration.handler.clone().unwrap_or_default();
                 let command = client.command.iter().cloned().chain([handler.into()]);
                 (wrapped(command.collect()), Some(folder.path().to_owned()))
             }
@@ -105,7 +103,8 @@ impl Plan<'_> {
     /// Sets the search path for packages: first the function's own setting, then its layers, then the client's folder.
     fn set_search_path(&self, client: &Client, variables: &mut BTreeMap<OsString, OsString>) {
         let given = variables.get(OsStr::new(client.search_path)).into_iter().flat_map(split_paths);
-        let opt = self.configuration.layers.opt.as_ref().map(|opt| opt.path().join(client.layer));
+        let opt = self.run.configuration.layers.opt.as_ref();
+        let opt = opt.map(|opt| opt.path().join(client.layer));
         let folders = given.chain(opt).chain([client.packages.clone()]);
         // A search path can't contain a folder whose name has a colon.
         if let Ok(path) = join_paths(folders) {
@@ -115,7 +114,7 @@ impl Plan<'_> {
 
     /// The names and paths of the extensions: all files in the layers' folder `extensions`.
     pub(super) fn extensions(&self) -> Vec<(Arc<str>, PathBuf)> {
-        let opt = self.configuration.layers.opt.as_ref();
+        let opt = self.run.configuration.layers.opt.as_ref();
         let folder = opt.map(|opt| opt.path().join("extensions"));
         // Without layers or without the folder, there are no extensions.
         let entries = folder.and_then(|folder| fs::read_dir(folder).ok());
@@ -142,7 +141,8 @@ impl Plan<'_> {
     }
 
     fn variables(&self, task_root: &Path, runtime_api: &str) -> BTreeMap<OsString, OsString> {
-        let Self { common, configuration, log_stream, .. } = self;
+        let Self { host: Host { common, .. }, run: Run { configuration, .. }, log_stream, .. } =
+            self;
         let mut variables = common.inherited.variables.clone();
         variables.insert("PATH".into(), common.inherited.path().into());
         let name = &*configuration.name;
@@ -188,7 +188,7 @@ impl Plan<'_> {
         arguments: Vec<OsString>,
         variables: BTreeMap<OsString, OsString>,
     ) -> Command {
-        let mut command = Command::new(self.warden);
+        let mut command = Command::new(&self.host.warden);
         command
             .arg(WARDEN)
             .args(arguments)

@@ -138,7 +138,6 @@ impl Log {
     }
 }
 
-/// How long the shutdown of an environment with extensions may take.
 const SHUTDOWN_MAX: Duration = Duration::from_secs(2);
 
 /// The runtime's share of that time, as in AWS's own emulator.

@@ -54,7 +54,6 @@ struct Exchange {
     asks: bool,
     /// Receives the answer to the event that the function is handling.
     answer: Option<oneshot::Sender<Answer>>,
-    /// The id of the event that was delivered last.
     latest: Option<Arc<str>>,
 }
 

@@ -217,7 +217,6 @@ mod tests {
         Unpacked::new(&std::env::temp_dir(), named)
     }
 
-    /// The number of unpacked folders that exist.
     fn kept(unpacked: &Unpacked) -> usize {
         fs::read_dir(&unpacked.root.0).unwrap().count()
     }

@@ -85,7 +85,6 @@ impl Cloud {
         assert!(killed.success());
     }
 
-    /// Waits until the local cloud's process has ended.
     pub fn ended(mut self) {
         self.process.wait().unwrap();
     }
@@ -141,7 +140,6 @@ impl Cloud {
         }
     }
 
-    /// Sends a signed request with a body in JSON.
     pub fn ask(&self, method: &str, path: &str, body: &Value) -> Answer {
         self.call(method, path, &[], body.to_string().as_bytes())
     }

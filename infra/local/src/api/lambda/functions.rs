@@ -100,7 +100,8 @@ pub(super) async fn delete_event_invoke_config(Function { shared, name, .. }: Fu
 
 pub(super) async fn list_event_invoke_configs(Function { shared, name, .. }: Function) -> Answer {
     shared.look(|cloud, _| {
-        let configs = cloud.lambda.event_invoke_configs(&name)?.into_iter();
+        // A function has at most one here.
+        let configs = cloud.lambda.configured_function(&name)?.event_invoke_config.iter();
         let configs: Vec<_> = configs.map(|it| event_invoke_config(&name, it)).collect();
         Ok(answer(OK, &json!({ "FunctionEventInvokeConfigs": configs })))
     })

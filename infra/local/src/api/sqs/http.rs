@@ -69,7 +69,7 @@ async fn receive(shared: &Shared, body: &[u8]) -> Reply {
             Ok(poll) => poll,
             Err(error) => return Reply { answer: Err(error), request_id },
         };
-        if !poll.found_nothing() || poll.wait.is_zero() {
+        if !poll.answer.messages.is_empty() || poll.wait.is_zero() {
             return Reply { answer: write(&poll.answer), request_id };
         }
         let deadline = deadline.get_or_insert_with(|| Box::pin(tokio::time::sleep(poll.wait)));

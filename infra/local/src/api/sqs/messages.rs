@@ -19,18 +19,11 @@ use crate::model::sqs::{
 /// The only system attribute that a sender may set.
 const TRACE_HEADER: &str = "AWSTraceHeader";
 
+/// A request to send a message. An entry of a batch also has an id.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub(super) struct SendMessage {
     queue_url: Option<String>,
-    #[serde(flatten)]
-    message: SendEntry,
-}
-
-/// A message in a request, or in an entry of a batch.
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-pub(super) struct SendEntry {
     id: Option<String>,
     message_body: Option<Arc<str>>,
     delay_seconds: Option<i64>,
@@ -66,27 +59,28 @@ pub(super) struct SentAnswer {
     md5_of_system_attributes: Option<Md5>,
 }
 
-pub(super) fn send(request: SendMessage, mut call: Call<'_>) -> Result<SentAnswer, SqsError> {
-    request.message.send(&mut call, queue_name(&request.queue_url)?)
+pub(super) fn send(mut request: SendMessage, mut call: Call<'_>) -> Result<SentAnswer, SqsError> {
+    let queue_url = request.queue_url.take();
+    request.send(&mut call, queue_name(&queue_url)?)
 }
 
 pub(super) fn send_batch(
-    request: Batch<SendEntry>,
+    request: Batch<SendMessage>,
     mut call: Call<'_>,
 ) -> Result<BatchResult<SentAnswer>, SqsError> {
     let queue = queue_name(&request.queue_url)?;
     let entries = request.entries.unwrap_or_default();
     batch::check("SendMessageBatch", entries.iter().map(|entry| &entry.id))?;
-    let sent = entries.iter().map(SendEntry::size).sum();
+    let sent = entries.iter().map(SendMessage::size).sum();
     if sent > MESSAGE_BYTES_MAX as usize {
         return Err(SqsError::BatchRequestTooLong { max: MESSAGE_BYTES_MAX, sent });
     }
     call.sqs.queue(queue)?;
-    let id = |entry: &mut SendEntry| entry.id.take();
+    let id = |entry: &mut SendMessage| entry.id.take();
     Ok(batch::perform(entries, id, |entry| entry.send(&mut call, queue)))
 }
 
-impl SendEntry {
+impl SendMessage {
     fn send(self, call: &mut Call<'_>, queue: &str) -> Result<SentAnswer, SqsError> {
         if let Some(id) = self.message_deduplication_id {
             let reason = "The request include parameter that is not valid for this queue type.";
@@ -186,12 +180,12 @@ pub(super) struct ReceiveMessage {
 #[serde(rename_all = "PascalCase")]
 pub(super) struct ReceivedAnswer {
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    messages: Vec<MessageAnswer>,
+    pub(super) messages: Vec<MessageAnswer>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct MessageAnswer {
+pub(super) struct MessageAnswer {
     message_id: Arc<str>,
     receipt_handle: String,
     #[serde(rename = "MD5OfBody")]
@@ -213,12 +207,6 @@ pub(super) struct ShortPoll {
     pub(super) next_visible_at: Option<Timestamp>,
 }
 
-impl ShortPoll {
-    pub(super) fn found_nothing(&self) -> bool {
-        self.answer.messages.is_empty()
-    }
-}
-
 impl ReceiveMessage {
     pub(super) fn short_poll(&self, sqs: &mut Sqs, now: Timestamp) -> Result<ShortPoll, SqsError> {
         let queue = queue_name(&self.queue_url)?;
@@ -228,10 +216,12 @@ impl ReceiveMessage {
         let visibility = self
             .visibility_timeout
             .map(|seconds| u32::try_from(seconds).map_err(|_| bad_visibility(seconds)));
-        let selection = Selection::of(self)?;
+        if let Some(name) = self.system_names().find(|name| !is_system_attribute(name)) {
+            return Err(SqsError::InvalidAttributeName { name: name.clone() });
+        }
         let wait = wait.map_or_else(|| sqs.settings(queue).map(|it| it.wait), Ok)?;
         let received = sqs.receive(now, queue, max, visibility.transpose()?)?;
-        let messages = received.into_iter().map(|it| selection.answer(it)).collect();
+        let messages = received.into_iter().map(|it| self.answer(it)).collect();
         Ok(ShortPoll {
             answer: ReceivedAnswer { messages },
             wait: Duration::from_secs(wait.into()),
@@ -249,30 +239,20 @@ impl ReceiveMessage {
             }
         }
     }
-}
 
-struct Selection<'a> {
-    system: Vec<&'a str>,
-    attributes: &'a [String],
-}
-
-impl<'a> Selection<'a> {
-    fn of(request: &'a ReceiveMessage) -> Result<Self, SqsError> {
-        let names = [&request.attribute_names, &request.message_system_attribute_names];
-        let system: Vec<&str> = names.into_iter().flatten().flatten().map(String::as_str).collect();
-        if let Some(name) = system.iter().find(|name| !is_system_attribute(name)) {
-            return Err(SqsError::InvalidAttributeName { name: (*name).to_owned() });
-        }
-        Ok(Self { system, attributes: request.message_attribute_names.as_deref().unwrap_or(&[]) })
+    /// The names of the system attributes that are requested.
+    fn system_names(&self) -> impl Iterator<Item = &String> {
+        let names = [&self.attribute_names, &self.message_system_attribute_names];
+        names.into_iter().flatten().flatten()
     }
 
     fn selects_system(&self, name: &str) -> bool {
-        self.system.iter().any(|wanted| *wanted == "All" || *wanted == name)
+        self.system_names().any(|wanted| *wanted == "All" || *wanted == name)
     }
 
     /// Attributes are requested by name, by prefix (`name.*`), or all at once.
     fn selects(&self, name: &str) -> bool {
-        self.attributes.iter().any(|wanted| match wanted.as_str() {
+        self.message_attribute_names.iter().flatten().any(|wanted| match wanted.as_str() {
             "All" | "*" | ".*" => true,
             wanted => {
                 wanted.strip_suffix(".*").map_or(wanted == name, |begin| name.starts_with(begin))
