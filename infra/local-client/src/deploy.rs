@@ -186,8 +186,7 @@ impl Cloud {
         // Comes first, so that the caller can override it.
         handler.environment.insert(0, (DEAD_LETTER_QUEUE_URL.to_owned(), dead_letter.clone()));
         self.create(&handler).await?;
-        let (retry, arn) =
-            self.retry_queue(RETRY_QUEUE, &dead_letter, visibility, &handler).await?;
+        let (retry, arn) = self.retry_queue(RETRY_QUEUE, &dead_letter, visibility).await?;
         for target in targets {
             self.create(target).await?;
             self.send_failures(target, &arn).await?;
@@ -213,17 +212,17 @@ impl Cloud {
         let bound = serde_json::json!(bound).to_string();
         handler.environment.splice(0..0, of_durable(targets));
         handler.environment.insert(0, (QUEUE_TARGETS.to_owned(), bound));
-        let queues = self.deploy(handler.clone(), visibility, &[]).await?;
+        let queues = self.deploy(handler, visibility, &[]).await?;
         for target in targets {
             let name = queue_of(&target.name);
-            let retry = self.retry_queue(&name, &queues.dead_letter, visibility, &handler).await?;
+            let (_, arn) = self.retry_queue(&name, &queues.dead_letter, visibility).await?;
             self.create(target).await?;
-            self.send_failures(target, &retry.1).await?;
+            self.send_failures(target, &arn).await?;
         }
         for source in sources {
             let name = queue_of(&source.name);
-            let retry = self.retry_queue(&name, &queues.dead_letter, visibility, &handler).await?;
-            self.source_queue(source, &retry).await?;
+            let (url, arn) = self.retry_queue(&name, &queues.dead_letter, visibility).await?;
+            self.source_queue(source, &url, &arn).await?;
         }
         Ok(queues)
     }
@@ -232,15 +231,10 @@ impl Cloud {
     async fn source_queue(
         &self,
         SourceQueue { name, consumer, visibility }: &SourceQueue,
-        (retry_url, retry_arn): &(String, String),
+        retry_url: &str,
+        retry_arn: &str,
     ) -> Result<(), CallError> {
-        let redrive = serde_json::json!({ "deadLetterTargetArn": retry_arn, "maxReceiveCount": 1 });
-        let attributes = vec![
-            (QueueAttributeName::MessageRetentionPeriod, seconds(RETENTION)),
-            (QueueAttributeName::VisibilityTimeout, seconds(*visibility)),
-            (QueueAttributeName::RedrivePolicy, redrive.to_string()),
-        ];
-        let arn = self.queue_arn(&self.queue(name, attributes).await?).await?;
+        let (_, arn) = self.redriven_queue(name, *visibility, retry_arn, 1).await?;
         let allow = serde_json::json!({ "redrivePermission": "byQueue", "sourceQueueArns": [arn] });
         let call = self.sqs.set_queue_attributes().queue_url(retry_url);
         let call = call.attributes(QueueAttributeName::RedriveAllowPolicy, allow.to_string());
@@ -257,12 +251,23 @@ impl Cloud {
         name: &str,
         dead_letter: &str,
         visibility: Duration,
-        handler: &Function,
     ) -> Result<(String, String), CallError> {
-        let redrive = serde_json::json!({
-            "deadLetterTargetArn": self.queue_arn(dead_letter).await?,
-            "maxReceiveCount": MAX_RECEIVE_COUNT,
-        });
+        let dead_letter = self.queue_arn(dead_letter).await?;
+        let queue = self.redriven_queue(name, visibility, &dead_letter, MAX_RECEIVE_COUNT).await?;
+        self.map(&queue.1, HANDLER).await?;
+        Ok(queue)
+    }
+
+    /// Creates a queue from which SQS moves messages to the queue with the ARN `to` after `receives` receives. Returns
+    /// its URL and its ARN.
+    async fn redriven_queue(
+        &self,
+        name: &str,
+        visibility: Duration,
+        to: &str,
+        receives: u32,
+    ) -> Result<(String, String), CallError> {
+        let redrive = serde_json::json!({ "deadLetterTargetArn": to, "maxReceiveCount": receives });
         let attributes = vec![
             (QueueAttributeName::MessageRetentionPeriod, seconds(RETENTION)),
             (QueueAttributeName::VisibilityTimeout, seconds(visibility)),
@@ -270,7 +275,6 @@ impl Cloud {
         ];
         let url = self.queue(name, attributes).await?;
         let arn = self.queue_arn(&url).await?;
-        self.map(&arn, &handler.name).await?;
         Ok((url, arn))
     }
 
