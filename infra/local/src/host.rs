@@ -29,7 +29,7 @@ use std::{
 use comeback_core::{Timestamp, time::between};
 use environment::Environment;
 pub use launch::Inherited;
-use launch::{Common, Plan};
+use launch::Plan;
 use runtime_api::Answer;
 use tokio::{
     sync::{mpsc, watch},
@@ -53,7 +53,8 @@ const STOP_MAX: Duration = Duration::from_secs(5);
 
 pub(crate) struct Host {
     warden: PathBuf,
-    pub(crate) common: Common,
+    pub(crate) inherited: Inherited,
+    endpoint: String,
     journal: Journal,
     idle: Mutex<HashMap<Arc<str>, Vec<Idle>>>,
     busy: AtomicUsize,
@@ -76,7 +77,8 @@ struct Idle {
 
 impl Host {
     pub(crate) fn new(
-        common: Common,
+        inherited: Inherited,
+        endpoint: &str,
         journal: Journal,
         environments_max: usize,
         freeze: bool,
@@ -84,7 +86,8 @@ impl Host {
         let (alive, all_gone) = mpsc::channel(1);
         Ok(Self {
             warden: std::env::current_exe()?,
-            common,
+            inherited,
+            endpoint: endpoint.to_owned(),
             journal,
             idle: Mutex::default(),
             busy: AtomicUsize::new(0),

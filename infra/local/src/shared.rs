@@ -17,7 +17,7 @@ use tokio::{
 };
 
 use crate::{
-    host::{Host, launch::Common, unpacked::Unpacked},
+    host::{Host, unpacked::Unpacked},
     journal::Journal,
     model::{
         Cloud,
@@ -62,11 +62,10 @@ impl Shared {
         let seed = seed();
         let journal = Journal::default();
         let unpacked = Unpacked::new(inherited.temporary(), seed);
-        let common = Common::new(inherited, endpoint);
         let environments_max = usize::try_from(concurrency).unwrap_or(usize::MAX);
         Ok(Self(Arc::new(Inner {
             state: Mutex::new(State { cloud: Cloud::new(concurrency, seed), wakeup: None }),
-            host: Host::new(common, journal.clone(), environments_max, freeze)?,
+            host: Host::new(inherited, endpoint, journal.clone(), environments_max, freeze)?,
             unpacked,
             journal,
             outages,

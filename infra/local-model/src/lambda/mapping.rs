@@ -172,7 +172,7 @@ impl Mapping {
     }
 
     fn batches_max(&self) -> u32 {
-        self.poller.granted.min(self.maximum_concurrency.unwrap_or(BATCHES_MAX))
+        self.poller.granted().min(self.maximum_concurrency.unwrap_or(BATCHES_MAX))
     }
 
     pub(crate) fn may_deliver(&mut self, now: Timestamp) -> bool {
@@ -225,7 +225,7 @@ impl Mapping {
         };
         if self.poller.running >= self.batches_max() {
             let bound = self.maximum_concurrency.unwrap_or(BATCHES_MAX);
-            if self.poller.granted >= bound {
+            if self.poller.granted() >= bound {
                 // Only the end of a run allows another batch.
                 return None;
             }
@@ -287,15 +287,15 @@ impl Held {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Poller {
     /// Messages that were received and not delivered, the oldest first.
     held: VecDeque<Held>,
     held_bytes: usize,
     running: u32,
-    /// How many batches may run, apart from the mapping's own limit.
-    granted: u32,
-    /// Whether there are messages for all of them. `granted_at` is when that began, or when `granted` last grew.
+    /// How many batches more than at first may run, apart from the mapping's own limit.
+    grown: u32,
+    /// Whether there are messages for all of them. `granted_at` is when that began, or when there last were more.
     is_saturated: bool,
     granted_at: Timestamp,
     /// How often in a row a batch was throttled.
@@ -303,22 +303,11 @@ pub(crate) struct Poller {
     paused_until: Option<Timestamp>,
 }
 
-impl Default for Poller {
-    fn default() -> Self {
-        Self {
-            held: VecDeque::new(),
-            held_bytes: 0,
-            running: 0,
-            granted: BATCHES_START,
-            is_saturated: false,
-            granted_at: Timestamp::UNIX_EPOCH,
-            throttles: 0,
-            paused_until: None,
-        }
-    }
-}
-
 impl Poller {
+    fn granted(&self) -> u32 {
+        BATCHES_START + self.grown
+    }
+
     pub fn hold(&mut self, message: Held) {
         self.held_bytes += message.bytes();
         self.held.push_back(message);
@@ -335,7 +324,7 @@ impl Poller {
     pub fn delivered(&mut self, now: Timestamp) {
         self.throttles = 0;
         self.running += 1;
-        if self.running == self.granted && !self.is_saturated {
+        if self.running == self.granted() && !self.is_saturated {
             self.is_saturated = true;
             self.granted_at = now;
         }
@@ -345,7 +334,7 @@ impl Poller {
     pub(crate) fn drained(&mut self) {
         self.is_saturated = false;
         if self.running == 0 {
-            self.granted = BATCHES_START;
+            self.grown = 0;
         }
     }
 
@@ -371,7 +360,7 @@ impl Poller {
     /// Allows more batches if there have been messages for all allowed ones for `GROWTH_INTERVAL`.
     fn grow(&mut self, now: Timestamp) {
         if self.is_saturated && now >= later(self.granted_at, GROWTH_INTERVAL) {
-            self.granted = self.granted.saturating_add(BATCHES_GROWTH).min(BATCHES_MAX);
+            self.grown = (self.grown + BATCHES_GROWTH).min(BATCHES_MAX - BATCHES_START);
             self.granted_at = now;
         }
     }
@@ -463,10 +452,10 @@ mod tests {
             }
             (0..mapping.poller.running).for_each(|_| mapping.poller.finished());
         }
-        assert_eq!(mapping.poller.granted, 15);
+        assert_eq!(mapping.poller.granted(), 15);
         mapping.poller.delivered(at(2_000));
         mapping.poller.drained();
         assert!(mapping.may_deliver(at(4_000)));
-        assert_eq!(mapping.poller.granted, 15, "there was not enough work");
+        assert_eq!(mapping.poller.granted(), 15, "there was not enough work");
     }
 }

@@ -21,7 +21,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use sha2::{Digest as _, Sha256};
 
 use super::{
-    launch::Common,
+    launch::Inherited,
     unpacked::{UnpackError, Unpacked},
 };
 use crate::model::lambda::function::{Client, Code, Folder, Program};
@@ -29,13 +29,13 @@ use crate::model::lambda::function::{Client, Code, Folder, Program};
 pub(crate) fn zip(
     unpacked: &Unpacked,
     bytes: &[u8],
-    common: &Common,
+    inherited: &Inherited,
     runtime: Option<&str>,
 ) -> Result<Code, CodeError> {
     let unzipped = unpacked.zip(bytes)?;
     let named = format!("the zip; {}", unzipped.entries);
     Ok(Code {
-        program: program(common, runtime, unzipped.folder, named)?,
+        program: program(inherited, runtime, unzipped.folder, named)?,
         size: bytes.len() as u64,
         sha256: sha256(bytes),
     })
@@ -52,13 +52,13 @@ pub(crate) fn absolute(path: &str) -> Result<PathBuf, CodeError> {
 
 pub(crate) fn folder(
     path: &str,
-    common: &Common,
+    inherited: &Inherited,
     runtime: Option<&str>,
 ) -> Result<Code, CodeError> {
     let path = absolute(path)?;
     let size = fs::metadata(path.join(BOOTSTRAP)).map_or(0, |bootstrap| bootstrap.len());
     let named = path.display().to_string();
-    let program = program(common, runtime, path.into(), named)?;
+    let program = program(inherited, runtime, path.into(), named)?;
     Ok(Code { program, size, sha256: String::new() })
 }
 
@@ -66,7 +66,7 @@ pub(crate) fn folder(
 pub(crate) fn command(
     command: Vec<String>,
     working_directory: Option<&str>,
-    common: &Common,
+    inherited: &Inherited,
 ) -> Result<Code, CodeError> {
     let program = command.first().filter(|program| !program.is_empty());
     let program = program.ok_or_else(|| CodeError::Command(String::new()))?;
@@ -76,7 +76,7 @@ pub(crate) fn command(
         let here = working_directory.as_deref().unwrap_or(Path::new(""));
         is_executable(&here.join(program))
     } else {
-        find(common, program).is_some()
+        find(inherited, program).is_some()
     };
     if !found {
         return Err(CodeError::Command(program.clone()));
@@ -125,7 +125,7 @@ pub(crate) enum CodeError {
 /// The program of a function with this runtime and with its code in `folder`, which error messages call `named`.
 /// Without a runtime, it is the function's own `bootstrap`. This runs the interpreter, so it may block for a while.
 pub(crate) fn program(
-    common: &Common,
+    inherited: &Inherited,
     runtime: Option<&str>,
     folder: Folder,
     named: String,
@@ -142,21 +142,22 @@ pub(crate) fn program(
             };
         }
         Some(name) if name.strip_prefix("python3.").is_some_and(number) => {
-            python(common, name, folder.path())?
+            python(inherited, name, folder.path())?
         }
-        Some(name) if node_version(name) == Some(true) => node(common, name, folder.path())?,
+        Some(name) if node_version(name) == Some(true) => node(inherited, name, folder.path())?,
         Some(other) => return Err(CodeError::Runtime(other.to_owned())),
     };
     Ok(Program::Handler(folder, client))
 }
 
-fn python(common: &Common, runtime: &str, folder: &Path) -> Result<Client, CodeError> {
-    let packages = common.inherited.runtime_clients().join(PYTHON_PACKAGES);
-    let found: Vec<_> = [runtime, "python3"].iter().filter_map(|name| find(common, name)).collect();
+fn python(inherited: &Inherited, runtime: &str, folder: &Path) -> Result<Client, CodeError> {
+    let packages = inherited.runtime_clients().join(PYTHON_PACKAGES);
+    let found: Vec<_> =
+        [runtime, "python3"].iter().filter_map(|name| find(inherited, name)).collect();
     let has_client = |python: &&PathBuf| {
         let check = [OsString::from("-c"), PYTHON_CLIENT.into()];
         let mut command = Command::new(python);
-        command.args(check).current_dir(folder).env_clear().envs(&common.inherited.variables);
+        command.args(check).current_dir(folder).env_clear().envs(&inherited.variables);
         command.env("PYTHONPATH", &packages).stdin(Stdio::null());
         command.output().is_ok_and(|output| output.status.success())
     };
@@ -177,14 +178,14 @@ fn python(common: &Common, runtime: &str, folder: &Path) -> Result<Client, CodeE
     })
 }
 
-fn node(common: &Common, runtime: &str, folder: &Path) -> Result<Client, CodeError> {
-    let Some(node) = find(common, "node") else {
+fn node(inherited: &Inherited, runtime: &str, folder: &Path) -> Result<Client, CodeError> {
+    let Some(node) = find(inherited, "node") else {
         return Err(CodeError::Interpreter { runtime: runtime.to_owned(), names: "node" });
     };
-    let packages = common.inherited.runtime_clients().join(NODE_PACKAGES);
+    let packages = inherited.runtime_clients().join(NODE_PACKAGES);
     let clients = [folder.join("node_modules"), packages.clone()].map(|at| at.join(NODE_CLIENT));
     let Some(client) = clients.into_iter().find(|client| client.is_file()) else {
-        let prefix = common.inherited.runtime_clients().join("nodejs");
+        let prefix = inherited.runtime_clients().join("nodejs");
         let install = format!("npm install --prefix {} aws-lambda-ric", prefix.display());
         let client = "aws-lambda-ric";
         return Err(CodeError::Client { runtime: runtime.to_owned(), client, install });
@@ -198,9 +199,8 @@ fn node(common: &Common, runtime: &str, folder: &Path) -> Result<Client, CodeErr
 }
 
 /// The program of this name that is first in `PATH`.
-fn find(common: &Common, name: &str) -> Option<PathBuf> {
-    let mut programs =
-        std::env::split_paths(common.inherited.path()).map(|folder| folder.join(name));
+fn find(inherited: &Inherited, name: &str) -> Option<PathBuf> {
+    let mut programs = std::env::split_paths(inherited.path()).map(|folder| folder.join(name));
     programs.find(|program| is_executable(program))
 }
 
@@ -212,12 +212,12 @@ pub(super) fn is_executable(path: &Path) -> bool {
 mod tests {
     use std::ffi::OsStr;
 
-    use super::{super::launch::Inherited, *};
+    use super::*;
 
     /// A folder that stands for a machine, with programs and runtime clients.
     struct Machine {
         root: PathBuf,
-        common: Common,
+        inherited: Inherited,
     }
 
     impl Machine {
@@ -231,7 +231,7 @@ mod tests {
                 "COMEBACK_RUNTIMES" => Some(root.join("clients").into()),
                 _ => None,
             });
-            Self { common: Common::new(inherited, ""), root }
+            Self { inherited, root }
         }
 
         /// Creates a program that always exits with this status.
@@ -244,7 +244,7 @@ mod tests {
         /// The command of a runtime's client, or the error. Paths are relative to the machine.
         fn program(&self, runtime: &str) -> String {
             let code = self.root.join("code").into();
-            let told = match program(&self.common, Some(runtime), code, "the zip".to_owned()) {
+            let told = match program(&self.inherited, Some(runtime), code, "the zip".to_owned()) {
                 Ok(Program::Handler(_, client)) => {
                     client.command.join(OsStr::new(" ")).to_str().unwrap().to_owned()
                 }

@@ -68,7 +68,11 @@ impl Environment {
         processes.server.spawn(async move {
             let _ = axum::serve(listener, router).await;
         });
-        let log = plan.log(&api);
+        let log = Log {
+            journal: plan.host.journal.clone(),
+            function: Arc::clone(&configuration.name),
+            api: Arc::clone(&api),
+        };
         let (reason, ending) = (Reason::default(), plan.ending.clone());
         let mut environment = Self { configuration, api, processes, reason, ending };
         let initialise = environment.initialise(&plan, files, &address, &log, init);
@@ -101,7 +105,9 @@ impl Environment {
                 let fault = ExtensionFault::NotStarted(reason);
                 Outcome::InitExtensionFailed(ExtensionFailure { extension: name.clone(), fault })
             })?;
-            tokio::spawn(report_exit(extension.exit(), name.clone(), Arc::clone(&registry)));
+            let (exit, failed, registry) = (extension.exit(), name.clone(), Arc::clone(&registry));
+            // If the environment is being ended, the report has no effect.
+            tokio::spawn(async move { registry.fail(failed, ExtensionFault::Exited(exit.await)) });
             self.processes.extensions.push((name, extension));
         }
         tokio::select! {
@@ -190,11 +196,6 @@ impl Environment {
     pub(super) fn is_alive(&self) -> bool {
         self.processes.are_healthy()
     }
-}
-
-/// Reports an extension that ends by itself as failed. When the environment is being ended, the report has no effect.
-async fn report_exit(exit: impl Future<Output = Exit>, name: Arc<str>, registry: Arc<Extensions>) {
-    registry.fail(name, ExtensionFault::Exited(exit.await));
 }
 
 fn invoke_event(run: &Run, limit: Duration) -> String {

@@ -27,7 +27,6 @@ use super::{
     Host,
     code::{BOOTSTRAP, is_executable},
     process::{Log, Process},
-    runtime_api::RuntimeApi,
     warden::WARDEN,
 };
 use crate::model::{
@@ -56,14 +55,6 @@ impl Plan<'_> {
     pub(super) fn start(&self, command: Command, log: &Log) -> Result<Process, String> {
         let held = (Arc::clone(&self.run.configuration), self.alive.clone());
         Process::start(command, log, held).map_err(|error| format!("can't be started: {error}"))
-    }
-
-    pub(super) fn log(&self, api: &Arc<RuntimeApi>) -> Log {
-        Log {
-            journal: self.host.journal.clone(),
-            function: Arc::clone(&self.run.configuration.name),
-            api: Arc::clone(api),
-        }
     }
 
     pub(super) fn runtime(&self, runtime_api: &str) -> Command {
@@ -141,10 +132,14 @@ impl Plan<'_> {
     }
 
     fn variables(&self, task_root: &Path, runtime_api: &str) -> BTreeMap<OsString, OsString> {
-        let Self { host: Host { common, .. }, run: Run { configuration, .. }, log_stream, .. } =
-            self;
-        let mut variables = common.inherited.variables.clone();
-        variables.insert("PATH".into(), common.inherited.path().into());
+        let Self {
+            host: Host { inherited, endpoint, .. },
+            run: Run { configuration, .. },
+            log_stream,
+            ..
+        } = self;
+        let mut variables = inherited.variables.clone();
+        variables.insert("PATH".into(), inherited.path().into());
         let name = &*configuration.name;
         let memory = configuration.memory_mb.to_string();
         let log_group = format!("/aws/lambda/{name}");
@@ -152,7 +147,7 @@ impl Plan<'_> {
             ("AWS_ACCESS_KEY_ID", "local"),
             ("AWS_DEFAULT_REGION", REGION),
             // Clients use the local cloud by default, never AWS.
-            ("AWS_ENDPOINT_URL", &common.endpoint),
+            ("AWS_ENDPOINT_URL", endpoint),
             ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", &memory),
             ("AWS_LAMBDA_FUNCTION_NAME", name),
             ("AWS_LAMBDA_FUNCTION_VERSION", LATEST),
@@ -272,18 +267,6 @@ impl Inherited {
             .get(OsStr::new(name))
             .map(OsString::as_os_str)
             .filter(|value| !value.is_empty())
-    }
-}
-
-#[derive(Debug)]
-pub(crate) struct Common {
-    pub(crate) inherited: Inherited,
-    endpoint: String,
-}
-
-impl Common {
-    pub(crate) fn new(inherited: Inherited, endpoint: &str) -> Self {
-        Self { inherited, endpoint: endpoint.to_owned() }
     }
 }
 

@@ -18,7 +18,7 @@ use super::{
 use crate::{
     host::{
         code,
-        launch::Common,
+        launch::Inherited,
         unpacked::{UnpackError, Unpacked},
     },
     model::lambda::{
@@ -106,14 +106,14 @@ async fn prepare(
     match code {
         CodeRequest { zip_file: Some(zip), .. } => {
             let bytes = decode(zip)?;
-            unpack(shared, move |unpacked, common| {
-                code::zip(unpacked, &bytes, common, runtime.as_deref())
+            unpack(shared, move |unpacked, inherited| {
+                code::zip(unpacked, &bytes, inherited, runtime.as_deref())
             })
             .await
         }
         CodeRequest { s3_bucket: Some(bucket), s3_key, .. } if bucket == LOCAL_FOLDER => {
-            unpack(shared, move |_, common| {
-                code::folder(s3_key.as_deref().unwrap_or_default(), common, runtime.as_deref())
+            unpack(shared, move |_, inherited| {
+                code::folder(s3_key.as_deref().unwrap_or_default(), inherited, runtime.as_deref())
             })
             .await
         }
@@ -160,24 +160,24 @@ async fn other_runtime(
     let Some(folder) = code.program.folder().cloned() else { return Ok(None) };
     let named = folder.path().display().to_string();
     let program =
-        unpack(shared, move |_, common| code::program(common, Some(&runtime), folder, named));
+        unpack(shared, move |_, inherited| code::program(inherited, Some(&runtime), folder, named));
     Ok(Some(Code { program: program.await?, ..code.clone() }))
 }
 
 async fn unpack<T: Send + 'static, E: Display + Send + 'static>(
     shared: &Shared,
-    unpack: impl FnOnce(&Unpacked, &Common) -> Result<T, E> + Send + 'static,
+    unpack: impl FnOnce(&Unpacked, &Inherited) -> Result<T, E> + Send + 'static,
 ) -> Result<T, LambdaError> {
     let shared = shared.clone();
     let unpacking =
-        tokio::task::spawn_blocking(move || unpack(&shared.0.unpacked, &shared.0.host.common));
+        tokio::task::spawn_blocking(move || unpack(&shared.0.unpacked, &shared.0.host.inherited));
     unpacking.await.map_err(LambdaError::invalid)?.map_err(LambdaError::invalid)
 }
 
 fn command_code(shared: &Shared, config: ImageConfig) -> Result<Code, LambdaError> {
     let mut command = config.entry_point.unwrap_or_default();
     command.extend(config.command.unwrap_or_default());
-    code::command(command, config.working_directory.as_deref(), &shared.0.host.common)
+    code::command(command, config.working_directory.as_deref(), &shared.0.host.inherited)
         .map_err(LambdaError::invalid)
 }
 
