@@ -24,7 +24,6 @@ pub fn binary(name: &str) -> PathBuf {
     folders.find(|path| path.exists()).unwrap_or_else(missing)
 }
 
-/// The path of an example program of this workspace.
 pub fn example(name: &str) -> PathBuf {
     let path = binary("examples").join(name);
     assert!(

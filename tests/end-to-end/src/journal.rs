@@ -54,7 +54,6 @@ impl Journal {
         .await
     }
 
-    /// Waits for the next runs of this function to end.
     pub async fn runs<const N: usize>(&mut self, function: &str) -> [Run; N] {
         let mut runs = Vec::new();
         while runs.len() < N {

@@ -3,8 +3,14 @@
 
 use std::sync::{Arc, Mutex};
 
+use axum::{
+    Router,
+    body::Body,
+    http::{HeaderMap, Method, Uri},
+    response::Response,
+};
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional},
+    io::{AsyncReadExt, copy_bidirectional},
     net::{TcpListener, TcpStream},
     sync::watch,
 };
@@ -84,17 +90,15 @@ async fn serve(
 /// A request that the upstream has received.
 #[derive(Clone, Debug)]
 pub struct Asked {
+    /// The method and the path.
     pub what: String,
-    /// The request line and the headers, in lower case.
-    head: String,
+    headers: HeaderMap,
     pub body: String,
 }
 
 impl Asked {
     pub fn header(&self, name: &str) -> &str {
-        let mut values =
-            self.head.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
-        values.next().unwrap_or_default()
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
     }
 }
 
@@ -112,20 +116,13 @@ impl Upstream {
         let endpoint = format!("http://{}", listener.local_addr().unwrap());
         let asked = Arc::new(Mutex::new(Vec::new()));
         let keeps = Arc::clone(&asked);
-        tokio::spawn(async move {
-            while let Ok((mut client, _)) = listener.accept().await {
-                let asked = read(&mut client).await;
-                let answer = answer(&asked.what, count(&keeps, &asked.what));
-                keeps.lock().unwrap().push(asked);
-                let (head, body) = answer.split_once("\n\n").unwrap_or((answer, ""));
-                let head = head.replace('\n', "\r\n");
-                let length = body.len();
-                let response = format!(
-                    "HTTP/1.1 {head}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
-                );
-                client.write_all(response.as_bytes()).await.unwrap();
-            }
+        let app = Router::new().fallback(move |method: Method, uri: Uri, headers, body| {
+            let what = format!("{method} {uri}");
+            let answer = answer(&what, count(&keeps, &what));
+            keeps.lock().unwrap().push(Asked { what, headers, body });
+            async move { response(answer) }
         });
+        tokio::spawn(async move { axum::serve(listener, app).await });
         Self { endpoint, asked }
     }
 
@@ -144,16 +141,12 @@ fn count(asked: &Mutex<Vec<Asked>>, what: &str) -> usize {
     asked.lock().unwrap().iter().filter(|asked| asked.what == what).count()
 }
 
-async fn read(client: &mut TcpStream) -> Asked {
-    let mut request = Vec::new();
-    loop {
-        client.read_buf(&mut request).await.unwrap();
-        let text = String::from_utf8_lossy(&request);
-        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
-        let what = head.split(" HTTP/").next().unwrap().to_owned();
-        let asked = Asked { what, head: head.to_lowercase(), body: body.to_owned() };
-        if asked.body.len() >= asked.header("content-length").parse().unwrap_or(0) {
-            return asked;
-        }
+fn response(answer: &'static str) -> Response {
+    let (head, body) = answer.split_once("\n\n").unwrap_or((answer, ""));
+    let (status, headers) = head.split_once('\n').unwrap_or((head, ""));
+    let mut response = Response::builder().status(&status[..3]);
+    for (name, value) in headers.lines().filter_map(|line| line.split_once(": ")) {
+        response = response.header(name, value);
     }
+    response.body(Body::from(body)).unwrap()
 }
