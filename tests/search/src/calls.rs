@@ -1,6 +1,6 @@
 //! The calls of handlers, as the queue, the table and the targets take and answer them.
 
-use std::rc::Rc;
+use std::{collections::BTreeSet, rc::Rc};
 
 use comeback_core::{
     arn::queue_url,
@@ -9,10 +9,10 @@ use comeback_core::{
 };
 use comeback_flow::ports::{Entered, Listed, Stored};
 use comeback_local_model::sqs::Outgoing;
-use wire::{Answer, Exchange, Invoke, Refusal, Replace, Request};
+use wire::{Answer, Exchange, Found, Invoke, Refusal, Replace, Reply, Request};
 
 use crate::{
-    machine::{Found, Input, Millis, RETRY_QUEUE, Reply, millis, text_attributes, timestamp},
+    machine::{Input, Millis, RETRY_QUEUE, millis, text_attributes, timestamp},
     rules::{Checked, ensure},
     world::{Act, Content, FUNCTION, Flight, Form, Item, SECOND, State, World, is_retry_queue},
 };
@@ -97,7 +97,7 @@ impl World {
             Request::Count { .. } => {
                 found = Found::Count(if self.scope.is_crowded { 5 } else { 0 })
             }
-            Request::LookUp { events, targets, .. } => {
+            Request::LookUp { events, targets } => {
                 if takes {
                     found = self.look_up(state, handler, events, targets)?;
                 }
@@ -297,7 +297,7 @@ impl World {
         let circuit = (*self.circuits.get(state.circuit)).clone();
         let circuits = targets.iter().filter(is_function);
         let circuits = circuits.map(|it| (it.clone(), circuit.clone())).collect();
-        let paused: Vec<_> = paused.cloned().collect();
+        let paused: BTreeSet<_> = paused.cloned().collect();
         let circuit = state.circuit;
         if let Some(run) = &mut state.handlers[handler] {
             run.knows_pause |= !paused.is_empty();

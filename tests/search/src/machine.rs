@@ -20,12 +20,9 @@ use comeback_core::{
     arn::{FunctionArn, Home},
     settings::Settings,
 };
-use comeback_flow::{
-    batch::Context,
-    ports::{Entered, Listed, Notes, Stored},
-};
+use comeback_flow::batch::Context;
 use comeback_local_model::sqs::{AttributeValue, MessageAttribute, Outgoing};
-use wire::{Answer, Environment, Request, Slot};
+use wire::{Environment, Reply, Request, Slot};
 
 /// Times are milliseconds since the beginning of the search.
 pub type Millis = i64;
@@ -68,51 +65,6 @@ impl<T: Debug> Arena<T> {
 
 /// A name and a value of each attribute.
 pub type Attributes = Vec<(String, String)>;
-
-/// The answers to the entries of a call, and what it has read.
-#[derive(Clone, Debug)]
-pub struct Reply {
-    pub entries: Vec<Answer>,
-    pub found: Found,
-}
-
-#[derive(Clone, Debug)]
-pub enum Found {
-    Nothing,
-    Count(u64),
-    /// [`Notes`], in order.
-    Notes {
-        events: Vec<(String, Entered)>,
-        paused: Vec<String>,
-        circuits: Vec<(String, Stored)>,
-    },
-    /// The circuit that is there instead of the expected one.
-    Circuit(Stored),
-    Listed(Vec<Listed>),
-}
-
-impl Reply {
-    fn give(self, asked: &Asked) {
-        match (&asked.request, self.found) {
-            (Request::Count { count, .. }, Found::Count(found)) => *count.borrow_mut() = found,
-            (Request::LookUp { notes, .. }, Found::Notes { events, paused, circuits }) => {
-                *notes.borrow_mut() = Notes {
-                    events: events.into_iter().collect(),
-                    paused: paused.into_iter().collect(),
-                    circuits: circuits.into_iter().collect(),
-                };
-            }
-            (Request::Exchange(exchange), Found::Circuit(found)) => {
-                *exchange.there.borrow_mut() = Some(found);
-            }
-            (Request::List { listed, .. }, Found::Listed(found)) => *listed.borrow_mut() = found,
-            _ => {}
-        }
-        if let Some(slot) = asked.slot.upgrade() {
-            slot.answer(self.entries);
-        }
-    }
-}
 
 /// The attributes of a message that is sent. All are texts.
 pub fn text_attributes(sent: &Outgoing) -> Attributes {
@@ -236,7 +188,7 @@ impl Machine {
             wake(&mut asked, at);
             if let Input::Reply(nth, reply) = input {
                 asked[nth].is_open = false;
-                reply.give(&asked[nth]);
+                asked[nth].give(reply);
             }
             polled = work(at, &mut asked);
         }
@@ -278,6 +230,12 @@ impl Asked {
         let until = lasts.map(|lasts| at + lasts.as_millis() as Millis);
         Self { at, until, request, slot, is_open: true }
     }
+
+    fn give(&self, reply: Reply) {
+        if let Some(slot) = self.slot.upgrade() {
+            slot.answer(reply);
+        }
+    }
 }
 
 /// Ends the sleeps whose time has come. Returns whether there are any.
@@ -285,7 +243,7 @@ fn wake(asked: &mut [Asked], at: Millis) -> bool {
     let is_over = |it: &&mut Asked| it.is_open && it.until.is_some_and(|until| until <= at);
     let over = asked.iter_mut().filter(is_over).map(|sleep| {
         sleep.is_open = false;
-        Reply { entries: Vec::new(), found: Found::Nothing }.give(sleep);
+        sleep.give(Reply::default());
     });
     over.count() > 0
 }

@@ -27,7 +27,7 @@ pub enum Kind {
 }
 
 /// How often each thing may happen.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct Limits {
     /// A handler dies, an answer or a call is lost, or time passes while a handler is at work or a message is visible.
     pub faults: u8,

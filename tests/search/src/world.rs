@@ -135,7 +135,7 @@ pub struct Fate {
     pub letters: u8,
 }
 
-#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub struct State {
     pub now: Millis,
     begun: u16,
@@ -262,19 +262,10 @@ impl World {
             self.circuits.number(Stored { version: u64::from(circuit.is_some()), text: circuit });
         let events = self.scope.events;
         let mut state = State {
-            now: 0,
-            begun: 0,
-            numbered: 0,
-            messages: Vec::new(),
-            letters: Vec::new(),
-            handlers: [None, None],
-            items: BTreeMap::new(),
             circuit,
-            is_paused: false,
-            flights: Vec::new(),
             fates: vec![Fate::default(); events.len()],
-            acts: BTreeMap::new(),
             left: self.scope.limits,
+            ..State::default()
         };
         for event in 0..events.len() {
             let sent = payload(event);

@@ -16,13 +16,11 @@ impl Dice {
         self.0.next_u64()
     }
 
-    /// Draws a uniformly distributed number in this range.
     pub fn number(&mut self, range: RangeInclusive<u64>) -> u64 {
         let span = u128::from(range.end() - range.start()) + 1;
         range.start() + ((u128::from(self.0.next_u64()) * span) >> u64::BITS) as u64
     }
 
-    /// Draws an index into a collection of this length.
     pub fn index(&mut self, length: usize) -> usize {
         self.number(0..=length.saturating_sub(1) as u64) as usize
     }

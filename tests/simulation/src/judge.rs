@@ -26,7 +26,7 @@ use comeback_core::Timestamp;
 use comeback_local_model::sqs::{MessageAttribute, Outgoing};
 
 pub use self::{
-    calls::{Subject, named, qualified},
+    calls::{Subject, named},
     cases::Stranger,
     deliveries::{receive_count, trace_of, was_moved},
 };
@@ -59,7 +59,6 @@ pub const REASONS: [&str; 11] = [
 /// An event with this many forks gets no further faults that may fork it.
 const FORKS_MAX: u32 = 6;
 
-/// Everything that the judge knows about a world.
 #[derive(Default)]
 pub struct Judge {
     pub story: Story,
@@ -72,9 +71,7 @@ pub struct Judge {
     /// When each event ended that had failed before, and how late a step of a circuit was at most.
     pub recovered: Vec<Timestamp>,
     pub late_step: Duration,
-    /// Whether a circuit has opened.
     pub opened: bool,
-    /// The number of dead letters that handlers have sent.
     pub dead_letters: u64,
     plan: Rc<Plan>,
     pub events: Vec<Event>,
@@ -84,7 +81,6 @@ pub struct Judge {
     /// Cases by the trace that their messages carry.
     by_trace: HashMap<Arc<str>, usize>,
     runs: HashMap<u64, Vec<Delivery>>,
-    /// All processes of handlers so far.
     processes: Vec<Process>,
     /// What the runs know about circuits, by run and target.
     known_circuits: HashMap<u64, BTreeMap<String, Known>>,
@@ -107,7 +103,6 @@ pub struct Event {
     ends: u32,
     /// How often one of its cases was acted on again.
     forks: u32,
-    /// How many copies of its records were sent.
     copies: u32,
 }
 
@@ -120,7 +115,6 @@ pub struct Open {
     pub attempt: u32,
     /// The time of the event's first failure in seconds, if it has failed before.
     pub initial: Option<i64>,
-    /// The event's first request id.
     pub first_request: Arc<str>,
     /// The trace that its failure record would carry.
     pub trace: Arc<str>,

@@ -112,7 +112,6 @@ impl fmt::Display for Check {
     }
 }
 
-/// A rule that did not hold.
 #[derive(Clone, Debug)]
 pub struct Violation {
     pub check: Check,
@@ -166,7 +165,6 @@ impl Story {
 /// A fault that lasts for a while, of a target, a handler, a queue or all calls.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, ValueEnum)]
 pub enum Trouble {
-    /// Every run of a target fails.
     TargetDown,
     /// A target fails and works in turn, for some minutes each.
     TargetFlaps,
@@ -197,7 +195,6 @@ pub enum Trouble {
 /// A fault that a world can have. `clap` derives the list of all of them.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, ValueEnum)]
 pub enum Fault {
-    /// A call was throttled.
     CallThrottled,
     /// A call was answered with a 5xx.
     ServerError,
@@ -219,9 +216,7 @@ pub enum Fault {
     DelayRefused,
     /// SQS refused one message of a call that sends messages back to the queue whose consumer failed.
     ReturnRefused,
-    /// A count of the messages in flight was out of date.
     InFlightLate,
-    /// A count of the messages in flight was wrong.
     InFlightWrong,
     /// Lambda refused an invocation that it will never accept.
     InvokeRejected,
@@ -241,25 +236,17 @@ pub enum Fault {
     KilledBetween,
     /// A handler was killed after its last call, or its answer was lost.
     KilledAfter,
-    /// A batch reached its handler late.
     LateDelivery,
-    /// A record was sent twice.
     Duplicate,
     /// A message was delivered again while a handler had it.
     Redelivery,
     /// Messages were delivered in another order than they were sent.
     Reordered,
-    /// A receive count was too low.
     CountTooLow,
-    /// A receive count was too high.
     CountTooHigh,
-    /// A handler's clock was off.
     ClockOff,
-    /// A target's process died.
     TargetCrashed,
-    /// A target timed out.
     TargetTimedOut,
-    /// A target sent a retry hint.
     TargetAskedToWait,
     /// A retry queue received a message that Lambda did not write.
     Poison,
@@ -272,13 +259,11 @@ pub enum Fault {
 pub enum Seen {
     /// An ordinary step in the life of events.
     Step(&'static str),
-    /// A dead letter with this reason.
     Letter(&'static str),
     Fault(Fault),
     Trouble(Trouble),
 }
 
-/// How often each thing was seen.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     pub seen: BTreeMap<Seen, u64>,
@@ -293,7 +278,6 @@ impl Tally {
         *self.seen.entry(seen).or_default() += 1;
     }
 
-    /// Adds the counts of another world.
     pub fn add(&mut self, other: &Self) {
         for (&seen, count) in &other.seen {
             *self.seen.entry(seen).or_default() += count;

@@ -168,14 +168,11 @@ mod tests {
         assert_eq!(unseen(&summary.tally, SEEN_MIN), [""; 0]);
     }
 
-    /// In all, a batch has two messages about one failure. In 8289, one is invoked for, and the other is sent again. In
-    /// 383, both are sent again in one call, for different times. In 685, one is, after a look-up has failed.
+    /// A batch has two messages about one failure: one is invoked for, and the other is sent again.
     #[test]
-    fn worlds_in_which_the_judge_was_wrong_are_judged_right() {
-        for seed in [383, 685, 8289] {
-            let violation = play(Plan::of(seed), false).violation;
-            assert!(violation.is_none(), "seed {seed}: {violation:?}");
-        }
+    fn a_world_in_which_the_judge_was_wrong_is_judged_right() {
+        let violation = play(Plan::of(8289), false).violation;
+        assert!(violation.is_none(), "{violation:?}");
     }
 
     const OUTAGE: Outage = Outage {

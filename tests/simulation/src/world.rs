@@ -32,7 +32,7 @@ use self::{
     service::Call,
     table::Table,
 };
-use wire::Answer;
+use wire::Reply;
 
 use crate::{
     dice::Dice,
@@ -57,7 +57,7 @@ pub fn play(plan: Plan, is_story_written: bool) -> Judge {
 }
 
 enum Step {
-    Answer(Rc<Call>, Vec<Answer>),
+    Answer(Rc<Call>, Reply),
     /// The time of a handler's run ends.
     TimeUp(u64),
     Other(Box<dyn FnOnce(&mut World)>),
@@ -209,7 +209,7 @@ impl World {
 
     fn take(&mut self, step: Step) {
         match step {
-            Step::Answer(call, answers) => self.answer(&call, answers),
+            Step::Answer(call, reply) => self.answer(&call, reply),
             Step::TimeUp(run) => self.time_up(run),
             Step::Other(step) => step(self),
         }

@@ -6,6 +6,7 @@
 
 use std::{
     cell::{Cell, RefCell},
+    collections::{BTreeMap, BTreeSet},
     future::poll_fn,
     rc::{Rc, Weak},
     task::{Poll, Waker},
@@ -27,16 +28,13 @@ use comeback_flow::{
     in_flight::Gauges,
     memory::CircuitMemory,
     ports::{
-        Attribute, CallFault, Clock, Functions, Invocation, Ledger, Listed, NotExchanged,
+        Attribute, CallFault, Clock, Entered, Functions, Invocation, Ledger, Listed, NotExchanged,
         NotReplaced, Notes, Queues, Resent, Stored, Value, VisibilityChange, Wanted,
     },
 };
 use comeback_local_model::sqs::{AttributeValue, MessageAttribute, Outgoing};
 
 const MESSAGE: &str = "the world says no";
-
-/// The result of a call, into which the service writes when the call reaches it.
-pub type Shared<T> = Rc<RefCell<T>>;
 
 #[derive(Clone, Debug)]
 pub enum Request {
@@ -48,7 +46,6 @@ pub enum Request {
     },
     Count {
         queue_url: String,
-        count: Shared<u64>,
     },
     /// Send messages to their own queue again.
     Again {
@@ -62,7 +59,6 @@ pub enum Request {
     LookUp {
         events: Vec<String>,
         targets: Vec<String>,
-        notes: Shared<Notes>,
     },
     Exchange(Exchange),
     /// List the events of a target that wait in flight.
@@ -70,22 +66,19 @@ pub enum Request {
         target: String,
         after: Timestamp,
         count: u32,
-        listed: Shared<Vec<Listed>>,
     },
     Minutes {
         function: String,
         from: Timestamp,
-        minutes: Shared<Vec<Minute>>,
     },
 }
 
-/// A write of a target's circuit. On a conflict, the service writes the circuit that it found into `there`.
+/// A write of a target's circuit.
 #[derive(Clone, Debug)]
 pub struct Exchange {
     pub target: String,
     pub seen: u64,
     pub next: String,
-    pub there: Shared<Option<Stored>>,
 }
 
 /// A retry: a function and its payload, or a queue and its message.
@@ -119,6 +112,45 @@ pub struct Entry {
 /// The answer to one entry of a call. Invocations and writes to the ledger have one entry.
 pub type Answer = Result<(), Refusal>;
 
+/// The answers to all entries of a call, and what it has read.
+#[derive(Clone, Debug, Default)]
+pub struct Reply {
+    pub entries: Vec<Answer>,
+    pub found: Found,
+}
+
+#[derive(Clone, Debug, Default)]
+pub enum Found {
+    #[default]
+    Nothing,
+    Count(u64),
+    /// [`Notes`], in order.
+    Notes {
+        events: BTreeMap<String, Entered>,
+        paused: BTreeSet<String>,
+        circuits: BTreeMap<String, Stored>,
+    },
+    /// The circuit that is there instead of the expected one.
+    Circuit(Stored),
+    Listed(Vec<Listed>),
+    Minutes(Vec<Minute>),
+}
+
+impl From<Result<Found, Refusal>> for Reply {
+    fn from(read: Result<Found, Refusal>) -> Self {
+        match read {
+            Ok(found) => Self { entries: vec![Ok(())], found },
+            Err(refusal) => Self::from(vec![Err(refusal)]),
+        }
+    }
+}
+
+impl From<Vec<Answer>> for Reply {
+    fn from(entries: Vec<Answer>) -> Self {
+        Self { entries, found: Found::Nothing }
+    }
+}
+
 /// The answer of a service that refuses a call. Without a code, there was no answer at all.
 #[derive(Clone, Debug, Default)]
 pub struct Refusal {
@@ -137,16 +169,16 @@ impl Refusal {
     }
 }
 
-/// Holds the answers to one call and wakes the task that waits for them. It is dropped when that task stops waiting.
+/// Holds the reply to one call and wakes the task that waits for it. It is dropped when that task stops waiting.
 #[derive(Default)]
 pub struct Slot {
-    answers: Cell<Option<Vec<Answer>>>,
+    reply: Cell<Option<Reply>>,
     waker: Cell<Option<Waker>>,
 }
 
 impl Slot {
-    pub fn answer(&self, answers: Vec<Answer>) {
-        self.answers.set(Some(answers));
+    pub fn answer(&self, reply: Reply) {
+        self.reply.set(Some(reply));
         if let Some(waker) = self.waker.take() {
             waker.wake();
         }
@@ -185,11 +217,11 @@ impl Environment {
 }
 
 impl Port {
-    async fn ask(&self, request: Request) -> Vec<Answer> {
+    async fn ask(&self, request: Request) -> Reply {
         let slot = Rc::new(Slot::default());
         self.0.requests.borrow_mut().push((request, Rc::downgrade(&slot)));
-        poll_fn(|context| match slot.answers.take() {
-            Some(answers) => Poll::Ready(answers),
+        poll_fn(|context| match slot.reply.take() {
+            Some(reply) => Poll::Ready(reply),
             None => {
                 slot.waker.set(Some(context.waker().clone()));
                 Poll::Pending
@@ -199,21 +231,17 @@ impl Port {
     }
 
     async fn ask_sqs(&self, request: Request) -> Vec<Result<(), CallFault>> {
-        let answers = self.ask(request).await.into_iter();
+        let answers = self.ask(request).await.entries.into_iter();
         answers.map(|answer| answer.map_err(CallFault::from)).collect()
     }
 
     async fn ask_once(&self, request: Request) -> Answer {
-        self.ask(request).await.into_iter().collect()
+        self.ask(request).await.entries.into_iter().collect()
     }
 
-    async fn read<T: Default>(
-        &self,
-        request: impl FnOnce(Shared<T>) -> Request,
-    ) -> Result<T, Refusal> {
-        let found = Shared::<T>::default();
-        self.ask_once(request(Rc::clone(&found))).await?;
-        Ok(found.take())
+    async fn read(&self, request: Request) -> Result<Found, Refusal> {
+        let Reply { entries, found } = self.ask(request).await;
+        entries.into_iter().collect::<Answer>().map(|()| found)
     }
 
     async fn write(
@@ -260,8 +288,8 @@ impl Queues for Port {
     }
 
     async fn in_flight(&self, queue_url: &str) -> Result<u64, CallFault> {
-        let queue_url = queue_url.to_owned();
-        Ok(self.read(|count| Request::Count { queue_url, count }).await?)
+        let found = self.read(Request::Count { queue_url: queue_url.to_owned() }).await?;
+        Ok(if let Found::Count(count) = found { count } else { 0 })
     }
 
     async fn send_again(
@@ -271,7 +299,7 @@ impl Queues for Port {
     ) -> Vec<Result<(), InvokeFault>> {
         let messages = messages.iter().map(|message| outgoing(message)).collect();
         let queue_url = queue_url.to_owned();
-        let answers = self.ask(Request::Again { queue_url, messages }).await;
+        let answers = self.ask(Request::Again { queue_url, messages }).await.entries;
         answers.into_iter().map(|answer| answer.map_err(not_sent)).collect()
     }
 
@@ -329,8 +357,8 @@ impl Functions for Port {
         from: Timestamp,
         _until: Timestamp,
     ) -> Result<Vec<Minute>, CallFault> {
-        let function = function.to_owned();
-        Ok(self.read(|minutes| Request::Minutes { function, from, minutes }).await?)
+        let found = self.read(Request::Minutes { function: function.to_owned(), from }).await?;
+        Ok(if let Found::Minutes(minutes) = found { minutes } else { Vec::new() })
     }
 }
 
@@ -367,21 +395,24 @@ impl Ledger for Port {
         let mut targets: Vec<_> = wanted.targets.iter().map(|&target| target.to_owned()).collect();
         events.sort_unstable();
         targets.sort_unstable();
-        Ok(self.read(|notes| Request::LookUp { events, targets, notes }).await?)
+        let found = self.read(Request::LookUp { events, targets }).await?;
+        Ok(if let Found::Notes { events, paused, circuits } = found {
+            Notes {
+                events: events.into_iter().collect(),
+                paused: paused.into_iter().collect(),
+                circuits: circuits.into_iter().collect(),
+            }
+        } else {
+            Notes::default()
+        })
     }
 
     async fn exchange(&self, target: &str, seen: u64, next: &str) -> Result<(), NotExchanged> {
-        let there = Shared::<Option<Stored>>::default();
-        let exchange = Exchange {
-            target: target.to_owned(),
-            seen,
-            next: next.to_owned(),
-            there: Rc::clone(&there),
-        };
-        let answer = self.ask_once(Request::Exchange(exchange)).await;
-        answer.map_err(|refusal| match there.take() {
-            Some(there) if refusal.found.is_some() => NotExchanged::Changed(there),
-            _ => NotExchanged::Fault(refusal.into()),
+        let exchange = Exchange { target: target.to_owned(), seen, next: next.to_owned() };
+        let Reply { entries, found } = self.ask(Request::Exchange(exchange)).await;
+        entries.into_iter().collect::<Answer>().map_err(|refusal| {
+            let there = if let Found::Circuit(there) = found { Some(there) } else { None };
+            there.map_or_else(|| NotExchanged::Fault(refusal.into()), NotExchanged::Changed)
         })
     }
 
@@ -391,8 +422,8 @@ impl Ledger for Port {
         after: Timestamp,
         count: u32,
     ) -> Result<Vec<Listed>, StoreFault> {
-        let target = target.to_owned();
-        Ok(self.read(|listed| Request::List { target, after, count, listed }).await?)
+        let found = self.read(Request::List { target: target.to_owned(), after, count }).await?;
+        Ok(if let Found::Listed(listed) = found { listed } else { Vec::new() })
     }
 }
 

@@ -3,7 +3,11 @@
 use std::sync::Arc;
 
 use comeback_core::{Timestamp, claim::Order, dead_letter::DeadLetter, fault::FaultKind};
-use comeback_local_model::{queue_arn, sqs::AttributeValue};
+use comeback_local_model::{
+    lambda::name::{arn, qualified_arn},
+    queue_arn,
+    sqs::AttributeValue,
+};
 use wire::{Answer, Invoke};
 
 use super::{
@@ -474,7 +478,7 @@ impl Case {
     /// The function that failed, as named in its message or, if the message names none, as the handler names it.
     pub fn arn(&self, plan: &Plan) -> String {
         let target = &plan.targets[self.of.target];
-        if self.strange && !self.is_bare { qualified(&target.name) } else { named(target) }
+        if self.strange && !self.is_bare { qualified_arn(&target.name) } else { named(target) }
     }
 
     /// The earliest and the latest time at which the next attempt is due, narrowed by the waits seen so far.
@@ -488,16 +492,7 @@ impl Case {
 pub fn named(target: &TargetPlan) -> String {
     match target.form {
         Form::Queue { .. } => queue_arn(&target.name),
-        Form::Bare => unqualified(&target.name),
-        Form::Record | Form::Notification | Form::EventBridge => qualified(&target.name),
+        Form::Bare => arn(&target.name),
+        Form::Record | Form::Notification | Form::EventBridge => qualified_arn(&target.name),
     }
-}
-
-fn unqualified(name: &str) -> String {
-    format!("arn:aws:lambda:us-east-1:000000000000:function:{name}")
-}
-
-/// The ARN of a function in a failure record.
-pub fn qualified(name: &str) -> String {
-    format!("{}:$LATEST", unqualified(name))
 }

@@ -41,7 +41,6 @@ pub struct Case {
     /// When it was seen first, and from when on SQS counts how long it keeps the message.
     pub seen_at: Millis,
     pub kept: Millis,
-    /// The next attempt, or the reason to give it up.
     pub verdict: Result<Next, &'static str>,
     /// The bounds of its due time, as its waits have shown: after the first, and at the second at the latest.
     pub shown: (Millis, Millis),
@@ -62,7 +61,6 @@ pub struct Case {
 
 /// A message to a retry queue that Lambda has not written.
 pub struct Stranger {
-    /// The body, and the attributes.
     pub body: String,
     pub attributes: Vec<(&'static str, String)>,
     pub request_id: Arc<str>,

@@ -1,7 +1,7 @@
 //! The rules for targets that are down, as seen from outside: which changes of a circuit are allowed, and which events
 //! may be invoked meanwhile.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use comeback_core::{circuit::Minute, claim::Order};
 use comeback_flow::{
@@ -59,7 +59,6 @@ pub struct Known {
     /// The circuit with which it may bring events forward. It doesn't know of a write whose answer was lost.
     pub brings_with: String,
     listed: BTreeSet<String>,
-    /// Whether CloudWatch has reported to it that the target is down.
     pub is_told_down: bool,
     /// The times of the circuit's next steps, whether enough events wait for one, and how often another circuit was
     /// there.
@@ -123,7 +122,7 @@ impl Judge {
     }
 
     /// A run has read the circuits of these targets. If it failed to, it has found none.
-    pub fn looked_up(&mut self, run: u64, targets: &[String], found: &HashMap<String, Stored>) {
+    pub fn looked_up(&mut self, run: u64, targets: &[String], found: &BTreeMap<String, Stored>) {
         let now = self.now.timestamp_millis();
         let is_late = self.runs.get(&run).into_iter().flatten().any(|it| it.listing.is_answered());
         for target in targets.iter().filter(|_| !is_late) {

@@ -10,7 +10,7 @@ use std::{
 };
 
 use aws_lambda_events::event::sqs::{SqsMessage, SqsMessageAttribute};
-use comeback_core::{Timestamp, time::rfc3339};
+use comeback_core::Timestamp;
 use comeback_local_model::{
     queue_arn,
     sqs::{AttributeValue, MessageAttribute, Outgoing},
@@ -22,6 +22,7 @@ use super::{
     calls::fits,
     cases::{ATTRIBUTES_MAX, SIZE_MAX},
     deliveries::{Delivery, receive_count, time_of, was_moved},
+    letters::written,
 };
 use crate::{
     notes::{Check, Seen},
@@ -83,7 +84,6 @@ impl Judge {
         self.processes.len() - 1
     }
 
-    /// A process begins to handle a batch.
     pub fn begun(&mut self, run: u64, process: usize) {
         for message in self.runs.get_mut(&run).into_iter().flatten() {
             message.process = process;
@@ -94,10 +94,7 @@ impl Judge {
 
     fn known(&mut self, process: usize, queue: &str, at: Millis) -> Option<(u64, &mut Known)> {
         let process = self.processes.get_mut(process)?;
-        if !process.queues.contains_key(queue) {
-            process.queues.insert(queue.to_owned(), Known::default());
-        }
-        let known = process.queues.get_mut(queue)?;
+        let known = process.queues.entry(queue.to_owned()).or_default();
         known.forget(at);
         Some((process.in_flight_max.into(), known))
     }
@@ -230,9 +227,8 @@ impl Judge {
     /// What a message must carry when it is sent again, beside its own attributes.
     fn carried(&self, message: &Delivery) -> Vec<(&'static str, String)> {
         let case = &self.cases[message.case];
-        let failed_at = Timestamp::from_timestamp_millis(case.at).map(rfc3339).unwrap_or_default();
         let mut carried = vec![
-            ("FailedAt", failed_at.replace(".000Z", "Z")),
+            ("FailedAt", written(case.at).replace(".000Z", "Z")),
             ("MessageId", message.message_id().to_owned()),
         ];
         if self.plan.targets[case.of.target].is_queue() {

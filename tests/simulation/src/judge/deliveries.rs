@@ -60,7 +60,6 @@ pub struct Delivery {
     pub told: u64,
     /// When another handler's lease on the claim ends, according to this handler's last read.
     pub held_until: Option<Millis>,
-    /// Whether it is held back because its target is down.
     pub held_by_circuit: bool,
     /// The wait that the handler has asked for, and what the handler knows from the register.
     pub wait: Option<Wait>,
@@ -98,7 +97,6 @@ impl Delivery {
         }
     }
 
-    /// The name of the queue that the message is from.
     pub fn queue(&self) -> &str {
         let source = self.record().event_source_arn.as_deref().unwrap_or_default();
         source.rsplit(':').next().unwrap_or_default()
@@ -114,7 +112,6 @@ pub fn was_moved(record: &SqsMessage) -> bool {
     record.attributes.contains_key("DeadLetterQueueSourceArn")
 }
 
-/// A time in a message's system attributes.
 pub fn time_of(record: &SqsMessage, name: &str) -> Millis {
     let time = record.attributes.get(name);
     time.and_then(|time| time.parse().ok()).unwrap_or_default()

@@ -152,7 +152,6 @@ fn may_cut(case: &Case) -> bool {
     case.is_refused || matches!(case.verdict, Err("unreadable" | "payload_missing"))
 }
 
-/// Whether a dead letter has the bytes that it must have.
 fn has_body(letter: &DeadLetter, case: &Case, expected: &str) -> bool {
     match attribute(letter, "OriginalBodySize") {
         None => letter.body == *expected,
@@ -187,7 +186,7 @@ fn wrong_reason(case: &Case, at: Millis, fault: Option<FaultKind>, reason: &str)
     (reason != right).then(|| format!("given up as {reason}, expected {right}"))
 }
 
-fn written(at: Millis) -> String {
+pub fn written(at: Millis) -> String {
     Timestamp::from_timestamp_millis(at).map(rfc3339).unwrap_or_default()
 }
 

@@ -1,6 +1,6 @@
 //! The rules for the register and for operators' orders.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use aws_lambda_events::event::sqs::SqsMessage;
 use comeback_core::{
@@ -8,7 +8,7 @@ use comeback_core::{
     claim::{Claim, Order, State},
     fault::FaultKind,
 };
-use comeback_flow::ports::Notes;
+use comeback_flow::ports::Entered;
 use wire::{Answer, Entry, Replace};
 
 use super::{
@@ -109,7 +109,6 @@ pub fn came_back(record: &SqsMessage) -> bool {
 }
 
 impl Judge {
-    /// The claim key of a randomly chosen failure.
     pub fn any_key(&self, dice: &mut Dice) -> String {
         self.cases[dice.index(self.cases.len())].key.clone()
     }
@@ -176,10 +175,10 @@ impl Judge {
     }
 
     /// A look-up reads these items. Those of `current` are up to date, the others may be stale.
-    pub fn reads(&mut self, run: u64, current: &[&str], found: &Notes) {
+    pub fn reads(&mut self, run: u64, current: &[&str], found: &BTreeMap<String, Entered>) {
         for message in self.runs.get_mut(&run).into_iter().flatten() {
             let case = &self.cases[message.case];
-            let entered = found.events.get(&*case.key);
+            let entered = found.get(&*case.key);
             let delayed_until = entered.and_then(|entered| entered.delayed_until);
             message.listing.read = Read {
                 order: case.order.filter(|_| current.contains(&&*case.key)),

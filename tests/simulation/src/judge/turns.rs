@@ -39,7 +39,6 @@ const TURNS: [(&str, &[&str]); 5] = [
     ("ramping", &["ramping", "open", "closed"]),
 ];
 
-/// A phase, as written in a circuit.
 pub struct Phase {
     pub name: String,
     fields: Value,
@@ -61,7 +60,6 @@ impl Phase {
         Self { name: name.to_owned(), fields, patience, watchers }
     }
 
-    /// When the next step can be taken.
     pub fn step_at(&self) -> Option<Millis> {
         let patience = (self.patience * 1000).clamp(PATIENCE_MIN, PATIENCE_MAX);
         Some(match &*self.name {

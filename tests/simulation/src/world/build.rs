@@ -19,6 +19,7 @@ use comeback_local_model::{
         function::{Code, DeadLetterConfig, Program, Settings},
         invoke_config::{DestinationConfig, EventInvokeSettings},
         mapping::{MappingSettings, ScalingConfig},
+        name::qualified_arn,
         recursion::RecursiveLoop,
     },
     queue_arn,
@@ -28,7 +29,6 @@ use serde_json::json;
 use super::{BEGAN_AT, World};
 use crate::{
     dice::Dice,
-    judge::qualified,
     plan::{Form, Plan, TargetPlan},
 };
 
@@ -45,7 +45,7 @@ pub fn relay_queue(name: &str, form: Form) -> String {
 }
 
 pub fn home() -> Rc<Home> {
-    FunctionArn::parse(&qualified("any")).expect("the ARN of a function").home().into()
+    FunctionArn::parse(&qualified_arn("any")).expect("the ARN of a function").home().into()
 }
 
 impl World {
@@ -222,7 +222,7 @@ pub fn circuits(plan: &Plan) -> HashMap<String, Stored> {
             _ => return None,
         };
         let text = json!({ "by": "another", "patience_seconds": 20, "phase": phase }).to_string();
-        Some((qualified(&target.name), Stored { version: 1, text: Some(text) }))
+        Some((qualified_arn(&target.name), Stored { version: 1, text: Some(text) }))
     };
     plan.targets.iter().filter_map(of).collect()
 }

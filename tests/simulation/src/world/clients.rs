@@ -6,7 +6,10 @@ use std::{rc::Rc, sync::Arc, time::Duration};
 use comeback_core::{Timestamp, error_type::ErrorReport, time::rfc3339};
 use comeback_local_model::{
     Ending, Event, Invocation, InvocationType, Invoked, What,
-    lambda::run::{Exit, Outcome, Run},
+    lambda::{
+        name::qualified_arn,
+        run::{Exit, Outcome, Run},
+    },
     sqs::{MessageAttribute, Outgoing},
 };
 use serde_json::Value;
@@ -14,7 +17,7 @@ use serde_json::Value;
 use super::{World, build::relay_queue};
 use crate::{
     dice::Dice,
-    judge::{Stranger, qualified},
+    judge::Stranger,
     notes::{Fault, Seen},
     payload::{self, Foreign, METADATA, envelope, metadata},
     plan::{Attack, Form, TargetPlan},
@@ -57,9 +60,7 @@ impl World {
             invocation_type: InvocationType::Event,
             payload: payload.text.as_bytes(),
             trace_header: Some(&trace),
-            client_context: None,
-            tenant_id: None,
-            execution_name: None,
+            ..Invocation::default()
         };
         // If Lambda refuses the invocation, the client knows that, and there is no event.
         if let Ok(Invoked::Accepted(request_id)) = self.cloud.invoke(self.now, invocation) {
@@ -171,7 +172,7 @@ impl World {
 
     /// A message that a stranger sends by mistake, about a target.
     fn strange(&mut self, number: usize, target: &TargetPlan, id: &str) -> Stranger {
-        let arn = qualified(&target.name);
+        let arn = qualified_arn(&target.name);
         let now = rfc3339(self.now);
         let payload = format!(r#"{{"strange":{number}}}"#);
         let context =
@@ -192,7 +193,7 @@ impl World {
             2 => given_up(record(&now, r#""functionArn":"orders""#, &carried), "unreadable"),
             3 => {
                 let foreign = match self.neighbour(number) {
-                    Some(neighbour) => context.replace(&arn, &qualified(neighbour)),
+                    Some(neighbour) => context.replace(&arn, &qualified_arn(neighbour)),
                     None => context.replace("000000000000", "999999999999"),
                 };
                 let over = Some("target_not_allowed");
@@ -226,7 +227,8 @@ impl World {
         let Attack { by, on, open_queue } = attack;
         let plan = Rc::clone(&self.plan);
         let own_queue = plan.targets[by].queue;
-        let (own, victim) = (qualified(&plan.targets[by].name), qualified(&plan.targets[on].name));
+        let (own, victim) =
+            (qualified_arn(&plan.targets[by].name), qualified_arn(&plan.targets[on].name));
         let now = rfc3339(self.now);
         let payload = format!(r#"{{"hostile":"{id}"}}"#);
         let about = |arn: &str, id: &str, rest: &str| {

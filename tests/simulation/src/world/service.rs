@@ -1,8 +1,7 @@
 //! The services that a handler's calls reach. Anything can go wrong with a call and its answer.
 
 use std::{
-    cell::RefCell,
-    collections::HashMap,
+    collections::BTreeMap,
     rc::{Rc, Weak},
     sync::Arc,
     time::Duration,
@@ -21,7 +20,7 @@ use comeback_local_model::{
     Invocation, InvocationType, Invoked as Accepted,
     sqs::{MessageAttribute, Outgoing},
 };
-use wire::{Answer, Exchange, Invoke, Refusal, Request, Slot};
+use wire::{Answer, Exchange, Found, Invoke, Refusal, Reply, Request, Slot};
 
 use super::{Step, World};
 use crate::{
@@ -131,7 +130,7 @@ impl World {
         if let Request::Sleep(lasts) = call.request {
             // Whole milliseconds, like every time here.
             let millis = lasts.as_nanos().div_ceil(1_000_000) as u64;
-            self.answer_after(Duration::from_millis(millis), call, Vec::new());
+            self.answer_after(Duration::from_millis(millis), call, Reply::default());
         } else {
             self.dispatch(call);
         }
@@ -219,11 +218,11 @@ impl World {
             refusal.kind = None;
         }
         let answers = vec![Err(refusal); call.subjects.len()];
-        self.answer_after(after, call, answers);
+        self.answer_after(after, call, answers.into());
     }
 
-    fn answer_after(&mut self, after: Duration, call: Rc<Call>, answers: Vec<Answer>) {
-        self.plan_step(after, Step::Answer(call, answers));
+    fn answer_after(&mut self, after: Duration, call: Rc<Call>, reply: Reply) {
+        self.plan_step(after, Step::Answer(call, reply));
     }
 
     /// A call reaches its service and takes effect.
@@ -233,38 +232,38 @@ impl World {
             run.effects += 1;
         }
         let subject = call.subjects.first().copied().flatten();
-        let answers = match &call.request {
-            Request::Sleep(_) => Vec::new(),
-            Request::Hide { queue_url, changes } => self.hide(queue_url, changes),
-            Request::Count { queue_url, count } => vec![self.count(name_of(queue_url), count)],
+        let reply: Reply = match &call.request {
+            Request::Sleep(_) => Reply::default(),
+            Request::Hide { queue_url, changes } => self.hide(queue_url, changes).into(),
+            Request::Count { queue_url } => self.count(name_of(queue_url)).into(),
             Request::Again { queue_url, messages } => {
                 let queue = name_of(queue_url);
                 match self.plan.source(queue) {
-                    Some(target) => self.take_back(call, target, messages),
-                    None => self.take_again(call, queue, messages),
+                    Some(target) => self.take_back(call, target, messages).into(),
+                    None => self.take_again(call, queue, messages).into(),
                 }
             }
-            Request::Letters(letters) => self.take_letters(call, letters),
-            Request::Invoke(invoke) => vec![self.take_invocation(invoke, subject)],
-            Request::Replace(replace) => vec![self.replace(replace, subject)],
-            Request::LookUp { events, targets, notes } => {
-                let answer = self.look_up(run, events, targets, notes);
-                self.judge.looked_up(run, targets, &notes.borrow().circuits);
-                vec![answer]
+            Request::Letters(letters) => self.take_letters(call, letters).into(),
+            Request::Invoke(invoke) => vec![self.take_invocation(invoke, subject)].into(),
+            Request::Replace(replace) => vec![self.replace(replace, subject)].into(),
+            Request::LookUp { events, targets } => {
+                let read = self.look_up(run, events, targets);
+                let none = BTreeMap::new();
+                let known =
+                    if let Ok(Found::Notes { circuits, .. }) = &read { circuits } else { &none };
+                self.judge.looked_up(run, targets, known);
+                read.into()
             }
-            Request::Exchange(exchange) => vec![self.exchange(run, exchange)],
-            Request::List { target, after, count, listed } => {
-                vec![self.list(run, target, *after, *count, listed)]
-            }
-            Request::Minutes { function, from, minutes } => {
-                let found = self.minutes(*from);
-                self.judge.witnessed(run, function, &found);
-                minutes.replace(found);
-                vec![Ok(())]
+            Request::Exchange(exchange) => self.exchange(run, exchange),
+            Request::List { target, after, count } => self.list(run, target, *after, *count).into(),
+            Request::Minutes { function, from } => {
+                let minutes = self.minutes(*from);
+                self.judge.witnessed(run, function, &minutes);
+                Ok(Found::Minutes(minutes)).into()
             }
         };
         if let Some(after) = back {
-            self.answer_after(after, Rc::clone(call), answers);
+            self.answer_after(after, Rc::clone(call), reply);
         }
         self.survives(run);
     }
@@ -291,7 +290,7 @@ impl World {
     }
 
     /// Counts the messages of a queue that are in flight. The result may be up to a minute old.
-    fn count(&mut self, queue: &str, count: &RefCell<u64>) -> Answer {
+    fn count(&mut self, queue: &str) -> Result<Found, Refusal> {
         if self.is_send_denied(queue) {
             return Err(Refusal::default());
         }
@@ -300,14 +299,13 @@ impl World {
         let in_flight = told.and_then(|told| told.parse().ok()).unwrap_or_default();
         let before = self.counted.insert(queue.to_owned(), (self.now, in_flight));
         let before = before.filter(|(at, _)| between(*at, self.now) <= COUNT_LAG);
-        count.replace(match before {
+        Ok(Found::Count(match before {
             Some((_, before)) if self.happens(Fault::InFlightLate) => before,
             _ if self.happens(Fault::InFlightWrong) => {
                 self.dice.number(0..=2 * in_flight + IN_FLIGHT_WRONG)
             }
             _ => in_flight,
-        });
-        Ok(())
+        }))
     }
 
     fn take_again(&mut self, call: &Call, queue: &str, messages: &[Outgoing]) -> Vec<Answer> {
@@ -409,24 +407,21 @@ impl World {
         letters.iter().zip(&call.subjects).map(send).collect()
     }
 
-    pub(super) fn circuits_of(&self, targets: &[String]) -> HashMap<String, Stored> {
-        let of = |target: &String| Some((target.clone(), self.circuits.get(target)?.clone()));
-        targets.iter().filter_map(of).collect()
-    }
-
     /// A conditional write of a circuit, the only way to change one.
-    fn exchange(&mut self, run: u64, exchange: &Exchange) -> Answer {
-        self.ask_ledger()?;
-        let Exchange { target, seen, next, there } = exchange;
+    fn exchange(&mut self, run: u64, exchange: &Exchange) -> Reply {
+        if let Err(refusal) = self.ask_ledger() {
+            return vec![Err(refusal)].into();
+        }
+        let Exchange { target, seen, next } = exchange;
         let stored = self.circuits.entry(target.clone()).or_default();
         if stored.version != *seen {
             self.judge.not_turned(run, target, stored);
-            there.replace(Some(stored.clone()));
-            return Err(Refusal { found: Some(None), ..Refusal::default() });
+            let entries = vec![Err(Refusal { found: Some(None), ..Refusal::default() })];
+            return Reply { entries, found: Found::Circuit(stored.clone()) };
         }
         self.judge.turned(run, target, stored.text.as_deref(), next);
         *stored = Stored { version: seen + 1, text: Some(next.clone()) };
-        Ok(())
+        vec![Ok(())].into()
     }
 
     /// The minutes that CloudWatch shows of a function: up or down, true or false, or none at all. Those of an outage
@@ -461,9 +456,7 @@ impl World {
             invocation_type: InvocationType::Event,
             payload: body.as_bytes(),
             trace_header: Some(&trace),
-            client_context: None,
-            tenant_id: None,
-            execution_name: None,
+            ..Invocation::default()
         };
         // The only refusal by the model in this world is that the function is gone.
         let accepted = self
@@ -477,20 +470,20 @@ impl World {
     }
 
     /// Answers arrive at a handler, which may no longer wait for them.
-    pub fn answer(&mut self, call: &Call, answers: Vec<Answer>) {
+    pub fn answer(&mut self, call: &Call, reply: Reply) {
         let Some(slot) = call.slot.upgrade() else { return };
         let is_sleep = matches!(call.request, Request::Sleep(_));
         if !is_sleep && !self.survives(call.run) {
             return;
         }
-        match (&call.request, answers.first()) {
-            (Request::Count { queue_url, count }, Some(Ok(()))) => {
-                self.judge.counted(call.run, call.clock, name_of(queue_url), *count.borrow());
-            }
+        if let (Request::Count { queue_url }, Found::Count(count)) = (&call.request, &reply.found) {
+            self.judge.counted(call.run, call.clock, name_of(queue_url), *count);
+        }
+        match (&call.request, reply.entries.first()) {
             (Request::LookUp { targets, .. }, Some(answer)) => {
                 self.judge.told_of_look_up(call.run, answer);
                 if answer.is_err() {
-                    self.judge.looked_up(call.run, targets, &HashMap::new());
+                    self.judge.looked_up(call.run, targets, &BTreeMap::new());
                 }
             }
             (Request::List { target, .. }, Some(Err(_))) => {
@@ -501,7 +494,7 @@ impl World {
             }
             _ => {}
         }
-        for (subject, answer) in call.subjects.iter().zip(&answers) {
+        for (subject, answer) in call.subjects.iter().zip(&reply.entries) {
             match (subject, &call.request) {
                 (None, _) => {}
                 (Some(subject), Request::Replace(replace)) => {
@@ -515,7 +508,7 @@ impl World {
                 (Some(subject), _) => self.judge.told(*subject, answer),
             }
         }
-        slot.answer(answers);
+        slot.answer(reply);
         self.poll(call.run);
     }
 

@@ -1,7 +1,6 @@
 //! The table with the handlers' ledgers and registers, and the operators, who write to it too.
 
 use std::{
-    cell::RefCell,
     collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
     time::Duration,
 };
@@ -12,8 +11,8 @@ use comeback_core::{
     fault::FaultKind,
     time::between,
 };
-use comeback_flow::ports::{Entered, Listed, Notes};
-use wire::{Answer, Entry, Refusal, Replace};
+use comeback_flow::ports::{Entered, Listed};
+use wire::{Answer, Entry, Found, Refusal, Replace};
 
 use super::{World, service::name_of};
 use crate::{
@@ -99,12 +98,11 @@ impl World {
         run: u64,
         events: &[String],
         targets: &[String],
-        notes: &RefCell<Notes>,
-    ) -> Answer {
+    ) -> Result<Found, Refusal> {
         self.ask_ledger()?;
         // Stale reads are as frequent as stale counts.
         let is_late = !events.is_empty() && self.draws(Fault::InFlightLate);
-        let (mut found, mut current) = (Notes::default(), Vec::new());
+        let (mut found, mut current) = (BTreeMap::new(), Vec::new());
         for key in events {
             let before = self.table.before(self.now, key).filter(|_| is_late);
             if before.is_some() {
@@ -117,14 +115,14 @@ impl World {
             let (Some(claim), entry) = before.unwrap_or_else(is_there) else { continue };
             let delayed = entry.filter(|entry| entry.receipt_handle.is_none());
             let entered = Entered { claim, delayed_until: delayed.map(|entry| entry.due) };
-            found.events.insert(key.clone(), entered);
+            found.insert(key.clone(), entered);
         }
         let paused = targets.iter().filter(|target| self.judge.paused.contains(*target));
-        found.paused = paused.cloned().collect();
-        found.circuits = self.circuits_of(targets);
+        let paused = paused.cloned().collect();
         self.judge.reads(run, &current, &found);
-        notes.replace(found);
-        Ok(())
+        let of = |target: &String| Some((target.clone(), self.circuits.get(target)?.clone()));
+        let circuits = targets.iter().filter_map(of).collect();
+        Ok(Found::Notes { events: found, paused, circuits })
     }
 
     /// A handler lists up to `count` events of a target that are in flight past `after`.
@@ -134,8 +132,7 @@ impl World {
         target: &str,
         after: Timestamp,
         count: u32,
-        listed: &RefCell<Vec<Listed>>,
-    ) -> Answer {
+    ) -> Result<Found, Refusal> {
         self.ask_ledger()?;
         let mut waiting: Vec<_> = (self.table.waiting.values())
             .filter(|entry| entry.target == target && entry.due > after)
@@ -148,8 +145,7 @@ impl World {
         let waiting = waiting.into_iter().take(count as usize);
         let found: Vec<_> = waiting.map(|(_, listed)| listed).collect();
         self.judge.listed(run, target, &found);
-        listed.replace(found);
-        Ok(())
+        Ok(Found::Listed(found))
     }
 
     /// An event is listed, so operators may see it.
