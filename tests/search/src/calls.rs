@@ -56,6 +56,12 @@ impl Made {
         self.way != Way::Unsent && (self.way != Way::Partly || nth > 0)
     }
 
+    /// The entries that take effect.
+    fn taken<T>(self, entries: &[T]) -> impl Iterator<Item = &T> {
+        let taken = entries.iter().enumerate().filter(move |(nth, _)| self.takes(*nth));
+        taken.map(|(_, entry)| entry)
+    }
+
     /// What a conditional write has found instead of what was seen, if its handler learns that: what it has written
     /// itself before, or what is there.
     fn found<T>(self, is_seen: bool, first: T, there: T) -> Option<T> {
@@ -142,44 +148,36 @@ impl World {
 
     /// A call to SQS or Lambda, which has entries.
     fn entries(&mut self, state: &mut State, call: &Request, made: Made) -> Checked<Vec<Answer>> {
-        let mut answers = Vec::new();
+        let mut count = 1;
         if let Request::Hide { changes, .. } = call {
-            for (nth, (handle, timeout)) in changes.iter().enumerate() {
+            let change = |(nth, (handle, timeout)): (usize, &(String, u32))| {
                 let done =
                     made.takes(nth) && self.change_visibility(state, handle, *timeout, made)?;
-                answers.push(if done { made.answer(nth) } else { Err(Refusal::default()) });
-            }
-        }
-        if let Request::Again { queue_url, messages } = call {
-            for (nth, message) in messages.iter().enumerate() {
-                match made.takes(nth) {
-                    true if is_retry_queue(queue_url) => self.send_again(state, message, made)?,
-                    true => {
-                        let content = self.check_sent_back(state, queue_url, message, made)?;
-                        self.act(state, &content, made)?;
-                        let attributes = text_attributes(message);
-                        self.end(state, &content, &message.body, attributes, made.fails);
-                    }
-                    false => {}
+                Ok(if done { made.answer(nth) } else { Err(Refusal::default()) })
+            };
+            return changes.iter().enumerate().map(change).collect();
+        } else if let Request::Again { queue_url, messages } = call {
+            count = messages.len();
+            for message in made.taken(messages) {
+                if is_retry_queue(queue_url) {
+                    self.send_again(state, message, made)?;
+                    continue;
                 }
-                answers.push(made.answer(nth));
+                let content = self.check_sent_back(state, queue_url, message, made)?;
+                self.act(state, &content, made)?;
+                self.end(state, &content, &message.body, text_attributes(message), made.fails);
             }
-        }
-        if let Request::Letters(letters) = call {
-            for (nth, letter) in letters.iter().enumerate() {
-                if made.takes(nth) {
-                    self.give_up(state, letter, made)?;
-                }
-                answers.push(made.answer(nth));
+        } else if let Request::Letters(letters) = call {
+            count = letters.len();
+            for letter in made.taken(letters) {
+                self.give_up(state, letter, made)?;
             }
+        } else if let Request::Invoke(invoke) = call
+            && made.takes(0)
+        {
+            self.invoke(state, invoke, made)?;
         }
-        if let Request::Invoke(invoke) = call {
-            if made.takes(0) {
-                self.invoke(state, invoke, made)?;
-            }
-            answers.push(made.answer(0));
-        }
-        Ok(answers)
+        Ok((0..count).map(|nth| made.answer(nth)).collect())
     }
 
     fn change_visibility(
