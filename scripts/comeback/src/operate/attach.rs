@@ -1,4 +1,5 @@
-//! `comeback attach` and `comeback detach`: they read the configuration of a function or a queue, and change it in steps.
+//! `comeback attach` and `comeback detach`: they read the configuration of a function or a queue, and
+//! change it in steps.
 
 pub mod rules;
 

@@ -1,5 +1,5 @@
-//! `comeback doctor`: problems in the retry systems, and how to fix them. The facts are gathered with as many concurrent
-//! calls as possible.
+//! `comeback doctor`: problems in the retry systems, and how to fix them. The facts are gathered with as many
+//! concurrent calls as possible.
 
 pub mod rules;
 

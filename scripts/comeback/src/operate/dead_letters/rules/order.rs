@@ -579,15 +579,18 @@ mod tests {
     fn a_plan_counts_the_steps() {
         let order = redrive(Selection::default(), None, &[]);
         let purge = Order { action: Action::Purge, ..order.clone() };
+        let mail = redrive(of("mail"), None, &[]);
         let (good, bad) = (given_up("1", &[]), given_up("", &[]));
         let mut plan = Plan::default();
-        for (order, letter) in [(&order, &good), (&order, &good), (&order, &bad), (&purge, &bad)] {
-            plan.count(&step(order, letter));
+        for order in [&order, &mail, &order, &purge] {
+            plan.count(&step(order, &good));
         }
+        plan.count(&step(&order, &bad));
         let told: Vec<_> = plan.notices().into_iter().map(|it| it.text).collect();
         let expected = [
             "2 letters to redrive to orders",
             "1 letter to delete for good",
+            "1 letter stays: not selected",
             "1 letter stays: has no JSON payload",
         ];
         assert_eq!((told, plan.letters()), (expected.map(str::to_owned).into(), 3));
