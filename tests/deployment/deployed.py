@@ -224,8 +224,8 @@ def try_out(trial: Trial) -> list[str]:
 
 
 def run_all(runs: Sequence[Callable[[], list[str]]]) -> int:
-    """Makes runs, two at a time because they mostly wait, and prints their faults. Returns the exit code."""
-    with ThreadPoolExecutor(max_workers=2) as pool:
+    """Makes runs, three at a time because they mostly wait, and prints their faults. Returns the exit code."""
+    with ThreadPoolExecutor(max_workers=3) as pool:
         wrong = [fault for found in pool.map(lambda run: run(), runs) for fault in found]
     for fault in wrong:
         print(fault, file=sys.stderr)
