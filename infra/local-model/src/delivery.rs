@@ -13,8 +13,7 @@ use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
 use super::{
-    Cloud, Payload,
-    invocation::ASYNCHRONOUS_BYTES_MAX,
+    Cloud, Event, Payload, What,
     lambda::{
         invoke_config::{Destination, DestinationKind, QueuedEvent},
         name,
@@ -23,7 +22,9 @@ use super::{
     queue_name,
     sqs::{MessageAttribute, MessageAttributes, Outgoing, is_valid_char},
 };
-use crate::{Event, What};
+
+/// The largest payload of an asynchronous invocation, and the largest record of a destination, in bytes: 1 MB.
+pub(super) const ASYNCHRONOUS_BYTES_MAX: usize = 1024 * 1024;
 
 const ROLE_ID_LENGTH: usize = 17;
 

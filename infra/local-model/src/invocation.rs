@@ -8,8 +8,8 @@ use std::sync::Arc;
 use comeback_core::{Timestamp, time::later};
 
 use super::{
-    Cloud, Payload,
-    delivery::Condition,
+    Cloud, Event, Payload, What,
+    delivery::{ASYNCHRONOUS_BYTES_MAX, Condition},
     is_name,
     lambda::{
         Execution, Origin,
@@ -21,13 +21,9 @@ use super::{
         run::{Outcome, Response, Run, RunId},
     },
 };
-use crate::{Event, What};
 
 /// The largest payload of a synchronous invocation, in bytes: 6 MB.
 const SYNCHRONOUS_BYTES_MAX: usize = 6 * 1024 * 1024;
-
-/// The largest payload of an asynchronous invocation, in bytes: 1 MB.
-pub(crate) const ASYNCHRONOUS_BYTES_MAX: usize = 1024 * 1024;
 
 /// The longest name of a durable execution, in characters.
 const EXECUTION_NAME_MAX: usize = 64;

@@ -28,7 +28,6 @@ use std::{
 
 use comeback_core::{Timestamp, time::between};
 use environment::Environment;
-pub use launch::Inherited;
 use launch::Plan;
 use runtime_api::Answer;
 use tokio::{
@@ -38,9 +37,10 @@ use tokio::{
 pub use warden::{WARDEN, warden};
 
 use crate::{
+    config::Inherited,
     journal::Journal,
     model::lambda::run::{Outcome, Run},
-    shared::{lock, now},
+    present::{lock, now},
 };
 
 /// How long the first initialisation of an environment may take.

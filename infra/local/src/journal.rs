@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 
 use crate::{
     model::{Ending, Event, What, emf::Emf},
-    shared::lock,
+    present::lock,
 };
 
 const EVENTS_MAX: usize = 20_000;

@@ -10,14 +10,17 @@
 //! when it ends.
 
 mod api;
+mod config;
 mod gate;
 mod host;
 mod journal;
+mod present;
 mod server;
 mod shared;
 
 pub use axum::Router;
 pub use comeback_local_model as model;
+pub use config::{Config, Inherited, Outage, Outages};
 pub use gate::is_to_loopback;
-pub use host::{Inherited, WARDEN, warden};
-pub use server::{Config, Outage, Outages, Server, start};
+pub use host::{WARDEN, warden};
+pub use server::{Server, start};

@@ -1,16 +1,8 @@
-//! The start and the stop of a local cloud, and simulated outages: functions that fail for a while instead of running.
+//! The start and the stop of a local cloud.
 
-use std::{
-    collections::BTreeMap,
-    io,
-    net::Ipv4Addr,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{io, net::Ipv4Addr, time::Duration};
 
 use axum::{Router, extract::Request, response::Response, serve::ListenerExt as _};
-use comeback_core::Timestamp;
-use serde_json::json;
 use tokio::{
     net::TcpListener,
     sync::{mpsc, watch},
@@ -18,47 +10,13 @@ use tokio::{
 };
 
 use crate::{
+    config::Config,
     gate::{self, call},
-    host::Inherited,
-    model::{Cloud, Waiting, lambda::run::Outcome, sqs::IN_FLIGHT_MAX},
-    shared::{Shared, lock},
+    model::{Cloud, Waiting},
+    shared::Shared,
 };
 
 const STOP_MAX: Duration = Duration::from_secs(5);
-
-#[derive(Clone, Debug)]
-pub struct Config {
-    /// The port on 127.0.0.1 to listen on. 0 takes a free one.
-    pub port: u16,
-    /// The limit of concurrent runs of functions, and of environments, including idle ones. AWS's default for an
-    /// account is 1,000.
-    pub concurrency: u32,
-    /// The limit of messages in flight in a queue. SQS's quota is [`IN_FLIGHT_MAX`].
-    pub in_flight_max: usize,
-    pub inherited: Inherited,
-    /// The router for requests without a signature, such as those of a browser.
-    pub page: Option<Router>,
-    /// The router for requests to DynamoDB, which the local cloud itself does not have.
-    pub dynamodb: Option<Router>,
-    pub outages: Outages,
-    /// Whether the processes of a function and its extensions are stopped between events, as on AWS.
-    pub freeze: bool,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            port: 0,
-            concurrency: 100,
-            in_flight_max: IN_FLIGHT_MAX,
-            inherited: Inherited::default(),
-            page: None,
-            dynamodb: None,
-            outages: Outages::default(),
-            freeze: false,
-        }
-    }
-}
 
 /// A running local cloud. It ends when it is stopped or dropped. Only [`Server::stop`] waits until the functions'
 /// processes have ended.
@@ -133,63 +91,6 @@ impl Server {
     }
 }
 
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Outage {
-    /// It reports an error, as if a service that it calls were down.
-    Error,
-    TimeOut,
-    /// It has no concurrency, so no run starts. The caller of [`Outages::begin`] must set its reserved concurrency to
-    /// 0.
-    Throttle,
-}
-
-impl Outage {
-    /// The outcome of a run during the outage. `limit` is the function's timeout. `None` if the run happens as usual.
-    pub(crate) async fn carry_out(self, limit: Duration) -> Option<Outcome> {
-        Some(match self {
-            Self::Error => {
-                let error = json!({
-                    "errorType": "UpstreamUnavailable",
-                    "errorMessage": "503: an outage that is played in the local cloud",
-                });
-                Outcome::Failed(error.to_string().into_bytes())
-            }
-            Self::TimeOut => {
-                tokio::time::sleep(limit).await;
-                Outcome::TimedOut
-            }
-            // The run began before the concurrency was set to 0.
-            Self::Throttle => return None,
-        })
-    }
-}
-
-/// The functions with an outage, and when it ends. Clones share their state.
-#[derive(Clone, Debug, Default)]
-pub struct Outages(Arc<Mutex<BTreeMap<String, (Outage, Timestamp)>>>);
-
-impl Outages {
-    /// Makes a function fail until this time. This replaces an earlier outage of the function.
-    pub fn begin(&self, function: &str, outage: Outage, until: Timestamp) {
-        lock(&self.0).insert(function.to_owned(), (outage, until));
-    }
-
-    pub fn end(&self, function: &str) {
-        lock(&self.0).remove(function);
-    }
-
-    /// The outage of a function at this time, if there is one, and when it ends.
-    pub fn now(&self, function: &str, now: Timestamp) -> Option<(Outage, Timestamp)> {
-        lock(&self.0).get(function).copied().filter(|(_, until)| now < *until)
-    }
-
-    pub fn all(&self, now: Timestamp) -> BTreeMap<String, (Outage, Timestamp)> {
-        let mut all = lock(&self.0).clone();
-        all.retain(|_, (_, until)| now < *until);
-        all
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -201,20 +102,6 @@ mod tests {
     };
 
     use super::*;
-
-    #[test]
-    fn a_function_fails_until_its_outage_is_over() {
-        let outages = Outages::default();
-        let at = |second| Timestamp::UNIX_EPOCH + Duration::from_secs(second);
-        outages.begin("orders", Outage::Error, at(10));
-        assert_eq!(outages.now("orders", at(9)), Some((Outage::Error, at(10))));
-        assert_eq!(outages.all(at(9)).len(), 1);
-        assert_eq!(outages.now("orders", at(10)), None);
-        assert_eq!(outages.all(at(10)).len(), 0);
-        assert_eq!(outages.now("others", at(0)), None);
-        outages.end("orders");
-        assert_eq!(outages.now("orders", at(0)), None);
-    }
 
     /// A test that waits this long has failed. Everything here takes less time.
     const PATIENCE: Duration = Duration::from_secs(60);

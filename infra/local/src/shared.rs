@@ -6,7 +6,7 @@
 
 use std::{
     io,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -17,13 +17,14 @@ use tokio::{
 };
 
 use crate::{
+    config::{Config, Outages},
     host::{Host, unpacked::Unpacked},
     journal::Journal,
     model::{
         Cloud,
         lambda::run::{Response, Run},
     },
-    server::{Config, Outages},
+    present::{lock, now, until},
 };
 
 const SWEEP_INTERVAL: Duration = Duration::from_secs(30);
@@ -190,24 +191,4 @@ impl Shared {
 fn seed() -> u64 {
     let nanos = now().timestamp_nanos_opt().unwrap_or_default();
     nanos.cast_unsigned() ^ u64::from(std::process::id()).rotate_left(32)
-}
-
-/// Locks a mutex, even if it is poisoned. A step that panicked may be half done, but other requests still need
-/// responses.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The current time, which every step on the model takes as an argument.
-#[allow(
-    clippy::disallowed_methods,
-    reason = "the shell's one source of the present; everything below it takes `now`"
-)]
-pub(crate) fn now() -> Timestamp {
-    Timestamp::from(std::time::SystemTime::now())
-}
-
-/// The time until `then`, or zero if that has passed.
-pub(crate) fn until(then: Timestamp) -> Duration {
-    then.signed_duration_since(now()).to_std().unwrap_or(Duration::ZERO)
 }

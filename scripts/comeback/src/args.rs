@@ -7,7 +7,6 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{Parser, Subcommand};
 use comeback_core::{
-    contract::{SETTINGS, Scope},
     duration,
     in_flight::QUOTA,
     settings::{BadSettings, Settings},
@@ -16,7 +15,7 @@ use comeback_core::{
 use crate::{
     deploy::DEAD_LETTER_QUEUE_URL,
     dynamodb::{LEDGER, LEDGER_TABLE},
-    functions::{self, FunctionArg, QueueArg},
+    functions::{self, FunctionArg, QueueArg, Setting, setting, setting_names},
 };
 
 /// Retry failed asynchronous Lambda invocations.
@@ -163,24 +162,6 @@ fn outage(text: &str) -> Result<Duration, String> {
 
 /// A placeholder for the dead-letter queue, which is not deployed yet when settings are checked.
 const ANY_QUEUE_URL: &str = "http://127.0.0.1/000000000000/any";
-
-pub type Setting = (String, String);
-
-/// The names of the settings that a user may give. The deployment sets its queues and its table.
-fn setting_names() -> Vec<&'static str> {
-    let given = SETTINGS.iter().filter(|setting| setting.scope != Scope::Resource);
-    given.map(|setting| setting.name).collect()
-}
-
-pub fn setting(argument: &str) -> Result<Setting, String> {
-    let (name, value) =
-        argument.split_once('=').ok_or("expected NAME=VALUE, such as BASE_BACKOFF=2s")?;
-    if setting_names().contains(&name) {
-        Ok((name.to_owned(), value.to_owned()))
-    } else {
-        Err(format!("expected one of {}, got {name:?}", setting_names().join(", ")))
-    }
-}
 
 /// Checks whether the handler would start with these settings.
 pub fn check_settings(settings: &[Setting], has_ledger: bool) -> Result<(), BadSettings> {

@@ -13,12 +13,10 @@ use std::{
     time::Duration,
 };
 
+use comeback_core::contract::{SETTINGS, Scope};
 use serde::Deserialize;
 
-use crate::{
-    args::Setting,
-    deploy::{Code, Function, HANDLER, SourceQueue},
-};
+use crate::deploy::{Code, Function, HANDLER, SourceQueue};
 
 const HANDLER_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -261,6 +259,24 @@ fn find(code: &str, folder: &Path) -> Result<Code, BadFunctions> {
 
 fn unreadable(path: &Path) -> impl FnOnce(io::Error) -> BadFunctions {
     |source| BadFunctions::Unreadable { path: path.to_owned(), source }
+}
+
+pub type Setting = (String, String);
+
+/// The names of the settings that a user may give. The deployment sets its queues and its table.
+pub fn setting_names() -> Vec<&'static str> {
+    let given = SETTINGS.iter().filter(|setting| setting.scope != Scope::Resource);
+    given.map(|setting| setting.name).collect()
+}
+
+pub fn setting(argument: &str) -> Result<Setting, String> {
+    let (name, value) =
+        argument.split_once('=').ok_or("expected NAME=VALUE, such as BASE_BACKOFF=2s")?;
+    if setting_names().contains(&name) {
+        Ok((name.to_owned(), value.to_owned()))
+    } else {
+        Err(format!("expected one of {}, got {name:?}", setting_names().join(", ")))
+    }
 }
 
 #[cfg(test)]

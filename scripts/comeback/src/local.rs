@@ -16,8 +16,7 @@ use crate::{
     functions::{self, Binaries, VISIBILITY},
     journal::Journal,
     operate::{
-        aws::Aws,
-        options::Connection,
+        aws::{Aws, Connection},
         web::{
             self,
             live::{Cloud, Live, Shared},

@@ -24,7 +24,7 @@ use std::{
 };
 
 use args::{Args, Command};
-use clap::Parser;
+use clap::{CommandFactory as _, Parser as _};
 use comeback_core::Timestamp;
 use comeback_local_client::{dead_letters, deploy, journal};
 use shell::{Failure, Outcome, Shell};
@@ -82,7 +82,7 @@ async fn run(args: &Args, shell: &Shell) -> Result<Outcome, Failure> {
     match &args.command {
         Command::Local(args) => local::run(args, shell).await.map(|()| Outcome::Success),
         Command::Demo(args) => demo::run(args, shell).await,
-        Command::Operate(command) => operate::run(command, shell).await,
+        Command::Operate(command) => operate::run(command, Args::command, shell).await,
     }
 }
 

@@ -20,12 +20,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use clap::{CommandFactory, Subcommand};
+use clap::Subcommand;
 
-use crate::{
-    args::Args,
-    shell::{Failure, Outcome, Shell},
-};
+use crate::shell::{Failure, Outcome, Shell};
 
 /// The commands for operators.
 #[derive(Debug, Subcommand)]
@@ -121,7 +118,12 @@ pub enum Operate {
     },
 }
 
-pub async fn run(command: &Operate, shell: &Shell) -> Result<Outcome, Failure> {
+/// Runs a command. `program` is the whole program's command line.
+pub async fn run(
+    command: &Operate,
+    program: fn() -> clap::Command,
+    shell: &Shell,
+) -> Result<Outcome, Failure> {
     match command {
         Operate::Simulate(args) => simulate::run(args, shell).await,
         Operate::Dead(command) => dead_letters::run(command, shell).await,
@@ -134,21 +136,24 @@ pub async fn run(command: &Operate, shell: &Shell) -> Result<Outcome, Failure> {
         Operate::Attach(args) => attach::run_attach(args, shell).await,
         Operate::Detach(args) => attach::run_detach(args, shell).await,
         Operate::Web(args) => web::run(args, shell).await,
-        Operate::Completions { shell } => completions(*shell),
-        Operate::Man { folder } => man(folder),
+        Operate::Completions { shell } => completions(*shell, program()),
+        Operate::Man { folder } => man(folder, program()),
     }
 }
 
-fn completions(shell: clap_complete::Shell) -> Result<Outcome, Failure> {
+fn completions(
+    shell: clap_complete::Shell,
+    mut program: clap::Command,
+) -> Result<Outcome, Failure> {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Args::command(), "comeback", &mut script);
+    clap_complete::generate(shell, &mut program, "comeback", &mut script);
     io::stdout().write_all(&script)?;
     Ok(Outcome::Success)
 }
 
-fn man(folder: &Path) -> Result<Outcome, Failure> {
+fn man(folder: &Path, program: clap::Command) -> Result<Outcome, Failure> {
     fs::create_dir_all(folder)
-        .and_then(|()| clap_mangen::generate_to(Args::command(), folder))
+        .and_then(|()| clap_mangen::generate_to(program, folder))
         .map_err(|source| Failure::File { path: folder.to_owned(), source })?;
     Ok(Outcome::Success)
 }

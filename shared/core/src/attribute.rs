@@ -2,6 +2,9 @@
 
 use std::borrow::Cow;
 
+/// The largest message, and the largest batch, that SQS accepts: bodies and attributes together.
+pub const SIZE_MAX: usize = 1_048_576;
+
 /// A message has at most this many attributes.
 pub const ATTRIBUTES_MAX: usize = 10;
 

@@ -173,6 +173,11 @@ pub fn is_same(there: Option<&Claim>, seen: Option<&Claim>) -> bool {
     }
 }
 
+/// The key of the claim on a failure of this target, by the id of the failure. An ARN contains no slash.
+pub fn key(target: &str, id: &str) -> String {
+    format!("{target}/{id}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

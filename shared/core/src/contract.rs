@@ -3,7 +3,7 @@
 //! The handler reads its settings by this table. `examples/contract.rs` prints it as JSON, from which
 //! `infra/contract/generate.py` writes what CDK, SAM, Terraform and the documents say about settings.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use serde::Serialize;
 
@@ -278,4 +278,41 @@ pub const SETTINGS: [Setting; 19] = [
 
 pub fn names(scope: Scope) -> impl Iterator<Item = &'static str> {
     SETTINGS.iter().filter(move |setting| setting.scope == scope).map(|setting| setting.name)
+}
+
+/// One invalid setting, with its expected and its actual value.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Fault {
+    pub(crate) name: String,
+    expected: String,
+    got: Option<String>,
+}
+
+impl Fault {
+    pub(crate) fn new(
+        name: impl Into<String>,
+        expected: impl Into<String>,
+        got: impl Into<String>,
+    ) -> Self {
+        Self { name: name.into(), expected: expected.into(), got: Some(got.into()) }
+    }
+
+    /// The same fault, for a value nested in the one that `prefix` names.
+    pub(crate) fn within(self, prefix: &str) -> Self {
+        Self { name: format!("{prefix}{}", self.name), ..self }
+    }
+
+    pub(crate) fn missing(name: &str, expected: &str) -> Self {
+        Self { name: name.to_owned(), expected: expected.to_owned(), got: None }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, expected, got } = self;
+        match got {
+            Some(got) => write!(f, "{name} must be {expected}, got {got:?}"),
+            None => write!(f, "{name} must be {expected}, and is not set"),
+        }
+    }
 }

@@ -13,15 +13,12 @@
 use std::borrow::Cow;
 
 use crate::{
-    attribute::DATA_TYPE,
+    attribute::{DATA_TYPE, SIZE_MAX},
     queued::{ORIGINAL_ATTRIBUTES, Queued},
     reason::Reason,
     record::{Failure, Message, SOURCE_QUEUE_ARN},
     time::rfc3339,
 };
-
-/// The largest message, and the largest batch, that SQS accepts: bodies and attributes together.
-pub const SIZE_MAX: usize = 1_048_576;
 
 /// The maximum length of an external text in attributes and in the log, in bytes. Lambda cuts error messages at the
 /// same length for its own dead-letter queues.

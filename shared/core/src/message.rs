@@ -3,8 +3,7 @@
 use crate::{
     Timestamp,
     arn::QueueArn,
-    attribute::{ATTRIBUTES_MAX, Attribute, message_size},
-    dead_letter::SIZE_MAX,
+    attribute::{ATTRIBUTES_MAX, Attribute, SIZE_MAX, message_size},
     reason::Reason,
 };
 

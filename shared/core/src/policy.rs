@@ -7,11 +7,10 @@ use serde_json::value::RawValue;
 use crate::{
     Attempt,
     backoff::{Backoff, Jitter},
-    contract::{BASE_BACKOFF, Durations, MAX_AGE, MAX_BACKOFF},
+    contract::{BASE_BACKOFF, Durations, Fault, MAX_AGE, MAX_BACKOFF},
     error_type::NonRetryable,
     fault::{FaultKind, InvokeFault},
     json::{self, Pointer},
-    settings::Fault,
 };
 
 /// How long before the end of its age an event's last attempt is made: this, or a hundredth of the age if that is less.

@@ -17,8 +17,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::{
     Timestamp,
-    attribute::{ATTRIBUTES_MAX, Attribute, Value, message_size},
-    dead_letter::SIZE_MAX,
+    attribute::{ATTRIBUTES_MAX, Attribute, SIZE_MAX, Value, message_size},
     envelope::{METADATA, RetryMetadata},
     reason::Reason,
 };

@@ -29,12 +29,12 @@ use crate::{
     Attempt, Timestamp,
     arn::{FunctionArn, QueueArn},
     attribute::{Attribute, Value},
+    claim,
     envelope::{Envelope, REQUEST_ID_MAX, RetryMetadata},
     error_type::ErrorReport,
     json::Object,
     queued::{self, Queued},
     reason::Reason,
-    register,
     target::Target,
     time,
 };
@@ -380,7 +380,7 @@ impl Failure<'_> {
             Condition::Redriven { message_id } => message_id,
             Condition::Failed | Condition::Paused | Condition::RecursionStopped => &self.request_id,
         };
-        register::claim_key(self.target.as_str(), id)
+        claim::key(self.target.as_str(), id)
     }
 
     fn metadata(&self, attempt: Attempt) -> RetryMetadata {

@@ -108,11 +108,6 @@ pub fn target_key(target: &str) -> String {
     format!("target/{target}")
 }
 
-/// The key of the claim on a failure of this target, by the id of the failure. An ARN contains no slash.
-pub fn claim_key(target: &str, id: &str) -> String {
-    format!("{target}/{id}")
-}
-
 /// The decision about an event, given an operator's order for it.
 pub fn apply_order(decision: Decision, order: Option<Order>) -> Decision {
     match (decision, order) {

@@ -8,13 +8,12 @@ use crate::{
     Attempt,
     arn::{FunctionArn, Home, QUEUE_PREFIX, QueueArn, is_function_name, is_queue_name},
     backoff::Jitter,
-    contract::{JITTERS, Scope, names},
+    contract::{Fault, JITTERS, Scope, names},
     duration,
     error_type::NonRetryable,
     json::{self, Object, Pointer},
     pattern::{self, list},
     policy::Policy,
-    settings::Fault,
     target::Target,
 };
 

@@ -5,7 +5,11 @@
 use std::{fmt, num::NonZeroU32};
 
 pub use crate::rules::{DlqTarget, Policies, QueueTargets, Rules, Targets};
-use crate::{contract::SETTINGS, in_flight::IN_FLIGHT_MAX, rules::FLAG};
+use crate::{
+    contract::{Fault, SETTINGS},
+    in_flight::IN_FLIGHT_MAX,
+    rules::FLAG,
+};
 
 const URL: &str =
     "the URL of a queue, such as https://sqs.us-east-1.amazonaws.com/123456789012/name";
@@ -138,43 +142,6 @@ impl fmt::Display for BadSettings {
             write!(f, "{separator}{fault}")?;
         }
         Ok(())
-    }
-}
-
-/// One invalid setting, with its expected and its actual value.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Fault {
-    pub(crate) name: String,
-    expected: String,
-    got: Option<String>,
-}
-
-impl Fault {
-    pub(crate) fn new(
-        name: impl Into<String>,
-        expected: impl Into<String>,
-        got: impl Into<String>,
-    ) -> Self {
-        Self { name: name.into(), expected: expected.into(), got: Some(got.into()) }
-    }
-
-    /// The same fault, for a value nested in the one that `prefix` names.
-    pub(crate) fn within(self, prefix: &str) -> Self {
-        Self { name: format!("{prefix}{}", self.name), ..self }
-    }
-
-    pub(crate) fn missing(name: &str, expected: &str) -> Self {
-        Self { name: name.to_owned(), expected: expected.to_owned(), got: None }
-    }
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, expected, got } = self;
-        match got {
-            Some(got) => write!(f, "{name} must be {expected}, got {got:?}"),
-            None => write!(f, "{name} must be {expected}, and is not set"),
-        }
     }
 }
 

@@ -142,7 +142,10 @@ pub fn order(
 
 #[cfg(test)]
 mod tests {
-    use comeback_core::{Attempt, claim::Claim, register::claim_key};
+    use comeback_core::{
+        Attempt,
+        claim::{self, Claim},
+    };
 
     use super::*;
 
@@ -172,7 +175,7 @@ mod tests {
             claim.order = order;
             assert_eq!(entry(&item::write("failed", &claim, attributes(&waiting))), None);
             assert_eq!(entry(&item::write("f/failed", &claim, Item::new())), None);
-            let key = claim_key(waiting.target, "failed");
+            let key = claim::key(waiting.target, "failed");
             let read = entry(&item::write(&key, &claim, attributes(&waiting))).unwrap();
             assert_eq!((&*read.key, read.request_id()), (&*key, "failed"));
             assert_eq!(read.target, waiting.target);

@@ -134,7 +134,7 @@ where
         // Without a box, the future is nested too deeply for rustc.
         let targets = within(&self.clock, budget.all, Box::pin(work)).await.unwrap_or_default();
         let not_reached = items.iter().filter(|item| !item.has_ended());
-        not_reached.for_each(|item| end(item, Outcome::NotReached));
+        not_reached.for_each(|item| log::end(item, Outcome::NotReached));
         items.iter().filter(|item| item.is_unmarked()).for_each(log::unmarked);
         Ok(Report { entries: items.into_iter().map(Item::into_entry).collect(), targets })
     }
@@ -193,7 +193,7 @@ where
                 Decision::Settle(settlement) => Next::Settle(settlement),
             },
             Err(NotClaimed::Done) => {
-                end(item, Outcome::Duplicate);
+                log::end(item, Outcome::Duplicate);
                 Next::Done
             }
             Err(NotClaimed::Held { until }) => {
@@ -247,7 +247,7 @@ where
         };
         match self.functions.invoke(invocation).await {
             Ok(()) => {
-                end(item, Outcome::Invoked { lateness });
+                log::end(item, Outcome::Invoked { lateness });
                 None
             }
             Err(fault) => Some(self.not_accepted(item, &fault)),
@@ -284,7 +284,7 @@ where
             match answer {
                 Ok(()) => {
                     let due = item.judgement.schedule.map_or(now, |schedule| schedule.due);
-                    end(item, Outcome::Invoked { lateness: between(due, now) });
+                    log::end(item, Outcome::Invoked { lateness: between(due, now) });
                     settlements.done.push(item);
                 }
                 Err(fault) => settlements.add(item, self.not_accepted(item, &fault)),
@@ -366,7 +366,7 @@ where
         for ((wait, _), answer) in delayed.iter().zip(answers) {
             match answer {
                 Ok(()) => {
-                    end(wait.item, Outcome::Delayed { delay: between(now, wait.until) });
+                    log::end(wait.item, Outcome::Delayed { delay: between(now, wait.until) });
                     sent.push(*wait);
                 }
                 Err(fault) => {
@@ -411,7 +411,7 @@ where
             };
             debug_assert_eq!(answers.len(), waits.len(), "each entry has an answer");
             for (wait, answer) in waits.iter().zip(answers) {
-                end(
+                log::end(
                     wait.item,
                     match answer {
                         Ok(()) => Outcome::Waits { delay: between(now, wait.until) },
@@ -444,21 +444,16 @@ where
             let &Letter { item, reason, .. } = letter;
             match answer {
                 Ok(()) => {
-                    end(item, Outcome::DeadLettered(reason));
+                    log::end(item, Outcome::DeadLettered(reason));
                     run.mark(item).await;
                 }
                 Err(fault) => {
                     let queue_url = self.settings.dead_letter_queue_url.clone();
-                    end(item, Outcome::DeadLetterNotSent { reason, queue_url, fault });
+                    log::end(item, Outcome::DeadLetterNotSent { reason, queue_url, fault });
                     run.release(item).await;
                 }
             }
         });
         join_all(settled).await;
     }
-}
-
-pub(crate) fn end(item: &Item<'_>, outcome: Outcome) {
-    log::ended(item, &outcome);
-    item.end(outcome);
 }

@@ -63,12 +63,13 @@ fn decided(decision: &str) -> Line<'_> {
     Line { decision: Some(decision), ..Line::default() }
 }
 
-pub(crate) fn ended(item: &Item<'_>, outcome: &Outcome) {
+/// Ends a message with this outcome, and logs it.
+pub(crate) fn end(item: &Item<'_>, outcome: Outcome) {
     let waits = |delay: &Duration| Line {
         delay_seconds: Some(delay.as_secs_f64()),
         ..decided(decision::WAIT)
     };
-    match outcome {
+    match &outcome {
         Outcome::Invoked { lateness } => {
             let lateness_ms = Some(u64::try_from(lateness.as_millis()).unwrap_or(u64::MAX));
             let line = Line { lateness_ms, ..decided(decision::INVOKE) };
@@ -107,6 +108,7 @@ pub(crate) fn ended(item: &Item<'_>, outcome: &Outcome) {
             write_about(item, Level::WARN, message, Line::default());
         }
     }
+    item.end(outcome);
 }
 
 fn failed(item: &Item<'_>, level: Level, message: &str, line: Line<'_>, error: &impl ToString) {

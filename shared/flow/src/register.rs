@@ -20,7 +20,6 @@ use futures_util::future::join_all;
 
 use crate::{
     Run,
-    batch::end,
     item::Item,
     log,
     message::Source,
@@ -71,7 +70,7 @@ pub(crate) fn steer<L: Ledger, C: Clock>(items: &[Item<'_>], notes: &Notes, run:
         // must not stay until the event would have been due.
         match run.judge(item, entered.map(|entered| &entered.claim), now) {
             Verdict::Done => {
-                end(item, Outcome::Duplicate);
+                log::end(item, Outcome::Duplicate);
                 continue;
             }
             Verdict::Held { until } => item.wait_at_most(item.judgement.after_held(until, now)),

@@ -3,10 +3,7 @@
 use std::collections::BTreeMap;
 
 use comeback_core::{
-    Timestamp,
-    dead_letter::{DeadLetter, SIZE_MAX},
-    decision::Settlement,
-    reason::Reason,
+    Timestamp, attribute::SIZE_MAX, dead_letter::DeadLetter, decision::Settlement, reason::Reason,
 };
 
 use crate::{item::Item, message::Source, ports::ENTRIES_MAX};

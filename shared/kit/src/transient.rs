@@ -54,6 +54,17 @@ pub enum Verdict {
     NoOpinion,
 }
 
+/// The opinion of a rule on one link in an error's chain of causes.
+enum Opinion {
+    /// This verdict, regardless of the cause.
+    Certain(Verdict),
+    /// This verdict, unless the rules know the cause.
+    UnlessCauseKnown(Verdict),
+    /// The verdict that this function derives from the verdict on the cause.
+    #[cfg(feature = "hyper")]
+    FromCause(fn(Verdict) -> Verdict),
+}
+
 impl Verdict {
     /// The verdict to retry after a fault of this kind, without a retry hint.
     pub const fn retry(kind: Kind) -> Self {

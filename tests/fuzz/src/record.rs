@@ -10,8 +10,8 @@ use chrono::TimeDelta;
 use comeback_core::{
     Timestamp,
     arn::{FunctionArn, Home},
-    attribute::{self, ATTRIBUTES_MAX, Attribute, message_size},
-    dead_letter::{DeadLetter, SIZE_MAX},
+    attribute::{self, ATTRIBUTES_MAX, Attribute, SIZE_MAX, message_size},
+    dead_letter::DeadLetter,
     decision::{Decision, Judgement, Settlement, decide, visibility_timeout},
     envelope::{Envelope, INVOCATION_MAX, METADATA, RetryMetadata},
     record::{Failure, Message, MessageAttributes},

@@ -101,7 +101,7 @@ DEFECTS = [
     ("a letter that has no room loses its function", "core/dead_letter", "&IDENTITY[..]\n", "&IDENTITY[..1]\n"),
     ("a cut body does not say so", "core/dead_letter", "self.attributes.push((ORIGINAL_BODY_SIZE, self.body.len().to_string()));", ""),
     ("a letter that was refused is believed when it comes back", "core/decision", "Some(_) => is_bound(),", "Some(_) => true,"),
-    ("claims know the request id alone", "core/record", "register::claim_key(self.target.as_str(), id)", "register::claim_key(\"\", id)"),
+    ("claims know the request id alone", "core/record", "claim::key(self.target.as_str(), id)", "claim::key(\"\", id)"),
     ("metadata of any size is read", "core/envelope", "if value.len() > METADATA_MAX {", "if value.len() > usize::MAX - 1 {"),
     ("a request id of any length is kept", "core/envelope", "id.len() <= REQUEST_ID_MAX", "id.len() <= usize::MAX - 1"),
     ("a refused failure counts for the function that it names", "core/decision",

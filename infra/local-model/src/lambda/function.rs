@@ -1,13 +1,6 @@
 //! A function: its configuration, its code, and the settings that Lambda keeps outside the configuration.
 
-use std::{
-    any::Any,
-    collections::BTreeMap,
-    ffi::OsString,
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, ffi::OsString, path::PathBuf, sync::Arc, time::Duration};
 
 use comeback_core::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -15,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     error::{Faults, LambdaError},
     invoke_config::EventInvokeConfig,
-    layer::Layered,
+    layer::{Folder, Layered},
     name,
     recursion::{self, RecursiveLoop},
 };
@@ -99,31 +92,6 @@ pub struct Client {
     pub layer: &'static str,
     /// The folder in which the client's own packages may be installed.
     pub packages: PathBuf,
-}
-
-/// A folder on this machine. An unpacked one is removed with its last copy.
-#[derive(Clone, Debug)]
-pub struct Folder {
-    path: PathBuf,
-    /// Removes the folder when it is dropped with the last copy. `None` for a folder that the user provided.
-    _keeper: Option<Arc<dyn Any + Send + Sync>>,
-}
-
-impl Folder {
-    /// A folder that `keeper` removes when it is dropped.
-    pub fn kept(path: PathBuf, keeper: impl Any + Send + Sync) -> Self {
-        Self { path, _keeper: Some(Arc::new(keeper)) }
-    }
-
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-}
-
-impl<P: Into<PathBuf>> From<P> for Folder {
-    fn from(path: P) -> Self {
-        Self { path: path.into(), _keeper: None }
-    }
 }
 
 /// The settings of a create or update request. `None` leaves a setting unchanged.

@@ -1,10 +1,15 @@
 //! Layers: code and data that functions share. Each version of a layer is immutable.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    any::Any,
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use comeback_core::Timestamp;
 
-use super::{error::LambdaError, function::Folder};
+use super::error::LambdaError;
 use crate::{ACCOUNT, REGION, is_name};
 
 /// The most layers that a function may use: AWS's limit.
@@ -12,6 +17,31 @@ const LAYERS_MAX: usize = 5;
 
 /// The longest layer name, in characters: AWS's limit.
 const NAME_MAX: usize = 140;
+
+/// A folder on this machine. An unpacked one is removed with its last copy.
+#[derive(Clone, Debug)]
+pub struct Folder {
+    path: PathBuf,
+    /// Removes the folder when it is dropped with the last copy. `None` for a folder that the user provided.
+    _keeper: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+impl Folder {
+    /// A folder that `keeper` removes when it is dropped.
+    pub fn kept(path: PathBuf, keeper: impl Any + Send + Sync) -> Self {
+        Self { path, _keeper: Some(Arc::new(keeper)) }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl<P: Into<PathBuf>> From<P> for Folder {
+    fn from(path: P) -> Self {
+        Self { path: path.into(), _keeper: None }
+    }
+}
 
 /// All layers by name. The versions of each are sorted by number.
 #[derive(Default)]

@@ -20,11 +20,14 @@ use std::{
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use sha2::{Digest as _, Sha256};
 
-use super::{
-    launch::Inherited,
-    unpacked::{UnpackError, Unpacked},
+use super::unpacked::{UnpackError, Unpacked};
+use crate::{
+    config::Inherited,
+    model::lambda::{
+        function::{Client, Code, Program},
+        layer::Folder,
+    },
 };
-use crate::model::lambda::function::{Client, Code, Folder, Program};
 
 pub(crate) fn zip(
     unpacked: &Unpacked,

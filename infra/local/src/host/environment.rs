@@ -22,7 +22,7 @@ use crate::{
             run::{Exit, ExtensionFailure, ExtensionFault, Outcome, Run},
         },
     },
-    shared::now,
+    present::now,
 };
 
 /// Runs a function for one event at a time. Its processes are ended when this is dropped.

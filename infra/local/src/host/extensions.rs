@@ -14,7 +14,7 @@ use crate::{
         Ids,
         lambda::run::{ExtensionFailure, ExtensionFault},
     },
-    shared::lock,
+    present::lock,
 };
 
 /// The most extensions that may register: AWS's limit.

@@ -32,7 +32,7 @@ use crate::{
         Event, What,
         lambda::{function::Configuration, run::Exit},
     },
-    shared::now,
+    present::now,
 };
 
 /// Held until a process ends: the configuration, which keeps the unpacked code, and the sender that shows that it runs.

@@ -29,7 +29,7 @@ use tokio::sync::{Notify, oneshot};
 
 use crate::{
     model::lambda::run::{Outcome, RESPONSE_BYTES_MAX, Run},
-    shared::{lock, now},
+    present::{lock, now},
 };
 
 #[derive(Debug)]

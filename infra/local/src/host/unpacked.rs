@@ -17,7 +17,7 @@ use std::{
 
 use zip::ZipArchive;
 
-use crate::model::lambda::function::Folder;
+use crate::model::lambda::layer::Folder;
 
 /// How many bytes a zip may unpack to: AWS's limit.
 const UNPACKED_BYTES_MAX: u64 = 262_144_000;

@@ -21,9 +21,11 @@ use crate::{
             Facts, Order, Plan, Planned, QualifiedName, QueueFacts, RetryQueue, Step, attach,
             attach_queue, carry_out, detach, detach_queue, parse, parse_source, policy_name,
         },
-        aws::{Aws, Tags, existing, fault, function, functions, invoke_config, may_loop, tags},
+        aws::{
+            Aws, Connection, Tags, existing, fault, function, functions, invoke_config, may_loop,
+            tags,
+        },
         doctor::rules::{BATCH_SIZE, InvokeConfig, Mapping, Queue},
-        options::Connection,
         rules::{Answer, Function, handlers, only, queue_arn, role_name},
     },
     paint::{Line, Style},

@@ -42,7 +42,7 @@ use crate::operate::{
     rules::{Answer, Clock, Fault, Function, Unsupported, role_name},
 };
 
-pub use crate::operate::aws::connect::{LOCAL, NoClients};
+pub use crate::operate::aws::connect::{Connection, LOCAL, NoClients};
 
 #[derive(Clone)]
 pub struct Aws {

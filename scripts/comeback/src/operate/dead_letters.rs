@@ -11,12 +11,13 @@ use serde_json::{json, value::RawValue};
 
 use crate::{
     operate::{
+        aws::Connection,
         dead_letters::{
             list::{ExportArgs, ListArgs, ShowArgs},
             queue::{look_at_all, open},
             rules::{Action, Letter, Order, Pace, Plan, PointerValue, Selection, Step, carry_out},
         },
-        options::{Connection, OrderOptions},
+        options::OrderOptions,
         rules::{count, letters},
     },
     paint::{Line, Style},

@@ -15,12 +15,11 @@ use serde_json::json;
 
 use crate::{
     operate::{
-        aws::{Aws, LOCAL, actions, fault, functions},
+        aws::{Aws, Connection, LOCAL, actions, fault, functions},
         doctor::rules::{
             BATCH_SIZE, EXPIRES_AT, Examined, Facts, Finding, Fix, InvokeConfig, KnownBy, Mapping,
             Source, Verdict, diagnose,
         },
-        options::Connection,
         rules::{
             Answer, Fault, Function, handlers, last, named, named_queues, named_targets, policies,
             queue_arn, queue_targets,

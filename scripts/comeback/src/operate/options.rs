@@ -7,7 +7,7 @@ use futures_util::future::try_join_all;
 
 use crate::{
     operate::{
-        aws::{Aws, existing, functions},
+        aws::{Aws, Connection, existing, functions},
         doctor::rules::InvokeConfig,
         rules::{Answer, Function, bound_queues, only},
     },
@@ -36,23 +36,6 @@ pub struct OrderOptions {
     /// Print one JSON document instead of text.
     #[arg(long)]
     pub json: bool,
-}
-
-/// Options for the connection to AWS or the local cloud.
-#[derive(Clone, Debug, Default, clap::Args)]
-pub struct Connection {
-    /// The local cloud instead of AWS [default: http://127.0.0.1:4700].
-    #[arg(long, value_name = "URL", num_args = 0..=1, require_equals = true)]
-    pub local: Option<Option<String>>,
-    /// The region [default: that of the AWS CLI].
-    #[arg(long, value_name = "REGION")]
-    pub region: Option<String>,
-    /// The profile of the AWS CLI's configuration.
-    #[arg(long, value_name = "NAME")]
-    pub profile: Option<String>,
-    /// If a call to AWS fails, print all its causes.
-    #[arg(long)]
-    pub verbose: bool,
 }
 
 /// A choice of an option, with its name.

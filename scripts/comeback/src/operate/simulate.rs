@@ -15,7 +15,7 @@ use maud::{Markup, Render, html};
 use serde_json::json;
 
 use crate::{
-    args::{Setting, setting},
+    functions::{Setting, setting},
     operate::{
         simulate::rules::{AttemptTimes, Candidate, Forecast, Outage, Point, Run, Scenario},
         text::{bars, count, dollars, number, span, table},

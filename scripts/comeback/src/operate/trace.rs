@@ -21,7 +21,7 @@ use crate::{
         },
         text::{due, error, span},
         waiting::{
-            DynamoRegister,
+            register::DynamoRegister,
             rules::{Listed, visit},
         },
     },

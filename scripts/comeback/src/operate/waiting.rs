@@ -1,6 +1,6 @@
 //! `comeback waiting`, `pause` and `resume`: waiting events, and an operator's orders for them.
 
-mod register;
+pub mod register;
 pub mod rules;
 
 use std::{collections::BTreeMap, time::Duration};
@@ -22,7 +22,7 @@ use crate::{
         text::{due, error, group_json, group_lines, narrowed},
         trace::collected_lines,
         waiting::{
-            register::open,
+            register::{DynamoRegister, open},
             rules::{
                 GroupBy, Listed, Partition, Plan, Selection, carry_out, of_life, pause_done, visit,
             },
@@ -31,8 +31,6 @@ use crate::{
     paint::{Line, Style},
     shell::{Failure, Outcome, Shell, confirm, progress, spinner, uninterrupted},
 };
-
-pub use crate::operate::waiting::register::DynamoRegister;
 
 pub async fn run(args: &WaitingArgs, shell: &Shell) -> Result<Outcome, Failure> {
     match &args.action {

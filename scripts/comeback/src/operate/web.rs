@@ -8,6 +8,7 @@ mod act;
 mod events;
 mod guard;
 mod html;
+mod jobs;
 mod letters;
 mod life;
 pub mod live;
@@ -31,8 +32,8 @@ use axum::{
 };
 use comeback_core::{Timestamp, time::between};
 use futures_util::{Stream, stream};
-use guard::{Form, Params};
-use html::{Untrusted, frame};
+use guard::Form;
+use html::{Params, Untrusted};
 use live::{Cloud, Live, Shared, secret};
 use maud::{Markup, html};
 use serde_json::{Map, Value};
@@ -57,6 +58,10 @@ const PAUSE_FACTOR: u32 = 9;
 
 /// The maximum time between two updates. Even if nothing has changed, due times come nearer.
 const UPDATE_INTERVAL_MAX: Duration = Duration::from_secs(5);
+
+const PAGES: [(&str, &str); 4] =
+    [("/", "Overview"), ("/events", "Events"), ("/dead", "Dead letters"), ("/policy", "Policy")];
+const PLAY: (&str, &str) = ("/play", "Play");
 
 type Part = (&'static str, Markup);
 
@@ -151,6 +156,45 @@ pub fn router(live: Shared) -> Router {
         .fallback(async |State(live): State<Shared>| missing(&live))
         .layer(middleware::from_fn_with_state(Shared::clone(&live), guard::enter))
         .with_state(live)
+}
+
+/// The parts that every page has: outages that are played, the lesson, the operator's jobs, and errors of polls.
+fn common(live: &Live, now: Timestamp) -> Vec<Part> {
+    let seen = live.seen();
+    vec![
+        ("outages", play::outages(live, now)),
+        ("lesson", play::lesson(&seen)),
+        ("did", act::jobs(live, now)),
+        (
+            "faults",
+            html! { @for fault in seen.faults.values() { p.notice.bad role="alert" { (Untrusted(fault)) } } },
+        ),
+    ]
+}
+
+/// A page with the navigation. `heading` is its title, which may be updated.
+fn frame(live: &Live, path: &str, title: &str, heading: &Markup, body: &Markup) -> Response {
+    let pages = PAGES.into_iter().chain(live.is_local().then_some(PLAY));
+    let body = html! {
+        a.skip href="#main" { "Skip to the content" }
+        header {
+            a.brand href="/" { img src="/icon.svg" alt="" width="24" height="24"; " Comeback" }
+            nav aria-label="Pages" {
+                @for (to, name) in pages {
+                    @let is_here = path == to || (to != "/" && path.starts_with(to));
+                    a href=(to) aria-current=[is_here.then_some("page")] { (name) }
+                }
+            }
+            p.place { (live.region.as_deref().unwrap_or("the local cloud")) }
+        }
+        p #connection role="status" hidden {}
+        main #main data-live {
+            @for (id, part) in common(live, (live.now)()) { section id=(id) { (part) } }
+            h1 #title { (heading) }
+            (body)
+        }
+    };
+    html::page(title, &body)
 }
 
 fn query(uri: &Uri) -> Params {
@@ -262,7 +306,7 @@ async fn changes(
                 if path == "/dead" {
                     letters::look_again(&live, false);
                 }
-                let mut parts = html::common(&live, began);
+                let mut parts = common(&live, began);
                 if let Some(page) = page_of(&live, &path, &params, began) {
                     parts.push(("title", page.heading));
                     parts.extend(page.parts);

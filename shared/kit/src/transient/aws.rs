@@ -12,7 +12,7 @@ use aws_smithy_types::{
 };
 use comeback_core::fault::{conflict_passes, throttles};
 
-use super::{Kind, RetryHint, Rule, Verdict, http_status::of_status, judge, standard::Opinion};
+use super::{Kind, Opinion, RetryHint, Rule, Verdict, http_status::of_status, judge};
 
 /// The rule for errors of the AWS SDK's operations. Requires the feature `aws`.
 ///

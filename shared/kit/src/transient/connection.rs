@@ -8,8 +8,9 @@ use std::{
 };
 
 use super::{
-    Kind, Verdict,
-    standard::Opinion::{self, Certain, UnlessCauseKnown},
+    Kind,
+    Opinion::{self, Certain, UnlessCauseKnown},
+    Verdict,
 };
 
 /// The message of a DNS failure. The standard library has neither an error kind nor a type for it.

@@ -4,7 +4,7 @@ use std::error::Error;
 
 use http::{HeaderMap, StatusCode};
 
-use super::{Kind, RetryHint, Verdict, standard::Opinion};
+use super::{Kind, Opinion, RetryHint, Verdict};
 
 /// The error of a response with a failure status: its status, retry hint and body.
 ///

@@ -10,19 +10,8 @@ use comeback_core::fault::StoreFault;
 
 #[cfg(feature = "aws")]
 use super::aws;
-use super::{Kind, RetryHint, Rule, Transient, Verdict, connection, http_status};
+use super::{Kind, Opinion, RetryHint, Rule, Transient, Verdict, connection, http_status};
 use crate::{failure::Directive, retry::Cause};
-
-/// The opinion of a rule on one link in an error's chain of causes.
-pub(super) enum Opinion {
-    /// This verdict, regardless of the cause.
-    Certain(Verdict),
-    /// This verdict, unless the rules know the cause.
-    UnlessCauseKnown(Verdict),
-    /// The verdict that this function derives from the verdict on the cause.
-    #[cfg(feature = "hyper")]
-    FromCause(fn(Verdict) -> Verdict),
-}
 
 /// The rules for single links. Each knows certain types.
 const KNOWN: &[fn(&(dyn Error + 'static)) -> Option<Opinion>] = &[

@@ -16,9 +16,9 @@ use super::{
     },
 };
 use crate::{
+    config::Inherited,
     host::{
         code,
-        launch::Inherited,
         unpacked::{UnpackError, Unpacked},
     },
     model::lambda::{

@@ -15,7 +15,8 @@ use crate::{
         ACCOUNT, Cloud,
         sqs::{MESSAGE_BYTES_MAX, SqsError, too_long},
     },
-    shared::{Shared, until},
+    present::until,
+    shared::Shared,
 };
 
 /// The largest request, in bytes. JSON can be much longer than its message, because one byte may be escaped as six.

@@ -17,7 +17,7 @@ use comeback_core::Timestamp;
 use tokio::{net::TcpStream, sync::Semaphore};
 
 use super::{Aws, CALLS_MAX, causes};
-use crate::operate::{options::Connection, rules::Function};
+use crate::operate::rules::Function;
 
 pub const LOCAL: &str = "http://127.0.0.1:4700";
 
@@ -39,6 +39,23 @@ const ADAPTIVE_ATTEMPTS_MAX: u32 = 5;
 const ATTEMPTS_DEFAULT: u32 = 3;
 /// The timeout of a call of an adaptive client, with all its attempts and the waits that its rate limit adds.
 const ADAPTIVE_CALL_MAX: Duration = Duration::from_mins(2);
+
+/// Options for the connection to AWS or the local cloud.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct Connection {
+    /// The local cloud instead of AWS [default: http://127.0.0.1:4700].
+    #[arg(long, value_name = "URL", num_args = 0..=1, require_equals = true)]
+    pub local: Option<Option<String>>,
+    /// The region [default: that of the AWS CLI].
+    #[arg(long, value_name = "REGION")]
+    pub region: Option<String>,
+    /// The profile of the AWS CLI's configuration.
+    #[arg(long, value_name = "NAME")]
+    pub profile: Option<String>,
+    /// If a call to AWS fails, print all its causes.
+    #[arg(long)]
+    pub verbose: bool,
+}
 
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

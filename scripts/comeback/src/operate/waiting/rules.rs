@@ -15,8 +15,8 @@ use std::{
 
 use comeback_core::{
     Timestamp,
-    claim::Order,
-    register::{Entry, claim_key},
+    claim::{self, Order},
+    register::Entry,
     target::Target,
     time::{between, later},
 };
@@ -39,7 +39,7 @@ pub fn of_life(life: Life) -> Option<Entry> {
     let last = life.steps.iter().rfind(|step| matches!(step.what, StepKind::Failed { .. }))?;
     let StepKind::Failed { error_type, .. } = &last.what else { return None };
     Some(Entry {
-        key: claim_key(life.function.as_deref()?, &last.request_id),
+        key: claim::key(life.function.as_deref()?, &last.request_id),
         target: life.function?,
         queue_url: String::new(),
         event_id: life.event_id,

@@ -1,18 +1,14 @@
 //! Commands from the page: the page that asks for confirmation with a plan, and the job that carries the command out.
-//! Jobs go on after the response to the request that started them. Every page shows those that run or have just ended.
+//! Every page shows the jobs that run or have just ended.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::time::Duration;
 
 use comeback_core::{Timestamp, claim::Order, time::between};
 use maud::{Markup, html};
 
 use super::{
-    guard::Params,
-    html::{ID_MAX, Untrusted, csrf, visible_json},
+    html::{ID_MAX, Params, Untrusted, csrf, visible_json},
+    jobs::{Job, uncancelled},
     letters,
     live::{Live, Shared},
     rules::{Change, difference},
@@ -205,7 +201,7 @@ pub async fn confirm(live: &Shared, params: &Params) -> Result<(String, Markup),
                 }
             }
             form.actions method="post" action="/do" {
-                (csrf(live))
+                (csrf(&live.csrf))
                 input type="hidden" name="planned" value=(number);
                 @for (name, value) in params.pairs() {
                     @if name == "payload" { textarea.hidden name="payload" aria-hidden="true" tabindex="-1" readonly { (value) } }
@@ -286,57 +282,6 @@ async fn carry_out(live: Shared, command: Command, job: u64) -> Result<Vec<Notic
     Ok(notices)
 }
 
-/// The most jobs to keep, including those that have ended.
-const KEPT_MAX: usize = 50;
-
-/// How long the result of a job is shown, unless it is dismissed.
-const SHOWN_FOR: Duration = Duration::from_mins(1);
-
-#[derive(Clone, Debug, Default)]
-struct Job {
-    title: String,
-    /// The approximate number of items, if it is known.
-    of: Option<u64>,
-    done: u64,
-    /// Whether the operator has asked it to stop after the current step.
-    is_stopped: bool,
-    /// The result and its time, once it has ended: what was done, and any errors.
-    ended: Option<(Timestamp, Vec<Notice>)>,
-    undo: Option<Params>,
-}
-
-#[derive(Default)]
-pub struct Jobs(Mutex<BTreeMap<u64, Job>>);
-
-impl Jobs {
-    fn all(&self) -> MutexGuard<'_, BTreeMap<u64, Job>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Asks a job to stop after the current step. Dismisses one that has ended.
-    pub fn stop(&self, number: u64) {
-        let mut all = self.all();
-        match all.get_mut(&number) {
-            Some(job) if job.ended.is_none() => job.is_stopped = true,
-            _ => drop(all.remove(&number)),
-        }
-    }
-
-    fn add(&self, job: Job) -> u64 {
-        let mut all = self.all();
-        let number = all.last_key_value().map_or(1, |(number, _)| number + 1);
-        all.insert(number, job);
-        if all.len() > KEPT_MAX {
-            all.pop_first();
-        }
-        number
-    }
-
-    fn change(&self, number: u64, change: impl FnOnce(&mut Job)) {
-        self.all().get_mut(&number).map(change);
-    }
-}
-
 /// Notes how many items of a job are done. Returns false if the job should stop.
 fn progress(live: &Live, job: u64, done: u64) -> bool {
     let mut is_stopped = false;
@@ -348,13 +293,8 @@ fn progress(live: &Live, job: u64, done: u64) -> bool {
     !is_stopped && !live.is_ending()
 }
 
-/// Runs `work` to its end, even if the browser closes the connection, so that received letters become visible again.
-pub async fn uncancelled<T: Send + 'static>(
-    work: impl Future<Output = Result<T, Failure>> + Send + 'static,
-) -> Result<T, Failure> {
-    let done = tokio::spawn(work).await;
-    done.unwrap_or_else(|error| Err(format!("the page crashed, which is a bug: {error}").into()))
-}
+/// How long the result of a job is shown, unless it is dismissed.
+const SHOWN_FOR: Duration = Duration::from_mins(1);
 
 /// A line for each job: how far it is, or what it has done.
 pub fn jobs(live: &Live, now: Timestamp) -> Markup {
@@ -387,14 +327,14 @@ pub fn jobs(live: &Live, now: Timestamp) -> Markup {
                 }
                 @if let Some(undo) = job.undo.as_ref().filter(|_| notices.is_some() && !is_bad && is_latest(number)) {
                     form method="post" action="/do" {
-                        (csrf(live))
+                        (csrf(&live.csrf))
                         input type="hidden" name="undoes" value=(number);
                         @for (name, value) in undo.pairs() { input type="hidden" name=(name) value=(value); }
                         button { "Undo" }
                     }
                 }
                 form method="post" action=(format!("/jobs/{number}/stop")) {
-                    (csrf(live))
+                    (csrf(&live.csrf))
                     button disabled[job.is_stopped && notices.is_none()] { @if notices.is_some() { "Dismiss" } @else { "Stop" } }
                 }
             }

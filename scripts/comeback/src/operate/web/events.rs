@@ -6,8 +6,7 @@ use comeback_core::Timestamp;
 use maud::{Markup, html};
 
 use super::{
-    guard::Params,
-    html::{ID_MAX, MESSAGE_MAX, Untrusted, attempt_at, order, state, term, until},
+    html::{ID_MAX, MESSAGE_MAX, Params, Untrusted, attempt_at, order, state, term, until},
     live::Seen,
 };
 use crate::operate::{

@@ -5,8 +5,6 @@
 //! prints. The first URL has the token. After that, a cookie has it, which browsers don't send with requests from other
 //! sites. A form must come from the page itself: it needs the page's own `Origin`, and a CSRF token.
 
-use std::fmt::{self, Display, Formatter};
-
 use axum::{
     body::Body,
     extract::{FromRequest, Request, State},
@@ -16,7 +14,11 @@ use axum::{
 };
 use maud::{Markup, html};
 
-use super::{FILES, html::document, live::Shared};
+use super::{
+    FILES,
+    html::{Params, document},
+    live::Shared,
+};
 
 /// The largest form. A payload of a megabyte fits, even if every byte is percent-encoded.
 const FORM_BYTES_MAX: usize = 4 * 1024 * 1024;
@@ -118,55 +120,6 @@ impl FromRequest<Shared> for Form {
             return Err(refused(html! { p { (why) } }));
         }
         Ok(Self(params.with("csrf", "")))
-    }
-}
-
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Params(Vec<(String, String)>);
-
-impl Params {
-    pub fn parse(text: &[u8]) -> Self {
-        Self(form_urlencoded::parse(text).into_owned().collect())
-    }
-
-    /// The first value of this name, or None if it is missing or empty.
-    pub fn get(&self, wanted: &str) -> Option<&str> {
-        let value = self.0.iter().find(|(name, _)| name == wanted);
-        value.map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
-    }
-
-    pub fn text(&self, wanted: &str) -> Option<String> {
-        self.get(wanted).map(str::to_owned)
-    }
-
-    pub fn list(&self, wanted: &str) -> Vec<String> {
-        let of_name = self.pairs().filter(|(name, value)| *name == wanted && !value.is_empty());
-        of_name.map(|(_, value)| value.to_owned()).collect()
-    }
-
-    pub fn number<T: std::str::FromStr>(&self, wanted: &str) -> Option<T> {
-        self.get(wanted)?.parse().ok()
-    }
-
-    /// Returns the parameters with this value replaced, or removed if `value` is empty.
-    #[must_use]
-    pub fn with(&self, name: &str, value: &str) -> Self {
-        let mut pairs: Vec<_> = self.0.iter().filter(|(it, _)| it != name).cloned().collect();
-        if !value.is_empty() {
-            pairs.push((name.to_owned(), value.to_owned()));
-        }
-        Self(pairs)
-    }
-
-    pub fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
-    }
-}
-
-impl Display for Params {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let mut query = form_urlencoded::Serializer::new(String::new());
-        f.write_str(&query.extend_pairs(self.pairs()).finish())
     }
 }
 

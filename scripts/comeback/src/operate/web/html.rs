@@ -1,4 +1,6 @@
-//! The HTML that all pages share.
+//! The HTML that all pages share, and the parameters in their links and forms.
+
+use std::fmt::{self, Display, Formatter};
 
 use axum::{
     http::header,
@@ -7,15 +9,10 @@ use axum::{
 use comeback_core::{Timestamp, time::rfc3339};
 use maud::{DOCTYPE, Markup, PreEscaped, Render, html};
 
-use super::{Part, act, guard::Params, live::Live, play};
 use crate::{
     operate::{text::due, web::rules::State},
     paint::is_hidden,
 };
-
-const PAGES: [(&str, &str); 4] =
-    [("/", "Overview"), ("/events", "Events"), ("/dead", "Dead letters"), ("/policy", "Policy")];
-const PLAY: (&str, &str) = ("/play", "Play");
 
 /// How many characters of an error message and of an id a row shows.
 pub const MESSAGE_MAX: usize = 80;
@@ -25,46 +22,8 @@ pub fn document(title: &str, body: &Markup) -> Response {
     page(title, &html! { main #main { h1 { (title) } (body) } })
 }
 
-/// The parts that every page has: outages that are played, the lesson, the operator's jobs, and errors of polls.
-pub fn common(live: &Live, now: Timestamp) -> Vec<Part> {
-    let seen = live.seen();
-    vec![
-        ("outages", play::outages(live, now)),
-        ("lesson", play::lesson(&seen)),
-        ("did", act::jobs(live, now)),
-        (
-            "faults",
-            html! { @for fault in seen.faults.values() { p.notice.bad role="alert" { (Untrusted(fault)) } } },
-        ),
-    ]
-}
-
-/// A page with the navigation. `heading` is its title, which may be updated.
-pub fn frame(live: &Live, path: &str, title: &str, heading: &Markup, body: &Markup) -> Response {
-    let pages = PAGES.into_iter().chain(live.is_local().then_some(PLAY));
-    let body = html! {
-        a.skip href="#main" { "Skip to the content" }
-        header {
-            a.brand href="/" { img src="/icon.svg" alt="" width="24" height="24"; " Comeback" }
-            nav aria-label="Pages" {
-                @for (to, name) in pages {
-                    @let is_here = path == to || (to != "/" && path.starts_with(to));
-                    a href=(to) aria-current=[is_here.then_some("page")] { (name) }
-                }
-            }
-            p.place { (live.region.as_deref().unwrap_or("the local cloud")) }
-        }
-        p #connection role="status" hidden {}
-        main #main data-live {
-            @for (id, part) in common(live, (live.now)()) { section id=(id) { (part) } }
-            h1 #title { (heading) }
-            (body)
-        }
-    };
-    page(title, &body)
-}
-
-fn page(title: &str, body: &Markup) -> Response {
+/// A page with this body.
+pub fn page(title: &str, body: &Markup) -> Response {
     let text = html! {
         (DOCTYPE)
         html lang="en" {
@@ -131,8 +90,8 @@ pub fn json_field(label: &str, rows: u32, value: &str, error: Option<&str>) -> M
     }
 }
 
-pub fn csrf(live: &Live) -> Markup {
-    html! { input type="hidden" name="csrf" value=(live.csrf); }
+pub fn csrf(token: &str) -> Markup {
+    html! { input type="hidden" name="csrf" value=(token); }
 }
 
 /// Text from an untrusted source. It is escaped, and hidden characters are replaced.
@@ -160,6 +119,56 @@ pub fn visible_json(json: &str) -> String {
     text
 }
 
+/// The parameters of a query or a form.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Params(Vec<(String, String)>);
+
+impl Params {
+    pub fn parse(text: &[u8]) -> Self {
+        Self(form_urlencoded::parse(text).into_owned().collect())
+    }
+
+    /// The first value of this name, or None if it is missing or empty.
+    pub fn get(&self, wanted: &str) -> Option<&str> {
+        let value = self.0.iter().find(|(name, _)| name == wanted);
+        value.map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
+    }
+
+    pub fn text(&self, wanted: &str) -> Option<String> {
+        self.get(wanted).map(str::to_owned)
+    }
+
+    pub fn list(&self, wanted: &str) -> Vec<String> {
+        let of_name = self.pairs().filter(|(name, value)| *name == wanted && !value.is_empty());
+        of_name.map(|(_, value)| value.to_owned()).collect()
+    }
+
+    pub fn number<T: std::str::FromStr>(&self, wanted: &str) -> Option<T> {
+        self.get(wanted)?.parse().ok()
+    }
+
+    /// Returns the parameters with this value replaced, or removed if `value` is empty.
+    #[must_use]
+    pub fn with(&self, name: &str, value: &str) -> Self {
+        let mut pairs: Vec<_> = self.0.iter().filter(|(it, _)| it != name).cloned().collect();
+        if !value.is_empty() {
+            pairs.push((name.to_owned(), value.to_owned()));
+        }
+        Self(pairs)
+    }
+
+    pub fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+}
+
+impl Display for Params {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let mut query = form_urlencoded::Serializer::new(String::new());
+        f.write_str(&query.extend_pairs(self.pairs()).finish())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -171,5 +180,16 @@ mod tests {
         assert_eq!(text, "{\"id\":\t\"a\\u202eb\\udb40\\udc01\"}\n");
         let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
         assert_eq!(value(&text), value(json));
+    }
+
+    #[test]
+    fn a_parameter_is_replaced_or_left_out() {
+        let params = Params::parse(b"state=waiting&text=a%26b+c&empty=");
+        assert_eq!(params.get("text"), Some("a&b c"));
+        assert_eq!(Params::parse(b"id=1&id=&id=2").list("id"), ["1", "2"]);
+        assert_eq!((params.get("empty"), params.get("other")), (None, None));
+        assert_eq!(params.with("state", "").with("empty", "").to_string(), "text=a%26b+c");
+        assert_eq!(params.with("text", "x").get("text"), Some("x"));
+        assert_eq!(Params::parse(b"skip=7&to=x").number::<usize>("skip"), Some(7));
     }
 }

@@ -6,9 +6,10 @@ use comeback_core::{Timestamp, target::Target, time::between};
 use maud::{Markup, html};
 
 use super::{
-    act::uncancelled,
-    guard::Params,
-    html::{ID_MAX, MESSAGE_MAX, Untrusted, csrf, json_field, order, term, until, visible_json},
+    html::{
+        ID_MAX, MESSAGE_MAX, Params, Untrusted, csrf, json_field, order, term, until, visible_json,
+    },
+    jobs::uncancelled,
     live::{LetterSnapshot, Live, Seen, Shared},
 };
 use crate::{
@@ -120,7 +121,7 @@ pub fn list(live: &Live, seen: &Seen, params: &Params, now: Timestamp) -> Markup
     let counted = seen.snapshot.letters;
     html! {
         form.bar method="post" action="/dead/look" {
-            (csrf(live))
+            (csrf(&live.csrf))
             span {
                 (letters(looked.letters)) ", looked at " (until(looked.at, now))
                 @if let Some(read) = seen.looking { ". Looking again: " (count(read)) " so far…" }
@@ -289,7 +290,7 @@ fn edit(live: &Live, payload: &str, refused: Option<(&str, &str)>, it: &Listed) 
     html! {
         h2 { "Payload" }
         form method="post" action="/confirm" {
-            (csrf(live))
+            (csrf(&live.csrf))
             input type="hidden" name="do" value="redrive";
             input type="hidden" name="id" value=(it.message_id);
             input type="hidden" name="function" value=(it.target_name().unwrap_or_default());

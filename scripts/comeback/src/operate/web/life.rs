@@ -14,8 +14,7 @@ use serde_json::{Value, value::RawValue};
 
 use super::{
     events,
-    guard::Params,
-    html::{Untrusted, attempt_at, order, state, term, until, visible_json},
+    html::{Params, Untrusted, attempt_at, order, state, term, until, visible_json},
     letters::beginning,
     live::{Live, Seen},
 };

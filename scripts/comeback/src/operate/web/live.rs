@@ -19,22 +19,22 @@ use comeback_core::{
 use comeback_local::Outages;
 use tokio::sync::{Notify, watch};
 
-use super::act::Jobs;
+use super::jobs::Jobs;
 use crate::{
     activity::{Activity, Kind},
     deploy::HANDLER,
     operate::{
-        aws::{Aws, functions},
+        aws::{Aws, Connection, functions},
         dead_letters::{Queue, QueueOptions, rules::Listed},
         doctor::{
             self,
             rules::{Examined, diagnose},
         },
-        options::{Attached, Connection, attached},
+        options::{Attached, attached},
         rules::{self, Function, Groups},
         status::{gather, rules::Facts},
         trace::log_lines,
-        waiting::{DynamoRegister, rules::visit},
+        waiting::{register::DynamoRegister, rules::visit},
         web::rules::{Events, Waiting},
     },
     shell::Failure,

@@ -7,8 +7,7 @@ use maud::{Markup, html};
 
 use super::{
     events,
-    guard::Params,
-    html::{Untrusted, attempt_at, csrf, term, until},
+    html::{Params, Untrusted, attempt_at, csrf, term, until},
     live::{Cloud, Live, Seen},
 };
 use crate::operate::{
@@ -261,7 +260,7 @@ fn nothing_yet(live: &Live, seen: &Seen) -> Markup {
         section.card.start {
             p.large { "No event has failed yet. As soon as one does, you see it here: when it failed, when it will be tried again, and how it ends." }
             @if live.is_local() {
-                form method="post" action="/play/lesson" { (csrf(live)) button.primary { "Start the one-minute lesson" } " " a.button href="/play" { "Send an event that fails" } }
+                form method="post" action="/play/lesson" { (csrf(&live.csrf)) button.primary { "Start the one-minute lesson" } " " a.button href="/play" { "Send an event that fails" } }
                 @if let Some(command) = command {
                     p { "Or from a terminal:" }
                     div.copy { pre #command tabindex="0" { (command) } button type="button" data-copy="command" { "Copy" } }

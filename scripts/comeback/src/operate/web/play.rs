@@ -13,8 +13,7 @@ use maud::{Markup, html};
 use serde_json::json;
 
 use super::{
-    guard::Params,
-    html::{Untrusted, csrf, json_field, until},
+    html::{Params, Untrusted, csrf, json_field, until},
     live::{Live, Seen, Shared},
 };
 use crate::{
@@ -60,7 +59,7 @@ pub fn outages(live: &Live, now: Timestamp) -> Markup {
     html! {
         @for (name, (outage, until_at)) in &live.outages.all(now) {
             form.notice.waits method="post" action="/play/outage" {
-                (csrf(live))
+                (csrf(&live.csrf))
                 input type="hidden" name="function" value=(name);
                 input type="hidden" name="how" value=(END);
                 div { strong { (Untrusted(name)) } " is down: it " (how(*outage)) ". You play this outage. It is back " (until(*until_at, now)) "." }
@@ -83,12 +82,12 @@ pub fn forms(live: &Live, seen: &Seen, sent: &Params, error: Option<&str>) -> Ma
         section.card {
             h2 { "A one-minute lesson" }
             p { (LESSON_EVENTS) " events are sent, their function or the consumer of their queue fails for " (LESSON_OUTAGE.as_secs()) " seconds, and you watch them come back." }
-            form method="post" action="/play/lesson" { (csrf(live)) (choose()) button.primary { "Start the lesson" } }
+            form method="post" action="/play/lesson" { (csrf(&live.csrf)) (choose()) button.primary { "Start the lesson" } }
         }
         section.card {
             h2 { "Send events" }
             form method="post" action="/play/send" {
-                (csrf(live))
+                (csrf(&live.csrf))
                 (choose())
                 label { "How many " input name="events" type="number" min="1" max=(EVENTS_MAX) value=(sent.get("events").unwrap_or("1")); }
                 (json_field("Payload, as JSON", 4, sent.get("payload").unwrap_or(PAYLOAD), error))
@@ -99,7 +98,7 @@ pub fn forms(live: &Live, seen: &Seen, sent: &Params, error: Option<&str>) -> Ma
         section.card {
             h2 { "Play an outage" }
             form method="post" action="/play/outage" {
-                (csrf(live))
+                (csrf(&live.csrf))
                 (choose())
                 label { "It " select name="how" { @for (name, _, text) in OUTAGES { option value=(name) { (text) } } } }
                 label { "For seconds " input name="seconds" type="number" min="1" max=(OUTAGE_MAX.as_secs()) value="30"; }

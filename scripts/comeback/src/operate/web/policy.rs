@@ -5,7 +5,10 @@ use std::time::Duration;
 use comeback_core::duration::{format, parse};
 use maud::{Markup, html};
 
-use super::{guard::Params, html::Untrusted, live::Live};
+use super::{
+    html::{Params, Untrusted},
+    live::Live,
+};
 use crate::operate::{
     simulate::{
         ATTEMPTS_TITLE, OUTAGE_TITLE, Table, attempts,

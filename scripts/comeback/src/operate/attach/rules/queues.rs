@@ -6,7 +6,7 @@
 
 use comeback_core::{
     arn::{FunctionArn, QueueArn},
-    dead_letter::SIZE_MAX,
+    attribute::SIZE_MAX,
     target::Target,
 };
 use serde_json::json;

@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, time::Duration};
 
 use comeback_core::{
     arn::is_url_of,
+    attribute::SIZE_MAX,
     contract::TABLE,
-    dead_letter::SIZE_MAX,
     in_flight::{IN_FLIGHT_MAX, QUOTA},
     settings::Settings,
 };
