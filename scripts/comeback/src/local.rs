@@ -9,12 +9,13 @@ use comeback_local::{
 use tokio::time::timeout;
 
 use crate::{
-    activity::{Log, Reader},
+    activity::Reader,
     args::{LocalArgs, check_settings},
     deploy::{self, Function, HANDLER, Queues, SourceQueue, queue_of},
     dynamodb::{self, LEDGER},
     functions::{self, Binaries, VISIBILITY},
     journal::Journal,
+    log::Log,
     operate::{
         aws::{Aws, Connection},
         web::{

@@ -13,6 +13,7 @@ mod demo;
 mod dynamodb;
 mod functions;
 mod local;
+mod log;
 mod operate;
 mod paint;
 mod shell;

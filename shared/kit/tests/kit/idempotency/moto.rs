@@ -65,7 +65,7 @@ async fn a_record_that_is_there_is_found_whole() {
         if there != first {
             store.replace(key, Some(&first), Some(&there)).await.unwrap();
         }
-        // Who saw another owner, generation or state can neither write nor remove.
+        // A writer that saw another owner, generation or state can neither write nor remove.
         let of_other_state = if there == first {
             done(&first, Answer::NotKept(String::new()))
         } else {
