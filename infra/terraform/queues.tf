@@ -26,6 +26,14 @@ locals {
   # SQS's longest retention. Its default, 4 days, would delete messages that wait longer.
   retention_seconds = 14 * 24 * 60 * 60
 
+  # The attributes that the provider knows. Since version 6, resources have a region. Version 6.8 takes larger messages,
+  # but has no new attribute to tell it from 6.0 to 6.7.
+  provider_attributes = keys(aws_cloudwatch_log_group.handler)
+  max_message_size = coalesce(
+    var.max_message_size,
+    contains(local.provider_attributes, "region") ? 1048576 : 262144,
+  )
+
   # A list must not be empty. The handler's role is a placeholder, because it lacks the other permissions.
   handler_role_arns = [aws_iam_role.handler.arn]
   redrivers         = length(var.redrive_principals) > 0 ? var.redrive_principals : local.handler_role_arns
@@ -81,7 +89,7 @@ resource "aws_sqs_queue" "retry" {
   name                       = "${var.name}-${each.key}"
   message_retention_seconds  = local.retention_seconds
   visibility_timeout_seconds = 6 * var.handler_timeout
-  max_message_size           = var.max_message_size
+  max_message_size           = local.max_message_size
   sqs_managed_sse_enabled    = var.kms_key_arn == null ? true : null
   kms_master_key_id          = var.kms_key_arn
 
@@ -146,7 +154,7 @@ resource "aws_sqs_queue_policy" "retry" {
 resource "aws_sqs_queue" "dead_letter" {
   name                      = "${var.name}-dead-letters"
   message_retention_seconds = local.retention_seconds
-  max_message_size          = var.max_message_size
+  max_message_size          = local.max_message_size
   sqs_managed_sse_enabled   = var.kms_key_arn == null ? true : null
   kms_master_key_id         = var.kms_key_arn
 
@@ -252,6 +260,13 @@ check "failures_are_seen_soon" {
       it.max_receive_count * (it.queue.visibility_timeout_seconds == null ? 0 : it.queue.visibility_timeout_seconds) < 3600
     ])
     error_message = "SQS moves a message only after max_receive_count visibility timeouts, which are an hour or more: failures are seen that late. Use little more than a consumer needs for a message."
+  }
+}
+
+check "no_failure_is_too_large" {
+  assert {
+    condition     = var.max_message_size != null || local.max_message_size == 1048576
+    error_message = "Version 5 of the AWS provider makes queues that take messages of 256 KiB, so Lambda drops the failures of events with more than that. Use version 6.8 or later, or say with max_message_size = 262144 that no event is that large."
   }
 }
 

@@ -361,12 +361,12 @@ variable "shared_queue" {
 }
 
 variable "max_message_size" {
-  description = "The size in bytes of the largest message that the queues take. The AWS provider takes only 262144 before version 6.8. Lambda then drops failures of events with more than 256 KiB."
+  description = "The size in bytes of the largest message that the queues take. By default it is the most that the AWS provider makes: 1048576, or 262144 with version 5, with which Lambda drops failures of events with more than 256 KiB. The provider's versions 6.0 to 6.7 need 262144 here."
   type        = number
-  default     = 1048576
+  default     = null
 
   validation {
-    condition     = var.max_message_size >= 262144 && var.max_message_size <= 1048576
+    condition     = var.max_message_size == null ? true : var.max_message_size >= 262144 && var.max_message_size <= 1048576
     error_message = "The max_message_size must be from 262144 to 1048576 bytes."
   }
 }

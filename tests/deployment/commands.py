@@ -122,6 +122,4 @@ def terraform(handler: Path, folder: Path, plugins: list[str]) -> Example:
     with zipfile.ZipFile(example / "orders.zip", "w") as orders:
         orders.write(ROOT / "infra/example/orders/app.py", "app.py")
     initial = ["terraform", "init", "-no-color", *plugins]
-    if has_provider_5():
-        (example / "terraform.tfvars").write_text("max_message_size = 262144\n")
     return Example("", example, [initial, ["terraform", "apply", "-auto-approve", "-no-color"]])

@@ -4,6 +4,7 @@ deployed.py applies the complete example. Without Terraform, all of this is left
 """
 
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -52,6 +53,31 @@ run "%s" {
 """
 FAILS = "expect_failures = [aws_lambda_function_event_invoke_config.this]"
 
+# Needs no account: nothing in it is read from AWS.
+PLANNED = """
+provider "aws" {
+  region                      = "us-east-1"
+  access_key                  = "none"
+  secret_key                  = "none"
+  skip_credentials_validation = true
+  skip_requesting_account_id  = true
+}
+resource "aws_sqs_queue" "imports" {
+  name = "imports"
+}
+module "comeback" {
+  source      = "../infra/terraform"
+  handler_zip = "../infra/terraform/versions.tf"
+  functions   = {}
+  queues      = { imports = { queue = aws_sqs_queue.imports } }
+}
+"""
+VERSION_6 = """
+locals {
+  provider_attributes = ["region"]
+}
+"""
+
 
 @unittest.skipIf(PLUGINS is None, "Terraform is not installed")
 class TerraformTest(unittest.TestCase):
@@ -61,13 +87,13 @@ class TerraformTest(unittest.TestCase):
         for part in ("infra/terraform", "infra/cdk/contract"):
             shutil.copytree(commands.ROOT / part, folder / part)
 
-    def terraform(self, folder: Path, *arguments: str) -> str:
+    def terraform(self, folder: Path, *arguments: str, fails: bool = False) -> str:
         environment = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
         done = subprocess.run(
             ["terraform", *arguments], cwd=folder, env=environment, capture_output=True, text=True, check=False
         )
-        self.assertEqual(done.returncode, 0, f"{arguments}: {done.stdout}{done.stderr}")
-        return done.stdout
+        self.assertEqual(done.returncode, int(fails), f"{arguments}: {done.stdout}{done.stderr}")
+        return done.stdout + done.stderr
 
     def test_all_files_are_formatted(self) -> None:
         self.terraform(self.module, "fmt", "-check", "-diff", "-recursive")
@@ -78,6 +104,22 @@ class TerraformTest(unittest.TestCase):
             self.terraform(folder, "validate", "-no-color")
         said = self.terraform(self.module, "test", "-no-color")
         self.assertRegex(said, r"Success! [1-9]\d* passed, 0 failed")
+
+    def test_the_queues_take_the_largest_messages_that_the_provider_makes(self) -> None:
+        folder = self.module.parents[1] / "planned"
+        folder.mkdir()
+        (folder / "main.tf").write_text(PLANNED)
+        self.terraform(folder, "init", *(PLUGINS or []))
+        said = self.terraform(folder, "plan", "-no-color")
+        # The last one is the source queue.
+        sizes = re.findall(r"\+ max_message_size += (\d+)", said)
+        is_old = commands.has_provider_5()
+        self.assertEqual(sorted(sizes), ["262144"] * 3 if is_old else ["1048576"] * 2 + ["262144"])
+        self.assertEqual("Lambda drops the failures" in " ".join(said.split()), is_old)
+        # Version 5 itself refuses what the module wants of version 6.
+        (self.module / "provider_override.tf").write_text(VERSION_6)
+        said = self.terraform(folder, "plan", "-no-color", fails=is_old)
+        self.assertIn("got 1048576" if is_old else "= 1048576", said)
 
     def test_functions_whose_events_cant_be_retried_are_refused(self) -> None:
         (self.module / "targets_override.tf").write_text(KINDS)

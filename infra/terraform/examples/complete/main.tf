@@ -17,12 +17,6 @@ variable "handler_zip" {
   default     = "../../../../dist/arm64/bootstrap.zip"
 }
 
-variable "max_message_size" {
-  description = "262144 with an AWS provider before 6.8, which takes no other value."
-  type        = number
-  default     = 1048576
-}
-
 variable "orders_zip" {
   description = "The function's code: zip --junk-paths orders.zip ../../../example/orders/app.py"
   type        = string
@@ -123,7 +117,6 @@ module "comeback" {
   reserved_concurrency     = 25
   max_concurrency          = 20
   in_flight_max            = 1
-  max_message_size         = var.max_message_size
   log_retention_days       = 7
   tracing                  = "Active"
   permissions_boundary_arn = "arn:aws:iam::aws:policy/PowerUserAccess"
