@@ -195,6 +195,39 @@ def run_go(folder: Path) -> list[tuple[Any, bool, str]]:
     return [(each["payload"], each["retry"] is not None, each["key"]) for each in answers]
 
 
+class KitTest(unittest.TestCase):
+    """What the kit's README says to paste into a function in Rust."""
+
+    def test_each_code_in_rust_is_an_example_or_says_of_which_it_is_a_fragment(self) -> None:
+        found = [block.text for block in blocks(KIT) if block.language == "rust"]
+        self.assertEqual(len(found), 2)
+        for text in found:
+            fragment = re.match(r"// A fragment of (.*)\.\n", text)
+            example = (ROOT / "shared/kit" / (fragment[1] if fragment else "examples/smallest.rs")).read_text()
+            if fragment:
+                self.assertIn(text[fragment.end() :], example)
+            else:
+                # The file begins with a line about itself.
+                self.assertEqual(text, example.split("\n", 1)[1])
+
+    def test_cargo_finds_the_kit_beside_a_function(self) -> None:
+        with tempfile.TemporaryDirectory() as parent:
+            (Path(parent) / "comeback").symlink_to(ROOT)
+            function = Path(parent) / "function"
+            (function / "src").mkdir(parents=True)
+            (function / "src/main.rs").write_text("fn main() {}\n")
+            # With this repository's versions, which are on this machine. They don't include reqwest's own TLS.
+            shutil.copy(ROOT / "Cargo.lock", function)
+            named, plain = 'reqwest = "0.13"', 'reqwest = { version = "0.13", default-features = false }'
+            self.assertIn(named, code("toml"))
+            package = '[package]\nname = "function"\nedition = "2024"\n\n'
+            (function / "Cargo.toml").write_text(package + code("toml").replace(named, plain))
+            tree = ["cargo", "tree", "--quiet", "--offline", "--prefix", "none", "--depth", "1"]
+            answer = subprocess.run(tree, cwd=function, capture_output=True, text=True, check=False)
+            self.assertEqual(answer.returncode, 0, answer.stderr)
+            self.assertRegex(answer.stdout, r"(?m)^comeback v[\d.]+ \(.*/comeback/shared/kit\)$")
+
+
 class UnwrapTest(unittest.TestCase):
     """The code in the kit's README that takes an envelope off, with the events that all languages share.
 
