@@ -2,7 +2,7 @@
 //!
 //! The demo sends [`events`] to functions in a local cloud whose upstream is down for a while. A [`History`]
 //! collects their steps. A terminal shows them as a table that is redrawn, a pipe as one line per step. The demo ends
-//! with a summary.
+//! with a summary, which a small terminal still shows when everything is printed.
 
 mod events;
 mod output;
@@ -98,12 +98,12 @@ async fn perform(
     let faults = output::faults(&schedule, &history, &letters);
     let lost = schedule.iter().filter(|event| event.lost_by_lambda_alone(plan.outage));
     let lost: Vec<_> = lost.map(|event| event.scenario.name()).collect();
-    shell.print(&[Line::default()]).await?;
+    shell.print(&output::one_letter(&letters)).await?;
     shell.print(&output::summary(&history, &letters, &lost, &faults)).await?;
     if !faults.is_empty() {
         return Ok(Outcome::Unsuccessful);
     }
-    shell.print(&output::next_steps(&letters)).await?;
+    shell.print(&output::next_steps(&shell.program)).await?;
     Ok(Outcome::Success)
 }
 

@@ -21,6 +21,7 @@ mod shell;
 use std::{
     env,
     io::{self, IsTerminal as _},
+    path::PathBuf,
     process::ExitCode,
 };
 
@@ -46,7 +47,11 @@ fn main() -> ExitCode {
         clippy::disallowed_methods,
         reason = "a program's outermost file reads the environment"
     )]
-    let shell = Shell::of(now, io::stdout().is_terminal(), |name| env::var(name).ok());
+    let shell = {
+        let started = env::args_os().next().map_or_else(|| "comeback".into(), PathBuf::from);
+        let program = shell::program(&started, &env::current_dir().unwrap_or_default());
+        Shell::of(now, io::stdout().is_terminal(), program, |name| env::var(name).ok())
+    };
     match start(&args, &shell) {
         Ok(outcome) => outcome.into(),
         // The reader has closed the pipe, so an error message would not be seen.

@@ -2,6 +2,7 @@
 
 use std::{
     io::{self, IsTerminal, Write},
+    path::Path,
     process::ExitCode,
     sync::{
         Arc,
@@ -135,21 +136,25 @@ pub struct Shell {
     /// Whether standard output is a terminal that supports escape sequences.
     pub terminal: bool,
     pub colour: bool,
+    /// The program as a person types it here, such as `comeback` or `target/release/comeback`.
+    pub program: String,
     pub inherited: Inherited,
 }
 
 impl Shell {
-    /// Judges the environment by the environment variables, and by whether standard output is a terminal.
+    /// Judges the environment by the environment variables, by whether standard output is a terminal, and by how the
+    /// program was started.
     pub fn of(
         now: fn() -> Timestamp,
         is_terminal: bool,
+        program: String,
         variables: impl Fn(&str) -> Option<String>,
     ) -> Self {
         let terminal = is_terminal && variables("TERM").is_none_or(|term| term != "dumb");
         // https://no-color.org: an empty value does not count.
         let no_colour = variables("NO_COLOR").is_some_and(|value| !value.is_empty());
         let inherited = Inherited::from_lookup(|name| variables(name).map(Into::into));
-        Self { now, terminal, colour: terminal && !no_colour, inherited }
+        Self { now, terminal, colour: terminal && !no_colour, program, inherited }
     }
 
     pub async fn print(&self, lines: &[Line]) -> io::Result<()> {
@@ -179,6 +184,16 @@ impl Shell {
 
     pub async fn print_json(&self, value: &impl serde::Serialize) -> io::Result<()> {
         write(&(serde_json::to_string(value)? + "\n")).await
+    }
+}
+
+/// How to start the program again from this folder. A shell finds a name without a slash by itself.
+pub fn program(started: &Path, folder: &Path) -> String {
+    let here = started.strip_prefix(folder).ok().filter(|_| started.is_absolute());
+    match here.map(|path| path.display().to_string()) {
+        Some(path) if path.contains('/') => path,
+        Some(path) => format!("./{path}"),
+        None => started.display().to_string(),
     }
 }
 
@@ -307,11 +322,12 @@ mod tests {
     #[test]
     fn a_terminal_has_colours_unless_no_color_is_set() {
         let judge = |is_terminal, term: &str, no_colour: Option<&str>| {
-            let shell = Shell::of(Timestamp::default, is_terminal, |name| match name {
+            let variables = |name: &str| match name {
                 "TERM" => Some(term.to_owned()),
                 "NO_COLOR" => no_colour.map(str::to_owned),
                 _ => None,
-            });
+            };
+            let shell = Shell::of(Timestamp::default, is_terminal, String::new(), variables);
             (shell.terminal, shell.colour)
         };
         assert_eq!(judge(true, "xterm", None), (true, true));
@@ -319,6 +335,19 @@ mod tests {
         assert_eq!(judge(true, "xterm", Some("1")), (true, false));
         assert_eq!(judge(true, "dumb", None), (false, false));
         assert_eq!(judge(false, "xterm", None), (false, false));
+    }
+
+    #[test]
+    fn a_program_that_no_shell_finds_by_its_name_is_typed_with_its_path() {
+        for (started, expected) in [
+            ("comeback", "comeback"),
+            ("./comeback", "./comeback"),
+            ("/home/me/comeback/target/release/comeback", "target/release/comeback"),
+            ("/home/me/comeback/comeback", "./comeback"),
+            ("/tmp/comeback", "/tmp/comeback"),
+        ] {
+            assert_eq!(program(Path::new(started), Path::new("/home/me/comeback")), expected);
+        }
     }
 
     #[test]

@@ -294,20 +294,21 @@ const FACT_WIDTH: usize = 12;
 /// The most columns of a line: the width of the narrowest common terminal.
 const WIDTH_MAX: usize = 80;
 
+/// The most attempts to count one by one. After a long outage there are dozens.
+const ATTEMPTS_MAX: usize = 10;
+
 /// The most troubles to print. A few show a recurring one.
 const TROUBLES_MAX: usize = 5;
 
+/// The arguments of the program, and what it then does.
 const NEXT: [(&str, &str); 4] = [
     (
-        "comeback demo --events 100 --outage 5m",
+        "demo --events 100 --outage 5m",
         "more events, and an outage in which Lambda alone loses them",
     ),
-    ("comeback local", "keep it running, and send events of your own"),
-    ("comeback local --function NAME=CODE", "the same with a function of your own"),
-    (
-        "comeback attach FUNCTION",
-        "retry a function of your AWS account, where a handler is deployed",
-    ),
+    ("local", "keep it running, and send events of your own"),
+    ("local --function NAME=CODE", "the same with a function of your own"),
+    ("attach FUNCTION", "retry a function of your AWS account, where a handler is deployed"),
 ];
 
 /// One line for each event with an unexpected outcome. An event must either succeed, or have exactly one dead letter
@@ -332,6 +333,23 @@ pub fn faults(schedule: &[PlannedEvent], history: &History, letters: &[DeadLette
         ))
     };
     schedule.iter().zip(&history.events).filter_map(fault).collect()
+}
+
+/// A dead letter in full.
+pub fn one_letter(letters: &[DeadLetter]) -> Vec<Line> {
+    let mut lines = vec![Line::default()];
+    // The letter with the most attempts is the most interesting one.
+    if let Some(letter) = letters.iter().max_by_key(|letter| letter.attributes.get("Attempts")) {
+        lines.push(Line::of(Style::Strong, "One dead letter in full:"));
+        let body = ("the body", letter.body.as_str());
+        let attributes =
+            letter.attributes.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        lines.extend([body].into_iter().chain(attributes).map(|(name, value)| {
+            Line::of(Style::Faint, format!("  {name:<15} ")).and(Style::Plain, value)
+        }));
+        lines.push(Line::default());
+    }
+    lines
 }
 
 /// The outcome of the events. `lost` has the scenario's name for each event that Lambda alone would have lost.
@@ -385,29 +403,27 @@ fn succeeded(history: &History) -> Vec<Line> {
     }
     let all: usize = by_attempt.values().sum();
     let mut parts = vec![format!("{all} of {} events", history.events.len())];
-    parts.extend(by_attempt.iter().map(|(attempt, count)| match attempt {
-        0 => format!("{count} in the first run"),
-        attempt => format!("{count} at attempt {attempt}"),
-    }));
+    if let Some(first) = by_attempt.remove(&0) {
+        parts.push(format!("{first} in the first run"));
+    }
+    match (by_attempt.keys().min(), by_attempt.keys().max()) {
+        (Some(first), Some(last)) if by_attempt.len() > ATTEMPTS_MAX => {
+            let count: usize = by_attempt.values().sum();
+            parts.push(format!("{count} at attempts {first} to {last}"));
+        }
+        _ => parts.extend(
+            by_attempt.iter().map(|(attempt, count)| format!("{count} at attempt {attempt}")),
+        ),
+    }
     fact("succeeded", &parts)
 }
 
-pub fn next_steps(letters: &[DeadLetter]) -> Vec<Line> {
-    let heading = |text| [Line::default(), Line::of(Style::Strong, text)];
-    let mut lines = Vec::new();
-    // The letter with the most attempts is the most interesting one.
-    if let Some(letter) = letters.iter().max_by_key(|letter| letter.attributes.get("Attempts")) {
-        lines.extend(heading("One dead letter in full:"));
-        let body = ("the body", letter.body.as_str());
-        let attributes =
-            letter.attributes.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-        lines.extend([body].into_iter().chain(attributes).map(|(name, value)| {
-            Line::of(Style::Faint, format!("  {name:<15} ")).and(Style::Plain, value)
-        }));
-    }
-    lines.extend(heading("What to try next:"));
-    lines.extend(NEXT.map(|(command, what)| {
-        Line::of(Style::Plain, format!("  {command:<38}  ")).and(Style::Faint, what)
+/// Commands to try, which start the program as this person can.
+pub fn next_steps(program: &str) -> Vec<Line> {
+    let mut lines = vec![Line::default(), Line::of(Style::Strong, "What to try next:")];
+    lines.extend(NEXT.iter().flat_map(|(arguments, what)| {
+        let command = Line::of(Style::Plain, format!("  {program} {arguments}"));
+        [command, Line::of(Style::Faint, format!("      {what}"))]
     }));
     lines
 }
@@ -564,9 +580,34 @@ mod tests {
 
     #[test]
     fn commands_to_try_next_are_commands_of_the_program() {
-        for (command, _) in NEXT {
+        for (arguments, _) in NEXT {
+            let command = format!("comeback {arguments}");
             assert!(Args::try_parse_from(command.split(' ')).is_ok(), "{command}");
         }
+        let lines = texts(&next_steps("target/release/comeback"));
+        assert_eq!(lines[2], "  target/release/comeback demo --events 100 --outage 5m");
+    }
+
+    #[test]
+    fn the_counts_and_the_next_steps_fit_into_a_small_terminal_with_its_prompt() {
+        let names: Vec<_> = (0..500).map(|event| format!("order-{event}")).collect();
+        let mut entries = Vec::new();
+        for event in 0..500 {
+            let (id, run) = (format!("r{event}"), format!("x{event}"));
+            let attempt = event % 70;
+            entries.push(retries(2.3, &id, attempt, 320));
+            entries.push(starts(2.3, &run, &id, attempt));
+            entries.push(ends(2.4, &run));
+        }
+        let names: Vec<_> = names.iter().map(String::as_str).collect();
+        let history = history(&names, 500, &entries);
+        let reasons = ["max_attempts_exceeded", "not_retryable", "max_age_exceeded"];
+        let letters = reasons.map(|reason| letter("invalid-1", &[("Reason", reason)]));
+        let lost = ["order", "invalid", "always-fails", "paused"].repeat(125);
+        let mut lines = summary(&history, &letters, &lost, &[]);
+        lines.extend(next_steps("/home/somebody/projects/comeback/target/release/comeback"));
+        let wrapped: Vec<_> = lines.iter().flat_map(|line| line.wrapped(80)).collect();
+        assert!(wrapped.len() < 24, "{}", texts(&wrapped).join("\n"));
     }
 
     /// Five events: the first two have ended, the third waits, the fourth waits for a paused function, and the last has

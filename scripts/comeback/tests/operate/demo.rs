@@ -27,10 +27,13 @@ fn a_demo_prints_the_outcome_of_its_events_and_succeeds() {
         "Every event ended as it should.\n",
         "One dead letter in full:\n",
         "  Reason          max_attempts_exceeded\n",
-        "  comeback attach FUNCTION ",
+        // No shell would find `comeback` here.
+        concat!("  ", env!("CARGO_BIN_EXE_comeback"), " attach FUNCTION\n"),
     ] {
         assert!(stdout.contains(part), "{part:?} is not in\n{stdout}");
     }
+    let [letter, counts] = ["One dead letter", "succeeded    4"].map(|part| stdout.find(part));
+    assert!(letter < counts, "the counts are above the letter:\n{stdout}");
     assert_eq!(stdout.matches("  order-1        is sent\n").count(), 1, "{stdout}");
     assert!(!stdout.contains('\x1b'), "a pipe is not a terminal: {stdout}");
     assert_eq!(stderr, "");
