@@ -170,7 +170,7 @@ impl Aws {
 
 fn loader(connection: &Connection) -> ConfigLoader {
     let http = aws_smithy_http_client::Builder::new();
-    let http = http.tls_provider(Provider::Rustls(CryptoMode::AwsLc)).build_https();
+    let http = http.tls_provider(Provider::Rustls(CryptoMode::Ring)).build_https();
     let timeouts = TimeoutConfig::builder()
         .connect_timeout(CONNECT_MAX)
         .operation_attempt_timeout(ATTEMPT_MAX)
