@@ -601,6 +601,10 @@ PARTS: list[tuple[str, str, Callable[[], str]]] = [
         for made in (tables.summary, tables.event, tables.month, tables.queue, tables.parts, tables.fixed)
     ),
     ("infra/COST.md", "deployment", tables.deployment),
+    *(
+        (page, "price of alarms", tables.price_of_alarms)
+        for page in ("README.md", "docs/deploy.md", "infra/cdk/README.md")
+    ),
     ("docs/cost-sources.md", "counts", lambda: tables.counts(COUNTED)),
     ("docs/cost-sources.md", "prices", tables.prices),
 ]

@@ -91,6 +91,9 @@ TRANSITION = Usage(transition=1)
 LOOP_TRANSITIONS = 3
 
 
+DEFINITIONS: dict[str, dict[str, Any]] = json.loads((CONTRACT / "alarms.json").read_text())
+
+
 def alarms() -> dict[str, int]:
     """The number of metrics that alarms watch, by what they are about. CloudWatch bills an alarm by its metrics.
 
@@ -98,7 +101,7 @@ def alarms() -> dict[str, int]:
     letters.
     """
     watched: Counter[str] = Counter()
-    for alarm in json.loads((CONTRACT / "alarms.json").read_text()).values():
+    for alarm in DEFINITIONS.values():
         owner = {"queue": "queue", "target": "function", "function": "function"}.get(alarm["of"], "system")
         watched[alarm.get("only_with", owner)] += max(1, len(alarm["metrics"]))
     return watched

@@ -1,6 +1,8 @@
 """The tables of infra/COST.md and docs/cost-sources.md. infra/contract/generate.py writes them into the pages."""
 
 import re
+import textwrap
+from collections import Counter
 from collections.abc import Sequence
 
 import cost
@@ -168,6 +170,21 @@ def deployment() -> str:
     ]
     heading = [f"{each} function{'s' if each > 1 else ''}" for each in FUNCTIONS]
     return table(["a month in which nothing fails", *heading], rows)
+
+
+def price_of_alarms() -> str:
+    """What `retry.alarms()` costs without the ledger and probes."""
+    alarms = Counter(alarm["of"] for alarm in cost.DEFINITIONS.values() if "only_with" not in alarm)
+    own = ("queue", "target", "function")
+    added, added_metrics = sum(alarms[of] for of in own), ALARMS["queue"] + ALARMS["function"]
+    first, first_metrics = sum(alarms.values()), ALARMS["system"] + added_metrics
+    said = (
+        f"The alarms of one function cost {amount(Usage(alarm=first_metrics))} a month: {first} alarms on "
+        f"{first_metrics} metrics. Each further function adds {added} alarms and "
+        f"{amount(Usage(alarm=added_metrics))}, so two functions have {first + added} alarms for "
+        f"{amount(Usage(alarm=first_metrics + added_metrics))}."
+    )
+    return textwrap.fill(said, 120)
 
 
 def prices() -> str:

@@ -39,7 +39,7 @@ const APPLICATIONS = {
   /** The example with every option of both packages switched on. sam.py does the same for SAM's example. */
   everything() {
     const key = new kms.Key(stack, 'Key');
-    const retry = new AsyncRetry(stack, 'Retry', {
+    const retry = new AsyncRetry(stack, 'Comeback', {
       baseBackoff: Duration.seconds(2),
       maxBackoff: Duration.hours(3),
       maxAge: Duration.days(7),
@@ -76,7 +76,7 @@ const APPLICATIONS = {
 
   /** Two functions and a queue with a retry queue each, and a queue for redrives. */
   several() {
-    const retry = new AsyncRetry(stack, 'Retry', { maxAttempts: 5 });
+    const retry = new AsyncRetry(stack, 'Comeback', { maxAttempts: 5 });
     retry.grantRedrive(operator);
     for (const id of ['Orders', 'Payments']) retry.attach(functionOf(id));
     // CloudFormation generates its name.

@@ -154,7 +154,8 @@ class System:
         queue = self._parts()[which]
         for each in self._of("SQS::QueuePolicy"):
             if any(url.endswith(queue.token) for url in each.properties["Queues"]):
-                yield from _permissions(each.properties["PolicyDocument"])
+                # Named first, so that the order of principals doesn't depend on logical ids.
+                yield from _permissions(self._named(each)["PolicyDocument"])
 
     def _of(self, kind: str) -> Iterator[Resource]:
         return (each for each in self.resources if each.type == kind)

@@ -93,7 +93,7 @@ class CheckovTest(unittest.TestCase):
         passed = {copies[Path(each["file_abs_path"])] for each in results["passed_checks"]}
         self.assertEqual(passed, {*copies.values()} - {ALARMS})
         findings = [
-            Finding(each["check_id"], template, template not in CDK.values() or ".Retry" in each["resource"])
+            Finding(each["check_id"], template, template not in CDK.values() or ".Comeback" in each["resource"])
             for each in results["failed_checks"]
             for template in [copies[Path(each["file_abs_path"])]]
         ]
@@ -152,7 +152,7 @@ class TrivyTest(unittest.TestCase):
                     lines = template.read_text().splitlines()
                     for each in failed:
                         line = lines[each["CauseMetadata"]["StartLine"] - 1] if template in CDK.values() else ""
-                        findings.append(Finding(each["ID"], template, not line or bool(re.match(' *"Retry', line))))
+                        findings.append(Finding(each["ID"], template, not line or bool(re.match(' *"Comeback', line))))
                 else:
                     part = "examples" if file.startswith("terraform/examples/") else "module"
                     findings += [Finding(each["ID"], part) for each in failed]

@@ -1,4 +1,14 @@
-import { Annotations, aws_iam as iam, aws_kms as kms, aws_sqs as sqs, Duration, Lazy, Stack, Token } from 'aws-cdk-lib';
+import {
+  Annotations,
+  Aspects,
+  aws_iam as iam,
+  aws_kms as kms,
+  aws_sqs as sqs,
+  Duration,
+  Lazy,
+  Stack,
+  Token,
+} from 'aws-cdk-lib';
 import { Construct, IConstruct, IDependable } from 'constructs';
 import { tagPart } from './tags';
 import { isOfType } from './target';
@@ -60,6 +70,11 @@ export abstract class ClosedQueue extends sqs.Queue {
     // This also denies direct requests, which have no `aws:CalledVia`.
     if (deletionProtection)
       this.deny(['sqs:DeleteQueue'], { 'ForAllValues:StringNotEquals': { 'aws:CalledVia': CLOUDFORMATION } });
+  }
+
+  /** Whether a principal may receive. */
+  public get isReadable(): boolean {
+    return this.receivers.size + this.operators.size > 0;
   }
 
   /** Exempts a principal from the denial of sending; it also needs the permission. */
@@ -143,6 +158,16 @@ export class DeadLetterQueue extends ClosedQueue {
       { forReceivers: [PURGE, ...MOVE], forOperators: [...RECEIVE_AND_DELETE, CHANGE_VISIBILITY] },
     );
     tagPart(scope, this, 'dead-letter-queue');
+    // Only synthesis knows that no grant came. Without this, the first one to learn it needs the letters at once.
+    Aspects.of(this).add({ visit: (node) => this.warnIfUnreadable(node) });
+  }
+
+  private warnIfUnreadable(visited: IConstruct): void {
+    if (visited !== this || this.isReadable) return;
+    Annotations.of(this).addWarningV2(
+      'comeback:dead-letters-unreadable',
+      'nobody may look at dead letters or redrive them, not even an administrator: name a role with grantOperate or grantRedrive',
+    );
   }
 }
 

@@ -18,7 +18,7 @@ import { Annotations, Match, Template } from 'aws-cdk-lib/assertions';
 import { AsyncRetry, AsyncRetryProps, AttachOptions } from '../lib';
 import { Target } from '../lib/target';
 import { estimatedLength } from '../lib/handler';
-import { aliasOf, errorOf, functionIn, idOf, TestStack, twoStacks } from './app';
+import { aliasOf, errorOf, functionIn, idOf, TestStack, twoStacks, warningsIn } from './app';
 
 const REFUSED = "AsyncRetry Test/Retry can't attach Test/Orders: ";
 
@@ -547,9 +547,7 @@ test('a version that changes with each deployment is a warning, and its alias is
   ) => {
     const { functions, retries } = twoStacks();
     attach(new AsyncRetry(isHere ? functions : retries, 'Retry'), functionIn(functions, 'Orders', props));
-    return Annotations.fromStack(isHere ? functions : retries)
-      .findWarning('*', Match.anyValue())
-      .map(({ entry }) => String(entry.data));
+    return warningsIn(isHere ? functions : retries);
   };
   const attachVersion = (retry: AsyncRetry, orders: lambda.Function) => retry.attach(orders.currentVersion);
   const [across, ...others] = warningsOf(false, attachVersion);

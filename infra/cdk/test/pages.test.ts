@@ -15,6 +15,7 @@ import {
   Stack,
   Validations,
 } from 'aws-cdk-lib';
+import { Template } from 'aws-cdk-lib/assertions';
 import { AwsSolutionsChecks, HIPAASecurityChecks, NIST80053R5Checks, PCIDSS321Checks } from 'cdk-nag';
 import { AsyncRetry, AsyncRetryProps } from '../lib';
 import { functionIn, TestStack } from './app';
@@ -144,6 +145,36 @@ test('the pages name every property, every method and every alarm', () => {
   const stack = new TestStack({ ledger: true, probe: true });
   stack.retry.attach(stack.function('Orders'));
   for (const { node } of stack.retry.alarms()) assert.match(PAGES, new RegExp(`\`${node.id}\``), node.id);
+});
+
+test('the page says how many alarms one function and two functions have', () => {
+  const said = /The alarms of one function .*?: (\d+) alarms.* two functions\s+have\s+(\d+) alarms/s.exec(PAGES);
+  const stack = new TestStack();
+  stack.retry.attach(stack.function('Orders'));
+  const one = stack.retry.alarms().length;
+  stack.retry.attach(stack.function('Payments'));
+  assert.deepEqual(said?.slice(1), [`${one}`, `${stack.all('AWS::CloudWatch::Alarm').length}`]);
+});
+
+test('with the ids of the pages and the examples, no name says a word twice in a row', () => {
+  const files = [
+    join(PACKAGE, 'README.md'),
+    join(PACKAGE, 'examples', 'typescript', 'app.ts'),
+    join(PACKAGE, 'examples', 'python', 'app.py'),
+  ].map((file) => readFileSync(file, 'utf8'));
+  const ids = files.map((text) => /\bAsyncRetry\(\w+, ['"](\w+)['"]/.exec(text)?.[1]);
+  for (const id of ids) {
+    const stack = new Stack(new App(), 'Test');
+    const retry = new AsyncRetry(stack, id as string);
+    retry.attach(functionIn(stack, 'Orders'));
+    retry.attachQueue(new sqs.Queue(stack, 'Imports', { queueName: 'imports' }));
+    const named = Object.keys(Template.fromStack(stack).findResources('AWS::SQS::Queue'));
+    assert.ok(named.some((each) => each.includes('RetryQueueOrders')));
+    assert.deepEqual(
+      named.filter((each) => /([A-Z][a-z]+)\1/.test(each)),
+      [],
+    );
+  }
 });
 
 test('packages of all languages name and contain both licences', () => {

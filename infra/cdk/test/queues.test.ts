@@ -2,7 +2,7 @@ import * as assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { aws_iam as iam, aws_lambda as lambda, aws_sqs as sqs, Duration, Stack } from 'aws-cdk-lib';
 import { AsyncRetry, AsyncRetryProps } from '../lib';
-import { errorOf, TestStack, withOrders } from './app';
+import { allWarningsIn, errorOf, TestStack, withOrders } from './app';
 
 // On a retry queue, actions of the handler alone. Operators may also change visibility timeouts.
 const RECEIVE = 'sqs:ReceiveMessage,sqs:DeleteMessage,sqs:PurgeQueue';
@@ -226,6 +226,27 @@ test("a user's dead-letter queue that loses messages or is unencrypted is a warn
     for (const encryption of [undefined, SQS_MANAGED, KMS_MANAGED])
       assert.deepEqual(warningsOf(property, { retentionPeriod, encryption }), []);
   }
+});
+
+test('synthesis warns while nobody may look at dead letters', () => {
+  const warningsOf = (name: (retry: AsyncRetry, role: iam.IRole) => void, props: AsyncRetryProps = {}) => {
+    const stack = new TestStack(props);
+    name(stack.retry, new iam.Role(stack, 'OnCall', { assumedBy: new iam.AccountRootPrincipal() }));
+    return allWarningsIn(stack);
+  };
+  for (const name of [() => {}, (retry: AsyncRetry, role: iam.IRole) => retry.grantRead(role)]) {
+    const [warning, ...others] = warningsOf(name);
+    assert.match(warning, /^nobody may look at dead letters .* name a role with grantOperate or grantRedrive/);
+    assert.deepEqual(others, []);
+  }
+  assert.deepEqual(
+    warningsOf((retry, role) => retry.grantOperate(role)),
+    [],
+  );
+  assert.deepEqual(
+    warningsOf((retry, role) => retry.grantRedrive(role)),
+    [],
+  );
 });
 
 test("an imported dead-letter queue is not checked, and a user's own keeps its policy", () => {

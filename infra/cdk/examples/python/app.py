@@ -30,7 +30,7 @@ orders = lambda_.Function(
 )
 
 # Few attempts, so that you can see within a minute how an event is given up.
-retry = AsyncRetry(stack, "Retry", non_retryable_errors=["InvalidOrder"], max_attempts=5)
+retry = AsyncRetry(stack, "Comeback", non_retryable_errors=["InvalidOrder"], max_attempts=5)
 retry.attach(orders)
 
 # Switch to this role to see waiting events, retry or cancel them, and redrive dead letters when their cause is fixed.

@@ -31,7 +31,7 @@ const orders = new lambda.Function(stack, 'Orders', {
 });
 
 // Few attempts, so that you can see within a minute how an event is given up.
-const retry = new AsyncRetry(stack, 'Retry', { nonRetryableErrors: ['InvalidOrder'], maxAttempts: 5 });
+const retry = new AsyncRetry(stack, 'Comeback', { nonRetryableErrors: ['InvalidOrder'], maxAttempts: 5 });
 retry.attach(orders);
 
 // Switch to this role to see waiting events, retry or cancel them, and redrive dead letters when their cause is fixed.
