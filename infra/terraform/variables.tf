@@ -172,7 +172,7 @@ variable "non_retryable_errors" {
 }
 
 variable "tenant_id" {
-  description = "Where the payload has the tenant id, for functions with tenant isolation: a JSON pointer such as /tenant/id."
+  description = "A JSON pointer to the tenant id in the payload, such as /tenant/id, which functions with tenant isolation need."
   type        = string
   default     = null
 }

@@ -60,7 +60,7 @@ export interface RetryPolicy {
   readonly nonRetryableErrors?: string[];
 
   /**
-   * Where the payload has the tenant id, for functions with tenant isolation: a JSON pointer such as /tenant/id.
+   * A JSON pointer to the tenant id in the payload, such as /tenant/id, which functions with tenant isolation need.
    *
    * @default - none
    */

@@ -200,8 +200,8 @@ pub const SETTINGS: [Setting; 19] = [
     Setting {
         name: "TENANT_ID",
         value: Value::Pointer { pattern: Pointer::PATTERN },
-        meaning: "where the payload has the tenant id, for functions with tenant isolation: a JSON pointer such as \
-                  /tenant/id",
+        meaning: "a JSON pointer to the tenant id in the payload, such as /tenant/id, which functions with tenant \
+                  isolation need",
         ..POLICY
     },
     Setting {
