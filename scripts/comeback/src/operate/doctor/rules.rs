@@ -126,7 +126,11 @@ impl Examined {
         // Without a code, the message is followed by the whole response.
         let message = message.split(" (").next().unwrap_or_default();
         let got = fault.code.as_deref().unwrap_or(message);
-        let says = format!("can't be checked without {action} on {resource}: got {got}");
+        let says = if fault.code.is_some() && fault.is_unsupported() {
+            format!("can't be checked here, because this endpoint has no {action}")
+        } else {
+            format!("can't be checked without {action} on {resource}: got {got}")
+        };
         if self.findings.iter().all(|finding| finding.says != says) {
             self.found(Verdict::Unknown, "unchecked", says);
         }

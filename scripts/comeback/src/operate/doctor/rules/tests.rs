@@ -475,6 +475,19 @@ fn an_unknown_fact_is_reported_once_and_affects_no_other_finding() {
 }
 
 #[test]
+fn a_check_that_an_emulator_has_no_service_for_says_so_instead_of_an_error_code() {
+    let mut facts = healthy();
+    let action = "iam:SimulatePrincipalPolicy";
+    facts.queues[0].denied = Err(Fault::of(action, "role", "UnsupportedOperation", "no"));
+    let examined = diagnose(&facts);
+    let [finding] = examined.iter().flat_map(|it| &it.findings).collect::<Vec<_>>()[..] else {
+        panic!("{examined:?}")
+    };
+    let expected = format!("can't be checked here, because this endpoint has no {action}");
+    assert_eq!((finding.verdict, &finding.says), (Verdict::Unknown, &expected));
+}
+
+#[test]
 fn severity_depends_on_what_is_lost() {
     let verdict = |break_it: Break| {
         let mut facts = healthy();
