@@ -474,12 +474,24 @@ test('a form with bad JSON keeps what was typed, with the error beside it', asyn
 test('the sliders of the policy move its tables, by the keyboard', async () => {
   await go('/policy');
   const tables = page.locator('#forecast');
+  await page.getByText('1 event a second', { exact: true }).waitFor();
+  // The first proposal is another policy than the deployed one, which the tests' settings make.
+  const [deployed, proposed] = await page
+    .locator('figure')
+    .first()
+    .locator('polyline')
+    .evaluateAll((all) => all.map((it) => it.getAttribute('points')));
+  assert.notEqual(deployed, proposed);
+  assert.equal(await page.locator('#settings').innerText(), 'BASE_BACKOFF=2s\nMAX_BACKOFF=15m\nMAX_AGE=1d');
   const before = await tables.innerText();
   await page.getByLabel(/The function is down for/).focus();
   await page.keyboard.press('ArrowRight');
   await page.getByText('An outage of 2 h').waitFor();
   assert.notEqual(await tables.innerText(), before);
   assert.match(page.url(), /outage=5/);
+  await page.getByLabel(/Longest wait/).focus();
+  await page.keyboard.press('ArrowRight');
+  await page.locator('#settings', { hasText: 'MAX_BACKOFF=1h' }).waitFor();
   // The deployed curve and the proposed one, in both charts, with round ticks.
   assert.equal(await page.locator('polyline.deployed, polyline.proposed').count(), 4);
   const ticks = (await page.locator('.plot text').allTextContents()).join(' ');

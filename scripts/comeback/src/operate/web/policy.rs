@@ -1,8 +1,11 @@
 //! The page that compares a policy with the deployed one, by the handler's own rules and those of `comeback simulate`.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
-use comeback_core::duration::{format, parse};
+use comeback_core::{
+    duration::{format, parse},
+    policy::Policy,
+};
 use maud::{Markup, html};
 
 use super::{
@@ -10,6 +13,7 @@ use super::{
     live::Live,
 };
 use crate::operate::{
+    rules::counted,
     simulate::{
         ATTEMPTS_TITLE, OUTAGE_TITLE, Table, attempts,
         charts::{Axis, Curve, highest, plot},
@@ -20,13 +24,22 @@ use crate::operate::{
     text::{count, dollars, span},
 };
 
-/// The sliders: name, label, values, and initial value.
-const SLIDERS: [(&str, &str, &str, &str); 4] = [
-    ("base", "First wait (BASE_BACKOFF)", "1s 2s 5s 10s 30s 1m 5m 15m 1h", "1s"),
-    ("ceiling", "Longest wait (MAX_BACKOFF)", "10s 30s 1m 5m 15m 1h 3h 6h 12h 1d", "12h"),
-    ("age", "Given up after (MAX_AGE)", "1h 6h 12h 1d 2d 3d 7d 13d", "1d"),
-    ("outage", "The function is down for", "1m 5m 15m 30m 1h 2h 6h 12h 1d", "1h"),
+/// A slider: its name, its label, and its values.
+type Slider = (&'static str, &'static str, &'static str);
+
+/// The sliders of settings, with the setting's name.
+const SETTINGS: [(&str, Slider); 3] = [
+    ("BASE_BACKOFF", ("base", "First wait (BASE_BACKOFF)", "1s 2s 5s 10s 30s 1m 5m 15m 1h")),
+    ("MAX_BACKOFF", ("ceiling", "Longest wait (MAX_BACKOFF)", "10s 30s 1m 5m 15m 1h 3h 6h 12h 1d")),
+    ("MAX_AGE", ("age", "Given up after (MAX_AGE)", "1h 6h 12h 1d 2d 3d 7d 13d")),
 ];
+
+const OUTAGE: Slider = ("outage", "The function is down for", "1m 5m 15m 30m 1h 2h 6h 12h 1d");
+
+/// The outage to begin with, and the longest wait of the proposal to begin with. If that is deployed, the next longer
+/// one is proposed, so that there is something to compare.
+const OUTAGE_FIRST: &str = "1h";
+const CEILING_FIRST: &str = "15m";
 
 /// The run of a function that COST.md assumes.
 const RUN: Run = Run { milliseconds: 100, memory_mb: 128 };
@@ -37,52 +50,104 @@ const SEED: u64 = 1;
 
 const DAY_SECONDS: f64 = 86_400.0;
 
-fn chosen(params: &Params, name: &str) -> (usize, &'static str) {
-    let Some((_, _, choices, usual)) = SLIDERS.iter().find(|(it, ..)| *it == name) else {
-        return (0, "1s");
-    };
+/// The choice of a slider: the one in the address, or else the longest that is not longer than `first`.
+fn chosen((name, _, choices): Slider, params: &Params, first: Duration) -> (usize, &'static str) {
     let choices: Vec<_> = choices.split(' ').collect();
     let nth = params.number::<usize>(name).filter(|nth| *nth < choices.len());
-    let nth = nth.or_else(|| choices.iter().position(|it| it == usual)).unwrap_or(0);
+    let is_short = |it: &&str| parse(it).is_none_or(|it| it <= first);
+    let nth = nth.unwrap_or_else(|| choices.partition_point(is_short).max(1) - 1);
     (nth, choices[nth])
 }
 
-/// The forecasts of the deployed policy, if it is known, and of the proposed one.
-fn play(deployed: Option<Candidate>, params: &Params) -> Result<(Vec<Forecast>, Scenario), String> {
-    let setting = |name: &str| match name {
-        "BASE_BACKOFF" => Some(chosen(params, "base").1.to_owned()),
-        "MAX_BACKOFF" => Some(chosen(params, "ceiling").1.to_owned()),
-        "MAX_AGE" => Some(chosen(params, "age").1.to_owned()),
-        _ => None,
-    };
-    let proposed = Candidate::read("proposed", setting).map_err(|error| error.to_string())?;
-    let outage = parse(chosen(params, "outage").1).unwrap_or(Duration::from_hours(1));
-    let scenario = Scenario { outage, events_per_second: EVENTS_PER_SECOND, run: RUN, seed: SEED };
-    let candidates = deployed.into_iter().chain([proposed]);
-    Ok((candidates.map(|it| simulate(&it, &scenario)).collect(), scenario))
+/// What the sliders say: the proposed settings, and the outage.
+struct Chosen {
+    settings: [(&'static str, Slider, usize, &'static str); 3],
+    outage: (usize, &'static str),
 }
 
-fn deployed(live: &Live) -> Option<Candidate> {
-    let settings = live.seen().handler.as_ref()?.environment.clone();
-    Candidate::read("deployed", |name| settings.get(name).cloned()).ok()
+impl Chosen {
+    /// Without parameters, the proposal is the deployed policy with another longest wait.
+    fn of(deployed: Option<&Candidate>, params: &Params) -> Self {
+        let known = |text: &str| parse(text).unwrap_or_default();
+        let default = Policy::default();
+        let Policy { backoff, max_age, .. } = deployed.map_or(&default, |it| &it.policy);
+        let of = |(setting, slider): (&'static str, Slider), first| {
+            let (nth, value) = chosen(slider, params, first);
+            (setting, slider, nth, value)
+        };
+        let [base, ceiling, age] = SETTINGS;
+        let mut ceiling = of(ceiling, known(CEILING_FIRST).max(backoff.base));
+        let (_, (name, _, choices), nth, value) = &mut ceiling;
+        let is_deployed = deployed.is_some() && parse(value) == Some(backoff.max);
+        if params.get(name).is_none()
+            && is_deployed
+            && let Some(longer) = choices.split(' ').nth(*nth + 1)
+        {
+            (*nth, *value) = (*nth + 1, longer);
+        }
+        let settings = [of(base, backoff.base), ceiling, of(age, *max_age)];
+        Self { settings, outage: chosen(OUTAGE, params, known(OUTAGE_FIRST)) }
+    }
+
+    fn setting(&self, wanted: &str) -> Option<&'static str> {
+        self.settings.iter().find(|(setting, ..)| *setting == wanted).map(|(.., value)| *value)
+    }
+
+    fn scenario(&self) -> Scenario {
+        let outage = parse(self.outage.1).unwrap_or(Duration::from_hours(1));
+        Scenario { outage, events_per_second: EVENTS_PER_SECOND, run: RUN, seed: SEED }
+    }
+}
+
+/// The settings of the deployed handler, which the proposal changes.
+type Environment = BTreeMap<String, String>;
+
+fn environment(live: &Live) -> Environment {
+    live.seen().handler.as_ref().map(|it| it.environment.clone()).unwrap_or_default()
+}
+
+fn deployed(environment: &Environment) -> Option<Candidate> {
+    let is_known = !environment.is_empty();
+    let candidate = Candidate::read("deployed", |name| environment.get(name).cloned());
+    candidate.ok().filter(|_| is_known)
+}
+
+/// The forecasts of the deployed policy, if it is known, and of the proposed one.
+fn forecasts(environment: &Environment, chosen: &Chosen) -> Result<Vec<Forecast>, String> {
+    let setting = |name: &str| {
+        let chosen = chosen.setting(name).map(str::to_owned);
+        chosen.or_else(|| environment.get(name).cloned())
+    };
+    let proposed = Candidate::read("proposed", setting).map_err(|error| error.to_string())?;
+    let candidates = deployed(environment).into_iter().chain([proposed]);
+    let scenario = chosen.scenario();
+    Ok(candidates.map(|it| simulate(&it, &scenario)).collect())
 }
 
 pub fn page(live: &Live, params: &Params) -> Markup {
+    let deployed = deployed(&environment(live));
+    let chosen = Chosen::of(deployed.as_ref(), params);
+    let slider = |(name, label, choices): Slider, nth: usize, value: &str| {
+        html! {
+            div {
+                label for=(name) { (label) ": " }
+                // If the label enclosed both, it would label the output and not the slider.
+                output for=(name) data-choices=(choices) { (value) }
+                input #(name) type="range" name=(name) min="0" max=(choices.matches(' ').count()) value=(nth) aria-valuetext=(value);
+            }
+        }
+    };
     html! {
-        p { "Move a slider to see what a policy means for your events, before you deploy it. The handler's own code computes this." }
-        @if let Some(Candidate { policy, .. }) = deployed(live) {
-            p.faint { "The deployed policy: waits of up to " (format(policy.backoff.base)) ", doubled up to " (format(policy.backoff.max)) ", for " (format(policy.max_age)) "." }
+        p {
+            "Move a slider to see what a policy means for your events, before you deploy it. The handler's own code computes this, for "
+            strong { (counted(EVENTS_PER_SECOND as u64, "event")) " a second" } "."
+        }
+        @if let Some(Candidate { policy, .. }) = deployed {
+            p.faint { "The deployed policy: waits of at most " (format(policy.backoff.base)) " at first, a ceiling that doubles up to " (format(policy.backoff.max)) ", for " (format(policy.max_age)) "." }
         }
         form.sliders method="get" action="/policy" data-live="forecast" {
-            @for (name, label, choices, _) in SLIDERS {
-                @let (nth, value) = chosen(params, name);
-                div {
-                    label for=(name) { (label) ": " }
-                    // If the label enclosed both, it would label the output and not the slider.
-                    output for=(name) data-choices=(choices) { (value) }
-                    input #(name) type="range" name=(name) min="0" max=(choices.matches(' ').count()) value=(nth) aria-valuetext=(value);
-                }
-            }
+            @for (_, it, nth, value) in chosen.settings { (slider(it, nth, value)) }
+            (slider(OUTAGE, chosen.outage.0, chosen.outage.1))
             noscript { button { "Show" } }
         }
         div #forecast { (forecast(live, params)) }
@@ -91,10 +156,24 @@ pub fn page(live: &Live, params: &Params) -> Markup {
 
 /// The part that is updated when a slider moves.
 pub fn forecast(live: &Live, params: &Params) -> Markup {
-    match play(deployed(live), params) {
-        Ok((forecasts, scenario)) => shown(&forecasts, &scenario),
+    let environment = environment(live);
+    let chosen = Chosen::of(deployed(&environment).as_ref(), params);
+    match forecasts(&environment, &chosen) {
+        Ok(forecasts) => html! { (copy(&chosen)) (shown(&forecasts, &chosen.scenario())) },
         Err(error) => {
             html! { p.notice.bad { "The handler would not start with these settings. " (Untrusted(&error)) } }
+        }
+    }
+}
+
+/// The proposed settings, to deploy them.
+fn copy(chosen: &Chosen) -> Markup {
+    let settings = chosen.settings.map(|(setting, .., value)| format!("{setting}={value}"));
+    html! {
+        h2 { "The proposed settings" }
+        div.copy {
+            pre #settings tabindex="0" { (settings.join("\n")) }
+            button type="button" data-copy="settings" { "Copy" }
         }
     }
 }
@@ -165,14 +244,45 @@ mod tests {
 
     #[test]
     fn each_choice_of_each_slider_is_a_duration_that_the_handler_takes_by_itself() {
-        for (name, _, choices, usual) in SLIDERS {
-            assert!(choices.split(' ').any(|it| it == usual), "{name}");
+        for (name, _, choices) in SETTINGS.map(|(_, it)| it).into_iter().chain([OUTAGE]) {
             for choice in choices.split(' ') {
                 assert!(parse(choice).is_some(), "{name} {choice}");
             }
         }
-        assert!(play(None, &Params::default()).is_ok());
-        let bad = Params::parse(b"base=8&ceiling=0");
-        assert!(play(None, &bad).unwrap_err().contains("BACKOFF"), "a base over the ceiling");
+        let none = Environment::new();
+        assert!(forecasts(&none, &Chosen::of(None, &Params::default())).is_ok());
+        let bad = Chosen::of(None, &Params::parse(b"base=8&ceiling=0"));
+        assert!(forecasts(&none, &bad).unwrap_err().contains("BACKOFF"), "a base over the ceiling");
+    }
+
+    #[test]
+    fn the_first_proposal_is_the_deployed_policy_with_another_longest_wait() {
+        for (settings, expected) in [
+            ("DEAD_LETTER_QUEUE_URL=q", ["1s", "15m", "1d"]),
+            ("BASE_BACKOFF=7s MAX_BACKOFF=15m MAX_AGE=2d", ["5s", "1h", "2d"]),
+            ("BASE_BACKOFF=1h MAX_BACKOFF=1h MAX_AGE=13d", ["1h", "3h", "13d"]),
+        ] {
+            let pairs = settings.split(' ').filter_map(|it| it.split_once('='));
+            let environment = pairs.map(|(name, value)| (name.to_owned(), value.to_owned()));
+            let environment: Environment = environment.collect();
+            let deployed = deployed(&environment);
+            let chosen = Chosen::of(deployed.as_ref(), &Params::default());
+            assert_eq!(chosen.settings.map(|(.., value)| value), expected, "{settings}");
+            let is_other = |it: &Candidate| Some(it.policy.backoff.max) != parse(expected[1]);
+            assert!(deployed.as_ref().is_none_or(is_other), "{settings}");
+        }
+        let given = Params::parse(b"base=0&ceiling=4&age=3");
+        let environment = [("MAX_BACKOFF".to_owned(), "15m".to_owned())].into();
+        let chosen = Chosen::of(deployed(&environment).as_ref(), &given);
+        assert_eq!(chosen.setting("MAX_BACKOFF"), Some("15m"), "what was chosen stays");
+    }
+
+    #[test]
+    fn the_proposal_keeps_the_other_settings_of_the_handler() {
+        let environment = [("MAX_ATTEMPTS".to_owned(), "3".to_owned())].into();
+        let chosen = Chosen::of(deployed(&environment).as_ref(), &Params::default());
+        for forecast in forecasts(&environment, &chosen).unwrap() {
+            assert_eq!(forecast.attempts.times.len(), 3, "{}", forecast.policy);
+        }
     }
 }
