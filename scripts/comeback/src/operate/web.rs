@@ -7,6 +7,7 @@
 mod act;
 mod events;
 mod guard;
+mod health;
 mod html;
 mod jobs;
 mod letters;
@@ -59,8 +60,13 @@ const PAUSE_FACTOR: u32 = 9;
 /// The maximum time between two updates. Even if nothing has changed, due times come nearer.
 const UPDATE_INTERVAL_MAX: Duration = Duration::from_secs(5);
 
-const PAGES: [(&str, &str); 4] =
-    [("/", "Overview"), ("/events", "Events"), ("/dead", "Dead letters"), ("/policy", "Policy")];
+const PAGES: [(&str, &str); 5] = [
+    ("/", "Overview"),
+    ("/events", "Events"),
+    ("/dead", "Dead letters"),
+    ("/policy", "Policy"),
+    ("/health", "Health"),
+];
 const PLAY: (&str, &str) = ("/play", "Play");
 
 type Part = (&'static str, Markup);
@@ -145,6 +151,8 @@ pub fn router(live: Shared) -> Router {
                 policy::forecast(&live, &query(&uri)).into_string()
             }),
         )
+        .route("/health", get(page))
+        .route("/health/look", post(check_again))
         .route("/play", get(page))
         .route("/play/send", post(send))
         .route("/play/outage", post(outage))
@@ -232,6 +240,7 @@ fn page_of(live: &Shared, path: &str, params: &Params, now: Timestamp) -> Option
             let list = letters::list(live, &live.seen(), params, now);
             page("Dead letters", vec![("letters", list)])
         }
+        ("health", None) => page("Health", vec![("health", health::list(live, &live.seen(), now))]),
         ("play", None) if live.is_local() => {
             page("Play", vec![("forms", play::forms(live, &live.seen(), &Params::default(), None))])
         }
@@ -382,6 +391,11 @@ async fn outage(State(live): State<Shared>, Form(params): Form) -> Response {
 
 async fn lesson(State(live): State<Shared>, Form(params): Form) -> Response {
     after(&live, play::start_lesson(&live, &params), "/")
+}
+
+async fn check_again(State(live): State<Shared>, Form(_): Form) -> Redirect {
+    health::refresh(&live);
+    Redirect::to("/health")
 }
 
 async fn confirm(State(live): State<Shared>, uri: Uri) -> Response {

@@ -95,6 +95,7 @@ pub struct Seen {
     pub snapshot: Snapshot,
     pub examined: Vec<Examined>,
     pub examined_at: Option<Timestamp>,
+    pub examining: bool,
     pub faults: BTreeMap<&'static str, String>,
     pub looked: Option<LetterSnapshot>,
     pub looking: Option<u64>,
@@ -320,9 +321,11 @@ impl Live {
 
     pub async fn examine(&self) -> Result<(), Failure> {
         let Cloud { aws, handler, .. } = self.cloud()?;
-        let found = doctor::gather(aws, handler.as_deref(), &[]).await?;
+        self.seen().examining = true;
+        let found = doctor::gather(aws, handler.as_deref(), &[]).await;
         let mut seen = self.seen();
-        seen.examined = found.iter().flat_map(diagnose).collect();
+        seen.examining = false;
+        seen.examined = found?.iter().flat_map(diagnose).collect();
         seen.examined_at = Some((self.now)());
         Ok(())
     }

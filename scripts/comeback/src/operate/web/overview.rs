@@ -1,21 +1,17 @@
 //! The overview: the loop as a band, the health, the functions and the latest events. All numbers are of one snapshot.
 
-use std::{cmp::Reverse, collections::BTreeMap};
+use std::collections::BTreeMap;
 
 use comeback_core::{Timestamp, time::between};
 use maud::{Markup, html};
 
 use super::{
-    events,
+    events, health,
     html::{Params, Untrusted, attempt_at, csrf, term, until},
-    live::{Cloud, Live, Seen},
+    live::{Live, Seen},
 };
 use crate::operate::{
-    doctor::{
-        command,
-        rules::{Examined, Finding, Verdict},
-    },
-    rules::{counted, target_name},
+    rules::target_name,
     status::{
         rules::{Facts, State as FunctionState},
         state,
@@ -56,10 +52,9 @@ pub fn parts(
     let mut rows: Vec<Row> = rows.collect();
     rows.sort_by_cached_key(|it| (it.facts.state(), it.facts.function.clone()));
     let first = seen.events.is_empty();
-    let health = health(live, seen, now);
     vec![
         ("loop", band(seen, &rows, (range, name), now)),
-        ("health", health),
+        ("health", health::line(seen, now)),
         ("start", html! { @if first { (nothing_yet(live, seen)) } }),
         ("functions", functions(live, seen, &rows, now)),
         ("latest", html! { @if !first { (latest(seen, now)) } }),
@@ -106,62 +101,6 @@ fn band(seen: &Seen, rows: &[Row], (range, name): (Range, &str), now: Timestamp)
                 a.chip href=(format!("/?{}", Params::default().with("range", it))) aria-current=[(it == name).then_some("true")] { (it) } " "
             }
             span.faint { "All numbers are of one look, " (until(at, now)) "." }
-        }
-    }
-}
-
-/// The findings of `comeback doctor`, in a line if all is well.
-fn health(live: &Live, seen: &Seen, now: Timestamp) -> Markup {
-    let Some(at) = seen.examined_at else {
-        return html! { p.faint { "Health: checking…" } };
-    };
-    let all = |it: &Examined| {
-        let part = it.part.clone();
-        it.findings.clone().into_iter().map(move |finding| (part.clone(), finding))
-    };
-    let mut found: Vec<_> = seen.examined.iter().flat_map(all).collect();
-    found.sort_by_key(|(_, finding)| Reverse(finding.verdict));
-    // The local cloud has no service for some checks, so they never become possible. The number of dead letters stands
-    // above, and a check that is older would contradict it.
-    found.retain(|(_, it)| {
-        it.name != "dead_letters" && !(live.is_local() && it.verdict == Verdict::Unknown)
-    });
-    let (wrong, unknown): (Vec<_>, Vec<_>) =
-        found.into_iter().partition(|(_, it)| it.verdict >= Verdict::Warning);
-    let connection = live.cloud().ok().map(|Cloud { connection, .. }| connection.clone());
-    let connection = connection.unwrap_or_default();
-    let pill = |it: &Finding| {
-        let (class, word) =
-            if it.verdict == Verdict::Bad { ("bad", "problem") } else { ("waits", "warning") };
-        html! { span class=(format!("state {class}")) { (word) } " " }
-    };
-    let item = |(part, it): &(String, Finding)| {
-        html! {
-            li {
-                p { (pill(it)) (Untrusted(part)) ": " (Untrusted(&it.says)) }
-                @if !it.why.is_empty() { p.faint { (it.why) } }
-                @if let Some(fix) = &it.fix { pre { (Untrusted(&command(fix, &connection))) } }
-            }
-        }
-    };
-    html! {
-        @let checked = html! { span.faint { (counted(seen.examined.len() as u64, "part")) " checked as " code { "comeback doctor" } " does, " (until(at, now)) } };
-        @match &*wrong {
-            [] => p { span.state.good { "well" } " Nothing is wrong with the deployment: " (checked) },
-            [(part, worst), rest @ ..] => details {
-                summary {
-                    (pill(worst)) (Untrusted(part)) ": " (Untrusted(&worst.says))
-                    @if !rest.is_empty() { ", and " (counted(rest.len() as u64, "more finding")) }
-                    ". " (checked)
-                }
-                ul.findings { @for it in &wrong { (item(it)) } }
-            },
-        }
-        @if !unknown.is_empty() {
-            details {
-                summary { (counted(unknown.len() as u64, "check")) @if unknown.len() == 1 { " was" } @else { " were" } " not possible" }
-                ul { @for (part, it) in &unknown { li { (Untrusted(part)) ": " (Untrusted(&it.says)) } } }
-            }
         }
     }
 }
