@@ -44,13 +44,14 @@ export async function start(args, ready) {
   return { url: url.replace(/\/$/, ''), pid: child.pid, end };
 }
 
-export const local = (port, settings, functions = [], queues = []) =>
+export const local = (port, settings, functions = [], queues = [], more = []) =>
   start(
     [
       ...['local', '--port', String(port)],
       ...settings.flatMap((setting) => ['--set', setting]),
       ...functions.flatMap((code) => ['--function', code]),
       ...queues.flatMap((queue) => ['--queue', queue]),
+      ...more,
     ],
     'until Ctrl-C',
   );

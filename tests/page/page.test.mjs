@@ -3,7 +3,7 @@
 // Run by tests/page/run, which sets COMEBACK, CHROMIUM and SHOTS.
 
 import assert from 'node:assert/strict';
-import { mkdirSync, readFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { after, before, test } from 'node:test';
@@ -17,7 +17,10 @@ const PATIENCE = 60_000;
 
 // Waits are long enough for a test to act on an event, and short enough to wait for its retry. Events of the function
 // `slow` wait longer than a test runs: they come back only on an operator's order.
-const POLICIES = { slow: { BASE_BACKOFF: '10m', MAX_BACKOFF: '10m' } };
+const POLICIES = {
+  slow: { BASE_BACKOFF: '10m', MAX_BACKOFF: '10m' },
+  'a-tenants': { TENANT_ID: '/tenant/id' },
+};
 const SETTINGS = [
   'BASE_BACKOFF=3s',
   'MAX_BACKOFF=3s',
@@ -27,7 +30,12 @@ const SETTINGS = [
 ];
 const EXAMPLE = join(dirname(process.env.COMEBACK), 'example-target');
 const FUNCTIONS = [`slow=${EXAMPLE}`, `importer=${EXAMPLE}`];
+// A function with tenant isolation, which comes before all others in alphabetical order.
+const TENANTS_FILE = `${SHOTS}/functions.json`;
+const TENANTS = { 'a-tenants': { code: EXAMPLE, tenants: true } };
 const QUEUES = ['imports=importer', 'mails'];
+
+const deploy = (port) => local(port, SETTINGS, FUNCTIONS, QUEUES, ['--functions', TENANTS_FILE]);
 
 let cloud;
 let browser;
@@ -36,7 +44,8 @@ let page;
 
 before(async () => {
   mkdirSync(SHOTS, { recursive: true });
-  [cloud, browser] = await Promise.all([local(0, SETTINGS, FUNCTIONS, QUEUES), launch()]);
+  writeFileSync(TENANTS_FILE, JSON.stringify(TENANTS));
+  [cloud, browser] = await Promise.all([deploy(0), launch()]);
   // Axe is injected into the page, which the page's content security policy forbids.
   context = await browser.newContext({ bypassCSP: true, viewport: { width: 1280, height: 900 } });
   page = await context.newPage();
@@ -54,15 +63,15 @@ const go = (path) => page.goto(cloud.url + path);
 // The row with this text.
 const row = (text) => page.locator('tbody tr', { hasText: text });
 
-// The form that sends events or plays an outage, once the page knows the function.
-async function form(action, name = 'example-target') {
+// The forms for a function or a queue, once the page knows it.
+async function play(name = 'example-target') {
   await go('/play');
-  const form = page.locator(`form[action="${action}"]`, { has: page.locator('select') });
-  await form.getByLabel('Function').selectOption(name);
+  await page.getByLabel('Function or queue').selectOption(name);
+  await page.locator(`form[action="/play/send"] input[name=function][value="${name}"]`).waitFor({ state: 'attached' });
 }
 
 async function send(payload, events = 1, name = undefined) {
-  await form('/play/send', name);
+  await play(name);
   await page.getByLabel('Payload, as JSON').fill(typeof payload === 'string' ? payload : JSON.stringify(payload));
   await page.getByLabel('How many').fill(String(events));
   await page.getByRole('button', { name: 'Send' }).click();
@@ -70,7 +79,7 @@ async function send(payload, events = 1, name = undefined) {
 }
 
 async function outage(how, seconds) {
-  await form('/play/outage');
+  await play();
   await page.getByLabel('It').selectOption(how);
   await page.getByLabel('For seconds').fill(String(seconds));
   await page.getByRole('button', { name: 'Begin' }).click();
@@ -164,6 +173,30 @@ test('an event that failed is queued until the handler decides, and its title co
   await page.getByRole('link', { name: 'Retry now…' }).click();
   assert.match(await confirm(`Retry event ${id.slice(0, 8)}… now`), /1 event of slow comes back now/);
   await page.getByRole('heading', { name: 'slow · succeeded in attempt 1' }).waitFor();
+});
+
+test('an event of a function with tenants is sent with its tenant, and comes back', async () => {
+  await play('a-tenants');
+  const tenant = page.getByLabel('Tenant');
+  const payload = page.getByLabel('Payload, as JSON');
+  assert.equal(await tenant.inputValue(), 'tenant-1');
+  assert.deepEqual(JSON.parse(await payload.inputValue()), { id: 'order-1', tenant: { id: 'tenant-1' } });
+  await payload.fill('{"tenant": {"id": "other"}}');
+  await page.getByRole('button', { name: 'Send' }).click();
+  await page.getByRole('alert').getByText('so its retries would run as other').waitFor();
+  const sent = '{"tenant": {"id": "other"}, "fail": {"attempts": 1, "error": "app.Owner"}}';
+  await page.getByLabel('Tenant').fill('other');
+  await page.getByLabel('Payload, as JSON').fill(sent);
+  await page.getByRole('button', { name: 'Send' }).click();
+  await row('app.Owner').getByText('succeeded').waitFor();
+  // Each function has a form of its own, with what was sent to it last.
+  await play();
+  assert.equal(await page.getByLabel('Tenant').count(), 0);
+  assert.notEqual(await page.getByLabel('Payload, as JSON').inputValue(), sent);
+  await play('a-tenants');
+  assert.equal(await page.getByLabel('Payload, as JSON').inputValue(), sent);
+  assert.equal(await page.getByLabel('Tenant').inputValue(), 'other');
+  assert.equal(await page.getByLabel('Function or queue').count(), 1);
 });
 
 test('two pages at once show the same change', async () => {
@@ -408,7 +441,7 @@ test('an outage is played: throttled, timed out, and over', async () => {
 });
 
 test('an outage of an unknown kind is refused', async () => {
-  await form('/play/outage');
+  await play();
   await page.getByLabel('It').evaluate((it) => {
     it.options[0].value = 'flood';
     it.selectedIndex = 0;
@@ -456,7 +489,7 @@ test('an older page of events stays where it is while more come', async () => {
 });
 
 test('a form with bad JSON keeps what was typed, with the error beside it', async () => {
-  await form('/play/send');
+  await play();
   await page.getByLabel('How many').fill('7');
   await page.getByLabel('Payload, as JSON').fill('{"id": order-1}');
   await page.getByRole('button', { name: 'Send' }).click();
@@ -599,38 +632,75 @@ test('every page can be used by everybody, light and dark, narrow and wide', asy
   await endOutage();
 });
 
-test('the lesson shows an outage by itself', async () => {
-  await go('/play');
-  await page.getByRole('button', { name: 'Start the lesson' }).click();
-  for (const part of ['1 of 4', '2 of 4', '3 of 4', '4 of 4: All events have come back']) {
-    await page.getByText(part).waitFor({ timeout: 90_000 });
+test('the lesson shows an outage by itself', { timeout: 2 * PATIENCE }, async () => {
+  // Without a choice it takes a function that needs no tenant.
+  const csrf = await page.locator('input[name=csrf]').first().inputValue();
+  const headers = { 'content-type': 'application/x-www-form-urlencoded', origin: cloud.url };
+  await fetch(`${cloud.url}/play/lesson`, { method: 'POST', headers, body: `csrf=${csrf}`, redirect: 'manual' });
+  await go('/');
+  for (const [step, text] of [
+    ['It fails', 'example-target is down for 12 s. 12 events are sent to example-target'],
+    ['It waits', 'for a random time below a ceiling, which doubles with each failure'],
+    ['It is back', 'example-target is back'],
+    ['All is over', 'All events have come back'],
+  ]) {
+    await page.locator('#lesson [aria-current=step]', { hasText: step }).waitFor();
+    await page.locator('#lesson').getByText(text).waitFor();
   }
   // In an outage of seconds, Lambda's own retry after a minute would succeed, too.
   await page
     .getByText(/Lambda alone .* would have brought them back after a minute, but an outage of more than/)
     .waitFor();
+  await page.locator('#lesson').getByRole('button', { name: 'Dismiss' }).click();
+  await page.locator('#lesson .notice').waitFor({ state: 'detached' });
   // What has recovered is not red.
   await go('/');
   await page.getByText('none is failing').waitFor();
   assert.equal(await page.locator('#function-example-target .state.bad').count(), 0);
 });
 
-test('the lesson shows an outage of the consumer of a queue', { timeout: 2 * PATIENCE }, async () => {
-  await form('/play/lesson', 'sqs:imports');
+test('a lesson that somebody ends takes its outage with it', async () => {
+  await play();
   await page.getByRole('button', { name: 'Start the lesson' }).click();
-  for (const part of [
-    /1 of 4: importer is down for 12 s. 12 events are sent to sqs:imports/,
-    '2 of 4: SQS moves each message to the retry queue',
-    '3 of 4: importer is back',
-    /4 of 4: All events have come back .* SQS alone/,
-  ]) {
-    await page.getByText(part).waitFor({ timeout: 90_000 });
+  await page.getByText('example-target is down: it fails').waitFor();
+  await page.getByRole('button', { name: 'End the lesson' }).click();
+  await page.getByText('example-target is down').first().waitFor({ state: 'detached' });
+  assert.equal(await page.locator('#lesson .notice').count(), 0);
+});
+
+test('a lesson with a function that can never be retried says why, and leaves no outage', async () => {
+  const other = await local(0, ['JITTER=none'], [], [], ['--functions', TENANTS_FILE]);
+  try {
+    await page.goto(`${other.url}/play`);
+    await page.getByLabel('Function or queue').selectOption('a-tenants');
+    await page.getByText("a-tenants can't be retried: it has tenant isolation").waitFor();
+    await page.getByRole('button', { name: 'Start the lesson' }).click();
+    await page.locator('#lesson .bad').getByText("a-tenants can't be retried: it has tenant isolation").waitFor();
+    assert.equal(await page.getByText('is down').count(), 0);
+    await page.getByRole('button', { name: 'Dismiss' }).click();
+    await page.locator('#lesson .notice').waitFor({ state: 'detached' });
+  } finally {
+    await other.end();
   }
+});
+
+test('the lesson shows an outage of the consumer of a queue', { timeout: 2 * PATIENCE }, async () => {
+  await play('sqs:imports');
+  await page.getByRole('button', { name: 'Start the lesson' }).click();
+  for (const text of [
+    'importer is down for 12 s. 12 events are sent to sqs:imports',
+    'SQS moves each message to the retry queue',
+    'importer is back',
+    /All events have come back .* SQS alone/,
+  ]) {
+    await page.locator('#lesson').getByText(text).waitFor();
+  }
+  await page.locator('#lesson').getByRole('button', { name: 'Dismiss' }).click();
   await go('/events?function=sqs:imports&state=succeeded');
   await page.getByText('1 to 12 of 12 events').waitFor();
 
   // A consumer that is no function can't be made to fail.
-  await form('/play/outage', 'sqs:mails');
+  await play('sqs:mails');
   await page.getByRole('button', { name: 'Begin' }).click();
   await page.getByText('the consumer of mails is a program of your own').waitFor();
 });
@@ -688,7 +758,7 @@ test('the page says that the connection is lost, and goes on when it is back', a
   const { port } = new URL(cloud.url);
   await cloud.end('SIGKILL');
   await page.getByText('The connection is lost').waitFor();
-  cloud = await local(port, SETTINGS, FUNCTIONS, QUEUES);
+  cloud = await deploy(port);
   await page.getByText('The connection is lost').waitFor({ state: 'hidden' });
   await page.getByText('No event has failed yet').waitFor();
 });

@@ -18,6 +18,9 @@ use serde::Deserialize;
 
 use crate::deploy::{Code, Function, HANDLER, SourceQueue};
 
+/// The example function.
+pub const TARGET: &str = "example-target";
+
 const HANDLER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The visibility timeout of the retry queue. AWS recommends six times the function's time-out, so that a batch that

@@ -13,7 +13,7 @@ use crate::{
     args::{LocalArgs, check_settings},
     deploy::{self, Function, HANDLER, Queues, SourceQueue, queue_of},
     dynamodb::{self, LEDGER},
-    functions::{self, Binaries, VISIBILITY},
+    functions::{self, Binaries, TARGET, VISIBILITY},
     journal::Journal,
     log::Log,
     operate::{
@@ -26,8 +26,6 @@ use crate::{
     paint::{Line, Style},
     shell::{Failure, Shell, Signals},
 };
-
-const TARGET: &str = "example-target";
 
 /// Lambda's default time-out of a function.
 const TARGET_TIMEOUT: Duration = Duration::from_secs(3);

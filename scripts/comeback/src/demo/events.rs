@@ -13,9 +13,11 @@ use comeback_core::{
 use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus, seq::SliceRandom};
 use serde_json::{Value, json};
 
-use crate::{deploy::Function, functions::Binaries};
+use crate::{
+    deploy::Function,
+    functions::{Binaries, TARGET},
+};
 
-const TARGET: &str = "example-target";
 /// The function whose events are given up after [`CAPPED_ATTEMPTS`].
 const CAPPED: &str = "capped-target";
 /// The function whose reserved concurrency is 0 until the upstream is back.

@@ -10,6 +10,7 @@ mod guard;
 mod health;
 mod html;
 mod jobs;
+mod lesson;
 mod letters;
 mod life;
 pub mod live;
@@ -17,6 +18,7 @@ mod overview;
 mod play;
 mod policy;
 pub mod rules;
+mod targets;
 
 use std::{convert::Infallible, io, net::Ipv4Addr, time::Duration};
 
@@ -157,6 +159,7 @@ pub fn router(live: Shared) -> Router {
         .route("/play/send", post(send))
         .route("/play/outage", post(outage))
         .route("/play/lesson", post(lesson))
+        .route("/play/lesson/end", post(end_lesson))
         .route("/confirm", get(confirm).post(confirm_form))
         .route("/do", post(start))
         .route("/jobs/{number}/stop", post(stop))
@@ -171,7 +174,7 @@ fn common(live: &Live, now: Timestamp) -> Vec<Part> {
     let seen = live.seen();
     vec![
         ("outages", play::outages(live, now)),
-        ("lesson", play::lesson(&seen)),
+        ("lesson", lesson::banner(live, &seen)),
         ("did", act::jobs(live, now)),
         (
             "faults",
@@ -242,7 +245,7 @@ fn page_of(live: &Shared, path: &str, params: &Params, now: Timestamp) -> Option
         }
         ("health", None) => page("Health", vec![("health", health::list(live, &live.seen(), now))]),
         ("play", None) if live.is_local() => {
-            page("Play", vec![("forms", play::forms(live, &live.seen(), &Params::default(), None))])
+            page("Play", vec![("forms", play::forms(live, &live.seen(), params, None))])
         }
         _ => None,
     }
@@ -376,7 +379,8 @@ fn after(live: &Live, done: Result<(), Failure>, back: &str) -> Response {
 }
 
 async fn send(State(live): State<Shared>, Form(params): Form) -> Response {
-    if let Err(error) = act::check_json(params.get("payload").unwrap_or_default()) {
+    let checked = play::check(&live.seen(), &params);
+    if let Err(error) = checked {
         let body = play::forms(&live, &live.seen(), &params, Some(&error));
         return frame(&live, "/play", "Play", &html! { "Play" }, &body);
     }
@@ -386,11 +390,17 @@ async fn send(State(live): State<Shared>, Form(params): Form) -> Response {
 
 async fn outage(State(live): State<Shared>, Form(params): Form) -> Response {
     let done = play::outage(&live, &params).await;
-    after(&live, done, "/play")
+    let chosen = params.get("function").unwrap_or_default();
+    after(&live, done, &format!("/play?{}", Params::default().with("function", chosen)))
 }
 
 async fn lesson(State(live): State<Shared>, Form(params): Form) -> Response {
-    after(&live, play::start_lesson(&live, &params), "/")
+    after(&live, lesson::start(&live, &params), "/")
+}
+
+async fn end_lesson(State(live): State<Shared>, headers: HeaderMap, Form(_): Form) -> Redirect {
+    lesson::end(&live);
+    back(&headers)
 }
 
 async fn check_again(State(live): State<Shared>, Form(_): Form) -> Redirect {
@@ -432,6 +442,11 @@ async fn stop(
 ) -> Redirect {
     live.jobs.stop(number);
     live.changed();
+    back(&headers)
+}
+
+/// Redirects to the page with the form.
+fn back(headers: &HeaderMap) -> Redirect {
     let from =
         headers.get(header::REFERER).and_then(|from| from.to_str().ok()?.parse::<Uri>().ok());
     let path = from.as_ref().and_then(Uri::path_and_query).map_or("/", |it| it.as_str());

@@ -1,7 +1,7 @@
 //! The state behind the page: facts that are polled while a page is open, and events as they happen.
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     hash::{DefaultHasher, Hash as _, Hasher as _},
     io,
     sync::{
@@ -19,7 +19,7 @@ use comeback_core::{
 use comeback_local::Outages;
 use tokio::sync::{Notify, watch};
 
-use super::jobs::Jobs;
+use super::{html::Params, jobs::Jobs};
 use crate::{
     activity::{Activity, Kind},
     deploy::HANDLER,
@@ -31,7 +31,7 @@ use crate::{
             rules::{Examined, diagnose},
         },
         options::{Attached, attached},
-        rules::{self, Function, Groups},
+        rules::{self, Function, Groups, Unsupported},
         status::{gather, rules::Facts},
         trace::log_lines,
         waiting::{register::DynamoRegister, rules::visit},
@@ -99,8 +99,11 @@ pub struct Seen {
     pub faults: BTreeMap<&'static str, String>,
     pub looked: Option<LetterSnapshot>,
     pub looking: Option<u64>,
-    pub lesson: Option<String>,
-    pub lesson_runs: bool,
+    pub lesson: Option<Lesson>,
+    /// The functions with tenant isolation.
+    pub tenants: BTreeSet<String>,
+    /// What was sent last to each function and queue.
+    pub sent: BTreeMap<String, Params>,
     registered_at: Option<Timestamp>,
     wanted_at: Option<Timestamp>,
 }
@@ -117,10 +120,27 @@ pub struct Snapshot {
 }
 
 impl Seen {
+    /// The policy of a function or a queue.
+    pub fn policy(&self, function: &str) -> Option<Policy> {
+        let settings = self.handler.as_ref()?.settings().ok()?;
+        Some(settings.rules.policies.of(function).clone())
+    }
+
     /// Whether there is a register, so that waiting events can be retried and cancelled.
     pub fn has_register(&self) -> bool {
         self.handler.as_ref().is_some_and(|handler| handler.register().is_some())
     }
+}
+
+/// What the lesson says at a step, counted from 1.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Lesson {
+    /// The time when it began, by which another lesson is recognized.
+    pub began: Timestamp,
+    pub step: usize,
+    pub text: String,
+    pub is_bad: bool,
+    pub has_ended: bool,
 }
 
 pub struct LetterSnapshot {
@@ -232,8 +252,7 @@ impl Live {
     }
 
     pub fn policy(&self, function: &str) -> Option<Policy> {
-        let settings = self.seen().handler.as_ref()?.settings().ok()?;
-        Some(settings.rules.policies.of(function).clone())
+        self.seen().policy(function)
     }
 
     pub fn register(&self) -> Result<DynamoRegister, Failure> {
@@ -295,6 +314,9 @@ impl Live {
         let at = (self.now)();
         let mut seen = self.seen();
         let waiting = seen.events.waiting();
+        let has_tenants = |it: &&Function| it.unsupported == Some(Unsupported::TenantIsolation);
+        let tenants = functions.iter().filter(has_tenants).map(|it| it.name().to_owned());
+        seen.tenants = tenants.collect();
         seen.handler = Some(handler);
         seen.snapshot = Snapshot { at: Some(at), functions: facts, letters: letters?, waiting };
         unknown.map_or(Ok(()), |fault| Err(fault.into()))

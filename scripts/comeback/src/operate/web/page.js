@@ -208,6 +208,7 @@ addEventListener('click', (event) => {
 });
 
 addEventListener('change', ({ target }) => {
+  if (target.closest('[data-choose]')) target.form.submit();
   if (!target.matches('[data-all]')) return;
   for (const box of document.querySelectorAll('tbody input[name=id]')) box.checked = target.checked;
 });
@@ -215,7 +216,7 @@ addEventListener('change', ({ target }) => {
 addEventListener('submit', (event) => {
   const { target: form, submitter } = event;
   const fields = new URLSearchParams(new FormData(form, submitter));
-  const inPlace = form.closest('dialog, #did, #outages');
+  const inPlace = form.closest('dialog, #did, #outages, #lesson');
   if (form.matches('[data-ask]')) {
     event.preventDefault();
     ask(`${form.action}?${fields}`);
