@@ -144,7 +144,7 @@ test('an event is followed from its failure to its success, and tells its life',
     await rows.evaluateAll((all) =>
       all.map((it) => [...it.querySelectorAll('rect')].map((bar) => bar.className.baseVal)),
     ),
-    [['wait', 'bad'], ['wait', 'bad'], ['good']],
+    [['passed', 'bad'], ['passed', 'bad'], ['good']],
   );
   // The error is shown on hover and on focus, and a click shows the run beside the waterfall.
   assert.equal(await rows.nth(0).locator('.tip').isVisible(), false);
@@ -199,6 +199,37 @@ test('an event of a function with tenants is sent with its tenant, and comes bac
   assert.equal(await page.getByLabel('Function or queue').count(), 1);
 });
 
+test('a message shows its own payload, and one whose consumer is elsewhere says so', async () => {
+  await send({ id: 'mine', fail: { attempts: 1 } }, 1, 'sqs:imports');
+  await send({ id: 'other', fail: { attempts: 1 } }, 1, 'sqs:imports');
+  await go('/events?function=sqs:imports');
+  await page.getByText('1 to 2 of 2 events').waitFor();
+  await row('sqs:imports').last().getByRole('link').click();
+  await page.getByRole('link', { name: 'Show the payload' }).click();
+  assert.equal(JSON.parse(await page.locator('#panel pre').innerText()).id, 'mine');
+
+  // A consumer of our own, which doesn't delete the message: SQS moves it to the retry queue.
+  await send({ id: 'elsewhere' }, 1, 'sqs:mails');
+  const sqs = async (action, body) => {
+    const headers = {
+      authorization: 'AWS4-HMAC-SHA256 Credential=local',
+      'content-type': 'application/x-amz-json-1.0',
+      'x-amz-target': `AmazonSQS.${action}`,
+    };
+    return (await fetch(cloud.url, { method: 'POST', headers, body: JSON.stringify(body) })).json();
+  };
+  const { QueueUrl } = await sqs('GetQueueUrl', { QueueName: 'mails' });
+  const receive = () => sqs('ReceiveMessage', { QueueUrl, WaitTimeSeconds: 20 });
+  assert.equal((await receive()).Messages.length, 1);
+  const moved = receive();
+  await go('/events?function=sqs:mails');
+  await row('sqs:mails').getByRole('link').click();
+  await page.locator('#panel').getByText('The local cloud has not seen this run').waitFor();
+  // It is sent back to its queue when it is due.
+  const [{ ReceiptHandle }] = (await moved).Messages;
+  await sqs('DeleteMessage', { QueueUrl, ReceiptHandle });
+});
+
 test('two pages at once show the same change', async () => {
   const other = await context.newPage();
   await other.goto(`${cloud.url}/events?error=app.Twice`);
@@ -213,8 +244,7 @@ test('what comes from outside is only text', async () => {
   await row('PermanentFailure').getByText('dead letter: not_retryable').waitFor();
   await go('/dead');
   await row('<img src=x').first().getByRole('link').first().click();
-  await page.getByRole('link', { name: 'Show the payload' }).click();
-  await page.locator('#payload').waitFor();
+  await page.locator('pre', { hasText: 'PermanentFailure' }).waitFor();
   assert.equal(await page.evaluate(() => window.broken), undefined);
   assert.equal(JSON.parse(await page.locator('textarea').inputValue()).id, html);
 });
@@ -222,7 +252,8 @@ test('what comes from outside is only text', async () => {
 test('a request that is no text is answered', async () => {
   for (const [path, expected] of [
     ['/events?text=%ff', 200],
-    ['/events/%ff', 200],
+    ['/events/%ff', 404],
+    ['/events/00000000-0000-0000-0000-000000000000', 404],
     ['/events?from=18446744073709551615', 200],
     ['/nothing', 404],
   ]) {
@@ -233,6 +264,7 @@ test('a request that is no text is answered', async () => {
 
 test('a dead letter is edited and redriven, after a look at what is changed', async () => {
   // What is no JSON stays in the form, with the error beside it.
+  await page.getByText('Edit it').click();
   await page.locator('#payload').fill('{"id": mended}');
   await page.getByRole('button', { name: 'Redrive with this payload' }).click();
   await page
@@ -260,8 +292,11 @@ test('a direction override in a payload is shown as an escape', async () => {
   assert.match(await page.locator('#panel pre').innerText(), /"a\\u202eb"/);
   await page.getByRole('link', { name: 'See its dead letter' }).click();
   await row('turned').getByRole('link').first().click();
-  await page.getByRole('link', { name: 'Show the payload' }).click();
+  await page.locator('pre', { hasText: '"a\\u202eb"' }).waitFor();
   assert.match(await page.locator('#payload').inputValue(), /"a\\u202eb"/);
+  await page.getByRole('link', { name: 'See its life' }).click();
+  await page.getByRole('heading', { name: /^example-target · given up/ }).waitFor();
+  await page.goBack();
   assert.ok(!(await page.content()).includes('\u202e'));
   await page.getByRole('link', { name: 'Delete…' }).click();
   await page
@@ -342,7 +377,6 @@ test('a letter of a megabyte is shown in part, and one that is gone says so', as
   await row('large').getByText('dead letter').waitFor();
   await go('/dead');
   await row('large').first().getByRole('link').first().click();
-  await page.getByRole('link', { name: 'Show the payload' }).click();
   await page.getByText(/The first 65,536 of 900,\d+ bytes/).waitFor();
   const letter = page.url();
   await page.getByRole('link', { name: 'Delete…' }).click();
@@ -371,6 +405,13 @@ test('waiting events are retried now, cancelled, paused and resumed', { timeout:
   await page.getByRole('link', { name: 'Pause slow' }).click();
   assert.match(await confirm('Pause slow'), /slow is paused/);
   await page.getByText(/paused for/).waitFor();
+  // Due times say nothing about when these events come back.
+  assert.doesNotMatch(await page.locator('#function-slow').innerText(), /in \d/);
+  await go('/events?error=app.Slow&state=waiting');
+  assert.equal(await page.getByText('attempt 1 after the pause').count(), 6);
+  await row('app.Slow').first().getByRole('link').click();
+  await page.getByRole('heading', { name: 'slow · attempt 1 after the pause' }).waitFor();
+  await page.locator('.waterfall .result', { hasText: 'paused' }).waitFor();
 
   // An operator's order overrides the pause.
   await go('/events?error=app.Slow&state=waiting');
@@ -486,6 +527,52 @@ test('an older page of events stays where it is while more come', async () => {
   await other.close();
   await page.getByRole('link', { name: 'Latest' }).click();
   await page.getByText('1 to 50 of 61 events').waitFor();
+});
+
+test('the list has thirty rows on a screen, and an event leads to its neighbours in it', async () => {
+  await go('/events?text=paged');
+  await page.getByText('1 to 50 of 61 events').waitFor();
+  const rows = page.locator('table.events tbody tr');
+  // What was done in the tests before is shown for a minute.
+  await page.locator('#did').evaluate((it) => {
+    it.hidden = true;
+  });
+  const shown = await rows.evaluateAll(
+    (all) => all.filter((it) => it.getBoundingClientRect().bottom <= window.innerHeight).length,
+  );
+  assert.ok(shown >= 30, `expected 30 rows on a screen of 900 pixels, got ${shown}`);
+  const ids = await rows.evaluateAll((all) => all.map((it) => it.id.slice(6)));
+  await rows.nth(1).getByRole('link').click();
+  const at = (nth) => page.waitForURL((url) => url.pathname === `/events/${ids[nth]}`);
+  await at(1);
+  await page.getByRole('link', { name: 'Older' }).click();
+  await at(2);
+  await page.getByRole('link', { name: 'Newer' }).click();
+  await at(1);
+  await page.getByRole('link', { name: 'Newer' }).click();
+  await at(0);
+  assert.equal(await page.getByRole('link', { name: 'Newer' }).count(), 0, 'the filter holds');
+  await page.getByRole('link', { name: 'All', exact: true }).click();
+  await page.getByText('1 to 50 of 61 events').waitFor();
+});
+
+test('a waterfall explains its colors, and its axis can be logarithmic', async () => {
+  await go('/events?error=app.Down');
+  await row('app.Down').getByRole('link').click();
+  await page.getByText('Time since the first run, linear').waitFor();
+  assert.deepEqual(await page.locator('.legend .key').allInnerTexts(), [
+    'failed run',
+    'successful run',
+    'waited',
+    'still to wait',
+    'due',
+  ]);
+  await page.getByRole('link', { name: 'Show it logarithmic' }).click();
+  await page.getByText('Time since the first run, logarithmic').waitFor();
+  assert.match((await page.locator('.axis text').allTextContents()).join(' '), /^1 s/);
+  await page.locator('.waterfall li:not(.axis) a').first().click();
+  await page.getByRole('heading', { name: 'The first run' }).waitFor();
+  await page.getByText('Time since the first run, logarithmic').waitFor();
 });
 
 test('a form with bad JSON keeps what was typed, with the error beside it', async () => {
@@ -607,7 +694,7 @@ test('every page can be used by everybody, light and dark, narrow and wide', asy
     run: `${event}?run=0&payload=show`,
     missing: '/nothing',
     dead: '/dead',
-    letter: `${letter}?payload=show`,
+    letter,
     policy: '/policy',
     health: '/health',
     play: '/play',
@@ -697,7 +784,7 @@ test('the lesson shows an outage of the consumer of a queue', { timeout: 2 * PAT
   }
   await page.locator('#lesson').getByRole('button', { name: 'Dismiss' }).click();
   await go('/events?function=sqs:imports&state=succeeded');
-  await page.getByText('1 to 12 of 12 events').waitFor();
+  await page.getByText('1 to 14 of 14 events').waitFor();
 
   // A consumer that is no function can't be made to fail.
   await play('sqs:mails');

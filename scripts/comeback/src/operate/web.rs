@@ -287,9 +287,15 @@ fn missing(live: &Live) -> Response {
 async fn event(State(live): State<Shared>, uri: Uri) -> Response {
     live.touch();
     let id = events::id_of(uri.path().trim_start_matches("/events/"));
-    let runs = if live.is_local() { life::runs(&live, &id).await } else { Ok(Vec::new()) };
+    let runs =
+        if live.is_local() { life::runs(&live, &id).await } else { Ok(life::Runs::default()) };
     let panel = life::panel(&live, &id, &runs, &query(&uri));
-    show(&live, &uri, &html! {}, &panel)
+    let is_known = live.seen().events.get(&id).is_some();
+    let mut response = show(&live, &uri, &html! {}, &panel);
+    if !is_known {
+        *response.status_mut() = StatusCode::NOT_FOUND;
+    }
+    response
 }
 
 async fn changes(

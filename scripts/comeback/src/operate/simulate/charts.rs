@@ -56,6 +56,11 @@ impl Axis {
         Self { end, is_log: true, ticks: ticks.map(|(at, name)| (*at, (*name).into())).collect() }
     }
 
+    /// The places of the ticks, as percentages of the length, with their names.
+    pub fn ticks(&self) -> impl Iterator<Item = (f64, &str)> {
+        self.ticks.iter().map(|(at, name)| (self.at(*at), name.as_str()))
+    }
+
     /// Values up to this one, with at most five round ticks.
     pub fn values(most: f64) -> Self {
         let step = nice(most);
@@ -63,7 +68,7 @@ impl Axis {
     }
 
     /// Where a value is, as a percentage of the length.
-    fn at(&self, value: f64) -> f64 {
+    pub fn at(&self, value: f64) -> f64 {
         let Self { end, is_log, .. } = self;
         let part = if *is_log { value.max(1.0).ln() / end.ln() } else { value / end };
         part * 100.0
@@ -96,13 +101,13 @@ pub fn plot(x: &Axis, y: &Axis, curves: &[Curve], marked: Option<f64>) -> Markup
         points.iter().map(text).collect()
     };
     html! {
-        @for (value, name) in &y.ticks {
-            @let at = percent(up(*value));
+        @for (at, name) in y.ticks() {
+            @let at = percent(100.0 - at);
             line x1="0" x2="100%" y1=(at) y2=(at) {}
             text x="-6" y=(at) dy="4" text-anchor="end" { (name) }
         }
-        @for (value, name) in &x.ticks {
-            @let at = percent(x.at(*value));
+        @for (at, name) in x.ticks() {
+            @let at = percent(at);
             line x1=(at) x2=(at) y1="0" y2="100%" {}
             text x=(at) y="100%" dy="16" text-anchor="middle" { (name) }
         }

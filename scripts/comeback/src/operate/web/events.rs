@@ -15,6 +15,7 @@ use crate::operate::{
     web::rules::{Event, EventFilter, State},
 };
 
+/// The number of events on a page of the list, of which a screen shows about thirty.
 const LENGTH: usize = 50;
 
 const GROUPS_MAX: usize = 200;
@@ -87,7 +88,7 @@ pub fn list(seen: &Seen, params: &Params, now: Timestamp) -> Markup {
                     @if page.older.is_some() { " " a.button rel="next" href=(to(page.older)) { "Older" } }
                 }
             }
-            (table(&page.events, seen.has_register(), now))
+            (table(seen, &page.events, Some(params), now))
         }
     }
 }
@@ -146,7 +147,11 @@ fn grouped(seen: &Seen, wanted: &EventFilter, params: &Params, now: Timestamp) -
     }
 }
 
-pub fn table(events: &[&Event], has_orders: bool, now: Timestamp) -> Markup {
+/// A table of events. That of a list, which has parameters, has boxes to select events for an order.
+pub fn table(seen: &Seen, events: &[&Event], list: Option<&Params>, now: Timestamp) -> Markup {
+    let has_orders = list.is_some() && seen.has_register();
+    // The page of an event leads to the next one that the list has.
+    let list = list.map(|params| params.with("from", "").with("group", "")).unwrap_or_default();
     html! {
         div.wide { table.events {
             thead { tr {
@@ -155,27 +160,27 @@ pub fn table(events: &[&Event], has_orders: bool, now: Timestamp) -> Markup {
                 th { (term("Life", "✗×5 is five failed runs, ✓ a success, ■ a dead letter.")) }
                 th { "What happens next" } th { "Last error" }
             } }
-            tbody { @for event in events { (row(event, has_orders, now)) } }
+            tbody { @for event in events { (row(seen, event, &list, has_orders, now)) } }
         } }
     }
 }
 
-fn row(event: &Event, has_orders: bool, now: Timestamp) -> Markup {
+fn row(seen: &Seen, event: &Event, list: &Params, has_orders: bool, now: Timestamp) -> Markup {
     let (error_type, message) = event.error();
     let id = shortened(&event.id, ID_MAX);
     html! {
         tr id=(format!("event-{}", event.id)) {
             @if has_orders {
                 td.choose { @if event.state() == State::Waiting {
-                    input type="checkbox" form="chosen" name="id" value=(event.id) aria-label=(format!("select {id}"));
+                    label { input type="checkbox" form="chosen" name="id" value=(event.id) aria-label=(format!("select {id}")); }
                 } }
             }
             td.when { (until(event.began, now)) }
-            th scope="row" { a href=(path(&event.id)) title=(event.id) { (Untrusted(&id)) } }
+            th scope="row" { a href=(path_in(list, &event.id)) title=(event.id) { (Untrusted(&id)) } }
             td { (Untrusted(&event.function)) }
             td { (state(event.state())) }
             td { (marks(event)) }
-            td.next { (next(event, now)) }
+            td.next { (next(seen, event, now)) }
             td.error {
                 @if let Some(error_type) = error_type { strong { (Untrusted(&shortened(error_type, MESSAGE_MAX))) } }
                 @if let Some(message) = message { " " (Untrusted(&shortened(message, MESSAGE_MAX))) }
@@ -187,6 +192,12 @@ fn row(event: &Event, has_orders: bool, now: Timestamp) -> Markup {
 pub fn path(id: &str) -> String {
     let id: String = form_urlencoded::byte_serialize(id.as_bytes()).collect();
     format!("/events/{id}")
+}
+
+/// The path of an event in the list with these parameters.
+pub fn path_in(list: &Params, id: &str) -> String {
+    let query = list.to_string();
+    if query.is_empty() { path(id) } else { format!("{}?{query}", path(id)) }
 }
 
 /// The id in the last step of an event's path, the reverse of [`path`].
@@ -213,11 +224,14 @@ fn marks(event: &Event) -> Markup {
     }
 }
 
-pub fn next(event: &Event, now: Timestamp) -> Markup {
+pub fn next(seen: &Seen, event: &Event, now: Timestamp) -> Markup {
     let attempt = event.retries() + 1;
     match event.state() {
         State::Running => html! { "runs now" },
         State::Queued => html! { "failed, queued for a retry" },
+        State::Waiting if seen.is_paused(&event.function) => {
+            html! { "attempt " (attempt) " after the pause" }
+        }
         State::Waiting => {
             let Next::Waits { until } = event.next() else { return html! {} };
             html! { "attempt " (attempt) " " (attempt_at(until, now)) }

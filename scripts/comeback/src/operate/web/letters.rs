@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use comeback_core::{Timestamp, target::Target, time::between};
 use maud::{Markup, html};
+use serde::de::IgnoredAny;
 
 use super::{
     html::{
@@ -17,6 +18,7 @@ use crate::{
         dead_letters::rules::{GroupBy, Letter, Listed, Selection, look},
         rules::{FailureFilter, Groups, NONE, letters},
         text::{count, shortened},
+        web::rules::indented,
     },
     shell::Failure,
 };
@@ -208,7 +210,7 @@ fn row(it: &Listed, now: Timestamp) -> Markup {
     let text = |text: &Option<String>| text.clone().unwrap_or_else(|| NONE.to_owned());
     html! {
         tr id=(format!("letter-{}", it.message_id)) {
-            td.choose { input type="checkbox" form="chosen" name="id" value=(it.message_id) aria-label=(format!("select {}", shortened(it.event_id(), ID_MAX))); }
+            td.choose { label { input type="checkbox" form="chosen" name="id" value=(it.message_id) aria-label=(format!("select {}", shortened(it.event_id(), ID_MAX))); } }
             td.when { @if let Some(at) = it.failed_at() { (until(at, now)) } }
             th scope="row" { a href=(format!("/dead/{}", it.message_id)) { (shortened(it.event_id(), ID_MAX)) } }
             td { (Untrusted(&it.target_name().unwrap_or(NONE.into()))) }
@@ -241,7 +243,7 @@ pub async fn find(live: &Shared, id: &str) -> Result<Letter, Failure> {
     .await
 }
 
-/// The page of a letter. The payload is shown only on request, or if it was edited and is not valid.
+/// The page of a letter. `error` says what is wrong with the payload that was edited.
 pub fn letter(
     live: &Live,
     letter: &Letter,
@@ -252,6 +254,8 @@ pub fn letter(
     let it = letter.listed(true);
     let facts = &it.facts;
     let text = |text: &Option<String>| text.clone().unwrap_or_else(|| NONE.to_owned());
+    let event = facts.request_id.as_deref();
+    let is_known = event.is_some_and(|id| live.seen().events.get(id).is_some());
     let query = |what: &str| Params::default().with("do", what).with("id", &it.message_id);
     // A letter with the reason `target_not_allowed` is redriven only if the selection names its function.
     let named = it.target_name().unwrap_or_default();
@@ -263,43 +267,51 @@ pub fn letter(
             dt { "Attempts" } dd { @if let Some(attempts) = facts.attempts { (attempts) } @else { "unknown" } }
             dt { "First failure" } dd { @if let Some(at) = facts.first_failure_at { (until(at, now)) } @else { "unknown" } }
             dt { "Last failure" } dd { @if let Some(at) = facts.last_failure_at { (until(at, now)) } @else { "unknown" } }
-            dt { "Event" } dd { @if let Some(id) = &facts.request_id { a href=(super::events::path(id)) { code { (Untrusted(id)) } } } @else { "unknown" } }
+            dt { "Event" } dd { @if let Some(id) = event { code { (Untrusted(id)) } } @else { "unknown" } }
             dt { "Message id" } dd { code { (it.message_id) } }
         }
         p.actions {
             (order("Redrive…", &query("redrive").with("function", &named))) " "
             (order("Delete…", &query("purge")))
+            @if let Some(id) = event.filter(|_| is_known) { " " a.button href=(super::events::path(id)) { "See its life" } }
         }
-        @match (&it.payload, params.get("payload")) {
-            (None, _) => p { "The letter has no JSON payload." },
-            (Some(payload), Some(shown)) => (edit(live, payload, error.map(|error| (shown, error)), &it)),
-            (Some(payload), None) => p { a.button href="?payload=show" { "Show the payload" } " " span.faint { (count(payload.len() as u64)) " bytes" } },
+        @match &it.payload {
+            None => p { "The letter has no JSON payload." },
+            Some(payload) => (edit(live, payload, params.get("payload").zip(error), &it)),
         }
     }
 }
 
-/// The form to redrive a letter with an edited payload. `refused` is what was sent before, and what is wrong with it.
+/// The payload, and the form to redrive the letter with an edited one. `refused` is what was sent before, and what is
+/// wrong with it.
 fn edit(live: &Live, payload: &str, refused: Option<(&str, &str)>, it: &Listed) -> Markup {
     if payload.len() > PAYLOAD_SHOWN_MAX {
         return html! {
             h2 { "Payload" }
             p { "The first " (count(PAYLOAD_SHOWN_MAX as u64)) " of " (count(payload.len() as u64)) " bytes. The whole payload: " code { "comeback dead show " (it.message_id) " --payload" } }
-            pre tabindex="0" { (visible_json(&beginning(payload))) }
+            pre tabindex="0" { (readable(payload)) }
         };
     }
     html! {
         h2 { "Payload" }
-        form method="post" action="/confirm" {
-            (csrf(&live.csrf))
-            input type="hidden" name="do" value="redrive";
-            input type="hidden" name="id" value=(it.message_id);
-            input type="hidden" name="function" value=(it.target_name().unwrap_or_default());
-            (json_field("Edit it to redrive it changed", 12, &visible_json(refused.map_or(payload, |(sent, _)| sent)), refused.map(|(_, error)| error)))
-            button { "Redrive with this payload…" }
+        pre tabindex="0" { (readable(payload)) }
+        details open[refused.is_some()] {
+            summary { "Edit it" }
+            form method="post" action="/confirm" {
+                (csrf(&live.csrf))
+                input type="hidden" name="do" value="redrive";
+                input type="hidden" name="id" value=(it.message_id);
+                input type="hidden" name="function" value=(it.target_name().unwrap_or_default());
+                (json_field("The payload to redrive it with", 12, &visible_json(refused.map_or(payload, |(sent, _)| sent)), refused.map(|(_, error)| error)))
+                button { "Redrive with this payload…" }
+            }
         }
     }
 }
 
-pub fn beginning(payload: &str) -> String {
-    payload.chars().take(PAYLOAD_SHOWN_MAX).collect()
+/// The beginning of a payload for the screen. JSON has a line for each member.
+pub fn readable(payload: &str) -> String {
+    let shown: String = payload.chars().take(PAYLOAD_SHOWN_MAX).collect();
+    let is_json = serde_json::from_str::<IgnoredAny>(payload).is_ok();
+    visible_json(&if is_json { indented(&shown) } else { shown })
 }

@@ -14,8 +14,8 @@ use serde_json::{Value, value::RawValue};
 
 use super::{
     events,
-    html::{Params, Untrusted, attempt_at, order, state, term, until, visible_json},
-    letters::beginning,
+    html::{Params, Untrusted, attempt_at, order, state, term, until},
+    letters::readable,
     live::{Live, Seen},
 };
 use crate::{
@@ -23,8 +23,9 @@ use crate::{
     journal::Journal,
     operate::{
         rules::{is_queue, life::Next},
+        simulate::charts::Axis,
         text::{shortened, span},
-        web::rules::{Attempted, Event, State, attempts, indented, round_step},
+        web::rules::{Attempted, Event, State, are_slivers, attempts},
     },
     shell::Failure,
 };
@@ -43,7 +44,7 @@ pub fn heading(seen: &Seen, id: &str, now: Timestamp) -> Markup {
     html! {
         (Untrusted(&event.function)) " · "
         @match event.state() {
-            State::Waiting => { (events::next(event, now)) },
+            State::Waiting => { (events::next(seen, event, now)) },
             State::Running if attempt == 0 => "runs",
             State::Running => { "attempt " (attempt) " runs" },
             State::Queued => "failed, queued for a retry",
@@ -66,18 +67,30 @@ pub fn life(
 ) -> Markup {
     let Some(event) = seen.events.get(id) else {
         return html! {
-            p { "Nothing is known about this event. This page keeps the latest events that it has seen." }
+            p { "Nothing is known about this event. This page keeps the latest events that it has seen; the handler's log may have an older one:" }
             pre { "comeback trace " (Untrusted(id)) }
         };
     };
+    let [newer, older] = seen.events.neighbours(id, &events::wanted(params));
+    // The filter of the list, without what this page shows of an event.
+    let list =
+        ["run", "payload", "scale"].iter().fold(params.clone(), |list, it| list.with(it, ""));
+    let to = |event: &Event| events::path_in(&list, &event.id);
     let query = |what: &str| {
         let params = Params::default().with("do", what).with("id", id);
         params.with("function", &event.function)
     };
     html! {
-        p.facts {
-            (state(event.state())) " began " (until(event.began, now))
-            ", request id " code { (Untrusted(&event.id)) }
+        div.bar {
+            p.facts {
+                (state(event.state())) " began " (until(event.began, now))
+                ", request id " code { (Untrusted(&event.id)) }
+            }
+            nav.pager aria-label="Other events" {
+                a.button href=(format!("/events?{list}")) { "All" }
+                @if let Some(event) = newer { " " a.button rel="prev" href=(to(event)) { "← Newer" } }
+                @if let Some(event) = older { " " a.button rel="next" href=(to(event)) { "Older →" } }
+            }
         }
         @match event.state() {
             State::Waiting if seen.has_register() => p.actions {
@@ -87,20 +100,30 @@ pub fn life(
             State::GivenUp => p.actions { a.button href=(format!("/dead?{}", Params::default().with("id", id))) { "See its dead letter" } },
             State::Running | State::Queued | State::Retried | State::Succeeded | State::Unknown => {}
         }
-        (waterfall(event, policy, params, now))
+        (waterfall(seen, event, policy, params, now))
     }
 }
 
-/// The axis of time: where it begins and its length.
-struct Axis(Timestamp, f64);
+/// The axis of time and where it begins.
+struct Time(Timestamp, Axis);
 
-impl Axis {
+impl Time {
     fn at(&self, at: Timestamp) -> f64 {
-        (between(self.0, at).as_secs_f64() / self.1 * 100.0).min(100.0)
+        self.1.at(between(self.0, at).as_secs_f64()).min(100.0)
     }
 }
 
-fn waterfall(event: &Event, policy: Option<&Policy>, params: &Params, now: Timestamp) -> Markup {
+/// The scales of the axis of time: the name in the address, and in a sentence.
+const LINEAR: (&str, &str) = ("linear", "linear");
+const LOG: (&str, &str) = ("log", "logarithmic");
+
+fn waterfall(
+    seen: &Seen,
+    event: &Event,
+    policy: Option<&Policy>,
+    params: &Params,
+    now: Timestamp,
+) -> Markup {
     let all = attempts(event.began, &event.steps);
     let is_over = matches!(
         event.state(),
@@ -112,36 +135,46 @@ fn waterfall(event: &Event, policy: Option<&Policy>, params: &Params, now: Times
     });
     let end = ends.flatten().chain((!is_over).then_some(now)).max().unwrap_or(now);
     let length = between(event.began, end).as_secs_f64().max(0.1);
-    let axis = Axis(event.began, length * 1.02);
-    let step = round_step(length, TICKS_MAX);
-    let ticks = || (0..).map(|nth| f64::from(nth) * step).take_while(|tick| *tick <= length);
+    let is_log = params.get("scale").map_or(are_slivers(&all, length), |scale| scale == LOG.0);
+    let end = length * 1.02;
+    let axis = if is_log { Axis::log_time(end) } else { Axis::time(end, TICKS_MAX) };
+    let time = Time(event.began, axis);
+    let [(_, is), (other, name)] = if is_log { [LOG, LINEAR] } else { [LINEAR, LOG] };
     let chosen = params.number::<u32>("run");
     let rows = &all[all.len().saturating_sub(ROWS_MAX)..];
     html! {
         @if rows.len() < all.len() { p.faint { "The latest " (rows.len()) " of " (all.len()) " runs." } }
+        div.legend {
+            span.key.bad { "failed run" } span.key.good { "successful run" }
+            span.key.passed { "waited" } span.key.wait { "still to wait" } span.key.due { "due" }
+            span.scale {
+                "Time since the first run, " (is) ". "
+                @if all.len() > 1 { a href=(format!("?{}", params.with("scale", other))) { "Show it " (name) } }
+            }
+        }
         ol.waterfall {
             li.axis aria-hidden="true" {
                 span {}
-                svg width="100%" height="20" { @for tick in ticks() {
-                    text x=(percent(tick / axis.1 * 100.0)) y="14" { @if tick == 0.0 { "0" } @else { (span(tick)) } }
+                svg width="100%" height="20" { @for (at, name) in time.1.ticks() {
+                    text x=(percent(at)) y="14" { @if at == 0.0 && !is_log { "0" } @else { (name) } }
                 } }
             }
             @for it in rows {
                 @let label = if it.attempt == 0 { "first run".to_owned() } else { format!("attempt {}", it.attempt) };
                 @let is_last = all.last().is_some_and(|last| last.attempt == it.attempt);
                 li id=(format!("run-{}", it.attempt)) {
-                    a href=(format!("?{}#panel", Params::default().with("run", &it.attempt.to_string())))
+                    a href=(format!("?{}#panel", params.with("run", &it.attempt.to_string()).with("payload", "")))
                         aria-current=[(chosen == Some(it.attempt)).then_some("true")]
                         aria-describedby=(format!("tip-{}", it.attempt)) {
                         span.label { (label) }
                         svg width="100%" height="32" aria-hidden="true" {
-                            @for tick in ticks() {
-                                @let x = percent(tick / axis.1 * 100.0);
+                            @for (at, _) in time.1.ticks() {
+                                @let x = percent(at);
                                 line x1=(x) x2=(x) y1="0" y2="32" {}
                             }
-                            (bars(event, it, is_last, &axis, now))
+                            (bars(event, it, is_last, &time, now))
                         }
-                        span.result { (result(event, it, is_last, now)) }
+                        span.result { (result(seen, event, it, is_last, now)) }
                     }
                     div.tip id=(format!("tip-{}", it.attempt)) role="tooltip" { (tip(event, it, policy)) }
                 }
@@ -155,19 +188,21 @@ fn percent(value: f64) -> String {
 }
 
 /// The bar of a run, and that of the wait after it, with a mark at its due time.
-fn bars(event: &Event, it: &Attempted, is_last: bool, axis: &Axis, now: Timestamp) -> Markup {
+fn bars(event: &Event, it: &Attempted, is_last: bool, time: &Time, now: Timestamp) -> Markup {
     let bar = |class: &str, from: Timestamp, to: Timestamp| {
-        let (from, to) = (axis.at(from), axis.at(to));
+        let (from, to) = (time.at(from), time.at(to));
         html! { rect class=(class) x=(percent(from)) y="9" height="14" rx="2" width=(percent((to - from).max(0.6))) {} }
     };
     let is_running = is_last && event.running.is_some();
     html! {
         @if let Some(wait) = it.wait {
             @let from = it.ended.unwrap_or(wait.from);
-            (bar("wait", from, wait.until))
-            @if is_last && wait.until > now { (bar("passed", from, now.max(from))) }
+            // It may have been given up before.
+            @let until = it.given_up.as_ref().map_or(wait.until, |(at, _)| wait.until.min(*at));
+            @if until > now { (bar("wait", from.max(now), until)) }
+            @if now > from { (bar("passed", from, until.min(now))) }
             @if let Some(due) = wait.due_at {
-                @let x = percent(axis.at(due));
+                @let x = percent(time.at(due));
                 line.due x1=(x) x2=(x) y1="6" y2="26" {}
             }
         }
@@ -177,13 +212,13 @@ fn bars(event: &Event, it: &Attempted, is_last: bool, axis: &Axis, now: Timestam
             None => (bar("busy", it.began, if is_running { now } else { it.began })),
         }
         @if let Some((at, _)) = &it.given_up {
-            text.bad x=(percent(axis.at(*at))) y="21" dx="6" { "■" }
+            text.bad x=(percent(time.at(*at))) y="21" dx="6" { "■" }
         }
     }
 }
 
 /// The end of a row: the error, or what happens next.
-fn result(event: &Event, it: &Attempted, is_last: bool, now: Timestamp) -> Markup {
+fn result(seen: &Seen, event: &Event, it: &Attempted, is_last: bool, now: Timestamp) -> Markup {
     let Some(ended) = it.ended else {
         return html! { @if is_last && event.running.is_some() { span.busy { "runs" } } @else { span.faint { "runs, or has succeeded" } } };
     };
@@ -195,7 +230,9 @@ fn result(event: &Event, it: &Attempted, is_last: bool, now: Timestamp) -> Marku
         span.bad { "✗ " (Untrusted(&shortened(error_type.as_deref().unwrap_or("failed"), ERROR_MAX))) } " "
         @match (&it.given_up, it.wait) {
             (Some((_, reason)), _) => strong { "given up: " (Untrusted(reason)) },
-            (None, Some(wait)) if is_last && matches!(event.next(), Next::Waits { .. }) => strong { (attempt_at(wait.until, now)) },
+            (None, Some(wait)) if is_last && matches!(event.next(), Next::Waits { .. }) => strong {
+                @if seen.is_paused(&event.function) { "paused" } @else { (attempt_at(wait.until, now)) }
+            },
             (None, Some(wait)) => span.faint { "waited " (span(between(wait.from, wait.until).as_secs_f64())) },
             (None, None) => {}
         }
@@ -257,23 +294,37 @@ pub struct Run {
     response: Option<String>,
 }
 
+/// The runs of an event that the local cloud's journal has.
+#[derive(Default)]
+pub struct Runs {
+    runs: Vec<Run>,
+    /// Whether the journal no longer has its first entries.
+    is_cut: bool,
+}
+
 /// The runs of an event. The local cloud keeps the latest runs.
-pub async fn runs(live: &Live, id: &str) -> Result<Vec<Run>, Failure> {
+pub async fn runs(live: &Live, id: &str) -> Result<Runs, Failure> {
     let local = live.cloud()?.connection.local.clone().flatten().unwrap_or_default();
     let (mut journal, mut reader) = (Journal::of(&local), Reader::default());
     let mut runs: Vec<Run> = Vec::new();
+    let mut first = None;
     loop {
         let entries = journal.next(Duration::ZERO).await.map_err(Failure::Journal)?;
         if entries.is_empty() {
-            return Ok(runs);
+            return Ok(Runs { runs, is_cut: first.is_some_and(|first| first > 1) });
         }
         for entry in &entries {
+            first = first.or(Some(entry.n));
             let text = |json: &Option<Box<RawValue>>| json.as_ref().map(|it| it.get().to_owned());
             for Activity { kind, .. } in reader.read(entry) {
                 if let Kind::Started(run) = &kind
                     && *run.event_id == *id
                 {
                     let payload = text(&entry.payload).unwrap_or_default();
+                    let payload = match run.queue {
+                        Some(_) => body(&payload, &run.request_id).unwrap_or(payload),
+                        None => payload,
+                    };
                     runs.push(Run { attempt: run.attempt, payload, response: None });
                 } else if let Kind::Ended { run, .. } = &kind
                     && *run.event_id == *id
@@ -286,6 +337,23 @@ pub async fn runs(live: &Live, id: &str) -> Result<Vec<Run>, Failure> {
     }
 }
 
+/// The body of a message in the batch that a queue's consumer was given.
+fn body(batch: &str, message_id: &str) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Batch {
+        #[serde(rename = "Records")]
+        records: Vec<Message>,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Message {
+        message_id: String,
+        body: String,
+    }
+    let Batch { records } = serde_json::from_str(batch).ok()?;
+    records.into_iter().find(|it| it.message_id == message_id).map(|it| it.body)
+}
+
 /// The stack trace of an error, in the members that Lambda's runtimes use.
 #[derive(Default, Deserialize)]
 #[serde(default)]
@@ -295,17 +363,18 @@ struct Trace {
 }
 
 /// The panel beside the waterfall: one run with its error, its stack trace and its payload, which a click shows.
-pub fn panel(live: &Live, id: &str, runs: &Result<Vec<Run>, Failure>, params: &Params) -> Markup {
+pub fn panel(live: &Live, id: &str, runs: &Result<Runs, Failure>, params: &Params) -> Markup {
     let seen = live.seen();
     let all = seen.events.get(id).map(|it| attempts(it.began, &it.steps)).unwrap_or_default();
     let last = all.iter().rev().find(|it| it.ended.is_some()).or(all.last());
     let chosen = params.number::<u32>("run");
     let it = all.iter().find(|it| Some(it.attempt) == chosen).or(last);
     let Some(it) = it else { return html! {} };
-    let run = runs.as_ref().ok().and_then(|runs| runs.iter().find(|run| run.attempt == it.attempt));
+    let run = runs.iter().flat_map(|it| &it.runs).find(|run| run.attempt == it.attempt);
+    let function = seen.events.get(id).map_or("", |event| &event.function);
     let response = run.and_then(|run| run.response.as_deref());
     let trace: Trace = response.and_then(|it| serde_json::from_str(it).ok()).unwrap_or_default();
-    let query = Params::default().with("run", &it.attempt.to_string()).with("payload", "show");
+    let query = params.with("run", &it.attempt.to_string()).with("payload", "show");
     html! {
         section.card #panel aria-labelledby="panel-title" {
             h2 #panel-title { @if it.attempt == 0 { "The first run" } @else { "Attempt " (it.attempt) } }
@@ -328,9 +397,11 @@ pub fn panel(live: &Live, id: &str, runs: &Result<Vec<Run>, Failure>, params: &P
             @match (run, runs) {
                 _ if !live.is_local() => p.faint { "AWS shows no payload of an event that waits. That of a dead letter is in its letter." },
                 (_, Err(failure)) => p.notice.bad { (Untrusted(&failure.to_string())) },
-                (Some(run), _) if params.get("payload").is_some() => pre tabindex="0" { (visible_json(&indented(&beginning(&run.payload)))) },
+                (Some(run), _) if params.get("payload").is_some() => pre tabindex="0" { (readable(&run.payload)) },
                 (Some(_), _) => p { a.button href=(format!("?{query}#panel")) { "Show the payload" } },
-                (None, _) => p.faint { "The local cloud has forgotten it: it keeps those of the latest runs." },
+                (None, Ok(Runs { is_cut: true, .. })) => p.faint { "The local cloud has forgotten it: it keeps those of the latest runs." },
+                (None, _) if is_queue(function) => p.faint { "The local cloud has not seen this run: the consumer of " (Untrusted(function)) " is a program of your own, or it did not receive the message. A dead letter has the message's payload." },
+                (None, _) => p.faint { "The local cloud has not run this: the failure came from elsewhere. A dead letter has its payload." },
             }
         }
     }

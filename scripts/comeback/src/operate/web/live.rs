@@ -31,7 +31,7 @@ use crate::{
             rules::{Examined, diagnose},
         },
         options::{Attached, attached},
-        rules::{self, Function, Groups, Unsupported},
+        rules::{self, Function, Groups, Unsupported, target_name},
         status::{gather, rules::Facts},
         trace::log_lines,
         waiting::{register::DynamoRegister, rules::visit},
@@ -120,6 +120,12 @@ pub struct Snapshot {
 }
 
 impl Seen {
+    /// Whether the retries of a function are paused.
+    pub fn is_paused(&self, function: &str) -> bool {
+        let mut paused = self.snapshot.functions.iter().filter(|it| it.paused_since.is_some());
+        paused.any(|it| target_name(&it.function) == function)
+    }
+
     /// The policy of a function or a queue.
     pub fn policy(&self, function: &str) -> Option<Policy> {
         let settings = self.handler.as_ref()?.settings().ok()?;
@@ -313,7 +319,12 @@ impl Live {
         let letters = self.dead_letters().await.map(|queue| queue.visible + queue.hidden);
         let at = (self.now)();
         let mut seen = self.seen();
-        let waiting = seen.events.waiting();
+        let mut waiting = seen.events.waiting();
+        // Events of a paused function come back after the pause, whatever their due times.
+        for it in facts.iter().filter(|it| it.paused_since.is_some()) {
+            let waiting = waiting.get_mut(&*target_name(&it.function));
+            waiting.into_iter().for_each(|it| it.next = None);
+        }
         let has_tenants = |it: &&Function| it.unsupported == Some(Unsupported::TenantIsolation);
         let tenants = functions.iter().filter(has_tenants).map(|it| it.name().to_owned());
         seen.tenants = tenants.collect();

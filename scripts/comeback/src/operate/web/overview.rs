@@ -184,7 +184,7 @@ fn latest(seen: &Seen, now: Timestamp) -> Markup {
     html! {
         h2 { "Latest events that failed" }
         @let failed = EventFilter { has_failed: true, ..EventFilter::default() };
-        (events::table(&seen.events.latest(&failed, EVENTS), false, now))
+        (events::table(seen, &seen.events.latest(&failed, EVENTS), None, now))
         p { a href="/events" { "All events" } }
     }
 }

@@ -14,7 +14,7 @@ use std::{
 use comeback_core::{Timestamp, register::Entry};
 
 pub use difference::{Change, difference, indented};
-pub use event::{Attempted, Event, EventFilter, Note, State, attempts, round_step};
+pub use event::{Attempted, Event, EventFilter, Note, State, are_slivers, attempts, round_step};
 
 use crate::operate::{
     rules::{
@@ -273,6 +273,15 @@ impl Events {
         }
     }
 
+    /// The next newer and the next older event that match a filter.
+    pub fn neighbours(&self, id: &str, wanted: &EventFilter) -> [Option<&Event>; 2] {
+        let Some(nth) = self.numbers.get(id).map(|number| number - self.first) else {
+            return [None; 2];
+        };
+        let is_wanted = |event: &&Event| wanted.matches(event);
+        [self.kept.range(nth + 1..).find(is_wanted), self.kept.range(..nth).rev().find(is_wanted)]
+    }
+
     pub fn latest(&self, wanted: &EventFilter, length: usize) -> Vec<&Event> {
         let all = self.numbered().map(|(_, event)| event);
         all.filter(|event| wanted.matches(event)).take(length).collect()
@@ -482,6 +491,28 @@ mod tests {
         let groups = groups.largest_first();
         let found: Vec<_> = groups.iter().map(|(key, group)| (&*key[2], group.count)).collect();
         assert_eq!(found, [("given up", 5), ("retried", 5)]);
+    }
+
+    #[test]
+    fn an_event_has_a_newer_and_an_older_one_that_match_the_filter() {
+        let mut events = Events::default();
+        for nth in 0..6 {
+            let id = format!("e{nth}");
+            events.line(&line(nth, &id, &id, if nth % 2 == 0 { RETRIED } else { GIVEN_UP }));
+        }
+        let all = EventFilter::default();
+        let given_up = EventFilter { state: Some(State::GivenUp), ..EventFilter::default() };
+        for (id, wanted, expected) in [
+            ("e2", &all, [Some("e3"), Some("e1")]),
+            ("e2", &given_up, [Some("e3"), Some("e1")]),
+            ("e3", &given_up, [Some("e5"), Some("e1")]),
+            ("e5", &all, [None, Some("e4")]),
+            ("e0", &all, [Some("e1"), None]),
+            ("gone", &all, [None, None]),
+        ] {
+            let found = events.neighbours(id, wanted).map(|it| it.map(|event| &*event.id));
+            assert_eq!(found, expected, "{id} {wanted:?}");
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use comeback_core::{Timestamp, pattern};
+use comeback_core::{Timestamp, pattern, time::between};
 
 use crate::operate::rules::{
     contains, is_error_of,
@@ -218,6 +218,19 @@ pub fn attempts(began: Timestamp, steps: &[Step]) -> Vec<Attempted> {
     all
 }
 
+/// The part of a linear axis below which the row of an attempt is too short to read.
+const SLIVER: f64 = 0.03;
+
+/// Whether most attempts would be slivers on a linear axis of this length. The backoff doubles, so the first attempts of
+/// a long life are.
+pub fn are_slivers(attempts: &[Attempted], seconds: f64) -> bool {
+    let is_sliver = |it: &&Attempted| {
+        let end = it.wait.map(|wait| wait.until).or(it.ended).unwrap_or(it.began);
+        between(it.began, end).as_secs_f64() < SLIVER * seconds
+    };
+    2 * attempts.iter().filter(is_sliver).count() > attempts.len()
+}
+
 /// The distance of the ticks of an axis of time, so that there are at most this many, at round times.
 pub fn round_step(seconds: f64, most: f64) -> f64 {
     const STEPS: [f64; 21] = [
@@ -231,6 +244,29 @@ pub fn round_step(seconds: f64, most: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_life_is_shown_on_a_logarithmic_axis_if_most_of_its_attempts_would_be_slivers() {
+        let at = |seconds: i64| Timestamp::from_timestamp(seconds, 0).unwrap();
+        // Each attempt begins at a time, fails at once, and waits until the next one begins.
+        let life = |times: &[i64]| -> Vec<Attempted> {
+            let wait = |from, until| Some(Wait { from, due_at: None, until, again: 0 });
+            let attempt = |pair: &[i64]| {
+                let (began, until) = (at(pair[0]), at(pair[1]));
+                let (ended, wait) = (Some(began), wait(began, until));
+                Attempted { began, ended, wait, ..Attempted::default() }
+            };
+            times.windows(2).map(attempt).collect()
+        };
+        for (times, seconds, expected) in [
+            (&[0, 1, 3, 7, 15][..], 15.0, false),
+            (&[0, 1, 3, 7, 15, 31, 4000], 4000.0, true),
+            (&[0, 1, 3, 2000, 4000], 4000.0, false),
+            (&[0, 3600], 3600.0, false),
+        ] {
+            assert_eq!(are_slivers(&life(times), seconds), expected, "{times:?}");
+        }
+    }
 
     #[test]
     fn an_axis_has_ticks_at_round_times() {
