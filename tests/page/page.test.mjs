@@ -711,11 +711,21 @@ test('every page can be used by everybody, light and dark, narrow and wide', asy
       await page.emulateMedia({ colorScheme });
       await page.setViewportSize({ width, height: 900 });
       await accessible(`${name}, ${colorScheme}, ${width}`);
+      if (width === 360) assert.deepEqual(await targets(), [], `${name}: targets of less than 44 pixels`);
       await page.screenshot({ path: `${SHOTS}/${name}-${colorScheme}-${width}.png` });
     }
   }
-  await page.emulateMedia({ colorScheme: null });
   await page.setViewportSize({ width: 1280, height: 900 });
+  // Paper has no links and no colors of the night.
+  await page.emulateMedia({ colorScheme: 'dark', media: 'print' });
+  for (const [name, path] of Object.entries(pages)) {
+    await go(path);
+    assert.equal(await page.locator('nav, button').locator('visible=true').count(), 0, `${name} on paper`);
+    const ink = await page.evaluate(() => getComputedStyle(document.documentElement).color);
+    assert.equal(ink, 'rgb(0, 0, 0)');
+    await page.pdf({ path: `${SHOTS}/${name}.pdf`, format: 'A4' });
+  }
+  await page.emulateMedia({ colorScheme: null, media: null });
   await endOutage();
 });
 
