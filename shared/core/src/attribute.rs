@@ -1,4 +1,4 @@
-//! Message attributes, with every type that SQS has.
+//! Message attributes, with every type that SQS has, and the characters that SQS accepts in a message.
 
 use std::borrow::Cow;
 
@@ -44,4 +44,26 @@ impl<'a> Attribute<'a> {
 /// The size of a message, as SQS counts it.
 pub fn message_size(body: &str, attributes: &[Attribute<'_>]) -> usize {
     body.len() + attributes.iter().map(Attribute::size).sum::<usize>()
+}
+
+/// Whether SQS accepts a character. It accepts those of XML 1.0.
+pub(crate) fn is_accepted(c: char) -> bool {
+    matches!(c, '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..)
+}
+
+/// The same JSON without characters that SQS refuses. JSON can have them only in strings, where an escape means the
+/// same.
+pub(crate) fn acceptable_json(json: Cow<'_, str>) -> Cow<'_, str> {
+    if json.chars().all(is_accepted) {
+        return json;
+    }
+    let mut acceptable = String::with_capacity(json.len());
+    for c in json.chars() {
+        if is_accepted(c) {
+            acceptable.push(c);
+        } else {
+            acceptable.push_str(&format!("\\u{:04x}", u32::from(c)));
+        }
+    }
+    acceptable.into()
 }

@@ -13,7 +13,7 @@
 use std::borrow::Cow;
 
 use crate::{
-    attribute::{DATA_TYPE, SIZE_MAX},
+    attribute::{DATA_TYPE, SIZE_MAX, acceptable_json, is_accepted},
     queued::{ORIGINAL_ATTRIBUTES, Queued},
     reason::Reason,
     record::{Failure, Message, SOURCE_QUEUE_ARN},
@@ -118,7 +118,7 @@ impl<'a> DeadLetter<'a> {
 /// the cut, because U+FFFD takes three bytes where a control character takes one.
 fn acceptable_beginning(text: &str) -> String {
     // A replacement is never shorter than the character, so text after these bytes would be cut anyway.
-    let replaced = |c| if accepted(c) { c } else { char::REPLACEMENT_CHARACTER };
+    let replaced = |c| if is_accepted(c) { c } else { char::REPLACEMENT_CHARACTER };
     let mut acceptable: String = beginning(text).chars().map(replaced).collect();
     acceptable.truncate(acceptable.floor_char_boundary(TEXT_MAX));
     acceptable
@@ -129,30 +129,13 @@ pub fn beginning(text: &str) -> &str {
     &text[..text.floor_char_boundary(TEXT_MAX)]
 }
 
-/// Whether SQS accepts a character. It accepts those of XML 1.0.
-fn accepted(c: char) -> bool {
-    matches!(c, '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..)
-}
-
 /// A body that SQS accepts. Almost every body is acceptable, because it came from a queue. Only a payload that was
-/// decoded from an SNS notification can contain U+FFFE and U+FFFF. They are in JSON strings, where an escape means the
-/// same. An empty body, which only an emulator can have sent, becomes JSON's empty string.
+/// decoded from an SNS notification can contain U+FFFE and U+FFFF. An empty body, which only an emulator can have sent, becomes JSON's empty string.
 fn acceptable_body(body: &str) -> Cow<'_, str> {
     if body.is_empty() {
         return Cow::Borrowed("\"\"");
     }
-    if body.chars().all(accepted) {
-        return Cow::Borrowed(body);
-    }
-    let mut acceptable = String::with_capacity(body.len());
-    for c in body.chars() {
-        if accepted(c) {
-            acceptable.push(c);
-        } else {
-            acceptable.push_str(&format!("\\u{:04x}", u32::from(c)));
-        }
-    }
-    Cow::Owned(acceptable)
+    acceptable_json(Cow::Borrowed(body))
 }
 
 #[cfg(test)]
@@ -198,7 +181,7 @@ mod tests {
             let body = testing::record_of("1").replace("\"responsePayload\"", &format!(r#""responsePayload":{failure},"was""#));
             let letter = letter(&body, Reason::NotRetryable);
             for (name, value) in &letter.attributes {
-                proptest::prop_assert!(value.len() <= 1024 && value.chars().all(accepted), "{name}: {} bytes", value.len());
+                proptest::prop_assert!(value.len() <= 1024 && value.chars().all(is_accepted), "{name}: {} bytes", value.len());
             }
         }
     }

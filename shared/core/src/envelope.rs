@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::value::RawValue;
 
-use crate::{Attempt, Timestamp, json::Object};
+use crate::{Attempt, Timestamp, attribute::acceptable_json, json::Object};
 
 pub const METADATA: &str = "_retry_metadata";
 pub const PAYLOAD: &str = "_original_payload";
@@ -82,7 +82,7 @@ impl<'a> Envelope<'a> {
     /// Whether an asynchronous invocation can carry it.
     pub fn fits(&self) -> bool {
         let around = METADATA.len() + PAYLOAD.len() + r#"{"":,"":}"#.len();
-        around + self.metadata.size() + self.payload.get().len() <= INVOCATION_MAX
+        around + self.metadata.to_json().len() + self.payload.get().len() <= INVOCATION_MAX
     }
 
     /// The JSON that the target is invoked with.
@@ -125,7 +125,7 @@ impl RetryMetadata {
     #[must_use]
     pub fn next(&self, attempt: Attempt, first_failure: Timestamp) -> Self {
         let next = Self { attempt, initial_timestamp: first_failure.timestamp(), ..self.clone() };
-        if next.size() > METADATA_MAX { next.known() } else { next }
+        if next.to_attribute().len() > METADATA_MAX { next.known() } else { next }
     }
 
     /// The name of a durable function's execution for this attempt. Lambda starts an execution of one name and payload
@@ -139,13 +139,15 @@ impl RetryMetadata {
         id.take(EXECUTION_NAME_MAX - attempt.len()).chain(attempt.chars()).collect()
     }
 
-    fn size(&self) -> usize {
-        self.to_json().len()
-    }
-
-    /// The JSON that an envelope has as [`METADATA`], and a queue's message as the attribute of that name.
+    /// The JSON that an envelope has as [`METADATA`].
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// The same JSON, as a queue's message has it in the attribute of that name. A producer may have written a character
+    /// as an escape that SQS refuses.
+    pub fn to_attribute(&self) -> String {
+        acceptable_json(self.to_json().into()).into_owned()
     }
 
     /// The same metadata without unknown members.

@@ -57,7 +57,7 @@ impl<'a> Queued<'a> {
 
     /// The attributes to send back to the source queue.
     pub(crate) fn with(&self, metadata: Option<&RetryMetadata>) -> Vec<Attribute<'_>> {
-        let metadata = metadata.map(|metadata| Attribute::text(METADATA, metadata.to_json()));
+        let metadata = metadata.map(|metadata| Attribute::text(METADATA, metadata.to_attribute()));
         self.attributes.iter().cloned().chain(metadata).collect()
     }
 

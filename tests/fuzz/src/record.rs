@@ -2,7 +2,7 @@
 //!
 //! The input is the body of a message in the retry queue. In a queue's message, it is also the metadata. The schedule
 //! of a failure must be the same at any time, each decision must fit its time, the payload must keep its bytes, and SQS
-//! must accept the dead letter.
+//! must accept the dead letter and the message that goes back to its queue.
 
 use std::{sync::LazyLock, time::Duration};
 
@@ -157,7 +157,7 @@ fn check_judgement(
         }
         Decision::Invoke => {
             assert!(due <= now && now <= expiry, "invoked at {now}: {schedule:?}");
-            check_invocation(failure, settings, schedule);
+            check_invocation(failure, settings, schedule, now, sqs);
         }
         Decision::Settle(Settlement::DeadLetter(_)) => {
             assert!(now > expiry, "given up at {now}: {schedule:?}")
@@ -165,7 +165,13 @@ fn check_judgement(
     }
 }
 
-fn check_invocation(failure: &Failure, settings: &Settings, schedule: Schedule) {
+fn check_invocation(
+    failure: &Failure,
+    settings: &Settings,
+    schedule: Schedule,
+    now: Timestamp,
+    sqs: &mut Sqs,
+) {
     let target = &failure.target;
     assert!(settings.rules.targets.allow(target, &HOME), "{target}");
     let max = settings.rules.policies.of(target.name()).max_attempts;
@@ -177,12 +183,16 @@ fn check_invocation(failure: &Failure, settings: &Settings, schedule: Schedule) 
             attributes.len() <= ATTRIBUTES_MAX && message_size(payload, &attributes) <= SIZE_MAX
         );
         assert_eq!(attributes[0], Attribute::text("tenant", "blue"));
-        let metadata = match &attributes[1].value {
-            attribute::Value::Text(text) => RetryMetadata::read(text),
+        let texts = attributes.iter().filter_map(|attribute| match &attribute.value {
+            attribute::Value::Text(text) => Some((attribute.name.to_string(), text.as_ref())),
             attribute::Value::Binary(_) => None,
-        };
-        let metadata = metadata.unwrap();
-        assert_eq!(metadata.attempt, schedule.attempt);
+        });
+        let texts: Vec<_> = texts.collect();
+        assert_eq!(RetryMetadata::read(texts[1].1).unwrap().attempt, schedule.attempt);
+        let texts = texts.into_iter().map(|(name, text)| (name, MessageAttribute::string(text)));
+        let attributes = texts.collect();
+        let outgoing = Outgoing { body: payload.into(), attributes, ..Outgoing::default() };
+        assert_eq!(sqs.send(now, "q", outgoing).map(|_| ()), Ok(()));
         return;
     };
     assert_eq!(envelope.metadata.attempt, schedule.attempt);

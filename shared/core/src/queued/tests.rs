@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::{
+    attribute::is_accepted,
     dead_letter::DeadLetter,
     decision::{Decision, Judgement, Settlement, decide},
     record::{Failure, Message, MessageAttributes},
@@ -225,6 +226,27 @@ fn metadata_is_judged_as_that_of_an_envelope() {
     let judgement = judged(moved("x", &attributes), BOUND, now);
     assert_eq!(failure(&judgement).attempts_made(), 0);
     assert_eq!(sent_back(&judgement).len(), 1, "ours replaces it");
+}
+
+#[test]
+fn what_a_producer_escapes_in_its_metadata_goes_back_as_sqs_accepts_it_and_means_the_same() {
+    let id = "\u{ffff}\u{1}é";
+    let mut value =
+        r#"{"attempt":1,"initial_timestamp":1769947140,"request_id":"\uffff\u0001é","\ufffe":"\uffff"}"#
+            .to_owned();
+    for attempts in 1..4 {
+        let attributes = [text(METADATA, &value)];
+        let judgement = judged(moved("x", &attributes), BOUND, failed_at());
+        assert_eq!(failure(&judgement).attempts_made(), attempts);
+        assert_eq!(failure(&judgement).first_request_id(), Some(id), "attempt {attempts}");
+        let sent = sent_back(&judgement);
+        let [Attribute { value: Value::Text(metadata), .. }] = &sent[..] else {
+            panic!("{sent:?}")
+        };
+        assert!(metadata.chars().all(is_accepted), "{metadata:?}");
+        assert!(metadata.ends_with(r#","\ufffe":"\uffff"}"#), "{metadata}");
+        value = metadata.clone().into_owned();
+    }
 }
 
 #[test]
