@@ -141,14 +141,11 @@ fn acceptable_body(body: &str) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        record,
-        testing::{self, message},
-    };
+    use crate::testing::{self, message};
 
     fn letter(body: &str, reason: Reason) -> DeadLetter<'static> {
         let message = message(body);
-        let failure = record::read(&message, None).unwrap();
+        let failure = testing::read(&message);
         DeadLetter::of(&failure, &message, reason).into_owned()
     }
 

@@ -71,7 +71,8 @@ pub fn decide<'a>(
 ) -> Judgement<'a> {
     let bare_target = rules.dlq_target.as_ref().and_then(|target| target.at(home));
     let moved = record::moved(&message).filter(|_| rules.bind_a_queue(message.queue));
-    let failure = moved.unwrap_or_else(|| record::read(&message, bare_target.as_ref()));
+    let failure =
+        moved.unwrap_or_else(|| record::read(&message, bare_target.as_ref(), &rules.policies));
     let is_refused = failure.as_ref().is_ok_and(|it| !is_allowed(it, &message, home, rules));
     let planned = match &failure {
         Ok(failure) => plan(failure, is_refused, rules),

@@ -66,6 +66,11 @@ impl<'a> Envelope<'a> {
         Some(Self { metadata, payload: Cow::Borrowed(payload) })
     }
 
+    /// Like [`read`](Self::read), but an object with any other member is an ordinary payload. Our envelopes have none.
+    pub fn read_bare(payload: &'a str) -> Option<Self> {
+        Self::read(payload).filter(|_| Object::read(payload).is_some_and(|it| it.len() == 2))
+    }
+
     pub fn find(payload: &'a str) -> Option<(RetryMetadata, &'a RawValue)> {
         // Most payloads are ordinary, and searching for the name is faster than parsing them.
         if !payload.contains(METADATA) && !spells_name_with_escapes(payload) {

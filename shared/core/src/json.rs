@@ -39,6 +39,10 @@ impl<'a> Object<'a> {
         self.0.iter().filter_map(|(name, value)| Some((str::from_utf8(&name.0).ok()?, *value)))
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// All members in order, with their names as bytes.
     pub fn into_members(self) -> impl Iterator<Item = (Cow<'a, [u8]>, &'a RawValue)> {
         self.0.into_iter().map(|(name, value)| (name.0, value))

@@ -33,8 +33,10 @@ use crate::{
     envelope::{Envelope, REQUEST_ID_MAX, RetryMetadata},
     error_type::ErrorReport,
     json::Object,
+    policy::Policy,
     queued::{self, Queued},
     reason::Reason,
+    rules::Policies,
     target::Target,
     time,
 };
@@ -144,15 +146,18 @@ pub fn moved<'a>(message: &Message<'a>) -> Option<Result<Failure<'a>, Unreadable
     }))
 }
 
-/// Reads a message of any of the other forms. `bare_target` is the function that bare events belong to.
+/// Reads a message of any of the other forms. `bare_target` is the function that bare events belong to. Which payloads
+/// are envelopes depends on the policy of their function.
 pub fn read<'a>(
     message: &Message<'a>,
     bare_target: Option<&FunctionArn>,
+    policies: &Policies,
 ) -> Result<Failure<'a>, Unreadable> {
     let &MessageAttributes { lambda_request_id, error_message, reason, .. } = &message.attributes;
     if reason.is_some_and(|reason| !body_is_message(reason)) {
-        return redriven(message);
+        return redriven(message, policies);
     }
+    let bare_target = bare_target.map(|target| (target, policies));
     if let Some(request_id) = lambda_request_id {
         let error_message = error_message.map(str::to_owned);
         return bare(message, message.body, request_id, error_message, bare_target);
@@ -162,14 +167,14 @@ pub fn read<'a>(
         let Notification { text, bare_request_id, bare_error_message } = notification;
         return match &bare_request_id {
             Some(id) => bare(message, &text, id, bare_error_message, bare_target),
-            None => record(message, &Object::read(&text).ok_or(Unreadable::NoObject)?),
+            None => record(message, &Object::read(&text).ok_or(Unreadable::NoObject)?, policies),
         }
         .map(Failure::of_notification);
     }
     if body.text("detail-type").is_some_and(|kind| kind.ends_with("Failure")) {
-        return record(message, &body.object("detail").ok_or(Unreadable::NoFunction)?);
+        return record(message, &body.object("detail").ok_or(Unreadable::NoFunction)?, policies);
     }
-    record(message, &body)
+    record(message, &body, policies)
 }
 
 /// An SNS notification, which wraps the message of an on-failure destination or of a function's own dead-letter topic.
@@ -196,7 +201,11 @@ impl Notification {
     }
 }
 
-fn record<'a>(message: &Message, record: &Object<'a>) -> Result<Failure<'a>, Unreadable> {
+fn record<'a>(
+    message: &Message,
+    record: &Object<'a>,
+    policies: &Policies,
+) -> Result<Failure<'a>, Unreadable> {
     let context = record.object("requestContext").ok_or(Unreadable::NoFunction)?;
     let target = context
         .text("functionArn")
@@ -212,13 +221,14 @@ fn record<'a>(message: &Message, record: &Object<'a>) -> Result<Failure<'a>, Unr
     let reported = |name| Some(response.as_ref()?.text(name)?.into_owned());
     let error =
         ErrorReport { error_type: reported("errorType"), message: reported("errorMessage") };
+    let event = record.get("requestPayload");
     Ok(Failure {
+        event: event.map(|payload| Event::read(payload, policies.of(target.name()))),
         target: Target::Function(target),
         request_id: request_id(message, context.text("requestId").as_deref()),
         failed_at: failed_at(message, recorded_at)?,
         condition: Condition::read(condition.as_deref()),
         error,
-        event: record.get("requestPayload").map(Event::read),
     })
 }
 
@@ -227,16 +237,17 @@ fn bare<'a>(
     event: &'a str,
     lambda_request_id: &str,
     error_message: Option<String>,
-    target: Option<&FunctionArn>,
+    target: Option<(&FunctionArn, &Policies)>,
 ) -> Result<Failure<'a>, Unreadable> {
     let event = serde_json::from_str(event).map_err(|_| Unreadable::NoEvent)?;
+    let (target, policies) = target.ok_or(Unreadable::NoTarget)?;
     Ok(Failure {
-        target: Target::Function(target.ok_or(Unreadable::NoTarget)?.clone()),
+        target: Target::Function(target.clone()),
         request_id: request_id(message, Some(lambda_request_id)),
         failed_at: failed_at(message, None)?,
         condition: Condition::Failed,
         error: ErrorReport { error_type: None, message: error_message },
-        event: Some(Event::read(event)),
+        event: Some(Event::read(event, policies.of(target.name()))),
     })
 }
 
@@ -246,11 +257,11 @@ fn body_is_message(reason: &str) -> bool {
     [Reason::Unreadable, Reason::PayloadMissing].iter().any(|other| other.as_str() == reason)
 }
 
-fn redriven<'a>(message: &Message<'a>) -> Result<Failure<'a>, Unreadable> {
+fn redriven<'a>(message: &Message<'a>, policies: &Policies) -> Result<Failure<'a>, Unreadable> {
     let &MessageAttributes { error_type, error_message, .. } = &message.attributes;
     let (target, event) = match queue_letter(message)? {
         Some((queue, queued)) => (Target::Queue(queue), Event::Queued(queued)),
-        None => function_letter(message)?,
+        None => function_letter(message, policies)?,
     };
     Ok(Failure {
         target,
@@ -265,13 +276,19 @@ fn redriven<'a>(message: &Message<'a>) -> Result<Failure<'a>, Unreadable> {
     })
 }
 
-fn function_letter<'a>(message: &Message<'a>) -> Result<(Target, Event<'a>), Unreadable> {
+fn function_letter<'a>(
+    message: &Message<'a>,
+    policies: &Policies,
+) -> Result<(Target, Event<'a>), Unreadable> {
     let payload: &RawValue = serde_json::from_str(message.body).map_err(|_| Unreadable::NoEvent)?;
-    // Our letters contain no envelope, but those of another program may. Their events start over too.
-    let envelope = Envelope::read(payload.get()).map(|envelope| envelope.payload);
     let function = message.attributes.function_arn.and_then(FunctionArn::parse);
-    let target = Target::Function(function.ok_or(Unreadable::NoLetterFunction)?);
-    Ok((target, Event::Fresh(envelope.unwrap_or(Cow::Borrowed(payload)))))
+    let function = function.ok_or(Unreadable::NoLetterFunction)?;
+    let event = match Event::read(payload, policies.of(function.name())) {
+        // Our letters contain no envelope, but those of another program may. Their events start over too.
+        Event::Retried(envelope) => Event::Fresh(envelope.payload),
+        event => event,
+    };
+    Ok((Target::Function(function), event))
 }
 
 /// The dead letter of a queue's message: the queue, and the message as its producer sent it.
@@ -305,8 +322,15 @@ fn failed_at(message: &Message, recorded: Option<Timestamp>) -> Result<Timestamp
 }
 
 impl<'a> Event<'a> {
-    fn read(payload: &'a RawValue) -> Self {
-        Envelope::read(payload.get()).map_or(Self::Fresh(Cow::Borrowed(payload)), Self::Retried)
+    /// Whether a payload is an envelope decides what the function is given and, if it has tenants, on whose behalf. The
+    /// first run of the event was that of the tenant which the whole payload names. So for such a function an object
+    /// is an envelope only if it has no room for a tenant beside the two members of an envelope.
+    fn read(payload: &'a RawValue, policy: &Policy) -> Self {
+        let envelope = match policy.tenant_id {
+            Some(_) => Envelope::read_bare(payload.get()),
+            None => Envelope::read(payload.get()),
+        };
+        envelope.map_or(Self::Fresh(Cow::Borrowed(payload)), Self::Retried)
     }
 
     /// The original payload, with which the target was first invoked.
@@ -471,6 +495,14 @@ mod tests {
     use super::*;
     use crate::testing::{self, RECORD, at, message};
 
+    /// Reads a message of a function without tenants.
+    fn read<'a>(
+        message: &Message<'a>,
+        bare_target: Option<&FunctionArn>,
+    ) -> Result<Failure<'a>, Unreadable> {
+        super::read(message, bare_target, &Policies::default())
+    }
+
     const BODIES: [&str; 3] = [
         RECORD,
         include_str!("../fixtures/sns_notification.json"),
@@ -557,6 +589,47 @@ mod tests {
             assert_eq!(first.request_id.as_deref(), Some("first-id"));
             assert_eq!(first.initial_timestamp, failure.failed_at.timestamp());
         }
+    }
+
+    #[test]
+    fn an_event_that_looks_like_an_envelope_of_another_tenants_event_stays_its_own_tenants() {
+        let ours = testing::envelope(1, 1_573_755_000, "first", r#"{"tenant":{"id":"B"}}"#);
+        let forged = ours.replacen('{', r#"{"tenant":{"id":"A"},"#, 1);
+        let repeated = ours.replacen('{', r#"{"_original_payload":{"tenant":{"id":"A"}},"#, 1);
+        let target = testing::home().function("legacy").unwrap();
+        let own = r#"{"TENANT_ID":"/tenant/id"}"#;
+        let own = format!(r#"{{"my-function":{own},"orders":{own},"legacy":{own}}}"#);
+        for setting in [("TENANT_ID", "/tenant/id"), ("POLICIES", &*own)] {
+            let policies = &testing::rules(&[setting]).policies;
+            let tenants = |payload: &str| {
+                let body = testing::record_of(payload);
+                let quoted = serde_json::to_string(&body).unwrap();
+                let notification = format!(r#"{{"Type":"Notification","Message":{quoted}}}"#);
+                let event = format!(r#"{{"detail-type":"a Failure","detail":{body}}}"#);
+                let bare = MessageAttributes { lambda_request_id: Some("r"), ..Default::default() };
+                let bare = Message { attributes: bare, ..message(payload) };
+                let records = [message(&body), message(&notification), message(&event)];
+                records
+                    .into_iter()
+                    .chain([bare, letter(payload)])
+                    .map(|message| {
+                        let failure = super::read(&message, Some(&target), policies).unwrap();
+                        let payload = failure.envelope(Attempt::FIRST).unwrap().payload;
+                        let tenant = policies.of(failure.target.name()).tenant(&payload).unwrap();
+                        tenant.unwrap().into_owned()
+                    })
+                    .collect::<Vec<_>>()
+            };
+            assert_eq!(tenants(r#"{"tenant":{"id":"A"}}"#), ["A"; 5]);
+            assert_eq!(tenants(&forged), ["A"; 5], "as in its first run");
+            assert_eq!(tenants(&ours), ["B"; 5]);
+            let body = testing::record_of(&repeated);
+            let failure = super::read(&message(&body), None, policies).unwrap();
+            assert!(failure.retried().is_none(), "our envelopes repeat no member");
+        }
+        let body = testing::record_of(&forged);
+        let failure = read(&message(&body), None).unwrap();
+        assert!(failure.retried().is_some(), "without tenants it is an envelope as before");
     }
 
     #[test]

@@ -120,7 +120,7 @@ pub fn apply_order(decision: Decision, order: Option<Order>) -> Decision {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{record, testing};
+    use crate::testing;
 
     const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
@@ -151,7 +151,7 @@ mod tests {
         let body = testing::record_of(&testing::envelope(4, 1_573_755_000, "first-id", "[1]"))
             .replace("\"errorMessage\"", r#""errorType":"Down","errorMessage""#);
         let message = testing::message(&body);
-        let failure = record::read(&message, None).unwrap();
+        let failure = testing::read(&message);
         let attempt = Attempt::FIRST.next();
         let waiting = Waiting::of(&failure, attempt, NOW, "https://sqs/1/retry", Some("handle"));
         assert_eq!(waiting.target, failure.target.as_str());
@@ -171,7 +171,7 @@ mod tests {
             &format!(r#""errorType":"{long}","errorMessage":"a{long}"#),
         );
         let message = testing::message(&body);
-        let failure = record::read(&message, None).unwrap();
+        let failure = testing::read(&message);
         let waiting = Waiting::of(&failure, Attempt::FIRST, NOW, "url", None);
         assert_eq!(waiting.error_type.map(str::len), Some(100));
         assert_eq!(waiting.error_message.map(str::len), Some(199));

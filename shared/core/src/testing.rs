@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use crate::{
     Timestamp,
     arn::{FunctionArn, Home},
-    record::Message,
-    settings::{Rules, Settings},
+    record::{self, Failure, Message},
+    settings::{Policies, Rules, Settings},
 };
 
 /// AWS's own sample of a failure record.
@@ -36,6 +36,11 @@ pub(crate) fn message(body: &str) -> Message<'_> {
         sent_at: Some(at("2019-11-14T18:16:06.068Z")),
         ..Message::default()
     }
+}
+
+/// The failure that the message describes, of a function without settings of its own.
+pub(crate) fn read<'a>(message: &Message<'a>) -> Failure<'a> {
+    record::read(message, None, &Policies::default()).unwrap()
 }
 
 /// The account and region of the sample.

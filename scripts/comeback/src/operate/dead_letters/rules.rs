@@ -27,6 +27,7 @@ use comeback_core::{
     queued::{ORIGINAL_ATTRIBUTES, read_attributes},
     reason::Reason,
     record::{self, CARRIED, Message, MessageAttributes, SOURCE_QUEUE_ARN},
+    settings::Policies,
     target::Target,
     time,
 };
@@ -242,7 +243,7 @@ impl Letter {
         let any = FunctionArn::parse("arn:aws:lambda:us-east-1:000000000000:function:any");
         let failure = match record::moved(&message) {
             Some(failure) => failure,
-            None => record::read(&message, any.as_ref()),
+            None => record::read(&message, any.as_ref(), &Policies::default()),
         };
         let failure = failure.ok()?;
         let is_lambdas =
