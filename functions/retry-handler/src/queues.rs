@@ -51,11 +51,12 @@ impl Queues for SqsQueues {
         };
         let call = self.client.change_message_visibility_batch().queue_url(queue_url);
         match call.set_entries(Some(entries)).send().await {
-            Ok(done) => in_words(answers(
-                changes.len(),
-                done.successful().iter().map(|entry| entry.id()),
-                done.failed(),
-            )),
+            Ok(done) => {
+                let changed = done.successful().iter().map(|entry| entry.id());
+                let in_words = |fault: InvokeFault| CallFault(fault.to_string());
+                let answers = answers(changes.len(), changed, done.failed()).into_iter();
+                answers.map(|answer| answer.map_err(in_words)).collect()
+            }
             Err(error) => vec![Err(call_fault(&error)); changes.len()],
         }
     }
@@ -80,10 +81,10 @@ impl Queues for SqsQueues {
         self.send(queue_url, size, entries).await
     }
 
-    async fn send_dead_letters(&self, letters: &[&DeadLetter<'_>]) -> Vec<Result<(), CallFault>> {
+    async fn send_dead_letters(&self, letters: &[&DeadLetter<'_>]) -> Vec<Result<(), InvokeFault>> {
         let size = letters.iter().map(|letter| letter.size()).sum();
         let entries = letters.iter().copied().enumerate().map(letter_entry);
-        in_words(self.send(&self.dead_letter_queue_url, size, entries).await)
+        self.send(&self.dead_letter_queue_url, size, entries).await
     }
 }
 
@@ -192,11 +193,6 @@ fn answers<'a>(
 /// A message without an answer may have been sent.
 fn unanswered(message: String) -> InvokeFault {
     InvokeFault { kind: classify_send(None, None, &message), code: None, message }
-}
-
-fn in_words(answers: Vec<Result<(), InvokeFault>>) -> Vec<Result<(), CallFault>> {
-    let fault = |fault: InvokeFault| CallFault(fault.to_string());
-    answers.into_iter().map(|answer| answer.map_err(fault)).collect()
 }
 
 fn call_fault<E: std::error::Error + Send + Sync + 'static>(error: &SdkError<E>) -> CallFault {

@@ -35,7 +35,8 @@ use crate::{
     },
     register,
     report::{Obstacle, Outcome, Report},
-    settlements::{Letter, Settlements, Wait, by_size},
+    sends::{by_size, send_all},
+    settlements::{Letter, Settlements, Wait},
 };
 
 /// How many calls of each kind run at the same time. A batch has ten messages by default, and a function of 128 MB
@@ -275,16 +276,19 @@ where
         sends: &[(&Item<'_>, Resent<'_>)],
         run: &Run<'_, L, C>,
     ) {
-        let messages: Vec<_> = sends.iter().map(|(_, message)| message).collect();
-        let now = self.clock.now();
-        let answers = self.queues.send_again(queue_url, &messages).await;
-        debug_assert_eq!(answers.len(), sends.len(), "each entry has an answer");
+        let answers = send_all(sends, async |part| {
+            let messages: Vec<_> = part.iter().map(|(_, message)| message).collect();
+            let now = self.clock.now();
+            let answers = self.queues.send_again(queue_url, &messages).await.into_iter();
+            answers.map(|answer| answer.map(|()| now)).collect::<Vec<_>>()
+        })
+        .await;
         let mut settlements = Settlements::default();
         for (&(item, _), answer) in sends.iter().zip(answers) {
             match answer {
-                Ok(()) => {
-                    let due = item.judgement.schedule.map_or(now, |schedule| schedule.due);
-                    log::end(item, Outcome::Invoked { lateness: between(due, now) });
+                Ok(sent_at) => {
+                    let due = item.judgement.schedule.map_or(sent_at, |schedule| schedule.due);
+                    log::end(item, Outcome::Invoked { lateness: between(due, sent_at) });
                     settlements.done.push(item);
                 }
                 Err(fault) => settlements.add(item, self.not_accepted(item, &fault)),
@@ -437,9 +441,11 @@ where
     }
 
     async fn give_up(&self, letters: &[Letter<'_, '_>], run: &Run<'_, L, C>) {
-        let contents: Vec<_> = letters.iter().map(|letter| &letter.content).collect();
-        let answers = self.queues.send_dead_letters(&contents).await;
-        debug_assert_eq!(answers.len(), letters.len(), "each entry has an answer");
+        let answers = send_all(letters, async |part| {
+            let contents: Vec<_> = part.iter().map(|letter| &letter.content).collect();
+            self.queues.send_dead_letters(&contents).await
+        })
+        .await;
         let settled = letters.iter().zip(answers).map(async |(letter, answer)| {
             let &Letter { item, reason, .. } = letter;
             match answer {
@@ -457,3 +463,4 @@ where
         join_all(settled).await;
     }
 }
+                    let fault = CallFault(fault.to_string());

@@ -31,6 +31,7 @@ mod probes;
 mod register;
 pub mod report;
 mod settlements;
+mod sends;
 
 use comeback_core::Timestamp;
 

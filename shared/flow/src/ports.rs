@@ -44,7 +44,7 @@ pub trait Queues {
     fn send_dead_letters(
         &self,
         letters: &[&DeadLetter<'_>],
-    ) -> impl Future<Output = Vec<Result<(), CallFault>>>;
+    ) -> impl Future<Output = Vec<Result<(), InvokeFault>>>;
 }
 
 pub trait Functions {

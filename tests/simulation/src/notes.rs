@@ -216,6 +216,8 @@ pub enum Fault {
     DelayRefused,
     /// SQS refused one message of a call that sends messages back to the queue whose consumer failed.
     ReturnRefused,
+    /// SQS refused a whole call that sends several messages, because of one of them.
+    CallRefused,
     InFlightLate,
     InFlightWrong,
     /// Lambda refused an invocation that it will never accept.

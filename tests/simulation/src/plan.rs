@@ -204,7 +204,7 @@ const OF_CALLS: [Odds; 1] = [(Trouble::CallsThrottled, 0.08, HOUR / 3)];
 
 /// The highest probability of each fault. Some stand for two: a throttled call may get a 5xx instead, a misconfigured
 /// invocation may be a write to the ledger, and a count that is too low may be too high.
-const RATES: [(Fault, f64); 17] = [
+const RATES: [(Fault, f64); 18] = [
     (Fault::CallThrottled, 0.5),
     (Fault::CallUnsent, 0.3),
     (Fault::AnswerLost, 0.3),
@@ -224,6 +224,7 @@ const RATES: [(Fault, f64); 17] = [
     (Fault::CountTooLow, 0.5),
     (Fault::InFlightLate, 0.8),
     (Fault::InFlightWrong, 0.3),
+    (Fault::CallRefused, 0.3),
 ];
 
 impl Plan {

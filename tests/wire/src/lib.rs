@@ -230,9 +230,9 @@ impl Port {
         .await
     }
 
-    async fn ask_sqs(&self, request: Request) -> Vec<Result<(), CallFault>> {
+    async fn ask_to_send(&self, request: Request) -> Vec<Result<(), InvokeFault>> {
         let answers = self.ask(request).await.entries.into_iter();
-        answers.map(|answer| answer.map_err(CallFault::from)).collect()
+        answers.map(|answer| answer.map_err(not_sent)).collect()
     }
 
     async fn ask_once(&self, request: Request) -> Answer {
@@ -284,7 +284,8 @@ impl Queues for Port {
     ) -> Vec<Result<(), CallFault>> {
         let handle = |change: &VisibilityChange<'_>| change.receipt_handle.to_owned();
         let changes = changes.iter().map(|change| (handle(change), change.timeout)).collect();
-        self.ask_sqs(Request::Hide { queue_url: queue_url.to_owned(), changes }).await
+        let answers = self.ask(Request::Hide { queue_url: queue_url.to_owned(), changes }).await;
+        answers.entries.into_iter().map(|answer| answer.map_err(CallFault::from)).collect()
     }
 
     async fn in_flight(&self, queue_url: &str) -> Result<u64, CallFault> {
@@ -299,13 +300,12 @@ impl Queues for Port {
     ) -> Vec<Result<(), InvokeFault>> {
         let messages = messages.iter().map(|message| outgoing(message)).collect();
         let queue_url = queue_url.to_owned();
-        let answers = self.ask(Request::Again { queue_url, messages }).await.entries;
-        answers.into_iter().map(|answer| answer.map_err(not_sent)).collect()
+        self.ask_to_send(Request::Again { queue_url, messages }).await
     }
 
-    async fn send_dead_letters(&self, letters: &[&DeadLetter<'_>]) -> Vec<Result<(), CallFault>> {
+    async fn send_dead_letters(&self, letters: &[&DeadLetter<'_>]) -> Vec<Result<(), InvokeFault>> {
         let letters = letters.iter().map(|&letter| letter.clone().into_owned()).collect();
-        self.ask_sqs(Request::Letters(letters)).await
+        self.ask_to_send(Request::Letters(letters)).await
     }
 }
 

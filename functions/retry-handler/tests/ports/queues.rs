@@ -133,16 +133,14 @@ async fn a_queue_that_does_not_exist_fails_for_every_entry() {
     let received = queue.receive().await;
     queue.client.delete_queue().queue_url(&queue.url).send().await.unwrap();
     let letter = DeadLetter { body: "x".into(), attributes: vec![] };
-    let answers = [
-        queue.change(&[(handle(&received[0]), 1), ("other", 1)]).await,
-        queue.adapter.send_dead_letters(&[&letter, &letter]).await,
-    ];
-    for answers in answers {
-        assert_eq!(answers.len(), 2);
-        for answer in answers {
-            let said = answer.unwrap_err().0;
-            assert!(said.contains("The specified queue does not exist"), "{said}");
-        }
+    let changed = queue.change(&[(handle(&received[0]), 1), ("other", 1)]).await;
+    let changed: Vec<_> = changed.into_iter().map(|answer| answer.unwrap_err().0).collect();
+    let sent = queue.adapter.send_dead_letters(&[&letter, &letter]).await;
+    let sent: Vec<_> = sent.into_iter().map(|answer| answer.unwrap_err().message).collect();
+    for said in [changed, sent] {
+        assert_eq!(said.len(), 2);
+        let is_said = |said: &String| said.contains("The specified queue does not exist");
+        assert!(said.iter().all(is_said), "{said:?}");
     }
 }
 

@@ -73,6 +73,29 @@ async fn every_fault_of_a_send_ends_in_its_outcome_and_touches_none_of_its_neigh
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_message_with_which_sqs_refuses_all_ten_of_a_call_is_given_up_and_the_other_nine_go_back()
+{
+    let answers = [("letter of", Answer::Accepted), ("payload of bad", Answer::Spoils)];
+    let world = bound(World::new(&answers));
+    let mut records: Vec<_> = (0..9).map(|nth| moved(&format!("m{nth}"), 60)).collect();
+    records.insert(4, moved("bad", 60));
+    let report = handle(&world, records).await;
+    let mut expected = vec!["invoked"; 10];
+    expected[4] = "invoke_rejected";
+    assert_eq!(outcomes(&report), expected);
+    assert_eq!(world.letter_calls.borrow().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_letter_with_which_sqs_refuses_all_of_a_call_keeps_no_other_from_being_sent() {
+    let world = World::new(&[("bad", Answer::Spoils)]);
+    let records = ["a", "bad", "c"].map(poison).to_vec();
+    let report = handle(&world, records).await;
+    assert_eq!(outcomes(&report), ["unreadable", "dead letter not sent", "unreadable"]);
+    assert_eq!(kept(&report), ["bad"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_send_that_hangs_holds_up_nothing_else() {
     let world = bound(World::new(&[("payload of hung", Answer::Never)]));
     let records = vec![moved("hung", 60), due("good"), poison("p"), waiting("w"), moved("m", 0)];

@@ -55,6 +55,8 @@ pub enum Answer {
     /// For an invocation or the ledger: this fault.
     Fault(FaultKind),
 }
+    /// For a message that is sent: SQS refuses it, and every call that it is in.
+    Spoils,
 
 /// A queue's URL, and the handle and the timeout of each entry.
 type VisibilityCall = (String, Vec<(String, u32)>);
@@ -178,7 +180,9 @@ impl World {
             | Answer::Repeated
             | Answer::Lost
             | Answer::Fault(_) => Ok(()),
-            Answer::Refused | Answer::Never => Err(CallFault("InternalError".into())),
+            Answer::Refused | Answer::Spoils | Answer::Never => {
+                Err(CallFault("InternalError".into()))
+            }
         }
     }
 }
@@ -192,6 +196,13 @@ impl Queues for &World {
     async fn change_visibility(
         &self,
         queue_url: &str,
+/// What SQS says of a call that one of its messages spoils.
+const SPOILT: FaultKind = FaultKind::Refused(Reason::InvokeRejected);
+
+fn send_fault(kind: FaultKind) -> InvokeFault {
+    InvokeFault { kind, code: None, message: "no".into() }
+}
+
         changes: &[VisibilityChange<'_>],
     ) -> Vec<Result<(), CallFault>> {
         let asked = changes.iter().map(|change| (change.receipt_handle.to_owned(), change.timeout));
@@ -221,19 +232,30 @@ impl Queues for &World {
                 Answer::Fault(kind) => Some(kind),
                 Answer::Refused | Answer::Lost | Answer::Never => Some(transient),
             };
-            let fault = |kind| InvokeFault { kind, code: None, message: "no".into() };
-            answers.push(kind.map_or(Ok(()), |kind| Err(fault(kind))));
+            answers.push(kind.map_or(Ok(()), |kind| Err(send_fault(kind))));
         }
         answers
     }
 
-    async fn send_dead_letters(&self, letters: &[&DeadLetter<'_>]) -> Vec<Result<(), CallFault>> {
+    async fn send_dead_letters(&self, letters: &[&DeadLetter<'_>]) -> Vec<Result<(), InvokeFault>> {
+                Answer::Spoils => return vec![Err(send_fault(SPOILT)); messages.len()],
         self.letter_calls
             .borrow_mut()
             .push(letters.iter().map(|&letter| letter.clone().into_owned()).collect());
         let mut answers = Vec::new();
         for letter in letters {
-            answers.push(self.entry(&letter.body).await);
+            match self.answer(&format!("letter of {}", letter.body)).await {
+                Answer::Spoils => return vec![Err(send_fault(SPOILT)); letters.len()],
+                Answer::Refused | Answer::Never => answers.push(Err(InvokeFault {
+                    message: "InternalError".into(),
+                    ..send_fault(FaultKind::Transient { retry_after: None })
+                })),
+                Answer::Accepted
+                | Answer::Slow(_)
+                | Answer::Repeated
+                | Answer::Lost
+                | Answer::Fault(_) => answers.push(Ok(())),
+            }
         }
         answers
     }
@@ -252,7 +274,9 @@ impl Functions for &World {
         self.under_way.set(self.under_way.get() - 1);
         let kind = match answer {
             Answer::Accepted | Answer::Slow(_) | Answer::Repeated | Answer::Lost => return Ok(()),
-            Answer::Refused | Answer::Never => FaultKind::Transient { retry_after: None },
+            Answer::Refused | Answer::Spoils | Answer::Never => {
+                FaultKind::Transient { retry_after: None }
+            }
             Answer::Fault(kind) => kind,
         };
         Err(InvokeFault { kind, code: None, message: "no ".repeat(1000) })
@@ -307,6 +331,7 @@ impl Ledger for &World {
         &self,
         key: &str,
         seen: Option<&Claim>,
+            | Answer::Spoils
         next: &Claim,
         waiting: &Waiting<'_>,
     ) -> Result<(), NotReplaced> {

@@ -230,6 +230,24 @@ impl Judge {
     /// A handler puts messages back.
     pub fn hides(&mut self, run: u64, clock: Timestamp, changes: &[(String, u32)]) {
         if changes.len() > ENTRIES_MAX {
+    /// SQS has refused all messages of a call for good, maybe because of a single one. The handler doesn't know which,
+    /// so it has to send this one alone before it gives it up.
+    pub fn refused_together(&mut self, subjects: &[Option<Subject>]) {
+        // A batch may have copies of one message. They are sent alone in the order of the call.
+        for of in subjects.iter().rev().flatten() {
+            self.answers += 1;
+            let message = self.runs.get_mut(&of.run).and_then(|run| run.get_mut(of.place));
+            let Some(message) = message else { continue };
+            if matches!(message.fault, Some(FaultKind::Refused(_))) && !message.dead_letter_sent {
+                message.fault = None;
+            }
+            message.told = self.answers;
+            message.invoked_at = None;
+            message.dead_letter_sent = false;
+            message.act_refused = false;
+        }
+    }
+
             let what = format!("{} visibility changes in one call", changes.len());
             self.violated(Check::CallsFit, None, what);
         }

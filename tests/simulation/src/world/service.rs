@@ -326,8 +326,18 @@ impl World {
         messages.iter().zip(&call.subjects).map(send).collect()
     }
 
-    /// Messages arrive at a source queue. Each is accepted or refused by itself.
+    /// Draws whether SQS refuses a call that sends this many messages, because of one of them.
+    fn is_refused(&mut self, messages: usize) -> bool {
+        messages > 1 && self.happens(Fault::CallRefused)
+    }
+
+    /// Messages arrive at a source queue. Each is accepted or refused by itself, or all are refused because of one.
     fn take_back(&mut self, call: &Call, target: usize, messages: &[Outgoing]) -> Vec<Answer> {
+        if self.is_refused(messages.len()) {
+            let (code, status, reason) = SEND_REJECTIONS[1];
+            let refusal = Refusal::of(code, status, FaultKind::Refused(reason));
+            return vec![Err(refusal); messages.len()];
+        }
         let plan = Rc::clone(&self.plan);
         let queue = &plan.targets[target].name;
         let mut send = |(message, subject): (&Outgoing, &Option<Subject>)| {
@@ -387,6 +397,11 @@ impl World {
     fn take_letters(&mut self, call: &Call, letters: &[DeadLetter]) -> Vec<Answer> {
         let plan = Rc::clone(&self.plan);
         let queue = &plan.handlers[call.handler].dead_letter_queue;
+        if self.is_refused(letters.len()) {
+            let (code, status, _) = SEND_REJECTIONS[1];
+            let refusal = Refusal { code: Some(code), status: Some(status), ..Refusal::default() };
+            return vec![Err(refusal); letters.len()];
+        }
         let send = |(letter, subject): (&DeadLetter<'_>, &Option<Subject>)| {
             if self.happens(Fault::LetterRefused) {
                 return Err(Refusal::default());
@@ -508,6 +523,9 @@ impl World {
                 (Some(subject), _) => self.judge.told(*subject, answer),
             }
         }
+        if call.subjects.len() > 1 && reply.entries.iter().all(is_send_rejected) {
+            self.judge.refused_together(&call.subjects);
+        }
         slot.answer(reply);
         self.poll(call.run);
     }
@@ -519,6 +537,12 @@ impl World {
         let members = trace.split(';').map(|it| if is_parent(it) { parent.as_str() } else { it });
         members.collect::<Vec<_>>().join(";")
     }
+}
+
+/// Whether SQS has refused a message for good.
+fn is_send_rejected(answer: &Answer) -> bool {
+    let code = answer.as_ref().err().and_then(|refusal| refusal.code);
+    SEND_REJECTIONS.iter().any(|(rejection, ..)| code == Some(rejection))
 }
 
 /// The name of a queue, from its URL.

@@ -1,0 +1,68 @@
+//! Sends messages to a queue in calls with several entries.
+
+use comeback_core::{
+    attribute::SIZE_MAX,
+    fault::{FaultKind, InvokeFault},
+};
+use futures_util::{StreamExt, stream};
+
+use crate::ports::ENTRIES_MAX;
+
+/// How many entries that were refused together are sent alone at the same time.
+const ALONE_AT_ONCE: usize = 10;
+
+/// Splits `entries`, in order, into parts that fit into one call: at most ten entries, and together no larger than
+/// SQS accepts. An entry that is too large by itself gets a part of its own.
+pub(crate) fn by_size<T>(entries: &[T], size: impl Fn(&T) -> usize) -> Vec<&[T]> {
+    let mut parts = Vec::new();
+    let (mut start, mut total) = (0, 0);
+    for (index, entry) in entries.iter().enumerate() {
+        let size = size(entry);
+        if index > start && (index - start == ENTRIES_MAX || total + size > SIZE_MAX) {
+            parts.push(&entries[start..index]);
+            (start, total) = (index, 0);
+        }
+        total += size;
+    }
+    if start < entries.len() {
+        parts.push(&entries[start..]);
+    }
+    parts
+}
+
+/// Sends entries with one call. SQS may refuse a whole call because of one entry. So if it refuses all of them for good,
+/// each is sent alone, and only the answer to that call counts.
+pub(crate) async fn send_all<T, A>(
+    entries: &[T],
+    send: impl AsyncFn(&[T]) -> Vec<Result<A, InvokeFault>>,
+) -> Vec<Result<A, InvokeFault>> {
+    let answers = send(entries).await;
+    debug_assert_eq!(answers.len(), entries.len(), "each entry has an answer");
+    if entries.len() == 1 || !answers.iter().all(is_refused) {
+        return answers;
+    }
+    let alone = stream::iter(entries.chunks(1)).map(|entry| send(entry));
+    alone.buffered(ALONE_AT_ONCE).concat().await
+}
+
+fn is_refused<A>(answer: &Result<A, InvokeFault>) -> bool {
+    answer.as_ref().is_err_and(|fault| matches!(fault.kind, FaultKind::Refused(_)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_holds_ten_entries_and_what_fits_into_one_message() {
+        let lengths = |sizes: &[usize]| {
+            by_size(sizes, |&size| size).iter().map(|part| part.len()).collect::<Vec<_>>()
+        };
+        assert_eq!(lengths(&[]), [0usize; 0]);
+        assert_eq!(lengths(&[1; 10]), [10]);
+        assert_eq!(lengths(&[1; 21]), [10, 10, 1]);
+        assert_eq!(lengths(&[SIZE_MAX / 2; 5]), [2, 2, 1]);
+        assert_eq!(lengths(&[1, SIZE_MAX, 1, SIZE_MAX - 1]), [1, 1, 2]);
+        assert_eq!(lengths(&[SIZE_MAX + 1, SIZE_MAX + 1]), [1, 1]);
+    }
+}
