@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use aws_config::{SdkConfig, retry::RetryConfig};
 use comeback_core::{
     Timestamp,
     circuit::Minute,
@@ -12,14 +13,20 @@ use comeback_flow::ports::{Functions, Invocation};
 use minicbor::{Encoder, data::IanaTag};
 use moto::config;
 use retry_handler::LambdaFunctions;
-use tokio::net::TcpListener;
+use tokio::{io::AsyncWriteExt, net::TcpListener};
 
-use super::{answering, response};
+use super::{answering, request, response};
+
+const PAYLOAD: &str = r#"{"a":1.0}"#;
 
 async fn invoke(endpoint: &str, trace_header: Option<&str>) -> Result<(), InvokeFault> {
-    let functions = LambdaFunctions::new(&config(endpoint), false);
+    invoke_with(&config(endpoint), trace_header).await
+}
+
+async fn invoke_with(aws: &SdkConfig, trace_header: Option<&str>) -> Result<(), InvokeFault> {
+    let functions = LambdaFunctions::new(aws, false);
     let function = "arn:aws:lambda:us-east-1:123456789012:function:orders:$LATEST";
-    let payload = r#"{"a":1.0}"#.to_owned();
+    let payload = PAYLOAD.to_owned();
     let tenant_id = Some("blue @1".into());
     let execution_name = Some("3b72eb0b-1".into());
     let invocation = Invocation { function, payload, tenant_id, execution_name, trace_header };
@@ -62,6 +69,28 @@ async fn every_answer_of_lambda_is_taken_for_what_it_is() {
         let (endpoint, _asked) = answering(response(status, &headers, r#"{"message":"no"}"#)).await;
         assert_eq!(invoke(&endpoint, None).await.unwrap_err().kind, kind, "{status} {code}");
     }
+}
+
+#[tokio::test]
+async fn an_invocation_whose_answer_is_lost_is_made_again_at_once_whether_or_not_it_was_accepted() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    let lambda = tokio::spawn(async move {
+        let closed = response(500, "connection: close\r\n", "{}");
+        let mut payloads = Vec::new();
+        for answer in [None, Some(closed), Some(response(202, "", ""))] {
+            let (request, mut stream) = request(&listener).await;
+            if let Some(answer) = answer {
+                stream.write_all(answer.as_bytes()).await.unwrap();
+            }
+            payloads.push(request.split_once("\r\n\r\n").unwrap().1.to_owned());
+        }
+        payloads
+    });
+    let retries = RetryConfig::standard().with_initial_backoff(Duration::from_millis(1));
+    let aws = config(&endpoint).to_builder().retry_config(retries).build();
+    invoke_with(&aws, None).await.unwrap();
+    assert_eq!(lambda.await.unwrap(), [PAYLOAD; 3]);
 }
 
 #[tokio::test]

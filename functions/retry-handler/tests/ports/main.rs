@@ -12,7 +12,7 @@ use aws_config::SdkConfig;
 use moto::Moto;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpListener,
+    net::{TcpListener, TcpStream},
     task::JoinHandle,
 };
 
@@ -28,15 +28,21 @@ async fn answering(answer: impl Into<Vec<u8>>) -> (String, JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
     let asked = tokio::spawn(async move {
-        let (mut stream, _) = listener.accept().await.unwrap();
-        let mut request = Vec::new();
-        while !is_whole(&request) {
-            assert_ne!(stream.read_buf(&mut request).await.unwrap(), 0);
-        }
+        let (request, mut stream) = request(&listener).await;
         stream.write_all(&answer).await.unwrap();
-        String::from_utf8_lossy(&request).into_owned()
+        request
     });
     (endpoint, asked)
+}
+
+/// The next request, and the connection for its answer.
+async fn request(listener: &TcpListener) -> (String, TcpStream) {
+    let (mut stream, _) = listener.accept().await.unwrap();
+    let mut request = Vec::new();
+    while !is_whole(&request) {
+        assert_ne!(stream.read_buf(&mut request).await.unwrap(), 0);
+    }
+    (String::from_utf8_lossy(&request).into_owned(), stream)
 }
 
 fn is_whole(request: &[u8]) -> bool {
