@@ -16,6 +16,7 @@ use comeback_flow::{
     in_flight::Gauges,
     memory::CircuitMemory,
     metrics,
+    outages::Outages,
     ports::Clock,
 };
 use lambda_runtime::{Error, LambdaEvent, service_fn};
@@ -74,8 +75,8 @@ async fn serve(settings: Settings) -> Result<(), Error> {
     let ledger = ledger.map(|table| DynamoLedger::new(&aws, table));
     let gauges = Gauges::default();
     let memory = CircuitMemory::default();
-    let handler =
-        &Handler { settings, queues, functions, ledger, clock: SystemClock, gauges, memory };
+    let (clock, outages) = (SystemClock, Outages::default());
+    let handler = &Handler { settings, queues, functions, ledger, clock, gauges, memory, outages };
     lambda_runtime::run(service_fn(|event| handle(handler, event))).await
 }
 

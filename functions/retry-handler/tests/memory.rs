@@ -18,6 +18,7 @@ use comeback_flow::{
     in_flight::Gauges,
     memory::CircuitMemory,
     metrics,
+    outages::Outages,
     ports::Clock,
 };
 use retry_handler::{DynamoLedger, LambdaFunctions, SqsQueues};
@@ -186,6 +187,7 @@ fn memory(raw: &[u8], variables: &[(&str, &str)]) -> u64 {
             clock: PausedClock(Instant::now()),
             gauges: Gauges::default(),
             memory: CircuitMemory::default(),
+            outages: Outages::default(),
         };
         let received = raw.to_vec();
         let event: SqsEvent = serde_json::from_slice(&received).unwrap();

@@ -142,12 +142,13 @@ impl<'a> Judgement<'a> {
         }
     }
 
-    /// Decides what to do with a message whose invocation was not accepted. The attempt does not count.
-    pub fn after_fault(&self, kind: FaultKind, now: Timestamp) -> Settlement {
-        let (Ok(failure), Some(schedule)) = (&self.failure, self.schedule) else {
+    /// Decides what to do with a message whose invocation was not accepted, because of a fault that this handler has
+    /// seen `since` then. The attempt does not count.
+    pub fn after_fault(&self, kind: FaultKind, since: Timestamp, now: Timestamp) -> Settlement {
+        let Some(schedule) = self.schedule else {
             return Settlement::DeadLetter(Reason::Unreadable);
         };
-        let wait = match kind.wait(&failure.request_id, self.tries(now)) {
+        let wait = match kind.wait(self.kept_for(since, now), self.draw_at(now)) {
             Ok(wait) => wait,
             Err(reason) => return Settlement::DeadLetter(reason),
         };
@@ -197,31 +198,31 @@ impl<'a> Judgement<'a> {
         Draw::seeded(request_id.unwrap_or(self.message.id), nth)
     }
 
-    /// How often the attempt was tried in vain, for waits that double. If the message was sent again, its receive count
-    /// has started over. But after waits that double, an event is about as late as the last of them was long.
-    fn tries(&self, now: Timestamp) -> u32 {
-        let receives = self.message.receive_count;
-        match self.schedule {
-            Some(schedule) if self.message.was_sent_again() => {
-                let late = between(schedule.due, now).as_secs();
-                receives.max(late.checked_ilog2().map_or(0, |doublings| doublings + 1))
-            }
-            _ => receives,
-        }
+    /// A draw that is another one at each try.
+    fn draw_at(&self, now: Timestamp) -> Draw {
+        self.draw(u32::try_from(now.timestamp()).unwrap_or_default())
+    }
+
+    /// How long a fault that was seen `since` then has kept the event from being acted on: not before it was due.
+    fn kept_for(&self, since: Timestamp, now: Timestamp) -> Duration {
+        let due = self.schedule.map(|schedule| schedule.due).filter(|due| *due <= now);
+        between(due.map_or(since, |due| due.max(since)), now)
     }
 
     /// Decides what to do with a message whose failure could not be claimed. It is unknown whether the failure was
     /// acted on, so the message waits until the ledger works. It is given up without a claim only before SQS would
     /// delete it.
-    pub fn after_unclaimed(&self, passes: bool, now: Timestamp) -> Settlement {
+    pub fn after_unclaimed(&self, passes: bool, since: Timestamp, now: Timestamp) -> Settlement {
         let reason = match self.decision {
             Decision::Settle(Settlement::DeadLetter(reason)) => reason,
             Decision::Invoke | Decision::Settle(Settlement::Wait { .. }) => Reason::MaxAgeExceeded,
         };
-        let Some(failure) = self.failure.as_ref().ok().filter(|it| now <= stay_end(it)) else {
-            return Settlement::DeadLetter(reason);
-        };
-        self.put_back(fault::store_wait(passes, &failure.request_id, self.tries(now)), now)
+        if self.failure.as_ref().is_ok_and(|it| now <= stay_end(it)) {
+            let wait = fault::wait(passes, self.kept_for(since, now), self.draw_at(now));
+            self.put_back(wait, now)
+        } else {
+            Settlement::DeadLetter(reason)
+        }
     }
 }
 
@@ -273,10 +274,10 @@ mod tests {
             judged.paused(now),
             judged.put_back(Duration::from_secs(1), now),
             judged.after_held(later(now, Duration::from_secs(1)), now),
-            judged.after_unclaimed(true, now),
-            judged.after_unclaimed(false, now),
-            judged.after_fault(transient(Some(Duration::from_secs(1))), now),
-            judged.after_fault(FaultKind::Configuration, now),
+            judged.after_unclaimed(true, now, now),
+            judged.after_unclaimed(false, now, now),
+            judged.after_fault(transient(Some(Duration::from_secs(1))), now, now),
+            judged.after_fault(FaultKind::Configuration, now, now),
         ]
         .map(|settlement| match settlement {
             Settlement::Wait { until } => between(now, until),

@@ -7,22 +7,65 @@
 //! | refused | this request will never be accepted | it is given up |
 //!
 //! A message whose failure can't be claimed waits likewise, even beyond the event's age, until SQS would delete it.
+//!
+//! A wait grows with the fault: an event waits at most as long again as the fault has kept it already. So after a short
+//! fault all events are back soon, and a long one is not asked about all the time. The receive count can't tell how long
+//! a fault has lasted, because it counts every wait before the fault, too.
 
 use std::time::Duration;
 
-use crate::{
-    Attempt,
-    backoff::{Backoff, Draw, Jitter},
-    reason::Reason,
-};
+use crate::{Timestamp, backoff::Draw, reason::Reason, time::between};
 
-/// After a transient fault: 1 s, doubling with each try up to 5 min, as in Lambda's own retries of throttled events.
-const TRANSIENT_WAIT: Backoff =
-    Backoff { base: Duration::from_secs(1), max: Duration::from_mins(5), jitter: Jitter::Full };
+/// After a transient fault: up to 5 min, as in Lambda's own retries of throttled events.
+const TRANSIENT_WAIT: Bounds =
+    Bounds { least: Duration::from_secs(1), most: Duration::from_mins(5) };
 
 /// After a configuration fault: long enough not to flood the log, short enough to retry the event soon after the fix.
-const CONFIGURATION_WAIT: Backoff =
-    Backoff { base: Duration::from_mins(1), max: Duration::from_mins(15), jitter: Jitter::Equal };
+const CONFIGURATION_WAIT: Bounds =
+    Bounds { least: Duration::from_secs(10), most: Duration::from_mins(15) };
+
+/// A fault that nobody has met for this long is over, or for twice as long as it was met if that is more. By then an
+/// event that has waited because of it would have met it again.
+const OVER_AFTER_MIN: Duration = Duration::from_mins(1);
+
+/// The maximum of that time: twice the longest wait.
+const OVER_AFTER_MAX: Duration = Duration::from_mins(30);
+
+/// The bounds of the longest wait after a fault, which grows with the fault.
+struct Bounds {
+    least: Duration,
+    most: Duration,
+}
+
+impl Bounds {
+    /// The longest wait of an event that the fault has kept for this long.
+    fn ceiling(&self, kept_for: Duration) -> Duration {
+        kept_for.clamp(self.least, self.most)
+    }
+}
+
+/// A fault that lasts, as one handler knows it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Outage {
+    /// When the handler met it first.
+    pub since: Timestamp,
+    met_at: Timestamp,
+}
+
+impl Outage {
+    /// The outage to which a fault belongs that is met now, after the one that was `known` before.
+    #[must_use]
+    pub fn met(known: Option<Self>, now: Timestamp) -> Self {
+        let since = known.filter(|known| !known.is_over(now)).map_or(now, |known| known.since);
+        Self { since, met_at: now }
+    }
+
+    /// A success in between doesn't end an outage: of a target that is throttled, some invocations are accepted.
+    fn is_over(&self, now: Timestamp) -> bool {
+        let lasted = between(self.since, self.met_at);
+        between(self.met_at, now) > (lasted * 2).clamp(OVER_AFTER_MIN, OVER_AFTER_MAX)
+    }
+}
 
 /// Why an invocation, or a message that is sent, was not accepted.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
@@ -190,26 +233,25 @@ pub fn store_fault_passes(code: Option<&str>, status: Option<u16>) -> bool {
 }
 
 impl FaultKind {
-    /// How long a message waits after this fault.
-    pub(crate) fn wait(self, request_id: &str, tries: u32) -> Result<Duration, Reason> {
+    /// How long a message waits after this fault, which has kept it for a while already.
+    pub(crate) fn wait(self, kept_for: Duration, draw: Draw) -> Result<Duration, Reason> {
         match self {
             Self::Refused(reason) => Err(reason),
-            Self::Configuration => Ok(drawn(CONFIGURATION_WAIT, request_id, tries)),
-            Self::Transient { retry_after: Some(asked) } => Ok(asked.max(TRANSIENT_WAIT.base)),
-            Self::Transient { retry_after: None } => Ok(drawn(TRANSIENT_WAIT, request_id, tries)),
+            Self::Configuration => Ok(wait(false, kept_for, draw)),
+            Self::Transient { retry_after: Some(asked) } => Ok(asked.max(TRANSIENT_WAIT.least)),
+            Self::Transient { retry_after: None } => Ok(wait(true, kept_for, draw)),
         }
     }
 }
 
-/// How long a message waits if its failure could not be claimed.
-pub(crate) fn store_wait(passes: bool, request_id: &str, tries: u32) -> Duration {
-    let wait = if passes { TRANSIENT_WAIT } else { CONFIGURATION_WAIT };
-    drawn(wait, request_id, tries)
-}
-
-fn drawn(wait: Backoff, request_id: &str, tries: u32) -> Duration {
-    let nth = Attempt::new(tries).unwrap_or(Attempt::FIRST);
-    wait.delay(nth, Draw::seeded(request_id, tries))
+/// How long a message waits after a fault that is transient, or that a person has to fix.
+pub(crate) fn wait(passes: bool, kept_for: Duration, draw: Draw) -> Duration {
+    if passes {
+        draw.between(TRANSIENT_WAIT.least, TRANSIENT_WAIT.ceiling(kept_for))
+    } else {
+        let ceiling = CONFIGURATION_WAIT.ceiling(kept_for);
+        draw.between(ceiling / 2, ceiling)
+    }
 }
 
 #[cfg(test)]
@@ -312,14 +354,18 @@ mod tests {
         }
     }
 
-    /// How long the message waits after a fault `age` seconds after the failure, or why it is given up.
-    fn wait(kind: FaultKind, age: u64, receive_count: u32) -> Result<Duration, Reason> {
-        let failed_at = at("2019-11-14T18:16:05.568Z");
+    const FAILED_AT: &str = "2019-11-14T18:16:05.568Z";
+
+    /// How long a message waits that is due a second after its failure, after a fault `age` seconds after the failure
+    /// that the handler has seen for `seen` seconds, or why it is given up.
+    fn wait(kind: FaultKind, age: u64, seen: u64) -> Result<Duration, Reason> {
+        let failed_at = at(FAILED_AT);
         let body = testing::record_of("1");
-        let received = Message { receive_count, ..message(&body) };
+        let received = Message { receive_count: 400, ..message(&body) };
         let judged = |now| decide(received, &home(), &rules(&[("MAX_AGE", "10000s")]), now);
         let now = later(failed_at, Duration::from_secs(age));
-        rest(judged(later(failed_at, SECOND)).after_fault(kind, now), now)
+        let since = now - Duration::from_secs(seen);
+        rest(judged(later(failed_at, SECOND)).after_fault(kind, since, now), now)
     }
 
     /// How long it waits, or why it is given up.
@@ -332,29 +378,31 @@ mod tests {
 
     const TRANSIENT: FaultKind = FaultKind::Transient { retry_after: None };
     const SECOND: Duration = Duration::from_secs(1);
+    /// A fault that a handler has seen for longer than any event was late.
+    const EVER: u64 = 100_000;
 
     #[test]
-    fn each_fault_has_its_wait() {
+    fn a_wait_grows_with_the_time_for_which_the_fault_has_kept_the_event_however_often_it_came() {
         let asked = |seconds| FaultKind::Transient { retry_after: Some(SECOND * seconds) };
-        for (kind, receive_count, least, most) in [
-            (TRANSIENT, 0, 1, 1),
-            (TRANSIENT, 1, 1, 1),
-            (TRANSIENT, 2, 1, 2),
-            (TRANSIENT, 5, 1, 16),
-            (TRANSIENT, 9, 1, 256),
-            (TRANSIENT, 10, 1, 300),
-            (TRANSIENT, 499, 1, 300),
-            (asked(0), 2, 1, 1),
-            (asked(1), 2, 1, 1),
-            (asked(77), 2, 77, 77),
-            (FaultKind::Configuration, 1, 30, 60),
-            (FaultKind::Configuration, 2, 60, 120),
-            (FaultKind::Configuration, 5, 450, 900),
-            (FaultKind::Configuration, 100, 450, 900),
+        for (kind, age, seen, least, most) in [
+            (TRANSIENT, 1, EVER, 1, 1),
+            (TRANSIENT, 2, EVER, 1, 1),
+            (TRANSIENT, 5, EVER, 1, 4),
+            (TRANSIENT, 26, EVER, 1, 25),
+            (TRANSIENT, 5_000, EVER, 1, 300),
+            // An event that was held back for an hour meets a fault that has just begun.
+            (TRANSIENT, 3_600, 0, 1, 1),
+            (TRANSIENT, 3_600, 25, 1, 25),
+            (FaultKind::Configuration, 1, EVER, 5, 10),
+            (FaultKind::Configuration, 3_600, 0, 5, 10),
+            (FaultKind::Configuration, 3_600, 25, 12, 25),
+            (FaultKind::Configuration, 3_600, EVER, 450, 900),
+            (asked(0), 3_600, EVER, 1, 1),
+            (asked(77), 3_600, 0, 77, 77),
         ] {
-            let wait = wait(kind, 10, receive_count).unwrap();
+            let wait = wait(kind, age, seen).unwrap();
             let range = SECOND * least..=SECOND * most;
-            assert!(range.contains(&wait), "{kind:?} {receive_count}: {wait:?}");
+            assert!(range.contains(&wait), "{kind:?} at {age}, seen for {seen}: {wait:?}");
         }
         for reason in [Reason::PayloadTooLarge, Reason::InvokeRejected, Reason::RecursionStopped] {
             assert_eq!(wait(FaultKind::Refused(reason), 10, 2), Err(reason));
@@ -362,46 +410,90 @@ mod tests {
     }
 
     #[test]
+    fn after_a_fault_every_event_is_back_as_soon_as_the_fault_was_long() {
+        for lasts in [3, 25, 200] {
+            for nth in 0..100 {
+                let body = testing::record_of("1")
+                    .replace("e4b46cbf-b738-xmpl-8880-a18cdf61200e", &format!("request {nth}"));
+                let began = later(at(FAILED_AT), SECOND * 3_600);
+                let ended = later(began, SECOND * lasts);
+                let (mut now, mut tries) = (later(began, SECOND * nth * lasts / 100), 0);
+                let mut known = Some(Outage::met(None, began));
+                while now < ended {
+                    let outage = Outage::met(known, now);
+                    known = Some(outage);
+                    let judged = decide(message(&body), &home(), &rules(&[]), now);
+                    let Settlement::Wait { until } =
+                        judged.after_unclaimed(false, outage.since, now)
+                    else {
+                        panic!("event {nth} is given up");
+                    };
+                    (now, tries) = (until, tries + 1);
+                }
+                assert!(now <= later(ended, SECOND * lasts.max(10)), "{lasts} s, {nth}: {now}");
+                assert!(tries <= 12, "{lasts} s, {nth}: {tries} tries");
+            }
+        }
+    }
+
+    #[test]
+    fn an_outage_lasts_until_nobody_has_met_it_for_twice_as_long() {
+        let from = at(FAILED_AT);
+        let after = |seconds| later(from, SECOND * seconds);
+        let once = Outage::met(None, from);
+        assert_eq!(Outage::met(Some(once), after(60)).since, from);
+        assert_eq!(Outage::met(Some(once), after(61)).since, after(61));
+        let longer = Outage::met(Some(once), after(50));
+        assert_eq!(Outage::met(Some(longer), after(150)).since, from);
+        assert_eq!(Outage::met(Some(longer), after(151)).since, after(151));
+        let long = [60, 180, 540, 1_620]
+            .into_iter()
+            .fold(once, |known, seconds| Outage::met(Some(known), after(seconds)));
+        assert_eq!(Outage::met(Some(long), after(1_620 + 1_800)).since, from);
+        assert_eq!(Outage::met(Some(long), after(1_620 + 1_801)).since, after(1_620 + 1_801));
+    }
+
+    #[test]
     fn no_wait_passes_over_the_last_chance_and_none_reaches_beyond_the_age() {
         // With a MAX_AGE of 10,000 s, the last chance is a minute before its end.
         for kind in [TRANSIENT, FaultKind::Configuration] {
-            assert_eq!(wait(kind, 9_939, 100), Ok(SECOND), "a second before the last chance");
-            assert_eq!(wait(kind, 9_999, 100), Err(Reason::MaxAgeExceeded));
-            assert_eq!(wait(kind, 10_001, 1), Err(Reason::MaxAgeExceeded));
+            assert_eq!(wait(kind, 9_939, EVER), Ok(SECOND), "a second before the last chance");
+            assert_eq!(wait(kind, 9_999, EVER), Err(Reason::MaxAgeExceeded));
+            assert_eq!(wait(kind, 10_001, 0), Err(Reason::MaxAgeExceeded));
         }
         for age in [9_940, 9_945] {
-            assert_eq!(wait(TRANSIENT, age, 1), Ok(SECOND), "the minute is there to be used");
+            assert_eq!(wait(TRANSIENT, age, 0), Ok(SECOND), "the minute is there to be used");
         }
         let asked = |seconds| FaultKind::Transient { retry_after: Some(SECOND * seconds) };
-        assert_eq!(wait(asked(50), 9_950, 1), Ok(SECOND * 50), "to its end");
-        assert_eq!(wait(asked(51), 9_950, 1), Err(Reason::MaxAgeExceeded));
+        assert_eq!(wait(asked(50), 9_950, 0), Ok(SECOND * 50), "to its end");
+        assert_eq!(wait(asked(51), 9_950, 0), Err(Reason::MaxAgeExceeded));
     }
 
     #[test]
     fn what_cannot_be_claimed_waits_however_old_it_is_until_sqs_would_delete_it() {
-        let failed_at = at("2019-11-14T18:16:05.568Z");
+        let failed_at = at(FAILED_AT);
         let body = testing::record_of("1");
-        let after = |passes, decision, seconds, receive_count| {
-            let received = Message { receive_count, ..message(&body) };
-            let judged = decide(received, &home(), &rules(&[]), failed_at);
+        let after = |passes, decision, seconds, seen| {
+            let judged = decide(message(&body), &home(), &rules(&[]), failed_at);
             let now = later(failed_at, SECOND * seconds);
-            rest(Judgement { decision, ..judged }.after_unclaimed(passes, now), now)
+            let judgement = Judgement { decision, ..judged };
+            rest(judgement.after_unclaimed(passes, now - SECOND * seen, now), now)
         };
         let given_up = Decision::Settle(Settlement::DeadLetter(Reason::NotRetryable));
         let half_a_day = 12 * 3600;
-        for days in [0, 1, 26] {
+        for days in [1, 2, 26] {
             let soon = after(true, given_up, days * half_a_day, 2).unwrap();
             assert!((SECOND..=SECOND * 2).contains(&soon), "{soon:?}");
-            let mended = after(false, given_up, days * half_a_day, 2).unwrap();
-            assert!((SECOND * 60..=SECOND * 120).contains(&mended), "{mended:?}");
+            let mended = after(false, given_up, days * half_a_day, 60).unwrap();
+            assert!((SECOND * 30..=SECOND * 60).contains(&mended), "{mended:?}");
         }
         assert!(after(true, given_up, 27 * half_a_day, 2).is_ok());
         for passes in [true, false] {
             assert_eq!(after(passes, given_up, 27 * half_a_day + 1, 2), Err(Reason::NotRetryable));
         }
         let last_chance = 24 * 3600 - 60;
-        assert_eq!(after(false, Decision::Invoke, last_chance - 1, 9), Ok(SECOND));
-        assert!(after(false, Decision::Invoke, last_chance, 9).unwrap() > SECOND * 60);
+        assert_eq!(after(false, Decision::Invoke, last_chance - 1, 900), Ok(SECOND));
+        assert!(after(false, Decision::Invoke, last_chance, 900).unwrap() > SECOND * 60);
     }
 
     #[test]

@@ -29,6 +29,7 @@ use crate::{
     log,
     memory::CircuitMemory,
     message::Source,
+    outages::{LEDGER, Outages},
     ports::{
         CallFault, Clock, ENTRIES_MAX, Functions, Invocation, Ledger, Queues, Resent,
         VisibilityChange,
@@ -86,6 +87,8 @@ pub struct Handler<Q, F, L, C> {
     pub gauges: Gauges,
     /// What it remembers about the circuits of its targets between batches.
     pub memory: CircuitMemory,
+    /// What it remembers about faults between batches.
+    pub outages: Outages,
 }
 
 impl<Q, F, L, C> Handler<Q, F, L, C>
@@ -118,6 +121,7 @@ where
             deadline: context.deadline,
             clock: &self.clock,
             ledger: self.ledger.as_ref(),
+            outages: &self.outages,
             registers: self.settings.register,
         };
         let budget = Budget::of(now, context.deadline);
@@ -204,7 +208,9 @@ where
             Err(NotClaimed::Unknown(fault)) => {
                 item.note_obstacle(Obstacle::Ledger);
                 log::not_written(item, decision::CLAIM, &fault);
-                Next::Settle(item.judgement.after_unclaimed(fault.passes, self.clock.now()))
+                let now = self.clock.now();
+                let since = self.outages.met(LEDGER, now);
+                Next::Settle(item.judgement.after_unclaimed(fault.passes, since, now))
             }
         }
     }
@@ -298,13 +304,21 @@ where
     }
 
     fn not_accepted(&self, item: &Item<'_>, fault: &InvokeFault) -> Settlement {
-        match fault.kind {
-            FaultKind::Transient { .. } => item.note_obstacle(Obstacle::Throttled),
-            FaultKind::Configuration => item.note_obstacle(Obstacle::Configuration),
-            FaultKind::Refused(_) => {}
-        }
+        let now = self.clock.now();
+        let obstacle = match fault.kind {
+            FaultKind::Transient { .. } => Some(Obstacle::Throttled),
+            FaultKind::Configuration => Some(Obstacle::Configuration),
+            FaultKind::Refused(_) => None,
+        };
+        let since = match (obstacle, item.failure()) {
+            (Some(obstacle), Some(failure)) => {
+                item.note_obstacle(obstacle);
+                self.outages.met(failure.target.as_str(), now)
+            }
+            _ => now,
+        };
         log::not_accepted(item, fault);
-        item.judgement.after_fault(fault.kind, self.clock.now())
+        item.judgement.after_fault(fault.kind, since, now)
     }
 
     async fn settle(&self, settlements: Settlements<'_, '_>, run: &Run<'_, L, C>) {
@@ -455,6 +469,7 @@ where
                 }
                 Err(fault) => {
                     let queue_url = self.settings.dead_letter_queue_url.clone();
+                    let fault = CallFault(fault.to_string());
                     log::end(item, Outcome::DeadLetterNotSent { reason, queue_url, fault });
                     run.release(item).await;
                 }
@@ -463,4 +478,3 @@ where
         join_all(settled).await;
     }
 }
-                    let fault = CallFault(fault.to_string());

@@ -26,14 +26,17 @@ mod log;
 pub mod memory;
 mod message;
 pub mod metrics;
+pub mod outages;
 pub mod ports;
 mod probes;
 mod register;
 pub mod report;
-mod settlements;
 mod sends;
+mod settlements;
 
 use comeback_core::Timestamp;
+
+use crate::outages::Outages;
 
 /// What the phases of a batch share: the invocation of the handler in which they run, its clock and its ledger.
 pub(crate) struct Run<'h, L, C> {
@@ -43,6 +46,7 @@ pub(crate) struct Run<'h, L, C> {
     pub(crate) deadline: Timestamp,
     pub(crate) clock: &'h C,
     pub(crate) ledger: Option<&'h L>,
+    pub(crate) outages: &'h Outages,
     /// Whether events that wait are listed in the ledger's table.
     pub(crate) registers: bool,
 }

@@ -23,6 +23,7 @@ use crate::{
     item::Item,
     log,
     message::Source,
+    outages::LEDGER,
     ports::{Clock, Ledger, NotReplaced, Notes, Wanted},
     report::{Obstacle, Outcome},
     settlements::Wait,
@@ -52,8 +53,10 @@ pub(crate) async fn look<L: Ledger, C: Clock>(
     let found = ledger.look_up(&wanted).await;
     if let Err(fault) = &found {
         log::not_looked_up(fault);
+        let now = run.clock.now();
+        let since = run.outages.met(LEDGER, now);
         let registered = items.iter().filter(|_| run.registers);
-        registered.for_each(|item| look_up_soon(item, fault, run.clock.now()));
+        registered.for_each(|item| look_up_soon(item, fault, since, now));
     }
     found.ok()
 }
@@ -85,13 +88,13 @@ pub(crate) fn steer<L: Ledger, C: Clock>(items: &[Item<'_>], notes: &Notes, run:
 
 /// It is unknown whether there is an order for this event. If its message came back before it is due, maybe because of
 /// an order, the event waits only briefly and is looked up again.
-fn look_up_soon(item: &Item<'_>, fault: &StoreFault, now: Timestamp) {
+fn look_up_soon(item: &Item<'_>, fault: &StoreFault, since: Timestamp, now: Timestamp) {
     if item.came_back() {
         item.note_obstacle(Obstacle::Ledger);
     }
     let may_be_ordered = item.judgement.message.receive_count > 1;
     if may_be_ordered {
-        item.wait_at_most(item.judgement.after_unclaimed(fault.passes, now));
+        item.wait_at_most(item.judgement.after_unclaimed(fault.passes, since, now));
     }
 }
 
@@ -123,7 +126,9 @@ async fn enter<L: Ledger, C: Clock>(
     let is_listed = receipt_handle.is_none()
         && item.held().is_none()
         && entered.as_ref().and_then(|entered| entered.delayed_until) == Some(until);
-    let registers = run.registers && !is_listed && !item.lacks_ledger();
+    // After a claim that may have been written, there is a write in any case: it lists the event, too.
+    let may_be_written = item.held().is_some() || !item.lacks_ledger();
+    let registers = run.registers && !is_listed && may_be_written;
     let (Some(ledger), Some(failure), Some(schedule), Some(queue_url)) = (
         run.ledger.filter(|_| registers),
         item.accepted(),

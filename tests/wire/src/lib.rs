@@ -27,6 +27,7 @@ use comeback_flow::{
     batch::Handler,
     in_flight::Gauges,
     memory::CircuitMemory,
+    outages::Outages,
     ports::{
         Attribute, CallFault, Clock, Entered, Functions, Invocation, Ledger, Listed, NotExchanged,
         NotReplaced, Notes, Queues, Resent, Stored, Value, VisibilityChange, Wanted,
@@ -212,6 +213,7 @@ impl Environment {
             clock: port(),
             gauges: Gauges::default(),
             memory: CircuitMemory::default(),
+            outages: Outages::default(),
         }
     }
 }

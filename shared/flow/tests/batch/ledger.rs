@@ -3,18 +3,19 @@
 
 use std::time::Duration;
 
-use aws_lambda_events::event::sqs::SqsMessage;
+use aws_lambda_events::event::sqs::{SqsEvent, SqsMessage};
 use comeback_core::{
     claim::{Claim, State, Token},
     fault::FaultKind,
     time::later,
 };
-use comeback_flow::report::Obstacle;
+use comeback_flow::{ports::Clock, report::Obstacle};
 
 use crate::{
     THROTTLED,
     world::{
-        Answer, World, due, failed, handle, handle_within, key_of, outcomes, poison, start, waiting,
+        Answer, World, due, failed, handle, handle_by, handle_within, key_of, outcomes, poison,
+        start, waiting,
     },
 };
 
@@ -86,6 +87,49 @@ async fn a_claim_that_nobody_knows_of_is_released_with_its_wait() {
     let report = handle(&world, vec![due("a")]).await;
     assert_eq!(outcomes(&report), ["waits"]);
     assert!(states(&world).is_empty(), "the next receive need not wait for a lease");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_waits_because_it_could_not_be_claimed_is_listed_if_that_can_be_written() {
+    let world = World::with_register(&[("claim", Answer::Fault(THROTTLED))]);
+    let report = handle(&world, vec![due("a")]).await;
+    assert_eq!(outcomes(&report), ["waits"]);
+    assert_eq!(world.claims()[&key_of("a")].state, State::Waiting);
+    let handle = world.waits.borrow()[&key_of("a")].1.clone();
+    assert_eq!(handle, Some("handle of a".to_owned()), "an operator's order reaches it");
+}
+
+/// The events were held back for an hour, and have come often.
+#[tokio::test(start_paused = true)]
+async fn events_wait_for_no_longer_after_a_fault_than_it_has_lasted() {
+    let mended = Answer::Fault(FaultKind::Configuration);
+    let throttled = Answer::Fault(THROTTLED);
+    for (part, answer, shortest) in
+        [("claim", mended, 10), ("claim", throttled, 1), ("payload of", throttled, 1)]
+    {
+        let world = World::with_ledger(&[(part, answer)]);
+        let handler = world.handler();
+        let longest = async |after| {
+            tokio::time::sleep(Duration::from_secs(after)).await;
+            let records = (0..20).map(|nth| {
+                let mut held_back = failed(&format!("e{nth}"), 3_600);
+                let count = ("ApproximateReceiveCount".to_owned(), "40".to_owned());
+                held_back.attributes.extend([count]);
+                held_back
+            });
+            let mut event = SqsEvent::default();
+            event.records = records.collect();
+            let deadline = later(handler.clock.now(), Duration::from_secs(30));
+            let report = handle_by(&handler, deadline, &event).await;
+            assert_eq!(outcomes(&report), ["waits"; 20], "{part}");
+            let calls = world.visibility_calls.take();
+            calls.into_iter().flat_map(|(_, changes)| changes).map(|change| change.1).max()
+        };
+        let [first, later, another] = [longest(0).await, longest(25).await, longest(3_600).await];
+        assert!(first <= Some(shortest), "{part}: {first:?}");
+        assert!((Some(13)..=Some(26)).contains(&later), "{part}, after 25 s: {later:?}");
+        assert!(another <= Some(shortest), "{part}, another fault: {another:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -94,7 +94,7 @@ async fn every_fault_of_an_invocation_ends_in_its_outcome() {
     let calls = world.visibility_calls.borrow();
     let [(_, changes)] = &calls[..] else { panic!("expected one call, got {calls:?}") };
     let waits: Vec<_> = changes.iter().map(|(_, seconds)| *seconds).collect();
-    assert!((1..=2).contains(&waits[0]) && waits[1] == 77 && waits[2] >= 60, "{waits:?}");
+    assert!(waits[..2] == [1, 77] && (5..=10).contains(&waits[2]), "{waits:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -25,6 +25,7 @@ use comeback_flow::{
     batch::{Context, Handler},
     in_flight::Gauges,
     memory::CircuitMemory,
+    outages::Outages,
     ports::{
         CallFault, Clock, Entered, Functions, Invocation, Ledger, Listed, NotExchanged,
         NotReplaced, Notes, Queues, Resent, Stored, VisibilityChange, Wanted,
@@ -54,9 +55,9 @@ pub enum Answer {
     Lost,
     /// For an invocation or the ledger: this fault.
     Fault(FaultKind),
-}
     /// For a message that is sent: SQS refuses it, and every call that it is in.
     Spoils,
+}
 
 /// A queue's URL, and the handle and the timeout of each entry.
 type VisibilityCall = (String, Vec<(String, u32)>);
@@ -148,8 +149,16 @@ impl World {
         let lookup = |name: &str| variables.get(name).map(|&value| value.to_owned());
         let settings = Settings::from_lookup(lookup).unwrap();
         let ledger = self.claims.is_some().then_some(self);
-        let (gauges, memory) = (Gauges::default(), CircuitMemory::default());
-        Handler { settings, queues: self, functions: self, ledger, clock: self, gauges, memory }
+        Handler {
+            settings,
+            queues: self,
+            functions: self,
+            ledger,
+            clock: self,
+            gauges: Gauges::default(),
+            memory: CircuitMemory::default(),
+            outages: Outages::default(),
+        }
     }
 
     pub fn claims(&self) -> RefMut<'_, BTreeMap<String, Claim>> {
@@ -187,6 +196,13 @@ impl World {
     }
 }
 
+/// What SQS says of a call that one of its messages spoils.
+const SPOILT: FaultKind = FaultKind::Refused(Reason::InvokeRejected);
+
+fn send_fault(kind: FaultKind) -> InvokeFault {
+    InvokeFault { kind, code: None, message: "no".into() }
+}
+
 fn store_fault(kind: FaultKind) -> StoreFault {
     let passes = kind != FaultKind::Configuration;
     StoreFault { passes, code: None, message: "no".into() }
@@ -196,13 +212,6 @@ impl Queues for &World {
     async fn change_visibility(
         &self,
         queue_url: &str,
-/// What SQS says of a call that one of its messages spoils.
-const SPOILT: FaultKind = FaultKind::Refused(Reason::InvokeRejected);
-
-fn send_fault(kind: FaultKind) -> InvokeFault {
-    InvokeFault { kind, code: None, message: "no".into() }
-}
-
         changes: &[VisibilityChange<'_>],
     ) -> Vec<Result<(), CallFault>> {
         let asked = changes.iter().map(|change| (change.receipt_handle.to_owned(), change.timeout));
@@ -230,6 +239,7 @@ fn send_fault(kind: FaultKind) -> InvokeFault {
                 // A delay's message has the body of the invocation or claim that failed.
                 Answer::Fault(_) | Answer::Lost if message.delay > 0 => None,
                 Answer::Fault(kind) => Some(kind),
+                Answer::Spoils => return vec![Err(send_fault(SPOILT)); messages.len()],
                 Answer::Refused | Answer::Lost | Answer::Never => Some(transient),
             };
             answers.push(kind.map_or(Ok(()), |kind| Err(send_fault(kind))));
@@ -238,7 +248,6 @@ fn send_fault(kind: FaultKind) -> InvokeFault {
     }
 
     async fn send_dead_letters(&self, letters: &[&DeadLetter<'_>]) -> Vec<Result<(), InvokeFault>> {
-                Answer::Spoils => return vec![Err(send_fault(SPOILT)); messages.len()],
         self.letter_calls
             .borrow_mut()
             .push(letters.iter().map(|&letter| letter.clone().into_owned()).collect());
@@ -322,6 +331,7 @@ impl Ledger for &World {
             Answer::Accepted
             | Answer::Slow(_)
             | Answer::Refused
+            | Answer::Spoils
             | Answer::Never
             | Answer::Fault(_) => Ok(()),
         }
@@ -331,7 +341,6 @@ impl Ledger for &World {
         &self,
         key: &str,
         seen: Option<&Claim>,
-            | Answer::Spoils
         next: &Claim,
         waiting: &Waiting<'_>,
     ) -> Result<(), NotReplaced> {

@@ -13,8 +13,8 @@ use wire::{Answer, Invoke};
 use super::{
     Judge, Open, REASONS,
     cases::Case,
-    delays::{DELAY_MAX, HOP_MIN, content, exchange, was_sent_again},
-    deliveries::{Delivery, receive_count},
+    delays::{DELAY_MAX, HOP_MIN, content, exchange},
+    deliveries::{Delivery, Met, receive_count},
     letters::attribute,
     register::{Wait, came_back},
 };
@@ -208,6 +208,9 @@ impl Judge {
     /// A handler received the answer to an invocation or to a dead letter.
     pub fn told(&mut self, of: Subject, answer: &Answer) {
         self.answers += 1;
+        let kind = answer.as_ref().err().and_then(|refusal| refusal.kind);
+        let target = self.cases[of.case].arn(&self.plan);
+        let known_for = self.meets(of.run, &target, kind);
         let message = self.runs.get_mut(&of.run).and_then(|run| run.get_mut(of.place));
         let Some(message) = message else { return };
         message.told = self.answers;
@@ -215,7 +218,7 @@ impl Judge {
         match answer {
             Ok(()) => message.done = true,
             Err(refusal) => {
-                message.met(refusal.kind, self.now);
+                message.met(refusal.kind, known_for, self.now);
                 message.act_refused = true;
                 // The call took effect and the handler doesn't know, so the next handler acts again.
                 if message.acts > 0 && !message.permitted {
@@ -227,9 +230,6 @@ impl Judge {
         self.story.tell(self.now, case.of.event, || format!("run {} is told: {answer:?}", of.run));
     }
 
-    /// A handler puts messages back.
-    pub fn hides(&mut self, run: u64, clock: Timestamp, changes: &[(String, u32)]) {
-        if changes.len() > ENTRIES_MAX {
     /// SQS has refused all messages of a call for good, maybe because of a single one. The handler doesn't know which,
     /// so it has to send this one alone before it gives it up.
     pub fn refused_together(&mut self, subjects: &[Option<Subject>]) {
@@ -248,6 +248,9 @@ impl Judge {
         }
     }
 
+    /// A handler puts messages back.
+    pub fn hides(&mut self, run: u64, clock: Timestamp, changes: &[(String, u32)]) {
+        if changes.len() > ENTRIES_MAX {
             let what = format!("{} visibility changes in one call", changes.len());
             self.violated(Check::CallsFit, None, what);
         }
@@ -337,7 +340,7 @@ impl Judge {
 
     /// The check and the range in milliseconds from `at` of a wait that has another cause than the due time.
     fn cause(&self, message: &Delivery, at: Millis) -> Option<(Check, (Millis, Millis))> {
-        if let Some(fault) = message.fault {
+        if let Some(fault) = message.fault.map(|fault| (fault, message.known_for)) {
             let passed = (self.now - message.fault_at).num_milliseconds();
             let (low, high) = self.wait_after_fault(message, at - passed, fault);
             return Some((Check::FaultWaits, (low - passed, high.saturating_sub(passed))));
@@ -395,12 +398,12 @@ impl Judge {
         low.max(after.saturating_add(1)) - at
     }
 
-    /// The shortest and the longest wait after a fault at `at`.
+    /// The shortest and the longest wait after a fault at `at`, which the handler has known for a while.
     pub fn wait_after_fault(
         &self,
         message: &Delivery,
         at: Millis,
-        fault: FaultKind,
+        (fault, known_for): Met,
     ) -> (Millis, Millis) {
         let case = &self.cases[message.case];
         let is_unclaimed = case.claimed && message.claim.is_none();
@@ -409,17 +412,16 @@ impl Judge {
             Ok(next) if !is_unclaimed => next.expiry - at,
             Ok(_) | Err(_) => Millis::MAX,
         };
-        let (least, most) = tries(case, message, at);
-        let doubled = |tries: u32, first: Millis, most: Millis| {
-            first.saturating_mul(1 << tries.saturating_sub(1).min(20)).min(most) * 1000
-        };
+        let (least, most) = kept_for(case, at, known_for);
         let (low, high) = match fault {
-            FaultKind::Transient { retry_after: None } => (1000, doubled(most, 1, 300)),
+            FaultKind::Transient { retry_after: None } => (1000, most.clamp(1_000, 300_000)),
             FaultKind::Transient { retry_after: Some(asked) } => {
                 let asked = (asked.as_millis() as Millis).max(1000);
                 (asked, asked)
             }
-            FaultKind::Configuration => (doubled(least, 60, 900) / 2, doubled(most, 60, 900)),
+            FaultKind::Configuration => {
+                (least.clamp(10_000, 900_000) / 2, most.clamp(10_000, 900_000))
+            }
             // A refused event is given up, so no wait is right.
             FaultKind::Refused(_) => return (Millis::MAX, 0),
         };
@@ -476,20 +478,17 @@ fn is_within((low, high): (Millis, Millis), seconds: u32, is_delay: bool) -> boo
     is_hop || (whole(low).min(most)..=whole(high).min(most)).contains(&seconds.into())
 }
 
-/// The least and the greatest number of failed tries of an attempt until `at`. The receive count of a message that was
-/// sent again starts at 1, but its lateness shows how often its wait has doubled.
-fn tries(case: &Case, message: &Delivery, at: Millis) -> (u32, u32) {
-    let receives = receive_count(message.record());
-    let Ok(next) = case.verdict else { return (receives, receives) };
-    if !was_sent_again(message.record()) {
-        return (receives, receives);
-    }
+/// For how long at least, and at most, a fault has kept an event at `at`: since it was due, but no longer than the handler
+/// has known of the fault. An event that isn't due, or has no due time, was kept as long as that.
+fn kept_for(case: &Case, at: Millis, known_for: Millis) -> (Millis, Millis) {
+    let Ok(next) = case.verdict else { return (known_for, known_for) };
     let (low, high) = case.due.map_or(next.due, |due| (due, due));
-    let shown = |due: Millis| {
-        let late = ((at - due) / 1000).max(0);
-        late.checked_ilog2().map_or(0, |doublings| doublings + 1)
-    };
-    (receives.max(shown(high)), receives.max(shown(low)))
+    let kept = |due: Millis| (at - due).min(known_for);
+    if at < low {
+        (known_for, known_for)
+    } else {
+        (kept(high.min(at)), if at < high { known_for } else { kept(low) })
+    }
 }
 
 impl Case {

@@ -10,7 +10,7 @@ use std::{
 };
 
 use aws_lambda_events::event::sqs::{SqsMessage, SqsMessageAttribute};
-use comeback_core::Timestamp;
+use comeback_core::{Timestamp, fault::FaultKind};
 use comeback_local_model::{
     queue_arn,
     sqs::{AttributeValue, MessageAttribute, Outgoing},
@@ -46,10 +46,19 @@ const GROWTH: u64 = 3;
 const REMEMBERED: Millis = 240_000;
 const COUNT_HOLDS: Millis = 170_000;
 
-/// A process of a handler, and what it knows about its queues.
+/// The ledger, beside the targets that a process knows faults of.
+pub const LEDGER: &str = "the ledger";
+
+/// When a handler may assume that a fault is over that it hasn't met for this long, or for twice as long as it has met
+/// it, but not longer than that.
+const FORGETS: (Millis, Millis) = (60_000, 1_800_000);
+
+/// A process of a handler, and what it knows about its queues and about faults.
 pub struct Process {
     in_flight_max: u32,
     queues: BTreeMap<String, Known>,
+    /// When it met the first and the last fault of each target, and of the ledger, in a row.
+    faults: BTreeMap<String, (Timestamp, Timestamp)>,
 }
 
 /// What a process knows about the messages of one queue that are in flight, by its own clock.
@@ -80,7 +89,8 @@ impl Known {
 
 impl Judge {
     pub fn starts(&mut self, in_flight_max: u32) -> usize {
-        self.processes.push(Process { in_flight_max, queues: BTreeMap::new() });
+        let (queues, faults) = Default::default();
+        self.processes.push(Process { in_flight_max, queues, faults });
         self.processes.len() - 1
     }
 
@@ -90,6 +100,23 @@ impl Judge {
             let is_paused = || self.paused.contains(&self.cases[message.case].arn(&self.plan));
             message.listing.was_paused = !self.paused.is_empty() && is_paused();
         }
+    }
+
+    /// A handler meets a fault now, of the ledger or of a target. Returns for how long it has known of it. What is refused
+    /// for good is no fault that could pass.
+    pub fn meets(&mut self, run: u64, whose: &str, fault: Option<FaultKind>) -> Millis {
+        let lasts = matches!(fault, Some(FaultKind::Transient { .. } | FaultKind::Configuration));
+        let process = self.runs.get(&run).and_then(|batch| batch.first()).map(|it| it.process);
+        let process = process.filter(|_| lasts).and_then(|it| self.processes.get_mut(it));
+        let Some(process) = process else { return 0 };
+        let now = self.now;
+        let (first, last) = process.faults.entry(whose.to_owned()).or_insert((now, now));
+        let (lasted, ago) = ((*last - *first).num_milliseconds(), (now - *last).num_milliseconds());
+        if ago > (2 * lasted).clamp(FORGETS.0, FORGETS.1) {
+            *first = now;
+        }
+        *last = now;
+        (now - *first).num_milliseconds()
     }
 
     fn known(&mut self, process: usize, queue: &str, at: Millis) -> Option<(u64, &mut Known)> {

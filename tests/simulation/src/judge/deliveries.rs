@@ -9,17 +9,20 @@ use comeback_core::{
     fault::FaultKind,
 };
 use comeback_flow::report::{Outcome, Report};
-use wire::{Answer, Replace};
+use wire::{Answer, Refusal, Replace};
 
 use super::{
     Judge, Subject,
-    delays::exchange,
+    delays::{LEDGER, exchange},
     register::{LOOKS_MAX, Listing, Wait},
 };
 use crate::{
     notes::{Check, Seen},
     rules::Millis,
 };
+
+/// A fault, and for how long its handler had known of it when it met it.
+pub type Met = (FaultKind, Millis);
 
 /// A message that a handler has received, and what the handler has done about it.
 #[derive(Default)]
@@ -32,9 +35,10 @@ pub struct Delivery {
     pub received_at: Timestamp,
     /// When the handler invoked the target, by the handler's clock.
     pub invoked_at: Option<Millis>,
-    /// The fault that the handler got as an answer, and when.
+    /// The fault that the handler got as an answer, when, and for how long it had known of it by then.
     pub fault: Option<FaultKind>,
     pub fault_at: Timestamp,
+    pub known_for: Millis,
     pub dead_letter_sent: bool,
     /// How often acting on it had an effect, which can't be undone.
     pub acts: u32,
@@ -90,10 +94,11 @@ impl Delivery {
     }
 
     /// Records the fault that the handler got as an answer, if any.
-    pub fn met(&mut self, fault: Option<FaultKind>, now: Timestamp) {
+    pub fn met(&mut self, fault: Option<FaultKind>, known_for: Millis, now: Timestamp) {
         if fault.is_some() {
             self.fault = fault;
             self.fault_at = now;
+            self.known_for = known_for;
         }
     }
 
@@ -385,21 +390,30 @@ impl Judge {
         }
         message.held_until = None;
         message.looks += u32::from(answer.as_ref().is_err_and(|refusal| refusal.found.is_some()));
-        if message.looks == LOOKS_MAX {
+        let transient = FaultKind::Transient { retry_after: None };
+        let fault = match answer {
+            _ if message.looks == LOOKS_MAX => Some(transient),
+            Err(Refusal { found: None, kind, .. }) => Some(kind.unwrap_or(transient)),
+            Ok(()) | Err(_) => None,
+        };
+        if fault.is_some() {
+            let known_for = self.meets(of.run, LEDGER, fault);
+            let message = self.runs.get_mut(&of.run).and_then(|run| run.get_mut(of.place));
+            let Some(message) = message else { return };
             message.listing.excused = true;
             message.told = self.answers;
-            return message.met(Some(FaultKind::Transient { retry_after: None }), self.now);
+            return message.met(fault, known_for, self.now);
         }
-        match answer.as_ref().map_err(|refusal| (&refusal.found, refusal.kind)) {
+        match answer.as_ref().map_err(|refusal| &refusal.found) {
             Ok(()) => {
                 message.told = self.answers;
                 message.claim = Some(next.clone());
             }
-            Err((Some(Some(there)), _)) if there.token.owner == next.token.owner => {
+            Err(Some(Some(there))) if there.token.owner == next.token.owner => {
                 message.told = self.answers;
                 message.claim = Some(there.clone());
             }
-            Err((Some(Some(there)), _)) => match there.state {
+            Err(Some(Some(there))) => match there.state {
                 State::Held { until } => {
                     message.listing.excused = true;
                     message.told = self.answers;
@@ -411,12 +425,7 @@ impl Judge {
                     self.drops(of.case);
                 }
             },
-            Err((Some(None), _)) => {}
-            Err((None, kind)) => {
-                message.listing.excused = true;
-                message.told = self.answers;
-                message.met(kind, self.now);
-            }
+            Err(Some(None) | None) => {}
         }
     }
 }

@@ -6,7 +6,6 @@ use aws_lambda_events::event::sqs::SqsMessage;
 use comeback_core::{
     Timestamp,
     claim::{Claim, Order, State},
-    fault::FaultKind,
 };
 use comeback_flow::ports::Entered;
 use wire::{Answer, Entry, Replace};
@@ -15,8 +14,8 @@ use super::{
     Judge, Subject,
     calls::held,
     cases::Case,
-    delays::{DELAY_MAX, HOP_MIN, was_sent_again},
-    deliveries::{Delivery, receive_count},
+    delays::{DELAY_MAX, HOP_MIN, LEDGER, was_sent_again},
+    deliveries::{Delivery, Met, receive_count},
 };
 use crate::{
     dice::Dice,
@@ -36,7 +35,7 @@ pub struct Listing {
     answered_at: Option<Timestamp>,
     /// The result of the look-up, and its fault if it failed.
     read: Read,
-    look_up_fault: Option<FaultKind>,
+    look_up_fault: Option<Met>,
     /// Whether the handler needn't list the message: a call to the ledger failed, or another handler acts on it.
     pub excused: bool,
     /// How often the handler wrote the item, and how often it found another item than expected.
@@ -195,6 +194,8 @@ impl Judge {
         if answer.is_err() {
             self.learned_nothing(run);
         }
+        let known_for = self.meets(run, LEDGER, fault);
+        let fault = fault.map(|fault| (fault, known_for));
         for message in self.runs.get_mut(&run).into_iter().flatten() {
             // Without a register, a look-up reads only circuits.
             let handler = self.plan.handler_of(self.cases[message.case].of.target);
@@ -263,7 +264,7 @@ impl Judge {
         message: &Delivery,
         at: Millis,
         asked_at: Millis,
-        fault: FaultKind,
+        fault: Met,
     ) -> Option<(Check, (Millis, Millis), bool)> {
         let case = &self.cases[message.case];
         let (earliest, latest) = case.due_range(case.verdict.ok()?);
@@ -309,7 +310,7 @@ impl Judge {
             && case.verdict.is_ok_and(|next| next.attempt == entry.attempt);
         let listing = &message.listing;
         let is_listed = is_delay
-            && message.claim.is_none()
+            && message.held().is_none()
             && listing.read().and_then(|read| read.delayed_until) == Some(due);
         let is_anothers = seen.is_some_and(|seen| {
             seen.state != State::Waiting
