@@ -130,7 +130,8 @@ pub fn beginning(text: &str) -> &str {
 }
 
 /// A body that SQS accepts. Almost every body is acceptable, because it came from a queue. Only a payload that was
-/// decoded from an SNS notification can contain U+FFFE and U+FFFF. An empty body, which only an emulator can have sent, becomes JSON's empty string.
+/// decoded from an SNS notification can contain U+FFFE and U+FFFF. An empty body, which only an emulator can have sent,
+/// becomes JSON's empty string.
 fn acceptable_body(body: &str) -> Cow<'_, str> {
     if body.is_empty() {
         return Cow::Borrowed("\"\"");

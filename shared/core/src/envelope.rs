@@ -149,8 +149,8 @@ impl RetryMetadata {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// The same JSON, as a queue's message has it in the attribute of that name. A producer may have written a character
-    /// as an escape that SQS refuses.
+    /// The same JSON, as a queue's message has it in the attribute of that name. A producer may have escaped
+    /// characters that SQS refuses.
     pub fn to_attribute(&self) -> String {
         acceptable_json(self.to_json().into()).into_owned()
     }

@@ -286,7 +286,7 @@ fn function_letter<'a>(
     let event = match Event::read(payload, policies.of(function.name())) {
         // Our letters contain no envelope, but those of another program may. Their events start over too.
         Event::Retried(envelope) => Event::Fresh(envelope.payload),
-        event => event,
+        event @ (Event::Fresh(_) | Event::Queued(_)) => event,
     };
     Ok((Target::Function(function), event))
 }

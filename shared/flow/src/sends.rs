@@ -30,8 +30,8 @@ pub(crate) fn by_size<T>(entries: &[T], size: impl Fn(&T) -> usize) -> Vec<&[T]>
     parts
 }
 
-/// Sends entries with one call. SQS may refuse a whole call because of one entry. So if it refuses all of them for good,
-/// each is sent alone, and only the answer to that call counts.
+/// Sends entries with one call. SQS may refuse a whole call because of one entry. So if it refuses all for good, each
+/// is sent alone, and only the answer to that call counts.
 pub(crate) async fn send_all<T, A>(
     entries: &[T],
     send: impl AsyncFn(&[T]) -> Vec<Result<A, InvokeFault>>,

@@ -478,8 +478,8 @@ fn is_within((low, high): (Millis, Millis), seconds: u32, is_delay: bool) -> boo
     is_hop || (whole(low).min(most)..=whole(high).min(most)).contains(&seconds.into())
 }
 
-/// For how long at least, and at most, a fault has kept an event at `at`: since it was due, but no longer than the handler
-/// has known of the fault. An event that isn't due, or has no due time, was kept as long as that.
+/// For how long at least, and at most, a fault has kept an event at `at`: since it was due, but no longer than the
+/// handler has known of the fault. An event that isn't due, or has no due time, was kept as long as that.
 fn kept_for(case: &Case, at: Millis, known_for: Millis) -> (Millis, Millis) {
     let Ok(next) = case.verdict else { return (known_for, known_for) };
     let (low, high) = case.due.map_or(next.due, |due| (due, due));

@@ -102,8 +102,8 @@ impl Judge {
         }
     }
 
-    /// A handler meets a fault now, of the ledger or of a target. Returns for how long it has known of it. What is refused
-    /// for good is no fault that could pass.
+    /// A handler meets a fault now, of the ledger or of a target. Returns for how long it has known of it. What is
+    /// refused for good is no fault that could pass.
     pub fn meets(&mut self, run: u64, whose: &str, fault: Option<FaultKind>) -> Millis {
         let lasts = matches!(fault, Some(FaultKind::Transient { .. } | FaultKind::Configuration));
         let process = self.runs.get(&run).and_then(|batch| batch.first()).map(|it| it.process);
