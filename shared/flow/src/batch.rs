@@ -36,7 +36,7 @@ use crate::{
     },
     register,
     report::{Obstacle, Outcome, Report},
-    sends::{by_size, send_all},
+    sends::{are_refused_together, by_size},
     settlements::{Letter, Settlements, Wait},
 };
 
@@ -282,19 +282,21 @@ where
         sends: &[(&Item<'_>, Resent<'_>)],
         run: &Run<'_, L, C>,
     ) {
-        let answers = send_all(sends, async |part| {
-            let messages: Vec<_> = part.iter().map(|(_, message)| message).collect();
-            let now = self.clock.now();
-            let answers = self.queues.send_again(queue_url, &messages).await.into_iter();
-            answers.map(|answer| answer.map(|()| now)).collect::<Vec<_>>()
-        })
-        .await;
+        let messages: Vec<_> = sends.iter().map(|(_, message)| message).collect();
+        let now = self.clock.now();
+        let answers = self.queues.send_again(queue_url, &messages).await;
+        debug_assert_eq!(answers.len(), sends.len(), "each entry has an answer");
+        if are_refused_together(&answers) {
+            let alone = sends.chunks(1).map(|one| self.send_part_back(queue_url, one, run));
+            let alone = stream::iter(alone).for_each_concurrent(CALLS_AT_ONCE, |call| call);
+            return Box::pin(alone).await;
+        }
         let mut settlements = Settlements::default();
         for (&(item, _), answer) in sends.iter().zip(answers) {
             match answer {
-                Ok(sent_at) => {
-                    let due = item.judgement.schedule.map_or(sent_at, |schedule| schedule.due);
-                    log::end(item, Outcome::Invoked { lateness: between(due, sent_at) });
+                Ok(()) => {
+                    let due = item.judgement.schedule.map_or(now, |schedule| schedule.due);
+                    log::end(item, Outcome::Invoked { lateness: between(due, now) });
                     settlements.done.push(item);
                 }
                 Err(fault) => settlements.add(item, self.not_accepted(item, &fault)),
@@ -455,11 +457,14 @@ where
     }
 
     async fn give_up(&self, letters: &[Letter<'_, '_>], run: &Run<'_, L, C>) {
-        let answers = send_all(letters, async |part| {
-            let contents: Vec<_> = part.iter().map(|letter| &letter.content).collect();
-            self.queues.send_dead_letters(&contents).await
-        })
-        .await;
+        let contents: Vec<_> = letters.iter().map(|letter| &letter.content).collect();
+        let answers = self.queues.send_dead_letters(&contents).await;
+        debug_assert_eq!(answers.len(), letters.len(), "each entry has an answer");
+        if are_refused_together(&answers) {
+            let alone = letters.chunks(1).map(|one| self.give_up(one, run));
+            let alone = stream::iter(alone).for_each_concurrent(CALLS_AT_ONCE, |call| call);
+            return Box::pin(alone).await;
+        }
         let settled = letters.iter().zip(answers).map(async |(letter, answer)| {
             let &Letter { item, reason, .. } = letter;
             match answer {

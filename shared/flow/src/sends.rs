@@ -4,12 +4,8 @@ use comeback_core::{
     attribute::SIZE_MAX,
     fault::{FaultKind, InvokeFault},
 };
-use futures_util::{StreamExt, stream};
 
 use crate::ports::ENTRIES_MAX;
-
-/// How many entries that were refused together are sent alone at the same time.
-const ALONE_AT_ONCE: usize = 10;
 
 /// Splits `entries`, in order, into parts that fit into one call: at most ten entries, and together no larger than
 /// SQS accepts. An entry that is too large by itself gets a part of its own.
@@ -30,23 +26,13 @@ pub(crate) fn by_size<T>(entries: &[T], size: impl Fn(&T) -> usize) -> Vec<&[T]>
     parts
 }
 
-/// Sends entries with one call. SQS may refuse a whole call because of one entry. So if it refuses all for good, each
-/// is sent alone, and only the answer to that call counts.
-pub(crate) async fn send_all<T, A>(
-    entries: &[T],
-    send: impl AsyncFn(&[T]) -> Vec<Result<A, InvokeFault>>,
-) -> Vec<Result<A, InvokeFault>> {
-    let answers = send(entries).await;
-    debug_assert_eq!(answers.len(), entries.len(), "each entry has an answer");
-    if entries.len() == 1 || !answers.iter().all(is_refused) {
-        return answers;
-    }
-    let alone = stream::iter(entries.chunks(1)).map(|entry| send(entry));
-    alone.buffered(ALONE_AT_ONCE).concat().await
-}
-
-fn is_refused<A>(answer: &Result<A, InvokeFault>) -> bool {
-    answer.as_ref().is_err_and(|fault| matches!(fault.kind, FaultKind::Refused(_)))
+/// Whether SQS has refused all entries of a call for good. It may have refused the call because of a single entry, so
+/// each has to be sent alone before any is given up.
+pub(crate) fn are_refused_together(answers: &[Result<(), InvokeFault>]) -> bool {
+    let is_refused = |answer: &Result<(), InvokeFault>| {
+        answer.as_ref().is_err_and(|fault| matches!(fault.kind, FaultKind::Refused(_)))
+    };
+    answers.len() > 1 && answers.iter().all(is_refused)
 }
 
 #[cfg(test)]

@@ -87,6 +87,14 @@ async fn a_message_with_which_sqs_refuses_all_ten_of_a_call_is_given_up_and_the_
 }
 
 #[tokio::test(start_paused = true)]
+async fn of_messages_that_sqs_refuses_together_each_ends_by_itself() {
+    let answers = [("letter of", Answer::Accepted), ("payload of bad", Answer::Spoils)];
+    let world = bound(World::new(&[&answers[..], &[("payload of hung", Answer::Never)]].concat()));
+    let report = handle(&world, ["a", "bad", "hung"].map(|id| moved(id, 60)).to_vec()).await;
+    assert_eq!(outcomes(&report), ["invoked", "invoke_rejected", "not reached"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_letter_with_which_sqs_refuses_all_of_a_call_keeps_no_other_from_being_sent() {
     let world = World::new(&[("bad", Answer::Spoils)]);
     let records = ["a", "bad", "c"].map(poison).to_vec();
