@@ -9,8 +9,8 @@
 //! A message whose failure can't be claimed waits likewise, even beyond the event's age, until SQS would delete it.
 //!
 //! A wait grows with the fault: an event waits at most as long again as the fault has kept it already. So all events
-//! are back soon after a short fault, and few calls are made in vain during a long one. The receive count can't tell how
-//! long a fault has lasted, because it counts every wait before the fault, too.
+//! are back soon after a short fault, and few calls are made in vain during a long one. The receive count can't tell
+//! how long a fault has lasted, because it counts every wait before the fault, too.
 
 use std::time::Duration;
 
