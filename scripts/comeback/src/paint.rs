@@ -1,4 +1,7 @@
-//! Styled text. Lines are values that tests can compare. Only `paint` adds escape sequences.
+//! Text for a terminal, which text of others must not control: styled lines, and JSON. Lines are values that tests can
+//! compare. Only `paint` adds escape sequences.
+
+use serde::Serialize;
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Style {
@@ -101,6 +104,29 @@ impl Line {
     }
 }
 
+/// A value as a JSON document, in which no text of others can control the terminal. All JSON is printed by this.
+///
+/// # Errors
+///
+/// If the value can't be serialized.
+pub fn json(value: &impl Serialize) -> serde_json::Result<String> {
+    serde_json::to_string(value).map(|json| visible_json(&json))
+}
+
+/// JSON whose hidden characters are escaped, so that they can't reorder it on the screen. They can only be in strings,
+/// so its value stays the same.
+pub fn visible_json(json: &str) -> String {
+    let mut text = String::new();
+    for c in json.chars() {
+        if is_hidden(c) && !c.is_ascii_whitespace() {
+            c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| text += &format!("\\u{unit:04x}"));
+        } else {
+            text.push(c);
+        }
+    }
+    text
+}
+
 /// Whether a character is not seen but changes how the text around it is seen: a control or format character, or a
 /// separator of lines or paragraphs. Text of others is shown without them. Some of them reverse the order of a text.
 pub fn is_hidden(c: char) -> bool {
@@ -160,6 +186,20 @@ pub mod tests {
     fn control_characters_do_not_reach_the_terminal() {
         let line = line().and(Style::Plain, "a\x1b[2Jb\r\n");
         assert_eq!(line.paint(false), "✓ yes!a�[2Jb  ");
+    }
+
+    #[test]
+    fn a_json_document_has_no_hidden_character_and_says_the_same() {
+        let text = "\u{9b}2J \u{7f} \u{85} \u{202e}abc\u{2066} \u{feff} \u{e0041} \n\"ä🎈";
+        let value = serde_json::json!({ "a\u{9b}": [text] });
+        let document = json(&value).unwrap();
+        assert!(!document.chars().any(is_hidden), "{document:?}");
+        assert!(document.contains(r"\u009b2J \u007f \u0085 \u202eabc\u2066 \ufeff \udb40\udc41"));
+        assert!(document.contains("ä🎈"), "what is seen stays: {document}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&document).unwrap(), value);
+        // A document that is passed on as it is may have line breaks between its tokens.
+        let raw = "{\n\t\"a\": \"\u{9b}\"\n}";
+        assert_eq!(visible_json(raw), "{\n\t\"a\": \"\\u009b\"\n}");
     }
 
     #[test]

@@ -25,7 +25,7 @@ use crate::{
     dynamodb::NoDatabase,
     functions::{BadFunctions, NoBinary},
     operate::rules::{Notice, Tone},
-    paint::{Line, Style},
+    paint::{self, Line, Style},
 };
 
 /// The exit code that a shell reports for a program that Ctrl-C ended.
@@ -183,7 +183,7 @@ impl Shell {
     }
 
     pub async fn print_json(&self, value: &impl serde::Serialize) -> io::Result<()> {
-        write(&(serde_json::to_string(value)? + "\n")).await
+        write(&(paint::json(value)? + "\n")).await
     }
 }
 

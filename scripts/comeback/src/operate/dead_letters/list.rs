@@ -27,7 +27,7 @@ use crate::{
         rules::{Group, Groups, letters},
         text::{count, error, group_json, group_lines, narrowed, span},
     },
-    paint::{Line, Style},
+    paint::{self, Line, Style},
     shell::{Failure, Outcome, Shell, uninterrupted},
 };
 
@@ -265,7 +265,8 @@ pub async fn export(args: &ExportArgs, shell: &Shell) -> Result<Outcome, Failure
     let (mut written, mut exported) = (Ok(()), 0_u64);
     look_at_all(&queue, |letter| {
         if selection.matches(&letter, &letter.facts(), now) {
-            written = writeln!(file, "{}", line(&letter));
+            let line = paint::json(&line(&letter)).map_err(io::Error::from);
+            written = line.and_then(|line| writeln!(file, "{line}"));
             exported += u64::from(written.is_ok());
         }
         written.is_ok() && goes_on()

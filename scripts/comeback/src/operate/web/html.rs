@@ -14,6 +14,8 @@ use crate::{
     paint::is_hidden,
 };
 
+pub use crate::paint::visible_json;
+
 /// How many characters of an error message and of an id a row shows.
 pub const MESSAGE_MAX: usize = 80;
 pub const ID_MAX: usize = 8;
@@ -105,20 +107,6 @@ impl Render for Untrusted<'_> {
     }
 }
 
-/// JSON whose hidden characters are escaped, so that they can't reorder it on the screen. They can only be in strings,
-/// so its value stays the same.
-pub fn visible_json(json: &str) -> String {
-    let mut text = String::new();
-    for c in json.chars() {
-        if is_hidden(c) && !c.is_ascii_whitespace() {
-            c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| text += &format!("\\u{unit:04x}"));
-        } else {
-            text.push(c);
-        }
-    }
-    text
-}
-
 /// The parameters of a query or a form.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Params(Vec<(String, String)>);
@@ -172,15 +160,6 @@ impl Display for Params {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn json_on_the_screen_has_no_hidden_characters_but_the_same_value() {
-        let json = "{\"id\":\t\"a\u{202e}b\u{e0001}\"}\n";
-        let text = visible_json(json);
-        assert_eq!(text, "{\"id\":\t\"a\\u202eb\\udb40\\udc01\"}\n");
-        let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
-        assert_eq!(value(&text), value(json));
-    }
 
     #[test]
     fn a_parameter_is_replaced_or_left_out() {
