@@ -140,9 +140,32 @@ impl Emf {
         self.add_of_function(at, function, "AsyncEventsReceived", 1.0);
     }
 
+    pub fn throttled(&mut self, at: Timestamp, function: &str) {
+        self.add_of_function(at, function, "Throttles", 1.0);
+    }
+
+    /// Counts a call of ReceiveMessage by what it got.
+    pub fn received(&mut self, at: Timestamp, queue: &str, messages: u32) {
+        let of_queue = ("AWS/SQS", "QueueName", queue);
+        match messages {
+            0 => self.add_of(of_queue, at, "NumberOfEmptyReceives", 1.0),
+            _ => self.add_of(of_queue, at, "NumberOfMessagesReceived", messages.into()),
+        }
+    }
+
     fn add_of_function(&mut self, at: Timestamp, function: &str, name: &str, value: f64) {
-        let dimensions = [Dimension::new("FunctionName", function)].into();
-        let (namespace, name) = ("AWS/Lambda".to_owned(), name.to_owned());
+        self.add_of(("AWS/Lambda", "FunctionName", function), at, name, value);
+    }
+
+    fn add_of(
+        &mut self,
+        (namespace, dimension, of): (&str, &str, &str),
+        at: Timestamp,
+        name: &str,
+        value: f64,
+    ) {
+        let dimensions = [Dimension::new(dimension, of)].into();
+        let (namespace, name) = (namespace.to_owned(), name.to_owned());
         self.add(Metric { namespace, name, dimensions }, at, Values::of(value));
     }
 

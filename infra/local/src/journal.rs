@@ -9,6 +9,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
+use comeback_core::Timestamp;
 use serde::Serialize;
 use tokio::sync::Notify;
 
@@ -54,6 +55,12 @@ impl Journal {
         written.notify_waiters();
     }
 
+    /// Counts a call of ReceiveMessage, which is no event.
+    pub(crate) fn received(&self, at: Timestamp, queue: &str, messages: usize) {
+        let messages = u32::try_from(messages).unwrap_or(u32::MAX);
+        lock(&self.shared.0).metrics.received(at, queue, messages);
+    }
+
     pub(crate) fn after(&self, n: u64, max: usize) -> Vec<Entry> {
         let kept = lock(&self.shared.0);
         let from = kept.entries.partition_point(|entry| entry.n <= n);
@@ -83,6 +90,8 @@ impl Kept {
             self.metrics.count(line);
         } else if let What::Accepted = event.what {
             self.metrics.accepted(event.at, &event.function);
+        } else if let What::Throttled = event.what {
+            self.metrics.throttled(event.at, &event.function);
         } else if let What::Finished { outcome, .. } = event.what {
             self.metrics.run(event.at, &event.function, outcome != Ending::Succeeded);
         }
@@ -100,8 +109,6 @@ impl Kept {
 
 #[cfg(test)]
 mod tests {
-    use comeback_core::Timestamp;
-
     use super::*;
     use crate::model::{
         Payload,
@@ -134,9 +141,32 @@ mod tests {
             write("orders", end(ending));
         }
         write("other", end(Ending::Succeeded));
-        for (name, count) in [("AsyncEventsReceived", 1.0), ("Invocations", 3.0), ("Errors", 2.0)] {
+        write("orders", What::Throttled);
+        for (name, count) in [
+            ("AsyncEventsReceived", 1.0),
+            ("Invocations", 3.0),
+            ("Errors", 2.0),
+            ("Throttles", 1.0),
+        ] {
             let dimensions = [Dimension::new("FunctionName", "orders")].into();
             let namespace = "AWS/Lambda".to_owned();
+            let metric = Metric { namespace, name: name.to_owned(), dimensions };
+            let all = Timestamp::UNIX_EPOCH..Timestamp::MAX_UTC;
+            let minutes = journal.metrics(|emf| emf.of(&metric, &all));
+            assert_eq!(minutes.iter().map(|(_, it)| it.sum).collect::<Vec<_>>(), [count], "{name}");
+        }
+    }
+
+    #[test]
+    fn receives_are_counted_by_queue() {
+        let journal = Journal::default();
+        for messages in [3, 0, 2] {
+            journal.received(Timestamp::UNIX_EPOCH, "imports", messages);
+        }
+        journal.received(Timestamp::UNIX_EPOCH, "other", 9);
+        for (name, count) in [("NumberOfMessagesReceived", 5.0), ("NumberOfEmptyReceives", 1.0)] {
+            let dimensions = [Dimension::new("QueueName", "imports")].into();
+            let namespace = "AWS/SQS".to_owned();
             let metric = Metric { namespace, name: name.to_owned(), dimensions };
             let all = Timestamp::UNIX_EPOCH..Timestamp::MAX_UTC;
             let minutes = journal.metrics(|emf| emf.of(&metric, &all));

@@ -61,17 +61,21 @@ async fn receive(shared: &Shared, body: &[u8]) -> Reply {
     loop {
         // Subscribed before the receive, so that no change in between is missed.
         let changed = shared.changed();
-        let (poll, request_id) = shared.look(|cloud, now| {
+        let (poll, request_id, at) = shared.look(|cloud, now| {
             let request = request.as_ref().map_err(Clone::clone);
             let poll = request.and_then(|request| request.short_poll(&mut cloud.sqs, now));
-            (poll, cloud.sqs.request_id())
+            (poll, cloud.sqs.request_id(), now)
         });
         let poll = match poll {
             Ok(poll) => poll,
             Err(error) => return Reply { answer: Err(error), request_id },
         };
+        let received = || {
+            shared.0.journal.received(at, &poll.queue, poll.answer.messages.len());
+            write(&poll.answer)
+        };
         if !poll.answer.messages.is_empty() || poll.wait.is_zero() {
-            return Reply { answer: write(&poll.answer), request_id };
+            return Reply { answer: received(), request_id };
         }
         let deadline = deadline.get_or_insert_with(|| Box::pin(tokio::time::sleep(poll.wait)));
         let visible = async {
@@ -83,7 +87,7 @@ async fn receive(shared: &Shared, body: &[u8]) -> Reply {
         tokio::select! {
             () = changed => {}
             () = visible => {}
-            () = deadline => return Reply { answer: write(&poll.answer), request_id },
+            () = deadline => return Reply { answer: received(), request_id },
         }
     }
 }

@@ -201,6 +201,7 @@ pub(super) struct MessageAnswer {
 }
 
 pub(super) struct ShortPoll {
+    pub(super) queue: String,
     pub(super) answer: ReceivedAnswer,
     pub(super) wait: Duration,
     /// When to receive again, even if nothing changes before.
@@ -223,6 +224,7 @@ impl ReceiveMessage {
         let received = sqs.receive(now, queue, max, visibility.transpose()?)?;
         let messages = received.into_iter().map(|it| self.answer(it)).collect();
         Ok(ShortPoll {
+            queue: queue.to_owned(),
             answer: ReceivedAnswer { messages },
             wait: Duration::from_secs(wait.into()),
             next_visible_at: sqs.next_visible_at(queue, now),
