@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 use crate::operate::{
     doctor::rules::{ACTIONS_ON_KEY, InvokeConfig, WRAPPER, WRAPPER_VARIABLE, allow, policy_of},
     rules::{
-        Answer, Fault, Function, Unsupported, last,
+        Answer, Fault, Function, Unsupported, counted, last,
         policies::{Effect, ask, exempt, unexempt},
         queue_targets,
     },
@@ -131,7 +131,7 @@ pub enum Refusal {
     )]
     IsRetryQueue(String),
     #[error(
-        "messages of {name} already go to {queue} after {receives} receives; pass --replace to let them come back instead: {queue} stays as it is, and comeback detach restores it"
+        "messages of {name} already go to {queue} after {}; pass --replace to let them come back instead: {queue} stays as it is, and comeback detach restores it", counted(*.receives, "receive")
     )]
     HasDeadLetters { name: String, queue: String, receives: u64 },
     #[error("{0} was not attached by comeback attach: it has no tag comeback:before")]

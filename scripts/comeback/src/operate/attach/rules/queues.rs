@@ -111,7 +111,8 @@ pub fn attach_queue(facts: &QueueFacts, order: &Order) -> Result<Plan, Refusal> 
     }
     let before = attributes.redrive.as_ref().filter(|it| it.queue != retry.arn);
     if let Some(Redrive { queue, receives_max }) = before {
-        if let Some(handler) = retry_queues.get(queue) {
+        // Into another retry queue of its own handler, its messages go astray, which --replace ends.
+        if let Some(handler) = retry_queues.get(queue).filter(|it| *it != facts.handler.name()) {
             let (queue, handler) = (last(queue).to_owned(), handler.clone());
             return Err(Refusal::OtherSystem { queue, handler });
         }
@@ -262,12 +263,17 @@ fn warnings(facts: &QueueFacts, attributes: &QueueAttributes, replaces: bool) ->
             span(RETENTION)
         ));
     }
-    if replaces {
-        let old = attributes.redrive.as_ref().map_or("", |it| last(&it.queue));
-        warnings.push(format!(
-            "what is in {old} stays there: comeback dead redrive --queue {old} --to {} sends it back",
-            facts.source.target_name()
-        ));
+    if let Some(old) = attributes.redrive.as_ref().filter(|_| replaces) {
+        let (old, target) = (&old.queue, facts.source.target_name());
+        warnings.push(if facts.retry_queues.contains_key(old) {
+            format!(
+                "its messages in {} become dead letters, because that queue is not bound to it: comeback dead list shows them",
+                last(old)
+            )
+        } else {
+            let old = last(old);
+            format!("what is in {old} stays there: comeback dead redrive --queue {old} --to {target} sends it back")
+        });
     }
     warnings
 }

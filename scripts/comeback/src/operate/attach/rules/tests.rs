@@ -437,6 +437,26 @@ mod of_queues {
         facts.attributes.as_ref().unwrap().redrive.clone()
     }
 
+    #[test]
+    fn a_source_that_redrives_into_another_retry_queue_of_its_handler_is_attached_with_replace() {
+        let mut facts = facts();
+        let redrive = Redrive { queue: arn("retry"), receives_max: 1 };
+        facts.attributes.as_mut().unwrap().redrive = Some(redrive);
+        let refused = attach_queue(&facts, &Order::default()).unwrap_err().to_string();
+        let part = "messages of imports already go to retry after 1 receive; pass --replace";
+        assert!(refused.contains(part), "{refused}");
+        let order = Order { replace: true, ..Order::default() };
+        let plan = attach_queue(&facts, &order).unwrap();
+        assert!(plan.warnings.iter().any(|it| it.contains("become dead letters")), "{plan:?}");
+        apply_all(&mut facts, &plan);
+        assert_eq!(redrive_of(&facts).unwrap().queue, arn("retry-imports"));
+        // A queue of another handler is that handler's.
+        facts.attributes.as_mut().unwrap().redrive =
+            Some(Redrive { queue: arn("other"), receives_max: 1 });
+        let refused = attach_queue(&facts, &order).unwrap_err();
+        assert!(matches!(refused, Refusal::OtherSystem { .. }), "{refused}");
+    }
+
     const ATTACHING: [&str; 7] = [
         "imports: tags",
         "queue retry-imports",
