@@ -53,6 +53,14 @@ pub struct Attached {
     /// The function's ARN with the qualifier, as in failure records; that of the queue.
     pub arn: String,
     pub queue_arn: String,
+    /// Of a queue: the names of the functions that receive from it, and whether their mappings are enabled.
+    pub consumers: Vec<(String, bool)>,
+}
+
+impl Attached {
+    fn of(arn: String, queue_arn: String) -> Self {
+        Self { arn, queue_arn, consumers: Vec::new() }
+    }
 }
 
 pub async fn find(
@@ -72,21 +80,34 @@ pub async fn attached(
 ) -> Answer<Vec<Attached>> {
     let aws = &aws.adaptive();
     // A mapping may name an alias of the handler.
-    let is_handler = |arn: &str| {
-        FunctionArn::parse(arn).is_some_and(|function| function.unqualified() == handler.arn)
-    };
-    let mappings = aws.mappings().await?.into_iter();
-    let mappings = mappings.filter(|mapping| is_handler(&mapping.function));
-    let queues: BTreeSet<_> = mappings.map(|mapping| mapping.queue).collect();
+    let is_handler = |arn: &str| is_of(arn, handler);
+    let mappings = aws.mappings().await?;
+    let (own, others): (Vec<_>, Vec<_>) =
+        mappings.into_iter().partition(|mapping| is_handler(&mapping.function));
+    let queues: BTreeSet<_> = own.into_iter().map(|mapping| mapping.queue).collect();
+    // A function whose own dead-letter queue is a retry queue fails under the name that a setting has.
+    let by_letters = handler.dlq_target().and_then(|arn| {
+        let function = functions.iter().find(|it| is_of(&arn, it))?;
+        let queue = function.dead_letter_target.as_ref().filter(|queue| queues.contains(*queue))?;
+        Some(Attached::of(arn, queue.clone()))
+    });
     let functions = functions.iter().filter(|function| function.arn != handler.arn);
     let asked = functions.map(|function| destinations(aws, &function.arn));
     let found = try_join_all(asked).await?.into_iter().flatten();
     let found = found.filter(|it| queues.contains(&it.queue_arn));
-    let sources = bound_queues(handler).into_iter();
-    let sources = sources.map(|(arn, queue_arn)| Attached { arn, queue_arn });
-    let mut attached: Vec<_> = found.chain(sources).collect();
+    let sources = bound_queues(handler).into_iter().map(|(arn, queue_arn)| {
+        let consumers = others.iter().filter(|mapping| mapping.queue == arn);
+        let consumers = consumers.map(|it| (it.consumer().to_owned(), it.is_enabled())).collect();
+        Attached { arn, queue_arn, consumers }
+    });
+    let mut attached: Vec<_> = found.chain(by_letters).chain(sources).collect();
     attached.sort_unstable();
+    attached.dedup();
     Ok(attached)
+}
+
+fn is_of(arn: &str, function: &Function) -> bool {
+    FunctionArn::parse(arn).is_some_and(|it| it.unqualified() == function.arn)
 }
 
 /// The ARNs that failure records may have for this function: `arn` itself if it is qualified, else those of `$LATEST`
@@ -107,7 +128,7 @@ async fn destinations(aws: &Aws, arn: &str) -> Answer<Vec<Attached>> {
     let configs = existing(aws.invoke_configs(arn).await)?.unwrap_or_default();
     let attached = |config: InvokeConfig| {
         let qualifier = config.qualifier.as_deref().unwrap_or("$LATEST");
-        Some(Attached { arn: format!("{arn}:{qualifier}"), queue_arn: config.on_failure? })
+        Some(Attached::of(format!("{arn}:{qualifier}"), config.on_failure?))
     };
     Ok(configs.into_iter().filter_map(attached).collect())
 }

@@ -202,7 +202,13 @@ impl Function {
         table.filter(|table| !table.is_empty())
     }
 
-    /// The same if it has a register, which is kept in the ledger table.
+    /// The ARN of the function that messages of its own dead-letter queue belong to, if the handler retries those.
+    pub fn dlq_target(&self) -> Option<String> {
+        let home = FunctionArn::parse(&self.arn)?.home();
+        Some(self.settings().ok()?.rules.dlq_target?.at(&home)?.as_str().to_owned())
+    }
+
+    /// The ledger table if it has a register, which is kept in the ledger table.
     pub fn register(&self) -> Option<&str> {
         let is_on = self.environment.get("REGISTER").is_some_and(|value| value.trim() == "true");
         self.ledger().filter(|_| is_on)

@@ -1,4 +1,4 @@
-//! `comeback status`: the state of each function, from SQS, CloudWatch and the ledger.
+//! `comeback status`: the state of each function and queue, from SQS, CloudWatch and the ledger.
 
 pub mod rules;
 
@@ -32,16 +32,16 @@ use crate::{
         aws::{Aws, MAXIMUM, Query, fault, functions, metric_data},
         doctor::rules::{Queue, QueueAttributes},
         options::{Attached, SystemOptions, attached},
-        rules::{Answer, Fault, Function, counted, only, target_name},
-        status::rules::{Facts, Runs, State},
-        text::{count, due, narrowed, span},
+        rules::{Answer, Fault, Function, counted, is_queue, only, target_name},
+        status::rules::{Consumer, Facts, InSource, Runs, State},
+        text::{count, due, fitting, span},
     },
     paint::{Line, Style},
     shell::{Failure, Outcome, Screen, Shell, Signals},
 };
 
-/// In a terminal of less than 100 columns, a table has only some of its columns.
-const NARROW: (usize, &[usize]) = (100, &[0, 1, 2, 4]);
+/// How many columns a table has even if they don't fit: the function, its state, what waits, and what died.
+const COLUMNS_LEAST: usize = 4;
 
 pub async fn run(args: &StatusArgs, shell: &Shell) -> Result<Outcome, Failure> {
     let aws = Aws::connect(&args.system.connection, shell.now).await?;
@@ -110,27 +110,34 @@ fn report(
         "function",
         "state",
         "waiting",
-        "in flight / delayed / due",
-        "next due",
-        "last hour: runs, failed, retries",
-        "oldest",
         "dead letters, last day",
+        "next due",
+        "backlog",
+        "last hour: runs, failed, retries",
+        "in flight / delayed / due",
+        "oldest",
     ];
     let row = |facts: &&Facts| {
         [
             target_name(&facts.function).into_owned(),
             state(facts, now),
             count(facts.waiting()),
-            [facts.in_flight, facts.delayed, facts.due].map(count).join(" / "),
-            facts.next_due.map_or(String::new(), |at| due(at, now)),
-            [facts.hour.invocations, facts.hour.errors, facts.retried].map(count).join(", "),
-            facts.oldest_seconds.map_or(String::new(), span),
             letters(facts),
+            facts.next_due.map_or(String::new(), |at| due(at, now)),
+            backlog(facts),
+            [facts.hour.invocations, facts.hour.errors, facts.retried].map(count).join(", "),
+            [facts.in_flight, facts.delayed, facts.due].map(count).join(" / "),
+            facts.oldest_seconds.map_or(String::new(), span),
         ]
     };
-    let title = format!("{handler}: {}", counted(facts.len() as u64, "function"));
+    let queues = facts.iter().filter(|it| is_queue(&it.function)).count() as u64;
+    let functions = facts.len() as u64 - queues;
+    let kinds = [(functions, "function"), (queues, "queue")].into_iter();
+    let kinds = kinds.filter(|(number, _)| *number > 0).map(|(number, noun)| counted(number, noun));
+    let title = format!("{handler}: {}", kinds.collect::<Vec<_>>().join(", "));
     let mut lines = vec![Line::of(Style::Strong, title)];
-    lines.extend(narrowed(header, facts.iter().map(row), width, NARROW));
+    let rows: Vec<_> = facts.iter().map(row).collect();
+    lines.extend(fitting(header, &rows, width, COLUMNS_LEAST));
     if facts.iter().any(|it| it.queue_shared_with > 0) {
         let text = "Functions that share a queue show the numbers of the queue.";
         lines.push(Line::of(Style::Faint, text));
@@ -147,16 +154,30 @@ pub fn state(facts: &Facts, now: Timestamp) -> String {
     let state = match facts.state() {
         State::Down => "down",
         State::Failing => "failing",
+        State::Stopped => "stopped",
         State::SomeFail => "some fail",
+        State::Throttled => "throttled",
         State::Paused => "",
         State::Recovering => "recovering",
         State::Waiting => "waiting",
         State::Well => "well",
+        State::Idle => "idle",
     };
     let down = facts.down_since.map(|since| format!("{state} for {}", lasts(since)));
     let state = down.or_else(|| Some(state.to_owned()).filter(|state| !state.is_empty()));
     let paused = facts.paused_since.map(|since| format!("paused for {}", lasts(since)));
     [state, paused].into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+/// What has not run yet: at Lambda, or in the queue that its consumers receive from.
+fn backlog(facts: &Facts) -> String {
+    // An event that runs at once is no backlog.
+    let oldest = facts.lambda_oldest_seconds.filter(|seconds| *seconds >= 1.0);
+    let oldest = oldest.map(|seconds| format!("for {}", span(seconds.floor())));
+    let throttles = Some(facts.throttles).filter(|it| *it > 0).map(|it| counted(it, "throttle"));
+    let in_source = facts.in_source.filter(|it| it.messages > 0);
+    let in_source = in_source.map(|it| counted(it.messages, "message"));
+    [in_source, oldest, throttles].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 pub fn letters(facts: &Facts) -> String {
@@ -217,8 +238,15 @@ pub async fn gather(
         Err(fault) => (Default::default(), Some(fault)),
     };
     let (items, dues) = of_table;
-    let facts = attached.iter().enumerate().map(|(nth, Attached { arn, queue_arn })| {
+    let facts = attached.iter().enumerate().map(|(nth, it)| {
+        let Attached { arn, queue_arn, consumers } = it;
         let queue = queues.get(queue_arn).cloned().unwrap_or_default();
+        let in_source =
+            queues.get(arn).map(|it| InSource { messages: it.messages(), due: it.visible });
+        let consumer = |(function, is_enabled): &(String, bool)| Consumer {
+            function: function.clone(),
+            is_enabled: *is_enabled,
+        };
         let metric = |kind: Metric| metrics.get(&(nth, kind)).copied();
         let sum = |kind| whole(metric(kind).unwrap_or_default());
         let item = items.get(&target_key(arn));
@@ -240,6 +268,11 @@ pub async fn gather(
                 errors: sum(Metric::RecentErrors),
             },
             hour: Runs { invocations: sum(Metric::Runs), errors: sum(Metric::Errors) },
+            throttles: sum(Metric::Throttles),
+            // AWS counts in milliseconds.
+            lambda_oldest_seconds: metric(Metric::LambdaAge).map(|age| age / 1000.0),
+            consumers: consumers.iter().map(consumer).collect(),
+            in_source,
             retried: sum(Metric::Retried),
             oldest_seconds: metric(Metric::Oldest),
             dead_letters: dead.collect(),
@@ -257,20 +290,33 @@ fn whole(number: f64) -> u64 {
     number.round() as u64
 }
 
+/// The attributes of the retry queues, and of the queues that are attached, by ARN.
 async fn queues(aws: &Aws, attached: &[Attached]) -> Answer<HashMap<String, QueueAttributes>> {
-    let arns: BTreeSet<_> = attached.iter().map(|it| it.queue_arn.as_str()).collect();
-    let queues = join_all(arns.into_iter().map(|arn| aws.queue(arn))).await;
-    let known = |Queue { arn, attributes, .. }: Queue| match attributes? {
-        Some(attributes) => Ok((arn, attributes)),
-        None => Err(Fault::of("sqs:GetQueueAttributes", &arn, "NonExistentQueue", "no such queue")),
+    let retry_queues = attached.iter().map(|it| it.queue_arn.as_str());
+    let sources = attached.iter().map(|it| it.arn.as_str()).filter(|arn| is_queue(arn));
+    let retry_queues: BTreeSet<_> = retry_queues.collect();
+    let all: BTreeSet<_> = retry_queues.iter().copied().chain(sources).collect();
+    let queues = join_all(all.into_iter().map(|arn| aws.queue(arn))).await;
+    let known = |Queue { arn, attributes, .. }: Queue| match attributes {
+        Ok(Some(attributes)) => Some(Ok((arn, attributes))),
+        // Without its source, a retry queue still has what waits.
+        _ if !retry_queues.contains(arn.as_str()) => None,
+        Ok(None) => {
+            let missing =
+                Fault::of("sqs:GetQueueAttributes", &arn, "NonExistentQueue", "no such queue");
+            Some(Err(missing))
+        }
+        Err(fault) => Some(Err(fault)),
     };
-    queues.into_iter().map(known).collect()
+    queues.into_iter().filter_map(known).collect()
 }
 
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 enum Metric {
     RecentRuns,
     RecentErrors,
+    Throttles,
+    LambdaAge,
     Runs,
     Errors,
     Retried,
@@ -289,52 +335,71 @@ async fn metrics(
     let until = minute.unwrap_or(now);
     let mut found = HashMap::new();
     for (length, kinds) in [
-        (RECENT, vec![Metric::RecentRuns, Metric::RecentErrors]),
+        (
+            RECENT,
+            vec![Metric::RecentRuns, Metric::RecentErrors, Metric::Throttles, Metric::LambdaAge],
+        ),
         (HOUR, vec![Metric::Runs, Metric::Errors, Metric::Retried, Metric::Oldest]),
         (DAY, (0..Reason::ALL.len()).map(Metric::Dead).collect()),
     ] {
         let all =
             attached.iter().enumerate().flat_map(|it| kinds.iter().map(move |kind| (it, *kind)));
-        let query = |((nth, it), kind): ((usize, &Attached), Metric)| {
-            Some(((nth, kind), query(&it.arn, kind, length)?))
+        let asked = |((nth, it), kind): ((usize, &Attached), Metric)| {
+            queries(it, kind, length).into_iter().map(move |query| ((nth, kind), query))
         };
-        let asked = all.filter_map(query).collect();
-        found.extend(metric_data(aws, asked, earlier(until, length), until).await?);
+        let asked = all.flat_map(asked).collect();
+        // A queue may have several consumers.
+        for (key, value) in metric_data(aws, asked, earlier(until, length), until).await? {
+            *found.entry(key).or_insert(0.0) += value;
+        }
     }
     Ok(found)
 }
 
-/// The query for a metric over this length of time. The period is a minute, or an hour for a day. Nobody counts the
-/// runs of a queue's consumer.
-fn query(arn: &str, kind: Metric, length: Duration) -> Option<Query> {
+/// The queries for a metric over this length of time. The period is a minute, or an hour for a day. The runs of a queue
+/// are those of its consumers.
+fn queries(attached: &Attached, kind: Metric, length: Duration) -> Vec<Query> {
+    let Attached { arn, consumers, .. } = attached;
     let period = if length > HOUR { HOUR } else { Duration::from_mins(1) };
-    let function = FunctionArn::parse(arn);
-    let function_dimensions = || {
-        let function = function.as_ref()?;
-        let mut dimensions = vec![("FunctionName", function.name().to_owned())];
-        let qualifier = arn.strip_prefix(function.unqualified());
-        let qualifier = qualifier.and_then(|rest| rest.strip_prefix(':'));
-        // Lambda has separate metrics for versions and aliases, but not for `$LATEST`.
-        if let Some(qualifier) = qualifier.filter(|it| !it.starts_with('$')) {
-            dimensions.push(("Resource", format!("{}:{qualifier}", function.name())));
-        }
-        Some(dimensions)
+    let of_lambda = |name: &'static str| {
+        let of_consumers = consumers.iter().map(|(name, _)| vec![("FunctionName", name.clone())]);
+        let dimensions = of_consumers.chain(function_dimensions(arn));
+        dimensions.map(|dimensions| ("AWS/Lambda", name, dimensions)).collect::<Vec<_>>()
     };
     // The handler counts all versions and aliases of a function together.
     let name = Target::parse(arn).map_or(arn.to_owned(), |target| target.name().to_owned());
     let target = || vec![("Target", name.clone())];
-    let (namespace, name, dimensions) = match kind {
-        Metric::RecentRuns | Metric::Runs => ("AWS/Lambda", "Invocations", function_dimensions()?),
-        Metric::RecentErrors | Metric::Errors => ("AWS/Lambda", "Errors", function_dimensions()?),
-        Metric::Retried => (NAMESPACE, metric::Metric::Invoked.name(), target()),
-        Metric::Oldest => (NAMESPACE, metric::Metric::EventAge.name(), target()),
+    let metrics = match kind {
+        Metric::RecentRuns | Metric::Runs => of_lambda("Invocations"),
+        Metric::RecentErrors | Metric::Errors => of_lambda("Errors"),
+        Metric::Throttles => of_lambda("Throttles"),
+        Metric::LambdaAge if is_queue(arn) => Vec::new(),
+        Metric::LambdaAge => of_lambda("AsyncEventAge"),
+        Metric::Retried => vec![(NAMESPACE, metric::Metric::Invoked.name(), target())],
+        Metric::Oldest => vec![(NAMESPACE, metric::Metric::EventAge.name(), target())],
         Metric::Dead(reason) => {
             let reason = ("Reason", Reason::ALL[reason].as_str().to_owned());
-            (NAMESPACE, metric::Metric::DeadLettered.name(), [target(), vec![reason]].concat())
+            let dimensions = [target(), vec![reason]].concat();
+            vec![(NAMESPACE, metric::Metric::DeadLettered.name(), dimensions)]
         }
     };
-    let statistic = if kind == Metric::Oldest { MAXIMUM } else { "Sum" };
-    Some(Query { namespace, name, dimensions, statistic, period })
+    let is_age = matches!(kind, Metric::Oldest | Metric::LambdaAge);
+    let statistic = if is_age { MAXIMUM } else { "Sum" };
+    let query =
+        |(namespace, name, dimensions)| Query { namespace, name, dimensions, statistic, period };
+    metrics.into_iter().map(query).collect()
+}
+
+/// The dimensions of a function's own metrics. Lambda has separate ones for versions and aliases, but not for `$LATEST`.
+fn function_dimensions(arn: &str) -> Option<Vec<(&'static str, String)>> {
+    let function = FunctionArn::parse(arn)?;
+    let mut dimensions = vec![("FunctionName", function.name().to_owned())];
+    let qualifier = arn.strip_prefix(function.unqualified());
+    let qualifier = qualifier.and_then(|rest| rest.strip_prefix(':'));
+    if let Some(qualifier) = qualifier.filter(|it| !it.starts_with('$')) {
+        dimensions.push(("Resource", format!("{}:{qualifier}", function.name())));
+    }
+    Some(dimensions)
 }
 
 /// The items of these functions in the ledger, by key.
@@ -400,7 +465,7 @@ mod tests {
         let arn = |name: &str| format!("arn:aws:lambda:us-east-1:1:function:{name}:$LATEST");
         let failing = Runs { invocations: 9, errors: 9 };
         let facts = [
-            Facts { function: arn("fine"), ..Facts::default() },
+            Facts { function: arn("fine"), retried: 1, ..Facts::default() },
             Facts {
                 function: arn("orders"),
                 in_flight: 1200,
@@ -418,6 +483,16 @@ mod tests {
             assert!(wide[2].contains(part), "{part}: {wide:?}");
         }
         assert!(wide[3].contains("fine") && wide[3].contains("well"), "{wide:?}");
+        let narrow = text(Some(80));
+        for (line, parts) in [
+            (1, ["function", "waiting", "dead letters, last day"]),
+            (2, ["orders", "1,203", "4 not_retryable"]),
+        ] {
+            assert!(parts.iter().all(|part| narrow[line].contains(part)), "{narrow:?}");
+        }
+        assert!(!narrow[1].contains("oldest"), "{narrow:?}");
+        let most = wide[1].find("oldest").unwrap();
+        assert!(most > wide[1].find("next due").unwrap(), "{wide:?}");
         let paused_since = Some(Timestamp::UNIX_EPOCH);
         let later = Timestamp::UNIX_EPOCH + Duration::from_secs(90);
         for (facts, expected) in [
@@ -434,14 +509,43 @@ mod tests {
     }
 
     #[test]
-    fn an_alias_has_metrics_of_its_own() {
+    fn what_has_not_run_yet_is_named() {
+        let arn = "arn:aws:lambda:us-east-1:1:function:orders:$LATEST".to_owned();
+        let queue = "arn:aws:sqs:us-east-1:123456789012:imports".to_owned();
+        let throttled = Facts {
+            function: arn.clone(),
+            throttles: 340,
+            lambda_oldest_seconds: Some(723.4),
+            ..Facts::default()
+        };
+        let in_source = Some(InSource { messages: 9, due: 9 });
+        let stuck = Facts { function: queue, in_source, ..Facts::default() };
+        let quick = Facts { lambda_oldest_seconds: Some(0.05), function: arn, ..Facts::default() };
+        for (facts, expected) in
+            [(&throttled, "for 12 m 3 s, 340 throttles"), (&stuck, "9 messages"), (&quick, "")]
+        {
+            assert_eq!(backlog(facts), expected);
+        }
+        let lines =
+            texts(&report("retries", &[throttled, stuck], None, Timestamp::UNIX_EPOCH, Some(100)));
+        assert_eq!(lines[0], "retries: 1 function, 1 queue");
+        assert!(lines[2].contains("throttled") && lines[2].contains("340 throttles"), "{lines:?}");
+        assert!(lines[3].contains("sqs:imports") && lines[3].contains("9 messages"), "{lines:?}");
+    }
+
+    #[test]
+    fn an_alias_has_metrics_of_its_own_and_a_queue_has_those_of_its_consumers() {
         let arn = "arn:aws:lambda:us-east-1:123456789012:function:orders";
         let names = |arn: &str, kind| {
-            let Some(Query { name, dimensions, .. }) = query(arn, kind, HOUR) else {
-                return "nothing".to_owned();
+            let consumers = vec![("importer".to_owned(), true), ("backup".to_owned(), false)];
+            let consumers = if is_queue(arn) { consumers } else { Vec::new() };
+            let attached = Attached { arn: arn.to_owned(), queue_arn: String::new(), consumers };
+            let name = |Query { name, dimensions, .. }: Query| {
+                let dimensions = dimensions.iter().map(|(name, value)| format!(" {name}={value}"));
+                name.to_owned() + &dimensions.collect::<String>()
             };
-            let dimensions = dimensions.iter().map(|(name, value)| format!(" {name}={value}"));
-            name.to_owned() + &dimensions.collect::<String>()
+            let names = queries(&attached, kind, HOUR).into_iter().map(name);
+            names.collect::<Vec<_>>().join("; ")
         };
         let latest = format!("{arn}:$LATEST");
         let live = format!("{arn}:live");
@@ -455,7 +559,13 @@ mod tests {
             ),
             (&live, Metric::Retried, "Invoked Target=orders".to_owned()),
             (&imports, Metric::Retried, "Invoked Target=sqs:imports".to_owned()),
-            (&imports, Metric::Runs, "nothing".to_owned()),
+            (
+                &imports,
+                Metric::Throttles,
+                "Throttles FunctionName=importer; Throttles FunctionName=backup".to_owned(),
+            ),
+            (&imports, Metric::LambdaAge, String::new()),
+            (&latest, Metric::LambdaAge, "AsyncEventAge FunctionName=orders".to_owned()),
             (&live, Metric::Dead(2), "DeadLettered Target=orders Reason=not_retryable".to_owned()),
         ] {
             assert_eq!(names(arn, kind), expected);

@@ -11,6 +11,9 @@ use crate::{
 
 pub use crate::operate::rules::count;
 
+/// The spaces beside the text of a table's cell.
+const PADDING: usize = 2;
+
 /// A number, rounded to a tenth if it is below ten, else to a whole number.
 pub fn number(number: f64) -> String {
     if number < 10.0 && number.fract() != 0.0 {
@@ -91,6 +94,25 @@ pub fn narrowed<const N: usize>(
     let chosen = |cells: [String; N]| columns.iter().map(|nth| cells[*nth].clone()).collect();
     let rows: Vec<Vec<_>> = rows.map(chosen).collect();
     table(&chosen(header.map(str::to_owned)), &rows, width)
+}
+
+/// A table that has as many of its first columns as fit into the width, and at least this many.
+pub fn fitting<const N: usize>(
+    header: [&str; N],
+    rows: &[[String; N]],
+    width: Option<usize>,
+    least: usize,
+) -> Vec<Line> {
+    let header = header.map(str::to_owned);
+    let cells = |nth: usize| rows.iter().chain([&header]).map(move |row| row[nth].chars().count());
+    let mut used = 0;
+    let mut fits = |nth: usize| {
+        used += cells(nth).max().unwrap_or(0) + PADDING;
+        nth < least || width.is_none_or(|width| used <= width)
+    };
+    let columns = (0..N).take_while(|nth| fits(*nth)).count();
+    let rows: Vec<_> = rows.iter().map(|row| row[..columns].to_vec()).collect();
+    table(&header[..columns], &rows, width)
 }
 
 /// A table without borders. Its cells wrap if it would be wider than `width`.
@@ -196,6 +218,22 @@ mod tests {
         let written: String =
             table(&header, &rows, None).iter().map(|it| it.paint(false)).collect();
         assert!(written.contains("t\u{fffd}w\u{fffd}o\u{fffd}"), "{written}");
+    }
+
+    #[test]
+    fn a_table_has_the_first_columns_that_fit() {
+        let header = ["one", "two", "three"];
+        let rows = [["1", "2222", "3"].map(str::to_owned)];
+        let text = |width, least| fitting(header, &rows, width, least)[0].paint(false);
+        for (width, least, expected) in [
+            (None, 0, " one  two   three"),
+            (Some(18), 0, " one  two   three"),
+            (Some(17), 0, " one  two"),
+            (Some(10), 0, " one"),
+            (Some(10), 2, " one  two"),
+        ] {
+            assert_eq!(text(width, least), expected, "{width:?} {least}");
+        }
     }
 
     #[test]

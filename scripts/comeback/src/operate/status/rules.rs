@@ -12,7 +12,11 @@ pub enum State {
     /// The function is down: its circuit is open, and it is only probed.
     Down,
     Failing,
+    /// Of a queue: none of its consumers receives from it.
+    Stopped,
     SomeFail,
+    /// Lambda had no concurrency for it lately, so its events queue up at Lambda, or its messages in the queue.
+    Throttled,
     Paused,
     /// Recent runs succeeded, and events still wait.
     Recovering,
@@ -20,6 +24,8 @@ pub enum State {
     Waiting,
     /// No recent run failed, and no events wait.
     Well,
+    /// Nothing ran in the last hour, nothing waits, and there are no dead letters.
+    Idle,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -36,6 +42,14 @@ pub struct Facts {
     pub due: u64,
     pub recent: Runs,
     pub hour: Runs,
+    /// How often Lambda had no concurrency for it in the last five minutes.
+    pub throttles: u64,
+    /// The age of the oldest event that Lambda tried to run in the last five minutes, in seconds.
+    pub lambda_oldest_seconds: Option<f64>,
+    /// Of a queue: the functions that receive from it.
+    pub consumers: Vec<Consumer>,
+    /// Of a queue: the number of messages in it, and how many of those nobody has received yet.
+    pub in_source: Option<InSource>,
     /// The number of runs in the last hour that were retries.
     pub retried: u64,
     /// The age of the oldest event that was handled in the last hour, in seconds.
@@ -49,6 +63,19 @@ pub struct Facts {
     pub next_due: Option<Timestamp>,
 }
 
+#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
+pub struct Consumer {
+    pub function: String,
+    /// Whether its mapping is enabled.
+    pub is_enabled: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+pub struct InSource {
+    pub messages: u64,
+    pub due: u64,
+}
+
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Runs {
     pub invocations: u64,
@@ -60,18 +87,39 @@ impl Facts {
         self.in_flight + self.delayed + self.due
     }
 
+    /// Whether functions should receive from the queue, and none does.
+    fn is_stopped(&self) -> bool {
+        !self.consumers.is_empty() && self.consumers.iter().all(|it| !it.is_enabled)
+    }
+
+    /// Whether nothing is to be seen of it: in the last hour nothing ran, nothing waits, and nothing died in a day.
+    fn is_idle(&self) -> bool {
+        let ran = self.recent.invocations + self.hour.invocations + self.retried;
+        ran == 0 && self.dead_letters.is_empty() && self.in_source.is_none_or(|it| it.messages == 0)
+    }
+
     pub fn state(&self) -> State {
         let Runs { invocations, errors } = self.recent;
+        // What its consumer has not received yet waits, too, if nothing runs.
+        let in_source = self.in_source.map_or(0, |it| it.due);
         if self.down_since.is_some() {
             State::Down
         } else if errors > 0 && errors >= invocations {
             State::Failing
+        } else if self.is_stopped() {
+            State::Stopped
         } else if errors > 0 {
             State::SomeFail
+        } else if self.throttles > 0 {
+            State::Throttled
         } else if self.paused_since.is_some() {
             State::Paused
         } else if self.waiting() > 0 {
             if invocations > 0 { State::Recovering } else { State::Waiting }
+        } else if in_source > 0 && invocations == 0 {
+            State::Waiting
+        } else if self.is_idle() {
+            State::Idle
         } else {
             State::Well
         }
@@ -84,10 +132,22 @@ mod tests {
 
     #[test]
     fn the_worst_state_takes_precedence() {
-        let well = Facts::default;
         let runs = |invocations, errors| Runs { invocations, errors };
+        let well = || Facts { hour: runs(9, 0), ..Facts::default() };
         let some = Some(Timestamp::UNIX_EPOCH);
+        let consumers = |states: &[bool]| {
+            let one =
+                |is_enabled: &bool| Consumer { is_enabled: *is_enabled, ..Consumer::default() };
+            states.iter().map(one).collect::<Vec<_>>()
+        };
+        let in_source = |messages, due| Some(InSource { messages, due });
         for (facts, expected) in [
+            (Facts::default(), State::Idle),
+            (Facts { in_source: in_source(0, 0), ..Facts::default() }, State::Idle),
+            (Facts { in_source: in_source(1, 0), ..Facts::default() }, State::Well),
+            (Facts { dead_letters: [("r".into(), 1)].into(), ..Facts::default() }, State::Well),
+            (Facts { retried: 1, ..Facts::default() }, State::Well),
+            (Facts { delayed: 1, ..Facts::default() }, State::Waiting),
             (well(), State::Well),
             (Facts { recent: runs(10, 0), ..well() }, State::Well),
             (Facts { recent: runs(10, 0), delayed: 1, ..well() }, State::Recovering),
@@ -96,9 +156,16 @@ mod tests {
             (Facts { recent: runs(10, 10), paused_since: some, ..well() }, State::Failing),
             (Facts { paused_since: some, in_flight: 1, ..well() }, State::Paused),
             (Facts { down_since: some, recent: runs(10, 1), ..well() }, State::Down),
+            (Facts { throttles: 1, recent: runs(10, 0), in_flight: 1, ..well() }, State::Throttled),
+            (Facts { throttles: 1, recent: runs(10, 1), ..well() }, State::SomeFail),
+            (Facts { consumers: consumers(&[false, false]), ..well() }, State::Stopped),
+            (Facts { consumers: consumers(&[false, true]), ..well() }, State::Well),
+            (Facts { in_source: in_source(9, 9), ..well() }, State::Waiting),
+            (Facts { in_source: in_source(9, 9), recent: runs(1, 0), ..well() }, State::Well),
         ] {
             assert_eq!(facts.state(), expected, "{facts:?}");
         }
         assert!(State::Down < State::Failing && State::Recovering < State::Well);
+        assert!(State::Failing < State::Stopped, "nothing has failed by it");
     }
 }

@@ -132,10 +132,10 @@ fn function(it: &Row, is_local: bool, has_register: bool, at: Timestamp, now: Ti
     let Row { facts, pulse, waiting } = it;
     let name = &*target_name(&facts.function);
     let class = match facts.state() {
-        FunctionState::Down | FunctionState::Failing => "bad",
-        FunctionState::SomeFail | FunctionState::Paused => "waits",
+        FunctionState::Down | FunctionState::Failing | FunctionState::Stopped => "bad",
+        FunctionState::SomeFail | FunctionState::Throttled | FunctionState::Paused => "waits",
         FunctionState::Recovering | FunctionState::Waiting => "busy",
-        FunctionState::Well => "good",
+        FunctionState::Well | FunctionState::Idle => "good",
     };
     let is_paused = facts.paused_since.is_some();
     let order = Params::default().with("do", if is_paused { "resume" } else { "pause" });

@@ -546,7 +546,7 @@ mod tests {
     #[test]
     fn a_function_that_has_recovered_is_not_failing() {
         let failing = Runs { invocations: 9, errors: 9 };
-        let facts = Facts { recent: failing, in_flight: 7, ..Facts::default() };
+        let facts = Facts { recent: failing, hour: failing, in_flight: 7, ..Facts::default() };
         for (minute, waiting, is_local, expected) in [
             ([0, 0, 0, 0], 0, true, FunctionState::Well),
             ([0, 0, 3, 0], 2, true, FunctionState::Recovering),

@@ -83,6 +83,10 @@ pub struct Mapping {
 }
 
 impl Mapping {
+    pub fn is_enabled(&self) -> bool {
+        !matches!(self.state.as_str(), "Disabled" | "Disabling" | "Deleting")
+    }
+
     /// The name of the function that receives from the queue.
     pub fn consumer(&self) -> &str {
         self.function.split(':').nth(6).unwrap_or(&self.function)
