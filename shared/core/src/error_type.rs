@@ -59,6 +59,11 @@ impl NonRetryable {
         Self::from_iter(list.split(','))
     }
 
+    /// Whether a pattern matches every error of a function's own.
+    pub fn is_everything(&self) -> bool {
+        self.0.iter().any(|pattern| pattern.bytes().all(|byte| byte == b'*'))
+    }
+
     pub fn covers(&self, error: &ErrorReport) -> bool {
         let Some(whole) = &error.error_type else {
             return false;
@@ -106,6 +111,15 @@ mod tests {
 
     fn report(error_type: &str, message: &str) -> ErrorReport {
         ErrorReport { error_type: Some(error_type.into()), message: Some(message.into()) }
+    }
+
+    #[test]
+    fn a_star_alone_covers_everything_and_one_beside_letters_does_not() {
+        for (list, expected) in
+            [("", false), ("*Error", false), ("*", true), ("A, **", true), ("A*", false)]
+        {
+            assert_eq!(NonRetryable::parse(list).is_everything(), expected, "{list}");
+        }
     }
 
     #[test]

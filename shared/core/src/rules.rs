@@ -267,6 +267,11 @@ impl Policies {
         self.by_target.get(target).unwrap_or(&self.general)
     }
 
+    /// The targets that have a policy of their own, with that.
+    pub fn own(&self) -> impl Iterator<Item = (&str, &Policy)> {
+        self.by_target.iter().map(|(target, policy)| (target.as_str(), policy))
+    }
+
     pub(crate) fn read(lookup: &impl Fn(&str) -> Option<String>, faults: &mut Vec<Fault>) -> Self {
         let general = policy(&Policy::default(), "", lookup, faults);
         let by_target = lookup("POLICIES")

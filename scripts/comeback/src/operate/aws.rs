@@ -24,7 +24,8 @@ use aws_sdk_sqs::{
     types::{BatchResultErrorEntry, ChangeMessageVisibilityBatchRequestEntry, QueueAttributeName},
 };
 use comeback_core::{
-    Timestamp, arn,
+    Timestamp,
+    arn::{self, FunctionArn},
     contract::TABLE,
     fault::{FaultKind, classify, classify_send},
 };
@@ -35,9 +36,9 @@ use crate::operate::{
     attach::rules::Previous,
     aws::connect::{ENDPOINT, TABLE_ENDPOINT},
     doctor::rules::{
-        ACTIONS_ON_KEY, ACTIONS_ON_RETRY_QUEUE, EARLIER, InvokeConfig, Keys, KnownBy, Layer,
-        Ledger, Mapping, Metric, Queue, QueueAttributes, RetryQueue, Running, Source, State, Table,
-        Target, actions_on_ledger,
+        ACTIONS_ON_KEY, ACTIONS_ON_RETRY_QUEUE, Consumer, EARLIER, InvokeConfig, Keys, KnownBy,
+        Layer, Ledger, Mapping, Metric, Queue, QueueAttributes, RetryQueue, Running, Source, State,
+        Table, Target, actions_on_ledger,
     },
     rules::{Answer, Clock, Fault, Function, Unsupported, role_name},
 };
@@ -371,11 +372,13 @@ impl Aws {
     }
 
     /// Whether the handler's role may invoke each of the targets. Makes only one call.
-    pub async fn invocations(&self, role: &str, targets: &[Target]) -> Vec<Answer<bool>> {
-        let all = targets.iter().flat_map(invoked_arns).collect();
-        let denied = self.denied(role, &["lambda:InvokeFunction"], all).await;
+    pub async fn invocations(&self, handler: &Function, targets: &[Target]) -> Vec<Answer<bool>> {
+        let by_letters = handler.dlq_target();
+        let invoked = |target| invoked_arns(target, by_letters.as_deref());
+        let all = targets.iter().flat_map(invoked).collect();
+        let denied = self.denied(&handler.role, &["lambda:InvokeFunction"], all).await;
         let may_be_invoked = |target| {
-            let own = invoked_arns(target);
+            let own = invoked(target);
             denied.clone().map(|denied| denied.iter().all(|(_, on)| !own.contains(on)))
         };
         targets.iter().map(may_be_invoked).collect()
@@ -419,7 +422,9 @@ impl Aws {
         queues: &BTreeSet<String>,
     ) -> Target {
         let own = configs.iter().flatten().filter_map(|config| config.on_failure.clone());
-        let own: Vec<_> = own.filter(|arn| queues.contains(arn)).collect();
+        let own = own.chain(function.and_then(|it| it.dead_letter_target.clone()));
+        let own: BTreeSet<_> = own.filter(|arn| queues.contains(arn)).collect();
+        let own = Vec::from_iter(own);
         let layer = function.and_then(Function::own_layer);
         let layer = OptionFuture::from(layer.map(async |arn| self.call(self.layer(arn)).await));
         let (function, may_send, layer) = match function {
@@ -486,17 +491,20 @@ impl Aws {
         join_all(denied).await
     }
 
-    /// The facts about a queue whose messages are retried. `consumers` are the functions that receive from it.
+    /// The facts about a queue whose messages are retried, with the mappings and functions of its consumers.
     pub async fn source(
         &self,
         handler: &Function,
         arn: String,
         bound: BTreeSet<String>,
-        consumers: Vec<String>,
+        consumers: Vec<(Mapping, Option<Function>)>,
     ) -> Source {
-        let consumers = consumers.into_iter().map(async |name| {
-            let may_loop = self.call(may_loop(self, &name)).await;
-            (name, may_loop)
+        let consumers = consumers.into_iter().map(async |(mapping, function)| {
+            let function = function.map(async |it| {
+                let running = self.running(it.name()).await;
+                (it, running)
+            });
+            Consumer { mapping, function: OptionFuture::from(function).await }
         });
         let (queue, consumers, send) = tokio::join!(
             self.queue(&arn),
@@ -528,14 +536,19 @@ impl Aws {
         &self,
         handler: &Function,
         targets: &[Target],
+        sources: &[Source],
         dead_letters: &Queue,
     ) -> Answer<BTreeMap<(Metric, String), f64>> {
         let of_handler = Metric::OF_HANDLER.map(|metric| (metric, handler.name().to_owned()));
         let of_targets = targets.iter().filter(|target| target.function.is_some());
         let of_targets =
             of_targets.flat_map(|it| Metric::OF_TARGET.map(|metric| (metric, it.name.clone())));
-        let oldest = (Metric::OldestMessage, dead_letters.name().to_owned());
-        let wanted = of_handler.into_iter().chain(of_targets).chain([oldest]).collect();
+        let oldest = (Metric::OLDEST_MESSAGE, dead_letters.name().to_owned());
+        let of_sources = sources
+            .iter()
+            .flat_map(|it| Metric::OF_SOURCE.map(|metric| (metric, it.queue.name().to_owned())));
+        let wanted = of_handler.into_iter().chain(of_targets).chain(of_sources).chain([oldest]);
+        let wanted = wanted.collect();
         self.values(wanted, Metric::PERIOD).await
     }
 
@@ -655,11 +668,15 @@ pub fn actions(denied: Denied) -> Vec<String> {
     denied.into_iter().map(|(action, _)| action).collect()
 }
 
-/// The ARNs of a target in failure records. The ARN of an unqualified function has the version `$LATEST`.
-fn invoked_arns(target: &Target) -> Vec<String> {
+/// The ARNs by which a target is invoked: those in failure records, and that of `DLQ_TARGET`. The ARN of an unqualified
+/// function has the version `$LATEST` in records.
+fn invoked_arns(target: &Target, by_letters: Option<&str>) -> Vec<String> {
     let Some((function, _)) = &target.function else { return Vec::new() };
     let qualifiers = target.configs.iter().flatten().map(|config| config.qualifier.as_deref());
-    qualifiers.map(|it| format!("{}:{}", function.arn, it.unwrap_or("$LATEST"))).collect()
+    let arns = qualifiers.map(|it| format!("{}:{}", function.arn, it.unwrap_or("$LATEST")));
+    let is_its =
+        |arn: &&str| FunctionArn::parse(arn).is_some_and(|it| it.unqualified() == function.arn);
+    arns.chain(by_letters.filter(is_its).map(str::to_owned)).collect()
 }
 
 fn mapping(it: &EventSourceMappingConfiguration) -> Mapping {

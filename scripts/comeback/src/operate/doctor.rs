@@ -284,8 +284,8 @@ struct Account {
     /// The names of the queues that functions were attached to, according to their tags.
     attached: BTreeMap<String, Answer<BTreeSet<String>>>,
     counted: BTreeSet<String>,
-    /// The retry queues of all systems, also of those that are not examined.
-    retry_queues: BTreeSet<String>,
+    /// The retry queues of all systems, also of those that are not examined: the name of the handler by the queue's ARN.
+    retry_queues: BTreeMap<String, String>,
 }
 
 /// Gathers the facts of all retry systems, or of those that `handler` or `only` names.
@@ -322,7 +322,8 @@ pub async fn gather(
     let counted = counted.unwrap_or_default();
     let retry_queues = mappings.iter().flatten();
     let retry_queues = retry_queues.filter(|it| all.contains(it.consumer()));
-    let retry_queues = retry_queues.map(|it| it.queue.clone()).collect();
+    let retry_queues =
+        retry_queues.map(|it| (it.queue.clone(), it.consumer().to_owned())).collect();
     let account = Account { functions, mappings, configs, attached, counted, retry_queues };
     let facts = examined.iter().map(|handler| of_system(aws, &account, handler, only));
     let mut facts: Vec<_> = join_all(facts).await.into_iter().flatten().collect();
@@ -362,7 +363,7 @@ impl Account {
             return Some(KnownBy::Destination);
         }
         // It may be another system's.
-        if destinations.iter().any(|arn| self.retry_queues.contains(*arn)) {
+        if destinations.iter().any(|arn| self.retry_queues.contains_key(*arn)) {
             return None;
         }
         let is_own = |queue: &String| queues.iter().any(|arn| last(arn) == queue);
@@ -383,8 +384,8 @@ async fn of_system(aws: &Aws, account: &Account, handler: &str, only: &[String])
         .map(|all| all.iter().filter(is_own).cloned().collect::<Vec<_>>())
         .map_err(Fault::clone);
     let consumers = |queue: &str| {
-        let mappings = account.mappings.iter().flatten().filter(|it| it.queue == queue);
-        mappings.map(|it| it.consumer().to_owned()).collect::<Vec<_>>()
+        let others = account.mappings.iter().flatten().filter(|it| !is_own(it));
+        others.filter(|it| it.queue == queue).cloned().collect::<Vec<_>>()
     };
     let mapped = mappings.iter().flatten().map(|mapping| mapping.queue.clone());
     let bound = queue_targets(environment).into_keys();
@@ -396,15 +397,29 @@ async fn of_system(aws: &Aws, account: &Account, handler: &str, only: &[String])
         Some(function) => account.known_by(function, &queues),
         None => None,
     };
+    let mut sources = named_queues(handler);
+    // A function that the command names may be a target, a consumer, or both.
+    let received = |name: &str| {
+        let mappings = account.mappings.iter().flatten().filter(|it| it.consumer() == name);
+        mappings.map(|it| it.queue.as_str()).collect::<Vec<_>>()
+    };
     let targets: BTreeMap<_, _> = if only.is_empty() {
         let all = account.functions.keys().chain(&named).filter(|name| *name != handler.name());
         all.filter_map(|name| Some((name, known_by(name)?))).collect()
     } else {
         let functions = only.iter().filter(|name| !name.starts_with(QUEUE_PREFIX));
-        functions.map(|name| (name, known_by(name).unwrap_or(KnownBy::Destination))).collect()
+        let why = |name: &String| match received(name) {
+            _ if known_by(name).is_some() => known_by(name),
+            queues if queues.is_empty() => Some(KnownBy::Destination),
+            queues if queues.iter().any(|arn| sources.contains_key(*arn)) => None,
+            _ => Some(KnownBy::Consumes),
+        };
+        functions.filter_map(|name| Some((name, why(name)?))).collect()
     };
-    let mut sources = named_queues(handler);
-    let is_wanted = |arn: &str| only.contains(&format!("{QUEUE_PREFIX}{}", last(arn)));
+    let is_wanted = |arn: &str| {
+        let is_consumer = |name: &String| received(name).contains(&arn);
+        only.contains(&format!("{QUEUE_PREFIX}{}", last(arn))) || only.iter().any(is_consumer)
+    };
     sources.retain(|arn, _| only.is_empty() || is_wanted(arn));
     let dead_letters_url = environment.get("DEAD_LETTER_QUEUE_URL").cloned().unwrap_or_default();
     let dead_letters_arn = queue_arn(&dead_letters_url, handler_arn);
@@ -417,12 +432,13 @@ async fn of_system(aws: &Aws, account: &Account, handler: &str, only: &[String])
             aws.target(name, account.functions.get(*name), *known_by, configs, &queues)
         })),
         join_all(sources.into_iter().map(|(arn, bound)| {
-            let consumers = consumers(&arn);
+            let consumers = consumers(&arn).into_iter();
+            let function = |it: &Mapping| account.functions.get(it.consumer()).cloned();
+            let consumers = consumers.map(|it| (it.clone(), function(&it))).collect();
             aws.source(handler, arn, bound, consumers)
         })),
         join_all(queues.iter().map(|arn| {
-            let mut others = consumers(arn);
-            others.retain(|name| name != handler.name());
+            let others = consumers(arn).iter().map(|it| it.consumer().to_owned()).collect();
             aws.retry_queue(arn, role, others)
         })),
         aws.queue_at(&dead_letters_arn, dead_letters_url),
@@ -431,8 +447,8 @@ async fn of_system(aws: &Aws, account: &Account, handler: &str, only: &[String])
     );
     let with_keys: Vec<_> = queues.iter().map(|it| &it.queue).chain([&dead_letters]).collect();
     let (metrics, invocations, keys) = tokio::join!(
-        aws.metrics(handler, &targets, &dead_letters),
-        aws.invocations(role, &targets),
+        aws.metrics(handler, &targets, &sources, &dead_letters),
+        aws.invocations(handler, &targets),
         aws.keys(handler, &with_keys, &targets),
     );
     for (target, may_be_invoked) in targets.iter_mut().zip(invocations) {
@@ -444,11 +460,14 @@ async fn of_system(aws: &Aws, account: &Account, handler: &str, only: &[String])
     let others = (configs.map(|(_, configs)| configs.clone().map(drop)))
         .chain(attached.map(|(_, attached)| attached.clone().map(drop)))
         .collect();
+    let queues_of_others = account.retry_queues.iter().filter(|(_, of)| *of != handler.name());
     Some(Facts {
         handler: handler.clone(),
         running,
+        functions: account.functions.keys().cloned().collect(),
         mappings,
         queues,
+        queues_of_others: queues_of_others.map(|(arn, of)| (arn.clone(), of.clone())).collect(),
         dead_letters,
         dead_letters_denied: dead_letters_denied.map(actions),
         targets,

@@ -11,19 +11,11 @@ use std::{
     thread,
 };
 
-use crate::support::{Cloud, comeback, json, text};
+use crate::support::{Cloud, comeback, example_target, json, text};
 use aws_sdk_sqs::types::QueueAttributeName;
+use serde_json::json;
 
 impl Cloud {
-    /// The UUID of the mapping of the shared queue.
-    async fn mapping(&self, queue: &str) -> String {
-        let mappings = self.client.lambda.list_event_source_mappings().send().await.unwrap();
-        let mappings = mappings.event_source_mappings.unwrap();
-        let is_it = |arn: &str| arn.ends_with(&format!(":{queue}"));
-        let found = mappings.iter().find(|it| it.event_source_arn().is_some_and(is_it));
-        found.unwrap().uuid().unwrap().to_owned()
-    }
-
     async fn set(&self, attribute: QueueAttributeName, value: &str) {
         let url = format!("{}/000000000000/retry", self.endpoint);
         let call = self.client.sqs.set_queue_attributes().queue_url(url);
@@ -143,13 +135,84 @@ async fn functions_whose_failures_no_longer_come_back_are_found_though_no_settin
 async fn failures_that_do_not_reach_the_handler_are_found() {
     let cloud = Cloud::start(&[]);
     let mapping = cloud.mapping("retry-example-target").await;
-    let call = cloud.client.lambda.update_event_source_mapping().uuid(mapping);
-    call.enabled(false).send().await.unwrap();
+    cloud.disable(&mapping).await;
     cloud.client.invoke("example-target", r#"{"id":"1","fail":{"attempts":1}}"#).await.unwrap();
     cloud.runs(1).await;
     // A failure is counted when its run has ended.
     while cloud.findings(&[]).1 == ["mapping_disabled"] {}
     assert_eq!(cloud.findings(&[]).1, ["mapping_disabled", "failures_not_retried"]);
+}
+
+/// A cloud with the queues `imports` and `mails`, which functions consume, and a durable function.
+fn with_queues() -> Cloud {
+    let binary = example_target();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("functions.json");
+    let steps = json!({ "in-steps": { "code": binary, "durable": true } });
+    std::fs::write(&file, steps.to_string()).unwrap();
+    let [importer, mailer] =
+        ["importer", "mailer"].map(|name| format!("{name}={}", binary.display()));
+    let queues = ["--queue", "imports=importer", "--queue", "mails=mailer"];
+    let functions = ["--function", &importer, "--function", &mailer];
+    let file = ["--functions", file.to_str().unwrap()];
+    Cloud::start(&[&queues[..], &functions, &file].concat())
+}
+
+#[tokio::test]
+async fn nothing_is_found_in_a_healthy_cloud_whatever_is_examined() {
+    let cloud = with_queues();
+    for named in ["", "sqs:imports", "sqs:mails", "importer", "example-target", "in-steps"] {
+        let named: Vec<_> = [named].into_iter().filter(|it| !it.is_empty()).collect();
+        let (output, found) = cloud.findings(&named);
+        assert_eq!((output.status.code(), found), (Some(0), Vec::new()), "{named:?}: {output:?}");
+    }
+    let of_consumer = text(&cloud.run(&["doctor", "importer"]).stdout);
+    assert!(of_consumer.contains("✓ consumer importer of imports"), "{of_consumer}");
+    assert!(!of_consumer.contains(" queue mails:") && !of_consumer.contains("function importer"));
+    assert!(cloud.says(&["status"]).contains(" in-steps "), "it is attached");
+}
+
+#[tokio::test]
+async fn a_broken_consumer_is_found_by_the_name_of_its_queue() {
+    let cloud = with_queues();
+    let lambda = &cloud.client.lambda;
+    let of_imports = || cloud.findings(&["sqs:imports"]).1;
+    let mapping = cloud.mapping("imports").await;
+    cloud.disable(&mapping).await;
+    assert_eq!(of_imports(), ["consumer_disabled"]);
+    lambda.update_event_source_mapping().uuid(&mapping).enabled(true).send().await.unwrap();
+    cloud.client.pause("importer").await.unwrap();
+    assert_eq!(of_imports(), ["consumer_paused"]);
+    lambda.delete_function_concurrency().function_name("importer").send().await.unwrap();
+    lambda.delete_function().function_name("importer").send().await.unwrap();
+    assert_eq!(of_imports(), ["consumer_missing"]);
+    lambda.delete_event_source_mapping().uuid(&mapping).send().await.unwrap();
+    while of_imports() == ["consumer_missing"] {}
+    assert_eq!(of_imports(), ["source_unconsumed"]);
+    let url = format!("{}/000000000000/imports", cloud.endpoint);
+    cloud.client.sqs.receive_message().queue_url(url).send().await.unwrap();
+    assert_eq!(of_imports(), [""; 0], "a program receives from it");
+    assert_eq!(cloud.findings(&["sqs:mails"]).1, [""; 0]);
+}
+
+#[tokio::test]
+async fn a_source_queue_that_the_handler_receives_from_is_named_and_not_changed() {
+    let cloud = with_queues();
+    let mapping = cloud.mapping("imports").await;
+    let call = cloud.client.lambda.update_event_source_mapping().uuid(mapping);
+    call.function_name("retry-handler").send().await.unwrap();
+    let url = format!("{}/000000000000/imports", cloud.endpoint);
+    let attributes = async || {
+        let call = cloud.client.sqs.get_queue_attributes().queue_url(&url);
+        let names = [QueueAttributeName::RedrivePolicy, QueueAttributeName::VisibilityTimeout];
+        call.set_attribute_names(Some(names.into())).send().await.unwrap().attributes
+    };
+    let before = attributes().await;
+    let fixed = cloud.run(&["doctor", "--fix", "--yes"]);
+    assert_eq!(fixed.status.code(), Some(1), "{fixed:?}");
+    assert!(text(&fixed.stdout).contains("delete-event-source-mapping"), "{fixed:?}");
+    assert_eq!(attributes().await, before);
+    assert_eq!(cloud.findings(&[]).1, ["mapping_of_source", "source_unconsumed"]);
 }
 
 /// A proxy that counts connections. The SDK opens one for each call that is made while others are under way.

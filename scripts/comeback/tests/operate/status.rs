@@ -2,7 +2,7 @@
 
 use std::net::TcpListener;
 
-use crate::support::{Cloud, TARGET};
+use crate::support::{Cloud, TARGET, example_target};
 use aws_sdk_lambda::types::Environment;
 use serde_json::json;
 
@@ -47,7 +47,7 @@ async fn the_status_counts_runs_waiting_events_and_dead_letters() {
     let before = cloud.json(&["status", "--json"]);
     assert_eq!(before["handler"], "retry-handler");
     let [target] = before["functions"].as_array().unwrap().as_slice() else { panic!("{before}") };
-    assert_eq!((&target["function"], &target["state"]), (&json!(TARGET), &json!("well")));
+    assert_eq!((&target["function"], &target["state"]), (&json!(TARGET), &json!("idle")));
 
     for payload in [r#"{"id":"1","fail":{}}"#, r#"{"id":"2"}"#] {
         cloud.client.invoke("example-target", payload).await.unwrap();
@@ -72,6 +72,37 @@ async fn the_status_counts_runs_waiting_events_and_dead_letters() {
 }
 
 #[tokio::test]
+async fn a_queue_whose_consumer_is_throttled_or_stopped_is_not_well() {
+    let consumers =
+        ["importer", "mailer"].map(|name| format!("{name}={}", example_target().display()));
+    let [importer, mailer] = consumers.each_ref().map(|it| ["--function", it]);
+    let queues = ["--queue", "imports=importer", "--queue", "mails=mailer"];
+    let cloud = Cloud::start(&[&importer[..], &mailer, &queues].concat());
+    let state = |name: &str| {
+        let status = cloud.json(&["status", "--json", name])["functions"][0].take();
+        (status["state"].as_str().unwrap().to_owned(), status)
+    };
+    let send = async |queue: &str| {
+        let url = format!("{}/000000000000/{queue}", cloud.endpoint);
+        cloud.client.sqs.send_message().queue_url(url).message_body("1").send().await.unwrap();
+    };
+    assert_eq!(state("sqs:imports").0, "idle");
+    cloud.client.pause("importer").await.unwrap();
+    send("imports").await;
+    while state("sqs:imports").0 != "throttled" {}
+    assert!(cloud.says(&["status", "sqs:imports"]).contains(" throttle"));
+
+    cloud.disable(&cloud.mapping("mails").await).await;
+    send("mails").await;
+    send("mails").await;
+    let (stopped, status) = state("sqs:mails");
+    assert_eq!(stopped, "stopped", "{status}");
+    assert_eq!(status["consumers"], json!([{ "function": "mailer", "is_enabled": false }]));
+    assert_eq!(status["in_source"], json!({ "messages": 2, "due": 2 }));
+    assert!(cloud.says(&["status", "sqs:mails"]).contains("2 messages"));
+}
+
+#[tokio::test]
 async fn without_an_answer_of_its_table_the_state_is_shown_and_what_is_not_known() {
     let cloud = Cloud::start(&QUICK);
     // It accepts connections and says nothing.
@@ -92,7 +123,7 @@ async fn without_an_answer_of_its_table_the_state_is_shown_and_what_is_not_known
     update.environment(environment).send().await.unwrap();
     let check = |why: &str| {
         let told = cloud.says(&["status"]);
-        assert!(told.contains("example-target") && told.contains("well"), "{told}");
+        assert!(told.contains("example-target") && told.contains("idle"), "{told}");
         let unknown = "Circuits, pauses and due times are not known: dynamodb:";
         assert!(told.contains(unknown) && told.contains(why), "{told}");
         let told = cloud.says(&["waiting"]);

@@ -185,6 +185,20 @@ impl Cloud {
         self.client.create(&Self::function(name)).await.unwrap();
     }
 
+    /// The UUID of the mapping of a queue.
+    pub async fn mapping(&self, queue: &str) -> String {
+        let mappings = self.client.lambda.list_event_source_mappings().send().await.unwrap();
+        let mappings = mappings.event_source_mappings.unwrap();
+        let is_it = |arn: &str| arn.ends_with(&format!(":{queue}"));
+        let found = mappings.iter().find(|it| it.event_source_arn().is_some_and(is_it));
+        found.unwrap().uuid().unwrap().to_owned()
+    }
+
+    pub async fn disable(&self, mapping: &str) {
+        let call = self.client.lambda.update_event_source_mapping().uuid(mapping);
+        call.enabled(false).send().await.unwrap();
+    }
+
     pub async fn stop_loops(&self, function: &str) {
         let call = self.client.lambda.put_function_recursion_config().function_name(function);
         call.recursive_loop(RecursiveLoop::Terminate).send().await.unwrap();

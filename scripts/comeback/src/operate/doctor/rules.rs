@@ -1,12 +1,13 @@
 //! Finds problems in a retry system, and says why each one matters and how to fix it.
 //!
 //! [`diagnose`] is a function of [`Facts`]. It examines each part of the system separately: the handler, its mappings,
-//! the retry queues, the dead-letter queue, the functions and queues whose failures are retried, and the ledger. A fact
-//! that is unknown, because a call failed, is a finding of its own and doesn't affect the others.
+//! the retry queues, the dead-letter queue, the functions and queues whose failures are retried, the queues' consumers, and
+//! the ledger. A fact that is unknown, because a call failed, is a finding of its own and doesn't affect the others.
 
 mod facts;
 mod functions;
 mod queues;
+mod sources;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -15,15 +16,19 @@ use std::{collections::BTreeSet, time::Duration};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::operate::rules::{Answer, Fault};
+use crate::operate::{
+    doctor::rules::sources::Role,
+    rules::{Answer, Fault},
+};
 
 pub(crate) use crate::operate::doctor::rules::functions::{WRAPPER, WRAPPER_VARIABLE};
 pub use crate::operate::doctor::rules::{
     facts::{
-        EARLIER, Facts, InvokeConfig, Keys, KnownBy, Layer, Ledger, Mapping, Metric, Queue,
-        QueueAttributes, Redrive, RetryQueue, Running, Source, State, Table, Target,
+        Consumer, EARLIER, Facts, InvokeConfig, Keys, KnownBy, Layer, Ledger, Mapping, Metric,
+        Queue, QueueAttributes, Redrive, RetryQueue, Running, Source, State, Table, Target,
     },
-    queues::{RECEIVES, RETENTION, VISIBILITY_LONG, VISIBILITY_PER_TIMEOUT, actions_on_ledger},
+    queues::{RECEIVES, RETENTION, VISIBILITY_PER_TIMEOUT, actions_on_ledger},
+    sources::VISIBILITY_LONG,
 };
 
 pub const ACTIONS_ON_RETRY_QUEUE: [&str; 5] = [
@@ -140,10 +145,17 @@ impl Examined {
 pub fn diagnose(facts: &Facts) -> Vec<Examined> {
     let mut all = vec![functions::examine_handler(facts)];
     all.extend(functions::mappings(facts));
-    all.extend(facts.queues.iter().map(|queue| queues::examine_queue(facts, queue)));
+    // A queue of another kind is reported with its mapping, or as what it is. Nothing of it is changed.
+    let is_retry_queue =
+        |it: &&RetryQueue| matches!(Role::of(facts, &it.queue.arn), Role::Retry | Role::Unbound);
+    let retry_queues = facts.queues.iter().filter(is_retry_queue);
+    all.extend(retry_queues.map(|queue| queues::examine_queue(facts, queue)));
     all.push(queues::dead_letters(facts));
     all.extend(facts.targets.iter().map(|target| functions::examine_target(facts, target)));
-    all.extend(facts.sources.iter().map(|source| queues::examine_source(facts, source)));
+    for source in &facts.sources {
+        all.push(sources::examine_source(facts, source));
+        all.extend(source.consumers.iter().map(|it| sources::examine_consumer(source, it)));
+    }
     all.extend(facts.ledger.iter().map(|ledger| queues::examine_ledger(facts, ledger)));
     all.extend(queues::examine_keys(facts));
     // Of repeated `unchecked` findings, the first part that has one keeps it.

@@ -93,6 +93,30 @@ pub fn ask(policy: &str, role: &str, action: &str) -> Effect {
     effect
 }
 
+/// The policy without the statements that allow everyone one of these actions unconditionally; `None` if there are none
+/// of them. A policy without statements is empty.
+pub fn closed_to_everyone(policy: &str, actions: &[&str]) -> Option<String> {
+    let mut policy: Value = serde_json::from_str(policy).ok()?;
+    let is_open = |statement: &&Value| {
+        let principal = &statement["Principal"];
+        let everyone = principal == "*" || list(&principal["AWS"]).any(|it| it == "*");
+        let has_conditions = statement["Condition"].as_object().is_some_and(|it| !it.is_empty());
+        let is_about = |action: &&str| names(&statement["Action"], action);
+        statement["Effect"] == "Allow"
+            && everyone
+            && !has_conditions
+            && actions.iter().any(is_about)
+    };
+    let all: Vec<_> = list(&policy["Statement"]).cloned().collect();
+    let kept: Vec<_> = all.iter().filter(|it| !is_open(it)).cloned().collect();
+    if kept.len() == all.len() {
+        return None;
+    }
+    let is_empty = kept.is_empty();
+    policy["Statement"] = Value::Array(kept);
+    Some(if is_empty { String::new() } else { policy.to_string() })
+}
+
 /// The policy with this role exempted from the statements that deny all others this action; `None` if it is not JSON.
 pub fn exempt(policy: &str, role: &str, action: &str) -> Option<String> {
     change(policy, action, |roles| {
@@ -224,6 +248,31 @@ mod tests {
         ] {
             let policy = json!({ "Statement": statements }).to_string();
             assert_eq!(ask(&policy, ROLE, SEND), expected, "{policy}");
+        }
+    }
+
+    #[test]
+    fn a_statement_that_allows_everyone_is_removed_and_no_other() {
+        let allow = |principal: Value, action: Value| json!({ "Effect": "Allow", "Principal": principal, "Action": action });
+        let role = allow(json!({ "AWS": ROLE }), json!("sqs:*"));
+        let mut own_account = allow(json!("*"), json!("sqs:*"));
+        own_account["Condition"] =
+            json!({ "StringEquals": { "aws:PrincipalAccount": "123456789012" } });
+        let document =
+            |statements: &[&Value]| json!({ "Version": "x", "Statement": statements }).to_string();
+        for (open, others, expected) in [
+            (allow(json!("*"), json!("sqs:SendMessage")), vec![], Some(String::new())),
+            (
+                allow(json!({ "AWS": ["*"] }), json!(["sqs:*"])),
+                vec![&role],
+                Some(document(&[&role])),
+            ),
+            (allow(json!("*"), json!("*")), vec![&own_account], Some(document(&[&own_account]))),
+            (allow(json!("*"), json!("sqs:GetQueueUrl")), vec![&role, &own_account], None),
+            (json!({ "Effect": "Deny", "Principal": "*", "Action": "sqs:*" }), vec![&role], None),
+        ] {
+            let policy = document(&[&[&open], &*others].concat());
+            assert_eq!(closed_to_everyone(&policy, &[SEND]), expected, "{policy}");
         }
     }
 

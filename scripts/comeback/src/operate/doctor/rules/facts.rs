@@ -17,9 +17,14 @@ use crate::operate::rules::{
 pub struct Facts {
     pub handler: Function,
     pub running: Running,
+    /// The names of all functions of the account and region.
+    pub functions: BTreeSet<String>,
+    /// The mappings of the handler.
     pub mappings: Answer<Vec<Mapping>>,
     /// The queues that the handler receives from, and those that `QUEUE_TARGETS` names.
     pub queues: Vec<RetryQueue>,
+    /// The retry queues of other handlers: the name of the handler by the ARN of the queue.
+    pub queues_of_others: BTreeMap<String, String>,
     pub dead_letters: Queue,
     /// The actions on the dead-letter queue that the handler needs, but its role lacks.
     pub dead_letters_denied: Answer<Vec<String>>,
@@ -34,14 +39,26 @@ pub struct Facts {
 }
 
 impl Facts {
+    /// A command of this program, which names the handler if there are several.
+    pub fn command(&self, command: &str) -> String {
+        let handler = (!self.queues_of_others.is_empty()).then(|| self.handler.name());
+        let handler = handler.map(|name| format!(" --handler {name}")).unwrap_or_default();
+        format!("comeback {command}{handler}")
+    }
+
+    /// Whether an ARN is that of a queue that the handler receives from, or should.
+    pub fn has_queue(&self, arn: Option<&str>) -> bool {
+        arn.is_some_and(|arn| self.queues.iter().any(|it| it.queue.arn == arn))
+    }
+
     /// Whether CloudWatch has values of a metric for a function or queue, which may be zero.
     pub fn has_metric(&self, metric: Metric, of: &str) -> bool {
         self.metrics.as_ref().is_ok_and(|all| all.contains_key(&(metric, of.to_owned())))
     }
 
-    /// The value of a metric, if it is not zero.
-    pub fn counted(&self, metric: Metric, of: &str) -> Option<f64> {
-        Some(self.metric(metric, of)).filter(|value| *value > 0.0)
+    /// The sum of a metric, if it is not zero.
+    pub fn counted(&self, metric: Metric, of: &str) -> Option<u64> {
+        Some(self.metric(metric, of) as u64).filter(|value| *value > 0)
     }
 
     pub fn metric(&self, metric: Metric, of: &str) -> f64 {
@@ -250,10 +267,17 @@ pub struct Source {
     pub queue: Queue,
     /// The ARNs of the retry queues that are bound to it; none if only `TARGET_FUNCTIONS` names it.
     pub bound: BTreeSet<String>,
-    /// The functions that receive from it, and whether their `RecursiveLoop` is `Allow`.
-    pub consumers: Vec<(String, Answer<bool>)>,
+    pub consumers: Vec<Consumer>,
     /// The actions, on the queue and on its key, that the handler needs, but its role lacks; each with its resource.
     pub denied: Answer<Vec<(String, String)>>,
+}
+
+/// A function that receives from a queue.
+#[derive(Clone, Debug)]
+pub struct Consumer {
+    pub mapping: Mapping,
+    /// The function, and its state and limits; `None` if it doesn't exist.
+    pub function: Option<(Function, Running)>,
 }
 
 /// What shows that the failures of a function should be retried.
@@ -266,6 +290,8 @@ pub enum KnownBy {
     Tag,
     /// The handler has counted failures of it in [`EARLIER`].
     Metrics,
+    /// The command names it, and it receives from a queue that no setting names.
+    Consumes,
 }
 
 /// How far back a function is known by its metrics.
@@ -304,24 +330,24 @@ pub struct Table {
 /// A metric of Lambda or of the handler, both of a function, or of SQS, of a queue.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Metric {
-    OfLambda(&'static str),
-    OfHandler(metric::Metric),
-    OldestMessage,
+    Lambda(&'static str),
+    Handler(metric::Metric),
+    Sqs(&'static str),
 }
 
 impl Metric {
     /// The period that values cover: the last day.
     pub const PERIOD: Duration = Duration::from_hours(24);
-    pub const DELIVERY_FAILURES: Self = Self::OfLambda("DestinationDeliveryFailures");
-    pub const LOOPS_STOPPED: Self = Self::OfLambda("RecursiveInvocationsDropped");
-    pub const THROTTLES: Self = Self::OfLambda("Throttles");
-    pub const ERRORS: Self = Self::OfLambda("Errors");
-    pub const ASYNC_EVENTS: Self = Self::OfLambda("AsyncEventsReceived");
-    pub const CONFIGURATION_FAULTS: Self = Self::OfHandler(metric::Metric::ConfigurationFaults);
-    pub const LETTERS_NOT_SENT: Self = Self::OfHandler(metric::Metric::DeadLettersNotSent);
-    pub const INVOKED: Self = Self::OfHandler(metric::Metric::Invoked);
+    pub const DELIVERY_FAILURES: Self = Self::Lambda("DestinationDeliveryFailures");
+    pub const LOOPS_STOPPED: Self = Self::Lambda("RecursiveInvocationsDropped");
+    pub const THROTTLES: Self = Self::Lambda("Throttles");
+    pub const ERRORS: Self = Self::Lambda("Errors");
+    pub const ASYNC_EVENTS: Self = Self::Lambda("AsyncEventsReceived");
+    pub const CONFIGURATION_FAULTS: Self = Self::Handler(metric::Metric::ConfigurationFaults);
+    pub const LETTERS_NOT_SENT: Self = Self::Handler(metric::Metric::DeadLettersNotSent);
+    pub const INVOKED: Self = Self::Handler(metric::Metric::Invoked);
     /// Each failure that the handler reads has an age, whatever becomes of it.
-    pub const EVENT_AGES: Self = Self::OfHandler(metric::Metric::EventAge);
+    pub const EVENT_AGES: Self = Self::Handler(metric::Metric::EventAge);
     pub const OF_TARGET: [Self; 9] = [
         Self::ERRORS,
         Self::ASYNC_EVENTS,
@@ -333,18 +359,21 @@ impl Metric {
         Self::CONFIGURATION_FAULTS,
         Self::LETTERS_NOT_SENT,
     ];
+    pub const OLDEST_MESSAGE: Self = Self::Sqs("ApproximateAgeOfOldestMessage");
+    pub const OF_SOURCE: [Self; 2] =
+        [Self::Sqs("NumberOfMessagesReceived"), Self::Sqs("NumberOfEmptyReceives")];
     pub const OF_HANDLER: [Self; 3] = [Self::LOOPS_STOPPED, Self::THROTTLES, Self::ERRORS];
 
     /// The namespace, the name, and the dimension whose value is the function or the queue.
     pub fn place(self) -> (&'static str, &'static str, &'static str) {
         match self {
-            Self::OfLambda(name) => ("AWS/Lambda", name, "FunctionName"),
-            Self::OfHandler(it) => (NAMESPACE, it.name(), "Target"),
-            Self::OldestMessage => ("AWS/SQS", "ApproximateAgeOfOldestMessage", "QueueName"),
+            Self::Lambda(name) => ("AWS/Lambda", name, "FunctionName"),
+            Self::Handler(it) => (NAMESPACE, it.name(), "Target"),
+            Self::Sqs(name) => ("AWS/SQS", name, "QueueName"),
         }
     }
 
     pub fn statistic(self) -> &'static str {
-        if self == Self::OldestMessage { "Maximum" } else { "Sum" }
+        if self == Self::OLDEST_MESSAGE { "Maximum" } else { "Sum" }
     }
 }

@@ -2,14 +2,24 @@
 
 use std::time::Duration;
 
-use comeback_core::{arn::FunctionArn, in_flight::QUOTA, settings::Misspelt};
+use comeback_core::{
+    arn::FunctionArn,
+    in_flight::QUOTA,
+    pattern,
+    settings::{Misspelt, Settings},
+};
 
 use crate::operate::{
     doctor::rules::{
         BATCH_SIZE, EARLIER, Examined, Facts, Fix, InvokeConfig, KnownBy, Mapping, Metric, Running,
-        Target, span, word,
+        Target,
+        sources::{self, Role},
+        span, word,
     },
-    rules::{Function, last, policies::Effect, queue_targets},
+    rules::{
+        Function, Unsupported, counted, is_queue, last, named_targets, policies::Effect,
+        queue_targets,
+    },
 };
 
 /// With a shorter time-out, the handler could not wait for any answer, because it reserves time for its last steps.
@@ -29,11 +39,15 @@ pub(super) fn examine_handler(facts: &Facts) -> Examined {
         it.warn("setting_misspelt", misspelt.to_string())
             .why("The handler uses the default of that setting.");
     }
-    if let Some(max) = settings.ok().map(|it| it.in_flight_max.get()).filter(|max| *max > QUOTA) {
-        let says =
-            format!("IN_FLIGHT_MAX is {max}, and SQS's quota is {QUOTA} unless AWS raised it");
-        it.warn("in_flight_max_high", says)
-            .why("At its quota a queue delivers nothing more, without an error.");
+    if let Ok(settings) = &settings {
+        let max = settings.in_flight_max.get();
+        if max > QUOTA {
+            let says =
+                format!("IN_FLIGHT_MAX is {max}, and SQS's quota is {QUOTA} unless AWS raised it");
+            it.warn("in_flight_max_high", says)
+                .why("At its quota a queue delivers nothing more, without an error.");
+        }
+        policies(&mut it, facts, settings);
     }
     code(&mut it, handler);
     network(&mut it, facts);
@@ -61,6 +75,40 @@ pub(super) fn examine_handler(facts: &Facts) -> Examined {
         code.unwrap_or_default(),
     );
     it
+}
+
+/// Reports policies of targets that don't exist, and policies by which no error is retried.
+fn policies(it: &mut Examined, facts: &Facts, settings: &Settings) {
+    let policies = &settings.rules.policies;
+    for (target, _) in policies.own().filter(|(target, _)| !is_known(facts, target)) {
+        let what = if is_queue(target) { "queue that settings name" } else { "function" };
+        it.warn("policy_unknown", format!("POLICIES names {target}, and there is no such {what}"))
+            .why("If it is misspelt, its events have the general policy. Correct or remove it.");
+    }
+    let general = [("all targets without a policy of their own", policies.of(""))];
+    for (of, policy) in general.into_iter().chain(policies.own()) {
+        if policy.non_retryable.is_everything() {
+            it.bad("nothing_retried", format!("NON_RETRYABLE_ERRORS is * for {of}"))
+                .why(
+                    "Each event is dead-lettered after its first failure, unless the function crashes. Name the errors \
+                     that a retry can't help, or remove the setting.",
+                );
+        }
+    }
+}
+
+/// Whether a name of `POLICIES` is that of a function of the account, or of a target that the settings name.
+fn is_known(facts: &Facts, target: &str) -> bool {
+    let handler = &facts.handler;
+    if is_queue(target) {
+        return sources::is_named(handler, &handler.arn_of(target));
+    }
+    // A pattern of ARNs may mean functions of other accounts, which can't be listed here.
+    let listed = handler.environment.get("TARGET_FUNCTIONS").map_or("", String::as_str).split(',');
+    let mut foreign = listed.map(str::trim).filter(|it| it.starts_with("arn:") && !is_queue(it));
+    facts.functions.contains(target)
+        || named_targets(&handler.environment).contains(target)
+        || foreign.any(|arn| pattern::matches(last(arn), target))
 }
 
 /// Reports a function that can't run, or whose last update failed.
@@ -130,7 +178,8 @@ fn counts(it: &mut Examined, facts: &Facts, name: &str) {
 /// Reports invocations that Lambda's recursive-loop detection stopped.
 fn recursion(it: &mut Examined, facts: &Facts, name: &str) {
     if let Some(stopped) = facts.counted(Metric::LOOPS_STOPPED, name) {
-        let says = format!("Lambda stopped {stopped} invocations as a loop in the last day");
+        let stopped = counted(stopped, "invocation");
+        let says = format!("Lambda stopped {stopped} as a loop in the last day");
         it.warn("loops_stopped", says)
             .why("The events are in the dead-letter queue, or on their way to it.");
     }
@@ -163,14 +212,24 @@ pub(super) fn mappings(facts: &Facts) -> Vec<Examined> {
         ));
         it
     });
-    mappings.iter().map(examine_mapping).chain(missing).collect()
+    let examined = mappings.iter().filter_map(|mapping| {
+        match Role::of(facts, &mapping.queue) {
+            Role::Retry => Some(examine_mapping(mapping)),
+            Role::Source => {
+                Some(sources::taken(&facts.handler, last(&mapping.queue), &mapping.uuid))
+            }
+            // The queue itself has the finding.
+            Role::DeadLetters | Role::Unbound => None,
+        }
+    });
+    examined.chain(missing).collect()
 }
 
 fn examine_mapping(mapping: &Mapping) -> Examined {
     let mut it = Examined::new(format!("mapping of {}", last(&mapping.queue)));
     let fix = || Fix::Mapping { uuid: mapping.uuid.clone() };
     let Mapping { batch_size, window, state, .. } = mapping;
-    if matches!(state.as_str(), "Disabled" | "Disabling" | "Deleting") {
+    if !mapping.is_enabled() {
         it.bad("mapping_disabled", format!("it is {}", state.to_lowercase()))
             .why("Nothing receives from the queue, so its events don't come back.")
             .fix(fix());
@@ -215,7 +274,8 @@ pub const WRAPPER_VARIABLE: &str = "AWS_LAMBDA_EXEC_WRAPPER";
 pub const WRAPPER: &str = "/opt/comeback-exec";
 
 /// The findings that say that failures go nowhere, or elsewhere.
-const DESTINATIONS: [&str; 2] = ["destination_missing", "destination_elsewhere"];
+const DESTINATIONS: [&str; 3] =
+    ["destination_missing", "destination_elsewhere", "consumer_unattached"];
 
 /// With a shorter maximum event age, a few minutes of throttling use up attempts.
 const AGE_MIN: Duration = Duration::from_mins(5);
@@ -230,9 +290,14 @@ pub(super) fn examine_target(facts: &Facts, target: &Target) -> Examined {
         return it;
     };
     state(&mut it, running, "target_inactive");
-    if let Some(unsupported) = function.unsupported_by(settings.as_ref()) {
-        it.bad("target_unsupported", unsupported.to_string())
-            .why("Its retries are refused, or repeat what was done.");
+    let by_letters = facts.has_queue(function.dead_letter_target.as_deref());
+    match function.unsupported_by(settings.as_ref()) {
+        Some(Unsupported::Durable) if by_letters => durable(&mut it, function, settings.as_ref()),
+        Some(unsupported) => {
+            it.bad("target_unsupported", unsupported.to_string())
+                .why("Its retries are refused, or repeat what was done.");
+        }
+        None => {}
     }
     if it.known(&running.may_loop) == Some(&false) {
         it.bad("loop_stopped", "its RecursiveLoop is Terminate")
@@ -244,13 +309,11 @@ pub(super) fn examine_target(facts: &Facts, target: &Target) -> Examined {
             .why("Its events wait until it may run again.")
             .by_hand(format!("aws lambda delete-function-concurrency --function-name {name}"));
     }
-    let queues: Vec<_> = facts.queues.iter().map(|it| it.queue.arn.as_str()).collect();
-    let is_own = |arn: &Option<String>| arn.as_deref().is_some_and(|arn| queues.contains(&arn));
-    let by_letters = is_own(&function.dead_letter_target);
+    let is_own = |arn: &Option<String>| facts.has_queue(arn.as_deref());
     if let Some(configs) = it.known(&target.configs) {
         let retried: Vec<_> = configs.iter().filter(|config| is_own(&config.on_failure)).collect();
         if retried.is_empty() && !by_letters {
-            destination(&mut it, target, configs);
+            destination(&mut it, facts, target, configs);
         }
         for success in configs.iter().filter(|config| is_own(&config.on_success)) {
             let queue = last(success.on_success.as_deref().unwrap_or_default());
@@ -263,6 +326,9 @@ pub(super) fn examine_target(facts: &Facts, target: &Target) -> Examined {
         for config in retried {
             examine_config(&mut it, facts, target, function, config);
         }
+    }
+    if let Some(arn) = function.dead_letter_target.as_deref().filter(|_| by_letters) {
+        sending(&mut it, facts, target, function, arn);
     }
     if function.dead_letter_target.is_some() && !by_letters {
         it.warn("own_dead_letters", "it has a dead-letter queue or topic of its own")
@@ -283,8 +349,27 @@ pub(super) fn examine_target(facts: &Facts, target: &Target) -> Examined {
     it
 }
 
+/// Reports what a durable function lacks to be retried by its own dead-letter queue.
+fn durable(it: &mut Examined, function: &Function, settings: Option<&Settings>) {
+    let Some(settings) = settings else { return };
+    let home = FunctionArn::parse(&function.arn).map(|arn| arn.home());
+    let named = settings.rules.dlq_target.as_ref().zip(home).and_then(|(it, home)| it.at(&home));
+    let named = named.filter(|named| named.unqualified() == function.arn);
+    let says = match named {
+        None => "it is a durable function, and the handler's DLQ_TARGET doesn't name it",
+        Some(named) if named.as_str() == named.unqualified() => {
+            "it is a durable function, and the handler's DLQ_TARGET names it without a version, an alias or $LATEST"
+        }
+        Some(_) if !settings.rules.policies.of(function.name()).durable => {
+            "it is a durable function, and the handler's DURABLE is not true for it"
+        }
+        Some(_) => return,
+    };
+    it.bad("target_unsupported", says).why("Its retries are refused, or repeat what was done.");
+}
+
 /// Reports that a function doesn't send its failures to a retry queue.
-fn destination(it: &mut Examined, target: &Target, configs: &[InvokeConfig]) {
+fn destination(it: &mut Examined, facts: &Facts, target: &Target, configs: &[InvokeConfig]) {
     let elsewhere = configs.iter().find_map(|config| config.on_failure.as_deref());
     let (name, says, why) = match elsewhere {
         None => (
@@ -300,6 +385,16 @@ fn destination(it: &mut Examined, target: &Target, configs: &[InvokeConfig]) {
     };
     let finding = match target.known_by {
         KnownBy::Setting | KnownBy::Destination => it.bad(name, says).why(why),
+        KnownBy::Consumes => {
+            let says =
+                "it receives from a queue that no setting names, and has no on-failure destination";
+            it.warn("consumer_unattached", says)
+                .why(
+                    "Messages that it can't process don't come back with backoff: attach the queue. Asynchronous events \
+                     that fail are lost.",
+                );
+            return;
+        }
         KnownBy::Tag => it.bad(name, format!("{says}, and comeback attach has set one")).why(why),
         // Somebody may have detached it.
         KnownBy::Metrics => {
@@ -308,7 +403,7 @@ fn destination(it: &mut Examined, target: &Target, configs: &[InvokeConfig]) {
             it.warn(name, says).why("If it was not detached on purpose, its failures are lost.")
         }
     };
-    finding.by_hand(format!("comeback attach {}", target.name));
+    finding.by_hand(facts.command(&format!("attach {}", target.name)));
 }
 
 fn examine_config(
@@ -344,6 +439,12 @@ fn examine_config(
         it.bad("target_not_allowed", says)
             .why("Its events are dead-lettered with the reason target_not_allowed.");
     }
+    sending(it, facts, target, function, arn);
+}
+
+/// Reports a function that may not send its failures to this queue.
+fn sending(it: &mut Examined, facts: &Facts, target: &Target, function: &Function, arn: &str) {
+    let (name, queue) = (&target.name, last(arn));
     let attributes = facts.queues.iter().find(|it| it.queue.arn == arn);
     let attributes = attributes.and_then(|it| it.queue.attributes.as_ref().ok()?.as_ref());
     let effect = attributes.map(|it| it.effect(&function.role, "sqs:SendMessage"));
@@ -365,18 +466,29 @@ fn examine_config(
     }
 }
 
-/// Reports a layer without its wrapper variable, or the variable without its layer.
+fn is_wrapped(function: &Function) -> bool {
+    function.environment.get(WRAPPER_VARIABLE).is_some_and(|it| it == WRAPPER)
+}
+
+/// Reports a wrapper variable without its layer, on a runtime that it has an effect on.
+pub(super) fn lacks_layer(it: &mut Examined, function: &Function) {
+    let is_managed = function.runtime.as_ref().is_some_and(|it| !it.starts_with("provided"));
+    if is_wrapped(function) && is_managed && function.own_layer().is_none() {
+        let says = format!("{WRAPPER_VARIABLE} is {WRAPPER}, and no layer of Comeback has it");
+        it.bad("wrapper_without_layer", says)
+            .why("The function does not start. Add the layer, or remove the variable.");
+    }
+}
+
+/// Reports what keeps a layer from removing envelopes.
 fn transparency(it: &mut Examined, target: &Target, function: &Function) {
-    let is_wrapped = function.environment.get(WRAPPER_VARIABLE).is_some_and(|it| it == WRAPPER);
+    lacks_layer(it, function);
     let runtime = function.runtime.as_deref().unwrap_or("an image");
-    if is_wrapped && (function.runtime.is_none() || runtime.starts_with("provided")) {
+    if is_wrapped(function) && (function.runtime.is_none() || runtime.starts_with("provided")) {
         let says = format!("{WRAPPER_VARIABLE} has no effect on {runtime}");
         it.bad("wrapper_without_effect", says)
             .why("The function gets envelopes instead of its payloads.");
-    } else if is_wrapped && function.own_layer().is_none() {
-        let says = format!("{WRAPPER_VARIABLE} is {WRAPPER}, and no layer of Comeback has it");
-        it.bad("wrapper_without_layer", says).why("The function does not start.");
-    } else if !is_wrapped && function.own_layer().is_some() {
+    } else if !is_wrapped(function) && function.own_layer().is_some() {
         let says = format!("it has Comeback's layer, and {WRAPPER_VARIABLE} is not {WRAPPER}");
         it.bad("layer_without_wrapper", says)
             .why("The function gets envelopes instead of its payloads.");
@@ -394,8 +506,8 @@ fn transparency(it: &mut Examined, target: &Target, function: &Function) {
 
 fn count_target(it: &mut Examined, facts: &Facts, name: &str) {
     if let Some(undelivered) = facts.counted(Metric::DELIVERY_FAILURES, name) {
-        let says =
-            format!("Lambda could not deliver {undelivered} failures to the queue in the last day");
+        let undelivered = counted(undelivered, "failure");
+        let says = format!("Lambda could not deliver {undelivered} to the queue in the last day");
         it.bad("deliveries_failed", says)
             .why("They are lost. Its role may lack a permission, or payloads are close to 1 MiB.");
     }
@@ -418,7 +530,8 @@ fn count_target(it: &mut Examined, facts: &Facts, name: &str) {
         it.warn("target_throttled", says).why("Its events run later than they are due.");
     }
     if let Some(faults) = facts.counted(Metric::CONFIGURATION_FAULTS, name) {
-        let says = format!("the handler could not invoke it {faults} times in the last day");
+        let faults = counted(faults, "time");
+        let says = format!("the handler could not invoke it {faults} in the last day");
         it.bad("configuration_faults", says)
             .why("Its events wait until somebody fixes that. The handler's log says why.");
     }

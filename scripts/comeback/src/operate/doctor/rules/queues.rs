@@ -1,4 +1,4 @@
-//! Examines the retry queues, the dead-letter queue, the queues whose messages are retried, and the ledger.
+//! Examines the retry queues, the dead-letter queue, the keys of both, and the ledger.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -14,9 +14,14 @@ use serde_json::json;
 use crate::operate::{
     doctor::rules::{
         ACTIONS_ON_KEY, ACTIONS_ON_RETRY_QUEUE, Examined, Facts, Fix, Ledger, Metric, Queue,
-        QueueAttributes, Redrive, RetryQueue, Source, quoted, span, word,
+        QueueAttributes, Redrive, RetryQueue, VISIBILITY_LONG, quoted, sources, sources::Role,
+        span, word,
     },
-    rules::{last, letters, policies::Effect, queue_targets, role_name},
+    rules::{
+        counted, last, letters,
+        policies::{Effect, closed_to_everyone},
+        queue_arn, role_name,
+    },
 };
 
 /// AWS recommends six times the function's time-out, so that no batch is delivered again while it is being handled.
@@ -37,6 +42,19 @@ pub(super) fn examine_queue(facts: &Facts, queue: &RetryQueue) -> Examined {
     let name = queue.name();
     let mut it = Examined::new(format!("retry queue {name}"));
     let Some(attributes) = existing(&mut it, queue, "retry_queue_missing") else { return it };
+    it.good = format!(
+        "visibility timeout {}, retention {}, {} messages, {} of them in flight",
+        span(attributes.visibility),
+        span(attributes.retention),
+        attributes.messages(),
+        attributes.in_flight
+    );
+    if Role::of(facts, &queue.arn) == Role::Unbound {
+        it.bad("queue_unbound", "QUEUE_TARGETS does not name it")
+            .why("All of its events are dead-lettered with the reason target_not_allowed.");
+        // It may be somebody's queue of another kind, so nothing else is expected of it.
+        return it;
+    }
     visibility(&mut it, facts.handler.timeout, queue, attributes);
     retention(&mut it, longest(facts, settings), queue, attributes);
     size(&mut it, queue, attributes);
@@ -61,19 +79,16 @@ pub(super) fn examine_queue(facts: &Facts, queue: &RetryQueue) -> Examined {
         it.bad("queue_shared", format!("{consumer} receives from it, too"))
             .why("What it receives does not come back.");
     }
-    let bound = queue_targets(&facts.handler.environment);
-    if !bound.is_empty() && !bound.contains_key(name) {
-        it.bad("queue_unbound", "QUEUE_TARGETS does not name it")
-            .why("All of its events are dead-lettered with the reason target_not_allowed.");
-    }
-    let is_source = |it: &&String| facts.sources.iter().any(|source| source.queue.name() == **it);
+    public(&mut it, queue, attributes);
+    let home = &facts.handler;
+    let is_source = |it: &&String| sources::is_named(home, &queue_arn(it, &home.arn));
     for source in it.known(moved_from).into_iter().flatten().filter(|it| !is_source(it)) {
         it.bad(
             "source_unbound",
             format!("SQS moves messages of {source} here, which no setting names"),
         )
         .why("They become dead letters.")
-        .by_hand(format!("comeback attach --queue {} --retry-queue {name}", word(source)));
+        .by_hand(facts.command(&format!("attach --queue {} --retry-queue {name}", word(source))));
     }
     let handler = &facts.handler.role;
     let is_closed = |action: &&str| attributes.effect(handler, action) == Effect::Deny;
@@ -89,14 +104,16 @@ pub(super) fn examine_queue(facts: &Facts, queue: &RetryQueue) -> Examined {
             .why("The handler can't receive failed events, or can't let them wait.")
             .allow(role, &format!("queue-{name}"), &ACTIONS_ON_RETRY_QUEUE, &[&queue.arn]);
     }
-    it.good = format!(
-        "visibility timeout {}, retention {}, {} messages, {} of them in flight",
-        span(attributes.visibility),
-        span(attributes.retention),
-        attributes.messages(),
-        attributes.in_flight
-    );
     it
+}
+
+/// Reports a queue that everyone may send to or receive from.
+fn public(it: &mut Examined, queue: &Queue, attributes: &QueueAttributes) {
+    let policy = attributes.policy.as_deref().unwrap_or_default();
+    let Some(closed) = closed_to_everyone(policy, &ACTIONS_ON_RETRY_QUEUE) else { return };
+    it.bad("queue_public", "its policy lets everyone use it, in every account")
+        .why("Anybody may forge failures and letters, read payloads, or delete events.")
+        .by_hand(set(queue, "Policy", closed).command());
 }
 
 pub(super) fn existing<'a>(
@@ -112,7 +129,7 @@ pub(super) fn existing<'a>(
     attributes.as_ref()
 }
 
-fn set(queue: &Queue, attribute: &'static str, value: impl ToString) -> Fix {
+pub(super) fn set(queue: &Queue, attribute: &'static str, value: impl ToString) -> Fix {
     Fix::Queue { url: queue.url.clone(), attribute, value: value.to_string() }
 }
 
@@ -126,9 +143,6 @@ fn size(it: &mut Examined, queue: &Queue, attributes: &QueueAttributes) {
 fn visibility(it: &mut Examined, timeout: Duration, queue: &Queue, attributes: &QueueAttributes) {
     let expected = timeout * VISIBILITY_PER_TIMEOUT;
     let visibility = attributes.visibility;
-    if visibility >= expected {
-        return;
-    }
     let says = format!(
         "its visibility timeout is {}, and six times the handler's time-out is {}",
         span(visibility),
@@ -137,8 +151,13 @@ fn visibility(it: &mut Examined, timeout: Duration, queue: &Queue, attributes: &
     let finding = if visibility < timeout {
         it.bad("visibility_short", says)
             .why("Messages are delivered again while the handler still works on them.")
-    } else {
+    } else if visibility < expected {
         it.warn("visibility_short", says).why("Throttled batches may be delivered twice.")
+    } else if visibility > expected.max(VISIBILITY_LONG) {
+        it.warn("visibility_long", says)
+            .why("An event that the handler could not finish comes back only when it ends.")
+    } else {
+        return;
     };
     finding.fix(set(queue, "VisibilityTimeout", expected.as_secs()));
 }
@@ -178,12 +197,17 @@ fn redrive(it: &mut Examined, dead_letters: &str, queue: &Queue, attributes: &Qu
             .why("A message that the handler can't finish comes again until SQS deletes it.")
             .fix(fix()),
         Some(redrive) if redrive.receives_max < RECEIVES => {
-            let receives = redrive.receives_max;
-            let says = format!(
-                "SQS moves messages away after {receives} receives, and not after {RECEIVES}"
-            );
+            let receives = counted(redrive.receives_max, "receive");
+            let says =
+                format!("SQS moves messages away after {receives}, and not after {RECEIVES}");
             let why = "Each wait and each throttle is a receive, so events are given up before their time.";
-            it.bad("receives_few", says).why(why).fix(fix());
+            let finding = it.bad("receives_few", says).why(why);
+            // Somebody else's queue may be where its messages should go.
+            if redrive.queue == dead_letters {
+                finding.fix(fix());
+            } else {
+                finding.by_hand(fix().command());
+            }
         }
         Some(redrive) if redrive.queue != dead_letters => {
             it.warn("redrive_elsewhere", format!("SQS moves messages to {}", last(&redrive.queue)))
@@ -220,8 +244,13 @@ pub(super) fn dead_letters(facts: &Facts) -> Examined {
     }
     let retry_queues = || facts.queues.iter().map(|retry| &retry.queue.arn);
     if retry_queues().any(|arn| *arn == queue.arn) {
-        it.bad("dead_letters_are_retried", "it is the retry queue")
+        let finding = it
+            .bad("dead_letters_are_retried", "it is the retry queue")
             .why("A dead letter would come back for ever, so the handler refuses to run.");
+        let mapping = facts.mappings.iter().flatten().find(|it| it.queue == queue.arn);
+        if let Some(uuid) = mapping.map(|mapping| &mapping.uuid) {
+            finding.by_hand(format!("aws lambda delete-event-source-mapping --uuid {uuid}"));
+        }
     }
     let Some(attributes) = existing(&mut it, queue, "dead_letter_queue_missing") else { return it };
     if let Some(to) = attributes.redrive.as_ref().map(|it| &it.queue)
@@ -234,6 +263,7 @@ pub(super) fn dead_letters(facts: &Facts) -> Examined {
         .why("Looking at a letter a few times brings its event back.");
     }
     size(&mut it, queue, attributes);
+    public(&mut it, queue, attributes);
     if attributes.effect(&facts.handler.role, "sqs:SendMessage") == Effect::Deny {
         it.bad("dead_letters_deny_handler", "its policy denies the handler's role sqs:SendMessage")
             .why("Events that are given up stay in the retry queue.");
@@ -248,8 +278,8 @@ pub(super) fn dead_letters(facts: &Facts) -> Examined {
             .why("A letter that SQS moves there keeps its age, and may be deleted at once.")
             .fix(set(queue, "MessageRetentionPeriod", RETENTION.as_secs()));
     }
-    let oldest = Duration::from_secs(facts.metric(Metric::OldestMessage, queue.name()) as u64);
-    let command = "comeback dead list --group-by reason,error";
+    let oldest = Duration::from_secs(facts.metric(Metric::OLDEST_MESSAGE, queue.name()) as u64);
+    let command = facts.command("dead list --group-by reason,error");
     let count = attributes.messages();
     let letters = letters(count);
     if count > 0 && oldest + NOTICE > attributes.retention {
@@ -379,84 +409,6 @@ fn create_index(table: &str) -> String {
     )
 }
 
-/// From this visibility timeout on, a failure is seen late.
-pub const VISIBILITY_LONG: Duration = Duration::from_hours(1);
-
-/// With more receives, most failures are over before the first backoff.
-const RECEIVES_MAX: u64 = 10;
-
-pub(super) fn examine_source(facts: &Facts, source: &Source) -> Examined {
-    let Source { queue, consumers, denied, .. } = source;
-    let name = queue.name();
-    let mut it = Examined::new(format!("queue {name}"));
-    let attach = |option: &str| Fix::ByHand(format!("comeback attach --queue {name}{option}"));
-    let Some(attributes) = existing(&mut it, queue, "source_missing") else { return it };
-    match &attributes.redrive {
-        None => {
-            it.bad("source_redrive_missing", "it has no redrive policy")
-                .why("Messages that its consumer can't process don't come back with backoff.")
-                .fix(attach(""));
-        }
-        Some(Redrive { queue: to, receives_max }) => {
-            let is_retry_queue = |it: &&RetryQueue| it.queue.arn == *to;
-            let is_bound = source.bound.is_empty() || source.bound.contains(to);
-            match facts.queues.iter().find(is_retry_queue).filter(|_| is_bound) {
-                Some(retry) => admission(&mut it, source, retry),
-                None => {
-                    let says = format!("its redrive policy names {}", last(to));
-                    it.bad("source_redrive_elsewhere", says)
-                        .why("Messages that its consumer can't process don't come back with backoff.")
-                        .fix(attach(" --replace"));
-                }
-            }
-            if *receives_max > RECEIVES_MAX {
-                let says = format!("SQS moves its messages after {receives_max} receives");
-                it.warn("source_receives_many", says)
-                    .why("Each of them is a retry without backoff.")
-                    .fix(attach(" --max-receives 3"));
-            }
-        }
-    }
-    for (function, may_loop) in consumers {
-        if it.known(may_loop) == Some(&false) {
-            let says = format!("the RecursiveLoop of its consumer {function} is Terminate");
-            it.bad("consumer_loop_stopped", says)
-                .why("Lambda drops a message at about its 16th return, and SQS moves it as after a failure.")
-                .fix(Fix::Loop { function: function.clone() });
-        }
-    }
-    let (send, role) = ("sqs:SendMessage", &facts.handler.role);
-    if attributes.effect(role, send) == Effect::Deny {
-        it.bad("source_denies_handler", format!("its policy denies the handler's role {send}"))
-            .why("Its messages wait until they are given up.");
-    }
-    for (action, resource) in it.known(denied).into_iter().flatten() {
-        let says = format!("the handler's role lacks {action} on {resource}");
-        let purpose = format!("{}-{name}", action.replace(':', "-"));
-        it.bad("handler_may_not_send_back", says)
-            .why("Its messages wait until they are given up.")
-            .allow(facts.handler.role_name(), &purpose, &[action], &[resource]);
-    }
-    if attributes.visibility >= VISIBILITY_LONG {
-        let says = format!("its visibility timeout is {}", span(attributes.visibility));
-        it.warn("source_visibility_long", says)
-            .why("SQS moves a message only when it ends, so each failure is seen that much later.");
-    }
-    if attributes.retention < RETENTION {
-        let says = format!("it keeps messages for {}", span(attributes.retention));
-        let fix = set(queue, "MessageRetentionPeriod", RETENTION.as_secs());
-        it.warn("source_retention_short", says)
-            .why("SQS counts from when a message was sent to it, and deletes what its consumer doesn't reach.")
-            .by_hand(fix.command());
-    }
-    let to = attributes.redrive.as_ref().map_or("", |it| last(&it.queue));
-    it.good = format!(
-        "its messages come back by {to}, visibility timeout {}",
-        span(attributes.visibility)
-    );
-    it
-}
-
 /// Examines the keys of queues. IAM's simulation doesn't know the policies of the keys, which may allow what it denies.
 pub(super) fn examine_keys(facts: &Facts) -> Vec<Examined> {
     let examined = facts.keys.chunk_by(|(one, ..), (other, ..)| one == other).map(|uses| {
@@ -474,26 +426,4 @@ pub(super) fn examine_keys(facts: &Facts) -> Vec<Examined> {
         it
     });
     examined.collect()
-}
-
-/// Whether SQS may move this queue's messages, and only those, to the retry queue.
-fn admission(it: &mut Examined, source: &Source, retry: &RetryQueue) {
-    let Ok(Some(attributes)) = &retry.queue.attributes else { return };
-    let name = retry.queue.name();
-    match attributes.sources() {
-        None => {
-            let value = QueueAttributes::allowing(std::slice::from_ref(&source.queue.arn));
-            let fix = set(&retry.queue, "RedriveAllowPolicy", value);
-            it.warn("retry_queue_open", format!("{name} accepts messages of any queue"))
-                .why("Who owns another queue can have its messages moved there; they become dead letters.")
-                .by_hand(fix.command());
-        }
-        Some(sources) if !sources.contains(&source.queue.arn) => {
-            let says = format!("the redrive-allow policy of {name} doesn't name it");
-            it.bad("retry_queue_refuses", says)
-                .why("SQS doesn't move its messages there.")
-                .by_hand(format!("comeback attach --queue {}", source.queue.name()));
-        }
-        Some(_) => {}
-    }
 }

@@ -66,6 +66,8 @@ pub(crate) fn healthy() -> Facts {
     };
     let text = |texts: &[&str]| texts.iter().map(|&it| it.to_owned()).collect::<Vec<_>>();
     Facts {
+        functions: ["handler", "orders", "importer"].map(str::to_owned).into(),
+        queues_of_others: BTreeMap::new(),
         mappings: Ok(vec![mapping_of("0b1c", &retry.arn, &handler.arn)]),
         targets: vec![Target {
             name: "orders".to_owned(),
@@ -119,14 +121,34 @@ fn with_queue() -> Facts {
     let mut mapping = mapping(&mut facts).clone();
     mapping.queue = retry.queue.arn.clone();
     facts.mappings.as_mut().unwrap().push(mapping);
+    let importer = function("importer");
+    let consumer = Consumer {
+        mapping: mapping_of("2d3e", &imports.arn, &importer.arn),
+        function: Some((importer, running())),
+    };
     facts.sources.push(Source {
         queue: imports,
         bound: BTreeSet::from([retry.queue.arn.clone()]),
-        consumers: vec![("importer".to_owned(), Ok(true))],
+        consumers: vec![consumer],
         denied: Ok(Vec::new()),
     });
     facts.queues.push(retry);
     facts
+}
+
+fn consumer(facts: &mut Facts) -> &mut Consumer {
+    &mut facts.sources[0].consumers[0]
+}
+
+fn importer(facts: &mut Facts) -> &mut (Function, Running) {
+    consumer(facts).function.as_mut().unwrap()
+}
+
+/// The handler receives from the queue of this ARN, as from a retry queue.
+fn receive_from(facts: &mut Facts, queue: &Queue) {
+    let handler = facts.handler.arn.clone();
+    facts.mappings.as_mut().unwrap().push(mapping_of("4f5a", &queue.arn, &handler));
+    facts.queues.push(RetryQueue { queue: queue.clone(), ..facts.queues[0].clone() });
 }
 
 fn source(facts: &mut Facts) -> &mut QueueAttributes {
@@ -137,42 +159,280 @@ fn retry_of_source(facts: &mut Facts) -> &mut QueueAttributes {
     facts.queues[1].queue.attributes.as_mut().unwrap().as_mut().unwrap()
 }
 
-#[test]
-fn each_break_of_a_queues_retries_has_one_finding() {
-    let broken: [(&str, Break); 13] = [
-        ("source_missing", |it| it.sources[0].queue.attributes = Ok(None)),
-        ("source_redrive_missing", |it| source(it).redrive = None),
-        ("source_redrive_elsewhere", |it| {
-            source(it).redrive = Some(Redrive { queue: "arn:x:dead".into(), receives_max: 1 });
-        }),
-        ("source_redrive_elsewhere", |it| {
+/// Ways to break the retries of a queue, the only finding that each leads to, and a part of its remedy.
+const BREAKS_OF_QUEUES: [(&str, Break, &str); 28] = [
+    ("source_missing", |it| it.sources[0].queue.attributes = Ok(None), ""),
+    ("source_redrive_missing", |it| source(it).redrive = None, "attach --queue imports"),
+    (
+        "source_redrive_elsewhere",
+        |it| source(it).redrive = Some(Redrive { queue: "arn:x:dead".into(), receives_max: 1 }),
+        "attach --queue imports --replace",
+    ),
+    (
+        "source_redrive_elsewhere",
+        |it| {
             let redrive = source(it).redrive.as_mut().unwrap();
             redrive.queue = redrive.queue.replace("retry-imports", "retry");
-        }),
-        ("source_receives_many", |it| source(it).redrive.as_mut().unwrap().receives_max = 11),
-        ("retry_queue_open", |it| retry_of_source(it).redrive_allow = None),
-        ("retry_queue_refuses", |it| {
+        },
+        "attach --queue imports --replace",
+    ),
+    (
+        "source_redrive_elsewhere",
+        |it| {
+            it.queues_of_others.insert("arn:x:theirs".into(), "other".into());
+            source(it).redrive = Some(Redrive { queue: "arn:x:theirs".into(), receives_max: 1 });
+        },
+        "",
+    ),
+    (
+        "source_receives_many",
+        |it| source(it).redrive.as_mut().unwrap().receives_max = 11,
+        "--max-receives 3",
+    ),
+    ("retry_queue_open", |it| retry_of_source(it).redrive_allow = None, "RedriveAllowPolicy"),
+    (
+        "retry_queue_refuses",
+        |it| {
             let deny = r#"{"redrivePermission":"denyAll"}"#;
             retry_of_source(it).redrive_allow = Some(deny.to_owned());
-        }),
-        ("consumer_loop_stopped", |it| it.sources[0].consumers[0].1 = Ok(false)),
-        ("handler_may_not_send_back", |it| {
+        },
+        "attach --queue imports",
+    ),
+    ("consumer_loop_stopped", |it| importer(it).1.may_loop = Ok(false), "--recursive-loop Allow"),
+    (
+        "consumer_missing",
+        |it| consumer(it).function = None,
+        "delete-event-source-mapping --uuid 2d3e",
+    ),
+    ("consumer_disabled", |it| consumer(it).mapping.state = "Disabled".into(), "2d3e --enabled"),
+    ("consumer_disabled", |it| consumer(it).mapping.state = "Deleting".into(), ""),
+    (
+        "consumer_paused",
+        |it| importer(it).1.reserved = Ok(Some(0)),
+        "delete-function-concurrency --function-name importer",
+    ),
+    ("consumer_inactive", |it| importer(it).1.state = state("Failed"), ""),
+    (
+        "consumer_failing",
+        |it| consumer(it).mapping.last_result = Some("PROBLEM: no access".into()),
+        "",
+    ),
+    (
+        "consumer_reports_nothing",
+        |it| consumer(it).mapping.reports_failures = false,
+        "2d3e --function-response-types ReportBatchItemFailures",
+    ),
+    (
+        "wrapper_without_layer",
+        |it| {
+            let wrapper = (WRAPPER_VARIABLE.to_owned(), WRAPPER.to_owned());
+            importer(it).0.environment.extend([wrapper]);
+        },
+        "",
+    ),
+    (
+        "source_unconsumed",
+        |it| it.sources[0].consumers.clear(),
+        "create-event-source-mapping --function-name CONSUMER --event-source-arn arn:aws:sqs:us-east-1:123456789012:imports",
+    ),
+    (
+        "handler_may_not_send_back",
+        |it| {
             it.sources[0].denied = Ok(vec![("sqs:SendMessage".into(), "arn:x:imports".into())]);
-        }),
-        ("source_denies_handler", |it| {
+        },
+        "put-role-policy --role-name handler-role",
+    ),
+    (
+        "source_denies_handler",
+        |it| {
             let policy = r#"{"Statement":{"Effect":"Deny","Principal":"*","Action":"sqs:*"}}"#;
             source(it).policy = Some(policy.to_owned());
-        }),
-        ("source_visibility_long", |it| source(it).visibility = Duration::from_hours(1)),
-        ("source_retention_short", |it| source(it).retention = Duration::from_hours(96)),
-        ("source_unbound", |it| it.queues[0].moved_from = Ok(vec!["exports".to_owned()])),
-    ];
-    let facts = with_queue();
-    assert_eq!(names(&facts), Vec::<&str>::new());
-    for (name, damage) in broken {
-        let mut facts = facts.clone();
+        },
+        "",
+    ),
+    (
+        "source_visibility_short",
+        |it| source(it).visibility = Duration::from_secs(29),
+        r#"'{"VisibilityTimeout":"180"}'"#,
+    ),
+    ("source_visibility_long", |it| source(it).visibility = Duration::from_hours(1), ""),
+    ("source_delays", |it| source(it).delay = Duration::from_mins(15), r#"'{"DelaySeconds":"0"}'"#),
+    (
+        "source_messages_small",
+        |it| source(it).size_max = Some(1_024),
+        r#"'{"MaximumMessageSize":"262144"}'"#,
+    ),
+    (
+        "source_retention_short",
+        |it| source(it).retention = Duration::from_hours(96),
+        "MessageRetentionPeriod",
+    ),
+    (
+        "source_unbound",
+        |it| it.queues[0].moved_from = Ok(vec!["exports".to_owned()]),
+        "attach --queue exports --retry-queue retry",
+    ),
+    ("policy_unknown", |it| set(it, "POLICIES", r#"{"sqs:import":{"MAX_AGE":"2d"}}"#), ""),
+    (
+        "mapping_of_source",
+        |it| {
+            let imports = it.sources[0].queue.clone();
+            receive_from(it, &imports);
+        },
+        "delete-event-source-mapping --uuid 4f5a",
+    ),
+];
+
+#[test]
+fn each_break_of_a_queues_retries_has_one_finding_and_its_remedy() {
+    assert_eq!(names(&with_queue()), Vec::<&str>::new());
+    for (name, damage, remedy) in BREAKS_OF_QUEUES {
+        let mut facts = with_queue();
         damage(&mut facts);
         assert_eq!(names(&facts), [name]);
+        let examined = diagnose(&facts);
+        let finding = examined.iter().find_map(|it| it.findings.first()).unwrap();
+        let command = finding.fix.as_ref().map_or(String::new(), Fix::command);
+        assert!(command.contains(remedy) && remedy.is_empty() == command.is_empty(), "{command}");
+        assert!(!finding.why.is_empty(), "{name}");
+    }
+}
+
+#[test]
+fn no_fix_changes_a_queue_that_the_handler_receives_from_by_mistake() {
+    let few = |to: &str| Some(Redrive { queue: to.to_owned(), receives_max: 3 });
+    let to_retry = with_queue().queues[0].queue.arn.clone();
+    for (settings, redrive, expected) in [
+        // A setting names it.
+        (None, few(&to_retry), "mapping_of_source"),
+        // A pattern does.
+        (Some(("TARGET_FUNCTIONS", "orders,sqs:exp*")), None, "mapping_of_source"),
+        // Settings name others.
+        (Some(("QUEUE_TARGETS", r#"{"retry":["orders"]}"#)), few("arn:x:dead"), "queue_unbound"),
+        // SQS moves its messages to a retry queue.
+        (Some(("QUEUE_TARGETS", "")), few(&to_retry), "mapping_of_source"),
+        // It could be a retry queue.
+        (Some(("QUEUE_TARGETS", "")), few("arn:x:dead"), "receives_few"),
+    ] {
+        let mut facts = healthy();
+        let named = ("QUEUE_TARGETS", r#"{"retry":["orders"],"retry-exports":["sqs:exports"]}"#);
+        let (name, value) = settings.unwrap_or(named);
+        set(&mut facts, name, value);
+        receive_from(&mut facts, &queue("exports", redrive));
+        let examined = diagnose(&facts);
+        let findings = || examined.iter().flat_map(|it| &it.findings);
+        assert!(findings().any(|it| it.name == expected), "{settings:?}: {examined:#?}");
+        let mut fixes = findings().filter_map(|it| it.fix.as_ref());
+        assert!(fixes.all(|fix| !fix.is_automatic()), "{settings:?}: {examined:#?}");
+    }
+}
+
+#[test]
+fn a_disabled_consumer_beside_an_enabled_one_is_only_a_warning() {
+    let mut facts = with_queue();
+    let mut second = consumer(&mut facts).clone();
+    second.mapping.state = "Disabled".to_owned();
+    facts.sources[0].consumers.push(second);
+    let worst = |facts: &Facts| {
+        diagnose(facts).iter().flat_map(|it| &it.findings).map(|it| (it.name, it.verdict)).max()
+    };
+    assert_eq!(worst(&facts), Some(("consumer_disabled", Verdict::Warning)));
+    consumer(&mut facts).mapping.state = "Disabled".to_owned();
+    assert_eq!(worst(&facts), Some(("consumer_disabled", Verdict::Bad)));
+}
+
+#[test]
+fn a_queue_that_a_program_receives_from_needs_no_function() {
+    let mut facts = with_queue();
+    facts.sources[0].consumers.clear();
+    let verdict = |facts: &Facts| {
+        diagnose(facts).iter().flat_map(|it| &it.findings).map(|it| it.verdict).max()
+    };
+    assert_eq!(verdict(&facts), Some(Verdict::Warning), "nothing is in it");
+    source(&mut facts).visible = 9;
+    assert_eq!(verdict(&facts), Some(Verdict::Bad));
+    for metric in Metric::OF_SOURCE {
+        let mut facts = facts.clone();
+        count(&mut facts, metric, "imports", 3.0);
+        assert_eq!(names(&facts), [""; 0], "{metric:?}");
+    }
+    // What can't be read is no proof.
+    let fault = Fault::of("cloudwatch:GetMetricData", "*", "AccessDenied", "no");
+    facts.metrics = Err(fault);
+    assert_eq!(names(&facts), ["unchecked"]);
+}
+
+#[test]
+fn a_durable_function_is_well_if_everything_that_it_needs_is_set() {
+    let arn = format!("arn:aws:lambda:{HOME}:function:orders");
+    let verdict = |dlq_target: &str, durable: &str, letters: bool| {
+        let mut facts = healthy();
+        let queue = facts.queues[0].queue.arn.clone();
+        orders(&mut facts).unsupported = Some(Unsupported::Durable);
+        orders(&mut facts).dead_letter_target = letters.then_some(queue);
+        facts.targets[0].configs = Ok(Vec::new());
+        set(&mut facts, "DLQ_TARGET", dlq_target);
+        set(&mut facts, "POLICIES", &format!(r#"{{"orders":{{"DURABLE":"{durable}"}}}}"#));
+        names(&facts).join(" ")
+    };
+    for qualifier in ["$LATEST", "live", "3"] {
+        assert_eq!(verdict(&format!("{arn}:{qualifier}"), "true", true), "", "{qualifier}");
+    }
+    for (dlq_target, durable) in [
+        ("orders", "true"),
+        (&*arn, "true"),
+        ("billing", "true"),
+        ("", "true"),
+        (&*format!("{arn}:3"), "false"),
+    ] {
+        assert_eq!(verdict(dlq_target, durable, true), "target_unsupported", "{dlq_target}");
+    }
+    let without = "target_unsupported destination_missing";
+    assert_eq!(verdict(&format!("{arn}:3"), "true", false), without);
+}
+
+#[test]
+fn names_in_policies_are_known_by_the_account_or_by_other_settings() {
+    for (name, settings, is_known) in [
+        ("orders", "", true),
+        ("importer", "", true),
+        ("ordrs", "", false),
+        ("theirs", "arn:aws:lambda:us-east-1:210987654321:function:theirs", true),
+        ("theirs", "arn:aws:lambda:us-east-1:210987654321:function:th*,orders", true),
+        ("ours", "arn:aws:lambda:us-east-1:210987654321:function:th*,orders", false),
+        ("sqs:imports", "orders", true),
+        ("sqs:mails", "orders,sqs:mail*", true),
+        ("sqs:mails", "orders", false),
+    ] {
+        let mut facts = with_queue();
+        set(&mut facts, "TARGET_FUNCTIONS", settings);
+        set(&mut facts, "POLICIES", &format!(r#"{{"{name}":{{"MAX_AGE":"2d"}}}}"#));
+        let found = names(&facts).contains(&"policy_unknown");
+        assert_eq!(found, !is_known, "{name} {settings}");
+    }
+}
+
+#[test]
+fn a_command_that_names_a_consumer_says_what_its_queue_lacks() {
+    let mut facts = healthy();
+    without_destination(&mut facts, KnownBy::Consumes);
+    assert_eq!(names(&facts), ["consumer_unattached"]);
+}
+
+#[test]
+fn one_of_anything_is_not_counted_as_several() {
+    for (metric, expected) in [
+        (Metric::CONFIGURATION_FAULTS, "the handler could not invoke it 1 time in the last day"),
+        (
+            Metric::DELIVERY_FAILURES,
+            "Lambda could not deliver 1 failure to the queue in the last day",
+        ),
+        (Metric::LOOPS_STOPPED, "Lambda stopped 1 invocation as a loop in the last day"),
+    ] {
+        let mut facts = healthy();
+        count(&mut facts, metric, "orders", 1.0);
+        let examined = diagnose(&facts);
+        assert_eq!(examined.iter().find_map(|it| it.findings.first()).unwrap().says, expected);
     }
 }
 
@@ -234,6 +494,11 @@ fn closed_to_all_but(action: &str, role: &str) -> Option<String> {
     Some(serde_json::json!({ "Statement": statement }).to_string())
 }
 
+fn for_everyone() -> Option<String> {
+    let policy = r#"{"Statement":{"Effect":"Allow","Principal":"*","Action":"sqs:SendMessage"}}"#;
+    Some(policy.to_owned())
+}
+
 fn for_x86_64() -> Layer {
     Layer { architectures: vec!["x86_64".to_owned()], signer: None }
 }
@@ -250,7 +515,7 @@ fn key(denied: &[&str]) -> Keys {
 type Break = fn(&mut Facts);
 
 /// Ways to break a system, and the only finding that each leads to.
-const BREAKS: [(&str, Break); 89] = [
+const BREAKS: [(&str, Break); 95] = [
     ("handler_inactive", |it| it.running.state = state("Failed")),
     ("handler_inactive", |it| it.running.state = state("Inactive")),
     ("update_failed", |it| {
@@ -258,6 +523,14 @@ const BREAKS: [(&str, Break); 89] = [
     }),
     ("settings_bad", |it| set(it, "MAX_AGE", "never")),
     ("setting_misspelt", |it| set(it, "MAX_ATTEMPT", "3")),
+    ("policy_unknown", |it| set(it, "POLICIES", r#"{"ordrs":{"MAX_AGE":"2d"}}"#)),
+    ("nothing_retried", |it| set(it, "NON_RETRYABLE_ERRORS", "*")),
+    ("nothing_retried", |it| {
+        set(it, "POLICIES", r#"{"orders":{"NON_RETRYABLE_ERRORS":["A","*"]}}"#)
+    }),
+    ("queue_public", |it| retry(it).policy = for_everyone()),
+    ("queue_public", |it| dead(it).policy = for_everyone()),
+    ("visibility_long", |it| retry(it).visibility = Duration::from_hours(12)),
     ("in_flight_max_high", |it| set(it, "IN_FLIGHT_MAX", "150000")),
     ("handler_runtime", |it| it.handler.runtime = Some("python3.14".into())),
     ("handler_timeout_short", |it| it.handler.timeout = Duration::from_secs(3)),
@@ -322,7 +595,7 @@ const BREAKS: [(&str, Break); 89] = [
     ("dead_letters", |it| dead(it).visible = 7),
     ("dead_letters_expire", |it| {
         dead(it).visible = 7;
-        count(it, Metric::OldestMessage, "dead", 12.0 * 86_400.0);
+        count(it, Metric::OLDEST_MESSAGE, "dead", 12.0 * 86_400.0);
     }),
     ("target_missing", |it| it.targets[0].function = None),
     ("target_inactive", |it| orders_run(it).state = state("Failed")),
@@ -528,6 +801,8 @@ fn a_finding_has_the_command_that_fixes_it() {
         ("handler_may_not_invoke", format!("aws iam put-role-policy --role-name handler-role --policy-name comeback-invoke-orders --policy-document {}", document("lambda:InvokeFunction", &format!(r#"["{orders}","{orders}:*"]"#)))),
         ("ledger_never_expires", "aws dynamodb update-time-to-live --table-name ledger --time-to-live-specification Enabled=true,AttributeName=expires_at".to_owned()),
         ("destination_missing", "comeback attach orders".to_owned()),
+        ("queue_public", format!(r#"aws sqs set-queue-attributes --queue-url {url} --attributes '{{"Policy":""}}'"#)),
+        ("visibility_long", format!(r#"aws sqs set-queue-attributes --queue-url {url} --attributes '{{"VisibilityTimeout":"180"}}'"#)),
         ("role_lacks_key", format!(r#"aws iam put-role-policy --role-name orders-role --policy-name comeback-key-1234 --policy-document '{{"Statement":[{{"Action":["kms:GenerateDataKey","kms:Decrypt"],"Effect":"Allow","Resource":["arn:aws:kms:{HOME}:key/1234"]}}],"Version":"2012-10-17"}}'"#)),
     ] {
         let (_, break_it) = BREAKS.into_iter().find(|it| it.0 == name).unwrap();
@@ -537,6 +812,20 @@ fn a_finding_has_the_command_that_fixes_it() {
         let finding = examined.iter().find_map(|it| it.findings.first()).unwrap();
         assert_eq!(finding.fix.as_ref().unwrap().command(), expected);
     }
+}
+
+#[test]
+fn a_command_names_the_handler_if_there_are_several() {
+    let mut facts = with_queue();
+    source(&mut facts).redrive = None;
+    let command = |facts: &Facts| {
+        let examined = diagnose(facts);
+        let finding = examined.iter().find_map(|it| it.findings.first()).unwrap();
+        finding.fix.as_ref().unwrap().command()
+    };
+    assert_eq!(command(&facts), "comeback attach --queue imports");
+    facts.queues_of_others.insert("arn:x:theirs".to_owned(), "other".to_owned());
+    assert_eq!(command(&facts), "comeback attach --queue imports --handler handler");
 }
 
 #[test]
@@ -554,7 +843,9 @@ fn names_from_settings_are_quoted_in_commands() {
 fn every_finding_is_in_the_guide() {
     let guide = include_str!("../../../../../../docs/operate/doctor.md");
     let all = BREAKS.iter().map(|(name, _)| *name);
-    for name in all.chain(["queue_unbound", "unchecked"]) {
+    let of_queues = BREAKS_OF_QUEUES.iter().map(|(name, ..)| *name);
+    let others = ["queue_unbound", "consumer_unattached", "unchecked"];
+    for name in all.chain(of_queues).chain(others) {
         assert!(guide.contains(&format!("`{name}`")), "{name} is not in docs/operate/doctor.md");
     }
 }

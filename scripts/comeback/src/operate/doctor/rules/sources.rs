@@ -1,0 +1,297 @@
+//! Examines the queues whose messages are retried, and the functions that receive from them.
+
+use std::time::Duration;
+
+use comeback_core::{
+    arn::{FunctionArn, QueueArn},
+    target::Target,
+};
+
+use crate::operate::{
+    doctor::rules::{
+        Consumer, Examined, Facts, Fix, Metric, QueueAttributes, RETENTION, Redrive, RetryQueue,
+        Source, VISIBILITY_PER_TIMEOUT,
+        functions::{lacks_layer, state},
+        queues::{existing, set},
+        span, word,
+    },
+    rules::{Function, counted, last, named_queues, policies::Effect, queue_targets},
+};
+
+/// From this visibility timeout on, a failure is seen late.
+pub const VISIBILITY_LONG: Duration = Duration::from_hours(1);
+
+/// With more receives, most failures are over before the first backoff.
+const RECEIVES_MAX: u64 = 10;
+
+/// From this delay on, each new message comes late. A shorter one may be meant to spread the load.
+const DELAY_LONG: Duration = Duration::from_mins(1);
+
+/// The largest message of a queue by SQS's default until 2025, in bytes.
+const SIZE_USUAL: u64 = 262_144;
+
+/// Whether the handler's settings name a queue as one whose messages are retried.
+pub(super) fn is_named(handler: &Function, queue_arn: &str) -> bool {
+    let matches = || {
+        let queue = Target::Queue(QueueArn::parse(queue_arn)?);
+        let home = FunctionArn::parse(&handler.arn)?.home();
+        Some(handler.settings().ok()?.rules.targets.allow(&queue, &home))
+    };
+    named_queues(handler).contains_key(queue_arn) || matches().unwrap_or_default()
+}
+
+/// What a queue that the handler receives from is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Role {
+    Retry,
+    DeadLetters,
+    /// A queue whose consumer should receive from it, and not the handler.
+    Source,
+    /// No setting names it, although settings name others.
+    Unbound,
+}
+
+impl Role {
+    pub(super) fn of(facts: &Facts, queue_arn: &str) -> Self {
+        let bound = queue_targets(&facts.handler.environment);
+        // SQS moves a retry queue's messages to the dead-letter queue only.
+        let moves_to_another = || {
+            let queue = facts.queues.iter().find(|it| it.queue.arn == queue_arn)?;
+            let to = &queue.queue.attributes.as_ref().ok()?.as_ref()?.redrive.as_ref()?.queue;
+            Some(to != queue_arn && facts.queues.iter().any(|it| it.queue.arn == *to))
+        };
+        if queue_arn == facts.dead_letters.arn {
+            Self::DeadLetters
+        } else if bound.contains_key(last(queue_arn)) {
+            Self::Retry
+        } else if is_named(&facts.handler, queue_arn) || moves_to_another().unwrap_or_default() {
+            Self::Source
+        } else if bound.is_empty() {
+            Self::Retry
+        } else {
+            Self::Unbound
+        }
+    }
+}
+
+pub(super) fn examine_source(facts: &Facts, source: &Source) -> Examined {
+    let Source { queue, consumers, denied, .. } = source;
+    let name = queue.name();
+    let mut it = Examined::new(format!("queue {name}"));
+    let Some(attributes) = existing(&mut it, queue, "source_missing") else { return it };
+    redrive(&mut it, facts, source, attributes);
+    if consumers.is_empty() {
+        unconsumed(&mut it, facts, name, attributes);
+    }
+    times(&mut it, source, attributes);
+    if let Some(max) = attributes.size_max.filter(|max| *max < SIZE_USUAL) {
+        let fix = set(queue, "MaximumMessageSize", SIZE_USUAL);
+        it.warn("source_messages_small", format!("it takes messages of {max} bytes"))
+            .why(
+                "A retry adds an attribute, _retry_metadata. If a message is then larger than that, SQS refuses it, \
+                 and it is dead-lettered with the reason payload_too_large.",
+            )
+            .by_hand(fix.command());
+    }
+    let (send, role) = ("sqs:SendMessage", &facts.handler.role);
+    if attributes.effect(role, send) == Effect::Deny {
+        it.bad("source_denies_handler", format!("its policy denies the handler's role {send}"))
+            .why("Its messages wait until they are given up.");
+    }
+    for (action, resource) in it.known(denied).into_iter().flatten() {
+        let says = format!("the handler's role lacks {action} on {resource}");
+        let purpose = format!("{}-{name}", action.replace(':', "-"));
+        it.bad("handler_may_not_send_back", says)
+            .why("Its messages wait until they are given up.")
+            .allow(facts.handler.role_name(), &purpose, &[action], &[resource]);
+    }
+    let to = attributes.redrive.as_ref().map_or("", |it| last(&it.queue));
+    it.good = format!(
+        "its messages come back by {to}, visibility timeout {}",
+        span(attributes.visibility)
+    );
+    it
+}
+
+/// Examines where SQS moves what the queue's consumer can't process.
+fn redrive(it: &mut Examined, facts: &Facts, source: &Source, attributes: &QueueAttributes) {
+    const WHY: &str = "Messages that its consumer can't process don't come back with backoff.";
+    let attach = |option: &str| {
+        Fix::ByHand(facts.command(&format!("attach --queue {}{option}", source.queue.name())))
+    };
+    let Some(Redrive { queue: to, receives_max }) = &attributes.redrive else {
+        it.bad("source_redrive_missing", "it has no redrive policy").why(WHY).fix(attach(""));
+        return;
+    };
+    let is_retry_queue = |it: &&RetryQueue| it.queue.arn == *to;
+    let is_bound = source.bound.is_empty() || source.bound.contains(to);
+    if let Some(retry) = facts.queues.iter().find(is_retry_queue).filter(|_| is_bound) {
+        admission(it, facts, source, retry);
+    } else if let Some(other) = facts.queues_of_others.get(to) {
+        let says =
+            format!("its redrive policy names {}, a retry queue of the handler {other}", last(to));
+        it.bad("source_redrive_elsewhere", says)
+            .why("Only one handler can retry its messages: take it out of the other's settings, or of this one's.");
+    } else {
+        let says = format!("its redrive policy names {}", last(to));
+        it.bad("source_redrive_elsewhere", says).why(WHY).fix(attach(" --replace"));
+    }
+    if *receives_max > RECEIVES_MAX {
+        let says = format!("SQS moves its messages after {receives_max} receives");
+        it.warn("source_receives_many", says)
+            .why("Each of them is a retry without backoff.")
+            .fix(attach(" --max-receives 3"));
+    }
+}
+
+/// Reports a queue that no function and nobody else receives from. A program of your own, such as a container, is known
+/// by its receives.
+fn unconsumed(it: &mut Examined, facts: &Facts, name: &str, attributes: &QueueAttributes) {
+    let is_received = Metric::OF_SOURCE.iter().any(|metric| facts.counted(*metric, name).is_some());
+    if facts.mappings.is_err() || facts.metrics.is_err() || is_received {
+        return;
+    }
+    let says = "no function has a mapping of it, and nobody received from it in the last day";
+    let waiting = attributes.messages();
+    let finding = if waiting > 0 {
+        let says = format!("{says}: it has {}", counted(waiting, "message"));
+        it.bad("source_unconsumed", says)
+    } else {
+        it.warn("source_unconsumed", says)
+    };
+    finding.why("New messages and retries stay there until SQS deletes them.").by_hand(format!(
+        "aws lambda create-event-source-mapping --function-name CONSUMER --event-source-arn {} \
+             --function-response-types ReportBatchItemFailures",
+        word(&facts.handler.arn_of(&format!("sqs:{name}")))
+    ));
+}
+
+/// Examines how long SQS hides, delays and keeps the messages.
+fn times(it: &mut Examined, source: &Source, attributes: &QueueAttributes) {
+    let Source { queue, consumers, .. } = source;
+    let QueueAttributes { visibility, delay, retention, .. } = *attributes;
+    let timeouts = consumers.iter().filter_map(|consumer| {
+        let (function, _) = consumer.function.as_ref()?;
+        Some((function.timeout, consumer.mapping.window, function.name()))
+    });
+    if let Some((timeout, window, consumer)) = timeouts.max().filter(|it| visibility < it.0) {
+        let expected = timeout * VISIBILITY_PER_TIMEOUT + window;
+        let says = format!(
+            "its visibility timeout is {}, and the time-out of {consumer} is {}",
+            span(visibility),
+            span(timeout)
+        );
+        it.bad("source_visibility_short", says)
+            .why("SQS delivers messages again, or moves them as failed, while their consumer still works on them.")
+            .by_hand(set(queue, "VisibilityTimeout", expected.as_secs()).command());
+    } else if visibility >= VISIBILITY_LONG {
+        let says = format!("its visibility timeout is {}", span(visibility));
+        it.warn("source_visibility_long", says)
+            .why("SQS moves a message only when it ends, so each failure is seen that much later.");
+    }
+    if delay >= DELAY_LONG {
+        let says = format!("it delays each new message by {}", span(delay));
+        it.warn("source_delays", says)
+            .why(
+                "Its first run and its first failure are that much later. Retries are not delayed.",
+            )
+            .by_hand(set(queue, "DelaySeconds", 0).command());
+    }
+    if retention < RETENTION {
+        let says = format!("it keeps messages for {}", span(retention));
+        let fix = set(queue, "MessageRetentionPeriod", RETENTION.as_secs());
+        it.warn("source_retention_short", says)
+            .why("SQS counts from when a message was sent to it, and deletes what its consumer doesn't reach.")
+            .by_hand(fix.command());
+    }
+}
+
+/// Whether SQS may move this queue's messages, and only those, to the retry queue.
+fn admission(it: &mut Examined, facts: &Facts, source: &Source, retry: &RetryQueue) {
+    let Ok(Some(attributes)) = &retry.queue.attributes else { return };
+    let name = retry.queue.name();
+    match attributes.sources() {
+        None => {
+            let value = QueueAttributes::allowing(std::slice::from_ref(&source.queue.arn));
+            let fix = set(&retry.queue, "RedriveAllowPolicy", value);
+            it.warn("retry_queue_open", format!("{name} accepts messages of any queue"))
+                .why("Who owns another queue can have its messages moved there; they become dead letters.")
+                .by_hand(fix.command());
+        }
+        Some(sources) if !sources.contains(&source.queue.arn) => {
+            let says = format!("the redrive-allow policy of {name} doesn't name it");
+            it.bad("retry_queue_refuses", says)
+                .why("SQS doesn't move its messages there.")
+                .by_hand(facts.command(&format!("attach --queue {}", source.queue.name())));
+        }
+        Some(_) => {}
+    }
+}
+
+/// Examines a function that receives from a queue whose messages are retried.
+pub(super) fn examine_consumer(source: &Source, consumer: &Consumer) -> Examined {
+    let Consumer { mapping, function } = consumer;
+    let (name, queue) = (mapping.consumer(), source.queue.name());
+    let mut it = Examined::new(format!("consumer {name} of {queue}"));
+    let update = |change: &str| {
+        format!("aws lambda update-event-source-mapping --uuid {} {change}", mapping.uuid)
+    };
+    if !mapping.is_enabled() {
+        let says = format!("its mapping of the queue is {}", mapping.state.to_lowercase());
+        let others = || source.consumers.iter().filter(|it| it.mapping.is_enabled());
+        let finding = if others().next().is_none() {
+            let why = "Nothing receives from the queue: new messages and retries stay there until SQS deletes them.";
+            it.bad("consumer_disabled", says).why(why)
+        } else {
+            it.warn("consumer_disabled", says)
+                .why("Only its other consumers receive from the queue.")
+        };
+        // A mapping that is being deleted can't be enabled any more.
+        if mapping.state != "Deleting" {
+            finding.by_hand(update("--enabled"));
+        }
+    }
+    let Some((function, running)) = function else {
+        it.bad("consumer_missing", "there is no such function, though it has a mapping of the queue")
+            .why("Nothing receives from the queue by this mapping. Create the function, or delete its mapping.")
+            .by_hand(format!("aws lambda delete-event-source-mapping --uuid {}", mapping.uuid));
+        return it;
+    };
+    state(&mut it, running, "consumer_inactive");
+    if it.known(&running.reserved) == Some(&Some(0)) {
+        it.bad("consumer_paused", "its reserved concurrency is 0")
+            .why("SQS counts a receive for each batch that can't run, and moves its messages: attempts are used up.")
+            .by_hand(format!("aws lambda delete-function-concurrency --function-name {name}"));
+    }
+    if it.known(&running.may_loop) == Some(&false) {
+        it.bad("consumer_loop_stopped", "its RecursiveLoop is Terminate")
+            .why("Lambda drops a message at about its 16th return, and SQS moves it as after a failure.")
+            .fix(Fix::Loop { function: name.to_owned() });
+    }
+    lacks_layer(&mut it, function);
+    if !mapping.reports_failures {
+        it.warn("consumer_reports_nothing", "its mapping lacks ReportBatchItemFailures")
+            .why(
+                "If it returns batchItemFailures, Lambda deletes those messages: they are lost. If it doesn't, one \
+                 failure fails the whole batch.",
+            )
+            .by_hand(update("--function-response-types ReportBatchItemFailures"));
+    }
+    if let Some(problem) = mapping.last_result.as_ref().filter(|it| it.starts_with("PROBLEM")) {
+        it.bad("consumer_failing", problem.clone())
+            .why("Lambda can't receive from the queue, or can't invoke the function.");
+    }
+    it.good = format!("its mapping is enabled, batches of {}", mapping.batch_size);
+    it
+}
+
+/// Examines a mapping by which the handler receives from a queue that has a consumer of its own.
+pub(super) fn taken(handler: &Function, queue: &str, uuid: &str) -> Examined {
+    let mut it = Examined::new(format!("mapping of {queue}"));
+    let handler = handler.name();
+    let says = format!("{handler} receives from {queue}, which is no retry queue");
+    it.bad("mapping_of_source", says)
+        .why("Its messages become dead letters, and its own consumer doesn't get them.")
+        .by_hand(format!("aws lambda delete-event-source-mapping --uuid {uuid}"));
+    it
+}
