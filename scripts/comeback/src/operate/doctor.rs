@@ -284,7 +284,7 @@ struct Account {
     /// The names of the queues that functions were attached to, according to their tags.
     attached: BTreeMap<String, Answer<BTreeSet<String>>>,
     counted: BTreeSet<String>,
-    /// The retry queues of all systems, also of those that are not examined: the name of the handler by the queue's ARN.
+    /// The retry queues of all systems, examined or not: the name of the handler by the queue's ARN.
     retry_queues: BTreeMap<String, String>,
 }
 
