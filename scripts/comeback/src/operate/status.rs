@@ -390,7 +390,7 @@ fn queries(attached: &Attached, kind: Metric, length: Duration) -> Vec<Query> {
     metrics.into_iter().map(query).collect()
 }
 
-/// The dimensions of a function's own metrics. Lambda has separate ones for versions and aliases, but not for `$LATEST`.
+/// The dimensions of a function's own metrics. Lambda has others for versions and aliases, but not for `$LATEST`.
 fn function_dimensions(arn: &str) -> Option<Vec<(&'static str, String)>> {
     let function = FunctionArn::parse(arn)?;
     let mut dimensions = vec![("FunctionName", function.name().to_owned())];

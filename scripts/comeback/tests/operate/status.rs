@@ -4,7 +4,7 @@ use std::net::TcpListener;
 
 use crate::support::{Cloud, TARGET, example_target};
 use aws_sdk_lambda::types::Environment;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// Events fail twice, two seconds after each other, and are then given up.
 const QUICK: [&str; 6] =
@@ -133,4 +133,23 @@ async fn without_an_answer_of_its_table_the_state_is_shown_and_what_is_not_known
     check("no answer from");
     drop(silent);
     check("no connection to");
+}
+
+#[tokio::test]
+async fn no_command_prints_a_hidden_character_in_its_json() {
+    let cloud = Cloud::start(&QUICK);
+    // U+009B begins an escape sequence, and U+202E reverses what follows.
+    let message = "\u{9b}2J\u{7f}\u{202e}";
+    cloud.send(&["{}".to_owned()], &[("ErrorMessage", message)]).await;
+    while cloud.letters().await[0] < 1 {}
+    let listed = cloud.says(&["dead", "list", "--json"]);
+    let list: Value = serde_json::from_str(&listed).unwrap();
+    assert_eq!(list["letters"][0]["error_message"], message);
+    let id = list["letters"][0]["message_id"].as_str().unwrap();
+    let shown = cloud.says(&["dead", "show", id, "--json"]);
+    let exported = cloud.says(&["dead", "export", "-", "--payload"]);
+    for printed in [listed, shown, exported] {
+        assert!(printed.contains(r"\u009b2J\u007f\u202e"), "{printed:?}");
+        assert!(!printed.contains(|c: char| message.contains(c) && !c.is_ascii_graphic()));
+    }
 }

@@ -2,7 +2,7 @@
 //!
 //! [`diagnose`] is a function of [`Facts`]. It examines each part of the system separately: the handler, its mappings,
 //! the retry queues, the dead-letter queue, the functions and queues whose failures are retried, the queues' consumers,
-//! and the ledger. A fact that is unknown, because a call failed, is a finding of its own and doesn't affect the others.
+//! and the ledger. A fact that is unknown, because a call failed, is a finding of its own, and affects no other.
 
 mod facts;
 mod functions;
