@@ -41,105 +41,156 @@ pub async fn look(
     letters: u64,
     mut visit: impl FnMut(Letter) -> bool,
 ) -> Answer<()> {
-    let mut held = Held { began_at: queue.now(), ..Held::default() };
-    let looked = receive_all(queue, hold(letters), &mut held, &mut visit).await;
+    let mut held = Held::new(queue.now(), hold(letters), CALLS_MAX);
+    let looked = receive_all(queue, &mut held, &mut visit).await;
     looked.and(held.release(queue).await)
 }
 
 async fn receive_all(
     queue: &impl DeadLetterQueue,
-    hold: Duration,
     held: &mut Held,
     visit: &mut impl FnMut(Letter) -> bool,
 ) -> Answer<()> {
+    let hold = held.hold;
     loop {
-        let calls = (0..CALLS_MAX).map(|_| with_backoff(queue, || queue.receive(BATCH_MAX, hold)));
+        let calls = (0..CALLS_MAX).map(|_| with_backoff(queue, || receive_now(queue, hold)));
         let mut failed = None;
-        let mut letters = Vec::new();
+        let (mut goes_on, mut empty) = (true, 0);
         for received in join_all(calls).await {
-            match received {
-                Ok(batch) => letters.extend(batch),
-                Err(fault) => failed = Some(fault),
-            }
-        }
-        let is_over = letters.is_empty();
-        let mut goes_on = true;
-        for letter in letters {
-            let is_newer = held.is_newer(&letter);
-            if held.keep(&letter) && goes_on && !is_newer {
-                goes_on = visit(letter);
+            let (received_at, letters) = match received {
+                Ok(received) => received,
+                Err(fault) => {
+                    failed = Some(fault);
+                    continue;
+                }
+            };
+            empty += usize::from(letters.is_empty());
+            for letter in letters {
+                let is_newer = held.is_newer(&letter);
+                if held.keep(&letter, received_at) && goes_on && !is_newer {
+                    goes_on = visit(letter);
+                }
             }
         }
         if let Some(fault) = failed {
             return Err(fault);
         }
-        if is_over || !goes_on || held.has_seen_all() {
+        if !goes_on || held.has_seen_all(empty) {
             return Ok(());
         }
     }
 }
 
+/// Receives letters, and returns when it began to.
+async fn receive_now(
+    queue: &impl DeadLetterQueue,
+    hold: Duration,
+) -> Answer<(Timestamp, Vec<Letter>)> {
+    let received_at = queue.now();
+    Ok((received_at, queue.receive(BATCH_MAX, hold).await?))
+}
+
 /// The maximum number of concurrent calls that receive or release letters.
 const CALLS_MAX: usize = 8;
 
-/// After this many receives in a row without a letter that is new to the program, the queue is read.
+/// After this many rounds of receives in a row without a letter that is new to the program, the queue is read.
 const IN_VAIN_MAX: u32 = 5;
 
-/// The letters that this program keeps hidden from other consumers: the latest receipt handle by message id.
+/// A letter is not made visible again if it becomes visible by itself sooner than this. SQS accepts a receipt handle
+/// even if another consumer has received the letter since, and would take it from that consumer.
+const RELEASE_MARGIN: Duration = Duration::from_secs(2);
+
+/// The letters that this program keeps hidden from other consumers.
 ///
 /// Letters may arrive for as long as the program reads, faster than it reads. So the end is decided at the beginning:
 /// only letters that were sent before it count. There is a limited number of them, and each counts once.
-#[derive(Default)]
 struct Held {
     began_at: Timestamp,
-    handles: HashMap<String, String>,
+    /// How long a received letter is hidden.
+    hold: Duration,
+    /// The number of receives in a round.
+    calls: usize,
+    /// The latest receipt handle of each letter, by message id, and until when it is hidden.
+    handles: HashMap<String, (String, Timestamp)>,
     counted: usize,
-    /// The number of letters since the last that counts, and of receives.
-    others: usize,
+    /// Since the last letter that counts: how many letters were received again, how many receives found none, and the
+    /// number of rounds.
+    again: usize,
+    empty: usize,
     in_vain: u32,
     has_progressed: bool,
 }
 
 impl Held {
+    fn new(began_at: Timestamp, hold: Duration, calls: usize) -> Self {
+        Self {
+            began_at,
+            hold,
+            calls,
+            handles: HashMap::new(),
+            counted: 0,
+            again: 0,
+            empty: 0,
+            in_vain: 0,
+            has_progressed: false,
+        }
+    }
+
     fn is_newer(&self, letter: &Letter) -> bool {
         letter.sent_at.is_some_and(|sent_at| sent_at > self.began_at)
     }
 
     /// Records a letter that stays in the queue. Returns whether it is new. If the scan takes longer than letters are
     /// hidden, they are received again, with new receipt handles.
-    fn keep(&mut self, letter: &Letter) -> bool {
-        let old = self.handles.insert(letter.id.clone(), letter.receipt_handle.clone());
-        if old.is_none() && !self.is_newer(letter) {
+    fn keep(&mut self, letter: &Letter, received_at: Timestamp) -> bool {
+        let held = (letter.receipt_handle.clone(), later(received_at, self.hold));
+        let is_new = self.handles.insert(letter.id.clone(), held).is_none();
+        if !is_new {
+            self.again += 1;
+        } else if !self.is_newer(letter) {
             self.counted += 1;
             self.saw_another();
-        } else {
-            self.others += 1;
         }
-        old.is_none()
+        is_new
     }
 
-    /// Records that a letter was received that does not stay.
+    /// Records that a letter was received that counts.
     fn saw_another(&mut self) {
-        self.others = 0;
+        self.again = 0;
         self.has_progressed = true;
     }
 
-    /// Records the end of a receive. Returns whether every letter was seen that was sent before the program began: some
-    /// receives in a row had only letters that are newer, or that were received again, and as many as are hidden.
-    fn has_seen_all(&mut self) -> bool {
-        self.in_vain = if std::mem::take(&mut self.has_progressed) { 0 } else { self.in_vain + 1 };
-        self.in_vain >= IN_VAIN_MAX && self.others >= self.counted
+    /// Records the end of a round, in which this many receives found no letter. Returns whether every letter was seen
+    /// that was sent before the program began. Since the last one, as many receives as are in a round must have found
+    /// nothing, or some rounds only newer letters. If letters came again, which were hidden for too short, all of them
+    /// must have: they may come before one that was not seen yet.
+    fn has_seen_all(&mut self, empty: usize) -> bool {
+        if std::mem::take(&mut self.has_progressed) {
+            (self.empty, self.in_vain) = (0, 0);
+        } else {
+            (self.empty, self.in_vain) = (self.empty + empty, self.in_vain + 1);
+        }
+        let is_no_circle = self.again == 0 || self.again >= self.counted;
+        self.empty >= self.calls || self.in_vain >= IN_VAIN_MAX && is_no_circle
     }
 
     async fn release(&self, queue: &impl DeadLetterQueue) -> Answer<()> {
-        let handles: Vec<_> = self.handles.values().map(String::as_str).collect();
+        let handles: Vec<_> = self.handles.values().collect();
         for calls in handles.chunks(BATCH_MAX * CALLS_MAX) {
             let calls = calls.chunks(BATCH_MAX);
-            let released = calls.map(|batch| with_backoff(queue, || queue.release(batch)));
+            let released = calls.map(|batch| with_backoff(queue, || release(queue, batch)));
             join_all(released).await.into_iter().collect::<Result<(), _>>()?;
         }
         Ok(())
     }
+}
+
+/// Makes letters visible again, except for those that are about to be.
+async fn release(queue: &impl DeadLetterQueue, held: &[&(String, Timestamp)]) -> Answer<()> {
+    let soon = later(queue.now(), RELEASE_MARGIN);
+    let held = held.iter().filter(|(_, until)| *until > soon);
+    let handles: Vec<_> = held.map(|(handle, _)| handle.as_str()).collect();
+    if handles.is_empty() { Ok(()) } else { queue.release(&handles).await }
 }
 
 /// The maximum number of messages that SQS receives, changes or deletes in one call.
@@ -233,7 +284,7 @@ pub async fn carry_out<A: DeadLetterQueue>(
         order,
         pace,
         aws,
-        held: Held { began_at: order.given_at, ..Held::default() },
+        held: Held::new(order.given_at, WORK_HOLD, pace.receives()),
         tally: Tally::default(),
         backoff: Duration::ZERO,
         next_at: aws.now(),
@@ -247,6 +298,8 @@ pub async fn carry_out<A: DeadLetterQueue>(
 struct Batch {
     letters: Vec<Letter>,
     received_at: Timestamp,
+    /// The number of receives that found no letter.
+    empty: usize,
 }
 
 struct Work<'a, A> {
@@ -267,16 +320,19 @@ impl<A: DeadLetterQueue> Work<'_, A> {
         let (aws, pace) = (self.aws, self.pace);
         let mut batch = receive(aws, pace).await?;
         while !batch.letters.is_empty() {
+            let empty = batch.empty;
             let next = if pace.is_slow() {
-                self.settle(batch).await;
+                if !self.settle(batch).await {
+                    self.wait_for_turn(&mut goes_on).await;
+                }
                 receive(aws, pace).await
             } else {
                 join(receive(aws, pace), self.settle(batch)).await.0
             };
             batch = next?;
-            if !goes_on(&self.tally) || self.held.has_seen_all() {
+            if !goes_on(&self.tally) || self.held.has_seen_all(empty) {
                 for letter in &batch.letters {
-                    self.held.keep(letter);
+                    self.held.keep(letter, batch.received_at);
                 }
                 break;
             }
@@ -284,31 +340,64 @@ impl<A: DeadLetterQueue> Work<'_, A> {
         Ok(())
     }
 
-    /// Processes a batch: invokes functions, then deletes the letters whose events were accepted.
-    async fn settle(&mut self, batch: Batch) {
-        if between(batch.received_at, self.aws.now()) > LETTER_AGE_MAX {
-            return self.give_back(&batch.letters).await;
+    /// Processes a batch: invokes functions, then deletes the letters whose events were accepted. Returns false if
+    /// letters were given back, because they would be too old when the rate allows their turn.
+    async fn settle(&mut self, batch: Batch) -> bool {
+        let Batch { letters, received_at, .. } = batch;
+        if !is_fresh(received_at, self.aws.now()) {
+            self.give_back(&letters, received_at).await;
+            return true;
         }
-        let (mut sent, mut redrives, mut deleted) = (Vec::new(), Vec::new(), Vec::new());
-        for letter in batch.letters {
+        let (mut sends, mut deleted) = (Vec::new(), Vec::new());
+        for letter in letters {
             match self.order.step(&letter, self.aws.now()) {
                 Step::Redrive(redrive) if self.broken.contains(&redrive.target) => {
-                    self.leave(&letter, StayReason::Failed);
+                    self.leave(&letter, received_at, StayReason::Failed);
                 }
-                Step::Redrive(redrive) => {
-                    sent.push(letter);
-                    redrives.push(redrive);
-                }
+                Step::Redrive(redrive) => sends.push((letter, redrive)),
                 Step::Delete => deleted.push(letter),
-                Step::Leave(left) => self.leave(&letter, left),
+                Step::Leave(left) => self.leave(&letter, received_at, left),
             }
         }
-        if !(sent.is_empty() && deleted.is_empty()) {
+        if !(sends.is_empty() && deleted.is_empty()) {
             self.held.saw_another();
         }
-        let answers = self.redrive(&redrives).await;
+        let not_purged = self.delete(&deleted).await;
+        self.tally.purged += deleted.len() as u64 - not_purged;
+        self.tally.not_deleted += not_purged;
+        let at_once = self.pace.at_once().unwrap_or(sends.len());
+        while !sends.is_empty() {
+            let now = self.aws.now();
+            if !is_fresh(received_at, self.next_at.max(now)) {
+                let letters: Vec<_> = sends.into_iter().map(|(letter, _)| letter).collect();
+                self.give_back(&letters, received_at).await;
+                return false;
+            }
+            self.aws.sleep(between(now, self.next_at)).await;
+            let rest = sends.split_off(at_once.min(sends.len()));
+            self.redrive(sends, received_at).await;
+            sends = rest;
+        }
+        true
+    }
+
+    /// Waits until the rate allows the next redrive, or `goes_on` returns false.
+    async fn wait_for_turn(&self, goes_on: &mut impl FnMut(&Tally) -> bool) {
+        const STEP: Duration = Duration::from_secs(1);
+        while self.aws.now() < self.next_at && goes_on(&self.tally) {
+            self.aws.sleep(between(self.aws.now(), self.next_at).min(STEP)).await;
+        }
+    }
+
+    async fn redrive(&mut self, sends: Vec<(Letter, Redrive)>, received_at: Timestamp) {
+        let (letters, redrives): (Vec<_>, Vec<_>) = sends.into_iter().unzip();
+        if let Some(rate) = self.pace.letters_per_second {
+            let turn = Duration::from_secs_f64(letters.len() as f64 / rate);
+            self.next_at = later(self.aws.now(), turn);
+        }
+        let answers = self.aws.redrive(&redrives).await;
         let (mut accepted, mut throttled) = (Vec::new(), Vec::new());
-        for ((letter, redrive), answer) in sent.into_iter().zip(redrives).zip(answers) {
+        for ((letter, redrive), answer) in letters.into_iter().zip(redrives).zip(answers) {
             match answer {
                 Ok(()) => {
                     *self.tally.redriven.entry(redrive.target).or_default() += 1;
@@ -319,35 +408,17 @@ impl<A: DeadLetterQueue> Work<'_, A> {
                     FaultKind::Configuration => {
                         self.note(&fault);
                         self.broken.insert(redrive.target);
-                        self.leave(&letter, StayReason::Failed);
+                        self.leave(&letter, received_at, StayReason::Failed);
                     }
                     FaultKind::Refused(_) => {
                         self.note(&fault);
-                        self.leave(&letter, StayReason::Refused);
+                        self.leave(&letter, received_at, StayReason::Refused);
                     }
                 },
             }
         }
         self.tally.not_deleted += self.delete(&accepted).await;
-        let not_purged = self.delete(&deleted).await;
-        self.tally.purged += deleted.len() as u64 - not_purged;
-        self.tally.not_deleted += not_purged;
-        self.slow_down(&throttled).await;
-    }
-
-    async fn redrive(&mut self, redrives: &[Redrive]) -> Vec<Answer<()>> {
-        let Some(rate) = self.pace.letters_per_second else {
-            return self.aws.redrive(redrives).await;
-        };
-        let mut answers = Vec::with_capacity(redrives.len());
-        // The number of redrives a second, in whole ones.
-        for at_once in redrives.chunks((rate as usize).max(1)) {
-            let clock = self.aws;
-            clock.sleep(between(clock.now(), self.next_at)).await;
-            self.next_at = later(clock.now(), Duration::from_secs_f64(at_once.len() as f64 / rate));
-            answers.extend(self.aws.redrive(at_once).await);
-        }
-        answers
+        self.slow_down(&throttled, received_at).await;
     }
 
     /// Records a fault. Error messages may contain a request id, so each letter's fault may be different.
@@ -358,8 +429,8 @@ impl<A: DeadLetterQueue> Work<'_, A> {
     }
 
     /// Records a letter that stays in the queue, hidden until the work ends.
-    fn leave(&mut self, letter: &Letter, left: StayReason) {
-        if self.held.keep(letter) {
+    fn leave(&mut self, letter: &Letter, received_at: Timestamp, left: StayReason) {
+        if self.held.keep(letter, received_at) {
             *self.tally.left.entry(left).or_default() += 1;
         }
     }
@@ -385,21 +456,23 @@ impl<A: DeadLetterQueue> Work<'_, A> {
     }
 
     /// Makes letters visible again, so that they are received once more.
-    async fn give_back(&self, letters: &[Letter]) {
-        let handles: Vec<_> = letters.iter().map(|it| it.receipt_handle.as_str()).collect();
-        let calls = handles.chunks(BATCH_MAX).map(|batch| self.aws.release(batch));
+    async fn give_back(&self, letters: &[Letter], received_at: Timestamp) {
+        let until = later(received_at, WORK_HOLD);
+        let held: Vec<_> = letters.iter().map(|it| (it.receipt_handle.clone(), until)).collect();
+        let held: Vec<_> = held.iter().collect();
+        let calls = held.chunks(BATCH_MAX).map(|batch| release(self.aws, batch));
         // If this fails, they become visible a little later.
         join_all(calls).await;
     }
 
     /// Makes letters with throttled redrives visible again, and waits, twice as long each time.
-    async fn slow_down(&mut self, throttled: &[Letter]) {
+    async fn slow_down(&mut self, throttled: &[Letter], received_at: Timestamp) {
         if throttled.is_empty() {
             self.backoff = Duration::ZERO;
             return;
         }
         self.tally.throttled += throttled.len() as u64;
-        self.give_back(throttled).await;
+        self.give_back(throttled, received_at).await;
         self.backoff = (self.backoff * 2).clamp(Duration::from_secs(1), BACKOFF_MAX);
         self.aws.sleep(self.backoff).await;
     }
@@ -409,10 +482,25 @@ impl<A: DeadLetterQueue> Work<'_, A> {
 const DELETE_WAITS: [Duration; 4] =
     [Duration::ZERO, Duration::from_millis(500), Duration::from_secs(2), Duration::from_secs(4)];
 
+/// Whether letters that were received then may still be processed.
+fn is_fresh(received_at: Timestamp, now: Timestamp) -> bool {
+    between(received_at, now) <= LETTER_AGE_MAX
+}
+
 impl Pace {
     /// Whether a set of batches takes longer than a second.
     fn is_slow(self) -> bool {
         self.letters_per_second.is_some_and(|rate| rate < (BATCH_MAX * self.batches) as f64)
+    }
+
+    /// The number of concurrent receives.
+    fn receives(self) -> usize {
+        if self.is_slow() { 1 } else { self.batches }
+    }
+
+    /// The number of redrives to make at the same time: those of a second, in whole ones.
+    fn at_once(self) -> Option<usize> {
+        self.letters_per_second.map(|rate| (rate as usize).max(1))
     }
 }
 
@@ -420,12 +508,12 @@ impl Pace {
 async fn receive<A: DeadLetterQueue>(aws: &A, pace: Pace) -> Answer<Batch> {
     let in_time = |rate: f64| rate * LETTER_AGE_MAX.as_secs_f64();
     let max = pace.letters_per_second.map_or(BATCH_MAX, |rate| in_time(rate) as usize);
-    let batches = if pace.is_slow() { 1 } else { pace.batches };
     let received_at = aws.now();
     let receive = || aws.receive(max.clamp(1, BATCH_MAX), WORK_HOLD);
-    let calls = (0..batches).map(|_| with_backoff(aws, receive));
+    let calls = (0..pace.receives()).map(|_| with_backoff(aws, receive));
     let received: Vec<_> = join_all(calls).await.into_iter().collect::<Result<_, _>>()?;
-    Ok(Batch { letters: received.into_iter().flatten().collect(), received_at })
+    let empty = received.iter().filter(|letters| letters.is_empty()).count();
+    Ok(Batch { letters: received.into_iter().flatten().collect(), received_at, empty })
 }
 
 #[cfg(test)]
@@ -462,7 +550,12 @@ mod tests {
         delete_faults: Cell<u32>,
         /// Whether letters are received in the order of their numbers, not in the order in which they became visible.
         in_order: Cell<bool>,
+        /// From when on another consumer receives what is visible while the program sleeps.
+        rival_from: Cell<Option<Timestamp>>,
     }
+
+    /// The receipt handle of a letter that the other consumer has received.
+    const RIVAL: &str = "rival";
 
     /// Runs a future that only waits for this stand-in, which always responds immediately.
     fn block_on<T>(future: impl Future<Output = T>) -> T {
@@ -544,13 +637,16 @@ mod tests {
             Ok(visible.map(receive).collect())
         }
 
+        /// Like SQS, it takes a handle whose letter another consumer has received since.
         async fn release(&self, receipt_handles: &[&str]) -> Answer<()> {
             self.throttles()?;
+            let ids = receipt_handles.iter().map(|it| it.split(' ').next().unwrap());
+            let ids: BTreeSet<_> = ids.collect();
             let mut letters = self.letters.borrow_mut();
-            let mine = letters
-                .iter_mut()
-                .filter(|(it, _)| receipt_handles.contains(&it.receipt_handle.as_str()));
-            mine.for_each(|(_, at)| *at = self.now.get());
+            for (letter, at) in letters.iter_mut().filter(|(it, _)| ids.contains(&*it.id)) {
+                assert_ne!(letter.receipt_handle, RIVAL, "it is taken from another consumer");
+                *at = self.now.get();
+            }
             Ok(())
         }
 
@@ -568,6 +664,13 @@ mod tests {
 
         async fn redrive(&self, redrives: &[Redrive]) -> Vec<Answer<()>> {
             let redrive = |Redrive { target, payload, .. }: &Redrive| {
+                let id = format!("message-{payload}");
+                let is_visible =
+                    |(letter, at): &(Letter, Timestamp)| letter.id == id && *at <= self.now.get();
+                assert!(
+                    !self.letters.borrow().iter().any(is_visible),
+                    "another redrive may invoke it, too"
+                );
                 self.throttles()?;
                 if let Some(code) = self.answers.borrow().get(target) {
                     return Err(fault(code));
@@ -587,6 +690,14 @@ mod tests {
         async fn sleep(&self, duration: Duration) {
             self.slept.set(self.slept.get() + duration);
             self.now.set(later(self.now.get(), duration));
+            if self.rival_from.get().is_some_and(|from| from <= self.now.get()) {
+                for (letter, at) in self.letters.borrow_mut().iter_mut() {
+                    if *at <= self.now.get() {
+                        *at = later(self.now.get(), WORK_HOLD);
+                        letter.receipt_handle = RIVAL.to_owned();
+                    }
+                }
+            }
         }
     }
 
@@ -627,6 +738,10 @@ mod tests {
             let queue = StandIn::with(257);
             happens(&queue);
             assert_eq!(looked(&queue, most), (Ok(()), seen), "{name}");
+            if queue.per_call.get() > HOLD_MIN {
+                // The program can't know how long a slow call has hidden letters. They come back by themselves.
+                queue.now.set(later(queue.now(), HOLD_MIN));
+            }
             assert_eq!(queue.visible(), queue.len(), "{name}");
         }
         let queue = StandIn::with(257);
@@ -747,6 +862,7 @@ mod tests {
             (2.0, 300, 5, 2..=3),
             (5.0, 300, 10, 1..=2),
             (0.1, 300, 2, 10..=11),
+            (0.01, 3, 3, 200..=201),
         ] {
             let queue = StandIn::with(letters);
             queue
@@ -763,10 +879,57 @@ mod tests {
     }
 
     #[test]
+    fn a_letter_whose_turn_is_late_is_visible_while_it_waits() {
+        let queue = StandIn::with(3);
+        let pace = Pace { letters_per_second: Some(0.01), batches: 1 };
+        let order = order(&queue, redrive());
+        let (mut rounds, mut visible) = (0, 0);
+        let (tally, _) = block_on(carry_out(&order, pace, &queue, |_| {
+            rounds += 1;
+            if rounds == 20 {
+                visible = queue.visible();
+            }
+            rounds < 30
+        }));
+        assert_eq!((tally.done(), visible, queue.visible()), (1, 2, 2));
+        assert!(queue.slept.get() < Duration::from_secs(30), "an interruption ends the wait");
+    }
+
+    #[test]
+    fn a_letter_that_another_consumer_has_received_since_is_not_made_visible() {
+        let queue = StandIn::with(20);
+        queue.set_attempts(|number| number / 17);
+        queue.rival_from.set(Some(later(queue.now(), WORK_HOLD)));
+        let mut order = order(&queue, redrive());
+        order.selection.attempts = Some(1..=u32::MAX);
+        let pace = Pace { letters_per_second: Some(0.05), batches: 1 };
+        let (tally, ended) = run(&queue, &order, pace);
+        assert_eq!((ended, tally.done()), (Ok(()), 4));
+        assert!(queue.slept.get() >= WORK_HOLD, "{:?}", queue.slept.get());
+    }
+
+    #[test]
+    fn what_arrives_does_not_keep_a_look_or_a_redrive_from_its_end() {
+        for per_call in [Duration::from_millis(300), Duration::from_secs(1)] {
+            let queue = StandIn::with(40);
+            arriving(&queue, 1);
+            queue.per_call.set(per_call);
+            assert_eq!(looked(&queue, 1000), (Ok(()), 40));
+            assert!(queue.receives.get() < 50, "{}", queue.receives.get());
+            let mut nothing = order(&queue, redrive());
+            nothing.selection.attempts = Some(99..=99);
+            let before = queue.receives.get();
+            let (tally, ended) = run(&queue, &nothing, PACE);
+            assert_eq!((ended, tally.done()), (Ok(()), 0));
+            assert!(queue.receives.get() - before < 50, "{}", queue.receives.get() - before);
+        }
+    }
+
+    #[test]
     fn letters_that_were_held_for_too_long_are_not_processed() {
         let queue = StandIn::with(10);
         // Every receive takes longer than `LETTER_AGE_MAX`.
-        queue.per_call.set(Duration::from_secs(30));
+        queue.per_call.set(Duration::from_secs(21));
         let mut rounds = 0;
         let (tally, _) = block_on(carry_out(&order(&queue, redrive()), PACE, &queue, |_| {
             rounds += 1;
