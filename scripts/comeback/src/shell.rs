@@ -77,6 +77,8 @@ pub enum Failure {
     #[error(transparent)]
     Aws(#[from] crate::operate::rules::Fault),
     #[error(transparent)]
+    NotKnown(#[from] crate::operate::waiting::rules::pauses::NotKnown),
+    #[error(transparent)]
     NoLife(#[from] crate::operate::rules::life::NoLife),
     #[error(transparent)]
     Attach(#[from] crate::operate::attach::rules::Refusal),

@@ -35,6 +35,8 @@ pub const DUE_AT: &str = TABLE.index_sort_key;
 pub const RECEIPT_HANDLE: &str = "receipt_handle";
 /// When an operator paused a target, in milliseconds since 1970.
 pub const PAUSED_AT: &str = "paused_at";
+/// The value of [`TARGET`] in the items of paused targets, so that the index lists them, too. It is no ARN.
+pub const PAUSES: &str = "paused";
 
 /// The URL of the queue that has an event's message.
 pub const QUEUE: &str = "queue";

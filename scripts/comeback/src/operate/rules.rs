@@ -7,6 +7,7 @@
 
 pub mod life;
 pub mod policies;
+pub mod slips;
 
 use std::{
     borrow::Cow,
@@ -168,6 +169,12 @@ impl Function {
 
     pub fn name(&self) -> &str {
         last(&self.arn)
+    }
+
+    /// The function whose own dead-letter queue is a retry queue, if this handler has one.
+    pub fn dlq_target(&self) -> Option<FunctionArn> {
+        let target = self.settings().ok()?.rules.dlq_target?;
+        target.at(&FunctionArn::parse(&self.arn)?.home())
     }
 
     /// The ARN of Comeback's layer, if it has that.

@@ -91,3 +91,54 @@ async fn without_a_register_waiting_events_are_read_from_the_log() {
     let expected = "retry-handler has no register of waiting events";
     cloud.refuses(&["waiting", "cancel", "--yes"], expected);
 }
+
+#[tokio::test]
+async fn a_misspelt_pause_is_refused_and_every_pause_is_listed() {
+    let cloud = start();
+    let none = cloud.says(&["pause"]);
+    assert!(none.starts_with("0 pauses at retry-handler ("), "{none}");
+    for (name, part) in [
+        ("example-targt", "did you mean example-target?"),
+        (
+            "example-*",
+            "a pause is for one function or queue, got example-*; did you mean example-target?",
+        ),
+        ("sqs:example-target", "did you mean example-target?"),
+        (
+            "example-target:live",
+            "no failures of example-target:live are retried, but those of example-target",
+        ),
+    ] {
+        cloud.refuses(&["pause", name, "--yes"], part);
+        cloud.refuses(&["resume", name, "--yes"], part);
+    }
+    assert_eq!(cloud.json(&["pause", "--json"])["pauses"], json!([]), "nothing was paused");
+
+    // A pause outlives its function.
+    cloud.create("gone").await;
+    cloud.says(&["pause", "example-target", "--yes"]);
+    cloud.says(&["pause", "gone", "--yes"]);
+    cloud.client.lambda.delete_function().function_name("gone").send().await.unwrap();
+    let paused = || {
+        let listed = cloud.json(&["pause", "--json"]);
+        let pauses = listed["pauses"].as_array().unwrap().iter();
+        let mut names: Vec<_> =
+            pauses.map(|it| it["function"].as_str().unwrap().to_owned()).collect();
+        names.sort_unstable();
+        names
+    };
+    assert_eq!(paused(), [TARGET.to_owned(), TARGET.replace("example-target", "gone")]);
+    let listed = cloud.says(&["pause"]);
+    assert!(
+        listed.starts_with("2 pauses at retry-handler (") && listed.contains("\n gone "),
+        "{listed}"
+    );
+    // The events that wait are listed by the same index.
+    fail(&cloud, 0..1, "app.Down").await;
+    assert_eq!(cloud.json(&["waiting", "--json"])["looked_at"], 1);
+    cloud.says(&["resume", "gone", "--yes"]);
+    assert_eq!(paused(), [TARGET]);
+    cloud.says(&["resume", "example-target", "--yes"]);
+    assert_eq!(paused(), [""; 0]);
+    cloud.refuses(&["resume", "gone", "--yes"], "there is no function or queue gone to retry");
+}

@@ -13,15 +13,18 @@ use comeback_core::{
 };
 use comeback_dynamodb::{
     ID, Item,
-    register::{self, INDEX, PAUSED_AT, TARGET, entry},
+    register::{self, DUE_AT, INDEX, PAUSED_AT, PAUSES, TARGET, entry},
 };
 
 use crate::{
     operate::{
-        aws::{Aws, fault},
+        aws::{Aws, fault, functions},
         options::{SystemOptions, find, qualified},
         rules::{Answer, Clock, Fault, Function},
-        waiting::rules::{Page, Partition, Register},
+        waiting::rules::{
+            Page, Partition, Register,
+            pauses::{Known, Pause, to_pause, to_resume, unqualified},
+        },
     },
     shell::Failure,
 };
@@ -78,7 +81,18 @@ impl DynamoRegister {
 
     /// The ARNs of this function that waiting events may have.
     pub async fn targets(&self, function: &str) -> Answer<Vec<String>> {
-        qualified(&self.aws, &self.handler.arn_of(function)).await
+        let arn = self.handler.arn_of(function);
+        let mut targets = qualified(&self.aws, &arn).await?;
+        // A function whose own dead-letter queue is the retry queue has the ARN that the setting has.
+        targets.extend(
+            self.handler
+                .dlq_target()
+                .filter(|it| it.unqualified() == arn)
+                .map(|it| it.as_str().to_owned()),
+        );
+        targets.sort_unstable();
+        targets.dedup();
+        Ok(targets)
     }
 
     /// When this function was paused, or None if it is not paused.
@@ -90,6 +104,51 @@ impl DynamoRegister {
         Ok(millis.and_then(Timestamp::from_timestamp_millis))
     }
 
+    /// All pauses, also of targets that don't exist.
+    pub async fn pauses(&self) -> Answer<Vec<Pause>> {
+        let call = self
+            .dynamodb
+            .query()
+            .table_name(&self.table)
+            .index_name(INDEX)
+            .key_condition_expression("#target = :paused")
+            .expression_attribute_names("#target", TARGET)
+            .expression_attribute_values(":paused", text(PAUSES));
+        let items = call.into_paginator().items().send();
+        let items = items.collect::<Result<Vec<_>, _>>().await;
+        let items = items.map_err(self.fault("dynamodb:Query"))?;
+        let pause = |item: &Item| {
+            let key = item.get(ID)?.as_s().ok()?;
+            let since = register::due(item)?;
+            Some(Pause { target: key.strip_prefix(&target_key(""))?.to_owned(), since })
+        };
+        Ok(items.iter().filter_map(pause).collect())
+    }
+
+    /// The ARNs to pause for this name or ARN of a function or a queue. A name that nothing has is refused.
+    pub async fn to_pause(&self, name: &str) -> Result<Vec<String>, Failure> {
+        let settings = self.handler.settings();
+        let settings =
+            settings.map_err(|bad| format!("what {} retries is unknown: {bad}", self.handler()))?;
+        let functions = functions(&self.aws).await?;
+        let arn = self.handler.arn_of(name);
+        Known::of(&self.handler, &functions, settings.rules.targets).check(name, &arn)?;
+        let all = self.targets(unqualified(&arn)).await?;
+        Ok(to_pause(&arn, all)?)
+    }
+
+    /// The ARNs to resume for this name or ARN. A name that nothing has is refused, unless it is paused.
+    pub async fn to_resume(&self, name: &str, pauses: &[Pause]) -> Result<Vec<String>, Failure> {
+        let arn = self.handler.arn_of(name);
+        let targets = to_resume(&arn, self.targets(unqualified(&arn)).await?, pauses);
+        for target in &targets {
+            if self.paused_at(target).await?.is_some() {
+                return Ok(targets);
+            }
+        }
+        self.to_pause(name).await
+    }
+
     /// Pauses this function, or resumes it if `since` is None. Keeps the other attributes of its item.
     pub async fn pause(&self, target: &str, since: Option<Timestamp>) -> Answer<()> {
         let call = self
@@ -97,12 +156,15 @@ impl DynamoRegister {
             .update_item()
             .table_name(&self.table)
             .key(ID, text(&target_key(target)))
-            .expression_attribute_names("#paused_at", PAUSED_AT);
+            .expression_attribute_names("#paused_at", PAUSED_AT)
+            .expression_attribute_names("#target", TARGET)
+            .expression_attribute_names("#due_at", DUE_AT);
         let call = match since {
             Some(since) => call
-                .update_expression("SET #paused_at = :now")
+                .update_expression("SET #paused_at = :now, #target = :paused, #due_at = :now")
+                .expression_attribute_values(":paused", text(PAUSES))
                 .expression_attribute_values(":now", number(since.timestamp_millis())),
-            None => call.update_expression("REMOVE #paused_at"),
+            None => call.update_expression("REMOVE #paused_at, #target, #due_at"),
         };
         call.send().await.map(drop).map_err(self.fault("dynamodb:UpdateItem"))
     }

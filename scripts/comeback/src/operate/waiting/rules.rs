@@ -4,6 +4,7 @@
 //! writes orders to retry events now or to cancel them. The handler carries an order out, unless it has already acted
 //! on the event.
 
+pub mod pauses;
 #[cfg(test)]
 pub mod stand_in;
 

@@ -151,8 +151,8 @@ async fn plan(live: &Live, command: &Command) -> Result<(u64, Vec<Notice>), Fail
             Ok((plan.letters(), plan.notices()))
         }
         Command::Pause { target, is_pause } => {
-            // Fails if there is no register, which a pause needs.
-            live.register()?;
+            // Fails if there is no register, which a pause needs, and if nothing has this name.
+            pauses(live, target, *is_pause).await?;
             let name = target_name(target);
             Ok((
                 1,
@@ -165,6 +165,16 @@ async fn plan(live: &Live, command: &Command) -> Result<(u64, Vec<Notice>), Fail
                 })],
             ))
         }
+    }
+}
+
+/// The ARNs to pause or to resume.
+async fn pauses(live: &Live, target: &str, is_pause: bool) -> Result<Vec<String>, Failure> {
+    let register = live.register()?;
+    if is_pause {
+        register.to_pause(target).await
+    } else {
+        register.to_resume(target, &register.pauses().await?).await
     }
 }
 
@@ -271,7 +281,9 @@ async fn carry_out(live: Shared, command: Command, job: u64) -> Result<Vec<Notic
         }
         Command::Pause { target, is_pause } => {
             let register = live.register()?;
-            register.pause(&target, is_pause.then(|| (live.now)())).await?;
+            for target in pauses(&live, &target, is_pause).await? {
+                register.pause(&target, is_pause.then(|| (live.now)())).await?;
+            }
             live.poll().await?;
             let done = waiting::pause_done(&target_name(&target), is_pause);
             (vec![Notice::good(format!("{done}."))], Ok(()))
