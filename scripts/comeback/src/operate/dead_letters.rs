@@ -15,7 +15,7 @@ use crate::{
         dead_letters::{
             list::{ExportArgs, ListArgs, ShowArgs},
             queue::{look_at_all, open},
-            rules::{Action, Letter, Order, Pace, Plan, PointerValue, Selection, Step, carry_out},
+            rules::{Action, Facts, Order, Pace, Plan, PointerValue, Selection, Step, carry_out},
         },
         options::OrderOptions,
         rules::{count, letters},
@@ -141,7 +141,8 @@ async fn order(
     let selection = args.selection.clone();
     let queue = open(&args.queue, shell).await?;
     let goes_on = uninterrupted()?;
-    let mut order = Order { selection, given_at: (shell.now)(), action };
+    let policies = queue.policies_for(&action).await?;
+    let mut order = Order { selection, given_at: (shell.now)(), action, policies };
 
     // With --yes the counts are not needed, and reading a large queue takes time.
     let is_planned = !yes || dry_run || edit;
@@ -161,7 +162,8 @@ async fn order(
         }
     }
     if edit {
-        edited(&mut order.action, &plan, last, yes)?;
+        let facts = last.map(|letter| order.facts(&letter));
+        edited(&mut order.action, &plan, facts, yes)?;
     }
 
     let number = if is_planned { plan.letters() } else { queue.visible };
@@ -220,16 +222,15 @@ async fn order(
 fn edited(
     action: &mut Action,
     plan: &Plan,
-    letter: Option<Letter>,
+    facts: Option<Facts>,
     is_confirmed: bool,
 ) -> Result<(), Failure> {
-    let (Some(letter), 1) = (letter, plan.letters()) else {
+    let (Some(facts), 1) = (facts, plan.letters()) else {
         let letters = count(plan.letters());
         let text =
             format!("expected one letter for --edit, got {letters}: pass --id or another filter");
         return Err(text.into());
     };
-    let facts = letter.facts();
     let before = facts.payload.as_deref().unwrap_or_default();
     let after = edit(before).map_err(|error| format!("can't edit the payload: {error}"))?;
     // Editors end a file with a line break.

@@ -272,6 +272,13 @@ pub fn target_name(arn: &str) -> Cow<'_, str> {
     Cow::Borrowed(name.strip_suffix(":$LATEST").unwrap_or(name))
 }
 
+/// The name of a function, without a qualifier, from all that Lambda takes for one: the name, a part of the ARN or the
+/// ARN, each also with a version or an alias.
+pub fn function_name(target: &str) -> &str {
+    let name = target.rsplit_once(":function:").map_or(target, |(_, name)| name);
+    name.split(':').next().unwrap_or(name)
+}
+
 pub fn handlers(functions: &[Function]) -> impl Iterator<Item = &Function> {
     functions.iter().filter(|function| function.dead_letter_queue_url().is_some())
 }

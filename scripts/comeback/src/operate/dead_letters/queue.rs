@@ -9,8 +9,9 @@ use aws_sdk_sqs::types::{
 };
 use comeback_core::{
     Timestamp,
-    arn::{self, QUEUE_PREFIX},
+    arn::{self, QUEUE_PREFIX, is_url_of},
     attribute::{Attribute, Value},
+    settings::Policies,
     time,
 };
 use tokio::task::JoinSet;
@@ -20,9 +21,9 @@ use crate::{
         aws::{Aws, fault, functions, of_each},
         dead_letters::{
             QueueOptions,
-            rules::{DeadLetterQueue, Letter, Redrive, WORK_HOLD, hold, look},
+            rules::{Action, Call, DeadLetterQueue, Letter, Redrive, WORK_HOLD, hold, look},
         },
-        rules::{self, Answer, Clock},
+        rules::{self, Answer, Clock, Function, handlers},
         text::{count, span},
     },
     shell::{Failure, Shell, progress},
@@ -40,20 +41,25 @@ pub struct Queue {
     pub hidden: u64,
     /// The redrive policy, if SQS moves the queue's letters away after a number of receives.
     pub redrive_policy: Option<String>,
+    /// The functions of the account and region, if they were listed to find the queue.
+    functions: Option<Vec<Function>>,
+    /// The retry handler that the operator has named.
+    handler: Option<String>,
 }
 
 impl Queue {
     pub async fn find(aws: Aws, options: &QueueOptions) -> Result<Self, Failure> {
-        let url = match &options.queue {
-            Some(url) if url.contains("://") => url.clone(),
+        let (url, functions) = match &options.queue {
+            Some(url) if url.contains("://") => (url.clone(), None),
             Some(name) => {
                 let answer = aws.sqs.get_queue_url().queue_name(name).send().await;
                 let answer = answer.map_err(fault("sqs:GetQueueUrl", name))?;
-                answer.queue_url.unwrap_or_default()
+                (answer.queue_url.unwrap_or_default(), None)
             }
             None => {
                 let functions = functions(&aws).await?;
-                rules::dead_letter_queue(&functions, options.handler.as_deref())?
+                let url = rules::dead_letter_queue(&functions, options.handler.as_deref())?;
+                (url, Some(functions))
             }
         };
         let call = aws.sqs.get_queue_attributes().queue_url(&url);
@@ -66,9 +72,33 @@ impl Queue {
             hidden: number(QueueAttributeName::ApproximateNumberOfMessagesNotVisible),
             arn: attributes.get(&QueueAttributeName::QueueArn).cloned().unwrap_or_default(),
             redrive_policy: attributes.get(&QueueAttributeName::RedrivePolicy).cloned(),
+            functions,
+            handler: options.handler.clone(),
             aws,
             url,
         })
+    }
+
+    /// The policies that this action needs: those of the retry handlers that send letters to this queue.
+    pub async fn policies_for(&self, action: &Action) -> Result<Vec<Policies>, Failure> {
+        if *action == Action::Purge {
+            return Ok(Vec::new());
+        }
+        let listed = match &self.functions {
+            Some(functions) => functions,
+            None => &functions(&self.aws).await?,
+        };
+        let is_own = |it: &&Function| match &self.handler {
+            Some(handler) => handler == it.name(),
+            None => it.dead_letter_queue_url().is_some_and(|url| is_url_of(url, &self.arn)),
+        };
+        let policies = handlers(listed).filter(is_own).map(|handler| {
+            let settings = handler.settings().map_err(|bad| {
+                format!("how {} invokes functions is unknown: {bad}", handler.name())
+            })?;
+            Ok(settings.rules.policies)
+        });
+        policies.collect()
     }
 
     pub fn name(&self) -> &str {
@@ -179,21 +209,28 @@ impl DeadLetterQueue for Queue {
     async fn redrive(&self, redrives: &[Redrive]) -> Vec<Answer<()>> {
         // Each call runs in a task, so that they use all cores.
         let mut calls = JoinSet::new();
-        for (index, Redrive { target, payload, attributes }) in redrives.iter().enumerate() {
-            if let Some(attributes) = attributes {
-                let attributes = attributes.iter().filter_map(sent_attribute).collect();
-                let call = self.aws.sqs.send_message().queue_url(self.url_of(target));
-                let call =
-                    call.message_body(payload).set_message_attributes(Some(attributes)).send();
-                let fault = fault("sqs:SendMessage", target);
-                calls.spawn(async move { (index, call.await.map(drop).map_err(fault)) });
-                continue;
+        for (index, Redrive { target, payload, call }) in redrives.iter().enumerate() {
+            match call {
+                Call::Send(attributes) => {
+                    let attributes = attributes.iter().filter_map(sent_attribute).collect();
+                    let call = self.aws.sqs.send_message().queue_url(self.url_of(target));
+                    let call = call.message_body(payload);
+                    let call = call.set_message_attributes(Some(attributes)).send();
+                    let fault = fault("sqs:SendMessage", target);
+                    calls.spawn(async move { (index, call.await.map(drop).map_err(fault)) });
+                }
+                Call::Invoke { tenant_id, execution_name } => {
+                    let call = self.aws.lambda.invoke().function_name(target);
+                    let call = call
+                        .invocation_type(InvocationType::Event)
+                        .set_tenant_id(tenant_id.clone())
+                        .set_durable_execution_name(execution_name.clone())
+                        .payload(Blob::new(payload.as_bytes()))
+                        .send();
+                    let fault = fault("lambda:InvokeFunction", target);
+                    calls.spawn(async move { (index, call.await.map(drop).map_err(fault)) });
+                }
             }
-            let call = self.aws.lambda.invoke().function_name(target);
-            let call = call.invocation_type(InvocationType::Event);
-            let call = call.payload(Blob::new(payload.as_bytes())).send();
-            let fault = fault("lambda:InvokeFunction", target);
-            calls.spawn(async move { (index, call.await.map(drop).map_err(fault)) });
         }
         let mut answers = calls.join_all().await;
         answers.sort_unstable_by_key(|(index, _)| *index);

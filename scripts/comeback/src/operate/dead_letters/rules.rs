@@ -12,7 +12,7 @@ mod order;
 mod work;
 
 pub use crate::operate::dead_letters::rules::{
-    order::{Action, Order, Plan, PointerValue, Redrive, Selection, Step},
+    order::{Action, Call, Order, Plan, PointerValue, Redrive, Selection, Step},
     work::{DeadLetterQueue, Pace, Tally, WORK_HOLD, carry_out, hold, look},
 };
 
@@ -24,6 +24,7 @@ use comeback_core::{
     attribute::{Attribute, Value},
     dead_letter::ORIGINAL_BODY_SIZE,
     envelope::{Envelope, METADATA},
+    policy::Policy,
     queued::{ORIGINAL_ATTRIBUTES, read_attributes},
     reason::Reason,
     record::{self, CARRIED, Message, MessageAttributes, SOURCE_QUEUE_ARN},
@@ -35,6 +36,9 @@ use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use crate::operate::rules::{NONE, target_name};
+
+/// Stands for the function that a message of its own dead-letter queue doesn't name.
+pub const ANY: &str = "any";
 
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Letter {
@@ -123,7 +127,12 @@ impl Letter {
     }
 
     pub fn listed(&self, with_payload: bool) -> Listed {
-        let mut facts = self.facts();
+        self.listed_by(&Policies::default(), with_payload)
+    }
+
+    /// The same as a handler with these policies reads it.
+    pub fn listed_by(&self, policies: &Policies, with_payload: bool) -> Listed {
+        let mut facts = self.facts_by(policies, ANY);
         let payload = facts.payload.take();
         Listed {
             message_id: self.id.clone(),
@@ -156,9 +165,19 @@ impl Letter {
     }
 
     pub fn facts(&self) -> Facts {
-        let read = self.read();
+        self.facts_by(&Policies::default(), ANY)
+    }
+
+    /// The facts as a handler with these policies reads them: which payloads are envelopes depends on the policy of
+    /// their function. A message of a function's own dead-letter queue belongs to the `function` with this name.
+    pub fn facts_by(&self, policies: &Policies, function: &str) -> Facts {
+        let read = self.read(policies, function);
+        let payload = || {
+            let target = self.target();
+            self.payload(policies.of(target.as_ref().map_or(function, Target::name)))
+        };
         let Some(reason) = self.attribute("Reason") else {
-            return read.unwrap_or_else(|| self.unknown());
+            return read.unwrap_or_else(|| self.unknown(payload()));
         };
         let text = |name: &str| self.attribute(name).map(str::to_owned);
         let moment = |name: &str| self.attribute(name).and_then(time::parse);
@@ -170,7 +189,7 @@ impl Letter {
         let payload = match body_is_message {
             _ if original_bytes.is_some() => None,
             true => read.and_then(|it| it.payload),
-            false => self.payload(),
+            false => payload(),
         };
         Facts {
             origin: if self.was_moved { Origin::Moved } else { Origin::GivenUp },
@@ -198,28 +217,32 @@ impl Letter {
     }
 
     /// The body without its envelope, if it is JSON. That of a queue's message may be anything.
-    fn payload(&self) -> Option<String> {
+    fn payload(&self, policy: &Policy) -> Option<String> {
         if self.target().is_some_and(|target| target.is_queue()) {
             return Some(self.body.clone());
         }
-        if let Some((_, payload)) = Envelope::find(&self.body) {
+        let envelope = match policy.tenant_id {
+            Some(_) => Envelope::read_bare(&self.body),
+            None => Envelope::read(&self.body),
+        };
+        if let Some(Envelope { payload, .. }) = envelope {
             return Some(payload.get().to_owned());
         }
         let is_json = serde_json::from_str::<&RawValue>(&self.body).is_ok();
         is_json.then(|| self.body.clone())
     }
 
-    fn unknown(&self) -> Facts {
+    fn unknown(&self, payload: Option<String>) -> Facts {
         Facts {
             target: self.target(),
             request_id: self.attribute("RequestId").map(str::to_owned),
-            payload: self.payload(),
+            payload,
             ..Facts::default()
         }
     }
 
     /// The facts in the body, read as the handler reads a message; `None` if it can't be read.
-    fn read(&self) -> Option<Facts> {
+    fn read(&self, policies: &Policies, function: &str) -> Option<Facts> {
         let lambda_request_id = self.attribute("RequestID");
         let message = Message {
             id: &self.id,
@@ -240,10 +263,11 @@ impl Letter {
             },
         };
         // A function's own dead-letter queue doesn't say which function it belongs to.
-        let any = FunctionArn::parse("arn:aws:lambda:us-east-1:000000000000:function:any");
+        let any = format!("arn:aws:lambda:us-east-1:000000000000:function:{function}");
+        let any = FunctionArn::parse(&any);
         let failure = match record::moved(&message) {
             Some(failure) => failure,
-            None => record::read(&message, any.as_ref(), &Policies::default()),
+            None => record::read(&message, any.as_ref(), policies),
         };
         let failure = failure.ok()?;
         let is_lambdas =

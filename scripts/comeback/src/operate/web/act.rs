@@ -56,6 +56,7 @@ fn command(live: &Live, params: &Params) -> Result<Command, Failure> {
         selection: letters::selection(params),
         given_at: (live.now)(),
         action,
+        policies: Vec::new(),
     };
     let target = || params.text("function").unwrap_or_default();
     Ok(match params.get("do") {
@@ -142,6 +143,8 @@ async fn plan(live: &Live, command: &Command) -> Result<(u64, Vec<Notice>), Fail
         Command::Letters(order) => {
             let _turn = live.letters.lock().await;
             let queue = live.dead_letters().await?;
+            let policies = queue.policies_for(&order.action).await?;
+            let order = dead_letters::Order { policies, ..order.clone() };
             let mut plan = Plan::default();
             look(&queue, queue.letters(), |letter| {
                 plan.count(&order.step(&letter, order.given_at));
@@ -271,6 +274,8 @@ async fn carry_out(live: Shared, command: Command, job: u64) -> Result<Vec<Notic
         Command::Letters(order) => {
             let turn = live.letters.lock().await;
             let queue = live.dead_letters().await?;
+            let policies = queue.policies_for(&order.action).await?;
+            let order = dead_letters::Order { policies, ..order };
             let pace = dead_letters::Pace { letters_per_second: None, batches: BATCHES };
             let goes_on = |tally: &dead_letters::Tally| progress(&live, job, tally.done());
             let (tally, ended) = dead_letters::carry_out(&order, pace, &queue, goes_on).await;

@@ -251,7 +251,7 @@ pub fn letter(
     error: Option<&str>,
     now: Timestamp,
 ) -> Markup {
-    let it = letter.listed(true);
+    let it = letter.listed_by(&live.policies().unwrap_or_default(), true);
     let facts = &it.facts;
     let text = |text: &Option<String>| text.clone().unwrap_or_else(|| NONE.to_owned());
     let event = facts.request_id.as_deref();

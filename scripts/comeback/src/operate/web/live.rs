@@ -14,6 +14,7 @@ use std::{
 use comeback_core::{
     Timestamp,
     policy::Policy,
+    settings::Policies,
     time::{between, earlier},
 };
 use comeback_local::Outages;
@@ -126,10 +127,13 @@ impl Seen {
         paused.any(|it| target_name(&it.function) == function)
     }
 
+    pub fn policies(&self) -> Option<Policies> {
+        Some(self.handler.as_ref()?.settings().ok()?.rules.policies)
+    }
+
     /// The policy of a function or a queue.
     pub fn policy(&self, function: &str) -> Option<Policy> {
-        let settings = self.handler.as_ref()?.settings().ok()?;
-        Some(settings.rules.policies.of(function).clone())
+        Some(self.policies()?.of(function).clone())
     }
 
     /// Whether there is a register, so that waiting events can be retried and cancelled.
@@ -255,6 +259,10 @@ impl Live {
         if !activities.is_empty() || !lines.is_empty() {
             self.changed();
         }
+    }
+
+    pub fn policies(&self) -> Option<Policies> {
+        self.seen().policies()
     }
 
     pub fn policy(&self, function: &str) -> Option<Policy> {

@@ -1,20 +1,23 @@
 //! Which letters an order is about, and what it does with each.
 
-use std::{collections::BTreeMap, ops::RangeInclusive, time::Duration};
+use std::{borrow::Cow, collections::BTreeMap, ops::RangeInclusive, time::Duration};
 
 use comeback_core::{
     Timestamp,
     attribute::Attribute,
+    envelope::RetryMetadata,
     json::{self, Object, Pointer},
+    policy::Policy,
     reason::Reason,
+    settings::Policies,
     time::between,
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::{Facts, Letter, Origin};
+use super::{ANY, Facts, Letter, Origin};
 use crate::operate::rules::{
-    FailureFilter, NONE, Notice, Tone, any, duration, is_queue, letters, target_name,
+    FailureFilter, NONE, Notice, Tone, any, duration, function_name, is_queue, letters, target_name,
 };
 
 /// Filters on letters. All filters must match. A repeatable filter matches if one of its values does.
@@ -161,6 +164,9 @@ pub struct Order {
     /// When the order was given. Letters sent later stay: they may be about events that this order has redriven.
     pub given_at: Timestamp,
     pub action: Action,
+    /// The policies of the retry handlers that send letters to the queue: where they find the tenant id in a payload,
+    /// and which functions are durable.
+    pub policies: Vec<Policies>,
 }
 
 /// A redrive invokes the letter's function with its payload, or sends it to its queue, or to another one. Then the
@@ -193,6 +199,9 @@ pub enum StayReason {
     /// name the target.
     NotAllowed,
     NotSet,
+    NoTenant,
+    /// Several retry handlers send letters to this queue, and they would invoke the function in different ways.
+    Ambiguous,
     Refused,
     Failed,
 }
@@ -216,6 +225,12 @@ impl StayReason {
                 "the handler does not vouch for its target: name the target with --function or --to"
             }
             Self::NotSet => "its payload has no place for --set",
+            Self::NoTenant => {
+                "its payload has no tenant id that Lambda accepts at the place of TENANT_ID: pass --set"
+            }
+            Self::Ambiguous => {
+                "the retry handlers of this queue have different TENANT_ID or DURABLE for its function: pass --handler"
+            }
             Self::Refused => "Lambda or SQS refuses it",
             Self::Failed => "its function can't be invoked, or its queue can't be sent to",
         }
@@ -223,8 +238,20 @@ impl StayReason {
 }
 
 impl Order {
+    /// The facts about a letter, as the retry handler would read it.
+    pub fn facts(&self, letter: &Letter) -> Facts {
+        let to = match &self.action {
+            Action::Redrive { to, .. } => to.as_deref(),
+            Action::Purge => None,
+        };
+        match self.policies.first() {
+            Some(policies) => letter.facts_by(policies, to.map_or(ANY, function_name)),
+            None => letter.facts(),
+        }
+    }
+
     pub fn step(&self, letter: &Letter, now: Timestamp) -> Step {
-        let facts = letter.facts();
+        let facts = self.facts(letter);
         if !self.selection.matches(letter, &facts, now) {
             return Step::Leave(StayReason::NotSelected);
         }
@@ -263,7 +290,33 @@ impl Order {
         let body = || is_whole.then(|| letter.body.clone());
         let payload = payload.or(facts.payload).or_else(body).ok_or(none)?;
         let set = set.iter().try_fold(payload, |payload, place| place.set(&payload));
-        Ok(Redrive { target, payload: set.ok_or(StayReason::NotSet)?, attributes })
+        let payload = set.ok_or(StayReason::NotSet)?;
+        let call = match attributes {
+            Some(attributes) => Call::Send(attributes),
+            None => self.invocation(letter, &target, &payload)?,
+        };
+        Ok(Redrive { target, payload, call })
+    }
+
+    /// The invocation of a function, as the retry handler would make it. The execution of a durable function is named
+    /// after the letter: if the letter is redriven twice, because the first redrive was killed, it is executed once.
+    fn invocation(&self, letter: &Letter, target: &str, payload: &str) -> Result<Call, StayReason> {
+        let name = function_name(target);
+        let mut policies = self.policies.iter().map(|policies| policies.of(name));
+        let Some(policy) = policies.next() else { return Ok(Call::default()) };
+        let call = |policy: &Policy| (policy.tenant_id.clone(), policy.durable);
+        if policies.any(|other| call(other) != call(policy)) {
+            return Err(StayReason::Ambiguous);
+        }
+        let first = RetryMetadata::first(self.given_at, &letter.id);
+        let execution_name = policy.durable.then(|| first.execution_name(&letter.id));
+        let mut tenant_id = None;
+        if policy.tenant_id.is_some() {
+            let payload = serde_json::from_str(payload).map_err(|_| StayReason::NoTenant)?;
+            let found = policy.tenant(payload).map_err(|_| StayReason::NoTenant)?;
+            tenant_id = found.map(Cow::into_owned);
+        }
+        Ok(Call::Invoke { tenant_id, execution_name })
     }
 }
 
@@ -333,14 +386,28 @@ pub struct Redrive {
     /// The name or the ARN of the function, with an optional qualifier, or of the queue.
     pub target: String,
     pub payload: String,
-    /// The attributes of a queue's message; `None` for a function.
-    pub attributes: Option<Vec<Attribute<'static>>>,
+    pub call: Call,
+}
+
+/// How a letter's event is sent.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Call {
+    /// Its function is invoked, with a tenant id if it has tenants, and a name of the execution if it is durable.
+    Invoke { tenant_id: Option<String>, execution_name: Option<String> },
+    /// Its queue is sent a message with these attributes.
+    Send(Vec<Attribute<'static>>),
+}
+
+impl Default for Call {
+    fn default() -> Self {
+        Self::Invoke { tenant_id: None, execution_name: None }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use clap::Parser;
-    use comeback_core::{attribute::Value, time};
+    use comeback_core::{attribute::Value, settings::Settings, time};
     use proptest::prelude::*;
 
     use super::*;
@@ -463,7 +530,8 @@ mod tests {
     fn redrive(selection: Selection, to: Option<&str>, set: &[&str]) -> Order {
         let set = set.iter().map(|text| PointerValue::parse(text).unwrap()).collect();
         let action = Action::Redrive { to: to.map(str::to_owned), set, payload: None };
-        Order { selection, given_at: time::parse("2026-01-01T11:00:00Z").unwrap(), action }
+        let given_at = time::parse("2026-01-01T11:00:00Z").unwrap();
+        Order { selection, given_at, action, policies: Vec::new() }
     }
 
     fn step(order: &Order, letter: &Letter) -> Step {
@@ -472,7 +540,7 @@ mod tests {
 
     fn invoke(function: &str, payload: &str) -> Step {
         let (target, payload) = (function.to_owned(), payload.to_owned());
-        Step::Redrive(Redrive { target, payload, attributes: None })
+        Step::Redrive(Redrive { target, payload, call: Call::default() })
     }
 
     #[test]
@@ -505,7 +573,7 @@ mod tests {
         };
         let sent = |target: &str, attributes: &[Attribute<'static>]| {
             let (target, payload) = (target.to_owned(), "no JSON".to_owned());
-            Step::Redrive(Redrive { target, payload, attributes: Some(attributes.to_vec()) })
+            Step::Redrive(Redrive { target, payload, call: Call::Send(attributes.to_vec()) })
         };
         let all = |to| redrive(Selection::default(), to, &[]);
         let letter = of_queue("no JSON", &[("OriginalAttributes", original)]);
@@ -573,6 +641,95 @@ mod tests {
             assert!(!is_invoked(Selection { reasons, ..Selection::default() }, None), "{letter:?}");
             assert!(!is_invoked(Selection::default(), None), "{letter:?}");
         }
+    }
+
+    /// The policies of a handler with these settings.
+    fn policies(settings: &[(&str, &str)]) -> Policies {
+        let dead_letters = ("DEAD_LETTER_QUEUE_URL", "https://sqs.us-east-1.amazonaws.com/1/dead");
+        let all: BTreeMap<_, _> = settings.iter().copied().chain([dead_letters]).collect();
+        let read = Settings::from_lookup(|name| all.get(name).map(|&it| it.to_owned()));
+        read.unwrap().rules.policies
+    }
+
+    #[test]
+    fn a_letter_of_a_tenant_is_redriven_with_the_tenant_id_that_the_handler_would_send() {
+        let tenants = policies(&[("POLICIES", r#"{"orders":{"TENANT_ID":"/tenant/id"}}"#)]);
+        let redrive = |to, set: &[&str], policies: &[&Policies]| {
+            let policies = policies.iter().map(|&it| it.clone()).collect();
+            Order { policies, ..redrive(Selection::default(), to, set) }
+        };
+        let invoked = |order: &Order, letter: &Letter| {
+            let step = step(order, letter);
+            if let Step::Leave(left) = step {
+                return Err(left);
+            }
+            let Step::Redrive(Redrive { call: Call::Invoke { tenant_id, .. }, .. }) = step else {
+                panic!("{step:?}");
+            };
+            Ok(tenant_id)
+        };
+        let blue = given_up(r#"{"tenant":{"id":"blue"}}"#, &[]);
+        let none = given_up("{\"tenant\":{}}", &[]);
+        let of = |tenant: &str| Ok(Some(tenant.to_owned()));
+        let own = redrive(None, &[], &[&tenants]);
+        assert_eq!(invoked(&own, &blue), of("blue"));
+        assert_eq!(invoked(&own, &none), Err(StayReason::NoTenant));
+        let set = redrive(None, &["/tenant/id=red"], &[&tenants]);
+        assert_eq!((invoked(&set, &blue), invoked(&set, &none)), (of("red"), of("red")));
+        for (to, expected) in [
+            ("orders:live", of("blue")),
+            ("123456789012:function:orders", of("blue")),
+            ("arn:aws:lambda:us-east-1:123456789012:function:orders", of("blue")),
+            ("mails", Ok(None)),
+        ] {
+            assert_eq!(invoked(&redrive(Some(to), &[], &[&tenants]), &blue), expected, "{to}");
+        }
+        let others = policies(&[]);
+        assert_eq!(invoked(&redrive(None, &[], &[&tenants, &tenants]), &blue), of("blue"));
+        let several = redrive(None, &[], &[&tenants, &others]);
+        assert_eq!(invoked(&several, &blue), Err(StayReason::Ambiguous));
+        // A payload that looks like the envelope of another tenant's event ran as its own tenant.
+        let other =
+            r#"{"attempt":1,"initial_timestamp":1},"_original_payload":{"tenant":{"id":"B"}}}"#;
+        let envelope = format!(r#"{{"_retry_metadata":{other}"#);
+        let forged = envelope.replacen('{', r#"{"tenant":{"id":"A"},"#, 1);
+        let payload = format!(r#""requestPayload":{forged},"was""#);
+        let record =
+            RECORD.replace("my-function", "orders").replace("\"requestPayload\"", &payload);
+        let moved = Letter { was_moved: true, ..bare(&record, &[]) };
+        let lambdas = bare(&forged, &[("RequestID", "r-1")]);
+        let to = redrive(Some("orders"), &[], &[&tenants]);
+        for letter in [given_up(&forged, &[]), moved, lambdas] {
+            assert_eq!(invoked(&to, &letter), of("A"), "{letter:?}");
+        }
+        assert_eq!(invoked(&own, &given_up(&envelope, &[])), of("B"));
+        let text = of_queue("no JSON", &[]);
+        let to_orders = redrive(Some("orders"), &[], &[&tenants]);
+        assert_eq!(invoked(&to_orders, &text), Err(StayReason::NoTenant));
+    }
+
+    #[test]
+    fn the_execution_of_a_durable_function_has_the_same_name_in_each_redrive_of_a_letter() {
+        let durable = policies(&[("POLICIES", r#"{"orders":{"DURABLE":"true"}}"#)]);
+        let order = |given_at| {
+            let policies = vec![durable.clone()];
+            Order { policies, given_at, ..redrive(Selection::default(), None, &[]) }
+        };
+        let name = |order: &Order, letter: &Letter| {
+            let step = step(order, letter);
+            let Step::Redrive(Redrive { call: Call::Invoke { execution_name, .. }, .. }) = step
+            else {
+                panic!("{step:?}");
+            };
+            execution_name
+        };
+        let times = ["2026-01-01T11:00:00Z", "2026-01-09T00:00:00Z"];
+        let [first, again] = times.map(|at| order(time::parse(at).unwrap()));
+        let letter = given_up("1", &[]);
+        assert_eq!(name(&first, &letter).as_deref(), Some("message-1"));
+        assert_eq!(name(&again, &letter), name(&first, &letter));
+        let other = Letter { id: "other".to_owned(), ..letter };
+        assert_ne!(name(&first, &other), name(&first, &given_up("1", &[])));
     }
 
     #[test]

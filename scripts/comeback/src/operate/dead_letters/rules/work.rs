@@ -763,7 +763,8 @@ mod tests {
     }
 
     fn order(queue: &StandIn, action: Action) -> Order {
-        Order { selection: Selection::default(), given_at: queue.now(), action }
+        let (selection, given_at) = (Selection::default(), queue.now());
+        Order { selection, given_at, action, policies: Vec::new() }
     }
 
     fn run(queue: &StandIn, order: &Order, pace: Pace) -> (Tally, Answer<()>) {
