@@ -1,6 +1,7 @@
 //! The environment of a command: the terminal, the clock, environment variables and signals.
 
 use std::{
+    fmt,
     io::{self, IsTerminal, Write},
     path::Path,
     process::ExitCode,
@@ -14,7 +15,7 @@ use std::{
 use comeback_core::{Timestamp, settings::BadSettings};
 use comeback_local::Inherited;
 use dialoguer::Confirm;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
 use tokio::{
     io::AsyncWriteExt,
     signal::unix::{Signal, SignalKind, signal},
@@ -235,8 +236,17 @@ pub fn uninterrupted() -> io::Result<impl Fn() -> bool> {
 
 /// A progress bar on standard error, if that is a terminal.
 pub fn progress(length: u64, what: &str) -> ProgressBar {
-    let template = "{wide_bar} {pos}/{len} {msg}, {per_sec}, {eta} left";
+    let template = "{wide_bar} {pos}/{len} {msg}, {per_sec}{left}";
     drawn(ProgressBar::new(length), template, what)
+}
+
+/// How long the rest takes, once that can be known from what is done.
+fn left(done: u64, of: u64, rest: Duration) -> String {
+    if done == 0 || done >= of {
+        String::new()
+    } else {
+        format!(", {:#} left", HumanDuration(rest))
+    }
 }
 
 /// A counter of items read, on standard error if that is a terminal.
@@ -247,7 +257,11 @@ pub fn spinner(what: &str) -> ProgressBar {
 /// Starts to draw a bar. The bar hides itself if standard error is not a terminal.
 fn drawn(bar: ProgressBar, template: &str, what: &str) -> ProgressBar {
     if let Ok(style) = ProgressStyle::with_template(template) {
-        bar.set_style(style);
+        let left = |state: &ProgressState, text: &mut dyn fmt::Write| {
+            let _ =
+                text.write_str(&left(state.pos(), state.len().unwrap_or_default(), state.eta()));
+        };
+        bar.set_style(style.with_key("left", left));
     }
     bar.set_message(what.to_owned());
     bar.enable_steady_tick(TICK);
@@ -350,6 +364,13 @@ mod tests {
         ] {
             assert_eq!(program(Path::new(started), Path::new("/home/me/comeback")), expected);
         }
+    }
+
+    #[test]
+    fn the_time_that_is_left_is_shown_once_something_is_done() {
+        let minute = Duration::from_mins(1);
+        assert_eq!((left(0, 96, Duration::ZERO), left(96, 96, minute)), <_>::default());
+        assert_eq!(left(1, 96, minute), ", 60s left");
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::{
             rules::{Action, Facts, Order, Pace, Plan, PointerValue, Selection, Step, carry_out},
         },
         options::OrderOptions,
-        rules::{count, letters},
+        rules::{count, letters, slips::not_empty},
     },
     paint::{Line, Style},
     shell::{Failure, Outcome, Shell, confirm, progress, uninterrupted},
@@ -93,9 +93,10 @@ pub struct OrderArgs {
 pub struct RedriveArgs {
     /// The function or the queue, such as sqs:imports, in place of each letter's own, by its name or ARN. A function
     /// may have a version or an alias.
-    #[arg(long, value_name = "FUNCTION[:ALIAS]|QUEUE")]
+    #[arg(long, value_name = "FUNCTION[:ALIAS]|QUEUE", value_parser = not_empty)]
     pub to: Option<String>,
-    /// Set a value in the payload, by a JSON pointer. The value is JSON, or the text of a string; repeatable.
+    /// Set a value in the payload, by a JSON pointer. A key that an object lacks is added. The value is JSON, or the
+    /// text of a string; repeatable.
     #[arg(long, value_name = "/POINTER=VALUE", value_parser = PointerValue::parse)]
     pub set: Vec<PointerValue>,
     /// Edit the payload of the only selected letter in $VISUAL or $EDITOR.
@@ -134,6 +135,9 @@ async fn order(
     shell: &Shell,
 ) -> Result<Outcome, Failure> {
     let OrderOptions { yes, dry_run, json: is_json } = args.options;
+    if action == Action::Purge {
+        args.selection.failures.refuse_everything()?;
+    }
     let (ask, done) = match action {
         Action::Redrive { .. } => ("Redrive", "redriven"),
         Action::Purge => ("Delete", "deleted"),

@@ -22,7 +22,7 @@ use crate::{
         },
         rules::{
             Answer, Fault, Function, handlers, last, named, named_queues, named_targets, policies,
-            queue_arn, queue_targets,
+            queue_arn, queue_targets, slips::not_empty,
         },
     },
     paint::{Line, Style},
@@ -209,7 +209,7 @@ pub fn command(fix: &Fix, connection: &Connection) -> String {
 #[derive(Debug, clap::Args)]
 pub struct DoctorArgs {
     /// Examine only these functions of the retry systems, by name, or queues, as sqs:NAME.
-    #[arg(value_name = "FUNCTION")]
+    #[arg(value_name = "FUNCTION", value_parser = not_empty)]
     pub functions: Vec<String>,
     /// Examine only the system of this retry handler.
     #[arg(long, value_name = "NAME")]

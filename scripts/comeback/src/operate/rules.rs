@@ -26,6 +26,8 @@ use comeback_core::{
     target::Target,
 };
 
+use crate::operate::rules::slips::not_empty;
+
 /// The waits in seconds between the tries of a call that fails with a transient fault.
 const BACKOFF: [u64; 5] = [1, 2, 4, 8, 16];
 
@@ -386,13 +388,13 @@ pub const NONE: &str = "none";
 #[derive(Clone, Debug, Default, Eq, PartialEq, clap::Args)]
 pub struct FailureFilter {
     /// A function, or a queue such as sqs:imports, by its name or ARN; * matches any characters; repeatable.
-    #[arg(long = "function", value_name = "FUNCTION")]
+    #[arg(long = "function", value_name = "FUNCTION", value_parser = not_empty)]
     pub functions: Vec<String>,
     /// An error type, whole or its last segment, or none; * matches any characters; repeatable.
-    #[arg(long = "error", value_name = "TYPE")]
+    #[arg(long = "error", value_name = "TYPE", value_parser = not_empty)]
     pub errors: Vec<String>,
     /// A part of the error message.
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", value_parser = not_empty)]
     pub message: Option<String>,
 }
 
@@ -406,6 +408,20 @@ impl FailureFilter {
         any(&self.functions, |wanted| target.map_or(wanted == NONE, |it| is_target(it, wanted)))
             && any(&self.errors, |wanted| is_error_of(error_type, wanted))
             && self.message.as_ref().is_none_or(|it| contains(message.unwrap_or_default(), it))
+    }
+
+    /// Refuses a filter that matches everything, for an order that can't be undone: `$NAME*` is `*` if the variable is
+    /// not set.
+    pub fn refuse_everything(&self) -> Result<(), String> {
+        let is_bare = |value: &&String| value.chars().all(|c| c == '*');
+        for (filter, values) in [("function", &self.functions), ("error", &self.errors)] {
+            if let Some(value) = values.iter().find(is_bare) {
+                return Err(format!(
+                    "the filter {filter} '{value}' matches everything: leave it out if that is what you mean"
+                ));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -596,6 +612,24 @@ pub(crate) mod tests {
         assert_eq!(handler.register(), None, "REGISTER is not set");
         handler.environment.insert("REGISTER".to_owned(), "true".to_owned());
         assert_eq!(handler.register(), Some("table"));
+    }
+
+    #[test]
+    fn a_filter_that_matches_everything_is_refused() {
+        let filter = |function: &str, error: &str| {
+            let list = |value: &str| match value {
+                "" => Vec::new(),
+                value => vec!["orders".to_owned(), value.to_owned()],
+            };
+            FailureFilter { functions: list(function), errors: list(error), message: None }
+        };
+        for (function, error) in [("", ""), ("a*", "*.Down"), ("*a", "")] {
+            assert_eq!(filter(function, error).refuse_everything(), Ok(()));
+        }
+        for (function, error, named) in [("*", "", "function '*'"), ("a", "**", "error '**'")] {
+            let refused = filter(function, error).refuse_everything().unwrap_err();
+            assert!(refused.contains(named), "{refused}");
+        }
     }
 
     #[test]

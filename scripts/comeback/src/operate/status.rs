@@ -24,7 +24,7 @@ use comeback_dynamodb::{
     ID, Item,
     register::{self, INDEX, PAUSED_AT, TARGET},
 };
-use futures_util::future::{join_all, try_join_all};
+use futures_util::future::{join, join_all, try_join_all};
 use serde_json::{Value, json};
 
 use crate::{
@@ -32,7 +32,10 @@ use crate::{
         aws::{Aws, MAXIMUM, Query, fault, functions, metric_data},
         doctor::rules::{Queue, QueueAttributes},
         options::{Attached, SystemOptions, attached},
-        rules::{Answer, Fault, Function, counted, is_queue, only, target_name},
+        rules::{
+            Answer, Fault, Function, counted, is_queue, only, queue_arn, slips::not_empty,
+            target_name,
+        },
         status::rules::{Consumer, Facts, InSource, Runs, State},
         text::{count, due, fitting, span},
     },
@@ -63,16 +66,20 @@ pub async fn run(args: &StatusArgs, shell: &Shell) -> Result<Outcome, Failure> {
     let interrupted = if args.watch { Outcome::Success } else { Outcome::Interrupted };
     loop {
         let now = (shell.now)();
-        let (facts, unknown) = tokio::select! {
-            gathered = gather(&aws, &handler, &attached, now) => gathered?,
+        let (gathered, letters) = tokio::select! {
+            found = join(gather(&aws, &handler, &attached, now), letters_now(&aws, &handler)) => found,
             () = signals.any() => return Ok(interrupted),
         };
-        let lines = report(handler.name(), &facts, unknown.as_ref(), now, shell.width());
+        let (facts, unknown) = gathered?;
+        let title = title(handler.name(), &facts, letters);
+        let lines = report(title, &facts, unknown.as_ref(), now, shell.width());
         if args.json {
             let functions: Vec<_> = facts.iter().map(json_of).collect();
             let unknown = unknown.map(|fault| fault.to_string());
-            let document =
-                json!({ "handler": handler.name(), "functions": functions, "unknown": unknown });
+            let document = json!({
+                "handler": handler.name(), "letters": letters, "functions": functions,
+                "unknown": unknown,
+            });
             shell.print_json(&document).await?;
         } else if let Some(screen) = &mut screen {
             screen.draw(&lines, shell.colour).await?;
@@ -97,8 +104,25 @@ fn json_of(facts: &Facts) -> Value {
     value
 }
 
+/// The approximate number of letters in the dead-letter queue, if that can be read.
+async fn letters_now(aws: &Aws, handler: &Function) -> Option<u64> {
+    let arn = queue_arn(handler.dead_letter_queue_url()?, &handler.arn);
+    let QueueAttributes { visible, in_flight, delayed, .. } =
+        aws.queue(&arn).await.attributes.ok()??;
+    Some(visible + in_flight + delayed)
+}
+
+fn title(handler: &str, facts: &[Facts], letters: Option<u64>) -> String {
+    let queues = facts.iter().filter(|it| is_queue(&it.function)).count() as u64;
+    let functions = facts.len() as u64 - queues;
+    let kinds = [(functions, "function"), (queues, "queue")].into_iter();
+    let kinds = kinds.filter(|(number, _)| *number > 0).map(|(number, noun)| counted(number, noun));
+    let letters = letters.map(|it| format!("{} now", counted(it, "dead letter")));
+    format!("{handler}: {}", kinds.chain(letters).collect::<Vec<_>>().join(", "))
+}
+
 fn report(
-    handler: &str,
+    title: String,
     facts: &[Facts],
     unknown: Option<&Fault>,
     now: Timestamp,
@@ -110,7 +134,7 @@ fn report(
         "function",
         "state",
         "waiting",
-        "dead letters, last day",
+        "given up, last day",
         "next due",
         "backlog",
         "last hour: runs, failed, retries",
@@ -130,11 +154,6 @@ fn report(
             facts.oldest_seconds.map_or(String::new(), span),
         ]
     };
-    let queues = facts.iter().filter(|it| is_queue(&it.function)).count() as u64;
-    let functions = facts.len() as u64 - queues;
-    let kinds = [(functions, "function"), (queues, "queue")].into_iter();
-    let kinds = kinds.filter(|(number, _)| *number > 0).map(|(number, noun)| counted(number, noun));
-    let title = format!("{handler}: {}", kinds.collect::<Vec<_>>().join(", "));
     let mut lines = vec![Line::of(Style::Strong, title)];
     let rows: Vec<_> = facts.iter().map(row).collect();
     lines.extend(fitting(header, &rows, width, COLUMNS_LEAST));
@@ -191,7 +210,7 @@ pub fn letters(facts: &Facts) -> String {
 #[derive(Debug, clap::Args)]
 pub struct StatusArgs {
     /// Functions, by their names; * matches any characters [default: all that are attached].
-    #[arg(value_name = "FUNCTION")]
+    #[arg(value_name = "FUNCTION", value_parser = not_empty)]
     pub functions: Vec<String>,
     /// Refresh the table until Ctrl-C. In a pipe, print one table after the other.
     #[arg(long, conflicts_with = "json")]
@@ -476,16 +495,19 @@ mod tests {
                 ..Facts::default()
             },
         ];
-        let text = |width| texts(&report("retries", &facts, None, Timestamp::UNIX_EPOCH, width));
+        let title = |letters| title("retries", &facts, letters);
+        let at = Timestamp::UNIX_EPOCH;
+        let text = |width| texts(&report(title(Some(1)), &facts, None, at, width));
         let wide = text(None);
-        assert_eq!(wide[0], "retries: 2 functions");
+        assert_eq!(wide[0], "retries: 2 functions, 1 dead letter now");
+        assert_eq!(title(None), "retries: 2 functions");
         for part in ["orders", "failing", "1,203", "1,200 / 3 / 0", "9, 9, 0", "4 not_retryable"] {
             assert!(wide[2].contains(part), "{part}: {wide:?}");
         }
         assert!(wide[3].contains("fine") && wide[3].contains("well"), "{wide:?}");
         let narrow = text(Some(80));
         for (line, parts) in [
-            (1, ["function", "waiting", "dead letters, last day"]),
+            (1, ["function", "waiting", "given up, last day"]),
             (2, ["orders", "1,203", "4 not_retryable"]),
         ] {
             assert!(parts.iter().all(|part| narrow[line].contains(part)), "{narrow:?}");

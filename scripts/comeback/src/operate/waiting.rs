@@ -175,6 +175,9 @@ pub struct PauseOptions {
 
 async fn order(order: Order, args: &OrderArgs, shell: &Shell) -> Result<Outcome, Failure> {
     let OrderOptions { yes, dry_run, json: is_json } = args.options;
+    if order == Order::Cancel {
+        args.filter.selection.failures.refuse_everything()?;
+    }
     let register = open(&args.system, shell.now).await?;
     let goes_on = uninterrupted()?;
     let selection = args.filter.selection((shell.now)());
@@ -482,7 +485,7 @@ fn rows(events: &[Listed], now: Timestamp, width: Option<usize>) -> Vec<Line> {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
+    use clap::{CommandFactory as _, Parser};
 
     use super::*;
     use crate::operate::waiting::rules::stand_in::{event, second};
@@ -515,5 +518,9 @@ mod tests {
             assert_eq!(selection.matches(&event), expected, "{options}");
         }
         assert!(Line::try_parse_from(["waiting", "--due-before", "soon"]).is_err());
+        for filter in Line::command().get_arguments().filter_map(|it| it.get_long()) {
+            let refused = Line::try_parse_from(["waiting", &format!("--{filter}"), ""]);
+            assert!(refused.is_err(), "--{filter} is empty");
+        }
     }
 }

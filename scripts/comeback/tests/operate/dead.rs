@@ -10,10 +10,11 @@ use std::{
 };
 
 use crate::support::{Cloud, TARGET, attribute, comeback, json, on_moto, text};
+use aws_sdk_lambda::{error::ProvideErrorMetadata as _, primitives::Blob, types::InvocationType};
 use aws_sdk_sqs::types::QueueAttributeName;
-use comeback_local_client::deploy;
+use comeback_local_client::deploy::{self, Function};
 use moto::Moto;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 const MISSING: &str = "arn:aws:lambda:us-east-1:000000000000:function:missing:$LATEST";
 
@@ -82,6 +83,98 @@ async fn selected_letters_are_changed_and_redriven_or_deleted_and_the_others_sta
     cloud.refuses(&["dead", "export", "-"], "expected --payload");
     let purged = cloud.json(&["dead", "purge", "--yes", "--json", "--where", "/id=8"]);
     assert_eq!((&purged["done"]["purged"], cloud.letters().await), (&1.into(), [23, 0]));
+}
+
+#[tokio::test]
+async fn functions_with_tenants_and_durable_functions_are_invoked_as_their_handler_does_it() {
+    let policies =
+        r#"POLICIES={"by-tenant":{"TENANT_ID":"/tenant"},"in-steps":{"DURABLE":"true"}}"#;
+    let cloud = Cloud::start(&["--set", policies]);
+    let tenants = Function { tenants: true, ..Cloud::function("by-tenant") };
+    let durable = Function { durable: true, ..Cloud::function("in-steps") };
+    for function in [&tenants, &durable] {
+        cloud.client.create(function).await.unwrap();
+    }
+    let [by_tenant, in_steps] =
+        ["by-tenant", "in-steps"].map(|name| TARGET.replace("example-target", name));
+    let bodies = [r#"{"id":"1","tenant":"blue"}"#, r#"{"id":"2"}"#].map(str::to_owned);
+    cloud.send(&bodies, &[("FunctionArn", &by_tenant)]).await;
+    // The queue of a handler is known as such by whatever name it is selected.
+    let redriven = cloud.run(&["dead", "redrive", "--yes", "--json", "--queue", "dead-letters"]);
+    assert_eq!(redriven.status.code(), Some(1), "{redriven:?}");
+    assert_eq!(json(&redriven)["done"]["redriven"][&by_tenant], 1, "{redriven:?}");
+    assert_eq!(json(&redriven)["done"]["left"], json!({ "no_tenant": 1 }), "{redriven:?}");
+    cloud.says(&["dead", "redrive", "--yes", "--set", "/tenant=red"]);
+    let runs = cloud.runs_of("by-tenant", 2).await;
+    assert!(runs.contains(&bodies[0]), "{runs:?}");
+    assert!(runs.contains(&r#"{"id":"2","tenant":"red"}"#.to_owned()), "{runs:?}");
+
+    cloud.send(&["[1]".to_owned()], &[("FunctionArn", &in_steps)]).await;
+    let listed = cloud.json(&["dead", "list", "--json"]);
+    let id = listed["letters"][0]["message_id"].as_str().unwrap().to_owned();
+    cloud.says(&["dead", "redrive", "--yes"]);
+    assert_eq!(cloud.runs_of("in-steps", 1).await, ["[1]"]);
+    // Lambda knows the execution by the letter's name, and refuses another payload for it.
+    let call = cloud.client.lambda.invoke().function_name(&in_steps);
+    let call = call.invocation_type(InvocationType::Event).payload(Blob::new("[2]"));
+    let again = call.durable_execution_name(format!("{id}-1")).send().await;
+    let error = again.unwrap_err().into_service_error();
+    assert_eq!(error.code(), Some("DurableExecutionAlreadyStartedException"), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_filter_that_selects_everything_by_a_slip_deletes_nothing() {
+    let cloud = Cloud::start(&[]);
+    cloud.send(&numbered(3), &[]).await;
+    for (arguments, part) in [
+        (["dead", "purge", "--id", ""], "expected a value, got none"),
+        (["dead", "redrive", "--message", ""], "expected a value, got none"),
+        (["dead", "redrive", "--to", ""], "expected a value, got none"),
+        (["dead", "list", "--reason", "max_age_exceded"], "'max_age_exceeded'"),
+        (["waiting", "cancel", "--id", ""], "expected a value, got none"),
+        (["waiting", "retry-now", "--function", ""], "expected a value, got none"),
+    ] {
+        let refused = cloud.run(&arguments);
+        assert_eq!(refused.status.code(), Some(2), "{arguments:?}: {refused:?}");
+        assert!(text(&refused.stderr).contains(part), "{arguments:?}: {refused:?}");
+    }
+    for arguments in [
+        ["dead", "purge", "--function", "*", "--yes"],
+        ["dead", "purge", "--error", "**", "--yes"],
+        ["waiting", "cancel", "--function", "*", "--yes"],
+    ] {
+        cloud.refuses(&arguments, "matches everything");
+    }
+    let refused = cloud.run(&["dead", "show", ""]);
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    assert_eq!(cloud.letters().await, [3, 0]);
+}
+
+#[tokio::test]
+async fn a_list_says_how_many_letters_are_hidden() {
+    let cloud = Cloud::start(&[]);
+    cloud.send(&numbered(30), &[]).await;
+    let call = cloud
+        .client
+        .sqs
+        .receive_message()
+        .queue_url(format!("{}/000000000000/dead-letters", cloud.endpoint));
+    let received = call.max_number_of_messages(10).send().await.unwrap().messages.unwrap();
+    let said = cloud.says(&["dead", "list", "--id", "none"]);
+    let hidden = format!(", and about {} hidden\n", received.len());
+    assert!(said.ends_with(&hidden), "{hidden}: {said}");
+}
+
+#[tokio::test]
+async fn payloads_have_the_ids_that_the_table_has() {
+    let cloud = Cloud::start(&[]);
+    cloud.send(&numbered(1), &[("RequestId", "3b72eb0b-202e")]).await;
+    let said = cloud.says(&["dead", "list", "--payload"]);
+    let [_, _, row, title, payload] = said.lines().collect::<Vec<_>>()[..] else {
+        panic!("{said}")
+    };
+    assert!(row.starts_with(" 3b72eb0b "), "{said}");
+    assert_eq!((title, payload), ("payload of 3b72eb0b-202e:", r#"{"id":"0"}"#));
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ mod dead;
 mod demo;
 mod doctor;
 mod local;
+mod page;
 mod permissions;
 mod sessions;
 mod status;

@@ -20,11 +20,11 @@ use crate::{
     operate::{
         dead_letters::{
             QueueOptions,
-            queue::{look_at_all, open},
+            queue::{Queue, look_at_all, open},
             rules::{GroupBy, Letter, Listed, Selection},
         },
         options::{Named, one_of},
-        rules::{Group, Groups, letters},
+        rules::{Group, Groups, letters, slips::not_empty},
         text::{count, error, group_json, group_lines, narrowed, span},
     },
     paint::{self, Line, Style},
@@ -80,8 +80,10 @@ pub async fn list(args: &ListArgs, shell: &Shell) -> Result<Outcome, Failure> {
     let names: Vec<_> = args.group_by.iter().map(|(name, _)| *name).collect();
     letters.sort_by_key(|it| Reverse(it.failed_at()));
     if args.json {
-        let mut document =
-            json!({ "queue": queue.url, "looked_at": looked_at, "selected": selected });
+        let mut document = json!({
+            "queue": queue.url, "looked_at": looked_at, "hidden": queue.hidden,
+            "selected": selected,
+        });
         if args.group_by.is_empty() {
             document["letters"] = json!(letters);
         } else {
@@ -92,7 +94,7 @@ pub async fn list(args: &ListArgs, shell: &Shell) -> Result<Outcome, Failure> {
         }
         shell.print_json(&document).await?;
     } else {
-        let mut lines = vec![summary(queue.name(), queue.region(), looked_at, selected)];
+        let mut lines = vec![summary(&queue, looked_at, selected)];
         if !args.group_by.is_empty() {
             let ago = |at| format!("{} ago", age(at, now));
             let times = |group: &Group| [ago(group.last_at), ago(group.first_at)];
@@ -114,12 +116,15 @@ pub async fn list(args: &ListArgs, shell: &Shell) -> Result<Outcome, Failure> {
     Ok(if goes_on() { Outcome::Success } else { Outcome::Interrupted })
 }
 
-fn summary(queue: &str, region: &str, looked_at: u64, selected: u64) -> Line {
-    let all = format!("{} in {queue} ({region})", letters(looked_at));
-    if selected == looked_at {
-        return Line::of(Style::Strong, all);
+fn summary(queue: &Queue, looked_at: u64, selected: u64) -> Line {
+    let mut text = format!("{} in {} ({})", letters(looked_at), queue.name(), queue.region());
+    if selected != looked_at {
+        text = format!("{} of {text}", count(selected));
     }
-    Line::of(Style::Strong, format!("{} of {all}", count(selected)))
+    if queue.hidden > 0 {
+        text += &format!(", and about {} hidden", count(queue.hidden));
+    }
+    Line::of(Style::Strong, text)
 }
 
 fn age(at: Option<Timestamp>, now: Timestamp) -> String {
@@ -146,7 +151,7 @@ fn rows(letters: &[Listed], now: Timestamp, width: Option<usize>) -> Vec<Line> {
 #[derive(Debug, clap::Args)]
 pub struct ShowArgs {
     /// The beginning of its message id, or of its event's request id.
-    #[arg(value_name = "ID")]
+    #[arg(value_name = "ID", value_parser = not_empty)]
     pub id: String,
     /// Print the payload, too.
     #[arg(long)]
@@ -223,7 +228,7 @@ fn described(letter: &Listed, now: Timestamp) -> Vec<Line> {
 
 fn payload(letter: &Listed) -> Vec<Line> {
     let Some(payload) = &letter.payload else { return Vec::new() };
-    let title = Line::of(Style::Faint, format!("payload of {}:", letter.message_id));
+    let title = Line::of(Style::Faint, format!("payload of {}:", letter.event_id()));
     std::iter::once(title).chain(payload.lines().map(|line| Line::of(Style::Plain, line))).collect()
 }
 

@@ -12,7 +12,7 @@ mod order;
 mod work;
 
 pub use crate::operate::dead_letters::rules::{
-    order::{Action, Call, Order, Plan, PointerValue, Redrive, Selection, Step},
+    order::{Action, Call, Order, Plan, PointerValue, Redrive, Selection, Step, reasons},
     work::{DeadLetterQueue, Pace, Tally, WORK_HOLD, carry_out, hold, look},
 };
 

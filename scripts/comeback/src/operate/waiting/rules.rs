@@ -27,6 +27,7 @@ use serde::Serialize;
 use crate::operate::rules::{
     Answer, Clock, FailureFilter, NONE, Notice, Tone, any, events,
     life::{Life, Next, StepKind},
+    slips::not_empty,
     target_name, with_backoff,
 };
 
@@ -125,7 +126,7 @@ impl GroupBy {
 #[derive(Clone, Debug, Default, Eq, PartialEq, clap::Args)]
 pub struct Selection {
     /// The beginning of an event's id or of its latest request id; repeatable.
-    #[arg(long = "id", value_name = "ID")]
+    #[arg(long = "id", value_name = "ID", value_parser = not_empty)]
     pub ids: Vec<String>,
     #[command(flatten)]
     pub failures: FailureFilter,

@@ -17,9 +17,13 @@ use crate::{
     operate::{
         dead_letters::{
             rules as dead_letters,
-            rules::{Action, Plan, look},
+            rules::{Action, Plan, look, reasons},
         },
-        rules::{Notice, Tone, counted, target_name},
+        rules::{
+            Notice, Tone, counted,
+            slips::{nearest, not_empty},
+            target_name,
+        },
         text::{count, shortened},
         waiting::{rules as waiting, rules::visit},
     },
@@ -59,7 +63,8 @@ fn command(live: &Live, params: &Params) -> Result<Command, Failure> {
         policies: Vec::new(),
     };
     let target = || params.text("function").unwrap_or_default();
-    Ok(match params.get("do") {
+    check_filters(live, params)?;
+    let command = match params.get("do") {
         Some("retry") => Command::Events(Order::Retry, events()),
         Some("cancel") => Command::Events(Order::Cancel, events()),
         Some("pause") => Command::Pause { target: target(), is_pause: true },
@@ -75,7 +80,35 @@ fn command(live: &Live, params: &Params) -> Result<Command, Failure> {
             let expected = "expected retry, cancel, pause, resume, redrive or purge for `do`";
             return Err(format!("{expected}, got '{}'", other.unwrap_or_default()).into());
         }
-    })
+    };
+    if command.is_danger() {
+        letters::failures(params).refuse_everything()?;
+    }
+    Ok(command)
+}
+
+/// Refuses filters that can only be slips: without a value, with a reason that no letter has, or a selection of
+/// nothing.
+fn check_filters(live: &Live, params: &Params) -> Result<(), Failure> {
+    const FILTERS: [&str; 5] = ["id", "reason", "function", "error", "message"];
+    for (name, value) in params.pairs().filter(|(name, _)| FILTERS.contains(name)) {
+        not_empty(value).map_err(|expected| format!("{name}: {expected}"))?;
+    }
+    let is_of_letter = |reason: &str| {
+        let seen = live.seen();
+        seen.looked.as_ref().is_some_and(|looked| looked.has_reason(reason))
+    };
+    for reason in params.list("reason") {
+        if !reasons().any(|known| known == reason) && !is_of_letter(&reason) {
+            let nearest = nearest(&reason, reasons());
+            let nearest = nearest.map_or(String::new(), |it| format!("; did you mean {it}?"));
+            return Err(format!("no letter has the reason {reason}{nearest}").into());
+        }
+    }
+    if params.get("chosen").is_some() && params.list("id").is_empty() {
+        return Err("nothing is selected".into());
+    }
+    Ok(())
 }
 
 impl Command {

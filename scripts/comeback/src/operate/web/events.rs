@@ -107,6 +107,7 @@ fn orders(seen: &Seen, wanted: &EventFilter) -> Markup {
     };
     html! {
         form #chosen.actions method="get" action="/confirm" data-ask {
+            input type="hidden" name="chosen" value="id";
             span.chosen {
                 "Selected: "
                 button name="do" value="retry" { "Retry now…" } " "

@@ -151,6 +151,7 @@ fn orders(params: &Params, shown: usize, looked: &LetterSnapshot) -> Markup {
     let is_filtered = params.pairs().next().is_some();
     html! {
         form #chosen.actions method="get" action="/confirm" data-ask {
+            input type="hidden" name="chosen" value="id";
             span.chosen {
                 "Selected: "
                 button name="do" value="redrive" { "Redrive…" } " "
@@ -301,7 +302,7 @@ fn edit(live: &Live, payload: &str, refused: Option<(&str, &str)>, it: &Listed) 
                 (csrf(&live.csrf))
                 input type="hidden" name="do" value="redrive";
                 input type="hidden" name="id" value=(it.message_id);
-                input type="hidden" name="function" value=(it.target_name().unwrap_or_default());
+                @if let Some(name) = it.target_name() { input type="hidden" name="function" value=(name); }
                 (json_field("The payload to redrive it with", 12, &visible_json(refused.map_or(payload, |(sent, _)| sent)), refused.map(|(_, error)| error)))
                 button { "Redrive with this payload…" }
             }

@@ -157,8 +157,15 @@ pub struct LetterSnapshot {
     pub at: Timestamp,
     pub took: Duration,
     pub letters: u64,
+    /// By reason, function and error.
     pub groups: Groups,
     pub listed: Vec<Listed>,
+}
+
+impl LetterSnapshot {
+    pub fn has_reason(&self, reason: &str) -> bool {
+        self.groups.largest_first().iter().any(|(key, _)| key[0] == reason)
+    }
 }
 
 impl Live {

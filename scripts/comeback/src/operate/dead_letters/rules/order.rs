@@ -2,6 +2,7 @@
 
 use std::{borrow::Cow, collections::BTreeMap, ops::RangeInclusive, time::Duration};
 
+use clap::builder::PossibleValuesParser;
 use comeback_core::{
     Timestamp,
     attribute::Attribute,
@@ -17,7 +18,8 @@ use serde_json::value::RawValue;
 
 use super::{ANY, Facts, Letter, Origin};
 use crate::operate::rules::{
-    FailureFilter, NONE, Notice, Tone, any, duration, function_name, is_queue, letters, target_name,
+    FailureFilter, NONE, Notice, Tone, any, duration, function_name, is_queue, letters,
+    slips::not_empty, target_name,
 };
 
 /// Filters on letters. All filters must match. A repeatable filter matches if one of its values does.
@@ -25,10 +27,10 @@ use crate::operate::rules::{
 #[command(next_help_heading = "Filters")]
 pub struct Selection {
     /// The beginning of a message id or request id; repeatable.
-    #[arg(long = "id", value_name = "ID")]
+    #[arg(long = "id", value_name = "ID", value_parser = not_empty)]
     pub ids: Vec<String>,
     /// A reason, such as max_age_exceeded, or none for letters that SQS or Lambda sent; repeatable.
-    #[arg(long = "reason", value_name = "REASON")]
+    #[arg(long = "reason", value_name = "REASON", value_parser = PossibleValuesParser::new(reasons()))]
     pub reasons: Vec<String>,
     #[command(flatten)]
     pub failures: FailureFilter,
@@ -44,6 +46,11 @@ pub struct Selection {
     /// A value in the payload, by a JSON pointer, such as /order/country=DE; repeatable, and all must be there.
     #[arg(long = "where", value_name = "/POINTER=VALUE", value_parser = PointerValue::parse)]
     pub places: Vec<PointerValue>,
+}
+
+/// The names that `--reason` takes.
+pub fn reasons() -> impl Iterator<Item = &'static str> {
+    Reason::ALL.iter().map(|reason| reason.as_str()).chain([NONE])
 }
 
 /// Parses a number of attempts or an inclusive range: `3`, `3..`, `..5` or `3..5`.
@@ -406,7 +413,7 @@ impl Default for Call {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
+    use clap::{CommandFactory as _, Parser};
     use comeback_core::{attribute::Value, settings::Settings, time};
     use proptest::prelude::*;
 
@@ -467,6 +474,20 @@ mod tests {
         for text in ["5..3", "..", "x", ""] {
             assert!(Line::try_parse_from(["dead", "--attempts", text]).is_err(), "{text:?}");
         }
+    }
+
+    #[test]
+    fn every_filter_refuses_an_empty_value_and_a_misspelt_reason_is_refused_with_the_nearest() {
+        let filters = Line::command();
+        let filters: Vec<_> = filters.get_arguments().filter_map(|it| it.get_long()).collect();
+        assert!(filters.len() > 8, "{filters:?}");
+        for filter in filters {
+            let refused = Line::try_parse_from(["dead", &format!("--{filter}"), ""]);
+            assert!(refused.is_err(), "--{filter}");
+        }
+        let refused = Line::try_parse_from(["dead", "--reason", "not_retriable"]);
+        let refused = refused.err().unwrap().to_string();
+        assert!(refused.contains("a similar value exists: 'not_retryable'"), "{refused}");
     }
 
     const PAYLOAD: &str = r#" {"order" : {"country":"D\u0045","n":12345678901234567890123,"lines":[1.0,{"a/b":null}]},
