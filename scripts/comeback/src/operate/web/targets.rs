@@ -24,7 +24,7 @@ pub fn targets(seen: &Seen) -> Vec<String> {
     seen.snapshot.functions.iter().map(|it| target_name(&it.function).into_owned()).collect()
 }
 
-/// The function or queue that was chosen. Before a choice, it is the example function, or else one that needs no tenant.
+/// The function or queue that was chosen. Before a choice, it is the example function, or else one without tenants.
 pub fn choice(seen: &Seen, params: &Params) -> Option<String> {
     let all = targets(seen);
     let chosen = params.get("function").filter(|it| all.iter().any(|name| name == it));
@@ -43,8 +43,8 @@ pub struct Sent {
 }
 
 impl Sent {
-    /// An event with this payload. If the function has tenant isolation, the event has a tenant, which the payload names
-    /// at the place where the handler looks for it.
+    /// An event with this payload. If the function has tenant isolation, the event has a tenant, which the payload
+    /// names at the place where the handler looks for it.
     pub fn of(seen: &Seen, target: &str, payload: &str) -> Result<Self, Failure> {
         if !seen.tenants.contains(target) {
             return Ok(Self { payload: payload.to_owned(), tenant: None });

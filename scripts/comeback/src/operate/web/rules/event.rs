@@ -221,8 +221,8 @@ pub fn attempts(began: Timestamp, steps: &[Step]) -> Vec<Attempted> {
 /// The part of a linear axis below which the row of an attempt is too short to read.
 const SLIVER: f64 = 0.03;
 
-/// Whether most attempts would be slivers on a linear axis of this length. The backoff doubles, so the first attempts of
-/// a long life are.
+/// Whether most attempts would be slivers on a linear axis of this length. The backoff doubles, so the first attempts
+/// of a long life are.
 pub fn are_slivers(attempts: &[Attempted], seconds: f64) -> bool {
     let is_sliver = |it: &&Attempted| {
         let end = it.wait.map(|wait| wait.until).or(it.ended).unwrap_or(it.began);
