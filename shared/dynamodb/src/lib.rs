@@ -20,7 +20,7 @@ use std::{
 
 use aws_sdk_dynamodb::{
     Client,
-    config::timeout::TimeoutConfig,
+    config::{AsyncSleep, timeout::TimeoutConfig},
     error::{ProvideErrorMetadata, SdkError},
     operation::{
         delete_item::DeleteItemError, put_item::PutItemError,
@@ -35,6 +35,7 @@ use comeback_core::{
     claim::Claim,
     fault::{self, StoreFault, store_fault_passes},
 };
+use futures_util::{StreamExt, TryStreamExt, stream};
 
 use self::item::{Condition, number, text};
 pub use self::item::{ID, claim};
@@ -43,6 +44,19 @@ pub use self::item::{ID, claim};
 pub const ATTEMPT_MAX: Duration = Duration::from_secs(1);
 
 pub const CALL_MAX: Duration = Duration::from_secs(3);
+
+/// DynamoDB reads at most this many items in one call.
+pub const READ_MAX: usize = 100;
+
+/// How many calls that read items run at the same time: enough for the largest batch of SQS, 10,000 messages.
+const READS_AT_ONCE: usize = 10;
+
+/// How often a call is made until DynamoDB has read all its items. It leaves some out if the table is throttled, or if
+/// they are larger than 16 MB together.
+const READ_ATTEMPTS: u32 = 4;
+
+/// The pause before the second of these calls, which doubles before each further one.
+const READ_PAUSE: Duration = Duration::from_millis(50);
 
 pub type Item = HashMap<String, AttributeValue>;
 
@@ -222,8 +236,8 @@ impl ClaimTable {
         })
     }
 
-    /// Queries the first items of an index under a partition key, with a sort key greater than `after`. Returns as
-    /// many as one call does, at most `count`.
+    /// Queries the first `count` items of an index under a partition key, with a sort key greater than `after`. A call
+    /// reads at most 1 MB, so this may take several.
     pub async fn first(
         &self,
         index: &str,
@@ -231,34 +245,60 @@ impl ClaimTable {
         (sort, after): (&str, i64),
         count: u32,
     ) -> Result<Vec<Item>, StoreFault> {
-        let call = self
-            .client
-            .query()
-            .table_name(&self.table)
-            .index_name(index)
-            .key_condition_expression("#partition = :key AND #sort > :after")
-            .expression_attribute_names("#partition", partition)
-            .expression_attribute_names("#sort", sort)
-            .expression_attribute_values(":key", text(key))
-            .expression_attribute_values(":after", number(after))
-            .limit(i32::try_from(count).unwrap_or(i32::MAX));
-        let answer = call.send().await.map_err(|error| self.fault(&error))?;
-        Ok(answer.items.unwrap_or_default())
+        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        let mut items = Vec::new();
+        let mut next = None;
+        loop {
+            let call = self
+                .client
+                .query()
+                .table_name(&self.table)
+                .index_name(index)
+                .key_condition_expression("#partition = :key AND #sort > :after")
+                .expression_attribute_names("#partition", partition)
+                .expression_attribute_names("#sort", sort)
+                .expression_attribute_values(":key", text(key))
+                .expression_attribute_values(":after", number(after))
+                .set_exclusive_start_key(next)
+                .limit(i32::try_from(count - items.len()).unwrap_or(i32::MAX));
+            let answer = call.send().await.map_err(|error| self.fault(&error))?;
+            items.extend(answer.items.unwrap_or_default());
+            next = answer.last_evaluated_key.filter(|key| !key.is_empty());
+            if next.is_none() || items.len() >= count {
+                return Ok(items);
+            }
+        }
     }
 
-    /// Reads the items under these keys, at most 100, in one eventually consistent call.
+    /// Reads the items under these keys, with as many eventually consistent calls as they need.
     pub async fn read(&self, keys: impl Iterator<Item = String>) -> Result<Vec<Item>, StoreFault> {
-        let keys = keys.map(|key| Item::from([(ID.to_owned(), text(&key))]));
-        let keys = KeysAndAttributes::builder().set_keys(Some(keys.collect())).build();
-        let keys = keys.map_err(|error| self.unreadable(&error.to_string()))?;
-        let call = self.client.batch_get_item().request_items(&self.table, keys);
-        let answer = call.send().await.map_err(|error| self.fault(&error))?;
-        if answer.unprocessed_keys().is_some_and(|rest| !rest.is_empty()) {
-            let passes = true;
-            let message = format!("table {}: throttled, some items were not read", self.table);
-            return Err(StoreFault { passes, code: None, message });
+        let keys: Vec<_> = keys.map(|key| Item::from([(ID.to_owned(), text(&key))])).collect();
+        let parts = keys.chunks(READ_MAX).map(|part| self.read_part(part.to_vec()));
+        let parts = stream::iter(parts).buffer_unordered(READS_AT_ONCE);
+        Ok(parts.try_collect::<Vec<_>>().await?.into_iter().flatten().collect())
+    }
+
+    /// Reads at most [`READ_MAX`] items.
+    async fn read_part(&self, mut keys: Vec<Item>) -> Result<Vec<Item>, StoreFault> {
+        let mut items = Vec::new();
+        for attempt in 0..READ_ATTEMPTS {
+            let sleep = self.client.config().sleep_impl().filter(|_| attempt > 0);
+            if let Some(sleep) = sleep {
+                sleep.sleep(READ_PAUSE * (1 << (attempt - 1))).await;
+            }
+            let wanted = KeysAndAttributes::builder().set_keys(Some(keys)).build();
+            let wanted = wanted.map_err(|error| self.unreadable(&error.to_string()))?;
+            let call = self.client.batch_get_item().request_items(&self.table, wanted);
+            let answer = call.send().await.map_err(|error| self.fault(&error))?;
+            items.extend(answer.responses.unwrap_or_default().into_values().flatten());
+            let left = answer.unprocessed_keys.unwrap_or_default().into_values();
+            keys = left.flat_map(|left| left.keys).collect();
+            if keys.is_empty() {
+                return Ok(items);
+            }
         }
-        Ok(answer.responses.unwrap_or_default().into_values().flatten().collect())
+        let message = format!("table {}: throttled, {} items were not read", self.table, keys.len());
+        Err(StoreFault { passes: true, code: None, message })
     }
 
     /// The error if the item in the table differs from the `seen` one.

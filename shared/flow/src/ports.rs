@@ -83,7 +83,7 @@ pub trait Ledger {
         waiting: &Waiting<'_>,
     ) -> impl Future<Output = Result<(), NotReplaced>>;
 
-    /// Reads the items of these events and targets with one call.
+    /// Reads the items of these events and targets, however many there are, with as few calls as possible.
     fn look_up(&self, wanted: &Wanted<'_>) -> impl Future<Output = Result<Notes, StoreFault>>;
 
     /// Replaces the circuit of a target and increments its version, if that is still the one that was `seen`. A target
@@ -95,7 +95,8 @@ pub trait Ledger {
         next: &str,
     ) -> impl Future<Output = Result<(), NotExchanged>>;
 
-    /// Lists up to `count` events of this target that are in flight until after this time, the earliest first.
+    /// Lists the `count` events of this target that are in flight until after this time, the earliest first, or all if
+    /// there are fewer.
     fn list(
         &self,
         target: &str,

@@ -1,10 +1,10 @@
 //! The ledger's requests to DynamoDB, and how it interprets the answers.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{HashMap, HashSet, VecDeque},
     future::pending,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicU32, Ordering},
     },
     time::Duration,
@@ -140,6 +140,100 @@ async fn one_call_reads_the_items_of_events_and_targets() {
     assert_eq!(found("delayed"), Some((waits(None), Some(at_millis(7)))));
     assert_eq!(found("held"), Some((held("handler/1", 2), None)));
     assert_eq!(events.len(), 3);
+}
+
+/// One more than three calls read.
+#[tokio::test]
+async fn a_pause_is_found_in_a_batch_of_any_size() {
+    let (client, register) = register("read-many").await;
+    for event in ["event 0", "event 150", "event 299"] {
+        register.enter(event, None, &waits(None), &waiting(7, Some("handle"))).await.unwrap();
+    }
+    let pause = client.put_item().table_name("read-many");
+    let pause = pause.item("id", AttributeValue::S(format!("target/{TARGET}")));
+    pause.item("paused_at", AttributeValue::N("1".to_owned())).send().await.unwrap();
+    let wanted = Wanted {
+        events: (0..300).map(|nth| format!("event {nth}")).collect(),
+        targets: HashSet::from([TARGET]),
+    };
+    let Notes { events, paused, .. } = register.look_up(&wanted).await.unwrap();
+    assert_eq!(paused, HashSet::from([TARGET.to_owned()]));
+    assert_eq!(events.len(), 3);
+}
+
+/// A table that gives these answers, and keeps the requests.
+#[derive(Clone, Debug, Default)]
+struct Answers {
+    left: Arc<Mutex<VecDeque<String>>>,
+    requests: Arc<Mutex<Vec<String>>>,
+}
+
+impl HttpConnector for Answers {
+    fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
+        let body = request.body().bytes().unwrap_or_default();
+        self.requests.lock().unwrap().push(String::from_utf8_lossy(body).into_owned());
+        let answer = self.left.lock().unwrap().pop_front().unwrap();
+        let status = 200.try_into().unwrap();
+        HttpConnectorFuture::ready(Ok(HttpResponse::new(status, SdkBody::from(answer))))
+    }
+}
+
+impl Answers {
+    fn of(answers: impl IntoIterator<Item = String>) -> Self {
+        let left = Arc::new(Mutex::new(answers.into_iter().collect()));
+        Self { left, ..Self::default() }
+    }
+
+    fn ledger(&self) -> DynamoLedger {
+        let connector = SharedHttpConnector::new(self.clone());
+        let aws = moto::config("http://127.0.0.1:1").to_builder();
+        let aws = aws.http_client(http_client_fn(move |_, _| connector.clone()));
+        DynamoLedger::new(&aws.build(), "claims".to_owned())
+    }
+
+    fn requests(&self) -> Vec<String> {
+        self.requests.lock().unwrap().clone()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn items_that_dynamodb_leaves_out_are_read_again_until_it_seems_to_be_throttled_for_long() {
+    let paused = format!(r#"[{{"id":{{"S":"target/{TARGET}"}},"paused_at":{{"N":"1"}}}}]"#);
+    let left = format!(r#"{{"claims":{{"Keys":[{{"id":{{"S":"target/{TARGET}"}}}}]}}}}"#);
+    let answer = |items: &str, left: &str| {
+        format!(r#"{{"Responses":{{"claims":{items}}},"UnprocessedKeys":{left}}}"#)
+    };
+    let wanted =
+        Wanted { events: HashSet::from(["waits".to_owned()]), targets: HashSet::from([TARGET]) };
+    let answers = Answers::of([answer("[]", &left), answer(&paused, "{}")]);
+    let notes = answers.ledger().look_up(&wanted).await.unwrap();
+    assert_eq!(notes.paused, HashSet::from([TARGET.to_owned()]));
+    let requests = answers.requests();
+    assert!(requests[0].contains("waits") && !requests[1].contains("waits"), "{requests:?}");
+    let answers = Answers::of((0..4).map(|_| answer("[]", &left)));
+    let fault = answers.ledger().look_up(&wanted).await.unwrap_err();
+    assert!(fault.passes, "{fault}");
+    assert_eq!(fault.message, "table claims: throttled, 1 items were not read");
+}
+
+#[tokio::test]
+async fn events_are_listed_over_the_pages_of_a_query() {
+    let page = |handles: &[&str], next: &str| {
+        let text = |handle| format!(r#"{{"queue":{{"S":"q"}},"receipt_handle":{{"S":"{handle}"}}}}"#);
+        let items = handles.iter().map(text).collect::<Vec<_>>().join(",");
+        format!(r#"{{"Items":[{items}]{next}}}"#)
+    };
+    let next = r#","LastEvaluatedKey":{"id":{"S":"two"}}"#;
+    for (second, count, expected) in
+        [(page(&["three"], ""), 9, 3), (page(&["three", "four"], next), 4, 4)]
+    {
+        let answers = Answers::of([page(&["one", "two"], next), second]);
+        let listed = answers.ledger().list(TARGET, at_millis(0), count).await.unwrap();
+        assert_eq!(listed.len(), expected);
+        let requests = answers.requests();
+        assert!(requests[1].contains(r#""ExclusiveStartKey":{"id":{"S":"two"}}"#), "{requests:?}");
+        assert!(requests[1].contains(&format!(r#""Limit":{}"#, count - 2)), "{requests:?}");
+    }
 }
 
 fn stored(version: u64, text: &str) -> Stored {
