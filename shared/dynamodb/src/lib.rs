@@ -297,7 +297,8 @@ impl ClaimTable {
                 return Ok(items);
             }
         }
-        let message = format!("table {}: throttled, {} items were not read", self.table, keys.len());
+        let message =
+            format!("table {}: throttled, {} items were not read", self.table, keys.len());
         Err(StoreFault { passes: true, code: None, message })
     }
 

@@ -1,6 +1,6 @@
 //! Handles a batch, from the event that Lambda delivers to the report of its outcomes.
 
-use std::{borrow::Cow, collections::BTreeMap, time::Duration};
+use std::{borrow::Cow, collections::BTreeMap};
 
 use aws_lambda_events::event::sqs::SqsEvent;
 use comeback_core::{
@@ -61,6 +61,8 @@ pub enum BatchRefused {
 enum Next<'a> {
     /// Nothing but the mark of its claim.
     Done,
+    /// Nothing: it is left to the queue.
+    Left,
     Settle(Settlement),
     /// A queue's consumer failed: send this to the queue.
     SendBack(Resent<'a>),
@@ -116,15 +118,16 @@ where
         let judge = |record| Item::judge(record, context.home, &self.settings, now);
         let items: Vec<Item> = event.records.iter().enumerate().map(judge).collect();
         self.gauges.begin(&items);
+        let budget = Budget::of(now, context.deadline);
         let run = Run {
             id: context.request_id,
             deadline: context.deadline,
+            acts_until: budget.acts,
             clock: &self.clock,
             ledger: self.ledger.as_ref(),
             outages: &self.outages,
             registers: self.settings.register,
         };
-        let budget = Budget::of(now, context.deadline);
         let work = async {
             let probed = self.probed(&items);
             let notes = register::look(&items, &probed, &run).await;
@@ -132,7 +135,7 @@ where
                 register::steer(&items, notes, &run);
             }
             let mut steps = self.take_steps(&items, &probed, notes, &run).await;
-            let carry_out = self.carry_out(&items, &run, budget);
+            let carry_out = self.carry_out(&items, &run);
             join(carry_out, self.follow_up(&mut steps, &run)).await;
             self.conclude(steps, &run).await
         };
@@ -145,7 +148,7 @@ where
     }
 
     /// Carries out all decisions concurrently, so that no message waits for another's call.
-    async fn carry_out(&self, items: &[Item<'_>], run: &Run<'_, L, C>, budget: Budget) {
+    async fn carry_out(&self, items: &[Item<'_>], run: &Run<'_, L, C>) {
         let (mut due, mut given_up) = (Vec::new(), Vec::new());
         let mut settlements = Settlements::default();
         for item in items.iter().filter(|item| !item.has_ended()) {
@@ -156,24 +159,24 @@ where
                 {
                     given_up.push(item);
                 }
+                Decision::Settle(Settlement::DeadLetter(_)) if run.is_late() => {}
                 // These need no claim, and go out together.
                 Decision::Settle(settlement) => settlements.add(item, settlement),
             }
         }
         join3(
             self.settle(settlements, run),
-            self.act_on_all(due, run, budget.acts),
-            self.act_on_all(given_up, run, budget.acts),
+            self.act_on_all(due, run),
+            self.act_on_all(given_up, run),
         )
         .await;
     }
 
-    /// Acts on up to [`CALLS_AT_ONCE`] items at a time. After the limit it begins no more; those in progress go on.
+    /// Acts on up to [`CALLS_AT_ONCE`] items at a time. When it is late it begins no more; those in progress go on.
     /// Items are settled while others are in progress, and those that finish at the same time share their calls.
-    async fn act_on_all(&self, items: Vec<&Item<'_>>, run: &Run<'_, L, C>, limit: Duration) {
+    async fn act_on_all(&self, items: Vec<&Item<'_>>, run: &Run<'_, L, C>) {
         let acts = items.into_iter().map(async |item| (item, self.act(item, run).await));
         stream::iter(acts)
-            .take_until(self.clock.sleep(limit))
             .buffer_unordered(CALLS_AT_ONCE)
             .ready_chunks(ENTRIES_MAX)
             .for_each_concurrent(None, async |ended| {
@@ -181,6 +184,7 @@ where
                 for (item, next) in ended {
                     match next {
                         Next::Done => settlements.done.push(item),
+                        Next::Left => {}
                         Next::Settle(settlement) => settlements.add(item, settlement),
                         Next::SendBack(message) => sends.push((item, message)),
                     }
@@ -190,9 +194,17 @@ where
             .await;
     }
 
-    /// Acts on an item, unless another invocation acts or has acted on its failure.
+    /// Acts on an item, unless it is late, or another invocation acts or has acted on its failure.
     async fn act<'a>(&self, item: &'a Item<'_>, run: &Run<'_, L, C>) -> Next<'a> {
+        if run.is_late() {
+            return Next::Left;
+        }
         match run.claim(item).await {
+            // The claim took too long. Whoever receives the message next may act on it.
+            Ok(()) if run.is_late() => {
+                run.release(item).await;
+                Next::Left
+            }
             Ok(()) => match item.decision() {
                 Decision::Invoke => self.retry(item).await,
                 Decision::Settle(settlement) => Next::Settle(settlement),

@@ -2,7 +2,10 @@
 
 use std::{pin::pin, time::Duration};
 
-use comeback_core::{Timestamp, time::between};
+use comeback_core::{
+    Timestamp,
+    time::{between, later},
+};
 use futures_util::future::{Either, select};
 
 use crate::ports::Clock;
@@ -14,13 +17,13 @@ const ANSWER: Duration = Duration::from_millis(500);
 /// accepted. After one that is not accepted, the message has to be put back or dead-lettered.
 const FOLLOW_UP: Duration = Duration::from_secs(3);
 
-/// How long the parts of a batch may take, counted from its start.
+/// When the parts of a batch end. These are times and not durations, because the calls before a part may be slow.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Budget {
-    /// After this time no further message is acted on.
-    pub(crate) acts: Duration,
-    /// After this time everything that is not done is left to the queue.
-    pub(crate) all: Duration,
+    /// From this time on no further message is acted on.
+    pub(crate) acts: Timestamp,
+    /// From this time on everything that is not done is left to the queue.
+    pub(crate) all: Timestamp,
 }
 
 impl Budget {
@@ -29,17 +32,18 @@ impl Budget {
     pub(crate) fn of(now: Timestamp, deadline: Timestamp) -> Self {
         let rest = between(now, deadline);
         let all = rest - ANSWER.min(rest / 4);
-        Self { acts: all - FOLLOW_UP.min(all / 3), all }
+        let acts = all - FOLLOW_UP.min(all / 3);
+        Self { acts: later(now, acts), all: later(now, all) }
     }
 }
 
-/// Runs `work` until the time is up. Returns `None` if it did not finish.
+/// Runs `work` until this time. Returns `None` if it did not finish.
 pub(crate) async fn within<T>(
     clock: &impl Clock,
-    limit: Duration,
+    until: Timestamp,
     work: impl Future<Output = T>,
 ) -> Option<T> {
-    match select(pin!(work), pin!(clock.sleep(limit))).await {
+    match select(pin!(work), pin!(clock.sleep(between(clock.now(), until)))).await {
         Either::Left((done, _)) => Some(done),
         Either::Right(_) => None,
     }
@@ -47,8 +51,6 @@ pub(crate) async fn within<T>(
 
 #[cfg(test)]
 mod tests {
-    use comeback_core::time::later;
-
     use super::*;
 
     #[test]
@@ -63,13 +65,10 @@ mod tests {
         ];
         for (rest, acts, all) in table {
             let budget = Budget::of(now, later(now, Duration::from_millis(rest)));
-            let rounded = |part: Duration| (part.as_micros() + 500) / 1000;
+            let rounded = |end| (between(now, end).as_micros() + 500) / 1000;
             assert_eq!((rounded(budget.acts), rounded(budget.all)), (acts, all), "{rest}");
         }
-        assert_eq!(
-            Budget::of(later(now, ANSWER), now).all,
-            Duration::ZERO,
-            "a deadline in the past"
-        );
+        let past = later(now, ANSWER);
+        assert_eq!(Budget::of(past, now).all, past, "a deadline in the past");
     }
 }

@@ -36,7 +36,7 @@ mod settlements;
 
 use comeback_core::Timestamp;
 
-use crate::outages::Outages;
+use crate::{outages::Outages, ports::Clock};
 
 /// What the phases of a batch share: the invocation of the handler in which they run, its clock and its ledger.
 pub(crate) struct Run<'h, L, C> {
@@ -44,9 +44,19 @@ pub(crate) struct Run<'h, L, C> {
     pub(crate) id: &'h str,
     /// When Lambda kills it.
     pub(crate) deadline: Timestamp,
+    /// From this time on it acts on no further message.
+    pub(crate) acts_until: Timestamp,
     pub(crate) clock: &'h C,
     pub(crate) ledger: Option<&'h L>,
     pub(crate) outages: &'h Outages,
     /// Whether events that wait are listed in the ledger's table.
     pub(crate) registers: bool,
+}
+
+impl<L, C: Clock> Run<'_, L, C> {
+    /// Whether it is too late to act on a message. An act whose answer is cut off may have taken effect, and its message
+    /// would come back all the same.
+    pub(crate) fn is_late(&self) -> bool {
+        self.clock.now() >= self.acts_until
+    }
 }

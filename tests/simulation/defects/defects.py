@@ -308,4 +308,9 @@ DEFECTS = [
     ("a queue that refuses the handler counts as busy", "flow/batch",
      "Err(fault) => settlements.add(item, self.not_accepted(item, &fault)),",
      "Err(fault) => settlements.add(item, self.not_accepted(item, &InvokeFault { kind: FaultKind::Transient { retry_after: None }, ..fault })),"),
+    # slow calls
+    ("the time for acts begins after the look-ups", "flow/batch", "let carry_out = self.carry_out(&items, &run);",
+     "let passed = between(now, self.clock.now());\n            let acts_until = comeback_core::time::later(run.acts_until, passed);\n"
+     "            let run = Run { acts_until, ..run };\n            let carry_out = self.carry_out(&items, &run);"),
+    ("the time that a claim takes does not count", "flow/batch", "Ok(()) if run.is_late() => {", "Ok(()) if run.id.is_empty() => {"),
 ]

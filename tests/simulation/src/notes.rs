@@ -46,6 +46,8 @@ pub enum Check {
     ReportsTruly,
     /// A handler answers before its deadline.
     AnswersInTime,
+    /// A handler waits for the answer to an act, unless it was lost: what was accepted is not reported as failed.
+    AwaitsAnswers,
     /// A dead-letter queue contains only what handlers have sent there.
     NothingUnexplained,
     /// A call has at most ten entries, and together they are no larger than one message may be.
@@ -226,6 +228,8 @@ pub enum Fault {
     Misconfigured,
     /// The ledger refused a call until a person fixes the cause.
     LedgerDenied,
+    /// The ledger answered a call late, but without an error.
+    LedgerSlow,
     /// A look-up missed the latest writes.
     LookUpLate,
     /// An item of the ledger was written by something other than a handler.

@@ -273,6 +273,10 @@ impl Plan {
             handler.probes = apart.happens(0.5);
             handler.has_register = handler.probes && apart.happens(0.5);
         }
+        let mut slow = Dice::seeded(seed ^ 0x73_6c6f_7773);
+        if !flawless && slow.happens(0.3) {
+            plan.rates.insert(Fault::LedgerSlow, slow.unit());
+        }
         plan.hopeless = if dice.happens(0.5) { 0.0 } else { 0.3 * dice.unit() };
         if !flawless {
             plan.draw_spells(dice);

@@ -219,7 +219,8 @@ async fn items_that_dynamodb_leaves_out_are_read_again_until_it_seems_to_be_thro
 #[tokio::test]
 async fn events_are_listed_over_the_pages_of_a_query() {
     let page = |handles: &[&str], next: &str| {
-        let text = |handle| format!(r#"{{"queue":{{"S":"q"}},"receipt_handle":{{"S":"{handle}"}}}}"#);
+        let text =
+            |handle| format!(r#"{{"queue":{{"S":"q"}},"receipt_handle":{{"S":"{handle}"}}}}"#);
         let items = handles.iter().map(text).collect::<Vec<_>>().join(",");
         format!(r#"{{"Items":[{items}]{next}}}"#)
     };

@@ -10,12 +10,13 @@ use comeback_core::{
     time::later,
 };
 use comeback_flow::{ports::Clock, report::Obstacle};
+use serde_json::json;
 
 use crate::{
     THROTTLED,
     world::{
-        Answer, World, due, failed, handle, handle_by, handle_within, key_of, outcomes, poison,
-        start, waiting,
+        Answer, InvokeCall, World, due, failed, handle, handle_by, handle_within, kept, key_of,
+        outcomes, poison, start, waiting,
     },
 };
 
@@ -154,7 +155,7 @@ async fn an_event_goes_on_without_a_register_that_fails() {
         ("register", Answer::Fault(THROTTLED)),
         ("register", Answer::Fault(FaultKind::Configuration)),
         ("look up", Answer::Fault(FaultKind::Configuration)),
-        ("look up", Answer::Slow(3)),
+        ("look up", Answer::Slow(3_000)),
         ("register", Answer::Never),
     ] {
         let world = World::with_register(&[(verb, answer)]);
@@ -162,6 +163,36 @@ async fn an_event_goes_on_without_a_register_that_fails() {
         assert_eq!(outcomes(&report), ["waits", "invoked"], "{verb}");
         let is_fault = matches!(answer, Answer::Fault(_));
         assert_eq!(report.entries[0].obstacle.is_some(), is_fault, "{verb}");
+    }
+}
+
+/// The calls before an invocation take their time, and an invocation that is cut off was accepted all the same.
+#[tokio::test(start_paused = true)]
+async fn what_lambda_accepts_is_reported_as_done_however_slow_the_ledger_is() {
+    let closed =
+        json!({ "counts": { "since": start().timestamp_millis(), "invoked": 0, "failed": 0 } });
+    let circuit = json!({ "by": "", "patience_seconds": 0, "phase": { "closed": closed } });
+    for (claim, invoked) in [(700, 30), (2_900, 10)] {
+        let world = World::with_probes(
+            &circuit.to_string(),
+            &[
+                ("look up", Answer::Slow(700)),
+                ("exchange", Answer::Slow(700)),
+                ("claim", Answer::Slow(claim)),
+                ("release", Answer::Slow(700)),
+                ("mark", Answer::Slow(700)),
+                ("payload of", Answer::Slow(1_300)),
+            ],
+        );
+        let records = (0..40).map(|nth| due(&format!("<{nth}>"))).collect();
+        let report = handle_within(10, &world, records).await;
+        let kept = kept(&report);
+        let is_kept = |call: &&InvokeCall| kept.iter().any(|id| call.1.contains(id));
+        let invocations = world.invocations.borrow();
+        assert_eq!(invocations.iter().find(is_kept), None, "accepted, and reported as failed");
+        assert_eq!((invocations.len(), kept.len()), (invoked, 40 - invoked));
+        let is_done = |claim: &Claim| claim.state == State::Done;
+        assert!(world.claims().values().all(is_done), "the others are free to be claimed");
     }
 }
 

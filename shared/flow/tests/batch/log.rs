@@ -147,7 +147,7 @@ async fn each_turn_of_the_ledger_has_its_line() {
         ("mark request of echoed", Answer::Repeated),
         ("payload of kept", Answer::Fault(THROTTLED)),
         ("release request of kept", configuration),
-        ("payload of late", Answer::Slow(5)),
+        ("payload of late", Answer::Slow(5_000)),
     ]);
     let ids = ["slow", "closed", "noted", "forbidden", "cut", "echoed", "kept", "late", "twin"];
     let mut records = ids.map(due).to_vec();

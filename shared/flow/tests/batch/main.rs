@@ -132,7 +132,7 @@ async fn a_call_that_hangs_holds_up_no_other() {
 #[tokio::test(start_paused = true)]
 async fn what_has_begun_is_not_cut_off_to_begin_nothing_more() {
     // Ten invocations run at a time. Of ten seconds, new calls begin in the first 6.5 s, and calls may end until 9.5 s.
-    let world = World::new(&[("payload of slow", Answer::Slow(8))]);
+    let world = World::new(&[("payload of slow", Answer::Slow(8_000))]);
     let mut records: Vec<_> = (0..10).map(|n| due(&format!("slow {n}"))).collect();
     records.push(due("next"));
     let report = handle_within(10, &world, records).await;

@@ -47,7 +47,7 @@ pub enum Answer {
     Accepted,
     Refused,
     Never,
-    /// Accepted after this many seconds.
+    /// Accepted after this many milliseconds.
     Slow(u64),
     /// For the ledger: the write is made, its answer is lost, and the SDK repeats the call.
     Repeated,
@@ -63,7 +63,7 @@ pub enum Answer {
 type VisibilityCall = (String, Vec<(String, u32)>);
 
 /// A function's ARN, the payload and the trace header.
-type InvokeCall = (String, String, Option<String>);
+pub type InvokeCall = (String, String, Option<String>);
 
 /// When a world began, on tokio's paused clock.
 struct Began(tokio::time::Instant);
@@ -174,8 +174,8 @@ impl World {
         if *answer == Answer::Never {
             std::future::pending::<()>().await;
         }
-        if let Answer::Slow(seconds) = answer {
-            tokio::time::sleep(Duration::from_secs(*seconds)).await;
+        if let Answer::Slow(millis) = answer {
+            tokio::time::sleep(Duration::from_millis(*millis)).await;
         }
         // Every answer takes some time, so that calls overlap.
         tokio::time::sleep(Duration::from_millis(20)).await;

@@ -8,7 +8,7 @@ use comeback_local_model::{
     queue_arn,
     sqs::AttributeValue,
 };
-use wire::{Answer, Invoke};
+use wire::{Answer, Invoke, Request};
 
 use super::{
     Judge, Open, REASONS,
@@ -205,6 +205,22 @@ impl Judge {
         self.runs.get(&run).is_none_or(|run| run.iter().all(|message| may(message.case)))
     }
 
+    /// Nothing goes wrong with this call, so the handler will be told whether its acts were accepted.
+    pub fn will_be_told(&mut self, request: &Request, subjects: &[Option<Subject>]) {
+        let acts = match request {
+            Request::Invoke(_) | Request::Letters(_) => true,
+            Request::Again { queue_url, .. } => {
+                let queue = queue_url.rsplit('/').next().unwrap_or_default();
+                self.plan.source(queue).is_some()
+            }
+            _ => false,
+        };
+        for of in subjects.iter().flatten().filter(|_| acts) {
+            let message = self.runs.get_mut(&of.run).and_then(|run| run.get_mut(of.place));
+            message.into_iter().for_each(|message| message.is_answered = true);
+        }
+    }
+
     /// A handler received the answer to an invocation or to a dead letter.
     pub fn told(&mut self, of: Subject, answer: &Answer) {
         self.answers += 1;
@@ -214,6 +230,7 @@ impl Judge {
         let message = self.runs.get_mut(&of.run).and_then(|run| run.get_mut(of.place));
         let Some(message) = message else { return };
         message.told = self.answers;
+        message.is_answered = false;
         let case = &mut self.cases[message.case];
         match answer {
             Ok(()) => message.done = true,

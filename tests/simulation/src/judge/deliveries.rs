@@ -42,6 +42,8 @@ pub struct Delivery {
     pub dead_letter_sent: bool,
     /// How often acting on it had an effect, which can't be undone.
     pub acts: u32,
+    /// Whether the answer to an act is on its way to the handler.
+    pub is_answered: bool,
     /// Whether the handler was told that its act failed, and whether there is a permit for an act that took effect.
     pub act_refused: bool,
     pub permitted: bool,
@@ -198,6 +200,14 @@ impl Judge {
             {
                 message.done = true;
                 self.drops(message.case);
+            }
+        }
+        for message in &batch {
+            // What follows a fault may begin too late.
+            if message.is_answered && message.fault.is_none() {
+                let what = format!("run {run} has answered, and an answer was on its way to it");
+                let event = self.cases[message.case].of.event;
+                self.violated(Check::AwaitsAnswers, event, what);
             }
         }
         // If a message is in a batch twice, both stay or neither.

@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    ops::RangeInclusive,
     rc::{Rc, Weak},
     sync::Arc,
     time::Duration,
@@ -61,6 +62,9 @@ const COUNT_LAG: Duration = Duration::from_mins(1);
 /// A wrong count is at most twice the right one, plus this number.
 const IN_FLIGHT_WRONG: u64 = 20;
 
+/// How long a slow call to the ledger takes, in milliseconds: almost as long as the handler waits for it.
+const LEDGER_SLOW: RangeInclusive<u64> = 300..=2_900;
+
 /// A call of a run, and the slot for its answers.
 pub struct Call {
     run: u64,
@@ -74,6 +78,16 @@ pub struct Call {
 }
 
 impl Call {
+    fn is_of_ledger(&self) -> bool {
+        matches!(
+            self.request,
+            Request::Replace(_)
+                | Request::LookUp { .. }
+                | Request::Exchange(_)
+                | Request::List { .. }
+        )
+    }
+
     /// Whether the handler still waits for an answer.
     pub fn is_awaited(&self) -> bool {
         self.slot.strong_count() > 0
@@ -162,7 +176,11 @@ impl World {
             self.send_off(&call, out, None);
             let again = out + self.dice.millis(100..=3_000);
             self.send_off(&call, again, Some(back));
+        } else if call.is_of_ledger() && self.happens(Fault::LedgerSlow) {
+            let out = self.dice.millis(LEDGER_SLOW);
+            self.send_off(&call, out, Some(back));
         } else {
+            self.judge.will_be_told(&call.request, &call.subjects);
             self.send_off(&call, out, Some(back));
         }
     }
@@ -174,13 +192,7 @@ impl World {
     }
 
     fn refuse(&mut self, call: Rc<Call>, after: Duration, is_throttled: bool) {
-        let of_ledger = matches!(
-            call.request,
-            Request::Replace(_)
-                | Request::LookUp { .. }
-                | Request::Exchange(_)
-                | Request::List { .. }
-        );
+        let of_ledger = call.is_of_ledger();
         let of_queue = matches!(call.request, Request::Again { .. });
         let says_when = is_throttled && !of_ledger && !of_queue && self.dice.happens(0.3);
         let (code, status) = match (of_ledger, is_throttled) {
