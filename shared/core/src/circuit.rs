@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!            nearly all retries fail             CloudWatch says it is down
-//!   closed ───────────────────────▶ suspected ─────────────────────────────▶ open ◀─────────┐
+//!   closed ──────── a trial ──────▶ suspected ─────────────────────────────▶ open ◀─────────┐
 //!     ▲ ▲                             │  ▲ one retry a second                 │   it failed │
 //!     │ └─────────────────────────────┘  │                       next probe   ▼             │
 //!     │   it is not down                 │                                 probing ─────────┤
@@ -17,12 +17,14 @@
 //! decides, and what happens if a handler dies.
 
 mod steps;
+mod trial;
 
 use std::time::Duration;
 
 use chrono::serde::ts_milliseconds as millis;
 use serde::{Deserialize, Serialize};
 
+pub use self::trial::Trial;
 use crate::{
     Timestamp,
     time::{between, later},
@@ -107,6 +109,9 @@ pub enum Phase {
         counts: Counts,
         /// Set if CloudWatch has shown that the target is not down although its retries fail.
         cleared: Option<Cleared>,
+        /// The retries that are watched because the counts have raised a suspicion.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        trial: Option<Trial>,
     },
     /// Nearly all retries fail, and CloudWatch has not said yet whether the target is down.
     Suspected {
@@ -226,6 +231,10 @@ pub struct Batch<'a> {
     pub reports: bool,
     /// Retries that came back as failures in this batch.
     pub returned: &'a [EventAttempt],
+    /// The marks of the failures that this handler has not reported yet, including this batch.
+    pub failed: &'a [u32],
+    /// The attempts that are due.
+    pub attempts: &'a [EventAttempt],
     pub due: u32,
     /// The number of events that came back before they are due, and may be retried early.
     pub early: u32,
@@ -347,6 +356,11 @@ impl Circuit {
     /// Whether the circuit is closed, so that retries are not limited.
     pub fn is_closed(&self) -> bool {
         matches!(self.phase, Phase::Closed { .. })
+    }
+
+    /// Whether it is closed and nothing raises a suspicion, so that failures can wait until they are counted.
+    pub fn is_calm(&self) -> bool {
+        matches!(self.phase, Phase::Closed { trial: None, .. })
     }
 
     pub fn name(&self) -> &'static str {

@@ -8,7 +8,7 @@ use std::{
 
 use comeback_core::{
     Timestamp,
-    circuit::{Batch, Pass, Permits, Seen},
+    circuit::{Permits, Seen},
     time::between,
 };
 
@@ -20,13 +20,18 @@ const CLOSED_FOR: Duration = Duration::from_secs(5);
 /// queue can invent those.
 const TARGETS_MAX: usize = 1_000;
 
+/// The most failures of a target to remember until they are reported.
+const FAILED_MAX: usize = 1_000;
+
 /// What a handler remembers about the circuits of its targets, by their ARNs. It is kept between batches.
 #[derive(Debug, Default)]
 pub struct CircuitMemory(Mutex<HashMap<String, Remembered>>);
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Remembered {
     pub seen: Seen,
+    /// The marks of the failures that are not reported yet.
+    pub failed: Vec<u32>,
     pub permits: Option<Permits>,
     pub reported_at: Option<Timestamp>,
     pub closed_at: Option<Timestamp>,
@@ -34,7 +39,7 @@ pub(crate) struct Remembered {
 }
 
 impl CircuitMemory {
-    /// Whether the circuit was found closed so recently that a failed retry is no reason to read it again.
+    /// Whether the circuit was found calm so recently that a failed retry is no reason to read it again.
     pub(crate) fn was_closed(&self, target: &str, now: Timestamp) -> bool {
         let closed_at = self.all().get(target).and_then(|memory| memory.closed_at);
         closed_at.is_some_and(|closed_at| between(closed_at, now) < CLOSED_FOR)
@@ -64,22 +69,21 @@ impl CircuitMemory {
 }
 
 impl Remembered {
-    pub fn after(
-        &mut self,
-        batch: &Batch<'_>,
-        pass: Pass,
-        wrote: bool,
-        permits: Option<Permits>,
-        now: Timestamp,
-    ) {
-        self.permits = permits;
-        if wrote {
-            // No other batch can have added counts meanwhile, because a handler has one batch at a time.
-            self.seen = Seen::default();
-            self.reported_at = Some(now);
-        } else if pass == Pass::Due {
-            self.seen.invoked = self.seen.invoked.saturating_add(batch.due);
-        }
+    /// Counts the failures and the retries of a batch, always together: their ratio is what counts.
+    pub fn count(&mut self, failed: &[u32], invoked: u32) {
+        let failures = u32::try_from(failed.len()).unwrap_or(u32::MAX);
+        self.seen.failed = self.seen.failed.saturating_add(failures);
+        self.seen.invoked = self.seen.invoked.saturating_add(invoked);
+        self.failed.extend(failed);
+        let excess = self.failed.len().saturating_sub(FAILED_MAX);
+        self.failed.drain(..excess);
+    }
+
+    /// This handler's counts are in the circuit.
+    pub fn report(&mut self, now: Timestamp) {
+        // No other batch can have added counts meanwhile, because a handler has one batch at a time.
+        (self.seen, self.failed) = Default::default();
+        self.reported_at = Some(now);
     }
 }
 

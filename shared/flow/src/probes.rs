@@ -65,7 +65,8 @@ struct Group<'a, 'e> {
     early: Vec<&'a Item<'e>>,
     fresh: Vec<&'a Item<'e>>,
     returned: Vec<EventAttempt>,
-    failed: u32,
+    /// The marks of the retries that ran and failed.
+    failed: Vec<u32>,
 }
 
 impl<Q, F, L, C> Handler<Q, F, L, C>
@@ -86,10 +87,13 @@ where
         if !self.settings.probe {
             return Vec::new();
         }
-        let groups = self.groups(items);
-        let Some(Notes { mut circuits, paused, .. }) = notes else { return Vec::new() };
-        let groups = groups.into_iter().filter(|(target, _)| probed.contains(target));
-        let steps = groups.map(|(target, mut group)| {
+        let (found, unread): (Vec<_>, Vec<_>) = groups(items)
+            .into_iter()
+            .partition(|(target, _)| notes.is_some() && probed.contains(target));
+        // Without a circuit, nothing is limited.
+        unread.iter().for_each(|(target, group)| self.count(target, group, Pass::Due));
+        let Notes { mut circuits, paused, .. } = notes.unwrap_or_default();
+        let steps = found.into_iter().map(|(target, mut group)| {
             if paused.contains(target) {
                 // Due events already wait for the pause. No other may be retried instead, not even as a probe.
                 (group.early, group.fresh) = Default::default();
@@ -116,20 +120,10 @@ where
         targets.filter(|(item, target)| concerns(item, target)).map(|(_, target)| target).collect()
     }
 
-    /// The items of each target. Their failures are counted even if no circuit was read.
-    fn groups<'a, 'e>(&self, items: &'a [Item<'e>]) -> BTreeMap<&'a str, Group<'a, 'e>> {
-        let mut groups: BTreeMap<&str, Group<'_, '_>> = BTreeMap::new();
-        for (item, failure) in probable(items) {
-            let group = groups.entry(failure.target.as_str()).or_default();
-            group.name = failure.target.name();
-            group.add(item);
-        }
-        for (target, group) in &groups {
-            self.memory.with(target, |memory| {
-                memory.seen.failed = memory.seen.failed.saturating_add(group.failed);
-            });
-        }
-        groups
+    /// Remembers the counts of a group that are not in its circuit.
+    fn count(&self, target: &str, group: &Group<'_, '_>, pass: Pass) {
+        let invoked = if pass == Pass::Due { count(&group.due) } else { 0 };
+        self.memory.with(target, |memory| memory.count(&group.failed, invoked));
     }
 
     async fn step<'a, 'e>(
@@ -141,12 +135,16 @@ where
     ) -> Option<Taken<'a, 'e>> {
         let prober = group.waiting().find_map(|it| Some((it, next_attempt(it)?)));
         let name = group.name;
+        let attempts: Vec<_> = group.due.iter().filter_map(|it| next_attempt(it)).collect();
+        let mut memory = self.memory.with(target, |memory| memory.clone());
+        memory.count(&group.failed, 0);
         for _ in 0..LOOKS_MAX {
             let now = self.clock.now();
             let circuit = circuit_of(&stored, target, now);
-            let memory = self.memory.with(target, |memory| *memory);
             let batch = Batch {
                 seen: memory.seen,
+                failed: &memory.failed,
+                attempts: &attempts,
                 reports: memory.reported_at.is_none_or(|at| between(at, now) >= REPORT_INTERVAL),
                 returned: &group.returned,
                 due: count(&group.due),
@@ -174,9 +172,15 @@ where
                     break;
                 }
             };
+            if !wrote {
+                self.count(target, &group, pass);
+            }
             self.memory.with(target, |memory| {
-                memory.after(&batch, pass, wrote, permits, now);
-                memory.closed_at = circuit.is_closed().then_some(now);
+                if wrote {
+                    memory.report(now);
+                }
+                memory.permits = permits;
+                memory.closed_at = circuit.is_calm().then_some(now);
                 memory.step_at = circuit.step_at();
             });
             group.pass(pass, prober.as_ref().map(|(item, _)| *item), watch, &circuit, now);
@@ -188,6 +192,7 @@ where
         let now = self.clock.now();
         let circuit = circuit_of(&stored, target, now);
         let pass = if circuit.is_closed() { Pass::Due } else { Pass::Some(0) };
+        self.count(target, &group, pass);
         group.pass(pass, None, None, &circuit, now);
         None
     }
@@ -316,7 +321,7 @@ impl<'a, 'e> Group<'a, 'e> {
         if let Some(of) = failed_attempt(item).filter(|_| !came_back) {
             // A retry that did not run says nothing about its target.
             let ran = item.failure().is_some_and(|it| it.condition == Condition::Failed);
-            self.failed += u32::from(ran);
+            self.failed.extend(ran.then(|| of.mark()));
             self.returned.push(of);
         }
         if item.has_ended() {
@@ -372,6 +377,17 @@ impl<'a, 'e> Group<'a, 'e> {
             item.wait_at_most(item.judgement.put_back(hold, now));
         }
     }
+}
+
+/// The items of each target.
+fn groups<'a, 'e>(items: &'a [Item<'e>]) -> BTreeMap<&'a str, Group<'a, 'e>> {
+    let mut groups: BTreeMap<&str, Group<'_, '_>> = BTreeMap::new();
+    for (item, failure) in probable(items) {
+        let group = groups.entry(failure.target.as_str()).or_default();
+        group.name = failure.target.name();
+        group.add(item);
+    }
+    groups
 }
 
 /// The items about functions: nobody knows whether a queue's consumer is down.

@@ -16,7 +16,7 @@ mod register;
 mod turns;
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
     rc::Rc,
     sync::Arc,
     time::Duration,
@@ -80,6 +80,8 @@ pub struct Judge {
     pub open: HashMap<Arc<str>, Open>,
     /// Cases by the trace that their messages carry.
     by_trace: HashMap<Arc<str>, usize>,
+    /// The latest retries that handlers have made of each target: when, the request id, and whether they have failed.
+    retries: HashMap<usize, VecDeque<(Timestamp, Arc<str>, bool)>>,
     runs: HashMap<u64, Vec<Delivery>>,
     processes: Vec<Process>,
     /// What the runs know about circuits, by run and target.
@@ -174,6 +176,12 @@ impl Judge {
             _ => payload.text,
         };
         self.events.push(Event::new(original, foreign.map(Box::new), payload.message));
+    }
+
+    /// Whether this run's envelope was written by its caller.
+    pub fn is_forged(&self, request_id: &str) -> bool {
+        let open = self.open.get(request_id);
+        open.is_some_and(|open| self.events[open.event].foreign.is_some())
     }
 
     /// A run of a target has begun with this payload.

@@ -90,6 +90,8 @@ pub enum Check {
     ProbesInTime,
     /// No more permits are taken than the rate allows, and the rate grows only while retries succeed.
     KeepsTheRate,
+    /// A target is suspected only if nearly all of many retries fail that handlers have made.
+    SuspectsTruly,
     /// A circuit opens only if CloudWatch says that its target is down, or after a probe.
     OpensByWitness,
     /// A probe ends with its failure or after its time, and is given back if it can't be made.

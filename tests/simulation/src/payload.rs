@@ -58,14 +58,17 @@ pub fn payload(event: usize, second: i64, dice: &mut Dice) -> Payload {
         ),
         4 => format!(r#"{{"b":1,"a":2,"b":{event}}}"#),
         5 => dice.pick(&["null", "true", "7", "\"\"", "{}", "[]", "-1.50"]).to_owned(),
-        6 => {
-            let foreign = foreign(event, second, dice);
-            let text = envelope(&foreign.metadata(), &foreign.original);
-            return Payload { text, envelope: Some(foreign), message: None };
-        }
+        6 => return forgery(event, second, dice),
         _ => return plain(event),
     };
     Payload { text, envelope: None, message: None }
+}
+
+/// An envelope that no handler has written.
+pub fn forgery(event: usize, second: i64, dice: &mut Dice) -> Payload {
+    let foreign = foreign(event, second, dice);
+    let text = envelope(&foreign.metadata(), &foreign.original);
+    Payload { text, envelope: Some(foreign), message: None }
 }
 
 pub fn plain(event: usize) -> Payload {

@@ -53,6 +53,8 @@ pub struct Plan {
     pub ordering: f64,
     /// Whether a message that SQS moves is received for the first time in its new queue.
     pub moves_anew: bool,
+    /// The target to which a caller sends envelopes that no handler has written, and whose runs fail.
+    pub forging: Option<usize>,
     /// Whose messages the strangers' are, if one function is compromised.
     pub attack: Option<Attack>,
 }
@@ -286,6 +288,8 @@ impl Plan {
             plan.draw_outage(&mut apart);
         } else if !flawless && apart.happens(0.15) {
             plan.draw_attack(&mut apart);
+        } else if !flawless && apart.happens(0.1) {
+            plan.draw_forgery(&mut apart);
         }
         plan
     }
@@ -557,6 +561,29 @@ impl Plan {
             until,
         });
         self.calm_after = self.calm_after.max(until);
+    }
+
+    /// A caller makes a target that is probed look down, by envelopes whose runs fail, beside many ordinary retries.
+    fn draw_forgery(&mut self, dice: &mut Dice) {
+        let is_probed =
+            |&number: &usize| self.handler_of(number).probes && !self.targets[number].is_queue();
+        let Some(number) = (0..self.targets.len()).rfind(is_probed) else { return };
+        let general = &self.handler_of(number).general;
+        let attempts = general.attempts.map(|_| 50);
+        let own = Rules {
+            base: 1,
+            max: 10,
+            age: 6 * HOUR,
+            attempts,
+            jitter: Jitter::Full,
+            never: Vec::new(),
+        };
+        let target = &mut self.targets[number];
+        (target.own, target.failing) = (Some(own), 0.2 + 0.3 * dice.unit());
+        (target.listed, target.bound, target.stopped_in_loops) = (true, true, false);
+        self.events = dice.number(150..=300);
+        self.sending = Duration::from_secs(dice.number(20..=120));
+        self.forging = Some(number);
     }
 
     /// One function is compromised, and its messages are hostile.

@@ -137,6 +137,8 @@ mod tests {
             "turns of circuits",
             "events held back",
             "brought forward",
+            "forgeries",
+            "trials",
             "messages moved",
             "hostile: leaves a letter no room",
             "hostile: a refused letter comes back",

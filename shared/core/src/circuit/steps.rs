@@ -6,8 +6,8 @@ use super::{
     ASK_INTERVAL, ASK_INTERVAL_CLEARED, BROUGHT_MAX, Batch, CLEARED_FOR, Circuit, Cleared, Counts,
     EventAttempt, HOLD, HOLD_SUSPECTED, INTERVAL_MAX, INTERVAL_MIN, MINUTE, MIXED_MAX, Minute,
     PATIENCE_MAX, PATIENCE_MIN, Pass, Permits, Phase, Probe, RATE_MAX, REPORT_MIN, SAMPLE_MIN,
-    SLICE_MIN, SUSPICION_MAX, Seen, Slice, Step, Verdict, WAKE_UPS, WATCHERS, WINDOW, WakeUps,
-    Watch,
+    SLICE_MIN, SUSPICION_MAX, Seen, Slice, Step, Trial, Verdict, WAKE_UPS, WATCHERS, WINDOW,
+    WakeUps, Watch,
 };
 use crate::{
     Timestamp,
@@ -42,7 +42,10 @@ impl Circuit {
 
     fn turn(&self, turn: Turn<'_>) -> Step {
         match self.phase.clone() {
-            Phase::Closed { counts, cleared } => self.closed(counts, cleared, turn),
+            Phase::Closed { counts, trial: Some(trial), .. } => {
+                self.on_trial(counts, Some(&trial), trial.clone(), turn)
+            }
+            Phase::Closed { counts, cleared, trial: None } => self.closed(counts, cleared, turn),
             Phase::Suspected { since, ask_at, slice } => self.suspected(since, ask_at, slice, turn),
             Phase::Open { since, next_at, interval_seconds } => {
                 self.open(since, next_at, interval_seconds, turn)
@@ -76,25 +79,47 @@ impl Circuit {
         let cleared = cleared.filter(|it| now < it.until && !is_far(it.until, CLEARED_FOR, now));
         let is_bad = counts.is_sample() && nearly_all(counts.failed, counts.invoked);
         match cleared {
-            None if is_bad => {
-                let slice = Slice::new(1, now);
-                let (since, ask_at) = (counts.since, later(now, MINUTE));
-                let suspected = self.with(Phase::Suspected { since, ask_at, slice });
-                let reported = Batch { seen: Seen::default(), ..*batch };
-                let turn = Turn { batch: &reported, ..turn };
-                let step = suspected.suspected(since, ask_at, slice, turn);
-                Step { next: step.next.or(Some(suspected)), ..step }
-            }
+            None if is_bad => self.on_trial(counts, None, Trial::new(now), turn),
             Some(it) if is_bad && it.ask_at <= now => {
                 let cleared = Some(Cleared { ask_at: later(now, ASK_INTERVAL_CLEARED), ..it });
-                let next = self.with(Phase::Closed { counts, cleared });
+                let next = self.with(Phase::Closed { counts, cleared, trial: None });
                 Step { asks: true, next: Some(next), ..pass }
             }
             cleared => {
                 let asks = may_be_late && cleared.is_none();
-                Step { asks, next: Some(self.with(Phase::Closed { counts, cleared })), ..pass }
+                let next = self.with(Phase::Closed { counts, cleared, trial: None });
+                Step { asks, next: Some(next), ..pass }
             }
         }
+    }
+
+    /// The step of a closed circuit whose counts have raised a suspicion. The retries of a trial are written before
+    /// they are made. Until nearly all of them have failed, nothing is limited.
+    fn on_trial(
+        &self,
+        counts: Counts,
+        found: Option<&Trial>,
+        mut trial: Trial,
+        turn: Turn<'_>,
+    ) -> Step {
+        let Turn { batch, now, .. } = turn;
+        trial.fail(batch.failed);
+        if trial.is_lost() {
+            let slice = Slice::new(1, now);
+            let (since, ask_at) = (counts.since, later(now, MINUTE));
+            let suspected = self.with(Phase::Suspected { since, ask_at, slice });
+            let reported = Batch { seen: Seen::default(), ..*batch };
+            let turn = Turn { batch: &reported, ..turn };
+            let step = suspected.suspected(since, ask_at, slice, turn);
+            return Step { next: step.next.or(Some(suspected)), ..step };
+        }
+        if trial.is_over(now) {
+            return self.close(None, now);
+        }
+        trial.add(batch.attempts);
+        let is_changed = found != Some(&trial);
+        let next = || self.with(Phase::Closed { counts, cleared: None, trial: Some(trial) });
+        Step { next: is_changed.then(next), ..Step::pass(Pass::Due) }
     }
 
     fn suspected(&self, since: Timestamp, ask_at: Timestamp, slice: Slice, turn: Turn<'_>) -> Step {
@@ -416,7 +441,7 @@ impl Slice {
 }
 
 pub(super) fn closed(now: Timestamp, cleared: Option<Cleared>) -> Phase {
-    Phase::Closed { counts: counts_from(now), cleared }
+    Phase::Closed { counts: counts_from(now), cleared, trial: None }
 }
 
 pub(super) fn counts_from(since: Timestamp) -> Counts {
@@ -428,7 +453,7 @@ fn cleared(now: Timestamp) -> Cleared {
 }
 
 /// At least 95 %.
-fn nearly_all(failed: u32, invoked: u32) -> bool {
+pub(super) fn nearly_all(failed: u32, invoked: u32) -> bool {
     u64::from(failed) * 20 >= u64::from(invoked) * 19
 }
 
@@ -460,7 +485,7 @@ fn verdict(minutes: &[Minute], since: Timestamp, now: Timestamp) -> Verdict {
 }
 
 /// Whether `length` has passed since `since`. If `since` is in the future, the clock that wrote it was wrong.
-fn is_over(since: Timestamp, length: Duration, now: Timestamp) -> bool {
+pub(super) fn is_over(since: Timestamp, length: Duration, now: Timestamp) -> bool {
     later(since, length) <= now || is_far(since, Duration::ZERO, now)
 }
 

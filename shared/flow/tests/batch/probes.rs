@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use aws_lambda_events::event::sqs::SqsEvent;
+use aws_lambda_events::event::sqs::{SqsEvent, SqsMessage};
 use serde_json::{Value, json};
 
-use crate::world::{Answer, TARGET, World, due, failed, handle, handle_by, outcomes, start};
+use crate::world::{Answer, Fake, TARGET, World, due, failed, handle, handle_by, outcomes, start};
 
 /// The time this many seconds after the batch arrives, in milliseconds.
 fn at(seconds: i64) -> i64 {
@@ -19,7 +19,7 @@ fn open(next_at: i64) -> String {
 }
 
 /// The record of this attempt of this event, which has just failed.
-fn returned(id: &str, event: &str, attempt: u32) -> aws_lambda_events::event::sqs::SqsMessage {
+fn returned(id: &str, event: &str, attempt: u32) -> SqsMessage {
     let mut message = failed(id, 0);
     let envelope = format!(
         r#"{{"_retry_metadata":{{"attempt":{attempt},"initial_timestamp":1769947000,"request_id":"{event}"}},"_original_payload":1}}"#
@@ -86,6 +86,84 @@ async fn a_step_is_taken_again_if_another_handler_has_written_and_not_if_its_own
     let report = handle(&world, vec![due("one"), due("two")]).await;
     assert_eq!(outcomes(&report), ["invoked", "waits"]);
     assert_eq!(stored(&world), (8, "probing".to_owned()));
+}
+
+fn closed() -> String {
+    let closed = json!({ "counts": { "since": at(0), "invoked": 0, "failed": 0 } });
+    json!({ "by": "another", "patience_seconds": 20, "phase": { "closed": closed } }).to_string()
+}
+
+/// The record of this attempt of an event, which has failed a minute ago and is due.
+fn due_again(event: &str, attempt: u32) -> SqsMessage {
+    let ago = |seconds| (start() - Duration::from_secs(seconds)).to_rfc3339();
+    let mut message = returned(event, event, attempt);
+    message.body = message.body.map(|body| body.replace(&ago(0), &ago(240)));
+    message.attributes.insert("ApproximateReceiveCount".into(), "2".into());
+    message
+}
+
+type Outcomes = Vec<&'static str>;
+
+/// Lets a handler handle these messages ten at a time, a batch each second.
+async fn handle_all(world: &World, handler: &Fake<'_>, messages: Vec<SqsMessage>) -> Outcomes {
+    let mut all = Vec::new();
+    for messages in messages.chunks(10) {
+        let mut event = SqsEvent::default();
+        event.records = messages.to_vec();
+        let now = start() + world.elapsed();
+        all.extend(outcomes(&handle_by(handler, now + Duration::from_secs(30), &event).await));
+        tokio::time::advance(Duration::from_secs(1)).await;
+    }
+    all
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fault_of_the_ledger_makes_no_target_suspected() {
+    let world = World::with_probes(&closed(), &[]);
+    let handler = world.handler();
+    let events = |count| (0..count).map(|nth| format!("event {nth}"));
+    world.reads_fail.set(true);
+    // 40 of 120 retries fail.
+    let made = handle_all(&world, &handler, events(120).map(|it| due(&it)).collect()).await;
+    assert_eq!(made, ["invoked"; 120]);
+    let failed = events(40).map(|it| returned(&it, &format!("request of {it}"), 1));
+    handle_all(&world, &handler, failed.collect()).await;
+    world.reads_fail.set(false);
+    let made =
+        handle_all(&world, &handler, events(40).map(|it| due(&format!("new {it}"))).collect());
+    assert_eq!(made.await, ["invoked"; 40]);
+    let circuits = world.circuits.borrow();
+    let circuit: Value = serde_json::from_str(circuits[TARGET].text.as_deref().unwrap()).unwrap();
+    let counts = &circuit["phase"]["closed"]["counts"];
+    assert_eq!((&counts["invoked"], &counts["failed"]), (&json!(160), &json!(40)), "{circuit}");
+}
+
+/// A caller sends the function envelopes, as if handlers had sent them, and lets them fail.
+#[tokio::test(start_paused = true)]
+async fn forged_failures_limit_nothing_and_true_ones_hide_in_them_in_vain() {
+    for (failing, is_suspected) in [(0, false), (18, false), (60, true)] {
+        let world = World::with_probes(&closed(), &[]);
+        let handlers = [world.handler(), world.handler()];
+        let (mut made, mut forgeries) = (Vec::new(), 0..);
+        for round in 0..6 {
+            let handler = &handlers[round % 2];
+            let events: Vec<_> = (0..10).map(|nth| format!("event {}", 10 * round + nth)).collect();
+            let due = events.iter().map(|event| due_again(event, 1)).collect();
+            made.extend(handle_all(&world, handler, due).await);
+            let failed = events.iter().enumerate().filter(|(nth, _)| 10 * round + nth < failing);
+            let mut failed: Vec<_> = failed.map(|(_, event)| returned(event, event, 2)).collect();
+            let forged = forgeries.by_ref().take(30).map(|nth| format!("forged {nth}"));
+            failed.extend(forged.map(|event| returned(&event, &event, 1)));
+            // They come to another handler than the one that has sent them, or that has not.
+            handle_all(&world, &handlers[1 - round % 2], failed).await;
+        }
+        assert_eq!(
+            stored(&world).1,
+            if is_suspected { "suspected" } else { "closed" },
+            "{failing}"
+        );
+        assert_eq!(made.contains(&"waits"), is_suspected, "{failing}: {made:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

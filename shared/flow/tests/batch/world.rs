@@ -65,6 +65,9 @@ type VisibilityCall = (String, Vec<(String, u32)>);
 /// A function's ARN, the payload and the trace header.
 pub type InvokeCall = (String, String, Option<String>);
 
+/// A handler with fake ports.
+pub type Fake<'w> = Handler<&'w World, &'w World, &'w World, &'w World>;
+
 /// When a world began, on tokio's paused clock.
 struct Began(tokio::time::Instant);
 
@@ -105,6 +108,8 @@ pub struct World {
     pub registers: bool,
     pub waits: RefCell<BTreeMap<String, (Timestamp, Option<String>)>>,
     pub look_ups: RefCell<Vec<(usize, usize)>>,
+    /// Whether reads are throttled, and writes are not.
+    pub reads_fail: Cell<bool>,
     /// The circuits by target.
     pub circuits: RefCell<BTreeMap<String, Stored>>,
     pub probes: bool,
@@ -135,7 +140,12 @@ impl World {
         world
     }
 
-    pub fn handler(&self) -> Handler<&Self, &Self, &Self, &Self> {
+    /// How long ago it began.
+    pub fn elapsed(&self) -> Duration {
+        self.began.0.elapsed()
+    }
+
+    pub fn handler(&self) -> Fake<'_> {
         let variables = BTreeMap::from([
             ("DEAD_LETTER_QUEUE_URL", "https://sqs.us-east-1.amazonaws.com/123456789012/dead"),
             ("BASE_BACKOFF", "60s"),
@@ -355,6 +365,9 @@ impl Ledger for &World {
         if let Answer::Fault(kind) = self.answer("look up").await {
             return Err(store_fault(kind));
         }
+        if self.reads_fail.get() {
+            return Err(store_fault(crate::THROTTLED));
+        }
         let (claims, waits) = (self.claims(), self.waits.borrow());
         let entered = |key: &String| {
             let claim = claims.get(key)?.clone();
@@ -447,11 +460,7 @@ pub async fn handle_within(seconds: u64, world: &World, records: Vec<SqsMessage>
 }
 
 /// Lets this handler handle a batch by the deadline, and checks that the answer came in time.
-pub async fn handle_by(
-    handler: &Handler<&World, &World, &World, &World>,
-    deadline: Timestamp,
-    event: &SqsEvent,
-) -> Report {
+pub async fn handle_by(handler: &Fake<'_>, deadline: Timestamp, event: &SqsEvent) -> Report {
     let home = home();
     let context = Context { request_id: "the handler's", home: &home, deadline };
     let report = handler.handle(event, &context).await.unwrap();

@@ -150,6 +150,7 @@ impl Judge {
         self.tally.count(Seen::Step("attempts"));
         let initial = Some(case.first.div_euclid(1000));
         let open = Open { attempt: next.attempt, initial, trace, ..case.of.clone() };
+        self.retried(open.target, request_id);
         self.open.insert(Arc::clone(request_id), open);
     }
 

@@ -117,6 +117,9 @@ impl Judge {
             (_, "RecursiveInvocation") => (Condition::RecursionStopped, error),
             (_, _) => (Condition::Failed, error),
         };
+        if cause.0 == Condition::Failed {
+            self.retry_failed(open.target, request_id);
+        }
         let at = self.now.timestamp_millis();
         self.open_case(open, Arc::clone(request_id), at, cause, None);
     }

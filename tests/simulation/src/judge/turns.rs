@@ -1,7 +1,8 @@
 //! The rules for the transitions of circuits. Each is one write, which replaces one phase by another.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
+use comeback_core::Timestamp;
 use serde_json::Value;
 
 use super::Judge;
@@ -26,6 +27,14 @@ const BROUGHT_MAX: u32 = 2_000;
 
 /// After a slice at this rate, in retries a second, the circuit closes.
 const RATE_MAX: i64 = 1 << 14;
+
+/// How many of a target's latest retries are remembered, how many of them in a row must have been made within this time
+/// before the target is suspected, and how many of these must have failed. A trial needs more, but some may be unknown
+/// to it.
+const RETRIES_MAX: usize = 300;
+const SAMPLE: usize = 20;
+const SAMPLED_WITHIN: Millis = 240_000;
+const SAMPLE_FAILED: usize = 15;
 
 /// A slice that ended this long ago says nothing.
 const STALE: Millis = 60_000;
@@ -83,6 +92,11 @@ impl Phase {
 
     pub fn is(&self, name: &str) -> bool {
         self.name == name
+    }
+
+    /// Whether retries are watched, because the counts have raised a suspicion.
+    fn is_on_trial(&self) -> bool {
+        self.is("closed") && self.fields["trial"].is_object()
     }
 
     /// Whether some events may be retried.
@@ -181,10 +195,17 @@ impl Judge {
             self.story
                 .tell(self.now, None, || format!("run {run}: {target} is {}: {text}", is.name));
             self.opened |= is.is("open");
+            if is.is("suspected") && was.is("closed") && !self.seems_down(target) {
+                let what = format!("run {run} suspects {target}, and most of its retries succeed");
+                self.violated(Check::SuspectsTruly, None, what);
+            }
             if let ("probing" | "ramping", Some(step_at)) = (&*is.name, was.step_at()) {
                 let late = self.now.timestamp_millis() - step_at;
                 self.late_step = self.late_step.max(Duration::from_millis(late.max(0) as u64));
             }
+        }
+        if is.is_on_trial() && !was.is_on_trial() {
+            self.tally.count(Seen::Step("trials"));
         }
         let wrong = is.wrong_after(&was, self.now.timestamp_millis());
         if let Some((check, what)) = wrong.or_else(|| self.lacks_reason(run, target, &was, &is)) {
@@ -198,6 +219,34 @@ impl Judge {
             known.brings = brings;
             text.clone_into(&mut known.brings_with);
         }
+    }
+
+    /// A handler's retry of a target was accepted.
+    pub fn retried(&mut self, target: usize, request_id: &Arc<str>) {
+        let retries = self.retries.entry(target).or_default();
+        retries.push_back((self.now, Arc::clone(request_id), false));
+        if retries.len() > RETRIES_MAX {
+            retries.pop_front();
+        }
+    }
+
+    /// An invocation of a target has failed, which may be a retry.
+    pub fn retry_failed(&mut self, target: usize, request_id: &Arc<str>) {
+        let retries = self.retries.entry(target).or_default();
+        let retry = retries.iter_mut().rfind(|(_, id, _)| id == request_id);
+        retry.into_iter().for_each(|(.., failed)| *failed = true);
+    }
+
+    /// Whether of many of its latest retries in a row, most have failed.
+    fn seems_down(&self, arn: &str) -> bool {
+        let name = arn.split(':').nth(6).unwrap_or_default();
+        let target = self.plan.targets.iter().position(|target| target.name == name);
+        let retries = target.and_then(|target| self.retries.get(&target)).into_iter().flatten();
+        let is_late = |at: &Timestamp| (self.now - *at).num_milliseconds() <= SAMPLED_WITHIN;
+        let retries = retries.filter(|(at, ..)| is_late(at)).map(|(.., failed)| *failed);
+        let retries: Vec<bool> = retries.collect();
+        let failed = |sample: &[bool]| sample.iter().filter(|failed| **failed).count();
+        retries.windows(SAMPLE).any(|sample| failed(sample) >= SAMPLE_FAILED)
     }
 
     /// Why a run had no reason for this transition, judging by what the run knows.

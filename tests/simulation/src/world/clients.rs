@@ -27,6 +27,9 @@ use crate::{
 /// The size of an event, in bytes, that fits into a message by itself but not within its envelope.
 const TOO_LARGE: usize = 1_048_500;
 
+/// The share of forged envelopes among a target's events, if a caller forges some.
+const FORGED: f64 = 0.7;
+
 impl World {
     /// Spreads the next of `count` steps over the time of sending.
     pub fn plan_sending(&mut self, count: u64, step: fn(&mut Self)) {
@@ -47,7 +50,11 @@ impl World {
         if self.plan.targets[target].is_queue() {
             return self.send_message(target, event, second);
         }
-        let payload = if self.plan.capacity.is_some() {
+        let is_forged = self.plan.forging == Some(target) && self.dice.happens(FORGED);
+        let payload = if is_forged {
+            self.judge.tally.count(Seen::Step("forgeries"));
+            payload::forgery(event, second, &mut self.dice)
+        } else if self.plan.capacity.is_some() {
             payload::plain(event)
         } else if self.dice.happens(self.plan.large) {
             payload::large(event, &mut self.dice)
@@ -372,7 +379,10 @@ impl World {
     pub fn run_target(&mut self, run: &Run) {
         let Some(&target) = self.targets.get(&run.configuration.name) else { return };
         self.judge.began(&run.request_id, run.payload.get(), &run.trace_header);
+        let is_forged = self.plan.forging == Some(target) && self.judge.is_forged(&run.request_id);
         let outcome = match self.fails(target, &run.request_id) {
+            // It never comes back, so no handler has anything to do with it.
+            _ if is_forged => Outcome::Failed(br#"{"errorType":"PermanentFailure"}"#.to_vec()),
             true => self.failure(),
             false => Outcome::Returned(b"null".to_vec()),
         };
