@@ -181,6 +181,14 @@ impl Cloud {
         }
     }
 
+    /// Whether a queue has messages for another batch, which its mapping may not run now.
+    pub fn is_behind(&mut self, now: Timestamp, queue: &str) -> bool {
+        let Self { sqs, lambda, .. } = self;
+        let mut mappings = lambda.mappings.values().filter(|mapping| *mapping.queue == *queue);
+        mappings.any(|mapping| mapping.holds_batch(now))
+            || sqs.next_visible_at(queue, now).is_some_and(|at| at <= now)
+    }
+
     pub(super) fn next_poll(&mut self, now: Timestamp) -> Option<Timestamp> {
         let Self { sqs, lambda, .. } = self;
         let mappings = lambda.mappings.values();

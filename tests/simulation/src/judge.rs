@@ -22,7 +22,7 @@ use std::{
     time::Duration,
 };
 
-use comeback_core::Timestamp;
+use comeback_core::{Timestamp, time::between};
 use comeback_local_model::sqs::{MessageAttribute, Outgoing};
 
 pub use self::{
@@ -68,10 +68,13 @@ pub struct Judge {
     /// them.
     pub metrics: Vec<String>,
     pub now: Timestamp,
-    /// When each event ended that had failed before, and how late a step of a circuit was at most.
+    /// When each event of the first target ended that had failed before, and how late a step of a circuit was at most.
     pub recovered: Vec<Timestamp>,
     pub late_step: Duration,
     pub opened: bool,
+    /// How late each attempt of an outage was, by target, and the backlogs of all retry queues.
+    pub lateness: BTreeMap<usize, Vec<Duration>>,
+    pub backlogs: Vec<Backlog>,
     pub dead_letters: u64,
     plan: Rc<Plan>,
     pub events: Vec<Event>,
@@ -108,6 +111,13 @@ pub struct Event {
     copies: u32,
 }
 
+/// Since when a mapping has had no place for the messages of its retry queue, and the longest time of that.
+#[derive(Default)]
+pub struct Backlog {
+    since: Option<Timestamp>,
+    pub longest: Duration,
+}
+
 /// An invocation that has not ended yet.
 #[derive(Clone)]
 pub struct Open {
@@ -135,7 +145,8 @@ impl Event {
 impl Judge {
     pub fn new(plan: Rc<Plan>, is_story_written: bool) -> Self {
         let events = Vec::with_capacity((plan.events + plan.strangers) as usize);
-        let mut judge = Self { plan, events, ..Self::default() };
+        let backlogs = plan.queues.iter().map(|_| Backlog::default()).collect();
+        let mut judge = Self { plan, events, backlogs, ..Self::default() };
         judge.story.is_written = is_story_written;
         judge
     }
@@ -145,6 +156,17 @@ impl Judge {
         let event = event.into();
         self.story.tell(self.now, event, || format!("VIOLATED {check:?}: {what}"));
         self.violation.get_or_insert(Violation { check, event, what });
+    }
+
+    /// A mapping has or has not a place for another batch of its queue.
+    pub fn note_backlog(&mut self, queue: usize, is_behind: bool) {
+        let Backlog { since, longest } = &mut self.backlogs[queue];
+        if is_behind {
+            let since = *since.get_or_insert(self.now);
+            *longest = (*longest).max(between(since, self.now));
+        } else {
+            *since = None;
+        }
     }
 
     /// Lambda has accepted a client's event.
@@ -220,7 +242,7 @@ impl Judge {
         let Some(open) = self.open.remove(request_id) else { return };
         self.story.tell(self.now, open.event, || format!("attempt {} succeeded", open.attempt));
         self.tally.count(Seen::Step("successes"));
-        self.recovered.extend((open.attempt > 0).then_some(self.now));
+        self.recovered.extend((open.attempt > 0 && open.target == 0).then_some(self.now));
         self.events[open.event].ends += 1;
     }
 

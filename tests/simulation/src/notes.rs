@@ -48,6 +48,8 @@ pub enum Check {
     AnswersInTime,
     /// A handler waits for the answer to an act, unless it was lost: what was accepted is not reported as failed.
     AwaitsAnswers,
+    /// A handler begins no act for whose answer and follow-ups it may have no time.
+    ActsInTime,
     /// A dead-letter queue contains only what handlers have sent there.
     NothingUnexplained,
     /// A call has at most ten entries, and together they are no larger than one message may be.

@@ -1,6 +1,6 @@
 //! What a seed draws before its world begins: handlers, queues, targets, their rules, and the faults.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, ops::RangeInclusive, time::Duration};
 
 use clap::Args;
 use comeback_core::backoff::Jitter;
@@ -47,10 +47,12 @@ pub struct Plan {
     pub failures_from: u64,
     /// Whether to record the metrics that CloudWatch would have.
     pub has_metrics: bool,
-    /// How many invocations a second the target of an outage can take, about which CloudWatch tells the truth.
-    pub capacity: Option<u64>,
-    /// How often operators notice a waiting event and order something.
+    /// The outage that is played, about which CloudWatch tells the truth.
+    pub outage: Option<Outage>,
+    /// How often operators notice a waiting event and order something, and the share of orders that end with the item
+    /// of the wait, as another program might write them.
     pub ordering: f64,
+    pub short_orders: f64,
     /// Whether a message that SQS moves is received for the first time in its new queue.
     pub moves_anew: bool,
     /// The target to which a caller sends envelopes that no handler has written, and whose runs fail.
@@ -59,7 +61,7 @@ pub struct Plan {
     pub attack: Option<Attack>,
 }
 
-/// One outage of a single function, in a world in which nothing else fails.
+/// One outage of a function, and another function beside it whose events fail once. Nothing else fails.
 #[derive(Args, Clone, Copy, Debug)]
 #[group(skip)]
 pub struct Outage {
@@ -84,6 +86,18 @@ pub struct Outage {
     /// List waiting events, so that they can be brought forward.
     #[arg(long)]
     pub register: bool,
+    /// How many events of the other function are sent in a second.
+    #[arg(long, default_value_t = 1)]
+    pub neighbour: u64,
+    /// The maximum concurrency of the mapping of each retry queue; 10 is what is deployed.
+    #[arg(long, default_value_t = 10)]
+    pub batches: u32,
+    /// How many runs the account may have at once; 1,000 is what AWS gives.
+    #[arg(long, default_value_t = 1_000)]
+    pub concurrency: u32,
+    /// How many of these are reserved for the handler.
+    #[arg(long)]
+    pub reserved: Option<u32>,
 }
 
 impl Outage {
@@ -109,6 +123,8 @@ pub struct HandlerPlan {
     pub dead_letter_queue: String,
     /// In seconds.
     pub timeout: u32,
+    /// How much of the account's concurrency is its own.
+    pub reserved: Option<u32>,
     /// The most by which the clocks of its environments may be off.
     pub skew: Duration,
     pub general: Rules,
@@ -290,6 +306,10 @@ impl Plan {
             plan.draw_attack(&mut apart);
         } else if !flawless && apart.happens(0.1) {
             plan.draw_forgery(&mut apart);
+        } else if !flawless && apart.happens(0.05) {
+            plan.draw_long(&mut apart);
+        } else if !flawless && apart.happens(0.03) {
+            plan.draw_crowd(&mut apart);
         }
         plan
     }
@@ -309,6 +329,7 @@ impl Plan {
             name: "retry-handler-0".to_owned(),
             dead_letter_queue: "dead-letters-0".to_owned(),
             timeout: 30,
+            reserved: None,
             skew: Duration::from_secs(5),
             general,
             lists_targets: false,
@@ -370,18 +391,35 @@ impl Plan {
 
     pub fn of_outage(outage: Outage, seed: u64) -> Self {
         let until = outage.lasts();
-        let mut plan = Self::day_of(outage.rate * outage.arrivals, seed).flawless(until);
-        plan.targets.truncate(1);
-        plan.targets[0].failing = 0.0;
+        let events = (outage.rate + outage.neighbour) * outage.arrivals;
+        let mut plan = Self::day_of(events, seed).flawless(until);
+        plan.targets.truncate(2);
+        plan.targets.iter_mut().for_each(|target| target.failing = 0.0);
+        // Each function has a queue of its own.
+        plan.targets[1].queue = 1;
+        plan.queues = ["retry-0", "retry-1"]
+            .map(|name| QueuePlan {
+                name: name.to_owned(),
+                handler: 0,
+                batch: 10,
+                concurrency: Some(outage.batches),
+            })
+            .into();
         let handler = &mut plan.handlers[0];
+        handler.reserved = outage.reserved;
         handler.general.max = 12 * HOUR;
         handler.has_ledger = outage.probe || outage.register;
         (handler.probes, handler.has_register) = (outage.probe, outage.register);
         handler.in_flight_max = [outage.in_flight_max; 2];
         plan.spells[0].from = Duration::ZERO;
         plan.spells[0].until = until;
-        let sending = Duration::from_secs(outage.arrivals);
-        Self { sending, calm_after: until, capacity: Some(outage.capacity), ..plan }
+        Self {
+            sending: Duration::from_secs(outage.arrivals),
+            calm_after: until,
+            concurrency: outage.concurrency,
+            outage: Some(outage),
+            ..plan
+        }
     }
 
     /// The handler that retries a target's events.
@@ -410,6 +448,7 @@ impl Plan {
             name: format!("retry-handler-{n}"),
             dead_letter_queue: format!("dead-letters-{n}"),
             timeout: dice.pick(&[5, 10, 30, 30, 60]),
+            reserved: None,
             skew: Duration::from_secs(if is_skewed { dice.number(1..=5) } else { 0 }),
             general: Rules::draw(dice),
             lists_targets: dice.happens(0.3),
@@ -619,8 +658,104 @@ impl Plan {
                 self.targets[number] = self.successor(old);
             }
         }
+        let is_queue_of =
+            |target: &TargetPlan| target.is_queue() && self.queues[target.queue].handler == handler;
+        if !self.targets.iter().any(is_queue_of) && dice.happens(0.5) {
+            let name = format!("target-{}", self.targets.len());
+            let queue = add_queue(&mut self.queues, format!("retry-of-{name}"));
+            let form = Form::Queue { tries: 1, hidden: 2 };
+            let (listed, bound) = (true, true);
+            self.targets.push(TargetPlan {
+                name,
+                queue,
+                form,
+                listed,
+                bound,
+                ..TargetPlan::default()
+            });
+        }
         self.strangers = dice.number(5..=25);
         self.attack = Some(Attack { by, on, open_queue });
+    }
+
+    /// A few events, and everything takes long: handlers run for up to 15 minutes, and their leases last as long.
+    /// Messages wait for days, of queues also before they are moved, and handlers are off for days. Orders live to
+    /// their expiry.
+    fn draw_long(&mut self, dice: &mut Dice) {
+        self.events = self.events.min(6);
+        self.strangers = self.strangers.min(2);
+        self.calm_after = Duration::from_secs(dice.number(6 * DAY..=12 * DAY));
+        self.hopeless = 0.5;
+        (self.ordering, self.short_orders) = (0.6, 0.5);
+        self.moves_anew = dice.happens(0.7);
+        for handler in &mut self.handlers {
+            handler.timeout = dice.pick(&[300, 900, 900]);
+            handler.has_ledger |= dice.happens(0.5);
+            (handler.probes, handler.has_register) = (false, handler.has_ledger);
+            // Days in hops of a quarter of an hour take many steps.
+            handler.in_flight_max = [IN_FLIGHT_MAX; 2];
+            handler.general = Rules {
+                base: dice.pick(&[60, HOUR, 12 * HOUR]),
+                max: 13 * DAY,
+                age: dice.pick(&[20 * DAY, 60 * DAY]),
+                attempts: None,
+                jitter: dice.pick(&[Jitter::Full, Jitter::Equal, Jitter::None]),
+                never: handler.general.never.clone(),
+            };
+        }
+        for number in 0..self.targets.len() {
+            let handler = &mut self.handlers[self.queues[self.targets[number].queue].handler];
+            let target = &mut self.targets[number];
+            target.own = None;
+            if target.successor_of.is_none() && (target.is_queue() || dice.happens(0.3)) {
+                let (tries, hidden) = (dice.number(1..=3) as u32, 12 * HOUR as u32);
+                target.form = Form::Queue { tries, hidden };
+                handler.lists_targets |= !handler.binds_queues;
+                target.listed |= handler.binds_queues;
+            }
+        }
+        for queue in 0..self.queues.len() {
+            self.draw_days_off(queue, dice);
+            self.draw_days_off(queue, dice);
+        }
+    }
+
+    /// For some hours no event of a queue can be retried, so orders stay. Then its mapping is off for days.
+    fn draw_days_off(&mut self, queue: usize, dice: &mut Dice) {
+        let hours = |range: RangeInclusive<u64>, dice: &mut Dice| {
+            Duration::from_secs(dice.number(range.start() * HOUR..=range.end() * HOUR))
+        };
+        let from = dice.within(Duration::ZERO, self.calm_after - Duration::from_hours(48));
+        let off = from + hours(1..=6, dice);
+        let until = (off + hours(30..=96, dice)).min(self.calm_after);
+        let denied = (0..self.targets.len()).filter(|&number| self.targets[number].queue == queue);
+        let denied = denied.map(|number| (Trouble::AccessDenied, number, from));
+        let spells = denied.chain([(Trouble::MappingOff, queue, off)]);
+        let spells = spells.map(|(trouble, number, from)| Spell { trouble, number, from, until });
+        self.spells.extend(spells.collect::<Vec<_>>());
+    }
+
+    /// So many events are due at the same time, and calls are so slow, that a batch takes longer than its handler has.
+    fn draw_crowd(&mut self, dice: &mut Dice) {
+        (self.events, self.sending) = (dice.number(40..=100), Duration::from_secs(1));
+        self.calm_after = Duration::from_hours(1);
+        self.rates.insert(Fault::CallUnsent, 0.1 + 0.2 * dice.unit());
+        self.rates.insert(Fault::CallHung, 0.0);
+        for handler in &mut self.handlers {
+            handler.timeout = dice.pick(&[5, 10, 30]);
+            (handler.probes, handler.has_register) = (false, false);
+            handler.general = Rules {
+                base: 60,
+                max: 600,
+                age: HOUR,
+                jitter: Jitter::None,
+                ..handler.general.clone()
+            };
+        }
+        self.targets.iter_mut().for_each(|target| target.own = None);
+        for queue in &mut self.queues {
+            (queue.batch, queue.concurrency) = (dice.pick(&[40, 100]), None);
+        }
     }
 
     /// The target that gets this one's name.

@@ -142,6 +142,7 @@ mod tests {
             "messages moved",
             "hostile: leaves a letter no room",
             "hostile: a refused letter comes back",
+            "hostile: a refused letter of a queue comes back",
             "hostile: the victim's request id",
             "hostile: metadata with thousands of members",
             "hostile: an id of kilobytes",
@@ -185,6 +186,10 @@ mod tests {
         in_flight_max: 100_000,
         probe: true,
         register: true,
+        neighbour: 1,
+        batches: 10,
+        concurrency: 1_000,
+        reserved: None,
     };
 
     fn played(outage: Outage, seed: u64) -> Judge {
@@ -200,6 +205,35 @@ mod tests {
             played(Outage { probe: false, register: false, in_flight_max: 500, ..OUTAGE }, 0);
         let delays = ended.tally.seen.get(&Seen::Step("delays")).copied();
         assert!(delays > Some(2_000), "{delays:?}");
+    }
+
+    /// The longest lateness of an attempt of a function that is on time. Visibility timeouts are in whole seconds.
+    const ON_TIME: Duration = Duration::from_millis(1_500);
+
+    fn latest(ended: &Judge, target: usize) -> Duration {
+        ended.lateness[&target].iter().max().copied().unwrap()
+    }
+
+    #[test]
+    fn an_outage_for_which_its_mapping_has_too_few_places_delays_no_other_function() {
+        let few =
+            Outage { rate: 20, minutes: 3, arrivals: 180, batches: 2, probe: false, ..OUTAGE };
+        let ended = played(Outage { register: false, ..few }, 0);
+        assert!(latest(&ended, 0) > Duration::from_secs(5), "{:?}", latest(&ended, 0));
+        assert!(latest(&ended, 1) <= ON_TIME, "{:?}", latest(&ended, 1));
+        let ended = played(Outage { register: false, batches: 10, ..few }, 0);
+        assert!(latest(&ended, 0) <= ON_TIME, "{:?}", latest(&ended, 0));
+    }
+
+    #[test]
+    fn an_outage_that_uses_up_the_accounts_concurrency_delays_others_unless_the_handler_has_its_own()
+     {
+        let rate = Outage { rate: 20, minutes: 3, arrivals: 180, probe: false, ..OUTAGE };
+        let small = Outage { concurrency: 60, register: false, ..rate };
+        let ended = played(small, 0);
+        assert!(latest(&ended, 1) > Duration::from_secs(5), "{:?}", latest(&ended, 1));
+        let ended = played(Outage { reserved: Some(20), ..small }, 0);
+        assert!(latest(&ended, 1) <= ON_TIME, "{:?}", latest(&ended, 1));
     }
 
     #[test]

@@ -167,6 +167,7 @@ impl World {
                     None => self.run_target(&run),
                 }
             }
+            self.note_backlogs();
             self.relay();
             self.consume();
             self.forget_void_steps();
@@ -196,6 +197,15 @@ impl World {
         }
         self.judge.tally.seen.insert(Seen::Step("steps"), steps);
         self.judge
+    }
+
+    /// Where attempts must be on time, tells the judge which mappings have no place for another batch.
+    fn note_backlogs(&mut self) {
+        let plan = Rc::clone(&self.plan);
+        for (number, queue) in plan.queues.iter().enumerate().filter(|_| plan.flawless) {
+            let is_behind = self.cloud.is_behind(self.now, &queue.name);
+            self.judge.note_backlog(number, is_behind);
+        }
     }
 
     fn after(&mut self, delay: Duration, step: impl FnOnce(&mut Self) + 'static) {

@@ -195,6 +195,10 @@ impl Mapping {
         Some(if full { first.received_at } else { later(first.received_at, self.window) })
     }
 
+    pub(crate) fn holds_batch(&self, now: Timestamp) -> bool {
+        self.ready_at().is_some_and(|at| at <= now)
+    }
+
     pub(crate) fn take_batch(&mut self, now: Timestamp) -> Option<Vec<Held>> {
         if self.ready_at()? > now {
             return None;

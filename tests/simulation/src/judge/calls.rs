@@ -37,9 +37,6 @@ const WAIT_MAX: u32 = 43_140;
 const MANY_RECEIVES: u32 = 500;
 const MANY_RECEIVES_WAIT: (Millis, Millis) = (1_800_000, 3_600_000);
 
-/// How long a handler runs at most.
-const RUN_MAX: Millis = 60_000;
-
 /// How late an attempt may be if nothing prevents it: visibility timeouts are in whole seconds, and the previous batch
 /// takes some time.
 const LATENESS_MAX: Millis = 5_000;
@@ -78,12 +75,16 @@ impl Judge {
         if self.cases[case].claimed && claimed.is_none() {
             self.violated(Check::ClaimsFirst, event, format!("run {run} invokes without a claim"));
         }
+        if claimed.is_none() {
+            self.judge_begin(run, place);
+        }
         if self.is_held_back(&self.runs[&run][place]) {
             self.violated(Check::PausesHold, event, format!("run {run} invokes a paused target"));
         }
         let came_back = came_back(self.runs[&run][place].record());
         let may_be_early = self.judge_probe(run, &invoke.target, case, came_back);
-        let wrong = self.wrong_invocation(at, &self.cases[case], invoke, may_be_early);
+        let place_since = self.place_since(&self.runs[&run][place]);
+        let wrong = self.wrong_invocation(at, &self.cases[case], invoke, may_be_early, place_since);
         if let Some((check, what)) = wrong {
             self.violated(check, event, what);
         }
@@ -97,6 +98,7 @@ impl Judge {
         case: &Case,
         invoke: &Invoke,
         may_be_early: bool,
+        place_since: Option<Millis>,
     ) -> Option<(Check, String)> {
         let next = match case.verdict {
             Ok(next) => next,
@@ -127,7 +129,7 @@ impl Judge {
             (Check::NotAfterAge, what)
         } else if self.plan.flawless
             && !self.plan.handler_of(case.of.target).probes
-            && at > latest.max(case.seen_at) + LATENESS_MAX
+            && at > latest.max(case.seen_at).max(place_since.unwrap_or(latest)) + LATENESS_MAX
         {
             (Check::OnTime, format!("it is invoked at {at}, and was due at {latest} at the latest"))
         } else if *target != arn {
@@ -140,6 +142,15 @@ impl Judge {
         } else {
             return None;
         })
+    }
+
+    /// Since when its mapping has had a place for a message, if it had none when the message became due.
+    fn place_since(&self, message: &Delivery) -> Option<Millis> {
+        let behind_since = message.behind_since?.timestamp_millis();
+        let case = &self.cases[message.case];
+        let (_, latest) = case.due_range(case.verdict.ok()?);
+        let was_behind = behind_since <= latest + LATENESS_MAX;
+        was_behind.then(|| message.received_at.timestamp_millis())
     }
 
     /// Lambda has accepted a handler's invocation, or a queue its message.
@@ -364,7 +375,14 @@ impl Judge {
             return Some((Check::FaultWaits, (low - passed, high.saturating_sub(passed))));
         }
         let rest = message.held_until? - at;
-        Some((Check::WaitsForHolder, held(message, rest)))
+        Some((Check::WaitsForHolder, self.held(message, rest)))
+    }
+
+    /// The range of a wait until another handler has ended, in which this handler may have done other things first.
+    pub fn held(&self, message: &Delivery, rest: Millis) -> (Millis, Millis) {
+        let (low, high) = spared(message, (rest, rest));
+        let timeout = self.plan.handler_of(self.cases[message.case].of.target).timeout;
+        (if low > rest { low - i64::from(timeout) * 1000 } else { low }, high)
     }
 
     /// The range of a wait that begins at `at` and whose cause asks for `range`: longer if the message has to spare its
@@ -472,12 +490,6 @@ pub fn fits(entries: usize, bytes: usize) -> bool {
 /// Whether a wait may be one of several in a row: it then shows only that the message isn't due before its end.
 fn is_partial(seconds: u32, is_delay: bool) -> bool {
     if is_delay { seconds >= HOP_MIN } else { seconds == WAIT_MAX }
-}
-
-/// The range of a wait until another handler has ended, in which this handler may have done other things first.
-pub fn held(message: &Delivery, rest: Millis) -> (Millis, Millis) {
-    let (low, high) = spared(message, (rest, rest));
-    (if low > rest { low - RUN_MAX } else { low }, high)
 }
 
 /// The range of a wait whose cause asks for `(low, high)`: longer if the message has to spare its receives.

@@ -3,7 +3,7 @@
 use std::{collections::HashSet, sync::Arc};
 
 use aws_lambda_events::event::sqs::SqsMessage;
-use comeback_core::{claim::Order, error_type::ErrorReport, record::Condition};
+use comeback_core::{Timestamp, claim::Order, error_type::ErrorReport, record::Condition};
 
 use super::{
     Event, Judge, Open,
@@ -54,6 +54,8 @@ pub struct Case {
     /// The operator's order for the event, until the event is marked as done, and whether it is still open.
     pub order: Option<Order>,
     pub is_order_open: bool,
+    /// Until when its operator wants it to be kept.
+    pub order_until: Timestamp,
     /// How often its messages were received, and how often handlers wrote its item.
     pub receives: u32,
     pub writes: u32,
@@ -205,6 +207,7 @@ impl Judge {
             marked: false,
             order: None,
             is_order_open: false,
+            order_until: Timestamp::default(),
             receives: 0,
             writes: 0,
             of,

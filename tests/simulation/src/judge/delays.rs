@@ -7,10 +7,11 @@ use std::{
     cmp::Reverse,
     collections::{BTreeMap, VecDeque},
     mem,
+    time::Duration,
 };
 
 use aws_lambda_events::event::sqs::{SqsMessage, SqsMessageAttribute};
-use comeback_core::{Timestamp, fault::FaultKind};
+use comeback_core::{Timestamp, fault::FaultKind, time::later};
 use comeback_local_model::{
     queue_arn,
     sqs::{AttributeValue, MessageAttribute, Outgoing},
@@ -45,6 +46,11 @@ const GROWTH: u64 = 3;
 /// How long a handler may remember counts and what it put in flight, and how long it must remember a count.
 const REMEMBERED: Millis = 240_000;
 const COUNT_HOLDS: Millis = 170_000;
+
+/// The time that a handler keeps for its answer, and for what follows an act. Times are in whole milliseconds here.
+const ANSWER: Duration = Duration::from_millis(500);
+const FOLLOW_UP: Duration = Duration::from_secs(3);
+const ROUNDING: Duration = Duration::from_millis(1);
 
 /// The ledger, beside the targets that a process knows faults of.
 pub const LEDGER: &str = "the ledger";
@@ -94,9 +100,13 @@ impl Judge {
         self.processes.len() - 1
     }
 
-    pub fn begun(&mut self, run: u64, process: usize) {
+    pub fn begun(&mut self, run: u64, process: usize, timeout: Duration) {
+        // Half a second or a quarter is for the answer, and three seconds or a third of the rest for what follows an
+        // act.
+        let all = timeout - ANSWER.min(timeout / 4);
+        let acts_until = later(self.now, all - FOLLOW_UP.min(all / 3) + ROUNDING);
         for message in self.runs.get_mut(&run).into_iter().flatten() {
-            message.process = process;
+            (message.process, message.acts_until) = (process, acts_until);
             let is_paused = || self.paused.contains(&self.cases[message.case].arn(&self.plan));
             message.listing.was_paused = !self.paused.is_empty() && is_paused();
         }

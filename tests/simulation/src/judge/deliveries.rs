@@ -33,6 +33,10 @@ pub struct Delivery {
     nth: usize,
     pub process: usize,
     pub received_at: Timestamp,
+    /// Since when its mapping had had no place for it, if it had none.
+    pub behind_since: Option<Timestamp>,
+    /// When the handler begins no more acts.
+    pub acts_until: Timestamp,
     /// When the handler invoked the target, by the handler's clock.
     pub invoked_at: Option<Millis>,
     /// The fault that the handler got as an answer, when, and for how long it had known of it by then.
@@ -152,11 +156,13 @@ impl Judge {
                 let case = &mut self.cases[case];
                 case.permits += u32::from(!case.claimed);
             }
+            let queue = self.plan.targets[self.cases[case].of.target].queue;
             batch.push(Delivery {
                 case,
                 batch: Rc::clone(event),
                 nth,
                 received_at: self.now,
+                behind_since: self.backlogs[queue].since,
                 ..Delivery::default()
             });
         }
@@ -168,8 +174,12 @@ impl Judge {
     pub fn answered(&mut self, run: u64, report: &Report, stays: impl Fn(&str) -> bool) {
         let Some(mut batch) = self.runs.remove(&run) else { return };
         for (message, entry) in batch.iter().zip(&report.entries) {
-            if let Outcome::Invoked { lateness } = entry.outcome
-                && !lateness.is_zero()
+            let Outcome::Invoked { lateness } = entry.outcome else { continue };
+            if self.plan.outage.is_some() {
+                let target = self.cases[message.case].of.target;
+                self.lateness.entry(target).or_default().push(lateness);
+            }
+            if !lateness.is_zero()
                 && let Some(at) = message.invoked_at
             {
                 self.shown_exactly(message.case, at - lateness.as_millis() as Millis);
@@ -291,7 +301,25 @@ impl Judge {
         if let (Some(message), Some(Claim { state: State::Held { .. }, .. })) =
             (message, &replace.next)
         {
+            let is_first = message.written.is_none();
             message.written.clone_from(&replace.next);
+            if is_first {
+                self.judge_begin(run, of.place);
+            }
+        }
+    }
+
+    /// A handler begins to act on a message: it claims its failure, or retries it without a claim.
+    pub fn judge_begin(&mut self, run: u64, place: usize) {
+        let message = &self.runs[&run][place];
+        let case = &self.cases[message.case];
+        let is_alone =
+            message.listing.has_not_asked() && !self.plan.handler_of(case.of.target).probes;
+        if is_alone && self.now > message.acts_until {
+            let (event, until) = (case.of.event, message.acts_until);
+            let what =
+                format!("run {run} begins to act on it, and had time for that until {until}");
+            self.violated(Check::ActsInTime, event, what);
         }
     }
 

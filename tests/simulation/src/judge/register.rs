@@ -12,7 +12,6 @@ use wire::{Answer, Entry, Replace};
 
 use super::{
     Judge, Subject,
-    calls::held,
     cases::Case,
     delays::{DELAY_MAX, HOP_MIN, LEDGER, was_sent_again},
     deliveries::{Delivery, Met, receive_count},
@@ -56,6 +55,10 @@ struct Read {
 }
 
 impl Listing {
+    pub fn has_not_asked(&self) -> bool {
+        self.asked_at.is_none()
+    }
+
     fn read(&self) -> Option<Read> {
         (self.answered_at.is_some() && self.look_up_fault.is_none()).then_some(self.read)
     }
@@ -116,12 +119,30 @@ impl Judge {
         case.claimed && self.plan.handler_of(case.of.target).has_register
     }
 
-    /// An operator's order for a failure was written.
-    pub fn ordered(&mut self, key: &str, order: Order) {
+    /// The key of a failure for which there is an order, and until when the order is to be kept.
+    pub fn order_of(&self, trace: &str) -> Option<(String, Timestamp)> {
+        let case = &self.cases[*self.by_trace.get(trace)?];
+        case.order.map(|_| (case.key.clone(), case.order_until))
+    }
+
+    /// The order for a failure is kept until this time, or has ended.
+    pub fn order_lasts(&mut self, trace: &str, until: Option<Timestamp>) {
+        let Some(&index) = self.by_trace.get(trace) else { return };
+        let case = &mut self.cases[index];
+        if let Some(until) = until {
+            case.order_until = until;
+        } else {
+            (case.order, case.is_order_open) = (None, false);
+            self.story.tell(self.now, case.of.event, || "its order has ended".to_owned());
+        }
+    }
+
+    /// An operator's order for a failure was written, in an item that is kept until this time.
+    pub fn ordered(&mut self, key: &str, order: Order, until: Timestamp) {
         let Some(case) = self.cases.iter_mut().find(|case| case.key == *key) else {
             return;
         };
-        case.order = Some(order);
+        (case.order, case.order_until) = (Some(order), until);
         // If its mark was lost, an event may still be listed although its message is gone.
         case.is_order_open = case.acts == 0;
         self.tally.count(Seen::Step(match order {
@@ -248,7 +269,7 @@ impl Judge {
         }
         let Some(State::Held { until }) = read.state else { return None };
         let rest = until.timestamp_millis() - at;
-        let (low, high) = held(message, rest);
+        let (low, high) = self.held(message, rest);
         if let (false, Ok((earliest, latest))) = (may_act, due) {
             // It comes back when it is due, if the holder's lease ends later.
             let low = low.min(earliest - at);

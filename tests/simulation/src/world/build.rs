@@ -58,6 +58,9 @@ impl World {
             let settings =
                 Settings { timeout: Some(handler.timeout.into()), ..Settings::default() };
             self.create_function(&handler.name, settings, RecursiveLoop::Allow);
+            let lambda = &mut self.cloud.lambda;
+            let reserved = lambda.set_reserved_concurrency(&handler.name, handler.reserved);
+            reserved.expect("the account has as much");
             self.handlers.insert(handler.name.as_str().into(), number);
         }
         for queue in &plan.queues {
@@ -198,7 +201,7 @@ pub fn settings(plan: &Plan, number: usize, variant: usize) -> settings::Setting
 
 /// The circuits that exist when a world begins, as left by another handler or another program.
 pub fn circuits(plan: &Plan) -> HashMap<String, Stored> {
-    if plan.capacity.is_some() {
+    if plan.outage.is_some() {
         return HashMap::new();
     }
     let mut dice = Dice::seeded(plan.seed ^ 0x6369_7263_7569_7473);

@@ -10,6 +10,7 @@ use comeback_local_model::{
         name::qualified_arn,
         run::{Exit, Outcome, Run},
     },
+    queue_arn,
     sqs::{MessageAttribute, Outgoing},
 };
 use serde_json::Value;
@@ -20,7 +21,7 @@ use crate::{
     judge::Stranger,
     notes::{Fault, Seen},
     payload::{self, Foreign, METADATA, envelope, metadata},
-    plan::{Attack, Form, TargetPlan},
+    plan::{Attack, Form, Outage, TargetPlan},
     rules::NEVER,
 };
 
@@ -43,7 +44,13 @@ impl World {
         if self.unsent > 0 {
             self.plan_sending(self.plan.events, Self::send);
         }
-        let nth = self.dice.index(self.targets.len());
+        let nth = match self.plan.outage {
+            // Now and then it is an event of the other function.
+            Some(Outage { rate, neighbour, .. }) => {
+                usize::from(self.dice.number(1..=rate + neighbour) > rate)
+            }
+            None => self.dice.index(self.targets.len()),
+        };
         let Some((name, &target)) = self.targets.iter().nth(nth) else { return };
         let name = Arc::clone(name);
         let (event, second) = (self.judge.events.len(), self.now.timestamp());
@@ -54,7 +61,7 @@ impl World {
         let payload = if is_forged {
             self.judge.tally.count(Seen::Step("forgeries"));
             payload::forgery(event, second, &mut self.dice)
-        } else if self.plan.capacity.is_some() {
+        } else if self.plan.outage.is_some() {
             payload::plain(event)
         } else if self.dice.happens(self.plan.large) {
             payload::large(event, &mut self.dice)
@@ -262,13 +269,11 @@ impl World {
                 (by, own_queue, Stranger { letter, over, ..stranger })
             }
             1 => {
-                let attributes = [
-                    ("Reason", "target_not_allowed"),
-                    ("FunctionArn", &*victim),
-                    ("RequestId", id),
-                ];
+                let (kind, named, arn) = self.letter_target(attack, victim);
+                let attributes =
+                    [("Reason", "target_not_allowed"), (named, &*arn), ("RequestId", id)];
                 let attributes = attributes.map(|(name, value)| (name, value.to_owned())).to_vec();
-                let stranger = hostile("hostile: a refused letter comes back", payload.clone());
+                let stranger = hostile(kind, payload.clone());
                 (on, open_queue, refused(Stranger { attributes, ..stranger }))
             }
             2 => {
@@ -322,6 +327,27 @@ impl World {
                 let stranger = hostile("hostile: the victim's retry has failed", body);
                 (by, own_queue, refused(Stranger { envelope: Some(foreign), ..stranger }))
             }
+        }
+    }
+
+    /// The kind of a refused letter, and the attribute that names its target: the victim, or a queue that the same
+    /// handler retries.
+    fn letter_target(
+        &mut self,
+        attack: Attack,
+        victim: String,
+    ) -> (&'static str, &'static str, String) {
+        let plan = Rc::clone(&self.plan);
+        let handler_of = |target: &TargetPlan| plan.queues[target.queue].handler;
+        let handler = handler_of(&plan.targets[attack.by]);
+        let is_it = |target: &&TargetPlan| target.is_queue() && handler_of(target) == handler;
+        match plan.targets.iter().find(is_it).filter(|_| self.dice.happens(0.5)) {
+            Some(queue) => (
+                "hostile: a refused letter of a queue comes back",
+                "SourceQueueArn",
+                queue_arn(&queue.name),
+            ),
+            None => ("hostile: a refused letter comes back", "FunctionArn", victim),
         }
     }
 
@@ -399,11 +425,14 @@ impl World {
 
     /// Whether a target fails to process this invocation or message.
     fn fails(&mut self, target: usize, id: &str) -> bool {
-        if let Some(capacity) = self.plan.capacity {
+        if let Some(outage) = self.plan.outage {
+            if target != 0 {
+                return self.judge.open.get(id).is_some_and(|open| open.attempt == 0);
+            }
             let second = self.now.timestamp();
             self.second =
                 if self.second.0 == second { (second, self.second.1 + 1) } else { (second, 1) };
-            let fails = self.is_down(target) == Some(true) || self.second.1 > capacity;
+            let fails = self.is_down(target) == Some(true) || self.second.1 > outage.capacity;
             let (invocations, errors) = self.minutes.entry(second / 60).or_default();
             (*invocations, *errors) = (*invocations + 1, *errors + u32::from(fails));
             return fails;

@@ -61,6 +61,7 @@ impl World {
         self.next_run += 1;
         self.judge.tally.count(Seen::Step("batches"));
         self.spoil(&mut event);
+        event.records.iter().for_each(|record| self.end_order(trace_of(record)));
         let event = Rc::new(event);
         self.judge.delivered(key, &event);
         event.records.iter().for_each(|record| self.repeat(record));
@@ -158,7 +159,7 @@ impl World {
         let home = Rc::clone(&self.home);
         let timeout = run.run.configuration.timeout();
         let (handler, event) = (Rc::clone(&process), Rc::clone(&run.event));
-        self.judge.begun(key, process.clock.0.number);
+        self.judge.begun(key, process.clock.0.number, timeout);
         self.publish_run(run.handler, "Invocations");
         let deadline = later(process.clock.now(), timeout);
         run.deadline = deadline;

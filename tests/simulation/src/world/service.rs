@@ -454,7 +454,7 @@ impl World {
     /// The minutes that CloudWatch shows of a function: up or down, true or false, or none at all. Those of an outage
     /// are true, and become visible one or two minutes after they have ended.
     fn minutes(&mut self, from: Timestamp) -> Vec<Minute> {
-        if self.plan.capacity.is_some() {
+        if self.plan.outage.is_some() {
             let all = self.minutes.iter().map(|(minute, &(invocations, errors))| Minute {
                 began: at_millis(*minute as u64 * 60_000),
                 invocations,

@@ -9,7 +9,7 @@ use comeback_core::{
     Timestamp,
     claim::{Claim, Order, State, Token, is_same},
     fault::FaultKind,
-    time::between,
+    time::{between, later},
 };
 use comeback_flow::ports::{Entered, Listed};
 use wire::{Answer, Entry, Found, Refusal, Replace};
@@ -22,6 +22,12 @@ use crate::{
 
 /// How stale the result of a look-up may be.
 const LOOK_UP_LAG: Duration = Duration::from_secs(1);
+
+/// Our program keeps an order for as long as SQS may keep the message.
+const KEEP: Duration = Duration::from_hours(14 * 24);
+
+/// No order ends so soon before or after a handler receives its message.
+const ORDER_END_MARGIN: Duration = Duration::from_hours(1);
 
 /// Operators act within twice the time that an event waits, and this is the longest wait that counts.
 const PATIENCE: Duration = Duration::from_hours(6);
@@ -86,7 +92,11 @@ impl World {
         }
         let Replace { key, next, waiting, .. } = replace;
         self.table.write(self.now, key, next.clone(), waiting.clone());
-        if let Some(entry) = waiting {
+        // Where everything takes long, operators wait for what they have ordered.
+        let is_ordered = next.as_ref().is_some_and(|claim| claim.order.is_some());
+        if let Some(entry) = waiting
+            && !(is_ordered && self.plan.short_orders > 0.0)
+        {
             self.show(key, entry);
         }
         Ok(())
@@ -194,10 +204,12 @@ impl World {
         self.table.orders += 1;
         let owner = format!("operator-{}", self.table.orders);
         let token = Token { generation: claim.token.generation + 1, owner };
-        let ordered = Claim { token, order: Some(order), ..claim.clone() };
+        let is_short = self.dice.happens(self.plan.short_orders);
+        let expires_at = if is_short { claim.expires_at } else { later(self.now, KEEP) };
+        let ordered = Claim { token, order: Some(order), expires_at, ..claim.clone() };
         let entry = self.table.waiting.get(key).cloned();
         self.table.write(self.now, key, Some(ordered), entry.clone());
-        self.judge.ordered(key, order);
+        self.judge.ordered(key, order, expires_at);
         // A delayed message can't be made visible.
         let Some(Entry { queue_url, receipt_handle: Some(handle), .. }) = entry else { return };
         let is_stale = seen_handle.as_ref().is_some_and(|seen| *seen != handle);
@@ -218,6 +230,23 @@ impl World {
                 let sqs = &mut world.cloud.sqs;
                 let _ = sqs.change_visibility(world.now, name_of(&queue_url), &handle, 0);
             });
+        }
+    }
+
+    /// An order ends with its item, if it has lasted for as long as the operator wanted. Clocks differ, so no order ends
+    /// while a handler has its message.
+    pub fn end_order(&mut self, trace: &str) {
+        let Some((key, wanted_until)) = self.judge.order_of(trace) else { return };
+        let Some(claim) = self.table.claims.get_mut(&key) else { return };
+        let is_near =
+            |end: Timestamp| between(self.now, end).max(between(end, self.now)) <= ORDER_END_MARGIN;
+        let end = claim.expires_at.max(wanted_until);
+        if is_near(claim.expires_at) || is_near(wanted_until) {
+            claim.expires_at = later(self.now, KEEP);
+            self.judge.order_lasts(trace, Some(claim.expires_at));
+        } else if end <= self.now {
+            self.judge.tally.count(Seen::Step("orders that ended"));
+            self.judge.order_lasts(trace, None);
         }
     }
 
