@@ -20,8 +20,8 @@ use crate::{
     machine::{Millis, millis, text_attributes, timestamp},
     scopes::Kind,
     world::{
-        Broken, Content, FUNCTION, Failure, Form, Message, QUEUE, Run, SECOND, State, World,
-        payload, trace,
+        Broken, Content, FUNCTION, Failure, Form, Message, ORDER_KEPT_UNTIL, QUEUE, Run, SECOND,
+        State, World, payload, trace,
     },
 };
 
@@ -96,8 +96,13 @@ impl World {
             state.acts.iter().filter(|(_, act)| act.order.is_some() && !act.is_followed)
         {
             let claim = self.claim(state, *key);
-            ensure(claim.is_some_and(|it| it.order == act.order), "OrdersStay", || {
-                format!("the order for {} is gone", self.keys.get(*key))
+            let stays =
+                |it: &Claim| it.order == act.order && it.expires_at >= timestamp(ORDER_KEPT_UNTIL);
+            ensure(claim.as_ref().is_some_and(stays), "OrdersStay", || {
+                format!(
+                    "the order for {} is gone, or ends too soon: {claim:?}",
+                    self.keys.get(*key)
+                )
             })?;
         }
         Ok(())

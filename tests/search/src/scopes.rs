@@ -2,6 +2,8 @@
 
 use Kind::{Function, Queue};
 
+use crate::{machine::Millis, world::SECOND};
+
 /// What a system consists of, and what may happen to it.
 #[derive(Clone, Copy, Debug)]
 pub struct Scope {
@@ -10,6 +12,8 @@ pub struct Scope {
     /// The handlers' settings, beside those that all systems share.
     pub settings: &'static [(&'static str, &'static str)],
     pub limits: Limits,
+    /// The handler's time-out, a sixth of the retry queue's visibility timeout.
+    pub timeout: Millis,
     /// Whether a handler may receive both events at once.
     pub batches: bool,
     /// Whether more messages are in flight than `IN_FLIGHT_MAX` allows.
@@ -50,6 +54,7 @@ const BASE: Scope = Scope {
     events: &[Function],
     settings: &[LEDGER, TWICE],
     limits: NOTHING,
+    timeout: 30 * SECOND,
     batches: false,
     is_crowded: false,
     is_down: false,
@@ -68,6 +73,9 @@ pub fn scopes(is_whole: bool) -> Vec<Scope> {
         },
         Scope {
             name: "a ledger",
+            // The longest time-out, and so the longest leases, within the age of an event.
+            settings: &[LEDGER, TWICE, ("MAX_AGE", "1d")],
+            timeout: 900 * SECOND,
             limits: Limits { faults: 1, copies: pick(1, 2), failures: pick(1, 2), ..NOTHING },
             ..BASE
         },

@@ -22,10 +22,10 @@ pub const FUNCTION: &str = "arn:aws:lambda:us-east-1:123456789012:function:order
 pub const QUEUE: &str = "arn:aws:sqs:us-east-1:123456789012:imports";
 const DEAD_LETTERS: &str = "https://sqs.us-east-1.amazonaws.com/123456789012/dead";
 
-/// The handler's time-out, and the retry queue's visibility timeout.
-pub const TIMEOUT: Millis = 30_000;
-const VISIBILITY: Millis = 6 * TIMEOUT;
 pub const SECOND: Millis = 1_000;
+
+/// Until when an operator wants an order to be kept: SQS keeps no message for longer.
+pub const ORDER_KEPT_UNTIL: Millis = 14 * 24 * 60 * 60 * SECOND;
 
 /// When the first events are received. They failed at 0, and the fraction shows whether waits are rounded up.
 const RECEIVED: Millis = 1_400;
@@ -488,7 +488,7 @@ impl World {
         let mut key = format!("run-{name} {now}");
         for message in state.messages.iter_mut().filter(|it| numbers.contains(&it.number)) {
             message.receives += 1;
-            message.visible_at = now + VISIBILITY;
+            message.visible_at = now + 6 * self.scope.timeout;
             let first_at = *message.first_at.get_or_insert(now);
             let content = self.contents.get(message.content);
             if message.receives > 40 {
@@ -498,7 +498,7 @@ impl World {
             event.records.push(received(message, &content, first_at));
             batch.push((message.number, message.content, message.receives));
         }
-        let deadline = now + TIMEOUT;
+        let deadline = now + self.scope.timeout;
         let start = Start { run: format!("run-{name}"), at: now, deadline, event };
         let node = self.machine.begin(key, start);
         let run = Run {
@@ -545,7 +545,8 @@ impl World {
             generation: item.claim.token.generation + 1,
             owner: format!("operator-{}", state.left.orders),
         };
-        let claim = Claim { token, order: Some(order), ..item.claim.clone() };
+        let expires_at = timestamp(ORDER_KEPT_UNTIL);
+        let claim = Claim { token, order: Some(order), expires_at, ..item.claim.clone() };
         let handle = item.waiting.clone().and_then(|(_, handle)| handle);
         *number = self.items.number(Item { claim, waiting: item.waiting.clone() });
         let hides = |it: &Request| matches!(it, Request::Hide { changes, .. } if changes.iter().any(|it| Some(&it.0) == handle.as_ref()));
