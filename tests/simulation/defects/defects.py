@@ -313,4 +313,17 @@ DEFECTS = [
      "let passed = between(now, self.clock.now());\n            let acts_until = comeback_core::time::later(run.acts_until, passed);\n"
      "            let run = Run { acts_until, ..run };\n            let carry_out = self.carry_out(&items, &run);"),
     ("the time that a claim takes does not count", "flow/batch", "Ok(()) if run.is_late() => {", "Ok(()) if run.id.is_empty() => {"),
+    # what takes long, and letters that name queues
+    ("the longest lease is taken for an impossible one", "core/claim",
+     "LIFE_MAX.saturating_add(CLOCK_SKEW_MAX.saturating_mul(2))", "LIFE_MAX"),
+    ("a queue's message is kept from its failure on, not from its send", "core/record",
+     "enqueued_at.map_or(self.failed_at, |at| at.min(self.failed_at))", "enqueued_at.map_or(self.failed_at, |_| self.failed_at)"),
+    ("an order ends as soon as the item of a wait", "core/claim",
+     "ordered.map_or(expires_at, |seen| seen.expires_at.max(expires_at))", "expires_at"),
+    ("an order that has ended is followed", "core/claim",
+     "let order = found.order.filter(|_| !found.is_expired(now));", "let order = found.order;"),
+    ("a refused letter of a queue is believed when it comes back", "core/decision",
+     "message.is_of_unknown_sender().filter(|_| !failure.is_of_consumer());",
+     "message.is_of_unknown_sender().filter(|_| !failure.target.is_queue());"),
+    ("no time is kept for what follows an act", "flow/budget", "let acts = all - FOLLOW_UP.min(all / 3);", "let acts = all;"),
 ]
