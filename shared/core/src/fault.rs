@@ -78,6 +78,18 @@ pub struct InvokeFault {
     pub message: String,
 }
 
+impl InvokeFault {
+    /// Whether Lambda demands a tenant id, or refuses the one that it was given.
+    pub fn is_about_tenant(&self) -> bool {
+        let code = self.code.as_deref().unwrap_or_default();
+        code.starts_with("InvalidParameterValue")
+            && TENANCY.iter().any(|part| self.message.contains(part))
+    }
+}
+
+/// What Lambda's messages about a tenant id have in them.
+const TENANCY: [&str; 2] = ["tenant ID", "tenancy"];
+
 /// Why a claim could not be written.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{}{message}", code.as_ref().map(|code| format!("{code}: ")).unwrap_or_default())]
@@ -165,7 +177,7 @@ pub fn classify(
             FaultKind::Refused(Reason::PayloadTooLarge)
         }
         "InvalidParameterValue"
-            if ["tenant ID", "unqualified ARN"].iter().any(|part| message.contains(part)) =>
+            if TENANCY.iter().chain(&["unqualified ARN"]).any(|part| message.contains(part)) =>
         {
             FaultKind::Configuration
         }

@@ -82,8 +82,8 @@ impl Policy {
         faults
     }
 
-    /// The tenant id in an event's payload, if the function has tenants. A payload without one that Lambda accepts is a
-    /// fault that a person has to fix, of the event's sender or of the setting.
+    /// The tenant id in an event's payload, for a function with tenants. If the function has tenants, a payload without
+    /// one that Lambda accepts is a fault that a person has to fix, of the event's sender or of the setting.
     pub fn tenant<'a>(&self, payload: &'a RawValue) -> Result<Option<Cow<'a, str>>, InvokeFault> {
         let Some(pointer) = &self.tenant_id else { return Ok(None) };
         let fault = |got: &str| {

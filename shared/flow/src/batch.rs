@@ -251,11 +251,8 @@ where
         };
         let lateness = between(schedule.due, self.clock.now());
         let policy = self.settings.rules.policies.of(failure.target.name());
-        let tenant_id = match policy.tenant(&envelope.payload) {
-            Ok(tenant_id) => tenant_id,
-            Err(fault) => return Some(self.not_accepted(item, &fault)),
-        };
-        let invocation = Invocation {
+        let tenant = policy.tenant(&envelope.payload);
+        let invocation = |tenant_id| Invocation {
             function: failure.target.as_str(),
             payload: envelope.to_json(),
             tenant_id,
@@ -264,12 +261,23 @@ where
                 .then(|| envelope.metadata.execution_name(&failure.request_id)),
             trace_header: item.trace_header(),
         };
-        match self.functions.invoke(invocation).await {
+        let tenant_id = tenant.as_ref().ok().cloned().flatten();
+        let has_tenant = tenant_id.is_some();
+        let mut answer = self.functions.invoke(invocation(tenant_id)).await;
+        // TENANT_ID may be set for all functions. Lambda refuses what it is not for, before anything runs.
+        if has_tenant && answer.as_ref().is_err_and(InvokeFault::is_about_tenant) {
+            answer = self.functions.invoke(invocation(None)).await;
+        }
+        match answer {
             Ok(()) => {
                 log::end(item, Outcome::Invoked { lateness });
                 None
             }
-            Err(fault) => Some(self.not_accepted(item, &fault)),
+            Err(fault) => {
+                // The payload lacks what Lambda demands.
+                let lacking = tenant.err().filter(|_| fault.is_about_tenant());
+                Some(self.not_accepted(item, &lacking.unwrap_or(fault)))
+            }
         }
     }
 

@@ -178,7 +178,7 @@ pub struct Invocation<'a> {
     /// The qualified ARN of the function, as the failure record names it.
     pub function: &'a str,
     pub payload: String,
-    /// The event's tenant, if the function runs each tenant's events apart.
+    /// The event's tenant, if `TENANT_ID` finds one. Only Lambda knows which functions run each tenant's events apart.
     pub tenant_id: Option<Cow<'a, str>>,
     /// The name of the execution, if the function is durable.
     pub execution_name: Option<String>,

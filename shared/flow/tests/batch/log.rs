@@ -3,6 +3,7 @@
 
 use std::{cell::RefCell, io::Write, sync::Once};
 
+use aws_lambda_events::event::sqs::SqsMessage;
 use comeback_core::{fault::FaultKind, reason::Reason};
 use serde_json::{Value, json};
 
@@ -108,18 +109,34 @@ async fn the_line_of_an_unreadable_message_has_its_id_the_reason_and_why() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn an_event_without_the_tenant_that_it_must_have_waits_for_a_person() {
-    let mut world = World::new(&[]);
-    world.tenant_id = Some("/tenant");
+/// An event of a tenant, and one of nobody's, under a `TENANT_ID` for all functions.
+fn with_and_without_tenant() -> Vec<SqsMessage> {
     let mut blue = due("blue");
     let of = |id: &str| format!(r#""payload of {id}""#);
     blue.body = blue.body.map(|body| body.replace(&of("blue"), r#"{"tenant":"blue"}"#));
-    handle_within(10, &world, vec![due("nobody's"), blue]).await;
+    vec![due("nobody's"), blue]
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_without_the_tenant_that_its_function_demands_waits_for_a_person() {
+    let mut world = World::new(&[]);
+    (world.tenant_id, world.isolation) = (Some("/tenant"), Some(true));
+    handle_within(10, &world, with_and_without_tenant()).await;
     assert_eq!(lines_about("nobody's"), owned(&[("ERROR", "invoke"), ("INFO", "wait")]));
     let said = "TENANT_ID is /tenant, and the payload has nothing there";
     assert!(lines().iter().any(|line| line["error"] == said), "{:?}", lines());
     assert_eq!(world.tenants.take(), ["blue"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tenant_id_for_all_functions_blocks_none_that_has_no_tenants() {
+    let mut world = World::new(&[]);
+    (world.tenant_id, world.isolation) = (Some("/tenant"), Some(false));
+    handle_within(10, &world, with_and_without_tenant()).await;
+    for id in ["nobody's", "blue"] {
+        assert_eq!(lines_about(id), owned(&[("INFO", "invoke")]), "{id}");
+    }
+    assert_eq!((world.invocations.borrow().len(), world.tenants.take().len()), (2, 0));
 }
 
 #[tokio::test(start_paused = true)]

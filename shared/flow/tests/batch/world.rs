@@ -98,6 +98,8 @@ pub struct World {
     pub tenant_id: Option<&'static str>,
     pub durable: &'static str,
     pub tenants: RefCell<Vec<String>>,
+    /// Whether its functions have tenant isolation; `None` if they take any invocation.
+    pub isolation: Option<bool>,
     pub executions: RefCell<Vec<String>>,
     pub queue_targets: &'static str,
     /// The claims by their keys; `None` where the handler has no ledger.
@@ -282,6 +284,12 @@ impl Queues for &World {
 
 impl Functions for &World {
     async fn invoke(&self, invocation: Invocation<'_>) -> Result<(), InvokeFault> {
+        if self.isolation.is_some_and(|is| is != invocation.tenant_id.is_some()) {
+            let message = "The invoked function is enabled with tenancy configuration. Add a valid tenant ID in your request and try again.";
+            let code = Some("InvalidParameterValueException".to_owned());
+            let kind = FaultKind::Configuration;
+            return Err(InvokeFault { kind, code, message: message.to_owned() });
+        }
         self.under_way.set(self.under_way.get() + 1);
         self.most_under_way.set(self.most_under_way.get().max(self.under_way.get()));
         let trace = invocation.trace_header.map(str::to_owned);
