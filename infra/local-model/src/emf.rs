@@ -153,6 +153,10 @@ impl Emf {
         }
     }
 
+    pub fn given_up(&mut self, at: Timestamp, function: &str) {
+        self.add_of_function(at, function, "AsyncEventsDropped", 1.0);
+    }
+
     fn add_of_function(&mut self, at: Timestamp, function: &str, name: &str, value: f64) {
         self.add_of(("AWS/Lambda", "FunctionName", function), at, name, value);
     }

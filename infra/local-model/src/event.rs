@@ -21,7 +21,9 @@ pub struct Event {
 #[serde(tag = "type")]
 #[non_exhaustive]
 pub enum What {
-    Accepted,
+    Accepted {
+        payload: Payload,
+    },
     Started {
         payload: Payload,
     },
@@ -81,7 +83,8 @@ impl Event {
             What::Finished { response, .. } => response.get().len(),
             What::Logged { line } => line.len(),
             What::DestinationFailed { reason, .. } => reason.len(),
-            What::Accepted
+            // The queued event and its run have the same payload.
+            What::Accepted { .. }
             | What::AlreadyStarted
             | What::Throttled
             | What::RecursionStopped

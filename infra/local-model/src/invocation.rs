@@ -164,7 +164,8 @@ impl Cloud {
         let request_id: Arc<str> = self.lambda.ids.uuid().into();
         let trace_header =
             trace_header.unwrap_or_else(|| TraceHeader::begin(now, &mut self.lambda.ids).into());
-        self.happened.push(Event::new(now, function, Some(&request_id), What::Accepted));
+        let what = What::Accepted { payload: payload.clone() };
+        self.happened.push(Event::new(now, function, Some(&request_id), what));
         let event = QueuedEvent {
             function: Arc::clone(function),
             request_id: Arc::clone(&request_id),

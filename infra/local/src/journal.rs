@@ -88,10 +88,12 @@ impl Kept {
     fn push(&mut self, event: Event) {
         if let What::Logged { line } = &event.what {
             self.metrics.count(line);
-        } else if let What::Accepted = event.what {
+        } else if let What::Accepted { .. } = event.what {
             self.metrics.accepted(event.at, &event.function);
         } else if let What::Throttled = event.what {
             self.metrics.throttled(event.at, &event.function);
+        } else if let What::GivenUp { .. } = event.what {
+            self.metrics.given_up(event.at, &event.function);
         } else if let What::Finished { outcome, .. } = event.what {
             self.metrics.run(event.at, &event.function, outcome != Ending::Succeeded);
         }
@@ -136,7 +138,8 @@ mod tests {
             journal.write([Event::new(Timestamp::UNIX_EPOCH, &function.into(), None, what)]);
         };
         let end = |outcome| What::Finished { outcome, response: Payload::of(&1) };
-        write("orders", What::Accepted);
+        write("orders", What::Accepted { payload: Payload::of(&1) });
+        write("orders", What::GivenUp { condition: "EventAgeExceeded", lost: false });
         for ending in [Ending::Succeeded, Ending::Failed, Ending::TimedOut] {
             write("orders", end(ending));
         }
@@ -144,6 +147,7 @@ mod tests {
         write("orders", What::Throttled);
         for (name, count) in [
             ("AsyncEventsReceived", 1.0),
+            ("AsyncEventsDropped", 1.0),
             ("Invocations", 3.0),
             ("Errors", 2.0),
             ("Throttles", 1.0),

@@ -1,5 +1,5 @@
-//! CloudWatch's operation `GetMetricData`, for the metrics `Invocations`, `Errors`, `Throttles` and
-//! `AsyncEventsReceived` of functions, for the receives of queues, and for the metrics in functions' log lines. The
+//! CloudWatch's operation `GetMetricData`, for the metrics `Invocations`, `Errors`, `Throttles`, `AsyncEventsReceived`
+//! and `AsyncEventsDropped` of functions, for the receives of queues, and for the metrics in functions' log lines. The
 //! protocol is Smithy's RPC v2 with CBOR.
 
 use std::collections::BTreeMap;
