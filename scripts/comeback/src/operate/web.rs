@@ -104,7 +104,7 @@ pub async fn run(args: &WebArgs, shell: &Shell) -> Result<Outcome, Failure> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.map_err(refused)?;
     let address = listener.local_addr()?;
     tokio::spawn(Shared::clone(&live).follow_log(args.since));
-    let url = format!("http://{address}/?token={token}");
+    let url = format!("http://{address}{}?token={token}", live.root);
     let lines = [
         Line::of(Style::Strong, url),
         Line::of(
@@ -130,11 +130,12 @@ pub async fn run(args: &WebArgs, shell: &Shell) -> Result<Outcome, Failure> {
 /// The routes of the page. Also starts to poll facts.
 pub fn router(live: Shared) -> Router {
     tokio::spawn(Shared::clone(&live).keep_current());
-    let mut router = Router::new();
+    let mut files = Router::new();
     for (path, kind, text) in FILES {
-        router = router.route(path, get(async move || ([(header::CONTENT_TYPE, kind)], text)));
+        files = files.route(path, get(async move || ([(header::CONTENT_TYPE, kind)], text)));
     }
-    router
+    let pages = files
+        .clone()
         .route("/", get(page))
         .route("/events", get(page))
         .route("/events/{id}", get(event))
@@ -164,7 +165,10 @@ pub fn router(live: Shared) -> Router {
         .route("/do", post(start))
         .route("/jobs/{number}/stop", post(stop))
         .route("/stream", get(changes))
-        .fallback(async |State(live): State<Shared>| missing(&live))
+        .fallback(async |State(live): State<Shared>| missing(&live));
+    // The page that asks for the token is outside.
+    let router = if live.root == "/" { pages } else { files.nest(&live.root, pages) };
+    router
         .layer(middleware::from_fn_with_state(Shared::clone(&live), guard::enter))
         .with_state(live)
 }
@@ -332,7 +336,8 @@ async fn changes(
                 pause = Some(UPDATE_INTERVAL_MIN.max(between(began, (live.now)()) * PAUSE_FACTOR));
                 let mut news = Map::new();
                 for (id, part) in parts {
-                    let part = Value::String(part.into_string());
+                    let part = guard::links_from_root(&live.root, &part.into_string());
+                    let part = Value::String(part);
                     if known.get(id) != Some(&part) {
                         known.insert(id.to_owned(), part.clone());
                         news.insert(id.to_owned(), part);

@@ -4,6 +4,10 @@
 //! must be a loopback name, which prevents DNS rebinding. The page of an account also needs the token that the command
 //! prints. The first URL has the token. After that, a cookie has it, which browsers don't send with requests from other
 //! sites. A form must come from the page itself: it needs the page's own `Origin`, and a CSRF token.
+//!
+//! Cookies know no ports: a browser sends those of a host to every server on it. So the page of an account is below a
+//! path that nobody can guess, which is the path of its cookie. Inside, all links and redirects are written from `/`;
+//! they get that path on the way out.
 
 use axum::{
     body::Body,
@@ -17,13 +21,13 @@ use maud::{Markup, html};
 use super::{
     FILES,
     html::{Params, document},
-    live::Shared,
+    live::{Live, Shared},
 };
 
 /// The largest form. A payload of a megabyte fits, even if every byte is percent-encoded.
 const FORM_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// The cookie with the token. All ports of a host share their cookies, so the name contains that of this program.
+/// The cookie with the token.
 const COOKIE: &str = "comeback_web";
 
 /// Forbids resources of other sites, inline scripts, and frames on other sites.
@@ -32,7 +36,7 @@ const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; st
 pub async fn enter(State(live): State<Shared>, request: Request, next: Next) -> Response {
     let mut response = match refusal(&live, &request) {
         Some(response) => response,
-        None => next.run(request).await,
+        None => rooted(&live.root, next.run(request).await).await,
     };
     for (name, value) in [
         (header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY),
@@ -53,17 +57,18 @@ fn refusal(live: &Shared, request: &Request) -> Option<Response> {
         return Some(refused(html! { p { (text) } }));
     }
     // The page that asks for the token is styled, too.
-    let is_file = FILES.iter().any(|(path, ..)| *path == request.uri().path());
+    let path = request.uri().path();
+    let is_file = FILES.iter().any(|(file, ..)| *file == path);
     if let Some(token) = live.token.as_ref().filter(|_| !is_file) {
+        if !path.starts_with(&live.root) {
+            return Some(no_token());
+        }
         let given = Params::parse(request.uri().query().unwrap_or_default().as_bytes());
         if given.get("token") == Some(token) {
-            return Some(signed_in(request.uri(), &given, token));
+            return Some(signed_in(live, request.uri(), &given, token));
         }
         if cookie(headers) != Some(token) {
-            return Some(refused(html! {
-                p { "This page needs the token that " code { "comeback web" } " prints." }
-                p { "Open the whole URL that the command printed. It ends with " code { "?token=…" } "." }
-            }));
+            return Some(no_token());
         }
     }
     if *request.method() != Method::GET && !is_of_the_page(headers) {
@@ -72,11 +77,55 @@ fn refusal(live: &Shared, request: &Request) -> Option<Response> {
     None
 }
 
+fn no_token() -> Response {
+    refused(html! {
+        p { "This page needs the token that " code { "comeback web" } " prints." }
+        p { "Open the whole URL that the command printed. It ends with " code { "?token=…" } "." }
+    })
+}
+
+/// Puts the root of the pages before the links and the redirect of a response, which are written from `/`.
+async fn rooted(root: &str, response: Response) -> Response {
+    let (mut parts, body) = response.into_parts();
+    let text = |name| parts.headers.get(name).and_then(|value| value.to_str().ok());
+    let to = text(header::LOCATION).filter(|to| !to.starts_with(root));
+    let to = to.and_then(|to| HeaderValue::from_str(&from_root(root, to)).ok());
+    let is_html = text(header::CONTENT_TYPE).is_some_and(|kind| kind.starts_with("text/html"));
+    if let Some(to) = to {
+        parts.headers.insert(header::LOCATION, to);
+    }
+    if root == "/" || !is_html {
+        return Response::from_parts(parts, body);
+    }
+    // It has the length of the page without the root.
+    parts.headers.remove(header::CONTENT_LENGTH);
+    match axum::body::to_bytes(body, usize::MAX).await {
+        Ok(html) => {
+            let html = links_from_root(root, &String::from_utf8_lossy(&html));
+            Response::from_parts(parts, html.into())
+        }
+        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}
+
+fn from_root(root: &str, path: &str) -> String {
+    format!("{root}{}", path.trim_start_matches('/'))
+}
+
+/// HTML whose links have the root before their paths. Only a tag has a quotation mark: in text it is `&quot;`.
+pub fn links_from_root(root: &str, html: &str) -> String {
+    let links = ["href", "src", "action"].into_iter();
+    links.fold(html.to_owned(), |html, name| {
+        html.replace(&format!(r#" {name}="/"#), &format!(r#" {name}="{root}"#))
+    })
+}
+
 /// Sets the cookie, and redirects to the same address without the token.
-fn signed_in(uri: &Uri, given: &Params, token: &str) -> Response {
+fn signed_in(live: &Live, uri: &Uri, given: &Params, token: &str) -> Response {
     let rest = given.with("token", "").to_string();
     let to = if rest.is_empty() { uri.path().to_owned() } else { format!("{}?{rest}", uri.path()) };
-    let cookie = format!("{COOKIE}={token}; Path=/; HttpOnly; SameSite=Strict");
+    let root = &live.root;
+    let cookie = format!("{COOKIE}={token}; Path={root}; HttpOnly; SameSite=Strict");
     let mut response = Redirect::to(&to).into_response();
     if let Ok(cookie) = HeaderValue::from_str(&cookie) {
         response.headers_mut().insert(header::SET_COOKIE, cookie);
@@ -146,6 +195,16 @@ mod tests {
             let pairs: Vec<_> = [host.clone()].into_iter().chain(origin).collect();
             assert_eq!(is_of_the_page(&headers(&pairs)), expected, "{pairs:?}");
         }
+    }
+
+    #[test]
+    fn links_get_the_root_and_texts_do_not() {
+        let text = r#"<a href="/x">"#;
+        let page = html! { a href="/events?a=/b" title=(text) { (text) } img src="/i" alt=""; form action="/do" {} a href="?run=1" {} };
+        let expected = page.0.replace("/events", "/s/events").replace("/i", "/s/i");
+        assert_eq!(links_from_root("/s/", &page.0), expected.replace("/do", "/s/do"));
+        assert_eq!(links_from_root("/", &page.0), page.0);
+        assert_eq!(from_root("/s/", "/"), "/s/");
     }
 
     #[test]

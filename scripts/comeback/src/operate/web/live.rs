@@ -77,6 +77,8 @@ pub struct Live {
     pub region: Option<String>,
     pub outages: Outages,
     pub token: Option<String>,
+    /// The path of all pages, with a `/` at its end. It is secret if there is a token.
+    pub root: String,
     pub csrf: String,
     pub jobs: Jobs,
     /// Locked by jobs that read dead letters, because letters that one job has received are hidden from the others.
@@ -178,6 +180,7 @@ impl Live {
             now,
             region,
             outages: Outages::default(),
+            root: if token.is_some() { format!("/{}/", secret()?) } else { "/".to_owned() },
             token,
             csrf: secret()?,
             jobs: Jobs::default(),

@@ -76,6 +76,10 @@ function span(seconds) {
   return rest > 0 ? `${text} ${rest} ${smallerName}` : text;
 }
 
+// The path of all pages: an account's are below one that nobody can guess.
+const base = new URL('.', document.currentScript.src).pathname;
+const path = () => `/${location.pathname.slice(base.length)}`;
+
 const root = document.documentElement;
 root.classList.add('js');
 
@@ -94,8 +98,8 @@ function countDown() {
 let source;
 function follow() {
   source?.close();
-  const query = new URLSearchParams({ path: location.pathname, query: location.search.slice(1) });
-  source = new EventSource(`/stream?${query}`);
+  const query = new URLSearchParams({ path: path(), query: location.search.slice(1) });
+  source = new EventSource(`${base}stream?${query}`);
   const mine = source;
   const banner = document.getElementById('connection');
   mine.onopen = () => {
@@ -170,7 +174,7 @@ async function ask(url, options) {
   // After an action, the server redirects. What was done is a line on every page.
   if (options && answer.redirected) {
     dialog.close();
-    if (/^\/(dead\/|confirm)/.test(location.pathname)) location.assign(answer.url);
+    if (/^\/(dead\/|confirm)/.test(path())) location.assign(answer.url);
     return;
   }
   const fresh = new DOMParser().parseFromString(await answer.text(), 'text/html');
