@@ -4,6 +4,7 @@
 
 import assert from 'node:assert/strict';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { createServer, request } from 'node:http';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { after, before, test } from 'node:test';
@@ -796,10 +797,105 @@ test('the lesson shows an outage of the consumer of a queue', { timeout: 2 * PAT
   await go('/events?function=sqs:imports&state=succeeded');
   await page.getByText('1 to 14 of 14 events').waitFor();
 
+  // A queue is no function, and of a consumer that is none nobody knows how many of its runs succeed.
+  await go('/');
+  assert.match(await page.locator('.loop li').first().innerText(), /^2 functions, 2 queues/);
+  assert.match(await page.locator('[id="function-sqs:imports"]').innerText(), /\d+ of \d+, \d+ %/);
+  assert.doesNotMatch(await page.locator('[id="function-sqs:mails"]').innerText(), /%/);
+
   // A consumer that is no function can't be made to fail.
   await play('sqs:mails');
   await page.getByRole('button', { name: 'Begin' }).click();
   await page.getByText('the consumer of mails is a program of your own').waitFor();
+});
+
+// Invokes a function of a local cloud, as its clients do.
+async function invoke(url, name, payload, headers = {}) {
+  const { status } = await fetch(`${url}/2015-03-31/functions/${name}/invocations`, {
+    method: 'POST',
+    headers: { authorization: 'AWS4-HMAC-SHA256 Credential=local', 'x-amz-invocation-type': 'Event', ...headers },
+    body: JSON.stringify(payload),
+  });
+  assert.equal(status, 202);
+}
+
+const numbers = (html, pattern) => [...html.matchAll(pattern)].map(([, text]) => Number(text.replace(/,/g, '')));
+const sum = (all) => all.reduce((one, other) => one + other, 0);
+
+// The numbers of the overview: the failed events, where they are, and the same of each function.
+async function equation(url) {
+  const html = await (await fetch(url)).text();
+  const [failed] = numbers(html, /<strong>([\d,]+)<\/strong> events? failed/g);
+  const parts = numbers(html, /<li class="(?:equals|plus)">(?:<a[^>]*>)?<strong>([\d,]+)</g);
+  const rows = html.match(/<tr id="function-[\s\S]*?<\/tr>/g).map((row) => {
+    // The share of failed runs comes first.
+    return numbers(row, /<td class="number">([\d,]+)<span class="unit"> (?:waiting|at Lambda|back|given up)</g);
+  });
+  return { failed, parts, rows, look: html.match(/one look, <time datetime="([^"]+)/)[1] };
+}
+
+test('under load the failed events are those that wait, are at Lambda, are back or given up, at every look', {
+  timeout: 2 * PATIENCE,
+}, async () => {
+  const EVENTS = 600;
+  const LOST = 60;
+  await go('/');
+  await page.getByRole('link', { name: 'example-target', exact: true }).waitFor();
+  const before = await equation(cloud.url);
+  const sent = Array.from({ length: EVENTS }, (_, nth) => {
+    const fail = nth < LOST ? { error: 'PermanentFailure' } : { attempts: 3, error: 'app.Loaded' };
+    return invoke(cloud.url, 'example-target', { id: `load-${nth}`, fail });
+  });
+  const looks = new Map();
+  let reads = 0;
+  // Until some have come back. Lambda runs the last ones minutes later, because it has throttled them.
+  for (let last = before; reads < 100 || looks.size < 8 || last.parts[2] === before.parts[2]; ) {
+    last = await equation(cloud.url);
+    assert.equal(sum(last.parts), last.failed, JSON.stringify(last));
+    for (const nth of last.parts.keys()) {
+      assert.equal(sum(last.rows.map((row) => row[nth])), last.parts[nth], JSON.stringify(last));
+    }
+    looks.set(last.look, last);
+    reads += 1;
+  }
+  await Promise.all(sent);
+  const all = [...looks.values()];
+  for (const [nth, what] of ['wait', 'are at Lambda', 'are back', 'are given up'].entries()) {
+    assert.ok(
+      all.some(({ parts }) => parts[nth] > before.parts[nth]),
+      `none ${what}`,
+    );
+  }
+  const failed = all.at(-1).failed - before.failed;
+  assert.ok(failed > 0 && failed <= EVENTS, `${failed} of ${EVENTS} failed`);
+});
+
+test('what blocks an event stands on its page with what to do, and blocks no function without tenants', async () => {
+  const file = join(SHOTS, 'functions.json');
+  writeFileSync(file, JSON.stringify({ tenants: { code: EXAMPLE, tenants: true } }));
+  const settings = ['TENANT_ID=/tenant', 'BASE_BACKOFF=1s', 'MAX_BACKOFF=1s'];
+  const args = ['local', '--port', '0', '--functions', file, ...settings.flatMap((it) => ['--set', it])];
+  const { url, end } = await start(args, 'until Ctrl-C');
+  try {
+    const fail = { attempts: 1, error: 'app.Down' };
+    await invoke(url, 'tenants', { id: 'nobody', fail }, { 'x-amz-tenant-id': 'blue' });
+    await invoke(url, 'example-target', { id: 'ordinary', fail });
+    await page.goto(`${url}/events?function=example-target`);
+    await row('app.Down').getByText('succeeded').waitFor();
+    await page.goto(`${url}/events?function=tenants`);
+    await row('app.Down').getByText('could not be made').waitFor();
+    await row('app.Down').getByRole('link').click();
+    await page.getByRole('heading', { name: /^tenants · attempt 1 could not be made, again / }).waitFor();
+    const notice = page.getByRole('alert').filter({ hasText: 'could not act on it' });
+    await notice.getByText('TENANT_ID is /tenant, and the payload has nothing there').waitFor();
+    await notice.getByText('The function has tenant isolation').waitFor();
+    await page.locator('.waterfall').getByText('! blocked').waitFor();
+    assert.equal(await page.locator('.waterfall svg text', { hasText: '!' }).count(), 1);
+    await accessible('a blocked event');
+    await page.screenshot({ path: `${SHOTS}/blocked.png` });
+  } finally {
+    await end();
+  }
 });
 
 test('strangers are refused', async () => {
@@ -830,18 +926,71 @@ test('strangers are refused', async () => {
 test('an account has a page of its own, which needs the token', async () => {
   const web = await start(['web', '--port', '0', `--local=${cloud.url}`], 'Ctrl-C');
   try {
-    const { origin } = new URL(web.url);
+    const { origin, pathname, searchParams } = new URL(web.url);
+    const token = searchParams.get('token');
+    assert.match(pathname, /^\/[0-9a-f]{32}\/$/, 'a path that nobody can guess');
     const refused = await fetch(origin);
     assert.equal(refused.status, 403);
-    assert.match(await refused.text(), /<link rel="stylesheet" href="\/page.css">/);
+    const text = await refused.text();
+    assert.match(text, /<link rel="stylesheet" href="\/page.css">/);
+    assert.ok(!text.includes(pathname.slice(1, -1)), 'the refusal does not tell the path');
     assert.equal((await fetch(`${origin}/page.css`)).status, 200, 'the refusal is styled');
-    assert.equal((await fetch(`${origin}/?token=guessed`)).status, 403);
+    for (const path of [
+      '/?token=guessed',
+      `/?token=${token}`,
+      `/guessed/?token=${token}`,
+      pathname,
+      `${pathname}?token=guessed`,
+      `${pathname}page.js`,
+      `${pathname}../?token=${token}`,
+      `${pathname}..%2f?token=guessed`,
+    ]) {
+      assert.equal((await fetch(origin + path)).status, 403, path);
+    }
     const account = await context.newPage();
     await account.goto(web.url);
-    assert.equal(account.url(), `${origin}/`);
+    assert.equal(account.url(), origin + pathname);
     await account.getByRole('link', { name: 'example-target', exact: true }).waitFor();
+    // All links and forms of the page stay below its path.
+    const links = await account
+      .locator('a, form')
+      .evaluateAll((all) => all.map((it) => it.getAttribute('href') ?? it.action).filter((it) => !it.startsWith('#')));
+    for (const link of links) assert.ok(new URL(link, origin).pathname.startsWith(pathname), link);
+    // No other server on this host gets the cookie, whatever its port and the path.
+    const got = [];
+    const other = createServer((asked, answer) => {
+      got.push([asked.url, asked.headers.cookie, asked.headers.referer]);
+      answer.setHeader('content-type', 'text/html').end('other');
+    });
+    await new Promise((resolve) => other.listen(0, '127.0.0.1', resolve));
+    const stranger = `http://127.0.0.1:${other.address().port}`;
+    for (const path of ['/', '/events', '/page.css']) await account.goto(stranger + path);
+    await account.goto(web.url);
+    await account.evaluate((url) => fetch(url, { mode: 'no-cors', credentials: 'include' }).catch(() => {}), stranger);
+    await new Promise((resolve) => other.close(resolve) && other.closeAllConnections());
+    assert.deepEqual(
+      got.filter(([url]) => !url.endsWith('.ico')),
+      ['/', '/events', '/page.css', '/'].map((path) => [path, undefined, undefined]),
+    );
+    const [cookie] = await context.cookies(web.url);
+    assert.deepEqual([cookie.path, cookie.httpOnly, cookie.sameSite], [pathname, true, 'Strict']);
+    // The other defences hold for who has the cookie, too: DNS rebinding, and a form of another page.
+    const status = (method, headers) =>
+      new Promise((resolve, reject) => {
+        const { hostname, port } = new URL(origin);
+        const own = { cookie: `${cookie.name}=${cookie.value}`, ...headers };
+        const call = request({ hostname, port, method, path: pathname, headers: own }, (answer) => {
+          answer.resume();
+          resolve(answer.statusCode);
+        });
+        call.on('error', reject);
+        call.end();
+      });
+    assert.equal(await status('GET', {}), 200);
+    assert.equal(await status('GET', { host: 'evil.example' }), 403);
+    assert.equal(await status('POST', { origin: stranger }), 403);
     // The state is from the handler's log, which has no error message and does not know of a success.
-    await account.goto(`${origin}/events?error=app.Down`);
+    await account.goto(`${origin}${pathname}events?error=app.Down`);
     await account.getByText('runs, or has succeeded').waitFor();
     assert.equal(await account.getByRole('link', { name: 'Play' }).count(), 0);
     await account.close();

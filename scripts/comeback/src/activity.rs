@@ -20,13 +20,17 @@ use crate::{
     deploy::HANDLER,
     journal::{Ending, Entry},
     operate::{
-        rules::life::{Line, StepKind, step_kind},
+        rules::{
+            life::{Line, StepKind, step_kind},
+            target_name,
+        },
         web::rules::Run,
     },
 };
 
-/// How many of the latest runs are tracked. A run that goes on after that many others have begun ends without a result.
-const RUNNING_MAX: usize = 20_000;
+/// How many of the latest runs are tracked, those that Lambda has accepted included. A run that goes on after that many
+/// others were accepted or have begun ends without a result.
+const RUNNING_MAX: usize = 100_000;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Activity {
@@ -37,6 +41,8 @@ pub struct Activity {
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
+    /// Lambda has accepted an event: it is queued there for its run.
+    Accepted(Run),
     Started(Run),
     /// A run ended. The error is as the function reported it, or Lambda if the function could not.
     Ended {
@@ -44,9 +50,11 @@ pub enum Kind {
         ending: Ending,
         error: Option<Error>,
     },
-    /// Lambda gave an event up. It is lost if it has no destination.
+    /// Lambda gave an event up. It is lost if it has no destination. If it was never run, or not again, that run is
+    /// named.
     GivenUpByLambda {
         request_id: Arc<str>,
+        run: Option<Run>,
         condition: String,
         lost: bool,
     },
@@ -58,8 +66,11 @@ pub enum Kind {
     },
     /// A function logged a line that is neither a decision nor a problem.
     Logged(String),
-    /// A warning or an error, of a function or of Lambda.
-    Trouble(String),
+    /// A warning or an error, of a function or of Lambda, and the event that it is about.
+    Trouble {
+        event_id: Option<Arc<str>>,
+        text: String,
+    },
 }
 
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
@@ -73,10 +84,10 @@ pub struct Error {
 /// Reads a journal in which a run of a queue's consumer counts as one run for each message of its batch.
 #[derive(Debug, Default)]
 pub struct Reader {
-    /// The runs that go on, by request id: one, or one for each message of a batch.
+    /// The runs that are queued or go on, by request id: one, or one for each message of a batch.
     running: HashMap<Arc<str>, Vec<Run>>,
-    /// The request ids of the latest runs, in the order in which they began.
-    began: VecDeque<Arc<str>>,
+    /// The request ids of the latest runs, in the order in which they were accepted or began.
+    known: VecDeque<Arc<str>>,
 }
 
 impl Reader {
@@ -91,36 +102,51 @@ impl Reader {
     fn kinds(&mut self, entry: &Entry) -> Option<Vec<Kind>> {
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
         let kind = match entry.kind.as_str() {
-            "Started" => return self.started(entry),
+            "Accepted" => return self.known(entry, Kind::Accepted),
+            "Started" => return self.known(entry, Kind::Started),
             "Finished" => return self.ended(entry),
-            "GivenUp" => Kind::GivenUpByLambda {
-                request_id: entry.request_id.clone()?,
-                condition: text(&entry.condition),
-                lost: entry.lost?,
-            },
+            "GivenUp" => {
+                let request_id = entry.request_id.clone()?;
+                let run = self.running.remove(&request_id).and_then(|runs| runs.into_iter().next());
+                let (condition, lost) = (text(&entry.condition), entry.lost?);
+                Kind::GivenUpByLambda { request_id, run, condition, lost }
+            }
             "Logged" => logged(entry.at, entry.line.as_ref()?)?,
             "DestinationFailed" => {
                 let (destination, reason) = (text(&entry.destination), text(&entry.reason));
-                Kind::Trouble(format!("its failure record did not reach {destination}: {reason}"))
+                self.trouble(
+                    entry,
+                    format!("its failure record did not reach {destination}: {reason}"),
+                )
             }
-            "RecursionStopped" => Kind::Trouble("recursive-loop detection stopped it".to_owned()),
-            // Accepted, Throttled, DestinationSent, and types that the journal may get in future.
+            "RecursionStopped" => {
+                self.trouble(entry, "recursive-loop detection stopped it".to_owned())
+            }
+            // Throttled, DestinationSent, and types that the journal may get in future.
             _ => return None,
         };
         Some(vec![kind])
     }
 
-    fn started(&mut self, entry: &Entry) -> Option<Vec<Kind>> {
+    /// Tracks the runs of an entry, which are `kind`.
+    fn known(&mut self, entry: &Entry, kind: fn(Run) -> Kind) -> Option<Vec<Kind>> {
         let (request_id, runs) = (entry.request_id.clone()?, runs(entry)?);
         if self.running.insert(Arc::clone(&request_id), runs.clone()).is_none() {
-            self.began.push_back(request_id);
+            self.known.push_back(request_id);
         }
-        if self.began.len() > RUNNING_MAX
-            && let Some(oldest) = self.began.pop_front()
+        if self.known.len() > RUNNING_MAX
+            && let Some(oldest) = self.known.pop_front()
         {
             self.running.remove(&oldest);
         }
-        Some(runs.into_iter().map(Kind::Started).collect())
+        Some(runs.into_iter().map(kind).collect())
+    }
+
+    /// Trouble of Lambda's with an event, whose run may have ended before.
+    fn trouble(&self, entry: &Entry, text: String) -> Kind {
+        let run = || self.running.get(entry.request_id.as_ref()?)?.first();
+        let event_id = run().map(|run| Arc::clone(&run.event_id));
+        Kind::Trouble { event_id: event_id.or_else(|| entry.request_id.clone()), text }
     }
 
     fn ended(&mut self, entry: &Entry) -> Option<Vec<Kind>> {
@@ -233,12 +259,12 @@ fn decided(at: Timestamp, line: &Line) -> Option<Kind> {
 }
 
 fn plain(line: Line) -> Kind {
-    let text = match line.error {
-        Some(error) => format!("{}: {error}", line.message),
-        None => line.message,
-    };
+    let event_id = line.event().map(Into::into);
+    let target = line.target.as_deref().map(target_name);
+    let parts = [target.as_deref(), Some(&*line.message), line.error.as_deref()];
+    let text = parts.into_iter().flatten().collect::<Vec<_>>().join(": ");
     match line.level.as_str() {
-        "WARN" | "ERROR" => Kind::Trouble(text),
+        "WARN" | "ERROR" => Kind::Trouble { event_id, text },
         _ => Kind::Logged(text),
     }
 }
@@ -408,6 +434,24 @@ pub mod tests {
     }
 
     #[test]
+    fn an_event_that_lambda_never_ran_is_named_when_lambda_gives_it_up() {
+        let accepted = Entry { kind: "Accepted".to_owned(), ..starts(0.0, "r2", "r1", 3) };
+        let members = json!({ "request_id": "r2", "condition": "EventAgeExceeded", "lost": false });
+        let given_up = entry(1.0, "example-target", "GivenUp", members);
+        let run = Run { request_id: "r2".into(), attempt: 3, event_id: "r1".into(), queue: None };
+        let gives_up = |run| Kind::GivenUpByLambda {
+            request_id: "r2".into(),
+            run,
+            condition: "EventAgeExceeded".to_owned(),
+            lost: false,
+        };
+        let read = kinds(&[accepted, given_up.clone()]);
+        assert_eq!(read, [Kind::Accepted(run.clone()), gives_up(Some(run))]);
+        let ran = kinds(&[starts(0.0, "r2", "r1", 3), fails(0.5, "r2"), given_up]);
+        assert_eq!(ran[2], gives_up(None), "its run has ended");
+    }
+
+    #[test]
     fn however_many_runs_have_no_end_the_latest_are_tracked() {
         let mut reader = Reader::default();
         for nth in 0..RUNNING_MAX + 5 {
@@ -421,15 +465,21 @@ pub mod tests {
     fn lines_that_are_no_decision_are_told_as_they_are() {
         let refused = |level: &str| {
             format!(
-                r#"{{"level":"{level}","message":"not accepted","decision":"invoke","attempt":2,"event_id":"r1","error":"429"}}"#
+                r#"{{"level":"{level}","message":"not accepted","decision":"invoke","attempt":2,"target":"arn:aws:lambda:us-east-1:1:function:orders:$LATEST","event_id":"r1","error":"429"}}"#
             )
         };
         let unreadable = r#"{"level":"WARN","message":"given up","decision":"dead_letter","reason":"unreadable","why":"expected a failure record","message_id":"m1"}"#;
         let reason = "unreadable: expected a failure record, message m1".to_owned();
         let what = StepKind::GivenUp { reason };
         for (line, expected) in [
-            (&*refused("WARN"), Some(Kind::Trouble("not accepted: 429".to_owned()))),
-            (&refused("INFO"), Some(Kind::Logged("not accepted: 429".to_owned()))),
+            (
+                &*refused("WARN"),
+                Some(Kind::Trouble {
+                    event_id: Some("r1".into()),
+                    text: "orders: not accepted: 429".to_owned(),
+                }),
+            ),
+            (&refused("INFO"), Some(Kind::Logged("orders: not accepted: 429".to_owned()))),
             ("hello", Some(Kind::Logged("hello".to_owned()))),
             (r#"{"a":1}"#, Some(Kind::Logged(r#"{"a":1}"#.to_owned()))),
             (r#"{"Waited":1,"_aws":{"Timestamp":1}}"#, None),

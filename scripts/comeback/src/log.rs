@@ -40,12 +40,13 @@ impl Log {
     pub fn lines(&mut self, activity: &Activity) -> Vec<Line> {
         let Activity { at, function, kind } = activity;
         match kind {
+            Kind::Accepted(_) => Vec::new(),
             Kind::Started(_) if **function == *HANDLER => Vec::new(),
             Kind::Started(run) => self.started(*at, function, run),
             Kind::Ended { run, ending, error } => {
                 self.ended(*at, function, run, *ending, error.as_ref())
             }
-            Kind::GivenUpByLambda { request_id, condition, lost } => {
+            Kind::GivenUpByLambda { request_id, condition, lost, .. } => {
                 self.failures.remove(request_id);
                 let Some(words) = given_up(function, request_id, condition, *lost) else {
                     return Vec::new();
@@ -56,7 +57,9 @@ impl Log {
                 self.decided(*at, event_id, *attempt, what)
             }
             Kind::Logged(text) => entry(*at, function, "", Style::Faint, text),
-            Kind::Trouble(text) => entry(*at, function, "", Style::Bad, text),
+            Kind::Trouble { event_id, text } => {
+                entry(*at, function, event_id.as_deref().unwrap_or_default(), Style::Bad, text)
+            }
         }
     }
 
@@ -120,8 +123,13 @@ impl Log {
             StepKind::Waits { due_at, until, .. } => {
                 let due = due_at.unwrap_or(*until);
                 self.due.insert(Arc::clone(event_id), due);
-                let (delay, due) = (seconds(between(at, *until)), time(due));
-                let words = format!("waits {delay} for attempt {attempt}, due {due}");
+                let delay = seconds(between(at, *until));
+                // The handler could not make the attempt, or was not allowed to.
+                let words = if due <= at {
+                    format!("attempt {attempt} was due {}: it is tried in {delay}", time(due))
+                } else {
+                    format!("waits {delay} for attempt {attempt}, due {}", time(due))
+                };
                 entry(at, HANDLER, event_id, Style::Plain, &words)
             }
             StepKind::Retried { late_ms } => {
@@ -251,6 +259,22 @@ mod tests {
         };
         announced(begins(1), retries(2.006, "r0", 1, 6), "7");
         announced(retries(2.006, "r0", 1, 6), begins(1), "6");
+    }
+
+    #[test]
+    fn trouble_of_the_handler_names_the_event_its_function_and_when_the_attempt_is_tried_again() {
+        let refused = json!({
+            "level": "ERROR", "message": "the invocation was not accepted", "decision": "invoke",
+            "target": "arn:aws:lambda:us-east-1:1:function:orders:$LATEST", "attempt": 1,
+            "event_id": "3f2a91bc-0000", "request_id": "3f2a91bc-0000", "error": "AccessDenied: no",
+        });
+        let entries =
+            [logs(2.1, HANDLER, &refused.to_string()), waits(2.1, "3f2a91bc-0000", 1, 2.0, 97.3)];
+        let expected = [
+            "00:00:02.100Z  retry-handler   3f2a91bc  orders: the invocation was not accepted: AccessDenied: no",
+            "00:00:02.100Z  retry-handler   3f2a91bc  attempt 1 was due 00:00:02.000Z: it is tried in 97.3 s",
+        ];
+        assert_eq!(lines(&entries), expected);
     }
 
     #[test]

@@ -130,9 +130,9 @@ impl History {
                     self.decided(event, *at, *attempt, what);
                 }
             }
-            Kind::Trouble(trouble) => self.trouble(function, trouble),
+            Kind::Trouble { text, .. } => self.trouble(function, text),
             // The handler receives the event that Lambda gives up, and logs a decision.
-            Kind::GivenUpByLambda { .. } | Kind::Logged(_) => {}
+            Kind::Accepted(_) | Kind::GivenUpByLambda { .. } | Kind::Logged(_) => {}
         }
     }
 

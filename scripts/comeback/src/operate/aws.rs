@@ -600,9 +600,27 @@ pub async fn metric_data<Key>(
     from: Timestamp,
     until: Timestamp,
 ) -> Answer<Vec<(Key, f64)>> {
+    let asked_for = asked_for.into_iter().map(|(key, query)| ((key, query.statistic), query));
+    let all = metric_points(aws, asked_for.collect(), from, until).await?;
+    let value = |((key, statistic), points): ((Key, &str), Vec<(i64, f64)>)| {
+        let values = points.into_iter().map(|(_, value)| value);
+        let merge = if statistic == MAXIMUM { f64::max } else { |sum, value| sum + value };
+        Some((key, values.reduce(merge)?))
+    };
+    Ok(all.into_iter().filter_map(value).collect())
+}
+
+/// The data points of metrics in this time range, by the keys of their queries. A point is the second in which its
+/// period begins, and its value. They are in no order.
+pub async fn metric_points<Key>(
+    aws: &Aws,
+    asked_for: Vec<(Key, Query)>,
+    from: Timestamp,
+    until: Timestamp,
+) -> Answer<Vec<(Key, Vec<(i64, f64)>)>> {
     let (keys, queries): (Vec<_>, Vec<_>) = asked_for.into_iter().unzip();
-    let mut values = vec![None; queries.len()];
-    for (queries, values) in queries.chunks(METRICS_MAX).zip(values.chunks_mut(METRICS_MAX)) {
+    let mut points = vec![Vec::new(); queries.len()];
+    for (queries, points) in queries.chunks(METRICS_MAX).zip(points.chunks_mut(METRICS_MAX)) {
         let call = aws
             .cloudwatch
             .get_metric_data()
@@ -617,16 +635,12 @@ pub async fn metric_data<Key>(
                 let Some(index) = index.filter(|index: &usize| *index < queries.len()) else {
                     continue;
                 };
-                let points = values[index].into_iter().chain(result.values().iter().copied());
-                values[index] = if queries[index].statistic == MAXIMUM {
-                    points.reduce(f64::max)
-                } else {
-                    points.reduce(|sum, point| sum + point)
-                };
+                let seconds = result.timestamps().iter().map(DateTime::secs);
+                points[index].extend(seconds.zip(result.values().iter().copied()));
             }
         }
     }
-    Ok(keys.into_iter().zip(values).filter_map(|(key, value)| Some((key, value?))).collect())
+    Ok(keys.into_iter().zip(points).collect())
 }
 
 fn asked((index, query): (usize, &Query)) -> MetricDataQuery {

@@ -29,14 +29,14 @@ use serde_json::{Value, json};
 
 use crate::{
     operate::{
-        aws::{Aws, MAXIMUM, Query, fault, functions, metric_data},
+        aws::{Aws, MAXIMUM, Query, fault, functions, metric_data, metric_points},
         doctor::rules::{Queue, QueueAttributes},
         options::{Attached, SystemOptions, attached},
         rules::{
             Answer, Fault, Function, counted, is_queue, only, queue_arn, slips::not_empty,
             target_name,
         },
-        status::rules::{Consumer, Facts, InSource, Runs, State},
+        status::rules::{Consumer, Facts, Flow, InSource, Runs, State, at_lambda},
         text::{count, due, fitting, span},
     },
     paint::{Line, Style},
@@ -191,12 +191,14 @@ pub fn state(facts: &Facts, now: Timestamp) -> String {
 /// What has not run yet: at Lambda, or in the queue that its consumers receive from.
 fn backlog(facts: &Facts) -> String {
     // An event that runs at once is no backlog.
+    let at_lambda = facts.at_lambda.filter(|events| *events > 0);
+    let at_lambda = at_lambda.map(|events| format!("{} at Lambda", count(events)));
     let oldest = facts.lambda_oldest_seconds.filter(|seconds| *seconds >= 1.0);
     let oldest = oldest.map(|seconds| format!("for {}", span(seconds.floor())));
     let throttles = Some(facts.throttles).filter(|it| *it > 0).map(|it| counted(it, "throttle"));
     let in_source = facts.in_source.filter(|it| it.messages > 0);
     let in_source = in_source.map(|it| counted(it.messages, "message"));
-    [in_source, oldest, throttles].into_iter().flatten().collect::<Vec<_>>().join(", ")
+    [in_source, at_lambda, oldest, throttles].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 pub fn letters(facts: &Facts) -> String {
@@ -236,6 +238,11 @@ const RECENT: Duration = Duration::from_mins(5);
 const HOUR: Duration = Duration::from_hours(1);
 const DAY: Duration = Duration::from_hours(24);
 
+/// No event is in Lambda's queue for longer.
+const EVENT_AGE_MAX: Duration = Duration::from_hours(6);
+
+const MINUTE: Duration = Duration::from_secs(60);
+
 /// The most items in one call of BatchGetItem.
 const ITEMS_MAX: usize = 100;
 
@@ -250,8 +257,12 @@ pub async fn gather(
 ) -> Answer<Gathered> {
     let of_table =
         async { Ok(tokio::try_join!(items(aws, handler, attached), dues(aws, handler, attached))) };
-    let (queues, metrics, of_table) =
-        tokio::try_join!(queues(aws, attached), metrics(aws, attached, now), of_table)?;
+    let (queues, metrics, backlogs, of_table) = tokio::try_join!(
+        queues(aws, attached),
+        metrics(aws, attached, now),
+        backlogs(aws, attached, now),
+        of_table
+    )?;
     let (of_table, unknown) = match of_table {
         Ok(of_table) => (of_table, None),
         Err(fault) => (Default::default(), Some(fault)),
@@ -288,6 +299,7 @@ pub async fn gather(
             },
             hour: Runs { invocations: sum(Metric::Runs), errors: sum(Metric::Errors) },
             throttles: sum(Metric::Throttles),
+            at_lambda: backlogs.get(&nth).copied(),
             // AWS counts in milliseconds.
             lambda_oldest_seconds: metric(Metric::LambdaAge).map(|age| age / 1000.0),
             consumers: consumers.iter().map(consumer).collect(),
@@ -307,6 +319,29 @@ pub async fn gather(
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count")]
 fn whole(number: f64) -> u64 {
     number.round() as u64
+}
+
+/// How many events of each function Lambda has accepted that have not run to an end, by the function's place.
+async fn backlogs(aws: &Aws, attached: &[Attached], now: Timestamp) -> Answer<HashMap<usize, u64>> {
+    let until = next_minute(now);
+    let functions = attached.iter().enumerate();
+    let functions = functions.filter_map(|(nth, it)| Some((nth, function_dimensions(&it.arn)?)));
+    let mut flows: HashMap<usize, Vec<(i64, Flow, f64)>> = HashMap::new();
+    let mut asked = Vec::new();
+    for (nth, dimensions) in functions {
+        flows.insert(nth, Vec::new());
+        asked.extend(Flow::ALL.map(|flow| {
+            let (namespace, statistic, period) = ("AWS/Lambda", "Sum", MINUTE);
+            let (name, dimensions) = (flow.name(), dimensions.clone());
+            ((nth, flow), Query { namespace, name, dimensions, statistic, period })
+        }));
+    }
+    let from = earlier(until, EVENT_AGE_MAX);
+    for ((nth, flow), points) in metric_points(aws, asked, from, until).await? {
+        let points = points.into_iter().map(|(at, value)| (at, flow, value));
+        flows.entry(nth).or_default().extend(points);
+    }
+    Ok(flows.into_iter().map(|(nth, counts)| (nth, at_lambda(counts))).collect())
 }
 
 /// The attributes of the retry queues, and of the queues that are attached, by ARN.
@@ -344,14 +379,17 @@ enum Metric {
     Dead(usize),
 }
 
+/// CloudWatch's periods begin at whole minutes. The current minute is included.
+fn next_minute(now: Timestamp) -> Timestamp {
+    Timestamp::from_timestamp(now.timestamp().div_euclid(60) * 60 + 60, 0).unwrap_or(now)
+}
+
 async fn metrics(
     aws: &Aws,
     attached: &[Attached],
     now: Timestamp,
 ) -> Answer<HashMap<(usize, Metric), f64>> {
-    // CloudWatch's periods begin at whole minutes. The current minute is included.
-    let minute = Timestamp::from_timestamp(now.timestamp().div_euclid(60) * 60 + 60, 0);
-    let until = minute.unwrap_or(now);
+    let until = next_minute(now);
     let mut found = HashMap::new();
     for (length, kinds) in [
         (
@@ -379,7 +417,7 @@ async fn metrics(
 /// are those of its consumers.
 fn queries(attached: &Attached, kind: Metric, length: Duration) -> Vec<Query> {
     let Attached { arn, consumers, .. } = attached;
-    let period = if length > HOUR { HOUR } else { Duration::from_mins(1) };
+    let period = if length > HOUR { HOUR } else { MINUTE };
     let of_lambda = |name: &'static str| {
         let of_consumers = consumers.iter().map(|(name, _)| vec![("FunctionName", name.clone())]);
         let dimensions = of_consumers.chain(function_dimensions(arn));
@@ -488,6 +526,7 @@ mod tests {
             Facts {
                 function: arn("orders"),
                 in_flight: 1200,
+                at_lambda: Some(995),
                 delayed: 3,
                 recent: failing,
                 hour: failing,
@@ -501,7 +540,15 @@ mod tests {
         let wide = text(None);
         assert_eq!(wide[0], "retries: 2 functions, 1 dead letter now");
         assert_eq!(title(None), "retries: 2 functions");
-        for part in ["orders", "failing", "1,203", "1,200 / 3 / 0", "9, 9, 0", "4 not_retryable"] {
+        for part in [
+            "orders",
+            "failing",
+            "1,203",
+            "1,200 / 3 / 0",
+            "9, 9, 0",
+            "995 at Lambda",
+            "4 not_retryable",
+        ] {
             assert!(wide[2].contains(part), "{part}: {wide:?}");
         }
         assert!(wide[3].contains("fine") && wide[3].contains("well"), "{wide:?}");
@@ -548,9 +595,10 @@ mod tests {
         {
             assert_eq!(backlog(facts), expected);
         }
-        let lines =
-            texts(&report("retries", &[throttled, stuck], None, Timestamp::UNIX_EPOCH, Some(100)));
-        assert_eq!(lines[0], "retries: 1 function, 1 queue");
+        let facts = [throttled, stuck];
+        let title = title("retries", &facts, None);
+        assert_eq!(title, "retries: 1 function, 1 queue");
+        let lines = texts(&report(title, &facts, None, Timestamp::UNIX_EPOCH, Some(100)));
         assert!(lines[2].contains("throttled") && lines[2].contains("340 throttles"), "{lines:?}");
         assert!(lines[3].contains("sqs:imports") && lines[3].contains("9 messages"), "{lines:?}");
     }

@@ -173,7 +173,7 @@ fn step_line(line: Line, step: &Step) -> Line {
         StepKind::Dropped => {
             line.and(Style::Faint, "dropped a message whose failure was already acted on")
         }
-        StepKind::Trouble { said, error } => {
+        StepKind::Trouble { said, error, .. } => {
             let error = error.as_ref().map(|error| format!(": {error}")).unwrap_or_default();
             line.and(Style::Bad, "trouble ").and(Style::Plain, format!("{said}{error}"))
         }

@@ -61,7 +61,7 @@ async fn the_status_counts_runs_waiting_events_and_dead_letters() {
         }
     };
     assert_eq!(target["hour"], json!({ "invocations": 3, "errors": 2 }));
-    assert_eq!((&target["retried"], &target["state"]), (&json!(1), &json!("some_fail")));
+    assert_eq!((&target["retried"], &target["state"]), (&json!(1), &json!("failing")));
     assert_eq!(target["dead_letters"], json!({ "max_attempts_exceeded": 1 }));
     assert!(target["oldest_seconds"].as_f64().unwrap() > 0.0, "{target}");
     assert!(cloud.says(&["status"]).contains("1 max_attempts_exceeded"));
@@ -106,6 +106,32 @@ async fn a_queue_whose_consumer_is_throttled_or_stopped_is_not_well() {
     assert_eq!(status["consumers"], json!([{ "function": "mailer", "is_enabled": false }]));
     assert_eq!(status["in_source"], json!({ "messages": 2, "due": 2 }));
     assert!(cloud.says(&["status", "sqs:mails"]).contains("2 messages"));
+}
+
+#[tokio::test]
+async fn what_is_queued_at_lambda_or_in_its_own_queue_is_counted() {
+    let cloud = Cloud::start(&["--max-processes", "2", "--queue", "mails"]);
+    let mails = format!("{}/000000000000/mails", cloud.endpoint);
+    cloud.client.sqs.send_message().queue_url(mails).message_body("1").send().await.unwrap();
+    // They are killed at their time-out, two at a time.
+    for _ in 0..12 {
+        cloud.client.invoke("example-target", r#"{"id":"1","fail":{"by":"hang"}}"#).await.unwrap();
+    }
+    loop {
+        let status = cloud.json(&["status", "--json"]);
+        let of = |name: &str| {
+            let functions = status["functions"].as_array().unwrap();
+            let is_it = |it: &&Value| it["function"].as_str().unwrap().ends_with(name);
+            functions.iter().find(is_it).unwrap().clone()
+        };
+        // Nothing has run, and nothing is in the retry queue: the message is stuck in its own.
+        let mails = of(":mails");
+        assert_eq!((&mails["in_source"]["messages"], &mails["due"]), (&json!(1), &json!(0)));
+        assert_eq!((&mails["state"], &mails["consumers"]), (&json!("waiting"), &json!([])));
+        if of("example-target:$LATEST")["at_lambda"].as_u64().unwrap() > 2 {
+            break;
+        }
+    }
 }
 
 #[tokio::test]

@@ -52,8 +52,14 @@ pub enum StepKind {
     GivenUp { reason: String },
     /// A duplicate message was dropped, because its failure had already been handled.
     Dropped,
-    /// The handler could not act on the event.
-    Trouble { said: String, error: Option<String> },
+    /// The handler had trouble with the event. If it `blocks`, the handler could not act on the failure: the attempt
+    /// was not made, or the dead letter not sent.
+    Trouble {
+        said: String,
+        error: Option<String>,
+        #[serde(skip)]
+        blocks: bool,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -147,6 +153,9 @@ pub(crate) fn steps_of(at: Timestamp, line: Line, steps: &mut Vec<Step>) {
     steps.push(step(what));
 }
 
+/// The decisions without which nothing happens to an event.
+const ACTS: [&str; 3] = [decision::INVOKE, decision::CLAIM, decision::DEAD_LETTER];
+
 /// What a log line says happened to its event.
 pub(crate) fn step_kind(at: Timestamp, line: &Line) -> StepKind {
     let is_trouble = line.error.is_some();
@@ -161,7 +170,11 @@ pub(crate) fn step_kind(at: Timestamp, line: &Line) -> StepKind {
             StepKind::GivenUp { reason: reason.clone() }
         }
         (Some(decision::DROP), ..) => StepKind::Dropped,
-        _ => StepKind::Trouble { said: line.message.clone(), error: line.error.clone() },
+        (wanted, ..) => StepKind::Trouble {
+            said: line.message.clone(),
+            error: line.error.clone(),
+            blocks: is_trouble && wanted.is_some_and(|wanted| ACTS.contains(&wanted)),
+        },
     }
 }
 
@@ -231,6 +244,7 @@ pub(crate) mod tests {
         let trouble = |error: Option<&str>| StepKind::Trouble {
             said: "said".to_owned(),
             error: error.map(str::to_owned),
+            blocks: error.is_some(),
         };
         let given_up = "max_age_exceeded".to_owned();
         let (steps, next) = steps_and_next(&lines);

@@ -5,15 +5,19 @@ use std::collections::BTreeMap;
 use comeback_core::Timestamp;
 use serde::Serialize;
 
+use crate::operate::rules::is_queue;
+
 /// The state of a function, most urgent first.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
     /// The function is down: its circuit is open, and it is only probed.
     Down,
+    /// At least half of the recent runs failed.
     Failing,
     /// Of a queue: none of its consumers receives from it.
     Stopped,
+    /// Fewer failed, or it is not known of how many runs.
     SomeFail,
     /// Lambda had no concurrency for it lately, so its events queue up at Lambda, or its messages in the queue.
     Throttled,
@@ -44,6 +48,8 @@ pub struct Facts {
     pub hour: Runs,
     /// How often Lambda had no concurrency for it in the last five minutes.
     pub throttles: u64,
+    /// Of a function: the number of events that Lambda has accepted and that have not run to an end.
+    pub at_lambda: Option<u64>,
     /// The age of the oldest event that Lambda tried to run in the last five minutes, in seconds.
     pub lambda_oldest_seconds: Option<f64>,
     /// Of a queue: the functions that receive from it.
@@ -87,6 +93,16 @@ impl Facts {
         self.in_flight + self.delayed + self.due
     }
 
+    /// What was accepted for it and has not run to an end: the events at Lambda, or the messages in the queue.
+    pub fn queued(&self) -> Option<u64> {
+        self.in_source.map(|it| it.messages).or(self.at_lambda)
+    }
+
+    /// Nobody counts the runs of a queue's consumer that is no function.
+    pub fn has_runs(&self) -> bool {
+        !self.consumers.is_empty() || !is_queue(&self.function)
+    }
+
     /// Whether functions should receive from the queue, and none does.
     fn is_stopped(&self) -> bool {
         !self.consumers.is_empty() && self.consumers.iter().all(|it| !it.is_enabled)
@@ -95,16 +111,17 @@ impl Facts {
     /// Whether nothing is to be seen of it: in the last hour nothing ran, nothing waits, and nothing died in a day.
     fn is_idle(&self) -> bool {
         let ran = self.recent.invocations + self.hour.invocations + self.retried;
-        ran == 0 && self.dead_letters.is_empty() && self.in_source.is_none_or(|it| it.messages == 0)
+        ran == 0 && self.dead_letters.is_empty() && self.queued().is_none_or(|queued| queued == 0)
     }
 
     pub fn state(&self) -> State {
         let Runs { invocations, errors } = self.recent;
-        // What its consumer has not received yet waits, too, if nothing runs.
-        let in_source = self.in_source.map_or(0, |it| it.due);
+        // What nobody has begun to run waits, too, if nothing runs.
+        let not_begun = self.in_source.map(|it| it.due).or(self.at_lambda);
+        let is_stuck = invocations == 0 && not_begun.is_some_and(|events| events > 0);
         if self.down_since.is_some() {
             State::Down
-        } else if errors > 0 && errors >= invocations {
+        } else if errors > 0 && self.has_runs() && errors >= invocations.div_ceil(2) {
             State::Failing
         } else if self.is_stopped() {
             State::Stopped
@@ -114,10 +131,8 @@ impl Facts {
             State::Throttled
         } else if self.paused_since.is_some() {
             State::Paused
-        } else if self.waiting() > 0 {
+        } else if self.waiting() > 0 || is_stuck {
             if invocations > 0 { State::Recovering } else { State::Waiting }
-        } else if in_source > 0 && invocations == 0 {
-            State::Waiting
         } else if self.is_idle() {
             State::Idle
         } else {
@@ -126,14 +141,77 @@ impl Facts {
     }
 }
 
+/// Lambda's counts of what comes into a function's queue of events, and of what leaves it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Flow {
+    Received,
+    Runs,
+    FailedRuns,
+    Dropped,
+}
+
+impl Flow {
+    pub const ALL: [Self; 4] = [Self::Received, Self::Runs, Self::FailedRuns, Self::Dropped];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Received => "AsyncEventsReceived",
+            Self::Runs => "Invocations",
+            Self::FailedRuns => "Errors",
+            Self::Dropped => "AsyncEventsDropped",
+        }
+    }
+}
+
+/// How many events are in a function's queue, by Lambda's counts of each minute. An event leaves it when it succeeds,
+/// or when Lambda drops it after its last run, or without one. What was in the queue before the first minute is not
+/// known, and invocations that wait for their answer leave it without having come. So the number is the least possible:
+/// since the time when the fewest were there.
+pub fn at_lambda(mut counts: Vec<(i64, Flow, f64)>) -> u64 {
+    counts.sort_unstable_by_key(|(at, ..)| *at);
+    let (mut there, mut least) = (0.0, 0.0_f64);
+    for minute in counts.chunk_by(|(one, ..), (other, ..)| one == other) {
+        for (_, flow, count) in minute {
+            match flow {
+                Flow::Received | Flow::FailedRuns => there += count,
+                Flow::Runs | Flow::Dropped => there -= count,
+            }
+        }
+        least = least.min(there);
+    }
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count")]
+    let number = (there - least).round() as u64;
+    number
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
+    fn the_events_at_lambda_are_those_that_came_and_have_not_left() {
+        use Flow::{Dropped, FailedRuns, Received, Runs};
+        for (counts, expected) in [
+            (vec![], 0),
+            (vec![(0, Received, 100.0), (0, Runs, 30.0)], 70),
+            // A run that failed leaves the queue when Lambda drops the event: at once, or after its own retries.
+            (vec![(0, Received, 9.0), (0, Runs, 9.0), (0, FailedRuns, 9.0), (0, Dropped, 8.0)], 1),
+            (vec![(0, Received, 9.0), (1, Dropped, 9.0)], 0),
+            // Older events run, and synchronous ones; then new ones come. CloudWatch's points are in no order.
+            (vec![(2, Received, 5.0), (0, Runs, 40.0), (1, Runs, 10.0), (2, Runs, 2.0)], 3),
+        ] {
+            assert_eq!(at_lambda(counts.clone()), expected, "{counts:?}");
+        }
+    }
+
+    #[test]
     fn the_worst_state_takes_precedence() {
         let runs = |invocations, errors| Runs { invocations, errors };
         let well = || Facts { hour: runs(9, 0), ..Facts::default() };
+        let queue = || Facts {
+            function: "arn:aws:sqs:us-east-1:123456789012:mails".to_owned(),
+            ..Facts::default()
+        };
         let some = Some(Timestamp::UNIX_EPOCH);
         let consumers = |states: &[bool]| {
             let one =
@@ -153,6 +231,18 @@ mod tests {
             (Facts { recent: runs(10, 0), delayed: 1, ..well() }, State::Recovering),
             (Facts { delayed: 1, ..well() }, State::Waiting),
             (Facts { recent: runs(10, 1), ..well() }, State::SomeFail),
+            (Facts { recent: runs(6222, 5932), ..well() }, State::Failing),
+            (Facts { recent: runs(3, 2), ..well() }, State::Failing),
+            (Facts { recent: runs(3, 1), ..well() }, State::SomeFail),
+            // Of 54 failed messages of a queue, nobody knows how many succeeded.
+            (Facts { recent: runs(54, 54), ..queue() }, State::SomeFail),
+            (
+                Facts { recent: runs(54, 54), consumers: consumers(&[true]), ..queue() },
+                State::Failing,
+            ),
+            (Facts { at_lambda: Some(0), ..Facts::default() }, State::Idle),
+            (Facts { at_lambda: Some(9), ..Facts::default() }, State::Waiting),
+            (Facts { at_lambda: Some(9), recent: runs(10, 0), ..well() }, State::Well),
             (Facts { recent: runs(10, 10), paused_since: some, ..well() }, State::Failing),
             (Facts { paused_since: some, in_flight: 1, ..well() }, State::Paused),
             (Facts { down_since: some, recent: runs(10, 1), ..well() }, State::Down),

@@ -94,7 +94,7 @@ fn spans(life: &Life, function: &str, now: Timestamp) -> Vec<Value> {
         if let Some((at, reason)) = &it.given_up {
             events.push(event(*at, "given up", vec![attribute("comeback.reason", reason)]));
         }
-        events.extend(it.notes.iter().map(|Note { at, text, error }| {
+        events.extend(it.notes.iter().map(|Note { at, text, error, .. }| {
             let error = error.as_deref().map(|error| attribute("comeback.error", error));
             event(*at, text, error.into_iter().collect())
         }));

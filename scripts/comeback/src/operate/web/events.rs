@@ -10,7 +10,7 @@ use super::{
     live::Seen,
 };
 use crate::operate::{
-    rules::{NONE, counted, events, life::Next},
+    rules::{NONE, counted, events, is_queue, life::Next},
     text::{count, shortened},
     web::rules::{Event, EventFilter, State},
 };
@@ -26,7 +26,6 @@ pub fn wanted(params: &Params) -> EventFilter {
     EventFilter {
         function: params.text("function"),
         state: State::ALL.into_iter().find(|(_, name)| Some(*name) == state).map(|(it, _)| it),
-        has_failed: false,
         error: params.text("error"),
         text: params.text("text"),
     }
@@ -153,20 +152,35 @@ pub fn table(seen: &Seen, events: &[&Event], list: Option<&Params>, now: Timesta
     let has_orders = list.is_some() && seen.has_register();
     // The page of an event leads to the next one that the list has.
     let list = list.map(|params| params.with("from", "").with("group", "")).unwrap_or_default();
+    // Nobody is told why the consumer of a queue failed, unless it is a function of the local cloud.
+    let has_error = |it: &&Event| !is_queue(&it.function) || it.error() != (None, None);
+    let has_errors = events.iter().any(has_error);
+    let boxes = (has_orders, has_errors);
     html! {
         div.wide { table.events {
+            colgroup {
+                @if has_orders { col.choose; }
+                col.began; col.id; col.function; col.pill; col.life; col.next; @if has_errors { col; }
+            }
             thead { tr {
                 @if has_orders { td.choose { input type="checkbox" data-all aria-label="select all that wait"; } }
                 th { "Began" } th { "Event" } th { "Function" } th { "State" }
                 th { (term("Life", "✗×5 is five failed runs, ✓ a success, ■ a dead letter.")) }
-                th { "What happens next" } th { "Last error" }
+                th { "What happens next" }
+                @if has_errors { th { "Last error" } }
             } }
-            tbody { @for event in events { (row(seen, event, &list, has_orders, now)) } }
+            tbody { @for event in events { (row(seen, event, &list, boxes, now)) } }
         } }
     }
 }
 
-fn row(seen: &Seen, event: &Event, list: &Params, has_orders: bool, now: Timestamp) -> Markup {
+fn row(
+    seen: &Seen,
+    event: &Event,
+    list: &Params,
+    (has_orders, has_errors): (bool, bool),
+    now: Timestamp,
+) -> Markup {
     let (error_type, message) = event.error();
     let id = shortened(&event.id, ID_MAX);
     html! {
@@ -178,13 +192,15 @@ fn row(seen: &Seen, event: &Event, list: &Params, has_orders: bool, now: Timesta
             }
             td.when { (until(event.began, now)) }
             th scope="row" { a href=(path_in(list, &event.id)) title=(event.id) { (Untrusted(&id)) } }
-            td { (Untrusted(&event.function)) }
+            td.name title=(event.function) { (Untrusted(&event.function)) }
             td { (state(event.state())) }
             td { (marks(event)) }
             td.next { (next(seen, event, now)) }
-            td.error {
-                @if let Some(error_type) = error_type { strong { (Untrusted(&shortened(error_type, MESSAGE_MAX))) } }
-                @if let Some(message) = message { " " (Untrusted(&shortened(message, MESSAGE_MAX))) }
+            @if has_errors {
+                td.error {
+                    @if let Some(error_type) = error_type { strong { (Untrusted(&shortened(error_type, MESSAGE_MAX))) } }
+                    @if let Some(message) = message { " " (Untrusted(&shortened(message, MESSAGE_MAX))) }
+                }
             }
         }
     }
@@ -213,7 +229,7 @@ fn marks(event: &Event) -> Markup {
     let end = match event.state() {
         State::Succeeded => Some(("good", "✓")),
         State::GivenUp => Some(("bad", "■")),
-        State::Running | State::Retried => Some(("busy", "↻")),
+        State::AtLambda | State::Running | State::Retried => Some(("busy", "↻")),
         State::Queued | State::Waiting | State::Unknown => None,
     };
     let runs = counted(failed as u64, "failed run");
@@ -228,6 +244,10 @@ fn marks(event: &Event) -> Markup {
 pub fn next(seen: &Seen, event: &Event, now: Timestamp) -> Markup {
     let attempt = event.retries() + 1;
     match event.state() {
+        State::AtLambda if event.failures() == 0 => html! { "its first run" },
+        State::AtLambda => {
+            html! { "attempt " (event.failures()) " is queued" }
+        }
         State::Running => html! { "runs now" },
         State::Queued => html! { "failed, queued for a retry" },
         State::Waiting if seen.is_paused(&event.function) => {
@@ -235,7 +255,11 @@ pub fn next(seen: &Seen, event: &Event, now: Timestamp) -> Markup {
         }
         State::Waiting => {
             let Next::Waits { until } = event.next() else { return html! {} };
-            html! { "attempt " (attempt) " " (attempt_at(until, now)) }
+            html! {
+                "attempt " (attempt) " "
+                @if event.obstacles().next().is_some() { strong.bad { "could not be made" } ", again " }
+                (attempt_at(until, now))
+            }
         }
         State::Retried => html! { "runs, or has succeeded" },
         State::Succeeded => html! { "done" },

@@ -64,7 +64,7 @@ pub fn attempt_at(at: Timestamp, now: Timestamp) -> Markup {
 
 pub fn state(state: State) -> Markup {
     let class = match state {
-        State::Running | State::Retried => "busy",
+        State::AtLambda | State::Running | State::Retried => "busy",
         State::Waiting | State::Queued => "waits",
         State::Succeeded => "good",
         State::GivenUp => "bad",

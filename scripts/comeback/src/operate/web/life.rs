@@ -25,7 +25,9 @@ use crate::{
         rules::{is_queue, life::Next},
         simulate::charts::Axis,
         text::{shortened, span},
-        web::rules::{Attempted, Event, State, are_slivers, attempts},
+        web::rules::{
+            Attempted, Event, State, are_slivers, attempts, indented, remedy, round_step,
+        },
     },
     shell::Failure,
 };
@@ -45,6 +47,8 @@ pub fn heading(seen: &Seen, id: &str, now: Timestamp) -> Markup {
         (Untrusted(&event.function)) " · "
         @match event.state() {
             State::Waiting => { (events::next(seen, event, now)) },
+            State::AtLambda if event.failures() == 0 => "queued at Lambda",
+            State::AtLambda => { "attempt " (event.failures()) " is queued at Lambda" },
             State::Running if attempt == 0 => "runs",
             State::Running => { "attempt " (attempt) " runs" },
             State::Queued => "failed, queued for a retry",
@@ -98,9 +102,23 @@ pub fn life(
             },
             State::Waiting => p.faint { "With a register (" code { "REGISTER=true" } ") it could be retried now, or cancelled." },
             State::GivenUp => p.actions { a.button href=(format!("/dead?{}", Params::default().with("id", id))) { "See its dead letter" } },
-            State::Running | State::Queued | State::Retried | State::Succeeded | State::Unknown => {}
+            State::AtLambda | State::Running | State::Queued | State::Retried | State::Succeeded | State::Unknown => {}
         }
+        (obstacle(event, now))
         (waterfall(seen, event, policy, params, now))
+    }
+}
+
+/// Why the handler could not act on the event, and what to do about it.
+fn obstacle(event: &Event, now: Timestamp) -> Markup {
+    let all: Vec<_> = event.obstacles().collect();
+    let Some((at, said, error)) = all.first() else { return html! {} };
+    html! {
+        div.notice.bad role="alert" { div {
+            p { strong { "The retry handler could not act on it" } @if all.len() > 1 { ", " (all.len()) " times" } ", the last time " (until(*at, now)) ": " (Untrusted(said)) "." }
+            @if let Some(error) = error { p { q { (Untrusted(error)) } } }
+            p { (remedy(error.unwrap_or_default())) }
+        } }
     }
 }
 
@@ -211,6 +229,9 @@ fn bars(event: &Event, it: &Attempted, is_last: bool, time: &Time, now: Timestam
             Some(ended) => (bar("good", it.began, ended)),
             None => (bar("busy", it.began, if is_running { now } else { it.began })),
         }
+        @for note in it.notes.iter().filter(|note| note.blocks) {
+            text.bad x=(percent(axis.at(note.at))) y="21" dx="-3" { "!" }
+        }
         @if let Some((at, _)) = &it.given_up {
             text.bad x=(percent(time.at(*at))) y="21" dx="6" { "■" }
         }
@@ -230,8 +251,11 @@ fn result(seen: &Seen, event: &Event, it: &Attempted, is_last: bool, now: Timest
         span.bad { "✗ " (Untrusted(&shortened(error_type.as_deref().unwrap_or("failed"), ERROR_MAX))) } " "
         @match (&it.given_up, it.wait) {
             (Some((_, reason)), _) => strong { "given up: " (Untrusted(reason)) },
-            (None, Some(wait)) if is_last && matches!(event.next(), Next::Waits { .. }) => strong {
-                @if seen.is_paused(&event.function) { "paused" } @else { (attempt_at(wait.until, now)) }
+            (None, Some(wait)) if is_last && matches!(event.next(), Next::Waits { .. }) => {
+                @if event.obstacles().next().is_some() { strong.bad { "! blocked" } ", " }
+                strong {
+                    @if seen.is_paused(&event.function) { "paused" } @else { (attempt_at(wait.until, now)) }
+                }
             },
             (None, Some(wait)) => span.faint { "waited " (span(between(wait.from, wait.until).as_secs_f64())) },
             (None, None) => {}

@@ -36,7 +36,7 @@ use crate::{
         status::{gather, rules::Facts},
         trace::log_lines,
         waiting::{register::DynamoRegister, rules::visit},
-        web::rules::{Events, Waiting},
+        web::rules::{Events, Standing},
     },
     shell::Failure,
 };
@@ -119,7 +119,8 @@ pub struct Snapshot {
     pub functions: Vec<Facts>,
     /// The approximate number of letters in the dead-letter queue.
     pub letters: u64,
-    pub waiting: BTreeMap<String, Waiting>,
+    /// Where the events of each function stand.
+    pub standings: BTreeMap<String, Standing>,
 }
 
 impl Seen {
@@ -255,14 +256,20 @@ impl Live {
         for line in lines {
             seen.events.line(line);
         }
-        for Activity { at, function, kind } in activities {
-            if let Kind::Started(run) = kind
-                && **function != *HANDLER
-            {
-                seen.events.started(run, function, *at);
-            } else if let Kind::Ended { run, error, .. } = kind {
-                let error = error.as_ref().map(|it| (it.kind.clone(), it.message.clone()));
-                seen.events.ended(run, *at, error);
+        let of_targets = activities.iter().filter(|it| *it.function != *HANDLER);
+        for Activity { at, function, kind } in of_targets {
+            match kind {
+                Kind::Accepted(run) => seen.events.accepted(run, function, *at),
+                Kind::Started(run) => seen.events.started(run, function, *at),
+                Kind::Ended { run, error, .. } => {
+                    let error = error.as_ref().map(|it| (it.kind.clone(), it.message.clone()));
+                    seen.events.ended(run, *at, error);
+                }
+                Kind::GivenUpByLambda { request_id, run, condition, lost } => {
+                    let run = run.as_ref();
+                    seen.events.given_up_by_lambda(request_id, run, *at, condition, *lost);
+                }
+                Kind::Decided { .. } | Kind::Logged(_) | Kind::Trouble { .. } => {}
             }
         }
         drop(seen);
@@ -337,17 +344,17 @@ impl Live {
         let letters = self.dead_letters().await.map(|queue| queue.visible + queue.hidden);
         let at = (self.now)();
         let mut seen = self.seen();
-        let mut waiting = seen.events.waiting();
+        let mut standings = seen.events.standings();
         // Events of a paused function come back after the pause, whatever their due times.
         for it in facts.iter().filter(|it| it.paused_since.is_some()) {
-            let waiting = waiting.get_mut(&*target_name(&it.function));
-            waiting.into_iter().for_each(|it| it.next = None);
+            let standing = standings.get_mut(&*target_name(&it.function));
+            standing.into_iter().for_each(|it| it.next = None);
         }
         let has_tenants = |it: &&Function| it.unsupported == Some(Unsupported::TenantIsolation);
         let tenants = functions.iter().filter(has_tenants).map(|it| it.name().to_owned());
         seen.tenants = tenants.collect();
         seen.handler = Some(handler);
-        seen.snapshot = Snapshot { at: Some(at), functions: facts, letters: letters?, waiting };
+        seen.snapshot = Snapshot { at: Some(at), functions: facts, letters: letters?, standings };
         unknown.map_or(Ok(()), |fault| Err(fault.into()))
     }
 

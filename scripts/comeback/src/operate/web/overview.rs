@@ -1,6 +1,6 @@
-//! The overview: the loop as a band, the health, the functions and the latest events. All numbers are of one snapshot.
+//! The overview: where the events are, the health, the functions and the latest events. All numbers are of one snapshot.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use comeback_core::{Timestamp, time::between};
 use maud::{Markup, html};
@@ -11,13 +11,13 @@ use super::{
     live::{Live, Seen},
 };
 use crate::operate::{
-    rules::target_name,
+    rules::{is_queue, target_name},
     status::{
         rules::{Facts, State as FunctionState},
         state,
     },
     text::{count, span},
-    web::rules::{Counts, EventFilter, PARTS, Pulse, Range, Waiting, as_of_now},
+    web::rules::{Counts, PARTS, Pulse, Range, Standing, as_of_now, shared_out},
 };
 
 const EVENTS: usize = 10;
@@ -28,7 +28,7 @@ const SPARK: u32 = 14;
 struct Row {
     facts: Facts,
     pulse: Pulse,
-    waiting: Waiting,
+    standing: Standing,
 }
 
 pub fn parts(
@@ -40,73 +40,124 @@ pub fn parts(
     let named = params.get("range");
     let range = Range::ALL.into_iter().find(|(_, name)| Some(*name) == named);
     let (range, name) = range.unwrap_or(Range::ALL[0]);
-    let snapshot = &seen.snapshot;
-    let at = snapshot.at.unwrap_or(now);
-    let rows = snapshot.functions.iter().map(|facts| {
-        let function = &*target_name(&facts.function);
-        let waiting = snapshot.waiting.get(function).cloned().unwrap_or_default();
-        let minute = seen.events.pulse(Some(function), Range::Minute, at).sum();
-        let facts = as_of_now(facts, minute, waiting.events, live.is_local());
-        Row { facts, pulse: seen.events.pulse(Some(function), range, at), waiting }
-    });
-    let mut rows: Vec<Row> = rows.collect();
-    rows.sort_by_cached_key(|it| (it.facts.state(), it.facts.function.clone()));
+    let at = seen.snapshot.at.unwrap_or(now);
+    let rows = rows(seen, range, at, live.is_local());
     let first = seen.events.is_empty();
     vec![
-        ("loop", band(seen, &rows, (range, name), now)),
+        ("loop", band(seen, &rows, live.is_local(), now)),
         ("health", health::line(seen, now)),
         ("start", html! { @if first { (nothing_yet(live, seen)) } }),
-        ("functions", functions(live, seen, &rows, now)),
-        ("latest", html! { @if !first { (latest(seen, now)) } }),
+        ("functions", functions(live, seen, &rows, (range, name), now)),
+        ("latest", html! { @if !first { (latest(seen, &rows, now)) } }),
     ]
 }
 
-/// The stations of the loop in a line, with their numbers, and the choice of the range.
-fn band(seen: &Seen, rows: &[Row], (range, name): (Range, &str), now: Timestamp) -> Markup {
+/// A row for each function and queue, the most urgent first. A function that is not attached any more has one as long
+/// as events of it are known that have failed.
+fn rows(seen: &Seen, range: Range, at: Timestamp, is_local: bool) -> Vec<Row> {
+    let snapshot = &seen.snapshot;
+    let attached: BTreeSet<_> =
+        snapshot.functions.iter().map(|it| target_name(&it.function)).collect();
+    let detached = snapshot.standings.iter().filter(|(name, standing)| {
+        standing.failed() > 0 && !attached.contains(name.as_str()) && snapshot.at.is_some()
+    });
+    let detached = detached.map(|(name, _)| Facts { function: name.clone(), ..Facts::default() });
+    let row = |facts: Facts| {
+        let function = &*target_name(&facts.function);
+        let standing = snapshot.standings.get(function).cloned().unwrap_or_default();
+        let minute = seen.events.pulse(Some(function), Range::Minute, at).recent();
+        let facts = as_of_now(&facts, minute, standing.waiting(), is_local);
+        Row { pulse: seen.events.pulse(Some(function), range, at), facts, standing }
+    };
+    let mut rows: Vec<_> = snapshot.functions.iter().cloned().chain(detached).map(row).collect();
+    rows.sort_by_cached_key(|it| (it.facts.state(), it.facts.function.clone()));
+    rows
+}
+
+/// How many functions and queues there are, and where the events stand that have failed. The numbers add up.
+fn band(seen: &Seen, rows: &[Row], is_local: bool, now: Timestamp) -> Markup {
     let snapshot = &seen.snapshot;
     let Some(at) = snapshot.at else { return html! { p.faint { "Looking…" } } };
-    let failing = rows.iter().filter(|it| it.facts.state() <= FunctionState::Failing).count();
+    let all = Standing::sum(snapshot.standings.values());
+    let number = |number: u64| html! { strong { (count(number)) } " " };
     // Functions that share a queue all have the numbers of that queue. Count it once.
     let queues: BTreeMap<_, _> = snapshot.functions.iter().map(|it| (&it.queue, it)).collect();
     let sum = |of: fn(&Facts) -> u64| queues.values().map(|it| of(it)).sum::<u64>();
-    let (in_queues, delayed) = (sum(Facts::waiting), sum(|it| it.delayed));
-    let [_, retried, succeeded, given_up] = seen.events.pulse(None, range, at).sum();
-    let next = snapshot.waiting.values().filter_map(|it| it.next).min();
-    let number = |number: u64| html! { strong { (count(number)) } " " };
+    let delayed = sum(|it| it.delayed);
     html! {
-        ol.loop aria-label="The loop" {
+        ol.loop aria-label="Where the events that failed are: the numbers add up" {
+            li { (targets(rows, all.first_runs())) }
             li {
-                (number(rows.len() as u64)) @if rows.len() == 1 { "function" } @else { "functions" }
-                small class=(if failing > 0 { "bad" } else { "" }) { @if failing > 0 { (count(failing as u64)) " failing" } @else { "none is failing" } }
+                (number(all.failed())) @if all.failed() == 1 { "event failed" } @else { "events failed" }
+                small { "at least once" @if seen.events.has_forgotten() { ", of the latest that this page keeps" } }
             }
-            li {
-                (number(in_queues)) "in the " (term("retry queue", "An SQS queue: each failed event waits in it until its next attempt is due."))
+            li.equals {
+                (number(all.waiting())) (term("waiting", "In the retry queue, an SQS queue: each failed event waits in it until its next attempt is due."))
                 small {
-                    @match next { Some(at) => { "next " (attempt_at(at, now)) } None => "nothing is due" }
+                    @match all.next { Some(at) => { "next " (attempt_at(at, now)) } None => "nothing is due" }
                     @if delayed > 0 { ", " (count(delayed)) " " (term("delayed", "Sent again with a delay, because too many were in flight. They come back every 15 minutes.")) }
+                    @if !is_local { ", SQS counts about " (count(sum(Facts::waiting))) }
                 }
             }
-            li {
-                (number(retried.into())) @if retried == 1 { "retry" } @else { "retries" } " by the " (term("handler", "The Lambda function that decides when an event is tried again, and invokes its function."))
-                small { (count(succeeded.into())) " succeeded, " (count(given_up.into())) " given up" }
+            li.plus {
+                @if is_local {
+                    (number(all.at_lambda())) (term("at Lambda", "Their attempt is queued at Lambda, or in their own queue, or runs."))
+                    small { (count(all.queued())) " queued, " @if all.running() == 1 { "1 runs" } @else { (count(all.running())) " run" } }
+                } @else {
+                    (number(all.at_lambda())) (term("retried", "Their attempt is queued at Lambda, or runs, or has succeeded: the handler's log has no successes."))
+                    small { "run, or have succeeded" }
+                }
             }
-            li {
-                a href="/dead" { (number(snapshot.letters)) @if snapshot.letters == 1 { "dead letter" } @else { "dead letters" } }
-                small class=(if snapshot.letters > 0 { "waits" } else { "" }) { @if snapshot.letters > 0 { "kept for 14 days" } @else { "the queue is empty" } }
+            @if is_local {
+                li.plus {
+                    (number(all.back())) "back"
+                    small { "succeeded after all" }
+                }
+            }
+            li.plus {
+                a href="/dead" { (number(all.given_up())) "given up" }
+                small class=(if snapshot.letters > 0 { "waits" } else { "" }) {
+                    @if snapshot.letters > 0 { a href="/dead" { (counted(snapshot.letters, "dead letter")) } " now" } @else { "no dead letter now" }
+                }
             }
         }
-        p.range {
-            span.faint { "Retries, failures and ends in the last " }
-            @for (_, it) in Range::ALL {
-                a.chip href=(format!("/?{}", Params::default().with("range", it))) aria-current=[(it == name).then_some("true")] { (it) } " "
+        p.range { span.faint { "All numbers are of one look, " (until(at, now)) "." } }
+    }
+}
+
+/// How many functions and queues there are, and how many of them are failing.
+fn targets(rows: &[Row], first_runs: u64) -> Markup {
+    let is_source = |it: &&Row| is_queue(&target_name(&it.facts.function));
+    let queues = rows.iter().filter(is_source).count() as u64;
+    let functions = rows.len() as u64 - queues;
+    let those = |state: FunctionState| rows.iter().filter(|it| it.facts.state() == state).count();
+    let failing = those(FunctionState::Down) + those(FunctionState::Failing);
+    let some_fail = those(FunctionState::SomeFail);
+    html! {
+        @if functions > 0 || queues == 0 { strong { (count(functions)) } @if functions == 1 { " function" } @else { " functions" } }
+        @if functions > 0 && queues > 0 { ", " }
+        @if queues > 0 { strong { (count(queues)) } @if queues == 1 { " queue" } @else { " queues" } }
+        small {
+            @match (failing, some_fail) {
+                (0, 0) => "none is failing",
+                (0, some) => span.waits { "some events of " (count(some as u64)) " fail" },
+                (failing, 0) => span.bad { (count(failing as u64)) " failing" },
+                (failing, some) => span.bad { (count(failing as u64)) " failing, some events of " (count(some as u64)) " fail" },
             }
-            span.faint { "All numbers are of one look, " (until(at, now)) "." }
+            @if first_runs > 0 { ", " (count(first_runs)) " first " @if first_runs == 1 { "run" } @else { "runs" } " queued at Lambda" }
         }
     }
 }
 
-fn functions(live: &Live, seen: &Seen, rows: &[Row], now: Timestamp) -> Markup {
+fn functions(
+    live: &Live,
+    seen: &Seen,
+    rows: &[Row],
+    (range, name): (Range, &str),
+    now: Timestamp,
+) -> Markup {
     let has_register = seen.has_register();
+    let is_local = live.is_local();
     html! {
         @if rows.is_empty() {
             @match &seen.handler {
@@ -114,28 +165,42 @@ fn functions(live: &Live, seen: &Seen, rows: &[Row], now: Timestamp) -> Markup {
                 None => p.faint { "Looking for functions…" }
             }
         } @else {
+            p.range {
+                span.faint { "Runs of the last " }
+                @for (_, it) in Range::ALL {
+                    a.chip href=(format!("/?{}", Params::default().with("range", it))) aria-current=[(it == name).then_some("true")] { (it) } " "
+                }
+            }
             div.wide { table.functions {
+                colgroup {
+                    col.name; col.pill; col.runs; col.share; col.sum; col.lambda; @if is_local { col.sum; } col.sum; col.time; col.time;
+                    @if has_register { col.act; }
+                }
                 thead { tr {
                     th { "Function" } th { "State" }
-                    th { span.key.failed { "failures" } " " span.key.retried { "retries" } }
-                    th.number { @if live.is_local() { (term("Failed", "Failed runs of all runs in the chosen range.")) } @else { (term("Failed, last hour", "Failed runs of all runs, by CloudWatch.")) } }
-                    th.number { "Waiting" } th { "Oldest wait" } th { "Next due" }
+                    th { span.key.failed { "failures" } " " span.key.retried { "retries" } (time_axis(range)) }
+                    th.number { @if is_local { (term("Failed runs", "Of all runs in the chosen time, where these are known.")) } @else { (term("Failed, last hour", "Failed runs of all runs, by CloudWatch.")) } }
+                    th.number { "Waiting" }
+                    @if is_local { th.number { "At Lambda" } th.number { "Back" } } @else { th.number { "Retried" } }
+                    th.number { "Given up" }
+                    th { "Oldest wait" } th { "Next due" }
                     @if has_register { th { span.hidden { "Actions" } } }
                 } }
-                tbody { @for it in rows { (function(it, live.is_local(), has_register, seen.snapshot.at.unwrap_or(now), now)) } }
+                tbody { @for it in rows { (function(it, is_local, has_register, seen.snapshot.at.unwrap_or(now), now)) } }
             } }
         }
     }
 }
 
 fn function(it: &Row, is_local: bool, has_register: bool, at: Timestamp, now: Timestamp) -> Markup {
-    let Row { facts, pulse, waiting } = it;
+    let Row { facts, pulse, standing } = it;
     let name = &*target_name(&facts.function);
     let class = match facts.state() {
         FunctionState::Down | FunctionState::Failing | FunctionState::Stopped => "bad",
         FunctionState::SomeFail | FunctionState::Throttled | FunctionState::Paused => "waits",
         FunctionState::Recovering | FunctionState::Waiting => "busy",
-        FunctionState::Well | FunctionState::Idle => "good",
+        FunctionState::Well => "good",
+        FunctionState::Idle => "faint",
     };
     let is_paused = facts.paused_since.is_some();
     let order = Params::default().with("do", if is_paused { "resume" } else { "pause" });
@@ -144,33 +209,70 @@ fn function(it: &Row, is_local: bool, has_register: bool, at: Timestamp, now: Ti
     let hour = facts.hour;
     let (failed, runs) =
         if is_local { (failed, failed + succeeded) } else { (hour.errors, hour.invocations) };
+    let number =
+        |number: u64, unit: &str| html! { td.number { (count(number)) span.unit { " " (unit) } } };
     html! {
         tr id=(format!("function-{name}")) {
-            th scope="row" { a href=(format!("/events?{}", Params::default().with("function", name))) { (Untrusted(name)) } }
+            th scope="row" { a href=(format!("/events?{}", Params::default().with("function", name))) title=(name) { (Untrusted(name)) } }
             td { span class=(format!("state {class}")) { (state(facts, now)) } }
             td { (sparkline(pulse)) }
-            td.number { @if runs > 0 { (count(failed)) " of " (count(runs)) ", " (failed * 100 / runs) " %" } @else { span.faint { "no runs" } } }
-            td.number { (count(waiting.events as u64)) span.unit { " waiting" } }
-            td { @if let Some(oldest) = waiting.oldest { span.unit { "the oldest for " } (span(between(oldest, at).as_secs_f64().floor())) } }
-            td { @if let Some(at) = waiting.next { span.unit { "next " } (attempt_at(at, now)) } }
+            td.number {
+                @if !facts.has_runs() { @if failed > 0 { (count(failed)) " failed" } @else { span.faint { "not known" } } }
+                @else if runs > 0 { (count(failed)) " of " (count(runs)) ", " (failed * 100 / runs) " %" }
+                @else { span.faint { "no runs" } }
+            }
+            (number(standing.waiting(), "waiting"))
+            td.number {
+                (count(standing.at_lambda())) span.unit { @if is_local { " at Lambda" } @else { " retried" } }
+                @if let Some(new) = new(it, is_local) { small { "+ " (count(new)) " new" } }
+            }
+            @if is_local { (number(standing.back(), "back")) }
+            (number(standing.given_up(), "given up"))
+            td { @if let Some(oldest) = standing.oldest { span.unit { "the oldest for " } (span(between(oldest, at).as_secs_f64().floor())) } }
+            td { @if let Some(at) = standing.next { span.unit { "next " } (attempt_at(at, now)) } }
             @if has_register {
-                td { a.button data-ask href=(format!("/confirm?{order}")) {
-                    @if is_paused { "Resume" } @else { "Pause" } span.hidden { " " (name) }
+                td { @if !facts.queue.is_empty() {
+                    a.button data-ask href=(format!("/confirm?{order}")) {
+                        @if is_paused { "Resume" } @else { "Pause" } span.hidden { " " (name) }
+                    }
                 } }
             }
         }
     }
 }
 
-/// Bars for each part of the range: failures above, retries below.
+/// Events that are queued for their first run: by the journal in the local cloud, else by Lambda's counts. Messages in a
+/// queue are only counted by SQS.
+fn new(Row { facts, standing, .. }: &Row, is_local: bool) -> Option<u64> {
+    let new = match facts.queued {
+        _ if is_local && !is_queue(&facts.function) => standing.first_runs(),
+        // What was handed back is among them.
+        queued => queued?.saturating_sub(standing.at_lambda()),
+    };
+    Some(new).filter(|new| *new > 0)
+}
+
+/// The axis of the sparklines below it: when the range began, its middle, and now.
+fn time_axis(range: Range) -> Markup {
+    let [from, middle] = match range {
+        Range::Minute => ["60 s ago", "30 s"],
+        Range::Hour => ["1 h ago", "30 m"],
+        Range::Day => ["24 h ago", "12 h"],
+    };
+    html! { span.axis { span { (from) } span { (middle) } span { "now" } } }
+}
+
+/// Bars for each part of the range, the latest at the right: failures above, retries below.
 fn sparkline(pulse: &Pulse) -> Markup {
     let most = pulse.0.iter().flat_map(|[failed, retried, ..]| [*failed, *retried]).max();
     let most = most.unwrap_or_default().max(1);
     let scaled = |value: u32| if value == 0 { 0 } else { (value * SPARK / most).max(2) };
     let [failed, retried, ..]: Counts = pulse.sum();
+    let width = PARTS * 4;
     html! {
-        svg.spark viewBox=(format!("0 0 {} {}", PARTS * 4, 2 * SPARK + 1)) preserveAspectRatio="none" role="img" aria-label=(format!("{failed} failures, {retried} retries")) {
-            line x1="0" x2=(PARTS * 4) y1=(SPARK) y2=(SPARK) {}
+        svg.spark viewBox=(format!("0 0 {width} {}", 2 * SPARK + 1)) preserveAspectRatio="none" role="img" aria-label=(format!("{failed} failures, {retried} retries")) {
+            @for x in [0, width / 2, width] { line x1=(x) x2=(x) y1="0" y2=(2 * SPARK + 1) {} }
+            line x1="0" x2=(width) y1=(SPARK) y2=(SPARK) {}
             @for (nth, [failed, retried, ..]) in pulse.0.iter().enumerate() {
                 @let (failed, retried) = (scaled(*failed), scaled(*retried));
                 @if failed > 0 { rect.failed x=(nth * 4) y=(SPARK - failed) width="3" height=(failed) {} }
@@ -180,11 +282,17 @@ fn sparkline(pulse: &Pulse) -> Markup {
     }
 }
 
-fn latest(seen: &Seen, now: Timestamp) -> Markup {
+/// The latest events that failed of each function, those of the most urgent function first. However many events another
+/// function has, each has its share of the lines.
+fn latest(seen: &Seen, rows: &[Row], now: Timestamp) -> Markup {
+    let names: Vec<_> = rows.iter().map(|it| target_name(&it.facts.function)).collect();
+    let all = |it: &Row| usize::try_from(it.standing.failed()).unwrap_or(EVENTS).min(EVENTS);
+    let wanted: Vec<_> = names.iter().zip(rows).map(|(name, it)| (&**name, all(it))).collect();
+    let events = shared_out(&seen.events.latest_failed(&wanted), EVENTS);
     html! {
         h2 { "Latest events that failed" }
-        @let failed = EventFilter { has_failed: true, ..EventFilter::default() };
-        (events::table(seen, &seen.events.latest(&failed, EVENTS), None, now))
+        @if events.is_empty() { p.faint { "None has failed." } }
+        @else { (events::table(seen, &events, None, now)) }
         p { a href="/events" { "All events" } }
     }
 }

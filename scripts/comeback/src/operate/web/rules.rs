@@ -5,20 +5,25 @@
 
 mod difference;
 mod event;
+mod standing;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
     sync::Arc,
+    time::Duration,
 };
 
-use comeback_core::{Timestamp, register::Entry};
+use comeback_core::{Timestamp, register::Entry, time::earlier};
 
 pub use difference::{Change, difference, indented};
-pub use event::{Attempted, Event, EventFilter, Note, State, are_slivers, attempts, round_step};
+pub use event::{
+    Attempted, Event, EventFilter, Note, State, are_slivers, attempts, remedy, round_step,
+};
+pub use standing::Standing;
 
 use crate::operate::{
     rules::{
-        Groups, NONE,
+        Groups, NONE, is_queue,
         life::{Step, StepKind, read, steps_of},
         target_name,
     },
@@ -56,14 +61,15 @@ impl Pulse {
         let add = |sum: Counts, part: &Counts| std::array::from_fn(|kind| sum[kind] + part[kind]);
         self.0.iter().fold(Counts::default(), add)
     }
-}
 
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Waiting {
-    pub events: usize,
-    pub next: Option<Timestamp>,
-    /// When the oldest one failed first.
-    pub oldest: Option<Timestamp>,
+    /// The counts of the latest quarter, or of the whole range if there was no run in it.
+    pub fn recent(&self) -> Counts {
+        let mut parts = [Counts::default(); PARTS];
+        let latest = PARTS - PARTS / 4;
+        parts[latest..].copy_from_slice(&self.0[latest..]);
+        let [failed, retried, succeeded, given_up] = Self(parts).sum();
+        if failed + succeeded == 0 { self.sum() } else { [failed, retried, succeeded, given_up] }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -96,6 +102,8 @@ pub struct Events {
     numbers: HashMap<Arc<str>, usize>,
     /// The waiting events, by when they come back. This index exists because the live page queries it often.
     waiting: BTreeSet<(Timestamp, usize)>,
+    /// Where the events of each function stand, but for the times of those that wait.
+    standings: BTreeMap<String, Standing>,
     /// Counts of each function, by second and by minute.
     counted: BTreeMap<String, [BTreeMap<i64, Counts>; 2]>,
 }
@@ -105,15 +113,56 @@ impl Events {
         let Some(line) = read(line) else { return };
         let (Some(at), Some(id)) = (line.at(), line.event().map(str::to_owned)) else { return };
         let function = line.target.clone().unwrap_or_default();
-        self.change(&id, &function, at, |event| {
+        // The failure of a queue's message is its first receive. The consumer has had it since.
+        let age = Duration::from_secs(line.age_seconds.unwrap_or_default());
+        let began = if is_queue(&function) { earlier(at, age) } else { at };
+        self.change(&id, &function, began, |event| {
             steps_of(at, line, &mut event.steps);
+        });
+    }
+
+    pub fn accepted(&mut self, run: &Run, function: &str, at: Timestamp) {
+        self.change(&run.event_id, function, at, |event| {
+            event.queued = Some(Arc::clone(&run.request_id));
         });
     }
 
     pub fn started(&mut self, run: &Run, function: &str, at: Timestamp) {
         let function = run.queue.as_deref().unwrap_or(function);
         self.change(&run.event_id, function, at, |event| {
+            event.queued.take_if(|queued| *queued == run.request_id);
             event.running = Some(Arc::clone(&run.request_id));
+        });
+    }
+
+    /// Records that Lambda gave an event up: this run was not made, or it was the last one. The event is lost if there
+    /// is nothing to which Lambda sends it.
+    pub fn given_up_by_lambda(
+        &mut self,
+        id: &str,
+        run: Option<&Run>,
+        at: Timestamp,
+        condition: &str,
+        is_lost: bool,
+    ) {
+        let id = run.map_or(id, |run| &run.event_id);
+        if !self.numbers.contains_key(id) {
+            return;
+        }
+        self.change(id, "", at, |event| {
+            let mut add = |attempt, request_id: &str, what| {
+                event.steps.push(Step { at, attempt, request_id: request_id.to_owned(), what });
+            };
+            if let Some(Run { request_id, attempt, .. }) = run {
+                event.queued.take_if(|queued| queued == request_id);
+                let error_type = Some(condition.to_owned());
+                let failed = StepKind::Failed { error_type, error_message: None };
+                add(Some(attempt.saturating_add(1)), request_id, failed);
+            }
+            if is_lost {
+                let reason = format!("lost, because Lambda sends its failure nowhere: {condition}");
+                add(None, id, StepKind::GivenUp { reason });
+            }
         });
     }
 
@@ -184,12 +233,16 @@ impl Events {
         };
         let Some(event) = self.kept.get_mut(number - self.first) else { return };
         let (before, known) = (event.waits_until(), event.steps.len());
+        let place = event.place();
         change(event);
         if event.steps.len() > known {
             let counted = self.counted.entry(event.function.clone()).or_default();
             event.steps[known..].iter().for_each(|step| count_step(counted, step));
         }
         move_late_retry(&mut event.steps);
+        if let Some(standing) = self.standings.get_mut(&event.function) {
+            standing.moves(Some(place), Some(event.place()));
+        }
         let after = event.waits_until();
         if before != after {
             before.map(|until| self.waiting.remove(&(until, number)));
@@ -202,9 +255,12 @@ impl Events {
             id: id.into(),
             function: target_name(function).into_owned(),
             steps: Vec::new(),
+            queued: None,
             running: None,
             began: at,
         };
+        let standing = self.standings.entry(event.function.clone()).or_default();
+        standing.moves(None, Some(event.place()));
         let number = self.first + self.kept.len();
         self.numbers.insert(Arc::clone(&event.id), number);
         self.kept.push_back(event);
@@ -213,6 +269,8 @@ impl Events {
         {
             self.first += 1;
             self.numbers.remove(&oldest.id);
+            let standing = self.standings.get_mut(&oldest.function);
+            standing.into_iter().for_each(|it| it.moves(Some(oldest.place()), None));
             let until = oldest.waits_until();
             until.map(|until| self.waiting.remove(&(until, self.first - 1)));
         }
@@ -282,9 +340,22 @@ impl Events {
         [self.kept.range(nth + 1..).find(is_wanted), self.kept.range(..nth).rev().find(is_wanted)]
     }
 
-    pub fn latest(&self, wanted: &EventFilter, length: usize) -> Vec<&Event> {
-        let all = self.numbered().map(|(_, event)| event);
-        all.filter(|event| wanted.matches(event)).take(length).collect()
+    /// The latest events that have failed of each of these functions, as many as are wanted of it.
+    pub fn latest_failed(&self, wanted: &[(&str, usize)]) -> Vec<Vec<&Event>> {
+        let mut found = vec![Vec::new(); wanted.len()];
+        let mut left: usize = wanted.iter().map(|(_, length)| length).sum();
+        for (_, event) in self.numbered() {
+            if left == 0 {
+                break;
+            }
+            let nth = wanted.iter().position(|(function, _)| *function == event.function);
+            let Some(nth) = nth.filter(|nth| found[*nth].len() < wanted[*nth].1) else { continue };
+            if event.failures() > 0 {
+                found[nth].push(event);
+                left -= 1;
+            }
+        }
+        found
     }
 
     fn numbered(&self) -> impl Iterator<Item = (usize, &Event)> {
@@ -301,31 +372,48 @@ impl Events {
         groups
     }
 
-    pub fn waiting(&self) -> BTreeMap<String, Waiting> {
-        let mut all: BTreeMap<&str, Waiting> = BTreeMap::new();
+    /// Where the events of each function stand now.
+    pub fn standings(&self) -> BTreeMap<String, Standing> {
+        let mut all = self.standings.clone();
         for (until, number) in &self.waiting {
             let Some(event) = self.kept.get(number - self.first) else { continue };
-            let of = all.entry(&event.function).or_default();
-            of.events += 1;
+            let Some(of) = all.get_mut(&event.function) else { continue };
             of.next = of.next.or(Some(*until));
-            of.oldest = of.oldest.into_iter().chain([event.began]).min();
+            of.oldest = of.oldest.into_iter().chain(event.failed_at()).min();
         }
-        all.into_iter().map(|(function, of)| (function.to_owned(), of)).collect()
+        all
+    }
+
+    /// Whether older events were forgotten, because there were too many.
+    pub fn has_forgotten(&self) -> bool {
+        self.first > 0
     }
 }
 
 /// The facts about a function with what is known of its last minute. CloudWatch's numbers are for five minutes, so by
 /// these alone a function would seem to fail for minutes after it has recovered. Successes are known only in the local
 /// cloud.
-pub fn as_of_now(facts: &Facts, minute: Counts, waiting: usize, is_local: bool) -> Facts {
+pub fn as_of_now(facts: &Facts, minute: Counts, waiting: u64, is_local: bool) -> Facts {
     let [failed, _, succeeded, _] = minute.map(u64::from);
     let recent = match facts.recent {
         _ if is_local => Runs { invocations: failed + succeeded, errors: failed },
         recent if failed == 0 => Runs { errors: 0, ..recent },
         recent => recent,
     };
-    let (in_flight, delayed, due) = (waiting as u64, 0, 0);
+    let (in_flight, delayed, due) = (waiting, 0, 0);
     Facts { recent, in_flight, delayed, due, ..facts.clone() }
+}
+
+/// The first of each list in turn, up to `length` in all, but in the order of the lists.
+pub fn shared_out<T: Copy>(lists: &[Vec<T>], length: usize) -> Vec<T> {
+    let mut shares = vec![0; lists.len()];
+    for _ in 0..length.min(lists.iter().map(Vec::len).sum()) {
+        let open = (0..lists.len()).filter(|nth| shares[*nth] < lists[*nth].len());
+        if let Some(least) = open.min_by_key(|nth| shares[*nth]) {
+            shares[least] += 1;
+        }
+    }
+    lists.iter().zip(shares).flat_map(|(list, share)| &list[..share]).copied().collect()
 }
 
 /// Adds a step to the counts of its second and its minute, and drops old ones.
@@ -365,6 +453,8 @@ fn move_late_retry(steps: &mut [Step]) {
 
 #[cfg(test)]
 mod tests {
+    use proptest::{collection::vec, prelude::*};
+
     use super::*;
     use crate::operate::{
         rules::life::tests::{GIVEN_UP, RETRIED, at, line},
@@ -391,6 +481,11 @@ mod tests {
             let run = run(request, "a", u32::from(request != "a"));
             let down = || Some((Some("Down".to_owned()), "503".to_owned()));
             match words[1] {
+                "accepted" => events.accepted(&run, "orders", at(second)),
+                "refused" => {
+                    events.given_up_by_lambda(request, Some(&run), at(second), "Paused", false)
+                }
+                "lost" => events.given_up_by_lambda(request, None, at(second), "Spent", true),
                 "starts" => events.started(&run, "orders", at(second)),
                 "fails" => events.ended(&run, at(second), down()),
                 "succeeds" => events.ended(&run, at(second), None),
@@ -405,6 +500,8 @@ mod tests {
     #[test]
     fn an_event_is_followed_whichever_source_reports_first() {
         for (reports, state, steps) in [
+            ("0 accepted a", State::AtLambda, ""),
+            ("0 accepted a, 3 starts a", State::Running, ""),
             ("0 starts a", State::Running, ""),
             ("0 starts a, 1 fails a", State::Queued, "failed"),
             ("0 starts a, 1 fails a, 2 waits a", State::Waiting, "failed waits"),
@@ -419,6 +516,15 @@ mod tests {
                 State::Succeeded,
                 "failed waits retried succeeded",
             ),
+            ("0 starts a, 1 fails a, 2 waits a, 4 accepted b", State::AtLambda, "failed waits"),
+            // Lambda does not run it, and the handler is told so.
+            (
+                "0 starts a, 1 fails a, 2 waits a, 4 accepted b, 4 retried a, 5 refused b, 6 waits b",
+                State::Waiting,
+                "failed waits retried failed waits",
+            ),
+            ("0 accepted a, 1 refused a", State::Queued, "failed"),
+            ("0 starts a, 1 fails a, 1 lost a", State::GivenUp, "failed other"),
             // The decision to retry is older than the run b.
             (
                 "0 starts a, 1 fails a, 2 waits a, 4 retried a, 4 starts b, 5 fails b",
@@ -443,7 +549,8 @@ mod tests {
             });
             let names = names.collect::<Vec<_>>().join(" ");
             assert_eq!((event.state(), &*names), (state, steps), "{reports}");
-            assert_eq!(events.waiting().len(), usize::from(state == State::Waiting), "{reports}");
+            let next = events.standings()["orders"].next;
+            assert_eq!(next.is_some(), state == State::Waiting, "{reports}");
         }
         let events =
             told("0 starts a, 1 fails a, 2 waits a, 4 retried a, 4 starts b, 5 succeeds b");
@@ -478,6 +585,9 @@ mod tests {
             assert_eq!((&*found.join(" "), page.of), (ids, of), "{wanted:?} {from:?}");
             assert_eq!((page.newer, page.later, page.older), cursors, "{wanted:?} {from:?}");
         }
+        let latest = events.latest_failed(&[("other", 2), ("orders", 2)]);
+        let ids = latest.iter().map(|of| of.iter().map(|it| &*it.id).collect::<Vec<_>>());
+        assert_eq!(ids.collect::<Vec<_>>(), [vec![], vec!["e9", "e8"]]);
         let text = |text: &str| Some(text.to_owned());
         for (wanted, of) in [
             (EventFilter { function: text("order"), ..all.clone() }, 0),
@@ -534,13 +644,126 @@ mod tests {
             let id = nth.to_string();
             events.line(&line(nth, &id, &id, &waits(seconds)));
         }
-        let waiting = |events, next, oldest| {
-            let (next, oldest) = (Some(at(next)), Some(at(oldest)));
-            [("orders".to_owned(), Waiting { events, next, oldest })].into()
+        let waiting = |events: &Events| {
+            let all = events.standings();
+            let it = &all["orders"];
+            (it.waiting(), it.next, it.oldest)
         };
-        assert_eq!(events.waiting(), waiting(2, 6, 0));
+        assert_eq!(waiting(&events), (2, Some(at(6)), Some(at(0))));
         events.line(&line(7, "1", "1", RETRIED));
-        assert_eq!(events.waiting(), waiting(1, 30, 0), "one waits no longer");
+        assert_eq!(waiting(&events), (1, Some(at(30)), Some(at(0))), "one waits no longer");
+    }
+
+    proptest! {
+        /// Whatever is reported, and in whatever order: each failed event is counted once, where its state says.
+        #[test]
+        fn the_events_that_failed_are_those_that_wait_are_at_lambda_are_back_or_given_up(
+            reports in vec((0..3_u32, 0..3_u32, 0..8_u32), 0..60),
+        ) {
+            let mut events = Events::default();
+            for (second, (event, attempt, what)) in (0..).zip(reports) {
+                let id = format!("e{event}");
+                let request = if attempt == 0 { id.clone() } else { format!("{id}-{attempt}") };
+                let (run, at) = (run(&request, &id, attempt), at(second));
+                match what {
+                    0 => events.accepted(&run, "orders", at),
+                    1 => events.started(&run, "orders", at),
+                    2 => events.ended(&run, at, Some((None, "503".to_owned()))),
+                    3 => events.ended(&run, at, None),
+                    4 => events.given_up_by_lambda(&request, Some(&run), at, "Paused", second % 2 == 0),
+                    5 => events.line(&line(second, &id, &request, &waits(2))),
+                    6 => events.line(&line(second, &id, &request, RETRIED)),
+                    _ => events.line(&line(second, &id, &request, GIVEN_UP)),
+                }
+                let all = events.standings();
+                let it = Standing::sum(all.values());
+                let parts = it.waiting() + it.at_lambda() + it.back() + it.given_up();
+                let failed = events.kept.iter().filter(|event| event.failures() > 0).count();
+                prop_assert_eq!((it.failed(), parts), (failed as u64, failed as u64));
+                let number = |state: State| {
+                    let is_there = |event: &&Event| event.failures() > 0 && event.state() == state;
+                    events.kept.iter().filter(is_there).count() as u64
+                };
+                prop_assert_eq!(it.waiting(), number(State::Waiting) + number(State::Queued));
+                prop_assert_eq!(it.at_lambda(), it.queued() + number(State::Running));
+                prop_assert_eq!(it.back(), number(State::Succeeded));
+            }
+        }
+    }
+
+    #[test]
+    fn the_first_run_of_a_queues_message_begins_with_its_receive() {
+        let mut events = Events::default();
+        let of_queue = line(9, "m", "m", &format!(r#"{},"age_seconds":5"#, waits(2)));
+        events.line(&of_queue.replace(
+            "lambda:us-east-1:1:function:orders:$LATEST",
+            "sqs:us-east-1:123456789012:mails",
+        ));
+        events.line(&line(9, "a", "a", &format!(r#"{},"age_seconds":5"#, waits(2))));
+        let began = |id: &str| {
+            let event = events.get(id).unwrap();
+            (event.began, attempts(event.began, &event.steps)[0].ended)
+        };
+        assert_eq!((began("m"), began("a")), ((at(4), Some(at(9))), (at(9), Some(at(9)))));
+    }
+
+    #[test]
+    fn a_function_is_judged_by_its_latest_runs() {
+        let mut pulse = Pulse([Counts::default(); PARTS]);
+        pulse.0[PARTS - 20] = [9, 0, 1, 0];
+        assert_eq!(pulse.recent(), [9, 0, 1, 0], "nothing has run since");
+        pulse.0[PARTS - 5] = [0, 2, 2, 0];
+        assert_eq!(pulse.recent(), [0, 2, 2, 0]);
+    }
+
+    #[test]
+    fn each_function_has_its_share_of_the_lines_and_the_most_urgent_the_rest() {
+        for (lists, length, expected) in [
+            (vec![vec![1, 2, 3], vec![7, 8, 9]], 4, vec![1, 2, 7, 8]),
+            (vec![vec![1, 2, 3], vec![7, 8, 9]], 5, vec![1, 2, 3, 7, 8]),
+            (vec![vec![1], vec![7, 8, 9]], 3, vec![1, 7, 8]),
+            (vec![vec![], vec![7]], 3, vec![7]),
+            (vec![], 3, vec![]),
+        ] {
+            assert_eq!(shared_out(&lists, length), expected, "{lists:?} {length}");
+        }
+    }
+
+    #[test]
+    fn what_is_forgotten_is_counted_nowhere() {
+        let mut events = Events::default();
+        events.line(&line(0, "old", "old", &waits(2)));
+        assert_eq!(events.standings()["orders"].failed(), 1);
+        for nth in 0..KEPT_MAX {
+            let id = nth.to_string();
+            events.accepted(&run(&id, &id, 0), "orders", at(1));
+        }
+        let standings = events.standings();
+        let it = &standings["orders"];
+        assert_eq!((it.failed(), it.first_runs(), it.next), (0, KEPT_MAX as u64, None));
+        assert!(events.has_forgotten());
+    }
+
+    #[test]
+    fn what_keeps_the_handler_from_an_attempt_is_known_until_the_attempt_is_made() {
+        let refused = r#""decision":"invoke","error":"AccessDenied: no""#;
+        let unlisted = r#""decision":"register","error":"Throttled: later""#;
+        let mut events = Events::default();
+        let mut obstacles = |second, what: &str| {
+            events.line(&line(second, "a", "a", what));
+            let event = events.get("a").unwrap();
+            let all = event.obstacles().map(|(at, said, error)| {
+                (at, said.to_owned(), error.unwrap_or_default().to_owned())
+            });
+            all.collect::<Vec<_>>()
+        };
+        let refusal = |second| (at(second), "said".to_owned(), "AccessDenied: no".to_owned());
+        assert_eq!(obstacles(0, &waits(2)), []);
+        assert_eq!(obstacles(1, unlisted), [], "it waits all the same");
+        assert_eq!(obstacles(2, refused), [refusal(2)]);
+        assert_eq!(obstacles(2, &waits(60)), [refusal(2)]);
+        assert_eq!(obstacles(62, refused), [refusal(62), refusal(2)]);
+        assert_eq!(obstacles(90, RETRIED), []);
     }
 
     #[test]
@@ -548,11 +771,12 @@ mod tests {
         let failing = Runs { invocations: 9, errors: 9 };
         let facts = Facts { recent: failing, hour: failing, in_flight: 7, ..Facts::default() };
         for (minute, waiting, is_local, expected) in [
-            ([0, 0, 0, 0], 0, true, FunctionState::Well),
+            ([0, 0, 0, 0], 0, true, FunctionState::Idle),
             ([0, 0, 3, 0], 2, true, FunctionState::Recovering),
             ([0, 0, 0, 0], 2, true, FunctionState::Waiting),
             ([2, 0, 0, 0], 2, true, FunctionState::Failing),
-            ([2, 0, 1, 0], 2, true, FunctionState::SomeFail),
+            ([2, 0, 1, 0], 2, true, FunctionState::Failing),
+            ([1, 0, 2, 0], 2, true, FunctionState::SomeFail),
             ([0, 0, 0, 0], 2, false, FunctionState::Recovering),
             ([1, 0, 0, 0], 2, false, FunctionState::Failing),
         ] {

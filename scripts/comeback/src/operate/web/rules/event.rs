@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use comeback_core::{Timestamp, pattern, time::between};
 
+use super::standing::Place;
 use crate::operate::rules::{
     contains, is_error_of,
     life::{Next, Step, StepKind, next},
@@ -11,6 +12,8 @@ use crate::operate::rules::{
 
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum State {
+    /// Lambda has accepted the event, or an attempt, and does not run it yet. Only the local cloud reports this.
+    AtLambda,
     Running,
     /// The run failed, and the failure record is on its way to the retry handler.
     Queued,
@@ -24,9 +27,10 @@ pub enum State {
 }
 
 impl State {
-    pub const ALL: [(Self, &str); 7] = [
+    pub const ALL: [(Self, &str); 8] = [
+        (Self::AtLambda, "queued at Lambda"),
         (Self::Running, "running"),
-        (Self::Queued, "queued"),
+        (Self::Queued, "failed"),
         (Self::Waiting, "waiting"),
         (Self::Retried, "retried"),
         (Self::Succeeded, "succeeded"),
@@ -45,7 +49,9 @@ pub struct Event {
     /// The name of the function, with a qualifier unless that is `$LATEST`.
     pub function: String,
     pub steps: Vec<Step>,
-    /// The request id of the latest run, if it has not ended.
+    /// The request id of the latest run that Lambda has accepted, if it has not started.
+    pub queued: Option<Arc<str>>,
+    /// The request id of the latest run that has started, if it has not ended.
     pub running: Option<Arc<str>>,
     /// The time of the first report about the event.
     pub began: Timestamp,
@@ -55,6 +61,9 @@ impl Event {
     pub fn state(&self) -> State {
         if self.running.is_some() {
             return State::Running;
+        }
+        if self.queued.is_some() {
+            return State::AtLambda;
         }
         // The last decision is older than a failure after it.
         if self.last_step().is_some_and(|step| matches!(step.what, StepKind::Failed { .. })) {
@@ -80,6 +89,35 @@ impl Event {
         next(&self.steps)
     }
 
+    pub(super) fn place(&self) -> Place {
+        let has_failed = |step: &Step| matches!(step.what, StepKind::Failed { .. });
+        (self.steps.iter().any(has_failed), self.state())
+    }
+
+    /// What has kept the handler from acting on the last failure, the latest first.
+    pub fn obstacles(&self) -> impl Iterator<Item = (Timestamp, &str, Option<&str>)> {
+        let is_handled = |step: &&Step| match step.what {
+            StepKind::Failed { .. }
+            | StepKind::Succeeded
+            | StepKind::Retried { .. }
+            | StepKind::GivenUp { .. } => true,
+            StepKind::Waits { .. } | StepKind::Dropped | StepKind::Trouble { .. } => false,
+        };
+        let since = self.steps.iter().rev().take_while(move |step| !is_handled(step));
+        since.filter_map(|step| match &step.what {
+            StepKind::Trouble { said, error, blocks: true } => {
+                Some((step.at, said.as_str(), error.as_deref()))
+            }
+            StepKind::Failed { .. }
+            | StepKind::Succeeded
+            | StepKind::Waits { .. }
+            | StepKind::Retried { .. }
+            | StepKind::GivenUp { .. }
+            | StepKind::Dropped
+            | StepKind::Trouble { .. } => None,
+        })
+    }
+
     pub(super) fn waits_until(&self) -> Option<Timestamp> {
         let Next::Waits { until } = self.next() else { return None };
         (self.state() == State::Waiting).then_some(until)
@@ -91,6 +129,12 @@ impl Event {
             Some((error_type.as_deref(), error_message.as_deref()))
         });
         failed.unwrap_or_default()
+    }
+
+    /// When it failed first.
+    pub fn failed_at(&self) -> Option<Timestamp> {
+        let failed = self.steps.iter().find(|it| matches!(it.what, StepKind::Failed { .. }));
+        failed.map(|step| step.at)
     }
 
     pub fn failures(&self) -> usize {
@@ -107,8 +151,6 @@ pub struct EventFilter {
     /// The name of the function; `*` matches any characters.
     pub function: Option<String>,
     pub state: Option<State>,
-    /// Whether only events match that have failed at least once.
-    pub has_failed: bool,
     /// The type of the last error or its last segment, or `none`; `*` matches any characters.
     pub error: Option<String>,
     /// A part of the id, the function, or the last error, ignoring case.
@@ -119,7 +161,6 @@ impl EventFilter {
     pub fn matches(&self, event: &Event) -> bool {
         let (error_type, message) = event.error();
         self.function.as_ref().is_none_or(|wanted| pattern::matches(wanted, &event.function))
-            && (!self.has_failed || event.failures() > 0)
             && self.state.is_none_or(|state| state == event.state())
             && self.error.as_deref().is_none_or(|wanted| is_error_of(error_type, wanted))
             && self.text.as_ref().is_none_or(|text| {
@@ -154,6 +195,8 @@ pub struct Note {
     pub at: Timestamp,
     pub text: String,
     pub error: Option<String>,
+    /// Whether the handler could not act on the failure because of it.
+    pub blocks: bool,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -207,11 +250,11 @@ pub fn attempts(began: Timestamp, steps: &[Step]) -> Vec<Attempted> {
             StepKind::GivenUp { reason } => last.given_up = Some((step.at, reason.clone())),
             StepKind::Dropped => {
                 let text = "a duplicate message was dropped".to_owned();
-                last.notes.push(Note { at: step.at, text, error: None });
+                last.notes.push(Note { at: step.at, text, error: None, blocks: false });
             }
-            StepKind::Trouble { said, error } => {
+            StepKind::Trouble { said, error, blocks } => {
                 let (text, error) = (said.clone(), error.clone());
-                last.notes.push(Note { at: step.at, text, error });
+                last.notes.push(Note { at: step.at, text, error, blocks: *blocks });
             }
         }
     }
@@ -241,6 +284,26 @@ pub fn round_step(seconds: f64, most: f64) -> f64 {
     step.unwrap_or_else(|| (seconds / most / 86_400.0).ceil() * 86_400.0)
 }
 
+/// What a person can do about an error that the handler met, by AWS's answer or the handler's own.
+pub fn remedy(error: &str) -> &'static str {
+    let has = |texts: &[&str]| texts.iter().any(|text| error.contains(text));
+    if has(&["TENANT_ID", "tenant ID"]) {
+        "The function has tenant isolation. Set TENANT_ID in its policy (POLICIES) to the place of the tenant id in its payloads. If this payload has none, cancel the event, and redrive its dead letter with one."
+    } else if has(&["AccessDenied", "not authorized"]) {
+        "Let the handler's role do it: `comeback doctor` names what is denied."
+    } else if has(&["ResourceNotFound", "NonExistentQueue", "QueueDoesNotExist"]) {
+        "Create what is missing again, or cancel the event and redrive its dead letter later."
+    } else if has(&["KMS"]) {
+        "Enable the function's key, and let its role use it."
+    } else if has(&["unqualified ARN"]) {
+        "Let DLQ_TARGET name a version, an alias or $LATEST of the durable function."
+    } else if has(&["TooManyRequests", "Throttl", "LimitExceeded"]) {
+        "It passes by itself, when there is room again."
+    } else {
+        "If it does not pass by itself, `comeback doctor` checks what the handler needs."
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -265,6 +328,20 @@ mod tests {
             (&[0, 3600], 3600.0, false),
         ] {
             assert_eq!(are_slivers(&life(times), seconds), expected, "{times:?}");
+        }
+    }
+
+    #[test]
+    fn trouble_of_the_handler_has_a_remedy_by_its_cause() {
+        for (error, expected) in [
+            ("TENANT_ID is /tenant, and the payload has nothing there", "tenant isolation"),
+            ("AccessDeniedException: User is not authorized to perform", "the handler's role"),
+            ("ResourceNotFoundException: Function not found", "cancel the event"),
+            ("KMSDisabledException: Lambda was unable to decrypt", "the function's key"),
+            ("TooManyRequestsException: Rate exceeded", "passes by itself"),
+            ("connection reset", "comeback doctor"),
+        ] {
+            assert!(remedy(error).contains(expected), "{error}");
         }
     }
 
