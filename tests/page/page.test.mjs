@@ -842,6 +842,13 @@ test('under load the failed events are those that wait, are at Lambda, are back 
   await go('/');
   await page.getByRole('link', { name: 'example-target', exact: true }).waitFor();
   const before = await equation(cloud.url);
+  await page.evaluate(() => {
+    window.shifts = [];
+    const what = ({ node }) => node?.closest?.('[id]')?.id;
+    const add = (list) =>
+      list.getEntries().forEach((it) => window.shifts.push([it.value, it.sources.map(what).join()]));
+    new PerformanceObserver(add).observe({ type: 'layout-shift' });
+  });
   const sent = Array.from({ length: EVENTS }, (_, nth) => {
     const fail = nth < LOST ? { error: 'PermanentFailure' } : { attempts: 3, error: 'app.Loaded' };
     return invoke(cloud.url, 'example-target', { id: `load-${nth}`, fail });
@@ -868,6 +875,9 @@ test('under load the failed events are those that wait, are at Lambda, are back 
   }
   const failed = all.at(-1).failed - before.failed;
   assert.ok(failed > 0 && failed <= EVENTS, `${failed} of ${EVENTS} failed`);
+  // The layout stands still meanwhile.
+  const shifts = await page.evaluate(() => window.shifts);
+  assert.ok(sum(shifts.map(([value]) => value)) < 0.1, JSON.stringify(shifts));
 });
 
 test('what blocks an event stands on its page with what to do, and blocks no function without tenants', async () => {

@@ -292,7 +292,7 @@ fn latest(seen: &Seen, rows: &[Row], now: Timestamp) -> Markup {
     html! {
         h2 { "Latest events that failed" }
         @if events.is_empty() { p.faint { "None has failed." } }
-        @else { (events::table(seen, &events, None, now)) }
+        @else { div data-in-place { (events::table(seen, &events, None, now)) } }
         p { a href="/events" { "All events" } }
     }
 }

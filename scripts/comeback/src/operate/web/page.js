@@ -20,10 +20,11 @@ function morph(old, fresh) {
   children(old, fresh);
 }
 
-// Children with an id are matched by it, others by their position.
+// Children with an id are matched by it, others by their position, and all of them where rows change in place.
 function children(old, fresh) {
   const known = new Map();
-  for (const child of old.children) if (child.id) known.set(child.id, child);
+  const inPlace = old.closest('[data-in-place]') !== null;
+  if (!inPlace) for (const child of old.children) if (child.id) known.set(child.id, child);
   let next = old.firstChild;
   for (const child of [...fresh.childNodes]) {
     const same = child.id ? known.get(child.id) : undefined;
@@ -32,7 +33,7 @@ function children(old, fresh) {
       if (same === next) next = next.nextSibling;
       else old.insertBefore(same, next);
       morph(same, child);
-    } else if (next && !next.id && !child.id) {
+    } else if (next && (inPlace || (!next.id && !child.id))) {
       const current = next;
       next = next.nextSibling;
       morph(current, child);
