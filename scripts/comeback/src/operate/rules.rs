@@ -173,12 +173,6 @@ impl Function {
         last(&self.arn)
     }
 
-    /// The function whose own dead-letter queue is a retry queue, if this handler has one.
-    pub fn dlq_target(&self) -> Option<FunctionArn> {
-        let target = self.settings().ok()?.rules.dlq_target?;
-        target.at(&FunctionArn::parse(&self.arn)?.home())
-    }
-
     /// The ARN of Comeback's layer, if it has that.
     pub fn own_layer(&self) -> Option<&String> {
         self.layers.iter().find(|arn| arn.to_lowercase().contains("comeback"))

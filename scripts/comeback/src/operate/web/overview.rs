@@ -1,4 +1,4 @@
-//! The overview: where the events are, the health, the functions and the latest events. All numbers are of one snapshot.
+//! The overview: where the events are, the health, the functions and the latest events. All numbers are of one look.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -241,8 +241,8 @@ fn function(it: &Row, is_local: bool, has_register: bool, at: Timestamp, now: Ti
     }
 }
 
-/// Events that are queued for their first run: by the journal in the local cloud, else by Lambda's counts. Messages in a
-/// queue are only counted by SQS.
+/// Events that are queued for their first run: by the journal in the local cloud, else by Lambda's counts. Messages in
+/// a queue are only counted by SQS.
 fn new(Row { facts, standing, .. }: &Row, is_local: bool) -> Option<u64> {
     let new = match facts.queued {
         _ if is_local && !is_queue(&facts.function) => standing.first_runs(),
