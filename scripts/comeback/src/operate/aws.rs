@@ -374,7 +374,7 @@ impl Aws {
     /// Whether the handler's role may invoke each of the targets. Makes only one call.
     pub async fn invocations(&self, handler: &Function, targets: &[Target]) -> Vec<Answer<bool>> {
         let by_letters = handler.dlq_target();
-        let invoked = |target| invoked_arns(target, by_letters.as_deref());
+        let invoked = |target| invoked_arns(target, by_letters.as_ref());
         let all = targets.iter().flat_map(invoked).collect();
         let denied = self.denied(&handler.role, &["lambda:InvokeFunction"], all).await;
         let may_be_invoked = |target| {
@@ -684,13 +684,12 @@ pub fn actions(denied: Denied) -> Vec<String> {
 
 /// The ARNs by which a target is invoked: those in failure records, and that of `DLQ_TARGET`. The ARN of an unqualified
 /// function has the version `$LATEST` in records.
-fn invoked_arns(target: &Target, by_letters: Option<&str>) -> Vec<String> {
+fn invoked_arns(target: &Target, by_letters: Option<&FunctionArn>) -> Vec<String> {
     let Some((function, _)) = &target.function else { return Vec::new() };
     let qualifiers = target.configs.iter().flatten().map(|config| config.qualifier.as_deref());
     let arns = qualifiers.map(|it| format!("{}:{}", function.arn, it.unwrap_or("$LATEST")));
-    let is_its =
-        |arn: &&str| FunctionArn::parse(arn).is_some_and(|it| it.unqualified() == function.arn);
-    arns.chain(by_letters.filter(is_its).map(str::to_owned)).collect()
+    let own = by_letters.filter(|arn| arn.unqualified() == function.arn);
+    arns.chain(own.map(|arn| arn.as_str().to_owned())).collect()
 }
 
 fn mapping(it: &EventSourceMappingConfiguration) -> Mapping {

@@ -87,9 +87,9 @@ pub async fn attached(
     let queues: BTreeSet<_> = own.into_iter().map(|mapping| mapping.queue).collect();
     // A function whose own dead-letter queue is a retry queue fails under the name that a setting has.
     let by_letters = handler.dlq_target().and_then(|arn| {
-        let function = functions.iter().find(|it| is_of(&arn, it))?;
+        let function = functions.iter().find(|it| it.arn == arn.unqualified())?;
         let queue = function.dead_letter_target.as_ref().filter(|queue| queues.contains(*queue))?;
-        Some(Attached::of(arn, queue.clone()))
+        Some(Attached::of(arn.as_str().to_owned(), queue.clone()))
     });
     let functions = functions.iter().filter(|function| function.arn != handler.arn);
     let asked = functions.map(|function| destinations(aws, &function.arn));

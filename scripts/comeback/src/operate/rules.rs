@@ -206,9 +206,8 @@ impl Function {
     }
 
     /// The ARN of the function that messages of its own dead-letter queue belong to, if the handler retries those.
-    pub fn dlq_target(&self) -> Option<String> {
-        let home = FunctionArn::parse(&self.arn)?.home();
-        Some(self.settings().ok()?.rules.dlq_target?.at(&home)?.as_str().to_owned())
+    pub fn dlq_target(&self) -> Option<FunctionArn> {
+        self.settings().ok()?.rules.dlq_target?.at(&FunctionArn::parse(&self.arn)?.home())
     }
 
     /// The ledger table if it has a register, which is kept in the ledger table.

@@ -25,9 +25,7 @@ use crate::{
         rules::{is_queue, life::Next},
         simulate::charts::Axis,
         text::{shortened, span},
-        web::rules::{
-            Attempted, Event, State, are_slivers, attempts, indented, remedy, round_step,
-        },
+        web::rules::{Attempted, Event, State, are_slivers, attempts, remedy},
     },
     shell::Failure,
 };
@@ -230,7 +228,7 @@ fn bars(event: &Event, it: &Attempted, is_last: bool, time: &Time, now: Timestam
             None => (bar("busy", it.began, if is_running { now } else { it.began })),
         }
         @for note in it.notes.iter().filter(|note| note.blocks) {
-            text.bad x=(percent(axis.at(note.at))) y="21" dx="-3" { "!" }
+            text.bad x=(percent(time.at(note.at))) y="21" dx="-3" { "!" }
         }
         @if let Some((at, _)) = &it.given_up {
             text.bad x=(percent(time.at(*at))) y="21" dx="6" { "■" }

@@ -11,7 +11,7 @@ use super::{
     live::{Live, Seen},
 };
 use crate::operate::{
-    rules::{is_queue, target_name},
+    rules::{counted, is_queue, target_name},
     status::{
         rules::{Facts, State as FunctionState},
         state,
@@ -244,7 +244,7 @@ fn function(it: &Row, is_local: bool, has_register: bool, at: Timestamp, now: Ti
 /// Events that are queued for their first run: by the journal in the local cloud, else by Lambda's counts. Messages in
 /// a queue are only counted by SQS.
 fn new(Row { facts, standing, .. }: &Row, is_local: bool) -> Option<u64> {
-    let new = match facts.queued {
+    let new = match facts.queued() {
         _ if is_local && !is_queue(&facts.function) => standing.first_runs(),
         // What was handed back is among them.
         queued => queued?.saturating_sub(standing.at_lambda()),
