@@ -219,13 +219,11 @@ impl Judge {
 
     /// Nothing goes wrong with this call, so the handler will be told whether its acts were accepted.
     pub fn will_be_told(&mut self, request: &Request, subjects: &[Option<Subject>]) {
-        let acts = match request {
-            Request::Invoke(_) | Request::Letters(_) => true,
-            Request::Again { queue_url, .. } => {
-                let queue = queue_url.rsplit('/').next().unwrap_or_default();
-                self.plan.source(queue).is_some()
-            }
-            _ => false,
+        let acts = if let Request::Again { queue_url, .. } = request {
+            let queue = queue_url.rsplit('/').next().unwrap_or_default();
+            self.plan.source(queue).is_some()
+        } else {
+            matches!(request, Request::Invoke(_) | Request::Letters(_))
         };
         for of in subjects.iter().flatten().filter(|_| acts) {
             let message = self.runs.get_mut(&of.run).and_then(|run| run.get_mut(of.place));
