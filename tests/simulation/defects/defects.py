@@ -126,8 +126,9 @@ DEFECTS = [
     ("the lease ends before its holder does", "core/claim",
      "State::Held { until: later(dead_by, CLOCK_SKEW_MAX) }", "State::Held { until: later(now, CLOCK_SKEW_MAX / 10) }"),
     ("invoked twice under one claim", "flow/batch",
-     "match self.functions.invoke(invocation).await {",
-     "let _ = self.functions.invoke(invocation.clone()).await;\n        match self.functions.invoke(invocation).await {"),
+     "let mut answer = self.functions.invoke(invocation(tenant_id)).await;",
+     "let _ = self.functions.invoke(invocation(tenant_id.clone())).await;\n"
+     "        let mut answer = self.functions.invoke(invocation(tenant_id)).await;"),
     ("what another handler holds comes back at once", "flow/batch",
      HELD, "Next::Settle(Settlement::Wait { until: self.clock.now() })"),
     ("dropped although another handler only holds the claim", "flow/batch",

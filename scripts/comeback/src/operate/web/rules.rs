@@ -771,7 +771,7 @@ mod tests {
         let failing = Runs { invocations: 9, errors: 9 };
         let facts = Facts { recent: failing, hour: failing, in_flight: 7, ..Facts::default() };
         for (minute, waiting, is_local, expected) in [
-            ([0, 0, 0, 0], 0, true, FunctionState::Idle),
+            ([0, 0, 0, 0], 0, true, FunctionState::Well),
             ([0, 0, 3, 0], 2, true, FunctionState::Recovering),
             ([0, 0, 0, 0], 2, true, FunctionState::Waiting),
             ([2, 0, 0, 0], 2, true, FunctionState::Failing),
