@@ -313,9 +313,7 @@ impl Judge {
     pub fn judge_begin(&mut self, run: u64, place: usize) {
         let message = &self.runs[&run][place];
         let case = &self.cases[message.case];
-        let is_alone =
-            message.listing.has_not_asked() && !self.plan.handler_of(case.of.target).probes;
-        if is_alone && self.now > message.acts_until {
+        if self.now > message.acts_until {
             let (event, until) = (case.of.event, message.acts_until);
             let what =
                 format!("run {run} begins to act on it, and had time for that until {until}");

@@ -55,10 +55,6 @@ struct Read {
 }
 
 impl Listing {
-    pub fn has_not_asked(&self) -> bool {
-        self.asked_at.is_none()
-    }
-
     fn read(&self) -> Option<Read> {
         (self.answered_at.is_some() && self.look_up_fault.is_none()).then_some(self.read)
     }
