@@ -309,11 +309,18 @@ DEFECTS = [
     ("a queue that refuses the handler counts as busy", "flow/batch",
      "Err(fault) => settlements.add(item, self.not_accepted(item, &fault)),",
      "Err(fault) => settlements.add(item, self.not_accepted(item, &InvokeFault { kind: FaultKind::Transient { retry_after: None }, ..fault })),"),
+    # forged failures
+    ("the counts alone make a target suspected", "core/circuit/steps",
+     "if trial.is_lost() {", "if found.is_none() || trial.is_lost() {"),
+    ("any failure counts in a trial", "core/circuit/trial",
+     "let failed = u32::try_from(awaited - self.awaited.len()).unwrap_or(u32::MAX);",
+     "let failed = u32::try_from(marks.len().max(awaited - self.awaited.len())).unwrap_or(u32::MAX);"),
     # slow calls
     ("the time for acts begins after the look-ups", "flow/batch", "let carry_out = self.carry_out(&items, &run);",
      "let passed = between(now, self.clock.now());\n            let acts_until = comeback_core::time::later(run.acts_until, passed);\n"
      "            let run = Run { acts_until, ..run };\n            let carry_out = self.carry_out(&items, &run);"),
     ("the time that a claim takes does not count", "flow/batch", "Ok(()) if run.is_late() => {", "Ok(()) if run.id.is_empty() => {"),
+    ("answers to what has begun are not awaited", "flow/budget", "all: later(now, all) }", "all: later(now, acts) }"),
     # what takes long, and letters that name queues
     ("the longest lease is taken for an impossible one", "core/claim",
      "LIFE_MAX.saturating_add(CLOCK_SKEW_MAX.saturating_mul(2))", "LIFE_MAX"),

@@ -4,7 +4,7 @@ check that caught it, and the seed.
 
     tests/simulation/defects/run.py [--seeds N] [WORD ...]     only defects whose names contain one of the words
     tests/simulation/defects/run.py --search [WORD ...]        searches small systems (tests/search) instead
-    tests/simulation/defects/run.py --check                    only look for the text that each one replaces
+    tests/simulation/defects/run.py --check                    only look for the text that each replaces, and its row
 """
 
 import argparse
@@ -81,6 +81,11 @@ def main():
     if alone := {each["defect"] for each in searched} - {each["defect"] for each in caught}:
         sys.exit(f"expected the simulation to catch what the search finds, but not {sorted(alone)}")
     if arguments.check:
+        unlike = {name for name, *_ in DEFECTS} ^ {each["defect"] for each in caught}
+        if unlike:
+            sys.exit(f"expected a row of caught.csv for each defect, and none beside them: {sorted(unlike)}")
+        if f"each of {len(DEFECTS)} defects" not in " ".join((HERE.parent / "README.md").read_text().split()):
+            sys.exit(f"README.md: expected that it says how many defects there are, {len(DEFECTS)}")
         return 0
     copy_tree()
     missed = 0

@@ -618,10 +618,14 @@ impl Plan {
             never: Vec::new(),
         };
         let target = &mut self.targets[number];
-        (target.own, target.failing) = (Some(own), 0.2 + 0.3 * dice.unit());
+        (target.own, target.failing) = (Some(own), 0.25 + 0.15 * dice.unit());
+        // A message in its own dead-letter queue would not say that a failure is permanent.
+        target.form = if target.form == Form::Bare { Form::Record } else { target.form };
         (target.listed, target.bound, target.stopped_in_loops) = (true, true, false);
-        self.events = dice.number(150..=300);
-        self.sending = Duration::from_secs(dice.number(20..=120));
+        // Too many of its retries must not fail, so that it is not down, and enough must be made in every minute.
+        self.hopeless = 0.0;
+        self.events = dice.number(400..=600);
+        self.sending = Duration::from_secs(dice.number(90..=120));
         self.forging = Some(number);
     }
 

@@ -29,7 +29,7 @@ use crate::{
 const TOO_LARGE: usize = 1_048_500;
 
 /// The share of forged envelopes among a target's events, if a caller forges some.
-const FORGED: f64 = 0.7;
+const FORGED: f64 = 0.5;
 
 impl World {
     /// Spreads the next of `count` steps over the time of sending.
@@ -44,12 +44,14 @@ impl World {
         if self.unsent > 0 {
             self.plan_sending(self.plan.events, Self::send);
         }
-        let nth = match self.plan.outage {
+        let forging = self.targets.values().position(|&target| self.plan.forging == Some(target));
+        let nth = match (self.plan.outage, forging) {
             // Now and then it is an event of the other function.
-            Some(Outage { rate, neighbour, .. }) => {
+            (Some(Outage { rate, neighbour, .. }), _) => {
                 usize::from(self.dice.number(1..=rate + neighbour) > rate)
             }
-            None => self.dice.index(self.targets.len()),
+            (None, Some(nth)) if self.dice.happens(0.9) => nth,
+            (None, _) => self.dice.index(self.targets.len()),
         };
         let Some((name, &target)) = self.targets.iter().nth(nth) else { return };
         let name = Arc::clone(name);
