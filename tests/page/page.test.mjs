@@ -637,7 +637,7 @@ test('the health says what was checked, what was not possible, and how to mend w
   await page.getByRole('link', { name: /parts checked/ }).click();
   await page.getByRole('heading', { name: 'Health' }).waitFor();
   await page.getByRole('button', { name: 'Check again' }).click();
-  const finding = page.locator('.findings li', { hasText: 'example-target' });
+  const finding = page.locator('.findings li', { hasText: 'RecursiveLoop' });
   await finding.locator('pre', { hasText: 'put-function-recursion-config' }).waitFor();
   await page.locator('#health .state.bad', { hasText: 'problem' }).first().waitFor();
   assert.ok((await loop('Allow')).ok);
@@ -799,7 +799,7 @@ test('the lesson shows an outage of the consumer of a queue', { timeout: 2 * PAT
 
   // A queue is no function, and of a consumer that is none nobody knows how many of its runs succeed.
   await go('/');
-  assert.match(await page.locator('.loop li').first().innerText(), /^2 functions, 2 queues/);
+  assert.match(await page.locator('.loop li').first().innerText(), /^3 functions, 2 queues/);
   assert.match(await page.locator('[id="function-sqs:imports"]').innerText(), /\d+ of \d+, \d+ %/);
   assert.doesNotMatch(await page.locator('[id="function-sqs:mails"]').innerText(), /%/);
 

@@ -33,6 +33,9 @@ pub struct Entry {
     pub request_id: Option<Arc<str>>,
     #[serde(default, deserialize_with = "present")]
     pub payload: Option<Box<RawValue>>,
+    /// The payload of an event that was accepted and has not run yet.
+    #[serde(default, deserialize_with = "present")]
+    pub event: Option<Box<RawValue>>,
     #[serde(default, deserialize_with = "present")]
     pub response: Option<Box<RawValue>>,
     pub outcome: Option<Ending>,

@@ -22,6 +22,8 @@ pub struct Event {
 #[non_exhaustive]
 pub enum What {
     Accepted {
+        /// The payload of the event. Readers count the member `payload` as a run.
+        #[serde(rename = "event")]
         payload: Payload,
     },
     Started {

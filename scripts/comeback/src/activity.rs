@@ -191,7 +191,7 @@ struct MessageAttribute {
 
 /// The runs that begin: one, or one for each message of the batch that a queue's consumer is given.
 fn runs(entry: &Entry) -> Option<Vec<Run>> {
-    let payload = entry.payload.as_ref()?.get();
+    let payload = entry.payload.as_ref().or(entry.event.as_ref())?.get();
     match serde_json::from_str::<Batch>(payload) {
         Ok(Batch { records }) if *entry.function != *HANDLER && !records.is_empty() => {
             let run = |Message { message_id, queue, message_attributes }| {
@@ -435,7 +435,9 @@ pub mod tests {
 
     #[test]
     fn an_event_that_lambda_never_ran_is_named_when_lambda_gives_it_up() {
-        let accepted = Entry { kind: "Accepted".to_owned(), ..starts(0.0, "r2", "r1", 3) };
+        let (kind, started) = ("Accepted".to_owned(), starts(0.0, "r2", "r1", 3));
+        let event = started.payload.clone();
+        let accepted = Entry { kind, payload: None, event, ..started };
         let members = json!({ "request_id": "r2", "condition": "EventAgeExceeded", "lost": false });
         let given_up = entry(1.0, "example-target", "GivenUp", members);
         let run = Run { request_id: "r2".into(), attempt: 3, event_id: "r1".into(), queue: None };
