@@ -261,7 +261,8 @@ async fn a_page_that_is_ended_while_it_looks_gives_the_letters_back() {
     let cookie = cookie.split(';').next().unwrap();
     let (root, _) = query.split_once('/').unwrap();
     let mut browser = TcpStream::connect(address).unwrap();
-    write!(browser, "GET /{root}/dead HTTP/1.1\r\nhost: {address}\r\ncookie: {cookie}\r\n\r\n").unwrap();
+    write!(browser, "GET /{root}/dead HTTP/1.1\r\nhost: {address}\r\ncookie: {cookie}\r\n\r\n")
+        .unwrap();
     while cloud.letters().await[1] == 0 {}
     let pid = web.id().to_string();
     assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
