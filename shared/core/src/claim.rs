@@ -180,6 +180,8 @@ pub fn key(target: &str, id: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::testing::at;
 
@@ -237,6 +239,64 @@ mod tests {
         let ordered =
             Claim { order: Some(Order::Cancel), ..taken(claimant("a").judge(None, now())) };
         assert_eq!(taken(claimant("b").judge(Some(&ordered), end)).order, None);
+    }
+
+    /// A claimant whose clock differs from the true time, and that Lambda kills after its life.
+    #[derive(Clone, Copy, Debug)]
+    struct Skewed {
+        skew_ms: i64,
+        life: Duration,
+        /// When it comes, counted from the death of the claim's holder.
+        comes_ms: i64,
+    }
+
+    fn skewed() -> impl Strategy<Value = Skewed> {
+        let half = CLOCK_SKEW_MAX.as_millis() as i64 / 2;
+        let life = prop_oneof![1..=LIFE_MAX.as_secs(), Just(LIFE_MAX.as_secs())];
+        let comes_ms = prop_oneof![-2 * half..=2 * half, -2_000_000..2_000_000_i64];
+        (-half..=half, life, comes_ms).prop_map(|(skew_ms, life, comes_ms)| Skewed {
+            skew_ms,
+            life: Duration::from_secs(life),
+            comes_ms,
+        })
+    }
+
+    proptest! {
+        /// Any two clocks are at most [`CLOCK_SKEW_MAX`] apart. Each claimant reads the item, judges it and replaces it
+        /// with a conditional write, so these are one step here.
+        #[test]
+        fn at_most_one_living_claimant_holds_a_claim(
+            claimants in prop::collection::vec((skewed(), prop::bool::weighted(0.1)), 2..12),
+        ) {
+            let shifted = |time: Timestamp, ms| time + chrono::TimeDelta::milliseconds(ms);
+            let mut stored: Option<Claim> = None;
+            let mut holder: Option<(usize, Timestamp)> = None;
+            let mut time = now();
+            for (nth, (Skewed { skew_ms, life, comes_ms }, marks)) in claimants.into_iter().enumerate() {
+                time = time.max(shifted(holder.map_or(time, |(_, dies)| dies), comes_ms));
+                let local = |time| shifted(time, skew_ms);
+                let dies = later(time, life);
+                let owner = nth.to_string();
+                let claimant = Claimant { owner: &owner, deadline: local(dies), retention: RETENTION };
+                let verdict = claimant.judge(stored.as_ref(), local(time));
+                let Verdict::Take(claim) = verdict else { continue };
+                if let Some((other, dies)) = holder {
+                    prop_assert!(dies <= time, "{nth} holds it, and so does {other}: {stored:?}");
+                }
+                let was = stored.as_ref().map_or(0, |claim| claim.token.generation);
+                prop_assert!(claim.token.generation > was, "a fencing token grows");
+                holder = Some((nth, dies));
+                // Some claimants act at once, and end.
+                if marks {
+                    stored = Some(claim.done());
+                    break;
+                }
+                stored = Some(claim);
+            }
+            if let Some(done) = stored.filter(|claim| claim.state == State::Done) {
+                prop_assert_eq!(claimant("another").judge(Some(&done), time), Verdict::Done);
+            }
+        }
     }
 
     #[test]

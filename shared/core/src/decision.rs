@@ -234,6 +234,8 @@ pub fn visibility_timeout(until: Timestamp, now: Timestamp) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::{
         record::MessageAttributes,
@@ -452,6 +454,44 @@ mod tests {
             let decided = |ms| decide_at(&body, variables, after(ms)).decision;
             assert_eq!(decided(last), Decision::Invoke);
             assert_eq!(decided(last + 1), dead_letter(Reason::MaxAgeExceeded));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_receive_of_a_message_comes_to_the_same_due_time(
+            (attempt, request_id) in (0..40_u32, "[a-z0-9-]{1,36}"),
+            jitter in prop_oneof![Just("full"), Just("equal"), Just("none")],
+            (base, max, age) in (1..100_u64, 100..100_000_u64, 1_000..1_000_000_u64),
+            receives in prop::collection::vec((0..1_000_000_u64, 1..1_000_u32), 1..20),
+        ) {
+            let payload = match attempt {
+                0 => "1".to_owned(),
+                attempt => testing::envelope(attempt, 1_573_755_000, "id", "1"),
+            };
+            let body = testing::record_of(&payload);
+            let body = body.replace("e4b46cbf-b738-xmpl-8880-a18cdf61200e", &request_id);
+            let seconds = [base, max, age].map(|seconds| format!("{seconds}s"));
+            let [base, max, age] = &seconds;
+            let rules = rules(&[
+                ("BASE_BACKOFF", base), ("MAX_BACKOFF", max), ("MAX_AGE", age), ("JITTER", jitter),
+            ]);
+            let on = |seconds, receive_count| {
+                let now = later(at(FAILED_AT), Duration::from_secs(seconds));
+                (decide(Message { receive_count, ..message(&body) }, &home(), &rules, now), now)
+            };
+            let (first, _) = on(0, 1);
+            for (seconds, receive_count) in receives {
+                let (judged, now) = on(seconds, receive_count);
+                prop_assert_eq!(judged.schedule, first.schedule);
+                let Some(Schedule { due, expiry, .. }) = judged.schedule else { continue };
+                let expected = match now {
+                    now if now > expiry => dead_letter(Reason::MaxAgeExceeded),
+                    now if now >= due => Decision::Invoke,
+                    _ => Decision::Settle(Settlement::Wait { until: due }),
+                };
+                prop_assert_eq!(judged.decision, expected, "{} s", seconds);
+            }
         }
     }
 
