@@ -54,8 +54,8 @@ pub(crate) struct Run<'h, L, C> {
 }
 
 impl<L, C: Clock> Run<'_, L, C> {
-    /// Whether it is too late to act on a message. An act whose answer is cut off may have taken effect, and its message
-    /// would come back all the same.
+    /// Whether it is too late to act on a message. An act whose answer is cut off may have taken effect, and its
+    /// message would come back all the same.
     pub(crate) fn is_late(&self) -> bool {
         self.clock.now() >= self.acts_until
     }

@@ -233,8 +233,8 @@ impl World {
         }
     }
 
-    /// An order ends with its item, if it has lasted for as long as the operator wanted. Clocks differ, so no order ends
-    /// while a handler has its message.
+    /// An order ends with its item, if it has lasted for as long as the operator wanted. Clocks differ, so no order
+    /// ends while a handler has its message.
     pub fn end_order(&mut self, trace: &str) {
         let Some((key, wanted_until)) = self.judge.order_of(trace) else { return };
         let Some(claim) = self.table.claims.get_mut(&key) else { return };
