@@ -134,7 +134,7 @@ fn the_readme_names_the_feature_that_its_first_example_needs() {
     let features = manifest.trim_end().strip_prefix("required-features = ").unwrap();
     let readme =
         include_str!("../../README.md").split_once("[dependencies]\ncomeback = ").unwrap().1;
-    let expected = format!("{{ version = \"0.1\", features = {features} }}\n");
+    let expected = format!("{{ path = \"../comeback/shared/kit\", features = {features} }}\n");
     assert!(readme.starts_with(&expected), "{readme}");
 }
 

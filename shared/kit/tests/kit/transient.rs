@@ -3,12 +3,17 @@
 mod aws;
 mod http;
 
+use std::sync::Arc;
+
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
     net::TcpListener,
 };
-use tokio_rustls::{TlsAcceptor, rustls::ServerConfig};
+use tokio_rustls::{
+    TlsAcceptor,
+    rustls::{ServerConfig, crypto::aws_lc_rs},
+};
 
 /// An address on which no server listens.
 async fn nowhere() -> String {
@@ -47,7 +52,10 @@ async fn untrusted() -> String {
     let CertifiedKey { cert, signing_key } =
         generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
     let key = signing_key.serialize_der().try_into().unwrap();
-    let config = ServerConfig::builder()
+    // A build of the whole workspace has two providers, and rustls chooses none of them by itself.
+    let config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
         .with_no_client_auth()
         .with_single_cert(vec![cert.der().clone()], key)
         .unwrap();
@@ -56,7 +64,7 @@ async fn untrusted() -> String {
     tokio::spawn(async move {
         let (stream, _) = listener.accept().await.unwrap();
         // The client aborts the handshake.
-        TlsAcceptor::from(std::sync::Arc::new(config)).accept(stream).await.unwrap_err();
+        TlsAcceptor::from(Arc::new(config)).accept(stream).await.unwrap_err();
     });
     address
 }

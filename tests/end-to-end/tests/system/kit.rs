@@ -92,20 +92,6 @@ async fn an_event_that_the_api_refuses_is_a_dead_letter_at_once() {
     assert_eq!(carrier.times("POST /bookings"), 1);
 }
 
-#[test]
-fn the_rust_code_in_the_readme_is_the_code_of_the_examples() {
-    let examples = [
-        include_str!("../../../../shared/kit/examples/smallest.rs"),
-        include_str!("../../../../shared/kit/examples/charge_card.rs"),
-    ];
-    let mut codes = include_str!("../../../../shared/kit/README.md").split("```rust\n").skip(1);
-    for example in examples {
-        let code = codes.next().unwrap().split_once("```").unwrap().0;
-        assert!(example.contains(code), "{code}");
-    }
-    assert_eq!(codes.next(), None);
-}
-
 #[tokio::test]
 async fn a_card_is_charged_once_however_often_its_order_comes() {
     let (retry_loop, _tables, payments) = deploy_charges(|what, before| match (what, before) {
