@@ -246,7 +246,7 @@ fn function(it: &Row, is_local: bool, has_register: bool, at: Timestamp, now: Ti
 fn new(Row { facts, standing, .. }: &Row, is_local: bool) -> Option<u64> {
     let new = match facts.queued() {
         _ if is_local && !is_queue(&facts.function) => standing.first_runs(),
-        // What was handed back is among them.
+        // Lambda counts retries, too.
         queued => queued?.saturating_sub(standing.at_lambda()),
     };
     Some(new).filter(|new| *new > 0)
