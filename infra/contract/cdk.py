@@ -1,0 +1,50 @@
+"""The properties of CDK's construct, and their table."""
+
+import re
+
+from model import OPTIONS, ROOT, camel, meaning
+from text import shown, table, wrapped
+
+# The types of the properties, by the types of the settings.
+TYPES = {
+    "duration": "Duration",
+    "whole": "number",
+    "choice": "Jitter",
+    "flag": "boolean",
+    "list": "string[]",
+    "pointer": "string",
+}
+
+
+def properties(scope: str) -> str:
+    blocks = []
+    for name, it in OPTIONS[scope].items():
+        said, default = meaning(it, camel), it.get("default")
+        match it["type"]:
+            case "duration":
+                unit = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}[default[-1]]
+                default = f"Duration.{unit}({default[:-1]})"
+            case "whole":
+                default = default or "- no limit"
+            case "choice":
+                default = f"Jitter.{default.upper()}"
+            case "flag":
+                default = "false"
+            case _:
+                default = "- none"
+        comment = [*wrapped(said, "   * "), "   *", f"   * @default {default}"]
+        declared = f"  readonly {camel(name)}?: {TYPES[it['type']]};"
+        blocks.append("\n".join(["  /**", *comment, "   */", declared]))
+    return "\n\n".join(blocks)
+
+
+def table_of_properties() -> str:
+    rows = []
+    for file in ("retry-policy", "props", "hardening"):
+        text = (ROOT / f"infra/cdk/lib/{file}.ts").read_text().split("export interface AttachOptions")[0]
+        for comment, name in re.findall(r"^  /\*\*((?:(?!\*/)[\s\S])+)\*/\n  readonly (\w+)\?:", text, re.MULTILINE):
+            said, _, default = re.sub(r"\s*\n   \* ?", " ", comment).partition("@default")
+            default = " ".join(default.split())
+            value = default[2:] if default.startswith("- ") else shown(default)
+            rows.append((f"`{name}`", value, " ".join(said.split())))
+    return table("property | default | meaning", rows)

@@ -1,0 +1,43 @@
+"""The tables of settings, metrics, log fields, reasons and alarms."""
+
+from model import ALARMS, HANDLER, SETTINGS, bounds
+from text import table
+
+
+def table_of_settings() -> str:
+    rows = []
+    for name, it in SETTINGS.items():
+        said, default = it["meaning"], "none"
+        match it["type"]:
+            case "duration":
+                default, said = f"`{it['default']}`", said + bounds(it)
+            case "flag":
+                needs = f"; needs `{it['needs']}`" if "needs" in it else ""
+                default, said = "`false`", f"`true` or `false`: {said}{needs}"
+            case "choice" | "whole":
+                default = f"`{it['default']}`" if it["default"] else default
+            case "list":
+                default, said = it["default"] or default, f"{said}; separated by commas"
+            case "json":
+                said = f"JSON: {said}, `{it['example']}`"
+            case _:
+                default = "required" if it.get("is_required") else it.get("default") or default
+        page = f" ([more]({it['page']}))" if "page" in it else ""
+        rows.append((f"`{name}`", default, f"{said}{page}"))
+    return table("variable | default | meaning", rows)
+
+
+def table_of_names(head: str, of: str) -> str:
+    """Returns a table of what the handler names, whose first column has the names. Units are in lower case there."""
+    return table(head, [(f"`{name}`", *(each.lower() for each in units), said) for name, *units, said in HANDLER[of]])
+
+
+def table_of_reasons() -> str:
+    rows = [(f"[`{name}`](#{name})", later, cause) for name, later, cause in HANDLER["reasons"]]
+    rows.append(("[none](#no-reason)", "yes", "the handler failed for days"))
+    return table("reason | may succeed later | usual cause", rows)
+
+
+def table_of_alarms() -> str:
+    rows = ((f"`{name}`", it["severity"], it["goes_off_when"], str(it["above"])) for name, it in ALARMS.items())
+    return table("alarm | severity | goes off when | threshold", rows, last="---:")

@@ -1,0 +1,61 @@
+"""The contract as data, and how deployments and documents name and describe its settings.
+
+`infra/cdk/contract/alarms.json` is written by hand. The rest is what the handler knows of itself: it prints its own
+tables.
+"""
+
+import json
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+
+ALARMS: dict[str, dict[str, Any]] = json.loads((ROOT / "infra/cdk/contract/alarms.json").read_text())
+HANDLER = json.loads(
+    subprocess.run(
+        ["cargo", "run", "--quiet", "--locked", "--package", "comeback-core", "--example", "contract"],
+        cwd=ROOT,
+        check=True,
+        stdout=subprocess.PIPE,
+    ).stdout
+)
+SETTINGS: dict[str, dict[str, Any]] = {
+    setting["name"]: {key: value for key, value in setting.items() if key != "name"} for setting in HANDLER["settings"]
+}
+# The settings that a deployment has options for, under names of their own, by their scopes.
+OPTIONS = {
+    scope: {name: it for name, it in SETTINGS.items() if it["scope"] == scope and "alias_of" not in it}
+    for scope in ("policy", "handler")
+}
+ALL_OPTIONS = [name for name in SETTINGS if any(name in of_scope for of_scope in OPTIONS.values())]
+
+
+def pascal(name: str) -> str:
+    """Returns the name of a setting as SAM's parameter."""
+    return name.title().replace("_", "")
+
+
+def camel(name: str) -> str:
+    """Returns the name of a setting as CDK's property."""
+    return name[0].lower() + pascal(name)[1:]
+
+
+def meaning(it: dict[str, Any], spelt: Callable[[str], str], quote: str = "`") -> str:
+    """Returns what a setting means as a sentence, with settings by the names that a deployment gives them."""
+
+    def named(found: re.Match[str]) -> str:
+        name = "LEDGER" if found[1] == "LEDGER_TABLE" else found[1]
+        return quote + (spelt(name) if name in SETTINGS or name == "LEDGER" else name) + quote
+
+    text = it["meaning"] + (f". Needs `{it['needs']}`" if "needs" in it else "") + bounds(it)
+    text = re.sub(r"`([^`]+)`", named, text)
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def bounds(it: dict[str, Any]) -> str:
+    """Returns the values that a duration accepts. Other settings have no such text."""
+    least = f"`{it['at_least']}`" if "at_least" in it else it.get("min")
+    return f"; from {least} to {it['max']}" if it["type"] == "duration" else ""

@@ -1,0 +1,58 @@
+"""The variables of Terraform's module, the values that it gives the handler, and its tables."""
+
+import json
+import re
+from collections.abc import Iterable
+
+from model import OPTIONS, ROOT, meaning
+from text import table
+
+# The types of the variables, by the types of the settings.
+TYPES = {
+    "duration": "string",
+    "whole": "number",
+    "choice": "string",
+    "flag": "bool",
+    "list": "list(string)",
+    "pointer": "string",
+}
+
+
+def attributes() -> str:
+    policy = {name.lower(): TYPES[it["type"]] for name, it in OPTIONS["policy"].items()}
+    width = max(map(len, policy))
+    return "\n".join(f"    {name:{width}} = optional({kind})" for name, kind in policy.items())
+
+
+def variables(scope: str) -> str:
+    blocks = []
+    for name, it in OPTIONS[scope].items():
+        said = meaning(it, str.lower)
+        default = {"flag": "false", "list": "[]"}.get(it["type"]) or json.dumps(it.get("default"))
+        lines = [
+            f'variable "{name.lower()}" {{',
+            f"  description = {json.dumps(said)}",
+            f"  type        = {TYPES[it['type']]}",
+            f"  default     = {default}",
+            *(["  nullable    = false"] if default != "null" else []),
+            "}",
+        ]
+        blocks.append("\n".join(lines))
+    return "\n\n".join(blocks)
+
+
+def values(names: Iterable[str], of: str, indent: int) -> str:
+    width = max(map(len, names))
+    return "\n".join(f"{' ' * indent}{name:{width}} = {of}.{name.lower()}" for name in names)
+
+
+def table_of_blocks(kind: str, head: str) -> str:
+    text = "".join((ROOT / f"infra/terraform/{file}.tf").read_text() for file in ("variables", "outputs"))
+    rows = []
+    for name, body in re.findall(rf'^{kind} "(\w+)" {{\n(.*?)^}}', text, re.MULTILINE | re.DOTALL):
+        description = r'^  description += "([^\n]*)"$|^  description += <<-EOT\n(.*?)^ *EOT$'
+        said = re.search(description, body, re.MULTILINE | re.DOTALL)
+        is_required = not re.search(r"^  default +=", body, re.MULTILINE)
+        required = ["required" if is_required else ""] if kind == "variable" else []
+        rows.append((f"`{name}`", *required, " ".join((said[1] or said[2]).split()) if said else ""))
+    return table(head, rows)
