@@ -1,5 +1,6 @@
 """The tables of settings, metrics, log fields, reasons and alarms."""
 
+from alarms import SUBJECTS
 from model import ALARMS, HANDLER, SETTINGS, bounds
 from text import table
 
@@ -39,5 +40,8 @@ def table_of_reasons() -> str:
 
 
 def table_of_alarms() -> str:
-    rows = ((f"`{name}`", it["severity"], it["goes_off_when"], str(it["above"])) for name, it in ALARMS.items())
-    return table("alarm | severity | goes off when | threshold", rows, last="---:")
+    rows = []
+    for name, it in ALARMS.items():
+        needed = f"`{it['only_with']}`" if "only_with" in it else ""
+        rows.append((f"`{name}`", SUBJECTS[it["of"]], needed, it["severity"], it["goes_off_when"], str(it["above"])))
+    return table("alarm | one for each | only with | severity | goes off when | threshold", rows, last="---:")

@@ -31,6 +31,9 @@ OPTIONS = {
     for scope in ("policy", "handler")
 }
 ALL_OPTIONS = [name for name in SETTINGS if any(name in of_scope for of_scope in OPTIONS.values())]
+# What may be switched on in a system, by Terraform's names: the ledger, which is a table, and the handler's flags. An
+# alarm may need one of them.
+SWITCHES = ["ledger", *(name.lower() for name, it in OPTIONS["handler"].items() if it["type"] == "flag")]
 
 
 def pascal(name: str) -> str:

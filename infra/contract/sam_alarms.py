@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from model import ALARMS, SETTINGS
+from alarms import SUBJECTS
+from model import ALARMS, SETTINGS, pascal
 from sam import folded, parameter
 from text import table
 
@@ -43,6 +44,24 @@ def trigger(alarm: dict[str, Any]) -> str:
     return "above {above} in {periods_above} of {periods} periods of {period} s".format(**alarm)
 
 
+def parameters_of_switches() -> str:
+    """Returns the parameters for what is switched on in the application, and alarms of functions or queues need."""
+    needing: dict[str, list[str]] = {}
+    for name, alarm in alarms(True).items():
+        if "only_with" in alarm:
+            needing.setdefault(pascal(alarm["only_with"]), []).append(name)
+    return "\n".join(
+        parameter(
+            switch,
+            f"The same as {switch} of the retry application. Only then is there {' and '.join(names)}.",
+            '"false"',
+            ['AllowedValues: ["true", "false"]'],
+            "true or false",
+        )
+        for switch, names in needing.items()
+    )
+
+
 def parameters(of_functions: bool) -> str:
     return "\n".join(
         parameter(
@@ -60,11 +79,10 @@ def conditions(of_functions: bool) -> str:
     lines = []
     for name, alarm in alarms(of_functions).items():
         is_on = f'!Not [!Equals [!Ref {name}Trigger, "off"]]'
-        needs = [f"Has{alarm['only_with'].capitalize()}"] if "only_with" in alarm else []
-        needs += ["IsFunction"] if alarm["of"] == "function" else []
-        needs += [] if of_functions else ["HasAlarms"]
-        both = ", ".join([f"!Condition {each}" for each in needs] + [is_on])
-        lines.append(f"  Has{name}Alarm: " + (f"!And [{both}]" if needs else is_on))
+        needs = [f'!Equals [!Ref {pascal(alarm["only_with"])}, "true"]'] if "only_with" in alarm else []
+        needs += ["!Condition IsFunction"] if alarm["of"] == "function" else []
+        needs += [] if of_functions else ["!Condition HasAlarms"]
+        lines.append(f"  Has{name}Alarm: " + (f"!And [{', '.join([*needs, is_on])}]" if needs else is_on))
     return "\n".join(lines)
 
 
@@ -150,12 +168,6 @@ def resources(of_functions: bool) -> str:
     return "\n\n".join(blocks)
 
 
-ABOUT = {"target": "function or queue", "dead_letter_queue": "dead-letter-queue"}
-
-
 def table_of_triggers() -> str:
-    rows = (
-        (f"`{name}Trigger`", f"`{trigger(alarm)}`", ABOUT.get(alarm["of"], alarm["of"]))
-        for name, alarm in ALARMS.items()
-    )
+    rows = ((f"`{name}Trigger`", f"`{trigger(alarm)}`", SUBJECTS[alarm["of"]]) for name, alarm in ALARMS.items())
     return table("parameter | default | about the", rows)

@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Iterable
 
-from model import OPTIONS, ROOT, meaning
+from model import OPTIONS, ROOT, SWITCHES, meaning
 from text import table
 
 # The types of the variables, by the types of the settings.
@@ -44,6 +44,12 @@ def variables(scope: str) -> str:
 def values(names: Iterable[str], of: str, indent: int) -> str:
     width = max(map(len, names))
     return "\n".join(f"{' ' * indent}{name:{width}} = {of}.{name.lower()}" for name in names)
+
+
+def switches() -> str:
+    """Returns what is switched on in a system, by name."""
+    width = max(map(len, SWITCHES))
+    return "\n".join(f"    {name:{width}} = var.{name}" for name in SWITCHES)
 
 
 def table_of_blocks(kind: str, head: str) -> str:

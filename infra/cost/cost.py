@@ -94,20 +94,27 @@ LOOP_TRANSITIONS = 3
 DEFINITIONS: dict[str, dict[str, Any]] = json.loads((CONTRACT / "alarms.json").read_text())
 
 
-def alarms() -> dict[str, int]:
-    """The number of metrics that alarms watch, by what they are about. CloudWatch bills an alarm by its metrics.
+# What the alarms of a system, of each retry queue and of each target are about.
+OWNERS = {
+    "system": ("region", "dead_letter_queue", "handler"),
+    "queue": ("queue",),
+    "target": ("target", "function"),
+}
 
-    A query counts as one, although it is billed by the metrics that it finds: they exist only while there are dead
-    letters.
+
+def watched(owner: str, only_with: str | None = None) -> int:
+    """The number of metrics that the alarms of an owner watch, always or only with what may be switched on.
+
+    CloudWatch bills an alarm by its metrics. A query counts as one, although it is billed by the metrics that it finds:
+    they exist only while there are dead letters.
     """
-    watched: Counter[str] = Counter()
-    for alarm in DEFINITIONS.values():
-        owner = {"queue": "queue", "target": "function", "function": "function"}.get(alarm["of"], "system")
-        watched[alarm.get("only_with", owner)] += max(1, len(alarm["metrics"]))
-    return watched
+    own = (each for each in DEFINITIONS.values() if each["of"] in OWNERS[owner] and each.get("only_with") == only_with)
+    return sum(max(1, len(alarm["metrics"])) for alarm in own)
 
 
-ALARMS = alarms()
+def switches() -> list[str]:
+    """What must be switched on for some alarms."""
+    return list(dict.fromkeys(each["only_with"] for each in DEFINITIONS.values() if "only_with" in each))
 
 
 def each(price: str) -> float:
@@ -302,9 +309,9 @@ def durable_event(counted: Counted) -> Usage:
 
 
 def deployed(functions: int, systems: int, queues: int, with_alarms: bool) -> Usage:
-    """A month in which nothing fails, without the alarms of a ledger and of probes."""
-    watched = systems * ALARMS["system"] + queues * ALARMS["queue"] + functions * ALARMS["function"]
-    return times(queues, POLLING) + Usage(alarm=watched if with_alarms else 0)
+    """A month in which nothing fails, without the alarms that need what may be switched on."""
+    alarms = systems * watched("system") + queues * watched("queue") + functions * watched("target")
+    return times(queues, POLLING) + Usage(alarm=alarms if with_alarms else 0)
 
 
 # The events of a month, how many of them fail, and how often each of those is retried.

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 import cost
-from cost import ALARMS, BUSY, DOWN, MILLION, POLLING, PRICES, QUIET, TRANSITION, Counted, Usage, Way, dollars, times
+from cost import BUSY, DOWN, MILLION, POLLING, PRICES, QUIET, TRANSITION, Counted, Usage, Way, dollars, times, watched
 
 LARGE_BYTES = 100 * cost.KIBIBYTE
 SERVICES = ("SQS", "Lambda", "CloudWatch", "DynamoDB")
@@ -141,17 +141,19 @@ def counts(counted: Counted) -> str:
 def fixed(counted: Counted) -> str:
     """The monthly cost before any retry, and the cost of each target."""
     metrics = [metric.split(" ")[0] for metric in counted.target_metrics()]
-    system, queue, function, ledger, probe = (
-        Usage(alarm=ALARMS[each]) for each in ("system", "queue", "function", "ledger", "probe")
-    )
+    owners = {"system": "the system", "queue": "each retry queue", "target": "each target"}
+    always = {f"alarms of {said}, on {watched(of)} metrics": Usage(alarm=watched(of)) for of, said in owners.items()}
+    more = {
+        f"with `{switch}`, alarms of {said}, on {number} more": Usage(alarm=number)
+        for switch in cost.switches()
+        for of, said in owners.items()
+        if (number := watched(of, switch))
+    }
     usages = {
         f"polling each retry queue while it is empty: {POLLING['sqs_request']:,} requests": POLLING,
-        f"alarms of the system, on {system['alarm']} metrics": system,
-        f"alarms of each retry queue, on {queue['alarm']} metrics": queue,
-        f"alarms of each target, on {function['alarm']} metrics": function,
-        f"with a ledger, of each target: {ledger['alarm']} more": ledger,
-        f"with probes, of each target: {probe['alarm']} more": probe,
-        f"with probes, of each target that is down all month: {DOWN['metric_read']:,} metrics read": DOWN,
+        **always,
+        **more,
+        f"with `probe`, of each target that is down all month: {DOWN['metric_read']:,} metrics read": DOWN,
         "the dashboard": Usage(dashboard=1),
         "with alarms, a metric of the handler: MetricLines": Usage(metric=1),
         f"metrics of each target: {len(metrics)} ({', '.join(metrics)})": Usage(metric=len(metrics)),
@@ -173,11 +175,11 @@ def deployment() -> str:
 
 
 def price_of_alarms() -> str:
-    """What `retry.alarms()` costs without the ledger and probes."""
+    """What `retry.alarms()` costs without the alarms that need what may be switched on."""
     alarms = Counter(alarm["of"] for alarm in cost.DEFINITIONS.values() if "only_with" not in alarm)
-    own = ("queue", "target", "function")
-    added, added_metrics = sum(alarms[of] for of in own), ALARMS["queue"] + ALARMS["function"]
-    first, first_metrics = sum(alarms.values()), ALARMS["system"] + added_metrics
+    own = cost.OWNERS["queue"] + cost.OWNERS["target"]
+    added, added_metrics = sum(alarms[of] for of in own), watched("queue") + watched("target")
+    first, first_metrics = sum(alarms.values()), watched("system") + added_metrics
     said = (
         f"The alarms of one function cost {amount(Usage(alarm=first_metrics))} a month: {first} alarms on "
         f"{first_metrics} metrics. Each further function adds {added} alarms and "

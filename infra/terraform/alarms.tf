@@ -3,10 +3,20 @@
 locals {
   contract = jsondecode(file("${path.module}/../cdk/contract/alarms.json"))
 
+  # What is switched on. An alarm may need one of them.
+  switches = {
+    # generated: switches, by infra/contract/generate.py
+    ledger   = var.ledger
+    probe    = var.probe
+    register = var.register
+    # end: switches
+  }
+  possible = { for alarm, it in local.contract : alarm => it if can(it.only_with) ? local.switches[it.only_with] : true }
+
   # All alarms by their names in the account, without the module's name, each with the values of its dimensions.
   watched = merge(
     {
-      for alarm, it in local.contract : alarm => {
+      for alarm, it in local.possible : alarm => {
         alarm  = alarm
         age    = ""
         values = it.of == "handler" ? local.of_handler : { QueueName = aws_sqs_queue.dead_letter.name }
@@ -14,7 +24,7 @@ locals {
     },
     merge([
       for key in keys(local.queues) : {
-        for alarm, it in local.contract : "${alarm}-${key}" => {
+        for alarm, it in local.possible : "${alarm}-${key}" => {
           alarm  = alarm
           age    = ""
           values = { QueueName = aws_sqs_queue.retry[key].name }
@@ -23,13 +33,12 @@ locals {
     ]...),
     merge([
       for key, name in local.target_names : {
-        for alarm, it in local.contract : "${alarm}-${key}" => {
+        for alarm, it in local.possible : "${alarm}-${key}" => {
           alarm  = alarm
           age    = local.durations[key][2]
           values = { FunctionName = name, Target = name }
           # A queue has no metrics of Lambda.
         } if contains(contains(keys(var.queues), key) ? ["target"] : ["function", "target"], it.of)
-        && lookup({ ledger = var.ledger, probe = var.probe }, try(it.only_with, ""), true)
       }
     ]...),
     {

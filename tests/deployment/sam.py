@@ -1,6 +1,7 @@
 """SAM's templates, transformed as CloudFormation would, without uploading code. The example also with everything on."""
 
 import functools
+import json
 import logging
 import os
 from collections.abc import Mapping
@@ -118,9 +119,23 @@ EVERYTHING = {
     "HandlerThrottlesTrigger": "off",
 }
 
+ALARMS = json.loads((INFRA / "cdk/contract/alarms.json").read_text())
+
+
+def parameter(only_with: str) -> str:
+    """The parameter of what an alarm needs."""
+    return only_with.title().replace("_", "")
+
+
+# What alarms of functions and queues need.
+NEEDED = {
+    parameter(alarm["only_with"]): "true"
+    for alarm in ALARMS.values()
+    if "only_with" in alarm and alarm["of"] in ("target", "function")
+}
+
 ALARMS_OF_TARGET = {
-    "Ledger": "true",
-    "Probe": "true",
+    **NEEDED,
     "MaxAgeSeconds": "1209600",
     "TicketTopicArn": {"Ref": "Tickets"},
     "LatenessTrigger": "above 60000 in 2 of 3 periods of 900 s",

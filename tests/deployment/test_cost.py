@@ -9,6 +9,7 @@ import json
 import os
 import sys
 import unittest
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -17,6 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "infra/cost"), str(ROOT / "tests/bench")]
 
 import cost  # noqa: E402
+import tables  # noqa: E402
 from cost import BUSY, QUIET, Counted, Usage, Way  # noqa: E402
 from count import counted as count_anew  # noqa: E402
 
@@ -165,6 +167,17 @@ class CostTest(unittest.TestCase):
             self.assertAlmostEqual(cost.dollars(usage), expected)
         with_alarms = cost.deployed(10, 1, 11, with_alarms=True)
         self.assertEqual((with_alarms["sqs_request"], with_alarms["alarm"]), (11 * 657_000, 14 + 33 + 70))
+
+    def test_an_alarm_that_needs_something_to_be_switched_on_has_a_row_and_costs_nothing_without_it(self) -> None:
+        month = partial(cost.deployed, 1, 1, 1, with_alarms=True)
+        without, fixed, sentence = month(), tables.fixed(ROUND), tables.price_of_alarms()
+        for of, said in (("region", "the system"), ("queue", "each retry queue"), ("function", "each target")):
+            alarm = {"of": of, "only_with": "anything", "metrics": {"a": [], "b": []}}
+            with mock.patch.dict(cost.DEFINITIONS, Alarm=alarm):
+                added = set(tables.fixed(ROUND).splitlines()) - set(fixed.splitlines())
+                self.assertEqual(added, {f"| with `anything`, alarms of {said}, on 2 more | $0.20 |"})
+                self.assertEqual(month(), without)
+                self.assertEqual(tables.price_of_alarms(), sentence)
 
 
 class CountTest(unittest.TestCase):

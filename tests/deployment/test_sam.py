@@ -12,6 +12,7 @@ from typing import Any
 
 import sam
 from sam import (
+    ALARMS,
     DEAD_LETTER_QUEUE,
     EXAMPLE,
     HANDLER_ROLE,
@@ -20,6 +21,7 @@ from sam import (
     INVOICES,
     KEY,
     LOG_GROUP,
+    NEEDED,
     ORDERS,
     RETRY_QUEUE,
     ROLES,
@@ -34,7 +36,6 @@ from sam import (
 from template import Resource, listed, read
 
 ORDER = runpy.run_path(str(INFRA / "example/orders/app.py"))
-ALARMS = json.loads((INFRA / "cdk/contract/alarms.json").read_text())
 
 
 class ClosureTest(unittest.TestCase):
@@ -262,9 +263,9 @@ class AlarmTest(unittest.TestCase):
         return {name.removesuffix("Alarm"): alarm for name, alarm in of_type(made, "CloudWatch::Alarm").items()}
 
     def test_each_can_be_set_and_switched_off(self) -> None:
-        everything = {"Ledger": "true", "Probe": "true"}
-        self.assertEqual(ALARMS.keys(), self.of_system().keys() | self.of_target(**everything).keys())
-        for make, switched_on in ((self.of_system, {}), (self.of_target, everything)):
+        everything = {"Ledger": "true", "Probe": "true", "Register": "true"}
+        self.assertEqual(ALARMS.keys(), self.of_system(**everything).keys() | self.of_target(**NEEDED).keys())
+        for make, switched_on in ((self.of_system, everything), (self.of_target, NEEDED)):
             names = list(make(**switched_on))
             triggers = {f"{name}Trigger": f"above {at}.5 in 2 of 5 periods of 900 s" for at, name in enumerate(names)}
             for name, alarm in make(**switched_on, **triggers).items():
@@ -277,6 +278,12 @@ class AlarmTest(unittest.TestCase):
                 made = make(**switched_on, **{f"{name}Trigger": "off" for name in off})
                 self.assertEqual(made.keys(), set(names) - set(off))
 
+    def test_one_that_needs_something_to_be_switched_on_is_made_only_with_it(self) -> None:
+        for on in ("", *NEEDED):
+            made = self.of_system(**({on: "true"} if on else {})) | self.of_target(**({on: "true"} if on else {}))
+            needing = {name: sam.parameter(alarm.get("only_with", "")) for name, alarm in ALARMS.items()}
+            self.assertEqual(made.keys(), {name for name, needed in needing.items() if needed in ("", on)}, on)
+
     def test_those_that_can_wait_go_to_a_topic_of_their_own(self) -> None:
         for make in (self.of_system, self.of_target):
             for tickets in ("", self.TICKETS):
@@ -285,7 +292,7 @@ class AlarmTest(unittest.TestCase):
                     self.assertEqual((alarm["AlarmActions"], alarm["OKActions"]), ([topic], [topic]), name)
 
     def test_a_queue_has_no_alarms_on_metrics_of_functions(self) -> None:
-        made = self.of_target(TargetFunction="sqs:imports", TargetKind="queue", Ledger="true", Probe="true")
+        made = self.of_target(TargetFunction="sqs:imports", TargetKind="queue", **NEEDED)
         self.assertEqual(made.keys(), {name for name, alarm in ALARMS.items() if alarm["of"] == "target"})
         self.assertEqual(made["Lateness"]["Dimensions"], [{"Name": "Target", "Value": "sqs:imports"}])
 

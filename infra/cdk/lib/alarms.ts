@@ -123,14 +123,14 @@ export class RetryAlarms extends Construct {
     const { deadLetterQueue } = retry;
     const { account, region } = Stack.of(this);
     this.addOnce(
-      ofRegion(),
+      ofRegion(options),
       (other) => Stack.of(other.retry).account === account && Stack.of(other.retry).region === region,
     );
     this.addOnce(
-      ofDeadLetters(deadLetterQueue),
+      ofDeadLetters(deadLetterQueue, options),
       (other) => other.retry.deadLetterQueue.queueArn === deadLetterQueue.queueArn,
     );
-    this.add(this, ofHandler(retry.handler));
+    this.add(this, ofHandler(retry.handler, options));
     if (this.node.tryFindChild('HandlerSilent')) countMetricLines(this, retry.handler);
   }
 
@@ -152,7 +152,7 @@ export class RetryAlarms extends Construct {
     for (const { base } of consumers.map((each) => new Target(each))) {
       const id = `Consumer-${ownId(base)}`;
       const isWatched = [id, ownId(base)].some((each) => this.node.tryFindChild(each));
-      if (!isWatched) this.add(new Construct(this, id), ofConsumer(base));
+      if (!isWatched) this.add(new Construct(this, id), ofConsumer(base, this.options));
     }
   }
 

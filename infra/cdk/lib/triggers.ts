@@ -6,7 +6,7 @@ import {
   Tokenization,
 } from 'aws-cdk-lib';
 import { IConstruct } from 'constructs';
-import { read, SETTINGS } from './contract';
+import { propertyOf, read, SETTINGS } from './contract';
 import { retentionOf } from './queues';
 import { nameOfLines } from './metrics';
 import type { AsyncRetryProps } from './props';
@@ -25,8 +25,8 @@ export enum AlarmSeverity {
 interface Definition {
   /** What it watches. A target is a function or a queue. */
   readonly of: 'region' | 'dead_letter_queue' | 'handler' | 'queue' | 'target' | 'function';
-  /** The option that it needs. */
-  readonly only_with?: 'ledger' | 'probe';
+  /** What must be switched on, as the contract calls it. */
+  readonly only_with?: string;
   readonly severity: AlarmSeverity;
   readonly above: number;
   readonly periods_above: number;
@@ -67,13 +67,16 @@ interface Watched {
 }
 
 /** The alarms on dead letters that can't be sent and on events that are given up, of all handlers in the region. */
-export function ofRegion(): Triggers {
-  return triggers('region', { dimensions: {} });
+export function ofRegion(options: AsyncRetryProps): Triggers {
+  return triggers('region', options, { dimensions: {} });
 }
 
 /** The alarms of a dead-letter queue. */
-export function ofDeadLetters(queue: sqs.IQueue): Triggers {
-  const all = triggers('dead_letter_queue', { construct: queue, dimensions: { QueueName: queue.queueName } });
+export function ofDeadLetters(queue: sqs.IQueue, options: AsyncRetryProps): Triggers {
+  const all = triggers('dead_letter_queue', options, {
+    construct: queue,
+    dimensions: { QueueName: queue.queueName },
+  });
   // The definition is about a queue that keeps messages for 14 days.
   const share = retentionOf(queue).toSeconds() / Duration.days(14).toSeconds();
   const { DeadLettersExpire: expire, ...others } = all;
@@ -81,8 +84,8 @@ export function ofDeadLetters(queue: sqs.IQueue): Triggers {
 }
 
 /** The alarms of the retry handler. */
-export function ofHandler(handler: lambda.Function): Triggers {
-  return triggers('handler', {
+export function ofHandler(handler: lambda.Function, options: AsyncRetryProps): Triggers {
+  return triggers('handler', options, {
     construct: handler,
     dimensions: { FunctionName: handler.functionName, LogGroupName: handler.logGroup.logGroupName },
     variables: { 'MetricLines-${handler}': nameOfLines(handler) },
@@ -90,11 +93,9 @@ export function ofHandler(handler: lambda.Function): Triggers {
 }
 
 /** The alarms of a retry queue. */
-export function ofQueue(
-  queue: sqs.IQueue,
-  { inFlightMax = SETTINGS.IN_FLIGHT_MAX.default as number }: AsyncRetryProps,
-): Triggers {
-  return triggers('queue', {
+export function ofQueue(queue: sqs.IQueue, options: AsyncRetryProps): Triggers {
+  const { inFlightMax = SETTINGS.IN_FLIGHT_MAX.default as number } = options;
+  return triggers('queue', options, {
     construct: queue,
     dimensions: { QueueName: queue.queueName },
     variables: { '${in_flight_max}': Tokenization.stringifyNumber(inFlightMax) },
@@ -109,24 +110,26 @@ export function ofTarget(target: Retried, options: AsyncRetryProps, maxAge: Dura
     dimensions: { FunctionName: name, Target: name },
     variables: { '${max_age_seconds}': `${secondsOf(maxAge)}` },
   };
-  const all = { ...(target.function && triggers('function', watched)), ...triggers('target', watched) };
-  const missing = Object.keys(all).filter((alarm) => {
-    const { only_with } = DEFINITIONS[alarm];
-    return only_with && !options[only_with];
-  });
-  return Object.fromEntries(Object.entries(all).filter(([alarm]) => !missing.includes(alarm)));
+  return {
+    ...(target.function && triggers('function', options, watched)),
+    ...triggers('target', options, watched),
+  };
 }
 
 /** The alarm of a function that consumes a queue. */
-export function ofConsumer(consumer: lambda.IFunction): Triggers {
+export function ofConsumer(consumer: lambda.IFunction, options: AsyncRetryProps): Triggers {
   const { functionName } = consumer;
   const dimensions = { FunctionName: functionName, Target: functionName };
-  const { RecursionStopped } = triggers('function', { construct: consumer, dimensions });
+  const { RecursionStopped } = triggers('function', options, { construct: consumer, dimensions });
   return { RecursionStopped };
 }
 
-function triggers(of: Definition['of'], watched: Watched): Triggers {
-  const own = Object.entries(DEFINITIONS).filter(([, definition]) => definition.of === of);
+/** The alarms about something, without those that need what is switched off. */
+function triggers(of: Definition['of'], options: AsyncRetryProps, watched: Watched): Triggers {
+  const isOn = (name: string) => Boolean(options[propertyOf(name) as keyof AsyncRetryProps]);
+  const own = Object.entries(DEFINITIONS).filter(
+    ([, { of: about, only_with }]) => about === of && (only_with === undefined || isOn(only_with)),
+  );
   return Object.fromEntries(own.map(([name, definition]) => [name, trigger(definition, watched)]));
 }
 

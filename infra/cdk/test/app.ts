@@ -1,6 +1,15 @@
 import { App, aws_lambda as lambda, Stack, StackProps } from 'aws-cdk-lib';
 import { Annotations, Match, Template } from 'aws-cdk-lib/assertions';
 import { AsyncRetry, AsyncRetryProps } from '../lib';
+import { propertyOf, SETTINGS } from '../lib/contract';
+
+/** All that an alarm may need: the ledger, and the handler's flags. */
+export const EVERYTHING_ON: AsyncRetryProps = Object.fromEntries(
+  Object.entries(SETTINGS)
+    .filter(([, { scope, type }]) => scope === 'handler' && type === 'flag')
+    .map(([name]) => [propertyOf(name), true])
+    .concat([['ledger', true]]),
+);
 
 /** The warnings of synthesis, without the one that all stacks have which name nobody who may look at dead letters. */
 export function warningsIn(stack: Stack): string[] {

@@ -14,7 +14,7 @@ import { Annotations, Match, Template } from 'aws-cdk-lib/assertions';
 import { AsyncRetry, AttachQueueOptions } from '../lib';
 import { read } from '../lib/contract';
 import { ALARMS } from '../lib/triggers';
-import { errorOf, functionIn, TestStack } from './app';
+import { errorOf, EVERYTHING_ON, functionIn, TestStack } from './app';
 
 /** A stack with an attached queue that is named imports. */
 function withImports(options: AttachQueueOptions = {}, props: sqs.QueueProps = {}): TestStack {
@@ -103,8 +103,8 @@ test('an imported consumer gets a warning that says what to run', () => {
 });
 
 test('a queue has the alarms of every target, and those of no function', () => {
-  const contract: { [name: string]: { of: string; only_with?: string } } = read('alarms');
-  const stack = new TestStack({ ledger: true, probe: true });
+  const contract: { [name: string]: { of: string } } = read('alarms');
+  const stack = new TestStack(EVERYTHING_ON);
   stack.retry.alarms();
   stack.retry.attachQueue(new sqs.Queue(stack, 'Imports', { queueName: 'imports' }));
   const alarms = stack.all('AWS::CloudWatch::Alarm');

@@ -18,7 +18,7 @@ import {
 import { Template } from 'aws-cdk-lib/assertions';
 import { AwsSolutionsChecks, HIPAASecurityChecks, NIST80053R5Checks, PCIDSS321Checks } from 'cdk-nag';
 import { AsyncRetry, AsyncRetryProps } from '../lib';
-import { functionIn, TestStack } from './app';
+import { EVERYTHING_ON, functionIn, TestStack } from './app';
 
 const ROOT = join(__dirname, '..', '..', '..', '..');
 
@@ -142,7 +142,7 @@ test('the pages name every property, every method and every alarm', () => {
   const own = members.filter(([name]) => name !== 'RetryMetricOptions' && name !== 'RetryDashboardProps');
   for (const [name, member] of own) assert.match(PAGES, new RegExp(`\\b${member}\\b`), `${name}.${member}`);
 
-  const stack = new TestStack({ ledger: true, probe: true });
+  const stack = new TestStack(EVERYTHING_ON);
   stack.retry.attach(stack.function('Orders'));
   for (const { node } of stack.retry.alarms()) assert.match(PAGES, new RegExp(`\`${node.id}\``), node.id);
 });

@@ -14,7 +14,7 @@ import { Match, Template } from 'aws-cdk-lib/assertions';
 import { AlarmSettings, AlarmSeverity, AlarmsProps, AsyncRetry, AsyncRetryProps, RetryMetricOptions } from '../lib';
 import { read } from '../lib/contract';
 import { ALARMS } from '../lib/triggers';
-import { aliasOf, idOf, TestStack, withOrders } from './app';
+import { aliasOf, EVERYTHING_ON, idOf, TestStack, withOrders } from './app';
 
 /** The properties of all alarms, by the names of the alarms, of which each function and each queue has one. */
 function alarmsOf(stack: TestStack): { [name: string]: any[] } {
@@ -32,7 +32,7 @@ function countsOf(stack: TestStack): { [name: string]: number } {
 }
 
 /** The alarms of the contract, and how many there must be with this many functions, each with a queue of its own. */
-const CONTRACT: { [name: string]: { of: string; only_with?: string } } = read('alarms');
+const CONTRACT: { [name: string]: { of: string; severity: string; only_with?: string } } = read('alarms');
 const expectedOf = (functions: number, options: string[] = []) =>
   Object.fromEntries(
     Object.entries(CONTRACT)
@@ -73,10 +73,12 @@ test('a shared queue has its alarms once, and so has the queue for redrives', ()
   assert.deepEqual(alarmsOfQueues({}), [3, 3]);
 });
 
-test('a ledger and probes have an alarm for each function', () => {
-  const stack = withOrders({ ledger: true, probe: true });
-  stack.retry.alarms();
-  assert.deepEqual(countsOf(stack), expectedOf(1, ['ledger', 'probe']));
+test('an alarm that needs something to be switched on is made only with it', () => {
+  for (const on of [[], ['ledger'], ['ledger', 'probe'], ['ledger', 'register'], ['ledger', 'probe', 'register']]) {
+    const stack = withOrders(Object.fromEntries(on.map((each) => [each, true])));
+    stack.retry.alarms();
+    assert.deepEqual(countsOf(stack), expectedOf(1, on), `${on}`);
+  }
 });
 
 /** The properties of alarms by the last part of their path. */
@@ -88,7 +90,7 @@ function byName(stack: TestStack, alarms: cloudwatch.Alarm[]): { [name: string]:
 }
 
 test('every alarm says what to do and names its runbook section, and has the actions of its severity', () => {
-  const stack = new TestStack({ ledger: true, probe: true });
+  const stack = new TestStack(EVERYTHING_ON);
   stack.retry.attach(stack.function('Orders'));
   const [pager, mail] = ['Pager', 'Mail'].map((id) => new sns.Topic(stack, id));
   const made = byName(
@@ -99,7 +101,8 @@ test('every alarm says what to do and names its runbook section, and has the act
       settings: { HandlerErrors: { severity: AlarmSeverity.TICKET } },
     }),
   );
-  const tickets = ['DeadLetters', 'DeadLettersGrow', 'HandlerThrottles', 'Backlog', 'Lateness', 'HandlerErrors'];
+  const tickets = Object.keys(CONTRACT).filter((name) => CONTRACT[name].severity === 'ticket');
+  tickets.push('HandlerErrors');
   for (const [name, { AlarmActions, OKActions, AlarmDescription }] of Object.entries(made)) {
     const topic = tickets.includes(name) ? mail : pager;
     assert.deepEqual([AlarmActions, OKActions], Array(2).fill([stack.resolve(topic.topicArn)]), name);
@@ -183,7 +186,7 @@ test('each alarm can be set, and switched off', () => {
   const changed = { threshold: 7, period: Duration.minutes(10), evaluationPeriods: 5, datapointsToAlarm: 2 };
   for (const name of ALARMS) {
     const with_ = (settings: AlarmSettings) => {
-      const stack = withOrders({ ledger: true, probe: true });
+      const stack = withOrders(EVERYTHING_ON);
       stack.retry.alarms({ settings: { [name]: settings } });
       return alarmsOf(stack);
     };

@@ -191,6 +191,18 @@ run "the_ledger_grants_what_its_options_need_and_each_alarm_exists" {
   }
 }
 
+run "an_alarm_that_needs_something_to_be_switched_on_is_made_only_with_it" {
+  variables {
+    ledger = true
+  }
+  assert {
+    condition = toset([for it in local.watched : it.alarm]) == toset([
+      for alarm, it in local.contract : alarm if contains(["", "ledger"], try(it.only_with, ""))
+    ])
+    error_message = "expected the alarms of a ledger and no others, got ${jsonencode(keys(local.watched))}"
+  }
+}
+
 run "without_functions_alarms_and_dashboard_there_is_a_handler" {
   variables {
     functions = {}
