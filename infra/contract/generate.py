@@ -17,6 +17,7 @@ from functools import partial
 
 import alarms
 import cdk
+import cdk_metrics
 import documents
 import sam
 import sam_alarms
@@ -29,11 +30,13 @@ PARTS: list[tuple[str, str, Callable[[], str]]] = [
     ("docs/settings.md", "settings", documents.table_of_settings),
     ("scripts/comeback/src/operate/simulate/rules.rs", "prices", prices_of_retries),
     ("infra/sam/template.yaml", "key of the ledger", sam.key_of_table),
-    ("docs/metrics.md", "metrics", lambda: documents.table_of_names("metric | unit | meaning", "metrics")),
+    ("docs/metrics.md", "metrics", lambda: documents.table_of_names("metric | unit | statistic | meaning", "metrics")),
     ("docs/metrics.md", "fields", lambda: documents.table_of_names("field | meaning", "log_fields")),
     ("docs/reasons.md", "reasons", documents.table_of_reasons),
     ("infra/cdk/lib/retry-policy.ts", "properties", lambda: cdk.properties("policy")),
     ("infra/cdk/lib/props.ts", "properties", lambda: cdk.properties("handler")),
+    ("infra/cdk/lib/async-retry.ts", "methods", cdk_metrics.methods),
+    ("infra/cdk/lib/metrics.ts", "statistics", cdk_metrics.statistics),
     ("infra/terraform/variables.tf", "attributes of a function", terraform.attributes),
     ("infra/terraform/variables.tf", "attributes of a queue", terraform.attributes),
     ("infra/terraform/variables.tf", "variables of policies", lambda: terraform.variables("policy")),
@@ -53,6 +56,7 @@ PARTS: list[tuple[str, str, Callable[[], str]]] = [
     ("infra/sam/target-alarms.yaml", "alarms", lambda: sam_alarms.resources(True)),
     ("infra/cdk/README.md", "properties", cdk.table_of_properties),
     ("docs/deploy/cdk-operations.md", "alarms", documents.table_of_alarms),
+    ("docs/deploy/cdk-operations.md", "methods", cdk_metrics.list_of_methods),
     ("docs/deploy/sam-parameters.md", "parameters", sam.table_of_parameters),
     ("docs/deploy/sam-parameters.md", "triggers", sam_alarms.table_of_triggers),
     (

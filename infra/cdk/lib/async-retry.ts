@@ -280,70 +280,72 @@ export class AsyncRetry extends Construct {
     );
   }
 
-  /** How many failed events were put back to wait. */
+  // generated: methods, by infra/contract/generate.py
+  /** Events that were put back until they are due. By default the sum. */
   public metricWaited(options: RetryMetricOptions = {}): cloudwatch.IMetric {
     return this.metric('Waited', options);
   }
 
-  /** How many events were re-invoked. */
+  /** Retries that Lambda accepted. By default the sum. */
   public metricInvoked(options: RetryMetricOptions = {}): cloudwatch.IMetric {
     return this.metric('Invoked', options);
   }
 
-  /** How many events were given up. */
-  public metricDeadLettered(options: RetryMetricOptions = {}): cloudwatch.IMetric {
-    return this.metric('DeadLettered', options);
-  }
-
-  /** How often Lambda throttled a re-invocation. */
-  public metricThrottled(options: RetryMetricOptions = {}): cloudwatch.IMetric {
-    return this.metric('Throttled', options);
-  }
-
-  /** How often a function could not be re-invoked because of a fault that a person must fix. */
-  public metricConfigurationFaults(options: RetryMetricOptions = {}): cloudwatch.IMetric {
-    return this.metric('ConfigurationFaults', options);
-  }
-
-  /** How often an event that was given up could not be sent to the dead-letter queue. */
-  public metricDeadLettersNotSent(options: RetryMetricOptions = {}): cloudwatch.IMetric {
-    return this.metric('DeadLettersNotSent', options);
-  }
-
-  /** How often the ledger could not be used. */
-  public metricLedgerFaults(options: RetryMetricOptions = {}): cloudwatch.IMetric {
-    return this.metric('LedgerFaults', options);
-  }
-
-  /** How many failures were delivered again and dropped, with a ledger. */
-  public metricDuplicates(options: RetryMetricOptions = {}): cloudwatch.IMetric {
-    return this.metric('Duplicates', options);
-  }
-
-  /** 1 while a function's circuit is open, because the function is down, else 0; needs `probe`. */
-  public metricCircuitOpen(options: RetryMetricOptions = {}): cloudwatch.IMetric {
-    return this.metric('CircuitOpen', options);
-  }
-
-  /** How many events were used to probe whether a function that is down has recovered; needs `probe`. */
-  public metricProbes(options: RetryMetricOptions = {}): cloudwatch.IMetric {
-    return this.metric('Probes', options);
-  }
-
-  /** How many events were brought forward after a function recovered; needs `register` and `probe`. */
-  public metricBroughtForward(options: RetryMetricOptions = {}): cloudwatch.IMetric {
-    return this.metric('BroughtForward', options);
-  }
-
-  /** How long after their due time events were re-invoked, in milliseconds; by default the 99th percentile. */
+  /** How long after its due time each retry was accepted, in milliseconds. By default the 99th percentile. */
   public metricInvokeLateness(options: RetryMetricOptions = {}): cloudwatch.IMetric {
     return this.metric('InvokeLateness', options);
   }
 
-  /** The age of events since their first failure, in seconds; by default that of the oldest event. */
+  /** The time since the first failure, of each event that was handled, in seconds. By default the maximum. */
   public metricEventAge(options: RetryMetricOptions = {}): cloudwatch.IMetric {
     return this.metric('EventAge', options);
   }
+
+  /** Events that were given up, by `Target` and `Reason`. By default the sum. */
+  public metricDeadLettered(options: RetryMetricOptions = {}): cloudwatch.IMetric {
+    return this.metric('DeadLettered', options);
+  }
+
+  /** Given-up events whose dead letter can't be sent. By default the sum. */
+  public metricDeadLettersNotSent(options: RetryMetricOptions = {}): cloudwatch.IMetric {
+    return this.metric('DeadLettersNotSent', options);
+  }
+
+  /** Retries that Lambda throttled, or answered with a server error (5xx). By default the sum. */
+  public metricThrottled(options: RetryMetricOptions = {}): cloudwatch.IMetric {
+    return this.metric('Throttled', options);
+  }
+
+  /** Retries that Lambda refuses until somebody changes something. By default the sum. */
+  public metricConfigurationFaults(options: RetryMetricOptions = {}): cloudwatch.IMetric {
+    return this.metric('ConfigurationFaults', options);
+  }
+
+  /** Failures that were delivered again and dropped; needs a ledger. By default the sum. */
+  public metricDuplicates(options: RetryMetricOptions = {}): cloudwatch.IMetric {
+    return this.metric('Duplicates', options);
+  }
+
+  /** Events for which the ledger could not be used. By default the sum. */
+  public metricLedgerFaults(options: RetryMetricOptions = {}): cloudwatch.IMetric {
+    return this.metric('LedgerFaults', options);
+  }
+
+  /** 1 while the target is down, 0 otherwise, whenever its circuit is read; needs probes. By default the maximum. */
+  public metricCircuitOpen(options: RetryMetricOptions = {}): cloudwatch.IMetric {
+    return this.metric('CircuitOpen', options);
+  }
+
+  /** Retries that test whether the target has recovered; needs probes. By default the sum. */
+  public metricProbes(options: RetryMetricOptions = {}): cloudwatch.IMetric {
+    return this.metric('Probes', options);
+  }
+
+  /** Waiting events brought forward when the target recovered; needs probes and a register. By default the sum. */
+  public metricBroughtForward(options: RetryMetricOptions = {}): cloudwatch.IMetric {
+    return this.metric('BroughtForward', options);
+  }
+  // end: methods
 
   private metric(name: string, options: RetryMetricOptions): cloudwatch.IMetric {
     const { target, queue, ...others } = options;

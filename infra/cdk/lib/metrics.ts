@@ -34,9 +34,11 @@ export interface RetryMetricOptions extends cloudwatch.MetricOptions {
 
 /** The statistics of the handler's metrics that don't count. */
 const STATISTICS: { readonly [metric: string]: string } = {
-  CircuitOpen: cloudwatch.Stats.MAXIMUM,
-  EventAge: cloudwatch.Stats.MAXIMUM,
-  InvokeLateness: cloudwatch.Stats.p(99),
+  // generated: statistics, by infra/contract/generate.py
+  InvokeLateness: 'p99',
+  EventAge: 'Maximum',
+  CircuitOpen: 'Maximum',
+  // end: statistics
 };
 
 /** A metric of the handler for targets, by name. Metric math combines several; an alarm supports at most ten. */

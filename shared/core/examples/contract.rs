@@ -9,7 +9,7 @@ use comeback_core::{
 use serde_json::json;
 
 fn main() -> Result<(), serde_json::Error> {
-    let metrics = Metric::ALL.iter().map(|it| (it.name(), it.unit(), it.meaning()));
+    let metrics = Metric::ALL.iter().map(|it| (it.name(), it.unit(), it.statistic(), it.meaning()));
     let reasons = Reason::ALL.iter().map(|it| (it.as_str(), it.may_succeed_later(), it.cause()));
     let (metrics, reasons): (Vec<_>, Vec<_>) = (metrics.collect(), reasons.collect());
     println!(

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 macro_rules! metrics {
-    ($($name:ident, $unit:ident, $meaning:literal;)*) => {
+    ($($name:ident, $unit:ident, $statistic:ident, $meaning:literal;)*) => {
         #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
         pub enum Metric {
             $(#[doc = $meaning] $name,)*
@@ -21,6 +21,11 @@ macro_rules! metrics {
                 match self { $(Self::$name => stringify!($unit),)* }
             }
 
+            /// The statistic that says most about it, as CloudWatch calls it.
+            pub fn statistic(self) -> &'static str {
+                match self { $(Self::$name => stringify!($statistic),)* }
+            }
+
             pub fn meaning(self) -> &'static str {
                 match self { $(Self::$name => $meaning,)* }
             }
@@ -29,17 +34,17 @@ macro_rules! metrics {
 }
 
 metrics! {
-    Waited, Count, "events that were put back until they are due";
-    Invoked, Count, "retries that Lambda accepted";
-    InvokeLateness, Milliseconds, "how long after its due time each retry was accepted";
-    EventAge, Seconds, "the time since the first failure, of each event that was handled";
-    DeadLettered, Count, "events that were given up, by `Target` and `Reason` ([reasons](reasons.md))";
-    DeadLettersNotSent, Count, "given-up events whose dead letter can't be sent";
-    Throttled, Count, "retries that Lambda throttled, or answered with a server error (5xx)";
-    ConfigurationFaults, Count, "retries that Lambda refuses until somebody changes something";
-    Duplicates, Count, "failures that were delivered again and dropped; needs a ledger";
-    LedgerFaults, Count, "events for which the ledger could not be used";
-    CircuitOpen, Count, "1 while the target is down, 0 otherwise, whenever its circuit is read; needs probes";
-    Probes, Count, "retries that test whether the target has recovered";
-    BroughtForward, Count, "waiting events that were brought forward because the target has recovered";
+    Waited, Count, Sum, "events that were put back until they are due";
+    Invoked, Count, Sum, "retries that Lambda accepted";
+    InvokeLateness, Milliseconds, p99, "how long after its due time each retry was accepted";
+    EventAge, Seconds, Maximum, "the time since the first failure, of each event that was handled";
+    DeadLettered, Count, Sum, "events that were given up, by `Target` and `Reason` ([reasons](reasons.md))";
+    DeadLettersNotSent, Count, Sum, "given-up events whose dead letter can't be sent";
+    Throttled, Count, Sum, "retries that Lambda throttled, or answered with a server error (5xx)";
+    ConfigurationFaults, Count, Sum, "retries that Lambda refuses until somebody changes something";
+    Duplicates, Count, Sum, "failures that were delivered again and dropped; needs a ledger";
+    LedgerFaults, Count, Sum, "events for which the ledger could not be used";
+    CircuitOpen, Count, Maximum, "1 while the target is down, 0 otherwise, whenever its circuit is read; needs probes";
+    Probes, Count, Sum, "retries that test whether the target has recovered; needs probes";
+    BroughtForward, Count, Sum, "waiting events brought forward when the target recovered; needs probes and a register";
 }
