@@ -14,9 +14,10 @@ use std::borrow::Cow;
 
 use crate::{
     attribute::{DATA_TYPE, SIZE_MAX, acceptable_json, is_accepted},
+    failure::Failure,
+    message::{Message, SOURCE_QUEUE_ARN},
     queued::{ORIGINAL_ATTRIBUTES, Queued},
     reason::Reason,
-    record::{Failure, Message, SOURCE_QUEUE_ARN},
     time::rfc3339,
 };
 

@@ -12,10 +12,12 @@ use crate::{
     backoff::Draw,
     dead_letter::DeadLetter,
     envelope::Envelope,
+    failure::Failure,
     fault::{self, FaultKind},
     in_flight::whole_seconds,
+    message::Message,
     reason::Reason,
-    record::{self, Failure, Message, Unreadable},
+    record::{self, Unreadable},
     schedule::{Schedule, stay_end},
     settings::Rules,
     time::{between, later},
@@ -56,7 +58,7 @@ pub struct Judgement<'a> {
     pub message: Message<'a>,
     /// The failure, or why the message could not be read.
     pub failure: Result<Failure<'a>, Unreadable>,
-    /// Whether the queue may not speak for the function that the message names.
+    /// Whether messages of this queue may not name this target.
     pub(crate) is_refused: bool,
     pub schedule: Option<Schedule>,
     pub decision: Decision,
@@ -238,7 +240,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        record::MessageAttributes,
+        message::MessageAttributes,
         testing::{self, at, home, message, rules},
         time::later,
     };

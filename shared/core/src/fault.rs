@@ -105,7 +105,7 @@ pub struct StoreFault {
 /// Why a conditional write to a store was not made.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum NotReplaced<T> {
-    /// There is something else than what was seen: this.
+    /// The store holds this value now, which is not the one that the caller saw.
     Changed(T),
     /// The call failed, but the write may have been made.
     Fault(StoreFault),
@@ -272,7 +272,7 @@ mod tests {
     use crate::{
         Timestamp,
         decision::{Decision, Judgement, Settlement, decide},
-        record::Message,
+        message::Message,
         testing::{self, at, home, message, rules},
         time::{between, later},
     };

@@ -6,7 +6,7 @@
 
 use std::{num::NonZeroU32, time::Duration};
 
-use crate::{Timestamp, backoff::Draw, record::Message, time::between};
+use crate::{Timestamp, backoff::Draw, message::Message, time::between};
 
 /// The longest delay that SQS accepts.
 pub const DELAY_MAX: Duration = Duration::from_mins(15);

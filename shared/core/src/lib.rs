@@ -26,6 +26,7 @@ pub mod duration;
 pub mod emf;
 pub mod envelope;
 pub mod error_type;
+mod failure;
 pub mod fault;
 pub mod in_flight;
 pub mod json;

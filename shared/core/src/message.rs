@@ -80,8 +80,8 @@ impl<'a> Message<'a> {
         QueueArn::parse(self.moved_from.or(carried)?)
     }
 
-    /// Whether the attributes fit that are added to a queue's message that is sent again, beside its own. A message
-    /// that has an attribute of one of these names, or looks like a dead letter, could not be told apart later.
+    /// Whether a queue's message can be sent again with these attributes beside its own. It can't if one of its own has
+    /// the name of one of ours, or marks a dead letter: the next receive would take it for ours.
     pub(crate) fn has_room(&self, carried: &[(&'static str, String)]) -> bool {
         let all = &self.attributes.all;
         let is_taken = |it: &Attribute<'_>| it.name == REASON || CARRIED.contains(&&*it.name);
@@ -91,8 +91,8 @@ impl<'a> Message<'a> {
             && message_size(self.body, all) + added.sum::<usize>() <= SIZE_MAX
     }
 
-    /// Whether it is one of our dead letters whose sender could not be trusted with the function that it names, because
-    /// the handler didn't know the sender's queue to belong to that function, or could not read the message.
+    /// The reason of a dead letter of ours that may name a function falsely: its queue was not bound to that function, or
+    /// the handler could not read the message.
     pub(crate) fn is_of_unknown_sender(&self) -> Option<Reason> {
         let reason = self.attributes.reason?;
         let unknown = [Reason::TargetNotAllowed, Reason::Unreadable, Reason::PayloadMissing];

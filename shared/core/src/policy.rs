@@ -17,6 +17,10 @@ use crate::{
 /// So the attempt is in time even if the queue is slow.
 const SLACK_MAX: Duration = Duration::from_mins(1);
 
+/// The longest time for which a message of the retry queue waits, in one backoff or in all. SQS keeps a message for at
+/// most 14 days, and the attempt after the wait needs time, too.
+pub(crate) const STAY_MAX: Duration = MAX_BACKOFF.max;
+
 /// Lambda accepts no longer tenant id.
 const TENANT_ID_MAX: usize = 256;
 

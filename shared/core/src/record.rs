@@ -9,8 +9,8 @@
 //! | bare | the function's own dead-letter queue | the body is the event, attributes describe the failure |
 //! | redriven | our own dead-letter queue, by SQS's redrive | one of our dead letters, unchanged |
 //!
-//! A moved message may have any body and any attributes, even such as mark another form, so a retry queue that is bound
-//! to a queue looks for that form first.
+//! A moved message is what its producer sent: its body and attributes may be those of another form. So if the retry
+//! queue is bound to a queue, this form is looked for first.
 //!
 //! Lambda's records have every member that is read here. Emulators omit some, so the message's own id and
 //! sent time stand in for a missing request id and failure time. A member of the wrong type counts as absent.
@@ -21,18 +21,14 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-use crate::message::is_id;
-pub use crate::message::{
-    CARRIED, FAILED_AT, MESSAGE_ID, Message, MessageAttributes, SOURCE_QUEUE_ARN,
-};
 use crate::{
-    Attempt, Timestamp,
+    Timestamp,
     arn::{FunctionArn, QueueArn},
-    attribute::{Attribute, Value},
-    claim,
-    envelope::{Envelope, REQUEST_ID_MAX, RetryMetadata},
+    attribute::Value,
+    envelope::{Envelope, REQUEST_ID_MAX},
     error_type::ErrorReport,
     json::Object,
+    message::is_id,
     policy::Policy,
     queued::{self, Queued},
     reason::Reason,
@@ -40,51 +36,10 @@ use crate::{
     target::Target,
     time,
 };
-
-/// One failed invocation, whatever form its message has.
-#[derive(Clone, Debug)]
-pub struct Failure<'a> {
-    /// The function that failed, as its record names it, or the queue whose consumer failed.
-    pub target: Target,
-    /// The request id of the failed invocation; of a redriven event, that of its first invocation; of a queue's
-    /// message, its message id.
-    pub request_id: String,
-    /// When it failed; of a redriven event, when it was moved back.
-    pub failed_at: Timestamp,
-    /// Why the event is in the retry queue.
-    pub condition: Condition,
-    pub error: ErrorReport,
-    /// The payload to retry; `None` if the record has none.
-    pub event: Option<Event<'a>>,
-}
-
-/// The payload of a failed invocation, taken out of its envelope.
-#[derive(Clone, Debug)]
-pub enum Event<'a> {
-    /// The failed invocation was Lambda's own.
-    Fresh(Cow<'a, RawValue>),
-    /// The failed invocation was one of our re-invocations.
-    Retried(Envelope<'a>),
-    /// A queue's consumer failed to process this message.
-    Queued(Queued<'a>),
-}
-
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Condition {
-    /// Lambda's own retries are used up, or the event grew too old in Lambda's own queue. Lambda may add conditions,
-    /// which are read as this one.
-    Failed,
-    /// The target is paused: its reserved concurrency is 0, so it did not run at all.
-    Paused,
-    /// Lambda's recursive-loop detection stopped the target.
-    RecursionStopped,
-    /// An operator moved the event's dead letter back, so the event starts over. SQS gave the moved message a new id,
-    /// which distinguishes this round of attempts from the failure that ended the last one.
-    Redriven {
-        /// SQS's id of the moved message.
-        message_id: String,
-    },
-}
+pub use crate::{
+    failure::{Condition, Event, Failure},
+    message::{CARRIED, FAILED_AT, MESSAGE_ID, Message, MessageAttributes, SOURCE_QUEUE_ARN},
+};
 
 /// Why a message has none of the six forms.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
@@ -169,7 +124,7 @@ pub fn read<'a>(
             Some(id) => bare(message, &text, id, bare_error_message, bare_target),
             None => record(message, &Object::read(&text).ok_or(Unreadable::NoObject)?, policies),
         }
-        .map(Failure::of_notification);
+        .map(of_notification);
     }
     if body.text("detail-type").is_some_and(|kind| kind.ends_with("Failure")) {
         return record(message, &body.object("detail").ok_or(Unreadable::NoFunction)?, policies);
@@ -332,15 +287,6 @@ impl<'a> Event<'a> {
         };
         envelope.map_or(Self::Fresh(Cow::Borrowed(payload)), Self::Retried)
     }
-
-    /// The original payload, with which the target was first invoked.
-    pub fn payload(&self) -> &str {
-        match self {
-            Self::Fresh(payload) => payload.get(),
-            Self::Retried(envelope) => envelope.payload.get(),
-            Self::Queued(queued) => queued.body,
-        }
-    }
 }
 
 impl Condition {
@@ -356,144 +302,24 @@ impl Condition {
     }
 }
 
-impl Failure<'_> {
-    /// The metadata of the re-invocation that failed, if it was one.
-    pub fn retried(&self) -> Option<&RetryMetadata> {
-        match &self.event {
-            Some(Event::Retried(envelope)) => Some(&envelope.metadata),
-            Some(Event::Queued(queued)) => queued.retried.as_ref(),
-            Some(Event::Fresh(_)) | None => None,
-        }
-    }
-
-    /// The queue's message, if its consumer failed.
-    pub(crate) fn queued(&self) -> Option<&Queued<'_>> {
-        match &self.event {
-            Some(Event::Queued(queued)) => Some(queued),
-            Some(Event::Fresh(_) | Event::Retried(_)) | None => None,
-        }
-    }
-
-    /// From when on SQS counts how long it keeps the message. It goes on counting if it moves a message, which may have
-    /// been in its source queue for days.
-    pub(crate) fn kept_since(&self) -> Timestamp {
-        let enqueued_at = self.queued().and_then(|queued| queued.enqueued_at);
-        enqueued_at.map_or(self.failed_at, |at| at.min(self.failed_at))
-    }
-
-    /// When the event failed for the first time. A timestamp that is out of range, or later than this failure, was
-    /// written by another program in another unit. The event's age then begins with this failure.
-    pub fn first_failure(&self) -> Timestamp {
-        self.retried()
-            .and_then(RetryMetadata::first_failure)
-            .map_or(self.failed_at, |first| first.min(self.failed_at))
-    }
-
-    /// The request id of the first failed invocation: the event's id in all its attempts.
-    pub fn first_request_id(&self) -> Option<&str> {
-        match self.retried() {
-            Some(retried) => retried.request_id.as_deref(),
-            None => Some(&self.request_id),
-        }
-    }
-
-    /// The key under which this failure is claimed. A second delivery of the same failure has the same key. A request
-    /// id is no secret, so the key also holds the target: who may only speak for another function can't claim it.
-    pub fn claim_key(&self) -> String {
-        let id = match &self.condition {
-            Condition::Redriven { message_id } => message_id,
-            Condition::Failed | Condition::Paused | Condition::RecursionStopped => &self.request_id,
-        };
-        claim::key(self.target.as_str(), id)
-    }
-
-    fn metadata(&self, attempt: Attempt) -> RetryMetadata {
-        match self.retried() {
-            Some(retried) => retried.next(attempt, self.first_failure()),
-            None => RetryMetadata::first(self.failed_at, &self.request_id),
-        }
-    }
-
-    /// The envelope with which a function is invoked for this attempt, or `None` if there is no payload to retry.
-    pub fn envelope(&self, attempt: Attempt) -> Option<Envelope<'_>> {
-        let payload = match self.event.as_ref()? {
-            Event::Fresh(payload) | Event::Retried(Envelope { payload, .. }) => payload,
-            Event::Queued(_) => return None,
-        };
-        Some(Envelope { metadata: self.metadata(attempt), payload: Cow::Borrowed(payload) })
-    }
-
-    /// The attributes with which a queue's message is sent back for this attempt. A redriven message is what its
-    /// producer sent: the consumer's next failure is the first one again.
-    pub fn attributes(&self, attempt: Attempt) -> Option<Vec<Attribute<'_>>> {
-        Some(self.queued()?.with(self.sent_metadata(attempt).as_ref()))
-    }
-
-    fn sent_metadata(&self, attempt: Attempt) -> Option<RetryMetadata> {
-        let is_redriven = matches!(self.condition, Condition::Redriven { .. });
-        (!is_redriven).then(|| self.metadata(attempt))
-    }
-
-    /// Whether Lambda or SQS accepts the retry.
-    pub(crate) fn check(&self, attempt: Attempt) -> Result<(), Reason> {
-        match self.queued() {
-            Some(queued) => queued.check(self.sent_metadata(attempt).as_ref()),
-            None if self.envelope(attempt).is_some_and(|it| !it.fits()) => {
-                Err(Reason::PayloadTooLarge)
-            }
-            None => Ok(()),
-        }
-    }
-
-    /// Whether a queue's consumer has failed, so that the message is the consumer's and says nothing of ours.
-    pub(crate) fn is_of_consumer(&self) -> bool {
-        self.target.is_queue() && self.condition == Condition::Failed
-    }
-
-    /// The attributes that carry the failure's time, the first message's id, and the source of a queue's message into a
-    /// message that is sent again.
-    pub fn carried(&self, message: &Message) -> Vec<(&'static str, String)> {
-        let id = if self.is_of_consumer() { &self.request_id } else { message.first_id() };
-        let mut carried =
-            vec![(FAILED_AT, time::rfc3339_exact(self.failed_at)), (MESSAGE_ID, id.to_owned())];
-        if self.target.is_queue() {
-            carried.push((SOURCE_QUEUE_ARN, self.target.to_string()));
-        }
-        carried
-    }
-
-    /// Whether the message may be sent again to wait as a delay. One that SQS moved needs room for what it loses then.
-    pub fn may_be_sent_again(&self, message: &Message) -> bool {
-        !self.is_of_consumer()
-            || message.moved_from.is_none()
-            || message.has_room(&self.carried(message))
-    }
-
-    /// The same failure, independent of the notification's decoded text, which is never a queue's message.
-    fn of_notification(self) -> Failure<'static> {
-        let Self { target, request_id, failed_at, condition, error, event } = self;
-        let event = event.and_then(|event| match event {
-            Event::Fresh(payload) => Some(Event::Fresh(Cow::Owned(payload.into_owned()))),
-            Event::Retried(envelope) => Some(Event::Retried(envelope.into_owned())),
-            Event::Queued(_) => None,
-        });
-        Failure { target, request_id, failed_at, condition, error, event }
-    }
-
-    /// How many attempts were made so far. An attempt that was rejected because the target is paused does not count.
-    pub fn attempts_made(&self) -> u32 {
-        let ordinal = self.retried().map_or(0, |retried| retried.attempt.get());
-        match self.condition {
-            Condition::Paused => ordinal.saturating_sub(1),
-            Condition::Failed | Condition::RecursionStopped | Condition::Redriven { .. } => ordinal,
-        }
-    }
+/// The same failure, independent of the notification's decoded text, which is never a queue's message.
+fn of_notification(failure: Failure<'_>) -> Failure<'static> {
+    let Failure { target, request_id, failed_at, condition, error, event } = failure;
+    let event = event.and_then(|event| match event {
+        Event::Fresh(payload) => Some(Event::Fresh(Cow::Owned(payload.into_owned()))),
+        Event::Retried(envelope) => Some(Event::Retried(envelope.into_owned())),
+        Event::Queued(_) => None,
+    });
+    Failure { target, request_id, failed_at, condition, error, event }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{self, RECORD, at, message};
+    use crate::{
+        Attempt,
+        testing::{self, RECORD, at, message},
+    };
 
     /// Reads a message of a function without tenants.
     fn read<'a>(

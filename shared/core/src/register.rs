@@ -18,8 +18,8 @@ use crate::{
     Attempt, Timestamp,
     claim::Order,
     decision::{Decision, Settlement},
+    failure::Failure,
     reason::Reason,
-    record::Failure,
     time::later,
 };
 

@@ -5,10 +5,9 @@ use std::time::Duration;
 use crate::{
     Attempt, Timestamp,
     backoff::{Backoff, Draw, Jitter},
-    contract::MAX_BACKOFF,
-    policy::Policy,
+    failure::{Condition, Failure},
+    policy::{Policy, STAY_MAX},
     reason::Reason,
-    record::{Condition, Failure},
     time::later,
 };
 
@@ -16,10 +15,8 @@ use crate::{
 /// would only use up attempts.
 const PAUSE: Duration = Duration::from_mins(15);
 
-/// How long after its failure a message's last attempt is made, and how long after its failure the message is given up;
-/// of a queue's message, after it was sent.
-/// `MAX_AGE` may be a year, but SQS silently deletes a message after 14 days.
-const STAY_MAX: Duration = MAX_BACKOFF.max;
+/// The longest time after [`kept_since`](Failure::kept_since) until a message is given up. `MAX_AGE` may be a year, but
+/// SQS silently deletes a message after 14 days.
 const STAY_END: Duration = Duration::from_hours(13 * 24 + 12);
 
 /// The next attempt of a failed event. It is the same on every receive of the message.

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use crate::{
     Timestamp,
     arn::{FunctionArn, Home},
-    record::{self, Failure, Message},
+    failure::Failure,
+    message::Message,
+    record,
     settings::{Policies, Rules, Settings},
 };
 

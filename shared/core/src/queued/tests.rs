@@ -9,7 +9,8 @@ use crate::{
     attribute::is_accepted,
     dead_letter::DeadLetter,
     decision::{Decision, Judgement, Settlement, decide},
-    record::{Failure, Message, MessageAttributes},
+    failure::Failure,
+    message::{Message, MessageAttributes},
     testing::{RECORD, at, home, rules},
     time::later,
 };

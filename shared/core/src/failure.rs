@@ -1,0 +1,141 @@
+//! A failed invocation: what identifies it, and when its event failed first.
+//!
+//! [`record`](crate::record) reads it from a message. [`retry`] is what its next attempt sends, and [`carried`] what it
+//! takes along when its message is sent again to wait.
+
+use std::borrow::Cow;
+
+use serde_json::value::RawValue;
+
+use crate::{
+    Timestamp, claim,
+    envelope::{Envelope, RetryMetadata},
+    error_type::ErrorReport,
+    queued::Queued,
+    target::Target,
+};
+
+mod carried;
+mod retry;
+
+/// One failed invocation, whatever form its message has.
+#[derive(Clone, Debug)]
+pub struct Failure<'a> {
+    /// The function that failed, by the ARN in its record, or the queue whose consumer failed.
+    pub target: Target,
+    /// The request id of the failed invocation. A redriven event has that of its first invocation, and a queue's message
+    /// its message id.
+    pub request_id: String,
+    /// When it failed; of a redriven event, when it was moved back.
+    pub failed_at: Timestamp,
+    /// Why the event is in the retry queue.
+    pub condition: Condition,
+    pub error: ErrorReport,
+    /// The payload to retry; `None` if the record has none.
+    pub event: Option<Event<'a>>,
+}
+
+/// The payload of a failed invocation, taken out of its envelope.
+#[derive(Clone, Debug)]
+pub enum Event<'a> {
+    /// The failed invocation was Lambda's own.
+    Fresh(Cow<'a, RawValue>),
+    /// The failed invocation was one of our re-invocations.
+    Retried(Envelope<'a>),
+    /// A queue's consumer failed to process this message.
+    Queued(Queued<'a>),
+}
+
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Condition {
+    /// Lambda's own retries are used up, or the event grew too old in Lambda's own queue. Lambda may add conditions,
+    /// which are read as this one.
+    Failed,
+    /// The target is paused: its reserved concurrency is 0, so it did not run at all.
+    Paused,
+    /// Lambda's recursive-loop detection stopped the target.
+    RecursionStopped,
+    /// An operator moved the event's dead letter back, so the event starts over. SQS gave the moved message a new id,
+    /// which distinguishes this round of attempts from the failure that ended the last one.
+    Redriven {
+        /// SQS's id of the moved message.
+        message_id: String,
+    },
+}
+
+impl Event<'_> {
+    /// The original payload, with which the target was first invoked.
+    pub fn payload(&self) -> &str {
+        match self {
+            Self::Fresh(payload) => payload.get(),
+            Self::Retried(envelope) => envelope.payload.get(),
+            Self::Queued(queued) => queued.body,
+        }
+    }
+}
+
+impl Failure<'_> {
+    /// The metadata of the re-invocation that failed, if it was one.
+    pub fn retried(&self) -> Option<&RetryMetadata> {
+        match &self.event {
+            Some(Event::Retried(envelope)) => Some(&envelope.metadata),
+            Some(Event::Queued(queued)) => queued.retried.as_ref(),
+            Some(Event::Fresh(_)) | None => None,
+        }
+    }
+
+    /// The queue's message, if its consumer failed.
+    pub(crate) fn queued(&self) -> Option<&Queued<'_>> {
+        match &self.event {
+            Some(Event::Queued(queued)) => Some(queued),
+            Some(Event::Fresh(_) | Event::Retried(_)) | None => None,
+        }
+    }
+
+    /// When SQS began to count the time for which it keeps the message. A move doesn't begin it anew, and the message may
+    /// have been in its source queue for days.
+    pub(crate) fn kept_since(&self) -> Timestamp {
+        let enqueued_at = self.queued().and_then(|queued| queued.enqueued_at);
+        enqueued_at.map_or(self.failed_at, |at| at.min(self.failed_at))
+    }
+
+    /// When the event failed for the first time. A timestamp that is out of range, or later than this failure, was
+    /// written by another program in another unit. The event's age then begins with this failure.
+    pub fn first_failure(&self) -> Timestamp {
+        self.retried()
+            .and_then(RetryMetadata::first_failure)
+            .map_or(self.failed_at, |first| first.min(self.failed_at))
+    }
+
+    /// The request id of the first failed invocation: the event's id in all its attempts.
+    pub fn first_request_id(&self) -> Option<&str> {
+        match self.retried() {
+            Some(retried) => retried.request_id.as_deref(),
+            None => Some(&self.request_id),
+        }
+    }
+
+    /// The key under which this failure is claimed. A second delivery of the same failure has the same key. A request
+    /// id is no secret, so the key also holds the target: who may only speak for another function can't claim it.
+    pub fn claim_key(&self) -> String {
+        let id = match &self.condition {
+            Condition::Redriven { message_id } => message_id,
+            Condition::Failed | Condition::Paused | Condition::RecursionStopped => &self.request_id,
+        };
+        claim::key(self.target.as_str(), id)
+    }
+
+    /// Whether a queue's consumer has failed, so that the message is the consumer's and says nothing of ours.
+    pub(crate) fn is_of_consumer(&self) -> bool {
+        self.target.is_queue() && self.condition == Condition::Failed
+    }
+
+    /// How many attempts were made so far. An attempt that was rejected because the target is paused does not count.
+    pub fn attempts_made(&self) -> u32 {
+        let ordinal = self.retried().map_or(0, |retried| retried.attempt.get());
+        match self.condition {
+            Condition::Paused => ordinal.saturating_sub(1),
+            Condition::Failed | Condition::RecursionStopped | Condition::Redriven { .. } => ordinal,
+        }
+    }
+}

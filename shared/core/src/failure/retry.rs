@@ -1,0 +1,51 @@
+//! What the next attempt sends: an envelope to a function, or a queue's message back to its queue.
+
+use std::borrow::Cow;
+
+use super::{Condition, Event, Failure};
+use crate::{
+    Attempt,
+    attribute::Attribute,
+    envelope::{Envelope, RetryMetadata},
+    reason::Reason,
+};
+
+impl Failure<'_> {
+    fn metadata(&self, attempt: Attempt) -> RetryMetadata {
+        match self.retried() {
+            Some(retried) => retried.next(attempt, self.first_failure()),
+            None => RetryMetadata::first(self.failed_at, &self.request_id),
+        }
+    }
+
+    /// The envelope with which a function is invoked for this attempt, or `None` if there is no payload to retry.
+    pub fn envelope(&self, attempt: Attempt) -> Option<Envelope<'_>> {
+        let payload = match self.event.as_ref()? {
+            Event::Fresh(payload) | Event::Retried(Envelope { payload, .. }) => payload,
+            Event::Queued(_) => return None,
+        };
+        Some(Envelope { metadata: self.metadata(attempt), payload: Cow::Borrowed(payload) })
+    }
+
+    /// The attributes with which a queue's message is sent back for this attempt. A redriven message is what its
+    /// producer sent: the consumer's next failure is the first one again.
+    pub fn attributes(&self, attempt: Attempt) -> Option<Vec<Attribute<'_>>> {
+        Some(self.queued()?.with(self.sent_metadata(attempt).as_ref()))
+    }
+
+    fn sent_metadata(&self, attempt: Attempt) -> Option<RetryMetadata> {
+        let is_redriven = matches!(self.condition, Condition::Redriven { .. });
+        (!is_redriven).then(|| self.metadata(attempt))
+    }
+
+    /// Whether Lambda or SQS accepts the retry.
+    pub(crate) fn check(&self, attempt: Attempt) -> Result<(), Reason> {
+        match self.queued() {
+            Some(queued) => queued.check(self.sent_metadata(attempt).as_ref()),
+            None if self.envelope(attempt).is_some_and(|it| !it.fits()) => {
+                Err(Reason::PayloadTooLarge)
+            }
+            None => Ok(()),
+        }
+    }
+}
