@@ -1,5 +1,6 @@
 """The properties of CDK's construct, and their table."""
 
+import json
 import re
 
 from model import OPTIONS, ROOT, camel, meaning
@@ -29,7 +30,7 @@ def properties(scope: str) -> str:
             case "choice":
                 default = f"Jitter.{default.upper()}"
             case "flag":
-                default = "false"
+                default = json.dumps(default)
             case _:
                 default = "- none"
         comment = [*wrapped(said, "   * "), "   *", f"   * @default {default}"]

@@ -1,5 +1,7 @@
 """The tables of settings, metrics, log fields, reasons and alarms."""
 
+import json
+
 from alarms import SUBJECTS
 from model import ALARMS, HANDLER, SETTINGS, bounds
 from text import table
@@ -10,13 +12,11 @@ def table_of_settings() -> str:
     for name, it in SETTINGS.items():
         said, default = it["meaning"], "none"
         match it["type"]:
-            case "duration":
-                default, said = f"`{it['default']}`", said + bounds(it)
             case "flag":
                 needs = f"; needs `{it['needs']}`" if "needs" in it else ""
-                default, said = "`false`", f"`true` or `false`: {said}{needs}"
-            case "choice" | "whole":
-                default = f"`{it['default']}`" if it["default"] else default
+                default, said = f"`{json.dumps(it['default'])}`", f"`true` or `false`: {said}{needs}"
+            case "choice" | "duration" | "whole":
+                default, said = f"`{it['default']}`" if it["default"] else default, said + bounds(it)
             case "list":
                 default, said = it["default"] or default, f"{said}; separated by commas"
             case "json":

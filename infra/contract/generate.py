@@ -39,6 +39,7 @@ PARTS: list[tuple[str, str, Callable[[], str]]] = [
     ("infra/cdk/lib/metrics.ts", "statistics", cdk_metrics.statistics),
     ("infra/terraform/variables.tf", "attributes of a function", terraform.attributes),
     ("infra/terraform/variables.tf", "attributes of a queue", terraform.attributes),
+    ("infra/terraform/variables.tf", "settings of functions only", terraform.functions_only),
     ("infra/terraform/variables.tf", "variables of policies", lambda: terraform.variables("policy")),
     ("infra/terraform/variables.tf", "variables of the handler", lambda: terraform.variables("handler")),
     ("infra/terraform/handler.tf", "values of a target", lambda: terraform.values(OPTIONS["policy"], "target", 8)),

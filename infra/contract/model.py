@@ -58,7 +58,17 @@ def meaning(it: dict[str, Any], spelt: Callable[[str], str], quote: str = "`") -
     return f"{text[0].upper()}{text[1:]}."
 
 
+# The largest whole number that the handler reads: no bound of a setting's own.
+WHOLE_MAX = 2**32 - 1
+
+
 def bounds(it: dict[str, Any]) -> str:
-    """Returns the values that a duration accepts. Other settings have no such text."""
-    least = f"`{it['at_least']}`" if "at_least" in it else it.get("min")
-    return f"; from {least} to {it['max']}" if it["type"] == "duration" else ""
+    """Returns the values that a duration or a number accepts, if it has bounds of its own."""
+    match it["type"]:
+        case "duration":
+            least = f"`{it['at_least']}`" if "at_least" in it else it["min"]
+        case "whole" if it["max"] < WHOLE_MAX:
+            least = 1
+        case _:
+            return ""
+    return f"; from {least} to {it['max']}"

@@ -1,5 +1,6 @@
 """The parameters of SAM's template, the values that it gives the handler, its table and its prices."""
 
+import json
 import re
 import sys
 
@@ -45,7 +46,7 @@ def parameters_of_settings(scope: str) -> str:
                 constraint = f"a whole number from 1 to {it['max']}, or empty"
             case "choice" | "flag":
                 options = it.get("options", ['"true"', '"false"'])
-                default = it.get("default", '"false"')
+                default = it["default"] if it["type"] == "choice" else f'"{json.dumps(it["default"])}"'
                 rules = [f"AllowedValues: [{', '.join(options)}]"]
                 constraint = f"{', '.join(options[:-1])} or {options[-1]}".replace('"', "")
             case "pointer":

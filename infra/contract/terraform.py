@@ -28,7 +28,7 @@ def variables(scope: str) -> str:
     blocks = []
     for name, it in OPTIONS[scope].items():
         said = meaning(it, str.lower)
-        default = {"flag": "false", "list": "[]"}.get(it["type"]) or json.dumps(it.get("default"))
+        default = "[]" if it["type"] == "list" else json.dumps(it.get("default"))
         lines = [
             f'variable "{name.lower()}" {{',
             f"  description = {json.dumps(said)}",
@@ -39,6 +39,16 @@ def variables(scope: str) -> str:
         ]
         blocks.append("\n".join(lines))
     return "\n\n".join(blocks)
+
+
+def functions_only() -> str:
+    """Returns the validation that a queue has none of the settings that are about functions only."""
+    names = [name.lower() for name, it in OPTIONS["policy"].items() if "functions_only" in it]
+    condition = " && ".join(f"it.{name} == null" for name in names)
+    return f"""  validation {{
+    condition     = alltrue([for it in values(var.queues) : {condition}])
+    error_message = "A queue must have no {", ".join(names[:-1])} or {names[-1]}: SQS doesn't say why a consumer failed, and invokes nothing."
+  }}"""
 
 
 def values(names: Iterable[str], of: str, indent: int) -> str:

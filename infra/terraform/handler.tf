@@ -3,6 +3,9 @@
 locals {
   settings = jsondecode(file("${path.module}/../cdk/contract/settings.json"))
 
+  # The handler needs no value of a flag that is its default.
+  flags = { for name, it in local.settings : name => it.default if it.type == "flag" }
+
   # The general policy and the other values of all functions, under the names of the handler's variables.
   general = {
     for name, value in {
@@ -19,7 +22,7 @@ locals {
       PROBE                = var.probe
       REGISTER             = var.register
       # end: values of all functions
-    } : name => try(join(",", value), tostring(value)) if value != null && value != false && value != []
+    } : name => try(join(",", value), tostring(value)) if value != null && value != lookup(local.flags, name, null) && value != []
   }
 
   # The policies of functions and queues that override the general one.

@@ -107,10 +107,12 @@ variable "queues" {
     ])
     error_message = "The max_receive_count of a queue must be a whole number from 1 to 10."
   }
+  # generated: settings of functions only, by infra/contract/generate.py
   validation {
     condition     = alltrue([for it in values(var.queues) : it.non_retryable_errors == null && it.tenant_id == null && it.durable == null])
     error_message = "A queue must have no non_retryable_errors, tenant_id or durable: SQS doesn't say why a consumer failed, and invokes nothing."
   }
+  # end: settings of functions only
 }
 
 variable "consumers" {

@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use comeback_core::contract::{SETTINGS, Scope};
+use comeback_core::{contract::SETTINGS, setting::Scope};
 use serde::Deserialize;
 
 use crate::deploy::{Code, Function, HANDLER, SourceQueue};

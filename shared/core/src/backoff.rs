@@ -32,6 +32,12 @@ impl Attempt {
     }
 }
 
+impl From<NonZeroU32> for Attempt {
+    fn from(ordinal: NonZeroU32) -> Self {
+        Self(ordinal)
+    }
+}
+
 impl fmt::Display for Attempt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)

@@ -17,6 +17,7 @@
 pub mod arn;
 pub mod attribute;
 pub mod backoff;
+mod bad_settings;
 pub mod circuit;
 pub mod claim;
 pub mod contract;
@@ -33,19 +34,25 @@ pub mod json;
 pub mod log_line;
 mod message;
 pub mod metric;
+mod misspelt;
 pub mod pattern;
+mod policies;
 pub mod policy;
 pub mod queued;
+mod reading;
 pub mod reason;
 pub mod record;
 pub mod register;
 mod rules;
 pub mod schedule;
+pub mod setting;
 pub mod settings;
 pub mod target;
+mod targets;
 #[cfg(test)]
 mod testing;
 pub mod time;
+pub mod values;
 
 pub use backoff::Attempt;
 pub use time::Timestamp;

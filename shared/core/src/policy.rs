@@ -7,7 +7,6 @@ use serde_json::value::RawValue;
 use crate::{
     Attempt,
     backoff::{Backoff, Jitter},
-    contract::{BASE_BACKOFF, Durations, Fault, MAX_AGE, MAX_BACKOFF},
     error_type::NonRetryable,
     fault::{FaultKind, InvokeFault},
     json::{self, Pointer},
@@ -17,9 +16,9 @@ use crate::{
 /// So the attempt is in time even if the queue is slow.
 const SLACK_MAX: Duration = Duration::from_mins(1);
 
-/// The longest time for which a message of the retry queue waits, in one backoff or in all. SQS keeps a message for at
-/// most 14 days, and the attempt after the wait needs time, too.
-pub(crate) const STAY_MAX: Duration = MAX_BACKOFF.max;
+/// The longest time for which a message of the retry queue waits. SQS keeps a message for at most 14 days, which leaves a
+/// day for the attempt after the wait.
+pub(crate) const STAY_MAX: Duration = Duration::from_hours(13 * 24);
 
 /// Lambda accepts no longer tenant id.
 const TENANT_ID_MAX: usize = 256;
@@ -37,53 +36,23 @@ pub struct Policy {
     pub durable: bool,
 }
 
-impl Default for Policy {
-    fn default() -> Self {
+impl Policy {
+    /// The values before those of the contract are filled in.
+    pub(crate) fn unset() -> Self {
+        let nothing = Duration::ZERO;
         Self {
-            backoff: Backoff {
-                base: BASE_BACKOFF.default,
-                max: MAX_BACKOFF.default,
-                jitter: Jitter::Full,
-            },
-            max_age: MAX_AGE.default,
+            backoff: Backoff { base: nothing, max: nothing, jitter: Jitter::Full },
+            max_age: nothing,
             max_attempts: None,
             non_retryable: NonRetryable::default(),
             tenant_id: None,
             durable: false,
         }
     }
-}
 
-impl Policy {
     /// How long after its first failure the last attempt of an event is made.
     pub fn last_chance(&self) -> Duration {
         self.max_age.saturating_sub(SLACK_MAX.min(self.max_age / 100))
-    }
-
-    /// The faults of these values, by the names of their settings.
-    pub(crate) fn faults(&self) -> Vec<Fault> {
-        let Self { backoff: Backoff { base, max, .. }, max_age, .. } = *self;
-        let in_seconds = |value: Duration| crate::duration::format(value);
-        let mut faults = Vec::new();
-        let mut demand = |holds: bool, name: &str, expected: String, got: Duration| {
-            if !holds {
-                faults.push(Fault::new(name, expected, in_seconds(got)));
-            }
-        };
-        let Durations { min: base_min, max: base_max, .. } = BASE_BACKOFF;
-        let base_range = format!("from {} to {}", in_seconds(base_min), in_seconds(base_max));
-        let base_is_good = (base_min..=base_max).contains(&base);
-        demand(base_is_good, "BASE_BACKOFF", base_range, base);
-        // One wrong value is one fault: the others are checked as if this one were not set.
-        let base = if base_is_good { base } else { base_min };
-        let max_range =
-            format!("from BASE_BACKOFF, {}, to {}", in_seconds(base), in_seconds(MAX_BACKOFF.max));
-        demand((base..=MAX_BACKOFF.max).contains(&max), "MAX_BACKOFF", max_range, max);
-        let age_range = format!("at most {}", in_seconds(MAX_AGE.max));
-        demand(max_age <= MAX_AGE.max, "MAX_AGE", age_range, max_age);
-        let first_attempt = format!("longer than BASE_BACKOFF, {}", in_seconds(base));
-        demand(self.last_chance() >= base, "MAX_AGE", first_attempt, max_age);
-        faults
     }
 
     /// The tenant id in an event's payload, for a function with tenants. If the function has tenants, a payload without
@@ -126,27 +95,6 @@ mod tests {
             let policy = Policy { max_age: secs(age), ..Policy::default() };
             assert_eq!(policy.last_chance(), secs(last_chance), "{age}");
         }
-    }
-
-    #[test]
-    fn every_value_out_of_its_range_is_named() {
-        let named = |base, max, max_age| {
-            let backoff = Backoff { base: secs(base), max: secs(max), jitter: Jitter::Full };
-            let policy = Policy { backoff, max_age: secs(max_age), ..Policy::default() };
-            policy.faults().iter().map(|fault| fault.name.clone()).collect::<Vec<_>>()
-        };
-        let (hour, day) = (3600, 86_400);
-        assert_eq!(named(1, 1, 2), [""; 0]);
-        assert_eq!(named(12 * hour, 13 * day, 365 * day), [""; 0]);
-        assert_eq!(named(0, 10, 100), ["BASE_BACKOFF"]);
-        assert_eq!(named(12 * hour + 1, 13 * day, 14 * day), ["BASE_BACKOFF"]);
-        assert_eq!(named(13 * hour, 12 * hour, 10 * hour), ["BASE_BACKOFF"]);
-        assert_eq!(named(13 * hour, 0, 1), ["BASE_BACKOFF", "MAX_BACKOFF", "MAX_AGE"]);
-        assert_eq!(named(10, 9, 100), ["MAX_BACKOFF"]);
-        assert_eq!(named(1, 13 * day + 1, 14 * day), ["MAX_BACKOFF"]);
-        assert_eq!(named(1, 10, 365 * day + 1), ["MAX_AGE"]);
-        assert_eq!(named(10, 10, 10), ["MAX_AGE"]);
-        assert_eq!(named(0, 14 * day, 366 * day), ["BASE_BACKOFF", "MAX_BACKOFF", "MAX_AGE"]);
     }
 
     #[test]

@@ -29,10 +29,10 @@ use crate::{
     error_type::ErrorReport,
     json::Object,
     message::is_id,
+    policies::Policies,
     policy::Policy,
     queued::{self, Queued},
     reason::Reason,
-    rules::Policies,
     target::Target,
     time,
 };

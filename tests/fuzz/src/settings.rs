@@ -6,9 +6,11 @@
 use std::collections::BTreeMap;
 
 use comeback_core::{
-    contract::{BASE_BACKOFF, MAX_AGE, MAX_BACKOFF},
+    contract::SETTINGS,
     policy::Policy,
+    setting::Value,
     settings::{BadSettings, Settings},
+    values::Values,
 };
 
 const REQUIRED: (&str, &str) =
@@ -56,8 +58,12 @@ fn check_bounds(settings: &Settings, variables: &Variables) {
 }
 
 fn check_policy(policy: &Policy) {
-    let (base, max) = (policy.backoff.base, policy.backoff.max);
-    assert!(BASE_BACKOFF.min <= base && base <= BASE_BACKOFF.max, "{policy:?}");
-    assert!(base <= max && max <= MAX_BACKOFF.max, "{policy:?}");
-    assert!(policy.max_age <= MAX_AGE.max && base <= policy.last_chance(), "{policy:?}");
+    let mut values = Values { policy: policy.clone(), ..Values::default() };
+    for setting in SETTINGS {
+        if let Value::Duration { min, max, place, .. } = setting.value {
+            assert!((min..=max).contains(place(&mut values)), "{}: {policy:?}", setting.name);
+        }
+    }
+    let base = policy.backoff.base;
+    assert!(base <= policy.backoff.max && base <= policy.last_chance(), "{policy:?}");
 }

@@ -1,16 +1,12 @@
 //! How the settings are read, and the error messages about bad ones.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::{collections::BTreeMap, time::Duration};
 
 use super::*;
 use crate::{
     Attempt,
     arn::FunctionArn,
     backoff::Jitter,
-    contract::SETTINGS,
     error_type::NonRetryable,
     target::Target,
     testing::{home, rules, settings},
@@ -57,12 +53,35 @@ fn a_value_that_contradicts_another_is_refused() {
         ),
         (
             &[needs("REGISTER"), needs("PROBE")],
-            "LEDGER_TABLE must be the name or the ARN of a DynamoDB table if REGISTER is true, and is not set; \
-             LEDGER_TABLE must be the name or the ARN of a DynamoDB table if PROBE is true, and is not set",
+            "LEDGER_TABLE must be the name or the ARN of a DynamoDB table if PROBE is true, and is not set; \
+             LEDGER_TABLE must be the name or the ARN of a DynamoDB table if REGISTER is true, and is not set",
         ),
     ] {
         assert_eq!(complaint(variables), expected);
     }
+}
+
+#[test]
+fn every_duration_out_of_its_range_is_named() {
+    let named = |base: u64, max: u64, age: u64| {
+        let [base, max, age] = [base, max, age].map(|seconds| seconds.to_string());
+        let set = [("BASE_BACKOFF", &*base), ("MAX_BACKOFF", &*max), ("MAX_AGE", &*age)];
+        let dead = ("DEAD_LETTER_QUEUE_URL", QUEUE);
+        let bad = read(&[&set[..], &[dead]].concat()).err();
+        bad.map(|bad| bad.names().map(str::to_owned).collect::<Vec<_>>()).unwrap_or_default()
+    };
+    let (hour, day) = (3600, 86_400);
+    assert_eq!(named(1, 1, 2), [""; 0]);
+    assert_eq!(named(12 * hour, 13 * day, 365 * day), [""; 0]);
+    assert_eq!(named(0, 10, 100), ["BASE_BACKOFF"]);
+    assert_eq!(named(12 * hour + 1, 13 * day, 14 * day), ["BASE_BACKOFF"]);
+    assert_eq!(named(13 * hour, 12 * hour, 10 * hour), ["BASE_BACKOFF"]);
+    assert_eq!(named(13 * hour, 0, 1), ["BASE_BACKOFF", "MAX_BACKOFF", "MAX_AGE"]);
+    assert_eq!(named(10, 9, 100), ["MAX_BACKOFF"]);
+    assert_eq!(named(1, 13 * day + 1, 14 * day), ["MAX_BACKOFF"]);
+    assert_eq!(named(1, 10, 365 * day + 1), ["MAX_AGE"]);
+    assert_eq!(named(10, 10, 10), ["MAX_AGE"]);
+    assert_eq!(named(0, 14 * day, 366 * day), ["BASE_BACKOFF", "MAX_BACKOFF", "MAX_AGE"]);
 }
 
 #[test]
@@ -88,8 +107,15 @@ fn every_bad_setting_is_named_in_one_message_with_what_it_must_be_and_what_it_is
     ]);
     let expected = [
         "DEAD_LETTER_QUEUE_URL must be the URL of a queue, such as https://sqs.us-east-1.amazonaws.com/123456789012/name, and is not set",
-        "RETRY_QUEUE_URL must be the URL of a queue, such as https://sqs.us-east-1.amazonaws.com/123456789012/name, got \"retry\"",
+        "BASE_BACKOFF must be a duration such as 90, 90s, 15m, 24h or 7d, got \"soon\"",
+        "MAX_BACKOFF must be from BASE_BACKOFF to 13d, got \"14d\"",
+        "MAX_AGE must be from 2s to 365d, got \"366d\"",
+        "MAX_ATTEMPTS must be a whole number from 1, got \"0\"",
+        "JITTER must be full, equal or none, got \"some\"",
+        "TENANT_ID must be a JSON pointer such as /tenant/id, got \"tenant\"",
+        "DURABLE must be true or false, got \"yes\"",
         "TARGET_FUNCTIONS must be function names or ARNs, in which * matches any characters, got \"bad name\"",
+        "DLQ_TARGET must be the name or the ARN of a function, got \"bad name\"",
         "QUEUE_TARGETS.retry must be a list of functions such as [\"orders\"], or of queues such as [\"sqs:imports\"], got \"[]\"",
         "QUEUE_TARGETS must be an object whose keys are queue names, not ARNs or URLs, got \"q u\"",
         "QUEUE_TARGETS.twice must be function names or ARNs, in which * matches any characters, got \"a b\"",
@@ -97,15 +123,8 @@ fn every_bad_setting_is_named_in_one_message_with_what_it_must_be_and_what_it_is
         "QUEUE_TARGETS must be an object that names each queue once, got \"twice\"",
         "QUEUE_TARGETS.none must be a list of functions such as [\"orders\"], or of queues such as [\"sqs:imports\"], got \"\\\"orders\\\"\"",
         "IN_FLIGHT_MAX must be a whole number from 1, got \"0\"",
-        "DLQ_TARGET must be the name or the ARN of a function, got \"bad name\"",
         "LEDGER_TABLE must be the name or the ARN of a DynamoDB table, got \"bad name\"",
-        "BASE_BACKOFF must be a duration such as 90, 90s, 15m, 24h or 7d, got \"soon\"",
-        "JITTER must be full, equal or none, got \"some\"",
-        "MAX_ATTEMPTS must be a whole number from 1, got \"0\"",
-        "TENANT_ID must be a JSON pointer such as /tenant/id, got \"tenant\"",
-        "DURABLE must be true or false, got \"yes\"",
-        "MAX_BACKOFF must be from BASE_BACKOFF, 1s, to 13d, got \"14d\"",
-        "MAX_AGE must be at most 365d, got \"366d\"",
+        "RETRY_QUEUE_URL must be the URL of a queue, such as https://sqs.us-east-1.amazonaws.com/123456789012/name, got \"retry\"",
         "POLICIES.orders must be one of BASE_BACKOFF, ",
         ", got \"MAXAGE\"",
         "POLICIES.orders.MAX_AGE must be a duration such as 90, 90s, 15m, 24h or 7d, got \"true\"",
@@ -214,13 +233,13 @@ fn every_bad_queue_among_targets_is_named_in_one_message() {
     let expected = [
         format!("{stars}, got \"sqs:a.fifo\""),
         format!("{stars}, got \"sqs:\""),
+        "DLQ_TARGET must be the name or the ARN of a function, got \"sqs:a\"".to_owned(),
         format!("{plain}, got \"sqs:\""),
         format!("{plain}, got \"sqs:a b\""),
         format!("{plain}, got \"sqs:im*\""),
         format!("{plain}, got \"sqs:x.fifo\""),
         format!("{plain}, got \"{queue}x.fifo\""),
         format!("{plain}, got \"{queue}im*\""),
-        "DLQ_TARGET must be the name or the ARN of a function, got \"sqs:a\"".to_owned(),
         "POLICIES.sqs:a.TENANT_ID must be absent, because it is about functions only, got \"/t\""
             .to_owned(),
         format!("{keys}, got \"sqs:a*\""),
@@ -232,6 +251,17 @@ fn every_bad_queue_among_targets_is_named_in_one_message() {
         format!("QUEUE_TARGETS.retry-c {other}, got \"sqs:dead\""),
     ];
     assert_eq!(complaint.split("; ").collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn the_policy_of_a_queue_keeps_error_types_without_effect_and_has_nothing_else_of_functions() {
+    let own = |name: &str, value: &str| format!(r#"{{"sqs:a":{{"{name}":{value}}}}}"#);
+    settings(&[("POLICIES", &own("NON_RETRYABLE_ERRORS", r#""A""#))]);
+    for (name, value) in [("TENANT_ID", r#""/t""#), ("DURABLE", r#""true""#)] {
+        let expected =
+            format!("POLICIES.sqs:a.{name} must be absent, because it is about functions only");
+        assert!(complaint(&[("POLICIES", &own(name, value))]).starts_with(&expected), "{name}");
+    }
 }
 
 #[test]
@@ -304,16 +334,4 @@ fn a_variable_that_looks_like_a_misspelt_setting_is_named_with_the_setting() {
         misspelt.to_string(),
         "MAX_ATTEMPT is not a setting and is ignored; did you mean MAX_ATTEMPTS?"
     );
-}
-
-#[test]
-fn every_variable_that_is_read_is_known_by_its_name() {
-    let read = std::cell::RefCell::new(BTreeSet::new());
-    let noting = |name: &str| {
-        read.borrow_mut().insert(name.to_owned());
-        None
-    };
-    Settings::from_lookup(noting).unwrap_err();
-    let known: BTreeSet<_> = SETTINGS.iter().map(|setting| setting.name.to_owned()).collect();
-    assert_eq!(read.into_inner(), known);
 }
