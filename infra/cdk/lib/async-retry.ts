@@ -10,7 +10,6 @@ import {
   Stack,
   Stage,
   Token,
-  Tokenization,
 } from 'aws-cdk-lib';
 import { Construct } from 'constructs';
 import { AlarmsProps, RetryAlarms } from './alarms';
@@ -33,7 +32,7 @@ import {
   MAX_CONCURRENCY,
   SHARING_MAX,
 } from './props';
-import { checkPolicy, effectivePolicy, RetryPolicy, variables } from './retry-policy';
+import { checkPolicy, effectivePolicy, generalVariables, RetryPolicy, variables } from './retry-policy';
 import { RetryQueues } from './retry-queues';
 import { isEventInvokeConfig, Retried, Target } from './target';
 import { AlarmSeverity } from './triggers';
@@ -90,10 +89,7 @@ export class AsyncRetry extends Construct {
       code: codeOf('handler', architecture, props.source),
       environment: {
         DEAD_LETTER_QUEUE_URL: (centralDeadLetterQueue ?? this.deadLetterQueue).queueUrl,
-        ...variables(effectivePolicy(props)),
-        ...(props.inFlightMax !== undefined && { IN_FLIGHT_MAX: Tokenization.stringifyNumber(props.inFlightMax) }),
-        ...(props.register && { REGISTER: 'true' }),
-        ...(props.probe && { PROBE: 'true' }),
+        ...generalVariables(props),
         QUEUE_TARGETS: Lazy.string({ produce: () => this.json(this.queueTargets()) }),
         POLICIES: Lazy.string({ produce: () => this.json(this.ownPolicies()) }),
       },
@@ -471,7 +467,7 @@ export class AsyncRetry extends Construct {
 
   /** Checks the length of the variables at synthesis, because Lambda would refuse them only during the deployment. */
   private checkVariables(plan: string): void {
-    const written = [variables(effectivePolicy(this.props)), this.queueTargets(), this.ownPolicies()];
+    const written = [generalVariables(this.props), this.queueTargets(), this.ownPolicies()];
     const targets = this.attachments.map(({ target }) => target);
     const length = estimatedLength(written, targets, [
       ...this.queues.all.map(({ queue }) => queue),

@@ -3,7 +3,7 @@ import { Construct, IConstruct } from 'constructs';
 import { Faults } from './faults';
 import type { AttachQueueOptions } from './props';
 import { ClosedQueue, resourceOf, RetryQueue } from './queues';
-import { checkPolicy, checkWhole, RetryPolicy } from './retry-policy';
+import { checkPolicy, checkWhole, FUNCTIONS_ONLY, RetryPolicy } from './retry-policy';
 import { checkHome, isOfType, ownId, Retried, Target } from './target';
 
 /** With more, SQS's own repetitions without a backoff would come first for too long. */
@@ -62,7 +62,7 @@ export class Source implements Retried {
     checkHome('it', queue, scope, faults);
     checkWhole('maxReceiveCount', options.maxReceiveCount, 1, RECEIVES_MAX, faults);
     checkPolicy(policy, faults);
-    for (const property of ['nonRetryableErrors', 'tenantId', 'durable'] as const) {
+    for (const property of FUNCTIONS_ONLY) {
       if (options[property] !== undefined) {
         faults.note(`${property} must not be set: SQS doesn't say why a consumer failed, and invokes nothing`);
       }

@@ -5,12 +5,16 @@ import * as path from 'node:path';
 interface Setting {
   readonly scope: 'policy' | 'handler' | 'functions' | 'resource';
   readonly type: 'duration' | 'whole' | 'choice' | 'flag' | 'list' | 'pointer' | 'json' | 'text';
-  readonly default?: string | number | null;
+  readonly default?: string | number | boolean | null;
   readonly min?: string;
   readonly max?: string | number;
   /** The setting whose value is the lower bound. */
   readonly at_least?: string;
   readonly alias_of?: string;
+  /** Whether it is about functions, and so has no effect for a queue. */
+  readonly functions_only?: 'refused' | 'ignored';
+  /** The setting without which `true` is refused. */
+  readonly needs?: string;
   readonly options?: string[];
   readonly pattern?: string;
 }

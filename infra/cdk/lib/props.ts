@@ -8,11 +8,18 @@ import {
   Token,
 } from 'aws-cdk-lib';
 import { IConstruct } from 'constructs';
-import { SETTINGS } from './contract';
 import { DeadLetterQueue, RetryQueue } from './queues';
 import { Faults } from './faults';
 import { checkHardening, HardeningProps } from './hardening';
-import { checkDuration, checkKnown, checkPolicy, checkWhole, effectivePolicy, RetryPolicy } from './retry-policy';
+import {
+  checkDuration,
+  checkHandler,
+  checkKnown,
+  checkPolicy,
+  checkWhole,
+  effectivePolicy,
+  RetryPolicy,
+} from './retry-policy';
 import { checkHome } from './target';
 
 /** The properties of `AsyncRetry`. */
@@ -215,15 +222,13 @@ export function checkProps(scope: IConstruct, props: AsyncRetryProps): void {
   } = props;
   const faults = new Faults();
   checkPolicy(effectivePolicy(props), faults);
-  checkWhole('inFlightMax', props.inFlightMax, 1, SETTINGS.IN_FLIGHT_MAX.max as number, faults);
+  checkHandler(props, faults);
   checkWhole('maxConcurrency', props.maxConcurrency, MAX_CONCURRENCY_MIN, MAX_CONCURRENCY_MAX, faults);
   checkHardening(props, props.maxConcurrency ?? MAX_CONCURRENCY, faults);
   checkWhole('memorySize', props.memorySize, MEMORY_MIN, MEMORY_MAX, faults);
   if (checkKnown('handlerTimeout', handlerTimeout, faults)) {
     checkDuration('handlerTimeout', handlerTimeout, HANDLER_TIMEOUT_MIN, HANDLER_TIMEOUT_MAX, faults);
   }
-  for (const property of ['register', 'probe'] as const)
-    if (props[property] && !props.ledger) faults.add('ledger', `true if ${property} is`, props.ledger ?? false);
   if (deadLetterQueue) {
     const { path } = deadLetterQueue.node;
     if (deadLetterQueue.fifo) faults.add('deadLetterQueue', 'a standard queue, like the retry queue', path);

@@ -85,15 +85,25 @@ const SECONDS_PER_UNIT: [string, number][] = [
 /** The last attempt is made this long before `maxAge` ends, or 1 % of `maxAge` before if that is less. */
 const SLACK_SECONDS_MAX = 60;
 
-/** The settings of a policy by the names of their properties. */
-const POLICY = Object.fromEntries(
-  Object.entries(SETTINGS)
-    .filter(([, { scope, alias_of }]) => scope === 'policy' && !alias_of)
-    .map(([name, setting]) => [propertyOf(name), { ...setting, name }]),
-);
+/** The settings of a scope by the names of their properties. */
+function optionsOf(of: 'policy' | 'handler') {
+  return Object.fromEntries(
+    Object.entries(SETTINGS)
+      .filter(([, { scope, alias_of }]) => scope === of && !alias_of)
+      .map(([name, setting]) => [propertyOf(name), { ...setting, name }]),
+  );
+}
 
-/** The values of a policy, by the names of its properties. */
-type Values = { readonly [property: string]: Duration | number | string | string[] | undefined };
+const POLICY = optionsOf('policy');
+const HANDLER = optionsOf('handler');
+
+/** The properties of a policy that have no effect for a queue. */
+export const FUNCTIONS_ONLY = Object.keys(POLICY).filter(
+  (property) => POLICY[property].functions_only,
+) as (keyof RetryPolicy)[];
+
+/** The values of settings, by the names of their properties. */
+type Values = { readonly [property: string]: Duration | number | string | boolean | string[] | undefined };
 
 /** A policy whose properties with a default are set. */
 type EffectivePolicy = RetryPolicy & { readonly maxAge: Duration };
@@ -101,8 +111,8 @@ type EffectivePolicy = RetryPolicy & { readonly maxAge: Duration };
 /** The effective policy of a function: its own values override the general ones, which override the defaults. */
 export function effectivePolicy(general: RetryPolicy, own: RetryPolicy = {}): EffectivePolicy {
   const [ofAll, ofOne] = [general as Values, own as Values];
-  const values = Object.entries(POLICY).map(([property, { type, default: written }]) => {
-    const value = type === 'duration' ? parseDuration(written as string) : written;
+  const values = Object.entries(POLICY).map(([property, { type, default: own }]) => {
+    const value = type === 'duration' ? parseDuration(own as string) : own;
     return [property, ofOne[property] ?? ofAll[property] ?? value ?? undefined];
   });
   return Object.fromEntries(values) as unknown as EffectivePolicy;
@@ -110,13 +120,30 @@ export function effectivePolicy(general: RetryPolicy, own: RetryPolicy = {}): Ef
 
 /** Reports the faults of an effective policy, by the handler's rules. Tokens are not checked. */
 export function checkPolicy(policy: RetryPolicy, faults: Faults): void {
+  const good = checkValues(POLICY, policy as Values, faults);
+  const { baseBackoff, maxAge } = policy;
+  if (baseBackoff && maxAge && good.has('maxAge'))
+    checkLastChance(good.has('baseBackoff') ? baseBackoff : Duration.seconds(1), maxAge, faults);
+}
+
+/** Reports the faults of the other settings of all functions. */
+export function checkHandler(props: RetryPolicy & { readonly ledger?: boolean }, faults: Faults): void {
+  const values: Values = props as Values;
+  checkValues(HANDLER, values, faults);
+  for (const [property, { needs, default: own }] of Object.entries(HANDLER))
+    if (needs && (values[property] ?? own) && !props.ledger)
+      faults.add('ledger', `true if ${property} is`, props.ledger ?? false);
+}
+
+/** Reports the faults of single values. Returns the durations that are good. */
+function checkValues(options: ReturnType<typeof optionsOf>, values: Values, faults: Faults): Set<string> {
   const good = new Set<string>();
-  for (const [property, setting] of Object.entries(POLICY)) {
-    const value = (policy as Values)[property];
+  for (const [property, setting] of Object.entries(options)) {
+    const value = values[property];
     if (value instanceof Duration) {
       // One wrong value is one fault: the others are checked as if this one were not set.
       const least = setting.at_least && propertyOf(setting.at_least);
-      const other = least && good.has(least) ? ((policy as Values)[least] as Duration) : undefined;
+      const other = least && good.has(least) ? (values[least] as Duration) : undefined;
       const min = other && !other.isUnresolved() ? other : parseDuration(setting.min as string);
       if (checkDuration(property, value, min, parseDuration(setting.max as string), faults, least)) good.add(property);
     } else if (Array.isArray(value)) {
@@ -129,9 +156,7 @@ export function checkPolicy(policy: RetryPolicy, faults: Faults): void {
       checkWhole(property, value as number | undefined, 1, setting.max as number, faults);
     }
   }
-  const { baseBackoff, maxAge } = policy;
-  if (baseBackoff && maxAge && good.has('maxAge'))
-    checkLastChance(good.has('baseBackoff') ? baseBackoff : Duration.seconds(1), maxAge, faults);
+  return good;
 }
 
 /** Reports a number that is not whole, or is out of its range. */
@@ -148,12 +173,27 @@ export function checkWhole(
   }
 }
 
-/** The handler's variables for the properties that are set. A function's policy has the same names. */
+/** The handler's variables for all functions. The handler needs no value of a flag that is its default. */
+export function generalVariables(props: RetryPolicy): { [name: string]: string } {
+  const values: Values = { ...props, ...effectivePolicy(props) };
+  const options = Object.entries({ ...POLICY, ...HANDLER });
+  return written(
+    options.filter(([property, { type, default: own }]) => type !== 'flag' || values[property] !== own),
+    values,
+  );
+}
+
+/** The values that are set of one function's policy, under the names of the handler's variables. */
 export function variables(policy: RetryPolicy): { [name: string]: string } {
-  const entries = Object.entries(POLICY).map(([property, { name }]) => {
-    const value = (policy as Values)[property];
+  return written(Object.entries(POLICY), policy as Values);
+}
+
+function written(options: [string, { readonly name: string }][], values: Values): { [name: string]: string } {
+  const entries = options.map(([property, { name }]) => {
+    const value = values[property];
     if (value instanceof Duration) return [name, formatDuration(value)];
     if (Array.isArray(value)) return [name, joinList(value)];
+    if (typeof value === 'boolean') return [name, String(value)];
     return [name, typeof value === 'number' ? Tokenization.stringifyNumber(value) : value];
   });
   return Object.fromEntries(entries.filter(([, value]) => value !== undefined));

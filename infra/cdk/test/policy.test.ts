@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { test } from 'node:test';
 import { aws_iam as iam, aws_sqs as sqs, CfnParameter, Duration, Token } from 'aws-cdk-lib';
 import { AsyncRetry, AsyncRetryProps, Jitter, RetryPolicy } from '../lib';
-import { effectivePolicy, variables } from '../lib/retry-policy';
+import { generalVariables, variables } from '../lib/retry-policy';
 import { errorOf, TestStack } from './app';
 
 const BAD_POLICIES: [RetryPolicy, string][] = [
@@ -190,6 +190,18 @@ function refusedByConstruct(props: AsyncRetryProps): string[] {
 const HOUR = 60 * 60;
 const DAY = 24 * HOUR;
 
+test('a flag is a variable of the handler only if it is not its default', () => {
+  const flags = (props: AsyncRetryProps) => {
+    const { DURABLE, PROBE, REGISTER } = generalVariables(props);
+    return [DURABLE, PROBE, REGISTER];
+  };
+  assert.deepEqual(flags({}), [undefined, undefined, undefined]);
+  assert.deepEqual(flags({ durable: false, probe: false, register: false }), [undefined, undefined, undefined]);
+  assert.deepEqual(flags({ durable: true, probe: true, register: true }), ['true', 'true', 'true']);
+  // The policy of one function may turn off what the general one turns on.
+  assert.deepEqual(variables({ durable: false }), { DURABLE: 'false' });
+});
+
 test('the construct refuses exactly what the handler refuses', () => {
   const bases = [0, 1, 10, 12 * HOUR, 12 * HOUR + 1];
   const maxima = [0, 1, 9, 10, 13 * DAY, 13 * DAY + 1];
@@ -213,14 +225,7 @@ test('the construct refuses exactly what the handler refuses', () => {
     ),
   ];
   for (const props of [...policies, ...others]) {
-    const { inFlightMax, ledger, register, probe } = props;
-    const given = {
-      ...variables(effectivePolicy(props)),
-      ...(inFlightMax !== undefined && { IN_FLIGHT_MAX: String(inFlightMax) }),
-      ...(ledger && { LEDGER_TABLE: 'ledger' }),
-      ...(register && { REGISTER: 'true' }),
-      ...(probe && { PROBE: 'true' }),
-    };
+    const given = { ...generalVariables(props), ...(props.ledger && { LEDGER_TABLE: 'ledger' }) };
     assert.deepEqual(refusedByConstruct(props).sort(), refusedByHandler(given).sort(), JSON.stringify(given));
   }
 });

@@ -90,7 +90,7 @@ test('a register and probes need only their own permissions, and are variables',
 test('a register and probes need a ledger', () => {
   assert.throws(() => new TestStack({ register: true, probe: true }), {
     message:
-      'AsyncRetry Test/Retry: ledger must be true if register is, got false; ledger must be true if probe is, got false',
+      'AsyncRetry Test/Retry: ledger must be true if probe is, got false; ledger must be true if register is, got false',
   });
 });
 
