@@ -80,7 +80,7 @@ impl Functions for LambdaFunctions {
         let answer = answer.map_err(|error| CallFault(DisplayErrorContext(error).to_string()))?;
         let mut minutes: BTreeMap<i64, Minute> = BTreeMap::new();
         for result in answer.metric_data_results() {
-            for (began, sum) in values(result) {
+            for (began, sum) in values(result)? {
                 let Some(at) = Timestamp::from_timestamp(began, 0) else { continue };
                 let none = Minute { began: at, invocations: 0, errors: 0 };
                 let minute = minutes.entry(began).or_insert(none);
@@ -134,12 +134,20 @@ fn query(id: &str, name: &str, function: &FunctionArn) -> MetricDataQuery {
     MetricDataQuery::builder().id(id).metric_stat(stat.build()).build()
 }
 
-fn values(result: &MetricDataResult) -> impl Iterator<Item = (i64, u32)> {
+/// The sums of a result, each with the second at which its minute began. CloudWatch has them in two lists.
+fn values(
+    result: &MetricDataResult,
+) -> Result<impl Iterator<Item = (i64, u32)> + use<'_>, CallFault> {
+    let (times, sums) = (result.timestamps(), result.values());
+    if times.len() != sums.len() {
+        let (times, sums) = (times.len(), sums.len());
+        return Err(CallFault(format!("expected a value for each of {times} minutes, got {sums}")));
+    }
     #[allow(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "a float saturates, and counts are whole"
     )]
-    let sums = result.values().iter().map(|&sum| sum as u32);
-    result.timestamps().iter().map(DateTime::secs).zip(sums)
+    let sums = sums.iter().map(|&sum| sum as u32);
+    Ok(times.iter().map(DateTime::secs).zip(sums))
 }

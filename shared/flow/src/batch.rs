@@ -22,6 +22,7 @@ use futures_util::{
 
 use crate::{
     Run,
+    answers::Answered,
     budget::{Budget, within},
     claims::NotClaimed,
     in_flight::Gauges,
@@ -36,7 +37,7 @@ use crate::{
     },
     register,
     report::{Obstacle, Outcome, Report},
-    sends::{are_refused_together, by_size},
+    sends::by_size,
     settlements::{Letter, Settlements, Wait},
 };
 
@@ -305,14 +306,14 @@ where
         let messages: Vec<_> = sends.iter().map(|(_, message)| message).collect();
         let now = self.clock.now();
         let answers = self.queues.send_again(queue_url, &messages).await;
-        debug_assert_eq!(answers.len(), sends.len(), "each entry has an answer");
-        if are_refused_together(&answers) {
+        let answered = Answered::of(sends, answers);
+        if answered.are_refused_together() {
             let alone = sends.chunks(1).map(|one| self.send_part_back(queue_url, one, run));
             let alone = stream::iter(alone).for_each_concurrent(CALLS_AT_ONCE, |call| call);
             return Box::pin(alone).await;
         }
         let mut settlements = Settlements::default();
-        for (&(item, _), answer) in sends.iter().zip(answers) {
+        for (&(item, _), answer) in answered.pairs() {
             match answer {
                 Ok(()) => {
                     let due = item.judgement.schedule.map_or(now, |schedule| schedule.due);
@@ -401,9 +402,8 @@ where
         let messages: Vec<_> = delayed.iter().map(|(_, message)| message).collect();
         let now = self.clock.now();
         let answers = self.queues.send_again(queue_url, &messages).await;
-        debug_assert_eq!(answers.len(), delayed.len(), "each entry has an answer");
         let (mut sent, mut refused) = (Vec::new(), Vec::new());
-        for ((wait, _), answer) in delayed.iter().zip(answers) {
+        for ((wait, _), answer) in Answered::of(delayed, answers).pairs() {
             match answer {
                 Ok(()) => {
                     log::end(wait.item, Outcome::Delayed { delay: between(now, wait.until) });
@@ -449,8 +449,7 @@ where
                     vec![Err(CallFault(unknown.to_owned())); waits.len()]
                 }
             };
-            debug_assert_eq!(answers.len(), waits.len(), "each entry has an answer");
-            for (wait, answer) in waits.iter().zip(answers) {
+            for (wait, answer) in Answered::of(waits, answers).pairs() {
                 log::end(
                     wait.item,
                     match answer {
@@ -479,13 +478,13 @@ where
     async fn give_up(&self, letters: &[Letter<'_, '_>], run: &Run<'_, L, C>) {
         let contents: Vec<_> = letters.iter().map(|letter| &letter.content).collect();
         let answers = self.queues.send_dead_letters(&contents).await;
-        debug_assert_eq!(answers.len(), letters.len(), "each entry has an answer");
-        if are_refused_together(&answers) {
+        let answered = Answered::of(letters, answers);
+        if answered.are_refused_together() {
             let alone = letters.chunks(1).map(|one| self.give_up(one, run));
             let alone = stream::iter(alone).for_each_concurrent(CALLS_AT_ONCE, |call| call);
             return Box::pin(alone).await;
         }
-        let settled = letters.iter().zip(answers).map(async |(letter, answer)| {
+        let settled = answered.pairs().map(async |(letter, answer)| {
             let &Letter { item, reason, .. } = letter;
             match answer {
                 Ok(()) => {

@@ -17,6 +17,7 @@
 //! All calls go through [`ports`], and so does the clock, so this crate runs the same against AWS and in a simulation's
 //! virtual time.
 
+mod answers;
 pub mod batch;
 mod budget;
 mod claims;

@@ -1,7 +1,8 @@
 //! The services that are needed to handle a batch.
 //!
 //! A call with several entries returns an answer for each of them, in order, because SQS may refuse one and accept
-//! the others. If the call itself fails, every entry gets its error.
+//! the others. If the call itself fails, every entry gets its error. If there are fewer or more answers than entries,
+//! none of them counts (`answers`).
 
 use std::{
     borrow::Cow,

@@ -27,6 +27,7 @@ use futures_util::{StreamExt, future::join_all, stream};
 
 use crate::{
     Run,
+    answers::Answered,
     batch::Handler,
     item::Item,
     log,
@@ -301,17 +302,18 @@ where
             queues.entry(&waiting.queue_url).or_default().push(change);
         }
         let calls = queues.iter().flat_map(|(&queue_url, changes)| {
-            changes
-                .chunks(ENTRIES_MAX)
-                .map(move |part| self.queues.change_visibility(queue_url, part))
+            changes.chunks(ENTRIES_MAX).map(async move |part| {
+                let answers = self.queues.change_visibility(queue_url, part).await;
+                // A message that was received meanwhile has another handle, so its entry fails. It has come back by
+                // itself.
+                Answered::of(part, answers).pairs().filter(|(_, answer)| answer.is_ok()).count()
+            })
         });
-        // A message that was received meanwhile has another handle, so its entry fails. It has come back by itself.
         let brought = stream::iter(calls)
             .buffer_unordered(CALLS_AT_ONCE)
-            .map(|answers| count(&answers.into_iter().filter_map(Result::ok).collect::<Vec<_>>()))
-            .fold(0, async |sum, brought| sum + brought)
+            .fold(0, async |sum: usize, brought| sum + brought)
             .await;
-        Ok(brought)
+        Ok(u32::try_from(brought).unwrap_or(u32::MAX))
     }
 }
 

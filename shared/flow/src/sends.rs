@@ -1,9 +1,6 @@
-//! Sends messages to a queue in calls with several entries.
+//! Splits messages that are sent to a queue into calls with several entries.
 
-use comeback_core::{
-    attribute::SIZE_MAX,
-    fault::{FaultKind, InvokeFault},
-};
+use comeback_core::attribute::SIZE_MAX;
 
 use crate::ports::ENTRIES_MAX;
 
@@ -24,15 +21,6 @@ pub(crate) fn by_size<T>(entries: &[T], size: impl Fn(&T) -> usize) -> Vec<&[T]>
         parts.push(&entries[start..]);
     }
     parts
-}
-
-/// Whether SQS has refused all entries of a call for good. It may have refused the call because of a single entry, so
-/// each has to be sent alone before any is given up.
-pub(crate) fn are_refused_together(answers: &[Result<(), InvokeFault>]) -> bool {
-    let is_refused = |answer: &Result<(), InvokeFault>| {
-        answer.as_ref().is_err_and(|fault| matches!(fault.kind, FaultKind::Refused(_)))
-    };
-    answers.len() > 1 && answers.iter().all(is_refused)
 }
 
 #[cfg(test)]

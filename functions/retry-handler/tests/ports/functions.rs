@@ -9,7 +9,7 @@ use comeback_core::{
     fault::{FaultKind, InvokeFault},
     reason::Reason,
 };
-use comeback_flow::ports::{Functions, Invocation};
+use comeback_flow::ports::{CallFault, Functions, Invocation};
 use minicbor::{Encoder, data::IanaTag};
 use moto::config;
 use retry_handler::LambdaFunctions;
@@ -102,19 +102,18 @@ async fn an_endpoint_that_nobody_listens_at_is_a_transient_fault() {
     assert_eq!((fault.kind, fault.code), (FaultKind::Transient { retry_after: None }, None));
 }
 
-/// CloudWatch's answer, in CBOR: the sums of each query, by the second at which their minute began.
-fn answer_of(results: &[(&str, &[(f64, f64)])]) -> Vec<u8> {
+/// CloudWatch's answer, in CBOR: for each query the seconds at which its minutes began, and their sums.
+fn answer_of(results: &[(&str, &[f64], &[f64])]) -> Vec<u8> {
     let mut cbor = Encoder::new(Vec::new());
     cbor.map(1).unwrap().str("MetricDataResults").unwrap().array(results.len() as u64).unwrap();
-    for (id, sums) in results {
-        let count = sums.len() as u64;
+    for (id, minutes, sums) in results {
         cbor.map(3).unwrap().str("Id").unwrap().str(id).unwrap();
-        cbor.str("Timestamps").unwrap().array(count).unwrap();
-        for (at, _) in *sums {
+        cbor.str("Timestamps").unwrap().array(minutes.len() as u64).unwrap();
+        for at in *minutes {
             cbor.tag(IanaTag::Timestamp).unwrap().f64(*at).unwrap();
         }
-        cbor.str("Values").unwrap().array(count).unwrap();
-        for (_, sum) in *sums {
+        cbor.str("Values").unwrap().array(sums.len() as u64).unwrap();
+        for sum in *sums {
             cbor.f64(*sum).unwrap();
         }
     }
@@ -126,29 +125,42 @@ fn at(second: i64) -> Timestamp {
 }
 
 /// Asks a server that gives this answer. Returns the request, with its binary parts replaced, and the minutes.
-async fn asked(function: &str, answer: Vec<u8>) -> (String, Vec<Minute>) {
+async fn asked(function: &str, answer: Vec<u8>) -> (String, Result<Vec<Minute>, CallFault>) {
     let headers = "smithy-protocol: rpc-v2-cbor\r\ncontent-type: application/cbor\r\n";
     let head = format!("HTTP/1.1 200 x\r\n{headers}content-length: {}\r\n\r\n", answer.len());
     let (endpoint, server) = answering([head.as_bytes(), &answer].concat()).await;
     let functions = LambdaFunctions::new(&config(&endpoint), true);
-    let minutes = functions.minutes(function, at(1_769_947_230), at(1_769_947_700)).await.unwrap();
+    let minutes = functions.minutes(function, at(1_769_947_230), at(1_769_947_700)).await;
     (server.await.unwrap(), minutes)
 }
 
 #[tokio::test]
 async fn the_sums_of_invocations_and_errors_are_put_together_by_the_minute() {
     let answer = answer_of(&[
-        ("invocations", &[(1_769_947_260.0, 100.0), (1_769_947_200.0, 7.0)]),
-        ("errors", &[(1_769_947_260.0, 97.0)]),
+        ("invocations", &[1_769_947_260.0, 1_769_947_200.0], &[100.0, 7.0]),
+        ("errors", &[1_769_947_260.0], &[97.0]),
     ]);
     let function = "arn:aws:lambda:us-east-1:123456789012:function:orders:$LATEST";
     let (request, minutes) = asked(function, answer.clone()).await;
     let minute = |began, invocations, errors| Minute { began: at(began), invocations, errors };
-    assert_eq!(minutes, [minute(1_769_947_200, 7, 0), minute(1_769_947_260, 100, 97)]);
+    assert_eq!(minutes.unwrap(), [minute(1_769_947_200, 7, 0), minute(1_769_947_260, 100, 97)]);
     for part in ["/operation/GetMetricData", "AWS/Lambda", "Invocations", "Errors", "orders"] {
         assert!(request.contains(part), "{part}: {request}");
     }
     assert!(!request.contains("Resource"), "{request}");
     let (request, _) = asked(&function.replace("$LATEST", "live"), answer).await;
     assert!(request.contains("Resource") && request.contains("orders:live"), "{request}");
+}
+
+#[tokio::test]
+async fn a_result_with_a_minute_too_few_or_too_many_is_a_fault_and_no_count_goes_to_another_minute()
+{
+    let minutes = [1_769_947_260.0, 1_769_947_200.0];
+    for (sums, got) in [(&[97.0][..], 1), (&[97.0, 7.0, 1.0], 3), (&[], 0)] {
+        let answer = answer_of(&[("errors", &minutes, sums)]);
+        let (_, minutes) =
+            asked("arn:aws:lambda:us-east-1:123456789012:function:o:1", answer).await;
+        let said = format!("expected a value for each of 2 minutes, got {got}");
+        assert_eq!(minutes, Err(CallFault(said)));
+    }
 }

@@ -46,6 +46,12 @@ fn lines() -> Vec<Value> {
     written.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
+/// The errors of all lines of that level, in order.
+pub fn errors() -> Vec<String> {
+    let lines = lines().into_iter().filter(|line| line["level"] == "ERROR");
+    lines.map(|line| line["error"].as_str().unwrap_or("none").to_owned()).collect()
+}
+
 /// The level and the decision of every line about this message, in order.
 fn lines_about(id: &str) -> Vec<(String, String)> {
     let text = |line: &Value, name: &str| line[name].as_str().unwrap_or("none").to_owned();

@@ -1,5 +1,6 @@
 //! Batches against ports that fail in every way.
 
+mod answers;
 mod ledger;
 mod log;
 mod probes;

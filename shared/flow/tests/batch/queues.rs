@@ -11,7 +11,7 @@ use crate::world::{TARGET, start};
 const IMPORTS: &str = "arn:aws:sqs:us-east-1:123456789012:imports";
 const BOUND: &str = r#"{"retry":["orders","sqs:imports","sqs:others"]}"#;
 
-fn bound(mut world: World) -> World {
+pub fn bound(mut world: World) -> World {
     world.queue_targets = BOUND;
     world
 }
@@ -24,7 +24,7 @@ fn text(value: &str) -> SqsMessageAttribute {
 }
 
 /// A message of the queue of imports, whose consumer failed this many seconds ago.
-fn moved(id: &str, seconds_ago: i64) -> SqsMessage {
+pub fn moved(id: &str, seconds_ago: i64) -> SqsMessage {
     let mut moved = message(id, &format!("payload of {id}, no JSON"));
     let first_received = start().timestamp_millis() - 1000 * seconds_ago;
     for (name, value) in [

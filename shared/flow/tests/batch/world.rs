@@ -57,6 +57,26 @@ pub enum Answer {
     Fault(FaultKind),
     /// For a message that is sent: SQS refuses it, and every call that it is in.
     Spoils,
+    /// For a call of several entries: all succeed, but the answer of the first is missing.
+    OneTooFew,
+    /// For a call of several entries: all succeed, and there is one answer more than entries.
+    OneTooMany,
+    /// For a call of several entries: all succeed, but there are no answers.
+    NoneAtAll,
+}
+
+/// The answers to a call, as many as these answers to its entries let through.
+fn counted<E>(mut answers: Vec<Result<(), E>>, of_entries: &[Answer]) -> Vec<Result<(), E>> {
+    if of_entries.contains(&Answer::OneTooFew) {
+        answers.drain(..1);
+    }
+    if of_entries.contains(&Answer::OneTooMany) {
+        answers.push(Ok(()));
+    }
+    if of_entries.contains(&Answer::NoneAtAll) {
+        answers.clear();
+    }
+    answers
 }
 
 /// A queue's URL, and the handle and the timeout of each entry.
@@ -193,19 +213,6 @@ impl World {
         tokio::time::sleep(Duration::from_millis(20)).await;
         *answer
     }
-
-    async fn entry(&self, about: &str) -> Result<(), CallFault> {
-        match self.answer(about).await {
-            Answer::Accepted
-            | Answer::Slow(_)
-            | Answer::Repeated
-            | Answer::Lost
-            | Answer::Fault(_) => Ok(()),
-            Answer::Refused | Answer::Spoils | Answer::Never => {
-                Err(CallFault("InternalError".into()))
-            }
-        }
-    }
 }
 
 /// What SQS says of a call that one of its messages spoils.
@@ -229,11 +236,25 @@ impl Queues for &World {
         let asked = changes.iter().map(|change| (change.receipt_handle.to_owned(), change.timeout));
         self.visibility_calls.borrow_mut().push((queue_url.to_owned(), asked.collect()));
         self.visibility_calls_at.borrow_mut().push(self.began.0.elapsed());
-        let mut answers = Vec::new();
+        let (mut answers, mut of_entries) = (Vec::new(), Vec::new());
         for change in changes {
-            answers.push(self.entry(change.receipt_handle).await);
+            let answer = self.answer(change.receipt_handle).await;
+            of_entries.push(answer);
+            answers.push(match answer {
+                Answer::Refused | Answer::Spoils | Answer::Never => {
+                    Err(CallFault("InternalError".into()))
+                }
+                Answer::Accepted
+                | Answer::Slow(_)
+                | Answer::Repeated
+                | Answer::Lost
+                | Answer::Fault(_)
+                | Answer::OneTooFew
+                | Answer::OneTooMany
+                | Answer::NoneAtAll => Ok(()),
+            });
         }
-        answers
+        counted(answers, &of_entries)
     }
 
     async fn in_flight(&self, queue_url: &str) -> Result<u64, CallFault> {
@@ -244,10 +265,17 @@ impl Queues for &World {
 
     async fn send_again(&self, _: &str, messages: &[&Resent<'_>]) -> Vec<Result<(), InvokeFault>> {
         let transient = FaultKind::Transient { retry_after: None };
-        let mut answers = Vec::new();
+        let (mut answers, mut of_entries) = (Vec::new(), Vec::new());
         for message in messages {
-            let kind = match self.answer(message.body).await {
-                Answer::Accepted | Answer::Slow(_) | Answer::Repeated => None,
+            let answer = self.answer(message.body).await;
+            of_entries.push(answer);
+            let kind = match answer {
+                Answer::Accepted
+                | Answer::Slow(_)
+                | Answer::Repeated
+                | Answer::OneTooFew
+                | Answer::OneTooMany
+                | Answer::NoneAtAll => None,
                 // A delay's message has the body of the invocation or claim that failed.
                 Answer::Fault(_) | Answer::Lost if message.delay > 0 => None,
                 Answer::Fault(kind) => Some(kind),
@@ -256,16 +284,18 @@ impl Queues for &World {
             };
             answers.push(kind.map_or(Ok(()), |kind| Err(send_fault(kind))));
         }
-        answers
+        counted(answers, &of_entries)
     }
 
     async fn send_dead_letters(&self, letters: &[&DeadLetter<'_>]) -> Vec<Result<(), InvokeFault>> {
         self.letter_calls
             .borrow_mut()
             .push(letters.iter().map(|&letter| letter.clone().into_owned()).collect());
-        let mut answers = Vec::new();
+        let (mut answers, mut of_entries) = (Vec::new(), Vec::new());
         for letter in letters {
-            match self.answer(&format!("letter of {}", letter.body)).await {
+            let answer = self.answer(&format!("letter of {}", letter.body)).await;
+            of_entries.push(answer);
+            match answer {
                 Answer::Spoils => return vec![Err(send_fault(SPOILT)); letters.len()],
                 Answer::Refused | Answer::Never => answers.push(Err(InvokeFault {
                     message: "InternalError".into(),
@@ -275,10 +305,13 @@ impl Queues for &World {
                 | Answer::Slow(_)
                 | Answer::Repeated
                 | Answer::Lost
-                | Answer::Fault(_) => answers.push(Ok(())),
+                | Answer::Fault(_)
+                | Answer::OneTooFew
+                | Answer::OneTooMany
+                | Answer::NoneAtAll => answers.push(Ok(())),
             }
         }
-        answers
+        counted(answers, &of_entries)
     }
 }
 
@@ -300,7 +333,13 @@ impl Functions for &World {
         let answer = self.answer(&invocation.payload).await;
         self.under_way.set(self.under_way.get() - 1);
         let kind = match answer {
-            Answer::Accepted | Answer::Slow(_) | Answer::Repeated | Answer::Lost => return Ok(()),
+            Answer::Accepted
+            | Answer::Slow(_)
+            | Answer::Repeated
+            | Answer::Lost
+            | Answer::OneTooFew
+            | Answer::OneTooMany
+            | Answer::NoneAtAll => return Ok(()),
             Answer::Refused | Answer::Spoils | Answer::Never => {
                 FaultKind::Transient { retry_after: None }
             }
@@ -351,7 +390,10 @@ impl Ledger for &World {
             | Answer::Refused
             | Answer::Spoils
             | Answer::Never
-            | Answer::Fault(_) => Ok(()),
+            | Answer::Fault(_)
+            | Answer::OneTooFew
+            | Answer::OneTooMany
+            | Answer::NoneAtAll => Ok(()),
         }
     }
 
