@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reserves_are_kept_back_and_of_a_short_time_a_part() {
+    fn if_there_is_little_time_each_reserve_takes_only_a_part_of_it() {
         let now = Timestamp::UNIX_EPOCH;
         let table = [
             (30_000, 26_500, 29_500),

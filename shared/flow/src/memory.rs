@@ -56,7 +56,7 @@ impl CircuitMemory {
         if let Some(memory) = memories.get_mut(target) {
             return work(memory);
         }
-        // What is forgotten is read or counted again.
+        // A handler that has forgotten a target reads its circuit again, and counts its retries from zero.
         if memories.len() >= TARGETS_MAX {
             memories.clear();
         }
