@@ -17,11 +17,12 @@ use comeback_core::{
 };
 
 use crate::{
-    Run,
     item::Item,
     log,
     ports::{Clock, Ledger, NotReplaced},
     report::Obstacle,
+    run::Run,
+    task::Task,
 };
 
 /// How long a claim is kept: SQS keeps no message for longer.
@@ -39,99 +40,106 @@ pub(crate) enum NotClaimed {
     Unknown(StoreFault),
 }
 
-impl<L: Ledger, C: Clock> Run<'_, L, C> {
-    /// Claims an item's failure. An unreadable message has no request id, so there is nothing to claim.
-    pub(crate) async fn claim(&self, item: &Item<'_>) -> Result<(), NotClaimed> {
-        let (Some(ledger), Some(failure)) = (self.ledger, item.accepted()) else { return Ok(()) };
-        let key = failure.claim_key();
-        let mut found = item.entered().map(|entered| entered.claim);
-        for _ in 0..LOOKS_MAX {
-            let claim = match self.judge(item, found.as_ref(), self.clock.now()) {
-                Verdict::Own(claim) => {
-                    item.hold(claim);
-                    return Ok(());
-                }
-                Verdict::Take(claim) => claim,
-                Verdict::Held { until } => return Err(NotClaimed::Held { until }),
-                Verdict::Done => return Err(NotClaimed::Done),
-            };
-            // Noted before the write, which may succeed although its answer is lost. Then the claim has to be released.
-            item.hold(claim.clone());
-            match ledger.replace(&key, found.as_ref(), Some(&claim)).await {
-                Ok(()) => return Ok(()),
-                Err(NotReplaced::Changed(current)) => {
-                    item.forget_claim();
-                    found = current;
-                }
-                Err(NotReplaced::Fault(fault)) => {
-                    if !fault.passes {
-                        item.forget_claim();
-                    }
-                    return Err(NotClaimed::Unknown(fault));
-                }
+/// Claims a task's failure. An unreadable message has no request id, so there is nothing to claim.
+pub(crate) async fn claim<L: Ledger, C: Clock>(
+    task: &Task<'_>,
+    run: &Run<'_, L, C>,
+) -> Result<(), NotClaimed> {
+    let item = task.item;
+    let (Some(ledger), Some(failure)) = (run.ledger, item.accepted()) else { return Ok(()) };
+    let key = failure.claim_key();
+    let mut found = task.entered.map(|entered| entered.claim.clone());
+    for _ in 0..LOOKS_MAX {
+        let claim = match judge(item, found.as_ref(), run.clock.now(), run) {
+            Verdict::Own(claim) => {
+                item.hold(claim);
+                return Ok(());
             }
-        }
-        let message = "the claim changed each time it was looked at".to_owned();
-        Err(NotClaimed::Unknown(StoreFault { passes: true, code: None, message }))
-    }
-
-    /// Judges the claim that was found for the item, if there is one.
-    pub(crate) fn judge(&self, item: &Item<'_>, found: Option<&Claim>, now: Timestamp) -> Verdict {
-        let owner = self.owner(item);
-        let claimant = Claimant { owner: &owner, deadline: self.deadline, retention: RETENTION };
-        claimant.judge(found, now)
-    }
-
-    /// The unique name under which this invocation acts on the item.
-    pub(crate) fn owner(&self, item: &Item<'_>) -> String {
-        format!("{}/{}", self.id, item.nth)
-    }
-
-    /// Records that the item's failure was acted on.
-    pub(crate) async fn mark(&self, item: &Item<'_>) {
-        let done = |held: &Claim| Some(held.done());
-        match self.rewrite(item, done).await {
-            Ok(()) => {}
-            Err(NotReplaced::Changed(_)) => log::claim_lost(item),
+            Verdict::Take(claim) => claim,
+            Verdict::Held { until } => return Err(NotClaimed::Held { until }),
+            Verdict::Done => return Err(NotClaimed::Done),
+        };
+        // Noted before the write, which may succeed although its answer is lost. Then the claim has to be released.
+        item.hold(claim.clone());
+        match ledger.replace(&key, found.as_ref(), Some(&claim)).await {
+            Ok(()) => return Ok(()),
+            Err(NotReplaced::Changed(current)) => {
+                item.forget_claim();
+                found = current;
+            }
             Err(NotReplaced::Fault(fault)) => {
-                item.note_obstacle(Obstacle::Ledger);
-                log::not_written(item, decision::MARK, &fault);
+                if !fault.passes {
+                    item.forget_claim();
+                }
+                return Err(NotClaimed::Unknown(fault));
             }
         }
     }
+    let message = "the claim changed each time it was looked at".to_owned();
+    Err(NotClaimed::Unknown(StoreFault { passes: true, code: None, message }))
+}
 
-    /// Releases the claim, so that the next delivery may act. If another invocation has taken it over by now, it stays
-    /// as it is.
-    pub(crate) async fn release(&self, item: &Item<'_>) {
-        // An operator's order has to stay for the invocation that acts next.
-        let ordered =
-            |held: &Claim| held.order.map(|_| Claim { state: State::Waiting, ..held.clone() });
-        if let Err(NotReplaced::Fault(fault)) = self.rewrite(item, ordered).await {
-            item.note_obstacle(Obstacle::Ledger);
-            log::not_written(item, decision::RELEASE, &fault);
+/// Judges the claim that was found for the item, if there is one.
+pub(crate) fn judge<L, C>(
+    item: &Item<'_>,
+    found: Option<&Claim>,
+    now: Timestamp,
+    run: &Run<'_, L, C>,
+) -> Verdict {
+    let owner = owner(item, run);
+    let claimant = Claimant { owner: &owner, deadline: run.deadline, retention: RETENTION };
+    claimant.judge(found, now)
+}
+
+/// The unique name under which this invocation acts on the item.
+pub(crate) fn owner<L, C>(item: &Item<'_>, run: &Run<'_, L, C>) -> String {
+    format!("{}/{}", run.id, item.nth)
+}
+
+/// Records that the item's failure was acted on.
+pub(crate) async fn mark<L: Ledger, C>(item: &Item<'_>, run: &Run<'_, L, C>) {
+    let done = |held: &Claim| Some(held.done());
+    match rewrite(item, done, run).await {
+        Ok(()) => {}
+        Err(NotReplaced::Changed(_)) => log::claim_lost(item),
+        Err(NotReplaced::Fault(fault)) => {
+            item.note_obstacle(Some(Obstacle::Ledger));
+            log::not_written(item, decision::MARK, &fault);
         }
     }
+}
 
-    /// Replaces the claim that the item holds, if it holds one.
-    async fn rewrite(
-        &self,
-        item: &Item<'_>,
-        next: impl FnOnce(&Claim) -> Option<Claim>,
-    ) -> Result<(), NotReplaced> {
-        let (Some(ledger), Some(failure)) = (self.ledger, item.accepted()) else { return Ok(()) };
-        let Some(held) = item.held() else { return Ok(()) };
-        let next = next(&held);
-        debug_assert!(
-            next.as_ref().is_none_or(|next| next.token == held.token),
-            "another owner's claim"
-        );
-        // Held until the answer arrives, so that a mark which is cut off is logged.
-        let written = ledger.replace(&failure.claim_key(), Some(&held), next.as_ref()).await;
-        item.forget_claim();
-        match written {
-            // If the answer was lost and the SDK has repeated the write, it finds its own first write.
-            Err(NotReplaced::Changed(there)) if is_same(there.as_ref(), next.as_ref()) => Ok(()),
-            written => written,
-        }
+/// Releases the claim, so that the next delivery may act. If another invocation has taken it over by now, it stays as
+/// it is.
+pub(crate) async fn release<L: Ledger, C>(item: &Item<'_>, run: &Run<'_, L, C>) {
+    // An operator's order has to stay for the invocation that acts next.
+    let ordered =
+        |held: &Claim| held.order.map(|_| Claim { state: State::Waiting, ..held.clone() });
+    if let Err(NotReplaced::Fault(fault)) = rewrite(item, ordered, run).await {
+        item.note_obstacle(Some(Obstacle::Ledger));
+        log::not_written(item, decision::RELEASE, &fault);
+    }
+}
+
+/// Replaces the claim that the item holds, if it holds one.
+async fn rewrite<L: Ledger, C>(
+    item: &Item<'_>,
+    next: impl FnOnce(&Claim) -> Option<Claim>,
+    run: &Run<'_, L, C>,
+) -> Result<(), NotReplaced> {
+    let (Some(ledger), Some(failure)) = (run.ledger, item.accepted()) else { return Ok(()) };
+    let Some(held) = item.held() else { return Ok(()) };
+    let next = next(&held);
+    debug_assert!(
+        next.as_ref().is_none_or(|next| next.token == held.token),
+        "another owner's claim"
+    );
+    // Held until the answer arrives, so that a mark which is cut off is logged.
+    let written = ledger.replace(&failure.claim_key(), Some(&held), next.as_ref()).await;
+    item.forget_claim();
+    match written {
+        // If the answer was lost and the SDK has repeated the write, it finds its own first write.
+        Err(NotReplaced::Changed(there)) if is_same(there.as_ref(), next.as_ref()) => Ok(()),
+        written => written,
     }
 }

@@ -35,14 +35,14 @@ impl Gauges {
     }
 
     /// Divides the waits of one queue into those that become delays and those that stay in flight.
-    pub(crate) async fn divide<'a, 'e>(
+    pub(crate) async fn divide<'a>(
         &self,
-        waits: Vec<Wait<'a, 'e>>,
+        waits: Vec<Wait<'a>>,
         queues: &impl Queues,
         queue_url: &str,
         max: NonZeroU32,
         now: Timestamp,
-    ) -> (Vec<Wait<'a, 'e>>, Vec<Wait<'a, 'e>>) {
+    ) -> (Vec<Wait<'a>>, Vec<Wait<'a>>) {
         if self.with(queue_url, |gauge| gauge.asks(now)) {
             match queues.in_flight(queue_url).await {
                 Ok(count) => self.with(queue_url, |gauge| gauge.count(count, now)),
@@ -52,7 +52,7 @@ impl Gauges {
         self.with(queue_url, |gauge| {
             waits.into_iter().partition(|wait| {
                 let duration = between(now, wait.until);
-                if !wait.item.may_be_sent_again() {
+                if !wait.task.item.may_be_sent_again() {
                     gauge.keep(duration, now);
                     return false;
                 }

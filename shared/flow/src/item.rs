@@ -1,4 +1,4 @@
-//! The state of one message while its batch is handled.
+//! One message of a batch, and what has come of it.
 
 use std::{
     cell::{Cell, OnceCell, RefCell},
@@ -9,32 +9,28 @@ use aws_lambda_events::event::sqs::SqsMessage;
 use comeback_core::{
     Timestamp,
     arn::Home,
-    claim::{Claim, Order},
-    decision::{Decision, Judgement, Settlement, decide},
+    claim::Claim,
+    decision::{Judgement, decide},
     in_flight::is_backlog,
     record::Failure,
-    register::apply_order,
     settings::Settings,
     time::between,
 };
 
 use crate::{
     message::{Source, group_id, resent, trace_header, view},
-    ports::{Entered, Resent},
+    ports::Resent,
     report::{Entry, Obstacle, Outcome},
 };
 
-/// A message, the decision about it, and its results so far. The calls of a batch run concurrently and note their
-/// results here. A call that is cut off notes nothing, and its message counts as not reached.
+/// A message, how it was judged, and its results so far. The calls that act on the messages of a batch run concurrently
+/// and note their results here. A call that is cut off notes nothing, and its message counts as not reached.
 pub(crate) struct Item<'e> {
     record: &'e SqsMessage,
     pub(crate) nth: usize,
     pub(crate) judgement: Judgement<'e>,
-    judged_at: Timestamp,
-    /// The decision, before an operator's order for the event is applied.
-    decision: Cell<Decision>,
+    pub(crate) judged_at: Timestamp,
     source: Option<Source<'e>>,
-    entered: RefCell<Option<Entered>>,
     claim: RefCell<Option<Claim>>,
     outcome: OnceCell<Outcome>,
     obstacle: Cell<Option<Obstacle>>,
@@ -51,11 +47,9 @@ impl<'e> Item<'e> {
         Self {
             record,
             nth,
-            decision: Cell::new(judgement.decision),
             judgement,
             judged_at: now,
             source: Source::of(record, settings.retry_queue_url.as_deref()),
-            entered: RefCell::new(None),
             claim: RefCell::new(None),
             outcome: OnceCell::new(),
             obstacle: Cell::new(None),
@@ -71,32 +65,6 @@ impl<'e> Item<'e> {
     /// and no item, changes no circuit, and is in the metrics of none.
     pub(crate) fn accepted(&self) -> Option<&Failure<'e>> {
         self.judgement.accepted()
-    }
-
-    /// The decision, after an operator's order for the event.
-    pub(crate) fn decision(&self) -> Decision {
-        apply_order(self.decision.get(), self.order())
-    }
-
-    /// An operator's order for the event. Once the failure is claimed, the order in the claim counts, because the
-    /// operator may have changed it since the batch has read it.
-    pub(crate) fn order(&self) -> Option<Order> {
-        let held = self.held();
-        let found = || self.entered().map(|entered| entered.claim);
-        let claim = held.or_else(|| found().filter(|claim| !claim.is_expired(self.judged_at)));
-        claim.and_then(|claim| claim.order)
-    }
-
-    pub(crate) fn decide(&self, decision: Decision) {
-        self.decision.set(decision);
-    }
-
-    pub(crate) fn wait_at_most(&self, settlement: Settlement) {
-        if let (Decision::Settle(Settlement::Wait { until: longest }), Settlement::Wait { until }) =
-            (self.decision(), settlement)
-        {
-            self.decide(Decision::Settle(Settlement::Wait { until: until.min(longest) }));
-        }
     }
 
     /// Whether the message was received before, or was sent again.
@@ -144,14 +112,6 @@ impl<'e> Item<'e> {
         trace_header(self.record)
     }
 
-    pub(crate) fn note_entered(&self, entered: Entered) {
-        self.entered.replace(Some(entered));
-    }
-
-    pub(crate) fn entered(&self) -> Option<Entered> {
-        self.entered.borrow().clone()
-    }
-
     /// Notes the claim that is being written, and has to be marked or released later.
     pub(crate) fn hold(&self, claim: Claim) {
         self.claim.replace(Some(claim));
@@ -186,8 +146,8 @@ impl<'e> Item<'e> {
     }
 
     /// Notes an obstacle, unless there is one: the first is the cause of the others.
-    pub(crate) fn note_obstacle(&self, obstacle: Obstacle) {
-        self.obstacle.set(self.obstacle.get().or(Some(obstacle)));
+    pub(crate) fn note_obstacle(&self, obstacle: Option<Obstacle>) {
+        self.obstacle.set(self.obstacle.get().or(obstacle));
     }
 
     pub(crate) fn lacks_ledger(&self) -> bool {

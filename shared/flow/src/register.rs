@@ -19,113 +19,172 @@ use comeback_core::{
 use futures_util::future::join_all;
 
 use crate::{
-    Run,
+    claims,
     item::Item,
     log,
     message::Source,
     outages::LEDGER,
     ports::{Clock, Ledger, NotReplaced, Notes, Wanted},
-    report::{Obstacle, Outcome},
+    report::Obstacle,
+    run::Run,
     settlements::Wait,
+    task::Task,
 };
 
+/// What the ledger's table has about the events and targets of a batch.
+pub(crate) enum Looked {
+    /// There was nothing to read.
+    Nothing,
+    Found(Notes),
+    /// It can't be read.
+    Failed {
+        fault: StoreFault,
+        /// Since when the handler knows that the ledger fails.
+        since: Timestamp,
+    },
+}
+
+impl Looked {
+    pub(crate) fn notes(&self) -> Option<&Notes> {
+        match self {
+            Self::Found(notes) => Some(notes),
+            Self::Nothing | Self::Failed { .. } => None,
+        }
+    }
+}
+
+/// What is to be done about a batch.
+pub(crate) struct Steered<'a> {
+    pub(crate) tasks: Vec<Task<'a>>,
+    /// Those whose failure was already acted on. Nothing is to be done about them.
+    pub(crate) duplicates: Vec<&'a Item<'a>>,
+}
+
 /// Reads the orders for a batch, and the circuits of the `probed` targets. A batch of first receives reads nothing,
-/// because there can be no orders for its events yet. Returns `None` if nothing was read.
+/// because there can be no orders for its events yet.
 pub(crate) async fn look<L: Ledger, C: Clock>(
     items: &[Item<'_>],
     probed: &HashSet<&str>,
     run: &Run<'_, L, C>,
-) -> Option<Notes> {
-    let ledger = run.ledger?;
+) -> Looked {
+    let Some(ledger) = run.ledger else { return Looked::Nothing };
     let mut wanted = Wanted { targets: probed.clone(), ..Wanted::default() };
     let registered = items.iter().filter(|_| run.registers);
     for (item, failure) in registered.filter_map(|item| Some((item, item.accepted()?))) {
         if item.came_back() {
             wanted.events.insert(failure.claim_key());
         }
-        if item.decision() == Decision::Invoke {
+        if item.judgement.decision == Decision::Invoke {
             wanted.targets.insert(failure.target.as_str());
         }
     }
     if wanted == Wanted::default() {
-        return None;
+        return Looked::Nothing;
     }
-    let found = ledger.look_up(&wanted).await;
-    if let Err(fault) = &found {
-        log::not_looked_up(fault);
-        let now = run.clock.now();
-        let since = run.outages.met(LEDGER, now);
-        let registered = items.iter().filter(|_| run.registers);
-        registered.for_each(|item| look_up_soon(item, fault, since, now));
+    match ledger.look_up(&wanted).await {
+        Ok(notes) => Looked::Found(notes),
+        Err(fault) => {
+            log::not_looked_up(&fault);
+            let since = run.outages.met(LEDGER, run.clock.now());
+            Looked::Failed { fault, since }
+        }
     }
-    found.ok()
 }
 
 /// Changes the decisions about events that were acted on, that an operator has ordered, or whose targets are paused.
-pub(crate) fn steer<L: Ledger, C: Clock>(items: &[Item<'_>], notes: &Notes, run: &Run<'_, L, C>) {
+pub(crate) fn steer<'a, L: Ledger, C: Clock>(
+    items: &'a [Item<'a>],
+    looked: &'a Looked,
+    run: &Run<'_, L, C>,
+) -> Steered<'a> {
     let now = run.clock.now();
-    for (item, failure) in items.iter().filter_map(|item| Some((item, item.accepted()?))) {
-        let entered = notes.events.get(&failure.claim_key());
-        if let Some(entered) = entered {
-            item.note_entered(entered.clone());
-        }
-        // A message that is visible although its event does not wait was made visible by an old receipt handle. It
-        // must not stay until the event would have been due.
-        match run.judge(item, entered.map(|entered| &entered.claim), now) {
-            Verdict::Done => {
-                log::end(item, Outcome::Duplicate);
-                continue;
+    let mut steered = Steered { tasks: Vec::with_capacity(items.len()), duplicates: Vec::new() };
+    for item in items {
+        let task = match looked {
+            Looked::Nothing => Some(Task::of(item, None)),
+            Looked::Found(notes) => follow(item, notes, now, run),
+            Looked::Failed { fault, since } if run.registers => {
+                Some(look_again_soon(item, fault, *since, now))
             }
-            Verdict::Held { until } => item.wait_at_most(item.judgement.after_held(until, now)),
-            Verdict::Own(_) | Verdict::Take(_) => {}
-        }
-        let is_paused = notes.paused.contains(failure.target.as_str());
-        if is_paused && item.decision() == Decision::Invoke && item.order().is_none() {
-            item.decide(Decision::Settle(item.judgement.paused(now)));
+            Looked::Failed { .. } => Some(Task::of(item, None)),
+        };
+        match task {
+            Some(task) => steered.tasks.push(task),
+            None => steered.duplicates.push(item),
         }
     }
+    steered
+}
+
+/// Decides about an event as the table says. Returns `None` if its failure was already acted on.
+fn follow<'a, L, C: Clock>(
+    item: &'a Item<'a>,
+    notes: &'a Notes,
+    now: Timestamp,
+    run: &Run<'_, L, C>,
+) -> Option<Task<'a>> {
+    let Some(failure) = item.accepted() else { return Some(Task::of(item, None)) };
+    let entered = notes.events.get(&failure.claim_key());
+    let task = Task::of(item, entered);
+    // A message that is visible although its event does not wait was made visible by an old receipt handle. It must not
+    // stay until the event would have been due.
+    let task = match claims::judge(item, entered.map(|entered| &entered.claim), now, run) {
+        Verdict::Done => return None,
+        Verdict::Held { until } => task.waiting_at_most(item.judgement.after_held(until, now)),
+        Verdict::Own(_) | Verdict::Take(_) => task,
+    };
+    let is_paused = notes.paused.contains(failure.target.as_str());
+    if is_paused && task.decision() == Decision::Invoke && task.order().is_none() {
+        return Some(task.decided(Decision::Settle(item.judgement.paused(now))));
+    }
+    Some(task)
 }
 
 /// It is unknown whether there is an order for this event. If its message came back before it is due, maybe because of
 /// an order, the event waits only briefly and is looked up again.
-fn look_up_soon(item: &Item<'_>, fault: &StoreFault, since: Timestamp, now: Timestamp) {
-    if item.came_back() {
-        item.note_obstacle(Obstacle::Ledger);
-    }
+fn look_again_soon<'a>(
+    item: &'a Item<'a>,
+    fault: &StoreFault,
+    since: Timestamp,
+    now: Timestamp,
+) -> Task<'a> {
+    let obstacle = item.came_back().then_some(Obstacle::Ledger);
+    let task = Task::of(item, None).with_obstacle(obstacle);
     let may_be_ordered = item.judgement.message.receive_count > 1;
     if may_be_ordered {
-        item.wait_at_most(item.judgement.after_unclaimed(fault.passes, since, now));
+        return task.waiting_at_most(item.judgement.after_unclaimed(fault.passes, since, now));
     }
+    task
 }
 
 /// Lists the events that begin to wait. Returns those for which an operator has given an order meanwhile.
-pub(crate) async fn enter_all<'w, 'a, 'e, L: Ledger, C: Clock>(
-    waits: &'w [Wait<'a, 'e>],
+pub(crate) async fn enter_all<'a, L: Ledger, C: Clock>(
+    waits: &[Wait<'a>],
     are_in_flight: bool,
     run: &Run<'_, L, C>,
-) -> Vec<&'a Item<'e>> {
+) -> Vec<&'a Item<'a>> {
     if run.ledger.is_none() {
         return Vec::new();
     }
-    let enter = async |wait: &'w Wait<'a, 'e>| {
-        let receipt_handle = are_in_flight.then(|| wait.item.receipt_handle());
-        enter(wait, receipt_handle, run).await.then_some(wait.item)
+    let enter = async |wait: Wait<'a>| {
+        let item = wait.task.item;
+        let receipt_handle = are_in_flight.then(|| item.receipt_handle());
+        enter(wait, receipt_handle, run).await.then_some(item)
     };
-    join_all(waits.iter().map(enter)).await.into_iter().flatten().collect()
+    join_all(waits.iter().copied().map(enter)).await.into_iter().flatten().collect()
 }
 
 /// Lists an event that begins to wait, and releases its claim with the same write. A message in flight has a receipt
 /// handle. Returns whether an operator has given an order for it meanwhile.
 async fn enter<L: Ledger, C: Clock>(
-    wait: &Wait<'_, '_>,
+    Wait { task, until }: Wait<'_>,
     receipt_handle: Option<&str>,
     run: &Run<'_, L, C>,
 ) -> bool {
-    let Wait { item, until } = *wait;
-    let entered = item.entered();
+    let (item, entered) = (task.item, task.entered);
     let is_listed = receipt_handle.is_none()
         && item.held().is_none()
-        && entered.as_ref().and_then(|entered| entered.delayed_until) == Some(until);
+        && entered.and_then(|entered| entered.delayed_until) == Some(until);
     // After a claim that may have been written, there is a write in any case: it lists the event, too.
     let may_be_written = item.held().is_some() || !item.lacks_ledger();
     let registers = run.registers && !is_listed && may_be_written;
@@ -135,23 +194,23 @@ async fn enter<L: Ledger, C: Clock>(
         item.judgement.schedule,
         item.source().and_then(Source::url),
     ) else {
-        run.release(item).await;
+        claims::release(item, run).await;
         return false;
     };
     let key = failure.claim_key();
     let waiting = Waiting::of(failure, schedule.attempt, until, &queue_url, receipt_handle);
-    let mut seen = item.held().or(entered.map(|entered| entered.claim));
+    let mut seen = item.held().or_else(|| entered.map(|entered| entered.claim.clone()));
     let known = seen.as_ref().and_then(|seen| seen.order);
     for _ in 0..LOOKS_MAX {
         if item.held().is_none() && seen.as_ref().is_some_and(|seen| is_anothers(seen, run)) {
             return false;
         }
-        let next = Claim::waiting(run.owner(item), seen.as_ref(), waiting.expires_at());
+        let next = Claim::waiting(claims::owner(item, run), seen.as_ref(), waiting.expires_at());
         let written = ledger.enter(&key, seen.as_ref(), &next, &waiting).await;
         if let Err(NotReplaced::Fault(fault)) = written {
-            item.note_obstacle(Obstacle::Ledger);
+            item.note_obstacle(Some(Obstacle::Ledger));
             log::not_written(item, decision::REGISTER, &fault);
-            run.release(item).await;
+            claims::release(item, run).await;
             return false;
         }
         item.forget_claim();

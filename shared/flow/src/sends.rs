@@ -4,6 +4,10 @@ use comeback_core::attribute::SIZE_MAX;
 
 use crate::ports::ENTRIES_MAX;
 
+/// How many calls of each kind run at the same time. A batch has ten messages by default, and a function of 128 MB
+/// has CPU for no more.
+pub(crate) const CALLS_AT_ONCE: usize = 10;
+
 /// Splits `entries`, in order, into parts that fit into one call: at most ten entries, and together no larger than
 /// SQS accepts. An entry that is too large by itself gets a part of its own.
 pub(crate) fn by_size<T>(entries: &[T], size: impl Fn(&T) -> usize) -> Vec<&[T]> {

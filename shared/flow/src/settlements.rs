@@ -4,33 +4,34 @@ use std::collections::BTreeMap;
 
 use comeback_core::{Timestamp, dead_letter::DeadLetter, decision::Settlement, reason::Reason};
 
-use crate::{item::Item, message::Source};
+use crate::{item::Item, message::Source, task::Task};
 
 /// The messages to put back, by their queue, those to give up, and those that are done and whose claims need a mark.
 #[derive(Default)]
-pub(crate) struct Settlements<'a, 'e> {
-    pub(crate) waits: BTreeMap<Option<Source<'e>>, Vec<Wait<'a, 'e>>>,
-    pub(crate) letters: Vec<Letter<'a, 'e>>,
-    pub(crate) done: Vec<&'a Item<'e>>,
+pub(crate) struct Settlements<'a> {
+    pub(crate) waits: BTreeMap<Option<Source<'a>>, Vec<Wait<'a>>>,
+    pub(crate) letters: Vec<Letter<'a>>,
+    pub(crate) done: Vec<&'a Item<'a>>,
 }
 
 #[derive(Clone, Copy)]
-pub(crate) struct Wait<'a, 'e> {
-    pub(crate) item: &'a Item<'e>,
+pub(crate) struct Wait<'a> {
+    pub(crate) task: &'a Task<'a>,
     pub(crate) until: Timestamp,
 }
 
-pub(crate) struct Letter<'a, 'e> {
-    pub(crate) item: &'a Item<'e>,
+pub(crate) struct Letter<'a> {
+    pub(crate) item: &'a Item<'a>,
     pub(crate) reason: Reason,
     pub(crate) content: DeadLetter<'a>,
 }
 
-impl<'a, 'e> Settlements<'a, 'e> {
-    pub(crate) fn add(&mut self, item: &'a Item<'e>, settlement: Settlement) {
+impl<'a> Settlements<'a> {
+    pub(crate) fn add(&mut self, task: &'a Task<'a>, settlement: Settlement) {
+        let item = task.item;
         match settlement {
             Settlement::Wait { until } => {
-                self.waits.entry(item.source()).or_default().push(Wait { item, until });
+                self.waits.entry(item.source()).or_default().push(Wait { task, until });
             }
             Settlement::DeadLetter(reason) => {
                 let content = item.judgement.dead_letter(reason);

@@ -4,9 +4,13 @@
 use std::time::Duration;
 
 use aws_lambda_events::event::sqs::{SqsEvent, SqsMessage};
+use comeback_flow::report::Obstacle;
 use serde_json::{Value, json};
 
-use crate::world::{Answer, Fake, TARGET, World, due, failed, handle, handle_by, outcomes, start};
+use crate::{
+    THROTTLED,
+    world::{Answer, Fake, TARGET, World, due, failed, handle, handle_by, outcomes, start},
+};
 
 /// The time this many seconds after the batch arrives, in milliseconds.
 fn at(seconds: i64) -> i64 {
@@ -172,4 +176,15 @@ async fn a_circuit_of_another_program_counts_as_closed_and_is_replaced() {
     let records = ["a", "b", "c", "d"].map(due).to_vec();
     assert_eq!(outcomes(&handle(&world, records).await), ["invoked"; 4]);
     assert_eq!(stored(&world), (8, "closed".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_a_circuit_that_cannot_be_written_due_events_wait_unless_it_is_closed() {
+    for (circuit, expected) in [(open(-1), "waits"), (closed(), "invoked")] {
+        let world = World::with_probes(&circuit, &[("exchange", Answer::Fault(THROTTLED))]);
+        let report = handle(&world, ["a", "b", "c", "d"].map(due).to_vec()).await;
+        assert_eq!(outcomes(&report), [expected; 4]);
+        assert!(report.entries.iter().all(|it| it.obstacle == Some(Obstacle::Ledger)));
+        assert_eq!(stored(&world).0, 7, "the circuit that was there");
+    }
 }

@@ -1,0 +1,182 @@
+//! Makes the remaining calls for messages: puts them back, sends them again as delays, gives them up, and marks their
+//! claims.
+
+use std::borrow::Cow;
+
+use comeback_core::{
+    decision::visibility_timeout, in_flight::delay_seconds, settings::Settings, time::between,
+};
+use futures_util::{
+    StreamExt,
+    future::{join, join_all, join3},
+    stream,
+};
+
+use crate::{
+    answers::Answered,
+    claims,
+    in_flight::Gauges,
+    item::Item,
+    log,
+    message::Source,
+    ports::{CallFault, Clock, ENTRIES_MAX, Ledger, Queues, Resent, VisibilityChange},
+    register,
+    report::Outcome,
+    run::Run,
+    sends::{CALLS_AT_ONCE, by_size},
+    settlements::{Letter, Settlements, Wait},
+};
+
+/// Settles the messages of a batch.
+pub(crate) struct Settler<'h, Q, L, C> {
+    pub(crate) settings: &'h Settings,
+    pub(crate) queues: &'h Q,
+    pub(crate) gauges: &'h Gauges,
+    pub(crate) run: &'h Run<'h, L, C>,
+}
+
+impl<Q: Queues, L: Ledger, C: Clock> Settler<'_, Q, L, C> {
+    pub(crate) async fn settle(&self, settlements: Settlements<'_>) {
+        let Settlements { waits, letters, done } = settlements;
+        let waits = waits.into_iter().map(|(source, waits)| {
+            let queue_url = source.and_then(Source::url);
+            self.keep(queue_url, waits)
+        });
+        let letters = by_size(&letters, |letter| letter.content.size());
+        let letters = letters.into_iter().map(|part| self.give_up(part));
+        let marks = done.into_iter().map(|item| claims::mark(item, self.run));
+        let at_once = Some(CALLS_AT_ONCE);
+        join3(
+            stream::iter(waits).for_each_concurrent(at_once, |call| call),
+            stream::iter(letters).for_each_concurrent(at_once, |call| call),
+            stream::iter(marks).for_each_concurrent(at_once, |call| call),
+        )
+        .await;
+    }
+
+    /// Keeps the waits of one queue in flight, or as delays if too many messages are in flight.
+    async fn keep(&self, queue_url: Option<Cow<'_, str>>, waits: Vec<Wait<'_>>) {
+        let queue_url = queue_url.as_deref();
+        let Some(url) = queue_url else { return self.put_all_back(None, &waits).await };
+        let max = self.settings.in_flight_max;
+        let asked_at = self.run.clock.now();
+        let (delayed, stay) = self.gauges.divide(waits, self.queues, url, max, asked_at).await;
+        // Asking takes time, and a delay begins after it.
+        let now = self.run.clock.now();
+        join(self.put_all_back(queue_url, &stay), async {
+            let delayed: Vec<_> = delayed
+                .into_iter()
+                .filter_map(|wait| {
+                    let Wait { task, until } = wait;
+                    let delay = delay_seconds(&task.item.failure()?.request_id, until, now);
+                    Some((wait, task.item.resent(delay)?))
+                })
+                .collect();
+            let parts = by_size(&delayed, |(_, message)| message.size());
+            let parts = parts.into_iter().map(|part| self.delay(url, part));
+            stream::iter(parts).for_each_concurrent(CALLS_AT_ONCE, |call| call).await;
+        })
+        .await;
+    }
+
+    /// Sends messages again as delays. A message that can't be sent is put back.
+    async fn delay(&self, queue_url: &str, delayed: &[(Wait<'_>, Resent<'_>)]) {
+        let messages: Vec<_> = delayed.iter().map(|(_, message)| message).collect();
+        let now = self.run.clock.now();
+        let answers = self.queues.send_again(queue_url, &messages).await;
+        let (mut sent, mut refused) = (Vec::new(), Vec::new());
+        for (&(wait, _), answer) in Answered::of(delayed, answers).pairs() {
+            let item = wait.task.item;
+            match answer {
+                Ok(()) => {
+                    log::end(item, Outcome::Delayed { delay: between(now, wait.until) });
+                    sent.push(wait);
+                }
+                Err(fault) => {
+                    log::not_sent_again(item, &fault);
+                    refused.push(wait);
+                }
+            }
+        }
+        join(
+            self.put_all_back(Some(queue_url), &refused),
+            register::enter_all(&sent, false, self.run),
+        )
+        .await;
+    }
+
+    async fn put_all_back(&self, queue_url: Option<&str>, waits: &[Wait<'_>]) {
+        let parts = waits.chunks(ENTRIES_MAX).map(|part| self.put_back(queue_url, part));
+        stream::iter(parts).for_each_concurrent(CALLS_AT_ONCE, |call| call).await;
+    }
+
+    async fn put_back(&self, queue_url: Option<&str>, waits: &[Wait<'_>]) {
+        let now = self.run.clock.now();
+        let changes: Vec<_> = waits
+            .iter()
+            .map(|wait| VisibilityChange {
+                receipt_handle: wait.task.item.receipt_handle(),
+                timeout: visibility_timeout(wait.until, now),
+            })
+            .collect();
+        let put_back = async {
+            let answers = match queue_url {
+                Some(queue_url) => self.queues.change_visibility(queue_url, &changes).await,
+                None => {
+                    let unknown = "its eventSourceARN names no queue: set RETRY_QUEUE_URL";
+                    vec![Err(CallFault(unknown.to_owned())); waits.len()]
+                }
+            };
+            for (wait, answer) in Answered::of(waits, answers).pairs() {
+                log::end(
+                    wait.task.item,
+                    match answer {
+                        Ok(()) => Outcome::Waits { delay: between(now, wait.until) },
+                        Err(fault) => Outcome::LeftToQueue(fault),
+                    },
+                );
+            }
+        };
+        let ((), ordered) = join(put_back, register::enter_all(waits, true, self.run)).await;
+        self.bring_back(queue_url, &ordered).await;
+    }
+
+    /// Brings messages back at once, because an operator has given orders for their events. If the call fails, they
+    /// come back when they are due.
+    async fn bring_back(&self, queue_url: Option<&str>, items: &[&Item<'_>]) {
+        let changes: Vec<_> = items
+            .iter()
+            .map(|item| VisibilityChange { receipt_handle: item.receipt_handle(), timeout: 0 })
+            .collect();
+        if let Some(queue_url) = queue_url.filter(|_| !changes.is_empty()) {
+            self.queues.change_visibility(queue_url, &changes).await;
+        }
+    }
+
+    async fn give_up(&self, letters: &[Letter<'_>]) {
+        let contents: Vec<_> = letters.iter().map(|letter| &letter.content).collect();
+        let answers = self.queues.send_dead_letters(&contents).await;
+        let answered = Answered::of(letters, answers);
+        if answered.are_refused_together() {
+            let alone = letters.chunks(1).map(|one| self.give_up(one));
+            let alone = stream::iter(alone).for_each_concurrent(CALLS_AT_ONCE, |call| call);
+            return Box::pin(alone).await;
+        }
+        let settled = answered.pairs().map(async |(letter, answer)| {
+            let &Letter { item, reason, .. } = letter;
+            match answer {
+                Ok(()) => {
+                    log::end(item, Outcome::DeadLettered(reason));
+                    claims::mark(item, self.run).await;
+                }
+                Err(fault) => {
+                    let queue_url = self.settings.dead_letter_queue_url.clone();
+                    let fault = CallFault(fault.to_string());
+                    log::end(item, Outcome::DeadLetterNotSent { reason, queue_url, fault });
+                    claims::release(item, self.run).await;
+                }
+            }
+        });
+        join_all(settled).await;
+    }
+}
