@@ -90,7 +90,8 @@ class Cloud:
         if path.startswith(RUNTIME):
             raise NotMeasured(f"the handler reported {path}: {body.decode(errors='replace')}")
         is_invoke = path.startswith(FUNCTIONS) and path.endswith(INVOCATIONS)
-        operation = "Invoke" if is_invoke else target.rpartition(".")[2]
+        # CloudWatch's protocol has the operation in the path.
+        operation = "Invoke" if is_invoke else target.rpartition(".")[2] or path.rpartition("/operation/")[2]
         if operation in self.instead:
             return self.instead[operation]
         if is_invoke:

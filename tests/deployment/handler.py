@@ -11,6 +11,7 @@ import functools
 import json
 import os
 import re
+import struct
 import sys
 import tempfile
 import time
@@ -24,8 +25,8 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests/bench"))
 
 from cloud import Cloud, response  # noqa: E402
+from messages import ACCOUNT, QUEUE_ARN, REGION, Batch, Fate, batches_of  # noqa: E402
 from messages import TARGET as FUNCTION  # noqa: E402, F401
-from messages import Batch, Fate, batches_of  # noqa: E402
 from process import Handler, run  # noqa: E402
 
 TARGET = ROOT / os.environ.get("CARGO_TARGET_DIR", "target")
@@ -52,8 +53,7 @@ def handler_log(
     batches = [aged(batch, older) for batch in batches_of(fate, 10, 1)]
     (status, code), instead = error, {}
     if items:
-        read = f'{{"Responses":{{"ledger":{items}}},"UnprocessedKeys":{{}}}}'
-        instead["BatchGetItem"] = response(200, read.encode())
+        instead |= found(*json.loads(items))
     if refused:
         said = json.dumps({"__type": code, "message": "refused"}).encode()
         instead[refused] = response(status, said, f"x-amzn-ErrorType: {code}\r\n")
@@ -86,19 +86,41 @@ def aged(batch: Batch, older: int) -> Batch:
     return replace(batch, event=json.dumps(event).encode())
 
 
+def found(*items: Mapping[str, Any]) -> dict[str, bytes]:
+    """The response to a read of the ledger that finds these items."""
+    return {"BatchGetItem": response(200, json.dumps({"Responses": {"ledger": items}, "UnprocessedKeys": {}}).encode())}
+
+
 RECORDED = ROOT / "tests/deployment/recorded"
 LEDGER = {"LEDGER_TABLE": "ledger"}
+PROBES = LEDGER | {"PROBE": "true"}
+
+# A queue whose consumer fails, and the setting that binds the retry queue to it and to the function.
+SOURCE_QUEUE_ARN = f"arn:aws:sqs:{REGION}:{ACCOUNT}:imports"
+QUEUES = {"QUEUE_TARGETS": json.dumps({QUEUE_ARN.rsplit(":")[-1]: ["orders", "sqs:imports"]})}
+OWN_ATTRIBUTES = {
+    "tenant": {"StringValue": "blue", "DataType": "String"},
+    "key": {"BinaryValue": "AAEC", "DataType": "Binary.key"},
+}
+
+# Every wait of a full batch becomes a delay: the message is sent again.
+DELAYED = {"IN_FLIGHT_MAX": "1"}
 
 
-def played(batches: Sequence[Batch], environment: Mapping[str, str], item: Mapping[str, Any] | None = None) -> Cloud:
-    """Runs the handler with these batches, while many messages are in flight, and this item is in the ledger. Returns
+def played(
+    batches: Sequence[Batch],
+    environment: Mapping[str, str],
+    claim: Mapping[str, Any] | None = None,
+    instead: Mapping[str, bytes] | None = None,
+) -> Cloud:
+    """Runs the handler with these batches, while many messages are in flight, and this claim is in the ledger. Returns
     the requests that it made."""
     crowd = {"Attributes": {"ApproximateNumberOfMessagesNotVisible": "100000"}}
-    instead = {"GetQueueAttributes": response(200, json.dumps(crowd).encode())}
-    if item:
+    answers = {"GetQueueAttributes": response(200, json.dumps(crowd).encode()), **(instead or {})}
+    if claim:
         code = "com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException"
-        instead["PutItem"] = response(400, json.dumps({"__type": code, "message": "no", "Item": item}).encode())
-    return ran(batches, environment, instead)[0]
+        answers["PutItem"] = response(400, json.dumps({"__type": code, "message": "no", "Item": claim}).encode())
+    return ran(batches, environment, answers)[0]
 
 
 def sent(cloud: Cloud) -> dict[str, Any]:
@@ -109,40 +131,108 @@ def sent(cloud: Cloud) -> dict[str, Any]:
 
 def written_now() -> dict[str, Any]:
     """Each format, as this release writes it."""
+    now = int(time.time())
     ((_, envelope),) = played(batches_of(Fate.INVOKED, 1, 1), {}).invocations
     *_, claim = played(batches_of(Fate.INVOKED, 1, 1), LEDGER).of("PutItem")
+    sent_back = sent(played(moved("no JSON", OWN_ATTRIBUTES, now - 3600), QUEUES))
+    failed_again = moved(sent_back["body"], sent_back["attributes"], now, count=10)
     return {
-        "recorded_at": int(time.time()),
+        "recorded_at": now,
         "envelope": json.loads(envelope),
-        # Every wait becomes a delay: the message is sent again.
-        "sent_again": sent(played(batches_of(Fate.WAITS, 10, 1), {"IN_FLIGHT_MAX": "1"})),
+        "sent_again": sent(played(batches_of(Fate.WAITS, 10, 1), DELAYED)),
         "dead_letter": sent(played(batches_of(Fate.GIVEN_UP, 1, 1), {})),
         "claim": claim["Item"],
+        "queue_message_sent_back": sent_back,
+        "queue_message_sent_again": sent(played(failed_again, QUEUES | DELAYED)),
+        "queue_dead_letter": sent(played(failed_again, QUEUES | {"MAX_ATTEMPTS": "1"})),
+        "circuit": opened_circuit(now),
     }
+
+
+def opened_circuit(now: int) -> dict[str, Any]:
+    """The ledger's item of a function after CloudWatch has said that it is down."""
+    # Half as many retries fail as are made. When these counts are older than a minute, the handler asks CloudWatch.
+    (failed,) = circuits(played(batches_of(Fate.WAITS, 40, 1), PROBES))
+    (counted,) = circuits(played(batches_of(Fate.INVOKED, 40, 1), PROBES, instead=found(failed)))
+    counted = json.loads(later(json.dumps(counted), timedelta(seconds=-90)))
+    began = now // 60 * 60 - 120
+    told = [{"Id": name, "Timestamps": [Instant(began)], "Values": [100.0]} for name in ("invocations", "errors")]
+    answer = response(200, cbor({"MetricDataResults": told}), "smithy-protocol: rpc-v2-cbor\r\n")
+    instead = {**found(counted), "GetMetricData": answer}
+    *_, opened = circuits(played(batches_of(Fate.INVOKED, 10, 1), PROBES, instead=instead))
+    return opened
+
+
+def circuits(cloud: Cloud) -> list[dict[str, Any]]:
+    """The items of functions that were written to the ledger."""
+    items = []
+    for write in cloud.of("UpdateItem"):
+        names, values = write["ExpressionAttributeNames"], write["ExpressionAttributeValues"]
+        items.append({**write["Key"], names["#name"]: values[":value"], names["#version"]: values[":next"]})
+    return items
+
+
+class Instant(int):
+    """A time in seconds."""
+
+
+def cbor(value: Any) -> bytes:
+    """The CBOR of the values that CloudWatch's answers have."""
+
+    def head(kind: int, length: int) -> bytes:
+        return struct.pack(">BI", kind << 5 | 26, length)
+
+    match value:
+        case Instant():
+            return b"\xc1" + head(0, value)
+        case float():
+            return struct.pack(">Bd", 0xFB, value)
+        case str():
+            return head(3, len(value)) + value.encode()
+        case list():
+            return head(4, len(value)) + b"".join(map(cbor, value))
+        case dict():
+            return head(5, len(value)) + b"".join(cbor(each) for pair in value.items() for each in pair)
+    raise TypeError(f"expected a value of CloudWatch, got {value!r}")
 
 
 def as_if_recorded(text: str, at: int) -> dict[str, Any]:
     """The formats of a release, with all times moved as if they had been recorded at this time."""
-    moved = timedelta(seconds=at - json.loads(text)["recorded_at"])
+    return json.loads(later(text, timedelta(seconds=at - json.loads(text)["recorded_at"])))
 
-    def later(found: re.Match[str]) -> str:
-        return (datetime.fromisoformat(found[0]) + moved).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
-    text = re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z", later, text)
+def later(text: str, by: timedelta) -> str:
+    """Formats with all their times moved: those of ISO 8601, seconds, and the milliseconds of circuits."""
+
+    def moved_time(time: re.Match[str]) -> str:
+        return (datetime.fromisoformat(time[0]) + by).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+    text = re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z", moved_time, text)
     seconds = r'((?:initial_timestamp|expires_at)[\\":{\sN]*)(\d+)'
-    text = re.sub(seconds, lambda found: found[1] + str(int(found[2]) + int(moved.total_seconds())), text)
-    return json.loads(text)
+    text = re.sub(seconds, lambda at: at[1] + str(int(at[2]) + int(by.total_seconds())), text)
+    milliseconds = r'((?:since|next_at)\\":)(\d+)'
+    return re.sub(milliseconds, lambda at: at[1] + str(int(at[2]) + int(by.total_seconds() * 1000)), text)
 
 
-def received(body: str, attributes: Mapping[str, Any], at: int) -> list[Batch]:
+def received(body: str, attributes: Mapping[str, Any], at: int, **system: str) -> list[Batch]:
     """A batch of one message with this body and these attributes, sent at this time."""
     ((record,),) = [json.loads(batch.event)["Records"] for batch in batches_of(Fate.INVOKED, 1, 1)]
     record["body"] = body
-    record["attributes"]["SentTimestamp"] = str(at * 1000)
+    record["attributes"] |= {"SentTimestamp": str(at * 1000), **system}
     record["messageAttributes"] = {
-        name: {"stringValue": each["StringValue"], "dataType": each["DataType"]} for name, each in attributes.items()
+        name: {member[0].lower() + member[1:]: value for member, value in each.items()}
+        for name, each in attributes.items()
     }
     return [Batch((), json.dumps({"Records": [record]}).encode())]
+
+
+def moved(body: str, attributes: Mapping[str, Any], at: int, count: int = 1) -> list[Batch]:
+    """A batch of messages that SQS has moved from the source queue, whose consumer failed at this time."""
+    first = {"ApproximateFirstReceiveTimestamp": str(at * 1000)}
+    (batch,) = received(body, attributes, at, DeadLetterQueueSourceArn=SOURCE_QUEUE_ARN, **first)
+    (record,) = json.loads(batch.event)["Records"]
+    records = [{**record, "messageId": f"{record['messageId'][:-1]}{number}"} for number in range(count)]
+    return [Batch((), json.dumps({"Records": records}).encode())]
 
 
 def main() -> None:

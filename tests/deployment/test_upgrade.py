@@ -4,7 +4,7 @@ import json
 import re
 import time
 import unittest
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import handler
@@ -25,14 +25,21 @@ class FormatTest(unittest.TestCase):
         now = handler.written_now()
         *_, waiting = handler.played(batches_of(Fate.WAITS, 1, 1), handler.LEDGER | {"REGISTER": "true"}).of("PutItem")
         claim = members("ledger item of a claim")
+        # A message's own attributes are no part of the format.
+        back = now["queue_message_sent_back"]["attributes"].keys() - handler.OWN_ATTRIBUTES.keys()
+        again = now["queue_message_sent_again"]["attributes"].keys() - back - handler.OWN_ATTRIBUTES.keys()
         for kind, written, listed in (
             ("dead letter", now["dead_letter"]["attributes"], members("dead letter")),
             ("re-sent message", now["sent_again"]["attributes"], members("re-sent message")),
+            ("dead letter of a queue", now["queue_dead_letter"]["attributes"], members("dead letter")),
+            ("re-sent message of a queue", again, members("re-sent message")),
+            ("message sent back", back, members("message sent back")),
             ("envelope", now["envelope"] | now["envelope"]["_retry_metadata"], members("envelope")),
             ("claim", now["claim"], claim),
             ("waiting event", waiting["Item"], claim | members("and of an event that waits")),
+            ("function", now["circuit"], members("ledger item of a function")),
         ):
-            self.assertLessEqual(written.keys(), listed, kind)
+            self.assertLessEqual(set(written), listed, kind)
 
 
 class HandlerTest(unittest.TestCase):
@@ -92,6 +99,42 @@ class ReleaseTest(unittest.TestCase):
             self.assertEqual(seen.invocations, [])
             self.assertEqual(json.loads(seen.answers[0]), {"batchItemFailures": []})
 
+    def sent_back(self, batches: Sequence[handler.Batch]) -> tuple[str, Any]:
+        """The body and the metadata with which a queue's message is sent back, after a check of its own attributes."""
+        message = handler.sent(handler.played(batches, handler.QUEUES))
+        metadata = message["attributes"].pop("_retry_metadata", None)
+        self.assertEqual(message["attributes"], handler.OWN_ATTRIBUTES)
+        return message["body"], metadata and json.loads(metadata["StringValue"])
+
+    def test_a_queues_message_whose_consumer_fails_again_is_counted_on(self) -> None:
+        for recorded in self.recorded.values():
+            before = recorded["queue_message_sent_back"]
+            metadata = json.loads(before["attributes"]["_retry_metadata"]["StringValue"])
+            again = self.sent_back(handler.moved(before["body"], before["attributes"], self.at))
+            self.assertEqual(again, (before["body"], {**metadata, "attempt": 2}))
+
+    def test_a_queues_message_that_was_sent_again_goes_on(self) -> None:
+        for recorded in self.recorded.values():
+            delayed = recorded["queue_message_sent_again"]
+            metadata = json.loads(delayed["attributes"]["_retry_metadata"]["StringValue"])
+            # The wait began with the failure, not when the message was sent.
+            again = self.sent_back(handler.received(delayed["body"], delayed["attributes"], self.at + 3000))
+            self.assertEqual(again, (delayed["body"], {**metadata, "attempt": 2}))
+
+    def test_a_queues_dead_letter_starts_over_after_a_redrive(self) -> None:
+        for recorded in self.recorded.values():
+            letter = recorded["queue_dead_letter"]
+            again = self.sent_back(handler.received(letter["body"], letter["attributes"], self.at))
+            self.assertEqual(again, (letter["body"], None))
+
+    def test_an_open_circuit_still_holds_back_all_events_but_a_probe(self) -> None:
+        for recorded in self.recorded.values():
+            found = handler.found(recorded["circuit"])
+            seen = handler.played(batches_of(Fate.INVOKED, 10, 1), handler.PROBES, instead=found)
+            self.assertEqual(len(seen.invocations), 1)
+            (probing,) = handler.circuits(seen)
+            self.assertIn("probing", json.loads(probing["circuit"]["S"])["phase"])
+
     def test_no_member_is_gone(self) -> None:
         now = handler.written_now()
         for version, recorded in self.recorded.items():
@@ -101,7 +144,9 @@ class ReleaseTest(unittest.TestCase):
 
 
 def paths(value: Any, path: str = "") -> Iterator[str]:
-    """The paths of all members in a JSON value, except in lists."""
+    """The paths of all members in a JSON value, also of JSON in a string, except in lists."""
+    if isinstance(value, str) and value.startswith("{"):
+        value = json.loads(value)
     if isinstance(value, dict):
         for name, each in value.items():
             yield f"{path}/{name}"

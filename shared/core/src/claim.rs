@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_expired_is_as_good_as_absent_but_for_its_generation() {
+    fn an_expired_claim_counts_as_absent_but_the_next_one_has_a_higher_generation() {
         let done = taken(claimant("a").judge(None, now())).done();
         let end = done.expires_at;
         assert_eq!(claimant("b").judge(Some(&done), end - Duration::from_nanos(1)), Verdict::Done);
