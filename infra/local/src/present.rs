@@ -1,4 +1,4 @@
-//! What the model does without: the present, and locks.
+//! The clock and the locks of the server. The model is pure and has neither.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},

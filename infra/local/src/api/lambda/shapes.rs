@@ -117,7 +117,7 @@ pub(super) fn function(configuration: &Configuration, reserved: Option<u32>) -> 
     }))
 }
 
-/// What operations change that have one member.
+/// The request of an operation that sets one value, which is one of these.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub(super) struct Change {
