@@ -28,7 +28,7 @@ from model import ALARMS, ALL_OPTIONS, HANDLER, OPTIONS, ROOT, SETTINGS, SWITCHE
 # The parts: the file, the comment that begins and ends each, and what is between them.
 PARTS: list[tuple[str, str, Callable[[], str]]] = [
     ("docs/settings.md", "settings", documents.table_of_settings),
-    ("scripts/comeback/src/operate/simulate/rules.rs", "prices", prices_of_retries),
+    ("scripts/comeback/src/operate/simulate/rules/cost.rs", "prices", prices_of_retries),
     ("infra/sam/template.yaml", "key of the ledger", sam.key_of_table),
     ("docs/metrics.md", "metrics", lambda: documents.table_of_names("metric | unit | statistic | meaning", "metrics")),
     ("docs/metrics.md", "fields", lambda: documents.table_of_names("field | meaning", "log_fields")),

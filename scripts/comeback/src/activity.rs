@@ -3,28 +3,24 @@
 //! The journal lists runs of functions and their log lines. The envelope in a payload identifies the event and the
 //! attempt of a run. The structured log of the retry handler has its decisions.
 
+pub mod runs;
+
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
+    collections::{HashMap, VecDeque},
     sync::Arc,
     time::Duration,
 };
 
-use comeback_core::{
-    Timestamp,
-    envelope::{Envelope, METADATA, RetryMetadata},
-};
+use comeback_core::Timestamp;
 use comeback_local::model::polling::failures;
 use serde::Deserialize;
 
 use crate::{
-    deploy::HANDLER,
+    activity::runs::{Run, runs},
     journal::{Ending, Entry},
-    operate::{
-        rules::{
-            life::{Line, StepKind, step_kind},
-            target_name,
-        },
-        web::rules::Run,
+    operate::rules::{
+        life::{Line, StepKind, step_kind},
+        target_name,
     },
 };
 
@@ -167,54 +163,6 @@ impl Reader {
     }
 }
 
-/// The event of a queue's consumer.
-#[derive(Deserialize)]
-struct Batch {
-    #[serde(rename = "Records")]
-    records: Vec<Message>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Message {
-    message_id: Arc<str>,
-    #[serde(rename = "eventSourceARN")]
-    queue: Arc<str>,
-    message_attributes: BTreeMap<String, MessageAttribute>,
-}
-
-#[derive(Deserialize)]
-struct MessageAttribute {
-    #[serde(rename = "stringValue")]
-    text: Option<String>,
-}
-
-/// The runs that begin: one, or one for each message of the batch that a queue's consumer is given.
-fn runs(entry: &Entry) -> Option<Vec<Run>> {
-    let payload = entry.payload.as_ref().or(entry.event.as_ref())?.get();
-    match serde_json::from_str::<Batch>(payload) {
-        Ok(Batch { records }) if *entry.function != *HANDLER && !records.is_empty() => {
-            let run = |Message { message_id, queue, message_attributes }| {
-                let metadata = message_attributes.get(METADATA).and_then(|it| it.text.as_deref());
-                let metadata = metadata.and_then(RetryMetadata::read);
-                Run { queue: Some(queue), ..run_of(message_id, metadata) }
-            };
-            Some(records.into_iter().map(run).collect())
-        }
-        _ => {
-            let metadata = Envelope::read(payload).map(|envelope| envelope.metadata);
-            Some(vec![run_of(entry.request_id.clone()?, metadata)])
-        }
-    }
-}
-
-fn run_of(request_id: Arc<str>, metadata: Option<RetryMetadata>) -> Run {
-    let attempt = metadata.as_ref().map_or(0, |metadata| metadata.attempt.get());
-    let event_id = metadata.and_then(|metadata| Some(metadata.request_id?.into()));
-    let event_id = event_id.unwrap_or_else(|| Arc::clone(&request_id));
-    Run { event_id, request_id, attempt, queue: None }
-}
-
 fn error(response: &str) -> Error {
     serde_json::from_str(response)
         .unwrap_or_else(|_| Error { kind: None, message: response.to_owned() })
@@ -298,10 +246,14 @@ pub fn failure(ending: Ending, error: &Error) -> String {
 
 #[cfg(test)]
 pub mod tests {
-    use comeback_core::time::{later, rfc3339};
+    use comeback_core::{
+        envelope::METADATA,
+        time::{later, rfc3339},
+    };
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::deploy::HANDLER;
 
     /// A time in seconds from the start of a test's journal.
     pub fn at(seconds: f64) -> Timestamp {

@@ -12,10 +12,10 @@ use chrono::SecondsFormat;
 use comeback_core::{Timestamp, time::between};
 
 use crate::{
-    activity::{Activity, Error, Kind, failure, run_name, seconds},
+    activity::{Activity, Error, Kind, failure, run_name, runs::Run, seconds},
     deploy::HANDLER,
     journal::Ending,
-    operate::{rules::life::StepKind, web::rules::Run},
+    operate::rules::life::StepKind,
     paint::{Line, Style},
 };
 

@@ -16,6 +16,7 @@ mod local;
 mod log;
 mod operate;
 mod paint;
+mod quantiles;
 mod shell;
 
 use std::{

@@ -2,10 +2,13 @@
 //! findings and texts out), and what it shows.
 
 pub mod attach;
+mod attempts;
 pub mod aws;
 pub mod dead_letters;
 pub mod doctor;
+mod handler_log;
 pub mod options;
+mod plot;
 pub mod rules;
 pub mod simulate;
 pub mod status;

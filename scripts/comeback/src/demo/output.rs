@@ -16,8 +16,9 @@ use crate::{
     activity::{Activity, Kind, failure, run_name, seconds},
     dead_letters::DeadLetter,
     deploy::HANDLER,
-    operate::{rules::life::StepKind, simulate::rules::quantile},
+    operate::rules::life::StepKind,
     paint::{Line, Style},
+    quantiles::quantile,
 };
 
 const NAME_WIDTH: usize = 14;

@@ -1,4 +1,4 @@
-//! `comeback trace`: the life of one event, and the log from which commands know it.
+//! `comeback trace`: the life of one event, as the handler's log or its register has it.
 
 mod otlp;
 
@@ -12,10 +12,11 @@ use comeback_core::{
 
 use crate::{
     operate::{
-        aws::{Aws, fault},
+        aws::Aws,
+        handler_log::collected_lines,
         options::{SystemOptions, find},
         rules::{
-            Answer, Function, duration,
+            Function, duration,
             life::{Life, Next, NoLife, Step, StepKind, event_ids, life},
             target_name,
         },
@@ -26,8 +27,38 @@ use crate::{
         },
     },
     paint::{Line, Style},
-    shell::{Failure, Outcome, Shell, spinner, uninterrupted},
+    shell::{Failure, Outcome, Shell, uninterrupted},
 };
+
+#[derive(Debug, clap::Args)]
+pub struct TraceArgs {
+    /// The request id that the sender of the event got, or that of any of its attempts; the beginning is enough.
+    #[arg(value_name = "ID", value_parser = id)]
+    pub id: String,
+    /// How far back the log is read.
+    #[arg(long, value_name = "DURATION", default_value = "2d", value_parser = duration)]
+    pub since: Duration,
+    /// Print one JSON document instead of a timeline.
+    #[arg(long)]
+    pub json: bool,
+    /// Print the body of a request to an OpenTelemetry collector, OTLP in JSON, with a span for each run and wait.
+    #[arg(long, conflicts_with = "json")]
+    pub otlp: bool,
+    #[command(flatten)]
+    pub system: SystemOptions,
+}
+
+/// The minimum length of a prefix. A shorter one would match many ids.
+const ID_MIN: usize = 4;
+
+fn id(text: &str) -> Result<String, String> {
+    let is_good = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+    if text.len() >= ID_MIN && text.chars().all(is_good) {
+        Ok(text.to_owned())
+    } else {
+        Err(format!("expected at least {ID_MIN} letters, digits and hyphens"))
+    }
+}
 
 pub async fn run(args: &TraceArgs, shell: &Shell) -> Result<Outcome, Failure> {
     let (aws, handler) = find(&args.system, shell.now).await?;
@@ -177,84 +208,6 @@ fn step_line(line: Line, step: &Step) -> Line {
             let error = error.as_ref().map(|error| format!(": {error}")).unwrap_or_default();
             line.and(Style::Bad, "trouble ").and(Style::Plain, format!("{said}{error}"))
         }
-    }
-}
-
-/// Calls `visit` with each line of a log group since `from` that matches a filter pattern, until it returns false.
-pub async fn log_lines(
-    aws: &Aws,
-    group: &str,
-    pattern: &str,
-    from: Timestamp,
-    mut visit: impl FnMut(String) -> bool,
-) -> Answer<()> {
-    let mut pages = aws
-        .logs
-        .filter_log_events()
-        .log_group_name(group)
-        .start_time(from.timestamp_millis())
-        .filter_pattern(pattern)
-        .into_paginator()
-        .send();
-    while let Some(page) = pages.next().await {
-        let page = page.map_err(fault("logs:FilterLogEvents", group))?;
-        for event in page.events.unwrap_or_default() {
-            if !visit(event.message.unwrap_or_default()) {
-                return Ok(());
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Collects these lines until `goes_on` returns false, and shows their number on standard error meanwhile.
-pub async fn collected_lines(
-    aws: &Aws,
-    group: &str,
-    pattern: &str,
-    from: Timestamp,
-    what: &str,
-    goes_on: impl Fn() -> bool,
-) -> Answer<Vec<String>> {
-    let spinner = spinner(what);
-    let mut collected = Vec::new();
-    let read = log_lines(aws, group, pattern, from, |line| {
-        spinner.inc(1);
-        collected.push(line);
-        goes_on()
-    });
-    let read = read.await;
-    spinner.finish_and_clear();
-    read.map(|()| collected)
-}
-
-#[derive(Debug, clap::Args)]
-pub struct TraceArgs {
-    /// The request id that the sender of the event got, or that of any of its attempts; the beginning is enough.
-    #[arg(value_name = "ID", value_parser = id)]
-    pub id: String,
-    /// How far back the log is read.
-    #[arg(long, value_name = "DURATION", default_value = "2d", value_parser = duration)]
-    pub since: Duration,
-    /// Print one JSON document instead of a timeline.
-    #[arg(long)]
-    pub json: bool,
-    /// Print the body of a request to an OpenTelemetry collector, OTLP in JSON, with a span for each run and wait.
-    #[arg(long, conflicts_with = "json")]
-    pub otlp: bool,
-    #[command(flatten)]
-    pub system: SystemOptions,
-}
-
-/// The minimum length of a prefix. A shorter one would match many ids.
-const ID_MIN: usize = 4;
-
-fn id(text: &str) -> Result<String, String> {
-    let is_good = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
-    if text.len() >= ID_MIN && text.chars().all(is_good) {
-        Ok(text.to_owned())
-    } else {
-        Err(format!("expected at least {ID_MIN} letters, digits and hyphens"))
     }
 }
 

@@ -17,13 +17,13 @@ use serde_json::json;
 
 use crate::{
     operate::{
+        handler_log::collected_lines,
         options::{Named, OrderOptions, SystemOptions, find, one_of},
         rules::{
             Answer, Fault, Group, Groups, counted, events, life::lives, slips::not_empty,
             target_name,
         },
         text::{due, error, group_json, group_lines, narrowed, table},
-        trace::collected_lines,
         waiting::{
             register::{DynamoRegister, open},
             rules::{

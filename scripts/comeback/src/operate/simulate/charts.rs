@@ -1,15 +1,16 @@
-//! The charts of a simulation as SVG, for the live page and for a file. Positions are percentages, so that a chart is
-//! as wide as its place, and its texts are not stretched.
+//! The charts of a simulation as an SVG, and its page, for files that need no other file.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use crate::operate::{
-    simulate::{
-        self,
-        rules::{AttemptTimes, Forecast, Point, Quantiles, Scenario},
+use crate::{
+    operate::{
+        plot::{Axis, Curve, highest, plot},
+        simulate::{
+            rules::{AttemptTimes, Forecast, Point, Scenario},
+            tables::{self, ATTEMPTS_TITLE, OUTAGE_TITLE, outage_sentence},
+        },
     },
-    text::{number, span},
-    web::rules::round_step,
+    quantiles::Quantiles,
 };
 
 /// A palette for colour-blind people (Okabe and Ito).
@@ -18,113 +19,6 @@ const COLOURS: [&str; 7] =
 
 /// The most ticks of an axis of time in a file.
 const TICKS_MAX: f64 = 10.0;
-
-/// The ticks of an axis of time that is logarithmic.
-const DECADES: [(f64, &str); 9] = [
-    (1.0, "1 s"),
-    (10.0, "10 s"),
-    (60.0, "1 m"),
-    (600.0, "10 m"),
-    (3600.0, "1 h"),
-    (21_600.0, "6 h"),
-    (86_400.0, "1 d"),
-    (259_200.0, "3 d"),
-    (1_123_200.0, "13 d"),
-];
-
-/// An axis from 0 to `end`, or from 1 if it is logarithmic.
-pub struct Axis {
-    end: f64,
-    is_log: bool,
-    ticks: Vec<(f64, String)>,
-}
-
-impl Axis {
-    fn linear(end: f64, step: f64, name: fn(f64) -> String) -> Self {
-        let ticks = (0..).map(|nth| f64::from(nth) * step).take_while(|at| *at <= end * 1.001);
-        Self { end, is_log: false, ticks: ticks.map(|at| (at, name(at))).collect() }
-    }
-
-    /// Seconds, with at most this many ticks.
-    pub fn time(end: f64, most_ticks: f64) -> Self {
-        Self::linear(end, round_step(end, most_ticks), span)
-    }
-
-    pub fn log_time(end: f64) -> Self {
-        let end = end.max(2.0);
-        let ticks = DECADES.iter().filter(|(at, _)| *at <= end);
-        Self { end, is_log: true, ticks: ticks.map(|(at, name)| (*at, (*name).into())).collect() }
-    }
-
-    /// The places of the ticks, as percentages of the length, with their names.
-    pub fn ticks(&self) -> impl Iterator<Item = (f64, &str)> {
-        self.ticks.iter().map(|(at, name)| (self.at(*at), name.as_str()))
-    }
-
-    /// Values up to this one, with at most five round ticks.
-    pub fn values(most: f64) -> Self {
-        let step = nice(most);
-        Self::linear((most.max(step) / step).ceil() * step, step, number)
-    }
-
-    /// Where a value is, as a percentage of the length.
-    pub fn at(&self, value: f64) -> f64 {
-        let Self { end, is_log, .. } = self;
-        let part = if *is_log { value.max(1.0).ln() / end.ln() } else { value / end };
-        part * 100.0
-    }
-}
-
-/// A round distance of at most five ticks from zero to this value.
-fn nice(most: f64) -> f64 {
-    let scale = 10_f64.powf((most.max(0.1) / 4.0).log10().floor());
-    let step = [1.0, 2.0, 5.0, 10.0].into_iter().find(|it| it * scale * 4.0 >= most);
-    step.unwrap_or(10.0) * scale
-}
-
-/// What a chart shows of a policy: a line, the outline of a band, and dots.
-#[derive(Default)]
-pub struct Curve {
-    /// The class of its elements, which gives them their colour.
-    pub class: String,
-    pub line: Vec<(f64, f64)>,
-    pub band: Vec<(f64, f64)>,
-    pub dots: Vec<(f64, f64)>,
-}
-
-/// A chart between its axes, for an `svg` element. A line marks this value of `x`.
-pub fn plot(x: &Axis, y: &Axis, curves: &[Curve], marked: Option<f64>) -> Markup {
-    let percent = |value: f64| format!("{value:.2}%");
-    let up = |value: f64| 100.0 - y.at(value);
-    let points = |points: &[(f64, f64)]| -> String {
-        let text = |(at, value): &(f64, f64)| format!("{:.2},{:.2} ", x.at(*at), up(*value));
-        points.iter().map(text).collect()
-    };
-    html! {
-        @for (at, name) in y.ticks() {
-            @let at = percent(100.0 - at);
-            line x1="0" x2="100%" y1=(at) y2=(at) {}
-            text x="-6" y=(at) dy="4" text-anchor="end" { (name) }
-        }
-        @for (at, name) in x.ticks() {
-            @let at = percent(at);
-            line x1=(at) x2=(at) y1="0" y2="100%" {}
-            text x=(at) y="100%" dy="16" text-anchor="middle" { (name) }
-        }
-        @if let Some(at) = marked.map(|at| percent(x.at(at))) { line.marked x1=(at) x2=(at) y1="0" y2="100%" {} }
-        svg width="100%" height="100%" viewBox="0 0 100 100" preserveAspectRatio="none" {
-            @for it in curves {
-                @if !it.band.is_empty() { polygon class=(it.class) points=(points(&it.band)) {} }
-                @if !it.line.is_empty() { polyline class=(it.class) points=(points(&it.line)) {} }
-            }
-        }
-        @for it in curves {
-            @for (at, value) in &it.dots {
-                circle class=(it.class) cx=(percent(x.at(*at))) cy=(percent(up(*value))) r="2" {}
-            }
-        }
-    }
-}
 
 /// All charts, one below the other, as an SVG that needs no other file.
 pub fn draw(forecasts: &[Forecast], scenario: &Scenario) -> String {
@@ -194,18 +88,12 @@ fn curves(forecasts: &[Forecast], mut fill: impl FnMut(&Forecast, &mut Curve)) -
     forecasts.iter().enumerate().map(curve).collect()
 }
 
-/// The upward axis of these lines.
-pub fn highest(curves: &[Curve]) -> Axis {
-    let values = curves.iter().flat_map(|it| &it.line).map(|(_, value)| *value);
-    Axis::values(values.fold(0.0, f64::max))
-}
-
 /// The attempts of some events that never succeed: a line of dots for each event.
 fn lives(forecasts: &[Forecast]) -> Markup {
     let attempts = || forecasts.iter().map(|forecast| &forecast.attempts);
     let end = attempts().map(|it| it.given_up_after_seconds.max).fold(1.0, f64::max);
     let mut row = attempts().map(|it| it.examples.len()).sum::<usize>() + 1;
-    let y = Axis { end: row as f64, is_log: false, ticks: Vec::new() };
+    let y = Axis::without_ticks(row as f64);
     let curves = curves(forecasts, |it, curve| {
         for times in &it.attempts.examples {
             row -= 1;
@@ -247,11 +135,11 @@ pub fn page(forecasts: &[Forecast], scenario: &Scenario, charts: &str) -> String
                 style { (PreEscaped(PAGE)) }
             }
             body {
-                h1 { (simulate::outage_sentence(scenario)) }
-                h2 { "Policies" } (simulate::settings(forecasts))
-                h2 { (simulate::OUTAGE_TITLE) } (simulate::outages(forecasts))
+                h1 { (outage_sentence(scenario)) }
+                h2 { "Policies" } (tables::settings(forecasts))
+                h2 { (OUTAGE_TITLE) } (tables::outages(forecasts))
                 figure { (PreEscaped(charts)) }
-                h2 { (simulate::ATTEMPTS_TITLE) } (simulate::attempts(forecasts))
+                h2 { (ATTEMPTS_TITLE) } (tables::attempts(forecasts))
             }
         }
     };
@@ -261,7 +149,7 @@ pub fn page(forecasts: &[Forecast], scenario: &Scenario, charts: &str) -> String
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::operate::simulate::tests::forecasts;
+    use crate::operate::simulate::tables::tests::forecasts;
 
     #[test]
     fn the_page_has_tables_and_charts_of_every_policy_and_needs_no_other_file() {
@@ -284,13 +172,6 @@ mod tests {
         assert!(page.contains("<th>R&amp;D &lt;eager&gt;</th>") && !page.contains("<eager>"));
         for outside in ["<script", "<link", "src=", "href=", "url(", "@import"] {
             assert!(!page.contains(outside), "{outside}");
-        }
-    }
-
-    #[test]
-    fn an_axis_of_values_has_round_ticks_up_to_the_largest() {
-        for (most, expected) in [(0.0, 0.01), (3.0, 1.0), (17.0, 5.0), (240.0, 100.0)] {
-            assert!((nice(most) - expected).abs() < 1e-9, "{most}: {}", nice(most));
         }
     }
 }

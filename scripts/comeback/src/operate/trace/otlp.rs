@@ -7,11 +7,11 @@ use comeback_core::Timestamp;
 use serde_json::{Value, json};
 
 use crate::operate::{
+    attempts::{Note, attempts},
     rules::{
         life::{Life, Next},
         target_name,
     },
-    web::rules::{Note, attempts},
 };
 
 /// Values of OTLP's enumerations.

@@ -19,13 +19,14 @@ use super::{
     live::{Live, Seen},
 };
 use crate::{
-    activity::{Activity, Kind, Reader},
+    activity::{Activity, Kind, Reader, runs::body},
     journal::Journal,
     operate::{
+        attempts::{Attempted, are_slivers, attempts},
+        plot::Axis,
         rules::{is_queue, life::Next},
-        simulate::charts::Axis,
         text::{shortened, span},
-        web::rules::{Attempted, Event, State, are_slivers, attempts, remedy},
+        web::rules::{Event, State, remedy},
     },
     shell::Failure,
 };
@@ -357,23 +358,6 @@ pub async fn runs(live: &Live, id: &str) -> Result<Runs, Failure> {
             }
         }
     }
-}
-
-/// The body of a message in the batch that a queue's consumer was given.
-fn body(batch: &str, message_id: &str) -> Option<String> {
-    #[derive(Deserialize)]
-    struct Batch {
-        #[serde(rename = "Records")]
-        records: Vec<Message>,
-    }
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Message {
-        message_id: String,
-        body: String,
-    }
-    let Batch { records } = serde_json::from_str(batch).ok()?;
-    records.into_iter().find(|it| it.message_id == message_id).map(|it| it.body)
 }
 
 /// The stack trace of an error, in the members that Lambda's runtimes use.

@@ -13,13 +13,14 @@ use super::{
     live::Live,
 };
 use crate::operate::{
+    plot::{Axis, Curve, highest, plot},
     rules::counted,
     simulate::{
-        ATTEMPTS_TITLE, OUTAGE_TITLE, Table, attempts,
-        charts::{Axis, Curve, highest, plot},
-        outage_sentence, outages, row,
         rules::{Candidate, Forecast, Run, Scenario, simulate},
-        with_policies,
+        tables::{
+            ATTEMPTS_TITLE, OUTAGE_TITLE, Table, attempts, outage_sentence, outages, row,
+            with_policies,
+        },
     },
     text::{count, dollars, span},
 };

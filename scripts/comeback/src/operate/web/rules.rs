@@ -16,18 +16,19 @@ use std::{
 use comeback_core::{Timestamp, register::Entry, time::earlier};
 
 pub use difference::{Change, difference, indented};
-pub use event::{
-    Attempted, Event, EventFilter, Note, State, are_slivers, attempts, remedy, round_step,
-};
+pub use event::{Event, EventFilter, State, remedy};
 pub use standing::Standing;
 
-use crate::operate::{
-    rules::{
-        Groups, NONE, is_queue,
-        life::{Step, StepKind, read, steps_of},
-        target_name,
+use crate::{
+    activity::runs::Run,
+    operate::{
+        rules::{
+            Groups, NONE, is_queue,
+            life::{Step, StepKind, read, steps_of},
+            target_name,
+        },
+        status::rules::{Facts, Runs},
     },
-    status::rules::{Facts, Runs},
 };
 
 const KEPT_MAX: usize = 100_000;
@@ -70,17 +71,6 @@ impl Pulse {
         let [failed, retried, succeeded, given_up] = Self(parts).sum();
         if failed + succeeded == 0 { self.sum() } else { [failed, retried, succeeded, given_up] }
     }
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub struct Run {
-    pub request_id: Arc<str>,
-    /// The attempt; 0 is Lambda's own invocation.
-    pub attempt: u32,
-    /// The request id of the event's first failed invocation, or `request_id` if the payload names none.
-    pub event_id: Arc<str>,
-    /// The ARN of the queue that the event is a message of, if it is one. Its request ids are message ids.
-    pub queue: Option<Arc<str>>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -457,6 +447,7 @@ mod tests {
 
     use super::*;
     use crate::operate::{
+        attempts::attempts,
         rules::life::tests::{GIVEN_UP, RETRIED, at, line},
         status::rules::State as FunctionState,
         waiting::rules::stand_in::{event, second},

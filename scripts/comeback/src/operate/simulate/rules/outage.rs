@@ -9,7 +9,12 @@ use comeback_core::{
 };
 use serde::Serialize;
 
-use super::{Candidate, Dollars, Life, Quantiles, START, Scenario};
+use super::{
+    candidate::{Candidate, Life, START},
+    cost::Dollars,
+    scenario::Scenario,
+};
+use crate::quantiles::Quantiles;
 
 /// The maximum number of steps to simulate. For larger outages, only every nth event is simulated and counts n times.
 const STEPS_MAX: f64 = 4_000_000.0;

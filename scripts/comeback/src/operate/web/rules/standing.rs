@@ -5,10 +5,7 @@ use std::collections::BTreeMap;
 
 use comeback_core::Timestamp;
 
-use super::State;
-
-/// Whether an event has failed at least once, and its state.
-pub type Place = (bool, State);
+use super::event::{Place, State};
 
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Standing {

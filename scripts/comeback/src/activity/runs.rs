@@ -1,0 +1,95 @@
+//! The runs that an entry of the journal is about. A queue's consumer is given a batch of messages, and its run counts as
+//! one run for each of them.
+
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
+
+use comeback_core::envelope::{Envelope, METADATA, RetryMetadata};
+use serde::Deserialize;
+
+use crate::{deploy::HANDLER, journal::Entry};
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Run {
+    pub request_id: Arc<str>,
+    /// The attempt; 0 is Lambda's own invocation.
+    pub attempt: u32,
+    /// The request id of the event's first failed invocation, or `request_id` if the payload names none.
+    pub event_id: Arc<str>,
+    /// The ARN of the queue that the event is a message of, if it is one. Its request ids are message ids.
+    pub queue: Option<Arc<str>>,
+}
+
+/// The event of a queue's consumer.
+#[derive(Deserialize)]
+struct Batch<'a> {
+    #[serde(rename = "Records", borrow)]
+    records: Vec<Message<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Message<'a> {
+    message_id: Arc<str>,
+    #[serde(rename = "eventSourceARN")]
+    queue: Arc<str>,
+    message_attributes: BTreeMap<String, MessageAttribute>,
+    #[serde(borrow, default)]
+    body: Cow<'a, str>,
+}
+
+#[derive(Deserialize)]
+struct MessageAttribute {
+    #[serde(rename = "stringValue")]
+    text: Option<String>,
+}
+
+/// The runs that begin: one, or one for each message of the batch that a queue's consumer is given.
+pub fn runs(entry: &Entry) -> Option<Vec<Run>> {
+    let payload = entry.payload.as_ref().or(entry.event.as_ref())?.get();
+    match serde_json::from_str::<Batch>(payload) {
+        Ok(Batch { records }) if *entry.function != *HANDLER && !records.is_empty() => {
+            let run = |Message { message_id, queue, message_attributes, .. }: Message<'_>| {
+                let metadata = message_attributes.get(METADATA).and_then(|it| it.text.as_deref());
+                let metadata = metadata.and_then(RetryMetadata::read);
+                Run { queue: Some(queue), ..run_of(message_id, metadata) }
+            };
+            Some(records.into_iter().map(run).collect())
+        }
+        _ => {
+            let metadata = Envelope::read(payload).map(|envelope| envelope.metadata);
+            Some(vec![run_of(entry.request_id.clone()?, metadata)])
+        }
+    }
+}
+
+/// The body of a message in the batch that a queue's consumer was given.
+pub fn body(batch: &str, message_id: &str) -> Option<String> {
+    let Batch { records } = serde_json::from_str(batch).ok()?;
+    let message = records.into_iter().find(|it| *it.message_id == *message_id)?;
+    Some(message.body.into_owned())
+}
+
+fn run_of(request_id: Arc<str>, metadata: Option<RetryMetadata>) -> Run {
+    let attempt = metadata.as_ref().map_or(0, |metadata| metadata.attempt.get());
+    let event_id = metadata.and_then(|metadata| Some(metadata.request_id?.into()));
+    let event_id = event_id.unwrap_or_else(|| Arc::clone(&request_id));
+    Run { event_id, request_id, attempt, queue: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_payload_of_a_queues_message_is_its_body_in_the_batch() {
+        let message = |id: &str, body: &str| json!({ "messageId": id, "eventSourceARN": "arn:q", "messageAttributes": {}, "body": body });
+        let batch = json!({ "Records": [message("m1", "plain"), message("m2", "\"\n")] });
+        let batch = batch.to_string();
+        assert_eq!(body(&batch, "m1").as_deref(), Some("plain"));
+        assert_eq!(body(&batch, "m2").as_deref(), Some("\"\n"));
+        assert_eq!(body(&batch, "m3"), None);
+        assert_eq!(body("{}", "m1"), None);
+    }
+}

@@ -1,0 +1,133 @@
+//! The attempts of an event, from its steps: when each ran, how it ended, and the wait after it.
+
+use comeback_core::{Timestamp, time::between};
+
+use crate::operate::rules::life::{Step, StepKind};
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Attempted {
+    /// The attempt; 0 is Lambda's own invocation.
+    pub attempt: u32,
+    pub request_id: Option<String>,
+    pub began: Timestamp,
+    pub late_ms: Option<u64>,
+    /// When it ended, or `None` if it runs or nothing is known of its end.
+    pub ended: Option<Timestamp>,
+    pub error: Option<(Option<String>, Option<String>)>,
+    pub wait: Option<Wait>,
+    pub given_up: Option<(Timestamp, String)>,
+    /// Faults that the handler had, and duplicates.
+    pub notes: Vec<Note>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Note {
+    pub at: Timestamp,
+    pub text: String,
+    pub error: Option<String>,
+    /// Whether the handler could not act on the failure because of it.
+    pub blocks: bool,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Wait {
+    pub from: Timestamp,
+    pub due_at: Option<Timestamp>,
+    pub until: Timestamp,
+    /// How often it came back and was made to wait again.
+    pub again: u32,
+}
+
+impl Attempted {
+    /// The handler logs an attempt after Lambda has accepted it, which may be after its end.
+    fn end(&mut self, at: Timestamp) {
+        self.ended = Some(at);
+        self.began = self.began.min(at);
+    }
+}
+
+/// The attempts of an event that began at this time, by its steps.
+pub fn attempts(began: Timestamp, steps: &[Step]) -> Vec<Attempted> {
+    let begun = |attempt, began| Attempted { attempt, began, ..Attempted::default() };
+    let mut all = vec![begun(0, began)];
+    for step in steps {
+        let Some(last) = all.last_mut() else { continue };
+        match &step.what {
+            StepKind::Failed { error_type, error_message } => {
+                last.end(step.at);
+                last.error = Some((error_type.clone(), error_message.clone()));
+                last.request_id = Some(step.request_id.clone());
+                // The register may have the first report of an event.
+                last.attempt = step.attempt.map_or(last.attempt, |next| next.saturating_sub(1));
+            }
+            StepKind::Succeeded => {
+                last.end(step.at);
+                last.request_id = Some(step.request_id.clone());
+            }
+            StepKind::Waits { due_at, until, again } => {
+                let from = last.wait.map_or(step.at, |wait| wait.from);
+                last.wait = Some(Wait { from, due_at: *due_at, until: *until, again: *again });
+            }
+            StepKind::Retried { late_ms } => {
+                // It was due when the handler read it, or the log has no line about its wait.
+                let from = last.ended.unwrap_or(last.began);
+                let wait = Wait { from, due_at: None, until: step.at, again: 0 };
+                last.wait = Some(Wait { until: step.at, ..last.wait.unwrap_or(wait) });
+                let next = last.attempt + 1;
+                let late_ms = Some(*late_ms);
+                all.push(Attempted { late_ms, ..begun(step.attempt.unwrap_or(next), step.at) });
+            }
+            StepKind::GivenUp { reason } => last.given_up = Some((step.at, reason.clone())),
+            StepKind::Dropped => {
+                let text = "a duplicate message was dropped".to_owned();
+                last.notes.push(Note { at: step.at, text, error: None, blocks: false });
+            }
+            StepKind::Trouble { said, error, blocks } => {
+                let (text, error) = (said.clone(), error.clone());
+                last.notes.push(Note { at: step.at, text, error, blocks: *blocks });
+            }
+        }
+    }
+    all
+}
+
+/// The part of a linear axis below which the row of an attempt is too short to read.
+const SLIVER: f64 = 0.03;
+
+/// Whether most attempts would be slivers on a linear axis of this length. The backoff doubles, so the first attempts
+/// of a long life are.
+pub fn are_slivers(attempts: &[Attempted], seconds: f64) -> bool {
+    let is_sliver = |it: &&Attempted| {
+        let end = it.wait.map(|wait| wait.until).or(it.ended).unwrap_or(it.began);
+        between(it.began, end).as_secs_f64() < SLIVER * seconds
+    };
+    2 * attempts.iter().filter(is_sliver).count() > attempts.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_life_is_shown_on_a_logarithmic_axis_if_most_of_its_attempts_would_be_slivers() {
+        let at = |seconds: i64| Timestamp::from_timestamp(seconds, 0).unwrap();
+        // Each attempt begins at a time, fails at once, and waits until the next one begins.
+        let life = |times: &[i64]| -> Vec<Attempted> {
+            let wait = |from, until| Some(Wait { from, due_at: None, until, again: 0 });
+            let attempt = |pair: &[i64]| {
+                let (began, until) = (at(pair[0]), at(pair[1]));
+                let (ended, wait) = (Some(began), wait(began, until));
+                Attempted { began, ended, wait, ..Attempted::default() }
+            };
+            times.windows(2).map(attempt).collect()
+        };
+        for (times, seconds, expected) in [
+            (&[0, 1, 3, 7, 15][..], 15.0, false),
+            (&[0, 1, 3, 7, 15, 31, 4000], 4000.0, true),
+            (&[0, 1, 3, 2000, 4000], 4000.0, false),
+            (&[0, 3600], 3600.0, false),
+        ] {
+            assert_eq!(are_slivers(&life(times), seconds), expected, "{times:?}");
+        }
+    }
+}
