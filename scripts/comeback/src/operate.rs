@@ -70,10 +70,10 @@ pub enum Operate {
     /// Events keep waiting when they are due: no attempt is counted, but their age still grows.
     /// `comeback waiting retry-now` retries events in spite of the pause. Needs REGISTER=true.
     #[command(after_help = "Example: comeback pause orders")]
-    Pause(waiting::PauseArgs),
+    Pause(waiting::pause::PauseArgs),
     /// End the pause of a function. The events that were held back come back within 15 minutes.
     #[command(after_help = "Example: comeback resume orders")]
-    Resume(waiting::ResumeArgs),
+    Resume(waiting::pause::ResumeArgs),
     /// Find problems in the retry systems, and how to fix them.
     ///
     /// Examines the retry handlers of the account and region, their mappings and queues, the functions whose failures
@@ -133,8 +133,8 @@ pub async fn run(
         Operate::Status(args) => status::run(args, shell).await,
         Operate::Trace(args) => trace::run(args, shell).await,
         Operate::Waiting(args) => waiting::run(args, shell).await,
-        Operate::Pause(args) => waiting::pause(args, shell).await,
-        Operate::Resume(args) => waiting::resume(args, shell).await,
+        Operate::Pause(args) => waiting::pause::pause(args, shell).await,
+        Operate::Resume(args) => waiting::pause::resume(args, shell).await,
         Operate::Doctor(args) => doctor::run(args, shell).await,
         Operate::Attach(args) => attach::run_attach(args, shell).await,
         Operate::Detach(args) => attach::run_detach(args, shell).await,

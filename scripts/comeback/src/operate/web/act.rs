@@ -25,7 +25,10 @@ use crate::{
             target_name,
         },
         text::{count, shortened},
-        waiting::{rules as waiting, rules::visit},
+        waiting::{
+            rules as waiting,
+            rules::{pauses::pause_done, visit},
+        },
     },
     shell::Failure,
 };
@@ -323,7 +326,7 @@ async fn carry_out(live: Shared, command: Command, job: u64) -> Result<Vec<Notic
                 register.pause(&target, is_pause.then(|| (live.now)())).await?;
             }
             live.poll().await?;
-            let done = waiting::pause_done(&target_name(&target), is_pause);
+            let done = pause_done(&target_name(&target), is_pause);
             (vec![Notice::good(format!("{done}."))], Ok(()))
         }
     };

@@ -110,6 +110,14 @@ pub fn unqualified(arn: &str) -> &str {
     &arn[..length]
 }
 
+pub fn pause_done(function: &str, is_pause: bool) -> String {
+    if is_pause {
+        format!("{function} is paused: what is due waits until it is resumed")
+    } else {
+        format!("{function} is resumed: what was held back comes within 15 minutes")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

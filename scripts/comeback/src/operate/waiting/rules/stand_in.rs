@@ -8,7 +8,7 @@ use std::{
 
 use comeback_core::{Timestamp, claim::Order, register::Entry, time::later};
 
-use super::{Page, Partition, Register};
+use super::port::{Page, Partition, Register};
 use crate::operate::rules::{Answer, Clock, Fault};
 
 pub(super) const PAGE: usize = 3;

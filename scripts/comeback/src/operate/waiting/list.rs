@@ -1,0 +1,207 @@
+//! Lists the waiting events: those of the register or, without one, of the handler's log.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use comeback_core::{
+    Timestamp,
+    register::Entry,
+    time::{earlier, rfc3339},
+};
+use serde_json::json;
+
+use crate::{
+    operate::{
+        handler_log::collected_lines,
+        options::{Named, SystemOptions, find, one_of},
+        rules::{Answer, Fault, Group, Groups, events, life::lives, target_name},
+        text::{due, error, group_json, group_lines, narrowed},
+        waiting::{
+            filter::Filter,
+            register::DynamoRegister,
+            rules::{GroupBy, Listed, Partition, Selection, of_life, visit},
+        },
+    },
+    paint::{Line, Style},
+    shell::{Failure, Outcome, Shell, spinner, uninterrupted},
+};
+
+/// In a terminal of less than 80 columns, a list has only the event, its function and its due time.
+const NARROW: (usize, &[usize]) = (80, &[0, 1, 3]);
+
+/// Without a register, this much of the log is read, and only the lines that match `DECISIONS`.
+const LOG_SPAN: Duration = Duration::from_hours(24);
+const DECISIONS: &str = "{ $.decision EXISTS }";
+
+#[derive(Debug, clap::Args)]
+pub struct ListArgs {
+    /// Count the events that have these in common, separated by commas: function, error, attempt.
+    #[arg(long, value_name = "WHAT", value_delimiter = ',', value_parser = |text: &str| one_of(&GroupBy::ALL, text))]
+    pub group_by: Vec<Named<GroupBy>>,
+    /// The maximum number of events to list, the soonest due first.
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
+    pub limit: u32,
+    /// Print one JSON document instead of a table.
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub filter: Filter,
+    #[command(flatten)]
+    pub system: SystemOptions,
+}
+
+#[derive(Default)]
+struct Found {
+    looked_at: u64,
+    selected: u64,
+    /// Whether there may be more.
+    is_partial: bool,
+    groups: Groups,
+    /// The selected events that are due first, by due time and id. At most `--limit`.
+    first: BTreeMap<(Timestamp, String), Entry>,
+}
+
+impl Found {
+    fn add(&mut self, event: Entry, args: &ListArgs, selection: &Selection) {
+        self.looked_at += 1;
+        if !selection.matches(&event) {
+            return;
+        }
+        self.selected += 1;
+        if args.group_by.is_empty() {
+            self.first.insert((event.due, event.key.clone()), event);
+            if self.first.len() > args.limit as usize {
+                self.first.pop_last();
+            }
+        } else {
+            let key = args.group_by.iter().map(|(_, by)| by.key(&event)).collect();
+            self.groups.count(key, Some(event.due));
+        }
+    }
+}
+
+pub async fn list(args: &ListArgs, shell: &Shell) -> Result<Outcome, Failure> {
+    let (aws, handler) = find(&args.system, shell.now).await?;
+    let goes_on = uninterrupted()?;
+    let now = (shell.now)();
+    let selection = args.filter.selection(now);
+    let mut found = Found::default();
+    let name = handler.name().to_owned();
+    let place = format!("{name} ({})", aws.region);
+    let log_group = handler.log_group.clone();
+    let read = if handler.register().is_some() {
+        let register = DynamoRegister::of(handler, aws.clone())?;
+        Some(of_register(&register, &mut found, (args, &selection), &goes_on).await)
+    } else {
+        None
+    };
+    let (source, unknown) = if let Some(Ok(())) = read {
+        ("register", None)
+    } else {
+        // What was read of the register, if it could not be read to the end, is forgotten.
+        found = Found::default();
+        let from = earlier(now, LOG_SPAN);
+        let lines = collected_lines(&aws, &log_group, DECISIONS, from, "lines read", &goes_on);
+        let lines = lines.await?;
+        // The events whose last decision is a wait.
+        let events = lives(lines.iter().map(String::as_str)).into_iter().filter_map(of_life);
+        events.for_each(|event| found.add(event, args, &selection));
+        ("log", read.and_then(Result::err))
+    };
+    found.is_partial |= !goes_on();
+    let is_grouped = !args.group_by.is_empty();
+    let names: Vec<_> = args.group_by.iter().map(|(name, _)| *name).collect();
+    let listed: Vec<_> = found.first.values().map(|event| Listed::of(event, now)).collect();
+    if args.json {
+        let mut document = json!({
+            "handler": name, "source": source, "looked_at": found.looked_at,
+            "selected": found.selected, "complete": !found.is_partial,
+        });
+        if is_grouped {
+            document["groups"] = group_json(&names, &found.groups, |group| {
+                json!({
+                    "events": group.count,
+                    "first_due_at": group.first_at.map(rfc3339),
+                    "last_due_at": group.last_at.map(rfc3339),
+                })
+            });
+        } else {
+            document["events"] = json!(listed);
+        }
+        shell.print_json(&document).await?;
+    } else {
+        let mut lines = summary(&found, &place, source, unknown.as_ref());
+        if is_grouped && found.selected > 0 {
+            let when = |at: Option<Timestamp>| at.map_or(String::new(), |at| due(at, now));
+            let times = |group: &Group| [when(group.first_at), when(group.last_at)];
+            let columns = ["events", "next due", "last due"];
+            lines.extend(group_lines(&names, columns, &found.groups, times, shell.width()));
+        } else if !listed.is_empty() {
+            lines.extend(rows(&listed, now, shell.width()));
+            if found.selected > listed.len() as u64 {
+                let text = "… and more: pass --limit N, a filter or --group-by";
+                lines.push(Line::of(Style::Faint, text));
+            }
+        }
+        shell.print(&lines).await?;
+    }
+    Ok(if goes_on() { Outcome::Success } else { Outcome::Interrupted })
+}
+
+async fn of_register(
+    register: &DynamoRegister,
+    found: &mut Found,
+    (args, selection): (&ListArgs, &Selection),
+    goes_on: impl Fn() -> bool,
+) -> Answer<()> {
+    let parts = register.parts(&selection.failures.functions).await?;
+    // The events of a single function are sorted by due time, so reading can stop after the first ones.
+    let are_sorted = matches!(&*parts, [Partition::Target(_)]) && args.group_by.is_empty();
+    let limit = u64::from(args.limit);
+    let spinner = spinner("events read");
+    let read = visit(&parts, register, |event| {
+        found.add(event, args, selection);
+        spinner.set_position(found.looked_at);
+        found.is_partial = are_sorted && found.selected > limit;
+        !found.is_partial && goes_on()
+    });
+    let read = read.await;
+    spinner.finish_and_clear();
+    read
+}
+
+fn summary(found: &Found, place: &str, source: &str, unknown: Option<&Fault>) -> Vec<Line> {
+    let number = if found.is_partial {
+        format!("more than {}", events(found.selected.saturating_sub(1)))
+    } else {
+        events(found.selected)
+    };
+    let mut lines = vec![Line::of(Style::Strong, format!("{number} wait for {place}"))];
+    if let Some(fault) = unknown {
+        lines.push(Line::of(Style::Bad, format!("The register can't be read: {fault}")));
+        lines.push(Line::of(Style::Faint, "This is read from the last day of the handler's log."));
+    } else if source == "log" {
+        let text = "There is no register (REGISTER=true), so this is read from the last day of the handler's log.";
+        lines.push(Line::of(Style::Faint, text));
+    }
+    lines
+}
+
+fn rows(events: &[Listed], now: Timestamp, width: Option<usize>) -> Vec<Line> {
+    let header = ["event", "function", "attempt", "due", "waits", "error"];
+    let row = |event: &Listed| {
+        let waits = match (event.order, event.overdue) {
+            (Some(order), _) => format!("{order} ordered"),
+            (None, true) => "overdue".to_owned(),
+            (None, false) => event.kept.unwrap_or("unknown").replace('_', " "),
+        };
+        [
+            event.event_id.chars().take(8).collect(),
+            target_name(&event.function).into_owned(),
+            event.attempt.to_string(),
+            due(event.due_at, now),
+            waits,
+            error(event.error_type.as_deref(), event.error_message.as_deref()),
+        ]
+    };
+    narrowed(header, events.iter().map(row), width, NARROW)
+}

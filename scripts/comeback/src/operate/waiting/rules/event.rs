@@ -1,0 +1,158 @@
+//! A waiting event, as it is listed, grouped and selected.
+
+use std::time::Duration;
+
+use comeback_core::{
+    Timestamp,
+    claim::{self, Order},
+    register::Entry,
+    target::Target,
+    time::later,
+};
+use serde::Serialize;
+
+use crate::operate::rules::{
+    FailureFilter, NONE, any,
+    life::{Life, Next, StepKind},
+    slips::not_empty,
+    target_name,
+};
+
+/// If an event is later than this, its message is gone, or nothing receives from its queue.
+const LATE_MAX: Duration = Duration::from_mins(15);
+
+/// A waiting event from the handler's log, which has neither queue nor error message; `None` if it doesn't wait.
+pub fn of_life(life: Life) -> Option<Entry> {
+    let Next::Waits { until } = life.next else { return None };
+    let first = life.steps.first()?;
+    let last = life.steps.iter().rfind(|step| matches!(step.what, StepKind::Failed { .. }))?;
+    let StepKind::Failed { error_type, .. } = &last.what else { return None };
+    Some(Entry {
+        key: claim::key(life.function.as_deref()?, &last.request_id),
+        target: life.function?,
+        queue_url: String::new(),
+        event_id: life.event_id,
+        attempt: last.attempt.unwrap_or_default(),
+        due: until,
+        first_failure: first.at,
+        error_type: error_type.clone(),
+        error_message: None,
+        receipt_handle: None,
+        order: None,
+    })
+}
+
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+pub struct Listed {
+    pub event_id: String,
+    /// The request id of the last failed invocation.
+    pub request_id: String,
+    pub function: String,
+    pub attempt: u32,
+    pub due_at: Timestamp,
+    pub first_failed_at: Timestamp,
+    pub error_type: Option<String>,
+    /// The message of the last error, possibly truncated.
+    pub error_message: Option<String>,
+    pub queue: Option<String>,
+    /// How the message waits, if known: `in_flight` or `delayed`.
+    pub kept: Option<&'static str>,
+    /// Whether it is over 15 minutes late: its message is gone, or nothing receives from its queue.
+    pub overdue: bool,
+    /// The operator's order, if any: `retry` or `cancel`.
+    pub order: Option<&'static str>,
+}
+
+impl Listed {
+    pub fn of(event: &Entry, now: Timestamp) -> Self {
+        Self {
+            event_id: event.event_id.clone(),
+            request_id: event.request_id().to_owned(),
+            function: event.target.clone(),
+            attempt: event.attempt,
+            due_at: event.due,
+            first_failed_at: event.first_failure,
+            error_type: event.error_type.clone(),
+            error_message: event.error_message.clone(),
+            queue: Some(event.queue_url.clone()).filter(|queue| !queue.is_empty()),
+            kept: match (&event.receipt_handle, event.queue_url.is_empty()) {
+                (Some(_), _) => Some("in_flight"),
+                (None, false) => Some("delayed"),
+                (None, true) => None,
+            },
+            overdue: later(event.due, LATE_MAX) < now,
+            order: event.order.map(|order| match order {
+                Order::Retry => "retry",
+                Order::Cancel => "cancel",
+            }),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum GroupBy {
+    Function,
+    Error,
+    Attempt,
+}
+
+impl GroupBy {
+    pub const ALL: [(&str, Self); 3] =
+        [("function", Self::Function), ("error", Self::Error), ("attempt", Self::Attempt)];
+
+    pub fn key(self, event: &Entry) -> String {
+        match self {
+            Self::Function => target_name(&event.target).into_owned(),
+            Self::Error => event.error_type.clone().unwrap_or_else(|| NONE.to_owned()),
+            Self::Attempt => event.attempt.to_string(),
+        }
+    }
+}
+
+/// Filters on events. All filters must match. A repeatable filter matches if one of its values does.
+#[derive(Clone, Debug, Default, Eq, PartialEq, clap::Args)]
+pub struct Selection {
+    /// The beginning of an event's id or of its latest request id; repeatable.
+    #[arg(long = "id", value_name = "ID", value_parser = not_empty)]
+    pub ids: Vec<String>,
+    #[command(flatten)]
+    pub failures: FailureFilter,
+    #[arg(skip)]
+    pub due_before: Option<Timestamp>,
+}
+
+impl Selection {
+    pub fn matches(&self, event: &Entry) -> bool {
+        any(&self.ids, |id| event.event_id.starts_with(id) || event.request_id().starts_with(id))
+            && self.failures.matches(
+                Target::parse(&event.target).as_ref(),
+                event.error_type.as_deref(),
+                event.error_message.as_deref(),
+            )
+            && self.due_before.is_none_or(|before| event.due < before)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operate::waiting::rules::stand_in::{event, second};
+
+    #[test]
+    fn an_event_that_should_have_come_back_long_ago_is_overdue() {
+        let event = event("a", 100);
+        let overdue = |now| Listed::of(&event, second(now)).overdue;
+        assert!(!overdue(0) && !overdue(100) && !overdue(1000));
+        assert!(overdue(1001));
+    }
+
+    #[test]
+    fn every_event_has_a_group() {
+        let mut event = event("a", 100);
+        let keys = |event: &Entry| GroupBy::ALL.map(|(_, by)| by.key(event));
+        assert_eq!(keys(&event), ["orders", "app.Down", "2"]);
+        event.error_type = None;
+        event.target = "arn:aws:lambda:us-east-1:1:function:orders:live".to_owned();
+        assert_eq!(keys(&event), ["orders:live", "none", "2"]);
+    }
+}
