@@ -1,40 +1,26 @@
 //! `comeback dead`: lists, redrives, exports and deletes the letters in a dead-letter queue.
 
 mod list;
-mod queue;
+mod order;
+pub mod queue;
 pub mod rules;
 
-use std::{fs, io, ops::RangeInclusive, process::Command};
-
 use clap::Subcommand;
-use serde_json::{json, value::RawValue};
 
 use crate::{
-    operate::{
-        aws::Connection,
-        dead_letters::{
-            list::{ExportArgs, ListArgs, ShowArgs},
-            queue::{look_at_all, open},
-            rules::{Action, Facts, Order, Pace, Plan, PointerValue, Selection, Step, carry_out},
-        },
-        options::OrderOptions,
-        rules::{count, letters, slips::not_empty},
+    operate::dead_letters::{
+        list::{ExportArgs, ListArgs, ShowArgs},
+        order::{OrderArgs, RedriveArgs},
     },
-    paint::{Line, Style},
-    shell::{Failure, Outcome, Shell, confirm, progress, uninterrupted},
+    shell::{Failure, Outcome, Shell},
 };
-
-pub use crate::operate::dead_letters::queue::Queue;
 
 pub async fn run(command: &Dead, shell: &Shell) -> Result<Outcome, Failure> {
     match command {
         Dead::List(args) => list::list(args, shell).await,
         Dead::Show(args) => list::show(args, shell).await,
-        Dead::Redrive(args) => redrive(args, shell).await,
-        Dead::Purge(args) => {
-            let pace = Pace { letters_per_second: None, batches: 1 };
-            order(args, Action::Purge, pace, false, shell).await
-        }
+        Dead::Redrive(args) => order::redrive(args, shell).await,
+        Dead::Purge(args) => order::purge(args, shell).await,
         Dead::Export(args) => list::export(args, shell).await,
     }
 }
@@ -63,211 +49,4 @@ pub enum Dead {
     /// Delete letters for good.
     #[command(after_help = "Example: comeback dead purge --older-than 7d")]
     Purge(OrderArgs),
-}
-
-/// Options that select a dead-letter queue.
-#[derive(Debug, Default, clap::Args)]
-#[command(next_help_heading = "Where")]
-pub struct QueueOptions {
-    /// The dead-letter queue of this retry handler.
-    #[arg(long, value_name = "NAME", conflicts_with = "queue")]
-    pub handler: Option<String>,
-    /// A dead-letter queue, by its name or URL; also a function's own.
-    #[arg(long, value_name = "NAME|URL")]
-    pub queue: Option<String>,
-    #[command(flatten)]
-    pub connection: Connection,
-}
-
-#[derive(Debug, clap::Args)]
-pub struct OrderArgs {
-    #[command(flatten)]
-    pub options: OrderOptions,
-    #[command(flatten)]
-    pub selection: Selection,
-    #[command(flatten)]
-    pub queue: QueueOptions,
-}
-
-#[derive(Debug, clap::Args)]
-pub struct RedriveArgs {
-    /// The function or the queue, such as sqs:imports, in place of each letter's own, by its name or ARN. A function
-    /// may have a version or an alias.
-    #[arg(long, value_name = "FUNCTION[:ALIAS]|QUEUE", value_parser = not_empty)]
-    pub to: Option<String>,
-    /// Set a value in the payload, by a JSON pointer. A key that an object lacks is added. The value is JSON, or the
-    /// text of a string; repeatable.
-    #[arg(long, value_name = "/POINTER=VALUE", value_parser = PointerValue::parse)]
-    pub set: Vec<PointerValue>,
-    /// Edit the payload of the only selected letter in $VISUAL or $EDITOR.
-    #[arg(long)]
-    pub edit: bool,
-    /// The most letters to redrive in a second, such as 20 or 0.5 [default: as many as possible].
-    #[arg(long, value_name = "N", value_parser = rate)]
-    pub rate: Option<f64>,
-    /// How many batches of ten are redriven concurrently. More are faster when calls are slow, but if the command is
-    /// killed, that many batches may be redriven twice.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=50))]
-    pub batches: u8,
-    #[command(flatten)]
-    pub order: OrderArgs,
-}
-
-/// Rates that are lower than one letter an hour make no sense, and would not fit into times.
-fn rate(text: &str) -> Result<f64, &'static str> {
-    const RATES: RangeInclusive<f64> = 1.0 / 3600.0..=1e6;
-    let rate = text.parse().ok().filter(|rate| RATES.contains(rate));
-    rate.ok_or("expected a number of letters a second, such as 20 or 0.5")
-}
-
-async fn redrive(args: &RedriveArgs, shell: &Shell) -> Result<Outcome, Failure> {
-    let RedriveArgs { to, set, edit, rate, batches, order } = args;
-    let action = Action::Redrive { to: to.clone(), set: set.clone(), payload: None };
-    let pace = Pace { letters_per_second: *rate, batches: usize::from(*batches) };
-    self::order(order, action, pace, *edit, shell).await
-}
-
-async fn order(
-    args: &OrderArgs,
-    action: Action,
-    pace: Pace,
-    edit: bool,
-    shell: &Shell,
-) -> Result<Outcome, Failure> {
-    let OrderOptions { yes, dry_run, json: is_json } = args.options;
-    if action == Action::Purge {
-        args.selection.failures.refuse_everything()?;
-    }
-    let (ask, done) = match action {
-        Action::Redrive { .. } => ("Redrive", "redriven"),
-        Action::Purge => ("Delete", "deleted"),
-    };
-    let selection = args.selection.clone();
-    let queue = open(&args.queue, shell).await?;
-    let goes_on = uninterrupted()?;
-    let policies = queue.policies_for(&action).await?;
-    let mut order = Order { selection, given_at: (shell.now)(), action, policies };
-
-    // With --yes the counts are not needed, and reading a large queue takes time.
-    let is_planned = !yes || dry_run || edit;
-    let (mut plan, mut last) = (Plan::default(), None);
-    if is_planned {
-        look_at_all(&queue, |letter| {
-            let step = order.step(&letter, order.given_at);
-            plan.count(&step);
-            if matches!(step, Step::Redrive(_)) {
-                last = Some(letter);
-            }
-            goes_on()
-        })
-        .await?;
-        if !goes_on() {
-            return Ok(Outcome::Interrupted);
-        }
-    }
-    if edit {
-        let facts = last.map(|letter| order.facts(&letter));
-        edited(&mut order.action, &plan, facts, yes)?;
-    }
-
-    let number = if is_planned { plan.letters() } else { queue.visible };
-    let place = format!("{} ({})", queue.name(), queue.region());
-    let plan = is_planned.then_some(plan);
-    match &plan {
-        _ if is_json => {}
-        Some(plan) => {
-            shell.print(&[Line::of(Style::Strong, place)]).await?;
-            shell.print_notices(&plan.notices()).await?;
-        }
-        None => {
-            let line = format!("About {} in {place}", letters(number));
-            shell.print(&[Line::of(Style::Plain, line)]).await?;
-        }
-    }
-    let mut document = json!({ "queue": queue.url, "interrupted": false, "error": null });
-    if let Some(plan) = &plan {
-        document["plan"] = json!(plan);
-    }
-    if let Some(plan) = plan.as_ref().filter(|_| dry_run || number == 0) {
-        if is_json {
-            shell.print_json(&document).await?;
-        }
-        return Ok(if plan.is_stuck() { Outcome::Unsuccessful } else { Outcome::Success });
-    }
-    if !yes {
-        confirm(&format!("{ask} {}?", letters(number)))?;
-    }
-
-    let bar = progress(number, done);
-    let (tally, ended) = carry_out(&order, pace, &queue, |tally| {
-        bar.set_position(tally.done());
-        goes_on()
-    })
-    .await;
-    drop(bar);
-
-    document["interrupted"] = json!(!goes_on());
-    document["error"] = json!(ended.as_ref().err().map(ToString::to_string));
-    document["done"] = json!(tally);
-    if is_json {
-        shell.print_json(&document).await?;
-    } else {
-        shell.print_notices(&tally.notices()).await?;
-    }
-    ended?;
-    Ok(match () {
-        () if !goes_on() => Outcome::Interrupted,
-        () if tally.kept_back() > 0 => Outcome::Unsuccessful,
-        () => Outcome::Success,
-    })
-}
-
-/// Lets the operator edit the payload of the only selected letter. If it was not changed, the operator has to confirm.
-fn edited(
-    action: &mut Action,
-    plan: &Plan,
-    facts: Option<Facts>,
-    is_confirmed: bool,
-) -> Result<(), Failure> {
-    let (Some(facts), 1) = (facts, plan.letters()) else {
-        let letters = count(plan.letters());
-        let text =
-            format!("expected one letter for --edit, got {letters}: pass --id or another filter");
-        return Err(text.into());
-    };
-    let before = facts.payload.as_deref().unwrap_or_default();
-    let after = edit(before).map_err(|error| format!("can't edit the payload: {error}"))?;
-    // Editors end a file with a line break.
-    let after = if before.ends_with('\n') {
-        after.as_str()
-    } else {
-        after.strip_suffix('\n').unwrap_or(&after)
-    };
-    if after == before {
-        let text = "the payload was not changed";
-        if is_confirmed {
-            return Err(format!("{text}, so nothing is redriven: leave out --edit").into());
-        }
-        eprintln!("comeback: {text}");
-    }
-    serde_json::from_str::<&RawValue>(after)
-        .map_err(|error| format!("the edited payload is not JSON: {error}"))?;
-    if let Action::Redrive { payload, .. } = action {
-        *payload = Some(after.to_owned());
-    }
-    Ok(())
-}
-
-/// Opens the operator's editor, as the shell finds it, with a text. Returns the text that it has saved.
-fn edit(text: &str) -> io::Result<String> {
-    const EDITOR: &str = r#"eval "${VISUAL:-${EDITOR:-vi}} \"\$1\"""#;
-    let file = tempfile::Builder::new().prefix("payload-").suffix(".json").tempfile()?;
-    fs::write(file.path(), text)?;
-    let ended = Command::new("sh").args(["-c", EDITOR, "edit"]).arg(file.path()).status()?;
-    if !ended.success() {
-        return Err(io::Error::other(format!(
-            "the editor ended with {ended}; nothing is redriven"
-        )));
-    }
-    fs::read_to_string(file.path())
 }

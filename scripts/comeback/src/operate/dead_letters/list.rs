@@ -19,8 +19,7 @@ use serde_json::json;
 use crate::{
     operate::{
         dead_letters::{
-            QueueOptions,
-            queue::{Queue, look_at_all, open},
+            queue::{Queue, QueueOptions, look_at_all, open},
             rules::{GroupBy, Letter, Listed, Selection},
         },
         options::{Named, one_of},

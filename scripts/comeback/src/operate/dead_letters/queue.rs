@@ -18,10 +18,9 @@ use tokio::task::JoinSet;
 
 use crate::{
     operate::{
-        aws::{Aws, fault, functions, of_each},
-        dead_letters::{
-            QueueOptions,
-            rules::{Action, Call, DeadLetterQueue, Letter, Redrive, WORK_HOLD, hold, look},
+        aws::{Aws, Connection, fault, functions, of_each},
+        dead_letters::rules::{
+            Action, Call, DeadLetterQueue, Letter, Redrive, WORK_HOLD, hold, look,
         },
         rules::{self, Answer, Clock, Function, handlers},
         text::{count, span},
@@ -31,6 +30,20 @@ use crate::{
 
 /// How long a receive waits. Without a wait (short polling), a receive may miss letters.
 const RECEIVE_WAIT_SECONDS: i32 = 1;
+
+/// Options that select a dead-letter queue.
+#[derive(Debug, Default, clap::Args)]
+#[command(next_help_heading = "Where")]
+pub struct QueueOptions {
+    /// The dead-letter queue of this retry handler.
+    #[arg(long, value_name = "NAME", conflicts_with = "queue")]
+    pub handler: Option<String>,
+    /// A dead-letter queue, by its name or URL; also a function's own.
+    #[arg(long, value_name = "NAME|URL")]
+    pub queue: Option<String>,
+    #[command(flatten)]
+    pub connection: Connection,
+}
 
 pub struct Queue {
     aws: Aws,

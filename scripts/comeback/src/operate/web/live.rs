@@ -26,7 +26,10 @@ use crate::{
     deploy::HANDLER,
     operate::{
         aws::{Aws, Connection, functions},
-        dead_letters::{Queue, QueueOptions, rules::Listed},
+        dead_letters::{
+            queue::{Queue, QueueOptions},
+            rules::Listed,
+        },
         doctor::{
             self,
             rules::{Examined, diagnose},

@@ -1,169 +1,18 @@
-//! Which letters an order is about, and what it does with each.
+//! What an order does with each letter.
 
-use std::{borrow::Cow, collections::BTreeMap, ops::RangeInclusive, time::Duration};
+use std::borrow::Cow;
 
-use clap::builder::PossibleValuesParser;
 use comeback_core::{
-    Timestamp,
-    attribute::Attribute,
-    envelope::RetryMetadata,
-    json::{self, Object, Pointer},
-    policy::Policy,
-    reason::Reason,
-    settings::Policies,
-    time::between,
+    Timestamp, attribute::Attribute, envelope::RetryMetadata, policy::Policy, settings::Policies,
 };
 use serde::Serialize;
-use serde_json::value::RawValue;
 
-use super::{ANY, Facts, Letter, Origin};
-use crate::operate::rules::{
-    FailureFilter, NONE, Notice, Tone, any, duration, function_name, is_queue, letters,
-    slips::not_empty, target_name,
+use super::{
+    letter::{ANY, Facts, Letter},
+    pointer::PointerValue,
+    selection::Selection,
 };
-
-/// Filters on letters. All filters must match. A repeatable filter matches if one of its values does.
-#[derive(Clone, Debug, Default, Eq, PartialEq, clap::Args)]
-#[command(next_help_heading = "Filters")]
-pub struct Selection {
-    /// The beginning of a message id or request id; repeatable.
-    #[arg(long = "id", value_name = "ID", value_parser = not_empty)]
-    pub ids: Vec<String>,
-    /// A reason, such as max_age_exceeded, or none for letters that SQS or Lambda sent; repeatable.
-    #[arg(long = "reason", value_name = "REASON", value_parser = PossibleValuesParser::new(reasons()))]
-    pub reasons: Vec<String>,
-    #[command(flatten)]
-    pub failures: FailureFilter,
-    /// The last failure is at least this long ago.
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
-    pub older_than: Option<Duration>,
-    /// The last failure is at most this long ago.
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
-    pub newer_than: Option<Duration>,
-    /// How many attempts were made: 3, 3.., ..5 or 3..5.
-    #[arg(long, value_name = "N|FROM..TO", value_parser = attempts)]
-    pub attempts: Option<RangeInclusive<u32>>,
-    /// A value in the payload, by a JSON pointer, such as /order/country=DE; repeatable, and all must be there.
-    #[arg(long = "where", value_name = "/POINTER=VALUE", value_parser = PointerValue::parse)]
-    pub places: Vec<PointerValue>,
-}
-
-/// The names that `--reason` takes.
-pub fn reasons() -> impl Iterator<Item = &'static str> {
-    Reason::ALL.iter().map(|reason| reason.as_str()).chain([NONE])
-}
-
-/// Parses a number of attempts or an inclusive range: `3`, `3..`, `..5` or `3..5`.
-fn attempts(text: &str) -> Result<RangeInclusive<u32>, &'static str> {
-    let bound = |text: &str, open| if text.is_empty() { Some(open) } else { text.parse().ok() };
-    let range = match text.split_once("..") {
-        Some(("", "")) => None,
-        Some((from, to)) => bound(from, 0).zip(bound(to, u32::MAX)),
-        None => text.parse().ok().map(|exactly| (exactly, exactly)),
-    };
-    let range = range.filter(|(from, to)| from <= to).map(|(from, to)| from..=to);
-    range.ok_or("expected a number or a range, such as 3, 3.., ..5 or 3..5")
-}
-
-impl Selection {
-    pub fn matches(&self, letter: &Letter, facts: &Facts, now: Timestamp) -> bool {
-        self.matches_facts(&letter.id, facts)
-            && self.is_of_age(letter, facts, now)
-            && self
-                .places
-                .iter()
-                .all(|place| facts.payload.as_deref().is_some_and(|payload| place.holds(payload)))
-    }
-
-    /// Whether the conditions are met that are neither about the age nor about the payload.
-    pub fn matches_facts(&self, id: &str, facts: &Facts) -> bool {
-        let request_id = facts.request_id.as_deref().unwrap_or_default();
-        any(&self.ids, |wanted| id.starts_with(wanted) || request_id.starts_with(wanted))
-            && any(&self.reasons, |reason| facts.reason.as_deref().unwrap_or(NONE) == reason)
-            && self.failures.matches(
-                facts.target.as_ref(),
-                facts.error_type.as_deref(),
-                facts.error_message.as_deref(),
-            )
-            && self.attempts.as_ref().is_none_or(|range| {
-                facts.attempts.is_some_and(|attempts| range.contains(&attempts))
-            })
-    }
-
-    fn is_of_age(&self, letter: &Letter, facts: &Facts, now: Timestamp) -> bool {
-        let Some(failed_at) = letter.failed_at(facts) else {
-            return self.older_than.is_none() && self.newer_than.is_none();
-        };
-        let age = between(failed_at, now);
-        self.older_than.is_none_or(|least| age >= least)
-            && self.newer_than.is_none_or(|most| age <= most)
-    }
-
-    /// Whether the letter may be redriven to the target that it names. The handler vouches for the target of each
-    /// letter that it has sent, unless it was not allowed to retry that target. Of other letters, whoever may write
-    /// to a retry queue has written all that they say. So the operator must name the target.
-    pub(super) fn trusts(&self, facts: &Facts) -> bool {
-        let refused = Some(Reason::TargetNotAllowed.as_str());
-        let is_vouched = facts.origin == Origin::GivenUp && facts.reason.as_deref() != refused;
-        is_vouched || !self.failures.functions.is_empty()
-    }
-}
-
-/// A JSON pointer and a value, as in `/order/country=DE`.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct PointerValue {
-    pub pointer: Pointer,
-    /// The value to find or to set: JSON, or a string without quotes.
-    pub value: String,
-}
-
-impl PointerValue {
-    /// Parses `POINTER=VALUE`. The pointer ends at the first equals sign.
-    pub fn parse(text: &str) -> Result<Self, &'static str> {
-        let parsed = text.split_once('=').and_then(|(pointer, value)| {
-            Some(Self { pointer: Pointer::parse(pointer)?, value: value.to_owned() })
-        });
-        parsed.ok_or("expected a JSON pointer and a value, such as /order/country=DE")
-    }
-
-    /// Whether the payload has the value at the pointer: the same JSON text, or a string with this text.
-    pub fn holds(&self, payload: &str) -> bool {
-        let Some(found) = self.pointer.find(payload) else { return false };
-        found.get() == self.value
-            || json::bytes(found).is_some_and(|bytes| *bytes == *self.value.as_bytes())
-    }
-
-    /// The payload with the value at the pointer. The value replaces an existing one or is added to an existing object;
-    /// `None` if neither exists.
-    pub fn set(&self, payload: &str) -> Option<String> {
-        let is_json = serde_json::from_str::<&RawValue>(&self.value).is_ok();
-        let value = if is_json { self.value.clone() } else { quoted(&self.value) };
-        if let Some(old) = self.pointer.find(payload) {
-            let start = offset(payload, old);
-            return Some(spliced(payload, start, start + old.get().len(), &value));
-        }
-        let (parent, name) = self.pointer.split()?;
-        let object = parent.find(payload)?;
-        let is_empty = Object::read(object.get())?.into_members().next().is_none();
-        let end = offset(payload, object) + object.get().len() - 1;
-        let comma = if is_empty { "" } else { "," };
-        let member = format!("{comma}{}:{value}", quoted(&name));
-        Some(spliced(payload, end, end, &member))
-    }
-}
-
-fn offset(text: &str, part: &RawValue) -> usize {
-    part.get().as_ptr().addr() - text.as_ptr().addr()
-}
-
-fn spliced(text: &str, start: usize, end: usize, part: &str) -> String {
-    [&text[..start], part, &text[end..]].concat()
-}
-
-fn quoted(text: &str) -> String {
-    // Serializing a string can't fail.
-    serde_json::to_string(text).unwrap_or_default()
-}
+use crate::operate::rules::{function_name, is_queue};
 
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Order {
@@ -182,6 +31,29 @@ pub struct Order {
 pub enum Action {
     Redrive { to: Option<String>, set: Vec<PointerValue>, payload: Option<String> },
     Purge,
+}
+
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Redrive {
+    /// The name or the ARN of the function, with an optional qualifier, or of the queue.
+    pub target: String,
+    pub payload: String,
+    pub call: Call,
+}
+
+/// How a letter's event is sent.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Call {
+    /// Its function is invoked, with a tenant id if it has tenants, and a name of the execution if it is durable.
+    Invoke { tenant_id: Option<String>, execution_name: Option<String> },
+    /// Its queue is sent a message with these attributes.
+    Send(Vec<Attribute<'static>>),
+}
+
+impl Default for Call {
+    fn default() -> Self {
+        Self::Invoke { tenant_id: None, execution_name: None }
+    }
 }
 
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -327,220 +199,17 @@ impl Order {
     }
 }
 
-#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
-pub struct Plan {
-    pub redrive: BTreeMap<String, u64>,
-    pub purge: u64,
-    pub leave: BTreeMap<StayReason, u64>,
-}
-
-impl Plan {
-    pub fn count(&mut self, step: &Step) {
-        match step {
-            Step::Redrive(redrive) => {
-                *self.redrive.entry(redrive.target.clone()).or_default() += 1;
-            }
-            Step::Delete => self.purge += 1,
-            Step::Leave(left) => *self.leave.entry(*left).or_default() += 1,
-        }
-    }
-
-    /// Whether a selected letter stays.
-    pub fn is_stuck(&self) -> bool {
-        self.leave.keys().any(|left| left.is_selected())
-    }
-
-    /// The number of letters that leave the queue.
-    pub fn letters(&self) -> u64 {
-        self.redrive.values().sum::<u64>() + self.purge
-    }
-
-    pub fn notices(&self) -> Vec<Notice> {
-        let words = ["to redrive to", "to delete for good"];
-        let (redrive, purge, leave) = (&self.redrive, self.purge, &self.leave);
-        notices(redrive, purge, leave, Tone::Plain, words, Notice::nothing_to_do())
-    }
-}
-
-/// The lines about letters that are redriven or deleted, in `words`, and about those that stay.
-pub(super) fn notices(
-    redrive: &BTreeMap<String, u64>,
-    purge: u64,
-    leave: &BTreeMap<StayReason, u64>,
-    tone: Tone,
-    words: [&str; 2],
-    nothing: Notice,
-) -> Vec<Notice> {
-    let notice = |text| Notice { tone, text };
-    let line = |(target, number): (&String, &u64)| {
-        notice(format!("{} {} {}", letters(*number), words[0], target_name(target)))
-    };
-    let mut notices: Vec<_> = redrive.iter().map(line).collect();
-    notices.extend((purge > 0).then(|| notice(format!("{} {}", letters(purge), words[1]))));
-    if notices.is_empty() {
-        notices.push(nothing);
-    }
-    notices.extend(leave.iter().map(|(left, number)| {
-        let tone = if left.is_selected() { Tone::Bad } else { Tone::Faint };
-        let verb = if *number == 1 { "stays" } else { "stay" };
-        Notice { tone, text: format!("{} {verb}: {}", letters(*number), left.text()) }
-    }));
-    notices
-}
-
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Redrive {
-    /// The name or the ARN of the function, with an optional qualifier, or of the queue.
-    pub target: String,
-    pub payload: String,
-    pub call: Call,
-}
-
-/// How a letter's event is sent.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Call {
-    /// Its function is invoked, with a tenant id if it has tenants, and a name of the execution if it is durable.
-    Invoke { tenant_id: Option<String>, execution_name: Option<String> },
-    /// Its queue is sent a message with these attributes.
-    Send(Vec<Attribute<'static>>),
-}
-
-impl Default for Call {
-    fn default() -> Self {
-        Self::Invoke { tenant_id: None, execution_name: None }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use clap::{CommandFactory as _, Parser};
+    use std::collections::BTreeMap;
+
     use comeback_core::{attribute::Value, settings::Settings, time};
-    use proptest::prelude::*;
 
     use super::*;
-    use crate::operate::dead_letters::rules::tests::{
-        IMPORTS, ORDERS, RECORD, bare, given_up, of_queue,
+    use crate::operate::{
+        dead_letters::rules::letter::tests::{IMPORTS, ORDERS, RECORD, bare, given_up, of_queue},
+        rules::FailureFilter,
     };
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        selection: Selection,
-    }
-
-    #[test]
-    fn every_filter_must_match_and_of_a_repeated_one_a_value() {
-        let letter = given_up(r#"{"order":{"country":"DE"}}"#, &[]);
-        let empty = bare("no JSON", &[]);
-        let now = time::parse("2026-01-01T12:00:00Z").unwrap();
-        for (options, is_letter, is_empty) in [
-            ("", true, true),
-            ("--id mess", true, true),
-            ("--id x --id first-id", true, false),
-            ("--id essage", false, false),
-            ("--reason max_age_exceeded", true, false),
-            ("--reason not_retryable --reason none", false, true),
-            ("--function orders", true, false),
-            ("--function ord*", true, false),
-            ("--function arn:aws:lambda:us-east-1:123456789012:function:orders", true, false),
-            ("--function *:live", false, false),
-            ("--function *", true, false),
-            ("--function none", false, true),
-            ("--error PaymentError", true, false),
-            ("--error app.*", true, false),
-            ("--error Payment", false, false),
-            ("--error none", false, true),
-            ("--message DECLINED", true, false),
-            ("--message approved", false, false),
-            // The age of a letter without a failure counts from when it was sent.
-            ("--older-than 1h", true, true),
-            ("--older-than 2h", true, false),
-            ("--older-than 3h", false, false),
-            ("--newer-than 2h", true, true),
-            ("--newer-than 1h", false, false),
-            ("--attempts 7", true, false),
-            ("--attempts 7..", true, false),
-            ("--attempts 0..", true, false),
-            ("--attempts ..6", false, false),
-            ("--attempts 6..7", true, false),
-            ("--where /order/country=DE", true, false),
-            ("--where /order/country=DE --where /x=1", false, false),
-            ("--id mess --reason none", false, true),
-        ] {
-            let line = Line::parse_from(["dead"].into_iter().chain(options.split_whitespace()));
-            let found = [&letter, &empty].map(|it| line.selection.matches(it, &it.facts(), now));
-            assert_eq!(found, [is_letter, is_empty], "{options}");
-        }
-        for text in ["5..3", "..", "x", ""] {
-            assert!(Line::try_parse_from(["dead", "--attempts", text]).is_err(), "{text:?}");
-        }
-    }
-
-    #[test]
-    fn every_filter_refuses_an_empty_value_and_a_misspelt_reason_is_refused_with_the_nearest() {
-        let filters = Line::command();
-        let filters: Vec<_> = filters.get_arguments().filter_map(|it| it.get_long()).collect();
-        assert!(filters.len() > 8, "{filters:?}");
-        for filter in filters {
-            let refused = Line::try_parse_from(["dead", &format!("--{filter}"), ""]);
-            assert!(refused.is_err(), "--{filter}");
-        }
-        let refused = Line::try_parse_from(["dead", "--reason", "not_retriable"]);
-        let refused = refused.err().unwrap().to_string();
-        assert!(refused.contains("a similar value exists: 'not_retryable'"), "{refused}");
-    }
-
-    const PAYLOAD: &str = r#" {"order" : {"country":"D\u0045","n":12345678901234567890123,"lines":[1.0,{"a/b":null}]},
-        "empty":{ }, "order2":"x"} "#;
-
-    fn place(text: &str) -> PointerValue {
-        PointerValue::parse(text).unwrap()
-    }
-
-    #[test]
-    fn a_place_holds_a_value_by_its_text() {
-        for (text, expected) in [
-            ("/order/country=DE", true),
-            (r#"/order/country="D\u0045""#, true),
-            ("/order/country=FR", false),
-            ("/order/n=12345678901234567890124", false),
-            ("/order/lines/0=1.0", true),
-            ("/order/lines/0=1", false),
-            ("/order/lines/1/a~1b=null", true),
-            ("/order/missing=", false),
-        ] {
-            assert_eq!(place(text).holds(PAYLOAD), expected, "{text}");
-        }
-        assert!(!place("/a=1").holds("no JSON"));
-        assert!(place("=7").holds("7"), "the empty pointer is the whole payload");
-        for text in ["order=DE", "/order", ""] {
-            assert!(PointerValue::parse(text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn setting_a_value_leaves_every_other_byte() {
-        let set = |text: &str| place(text).set(PAYLOAD).unwrap();
-        assert_eq!(set("/order/country=FR"), PAYLOAD.replace(r#""D\u0045""#, r#""FR""#));
-        assert_eq!(set("/order/n=7"), PAYLOAD.replace("12345678901234567890123", "7"));
-        assert_eq!(set(r#"/order/n="7""#), PAYLOAD.replace("12345678901234567890123", r#""7""#));
-        assert_eq!(set("/empty/new~0=true"), PAYLOAD.replace("{ }", r#"{ "new~":true}"#));
-        assert_eq!(set("/order/new=1"), PAYLOAD.replace("]}", r#"],"new":1}"#));
-        assert_eq!(place("=[]").set("7"), Some("[]".to_owned()));
-        for text in ["/order2/x=1", "/none/x=1", "/order/lines/7=1"] {
-            assert_eq!(place(text).set(PAYLOAD), None, "{text}");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn a_value_that_was_set_is_found(name in "[a-z~/\"\\\\é]{0,8}", value in "[a-zé\"{}]{0,8}", payload in "\\{(\"a\":1)?\\}") {
-            let escaped = name.replace('~', "~0").replace('/', "~1");
-            let place = PointerValue { pointer: Pointer::parse(&format!("/{escaped}")).unwrap(), value };
-            let set = place.set(&payload).unwrap();
-            prop_assert!(place.holds(&set), "{set}");
-        }
-    }
 
     fn of(function: &str) -> Selection {
         let functions = vec![function.to_owned()];
@@ -751,26 +420,5 @@ mod tests {
         assert_eq!(name(&again, &letter), name(&first, &letter));
         let other = Letter { id: "other".to_owned(), ..letter };
         assert_ne!(name(&first, &other), name(&first, &given_up("1", &[])));
-    }
-
-    #[test]
-    fn a_plan_counts_the_steps() {
-        let order = redrive(Selection::default(), None, &[]);
-        let purge = Order { action: Action::Purge, ..order.clone() };
-        let mail = redrive(of("mail"), None, &[]);
-        let (good, bad) = (given_up("1", &[]), given_up("", &[]));
-        let mut plan = Plan::default();
-        for order in [&order, &mail, &order, &purge] {
-            plan.count(&step(order, &good));
-        }
-        plan.count(&step(&order, &bad));
-        let told: Vec<_> = plan.notices().into_iter().map(|it| it.text).collect();
-        let expected = [
-            "2 letters to redrive to orders",
-            "1 letter to delete for good",
-            "1 letter stays: not selected",
-            "1 letter stays: has no JSON payload",
-        ];
-        assert_eq!((told, plan.letters()), (expected.map(str::to_owned).into(), 3));
     }
 }

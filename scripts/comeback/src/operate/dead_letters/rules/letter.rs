@@ -1,0 +1,444 @@
+//! A letter, and what it says about its event.
+
+use std::borrow::Cow;
+
+use comeback_core::{
+    Timestamp,
+    arn::{FunctionArn, QueueArn},
+    attribute::{Attribute, Value},
+    dead_letter::ORIGINAL_BODY_SIZE,
+    envelope::{Envelope, METADATA},
+    policy::Policy,
+    queued::{ORIGINAL_ATTRIBUTES, read_attributes},
+    reason::Reason,
+    record::{self, CARRIED, Message, MessageAttributes, SOURCE_QUEUE_ARN},
+    settings::Policies,
+    target::Target,
+    time,
+};
+use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
+
+use crate::operate::rules::{NONE, target_name};
+
+/// Stands for the function that a message of its own dead-letter queue doesn't name.
+pub const ANY: &str = "any";
+
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Letter {
+    pub id: String,
+    pub receipt_handle: String,
+    pub sent_at: Option<Timestamp>,
+    pub attributes: Vec<Attribute<'static>>,
+    /// Whether SQS itself moved it here, after `maxReceiveCount` receives. The handler sends letters.
+    pub was_moved: bool,
+    pub body: String,
+}
+
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    /// The retry handler gave the event up. The body is the payload.
+    GivenUp,
+    /// SQS moved the message after `maxReceiveCount` receives. The body is the failure record.
+    Moved,
+    /// Lambda sent the event, because the queue is a function's own dead-letter queue.
+    Lambda,
+    /// None of these: something else sent the message, or its attributes were changed.
+    #[default]
+    Unknown,
+}
+
+#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
+pub struct Facts {
+    pub origin: Origin,
+    pub reason: Option<String>,
+    /// The qualified ARN of the event's function, or that of the queue whose consumer failed.
+    #[serde(rename = "function", serialize_with = "text")]
+    pub target: Option<Target>,
+    /// The request id of the first failed invocation.
+    pub request_id: Option<String>,
+    pub attempts: Option<u32>,
+    pub first_failure_at: Option<Timestamp>,
+    pub last_failure_at: Option<Timestamp>,
+    pub error_type: Option<String>,
+    pub error_message: Option<String>,
+    /// The size of the message in bytes, if its body was cut.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub original_bytes: Option<u64>,
+    /// The original payload; `None` if it is unknown, or not JSON although it is for a function.
+    #[serde(skip)]
+    pub payload: Option<String>,
+}
+
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+pub struct Listed {
+    pub message_id: String,
+    /// The facts about the event, without the payload.
+    #[serde(flatten)]
+    pub facts: Facts,
+    pub sent_at: Option<Timestamp>,
+    /// The size of the payload in bytes; `None` if there is no JSON payload.
+    pub payload_bytes: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub payload: Option<String>,
+}
+
+impl Listed {
+    /// The name of the function, with its qualifier unless that is `$LATEST`, or of the queue.
+    pub fn target_name(&self) -> Option<Cow<'_, str>> {
+        self.facts.target.as_ref().map(|target| target_name(target.as_str()))
+    }
+
+    pub fn failed_at(&self) -> Option<Timestamp> {
+        self.facts.last_failure_at.or(self.sent_at)
+    }
+
+    /// The id of the event, as logs and `comeback trace` have it or, if that is unknown, of the message.
+    pub fn event_id(&self) -> &str {
+        self.facts.request_id.as_ref().unwrap_or(&self.message_id)
+    }
+}
+
+fn text<S: Serializer>(target: &Option<Target>, serializer: S) -> Result<S::Ok, S::Error> {
+    target.as_ref().map(Target::as_str).serialize(serializer)
+}
+
+impl Letter {
+    /// When the event last failed or, if that is unknown, when the letter was sent.
+    pub fn failed_at(&self, facts: &Facts) -> Option<Timestamp> {
+        facts.last_failure_at.or(self.sent_at)
+    }
+
+    pub fn listed(&self, with_payload: bool) -> Listed {
+        self.listed_by(&Policies::default(), with_payload)
+    }
+
+    /// The same as a handler with these policies reads it.
+    pub fn listed_by(&self, policies: &Policies, with_payload: bool) -> Listed {
+        let mut facts = self.facts_by(policies, ANY);
+        let payload = facts.payload.take();
+        Listed {
+            message_id: self.id.clone(),
+            facts,
+            sent_at: self.sent_at,
+            payload_bytes: payload.as_ref().map(String::len),
+            payload: payload.filter(|_| with_payload),
+        }
+    }
+
+    /// The value of a message attribute, unless it is missing or empty.
+    pub fn attribute(&self, name: &str) -> Option<&str> {
+        self.texts().find(|(own, value)| *own == name && !value.is_empty()).map(|(_, value)| value)
+    }
+
+    /// Its attributes that are text.
+    pub fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.attributes.iter().filter_map(|it| match &it.value {
+            Value::Text(text) => Some((&*it.name, &**text)),
+            Value::Binary(_) => None,
+        })
+    }
+
+    /// The function or the queue that its attributes name.
+    fn target(&self) -> Option<Target> {
+        match self.attribute("FunctionArn") {
+            Some(arn) => FunctionArn::parse(arn).map(Target::Function),
+            None => QueueArn::parse(self.attribute(SOURCE_QUEUE_ARN)?).map(Target::Queue),
+        }
+    }
+
+    pub fn facts(&self) -> Facts {
+        self.facts_by(&Policies::default(), ANY)
+    }
+
+    /// The facts as a handler with these policies reads them: which payloads are envelopes depends on the policy of
+    /// their function. A message of a function's own dead-letter queue belongs to the `function` with this name.
+    pub fn facts_by(&self, policies: &Policies, function: &str) -> Facts {
+        let read = self.read(policies, function);
+        let payload = || {
+            let target = self.target();
+            self.payload(policies.of(target.as_ref().map_or(function, Target::name)))
+        };
+        let Some(reason) = self.attribute("Reason") else {
+            return read.unwrap_or_else(|| self.unknown(payload()));
+        };
+        let text = |name: &str| self.attribute(name).map(str::to_owned);
+        let moment = |name: &str| self.attribute(name).and_then(time::parse);
+        // With these two reasons the body is the message that the handler received. It may have become readable since.
+        let body_is_message =
+            [Reason::Unreadable, Reason::PayloadMissing].iter().any(|it| it.as_str() == reason);
+        let size = self.attribute(ORIGINAL_BODY_SIZE);
+        let original_bytes = size.map(|text| text.parse().unwrap_or_default());
+        let payload = match body_is_message {
+            _ if original_bytes.is_some() => None,
+            true => read.and_then(|it| it.payload),
+            false => payload(),
+        };
+        Facts {
+            origin: if self.was_moved { Origin::Moved } else { Origin::GivenUp },
+            reason: Some(reason.to_owned()),
+            target: self.target(),
+            request_id: text("RequestId"),
+            attempts: self.attribute("Attempts").and_then(|text| text.parse().ok()),
+            first_failure_at: moment("FirstFailureAt"),
+            last_failure_at: moment("LastFailureAt"),
+            error_type: text("ErrorType"),
+            error_message: text("ErrorMessage"),
+            original_bytes,
+            payload,
+        }
+    }
+
+    /// The attributes of a queue's message, as its producer sent it; `None` if they can't be read.
+    pub fn original_attributes(&self) -> Option<Vec<Attribute<'static>>> {
+        if self.attribute("Reason").is_some() {
+            return self.attribute(ORIGINAL_ATTRIBUTES).map_or(Some(Vec::new()), read_attributes);
+        }
+        // SQS moved the message as it was.
+        let is_ours = |it: &Attribute<'_>| it.name == METADATA || CARRIED.contains(&&*it.name);
+        Some(self.attributes.iter().filter(|it| !is_ours(it)).cloned().collect())
+    }
+
+    /// The body without its envelope, if it is JSON. That of a queue's message may be anything.
+    fn payload(&self, policy: &Policy) -> Option<String> {
+        if self.target().is_some_and(|target| target.is_queue()) {
+            return Some(self.body.clone());
+        }
+        let envelope = match policy.tenant_id {
+            Some(_) => Envelope::read_bare(&self.body),
+            None => Envelope::read(&self.body),
+        };
+        if let Some(Envelope { payload, .. }) = envelope {
+            return Some(payload.get().to_owned());
+        }
+        let is_json = serde_json::from_str::<&RawValue>(&self.body).is_ok();
+        is_json.then(|| self.body.clone())
+    }
+
+    fn unknown(&self, payload: Option<String>) -> Facts {
+        Facts {
+            target: self.target(),
+            request_id: self.attribute("RequestId").map(str::to_owned),
+            payload,
+            ..Facts::default()
+        }
+    }
+
+    /// The facts in the body, read as the handler reads a message; `None` if it can't be read.
+    fn read(&self, policies: &Policies, function: &str) -> Option<Facts> {
+        let lambda_request_id = self.attribute("RequestID");
+        let message = Message {
+            id: &self.id,
+            queue: None,
+            body: &self.body,
+            receive_count: 1,
+            sent_at: self.sent_at,
+            first_received_at: None,
+            moved_from: None,
+            attributes: MessageAttributes {
+                lambda_request_id,
+                error_message: self.attribute("ErrorMessage"),
+                failed_at: self.attribute(record::FAILED_AT),
+                message_id: self.attribute(record::MESSAGE_ID),
+                source_queue_arn: self.attribute(SOURCE_QUEUE_ARN),
+                all: self.attributes.iter().filter(|it| it.name == METADATA).cloned().collect(),
+                ..MessageAttributes::default()
+            },
+        };
+        // A function's own dead-letter queue doesn't say which function it belongs to.
+        let any = format!("arn:aws:lambda:us-east-1:000000000000:function:{function}");
+        let any = FunctionArn::parse(&any);
+        let failure = match record::moved(&message) {
+            Some(failure) => failure,
+            None => record::read(&message, any.as_ref(), policies),
+        };
+        let failure = failure.ok()?;
+        let is_lambdas =
+            matches!(&failure.target, Target::Function(it) if any.as_ref() == Some(it));
+        Some(Facts {
+            origin: if is_lambdas { Origin::Lambda } else { Origin::Moved },
+            reason: None,
+            target: Some(failure.target.clone()).filter(|_| !is_lambdas),
+            request_id: failure.first_request_id().map(str::to_owned),
+            attempts: Some(failure.attempts_made()),
+            first_failure_at: Some(failure.first_failure()),
+            last_failure_at: Some(failure.failed_at),
+            error_type: failure.error.error_type.clone(),
+            error_message: failure.error.message.clone(),
+            original_bytes: None,
+            payload: failure.event.as_ref().map(|event| event.payload().to_owned()),
+        })
+    }
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum GroupBy {
+    Reason,
+    Function,
+    Error,
+    Attempts,
+    Day,
+}
+
+impl GroupBy {
+    pub const ALL: [(&str, Self); 5] = [
+        ("reason", Self::Reason),
+        ("function", Self::Function),
+        ("error", Self::Error),
+        ("attempts", Self::Attempts),
+        ("day", Self::Day),
+    ];
+
+    pub fn key(self, letter: &Letter, facts: &Facts) -> String {
+        let key = match self {
+            Self::Reason => facts.reason.clone(),
+            Self::Function => facts.target.as_ref().map(|it| it.name().to_owned()),
+            Self::Error => facts.error_type.clone(),
+            Self::Attempts => facts.attempts.map(|attempts| attempts.to_string()),
+            Self::Day => letter.failed_at(facts).map(|at| time::rfc3339(at)[..10].to_owned()),
+        };
+        key.unwrap_or_else(|| NONE.to_owned())
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    pub(crate) const RECORD: &str =
+        include_str!("../../../../../../shared/core/fixtures/failure_record.json");
+
+    pub(crate) const ORDERS: &str = "arn:aws:lambda:us-east-1:123456789012:function:orders:$LATEST";
+
+    fn texts(attributes: &[(&str, &str)]) -> Vec<Attribute<'static>> {
+        let text = |(name, value): &(&str, &str)| Attribute {
+            name: (*name).to_owned().into(),
+            ..Attribute::text("", (*value).to_owned())
+        };
+        attributes.iter().map(text).collect()
+    }
+
+    /// A letter of the retry handler. The other attributes replace the usual ones.
+    pub(crate) fn given_up(body: &str, others: &[(&str, &str)]) -> Letter {
+        let usual = [
+            ("Reason", "max_age_exceeded"),
+            ("FunctionArn", ORDERS),
+            ("RequestId", "first-id"),
+            ("Attempts", "7"),
+            ("FirstFailureAt", "2026-01-01T00:00:00.000Z"),
+            ("LastFailureAt", "2026-01-01T10:00:00.000Z"),
+            ("ErrorType", "app.PaymentError"),
+            ("ErrorMessage", "card declined"),
+        ];
+        let all: BTreeMap<_, _> = usual.iter().chain(others).copied().collect();
+        Letter {
+            id: "message".to_owned(),
+            receipt_handle: "handle".to_owned(),
+            sent_at: time::parse("2026-01-01T10:00:01.000Z"),
+            attributes: texts(&Vec::from_iter(all)),
+            was_moved: false,
+            body: body.to_owned(),
+        }
+    }
+
+    pub(crate) const IMPORTS: &str = "arn:aws:sqs:us-east-1:123456789012:imports";
+
+    pub(crate) fn of_queue(body: &str, others: &[(&str, &str)]) -> Letter {
+        given_up(body, &[&[("FunctionArn", ""), (SOURCE_QUEUE_ARN, IMPORTS)], others].concat())
+    }
+
+    pub(crate) fn bare(body: &str, attributes: &[(&str, &str)]) -> Letter {
+        Letter { attributes: texts(attributes), ..given_up(body, &[]) }
+    }
+
+    #[test]
+    fn a_record_that_sqs_moved_is_read_as_the_handler_would() {
+        let letter = bare(RECORD, &[]);
+        let facts = letter.facts();
+        assert_eq!((facts.origin, facts.reason), (Origin::Moved, None));
+        assert_eq!(facts.target.unwrap().name(), "my-function");
+        assert_eq!(facts.attempts, Some(0));
+        assert!(facts.payload.unwrap().starts_with("{"));
+        assert!(facts.error_message.unwrap().ends_with("before completing request"));
+
+        let retried = RECORD.replace(
+            "\"requestPayload\"",
+            r#""requestPayload":{"_retry_metadata":{"attempt":3,"initial_timestamp":1,"request_id":"first"},"_original_payload":{"x": 1}},"was""#,
+        );
+        let letter = bare(&retried, &[]);
+        let facts = letter.facts();
+        assert_eq!((facts.attempts, facts.request_id.as_deref()), (Some(3), Some("first")));
+        assert_eq!(facts.payload.as_deref(), Some(r#"{"x": 1}"#));
+    }
+
+    #[test]
+    fn a_letter_of_a_queue_has_its_name_and_its_body_may_be_anything() {
+        let letter = of_queue("no JSON", &[]);
+        let listed = letter.listed(true);
+        assert_eq!(listed.target_name().as_deref(), Some("sqs:imports"));
+        assert_eq!(listed.payload.as_deref(), Some("no JSON"));
+        assert_eq!(serde_json::to_value(&listed).unwrap()["function"], IMPORTS);
+        assert_eq!(GroupBy::Function.key(&letter, &letter.facts()), "sqs:imports");
+        let envelope =
+            r#"{"_retry_metadata":{"attempt":1,"initial_timestamp":1},"_original_payload":7}"#;
+        assert_eq!(of_queue(envelope, &[]).facts().payload.as_deref(), Some(envelope));
+        assert_eq!(given_up(envelope, &[]).facts().payload.as_deref(), Some("7"));
+        assert_eq!(of_queue("1", &[(SOURCE_QUEUE_ARN, ORDERS)]).facts().target, None);
+    }
+
+    #[test]
+    fn a_queues_message_that_sqs_moved_twice_is_known_by_what_a_delay_has_added() {
+        let carried = [
+            (SOURCE_QUEUE_ARN, IMPORTS),
+            ("FailedAt", "2026-01-01T00:00:00Z"),
+            ("MessageId", "first"),
+        ];
+        let metadata = r#"{"attempt":2,"initial_timestamp":1767225000,"request_id":"r"}"#;
+        let own = [("tenant", "blue"), (METADATA, metadata)];
+        let letter = bare("no JSON", &[&carried[..], &own].concat());
+        let facts = letter.facts();
+        assert_eq!((facts.origin, facts.attempts), (Origin::Moved, Some(2)));
+        assert_eq!(facts.target.unwrap().name(), "sqs:imports");
+        assert_eq!(
+            (facts.request_id.as_deref(), facts.payload.as_deref()),
+            (Some("r"), Some("no JSON"))
+        );
+        let original = letter.original_attributes().unwrap();
+        assert_eq!(original, [Attribute::text("tenant", "blue")]);
+    }
+
+    #[test]
+    fn a_message_of_a_functions_own_dead_letter_queue_names_no_function() {
+        let letter = bare("[1 ,2]", &[("RequestID", "r-1"), ("ErrorMessage", "boom")]);
+        let facts = letter.facts();
+        assert_eq!((facts.origin, facts.target), (Origin::Lambda, None));
+        assert_eq!((facts.request_id.as_deref(), facts.attempts), (Some("r-1"), Some(0)));
+        assert_eq!(facts.payload.as_deref(), Some("[1 ,2]"));
+    }
+
+    #[test]
+    fn the_body_of_an_unreadable_letter_is_no_payload_unless_it_can_be_read_by_now() {
+        let unreadable = [("Reason", "unreadable"), ("FunctionArn", "")];
+        assert_eq!(given_up("{\"a\":1}", &unreadable).facts().payload, None);
+        let payload = given_up(RECORD, &unreadable).facts().payload;
+        assert!(payload.unwrap().contains("ORDER_IDS"));
+    }
+
+    #[test]
+    fn every_letter_has_a_group() {
+        let letters = [given_up("1", &[]), bare("4", &[])];
+        let keys = GroupBy::ALL
+            .map(|(_, by)| letters.each_ref().map(|letter| by.key(letter, &letter.facts())));
+        let expected = [
+            ["max_age_exceeded", NONE],
+            ["orders", NONE],
+            ["app.PaymentError", NONE],
+            ["7", NONE],
+            ["2026-01-01", "2026-01-01"],
+        ];
+        assert_eq!(keys, expected);
+    }
+}
