@@ -336,7 +336,11 @@ pub mod tests {
     #[test]
     fn a_run_of_a_queues_consumer_is_a_run_of_each_message() {
         let retried = r#"{"attempt":2,"initial_timestamp":1,"request_id":"m0"}"#;
-        let message = |id: &str, attributes: Value| json!({ "messageId": id, "eventSourceARN": "arn:q", "messageAttributes": attributes });
+        let message = |id: &str, attributes: Value| {
+            json!({
+                "messageId": id, "eventSourceARN": "arn:q", "messageAttributes": attributes,
+            })
+        };
         let attributes =
             json!({ METADATA: { "stringValue": retried }, "key": { "binaryValue": "AA==" } });
         let batch = json!({ "Records": [message("m1", json!({})), message("m2", attributes)] });

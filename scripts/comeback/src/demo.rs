@@ -5,7 +5,9 @@
 //! with a summary, which a small terminal still shows when everything is printed.
 
 mod events;
-mod output;
+mod history;
+mod summary;
+mod table;
 
 use std::time::Duration;
 
@@ -21,7 +23,8 @@ use tokio::{
 
 use self::{
     events::{PAUSED, Plan, PlannedEvent, Scenario},
-    output::History,
+    history::History,
+    table::{draw, introduction},
 };
 use crate::{
     activity,
@@ -95,15 +98,15 @@ async fn perform(
         }
         letters.extend(more);
     }
-    let faults = output::faults(&schedule, &history, &letters);
+    let faults = summary::faults(&schedule, &history, &letters);
     let lost = schedule.iter().filter(|event| event.lost_by_lambda_alone(plan.outage));
     let lost: Vec<_> = lost.map(|event| event.scenario.name()).collect();
-    shell.print(&output::one_letter(&letters)).await?;
-    shell.print(&output::summary(&history, &letters, &lost, &faults)).await?;
+    shell.print(&summary::one_letter(&letters)).await?;
+    shell.print(&summary::summary(&history, &letters, &lost, &faults)).await?;
     if !faults.is_empty() {
         return Ok(Outcome::Unsuccessful);
     }
-    shell.print(&output::next_steps(&shell.program)).await?;
+    shell.print(&summary::next_steps(&shell.program)).await?;
     Ok(Outcome::Success)
 }
 
@@ -130,7 +133,7 @@ impl Demo<'_> {
         let mut screen = if self.shell.terminal { Some(Screen::take()?) } else { None };
         if screen.is_none() {
             self.shell.print(&[Line::of(Style::Strong, &self.title)]).await?;
-            self.shell.print(&output::introduction("line is one step in an event's life")).await?;
+            self.shell.print(&introduction("line is one step in an event's life")).await?;
         }
         // The journal is read in a task of its own, because `select!` would cancel a request at every tick.
         let (send, mut pages) = mpsc::channel(1);
@@ -209,6 +212,6 @@ impl Demo<'_> {
 
     fn table(&self, size: (usize, usize)) -> Vec<Line> {
         let now = (self.shell.now)();
-        output::draw(&self.history, &self.title, self.upstream_back, now, size)
+        draw(&self.history, &self.title, self.upstream_back, now, size)
     }
 }

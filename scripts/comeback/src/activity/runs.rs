@@ -1,5 +1,5 @@
-//! The runs that an entry of the journal is about. A queue's consumer is given a batch of messages, and its run counts as
-//! one run for each of them.
+//! The runs that an entry of the journal is about. A queue's consumer is given a batch of messages, and its run counts
+//! as one run for each of them.
 
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
@@ -84,7 +84,11 @@ mod tests {
 
     #[test]
     fn the_payload_of_a_queues_message_is_its_body_in_the_batch() {
-        let message = |id: &str, body: &str| json!({ "messageId": id, "eventSourceARN": "arn:q", "messageAttributes": {}, "body": body });
+        let message = |id: &str, body: &str| {
+            json!({
+                "messageId": id, "eventSourceARN": "arn:q", "messageAttributes": {}, "body": body,
+            })
+        };
         let batch = json!({ "Records": [message("m1", "plain"), message("m2", "\"\n")] });
         let batch = batch.to_string();
         assert_eq!(body(&batch, "m1").as_deref(), Some("plain"));

@@ -1,5 +1,5 @@
-//! A chart for an `svg` element: its axes, with ticks at round values, and its curves. Positions are percentages, so that
-//! a chart is as wide as its place, and its texts are not stretched.
+//! A chart for an `svg` element: its axes, with ticks at round values, and its curves. Positions are percentages, so
+//! that a chart is as wide as its place, and its texts are not stretched.
 
 use maud::{Markup, html};
 
