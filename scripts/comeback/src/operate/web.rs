@@ -109,7 +109,8 @@ pub async fn run(args: &WebArgs, shell: &Shell) -> Result<Outcome, Failure> {
         Line::of(Style::Strong, url),
         Line::of(
             Style::Plain,
-            "Open this in a browser on this machine. Whoever has the token can act with your credentials. Ctrl-C ends it.",
+            "Open this in a browser on this machine. Whoever has the token can act with your credentials. \
+             Ctrl-C ends it.",
         ),
     ];
     shell.print(&lines).await?;
@@ -284,7 +285,12 @@ fn show(live: &Shared, uri: &Uri, above: &Markup, beside: &Markup) -> Response {
 
 fn missing(live: &Live) -> Response {
     let title = "There is no such page";
-    let body = html! { p { "The address is wrong, or the page is from an earlier version. " a href="/" { "Go to the overview" } } };
+    let body = html! {
+        p {
+            "The address is wrong, or the page is from an earlier version. "
+            a href="/" { "Go to the overview" }
+        }
+    };
     (StatusCode::NOT_FOUND, frame(live, "", title, &html! { (title) }, &body)).into_response()
 }
 

@@ -197,7 +197,9 @@ async fn plan(live: &Live, command: &Command) -> Result<(u64, Vec<Notice>), Fail
                 1,
                 vec![Notice::plain(if *is_pause {
                     format!(
-                        "Events of {name} keep waiting when they are due, until you resume it. No attempt is counted, but their age still grows. \"Retry now\" retries events in spite of the pause."
+                        "Events of {name} keep waiting when they are due, until you resume it. No attempt \
+                        is counted, but their age still grows. \"Retry now\" retries events in spite of \
+                        the pause."
                     )
                 } else {
                     format!("What was held back of {name} comes back within 15 minutes.")
@@ -253,15 +255,27 @@ pub async fn confirm(live: &Shared, params: &Params) -> Result<(String, Markup),
                 (csrf(&live.csrf))
                 input type="hidden" name="planned" value=(number);
                 @for (name, value) in params.pairs() {
-                    @if name == "payload" { textarea.hidden name="payload" aria-hidden="true" tabindex="-1" readonly { (value) } }
+                    @if name == "payload" {
+                        textarea.hidden name="payload" aria-hidden="true" tabindex="-1" readonly {
+                            (value)
+                        }
+                    }
                     @else { input type="hidden" name=(name) value=(value); }
                 }
                 @if is_danger { p { "This can't be undone." } }
                 @if is_danger && number > 1 {
-                    label { "Type " (number) " to confirm " input name="typed" inputmode="numeric" pattern=(number) size="8" autocomplete="off" required; }
+                    label {
+                        "Type " (number) " to confirm "
+                        input name="typed" inputmode="numeric" pattern=(number) size="8"
+                            autocomplete="off" required;
+                    }
                 }
                 a.button data-close href=(back) autofocus[is_danger || number == 0] { "Back" } " "
-                @if number > 0 { button class=(if is_danger { "danger" } else { "primary" }) autofocus[!is_danger] { (title) } }
+                @if number > 0 {
+                    button class=(if is_danger { "danger" } else { "primary" }) autofocus[!is_danger] {
+                        (title)
+                    }
+                }
             }
         },
     ))
@@ -361,7 +375,8 @@ pub fn jobs(live: &Live, now: Timestamp) -> Markup {
             @let notices = job.ended.as_ref().map(|(_, notices)| notices.as_slice());
             @let is_bad = notices.unwrap_or_default().iter().any(|it| it.tone == Tone::Bad);
             @let class = if is_bad { "bad" } else if notices.is_some() { "good" } else { "busy" };
-            div id=(format!("job-{number}")) class=(format!("notice {class}")) role=(if is_bad { "alert" } else { "status" }) {
+            div id=(format!("job-{number}")) class=(format!("notice {class}"))
+                role=(if is_bad { "alert" } else { "status" }) {
                 div {
                     strong { (Untrusted(&job.title)) } ": "
                     @match notices {
@@ -388,7 +403,9 @@ pub fn jobs(live: &Live, now: Timestamp) -> Markup {
                 }
                 form method="post" action=(format!("/jobs/{number}/stop")) {
                     (csrf(&live.csrf))
-                    button disabled[job.is_stopped && notices.is_none()] { @if notices.is_some() { "Dismiss" } @else { "Stop" } }
+                    button disabled[job.is_stopped && notices.is_none()] {
+                        @if notices.is_some() { "Dismiss" } @else { "Stop" }
+                    }
                 }
             }
         }

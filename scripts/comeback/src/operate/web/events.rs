@@ -40,8 +40,14 @@ pub fn form<'a>(seen: &'a Seen, params: &'a Params) -> Markup {
             (choice(params, "function", "every function", functions))
             (choice(params, "state", "every state", states))
             (choice(params, "error", "every error", errors.into_iter().chain([NONE])))
-            input name="text" type="search" value=(params.get("text").unwrap_or_default()) data-focus="/" autocomplete="off" placeholder="Text, in an id or a message ( / )" aria-label="text";
-            label.check { input name="group" type="checkbox" value="error" checked[params.get("group") == Some("error")]; " by error" }
+            input name="text" type="search" value=(params.get("text").unwrap_or_default())
+                data-focus="/" autocomplete="off" placeholder="Text, in an id or a message ( / )"
+                aria-label="text";
+            label.check {
+                input name="group" type="checkbox" value="error"
+                    checked[params.get("group") == Some("error")];
+                " by error"
+            }
             button { "Show" }
         }
     }
@@ -58,7 +64,11 @@ fn choice<'a>(
     html! {
         select name=(name) aria-label=(name) {
             option value="" { (any) }
-            @for it in of { option value=(it) selected[Some(it) == chosen] { (Untrusted(&shortened(it, MESSAGE_MAX))) } }
+            @for it in of {
+                option value=(it) selected[Some(it) == chosen] {
+                    (Untrusted(&shortened(it, MESSAGE_MAX)))
+                }
+            }
         }
     }
 }
@@ -76,14 +86,25 @@ pub fn list(seen: &Seen, params: &Params, now: Timestamp) -> Markup {
     let [first, last] = [1, page.events.len()].map(|nth| count((page.later + nth) as u64));
     html! {
         @if page.of == 0 {
-            p { @if seen.events.is_empty() { "No event has failed yet." } @else { "No event meets the filter. " a href="/events" { "Show all" } } }
+            p {
+                @if seen.events.is_empty() {
+                    "No event has failed yet."
+                } @else {
+                    "No event meets the filter. " a href="/events" { "Show all" }
+                }
+            }
         } @else {
             div.bar {
                 (orders(seen, &wanted))
                 nav.pager aria-label="More events" {
                     span { (first) " to " (last) " of " (events(page.of as u64)) }
                     @if page.later > LENGTH { " " a.button href=(to(None)) { "Latest" } }
-                    @if page.later > 0 { " " a.button rel="prev" href=(to(page.newer.filter(|_| page.later > LENGTH))) { "Newer" } }
+                    @if page.later > 0 {
+                        " "
+                        a.button rel="prev" href=(to(page.newer.filter(|_| page.later > LENGTH))) {
+                            "Newer"
+                        }
+                    }
                     @if page.older.is_some() { " " a.button rel="next" href=(to(page.older)) { "Older" } }
                 }
             }
@@ -97,7 +118,12 @@ fn orders(seen: &Seen, wanted: &EventFilter) -> Markup {
         return html! { p {} };
     }
     if !seen.has_register() {
-        return html! { p.faint { "With a register (" code { "REGISTER=true" } ") waiting events can be retried now, or cancelled." } };
+        return html! {
+            p.faint {
+                "With a register (" code { "REGISTER=true" }
+                ") waiting events can be retried now, or cancelled."
+            }
+        };
     }
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     let query = |what: &str| {
@@ -187,7 +213,10 @@ fn row(
         tr id=(format!("event-{}", event.id)) {
             @if has_orders {
                 td.choose { @if event.state() == State::Waiting {
-                    label { input type="checkbox" form="chosen" name="id" value=(event.id) aria-label=(format!("select {id}")); }
+                    label {
+                        input type="checkbox" form="chosen" name="id" value=(event.id)
+                            aria-label=(format!("select {id}"));
+                    }
                 } }
             }
             td.when { (until(event.began, now)) }
@@ -198,7 +227,9 @@ fn row(
             td.next { (next(seen, event, now)) }
             @if has_errors {
                 td.error {
-                    @if let Some(error_type) = error_type { strong { (Untrusted(&shortened(error_type, MESSAGE_MAX))) } }
+                    @if let Some(error_type) = error_type {
+                        strong { (Untrusted(&shortened(error_type, MESSAGE_MAX))) }
+                    }
                     @if let Some(message) = message { " " (Untrusted(&shortened(message, MESSAGE_MAX))) }
                 }
             }

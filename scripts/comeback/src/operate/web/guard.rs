@@ -31,7 +31,8 @@ const FORM_BYTES_MAX: usize = 4 * 1024 * 1024;
 const COOKIE: &str = "comeback_web";
 
 /// Forbids resources of other sites, inline scripts, and frames on other sites.
-const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
+    connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
 pub async fn enter(State(live): State<Shared>, request: Request, next: Next) -> Response {
     let mut response = match refusal(&live, &request) {
@@ -200,7 +201,10 @@ mod tests {
     #[test]
     fn links_get_the_root_and_texts_do_not() {
         let text = r#"<a href="/x">"#;
-        let page = html! { a href="/events?a=/b" title=(text) { (text) } img src="/i" alt=""; form action="/do" {} a href="?run=1" {} };
+        let page = html! {
+            a href="/events?a=/b" title=(text) { (text) } img src="/i" alt=""; form action="/do" {}
+            a href="?run=1" {}
+        };
         let expected = page.0.replace("/events", "/s/events").replace("/i", "/s/i");
         assert_eq!(links_from_root("/s/", &page.0), expected.replace("/do", "/s/do"));
         assert_eq!(links_from_root("/", &page.0), page.0);

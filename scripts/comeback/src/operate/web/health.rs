@@ -102,7 +102,13 @@ pub fn list(live: &Live, seen: &Seen, now: Timestamp) -> Markup {
     html! {
         form.bar method="post" action="/health/look" {
             (csrf(&live.csrf))
-            p { (says(&found)) span.faint { "Checked as " code { "comeback doctor" } " does, " (until(at, now)) @if seen.examining { ". Checking again…" } } }
+            p {
+                (says(&found))
+                span.faint {
+                    "Checked as " code { "comeback doctor" } " does, " (until(at, now))
+                    @if seen.examining { ". Checking again…" }
+                }
+            }
             button disabled[seen.examining] { "Check again" }
         }
         @if !wrong.is_empty() {
@@ -129,8 +135,9 @@ pub fn list(live: &Live, seen: &Seen, now: Timestamp) -> Markup {
                     th scope="row" { (Untrusted(&it.part)) }
                     td { (pill(it.findings.iter().map(|it| it.verdict).max())) }
                     td {
-                        @if it.findings.iter().all(|it| it.verdict <= Verdict::Unknown) { (Untrusted(&it.good)) }
-                        @else { (counted(it.findings.iter().filter(|it| it.verdict > Verdict::Unknown).count() as u64, "finding")) }
+                        @let wrong = it.findings.iter().filter(|it| it.verdict > Verdict::Unknown).count();
+                        @if wrong == 0 { (Untrusted(&it.good)) }
+                        @else { (counted(wrong as u64, "finding")) }
                     }
                 }
             } }
@@ -139,7 +146,11 @@ pub fn list(live: &Live, seen: &Seen, now: Timestamp) -> Markup {
             h2 { "Not possible" }
             div.wide { table.checked {
                 thead { tr { th { "Part" } th { "Why" } } }
-                tbody { @for (part, it) in unknown() { tr { th scope="row" { (Untrusted(part)) } td { (Untrusted(&it.says)) } } } }
+                tbody {
+                    @for (part, it) in unknown() {
+                        tr { th scope="row" { (Untrusted(part)) } td { (Untrusted(&it.says)) } }
+                    }
+                }
             } }
         }
     }

@@ -40,7 +40,10 @@ pub fn banner(live: &Live, seen: &Seen) -> Markup {
     html! {
         div class=(format!("notice {class}")) role="status" {
             ol.steps aria-label="The lesson" { @for (nth, name) in (1..).zip(STEPS) {
-                li class=[(nth < lesson.step).then_some("done")] aria-current=[(nth == lesson.step).then_some("step")] { (name) }
+                li class=[(nth < lesson.step).then_some("done")]
+                    aria-current=[(nth == lesson.step).then_some("step")] {
+                    (name)
+                }
             } }
             form method="post" action="/play/lesson/end" {
                 (csrf(&live.csrf))
@@ -122,12 +125,14 @@ async fn teach(live: &Shared, target: &str, began: Timestamp) -> Result<String, 
     let (moves, alone) = if function == target {
         (
             "",
-            "Lambda alone tries twice more, one and two minutes after a failure: it would have brought them back after a minute, but an outage of more than three minutes would have lost all of them.",
+            "Lambda alone tries twice more, one and two minutes after a failure: it would have brought them \
+             back after a minute, but an outage of more than three minutes would have lost all of them.",
         )
     } else {
         (
             "SQS moves each message to the retry queue when its visibility timeout ends. ",
-            "SQS alone shows a message again a few times, always after the same time, and then moves it to a dead-letter queue.",
+            "SQS alone shows a message again a few times, always after the same time, and then moves it to \
+             a dead-letter queue.",
         )
     };
     let payload = |nth| json!({ "id": format!("lesson-{nth}") }).to_string();
@@ -149,12 +154,14 @@ async fn teach(live: &Shared, target: &str, began: Timestamp) -> Result<String, 
     let (sent, ()) = tokio::join!(send, say(live, began, 1, text));
     sent?;
     let text = format!(
-        "{moves}Each event waits in the retry queue for a random time below a ceiling, which doubles with each failure. See how their due times differ."
+        "{moves}Each event waits in the retry queue for a random time below a ceiling, which doubles with \
+        each failure. See how their due times differ."
     );
     say(live, began, 2, text).await;
     tokio::time::sleep(between((live.now)(), until)).await;
     let text = format!(
-        "{function} is back. Each event is tried again when it is due, so they come back one by one and not all at once."
+        "{function} is back. Each event is tried again when it is due, so they come back one by one and \
+        not all at once."
     );
     say(live, began, 3, text).await;
     loop {
@@ -162,13 +169,15 @@ async fn teach(live: &Shared, target: &str, began: Timestamp) -> Result<String, 
         let (open, given_up) = progress(&live.seen(), target, began);
         if open == 0 && given_up > 0 {
             return Ok(format!(
-                "{given_up} events were given up, because no attempt fits within MAX_AGE or MAX_ATTEMPTS. See the dead letters."
+                "{given_up} events were given up, because no attempt fits within MAX_AGE or MAX_ATTEMPTS. \
+                See the dead letters."
             ));
         }
         if open == 0 {
             let seconds = between(began, now).as_secs();
             return Ok(format!(
-                "All events have come back within {seconds} s. {alone} Here they are retried for as long as MAX_AGE says. Click an event to see its life."
+                "All events have come back within {seconds} s. {alone} Here they are retried for as long \
+                as MAX_AGE says. Click an event to see its life."
             ));
         }
         if now > later(began, MAX) {

@@ -137,7 +137,10 @@ pub fn list(live: &Live, seen: &Seen, params: &Params, now: Timestamp) -> Markup
             (orders(params, selected.len(), looked))
             (table(&selected, now))
             @if selected.len() > SHOWN_MAX || looked.letters > looked.listed.len() as u64 {
-                p.faint { "The latest " (count(SHOWN_MAX as u64)) " are shown. Choose a group above, or see " code { "comeback dead list" } "." }
+                p.faint {
+                    "The latest " (count(SHOWN_MAX as u64))
+                    " are shown. Choose a group above, or see " code { "comeback dead list" } "."
+                }
             }
         } @else if counted == 0 && seen.looking.is_none() {
             p { "The dead-letter queue is empty: no event was given up, or all were redriven." }
@@ -175,7 +178,12 @@ fn grouped(groups: &Groups, now: Timestamp) -> Markup {
     html! {
         h2 { "By reason and error" }
         div.wide { table {
-            thead { tr { th { "Reason" } th { "Function" } th { "Error" } th.number { "Letters" } th { "Latest" } th { span.hidden { "Actions" } } } }
+            thead {
+                tr {
+                    th { "Reason" } th { "Function" } th { "Error" } th.number { "Letters" }
+                    th { "Latest" } th { span.hidden { "Actions" } }
+                }
+            }
             tbody { @for (key, group) in groups.largest_first() {
                 tr {
                     th scope="row" { a href=(format!("/dead?{}", query(key))) { (Untrusted(&key[0])) } }
@@ -211,7 +219,12 @@ fn row(it: &Listed, now: Timestamp) -> Markup {
     let text = |text: &Option<String>| text.clone().unwrap_or_else(|| NONE.to_owned());
     html! {
         tr id=(format!("letter-{}", it.message_id)) {
-            td.choose { label { input type="checkbox" form="chosen" name="id" value=(it.message_id) aria-label=(format!("select {}", shortened(it.event_id(), ID_MAX))); } }
+            td.choose {
+                label {
+                    input type="checkbox" form="chosen" name="id" value=(it.message_id)
+                        aria-label=(format!("select {}", shortened(it.event_id(), ID_MAX)));
+                }
+            }
             td.when { @if let Some(at) = it.failed_at() { (until(at, now)) } }
             th scope="row" { a href=(format!("/dead/{}", it.message_id)) { (shortened(it.event_id(), ID_MAX)) } }
             td { (Untrusted(&it.target_name().unwrap_or(NONE.into()))) }
@@ -238,7 +251,8 @@ pub async fn find(live: &Shared, id: &str) -> Result<Letter, Failure> {
             found.is_none() && !live.is_ending()
         })
         .await?;
-        let gone = "this letter is not in the dead-letter queue: it was redriven or deleted, or another consumer has received it";
+        let gone = "this letter is not in the dead-letter queue: it was redriven or deleted, or another \
+             consumer has received it";
         Ok(found.ok_or(gone)?)
     })
     .await
@@ -264,17 +278,27 @@ pub fn letter(
         dl.facts {
             dt { "Reason" } dd { code { (Untrusted(&text(&facts.reason))) } }
             dt { "Function" } dd { (Untrusted(facts.target.as_ref().map_or(NONE, Target::as_str))) }
-            dt { "Error" } dd { strong { (Untrusted(&text(&facts.error_type))) } @if let Some(message) = &facts.error_message { br; q { (Untrusted(message)) } } }
+            dt { "Error" }
+            dd {
+                strong { (Untrusted(&text(&facts.error_type))) }
+                @if let Some(message) = &facts.error_message { br; q { (Untrusted(message)) } }
+            }
             dt { "Attempts" } dd { @if let Some(attempts) = facts.attempts { (attempts) } @else { "unknown" } }
-            dt { "First failure" } dd { @if let Some(at) = facts.first_failure_at { (until(at, now)) } @else { "unknown" } }
-            dt { "Last failure" } dd { @if let Some(at) = facts.last_failure_at { (until(at, now)) } @else { "unknown" } }
+            dt { "First failure" }
+            dd {
+                @if let Some(at) = facts.first_failure_at { (until(at, now)) } @else { "unknown" }
+            }
+            dt { "Last failure" }
+            dd { @if let Some(at) = facts.last_failure_at { (until(at, now)) } @else { "unknown" } }
             dt { "Event" } dd { @if let Some(id) = event { code { (Untrusted(id)) } } @else { "unknown" } }
             dt { "Message id" } dd { code { (it.message_id) } }
         }
         p.actions {
             (order("Redrive…", &query("redrive").with("function", &named))) " "
             (order("Delete…", &query("purge")))
-            @if let Some(id) = event.filter(|_| is_known) { " " a.button href=(super::events::path(id)) { "See its life" } }
+            @if let Some(id) = event.filter(|_| is_known) {
+                " " a.button href=(super::events::path(id)) { "See its life" }
+            }
         }
         @match &it.payload {
             None => p { "The letter has no JSON payload." },
@@ -289,7 +313,11 @@ fn edit(live: &Live, payload: &str, refused: Option<(&str, &str)>, it: &Listed) 
     if payload.len() > PAYLOAD_SHOWN_MAX {
         return html! {
             h2 { "Payload" }
-            p { "The first " (count(PAYLOAD_SHOWN_MAX as u64)) " of " (count(payload.len() as u64)) " bytes. The whole payload: " code { "comeback dead show " (it.message_id) " --payload" } }
+            p {
+                "The first " (count(PAYLOAD_SHOWN_MAX as u64)) " of " (count(payload.len() as u64))
+                " bytes. The whole payload: "
+                code { "comeback dead show " (it.message_id) " --payload" }
+            }
             pre tabindex="0" { (readable(payload)) }
         };
     }
@@ -303,7 +331,12 @@ fn edit(live: &Live, payload: &str, refused: Option<(&str, &str)>, it: &Listed) 
                 input type="hidden" name="do" value="redrive";
                 input type="hidden" name="id" value=(it.message_id);
                 @if let Some(name) = it.target_name() { input type="hidden" name="function" value=(name); }
-                (json_field("The payload to redrive it with", 12, &visible_json(refused.map_or(payload, |(sent, _)| sent)), refused.map(|(_, error)| error)))
+                (json_field(
+                    "The payload to redrive it with",
+                    12,
+                    &visible_json(refused.map_or(payload, |(sent, _)| sent)),
+                    refused.map(|(_, error)| error),
+                ))
                 button { "Redrive with this payload…" }
             }
         }

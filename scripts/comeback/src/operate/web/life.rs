@@ -70,7 +70,10 @@ pub fn life(
 ) -> Markup {
     let Some(event) = seen.events.get(id) else {
         return html! {
-            p { "Nothing is known about this event. This page keeps the latest events that it has seen; the handler's log may have an older one:" }
+            p {
+                "Nothing is known about this event. This page keeps the latest events that it has seen; \
+                the handler's log may have an older one:"
+            }
             pre { "comeback trace " (Untrusted(id)) }
         };
     };
@@ -99,8 +102,15 @@ pub fn life(
             State::Waiting if seen.has_register() => p.actions {
                 (order("Retry now…", &query("retry"))) " " (order("Cancel…", &query("cancel")))
             },
-            State::Waiting => p.faint { "With a register (" code { "REGISTER=true" } ") it could be retried now, or cancelled." },
-            State::GivenUp => p.actions { a.button href=(format!("/dead?{}", Params::default().with("id", id))) { "See its dead letter" } },
+            State::Waiting => p.faint {
+                "With a register (" code { "REGISTER=true" }
+                ") it could be retried now, or cancelled."
+            },
+            State::GivenUp => p.actions {
+                a.button href=(format!("/dead?{}", Params::default().with("id", id))) {
+                    "See its dead letter"
+                }
+            },
             State::AtLambda | State::Running | State::Queued | State::Retried | State::Succeeded | State::Unknown => {}
         }
         (obstacle(event, now))
@@ -114,7 +124,11 @@ fn obstacle(event: &Event, now: Timestamp) -> Markup {
     let Some((at, said, error)) = all.first() else { return html! {} };
     html! {
         div.notice.bad role="alert" { div {
-            p { strong { "The retry handler could not act on it" } @if all.len() > 1 { ", " (all.len()) " times" } ", the last time " (until(*at, now)) ": " (Untrusted(said)) "." }
+            p {
+                strong { "The retry handler could not act on it" }
+                @if all.len() > 1 { ", " (all.len()) " times" } ", the last time " (until(*at, now))
+                ": " (Untrusted(said)) "."
+            }
             @if let Some(error) = error { p { q { (Untrusted(error)) } } }
             p { (remedy(error.unwrap_or_default())) }
         } }
@@ -240,7 +254,13 @@ fn bars(event: &Event, it: &Attempted, is_last: bool, time: &Time, now: Timestam
 /// The end of a row: the error, or what happens next.
 fn result(seen: &Seen, event: &Event, it: &Attempted, is_last: bool, now: Timestamp) -> Markup {
     let Some(ended) = it.ended else {
-        return html! { @if is_last && event.running.is_some() { span.busy { "runs" } } @else { span.faint { "runs, or has succeeded" } } };
+        return html! {
+            @if is_last && event.running.is_some() {
+                span.busy { "runs" }
+            } @else {
+                span.faint { "runs, or has succeeded" }
+            }
+        };
     };
     let took = span(between(it.began, ended).as_secs_f64());
     let Some((error_type, _)) = &it.error else {
@@ -279,11 +299,19 @@ fn tip(event: &Event, it: &Attempted, policy: Option<&Policy>) -> Markup {
             p {
                 "then waits " (span(between(wait.from, wait.until).as_secs_f64()))
                 @if let Some(due) = wait.due_at { ", due at " (rfc3339(due)) }
-                @if wait.again > 0 { "; came back " (wait.again) @if wait.again == 1 { " time" } @else { " times" } " before" }
+                @if wait.again > 0 {
+                    "; came back " (wait.again) @if wait.again == 1 { " time" } @else { " times" }
+                    " before"
+                }
             }
             (drawn(it, policy))
         }
-        @for note in &it.notes { p { (Untrusted(&note.text)) @if let Some(error) = &note.error { ": " (Untrusted(error)) } } }
+        @for note in &it.notes {
+            p {
+                (Untrusted(&note.text))
+                @if let Some(error) = &note.error { ": " (Untrusted(error)) }
+            }
+        }
     }
 }
 
@@ -401,13 +429,24 @@ pub fn panel(live: &Live, id: &str, runs: &Result<Runs, Failure>, params: &Param
             }
             h3 { "Payload" }
             @match (run, runs) {
-                _ if !live.is_local() => p.faint { "AWS shows no payload of an event that waits. That of a dead letter is in its letter." },
+                _ if !live.is_local() => p.faint {
+                    "AWS shows no payload of an event that waits. That of a dead letter is in its letter."
+                },
                 (_, Err(failure)) => p.notice.bad { (Untrusted(&failure.to_string())) },
                 (Some(run), _) if params.get("payload").is_some() => pre tabindex="0" { (readable(&run.payload)) },
                 (Some(_), _) => p { a.button href=(format!("?{query}#panel")) { "Show the payload" } },
-                (None, Ok(Runs { is_cut: true, .. })) => p.faint { "The local cloud has forgotten it: it keeps those of the latest runs." },
-                (None, _) if is_queue(function) => p.faint { "The local cloud has not seen this run: the consumer of " (Untrusted(function)) " is a program of your own, or it did not receive the message. A dead letter has the message's payload." },
-                (None, _) => p.faint { "The local cloud has not run this: the failure came from elsewhere. A dead letter has its payload." },
+                (None, Ok(Runs { is_cut: true, .. })) => p.faint {
+                    "The local cloud has forgotten it: it keeps those of the latest runs."
+                },
+                (None, _) if is_queue(function) => p.faint {
+                    "The local cloud has not seen this run: the consumer of " (Untrusted(function))
+                    " is a program of your own, or it did not receive the message. A dead letter has the \
+                    message's payload."
+                },
+                (None, _) => p.faint {
+                    "The local cloud has not run this: the failure came from elsewhere. A dead letter has \
+                    its payload."
+                },
             }
         }
     }

@@ -92,19 +92,43 @@ fn band(seen: &Seen, rows: &[Row], is_local: bool, now: Timestamp) -> Markup {
                 small { "at least once" @if seen.events.has_forgotten() { ", of the latest that this page keeps" } }
             }
             li.equals {
-                (number(all.waiting())) (term("waiting", "In the retry queue, an SQS queue: each failed event waits in it until its next attempt is due."))
+                (number(all.waiting()))
+                (term(
+                    "waiting",
+                    "In the retry queue, an SQS queue: each failed event waits in it until its next \
+                    attempt is due.",
+                ))
                 small {
                     @match all.next { Some(at) => { "next " (attempt_at(at, now)) } None => "nothing is due" }
-                    @if delayed > 0 { ", " (count(delayed)) " " (term("delayed", "Sent again with a delay, because too many were in flight. They come back every 15 minutes.")) }
+                    @if delayed > 0 {
+                        ", " (count(delayed)) " "
+                        (term(
+                            "delayed",
+                            "Sent again with a delay, because too many were in flight. They come back \
+                            every 15 minutes.",
+                        ))
+                    }
                     @if !is_local { ", SQS counts about " (count(sum(Facts::waiting))) }
                 }
             }
             li.plus {
                 @if is_local {
-                    (number(all.at_lambda())) (term("at Lambda", "Their attempt is queued at Lambda, or in their own queue, or runs."))
-                    small { (count(all.queued())) " queued, " @if all.running() == 1 { "1 runs" } @else { (count(all.running())) " run" } }
+                    (number(all.at_lambda()))
+                    (term(
+                        "at Lambda",
+                        "Their attempt is queued at Lambda, or in their own queue, or runs.",
+                    ))
+                    small {
+                        (count(all.queued())) " queued, "
+                        @if all.running() == 1 { "1 runs" } @else { (count(all.running())) " run" }
+                    }
                 } @else {
-                    (number(all.at_lambda())) (term("retried", "Their attempt is queued at Lambda, or runs, or has succeeded: the handler's log has no successes."))
+                    (number(all.at_lambda()))
+                    (term(
+                        "retried",
+                        "Their attempt is queued at Lambda, or runs, or has succeeded: the handler's log \
+                        has no successes.",
+                    ))
                     small { "run, or have succeeded" }
                 }
             }
@@ -117,7 +141,11 @@ fn band(seen: &Seen, rows: &[Row], is_local: bool, now: Timestamp) -> Markup {
             li.plus {
                 a href="/dead" { (number(all.given_up())) "given up" }
                 small class=(if snapshot.letters > 0 { "waits" } else { "" }) {
-                    @if snapshot.letters > 0 { a href="/dead" { (counted(snapshot.letters, "dead letter")) } " now" } @else { "no dead letter now" }
+                    @if snapshot.letters > 0 {
+                        a href="/dead" { (counted(snapshot.letters, "dead letter")) } " now"
+                    } @else {
+                        "no dead letter now"
+                    }
                 }
             }
         }
@@ -134,7 +162,9 @@ fn targets(rows: &[Row], first_runs: u64) -> Markup {
     let failing = those(FunctionState::Down) + those(FunctionState::Failing);
     let some_fail = those(FunctionState::SomeFail);
     html! {
-        @if functions > 0 || queues == 0 { strong { (count(functions)) } @if functions == 1 { " function" } @else { " functions" } }
+        @if functions > 0 || queues == 0 {
+            strong { (count(functions)) } @if functions == 1 { " function" } @else { " functions" }
+        }
         @if functions > 0 && queues > 0 { ", " }
         @if queues > 0 { strong { (count(queues)) } @if queues == 1 { " queue" } @else { " queues" } }
         small {
@@ -142,9 +172,14 @@ fn targets(rows: &[Row], first_runs: u64) -> Markup {
                 (0, 0) => "none is failing",
                 (0, some) => span.waits { "some events of " (count(some as u64)) " fail" },
                 (failing, 0) => span.bad { (count(failing as u64)) " failing" },
-                (failing, some) => span.bad { (count(failing as u64)) " failing, some events of " (count(some as u64)) " fail" },
+                (failing, some) => span.bad {
+                    (count(failing as u64)) " failing, some events of " (count(some as u64)) " fail"
+                },
             }
-            @if first_runs > 0 { ", " (count(first_runs)) " first " @if first_runs == 1 { "run" } @else { "runs" } " queued at Lambda" }
+            @if first_runs > 0 {
+                ", " (count(first_runs)) " first " @if first_runs == 1 { "run" } @else { "runs" }
+                " queued at Lambda"
+            }
         }
     }
 }
@@ -161,32 +196,53 @@ fn functions(
     html! {
         @if rows.is_empty() {
             @match &seen.handler {
-                Some(handler) => p { "No function sends its failures to the retry queues of " (Untrusted(handler.name())) " yet. See " code { "comeback attach" } "." }
+                Some(handler) => p {
+                    "No function sends its failures to the retry queues of "
+                    (Untrusted(handler.name())) " yet. See " code { "comeback attach" } "."
+                }
                 None => p.faint { "Looking for functions…" }
             }
         } @else {
             p.range {
                 span.faint { "Runs of the last " }
                 @for (_, it) in Range::ALL {
-                    a.chip href=(format!("/?{}", Params::default().with("range", it))) aria-current=[(it == name).then_some("true")] { (it) } " "
+                    a.chip href=(format!("/?{}", Params::default().with("range", it)))
+                        aria-current=[(it == name).then_some("true")] {
+                        (it)
+                    }
+                    " "
                 }
             }
             div.wide { table.functions {
                 colgroup {
-                    col.name; col.pill; col.runs; col.share; col.sum; col.lambda; @if is_local { col.sum; } col.sum; col.time; col.time;
+                    col.name; col.pill; col.runs; col.share; col.sum; col.lambda;
+                    @if is_local { col.sum; } col.sum; col.time; col.time;
                     @if has_register { col.act; }
                 }
                 thead { tr {
                     th { "Function" } th { "State" }
                     th { span.key.failed { "failures" } " " span.key.retried { "retries" } (time_axis(range)) }
-                    th.number { @if is_local { (term("Failed runs", "Of all runs in the chosen time, where these are known.")) } @else { (term("Failed, last hour", "Failed runs of all runs, by CloudWatch.")) } }
+                    th.number {
+                        @if is_local {
+                            (term(
+                                "Failed runs",
+                                "Of all runs in the chosen time, where these are known.",
+                            ))
+                        } @else {
+                            (term("Failed, last hour", "Failed runs of all runs, by CloudWatch."))
+                        }
+                    }
                     th.number { "Waiting" }
                     @if is_local { th.number { "At Lambda" } th.number { "Back" } } @else { th.number { "Retried" } }
                     th.number { "Given up" }
                     th { "Oldest wait" } th { "Next due" }
                     @if has_register { th { span.hidden { "Actions" } } }
                 } }
-                tbody { @for it in rows { (function(it, is_local, has_register, seen.snapshot.at.unwrap_or(now), now)) } }
+                tbody {
+                    @for it in rows {
+                        (function(it, is_local, has_register, seen.snapshot.at.unwrap_or(now), now))
+                    }
+                }
             } }
         }
     }
@@ -213,11 +269,21 @@ fn function(it: &Row, is_local: bool, has_register: bool, at: Timestamp, now: Ti
         |number: u64, unit: &str| html! { td.number { (count(number)) span.unit { " " (unit) } } };
     html! {
         tr id=(format!("function-{name}")) {
-            th scope="row" { a href=(format!("/events?{}", Params::default().with("function", name))) title=(name) { (Untrusted(name)) } }
+            th scope="row" {
+                a href=(format!("/events?{}", Params::default().with("function", name))) title=(name) {
+                    (Untrusted(name))
+                }
+            }
             td { span class=(format!("state {class}")) { (state(facts, now)) } }
             td { (sparkline(pulse)) }
             td.number {
-                @if !facts.has_runs() { @if failed > 0 { (count(failed)) " failed" } @else { span.faint { "not known" } } }
+                @if !facts.has_runs() {
+                    @if failed > 0 {
+                        (count(failed)) " failed"
+                    } @else {
+                        span.faint { "not known" }
+                    }
+                }
                 @else if runs > 0 { (count(failed)) " of " (count(runs)) ", " (failed * 100 / runs) " %" }
                 @else { span.faint { "no runs" } }
             }
@@ -228,7 +294,12 @@ fn function(it: &Row, is_local: bool, has_register: bool, at: Timestamp, now: Ti
             }
             @if is_local { (number(standing.back(), "back")) }
             (number(standing.given_up(), "given up"))
-            td { @if let Some(oldest) = standing.oldest { span.unit { "the oldest for " } (span(between(oldest, at).as_secs_f64().floor())) } }
+            td {
+                @if let Some(oldest) = standing.oldest {
+                    span.unit { "the oldest for " }
+                    (span(between(oldest, at).as_secs_f64().floor()))
+                }
+            }
             td { @if let Some(at) = standing.next { span.unit { "next " } (attempt_at(at, now)) } }
             @if has_register {
                 td { @if !facts.queue.is_empty() {
@@ -270,7 +341,8 @@ fn sparkline(pulse: &Pulse) -> Markup {
     let [failed, retried, ..]: Counts = pulse.sum();
     let width = PARTS * 4;
     html! {
-        svg.spark viewBox=(format!("0 0 {width} {}", 2 * SPARK + 1)) preserveAspectRatio="none" role="img" aria-label=(format!("{failed} failures, {retried} retries")) {
+        svg.spark viewBox=(format!("0 0 {width} {}", 2 * SPARK + 1)) preserveAspectRatio="none"
+            role="img" aria-label=(format!("{failed} failures, {retried} retries")) {
             @for x in [0, width / 2, width] { line x1=(x) x2=(x) y1="0" y2=(2 * SPARK + 1) {} }
             line x1="0" x2=(width) y1=(SPARK) y2=(SPARK) {}
             @for (nth, [failed, retried, ..]) in pulse.0.iter().enumerate() {
@@ -301,22 +373,37 @@ fn nothing_yet(live: &Live, seen: &Seen) -> Markup {
     let function = seen.snapshot.functions.first().map(|it| target_name(&it.function));
     let endpoint = live.cloud().ok().and_then(|cloud| cloud.connection.local.clone().flatten());
     let command = function.zip(endpoint).map(|(function, endpoint)| format!(
-        "echo '{{\"id\":\"order-1\",\"fail\":{{\"attempts\":2}}}}' | AWS_ACCESS_KEY_ID=local AWS_SECRET_ACCESS_KEY=local aws lambda invoke --endpoint-url {endpoint} --region us-east-1 --function-name {function} --invocation-type Event --payload fileb:///dev/stdin /dev/null"
+        "echo '{{\"id\":\"order-1\",\"fail\":{{\"attempts\":2}}}}' | AWS_ACCESS_KEY_ID=local \
+        AWS_SECRET_ACCESS_KEY=local aws lambda invoke --endpoint-url {endpoint} --region us-east-1 \
+        --function-name {function} --invocation-type Event --payload fileb:///dev/stdin /dev/null"
     ));
     html! {
         section.card.start {
-            p.large { "No event has failed yet. As soon as one does, you see it here: when it failed, when it will be tried again, and how it ends." }
+            p.large {
+                "No event has failed yet. As soon as one does, you see it here: when it failed, when it \
+                will be tried again, and how it ends."
+            }
             @if live.is_local() {
-                form method="post" action="/play/lesson" { (csrf(&live.csrf)) button.primary { "Start the one-minute lesson" } " " a.button href="/play" { "Send an event that fails" } }
+                form method="post" action="/play/lesson" {
+                    (csrf(&live.csrf)) button.primary { "Start the one-minute lesson" } " "
+                    a.button href="/play" { "Send an event that fails" }
+                }
                 @if let Some(command) = command {
                     p { "Or from a terminal:" }
-                    div.copy { pre #command tabindex="0" { (command) } button type="button" data-copy="command" { "Copy" } }
+                    div.copy {
+                        pre #command tabindex="0" { (command) }
+                        button type="button" data-copy="command" { "Copy" }
+                    }
                 }
             } @else {
                 p {
                     "This page reads the log of "
-                    @match &seen.handler { Some(handler) => code { (Untrusted(handler.name())) } None => "the retry handler" }
-                    ". An event that failed before the part of the log that the page has read appears with its next log line; "
+                    @match &seen.handler {
+                        Some(handler) => code { (Untrusted(handler.name())) }
+                        None => "the retry handler"
+                    }
+                    ". An event that failed before the part of the log that the page has read appears with \
+                    its next log line; "
                     code { "comeback web --since 6h" } " reads more."
                 }
             }

@@ -49,7 +49,10 @@ pub fn outages(live: &Live, now: Timestamp) -> Markup {
                 (csrf(&live.csrf))
                 input type="hidden" name="function" value=(name);
                 input type="hidden" name="how" value=(END);
-                div { strong { (Untrusted(name)) } " is down: it " (how(*outage)) ". You play this outage. It is back " (until(*until_at, now)) "." }
+                div {
+                    strong { (Untrusted(name)) } " is down: it " (how(*outage))
+                    ". You play this outage. It is back " (until(*until_at, now)) "."
+                }
                 button { "End it now" }
             }
         }
@@ -97,14 +100,27 @@ pub fn forms(live: &Live, seen: &Seen, params: &Params, error: Option<&str>) -> 
                 h2 { "Play an outage" }
                 form method="post" action="/play/outage" {
                     (hidden())
-                    label { @if is_queue(&target) { "Its consumer " } @else { "It " } select name="how" { @for (name, _, text) in OUTAGES { option value=(name) { (text) } } } }
-                    label { "For seconds " input name="seconds" type="number" min="1" max=(OUTAGE_MAX.as_secs()) value="30"; }
+                    label {
+                        @if is_queue(&target) { "Its consumer " } @else { "It " }
+                        select name="how" {
+                            @for (name, _, text) in OUTAGES { option value=(name) { (text) } }
+                        }
+                    }
+                    label {
+                        "For seconds "
+                        input name="seconds" type="number" min="1" max=(OUTAGE_MAX.as_secs())
+                            value="30";
+                    }
                     button { "Begin" }
                 }
             }
             section.card {
                 h2 { "A one-minute lesson" }
-                p { (lesson::EVENTS) " events are sent, " @if is_queue(&target) { "the consumer fails" } @else { "the function fails" } " for " (lesson::OUTAGE.as_secs()) " seconds, and you watch them come back." }
+                p {
+                    (lesson::EVENTS) " events are sent, "
+                    @if is_queue(&target) { "the consumer fails" } @else { "the function fails" }
+                    " for " (lesson::OUTAGE.as_secs()) " seconds, and you watch them come back."
+                }
                 form method="post" action="/play/lesson" { (hidden()) button.primary { "Start the lesson" } }
             }
         }
@@ -132,14 +148,28 @@ fn event(
         @if let Err(why) = &usual { p.notice.waits { (Untrusted(&why.to_string())) } }
         form method="post" action="/play/send" {
             (hidden)
-            label { "How many " input name="events" type="number" min="1" max=(EVENTS_MAX) value=(value("events", "1")); }
+            label {
+                "How many "
+                input name="events" type="number" min="1" max=(EVENTS_MAX)
+                    value=(value("events", "1"));
+            }
             @if seen.tenants.contains(target) {
                 label { "Tenant " input name="tenant" value=(value("tenant", TENANT)) required maxlength="256"; }
-                @if let Some(pointer) = pointer { p.faint { "A retry takes the tenant from the payload, at " code { (pointer.to_string()) } "." } }
+                @if let Some(pointer) = pointer {
+                    p.faint {
+                        "A retry takes the tenant from the payload, at "
+                        code { (pointer.to_string()) } "."
+                    }
+                }
             }
             (json_field("Payload, as JSON", 4, &value("payload", &payload), error))
             @if is_example {
-                p.faint { "The example function fails as " code { "fail" } " says: " code { "{\"attempts\": 2}" } " fails twice, " code { "{\"error\": \"PermanentFailure\"}" } " is given up at once, " code { "{\"by\": \"crash\"}" } " ends its process." }
+                p.faint {
+                    "The example function fails as " code { "fail" } " says: "
+                    code { "{\"attempts\": 2}" } " fails twice, "
+                    code { "{\"error\": \"PermanentFailure\"}" } " is given up at once, "
+                    code { "{\"by\": \"crash\"}" } " ends its process."
+                }
             }
             button { "Send" }
         }

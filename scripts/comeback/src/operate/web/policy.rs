@@ -134,17 +134,23 @@ pub fn page(live: &Live, params: &Params) -> Markup {
                 label for=(name) { (label) ": " }
                 // If the label enclosed both, it would label the output and not the slider.
                 output for=(name) data-choices=(choices) { (value) }
-                input #(name) type="range" name=(name) min="0" max=(choices.matches(' ').count()) value=(nth) aria-valuetext=(value);
+                input #(name) type="range" name=(name) min="0" max=(choices.matches(' ').count())
+                    value=(nth) aria-valuetext=(value);
             }
         }
     };
     html! {
         p {
-            "Move a slider to see what a policy means for your events, before you deploy it. The handler's own code computes this, for "
+            "Move a slider to see what a policy means for your events, before you deploy it. The handler's \
+            own code computes this, for "
             strong { (counted(EVENTS_PER_SECOND as u64, "event")) " a second" } "."
         }
         @if let Some(Candidate { policy, .. }) = deployed {
-            p.faint { "The deployed policy: waits of at most " (format(policy.backoff.base)) " at first, a ceiling that doubles up to " (format(policy.backoff.max)) ", for " (format(policy.max_age)) "." }
+            p.faint {
+                "The deployed policy: waits of at most " (format(policy.backoff.base))
+                " at first, a ceiling that doubles up to " (format(policy.backoff.max)) ", for "
+                (format(policy.max_age)) "."
+            }
         }
         form.sliders method="get" action="/policy" data-live="forecast" {
             @for (_, it, nth, value) in chosen.settings { (slider(it, nth, value)) }
@@ -189,8 +195,20 @@ fn shown(forecasts: &[Forecast], scenario: &Scenario) -> Markup {
     };
     html! {
         (essence(forecasts, &medians))
-        (chart("When each attempt is made, at the median", "the number of the attempt", Axis::log_time, forecasts, &medians))
-        (chart("Retries a second from the beginning of the outage", "retries a second", |end| Axis::time(end, 4.0), forecasts, &retries))
+        (chart(
+            "When each attempt is made, at the median",
+            "the number of the attempt",
+            Axis::log_time,
+            forecasts,
+            &medians,
+        ))
+        (chart(
+            "Retries a second from the beginning of the outage",
+            "retries a second",
+            |end| Axis::time(end, 4.0),
+            forecasts,
+            &retries,
+        ))
         h2 { (OUTAGE_TITLE) ": " (outage_sentence(scenario)) }
         (outages(forecasts))
         h2 { (ATTEMPTS_TITLE) }
@@ -234,7 +252,10 @@ fn chart(
             svg width="100%" height="220" role="img" aria-label=(format!("{title}; the tables have the same numbers")) {
                 (plot(&x(right), &highest(&curves), &curves, None))
             }
-            figcaption { @for it in &curves { span class=(format!("key {}", it.class)) { (it.class) } " " } span.faint { "upwards: " (unit) } }
+            figcaption {
+                @for it in &curves { span class=(format!("key {}", it.class)) { (it.class) } " " }
+                span.faint { "upwards: " (unit) }
+            }
         }
     }
 }
