@@ -360,9 +360,9 @@ test('the server, too, refuses to delete many letters without the number', async
   assert.match(await answer.text(), /type 25 to confirm/);
 });
 
-test('all numbers of the overview are of one look', async () => {
+test('all numbers of the overview were read at the same time', async () => {
   await go('/');
-  await page.getByText(/All numbers are of one look, \d+ s ago/).waitFor();
+  await page.getByText(/All numbers were read at the same time, \d+ s ago/).waitFor();
   // The letter of the test before, wherever a number of letters is.
   await page.getByRole('link', { name: '1 dead letter', exact: true }).waitFor();
   assert.ok(!(await page.locator('#health').innerText()).includes('letter'), 'an older check would contradict it');
@@ -831,7 +831,7 @@ async function equation(url) {
     // The share of failed runs comes first.
     return numbers(row, /<td class="number">([\d,]+)<span class="unit"> (?:waiting|at Lambda|back|given up)</g);
   });
-  return { failed, parts, rows, look: html.match(/one look, <time datetime="([^"]+)/)[1] };
+  return { failed, parts, rows, look: html.match(/the same time, <time datetime="([^"]+)/)[1] };
 }
 
 test('under load the failed events are those that wait, are at Lambda, are back or given up, at every look', {

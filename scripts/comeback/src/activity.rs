@@ -24,8 +24,8 @@ use crate::{
     },
 };
 
-/// How many of the latest runs are tracked, those that Lambda has accepted included. A run that goes on after that many
-/// others were accepted or have begun ends without a result.
+/// How many of the latest runs are tracked, those that Lambda has accepted included. If that many others are
+/// accepted or begin while a run goes on, its end is not reported.
 const RUNNING_MAX: usize = 100_000;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -46,8 +46,8 @@ pub enum Kind {
         ending: Ending,
         error: Option<Error>,
     },
-    /// Lambda gave an event up. It is lost if it has no destination. If it was never run, or not again, that run is
-    /// named.
+    /// Lambda gave an event up. It is lost if it has no destination. `run` is the run that Lambda had queued and
+    /// did not make.
     GivenUpByLambda {
         request_id: Arc<str>,
         run: Option<Run>,
@@ -410,7 +410,7 @@ pub mod tests {
     }
 
     #[test]
-    fn however_many_runs_have_no_end_the_latest_are_tracked() {
+    fn the_latest_runs_are_tracked_however_many_have_no_end() {
         let mut reader = Reader::default();
         for nth in 0..RUNNING_MAX + 5 {
             reader.read(&starts(0.0, &nth.to_string(), "r0", 0));
@@ -420,7 +420,7 @@ pub mod tests {
     }
 
     #[test]
-    fn lines_that_are_no_decision_are_told_as_they_are() {
+    fn lines_that_are_not_decisions_are_shown_unchanged() {
         let refused = |level: &str| {
             format!(
                 r#"{{"level":"{level}","message":"not accepted","decision":"invoke","attempt":2,"target":"arn:aws:lambda:us-east-1:1:function:orders:$LATEST","event_id":"r1","error":"429"}}"#

@@ -45,11 +45,11 @@ const GIVEN_UP: &str = "given up";
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Step {
-    /// The state of the event after it, one of [`STATES`].
+    /// The state of the event after the step, one of [`STATES`].
     pub(super) state: &'static str,
     pub(super) attempt: u32,
     pub(super) style: Style,
-    /// What it adds to the row.
+    /// The marks that the step adds to the event's row.
     pub(super) marks: String,
     /// The state in more detail. If there is a due time, the time that is left comes after it.
     pub(super) says: String,

@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn every_filter_must_match_and_of_a_repeated_one_a_value() {
+    fn every_filter_must_match_and_one_value_of_a_repeated_filter() {
         let event = event("failed", 100);
         for (options, expected) in [
             ("", true),

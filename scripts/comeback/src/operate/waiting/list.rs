@@ -97,7 +97,7 @@ pub async fn list(args: &ListArgs, shell: &Shell) -> Result<Outcome, Failure> {
     let (source, unknown) = if let Some(Ok(())) = read {
         ("register", None)
     } else {
-        // What was read of the register, if it could not be read to the end, is forgotten.
+        // If the register could not be read to the end, its events are forgotten.
         found = Found::default();
         let from = earlier(now, LOG_SPAN);
         let lines = collected_lines(&aws, &log_group, DECISIONS, from, "lines read", &goes_on);

@@ -83,7 +83,7 @@ impl DynamoRegister {
     pub async fn targets(&self, function: &str) -> Answer<Vec<String>> {
         let arn = self.handler.arn_of(function);
         let mut targets = qualified(&self.aws, &arn).await?;
-        // A function whose own dead-letter queue is the retry queue has the ARN that the setting has.
+        // If the retry queue is the function's own dead-letter queue, its events have the ARN in DLQ_TARGET.
         targets.extend(
             self.handler
                 .dlq_target()
@@ -125,7 +125,7 @@ impl DynamoRegister {
         Ok(items.iter().filter_map(pause).collect())
     }
 
-    /// The ARNs to pause for this name or ARN of a function or a queue. A name that nothing has is refused.
+    /// The ARNs to pause for this name or ARN of a function or a queue. An unknown name is refused.
     pub async fn to_pause(&self, name: &str) -> Result<Vec<String>, Failure> {
         let settings = self.handler.settings();
         let settings =
@@ -137,7 +137,7 @@ impl DynamoRegister {
         Ok(to_pause(&arn, all)?)
     }
 
-    /// The ARNs to resume for this name or ARN. A name that nothing has is refused, unless it is paused.
+    /// The ARNs to resume for this name or ARN. An unknown name is refused, unless it is paused.
     pub async fn to_resume(&self, name: &str, pauses: &[Pause]) -> Result<Vec<String>, Failure> {
         let arn = self.handler.arn_of(name);
         let targets = to_resume(&arn, self.targets(unqualified(&arn)).await?, pauses);

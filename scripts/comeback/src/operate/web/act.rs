@@ -202,7 +202,7 @@ async fn plan(live: &Live, command: &Command) -> Result<(u64, Vec<Notice>), Fail
                         the pause."
                     )
                 } else {
-                    format!("What was held back of {name} comes back within 15 minutes.")
+                    format!("The events of {name} that were held back come back within 15 minutes.")
                 })],
             ))
         }

@@ -173,7 +173,7 @@ fn grouped(seen: &Seen, wanted: &EventFilter, params: &Params, now: Timestamp) -
     }
 }
 
-/// A table of events. That of a list, which has parameters, has boxes to select events for an order.
+/// A table of events. In a list, which has parameters, it has boxes to select events for an order.
 pub fn table(seen: &Seen, events: &[&Event], list: Option<&Params>, now: Timestamp) -> Markup {
     let has_orders = list.is_some() && seen.has_register();
     // The page of an event leads to the next one that the list has.

@@ -30,7 +30,7 @@ fn findings(examined: &[Examined]) -> Vec<(&str, &Finding)> {
     all
 }
 
-/// The color and the word for the worst of some findings. Only what was checked wholly is well.
+/// The color and the word for the worst of some findings. A part is well only if it was checked wholly.
 fn word(worst: Option<Verdict>) -> (&'static str, &'static str) {
     match worst {
         Some(Verdict::Bad) => ("bad", "problem"),
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_called_well_that_was_not_wholly_checked() {
+    fn a_part_is_called_well_only_if_it_was_wholly_checked() {
         use Verdict::{Bad, Unknown, Warning};
         for (verdicts, state, expected) in [
             (&[][..], "well", "Nothing is wrong with the deployment."),

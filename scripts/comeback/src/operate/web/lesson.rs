@@ -97,7 +97,7 @@ pub fn start(live: &Shared, params: &Params) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Changes what the lesson says that began at this time, unless it was ended.
+/// Changes the text of the lesson that began at this time, unless it was ended.
 fn change(live: &Live, began: Timestamp, change: impl FnOnce(&mut Lesson)) {
     let mut seen = live.seen();
     seen.lesson.as_mut().filter(|lesson| lesson.began == began).map(change);
@@ -113,7 +113,7 @@ async fn ended(live: &Live, began: Timestamp) {
     }
 }
 
-/// Says the text of a step, and waits until it can have been read.
+/// Says the text of a step, and waits long enough for a person to read it.
 async fn say(live: &Live, began: Timestamp, step: usize, text: String) {
     change(live, began, |lesson| *lesson = Lesson { step, text, ..lesson.clone() });
     tokio::time::sleep(STEP_MIN).await;

@@ -97,7 +97,7 @@ pub struct Live {
 pub struct Seen {
     pub events: Events,
     pub handler: Option<Function>,
-    /// All that the overview has numbers of, at one time.
+    /// The numbers of the overview, all read at the same time.
     pub snapshot: Snapshot,
     pub examined: Vec<Examined>,
     pub examined_at: Option<Timestamp>,
@@ -114,7 +114,7 @@ pub struct Seen {
     wanted_at: Option<Timestamp>,
 }
 
-/// What was polled last, and the numbers of events at that time. Everything on the overview is of the same time.
+/// The facts that were polled last, and the numbers of events at that time.
 #[derive(Default)]
 pub struct Snapshot {
     /// `None` if nothing was polled yet.

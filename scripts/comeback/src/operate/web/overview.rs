@@ -1,4 +1,5 @@
-//! The overview: where the events are, the health, the functions and the latest events. All numbers are of one look.
+//! The overview: where the events are, the health, the functions and the latest events. All numbers are read at the
+//! same time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -52,8 +53,8 @@ pub fn parts(
     ]
 }
 
-/// A row for each function and queue, the most urgent first. A function that is not attached any more has one as long
-/// as events of it are known that have failed.
+/// A row for each function and queue, the most urgent first. A function that is no longer attached keeps its row while
+/// failed events of it are known.
 fn rows(seen: &Seen, range: Range, at: Timestamp, is_local: bool) -> Vec<Row> {
     let snapshot = &seen.snapshot;
     let attached: BTreeSet<_> =
@@ -74,7 +75,7 @@ fn rows(seen: &Seen, range: Range, at: Timestamp, is_local: bool) -> Vec<Row> {
     rows
 }
 
-/// How many functions and queues there are, and where the events stand that have failed. The numbers add up.
+/// How many functions and queues there are, and where the failed events are. The numbers add up.
 fn band(seen: &Seen, rows: &[Row], is_local: bool, now: Timestamp) -> Markup {
     let snapshot = &seen.snapshot;
     let Some(at) = snapshot.at else { return html! { p.faint { "Looking…" } } };
@@ -149,7 +150,7 @@ fn band(seen: &Seen, rows: &[Row], is_local: bool, now: Timestamp) -> Markup {
                 }
             }
         }
-        p.range { span.faint { "All numbers are of one look, " (until(at, now)) "." } }
+        p.range { span.faint { "All numbers were read at the same time, " (until(at, now)) "." } }
     }
 }
 
@@ -354,8 +355,8 @@ fn sparkline(pulse: &Pulse) -> Markup {
     }
 }
 
-/// The latest events that failed of each function, those of the most urgent function first. However many events another
-/// function has, each has its share of the lines.
+/// The latest failed events of each function, those of the most urgent function first. Each function has its share of
+/// the lines, however many events another one has.
 fn latest(seen: &Seen, rows: &[Row], now: Timestamp) -> Markup {
     let names: Vec<_> = rows.iter().map(|it| target_name(&it.facts.function)).collect();
     let all = |it: &Row| usize::try_from(it.standing.failed()).unwrap_or(EVENTS).min(EVENTS);
@@ -372,11 +373,13 @@ fn latest(seen: &Seen, rows: &[Row], now: Timestamp) -> Markup {
 fn nothing_yet(live: &Live, seen: &Seen) -> Markup {
     let function = seen.snapshot.functions.first().map(|it| target_name(&it.function));
     let endpoint = live.cloud().ok().and_then(|cloud| cloud.connection.local.clone().flatten());
-    let command = function.zip(endpoint).map(|(function, endpoint)| format!(
-        "echo '{{\"id\":\"order-1\",\"fail\":{{\"attempts\":2}}}}' | AWS_ACCESS_KEY_ID=local \
+    let command = function.zip(endpoint).map(|(function, endpoint)| {
+        format!(
+            "echo '{{\"id\":\"order-1\",\"fail\":{{\"attempts\":2}}}}' | AWS_ACCESS_KEY_ID=local \
         AWS_SECRET_ACCESS_KEY=local aws lambda invoke --endpoint-url {endpoint} --region us-east-1 \
         --function-name {function} --invocation-type Event --payload fileb:///dev/stdin /dev/null"
-    ));
+        )
+    });
     html! {
         section.card.start {
             p.large {

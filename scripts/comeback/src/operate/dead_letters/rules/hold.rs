@@ -14,7 +14,7 @@ use crate::operate::rules::{Answer, with_backoff};
 /// The maximum number of concurrent calls that receive or release letters.
 pub(super) const CALLS_MAX: usize = 8;
 
-/// After this many rounds of receives in a row without a letter that is new to the program, the queue is read.
+/// When this many rounds in a row have found no letter that is new to the program, the queue has been read.
 const IN_VAIN_MAX: u32 = 5;
 
 /// A letter is not made visible again if it becomes visible by itself sooner than this. SQS accepts a receipt handle
@@ -23,8 +23,8 @@ const RELEASE_MARGIN: Duration = Duration::from_secs(2);
 
 /// The letters that this program keeps hidden from other consumers.
 ///
-/// Letters may arrive for as long as the program reads, faster than it reads. So the end is decided at the beginning:
-/// only letters that were sent before it count. There is a limited number of them, and each counts once.
+/// Letters may arrive faster than the program reads them. So it counts only letters that were sent before it began.
+/// There is a limited number of them, and each counts once.
 pub(super) struct Held {
     began_at: Timestamp,
     /// How long a received letter is hidden.
@@ -75,16 +75,17 @@ impl Held {
         is_new
     }
 
-    /// Records that a letter was received that counts.
+    /// Records the receipt of a letter that counts.
     pub(super) fn saw_another(&mut self) {
         self.again = 0;
         self.has_progressed = true;
     }
 
-    /// Records the end of a round, in which this many receives found no letter. Returns whether every letter was seen
-    /// that was sent before the program began. Since the last one, as many receives as are in a round must have found
-    /// nothing, or some rounds only newer letters. If letters came again, which were hidden for too short, all of them
-    /// must have: they may come before one that was not seen yet.
+    /// Records the end of a round in which `empty` receives found no letter. Returns whether the program has seen every
+    /// letter that was sent before it began. This is so if, since the last of them, as many receives as a round has
+    /// found nothing, or [`IN_VAIN_MAX`] rounds found only newer letters. A letter that was not hidden for long enough
+    /// is received again, possibly before one that the program has not seen. So once one of them was received again,
+    /// the program waits until all of them were.
     pub(super) fn has_seen_all(&mut self, empty: usize) -> bool {
         if std::mem::take(&mut self.has_progressed) {
             (self.empty, self.in_vain) = (0, 0);

@@ -21,7 +21,7 @@ use serde_json::value::RawValue;
 
 use crate::operate::rules::{NONE, target_name};
 
-/// Stands for the function that a message of its own dead-letter queue doesn't name.
+/// Stands for the function of a message in a function's own dead-letter queue, because the message doesn't name it.
 pub const ANY: &str = "any";
 
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -200,7 +200,7 @@ impl Letter {
         Some(self.attributes.iter().filter(|it| !is_ours(it)).cloned().collect())
     }
 
-    /// The body without its envelope, if it is JSON. That of a queue's message may be anything.
+    /// The body without its envelope, if it is JSON. The body of a queue's message may be anything.
     fn payload(&self, policy: &Policy) -> Option<String> {
         if self.target().is_some_and(|target| target.is_queue()) {
             return Some(self.body.clone());
@@ -355,7 +355,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_record_that_sqs_moved_is_read_as_the_handler_would() {
+    fn a_record_that_sqs_moved_is_read_as_the_handler_would_read_it() {
         let letter = bare(RECORD, &[]);
         let facts = letter.facts();
         assert_eq!((facts.origin, facts.reason), (Origin::Moved, None));
@@ -390,7 +390,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_queues_message_that_sqs_moved_twice_is_known_by_what_a_delay_has_added() {
+    fn a_queues_message_that_sqs_moved_twice_is_recognized_by_the_attributes_of_its_delay() {
         let carried = [
             (SOURCE_QUEUE_ARN, IMPORTS),
             ("FailedAt", "2026-01-01T00:00:00Z"),

@@ -23,8 +23,8 @@ pub fn hold(letters: u64) -> Duration {
     (HOLD_MIN + Duration::from_secs(letters / LETTERS_A_SECOND)).min(HOLD_MAX)
 }
 
-/// Visits every letter once that was sent before now, then makes all of them visible again immediately. `letters` is
-/// the approximate number of letters in the queue. `visit` returns whether to continue.
+/// Visits every letter that was sent before now, each once, and then makes all of them visible again immediately.
+/// `letters` is the approximate number of letters in the queue. `visit` returns whether to continue.
 pub async fn look(
     queue: &impl DeadLetterQueue,
     letters: u64,
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_arrives_does_not_keep_a_look_from_its_end() {
+    fn arriving_letters_do_not_keep_a_look_from_its_end() {
         for per_call in [Duration::from_millis(300), Duration::from_secs(1)] {
             let queue = StandIn::with(40);
             arriving(&queue, 1);

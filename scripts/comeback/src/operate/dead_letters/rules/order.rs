@@ -25,8 +25,8 @@ pub struct Order {
     pub policies: Vec<Policies>,
 }
 
-/// A redrive invokes the letter's function with its payload, or sends it to its queue, or to another one. Then the
-/// letter is deleted once Lambda or SQS has accepted it.
+/// A redrive invokes the letter's function with the payload, or sends the payload to the letter's queue. `to` names
+/// another function or queue. The letter is deleted once Lambda or SQS has accepted its event.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Action {
     Redrive { to: Option<String>, set: Vec<PointerValue>, payload: Option<String> },

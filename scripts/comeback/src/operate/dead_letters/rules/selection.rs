@@ -64,7 +64,7 @@ impl Selection {
                 .all(|place| facts.payload.as_deref().is_some_and(|payload| place.holds(payload)))
     }
 
-    /// Whether the conditions are met that are neither about the age nor about the payload.
+    /// Whether the letter meets all conditions except those about its age and its payload.
     pub fn matches_facts(&self, id: &str, facts: &Facts) -> bool {
         let request_id = facts.request_id.as_deref().unwrap_or_default();
         any(&self.ids, |wanted| id.starts_with(wanted) || request_id.starts_with(wanted))
@@ -89,8 +89,8 @@ impl Selection {
     }
 
     /// Whether the letter may be redriven to the target that it names. The handler vouches for the target of each
-    /// letter that it has sent, unless it was not allowed to retry that target. Of other letters, whoever may write
-    /// to a retry queue has written all that they say. So the operator must name the target.
+    /// letter that it has sent, unless it was not allowed to retry that target. Anybody who may write to a retry queue
+    /// can forge the other letters, so the operator must name their target.
     pub(super) fn trusts(&self, facts: &Facts) -> bool {
         let refused = Some(Reason::TargetNotAllowed.as_str());
         let is_vouched = facts.origin == Origin::GivenUp && facts.reason.as_deref() != refused;
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn every_filter_must_match_and_of_a_repeated_one_a_value() {
+    fn every_filter_must_match_and_one_value_of_a_repeated_filter() {
         let letter = given_up(r#"{"order":{"country":"DE"}}"#, &[]);
         let empty = bare("no JSON", &[]);
         let now = time::parse("2026-01-01T12:00:00Z").unwrap();

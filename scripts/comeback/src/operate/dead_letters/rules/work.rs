@@ -455,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn what_arrives_does_not_keep_a_redrive_from_its_end() {
+    fn arriving_letters_do_not_keep_a_redrive_from_its_end() {
         for per_call in [Duration::from_millis(300), Duration::from_secs(1)] {
             let queue = StandIn::with(40);
             arriving(&queue, 1);

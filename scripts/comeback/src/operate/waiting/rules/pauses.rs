@@ -112,9 +112,9 @@ pub fn unqualified(arn: &str) -> &str {
 
 pub fn pause_done(function: &str, is_pause: bool) -> String {
     if is_pause {
-        format!("{function} is paused: what is due waits until it is resumed")
+        format!("{function} is paused: events that are due wait until it is resumed")
     } else {
-        format!("{function} is resumed: what was held back comes within 15 minutes")
+        format!("{function} is resumed: the events that were held back come back within 15 minutes")
     }
 }
 
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_nothing_has_is_refused_with_the_nearest() {
+    fn an_unknown_name_is_refused_with_the_nearest_one() {
         let (handler, known) = known();
         let elsewhere = "arn:aws:lambda:us-east-1:210987654321:function:orders";
         for name in ["orders", "orders:live", "legacy", "sqs:imports", "sqs:many-mails", elsewhere]
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_qualifier_under_which_nothing_fails_is_refused() {
+    fn a_qualifier_without_failures_is_refused() {
         let arn = |rest: &str| format!("arn:aws:lambda:us-east-1:123456789012:function:{rest}");
         let all = || vec![arn("orders:$LATEST"), arn("orders:live")];
         assert_eq!(to_pause(&arn("orders"), all()), Ok(all()));
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_paused_is_resumed_although_it_is_gone() {
+    fn a_paused_function_that_is_gone_can_be_resumed() {
         let arn = |rest: &str| format!("arn:aws:lambda:us-east-1:123456789012:function:{rest}");
         let pause = |target| Pause { target, since: Timestamp::UNIX_EPOCH };
         let pauses = [arn("orders:old"), arn("orders-eu:old"), arn("ord*")].map(pause);

@@ -76,8 +76,8 @@ impl Events {
         });
     }
 
-    /// Records that Lambda gave an event up: this run was not made, or it was the last one. The event is lost if there
-    /// is nothing to which Lambda sends it.
+    /// Records that Lambda gave an event up: this run was not made, or it was the last one. The event is lost if
+    /// Lambda has no destination for it.
     pub fn given_up_by_lambda(
         &mut self,
         id: &str,
@@ -243,7 +243,7 @@ impl Events {
         Pulse(parts)
     }
 
-    /// The functions and the last error types of all events, which the list can be filtered by.
+    /// The functions and the last error types of all events, by which the list can be filtered.
     pub fn choices(&self) -> [BTreeSet<&str>; 2] {
         [
             self.kept.iter().map(|event| &*event.function).collect(),
@@ -281,7 +281,7 @@ impl Events {
         [self.kept.range(nth + 1..).find(is_wanted), self.kept.range(..nth).rev().find(is_wanted)]
     }
 
-    /// The latest events that have failed of each of these functions, as many as are wanted of it.
+    /// The latest failed events of each of these functions, at most the wanted number.
     pub fn latest_failed(&self, wanted: &[(&str, usize)]) -> Vec<Vec<&Event>> {
         let mut found = vec![Vec::new(); wanted.len()];
         let mut left: usize = wanted.iter().map(|(_, length)| length).sum();
@@ -568,7 +568,7 @@ mod tests {
     proptest! {
         /// Whatever is reported, and in whatever order: each failed event is counted once, where its state says.
         #[test]
-        fn the_events_that_failed_are_those_that_wait_are_at_lambda_are_back_or_given_up(
+        fn each_failed_event_waits_or_is_at_lambda_or_is_back_or_was_given_up(
             reports in vec((0..3_u32, 0..3_u32, 0..8_u32), 0..60),
         ) {
             let mut events = Events::default();
@@ -632,7 +632,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_forgotten_is_counted_nowhere() {
+    fn a_forgotten_event_is_counted_nowhere() {
         let mut events = Events::default();
         events.line(&line(0, "old", "old", &waits(2)));
         assert_eq!(events.standings()["orders"].failed(), 1);
@@ -647,7 +647,7 @@ mod tests {
     }
 
     #[test]
-    fn what_keeps_the_handler_from_an_attempt_is_known_until_the_attempt_is_made() {
+    fn an_obstacle_to_an_attempt_is_known_until_the_attempt_is_made() {
         let refused = r#""decision":"invoke","error":"AccessDenied: no""#;
         let unlisted = r#""decision":"register","error":"Throttled: later""#;
         let mut events = Events::default();
