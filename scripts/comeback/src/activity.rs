@@ -16,7 +16,8 @@ use comeback_local::model::polling::failures;
 use serde::Deserialize;
 
 use crate::{
-    activity::runs::{Run, runs},
+    activity::runs::Run,
+    deploy::HANDLER,
     journal::{Ending, Entry},
     operate::rules::{
         life::{Line, StepKind, step_kind},
@@ -163,6 +164,17 @@ impl Reader {
     }
 }
 
+/// The runs that begin: one, or one for each message of the batch that a queue's consumer is given.
+fn runs(entry: &Entry) -> Option<Vec<Run>> {
+    let payload = entry.payload.as_ref().or(entry.event.as_ref())?.get();
+    // The handler's batches are of failures, not of a queue's events.
+    let batch = (*entry.function != *HANDLER).then(|| runs::of_batch(payload)).flatten();
+    match batch {
+        Some(runs) => Some(runs),
+        None => Some(vec![runs::of_event(entry.request_id.clone()?, payload)]),
+    }
+}
+
 fn error(response: &str) -> Error {
     serde_json::from_str(response)
         .unwrap_or_else(|_| Error { kind: None, message: response.to_owned() })
@@ -253,7 +265,6 @@ pub mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::deploy::HANDLER;
 
     /// A time in seconds from the start of a test's journal.
     pub fn at(seconds: f64) -> Timestamp {

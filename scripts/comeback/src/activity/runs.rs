@@ -1,12 +1,10 @@
-//! The runs that an entry of the journal is about. A queue's consumer is given a batch of messages, and its run counts
-//! as one run for each of them.
+//! The runs of events, by the payload that a function is given. A queue's consumer is given a batch of messages, and
+//! its run counts as one run for each of them.
 
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 use comeback_core::envelope::{Envelope, METADATA, RetryMetadata};
 use serde::Deserialize;
-
-use crate::{deploy::HANDLER, journal::Entry};
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
@@ -43,23 +41,21 @@ struct MessageAttribute {
     text: Option<String>,
 }
 
-/// The runs that begin: one, or one for each message of the batch that a queue's consumer is given.
-pub fn runs(entry: &Entry) -> Option<Vec<Run>> {
-    let payload = entry.payload.as_ref().or(entry.event.as_ref())?.get();
-    match serde_json::from_str::<Batch>(payload) {
-        Ok(Batch { records }) if *entry.function != *HANDLER && !records.is_empty() => {
-            let run = |Message { message_id, queue, message_attributes, .. }: Message<'_>| {
-                let metadata = message_attributes.get(METADATA).and_then(|it| it.text.as_deref());
-                let metadata = metadata.and_then(RetryMetadata::read);
-                Run { queue: Some(queue), ..run_of(message_id, metadata) }
-            };
-            Some(records.into_iter().map(run).collect())
-        }
-        _ => {
-            let metadata = Envelope::read(payload).map(|envelope| envelope.metadata);
-            Some(vec![run_of(entry.request_id.clone()?, metadata)])
-        }
-    }
+/// The runs of the batch that a queue's consumer is given: one for each message. `None` if this is no batch.
+pub fn of_batch(payload: &str) -> Option<Vec<Run>> {
+    let Batch { records } = serde_json::from_str(payload).ok()?;
+    let run = |Message { message_id, queue, message_attributes, .. }: Message<'_>| {
+        let metadata = message_attributes.get(METADATA).and_then(|it| it.text.as_deref());
+        let metadata = metadata.and_then(RetryMetadata::read);
+        Run { queue: Some(queue), ..run_of(message_id, metadata) }
+    };
+    let runs: Vec<_> = records.into_iter().map(run).collect();
+    (!runs.is_empty()).then_some(runs)
+}
+
+/// The run of a function that is given this payload.
+pub fn of_event(request_id: Arc<str>, payload: &str) -> Run {
+    run_of(request_id, Envelope::read(payload).map(|envelope| envelope.metadata))
 }
 
 /// The body of a message in the batch that a queue's consumer was given.
