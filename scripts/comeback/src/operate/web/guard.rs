@@ -19,7 +19,7 @@ use axum::{
 use maud::{Markup, html};
 
 use super::{
-    FILES,
+    files::FILES,
     html::{Params, document},
     live::{Live, Shared},
 };

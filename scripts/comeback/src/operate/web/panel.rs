@@ -1,0 +1,132 @@
+//! The panel beside the life of an event: one of its runs, with its error and its payload.
+
+use std::time::Duration;
+
+use maud::{Markup, html};
+use serde::Deserialize;
+use serde_json::{Value, value::RawValue};
+
+use super::{
+    html::{Params, Untrusted},
+    letters::readable,
+    live::Live,
+};
+use crate::{
+    activity::{Activity, Kind, Reader, runs::body},
+    journal::Journal,
+    operate::{attempts::attempts, rules::is_queue},
+    shell::Failure,
+};
+
+pub struct Run {
+    attempt: u32,
+    payload: String,
+    response: Option<String>,
+}
+
+/// The runs of an event that the local cloud's journal has.
+#[derive(Default)]
+pub struct Runs {
+    runs: Vec<Run>,
+    /// Whether the journal no longer has its first entries.
+    is_cut: bool,
+}
+
+/// The runs of an event. The local cloud keeps the latest runs.
+pub async fn runs(live: &Live, id: &str) -> Result<Runs, Failure> {
+    let local = live.cloud()?.connection.local.clone().flatten().unwrap_or_default();
+    let (mut journal, mut reader) = (Journal::of(&local), Reader::default());
+    let mut runs: Vec<Run> = Vec::new();
+    let mut first = None;
+    loop {
+        let entries = journal.next(Duration::ZERO).await.map_err(Failure::Journal)?;
+        if entries.is_empty() {
+            return Ok(Runs { runs, is_cut: first.is_some_and(|first| first > 1) });
+        }
+        for entry in &entries {
+            first = first.or(Some(entry.n));
+            let text = |json: &Option<Box<RawValue>>| json.as_ref().map(|it| it.get().to_owned());
+            for Activity { kind, .. } in reader.read(entry) {
+                if let Kind::Started(run) = &kind
+                    && *run.event_id == *id
+                {
+                    let payload = text(&entry.payload).unwrap_or_default();
+                    let payload = match run.queue {
+                        Some(_) => body(&payload, &run.request_id).unwrap_or(payload),
+                        None => payload,
+                    };
+                    runs.push(Run { attempt: run.attempt, payload, response: None });
+                } else if let Kind::Ended { run, .. } = &kind
+                    && *run.event_id == *id
+                {
+                    let begun = runs.iter_mut().rfind(|it| it.attempt == run.attempt);
+                    begun.into_iter().for_each(|it| it.response = text(&entry.response));
+                }
+            }
+        }
+    }
+}
+
+/// The stack trace of an error, in the members that Lambda's runtimes use.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Trace {
+    #[serde(rename = "stackTrace", alias = "trace")]
+    lines: Vec<Value>,
+}
+
+/// The panel beside the waterfall: one run with its error, its stack trace and its payload, which a click shows.
+pub fn panel(live: &Live, id: &str, runs: &Result<Runs, Failure>, params: &Params) -> Markup {
+    let seen = live.seen();
+    let all = seen.events.get(id).map(|it| attempts(it.began, &it.steps)).unwrap_or_default();
+    let last = all.iter().rev().find(|it| it.ended.is_some()).or(all.last());
+    let chosen = params.number::<u32>("run");
+    let it = all.iter().find(|it| Some(it.attempt) == chosen).or(last);
+    let Some(it) = it else { return html! {} };
+    let run = runs.iter().flat_map(|it| &it.runs).find(|run| run.attempt == it.attempt);
+    let function = seen.events.get(id).map_or("", |event| &event.function);
+    let response = run.and_then(|run| run.response.as_deref());
+    let trace: Trace = response.and_then(|it| serde_json::from_str(it).ok()).unwrap_or_default();
+    let query = params.with("run", &it.attempt.to_string()).with("payload", "show");
+    html! {
+        section.card #panel aria-labelledby="panel-title" {
+            h2 #panel-title { @if it.attempt == 0 { "The first run" } @else { "Attempt " (it.attempt) } }
+            @match (&it.error, it.ended) {
+                (Some((error_type, message)), _) => {
+                    p { strong.bad { (Untrusted(error_type.as_deref().unwrap_or("no error type"))) } }
+                    @if let Some(message) = message { p { q { (Untrusted(message)) } } }
+                },
+                (None, Some(_)) => p { strong.good { "succeeded" } },
+                (None, None) => p.faint { "It has not ended yet, as far as is known." },
+            }
+            @if !trace.lines.is_empty() {
+                h3 { "Stack trace" }
+                pre tabindex="0" { @for line in &trace.lines {
+                    @let line = line.as_str().map_or_else(|| line.to_string(), str::to_owned);
+                    (Untrusted(line.trim_end())) "\n"
+                } }
+            }
+            h3 { "Payload" }
+            @match (run, runs) {
+                _ if !live.is_local() => p.faint {
+                    "AWS shows no payload of an event that waits. That of a dead letter is in its letter."
+                },
+                (_, Err(failure)) => p.notice.bad { (Untrusted(&failure.to_string())) },
+                (Some(run), _) if params.get("payload").is_some() => pre tabindex="0" { (readable(&run.payload)) },
+                (Some(_), _) => p { a.button href=(format!("?{query}#panel")) { "Show the payload" } },
+                (None, Ok(Runs { is_cut: true, .. })) => p.faint {
+                    "The local cloud has forgotten it: it keeps those of the latest runs."
+                },
+                (None, _) if is_queue(function) => p.faint {
+                    "The local cloud has not seen this run: the consumer of " (Untrusted(function))
+                    " is a program of your own, or it did not receive the message. A dead letter has the \
+                    message's payload."
+                },
+                (None, _) => p.faint {
+                    "The local cloud has not run this: the failure came from elsewhere. A dead letter has \
+                    its payload."
+                },
+            }
+        }
+    }
+}
