@@ -1,16 +1,20 @@
 //! `comeback dead`: lists, redrives, exports and deletes the letters in a dead-letter queue.
 
+mod export;
 mod list;
 mod order;
 pub mod queue;
 pub mod rules;
+mod show;
 
 use clap::Subcommand;
 
 use crate::{
     operate::dead_letters::{
-        list::{ExportArgs, ListArgs, ShowArgs},
+        export::ExportArgs,
+        list::ListArgs,
         order::{OrderArgs, RedriveArgs},
+        show::ShowArgs,
     },
     shell::{Failure, Outcome, Shell},
 };
@@ -18,10 +22,10 @@ use crate::{
 pub async fn run(command: &Dead, shell: &Shell) -> Result<Outcome, Failure> {
     match command {
         Dead::List(args) => list::list(args, shell).await,
-        Dead::Show(args) => list::show(args, shell).await,
+        Dead::Show(args) => show::show(args, shell).await,
         Dead::Redrive(args) => order::redrive(args, shell).await,
         Dead::Purge(args) => order::purge(args, shell).await,
-        Dead::Export(args) => list::export(args, shell).await,
+        Dead::Export(args) => export::export(args, shell).await,
     }
 }
 

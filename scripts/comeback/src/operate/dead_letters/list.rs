@@ -1,37 +1,24 @@
-//! `comeback dead list`, `comeback dead show`, and `comeback dead export`: letters as lines of JSON.
+//! `comeback dead list`: letters as a table, as groups, or as JSON.
 
-use std::{
-    cmp::Reverse,
-    collections::BTreeMap,
-    fs::OpenOptions,
-    io::{self, BufWriter, Write},
-    os::unix::fs::OpenOptionsExt,
-    path::{Path, PathBuf},
-};
+use std::cmp::Reverse;
 
-use comeback_core::{
-    Timestamp,
-    target::Target,
-    time::{between, rfc3339},
-};
+use comeback_core::Timestamp;
 use serde_json::json;
 
 use crate::{
     operate::{
         dead_letters::{
             queue::{Queue, QueueOptions, look_at_all, open},
-            rules::{GroupBy, Letter, Listed, Selection},
+            rules::{GroupBy, Listed, Selection},
+            show::{age, payload},
         },
         options::{Named, one_of},
-        rules::{Group, Groups, letters, slips::not_empty},
-        text::{count, error, group_json, group_lines, narrowed, span},
+        rules::{Group, Groups, letters},
+        text::{count, error, group_json, group_lines, narrowed},
     },
-    paint::{self, Line, Style},
+    paint::{Line, Style},
     shell::{Failure, Outcome, Shell, uninterrupted},
 };
-
-/// The most letters that `show` prints.
-const SHOWN_MAX: usize = 10;
 
 /// In a terminal of less than 80 columns, a list has only the letter, its function and its error. `show` has the rest.
 const NARROW: (usize, &[usize]) = (80, &[0, 1, 5]);
@@ -126,10 +113,6 @@ fn summary(queue: &Queue, looked_at: u64, selected: u64) -> Line {
     Line::of(Style::Strong, text)
 }
 
-fn age(at: Option<Timestamp>, now: Timestamp) -> String {
-    at.map_or("unknown".to_owned(), |at| span(between(at, now).as_secs() as f64))
-}
-
 fn rows(letters: &[Listed], now: Timestamp, width: Option<usize>) -> Vec<Line> {
     let header = ["letter", "function", "reason", "attempts", "failed", "error"];
     let row = |letter: &Listed| {
@@ -145,148 +128,4 @@ fn rows(letters: &[Listed], now: Timestamp, width: Option<usize>) -> Vec<Line> {
         ]
     };
     narrowed(header, letters.iter().map(row), width, NARROW)
-}
-
-#[derive(Debug, clap::Args)]
-pub struct ShowArgs {
-    /// The beginning of its message id, or of its event's request id.
-    #[arg(value_name = "ID", value_parser = not_empty)]
-    pub id: String,
-    /// Print the payload, too.
-    #[arg(long)]
-    pub payload: bool,
-    /// Print a JSON list of the letters instead of a table.
-    #[arg(long)]
-    pub json: bool,
-    #[command(flatten)]
-    pub queue: QueueOptions,
-}
-
-pub async fn show(args: &ShowArgs, shell: &Shell) -> Result<Outcome, Failure> {
-    let queue = open(&args.queue, shell).await?;
-    let goes_on = uninterrupted()?;
-    let selection = Selection { ids: vec![args.id.clone()], ..Selection::default() };
-    let now = (shell.now)();
-    let mut found = Vec::new();
-    look_at_all(&queue, |letter| {
-        if selection.matches(&letter, &letter.facts(), now) {
-            found.push(letter.listed(args.payload));
-        }
-        found.len() < SHOWN_MAX && goes_on()
-    })
-    .await?;
-    if !goes_on() {
-        return Ok(Outcome::Interrupted);
-    }
-    if found.is_empty() {
-        let (queue, id) = (queue.name(), &args.id);
-        let text = format!(
-            "there is no letter in {queue} whose message id or request id begins with {id:?}"
-        );
-        return Err(text.into());
-    }
-    if args.json {
-        shell.print_json(&found).await?;
-    } else {
-        let lines: Vec<_> = found.iter().flat_map(|letter| described(letter, now)).collect();
-        shell.print(&lines).await?;
-    }
-    Ok(Outcome::Success)
-}
-
-fn described(letter: &Listed, now: Timestamp) -> Vec<Line> {
-    let facts = &letter.facts;
-    let moment = |at: Option<Timestamp>| {
-        at.map(|at| format!("{} ({} ago)", rfc3339(at), age(Some(at), now)))
-    };
-    let origin = serde_json::to_value(facts.origin).ok();
-    let size = letter.payload_bytes.map(|bytes| format!("{} bytes", count(bytes as u64)));
-    let is_queue = facts.target.as_ref().is_some_and(Target::is_queue);
-    let what = if is_queue { "queue" } else { "function" };
-    let members = [
-        ("reason", facts.reason.clone()),
-        ("origin", origin.and_then(|it| it.as_str().map(str::to_owned))),
-        (what, facts.target.as_ref().map(ToString::to_string)),
-        ("request id", facts.request_id.clone()),
-        ("attempts", facts.attempts.map(|attempts| attempts.to_string())),
-        ("first failure", moment(facts.first_failure_at)),
-        ("last failure", moment(facts.last_failure_at)),
-        ("error type", facts.error_type.clone()),
-        ("error message", facts.error_message.clone()),
-        ("sent", moment(letter.sent_at)),
-        ("payload", Some(size.unwrap_or("none, or not JSON".to_owned()))),
-    ];
-    let mut lines = vec![Line::of(Style::Strong, format!("letter {}", letter.message_id))];
-    for (name, value) in members {
-        let Some(value) = value else { continue };
-        lines.push(Line::of(Style::Faint, format!("  {name:<14}")).and(Style::Plain, value));
-    }
-    lines.extend(payload(letter));
-    lines
-}
-
-fn payload(letter: &Listed) -> Vec<Line> {
-    let Some(payload) = &letter.payload else { return Vec::new() };
-    let title = Line::of(Style::Faint, format!("payload of {}:", letter.event_id()));
-    std::iter::once(title).chain(payload.lines().map(|line| Line::of(Style::Plain, line))).collect()
-}
-
-#[derive(Debug, clap::Args)]
-pub struct ExportArgs {
-    /// The file, which must not exist yet; - for standard output, with --payload.
-    #[arg(value_name = "FILE")]
-    pub file: PathBuf,
-    /// Allow payloads to be printed.
-    #[arg(long)]
-    pub payload: bool,
-    #[command(flatten)]
-    pub selection: Selection,
-    #[command(flatten)]
-    pub queue: QueueOptions,
-}
-
-const STDOUT: &str = "-";
-
-pub async fn export(args: &ExportArgs, shell: &Shell) -> Result<Outcome, Failure> {
-    let to_stdout = args.file == Path::new(STDOUT);
-    if to_stdout && !args.payload {
-        return Err(
-            "expected --payload, because an export to standard output prints payloads".into()
-        );
-    }
-    let queue = open(&args.queue, shell).await?;
-    let goes_on = uninterrupted()?;
-    let failed = |source: io::Error| Failure::File { path: args.file.clone(), source };
-    let mut file: Box<dyn Write> = if to_stdout {
-        Box::new(io::stdout())
-    } else {
-        // Only the owner may read the file, because it has payloads. An earlier export is not overwritten.
-        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&args.file);
-        Box::new(BufWriter::new(file.map_err(failed)?))
-    };
-    let selection = &args.selection;
-    let now = (shell.now)();
-    let (mut written, mut exported) = (Ok(()), 0_u64);
-    look_at_all(&queue, |letter| {
-        if selection.matches(&letter, &letter.facts(), now) {
-            let line = paint::json(&line(&letter)).map_err(io::Error::from);
-            written = line.and_then(|line| writeln!(file, "{line}"));
-            exported += u64::from(written.is_ok());
-        }
-        written.is_ok() && goes_on()
-    })
-    .await?;
-    written.and_then(|()| file.flush()).map_err(failed)?;
-    eprintln!("comeback: {} letters exported; they are still in {}", count(exported), queue.name());
-    Ok(if goes_on() { Outcome::Success } else { Outcome::Interrupted })
-}
-
-/// A letter, unchanged. The body is a string and not JSON, so that every byte is kept.
-fn line(letter: &Letter) -> serde_json::Value {
-    json!({
-        "message_id": letter.id,
-        "sent_at": letter.sent_at,
-        "attributes": letter.texts().collect::<BTreeMap<_, _>>(),
-        "body": letter.body,
-    })
 }

@@ -1,0 +1,83 @@
+//! `comeback dead export`: letters as lines of JSON.
+
+use std::{
+    collections::BTreeMap,
+    fs::OpenOptions,
+    io::{self, BufWriter, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+};
+
+use serde_json::json;
+
+use crate::{
+    operate::{
+        dead_letters::{
+            queue::{QueueOptions, look_at_all, open},
+            rules::{Letter, Selection},
+        },
+        text::count,
+    },
+    paint,
+    shell::{Failure, Outcome, Shell, uninterrupted},
+};
+
+const STDOUT: &str = "-";
+
+#[derive(Debug, clap::Args)]
+pub struct ExportArgs {
+    /// The file, which must not exist yet; - for standard output, with --payload.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Allow payloads to be printed.
+    #[arg(long)]
+    pub payload: bool,
+    #[command(flatten)]
+    pub selection: Selection,
+    #[command(flatten)]
+    pub queue: QueueOptions,
+}
+
+pub async fn export(args: &ExportArgs, shell: &Shell) -> Result<Outcome, Failure> {
+    let to_stdout = args.file == Path::new(STDOUT);
+    if to_stdout && !args.payload {
+        return Err(
+            "expected --payload, because an export to standard output prints payloads".into()
+        );
+    }
+    let queue = open(&args.queue, shell).await?;
+    let goes_on = uninterrupted()?;
+    let failed = |source: io::Error| Failure::File { path: args.file.clone(), source };
+    let mut file: Box<dyn Write> = if to_stdout {
+        Box::new(io::stdout())
+    } else {
+        // Only the owner may read the file, because it has payloads. An earlier export is not overwritten.
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&args.file);
+        Box::new(BufWriter::new(file.map_err(failed)?))
+    };
+    let selection = &args.selection;
+    let now = (shell.now)();
+    let (mut written, mut exported) = (Ok(()), 0_u64);
+    look_at_all(&queue, |letter| {
+        if selection.matches(&letter, &letter.facts(), now) {
+            let line = paint::json(&line(&letter)).map_err(io::Error::from);
+            written = line.and_then(|line| writeln!(file, "{line}"));
+            exported += u64::from(written.is_ok());
+        }
+        written.is_ok() && goes_on()
+    })
+    .await?;
+    written.and_then(|()| file.flush()).map_err(failed)?;
+    eprintln!("comeback: {} letters exported; they are still in {}", count(exported), queue.name());
+    Ok(if goes_on() { Outcome::Success } else { Outcome::Interrupted })
+}
+
+/// A letter, unchanged. The body is a string and not JSON, so that every byte is kept.
+fn line(letter: &Letter) -> serde_json::Value {
+    json!({
+        "message_id": letter.id,
+        "sent_at": letter.sent_at,
+        "attributes": letter.texts().collect::<BTreeMap<_, _>>(),
+        "body": letter.body,
+    })
+}
