@@ -13,14 +13,14 @@ pub(crate) struct Task<'a> {
     pub(crate) item: &'a Item<'a>,
     /// What the ledger's table has about the event.
     pub(crate) entered: Option<&'a Entered>,
-    /// What has prevented that the table was read or written.
+    /// What kept the table from being read or written.
     pub(crate) obstacle: Option<Obstacle>,
     /// The decision, before an operator's order for the event is applied.
     decision: Decision,
 }
 
 impl<'a> Task<'a> {
-    /// The task that the message alone gives, and an order that was `entered` for its event.
+    /// The task as the message alone has it, with what the table has about its event.
     pub(crate) fn of(item: &'a Item<'a>, entered: Option<&'a Entered>) -> Self {
         Self { item, entered, obstacle: None, decision: item.judgement.decision }
     }
