@@ -4,6 +4,7 @@
 //! connections between invocations.
 
 mod clients;
+mod counts;
 mod functions;
 mod ledger;
 mod program;

@@ -9,6 +9,7 @@ pub mod invoke_config;
 pub mod layer;
 pub mod mapping;
 pub mod name;
+pub mod poller;
 pub mod recursion;
 pub mod run;
 
@@ -22,7 +23,8 @@ use invoke_config::{
     QueuedEvent,
 };
 use layer::Layers;
-use mapping::{Held, Mapping, MappingSettings};
+use mapping::{Mapping, MappingSettings};
+use poller::Held;
 use recursion::RecursiveLoop;
 use run::RunId;
 

@@ -15,7 +15,8 @@ use super::{
     lambda::{
         Origin,
         error::LambdaError,
-        mapping::{Held, Mapping, MappingSettings},
+        mapping::{Mapping, MappingSettings},
+        poller::Held,
         recursion::TraceHeader,
         run::Run,
     },

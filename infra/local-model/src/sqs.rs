@@ -14,7 +14,9 @@
 
 mod attributes;
 mod error;
+mod md5;
 mod message;
+mod message_attribute;
 mod move_task;
 mod queue;
 #[cfg(test)]
@@ -27,10 +29,9 @@ pub use attributes::{Attributes, VISIBILITY_SECONDS_MAX, WAIT_SECONDS_MAX};
 pub use attributes::{STORED, bad_visibility};
 use comeback_core::{Timestamp, time};
 pub use error::SqsError;
-pub use message::{
-    AttributeValue, MESSAGE_BYTES_MAX, Md5, MessageAttribute, MessageAttributes, Outgoing, Received,
-};
-pub use message::{bad_delay, is_valid_char, too_long};
+pub use md5::Md5;
+pub use message::{MESSAGE_BYTES_MAX, Outgoing, Received, bad_delay, too_long};
+pub use message_attribute::{AttributeValue, MessageAttribute, MessageAttributes, is_valid_char};
 pub use move_task::{MoveStatus, MoveTask, TASKS_LISTED_MAX};
 pub use queue::IN_FLIGHT_MAX;
 use queue::{Message, Places, Queue};

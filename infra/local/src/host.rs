@@ -10,7 +10,11 @@ mod environment;
 mod extensions;
 mod extensions_api;
 pub(crate) mod launch;
+mod log;
 mod process;
+mod processes;
+pub(crate) mod program;
+mod response;
 mod runtime_api;
 pub(crate) mod unpacked;
 mod warden;
@@ -37,7 +41,7 @@ use tokio::{
 pub use warden::{WARDEN, warden};
 
 use crate::{
-    config::Inherited,
+    inherited::Inherited,
     journal::Journal,
     model::lambda::run::{Outcome, Run},
     present::{lock, now},

@@ -17,13 +17,14 @@ use tokio::{
 };
 
 use crate::{
-    config::{Config, Outages},
+    config::Config,
     host::{Host, unpacked::Unpacked},
     journal::Journal,
     model::{
         Cloud,
         lambda::run::{Response, Run},
     },
+    outages::Outages,
     present::{lock, now, until},
 };
 

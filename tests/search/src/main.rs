@@ -9,6 +9,7 @@ mod calls;
 mod machine;
 mod rules;
 mod scopes;
+mod tell;
 mod world;
 
 use std::{

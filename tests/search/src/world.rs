@@ -639,39 +639,3 @@ fn received(message: &Message, content: &Content, first_at: Millis) -> SqsMessag
 pub fn is_retry_queue(url: &str) -> bool {
     queue_url(RETRY_QUEUE).as_deref() == Some(url)
 }
-
-impl World {
-    /// The step as a person reads it.
-    pub fn tell(&self, state: &State, step: &Step) -> String {
-        let what = match step {
-            Step::Call { handler, nth, way, fails } => {
-                let run = state.handlers[*handler].as_ref();
-                let node = run.map(|run| self.machine.node(run.node));
-                let call = node
-                    .and_then(|node| Some(node.calls.iter().find(|it| it.0 == *nth)?.2.clone()));
-                let (name, call) = (
-                    run.map_or(0, |run| run.name),
-                    call.map(|it| format!("{it:?}")).unwrap_or_default(),
-                );
-                format!(
-                    "run-{name} {way:?}{}: {call}",
-                    if *fails { ", and the target fails" } else { "" }
-                )
-            }
-            Step::Order(key, order) => {
-                format!("the operator orders {order:?} for {}", self.keys.get(*key))
-            }
-            Step::Deliver(_) => format!("run-{} {step:?}", state.begun),
-            Step::Copy(_)
-            | Step::Report(_)
-            | Step::Crash(_)
-            | Step::Pause(_)
-            | Step::End(..)
-            | Step::Redrive(_)
-            | Step::Time
-            | Step::Late => format!("{step:?}"),
-        };
-        let what = what.replace(FUNCTION, "orders").replace(QUEUE, "imports");
-        format!("{:>9} s  {what}", state.now as f64 / 1000.0)
-    }
-}

@@ -11,7 +11,8 @@ use super::{
     extensions::{Extensions, INVOKE},
     extensions_api,
     launch::Plan,
-    process::{Log, Processes, Reason},
+    log::Log,
+    processes::{Processes, Reason},
     runtime_api::{self, Answer, Init, RuntimeApi},
 };
 use crate::{

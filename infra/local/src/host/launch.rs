@@ -25,8 +25,9 @@ use tokio::{
 
 use super::{
     Host,
-    code::{BOOTSTRAP, is_executable},
-    process::{Log, Process},
+    log::Log,
+    process::Process,
+    program::{BOOTSTRAP, is_executable},
     warden::WARDEN,
 };
 use crate::model::{

@@ -1,39 +1,15 @@
-//! An environment's processes, each with its warden and its log, and their shutdown.
-//!
-//! Without extensions, the processes are killed. With extensions, there is a shutdown as on AWS: the runtime gets
-//! SIGTERM and a share of the time, then the extensions that registered for `SHUTDOWN` get that event. The other
-//! extensions are killed at that time. All remaining processes are killed when the time is over.
-//!
-//! Until then, an extension may hold resources that the next environment needs, such as a port. So a new environment of
-//! a function is started only when the earlier ones have ended.
+//! A process of an environment, with its warden and its log.
 
-use std::{io, process::ExitStatus, sync::Arc, time::Duration};
+use std::{io, process::ExitStatus, sync::Arc};
 
-use comeback_core::time::later;
-use futures_util::future::join_all;
-use serde::Serialize;
-use serde_json::json;
 use tokio::{
-    io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
+    io::AsyncWriteExt as _,
     process::{ChildStdin, Command},
     sync::{mpsc, watch},
-    task::JoinSet,
-    time::timeout,
 };
 
-use super::{
-    extensions::{Extensions, SHUTDOWN},
-    runtime_api::RuntimeApi,
-    warden::{FREEZE, TERMINATE, THAW},
-};
-use crate::{
-    journal::Journal,
-    model::{
-        Event, What,
-        lambda::{function::Configuration, run::Exit},
-    },
-    present::now,
-};
+use super::log::Log;
+use crate::model::lambda::{function::Configuration, run::Exit};
 
 /// Held until a process ends: the configuration, which keeps the unpacked code, and the sender that shows that it runs.
 pub(super) type Held = (Arc<Configuration>, mpsc::Sender<()>);
@@ -42,7 +18,7 @@ pub(super) type Held = (Arc<Configuration>, mpsc::Sender<()>);
 pub(super) struct Process {
     exited: watch::Receiver<Option<Exit>>,
     /// Bytes for the warden. When this is closed, the warden kills the process.
-    orders: mpsc::UnboundedSender<u8>,
+    pub(super) orders: mpsc::UnboundedSender<u8>,
 }
 
 impl Process {
@@ -76,7 +52,7 @@ impl Process {
         self.exited.borrow().is_none()
     }
 
-    fn order(&self, order: u8) {
+    pub(super) fn order(&self, order: u8) {
         // This fails if the process is gone.
         let _ = self.orders.send(order);
     }
@@ -96,147 +72,5 @@ fn exit_of(status: ExitStatus) -> Exit {
     match status.signal() {
         Some(signal) => Exit::Signal(signal),
         None => Exit::Status(status.code().unwrap_or_default()),
-    }
-}
-
-const LINE_BYTES_MAX: u64 = 16 * 1024;
-
-/// Writes the output of an environment's processes to the journal, line by line.
-#[derive(Clone)]
-pub(super) struct Log {
-    pub(super) journal: Journal,
-    pub(super) function: Arc<str>,
-    /// Has the request id for each line.
-    pub(super) api: Arc<RuntimeApi>,
-}
-
-impl Log {
-    pub(super) fn follow(&self, output: Option<impl AsyncRead + Unpin + Send + 'static>) {
-        if let Some(output) = output {
-            tokio::spawn(self.clone().read(output));
-        }
-    }
-
-    async fn read(self, output: impl AsyncRead + Unpin) {
-        let mut output = BufReader::new(output);
-        loop {
-            let mut line = Vec::new();
-            // If reading fails, the bytes before the error are written.
-            let _ = (&mut output).take(LINE_BYTES_MAX).read_until(b'\n', &mut line).await;
-            if line.is_empty() {
-                break;
-            }
-            self.write(line.strip_suffix(b"\n").unwrap_or(&line));
-        }
-    }
-
-    pub(super) fn write(&self, line: &[u8]) {
-        let line = String::from_utf8_lossy(line).trim_end_matches('\r').to_owned();
-        let request_id = self.api.latest_request_id();
-        let what = What::Logged { line };
-        self.journal.write([Event::new(now(), &self.function, request_id.as_ref(), what)]);
-    }
-}
-
-const SHUTDOWN_MAX: Duration = Duration::from_secs(2);
-
-/// The runtime's share of that time, as in AWS's own emulator.
-const RUNTIME_MAX: Duration = Duration::from_millis(600);
-
-/// Why an environment ends. In the event, AWS writes it in capitals.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
-#[serde(rename_all = "UPPERCASE")]
-pub(super) enum Reason {
-    #[default]
-    Spindown,
-    Timeout,
-    Failure,
-}
-
-/// An environment's processes and their APIs. The processes are killed when this is dropped.
-#[derive(Default)]
-pub(super) struct Processes {
-    /// `None` until all extensions have registered.
-    pub(super) runtime: Option<Process>,
-    pub(super) extensions: Vec<(Arc<str>, Process)>,
-    pub(super) registry: Arc<Extensions>,
-    pub(super) server: JoinSet<()>,
-    /// Freezes the processes when they wait for the next event.
-    pub(super) freezing: JoinSet<()>,
-}
-
-impl Processes {
-    pub(super) async fn runtime_exit(&self) -> Exit {
-        match &self.runtime {
-            Some(runtime) => runtime.exit().await,
-            None => std::future::pending().await,
-        }
-    }
-
-    pub(super) fn are_healthy(&self) -> bool {
-        self.runtime.as_ref().is_none_or(Process::is_alive) && self.registry.are_healthy()
-    }
-
-    fn all(&self) -> impl Iterator<Item = &Process> {
-        self.runtime.iter().chain(self.extensions.iter().map(|(_, extension)| extension))
-    }
-
-    /// Stops all processes as soon as they wait for the next event, until they are thawed.
-    pub(super) fn freeze(&mut self, api: Arc<RuntimeApi>) {
-        let registry = Arc::clone(&self.registry);
-        // Weak, because a process is killed when the last strong one is dropped.
-        let orders: Vec<_> = self.all().map(|process| process.orders.downgrade()).collect();
-        self.freezing.spawn(async move {
-            api.asked().await;
-            registry.ready().await;
-            for orders in orders.iter().filter_map(mpsc::WeakUnboundedSender::upgrade) {
-                let _ = orders.send(FREEZE);
-            }
-        });
-    }
-
-    pub(super) async fn thaw(&mut self) {
-        if !self.freezing.is_empty() {
-            // Awaited, so that it can't freeze a process again.
-            self.freezing.shutdown().await;
-            self.all().for_each(|process| process.order(THAW));
-        }
-    }
-
-    /// Ends all processes. A shutdown holds a receiver of `ending` until it is over.
-    pub(super) fn end(self, reason: Reason, ending: &watch::Sender<()>) {
-        if !self.extensions.is_empty()
-            && let Ok(handle) = tokio::runtime::Handle::try_current()
-        {
-            handle.spawn(self.shut_down(reason, ending.subscribe()));
-        }
-    }
-
-    async fn shut_down(mut self, reason: Reason, ending: watch::Receiver<()>) {
-        self.thaw().await;
-        let gone = join_all(self.all().map(Process::exit));
-        let _ = timeout(SHUTDOWN_MAX, self.notify_and_wait(reason)).await;
-        // This kills the remaining processes.
-        drop(self);
-        gone.await;
-        drop(ending);
-    }
-
-    async fn notify_and_wait(&mut self, reason: Reason) {
-        let deadline = later(now(), SHUTDOWN_MAX).timestamp_millis();
-        if let Some(runtime) = self.runtime.take() {
-            runtime.order(TERMINATE);
-            let _ = timeout(RUNTIME_MAX, runtime.exit()).await;
-        }
-        let event = json!({
-            "eventType": SHUTDOWN,
-            "shutdownReason": reason,
-            "deadlineMs": deadline,
-        });
-        self.registry.send(SHUTDOWN, &event.to_string());
-        self.extensions.retain(|(name, _)| self.registry.awaits_shutdown(name));
-        for (_, extension) in &self.extensions {
-            extension.exit().await;
-        }
     }
 }

@@ -16,11 +16,12 @@ use super::{
     },
 };
 use crate::{
-    config::Inherited,
     host::{
         code,
+        program::program,
         unpacked::{UnpackError, Unpacked},
     },
+    inherited::Inherited,
     model::lambda::{
         error::LambdaError,
         function::{Code, Configuration, Program, Settings},
@@ -159,9 +160,9 @@ async fn other_runtime(
 ) -> Result<Option<Code>, LambdaError> {
     let Some(folder) = code.program.folder().cloned() else { return Ok(None) };
     let named = folder.path().display().to_string();
-    let program =
-        unpack(shared, move |_, inherited| code::program(inherited, Some(&runtime), folder, named));
-    Ok(Some(Code { program: program.await?, ..code.clone() }))
+    let unpacked =
+        unpack(shared, move |_, inherited| program(inherited, Some(&runtime), folder, named));
+    Ok(Some(Code { program: unpacked.await?, ..code.clone() }))
 }
 
 async fn unpack<T: Send + 'static, E: Display + Send + 'static>(

@@ -117,7 +117,7 @@ pub(super) fn function(configuration: &Configuration, reserved: Option<u32>) -> 
     }))
 }
 
-/// The request of an operation that sets one value, which is one of these.
+/// The requests of operations that set one value. Each request has one of these members.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub(super) struct Change {
