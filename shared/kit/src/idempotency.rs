@@ -60,6 +60,8 @@ mod holding;
 mod once;
 mod request;
 mod store;
+#[cfg(feature = "dynamodb")]
+mod transaction;
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -69,9 +71,12 @@ use comeback_core::{
     duration,
 };
 
-#[cfg(feature = "dynamodb")]
-pub use self::dynamo::{Cancelled, DynamoStore, WRITES_MAX};
 use self::request::{SCOPE_MAX, SEPARATOR};
+#[cfg(feature = "dynamodb")]
+pub use self::{
+    dynamo::DynamoStore,
+    transaction::{Cancelled, WRITES_MAX},
+};
 pub use self::{
     error::Error,
     fingerprint::{BadIntent, Fingerprint},
