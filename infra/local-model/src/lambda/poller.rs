@@ -1,5 +1,5 @@
-//! AWS's pollers of one mapping: the messages that were received but not delivered yet, how many batches are running, and
-//! how many may run.
+//! AWS's pollers of one mapping: the messages that were received but not delivered yet, how many batches are running,
+//! and how many may run.
 //!
 //! Five batches may run at first, and five more each second while the pollers use all of them. A throttled batch stays
 //! there and is tried again with backoff, until its messages become visible in the queue again.
