@@ -230,19 +230,20 @@ def _principals(principal: Any) -> list[str]:
             return [f"{kind} {one}" for kind, names in principal.items() for one in listed(names)]
 
 
+SETTINGS = json.loads((sam.INFRA / "cdk/contract/settings.json").read_text())
+DURATIONS = {name for name, it in SETTINGS.items() if it["type"] == "duration"}
+
+
 def _meaning(variable: str, value: str) -> str:
     """The meaning of a variable's value that can be written in several ways."""
-    match variable:
-        case "BASE_BACKOFF" | "MAX_BACKOFF" | "MAX_AGE":
-            return f"{sam.seconds(value)} s"
-        case "POLICIES":
-            policies = {
-                function: {name: str(own) for name, own in values.items()}
-                for function, values in json.loads(value).items()
-            }
-            return json.dumps(policies, sort_keys=True)
-        case _:
-            return value
+    if variable in DURATIONS:
+        return f"{sam.seconds(value)} s"
+    if variable == "POLICIES":
+        policies = {
+            function: {name: str(own) for name, own in values.items()} for function, values in json.loads(value).items()
+        }
+        return json.dumps(policies, sort_keys=True)
+    return value
 
 
 def systems(application: str, document: dict[str, Any]) -> dict[str, System]:

@@ -11,6 +11,18 @@ from sam import HOME, INFRA, KEY, LOG_GROUP, ORDERS, ROLES, SYSTEM, TEMPLATES, T
 IAM = "arn:aws:iam::111111111111"
 SQS, KMS = (f"arn:aws:{service}:{HOME}" for service in ("sqs", "kms"))
 
+# The settings that are parameters, by the names of these.
+SETTINGS = {
+    name.title().replace("_", ""): setting
+    for name, setting in json.loads((INFRA / "cdk/contract/settings.json").read_text()).items()
+    if setting["scope"] in ("policy", "handler") and "alias_of" not in setting
+}
+# The values that the pattern of each type must accept, and those that it must refuse.
+OF_TYPES = {
+    "list": (["ValidationError", "A,B", "A, B", "*.NotFound,errors::Bad*"], [",", "A,", ",A", "A,,B", "A B", " "]),
+    "pointer": (["", "/tenant/id", "/a~1b"], ["tenant", "/a~2"]),
+}
+
 
 class ParameterTest(unittest.TestCase):
     """No parameter accepts a value that the system refuses."""
@@ -21,7 +33,6 @@ class ParameterTest(unittest.TestCase):
     )
     KEYS = ([KEY, f"{KMS}:key/mrk-11111111222233334444555555555555"], ["alias/mine", f"{KMS}:alias/mine", KEY[-36:]])
     TOPICS = ([TOPIC], ["alarms", f"{TOPIC}.fifo", f"{SQS}:alarms", f"{TOPIC}:subscription"])
-    COUNTS = (["1", "50", "100000", "4294967295"], ["0", "-1", "1.5", "01", "4294967296", "many"])
     # The values that each pattern must accept, and the values that it must refuse.
     VALUES: dict[str, tuple[list[str], list[str]]] = {
         "TargetFunctions": (
@@ -43,7 +54,7 @@ class ParameterTest(unittest.TestCase):
         **dict.fromkeys(["SourceKeys", "KeyArn", "CentralKeyArn", "LogKeyArn", "EnvironmentKeyArn"], KEYS),
         **dict.fromkeys(["RedrivePrincipals", "OperatorPrincipals"], PRINCIPALS),
         **dict.fromkeys(["AlarmTopicArn", "TicketTopicArn"], TOPICS),
-        **dict.fromkeys(["MaxAttempts", "InFlightMax"], COUNTS),
+        **{name: OF_TYPES[it["type"]] for name, it in SETTINGS.items() if it["type"] in OF_TYPES},
         "MaxPollers": (["", "2", "99", "1999", "2000"], ["0", "1", "2001", "02", "many"]),
         "OperatorRoles": (
             ["", "operator", "stack-Operator-1A2B", "a+b=c.d@e", "x" * 64],
@@ -57,11 +68,6 @@ class ParameterTest(unittest.TestCase):
             ['{"retry-orders":["orders"]}', '{"a": ["b"],\n "c": ["d", "e"]}'],
             ["retry-orders", "[]", "{}", '{"a":{"b":[]}}', '{"a":["b"]}.', "null"],
         ),
-        "NonRetryableErrors": (
-            ["ValidationError", "A,B", "A, B", "*.NotFound,errors::Bad*"],
-            [",", "A,", ",A", "A,,B", "A B", " "],
-        ),
-        "TenantId": (["", "/tenant/id", "/a~1b"], ["tenant", "/a~2"]),
         "Policies": (
             ["{}", '{"orders":{"MAX_AGE":"7d"}}', '{\n "orders": {}\n}'],
             ["orders", "[]", '"{}"', '{"orders":{}}.', "null"],
@@ -96,11 +102,8 @@ class ParameterTest(unittest.TestCase):
         ],
     )
     # The ranges of the handler.
-    DURATIONS = {
-        name.title().replace("_", ""): (setting["min"], setting["max"])
-        for name, setting in json.loads((INFRA / "cdk/contract/settings.json").read_text()).items()
-        if setting["type"] == "duration"
-    }
+    DURATIONS = {name: (it["min"], it["max"]) for name, it in SETTINGS.items() if it["type"] == "duration"}
+    WHOLES = {name: it["max"] for name, it in SETTINGS.items() if it["type"] == "whole"}
     MALFORMED = (" ", "s", "1.5h", "-1s", "+1s", "01s", "1 s", "1w", "1S", "1h30m", "1s,", "1s\n", "\u0661s")
 
     def test_every_parameter_is_bounded_and_says_what_it_must_be(self) -> None:
@@ -115,7 +118,7 @@ class ParameterTest(unittest.TestCase):
     def test_patterns_accept_good_values_and_refuse_bad_ones(self) -> None:
         for path in TEMPLATES:
             for name, parameter in parameters_of(path).items():
-                if "AllowedPattern" in parameter and name not in self.DURATIONS:
+                if "AllowedPattern" in parameter and name not in {*self.DURATIONS, *self.WHOLES}:
                     values = self.TRIGGERS if name.endswith("Trigger") else self.VALUES[name]
                     self.assert_takes(path, name, *values)
 
@@ -126,6 +129,13 @@ class ParameterTest(unittest.TestCase):
             for unit, length in UNITS.items():
                 for count in self.counts(longest // length):
                     by_range[shortest <= count * length <= longest].append(f"{count}{unit}")
+            self.assert_takes(SYSTEM, name, by_range[True], by_range[False])
+
+    def test_whole_numbers_have_the_ranges_of_the_handler(self) -> None:
+        for name, largest in self.WHOLES.items():
+            by_range: dict[bool, list[str]] = {True: [""], False: ["-1", "1.5", "01", "many"]}
+            for count in self.counts(largest):
+                by_range[1 <= count <= largest].append(str(count))
             self.assert_takes(SYSTEM, name, by_range[True], by_range[False])
 
     @staticmethod
