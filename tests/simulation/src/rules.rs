@@ -39,6 +39,14 @@ pub struct Rules {
     pub never: Vec<usize>,
 }
 
+/// The policy of a handler without settings, as the documents have it.
+impl Default for Rules {
+    fn default() -> Self {
+        let jitter = Jitter::Full;
+        Self { base: 1, max: 43_200, age: 86_400, attempts: None, jitter, never: Vec::new() }
+    }
+}
+
 /// A time since 1970 in milliseconds.
 pub type Millis = i64;
 

@@ -17,14 +17,7 @@ impl Plan {
     /// A single world with this many events in a day, and a little of every fault.
     pub fn day_of(events: u64, seed: u64) -> Self {
         let mut dice = Dice::seeded(seed);
-        let general = Rules {
-            base: 1,
-            max: 600,
-            age: DAY,
-            attempts: None,
-            jitter: Jitter::Full,
-            never: Vec::new(),
-        };
+        let general = Rules { max: 600, ..Rules::default() };
         let handler = HandlerPlan {
             name: "retry-handler-0".to_owned(),
             dead_letter_queue: "dead-letters-0".to_owned(),

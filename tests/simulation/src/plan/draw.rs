@@ -267,7 +267,7 @@ impl Plan {
         let general = &self.handler_of(number).general;
         let (never, attempts) = (general.never.clone(), general.attempts.map(|_| 50));
         let age = 6 * HOUR;
-        let own = Rules { base: 1, max: 300, age, attempts, jitter: Jitter::Full, never };
+        let own = Rules { max: 300, age, attempts, never, ..Rules::default() };
         let target = &mut self.targets[number];
         (target.own, target.failing) = (Some(own), 0.1 * dice.unit());
         (target.listed, target.bound, target.stopped_in_loops) = (true, true, false);
@@ -296,14 +296,7 @@ impl Plan {
         let Some(number) = (0..self.targets.len()).rfind(is_probed) else { return };
         let general = &self.handler_of(number).general;
         let attempts = general.attempts.map(|_| 50);
-        let own = Rules {
-            base: 1,
-            max: 10,
-            age: 6 * HOUR,
-            attempts,
-            jitter: Jitter::Full,
-            never: Vec::new(),
-        };
+        let own = Rules { max: 10, age: 6 * HOUR, attempts, ..Rules::default() };
         let target = &mut self.targets[number];
         (target.own, target.failing) = (Some(own), 0.25 + 0.15 * dice.unit());
         // A message in its own dead-letter queue would not say that a failure is permanent.
@@ -389,9 +382,9 @@ impl Plan {
                 base: dice.pick(&[60, HOUR, 12 * HOUR]),
                 max: 13 * DAY,
                 age: dice.pick(&[20 * DAY, 60 * DAY]),
-                attempts: None,
                 jitter: dice.pick(&[Jitter::Full, Jitter::Equal, Jitter::None]),
                 never: handler.general.never.clone(),
+                ..Rules::default()
             };
         }
         for number in 0..self.targets.len() {
