@@ -45,9 +45,10 @@ def functions_only() -> str:
     """Returns the validation that a queue has none of the settings that are about functions only."""
     names = [name.lower() for name, it in OPTIONS["policy"].items() if "functions_only" in it]
     condition = " && ".join(f"it.{name} == null" for name in names)
+    listed = f"{', '.join(names[:-1])} or {names[-1]}"
     return f"""  validation {{
     condition     = alltrue([for it in values(var.queues) : {condition}])
-    error_message = "A queue must have no {", ".join(names[:-1])} or {names[-1]}: SQS doesn't say why a consumer failed, and invokes nothing."
+    error_message = "A queue must have no {listed}: SQS doesn't say why a consumer failed, and invokes nothing."
   }}"""
 
 

@@ -23,8 +23,8 @@ mod retry;
 pub struct Failure<'a> {
     /// The function that failed, by the ARN in its record, or the queue whose consumer failed.
     pub target: Target,
-    /// The request id of the failed invocation. A redriven event has that of its first invocation, and a queue's message
-    /// its message id.
+    /// The request id of the failed invocation. A redriven event has that of its first invocation, and a queue's
+    /// message has its message id.
     pub request_id: String,
     /// When it failed; of a redriven event, when it was moved back.
     pub failed_at: Timestamp,
@@ -92,8 +92,8 @@ impl Failure<'_> {
         }
     }
 
-    /// When SQS began to count the time for which it keeps the message. A move doesn't begin it anew, and the message may
-    /// have been in its source queue for days.
+    /// When SQS began to count the time for which it keeps the message. A move doesn't begin it anew, and the message
+    /// may have been in its source queue for days.
     pub(crate) fn kept_since(&self) -> Timestamp {
         let enqueued_at = self.queued().and_then(|queued| queued.enqueued_at);
         enqueued_at.map_or(self.failed_at, |at| at.min(self.failed_at))

@@ -91,8 +91,8 @@ impl<'a> Message<'a> {
             && message_size(self.body, all) + added.sum::<usize>() <= SIZE_MAX
     }
 
-    /// The reason of a dead letter of ours that may name a function falsely: its queue was not bound to that function, or
-    /// the handler could not read the message.
+    /// The reason of a dead letter of ours that may name a function falsely: its queue was not bound to that function,
+    /// or the handler could not read the message.
     pub(crate) fn is_of_unknown_sender(&self) -> Option<Reason> {
         let reason = self.attributes.reason?;
         let unknown = [Reason::TargetNotAllowed, Reason::Unreadable, Reason::PayloadMissing];

@@ -16,8 +16,8 @@ use crate::{
 /// So the attempt is in time even if the queue is slow.
 const SLACK_MAX: Duration = Duration::from_mins(1);
 
-/// The longest time for which a message of the retry queue waits. SQS keeps a message for at most 14 days, which leaves a
-/// day for the attempt after the wait.
+/// The longest time for which a message of the retry queue waits. SQS keeps a message for at most 14 days, which leaves
+/// a day for the attempt after the wait.
 pub(crate) const STAY_MAX: Duration = Duration::from_hours(13 * 24);
 
 /// Lambda accepts no longer tenant id.
