@@ -138,7 +138,7 @@ pub struct Fate {
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub struct State {
     pub now: Millis,
-    begun: u16,
+    pub begun: u16,
     numbered: u16,
     pub messages: Vec<Message>,
     pub letters: Vec<u32>,
