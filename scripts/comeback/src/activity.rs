@@ -13,16 +13,16 @@ use std::{
 
 use comeback_core::Timestamp;
 use comeback_local::model::polling::failures;
+use comeback_local_client::{
+    deploy::HANDLER,
+    journal::{Ending, Entry},
+};
 use serde::Deserialize;
 
 use crate::{
+    account::names::target_name,
     activity::runs::Run,
-    deploy::HANDLER,
-    journal::{Ending, Entry},
-    operate::rules::{
-        life::{Line, StepKind, step_kind},
-        target_name,
-    },
+    life::{Line, StepKind, step_kind},
 };
 
 /// How many of the latest runs are tracked, those that Lambda has accepted included. If that many others are

@@ -4,6 +4,7 @@
 //! collects their steps. A terminal shows them as a table that is redrawn, a pipe as one line per step. The demo ends
 //! with a summary, which a small terminal still shows when everything is printed.
 
+pub mod args;
 mod events;
 mod history;
 mod summary;
@@ -16,6 +17,7 @@ use comeback_core::{
     time::{between, later},
 };
 use comeback_local::{Config, Server};
+use comeback_local_client::{dead_letters::DeadLetter, deploy::Cloud, journal::Journal};
 use tokio::{
     sync::mpsc,
     time::{MissedTickBehavior, interval, sleep},
@@ -26,16 +28,15 @@ use self::{
     history::History,
     table::{draw, introduction},
 };
+
 use crate::{
     activity,
-    args::DemoArgs,
-    dead_letters::DeadLetter,
-    deploy::Cloud,
+    demo::args::DemoArgs,
+    failure::Failure,
     functions::{Binaries, VISIBILITY},
-    journal::Journal,
-    operate::rules::counted,
     paint::{Line, Style},
-    shell::{Failure, Outcome, Screen, Shell, Signals},
+    shell::{Outcome, Screen, Shell, Signals},
+    text::counted,
 };
 
 /// How often the table is redrawn, or new lines are printed.

@@ -16,10 +16,9 @@ use axum::{
 };
 use comeback_core::contract;
 use comeback_dynamodb::register;
+use comeback_local_client::deploy::{CallError, config, failed};
 use dynoxide::{Database, DynoxideError};
 use serde::{Serialize, de::DeserializeOwned};
-
-use crate::deploy::{CallError, config, failed};
 
 /// Requests for DynamoDB name their operation with this prefix.
 const TARGET: &str = "DynamoDB_20120810.";

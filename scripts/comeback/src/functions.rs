@@ -14,17 +14,16 @@ use std::{
 };
 
 use comeback_core::{contract::SETTINGS, setting::Scope};
+use comeback_local_client::deploy::{Code, Function, HANDLER, SourceQueue};
 use serde::Deserialize;
-
-use crate::deploy::{Code, Function, HANDLER, SourceQueue};
 
 /// The example function.
 pub const TARGET: &str = "example-target";
 
 const HANDLER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The visibility timeout of the retry queue. AWS recommends six times the function's time-out, so that a batch that
-/// Lambda throttles for a while is not delivered twice.
+/// The visibility timeout of the retry queue: six times the function's time-out, as AWS recommends. If it were shorter,
+/// SQS could deliver a batch twice while Lambda throttles the function.
 pub const VISIBILITY: Duration = Duration::from_secs(6 * HANDLER_TIMEOUT.as_secs());
 
 /// The first arguments that make this program one of its functions. They are no commands, so the help has none of them.
@@ -46,6 +45,14 @@ pub fn run(first: &OsStr) -> Option<ExitCode> {
     } else {
         None
     }
+}
+
+/// The folder of Comeback's own binaries.
+#[derive(Debug, clap::Args)]
+pub struct BinariesArg {
+    /// The folder of the binaries retry-handler and example-target [default: those in this program].
+    #[arg(long = "binaries", id = "binaries", value_name = "DIR")]
+    pub folder: Option<PathBuf>,
 }
 
 /// The commands that start the functions.

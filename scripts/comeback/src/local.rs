@@ -1,30 +1,33 @@
 //! `comeback local`: SQS and Lambda on this machine, with the retry loop deployed in them.
 
+pub mod args;
+
 use std::time::Duration;
 
 use comeback_local::{
     Config, Server,
     model::{REGION, Waiting},
 };
+use comeback_local_client::{
+    deploy::{self, Function, HANDLER, Queues, SourceQueue, queue_of},
+    journal::Journal,
+};
 use tokio::time::timeout;
 
 use crate::{
     activity::Reader,
-    args::{LocalArgs, check_settings},
-    deploy::{self, Function, HANDLER, Queues, SourceQueue, queue_of},
+    aws::{Aws, connect::Connection},
     dynamodb::{self, LEDGER},
+    failure::Failure,
     functions::{self, Binaries, TARGET, VISIBILITY},
-    journal::Journal,
+    local::args::{LocalArgs, check_settings},
     log::Log,
-    operate::{
-        aws::{Aws, Connection},
-        web::{
-            self,
-            live::{Cloud, Live, Shared},
-        },
+    operate::web::{
+        self,
+        live::{Cloud, Live, Shared},
     },
     paint::{Line, Style},
-    shell::{Failure, Shell, Signals},
+    shell::{Shell, Signals},
 };
 
 /// Lambda's default time-out of a function.

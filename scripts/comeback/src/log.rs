@@ -10,12 +10,11 @@ use std::{
 
 use chrono::SecondsFormat;
 use comeback_core::{Timestamp, time::between};
+use comeback_local_client::{deploy::HANDLER, journal::Ending};
 
 use crate::{
     activity::{Activity, Error, Kind, failure, run_name, runs::Run, seconds},
-    deploy::HANDLER,
-    journal::Ending,
-    operate::rules::life::StepKind,
+    life::StepKind,
     paint::{Line, Style},
 };
 
@@ -201,12 +200,13 @@ fn time(at: Timestamp) -> String {
 
 #[cfg(test)]
 mod tests {
+    use comeback_local_client::journal::Entry;
     use serde_json::json;
 
     use super::*;
-    use crate::{
-        activity::tests::{ends, entry, fails, gives_up, logs, read, retries, starts, waits},
-        journal::Entry,
+
+    use crate::activity::tests::{
+        ends, entry, fails, gives_up, logs, read, retries, starts, waits,
     };
 
     fn lines(entries: &[Entry]) -> Vec<String> {

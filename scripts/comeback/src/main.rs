@@ -7,17 +7,27 @@
 //!
 //! Only this file reads the clock and the environment.
 
+mod account;
 mod activity;
 mod args;
+mod aws;
 mod demo;
 mod dynamodb;
+mod failure;
+mod filter;
 mod functions;
+mod groups;
+mod life;
 mod local;
 mod log;
+mod notice;
 mod operate;
 mod paint;
 mod quantiles;
 mod shell;
+mod tables;
+mod text;
+mod typed;
 
 use std::{
     env,
@@ -29,8 +39,8 @@ use std::{
 use args::{Args, Command};
 use clap::{CommandFactory as _, Parser as _};
 use comeback_core::Timestamp;
-use comeback_local_client::{dead_letters, deploy, journal};
-use shell::{Failure, Outcome, Shell};
+use failure::Failure;
+use shell::{Outcome, Shell};
 use tokio::runtime::Runtime;
 
 fn main() -> ExitCode {

@@ -3,16 +3,13 @@
 
 pub mod attach;
 mod attempts;
-pub mod aws;
 pub mod dead_letters;
 pub mod doctor;
 mod handler_log;
 pub mod options;
 mod plot;
-pub mod rules;
 pub mod simulate;
 pub mod status;
-mod text;
 mod trace;
 pub mod waiting;
 pub mod web;
@@ -25,7 +22,10 @@ use std::{
 
 use clap::Subcommand;
 
-use crate::shell::{Failure, Outcome, Shell};
+use crate::{
+    failure::Failure,
+    shell::{Outcome, Shell},
+};
 
 /// The commands for operators.
 #[derive(Debug, Subcommand)]

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use comeback_core::{Timestamp, settings::BadSettings};
+use comeback_core::Timestamp;
 use comeback_local::Inherited;
 use dialoguer::Confirm;
 use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
@@ -22,10 +22,8 @@ use tokio::{
 };
 
 use crate::{
-    deploy::CallError,
-    dynamodb::NoDatabase,
-    functions::{BadFunctions, NoBinary},
-    operate::rules::{Notice, Tone},
+    failure::Failure,
+    notice::{Notice, Tone},
     paint::{self, Line, Style},
 };
 
@@ -53,83 +51,6 @@ impl From<Outcome> for ExitCode {
             Outcome::Unsuccessful => Self::FAILURE,
             Outcome::Interrupted => Self::from(INTERRUPTED),
         }
-    }
-}
-
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum Failure {
-    #[error(transparent)]
-    Missing(#[from] NoBinary),
-    #[error(transparent)]
-    Settings(#[from] BadSettings),
-    #[error(transparent)]
-    Functions(#[from] BadFunctions),
-    #[error("can't listen on port {port} of 127.0.0.1: {source}{}", advice(source))]
-    Port { port: u16, source: io::Error },
-    #[error(transparent)]
-    DynamoDb(#[from] NoDatabase),
-    #[error("can't write {}: {source}", path.display())]
-    File { path: std::path::PathBuf, source: io::Error },
-    #[error(transparent)]
-    Clients(#[from] crate::operate::aws::NoClients),
-    #[error(transparent)]
-    NoSystem(#[from] crate::operate::rules::NoSystem),
-    #[error(transparent)]
-    Aws(#[from] crate::operate::rules::Fault),
-    #[error(transparent)]
-    NotKnown(#[from] crate::operate::waiting::rules::pauses::NotKnown),
-    #[error(transparent)]
-    NoLife(#[from] crate::operate::rules::life::NoLife),
-    #[error(transparent)]
-    Attach(#[from] crate::operate::attach::rules::Refusal),
-    #[error("{0}")]
-    Refused(String),
-    #[error(transparent)]
-    Call(#[from] CallError),
-    #[error("reading the journal of the local cloud failed: {0}")]
-    Journal(#[source] io::Error),
-    #[error("input or output failed: {0}")]
-    Output(#[from] io::Error),
-}
-
-impl Failure {
-    /// The exit code: 2 if the command line is wrong, like clap's own errors, else 1.
-    pub fn code(&self) -> u8 {
-        if matches!(self, Self::Settings(_)) { 2 } else { 1 }
-    }
-
-    /// All causes of the failure, if there are more than it says.
-    pub fn causes(&self) -> Option<&str> {
-        use crate::operate::aws::NoClients;
-        let causes = if let Self::Clients(NoClients::Credentials(causes)) = self {
-            Some(&**causes)
-        } else if let Self::Aws(fault) = self {
-            Some(&*fault.causes)
-        } else {
-            None
-        };
-        causes.filter(|causes| !causes.is_empty())
-    }
-}
-
-impl From<String> for Failure {
-    fn from(text: String) -> Self {
-        Self::Refused(text)
-    }
-}
-
-impl From<&str> for Failure {
-    fn from(text: &str) -> Self {
-        Self::Refused(text.to_owned())
-    }
-}
-
-fn advice(error: &io::Error) -> &'static str {
-    if error.kind() == io::ErrorKind::AddrInUse {
-        "; another `comeback local` may be running: end it, or choose another port with --port N, or any free port with --port 0"
-    } else {
-        ""
     }
 }
 
@@ -371,15 +292,5 @@ mod tests {
         let minute = Duration::from_mins(1);
         assert_eq!((left(0, 96, Duration::ZERO), left(96, 96, minute)), <_>::default());
         assert_eq!(left(1, 96, minute), ", 60s left");
-    }
-
-    #[test]
-    fn the_error_for_a_port_in_use_says_what_to_do() {
-        let failure = |kind: io::ErrorKind| Failure::Port { port: 4700, source: kind.into() };
-        let in_use = failure(io::ErrorKind::AddrInUse).to_string();
-        assert!(in_use.starts_with("can't listen on port 4700 of 127.0.0.1"), "{in_use}");
-        assert!(in_use.ends_with("any free port with --port 0"), "{in_use}");
-        let denied = failure(io::ErrorKind::PermissionDenied).to_string();
-        assert!(!denied.contains("--port"), "{denied}");
     }
 }

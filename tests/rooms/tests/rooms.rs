@@ -3,8 +3,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs,
-    path::Path,
     process::Command,
 };
 
@@ -89,82 +87,6 @@ fn no_forbidden_crate_is_a_transitive_dependency() {
         for dependency in graph.dependencies(room) {
             let forbidden = never.iter().find(|start| dependency.starts_with(*start));
             assert_eq!(forbidden, None, "{room} depends on {dependency}");
-        }
-    }
-}
-
-/// Modules of the program below its commands that are as pure as the rules, which may use them.
-const PURE: [&str; 3] = ["activity::runs", "operate::attempts", "quantiles"];
-
-/// The rules of the operator's commands are tested with facts alone, because they can reach nothing else.
-#[test]
-fn no_rule_of_a_command_uses_tokio_an_sdk_a_clock_or_a_module_that_is_no_rule() {
-    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/comeback/src");
-    let mut rules = Vec::new();
-    sources(&program, &mut |path, source| {
-        let path = path.strip_prefix(&program).unwrap().to_str().unwrap().to_owned();
-        let is_pure = PURE.iter().any(|pure| path == format!("{}.rs", pure.replace("::", "/")));
-        if is_pure || path.contains("/rules") {
-            rules.push((path, source));
-        }
-    });
-    assert!(rules.len() > 10, "{rules:?}");
-    let never = [
-        "tokio::", "aws_", "axum", "maud::", "std::env", "std::fs", "std::io", "std::net", "::now(",
-    ];
-    for (path, source) in rules {
-        for line in source.lines().filter(|line| !line.trim_start().starts_with("//")) {
-            let forbidden = never.iter().find(|never| line.contains(*never));
-            assert_eq!(forbidden, None, "{path}: {line}");
-        }
-        let is_inside = |used: &&String| {
-            used.contains("rules") || PURE.iter().any(|pure| used.starts_with(pure))
-        };
-        let used = used_of_crate(&source);
-        let outside = used.iter().find(|used| !is_inside(used));
-        assert_eq!(outside, None, "{path}");
-    }
-}
-
-/// The paths below `crate::` that a source names, each in full.
-fn used_of_crate(source: &str) -> Vec<String> {
-    let code = source.lines().filter(|line| !line.trim_start().starts_with("//"));
-    let code: String = code.flat_map(|line| [line.trim(), " "]).collect();
-    let mut found = Vec::new();
-    for rest in code.split("crate::").skip(1) {
-        // The path that is read, and the beginnings that its braces share.
-        let (mut path, mut shared) = (String::new(), Vec::<String>::new());
-        for c in rest.chars() {
-            match c {
-                '{' if path.is_empty() || path.ends_with("::") => shared.push(path.clone()),
-                ' ' if !shared.is_empty() => {}
-                ',' | '}' if !shared.is_empty() => {
-                    found.push(path);
-                    if c == '}' {
-                        shared.pop();
-                    }
-                    path = shared.last().cloned().unwrap_or_default();
-                    if shared.is_empty() {
-                        break;
-                    }
-                }
-                c if c.is_alphanumeric() || "_:*".contains(c) => path.push(c),
-                _ => break,
-            }
-        }
-        found.push(path);
-    }
-    found.retain(|path| !path.is_empty() && !path.ends_with("::"));
-    found
-}
-
-fn sources(folder: &Path, take: &mut impl FnMut(&Path, String)) {
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            sources(&path, take);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            take(&path, fs::read_to_string(&path).unwrap());
         }
     }
 }

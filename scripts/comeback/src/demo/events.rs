@@ -10,13 +10,11 @@ use comeback_core::{
     reason::Reason,
     time::{later, rfc3339},
 };
+use comeback_local_client::deploy::Function;
 use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus, seq::SliceRandom};
 use serde_json::{Value, json};
 
-use crate::{
-    deploy::Function,
-    functions::{Binaries, TARGET},
-};
+use crate::functions::{Binaries, TARGET};
 
 /// The function whose events are given up after [`CAPPED_ATTEMPTS`].
 const CAPPED: &str = "capped-target";

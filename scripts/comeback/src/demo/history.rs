@@ -3,11 +3,11 @@
 use std::{collections::HashMap, mem, sync::Arc, time::Duration};
 
 use comeback_core::{Timestamp, time::between};
+use comeback_local_client::deploy::HANDLER;
 
 use crate::{
     activity::{Activity, Kind, failure, run_name, seconds},
-    deploy::HANDLER,
-    operate::rules::life::StepKind,
+    life::StepKind,
     paint::{Line, Style},
 };
 
@@ -196,10 +196,12 @@ fn rounding(wait: Duration) -> Duration {
 
 #[cfg(test)]
 pub mod tests {
+    use comeback_local_client::journal::Entry;
+
     use super::*;
+
     use crate::{
         activity::tests::{at, entry, fails, read, retries, starts, waits},
-        journal::Entry,
         paint::tests::texts,
     };
 

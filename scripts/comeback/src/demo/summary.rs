@@ -2,14 +2,15 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use comeback_local_client::dead_letters::DeadLetter;
 use serde_json::Value;
 
 use super::{
     events::PlannedEvent,
     history::{EventHistory, History},
 };
+
 use crate::{
-    dead_letters::DeadLetter,
     paint::{Line, Style},
     quantiles::quantile,
 };

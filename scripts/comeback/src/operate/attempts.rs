@@ -2,7 +2,7 @@
 
 use comeback_core::{Timestamp, time::between};
 
-use crate::operate::rules::life::{Step, StepKind};
+use crate::life::{Step, StepKind};
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Attempted {

@@ -10,13 +10,14 @@ mod show;
 use clap::Subcommand;
 
 use crate::{
+    failure::Failure,
     operate::dead_letters::{
         export::ExportArgs,
         list::ListArgs,
         order::{OrderArgs, RedriveArgs},
         show::ShowArgs,
     },
-    shell::{Failure, Outcome, Shell},
+    shell::{Outcome, Shell},
 };
 
 pub async fn run(command: &Dead, shell: &Shell) -> Result<Outcome, Failure> {

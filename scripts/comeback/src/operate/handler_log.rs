@@ -1,12 +1,10 @@
-//! Reads the log of a retry handler in CloudWatch.
+//! The log of the retry handler, from which commands know the lives of events.
 
 use comeback_core::Timestamp;
 
 use crate::{
-    operate::{
-        aws::{Aws, fault},
-        rules::Answer,
-    },
+    account::fault::Answer,
+    aws::{Aws, fault},
     shell::spinner,
 };
 

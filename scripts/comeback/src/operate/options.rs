@@ -1,17 +1,11 @@
-//! Options that several commands share: the retry system that they select, and what is attached to it.
+//! Options that several commands share: the retry system that they select, and how an order is carried out.
 
-use std::collections::BTreeSet;
-
-use comeback_core::{Timestamp, arn::FunctionArn};
-use futures_util::future::try_join_all;
+use comeback_core::Timestamp;
 
 use crate::{
-    operate::{
-        aws::{Aws, Connection, existing, functions},
-        doctor::rules::InvokeConfig,
-        rules::{Answer, Function, bound_queues, only},
-    },
-    shell::Failure,
+    account::{function::Function, handlers::only},
+    aws::{Aws, connect::Connection, reads::functions},
+    failure::Failure,
 };
 
 /// Options that select a retry system.
@@ -47,22 +41,6 @@ pub fn one_of<T: Copy>(all: &[Named<T>], text: &str) -> Result<Named<T>, String>
     found.copied().ok_or_else(|| format!("expected one of {names}"))
 }
 
-/// A function that sends its failures to a retry queue, or a queue that is bound to one.
-#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub struct Attached {
-    /// The function's ARN with the qualifier, as in failure records; that of the queue.
-    pub arn: String,
-    pub queue_arn: String,
-    /// Of a queue: the names of the functions that receive from it, and whether their mappings are enabled.
-    pub consumers: Vec<(String, bool)>,
-}
-
-impl Attached {
-    fn of(arn: String, queue_arn: String) -> Self {
-        Self { arn, queue_arn, consumers: Vec::new() }
-    }
-}
-
 pub async fn find(
     options: &SystemOptions,
     now: fn() -> Timestamp,
@@ -70,65 +48,4 @@ pub async fn find(
     let aws = Aws::connect(&options.connection, now).await?;
     let handler = only(&functions(&aws).await?, options.handler.as_deref())?;
     Ok((aws, handler))
-}
-
-/// The functions that send their failures to a queue of this retry handler, and the queues that are bound to one.
-pub async fn attached(
-    aws: &Aws,
-    handler: &Function,
-    functions: &[Function],
-) -> Answer<Vec<Attached>> {
-    let aws = &aws.adaptive();
-    // A mapping may name an alias of the handler.
-    let is_handler = |arn: &str| is_of(arn, handler);
-    let mappings = aws.mappings().await?;
-    let (own, others): (Vec<_>, Vec<_>) =
-        mappings.into_iter().partition(|mapping| is_handler(&mapping.function));
-    let queues: BTreeSet<_> = own.into_iter().map(|mapping| mapping.queue).collect();
-    // A function whose own dead-letter queue is a retry queue fails under the name that a setting has.
-    let by_letters = handler.dlq_target().and_then(|arn| {
-        let function = functions.iter().find(|it| it.arn == arn.unqualified())?;
-        let queue = function.dead_letter_target.as_ref().filter(|queue| queues.contains(*queue))?;
-        Some(Attached::of(arn.as_str().to_owned(), queue.clone()))
-    });
-    let functions = functions.iter().filter(|function| function.arn != handler.arn);
-    let asked = functions.map(|function| destinations(aws, &function.arn));
-    let found = try_join_all(asked).await?.into_iter().flatten();
-    let found = found.filter(|it| queues.contains(&it.queue_arn));
-    let sources = bound_queues(handler).into_iter().map(|(arn, queue_arn)| {
-        let consumers = others.iter().filter(|mapping| mapping.queue == arn);
-        let consumers = consumers.map(|it| (it.consumer().to_owned(), it.is_enabled())).collect();
-        Attached { arn, queue_arn, consumers }
-    });
-    let mut attached: Vec<_> = found.chain(by_letters).chain(sources).collect();
-    attached.sort_unstable();
-    attached.dedup();
-    Ok(attached)
-}
-
-fn is_of(arn: &str, function: &Function) -> bool {
-    FunctionArn::parse(arn).is_some_and(|it| it.unqualified() == function.arn)
-}
-
-/// The ARNs that failure records may have for this function: `arn` itself if it is qualified, else those of `$LATEST`
-/// and of each qualifier with a destination of its own.
-pub async fn qualified(aws: &Aws, arn: &str) -> Answer<Vec<String>> {
-    let is_qualified =
-        FunctionArn::parse(arn).is_none_or(|function| function.as_str() != function.unqualified());
-    if is_qualified {
-        return Ok(vec![arn.to_owned()]);
-    }
-    let found = destinations(&aws.adaptive(), arn).await?.into_iter();
-    let arns: BTreeSet<_> = found.map(|it| it.arn).chain([format!("{arn}:$LATEST")]).collect();
-    Ok(arns.into_iter().collect())
-}
-
-async fn destinations(aws: &Aws, arn: &str) -> Answer<Vec<Attached>> {
-    // If the function was deleted after it was listed, its events may still be waiting.
-    let configs = existing(aws.invoke_configs(arn).await)?.unwrap_or_default();
-    let attached = |config: InvokeConfig| {
-        let qualifier = config.qualifier.as_deref().unwrap_or("$LATEST");
-        Some(Attached::of(format!("{arn}:{qualifier}"), config.on_failure?))
-    };
-    Ok(configs.into_iter().filter_map(attached).collect())
 }

@@ -3,7 +3,7 @@
 
 use maud::{Markup, html};
 
-use crate::operate::text::{number, span};
+use crate::text::{number, span};
 
 /// The ticks of an axis of time that is logarithmic.
 const DECADES: [(f64, &str); 9] = [

@@ -15,9 +15,10 @@ use comeback_core::{duration, settings::BadSettings};
 use serde_json::json;
 
 use crate::{
+    failure::Failure,
     functions::{Setting, setting},
     operate::simulate::rules::{Candidate, Forecast, Run, Scenario},
-    shell::{Failure, Outcome, Shell},
+    shell::{Outcome, Shell},
 };
 
 /// The name of the policy if there is no `--policy`.

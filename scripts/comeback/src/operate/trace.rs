@@ -11,23 +11,22 @@ use comeback_core::{
 };
 
 use crate::{
+    account::{function::Function, names::target_name},
+    aws::Aws,
+    failure::Failure,
+    life::{Life, Next, NoLife, Step, StepKind, event_ids, life},
     operate::{
-        aws::Aws,
         handler_log::collected_lines,
         options::{SystemOptions, find},
-        rules::{
-            Function, duration,
-            life::{Life, Next, NoLife, Step, StepKind, event_ids, life},
-            target_name,
-        },
-        text::{due, error, span},
         waiting::{
             register::DynamoRegister,
             rules::{Listed, visit},
         },
     },
     paint::{Line, Style},
-    shell::{Failure, Outcome, Shell, uninterrupted},
+    shell::{Outcome, Shell, uninterrupted},
+    text::{due, error, span},
+    typed::duration,
 };
 
 #[derive(Debug, clap::Args)]
@@ -215,10 +214,8 @@ fn step_line(line: Line, step: &Step) -> Line {
 mod tests {
     use super::*;
     use crate::{
-        operate::{
-            rules::life::tests::at,
-            waiting::rules::stand_in::{event, second},
-        },
+        life::tests::at,
+        operate::waiting::rules::stand_in::{event, second},
         paint::tests::texts,
     };
 

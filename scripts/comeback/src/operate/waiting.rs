@@ -11,11 +11,12 @@ use clap::Subcommand;
 use comeback_core::claim::Order;
 
 use crate::{
+    failure::Failure,
     operate::waiting::{
         list::{ListArgs, list},
         order::{OrderArgs, order},
     },
-    shell::{Failure, Outcome, Shell},
+    shell::{Outcome, Shell},
 };
 
 pub async fn run(args: &WaitingArgs, shell: &Shell) -> Result<Outcome, Failure> {

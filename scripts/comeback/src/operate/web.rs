@@ -43,13 +43,13 @@ use self::{
     pages::{event, missing, page, policy_page, query, show_letter},
     stream::changes,
 };
+
 use crate::{
-    operate::{
-        options::{SystemOptions, find},
-        rules::duration,
-    },
+    failure::Failure,
+    operate::options::{SystemOptions, find},
     paint::{Line, Style},
-    shell::{Failure, Outcome, Shell, Signals},
+    shell::{Outcome, Shell, Signals},
+    typed::duration,
 };
 
 #[derive(Debug, clap::Args)]

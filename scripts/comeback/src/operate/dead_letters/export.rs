@@ -11,15 +11,14 @@ use std::{
 use serde_json::json;
 
 use crate::{
-    operate::{
-        dead_letters::{
-            queue::{QueueOptions, look_at_all, open},
-            rules::{Letter, Selection},
-        },
-        text::count,
+    failure::Failure,
+    operate::dead_letters::{
+        queue::{QueueOptions, look_at_all, open},
+        rules::{Letter, Selection},
     },
     paint,
-    shell::{Failure, Outcome, Shell, uninterrupted},
+    shell::{Outcome, Shell, uninterrupted},
+    text::count,
 };
 
 const STDOUT: &str = "-";

@@ -6,6 +6,8 @@ use comeback_core::Timestamp;
 use serde_json::json;
 
 use crate::{
+    failure::Failure,
+    groups::{Group, Groups},
     operate::{
         dead_letters::{
             queue::{Queue, QueueOptions, look_at_all, open},
@@ -13,11 +15,11 @@ use crate::{
             show::{age, payload},
         },
         options::{Named, one_of},
-        rules::{Group, Groups, letters},
-        text::{count, error, group_json, group_lines, narrowed},
     },
     paint::{Line, Style},
-    shell::{Failure, Outcome, Shell, uninterrupted},
+    shell::{Outcome, Shell, uninterrupted},
+    tables::{group_json, group_lines, narrowed},
+    text::{count, error, letters},
 };
 
 /// In a terminal of less than 80 columns, a list has only the letter, its function and its error. `show` has the rest.

@@ -5,16 +5,18 @@ use std::{fs, io, ops::RangeInclusive, process::Command};
 use serde_json::{json, value::RawValue};
 
 use crate::{
+    failure::Failure,
     operate::{
         dead_letters::{
             queue::{QueueOptions, look_at_all, open},
             rules::{Action, Facts, Order, Pace, Plan, PointerValue, Selection, Step, carry_out},
         },
         options::OrderOptions,
-        rules::{count, letters, slips::not_empty},
     },
     paint::{Line, Style},
-    shell::{Failure, Outcome, Shell, confirm, progress, uninterrupted},
+    shell::{Outcome, Shell, confirm, progress, uninterrupted},
+    text::{count, letters},
+    typed::not_empty,
 };
 
 #[derive(Debug, clap::Args)]

@@ -17,15 +17,18 @@ use comeback_core::{
 use tokio::task::JoinSet;
 
 use crate::{
-    operate::{
-        aws::{Aws, Connection, fault, functions, of_each},
-        dead_letters::rules::{
-            Action, Call, DeadLetterQueue, Letter, Redrive, WORK_HOLD, hold, look,
-        },
-        rules::{self, Answer, Clock, Function, handlers},
-        text::{count, span},
+    account::{
+        fault::{Answer, Clock},
+        function::Function,
+        handlers::{dead_letter_queue, handlers},
     },
-    shell::{Failure, Shell, progress},
+    aws::{Aws, changes, connect::Connection, fault, of_each, reads::functions},
+    failure::Failure,
+    operate::dead_letters::rules::{
+        Action, Call, DeadLetterQueue, Letter, Redrive, WORK_HOLD, hold, look,
+    },
+    shell::{Shell, progress},
+    text::{count, span},
 };
 
 /// How long a receive waits. Without a wait (short polling), a receive may miss letters.
@@ -71,7 +74,7 @@ impl Queue {
             }
             None => {
                 let functions = functions(&aws).await?;
-                let url = rules::dead_letter_queue(&functions, options.handler.as_deref())?;
+                let url = dead_letter_queue(&functions, options.handler.as_deref())?;
                 (url, Some(functions))
             }
         };
@@ -199,7 +202,10 @@ impl DeadLetterQueue for Queue {
     }
 
     async fn release(&self, receipt_handles: &[&str]) -> Answer<()> {
-        self.aws.make_visible(&self.url, &self.arn, receipt_handles).await.into_iter().collect()
+        changes::make_visible(&self.aws, &self.url, &self.arn, receipt_handles)
+            .await
+            .into_iter()
+            .collect()
     }
 
     async fn delete(&self, receipt_handles: &[&str]) -> Vec<Answer<()>> {

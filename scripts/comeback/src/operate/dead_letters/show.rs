@@ -7,16 +7,15 @@ use comeback_core::{
 };
 
 use crate::{
-    operate::{
-        dead_letters::{
-            queue::{QueueOptions, look_at_all, open},
-            rules::{Listed, Selection},
-        },
-        rules::slips::not_empty,
-        text::{count, span},
+    failure::Failure,
+    operate::dead_letters::{
+        queue::{QueueOptions, look_at_all, open},
+        rules::{Listed, Selection},
     },
     paint::{Line, Style},
-    shell::{Failure, Outcome, Shell, uninterrupted},
+    shell::{Outcome, Shell, uninterrupted},
+    text::{count, span},
+    typed::not_empty,
 };
 
 /// The most letters to print.

@@ -3,11 +3,10 @@
 use maud::{Markup, Render, html};
 
 use crate::{
-    operate::{
-        simulate::rules::{AttemptTimes, Forecast, Outage, Point, Scenario},
-        text::{bars, count, dollars, number, span, table},
-    },
+    operate::simulate::rules::{AttemptTimes, Forecast, Outage, Point, Scenario},
     paint::{Line, Style},
+    tables::{bars, table},
+    text::{count, dollars, number, span},
 };
 
 const ATTEMPTS_MAX: usize = 20;

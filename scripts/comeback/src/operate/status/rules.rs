@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use comeback_core::Timestamp;
 use serde::Serialize;
 
-use crate::operate::rules::is_queue;
+use crate::account::names::is_queue;
 
 /// The state of a function, most urgent first.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]

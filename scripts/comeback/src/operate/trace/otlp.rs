@@ -6,12 +6,10 @@
 use comeback_core::Timestamp;
 use serde_json::{Value, json};
 
-use crate::operate::{
-    attempts::{Note, attempts},
-    rules::{
-        life::{Life, Next},
-        target_name,
-    },
+use crate::{
+    account::names::target_name,
+    life::{Life, Next},
+    operate::attempts::{Note, attempts},
 };
 
 /// Values of OTLP's enumerations.
@@ -155,7 +153,8 @@ fn link(header: &str) -> Option<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::operate::{rules::life::tests::at, trace::tests::life};
+
+    use crate::{life::tests::at, operate::trace::tests::life};
 
     #[test]
     fn a_life_is_a_trace_whose_spans_are_runs_and_waits() {

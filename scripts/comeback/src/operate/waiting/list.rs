@@ -10,11 +10,16 @@ use comeback_core::{
 use serde_json::json;
 
 use crate::{
+    account::{
+        fault::{Answer, Fault},
+        names::target_name,
+    },
+    failure::Failure,
+    groups::{Group, Groups},
+    life::lives,
     operate::{
         handler_log::collected_lines,
         options::{Named, SystemOptions, find, one_of},
-        rules::{Answer, Fault, Group, Groups, events, life::lives, target_name},
-        text::{due, error, group_json, group_lines, narrowed},
         waiting::{
             filter::Filter,
             register::DynamoRegister,
@@ -22,7 +27,9 @@ use crate::{
         },
     },
     paint::{Line, Style},
-    shell::{Failure, Outcome, Shell, spinner, uninterrupted},
+    shell::{Outcome, Shell, spinner, uninterrupted},
+    tables::{group_json, group_lines, narrowed},
+    text::{due, error, events},
 };
 
 /// In a terminal of less than 80 columns, a list has only the event, its function and its due time.

@@ -4,9 +4,9 @@ use comeback_core::claim::Order;
 use serde_json::json;
 
 use crate::{
+    failure::Failure,
     operate::{
         options::{OrderOptions, SystemOptions},
-        rules::events,
         waiting::{
             filter::Filter,
             register::open,
@@ -14,7 +14,8 @@ use crate::{
         },
     },
     paint::{Line, Style},
-    shell::{Failure, Outcome, Shell, confirm, progress, spinner, uninterrupted},
+    shell::{Outcome, Shell, confirm, progress, spinner, uninterrupted},
+    text::events,
 };
 
 #[derive(Debug, clap::Args)]

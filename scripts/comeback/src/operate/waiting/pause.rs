@@ -4,17 +4,20 @@ use comeback_core::time::rfc3339;
 use serde_json::json;
 
 use crate::{
+    account::names::target_name,
+    failure::Failure,
     operate::{
         options::SystemOptions,
-        rules::{counted, slips::not_empty, target_name},
-        text::table,
         waiting::{
             register::open,
             rules::pauses::{Pause, pause_done},
         },
     },
     paint::{Line, Style},
-    shell::{Failure, Outcome, Shell, confirm},
+    shell::{Outcome, Shell, confirm},
+    tables::table,
+    text::counted,
+    typed::not_empty,
 };
 
 #[derive(Debug, clap::Args)]

@@ -17,16 +17,19 @@ use comeback_dynamodb::{
 };
 
 use crate::{
+    account::{
+        fault::{Answer, Clock, Fault},
+        function::Function,
+    },
+    aws::{Aws, attached::qualified, changes, fault, reads::functions},
+    failure::Failure,
     operate::{
-        aws::{Aws, fault, functions},
-        options::{SystemOptions, find, qualified},
-        rules::{Answer, Clock, Fault, Function},
+        options::{SystemOptions, find},
         waiting::rules::{
             Page, Partition, Register,
-            pauses::{Known, Pause, to_pause, to_resume, unqualified},
+            pauses::{Known, NotKnown, Pause, to_pause, to_resume, unqualified},
         },
     },
-    shell::Failure,
 };
 
 /// The number of segments of a scan of all events, which are read concurrently.
@@ -39,6 +42,12 @@ const NOT_WAITING: &str = "ConditionalCheckFailedException";
 
 /// The owner of the claim in an item with an order.
 const OPERATOR: &str = "operator";
+
+impl From<NotKnown> for Failure {
+    fn from(not_known: NotKnown) -> Self {
+        Self::Refused(not_known.to_string())
+    }
+}
 
 pub struct DynamoRegister {
     aws: Aws,
@@ -251,6 +260,6 @@ impl Register for DynamoRegister {
     }
 
     async fn show(&self, queue_url: &str, receipt_handles: &[&str]) -> Vec<Answer<()>> {
-        self.aws.make_visible(queue_url, queue_url, receipt_handles).await
+        changes::make_visible(&self.aws, queue_url, queue_url, receipt_handles).await
     }
 }

@@ -13,24 +13,23 @@ use super::{
     live::{Live, Shared},
     rules::{Change, difference},
 };
+
 use crate::{
+    account::names::target_name,
+    failure::Failure,
+    notice::{Notice, Tone},
     operate::{
         dead_letters::{
             rules as dead_letters,
             rules::{Action, Plan, look, reasons},
         },
-        rules::{
-            Notice, Tone, counted,
-            slips::{nearest, not_empty},
-            target_name,
-        },
-        text::{count, shortened},
         waiting::{
             rules as waiting,
             rules::{pauses::pause_done, visit},
         },
     },
-    shell::Failure,
+    text::{count, counted, shortened},
+    typed::{nearest, not_empty},
 };
 
 /// The number of batches of dead letters to redrive concurrently.

@@ -9,10 +9,13 @@ use super::{
     html::{ID_MAX, MESSAGE_MAX, Params, Untrusted, attempt_at, order, state, term, until},
     live::Seen,
 };
-use crate::operate::{
-    rules::{NONE, counted, events, is_queue, life::Next},
-    text::{count, shortened},
-    web::rules::{Event, EventFilter, State},
+
+use crate::{
+    account::names::is_queue,
+    filter::NONE,
+    life::Next,
+    operate::web::rules::{Event, EventFilter, State},
+    text::{count, counted, events, shortened},
 };
 
 /// The number of events on a page of the list, of which a screen shows about thirty.

@@ -17,7 +17,8 @@ use super::{
     pages::{frame, problem, query, show_letter},
     play,
 };
-use crate::shell::Failure;
+
+use crate::failure::Failure;
 
 pub async fn refresh_letters(State(live): State<Shared>, Form(_): Form) -> Redirect {
     letters::refresh(&live);

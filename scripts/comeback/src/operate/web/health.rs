@@ -9,12 +9,13 @@ use super::{
     html::{Untrusted, csrf, until},
     live::{Live, Seen, Shared},
 };
-use crate::operate::{
-    doctor::{
-        command,
-        rules::{Examined, Finding, Verdict},
+
+use crate::{
+    operate::doctor::{
+        rules::finding::{Examined, Finding, Verdict},
+        shows::command,
     },
-    rules::counted,
+    text::counted,
 };
 
 /// The finding that there are dead letters. The overview has their number, which an older check would contradict.

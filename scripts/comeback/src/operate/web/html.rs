@@ -9,10 +9,7 @@ use axum::{
 use comeback_core::{Timestamp, time::rfc3339};
 use maud::{DOCTYPE, Markup, PreEscaped, Render, html};
 
-use crate::{
-    operate::{text::due, web::rules::State},
-    paint::is_hidden,
-};
+use crate::{operate::web::rules::State, paint::is_hidden, text::due};
 
 pub use crate::paint::visible_json;
 

@@ -8,7 +8,8 @@ use std::{
 use comeback_core::Timestamp;
 
 use super::html::Params;
-use crate::{operate::rules::Notice, shell::Failure};
+
+use crate::{failure::Failure, notice::Notice};
 
 /// The most jobs to keep, including those that have ended.
 const KEPT_MAX: usize = 50;

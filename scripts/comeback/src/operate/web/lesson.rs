@@ -15,9 +15,10 @@ use super::{
     live::{Lesson, Live, Seen, Shared},
     targets::{Sent, choice, failing, send_one},
 };
+
 use crate::{
+    failure::Failure,
     operate::web::rules::{EventFilter, State},
-    shell::Failure,
 };
 
 /// Its events, how long its function is down, and its time limit.

@@ -13,14 +13,16 @@ use super::{
     jobs::uncancelled,
     live::{LetterSnapshot, Live, Seen, Shared},
 };
+
 use crate::{
+    failure::Failure,
+    filter::{FailureFilter, NONE},
+    groups::Groups,
     operate::{
         dead_letters::rules::{GroupBy, Letter, Listed, Selection, look},
-        rules::{FailureFilter, Groups, NONE, letters},
-        text::{count, shortened},
         web::rules::indented,
     },
-    shell::Failure,
+    text::{count, letters, shortened},
 };
 
 /// The most letters to keep in memory, and the most to show on a page.

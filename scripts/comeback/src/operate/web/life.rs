@@ -15,12 +15,16 @@ use super::{
     html::{Params, Untrusted, attempt_at, order, state, term, until},
     live::Seen,
 };
-use crate::operate::{
-    attempts::{Attempted, are_slivers, attempts},
-    plot::Axis,
-    rules::{is_queue, life::Next},
+
+use crate::{
+    account::names::is_queue,
+    life::Next,
+    operate::{
+        attempts::{Attempted, are_slivers, attempts},
+        plot::Axis,
+        web::rules::{Event, State, remedy},
+    },
     text::{shortened, span},
-    web::rules::{Event, State, remedy},
 };
 
 /// How many characters of an error type a row of the waterfall has.

@@ -12,25 +12,27 @@ use std::{
 
 use comeback_core::{Timestamp, policy::Policy, settings::Policies};
 use comeback_local::Outages;
+use comeback_local_client::deploy::HANDLER;
 use tokio::sync::{Notify, watch};
 
 use super::{html::Params, jobs::Jobs};
+
 use crate::{
+    account::{function::Function, names::target_name},
     activity::{Activity, Kind},
-    deploy::HANDLER,
+    aws::{Aws, connect::Connection},
+    failure::Failure,
+    groups::Groups,
     operate::{
-        aws::{Aws, Connection},
         dead_letters::{
             queue::{Queue, QueueOptions},
             rules::Listed,
         },
-        doctor::rules::Examined,
-        rules::{Function, Groups, target_name},
+        doctor::rules::finding::Examined,
         status::rules::Facts,
         waiting::register::DynamoRegister,
         web::rules::{Events, Standing},
     },
-    shell::Failure,
 };
 
 pub type Shared = Arc<Live>;

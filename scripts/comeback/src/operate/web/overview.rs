@@ -11,14 +11,17 @@ use super::{
     html::{Params, Untrusted, attempt_at, csrf, term, until},
     live::{Live, Seen},
 };
-use crate::operate::{
-    rules::{counted, is_queue, target_name},
-    status::{
-        rules::{Facts, State as FunctionState},
-        state,
+
+use crate::{
+    account::names::{is_queue, target_name},
+    operate::{
+        status::{
+            rules::{Facts, State as FunctionState},
+            table::state,
+        },
+        web::rules::{Counts, PARTS, Pulse, Range, Standing, as_of_now, shared_out},
     },
-    text::{count, span},
-    web::rules::{Counts, PARTS, Pulse, Range, Standing, as_of_now, shared_out},
+    text::{count, counted, span},
 };
 
 const EVENTS: usize = 10;

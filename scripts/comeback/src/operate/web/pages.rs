@@ -15,7 +15,8 @@ use super::{
     live::{Live, Shared},
     overview, panel, play, policy,
 };
-use crate::shell::Failure;
+
+use crate::failure::Failure;
 
 const PAGES: [(&str, &str); 5] = [
     ("/", "Overview"),

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use comeback_local_client::journal::Journal;
 use maud::{Markup, html};
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
@@ -11,11 +12,12 @@ use super::{
     letters::readable,
     live::Live,
 };
+
 use crate::{
+    account::names::is_queue,
     activity::{Activity, Kind, Reader, runs::body},
-    journal::Journal,
-    operate::{attempts::attempts, rules::is_queue},
-    shell::Failure,
+    failure::Failure,
+    operate::attempts::attempts,
 };
 
 pub struct Run {

@@ -17,11 +17,8 @@ use super::{
     live::{Live, Seen, Shared},
     targets::{Sent, TENANT, choice, failing, send_one, targets},
 };
-use crate::{
-    functions::TARGET,
-    operate::{aws::fault, rules::is_queue},
-    shell::Failure,
-};
+
+use crate::{account::names::is_queue, aws::fault, failure::Failure, functions::TARGET};
 
 /// The payload in the form, until another one was sent, and that for the example function. Its event fails twice.
 const PAYLOAD: &str = r#"{"id": "order-1"}"#;

@@ -12,17 +12,19 @@ use super::{
     html::{Params, Untrusted},
     live::Live,
 };
-use crate::operate::{
-    plot::{Axis, Curve, highest, plot},
-    rules::counted,
-    simulate::{
-        rules::{Candidate, Forecast, Run, Scenario, simulate},
-        tables::{
-            ATTEMPTS_TITLE, OUTAGE_TITLE, Table, attempts, outage_sentence, outages, row,
-            with_policies,
+
+use crate::{
+    operate::{
+        plot::{Axis, Curve, highest, plot},
+        simulate::{
+            rules::{Candidate, Forecast, Run, Scenario, simulate},
+            tables::{
+                ATTEMPTS_TITLE, OUTAGE_TITLE, Table, attempts, outage_sentence, outages, row,
+                with_policies,
+            },
         },
     },
-    text::{count, dollars, span},
+    text::{count, counted, dollars, span},
 };
 
 /// A slider: its name, its label, and its values.

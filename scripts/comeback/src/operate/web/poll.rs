@@ -12,17 +12,22 @@ use comeback_core::{
 };
 
 use super::live::{Cloud, Live, Shared, Snapshot};
+
 use crate::{
+    account::{
+        attached::Attached,
+        function::{Function, Unsupported},
+        handlers::only,
+        names::target_name,
+    },
+    aws::{attached::attached, reads::functions},
+    failure::Failure,
     operate::{
-        aws::functions,
         doctor::{self, rules::diagnose},
         handler_log::log_lines,
-        options::{Attached, attached},
-        rules::{self, Function, Unsupported, target_name},
-        status::gather,
+        status::gather::gather,
         waiting::rules::visit,
     },
-    shell::Failure,
 };
 
 /// A page counts as open for this long after its last request.
@@ -89,7 +94,7 @@ impl Live {
     pub async fn poll(&self) -> Result<(), Failure> {
         let Cloud { aws, handler, .. } = self.cloud()?;
         let functions = functions(aws).await?;
-        let handler = rules::only(&functions, handler.as_deref())?;
+        let handler = only(&functions, handler.as_deref())?;
         let attached: Vec<Attached> = attached(aws, &handler, &functions).await?;
         let (facts, unknown) = gather(aws, &handler, &attached, (self.now)()).await?;
         let letters = self.dead_letters().await.map(|queue| queue.visible + queue.hidden);
@@ -131,7 +136,7 @@ impl Live {
     pub async fn examine(&self) -> Result<(), Failure> {
         let Cloud { aws, handler, .. } = self.cloud()?;
         self.seen().examining = true;
-        let found = doctor::gather(aws, handler.as_deref(), &[]).await;
+        let found = doctor::gather::gather(aws, handler.as_deref(), &[]).await;
         let mut seen = self.seen();
         seen.examining = false;
         seen.examined = found?.iter().flat_map(diagnose).collect();

@@ -8,13 +8,15 @@ use super::{
     html::Params,
     live::{Live, Seen},
 };
+
 use crate::{
-    functions::TARGET,
-    operate::{
-        aws::fault,
-        rules::{Unsupported, is_queue, target_name},
+    account::{
+        function::Unsupported,
+        names::{is_queue, target_name},
     },
-    shell::Failure,
+    aws::{fault, reads},
+    failure::Failure,
+    functions::TARGET,
 };
 
 /// The tenant of events for functions with tenant isolation, unless another one is typed.
@@ -89,7 +91,7 @@ pub async fn send_one(live: &Live, target: &str, event: &Sent) -> Result<(), Fai
 /// The function that fails in an outage of a target: the target, or the consumer of a queue.
 pub async fn failing(live: &Live, target: &str) -> Result<String, Failure> {
     let Some(queue) = target.strip_prefix(QUEUE_PREFIX) else { return Ok(target.to_owned()) };
-    let mappings = live.cloud()?.aws.mappings().await?;
+    let mappings = reads::mappings(&live.cloud()?.aws).await?;
     let mapping = mappings.iter().find(|it| it.queue.rsplit(':').next() == Some(queue));
     let mapping = mapping.ok_or_else(|| {
         format!(

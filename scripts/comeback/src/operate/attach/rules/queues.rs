@@ -11,30 +11,44 @@ use comeback_core::{
 };
 use serde_json::json;
 
-use super::{
-    Order, Plan, Previous, Refusal, RetryQueue, Step, admission, facts, policy_name,
-    send_statements, settings_with, settings_without,
-};
-use crate::operate::{
-    doctor::rules::{
-        ACTIONS_ON_RETRY_QUEUE, Mapping, QueueAttributes, RECEIVES, RETENTION, Redrive,
-        VISIBILITY_LONG, VISIBILITY_PER_TIMEOUT, policy_of, span,
+use crate::{
+    account::{
+        fault::Answer,
+        function::Function,
+        handlers::queue_targets,
+        mapping::Mapping,
+        names::{last, queue_arn},
+        policy::policy_of,
+        queue::{QueueAttributes, Redrive},
+        setup::{
+            ACTIONS_ON_RETRY_QUEUE, RECEIVES, RETENTION, VISIBILITY_LONG, VISIBILITY_PER_TIMEOUT,
+        },
+        tags::{Previous, Tags},
     },
-    rules::{Answer, Function, last, queue_arn, queue_targets},
+    operate::attach::rules::{
+        admission::{admission, policy_name, send_statements},
+        facts::{RetryQueue, managed},
+        order::Order,
+        plan::Plan,
+        refusal::Refusal,
+        settings::{settings_with, settings_without},
+        steps::Step,
+    },
+    text::exact_span,
 };
 
 #[derive(Clone, Debug)]
 pub struct QueueFacts {
     pub handler: Function,
-    pub handler_tags: facts::Tags,
+    pub handler_tags: Tags,
     /// All mappings of queues in the account and region.
     pub mappings: Vec<Mapping>,
     /// The retry queues of all handlers: the handler's name by the queue's ARN.
-    pub retry_queues: facts::Tags,
+    pub retry_queues: Tags,
     pub source: QueueArn,
     pub url: String,
     pub attributes: Option<QueueAttributes>,
-    pub tags: facts::Tags,
+    pub tags: Tags,
     /// The retry queue that was chosen, which may not exist yet.
     pub retry: RetryQueue,
     pub exists: bool,
@@ -49,7 +63,7 @@ impl QueueFacts {
     pub fn retry_queue(
         handler: &Function,
         source: &QueueArn,
-        tags: &facts::Tags,
+        tags: &Tags,
         named: Option<&str>,
     ) -> String {
         let bound = queue_targets(&handler.environment);
@@ -204,7 +218,7 @@ fn create(plan: &mut Plan, facts: &QueueFacts, source: &QueueAttributes, dead_le
     let becomes = format!(
         "messages of {} only, kept for {}, then {}",
         facts.source.name(),
-        span(RETENTION),
+        exact_span(RETENTION),
         last(dead_letters)
     );
     let step =
@@ -245,22 +259,22 @@ fn redrive(plan: &mut Plan, facts: &QueueFacts, is: &QueueAttributes, becomes: O
 fn warnings(facts: &QueueFacts, attributes: &QueueAttributes, replaces: bool) -> Vec<String> {
     let (name, handler) = (facts.source.name(), facts.handler.name());
     let managed = [
-        facts::managed(&facts.tags, name, "this"),
-        facts::managed(&facts.handler_tags, handler, "changes of the handler's variables"),
+        managed(&facts.tags, name, "this"),
+        managed(&facts.handler_tags, handler, "changes of the handler's variables"),
     ];
     let mut warnings: Vec<_> = managed.into_iter().flatten().collect();
     let QueueAttributes { visibility, retention, .. } = attributes;
     if *visibility >= VISIBILITY_LONG {
         warnings.push(format!(
             "the visibility timeout of {name} is {}: SQS moves a message only when it ends, so each failure is seen that much later",
-            span(*visibility)
+            exact_span(*visibility)
         ));
     }
     if *retention < RETENTION {
         warnings.push(format!(
             "{name} keeps messages for {}, and SQS counts from when they were sent: set its retention to {}",
-            span(*retention),
-            span(RETENTION)
+            exact_span(*retention),
+            exact_span(RETENTION)
         ));
     }
     if let Some(old) = attributes.redrive.as_ref().filter(|_| replaces) {

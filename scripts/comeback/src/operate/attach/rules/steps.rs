@@ -1,12 +1,12 @@
-//! The steps of a plan, which are carried out one after the other.
+//! The steps of a plan.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::operate::{
-    doctor::rules::InvokeConfig,
-    rules::{Answer, Clock, Fault, last, role_name},
+use crate::account::{
+    function::InvokeConfig,
+    names::{last, role_name},
 };
 
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -80,7 +80,7 @@ pub struct Planned {
 }
 
 impl Planned {
-    pub(super) fn new(step: Step, is: impl Into<String>, becomes: impl Into<String>) -> Self {
+    pub fn new(step: Step, is: impl Into<String>, becomes: impl Into<String>) -> Self {
         let what = match &step {
             Step::Tag { resource, .. } | Step::Untag { resource, .. } => {
                 format!("{}: tags", last(resource))
@@ -108,52 +108,4 @@ impl Planned {
         };
         Self { step, what, is: is.into(), becomes: becomes.into() }
     }
-}
-
-/// A step that failed. The steps before it are not undone.
-#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("{what}: {fault}")]
-pub struct Stopped {
-    pub done: usize,
-    pub what: String,
-    pub fault: Fault,
-}
-
-/// IAM is eventually consistent: new permissions usually take effect within seconds.
-const SETTLE_MAX: Duration = Duration::from_mins(1);
-const SETTLE_WAIT: Duration = Duration::from_secs(3);
-
-/// Carries out the steps in order with `change`, and stops at the first one that fails.
-pub async fn carry_out(
-    plan: &[Planned],
-    clock: &impl Clock,
-    change: impl AsyncFn(&Step) -> Answer<()>,
-    mut done: impl FnMut(&Planned),
-) -> Result<(), Stopped> {
-    for (index, planned) in plan.iter().enumerate() {
-        let mut waited = Duration::ZERO;
-        loop {
-            match change(&planned.step).await {
-                Ok(()) => break,
-                Err(fault) if waited < SETTLE_MAX && settles(&fault) => {
-                    clock.sleep(SETTLE_WAIT).await;
-                    waited += SETTLE_WAIT;
-                }
-                Err(fault) => {
-                    return Err(Stopped { done: index, what: planned.what.clone(), fault });
-                }
-            }
-        }
-        done(planned);
-    }
-    Ok(())
-}
-
-/// Whether a fault passes when an earlier change takes effect: a new permission, or an update of the function that is
-/// still in progress.
-fn settles(fault: &Fault) -> bool {
-    let code = fault.code.as_deref().unwrap_or_default();
-    let is_permission =
-        code == "InvalidParameterValueException" && fault.message.contains("permission");
-    is_permission || code == "ResourceConflictException"
 }

@@ -9,7 +9,8 @@ use super::{
     letter::Letter,
     port::{BATCH_MAX, DeadLetterQueue},
 };
-use crate::operate::rules::{Answer, with_backoff};
+
+use crate::account::fault::{Answer, with_backoff};
 
 /// The maximum number of concurrent calls that receive or release letters.
 pub(super) const CALLS_MAX: usize = 8;

@@ -19,7 +19,7 @@ use comeback_core::{
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use crate::operate::rules::{NONE, target_name};
+use crate::{account::names::target_name, filter::NONE};
 
 /// Stands for the function of a message in a function's own dead-letter queue, because the message doesn't name it.
 pub const ANY: &str = "any";

@@ -10,7 +10,8 @@ use super::{
     letter::Letter,
     port::{BATCH_MAX, DeadLetterQueue},
 };
-use crate::operate::rules::{Answer, with_backoff};
+
+use crate::account::fault::{Answer, with_backoff};
 
 /// How long letters are hidden while the queue is read: half a minute, and longer for a large queue, which is read at
 /// least this fast. If the program is killed, they stay hidden until this time ends.
@@ -84,9 +85,10 @@ mod tests {
     use comeback_core::time::later;
 
     use super::*;
-    use crate::operate::{
-        dead_letters::rules::stand_in::{StandIn, arriving, block_on},
-        rules::Clock as _,
+
+    use crate::{
+        account::fault::Clock as _,
+        operate::dead_letters::rules::stand_in::{StandIn, arriving, block_on},
     };
 
     /// Looks at up to `most` letters. Returns the result, and the number of letters seen.

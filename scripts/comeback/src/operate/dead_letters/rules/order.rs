@@ -12,7 +12,8 @@ use super::{
     pointer::PointerValue,
     selection::Selection,
 };
-use crate::operate::rules::{function_name, is_queue};
+
+use crate::account::names::{function_name, is_queue};
 
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Order {
@@ -206,9 +207,12 @@ mod tests {
     use comeback_core::{attribute::Value, settings::Settings, time};
 
     use super::*;
-    use crate::operate::{
-        dead_letters::rules::letter::tests::{IMPORTS, ORDERS, RECORD, bare, given_up, of_queue},
-        rules::FailureFilter,
+
+    use crate::{
+        filter::FailureFilter,
+        operate::dead_letters::rules::letter::tests::{
+            IMPORTS, ORDERS, RECORD, bare, given_up, of_queue,
+        },
     };
 
     fn of(function: &str) -> Selection {

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::{letter::Letter, order::Redrive};
-use crate::operate::rules::{Answer, Clock};
+
+use crate::account::fault::{Answer, Clock};
 
 /// The maximum number of messages that SQS receives, changes or deletes in one call.
 pub const BATCH_MAX: usize = 10;

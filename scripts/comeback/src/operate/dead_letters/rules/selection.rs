@@ -9,7 +9,11 @@ use super::{
     letter::{Facts, Letter, Origin},
     pointer::PointerValue,
 };
-use crate::operate::rules::{FailureFilter, NONE, any, duration, slips::not_empty};
+
+use crate::{
+    filter::{FailureFilter, NONE, any},
+    typed::{duration, not_empty},
+};
 
 /// Filters on letters. All filters must match. A repeatable filter matches if one of its values does.
 #[derive(Clone, Debug, Default, Eq, PartialEq, clap::Args)]

@@ -16,7 +16,8 @@ use super::{
     port::DeadLetterQueue,
     work::WORK_HOLD,
 };
-use crate::operate::rules::{Answer, Clock, Fault};
+
+use crate::account::fault::{Answer, Clock, Fault};
 
 /// An in-memory queue, functions and clock. The program's own tests run on the local cloud and on moto.
 #[derive(Default)]

@@ -5,7 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::order::{StayReason, Step};
-use crate::operate::rules::{Notice, Tone, letters, target_name};
+
+use crate::{
+    account::names::target_name,
+    notice::{Notice, Tone},
+    text::letters,
+};
 
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Plan {

@@ -20,7 +20,8 @@ use super::{
     port::{BATCH_MAX, DeadLetterQueue},
     tally::Tally,
 };
-use crate::operate::rules::{Answer, Fault, with_backoff};
+
+use crate::account::fault::{Answer, Fault, with_backoff};
 
 /// How long letters are hidden while they are processed. If the program is killed, they stay hidden until then.
 pub const WORK_HOLD: Duration = Duration::from_mins(1);
@@ -291,14 +292,16 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::operate::{
-        dead_letters::rules::{
+
+    use crate::{
+        account::fault::Clock as _,
+        notice::{Notice, Tone},
+        operate::dead_letters::rules::{
             letter::tests::ORDERS,
             order::Action,
             selection::Selection,
             stand_in::{StandIn, arriving, block_on},
         },
-        rules::{Clock as _, Notice, Tone},
     };
 
     const PACE: Pace = Pace { letters_per_second: None, batches: 1 };

@@ -5,12 +5,14 @@ use std::{
     time::Duration,
 };
 
-use comeback_core::{emf::NAMESPACE, metric};
-use serde_json::{Value, json};
-
-use crate::operate::rules::{
-    Answer, Function, last,
-    policies::{Effect, ask},
+use crate::{
+    account::{
+        fault::Answer,
+        function::{Function, InvokeConfig, Layer, Running},
+        mapping::Mapping,
+        queue::Queue,
+    },
+    operate::doctor::rules::metric::Metric,
 };
 
 #[derive(Clone, Debug)]
@@ -67,155 +69,6 @@ impl Facts {
     }
 }
 
-/// The facts about a function that take separate calls.
-#[derive(Clone, Debug)]
-pub struct Running {
-    pub state: Answer<State>,
-    pub may_loop: Answer<bool>,
-    pub reserved: Answer<Option<u32>>,
-}
-
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct State {
-    /// `Active`, `Pending`, `Inactive` or `Failed`.
-    pub state: String,
-    pub reason: Option<String>,
-    pub failed_update: Option<String>,
-}
-
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Mapping {
-    pub uuid: String,
-    pub queue: String,
-    /// The ARN of the function, which may be qualified.
-    pub function: String,
-    /// `Enabled`, `Disabled`, or on the way to one of them.
-    pub state: String,
-    pub last_result: Option<String>,
-    pub batch_size: u32,
-    /// The batching window: how long Lambda collects messages for a batch.
-    pub window: Duration,
-    pub reports_failures: bool,
-    pub is_filtered: bool,
-}
-
-impl Mapping {
-    pub fn is_enabled(&self) -> bool {
-        !matches!(self.state.as_str(), "Disabled" | "Disabling" | "Deleting")
-    }
-
-    /// The name of the function that receives from the queue.
-    pub fn consumer(&self) -> &str {
-        self.function.split(':').nth(6).unwrap_or(&self.function)
-    }
-}
-
-#[derive(Clone, Debug)]
-pub struct Queue {
-    pub arn: String,
-    pub url: String,
-    /// Its attributes; `None` if the queue doesn't exist.
-    pub attributes: Answer<Option<QueueAttributes>>,
-}
-
-impl Queue {
-    pub fn name(&self) -> &str {
-        last(&self.arn)
-    }
-}
-
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct QueueAttributes {
-    pub visibility: Duration,
-    pub retention: Duration,
-    pub delay: Duration,
-    pub visible: u64,
-    pub in_flight: u64,
-    pub delayed: u64,
-    pub redrive: Option<Redrive>,
-    /// Which queues may have messages moved here, as JSON.
-    pub redrive_allow: Option<String>,
-    pub policy: Option<String>,
-    pub key: Option<String>,
-    pub size_max: Option<u64>,
-}
-
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Redrive {
-    pub queue: String,
-    pub receives_max: u64,
-}
-
-impl QueueAttributes {
-    pub fn read(attributes: &BTreeMap<String, String>) -> Self {
-        let text = |name: &str| attributes.get(name).filter(|text| !text.is_empty()).cloned();
-        let number = |name: &str| text(name).and_then(|text| text.parse().ok()).unwrap_or(0);
-        let seconds = |name: &str| Duration::from_secs(number(name));
-        let redrive = text("RedrivePolicy").and_then(|text| serde_json::from_str(&text).ok());
-        Self {
-            visibility: seconds("VisibilityTimeout"),
-            retention: seconds("MessageRetentionPeriod"),
-            delay: seconds("DelaySeconds"),
-            visible: number("ApproximateNumberOfMessages"),
-            in_flight: number("ApproximateNumberOfMessagesNotVisible"),
-            delayed: number("ApproximateNumberOfMessagesDelayed"),
-            redrive: redrive.as_ref().and_then(Redrive::read),
-            redrive_allow: text("RedriveAllowPolicy"),
-            policy: text("Policy"),
-            key: text("KmsMasterKeyId"),
-            size_max: text("MaximumMessageSize").and_then(|text| text.parse().ok()),
-        }
-    }
-
-    /// The redrive-allow policy that only lets SQS move messages of these queues.
-    pub fn allowing(sources: &[String]) -> String {
-        json!({ "redrivePermission": "byQueue", "sourceQueueArns": sources }).to_string()
-    }
-
-    /// The ARNs of the queues that may have messages moved here; `None` if any may.
-    pub fn sources(&self) -> Option<Vec<String>> {
-        let allow: Value = serde_json::from_str(self.redrive_allow.as_deref()?).ok()?;
-        if allow["redrivePermission"] == "allowAll" {
-            return None;
-        }
-        let sources = allow["sourceQueueArns"].as_array().into_iter().flatten();
-        Some(sources.filter_map(|it| it.as_str().map(str::to_owned)).collect())
-    }
-
-    /// The ARN of its key, in the function's region and account, unless that is an alias.
-    pub fn key_arn(&self, function_arn: &str) -> Option<String> {
-        let key = self.key.as_deref().filter(|key| !key.starts_with("alias/"))?;
-        let home = function_arn.split(":function:").next().unwrap_or_default();
-        let home = home.replacen(":lambda:", ":kms:", 1);
-        let arn = || format!("{home}:key/{key}");
-        Some(if key.starts_with("arn:") { key.to_owned() } else { arn() })
-    }
-
-    /// What its policy says about this action of a role.
-    pub fn effect(&self, role: &str, action: &str) -> Effect {
-        ask(self.policy.as_deref().unwrap_or_default(), role, action)
-    }
-
-    pub fn messages(&self) -> u64 {
-        self.visible + self.in_flight + self.delayed
-    }
-}
-
-impl Redrive {
-    pub fn policy(&self) -> String {
-        json!({ "deadLetterTargetArn": self.queue, "maxReceiveCount": self.receives_max })
-            .to_string()
-    }
-
-    /// Parses a redrive policy, in which the number of receives may be a string.
-    fn read(policy: &Value) -> Option<Self> {
-        let receives = policy.get("maxReceiveCount")?;
-        let receives_max = receives.as_u64().or_else(|| receives.as_str()?.parse().ok())?;
-        let queue = policy.get("deadLetterTargetArn")?.as_str()?.to_owned();
-        Some(Self { queue, receives_max })
-    }
-}
-
 #[derive(Clone, Debug)]
 pub struct RetryQueue {
     pub queue: Queue,
@@ -239,23 +92,6 @@ pub struct Target {
     pub may_be_invoked: Answer<bool>,
     /// Comeback's layer, if the function has that.
     pub layer: Option<Answer<Layer>>,
-}
-
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Layer {
-    /// The architectures that it says it is for; none if it doesn't say.
-    pub architectures: Vec<String>,
-    /// The ARN of the version of the signing profile that has signed it.
-    pub signer: Option<String>,
-}
-
-impl Layer {
-    /// The architectures of this layer if a function can't run it. Lambda itself doesn't compare them.
-    pub fn unfit(&self, function: &Function) -> Option<String> {
-        let fits =
-            self.architectures.is_empty() || self.architectures.contains(&function.architecture);
-        (!fits).then(|| self.architectures.join(" and "))
-    }
 }
 
 /// Keys of queues, each with a role that uses it, and the actions that the role needs, but IAM doesn't allow it.
@@ -297,17 +133,6 @@ pub enum KnownBy {
 /// How far back a function is known by its metrics.
 pub const EARLIER: Duration = Duration::from_hours(7 * 24);
 
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct InvokeConfig {
-    /// The alias or version that it applies to; `None` is the function itself.
-    pub qualifier: Option<String>,
-    pub retries: Option<u32>,
-    /// The age at which Lambda drops an event.
-    pub age_max: Option<Duration>,
-    pub on_failure: Option<String>,
-    pub on_success: Option<String>,
-}
-
 #[derive(Clone, Debug)]
 pub struct Ledger {
     /// The name or ARN of the table, from the setting.
@@ -325,55 +150,4 @@ pub struct Table {
     pub key: Vec<String>,
     /// The status and the key of the index `waiting`, if it exists.
     pub waiting: Option<(String, Vec<String>)>,
-}
-
-/// A metric of Lambda or of the handler, both of a function, or of SQS, of a queue.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub enum Metric {
-    Lambda(&'static str),
-    Handler(metric::Metric),
-    Sqs(&'static str),
-}
-
-impl Metric {
-    /// The period that values cover: the last day.
-    pub const PERIOD: Duration = Duration::from_hours(24);
-    pub const DELIVERY_FAILURES: Self = Self::Lambda("DestinationDeliveryFailures");
-    pub const LOOPS_STOPPED: Self = Self::Lambda("RecursiveInvocationsDropped");
-    pub const THROTTLES: Self = Self::Lambda("Throttles");
-    pub const ERRORS: Self = Self::Lambda("Errors");
-    pub const ASYNC_EVENTS: Self = Self::Lambda("AsyncEventsReceived");
-    pub const CONFIGURATION_FAULTS: Self = Self::Handler(metric::Metric::ConfigurationFaults);
-    pub const LETTERS_NOT_SENT: Self = Self::Handler(metric::Metric::DeadLettersNotSent);
-    pub const INVOKED: Self = Self::Handler(metric::Metric::Invoked);
-    /// Each failure that the handler reads has an age, whatever becomes of it.
-    pub const EVENT_AGES: Self = Self::Handler(metric::Metric::EventAge);
-    pub const OF_TARGET: [Self; 9] = [
-        Self::ERRORS,
-        Self::ASYNC_EVENTS,
-        Self::EVENT_AGES,
-        Self::INVOKED,
-        Self::DELIVERY_FAILURES,
-        Self::LOOPS_STOPPED,
-        Self::THROTTLES,
-        Self::CONFIGURATION_FAULTS,
-        Self::LETTERS_NOT_SENT,
-    ];
-    pub const OLDEST_MESSAGE: Self = Self::Sqs("ApproximateAgeOfOldestMessage");
-    pub const OF_SOURCE: [Self; 2] =
-        [Self::Sqs("NumberOfMessagesReceived"), Self::Sqs("NumberOfEmptyReceives")];
-    pub const OF_HANDLER: [Self; 3] = [Self::LOOPS_STOPPED, Self::THROTTLES, Self::ERRORS];
-
-    /// The namespace, the name, and the dimension whose value is the function or the queue.
-    pub fn place(self) -> (&'static str, &'static str, &'static str) {
-        match self {
-            Self::Lambda(name) => ("AWS/Lambda", name, "FunctionName"),
-            Self::Handler(it) => (NAMESPACE, it.name(), "Target"),
-            Self::Sqs(name) => ("AWS/SQS", name, "QueueName"),
-        }
-    }
-
-    pub fn statistic(self) -> &'static str {
-        if self == Self::OLDEST_MESSAGE { "Maximum" } else { "Sum" }
-    }
 }

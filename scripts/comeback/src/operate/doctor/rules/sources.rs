@@ -2,24 +2,23 @@
 
 use std::time::Duration;
 
-use comeback_core::{
-    arn::{FunctionArn, QueueArn},
-    target::Target,
-};
-
-use crate::operate::{
-    doctor::rules::{
-        Consumer, Examined, Facts, Fix, Metric, QueueAttributes, RETENTION, Redrive, RetryQueue,
-        Source, VISIBILITY_PER_TIMEOUT,
-        functions::{lacks_layer, state},
-        queues::{existing, set},
-        span, word,
+use crate::{
+    account::{
+        names::last,
+        policy::Effect,
+        queue::{QueueAttributes, Redrive},
+        setup::{RETENTION, VISIBILITY_LONG, VISIBILITY_PER_TIMEOUT},
     },
-    rules::{Function, counted, last, named_queues, policies::Effect, queue_targets},
+    operate::doctor::rules::{
+        facts::{Consumer, Facts, RetryQueue, Source},
+        finding::Examined,
+        fix::{Fix, set, word},
+        metric::Metric,
+        queue::existing,
+        running::{lacks_layer, state},
+    },
+    text::{counted, exact_span},
 };
-
-/// From this visibility timeout on, a failure is seen late.
-pub const VISIBILITY_LONG: Duration = Duration::from_hours(1);
 
 /// With more receives, most failures are over before the first backoff.
 const RECEIVES_MAX: u64 = 10;
@@ -30,51 +29,7 @@ const DELAY_LONG: Duration = Duration::from_mins(1);
 /// The largest message of a queue by SQS's default until 2025, in bytes.
 const SIZE_USUAL: u64 = 262_144;
 
-/// Whether the handler's settings name a queue as one whose messages are retried.
-pub(super) fn is_named(handler: &Function, queue_arn: &str) -> bool {
-    let matches = || {
-        let queue = Target::Queue(QueueArn::parse(queue_arn)?);
-        let home = FunctionArn::parse(&handler.arn)?.home();
-        Some(handler.settings().ok()?.rules.targets.allow(&queue, &home))
-    };
-    named_queues(handler).contains_key(queue_arn) || matches().unwrap_or_default()
-}
-
-/// What a queue that the handler receives from is.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Role {
-    Retry,
-    DeadLetters,
-    /// A queue whose consumer should receive from it, and not the handler.
-    Source,
-    /// No setting names it, although settings name others.
-    Unbound,
-}
-
-impl Role {
-    pub(super) fn of(facts: &Facts, queue_arn: &str) -> Self {
-        let bound = queue_targets(&facts.handler.environment);
-        // SQS moves a retry queue's messages to the dead-letter queue only.
-        let moves_to_another = || {
-            let queue = facts.queues.iter().find(|it| it.queue.arn == queue_arn)?;
-            let to = &queue.queue.attributes.as_ref().ok()?.as_ref()?.redrive.as_ref()?.queue;
-            Some(to != queue_arn && facts.queues.iter().any(|it| it.queue.arn == *to))
-        };
-        if queue_arn == facts.dead_letters.arn {
-            Self::DeadLetters
-        } else if bound.contains_key(last(queue_arn)) {
-            Self::Retry
-        } else if is_named(&facts.handler, queue_arn) || moves_to_another().unwrap_or_default() {
-            Self::Source
-        } else if bound.is_empty() {
-            Self::Retry
-        } else {
-            Self::Unbound
-        }
-    }
-}
-
-pub(super) fn examine_source(facts: &Facts, source: &Source) -> Examined {
+pub fn examine_source(facts: &Facts, source: &Source) -> Examined {
     let Source { queue, consumers, denied, .. } = source;
     let name = queue.name();
     let mut it = Examined::new(format!("queue {name}"));
@@ -108,7 +63,7 @@ pub(super) fn examine_source(facts: &Facts, source: &Source) -> Examined {
     let to = attributes.redrive.as_ref().map_or("", |it| last(&it.queue));
     it.good = format!(
         "its messages come back by {to}, visibility timeout {}",
-        span(attributes.visibility)
+        exact_span(attributes.visibility)
     );
     it
 }
@@ -178,19 +133,19 @@ fn times(it: &mut Examined, source: &Source, attributes: &QueueAttributes) {
         let expected = timeout * VISIBILITY_PER_TIMEOUT + window;
         let says = format!(
             "its visibility timeout is {}, and the time-out of {consumer} is {}",
-            span(visibility),
-            span(timeout)
+            exact_span(visibility),
+            exact_span(timeout)
         );
         it.bad("source_visibility_short", says)
             .why("SQS delivers messages again, or moves them as failed, while their consumer still works on them.")
             .by_hand(set(queue, "VisibilityTimeout", expected.as_secs()).command());
     } else if visibility >= VISIBILITY_LONG {
-        let says = format!("its visibility timeout is {}", span(visibility));
+        let says = format!("its visibility timeout is {}", exact_span(visibility));
         it.warn("source_visibility_long", says)
             .why("SQS moves a message only when it ends, so each failure is seen that much later.");
     }
     if delay >= DELAY_LONG {
-        let says = format!("it delays each new message by {}", span(delay));
+        let says = format!("it delays each new message by {}", exact_span(delay));
         it.warn("source_delays", says)
             .why(
                 "Its first run and its first failure are that much later. Retries are not delayed.",
@@ -198,7 +153,7 @@ fn times(it: &mut Examined, source: &Source, attributes: &QueueAttributes) {
             .by_hand(set(queue, "DelaySeconds", 0).command());
     }
     if retention < RETENTION {
-        let says = format!("it keeps messages for {}", span(retention));
+        let says = format!("it keeps messages for {}", exact_span(retention));
         let fix = set(queue, "MessageRetentionPeriod", RETENTION.as_secs());
         it.warn("source_retention_short", says)
             .why("SQS counts from when a message was sent to it, and deletes what its consumer doesn't reach.")
@@ -229,7 +184,7 @@ fn admission(it: &mut Examined, facts: &Facts, source: &Source, retry: &RetryQue
 }
 
 /// Examines a function that receives from a queue whose messages are retried.
-pub(super) fn examine_consumer(source: &Source, consumer: &Consumer) -> Examined {
+pub fn examine_consumer(source: &Source, consumer: &Consumer) -> Examined {
     let Consumer { mapping, function } = consumer;
     let (name, queue) = (mapping.consumer(), source.queue.name());
     let mut it = Examined::new(format!("consumer {name} of {queue}"));
@@ -282,16 +237,5 @@ pub(super) fn examine_consumer(source: &Source, consumer: &Consumer) -> Examined
             .why("Lambda can't receive from the queue, or can't invoke the function.");
     }
     it.good = format!("its mapping is enabled, batches of {}", mapping.batch_size);
-    it
-}
-
-/// Examines a mapping by which the handler receives from a queue that has a consumer of its own.
-pub(super) fn taken(handler: &Function, queue: &str, uuid: &str) -> Examined {
-    let mut it = Examined::new(format!("mapping of {queue}"));
-    let handler = handler.name();
-    let says = format!("{handler} receives from {queue}, which is no retry queue");
-    it.bad("mapping_of_source", says)
-        .why("Its messages become dead letters, and its own consumer doesn't get them.")
-        .by_hand(format!("aws lambda delete-event-source-mapping --uuid {uuid}"));
     it
 }

@@ -11,11 +11,11 @@ use comeback_core::{
 };
 use serde::Serialize;
 
-use crate::operate::rules::{
-    FailureFilter, NONE, any,
+use crate::{
+    account::names::target_name,
+    filter::{FailureFilter, NONE, any},
     life::{Life, Next, StepKind},
-    slips::not_empty,
-    target_name,
+    typed::not_empty,
 };
 
 /// If an event is later than this, its message is gone, or nothing receives from its queue.
@@ -136,7 +136,14 @@ impl Selection {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::operate::waiting::rules::stand_in::{event, second};
+
+    use crate::{
+        life::{
+            lives,
+            tests::{WAIT, at, line},
+        },
+        operate::waiting::rules::stand_in::{event, second},
+    };
 
     #[test]
     fn an_event_that_should_have_come_back_long_ago_is_overdue() {
@@ -154,5 +161,17 @@ mod tests {
         event.error_type = None;
         event.target = "arn:aws:lambda:us-east-1:1:function:orders:live".to_owned();
         assert_eq!(keys(&event), ["orders:live", "none", "2"]);
+    }
+
+    #[test]
+    fn an_event_whose_life_waits_is_listed_from_the_log_alone() {
+        let other = line(1, "another", "other", WAIT);
+        let lines = [&*other, "START RequestId: first", "{}", r#"{"_aws":{}}"#, ""];
+        let waiting: Vec<_> = lives(lines).into_iter().filter_map(of_life).collect();
+        let [event] = &*waiting else { panic!("{waiting:?}") };
+        assert_eq!((&*event.event_id, event.request_id(), event.attempt), ("another", "other", 1));
+        assert_eq!((event.due, event.first_failure), (at(3), at(1)));
+        assert_eq!(event.error_type.as_deref(), Some("Down"));
+        assert_eq!(Listed::of(event, at(2)).kept, None);
     }
 }

@@ -19,7 +19,8 @@ use super::{
     tally::Tally,
     visit::Pages,
 };
-use crate::operate::rules::{Answer, with_backoff};
+
+use crate::account::fault::{Answer, with_backoff};
 
 /// How long an order is kept: the longest time for which SQS keeps its message.
 const KEEP: Duration = Duration::from_hours(14 * 24);
@@ -130,9 +131,11 @@ mod tests {
     use futures_util::FutureExt as _;
 
     use super::*;
-    use crate::operate::{
-        rules::{Clock as _, Notice, Tone},
-        waiting::rules::stand_in::{PAGE, StandIn, event, second},
+
+    use crate::{
+        account::fault::Clock as _,
+        notice::{Notice, Tone},
+        operate::waiting::rules::stand_in::{PAGE, StandIn, event, second},
     };
 
     const ALL: [Partition; 1] = [Partition::Segment(0, 1)];

@@ -9,7 +9,14 @@ use comeback_core::{
     target::Target,
 };
 
-use crate::operate::rules::{Function, named_queues, named_targets, slips::nearest, target_name};
+use crate::{
+    account::{
+        function::Function,
+        handlers::{named_queues, named_targets},
+        names::target_name,
+    },
+    typed::nearest,
+};
 
 /// A target whose retries are held back. It need not exist.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -121,7 +128,8 @@ pub fn pause_done(function: &str, is_pause: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::operate::rules::tests::{function, with};
+
+    use crate::account::function::tests::{function, with};
 
     /// A handler that retries `orders`, the queues `imports` and `many-…`, and functions of another account.
     fn handler() -> Function {

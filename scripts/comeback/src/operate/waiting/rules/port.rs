@@ -2,7 +2,7 @@
 
 use comeback_core::{Timestamp, claim::Order, register::Entry};
 
-use crate::operate::rules::{Answer, Clock};
+use crate::account::fault::{Answer, Clock};
 
 /// The maximum number of messages whose visibility SQS changes in one call.
 pub const SHOWN_MAX: usize = 10;

@@ -9,7 +9,8 @@ use std::{
 use comeback_core::{Timestamp, claim::Order, register::Entry, time::later};
 
 use super::port::{Page, Partition, Register};
-use crate::operate::rules::{Answer, Clock, Fault};
+
+use crate::account::fault::{Answer, Clock, Fault};
 
 pub(super) const PAGE: usize = 3;
 

@@ -5,7 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use comeback_core::{claim::Order, register::Entry};
 use serde::Serialize;
 
-use crate::operate::rules::{Notice, Tone, events, target_name};
+use crate::{
+    account::names::target_name,
+    notice::{Notice, Tone},
+    text::events,
+};
 
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Plan {

@@ -4,7 +4,8 @@ use comeback_core::register::Entry;
 use futures_util::future::join_all;
 
 use super::port::{Page, Partition, Register};
-use crate::operate::rules::{Answer, with_backoff};
+
+use crate::account::fault::{Answer, with_backoff};
 
 /// Visits the events of these partitions until `visit` returns false. Those of one function are sorted by due time.
 pub async fn visit<R: Register>(
@@ -57,9 +58,10 @@ mod tests {
     use futures_util::FutureExt as _;
 
     use super::*;
-    use crate::operate::{
-        rules::Clock as _,
-        waiting::rules::stand_in::{StandIn, event, second},
+
+    use crate::{
+        account::fault::Clock as _,
+        operate::waiting::rules::stand_in::{StandIn, event, second},
     };
 
     fn ids(register: &StandIn, parts: &[Partition], most: usize) -> Vec<String> {

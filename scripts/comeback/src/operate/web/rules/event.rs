@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use comeback_core::{Timestamp, pattern};
 
-use crate::operate::rules::{
-    contains, is_error_of,
+use crate::{
+    filter::{contains, is_error_of},
     life::{Next, Step, StepKind, next},
 };
 

@@ -13,13 +13,13 @@ use super::{
     pulse::{Counts, PARTS, Pulse, Range, count_step},
     standing::Standing,
 };
+
 use crate::{
+    account::names::{is_queue, target_name},
     activity::runs::Run,
-    operate::rules::{
-        Groups, NONE, is_queue,
-        life::{Step, StepKind, read, steps_of},
-        target_name,
-    },
+    filter::NONE,
+    groups::Groups,
+    life::{Step, StepKind, read, steps_of},
 };
 
 const KEPT_MAX: usize = 100_000;
@@ -366,11 +366,14 @@ mod tests {
     use proptest::{collection::vec, prelude::*};
 
     use super::*;
-    use crate::operate::{
-        attempts::attempts,
-        rules::life::tests::{GIVEN_UP, RETRIED, at, line},
-        waiting::rules::stand_in::{event, second},
-        web::rules::event::State,
+
+    use crate::{
+        life::tests::{GIVEN_UP, RETRIED, at, line},
+        operate::{
+            attempts::attempts,
+            waiting::rules::stand_in::{event, second},
+            web::rules::event::State,
+        },
     };
 
     fn waits(seconds: u32) -> String {

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::operate::{
-    rules::life::{Step, StepKind},
-    status::rules::{Facts, Runs},
+use crate::{
+    life::{Step, StepKind},
+    operate::status::rules::{Facts, Runs},
 };
 
 pub const PARTS: usize = 60;

@@ -1,85 +1,16 @@
-//! Formats numbers, times and tables.
+//! Tables and bars for a terminal.
 
-use comeback_core::{Timestamp, time::between};
 use comfy_table::{ContentArrangement, Table, presets};
 use serde_json::{Map, Value, json};
 
 use crate::{
-    operate::rules::{Group, Groups},
+    groups::{Group, Groups},
     paint::{Line, Style},
+    text::count,
 };
-
-pub use crate::operate::rules::count;
 
 /// The spaces beside the text of a table's cell.
 const PADDING: usize = 2;
-
-/// A number, rounded to a tenth if it is below ten, else to a whole number.
-pub fn number(number: f64) -> String {
-    if number < 10.0 && number.fract() != 0.0 {
-        format!("{number:.1}")
-    } else {
-        count(number.round() as u64)
-    }
-}
-
-/// A span of time in its two largest units: `850 ms`, `12.5 s`, `3 m 5 s`, `11 h 59 m`.
-pub fn span(seconds: f64) -> String {
-    const UNITS: [(u64, &str); 4] = [(86_400, "d"), (3600, "h"), (60, "m"), (1, "s")];
-    let whole = seconds.round() as u64;
-    if seconds == 0.0 {
-        return "0 s".to_owned();
-    }
-    if seconds < 1.0 {
-        return format!("{:.0} ms", seconds * 1000.0);
-    }
-    if whole < 60 {
-        let tenths = format!("{seconds:.1}");
-        return format!("{} s", tenths.strip_suffix(".0").unwrap_or(&tenths));
-    }
-    let largest = UNITS.iter().position(|(unit, _)| whole >= *unit).unwrap_or(3);
-    let (unit, name) = UNITS[largest];
-    let rest = UNITS.get(largest + 1).map(|(next, name)| (whole % unit / next, *name));
-    match rest.filter(|(rest, _)| *rest > 0) {
-        Some((rest, smaller)) => format!("{} {name} {rest} {smaller}", whole / unit),
-        None => format!("{} {name}", whole / unit),
-    }
-}
-
-/// The text, cut to at most `max` characters.
-pub fn shortened(text: &str, max: usize) -> String {
-    let mut beginning: String = text.chars().take(max).collect();
-    if beginning.len() < text.len() {
-        beginning.push('…');
-    }
-    beginning
-}
-
-pub fn error(error_type: Option<&str>, message: Option<&str>) -> String {
-    const MESSAGE_MAX: usize = 60;
-    let message = message.map(|message| shortened(message, MESSAGE_MAX));
-    let parts = [error_type.unwrap_or_default(), message.as_deref().unwrap_or_default()];
-    let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-    parts.join(": ")
-}
-
-/// A time relative to now: `in 5 m`, `3 s ago`.
-pub fn due(at: Timestamp, now: Timestamp) -> String {
-    if at > now {
-        format!("in {}", span(between(now, at).as_secs_f64().ceil()))
-    } else {
-        format!("{} ago", span(between(at, now).as_secs_f64().floor()))
-    }
-}
-
-/// An amount of dollars with cents, or with six digits if it is less than a cent.
-pub fn dollars(dollars: f64) -> String {
-    if dollars > 0.0 && dollars < 0.01 {
-        return format!("${dollars:.6}");
-    }
-    let cents = (dollars * 100.0).round() as u64;
-    format!("${}.{:02}", count(cents / 100), cents % 100)
-}
 
 /// A table that has only some of its columns in a narrow terminal. `narrow` is the width below which it is narrow, and
 /// the indexes of these columns.
@@ -175,34 +106,6 @@ pub fn group_json(names: &[&str], groups: &Groups, group: impl Fn(&Group) -> Val
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_have_separators() {
-        for (value, expected) in [(0.25, "0.2"), (9.96, "10.0"), (3.0, "3"), (12_000.4, "12,000")] {
-            assert_eq!(number(value), expected);
-        }
-        for (value, expected) in
-            [(0.0, "$0.00"), (0.0042, "$0.004200"), (0.666, "$0.67"), (1234.5, "$1,234.50")]
-        {
-            assert_eq!(dollars(value), expected);
-        }
-    }
-
-    #[test]
-    fn a_span_has_at_most_two_units() {
-        for (seconds, expected) in [
-            (0.0, "0 s"),
-            (0.85, "850 ms"),
-            (12.0, "12 s"),
-            (12.55, "12.6 s"),
-            (60.0, "1 m"),
-            (185.0, "3 m 5 s"),
-            (43_140.0, "11 h 59 m"),
-            (90_061.0, "1 d 1 h"),
-        ] {
-            assert_eq!(span(seconds), expected);
-        }
-    }
 
     #[test]
     fn a_table_wraps_at_the_width_of_the_terminal() {

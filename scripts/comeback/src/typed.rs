@@ -1,5 +1,7 @@
-//! Slips of whoever types a command: a filter that selects everything because a variable of a script is not set, and a
+//! What a person types: durations, a filter that selects everything because a variable of a script is not set, and a
 //! misspelt name.
+
+use std::time::Duration;
 
 use comeback_core::arn::QUEUE_PREFIX;
 
@@ -9,6 +11,12 @@ pub fn not_empty(text: &str) -> Result<String, &'static str> {
         return Err("expected a value, got none: is a variable not set?");
     }
     Ok(text.to_owned())
+}
+
+/// Parses an option.
+pub fn duration(text: &str) -> Result<Duration, &'static str> {
+    let read = comeback_core::duration::parse(text);
+    read.ok_or("expected a duration such as 90s, 15m, 24h or 7d")
 }
 
 /// The name that somebody probably meant, if one is like the word. A queue is also found without its prefix.

@@ -1,10 +1,6 @@
 //! Connects to AWS with the credentials that the AWS CLI would use, or to the local cloud.
 
-use std::{
-    io,
-    sync::{Arc, OnceLock},
-    time::Duration,
-};
+use std::{io, sync::Arc, time::Duration};
 
 use aws_config::{
     BehaviorVersion, ConfigLoader, Region, environment::EnvironmentVariableCredentialsProvider,
@@ -16,8 +12,10 @@ use axum::http::Uri;
 use comeback_core::Timestamp;
 use tokio::{net::TcpStream, sync::Semaphore};
 
-use super::{Aws, CALLS_MAX, causes};
-use crate::operate::rules::Function;
+use crate::{
+    account::function::Function,
+    aws::{Aws, CALLS_MAX, ENDPOINT, TABLE_ENDPOINT, causes},
+};
 
 pub const LOCAL: &str = "http://127.0.0.1:4700";
 
@@ -29,9 +27,6 @@ const CALL_MAX: Duration = Duration::from_secs(15);
 /// The same for calls to DynamoDB, which normally take milliseconds. Without its table, commands say what they can.
 const TABLE_ATTEMPT_MAX: Duration = Duration::from_secs(2);
 const TABLE_CALL_MAX: Duration = Duration::from_secs(5);
-/// The endpoint of all services and that of DynamoDB, if they are not AWS's own. A program has one connection.
-pub(super) static ENDPOINT: OnceLock<String> = OnceLock::new();
-pub(super) static TABLE_ENDPOINT: OnceLock<String> = OnceLock::new();
 
 /// How often an adaptive client attempts a call, instead of [`ATTEMPTS_DEFAULT`].
 const ADAPTIVE_ATTEMPTS_MAX: u32 = 5;

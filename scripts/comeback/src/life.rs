@@ -198,10 +198,9 @@ pub(crate) fn next(steps: &[Step]) -> Next {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::operate::waiting::rules::{Listed, of_life};
 
     const ARN: &str = "arn:aws:lambda:us-east-1:1:function:orders:$LATEST";
-    const WAIT: &str = r#""decision":"wait","delay_seconds":2.0"#;
+    pub(crate) const WAIT: &str = r#""decision":"wait","delay_seconds":2.0"#;
     pub(crate) const RETRIED: &str = r#""decision":"invoke","lateness_ms":12"#;
     pub(crate) const GIVEN_UP: &str = r#""decision":"dead_letter","reason":"max_age_exceeded""#;
 
@@ -272,12 +271,6 @@ pub(crate) mod tests {
         let lines = [&*other, "START RequestId: first", "{}", r#"{"_aws":{}}"#, ""];
         assert_eq!(life("first", lines), Err(NoLife::None("first".to_owned())));
         assert_eq!(event_ids(lines), ["another"]);
-        let waiting: Vec<_> = lives(lines).into_iter().filter_map(of_life).collect();
-        let [event] = &*waiting else { panic!("{waiting:?}") };
-        assert_eq!((&*event.event_id, event.request_id(), event.attempt), ("another", "other", 1));
-        assert_eq!((event.due, event.first_failure), (at(3), at(1)));
-        assert_eq!(event.error_type.as_deref(), Some("Down"));
-        assert_eq!(Listed::of(event, at(2)).kept, None);
         let own = line(1, "first", "first", WAIT).replace(r#""event_id":"first","#, "");
         assert_eq!(event_ids([&*own, &other, &own]), ["another", "first"]);
         assert_eq!(life("first", [&*own]).unwrap().function.as_deref(), Some(ARN));

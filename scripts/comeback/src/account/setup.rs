@@ -1,0 +1,34 @@
+//! How a retry system is set up: what `comeback attach` sets, and what `comeback doctor` expects.
+
+use std::time::Duration;
+
+/// The batch size of a mapping: Lambda's maximum without a batching window.
+pub const BATCH_SIZE: u32 = 10;
+
+/// AWS recommends six times the function's time-out, so that no batch is delivered again while it is being handled.
+pub const VISIBILITY_PER_TIMEOUT: u32 = 6;
+
+/// From this visibility timeout on, a failure is seen late.
+pub const VISIBILITY_LONG: Duration = Duration::from_hours(1);
+
+pub const RETENTION: Duration = Duration::from_hours(14 * 24);
+
+/// The `maxReceiveCount` of a retry queue. It is high because each wait, throttle and crash counts as a receive.
+pub const RECEIVES: u64 = 1_000;
+
+pub const ACTIONS_ON_RETRY_QUEUE: [&str; 5] = [
+    "sqs:ReceiveMessage",
+    "sqs:DeleteMessage",
+    "sqs:ChangeMessageVisibility",
+    "sqs:GetQueueAttributes",
+    "sqs:SendMessage",
+];
+
+/// To send to a queue with a key, both are needed; to receive from it, the second.
+pub const ACTIONS_ON_KEY: [&str; 2] = ["kms:GenerateDataKey", "kms:Decrypt"];
+
+/// The variable that makes Lambda start managed runtimes through a wrapper script.
+pub const WRAPPER_VARIABLE: &str = "AWS_LAMBDA_EXEC_WRAPPER";
+
+/// The wrapper script in Comeback's layer, which removes envelopes.
+pub const WRAPPER: &str = "/opt/comeback-exec";

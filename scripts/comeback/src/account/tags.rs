@@ -1,0 +1,109 @@
+//! The tags by which `comeback attach` remembers how a function or a queue was before.
+
+use std::{collections::BTreeMap, fmt};
+
+use crate::account::names::last;
+
+pub type Tags = BTreeMap<String, String>;
+
+/// The configuration of a function or a queue before it was attached, and the changes that attaching made. Of a queue,
+/// it is the redrive policy: `on_failure` and `retries`, the number of receives. It is stored in tags of it, whose
+/// values may only contain letters, digits, spaces and `_.:/=+-@`.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Previous {
+    pub queue: String,
+    pub had_config: bool,
+    pub retries: Option<u32>,
+    pub on_failure: Option<String>,
+    /// Whether its `RecursiveLoop` was `Allow`, if that is known.
+    pub may_loop: Option<bool>,
+    pub settings: bool,
+    pub policy: bool,
+    pub layer: Option<String>,
+    /// Whether `AWS_LAMBDA_EXEC_WRAPPER` was added.
+    pub wrapper: bool,
+}
+
+/// The tag with everything except ARNs.
+const TAG: &str = "comeback:before";
+
+const TAG_OF_DESTINATION: &str = "comeback:before-destination";
+
+const TAG_OF_LAYER: &str = "comeback:before-layer";
+
+pub const VALUE_MAX: usize = 256;
+
+impl Previous {
+    pub fn tags(&self, qualifier: Option<&str>) -> Tags {
+        let mut tags = BTreeMap::from([(key(TAG, qualifier), self.to_string())]);
+        let arns = [(TAG_OF_DESTINATION, &self.on_failure), (TAG_OF_LAYER, &self.layer)];
+        let arns =
+            arns.into_iter().filter_map(|(tag, arn)| Some((key(tag, qualifier), arn.clone()?)));
+        tags.extend(arns);
+        tags
+    }
+
+    /// Reads the state from a function's tags; `None` if it was not attached.
+    pub fn read(tags: &Tags, qualifier: Option<&str>) -> Option<Self> {
+        let text = tags.get(&key(TAG, qualifier))?;
+        let words: BTreeMap<_, _> = text.split(' ').filter_map(|it| it.split_once('=')).collect();
+        let is = |name: &str| words.get(name) == Some(&"yes");
+        Some(Self {
+            queue: words.get("queue").copied().unwrap_or_default().to_owned(),
+            had_config: is("config"),
+            retries: words.get("retries").and_then(|text| text.parse().ok()),
+            on_failure: tags.get(&key(TAG_OF_DESTINATION, qualifier)).cloned(),
+            may_loop: words.get("loop").map(|text| *text == "yes"),
+            settings: is("settings"),
+            policy: is("policy"),
+            layer: tags.get(&key(TAG_OF_LAYER, qualifier)).cloned(),
+            wrapper: is("wrapper"),
+        })
+    }
+
+    /// The names of the queues that the function, its aliases and versions were attached to.
+    pub fn queues(tags: &Tags) -> impl Iterator<Item = String> {
+        let qualifier = |key: &String| key.strip_prefix(TAG)?.strip_prefix(':').map(str::to_owned);
+        let qualifiers = tags.keys().filter_map(qualifier).map(Some).chain([None]);
+        let queue = |it: Option<String>| Some(Self::read(tags, it.as_deref())?.queue);
+        qualifiers.filter_map(queue).map(|queue| last(&queue).to_owned())
+    }
+
+    pub fn keys(qualifier: Option<&str>) -> [String; 3] {
+        [TAG, TAG_OF_DESTINATION, TAG_OF_LAYER].map(|tag| key(tag, qualifier))
+    }
+
+    /// Whether another alias or version of the function is attached, too.
+    pub fn is_elsewhere(tags: &Tags, qualifier: Option<&str>) -> bool {
+        let own = key(TAG, qualifier);
+        let is_of_another = |it: &String| {
+            it.strip_prefix(TAG).is_some_and(|it| it.is_empty() || it.starts_with(':'))
+        };
+        tags.keys().any(|it| is_of_another(it) && *it != own)
+    }
+}
+
+impl fmt::Display for Previous {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let yes = |is: bool| if is { "yes" } else { "no" };
+        write!(f, "queue={} config={}", self.queue, yes(self.had_config))?;
+        if let Some(retries) = self.retries {
+            write!(f, " retries={retries}")?;
+        }
+        if let Some(may_loop) = self.may_loop {
+            write!(f, " loop={}", yes(may_loop))?;
+        }
+        for (name, is) in
+            [("settings", self.settings), ("policy", self.policy), ("wrapper", self.wrapper)]
+        {
+            if is {
+                write!(f, " {name}=yes")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn key(tag: &str, qualifier: Option<&str>) -> String {
+    qualifier.map_or_else(|| tag.to_owned(), |qualifier| format!("{tag}:{qualifier}"))
+}

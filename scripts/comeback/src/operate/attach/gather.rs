@@ -1,0 +1,148 @@
+//! Gathers the facts about what is attached or detached.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures_util::future::{OptionFuture, join_all};
+
+use crate::{
+    account::{
+        function::Function,
+        handlers::{handlers, only},
+        mapping::Mapping,
+        names::queue_arn,
+        queue::Queue,
+        tags::Tags,
+    },
+    aws::{
+        Aws, fault,
+        reads::{self, functions},
+    },
+    failure::Failure,
+    operate::attach::{
+        calls,
+        options::CommonOptions,
+        rules::{
+            admission::policy_name,
+            facts::{Facts, RetryQueue},
+            order::QualifiedName,
+            queues::{QueueFacts, parse_source},
+        },
+    },
+};
+
+/// The name of a handler, the mappings, and the retry queues of all handlers: the handler's name by the queue's ARN.
+type System = (String, Vec<Mapping>, Tags);
+
+async fn system(aws: &Aws, options: &CommonOptions) -> Result<System, Failure> {
+    let (listed, mappings) = tokio::join!(functions(aws), reads::mappings(aws));
+    let (listed, mappings) = (listed?, mappings?);
+    let handler = only(&listed, options.handler.as_deref())?.name().to_owned();
+    let handlers: BTreeSet<_> = handlers(&listed).map(Function::name).collect();
+    let of_handlers = mappings.iter().filter(|it| handlers.contains(it.consumer()));
+    let retry_queues = of_handlers.map(|it| (it.queue.clone(), it.consumer().to_owned())).collect();
+    Ok((handler, mappings, retry_queues))
+}
+
+/// The facts about a function and the retry system to attach it to or detach it from, and about a layer for it. What
+/// isn't known of the layer is left to Lambda, which checks it when the function gets it.
+pub async fn facts(
+    aws: &Aws,
+    (name, qualifier): &QualifiedName,
+    layer: Option<&str>,
+    options: &CommonOptions,
+) -> Result<Facts, Failure> {
+    let aws = &aws.adaptive();
+    let (handler, _, retry_queues) = system(aws, options).await?;
+    let (own, others): (Tags, Tags) = retry_queues.into_iter().partition(|(_, it)| *it == handler);
+    let (handler, function) =
+        tokio::join!(calls::configured(aws, &handler), calls::configured(aws, name));
+    let ((handler, handler_tags), (function, tags)) = (handler?, function?);
+    let qualifier = qualifier.as_deref();
+    let (send, invoke) =
+        (policy_name("send", name, qualifier), policy_name("invoke", name, qualifier));
+    let layer = OptionFuture::from(
+        layer.map(async |arn| tokio::join!(reads::layer(aws, arn), calls::signers(aws, name))),
+    );
+    let (config, may_loop, send_policy, invoke_policy, layer) = tokio::join!(
+        calls::configured_invocations(aws, name, qualifier),
+        reads::may_loop(aws, name),
+        calls::inline_policy(aws, &function.role, &send),
+        calls::inline_policy(aws, &handler.role, &invoke),
+        layer,
+    );
+    let (layer, signers) =
+        layer.map(|(layer, signers)| (layer.ok(), signers.ok())).unwrap_or_default();
+    let mut queues = Vec::new();
+    for (arn, _) in own {
+        let Queue { arn, url, attributes } = reads::queue(aws, &arn).await;
+        // A mapping may name a queue that no longer exists. It is skipped.
+        queues.extend(attributes?.map(|attributes| RetryQueue { arn, url, attributes }));
+    }
+    Ok(Facts {
+        handler,
+        handler_tags,
+        queues,
+        others,
+        function,
+        tags,
+        config: config?,
+        may_loop,
+        send_policy,
+        invoke_policy,
+        layer,
+        signers: signers.flatten(),
+    })
+}
+
+/// The facts about a queue and the retry system to attach it to or detach it from.
+pub async fn queue_facts(
+    aws: &Aws,
+    source: &str,
+    retry: Option<&str>,
+    options: &CommonOptions,
+) -> Result<QueueFacts, Failure> {
+    let aws = &aws.adaptive();
+    let (handler, mappings, retry_queues) = system(aws, options).await?;
+    let (handler, handler_tags) = calls::configured(aws, &handler).await?;
+    let source = parse_source(source, &handler)?;
+    let consumers = mappings.iter().filter(|it| it.queue == source.as_str());
+    let consumers = join_all(consumers.map(async |it| {
+        let may_loop = reads::may_loop(aws, it.consumer()).await;
+        (it.consumer().to_owned(), may_loop)
+    }))
+    .await;
+    let Queue { url, attributes, .. } = reads::queue(aws, source.as_str()).await;
+    let attributes = attributes?;
+    let tags: BTreeMap<_, _> = match &attributes {
+        Some(_) => {
+            let answer = aws.sqs.list_queue_tags().queue_url(&url).send().await;
+            let answer = answer.map_err(fault("sqs:ListQueueTags", source.as_str()))?;
+            answer.tags.unwrap_or_default().into_iter().collect()
+        }
+        None => BTreeMap::new(),
+    };
+    let retry = QueueFacts::retry_queue(&handler, &source, &tags, retry);
+    let retry = queue_arn(&retry, &handler.arn);
+    let policy = policy_name("queue", source.name(), None);
+    let (retry, policy) =
+        tokio::join!(reads::queue(aws, &retry), calls::inline_policy(aws, &handler.role, &policy));
+    let of_retry = retry.attributes?;
+    Ok(QueueFacts {
+        exists: of_retry.is_some(),
+        retry: RetryQueue {
+            arn: retry.arn,
+            url: retry.url,
+            attributes: of_retry.unwrap_or_default(),
+        },
+        handler,
+        handler_tags,
+        mappings,
+        retry_queues,
+        source,
+        url,
+        attributes,
+        tags,
+        consumers,
+        policy,
+    })
+}

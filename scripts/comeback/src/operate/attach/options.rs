@@ -1,0 +1,21 @@
+//! Options of `comeback attach` and of `comeback detach`.
+
+use crate::aws::connect::Connection;
+
+#[derive(Debug, clap::Args)]
+pub struct CommonOptions {
+    /// The retry handler [default: the only one].
+    #[arg(long, value_name = "NAME")]
+    pub handler: Option<String>,
+    /// Show the plan and change nothing.
+    #[arg(long, conflicts_with = "yes")]
+    pub dry_run: bool,
+    /// Don't ask.
+    #[arg(long)]
+    pub yes: bool,
+    /// Print one JSON document instead of lines.
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub connection: Connection,
+}

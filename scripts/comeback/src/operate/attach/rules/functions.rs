@@ -1,0 +1,282 @@
+//! Plans to attach a function, and to detach it.
+
+use comeback_core::{arn::FunctionArn, target::Target};
+
+use crate::{
+    account::{
+        function::InvokeConfig,
+        handlers::queue_targets,
+        names::last,
+        policy::{allow, policy_of},
+        setup::{ACTIONS_ON_KEY, WRAPPER, WRAPPER_VARIABLE},
+        tags::{Previous, VALUE_MAX},
+    },
+    operate::attach::rules::{
+        admission::{admission, policy_name, send_statements},
+        facts::{Facts, RetryQueue, managed},
+        order::Order,
+        plan::Plan,
+        refusal::Refusal,
+        settings::{settings_with, settings_without},
+        steps::Step,
+        transparency::transparency,
+    },
+};
+
+pub fn attach(facts: &Facts, order: &Order) -> Result<Plan, Refusal> {
+    let Facts { handler, function, config, .. } = facts;
+    let qualifier = order.qualifier();
+    if function.arn == handler.arn {
+        return Err(Refusal::IsHandler);
+    }
+    let settings = handler.settings().ok();
+    if let Some(unsupported) = function.unsupported_by(settings.as_ref()) {
+        return Err(Refusal::Unsupported(unsupported));
+    }
+    let queue = choose(facts, order)?;
+    let destination = config.as_ref().and_then(|config| config.on_failure.as_ref());
+    if let Some(other) = destination.filter(|arn| **arn != queue.arn) {
+        if let Some(handler) = facts.others.get(other) {
+            let (queue, handler) = (last(other).to_owned(), handler.clone());
+            return Err(Refusal::OtherSystem { queue, handler });
+        }
+        if !order.replace {
+            return Err(Refusal::OtherDestination(other.clone()));
+        }
+        if other.len() > VALUE_MAX {
+            return Err(Refusal::LongDestination(other.len()));
+        }
+    }
+    let name = queue.name().to_owned();
+    let mut plan = Plan { queue: name, warnings: warnings(facts, order, queue), ..Plan::default() };
+    let policy = admission(function, queue)?;
+    let record = format!("{}:{}", function.arn, qualifier.unwrap_or("$LATEST"));
+    let not_allowed = || Refusal::NotAllowed { handler: handler.name().to_owned() };
+    let failed = FunctionArn::parse(&record).map(Target::Function).ok_or_else(not_allowed)?;
+    let settings = settings_with(handler, &failed, queue.name(), &[])?;
+    let transparency = transparency(facts, order)?;
+    if Previous::read(&facts.tags, qualifier).is_none() {
+        let adds_layer = transparency.as_ref().is_some_and(|(layers, _)| layers.is_some());
+        let before = Previous {
+            queue: queue.name().to_owned(),
+            had_config: config.is_some(),
+            retries: config.as_ref().and_then(|config| config.retries),
+            on_failure: destination.cloned(),
+            may_loop: facts.may_loop.as_ref().ok().copied(),
+            settings: settings.is_some(),
+            policy: policy.is_some(),
+            layer: order.transparent.clone().filter(|_| adds_layer),
+            wrapper: transparency.is_some() && !function.environment.contains_key(WRAPPER_VARIABLE),
+        };
+        let tags = before.tags(qualifier);
+        plan.add(Step::Tag { resource: function.arn.clone(), tags }, "no tag", before.to_string());
+    }
+    plan.allow(
+        &facts.send_policy,
+        &function.role,
+        &policy_name("send", function.name(), qualifier),
+        policy_of(&send_statements(function, queue)),
+    )?;
+    plan.admit(&queue.url, &function.role, policy);
+    let arn = &function.arn;
+    let invoke = allow(&["lambda:InvokeFunction"], &[arn, &format!("{arn}:*")]);
+    let policy = policy_name("invoke", function.name(), qualifier);
+    plan.allow(&facts.invoke_policy, &handler.role, &policy, invoke)?;
+    plan.set(handler, settings);
+    plan.allow_loop(function.name(), &facts.may_loop)?;
+    if let Some((layers, environment)) = transparency {
+        let becomes = format!(
+            "{} and {WRAPPER_VARIABLE}={WRAPPER}",
+            order.transparent.as_deref().unwrap_or_default()
+        );
+        let name = function.name().to_owned();
+        plan.add(
+            Step::Configure { function: name, environment, layers, revision: None },
+            "envelopes reach it",
+            becomes,
+        );
+    }
+    invocations(&mut plan, facts, order, queue);
+    Ok(plan)
+}
+
+/// Turns Lambda's own retries off and sends failures to the queue. Other settings of the config stay unchanged.
+fn invocations(plan: &mut Plan, facts: &Facts, order: &Order, queue: &RetryQueue) {
+    let old = facts.config.clone().unwrap_or_default();
+    let new = InvokeConfig { retries: Some(0), on_failure: Some(queue.arn.clone()), ..old.clone() };
+    if facts.config.as_ref() == Some(&new) {
+        return;
+    }
+    let (is, becomes) = (says(&old), says(&new));
+    let function = facts.function.name().to_owned();
+    let step = Step::Invocations {
+        function,
+        qualifier: order.qualifier().map(str::to_owned),
+        config: Some(new),
+    };
+    plan.add(step, is, becomes);
+}
+
+/// The requested queue, the function's current one, or the only one that functions share.
+fn choose<'a>(facts: &'a Facts, order: &Order) -> Result<&'a RetryQueue, Refusal> {
+    let Facts { handler, queues, function, config, .. } = facts;
+    let names = |queues: &[&RetryQueue]| queues.iter().map(|it| it.name().to_owned()).collect();
+    if let Some(wanted) = &order.queue {
+        let is_it =
+            |queue: &&RetryQueue| [queue.name(), &queue.arn, &queue.url].contains(&wanted.as_str());
+        return queues.iter().find(is_it).ok_or_else(|| Refusal::NoSuchQueue {
+            handler: handler.name().to_owned(),
+            got: wanted.clone(),
+            queues: names(&queues.iter().collect::<Vec<_>>()),
+        });
+    }
+    let destination = config.as_ref().and_then(|config| config.on_failure.as_ref());
+    let before = Previous::read(&facts.tags, order.qualifier());
+    let has = |queue: &&RetryQueue| {
+        Some(&queue.arn) == destination
+            || before.as_ref().is_some_and(|it| it.queue == queue.name())
+    };
+    if let Some(queue) = queues.iter().find(has) {
+        return Ok(queue);
+    }
+    let bound = queue_targets(&handler.environment);
+    let is_shared = |queue: &&RetryQueue| {
+        let alone = bound.get(queue.name()).filter(|names| names.len() == 1);
+        alone.is_none_or(|names| {
+            names.iter().any(|name| name == function.name() || name.contains('*'))
+        })
+    };
+    let shared: Vec<_> = queues.iter().filter(is_shared).collect();
+    match shared[..] {
+        [queue] => Ok(queue),
+        _ => Err(Refusal::ChooseQueue(names(&shared))),
+    }
+}
+
+fn warnings(facts: &Facts, order: &Order, queue: &RetryQueue) -> Vec<String> {
+    let Facts { handler, function, .. } = facts;
+    let changes = "changes of the handler's variables and of the queue's policy";
+    let managed = [
+        managed(&facts.tags, function.name(), "this"),
+        managed(&facts.handler_tags, handler.name(), changes),
+    ];
+    let mut warnings: Vec<_> = managed.into_iter().flatten().collect();
+    if function.dead_letter_target.is_some() {
+        warnings.push(format!(
+            "{} has a dead-letter queue of its own, to which Lambda also sends each failure",
+            function.name()
+        ));
+    }
+    let key = queue.attributes.key.as_ref();
+    if let Some(alias) =
+        key.filter(|key| key.starts_with("alias/") && !key.starts_with("alias/aws/"))
+    {
+        warnings.push(format!(
+            "{} has the key {alias}: let {} use it ({}), or its failures are lost",
+            queue.name(),
+            function.role_name(),
+            ACTIONS_ON_KEY.join(", ")
+        ));
+    }
+    if let (Some(_), Some(qualifier)) = (&order.transparent, order.qualifier()) {
+        warnings.push(format!(
+            "Lambda never changes a version: publish one with the layer, and let {qualifier} point to it"
+        ));
+    }
+    warnings
+}
+
+/// Plans to detach a function. As long as the queue has messages, the plan only restores the destination and Lambda's
+/// own retries, so that no new failures arrive: waiting events still need the settings and permissions to come back.
+/// With `now` it restores everything, and the function's waiting events are dead-lettered.
+pub fn detach(facts: &Facts, qualifier: Option<&str>, now: bool) -> Result<Plan, Refusal> {
+    let Facts { handler, function, queues, .. } = facts;
+    let before = Previous::read(&facts.tags, qualifier).ok_or(Refusal::NotAttached)?;
+    let mut plan = Plan { queue: before.queue.clone(), ..Plan::default() };
+    restore_invocations(&mut plan, facts, qualifier, &before);
+    let queue = queues.iter().find(|queue| queue.name() == before.queue);
+    if let Some(queue) = queue.filter(|queue| queue.attributes.messages() > 0 && !now) {
+        plan.waiting = queue.attributes.messages();
+        return Ok(plan);
+    }
+    let is_elsewhere = Previous::is_elsewhere(&facts.tags, qualifier);
+    if before.settings && !is_elsewhere {
+        plan.set(handler, settings_without(handler, function.name(), &before.queue));
+    }
+    let policy = policy_name("invoke", function.name(), qualifier);
+    plan.disallow(&facts.invoke_policy, &handler.role, policy)?;
+    if let Some(queue) = queue.filter(|_| before.policy && !is_elsewhere) {
+        plan.unadmit(&queue.url, &function.role, queue.attributes.policy.as_deref());
+    }
+    let policy = policy_name("send", function.name(), qualifier);
+    plan.disallow(&facts.send_policy, &function.role, policy)?;
+    if !is_elsewhere {
+        function_itself(&mut plan, facts, &before);
+    }
+    plan.untag(&function.arn, &facts.tags, qualifier, &before);
+    Ok(plan)
+}
+
+/// Restores Lambda's own retries and the destination, unless the destination was changed since.
+fn restore_invocations(plan: &mut Plan, facts: &Facts, qualifier: Option<&str>, before: &Previous) {
+    let Some(config) = &facts.config else { return };
+    let queue = facts.queues.iter().find(|queue| queue.name() == before.queue);
+    if config.on_failure.as_ref() != queue.map(|queue| &queue.arn) {
+        let to = config.on_failure.as_deref().unwrap_or("no destination");
+        if config.on_failure != before.on_failure {
+            plan.warnings
+                .push(format!("the function's failures now go to {to}; that is left unchanged"));
+        }
+        return;
+    }
+    let old = InvokeConfig {
+        retries: before.retries,
+        on_failure: before.on_failure.clone(),
+        ..config.clone()
+    };
+    let is_empty = old.age_max.is_none() && old.on_success.is_none();
+    let new = (before.had_config || !is_empty).then_some(old);
+    let becomes = match &new {
+        Some(config) => says(config),
+        None => format!("Lambda's defaults: {}", says(&InvokeConfig::default())),
+    };
+    let (function, qualifier) = (facts.function.name().to_owned(), qualifier.map(str::to_owned));
+    let is = says(&InvokeConfig { retries: Some(0), ..config.clone() });
+    plan.add(Step::Invocations { function, qualifier, config: new }, is, becomes);
+}
+
+fn says(config: &InvokeConfig) -> String {
+    let destination = config.on_failure.as_deref().unwrap_or("no destination");
+    format!("{} retries, then {destination}", config.retries.unwrap_or(2))
+}
+
+/// Restores the settings that all aliases and versions of a function share.
+fn function_itself(plan: &mut Plan, facts: &Facts, before: &Previous) {
+    let function = &facts.function;
+    if before.may_loop == Some(false) && facts.may_loop == Ok(true) {
+        plan.add(
+            Step::Loop { function: function.name().to_owned(), allow: false },
+            "Allow",
+            "Terminate",
+        );
+    }
+    if before.layer.is_none() && !before.wrapper {
+        return;
+    }
+    let mut environment = function.environment.clone();
+    if before.wrapper {
+        environment.remove(WRAPPER_VARIABLE);
+    }
+    let mut layers = function.layers.clone();
+    layers.retain(|layer| Some(layer) != before.layer.as_ref());
+    if environment != function.environment || layers != function.layers {
+        let layers = (layers != function.layers).then_some(layers);
+        let step = Step::Configure {
+            function: function.name().to_owned(),
+            environment,
+            layers,
+            revision: None,
+        };
+        plan.add(step, "envelopes are taken off", "envelopes reach it");
+    }
+}

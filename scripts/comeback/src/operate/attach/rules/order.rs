@@ -1,0 +1,51 @@
+//! What is to be attached.
+
+use comeback_core::arn::FunctionArn;
+
+/// The name of a function, with its alias or version.
+pub type QualifiedName = (String, Option<String>);
+
+#[derive(Clone, Debug, Default, Eq, PartialEq, clap::Args)]
+pub struct Order {
+    /// The function, by its name or ARN, with an alias or a version if that is what is invoked.
+    #[arg(value_name = "FUNCTION[:ALIAS]", value_parser = parse, required_unless_present = "queue")]
+    pub function: Option<QualifiedName>,
+    /// Without a function: the queue whose consumer fails, by its name or ARN. With a function: the retry queue, by its
+    /// name, URL or ARN [default: the only one that functions share].
+    #[arg(long, value_name = "QUEUE")]
+    pub queue: Option<String>,
+    /// The retry queue of the queue, by its name, which is created if it doesn't exist [default: retry-QUEUE].
+    #[arg(long, value_name = "NAME", conflicts_with = "function")]
+    pub retry_queue: Option<String>,
+    /// How often SQS lets a consumer of the queue try before it moves a message [default: 1].
+    #[arg(long, value_name = "N", conflicts_with = "function", value_parser = clap::value_parser!(u64).range(1..=10))]
+    pub max_receives: Option<u64>,
+    /// Replace another on-failure destination, or the queue's dead-letter queue.
+    #[arg(long)]
+    pub replace: bool,
+    /// Have this layer take the envelope off, so that the function gets its original payload in every attempt.
+    #[arg(long, value_name = "LAYER_ARN", requires = "function")]
+    pub transparent: Option<String>,
+}
+
+impl Order {
+    /// The alias or version to attach; `None` is the function itself.
+    pub fn qualifier(&self) -> Option<&str> {
+        self.function.as_ref()?.1.as_deref()
+    }
+}
+
+/// Parses a function's name or ARN into the name and the alias or version.
+pub fn parse(text: &str) -> Result<QualifiedName, String> {
+    let unqualified = |text: &str| (text != "$LATEST").then(|| text.to_owned());
+    let named = if let Some(arn) = FunctionArn::parse(text) {
+        let qualifier = text.strip_prefix(arn.unqualified()).unwrap_or_default();
+        Some((arn.name().to_owned(), qualifier.strip_prefix(':').and_then(unqualified)))
+    } else {
+        let (name, qualifier) =
+            text.split_once(':').map_or((text, None), |(name, it)| (name, Some(it)));
+        let is_good = comeback_core::arn::is_function_name(name) && qualifier != Some("");
+        is_good.then(|| (name.to_owned(), qualifier.and_then(unqualified)))
+    };
+    named.ok_or_else(|| "expected a function such as orders, orders:live or an ARN".to_owned())
+}

@@ -1,0 +1,86 @@
+//! Why something can not be attached or detached.
+
+use crate::{
+    account::{fault::Fault, function::Unsupported},
+    text::counted,
+};
+
+/// What a function runs if it has no runtime: a container image.
+pub const IMAGE: &str = "an image";
+
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    #[error("the retry handler can't be attached to itself")]
+    IsHandler,
+    #[error("expected the name of a retry queue of {handler} in --queue, got {got}; it has {}", .queues.join(", "))]
+    NoSuchQueue { handler: String, got: String, queues: Vec<String> },
+    #[error("functions share no single retry queue, there is {}; choose a queue with --queue", if .0.is_empty() { "none".to_owned() } else { .0.join(", ") })]
+    ChooseQueue(Vec<String>),
+    #[error("{queue} is the retry queue of {handler}: detach the function there first")]
+    OtherSystem { queue: String, handler: String },
+    #[error(
+        "the function's failures already go to {0}; pass --replace to send them to the retry queue"
+    )]
+    OtherDestination(String),
+    #[error("{handler} would not start with these settings: {fault}")]
+    BadSettings { handler: String, fault: String },
+    #[error(
+        "the settings of {handler} would still not allow it; set TARGET_FUNCTIONS or QUEUE_TARGETS by hand"
+    )]
+    NotAllowed { handler: String },
+    #[error("the variables of {handler} would have {bytes} bytes, and Lambda takes 4096")]
+    TooManyVariables { handler: String, bytes: usize },
+    #[error(
+        "the policy of {queue} denies {role} sqs:SendMessage, other than by a list of roles: change it by hand"
+    )]
+    ClosedQueue { queue: String, role: String },
+    #[error(
+        "--transparent has no effect on {0}: put the layer's extensions/comeback into the {place} as its bootstrap", place = if .0.as_str() == IMAGE { "image" } else { "code" }
+    )]
+    NoWrapper(String),
+    #[error("the function runs on {own}, and {layer} on {architectures}: pass the layer for {own}")]
+    OtherArchitecture { own: String, layer: String, architectures: String },
+    #[error(
+        "the function's code signing configuration refuses {layer}, which none of its profiles has signed: sign the layer's zip by {}, publish it, and pass that version", .signers.join(" or ")
+    )]
+    NotSigned { layer: String, signers: Vec<String> },
+    #[error(
+        "--transparent needs AWS_LAMBDA_EXEC_WRAPPER, which is {0}: set it to a script that runs both"
+    )]
+    OtherWrapper(String),
+    #[error("--transparent needs a layer, and the function already has five")]
+    TooManyLayers,
+    #[error(
+        "the function's on-failure destination has {0} characters, and a tag that keeps it has at most 256"
+    )]
+    LongDestination(usize),
+    #[error("{0}")]
+    Unsupported(Unsupported),
+    #[error(
+        "a FIFO queue can't take part: its dead-letter queue must be FIFO too, and backoff would break its order"
+    )]
+    Fifo,
+    #[error("expected the name or the ARN of a queue, such as imports, got {0}")]
+    NoQueueName(String),
+    #[error(
+        "{queue} is in another account or region than the handler, where SQS moves no messages to: attach {own}, or deploy a handler there"
+    )]
+    Elsewhere { queue: String, own: String },
+    #[error("there is no queue {0}")]
+    NoSource(String),
+    #[error(
+        "{0} is a retry queue or the dead-letter queue itself: attach the queue that a producer sends to"
+    )]
+    IsRetryQueue(String),
+    #[error(
+        "messages of {name} already go to {queue} after {}; pass --replace to let them come back instead: {queue} stays as it is, and comeback detach restores it", counted(*.receives, "receive")
+    )]
+    HasDeadLetters { name: String, queue: String, receives: u64 },
+    #[error("{0} was not attached by comeback attach: it has no tag comeback:before")]
+    QueueNotAttached(String),
+    #[error("the function was not attached by comeback attach: it has no tag comeback:before")]
+    NotAttached,
+    #[error(transparent)]
+    Fault(#[from] Fault),
+}

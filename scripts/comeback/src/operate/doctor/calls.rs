@@ -1,0 +1,228 @@
+//! The calls that only the doctor makes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use aws_sdk_dynamodb::types::{KeySchemaElement, TableDescription, TimeToLiveStatus};
+use aws_sdk_lambda::types::LastUpdateStatus;
+use comeback_core::{
+    arn::{self, FunctionArn},
+    contract::TABLE,
+};
+use futures_util::future::{OptionFuture, join_all};
+
+use crate::{
+    account::{
+        fault::Answer,
+        function::{Function, InvokeConfig, Running, State},
+        mapping::Mapping,
+        queue::Queue,
+        setup::{ACTIONS_ON_KEY, ACTIONS_ON_RETRY_QUEUE},
+        tags::Previous,
+    },
+    aws::{Aws, existing, fault, reads},
+    operate::doctor::{
+        denials::{actions, denied},
+        rules::{
+            facts::{Consumer, Keys, KnownBy, Ledger, RetryQueue, Source, Table, Target},
+            ledger::actions_on_ledger,
+        },
+    },
+};
+
+/// The names of the queues that a function was attached to, according to its tags.
+pub async fn attached(aws: &Aws, arn: &str) -> Answer<BTreeSet<String>> {
+    let tags = aws.call(reads::tags(aws, arn)).await?;
+    Ok(Previous::queues(&tags).collect())
+}
+
+/// The facts about a function that ListFunctions doesn't return.
+pub async fn running(aws: &Aws, name: &str) -> Running {
+    let lambda = &aws.lambda;
+    let (state, recursion, reserved) = tokio::join!(
+        aws.call(lambda.get_function_configuration().function_name(name).send()),
+        aws.call(reads::may_loop(aws, name)),
+        aws.call(lambda.get_function_concurrency().function_name(name).send()),
+    );
+    Running {
+        state: state.map_err(fault("lambda:GetFunctionConfiguration", name)).map(|it| State {
+            state: it.state.map(|state| state.as_str().to_owned()).unwrap_or_default(),
+            reason: it.state_reason,
+            failed_update: (it.last_update_status == Some(LastUpdateStatus::Failed))
+                .then(|| it.last_update_status_reason.unwrap_or_default()),
+        }),
+        may_loop: recursion,
+        reserved: reserved
+            .map_err(fault("lambda:GetFunctionConcurrency", name))
+            .map(|it| it.reserved_concurrent_executions.and_then(|it| u32::try_from(it).ok())),
+    }
+}
+
+pub async fn retry_queue(
+    aws: &Aws,
+    arn: &str,
+    role: &str,
+    other_consumers: Vec<String>,
+) -> RetryQueue {
+    let (queue, moved_from, denied) = tokio::join!(
+        reads::queue(aws, arn),
+        moved_from(aws, arn),
+        denied(aws, role, &ACTIONS_ON_RETRY_QUEUE, vec![arn.to_owned()]),
+    );
+    RetryQueue { queue, denied: denied.map(actions), other_consumers, moved_from }
+}
+
+/// The names of the queues whose redrive policy names this queue.
+async fn moved_from(aws: &Aws, arn: &str) -> Answer<Vec<String>> {
+    let url = arn::queue_url(arn).unwrap_or_default();
+    let call = aws.sqs.list_dead_letter_source_queues().queue_url(url);
+    let urls = call.into_paginator().items().send().collect::<Result<Vec<_>, _>>();
+    let urls = aws.call(urls).await.map_err(fault("sqs:ListDeadLetterSourceQueues", arn));
+    let name = |url: &String| url.rsplit('/').next().unwrap_or(url).to_owned();
+    Ok(existing(urls)?.iter().flatten().map(name).collect())
+}
+
+/// The facts about a queue whose messages are retried, with the mappings and functions of its consumers.
+pub async fn source(
+    aws: &Aws,
+    handler: &Function,
+    arn: String,
+    bound: BTreeSet<String>,
+    consumers: Vec<(Mapping, Option<Function>)>,
+) -> Source {
+    let consumers = consumers.into_iter().map(async |(mapping, function)| {
+        let function = function.map(async |it| {
+            let running = running(aws, it.name()).await;
+            (it, running)
+        });
+        Consumer { mapping, function: OptionFuture::from(function).await }
+    });
+    let (queue, consumers, send) = tokio::join!(
+        reads::queue(aws, &arn),
+        join_all(consumers),
+        denied(aws, &handler.role, &["sqs:SendMessage"], vec![arn.clone()]),
+    );
+    let attributes = queue.attributes.as_ref().ok().and_then(Option::as_ref);
+    let key = attributes.and_then(|it| it.key_arn(&handler.arn)).into_iter().collect();
+    let key = denied(aws, &handler.role, &ACTIONS_ON_KEY, key).await;
+    let denied = send.and_then(|send| Ok([send, key?].concat()));
+    Source { queue, bound, consumers, denied }
+}
+
+pub async fn target(
+    aws: &Aws,
+    name: &str,
+    function: Option<&Function>,
+    known_by: KnownBy,
+    configs: Answer<Vec<InvokeConfig>>,
+    queues: &BTreeSet<String>,
+) -> Target {
+    let own = configs.iter().flatten().filter_map(|config| config.on_failure.clone());
+    let own = own.chain(function.and_then(|it| it.dead_letter_target.clone()));
+    let own: BTreeSet<_> = own.filter(|arn| queues.contains(arn)).collect();
+    let own = Vec::from_iter(own);
+    let layer = function.and_then(Function::own_layer);
+    let layer = OptionFuture::from(layer.map(async |arn| aws.call(reads::layer(aws, arn)).await));
+    let (function, may_send, layer) = match function {
+        Some(function) => {
+            let may_send = denied(aws, &function.role, &["sqs:SendMessage"], own.clone());
+            let (running, denied, layer) = tokio::join!(running(aws, name), may_send, layer);
+            let may_send = own.into_iter().map(|arn| {
+                let may = denied.clone().map(|denied| denied.iter().all(|(_, on)| *on != arn));
+                (arn, may)
+            });
+            (Some((function.clone(), running)), may_send.collect(), layer)
+        }
+        None => (None, BTreeMap::new(), None),
+    };
+    let name = name.to_owned();
+    Target { name, function, known_by, configs, may_send, may_be_invoked: Ok(true), layer }
+}
+
+/// What the handler and the targets that use these queues lack on the queues' keys.
+pub async fn keys(aws: &Aws, handler: &Function, queues: &[&Queue], targets: &[Target]) -> Keys {
+    let uses = queues.iter().flat_map(|queue| {
+        let attributes = queue.attributes.as_ref().ok().and_then(Option::as_ref);
+        let key = attributes.and_then(|it| it.key_arn(&handler.arn));
+        let senders = targets.iter().filter(|it| it.may_send.contains_key(&queue.arn));
+        let senders = senders.filter_map(|it| Some(&it.function.as_ref()?.0));
+        let roles = senders.chain([handler]).map(|it| it.role.clone());
+        key.into_iter().flat_map(move |key| roles.clone().map(move |role| (key.clone(), role)))
+    });
+    let uses: BTreeSet<_> = uses.collect();
+    let denied = uses.into_iter().map(async |(key, role)| {
+        let denied = denied(aws, &role, &ACTIONS_ON_KEY, vec![key.clone()]).await;
+        (key, role, denied.map(actions))
+    });
+    join_all(denied).await
+}
+
+/// Whether the handler's role may invoke each of the targets. Makes only one call.
+pub async fn invocations(aws: &Aws, handler: &Function, targets: &[Target]) -> Vec<Answer<bool>> {
+    let by_letters = handler.dlq_target();
+    let invoked = |target| invoked_arns(target, by_letters.as_ref());
+    let all = targets.iter().flat_map(invoked).collect();
+    let denied = denied(aws, &handler.role, &["lambda:InvokeFunction"], all).await;
+    let may_be_invoked = |target| {
+        let own = invoked(target);
+        denied.clone().map(|denied| denied.iter().all(|(_, on)| !own.contains(on)))
+    };
+    targets.iter().map(may_be_invoked).collect()
+}
+
+/// The ARNs by which a target is invoked: those in failure records, and that of `DLQ_TARGET`. The ARN of an unqualified
+/// function has the version `$LATEST` in records.
+fn invoked_arns(target: &Target, by_letters: Option<&FunctionArn>) -> Vec<String> {
+    let Some((function, _)) = &target.function else { return Vec::new() };
+    let qualifiers = target.configs.iter().flatten().map(|config| config.qualifier.as_deref());
+    let arns = qualifiers.map(|it| format!("{}:{}", function.arn, it.unwrap_or("$LATEST")));
+    let own = by_letters.filter(|arn| arn.unqualified() == function.arn);
+    arns.chain(own.map(|arn| arn.as_str().to_owned())).collect()
+}
+
+pub async fn ledger(aws: &Aws, handler: &Function) -> Option<Ledger> {
+    let Function { arn: handler_arn, role, environment, .. } = handler;
+    let name = handler.ledger()?.to_owned();
+    let arn = if name.starts_with("arn:") {
+        name.clone()
+    } else {
+        let home = handler_arn.split(":function:").next().unwrap_or_default();
+        format!("{}:table/{name}", home.replacen(":lambda:", ":dynamodb:", 1))
+    };
+    let dynamodb = aws.dynamodb_of(handler);
+    let needed = actions_on_ledger(environment);
+    let (table, expiry, denied) = tokio::join!(
+        aws.call(dynamodb.describe_table().table_name(&name).send()),
+        aws.call(dynamodb.describe_time_to_live().table_name(&name).send()),
+        denied(aws, role, &needed, vec![arn.clone()]),
+    );
+    let table = existing(table.map_err(fault("dynamodb:DescribeTable", &arn)));
+    let table = table.map(|answer| answer?.table.as_ref().map(table_of));
+    let expiry = expiry.map_err(fault("dynamodb:DescribeTimeToLive", &arn)).map(|answer| {
+        let description = answer.time_to_live_description?;
+        let is_on = matches!(
+            description.time_to_live_status,
+            Some(TimeToLiveStatus::Enabled | TimeToLiveStatus::Enabling)
+        );
+        description.attribute_name.filter(|_| is_on)
+    });
+    Some(Ledger { name, table, expiry, denied: denied.map(actions) })
+}
+
+fn table_of(it: &TableDescription) -> Table {
+    let kind = |name: &str| {
+        let attribute = it.attribute_definitions().iter().find(|it| it.attribute_name == name);
+        format!("{name} {}", attribute.map_or("", |it| it.attribute_type.as_str()))
+    };
+    let key =
+        |schema: &[KeySchemaElement]| schema.iter().map(|it| kind(&it.attribute_name)).collect();
+    let waiting =
+        it.global_secondary_indexes().iter().find(|it| it.index_name() == Some(TABLE.index));
+    Table {
+        status: it.table_status().map(|it| it.as_str().to_owned()).unwrap_or_default(),
+        key: key(it.key_schema()),
+        waiting: waiting.map(|index| {
+            let status = index.index_status().map(|it| it.as_str().to_owned()).unwrap_or_default();
+            (status, key(index.key_schema()))
+        }),
+    }
+}

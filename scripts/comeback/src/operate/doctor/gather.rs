@@ -1,0 +1,230 @@
+//! Gathers the facts of the retry systems, with as many concurrent calls as possible.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use comeback_core::arn::QUEUE_PREFIX;
+use futures_util::future::join_all;
+
+use crate::{
+    account::{
+        fault::{Answer, Fault},
+        function::{Function, InvokeConfig},
+        handlers::{handlers, named, named_queues, named_targets, queue_targets},
+        mapping::Mapping,
+        names::{last, queue_arn},
+    },
+    aws::{
+        Aws,
+        reads::{self, functions},
+    },
+    failure::Failure,
+    operate::doctor::{
+        calls,
+        denials::{actions, denied},
+        metrics,
+        rules::facts::{Facts, KnownBy, Source},
+    },
+};
+
+/// The functions of the account and region, with what shows whether their failures are retried.
+struct Account {
+    functions: BTreeMap<String, Function>,
+    mappings: Answer<Vec<Mapping>>,
+    configs: BTreeMap<String, Answer<Vec<InvokeConfig>>>,
+    /// The names of the queues that functions were attached to, according to their tags.
+    attached: BTreeMap<String, Answer<BTreeSet<String>>>,
+    counted: BTreeSet<String>,
+    /// The retry queues of all systems, examined or not: the name of the handler by the queue's ARN.
+    retry_queues: BTreeMap<String, String>,
+}
+
+/// Gathers the facts of all retry systems, or of those that `handler` or `only` names.
+pub async fn gather(
+    aws: &Aws,
+    handler: Option<&str>,
+    only: &[String],
+) -> Result<Vec<Facts>, Failure> {
+    let aws = &aws.adaptive();
+    let (listed, mappings) = tokio::join!(aws.call(functions(aws)), reads::mappings(aws));
+    let listed = listed?;
+    let examined = named(&listed, handler)?.into_iter().map(|it| it.name().to_owned());
+    let examined: BTreeSet<_> = examined.collect();
+    let all: BTreeSet<_> = handlers(&listed).map(|it| it.name().to_owned()).collect();
+    let functions: BTreeMap<_, _> =
+        listed.into_iter().map(|it| (it.name().to_owned(), it)).collect();
+    let is_function = |name: &&String| !name.starts_with(QUEUE_PREFIX);
+    let mut wanted = only.iter().filter(is_function);
+    if let Some(unknown) = wanted.find(|name| !functions.contains_key(*name)) {
+        let text =
+            format!("expected the name of a function of this account and region, got {unknown}");
+        return Err(text.into());
+    }
+    let asked = functions.keys().filter(|name| only.is_empty() || only.contains(name));
+    let asked: Vec<_> = asked.cloned().collect();
+    let (configs, attached, counted) = tokio::join!(
+        join_all(asked.iter().map(|name| reads::invoke_configs(aws, name))),
+        join_all(asked.iter().map(|name| calls::attached(aws, &functions[name].arn))),
+        metrics::counted(aws, &asked),
+    );
+    let configs = asked.iter().cloned().zip(configs).collect();
+    let attached = asked.iter().cloned().zip(attached).collect();
+    // If the metrics can't be read, each system has a finding for it.
+    let counted = counted.unwrap_or_default();
+    let retry_queues = mappings.iter().flatten();
+    let retry_queues = retry_queues.filter(|it| all.contains(it.consumer()));
+    let retry_queues =
+        retry_queues.map(|it| (it.queue.clone(), it.consumer().to_owned())).collect();
+    let account = Account { functions, mappings, configs, attached, counted, retry_queues };
+    let facts = examined.iter().map(|system| of_system(aws, &account, system, only));
+    let mut facts: Vec<_> = join_all(facts).await.into_iter().flatten().collect();
+    // With several systems, a function belongs to those that name it, or to whose retry queues it sends its failures.
+    if facts.len() > 1 && !only.is_empty() {
+        facts.retain(|it| {
+            it.targets
+                .iter()
+                .any(|target| target.known_by == KnownBy::Setting || !target.may_send.is_empty())
+                || !it.sources.is_empty()
+        });
+    }
+    let has = |name: &String| {
+        let is_it = |source: &Source| name.strip_prefix(QUEUE_PREFIX) == Some(source.queue.name());
+        facts.iter().any(|it| it.sources.iter().any(is_it))
+    };
+    if let Some(unknown) = only.iter().find(|name| !is_function(name) && !has(name)) {
+        return Err(format!("no retry handler's settings name {unknown}").into());
+    }
+    if facts.is_empty() {
+        let text =
+            "the function belongs to none of several retry systems: choose one with --handler";
+        return Err(text.into());
+    }
+    Ok(facts)
+}
+
+impl Account {
+    /// What shows that a system with these retry queues should retry the function's failures, apart from settings.
+    fn known_by(&self, function: &Function, queues: &BTreeSet<String>) -> Option<KnownBy> {
+        let name = function.name();
+        let configs = self.configs.get(name).into_iter().flatten().flatten();
+        let destinations = configs.filter_map(|config| config.on_failure.as_deref());
+        let destinations: Vec<_> =
+            destinations.chain(function.dead_letter_target.as_deref()).collect();
+        if destinations.iter().any(|arn| queues.contains(*arn)) {
+            return Some(KnownBy::Destination);
+        }
+        // It may be another system's.
+        if destinations.iter().any(|arn| self.retry_queues.contains_key(*arn)) {
+            return None;
+        }
+        let is_own = |queue: &String| queues.iter().any(|arn| last(arn) == queue);
+        if self.attached.get(name).into_iter().flatten().flatten().any(is_own) {
+            return Some(KnownBy::Tag);
+        }
+        self.counted.contains(name).then_some(KnownBy::Metrics)
+    }
+}
+
+async fn of_system(aws: &Aws, account: &Account, system: &str, only: &[String]) -> Option<Facts> {
+    let handler = account.functions.get(system)?;
+    let Function { arn: handler_arn, role, environment, .. } = handler;
+    let is_own = |mapping: &&Mapping| mapping.consumer() == handler.name();
+    let mappings = account
+        .mappings
+        .as_ref()
+        .map(|all| all.iter().filter(is_own).cloned().collect::<Vec<_>>())
+        .map_err(Fault::clone);
+    let consumers = |queue: &str| {
+        let others = account.mappings.iter().flatten().filter(|it| !is_own(it));
+        others.filter(|it| it.queue == queue).cloned().collect::<Vec<_>>()
+    };
+    let mapped = mappings.iter().flatten().map(|mapping| mapping.queue.clone());
+    let bound = queue_targets(environment).into_keys();
+    let queues: BTreeSet<_> = mapped.chain(bound.map(|it| queue_arn(&it, handler_arn))).collect();
+
+    let named = named_targets(environment);
+    let known_by = |name: &str| match account.functions.get(name) {
+        _ if named.contains(name) => Some(KnownBy::Setting),
+        Some(function) => account.known_by(function, &queues),
+        None => None,
+    };
+    let mut sources = named_queues(handler);
+    // A function that the command names may be a target, a consumer, or both.
+    let received = |name: &str| {
+        let mappings = account.mappings.iter().flatten().filter(|it| it.consumer() == name);
+        mappings.map(|it| it.queue.as_str()).collect::<Vec<_>>()
+    };
+    let targets: BTreeMap<_, _> = if only.is_empty() {
+        let all = account.functions.keys().chain(&named).filter(|name| *name != handler.name());
+        all.filter_map(|name| Some((name, known_by(name)?))).collect()
+    } else {
+        let functions = only.iter().filter(|name| !name.starts_with(QUEUE_PREFIX));
+        let why = |name: &String| match received(name) {
+            _ if known_by(name).is_some() => known_by(name),
+            queues if queues.is_empty() => Some(KnownBy::Destination),
+            queues if queues.iter().any(|arn| sources.contains_key(*arn)) => None,
+            _ => Some(KnownBy::Consumes),
+        };
+        functions.filter_map(|name| Some((name, why(name)?))).collect()
+    };
+    let is_wanted = |arn: &str| {
+        let is_consumer = |name: &String| received(name).contains(&arn);
+        only.contains(&format!("{QUEUE_PREFIX}{}", last(arn))) || only.iter().any(is_consumer)
+    };
+    sources.retain(|arn, _| only.is_empty() || is_wanted(arn));
+    let dead_letters_url = environment.get("DEAD_LETTER_QUEUE_URL").cloned().unwrap_or_default();
+    let dead_letters_arn = queue_arn(&dead_letters_url, handler_arn);
+
+    let (running, mut targets, sources, queues, dead_letters, dead_letters_denied, ledger) = tokio::join!(
+        calls::running(aws, handler.name()),
+        join_all(targets.iter().map(|(name, known_by)| {
+            // Without configs, the function doesn't exist.
+            let configs = account.configs.get(*name).cloned().unwrap_or(Ok(Vec::new()));
+            calls::target(aws, name, account.functions.get(*name), *known_by, configs, &queues)
+        })),
+        join_all(sources.into_iter().map(|(arn, bound)| {
+            let consumers = consumers(&arn).into_iter();
+            let function = |it: &Mapping| account.functions.get(it.consumer()).cloned();
+            let consumers = consumers.map(|it| (it.clone(), function(&it))).collect();
+            calls::source(aws, handler, arn, bound, consumers)
+        })),
+        join_all(queues.iter().map(|arn| {
+            let others = consumers(arn).iter().map(|it| it.consumer().to_owned()).collect();
+            calls::retry_queue(aws, arn, role, others)
+        })),
+        reads::queue_at(aws, &dead_letters_arn, dead_letters_url),
+        denied(aws, role, &["sqs:SendMessage"], vec![dead_letters_arn.clone()]),
+        calls::ledger(aws, handler),
+    );
+    let with_keys: Vec<_> = queues.iter().map(|it| &it.queue).chain([&dead_letters]).collect();
+    let (metrics, invocations, keys) = tokio::join!(
+        metrics::metrics(aws, handler, &targets, &sources, &dead_letters),
+        calls::invocations(aws, handler, &targets),
+        calls::keys(aws, handler, &with_keys, &targets),
+    );
+    for (target, may_be_invoked) in targets.iter_mut().zip(invocations) {
+        target.may_be_invoked = may_be_invoked;
+    }
+    let is_other = |name: &str| targets.iter().all(|target| target.name != name);
+    let configs = account.configs.iter().filter(|(name, _)| is_other(name));
+    let attached = account.attached.iter().filter(|(name, _)| is_other(name));
+    let others = (configs.map(|(_, configs)| configs.clone().map(drop)))
+        .chain(attached.map(|(_, attached)| attached.clone().map(drop)))
+        .collect();
+    let queues_of_others = account.retry_queues.iter().filter(|(_, of)| *of != handler.name());
+    Some(Facts {
+        handler: handler.clone(),
+        running,
+        functions: account.functions.keys().cloned().collect(),
+        mappings,
+        queues,
+        queues_of_others: queues_of_others.map(|(arn, of)| (arn.clone(), of.clone())).collect(),
+        dead_letters,
+        dead_letters_denied: dead_letters_denied.map(actions),
+        targets,
+        sources,
+        keys,
+        others,
+        ledger,
+        metrics,
+    })
+}

@@ -1,0 +1,111 @@
+//! What is found when a part of a retry system is examined.
+
+use serde::Serialize;
+
+use crate::{
+    account::{
+        fault::{Answer, Fault},
+        policy::allow,
+    },
+    operate::doctor::rules::fix::Fix,
+};
+
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    Good,
+    Unknown,
+    /// The system works, but not as well as it could, or not for long.
+    Warning,
+    /// Events are lost, or don't come back as they should.
+    Bad,
+}
+
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+pub struct Finding {
+    /// A stable name, such as `retention_short`.
+    pub name: &'static str,
+    pub verdict: Verdict,
+    pub says: String,
+    pub why: &'static str,
+    #[serde(skip)]
+    pub fix: Option<Fix>,
+}
+
+impl Finding {
+    pub fn why(&mut self, why: &'static str) -> &mut Self {
+        self.why = why;
+        self
+    }
+
+    pub fn fix(&mut self, fix: Fix) {
+        self.fix = Some(fix);
+    }
+
+    pub fn by_hand(&mut self, command: impl Into<String>) {
+        self.fix(Fix::ByHand(command.into()));
+    }
+
+    /// Is fixed by a policy that allows a role these actions on these resources. `purpose` becomes part of its name.
+    pub fn allow(&mut self, role: &str, purpose: &str, actions: &[&str], resources: &[&str]) {
+        let (role, policy) = (role.to_owned(), format!("comeback-{purpose}"));
+        self.fix(Fix::Permission { role, policy, document: allow(actions, resources) });
+    }
+}
+
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Examined {
+    pub part: String,
+    /// A summary to show if there are no findings.
+    pub good: String,
+    pub findings: Vec<Finding>,
+}
+
+impl Examined {
+    pub fn new(part: String) -> Self {
+        Self { part, good: String::new(), findings: Vec::new() }
+    }
+
+    pub fn found(
+        &mut self,
+        verdict: Verdict,
+        name: &'static str,
+        says: impl Into<String>,
+    ) -> &mut Finding {
+        self.findings.push_mut(Finding { name, verdict, says: says.into(), why: "", fix: None })
+    }
+
+    pub fn bad(&mut self, name: &'static str, says: impl Into<String>) -> &mut Finding {
+        self.found(Verdict::Bad, name, says)
+    }
+
+    pub fn warn(&mut self, name: &'static str, says: impl Into<String>) -> &mut Finding {
+        self.found(Verdict::Warning, name, says)
+    }
+
+    /// The fact, if it is known. A fault is recorded as a finding, but only once if several calls failed with it.
+    pub fn known<'a, T>(&mut self, fact: &'a Answer<T>) -> Option<&'a T> {
+        match fact {
+            Ok(fact) => Some(fact),
+            Err(fault) => {
+                self.unknown(fault);
+                None
+            }
+        }
+    }
+
+    pub fn unknown(&mut self, fault: &Fault) {
+        let Fault { action, resource, message, .. } = fault;
+        // Without a code, the message is followed by the whole response.
+        let message = message.split(" (").next().unwrap_or_default();
+        let got = fault.code.as_deref().unwrap_or(message);
+        let says = if fault.code.is_some() && fault.is_unsupported() {
+            format!("can't be checked here, because this endpoint has no {action}")
+        } else {
+            format!("can't be checked without {action} on {resource}: got {got}")
+        };
+        if self.findings.iter().all(|finding| finding.says != says) {
+            self.found(Verdict::Unknown, "unchecked", says);
+        }
+    }
+}
