@@ -2,8 +2,6 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use comeback_core::backoff::Jitter;
-
 use super::{
     DAY, HOUR, HandlerPlan, IN_FLIGHT_MAX, Outage, Plan, QueuePlan, Spell, TargetPlan, draw::RATES,
 };
