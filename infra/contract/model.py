@@ -33,7 +33,11 @@ OPTIONS = {
 ALL_OPTIONS = [name for name in SETTINGS if any(name in of_scope for of_scope in OPTIONS.values())]
 # What may be switched on in a system, by Terraform's names: the ledger, which is a table, and the handler's flags. An
 # alarm may need one of them.
-SWITCHES = ["ledger", *(name.lower() for name, it in OPTIONS["handler"].items() if it["type"] == "flag")]
+SWITCHES = [
+    "ledger",
+    # Deployments take a switch that isn't set for one that is off.
+    *(name.lower() for name, it in OPTIONS["handler"].items() if it["type"] == "flag" and not it["default"]),
+]
 
 
 def pascal(name: str) -> str:
