@@ -18,6 +18,7 @@ locals {
       NON_RETRYABLE_ERRORS = var.non_retryable_errors
       TENANT_ID            = var.tenant_id
       DURABLE              = var.durable
+      TRANSPARENT          = var.transparent
       IN_FLIGHT_MAX        = var.in_flight_max
       PROBE                = var.probe
       REGISTER             = var.register
@@ -38,6 +39,7 @@ locals {
         NON_RETRYABLE_ERRORS = target.non_retryable_errors
         TENANT_ID            = target.tenant_id
         DURABLE              = target.durable
+        TRANSPARENT          = target.transparent
         # end: values of a target
       } : name => try(join(",", value), tostring(value)) if value != null
     }

@@ -20,6 +20,7 @@ variable "functions" {
     non_retryable_errors = optional(list(string))
     tenant_id            = optional(string)
     durable              = optional(bool)
+    transparent          = optional(bool)
     # end: attributes of a function
     on_success        = optional(string)
     maximum_event_age = optional(number)
@@ -84,6 +85,7 @@ variable "queues" {
     non_retryable_errors = optional(list(string))
     tenant_id            = optional(string)
     durable              = optional(bool)
+    transparent          = optional(bool)
     # end: attributes of a queue
   }))
   default  = {}
@@ -109,8 +111,8 @@ variable "queues" {
   }
   # generated: settings of functions only, by infra/contract/generate.py
   validation {
-    condition     = alltrue([for it in values(var.queues) : it.non_retryable_errors == null && it.tenant_id == null && it.durable == null])
-    error_message = "A queue must have no non_retryable_errors, tenant_id or durable: SQS doesn't say why a consumer failed, and invokes nothing."
+    condition     = alltrue([for it in values(var.queues) : it.non_retryable_errors == null && it.tenant_id == null && it.durable == null && it.transparent == null])
+    error_message = "A queue must have no non_retryable_errors, tenant_id, durable or transparent: SQS doesn't say why a consumer failed, and invokes nothing."
   }
   # end: settings of functions only
 }
@@ -181,6 +183,13 @@ variable "tenant_id" {
 
 variable "durable" {
   description = "Whether the function is durable: each attempt then has an execution name, with which Lambda starts it once."
+  type        = bool
+  default     = false
+  nullable    = false
+}
+
+variable "transparent" {
+  description = "Whether the function is re-invoked with its original payload, without an envelope; the ledger then has what the envelope would say. Needs `ledger`."
   type        = bool
   default     = false
   nullable    = false

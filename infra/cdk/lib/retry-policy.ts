@@ -72,6 +72,14 @@ export interface RetryPolicy {
    * @default false
    */
   readonly durable?: boolean;
+
+  /**
+   * Whether the function is re-invoked with its original payload, without an envelope; the ledger then has what the
+   * envelope would say. Needs `ledger`.
+   *
+   * @default false
+   */
+  readonly transparent?: boolean;
   // end: properties
 }
 

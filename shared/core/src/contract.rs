@@ -168,6 +168,18 @@ pub const SETTINGS: &[Setting] = &[
         ..POLICY
     },
     Setting {
+        name: "TRANSPARENT",
+        functions_only: Some(FunctionsOnly::Refused),
+        value: Value::Flag {
+            default: false,
+            needs: Some("LEDGER_TABLE"),
+            place: |it| &mut it.policy.transparent,
+        },
+        meaning: "whether the function is re-invoked with its original payload, without an envelope; the ledger then \
+                  has what the envelope would say",
+        ..POLICY
+    },
+    Setting {
         name: "TARGET_FUNCTIONS",
         value: Value::List {
             default: Some("same account and region"),

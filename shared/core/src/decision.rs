@@ -11,11 +11,12 @@ use crate::{
     arn::Home,
     backoff::Draw,
     dead_letter::DeadLetter,
-    envelope::Envelope,
+    envelope::{Envelope, RetryMetadata},
     failure::Failure,
     fault::{self, FaultKind},
     in_flight::whole_seconds,
     message::Message,
+    note,
     reason::Reason,
     record::{self, Unreadable},
     schedule::{Schedule, stay_end},
@@ -76,20 +77,9 @@ pub fn decide<'a>(
     let failure =
         moved.unwrap_or_else(|| record::read(&message, bare_target.as_ref(), &rules.policies));
     let is_refused = failure.as_ref().is_ok_and(|it| !is_allowed(it, &message, home, rules));
-    let planned = match &failure {
-        Ok(failure) => plan(failure, is_refused, rules),
-        Err(_) => Err(Reason::Unreadable),
-    };
-    let schedule = planned.ok();
-    let decision = match planned {
-        Ok(schedule) if now > schedule.expiry => dead_letter(Reason::MaxAgeExceeded),
-        Ok(schedule) if now < schedule.due => {
-            Decision::Settle(Settlement::Wait { until: schedule.due })
-        }
-        Ok(_) => Decision::Invoke,
-        Err(reason) => dead_letter(reason),
-    };
-    Judgement { message, failure, is_refused, schedule, decision }
+    let decision = dead_letter(Reason::Unreadable);
+    let judgement = Judgement { message, failure, is_refused, schedule: None, decision };
+    judgement.planned(rules, now)
 }
 
 fn dead_letter(reason: Reason) -> Decision {
@@ -120,16 +110,52 @@ fn plan(failure: &Failure, is_refused: bool, rules: &Rules) -> Result<Schedule, 
     if is_refused {
         return Err(Reason::TargetNotAllowed);
     }
-    let schedule = Schedule::of(failure, rules.policies.of(failure.target.name()))?;
+    let policy = rules.policies.of(failure.target.name());
+    let schedule = Schedule::of(failure, policy)?;
     // Checked before the wait, because waiting would be in vain.
-    failure.check(schedule.attempt).map(|()| schedule)
+    failure.check(schedule.attempt, policy.transparent).map(|()| schedule)
 }
 
 impl<'a> Judgement<'a> {
+    /// The same message, decided anew.
+    fn planned(self, rules: &Rules, now: Timestamp) -> Self {
+        let Ok(failure) = &self.failure else { return self };
+        let planned = plan(failure, self.is_refused, rules);
+        let decision = match planned {
+            Ok(schedule) if now > schedule.expiry => dead_letter(Reason::MaxAgeExceeded),
+            Ok(schedule) if now < schedule.due => {
+                Decision::Settle(Settlement::Wait { until: schedule.due })
+            }
+            Ok(_) => Decision::Invoke,
+            Err(reason) => dead_letter(reason),
+        };
+        Self { schedule: planned.ok(), decision, ..self }
+    }
+
+    /// Where the notes are that say whether the failed invocation was a retry without an envelope.
+    pub fn note_keys(&self) -> Option<note::Keys> {
+        self.accepted()?.note_keys()
+    }
+
+    /// The decision if the failed invocation was the retry with this metadata.
+    #[must_use]
+    pub fn continuing(mut self, metadata: RetryMetadata, rules: &Rules, now: Timestamp) -> Self {
+        if let Ok(failure) = &mut self.failure {
+            failure.continues(metadata);
+        }
+        self.planned(rules, now)
+    }
+
     /// The failure, unless the message could not be read, or its queue may not speak for the function that it names.
     /// Such a message is dead-lettered and counts for no function.
     pub fn accepted(&self) -> Option<&Failure<'a>> {
         self.failure.as_ref().ok().filter(|_| !self.is_refused)
+    }
+
+    /// The decision as long as it is unknown which attempt has failed.
+    #[must_use]
+    pub fn unplanned(self, settlement: Settlement) -> Self {
+        Self { schedule: None, decision: Decision::Settle(settlement), ..self }
     }
 
     /// The envelope for the target, if there is a next attempt.

@@ -11,6 +11,7 @@ use crate::{
     Timestamp, claim,
     envelope::{Envelope, RetryMetadata},
     error_type::ErrorReport,
+    note,
     queued::Queued,
     target::Target,
 };
@@ -33,6 +34,9 @@ pub struct Failure<'a> {
     pub error: ErrorReport,
     /// The payload to retry; `None` if the record has none.
     pub event: Option<Event<'a>>,
+    /// The whole payload, if the function is retried without an envelope: then a [`note`](crate::note) may say that
+    /// this was a retry.
+    pub whole: Option<Cow<'a, RawValue>>,
 }
 
 /// The payload of a failed invocation, taken out of its envelope.
@@ -112,6 +116,22 @@ impl Failure<'_> {
         match self.retried() {
             Some(retried) => retried.request_id.as_deref(),
             None => Some(&self.request_id),
+        }
+    }
+
+    /// Where the notes are that say whether the failed invocation was a retry without an envelope.
+    pub fn note_keys(&self) -> Option<note::Keys> {
+        let (Target::Function(function), Some(payload)) = (&self.target, &self.whole) else {
+            return None;
+        };
+        Some(note::Keys::of(function.unqualified(), &self.request_id, payload.get()))
+    }
+
+    /// Takes the failed invocation for the retry with this metadata. Its payload is the function's own then, even if it
+    /// looks like an envelope.
+    pub(crate) fn continues(&mut self, metadata: RetryMetadata) {
+        if let Some(payload) = self.whole.take() {
+            self.event = Some(Event::Retried(Envelope { metadata, payload }));
         }
     }
 

@@ -85,6 +85,12 @@ impl InvokeFault {
         code.starts_with("InvalidParameterValue")
             && TENANCY.iter().any(|part| self.message.contains(part))
     }
+
+    /// Whether AWS may have accepted it, although no answer says so.
+    pub fn may_be_accepted(&self) -> bool {
+        let is_answered = self.code.as_deref().is_some_and(throttles);
+        matches!(self.kind, FaultKind::Transient { .. }) && !is_answered
+    }
 }
 
 /// What Lambda's messages about a tenant id have in them.

@@ -35,6 +35,7 @@ pub mod log_line;
 mod message;
 pub mod metric;
 mod misspelt;
+pub mod note;
 pub mod pattern;
 mod policies;
 pub mod policy;

@@ -4,12 +4,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Timestamp, time};
 
-/// The decision of a line, or the write to the ledger that failed.
+/// The decision of a line, or the call to the ledger that failed.
 pub mod decision {
     pub const INVOKE: &str = "invoke";
     pub const WAIT: &str = "wait";
     pub const DEAD_LETTER: &str = "dead_letter";
     pub const DROP: &str = "drop";
+    pub const RECALL: &str = "recall";
     pub const CLAIM: &str = "claim";
     pub const MARK: &str = "mark";
     pub const RELEASE: &str = "release";
@@ -21,7 +22,7 @@ pub mod decision {
 macro_rules! with_log_fields {
     ($macro:ident! [$($argument:tt)*]) => {
         $macro! { [$($argument)*]
-            decision: T, "`invoke`, `wait`, `dead_letter`, `drop`; for the ledger `claim`, `mark`, `release`, `register`";
+            decision: T, "`invoke`, `wait`, `dead_letter`, `drop`; for the ledger `recall`, `claim`, `mark`, `release`, `register`";
             target: T, "the ARN of the function, as in the failure record";
             request_id: T, "the request id of the run that failed";
             event_id: T, "the request id of the first run: the same in all lines about an event";

@@ -34,13 +34,24 @@ impl Policies {
     }
 
     /// Reads `POLICIES`. What a target's own policy doesn't set is that of the `general` one.
-    pub(crate) fn read(text: Option<&str>, general: Policy, faults: &mut Vec<Fault>) -> Self {
-        let by_target = text.map(|text| by_target(text, &general, faults)).unwrap_or_default();
+    pub(crate) fn read(
+        text: Option<&str>,
+        general: Policy,
+        is_set: impl Fn(&str) -> bool,
+        faults: &mut Vec<Fault>,
+    ) -> Self {
+        let by_target = text.map(|text| by_target(text, &general, is_set, faults));
+        let by_target = by_target.unwrap_or_default();
         Self { general, by_target }
     }
 }
 
-fn by_target(text: &str, general: &Policy, faults: &mut Vec<Fault>) -> BTreeMap<String, Policy> {
+fn by_target(
+    text: &str,
+    general: &Policy,
+    is_set: impl Fn(&str) -> bool,
+    faults: &mut Vec<Fault>,
+) -> BTreeMap<String, Policy> {
     let Some(targets) = Object::read(text) else {
         let expected = r#"a JSON object such as {"orders":{"MAX_AGE":"7d"}}"#;
         faults.push(Fault::new("POLICIES", expected, text));
@@ -77,7 +88,7 @@ fn by_target(text: &str, general: &Policy, faults: &mut Vec<Fault>) -> BTreeMap<
             }
         }
         let mut own = Values { policy: general.clone(), ..Values::unset() };
-        let bad = reading::read(known, |name| values.get(name).map(plain), &mut own);
+        let bad = reading::read(known, |name| values.get(name).map(plain), &is_set, &mut own);
         faults.extend(bad.into_iter().map(|fault| fault.within(&prefix)));
         policies.insert(queue.unwrap_or_else(|| target.to_owned()), own.policy);
     }

@@ -34,6 +34,8 @@ pub struct Policy {
     pub tenant_id: Option<Pointer>,
     /// Whether the functions are durable.
     pub durable: bool,
+    /// Whether the functions are retried with their original payloads, without an envelope.
+    pub transparent: bool,
 }
 
 impl Policy {
@@ -47,6 +49,7 @@ impl Policy {
             non_retryable: NonRetryable::default(),
             tenant_id: None,
             durable: false,
+            transparent: false,
         }
     }
 

@@ -23,10 +23,12 @@ impl Default for Policy {
     }
 }
 
-/// Puts the values that `lookup` finds for these settings in the place of those in `values`. Returns what is wrong.
+/// Puts the values that `lookup` finds for these settings in the place of those in `values`. `is_set` knows all settings
+/// of the handler. Returns what is wrong.
 pub(crate) fn read(
     settings: impl Iterator<Item = &'static Setting> + Clone,
     lookup: impl Fn(&str) -> Option<String>,
+    is_set: impl Fn(&str) -> bool,
     values: &mut Values,
 ) -> Vec<Fault> {
     let inherited = contradictions(values);
@@ -54,7 +56,8 @@ pub(crate) fn read(
     };
     let contradictions: Vec<_> = contradictions(values).into_iter().filter(is_new).collect();
     faults.extend(contradictions);
-    faults.extend(settings.filter_map(|setting| needed(setting, &lookup, values)));
+    let own = settings.filter(|setting| lookup(setting.name).is_some());
+    faults.extend(own.filter_map(|setting| needed(setting, &is_set, values)));
     faults
 }
 
@@ -82,14 +85,10 @@ fn contradictions(values: &Values) -> Vec<Fault> {
 }
 
 /// The fault of a setting that is not set, although this one needs it.
-fn needed(
-    setting: &Setting,
-    lookup: impl Fn(&str) -> Option<String>,
-    values: &mut Values,
-) -> Option<Fault> {
+fn needed(setting: &Setting, is_set: impl Fn(&str) -> bool, values: &mut Values) -> Option<Fault> {
     let Value::Flag { needs: Some(needs), place, .. } = setting.value else { return None };
     let Value::Text { expected, .. } = find(needs)?.value else { return None };
-    let is_missing = *place(values) && lookup(needs).is_none();
+    let is_missing = *place(values) && !is_set(needs);
     let expected = format!("{expected} if {} is true", setting.name);
     is_missing.then(|| Fault::missing(needs, &expected))
 }
@@ -103,7 +102,6 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::setting::Scope;
 
     /// The values after these texts were put into the places of their settings.
     fn after(texts: &[(&Setting, String)]) -> Result<Values, Vec<Fault>> {
@@ -225,7 +223,6 @@ mod tests {
                 }
                 Value::Flag { needs: Some(other), .. } => {
                     assert!(matches!(find(other).unwrap().value, Value::Text { .. }), "{name}");
-                    assert_ne!(setting.scope, Scope::Policy, "a target's own policy has no table");
                 }
                 Value::Duration { at_least: None, .. }
                 | Value::Whole { .. }

@@ -98,6 +98,7 @@ pub fn moved<'a>(message: &Message<'a>) -> Option<Result<Failure<'a>, Unreadable
         condition: Condition::Failed,
         error: ErrorReport::default(),
         event: Some(Event::Queued(queued)),
+        whole: None,
     }))
 }
 
@@ -176,9 +177,10 @@ fn record<'a>(
     let reported = |name| Some(response.as_ref()?.text(name)?.into_owned());
     let error =
         ErrorReport { error_type: reported("errorType"), message: reported("errorMessage") };
-    let event = record.get("requestPayload");
+    let (event, policy) = (record.get("requestPayload"), policies.of(target.name()));
     Ok(Failure {
-        event: event.map(|payload| Event::read(payload, policies.of(target.name()))),
+        event: event.map(|payload| Event::read(payload, policy)),
+        whole: event.filter(|_| policy.transparent).map(Cow::Borrowed),
         target: Target::Function(target),
         request_id: request_id(message, context.text("requestId").as_deref()),
         failed_at: failed_at(message, recorded_at)?,
@@ -194,15 +196,17 @@ fn bare<'a>(
     error_message: Option<String>,
     target: Option<(&FunctionArn, &Policies)>,
 ) -> Result<Failure<'a>, Unreadable> {
-    let event = serde_json::from_str(event).map_err(|_| Unreadable::NoEvent)?;
+    let event: &RawValue = serde_json::from_str(event).map_err(|_| Unreadable::NoEvent)?;
     let (target, policies) = target.ok_or(Unreadable::NoTarget)?;
+    let policy = policies.of(target.name());
     Ok(Failure {
         target: Target::Function(target.clone()),
         request_id: request_id(message, Some(lambda_request_id)),
         failed_at: failed_at(message, None)?,
         condition: Condition::Failed,
         error: ErrorReport { error_type: None, message: error_message },
-        event: Some(Event::read(event, policies.of(target.name()))),
+        event: Some(Event::read(event, policy)),
+        whole: policy.transparent.then_some(Cow::Borrowed(event)),
     })
 }
 
@@ -228,6 +232,7 @@ fn redriven<'a>(message: &Message<'a>, policies: &Policies) -> Result<Failure<'a
             message: error_message.map(str::to_owned),
         },
         event: Some(event),
+        whole: None,
     })
 }
 
@@ -304,13 +309,14 @@ impl Condition {
 
 /// The same failure, independent of the notification's decoded text, which is never a queue's message.
 fn of_notification(failure: Failure<'_>) -> Failure<'static> {
-    let Failure { target, request_id, failed_at, condition, error, event } = failure;
+    let Failure { target, request_id, failed_at, condition, error, event, whole } = failure;
+    let owned = |payload: Cow<'_, RawValue>| Cow::Owned(payload.into_owned());
     let event = event.and_then(|event| match event {
-        Event::Fresh(payload) => Some(Event::Fresh(Cow::Owned(payload.into_owned()))),
+        Event::Fresh(payload) => Some(Event::Fresh(owned(payload))),
         Event::Retried(envelope) => Some(Event::Retried(envelope.into_owned())),
         Event::Queued(_) => None,
     });
-    Failure { target, request_id, failed_at, condition, error, event }
+    Failure { target, request_id, failed_at, condition, error, event, whole: whole.map(owned) }
 }
 
 #[cfg(test)]

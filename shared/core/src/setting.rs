@@ -83,7 +83,7 @@ pub enum Value {
     /// `true` or `false`.
     Flag {
         default: bool,
-        /// A setting without which `true` is refused. A flag of a policy needs none.
+        /// A setting of the handler without which `true` is refused.
         #[serde(skip_serializing_if = "Option::is_none")]
         needs: Option<&'static str>,
         #[serde(skip)]

@@ -34,8 +34,9 @@ impl Settings {
     /// an optional parameter without a value.
     pub fn from_lookup(lookup: impl Fn(&str) -> Option<String>) -> Result<Self, BadSettings> {
         let lookup = |name: &str| lookup(name).filter(|value| !value.trim().is_empty());
+        let is_set = |name: &str| lookup(name).is_some();
         let mut values = Values::default();
-        let mut faults = reading::read(SETTINGS.iter(), lookup, &mut values);
+        let mut faults = reading::read(SETTINGS.iter(), lookup, is_set, &mut values);
         let Values {
             policy,
             targets,
@@ -49,7 +50,7 @@ impl Settings {
             register,
             probe,
         } = values;
-        let policies = Policies::read(own_policies.as_deref(), policy, &mut faults);
+        let policies = Policies::read(own_policies.as_deref(), policy, is_set, &mut faults);
         let rules = Rules { targets, queue_targets, dlq_target, policies };
         let own_queues = [retry_queue_url.as_deref(), dead_letter_queue_url.as_deref()];
         rules.refuse_loops(own_queues, &mut faults);

@@ -8,6 +8,7 @@
 //! needed.
 
 mod item;
+mod notes;
 pub mod register;
 
 use std::{
@@ -21,13 +22,13 @@ use std::{
 use aws_sdk_dynamodb::{
     Client,
     config::{AsyncSleep, timeout::TimeoutConfig},
-    error::{ProvideErrorMetadata, SdkError},
+    error::{BuildError, ProvideErrorMetadata, SdkError},
     operation::{
         delete_item::DeleteItemError, put_item::PutItemError,
         transact_write_items::TransactWriteItemsError, update_item::UpdateItemError,
     },
     types::{
-        AttributeValue, CancellationReason, KeysAndAttributes, Put,
+        AttributeValue, CancellationReason, Delete, KeysAndAttributes, Put,
         ReturnValuesOnConditionCheckFailure::AllOld, TransactWriteItem,
     },
 };
@@ -171,33 +172,68 @@ impl ClaimTable {
         extra: Item,
         others: Vec<TransactWriteItem>,
     ) -> Result<(), NotCommitted> {
-        let condition = Condition::of(Some(seen));
-        let put = Put::builder()
-            .table_name(&self.table)
-            .set_item(Some(item::write(key, next, extra)))
-            .condition_expression(condition.expression)
-            .set_expression_attribute_names(Some(condition.names))
-            .set_expression_attribute_values(condition.values)
-            .return_values_on_condition_check_failure(AllOld)
-            .build()
-            .map_err(|error| self.unreadable(&error.to_string()))?;
-        let call = self
-            .client
-            .transact_write_items()
-            .set_transact_items(Some(others))
-            .transact_items(TransactWriteItem::builder().put(put).build());
-        let Err(error) = call.send().await else { return Ok(()) };
-        let Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) =
-            error.as_service_error()
-        else {
-            return Err(self.fault(&error).into());
+        self.replace_with(key, Some(seen), Some(next), extra, others).await
+    }
+
+    /// Writes or removes a claim, as [`ClaimTable::put`] and [`ClaimTable::delete`] do, with other writes in the same
+    /// transaction. This takes one call.
+    async fn replace_with(
+        &self,
+        key: &str,
+        seen: Option<&Claim>,
+        next: Option<&Claim>,
+        extra: Item,
+        others: Vec<TransactWriteItem>,
+    ) -> Result<(), NotCommitted> {
+        let unreadable = |error: BuildError| self.unreadable(&error.to_string());
+        let condition = Condition::of(seen);
+        let own = match next {
+            Some(next) => {
+                let put = Put::builder()
+                    .table_name(&self.table)
+                    .set_item(Some(item::write(key, next, extra)))
+                    .condition_expression(condition.expression)
+                    .set_expression_attribute_names(Some(condition.names))
+                    .set_expression_attribute_values(condition.values)
+                    .return_values_on_condition_check_failure(AllOld);
+                TransactWriteItem::builder().put(put.build().map_err(unreadable)?)
+            }
+            None => {
+                let delete = Delete::builder()
+                    .table_name(&self.table)
+                    .key(ID, text(key))
+                    .condition_expression(condition.expression)
+                    .set_expression_attribute_names(Some(condition.names))
+                    .set_expression_attribute_values(condition.values)
+                    .return_values_on_condition_check_failure(AllOld);
+                TransactWriteItem::builder().delete(delete.build().map_err(unreadable)?)
+            }
         };
-        let reasons = cancelled.cancellation_reasons();
+        let own = own.build();
+        let reasons = match self.transact(others.into_iter().chain([own]).collect()).await? {
+            None => return Ok(()),
+            Some(reasons) => reasons,
+        };
         let own = reasons.last().filter(|own| own.code() == Some(CONDITION_FAILED));
         Err(match own.map(|own| self.changed(own.item())) {
             Some(why) => NotCommitted::NotReplaced(why),
-            None => NotCommitted::Cancelled(reasons.to_vec()),
+            None => NotCommitted::Cancelled(reasons),
         })
+    }
+
+    /// Makes all of these writes or none. Returns the reason of each if DynamoDB has cancelled the transaction.
+    async fn transact(
+        &self,
+        writes: Vec<TransactWriteItem>,
+    ) -> Result<Option<Vec<CancellationReason>>, StoreFault> {
+        let call = self.client.transact_write_items().set_transact_items(Some(writes));
+        let Err(error) = call.send().await else { return Ok(None) };
+        match error.as_service_error() {
+            Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) => {
+                Ok(Some(cancelled.cancellation_reasons().to_vec()))
+            }
+            _ => Err(self.fault(&error)),
+        }
     }
 
     /// Replaces an attribute of an item and increments its version, if the version is the `seen` one; 0 means that
@@ -272,21 +308,37 @@ impl ClaimTable {
 
     /// Reads the items under these keys, with as many eventually consistent calls as they need.
     pub async fn read(&self, keys: impl Iterator<Item = String>) -> Result<Vec<Item>, StoreFault> {
+        self.read_all(keys, false).await
+    }
+
+    async fn read_all(
+        &self,
+        keys: impl Iterator<Item = String>,
+        is_consistent: bool,
+    ) -> Result<Vec<Item>, StoreFault> {
         let keys: Vec<_> = keys.map(|key| Item::from([(ID.to_owned(), text(&key))])).collect();
-        let parts = keys.chunks(READ_MAX).map(|part| self.read_part(part.to_vec()));
+        let parts = keys.chunks(READ_MAX);
+        let parts = parts.map(|part| self.read_part(part.to_vec(), is_consistent));
         let parts = stream::iter(parts).buffer_unordered(READS_AT_ONCE);
         Ok(parts.try_collect::<Vec<_>>().await?.into_iter().flatten().collect())
     }
 
     /// Reads at most [`READ_MAX`] items.
-    async fn read_part(&self, mut keys: Vec<Item>) -> Result<Vec<Item>, StoreFault> {
+    async fn read_part(
+        &self,
+        mut keys: Vec<Item>,
+        is_consistent: bool,
+    ) -> Result<Vec<Item>, StoreFault> {
         let mut items = Vec::new();
         for attempt in 0..READ_ATTEMPTS {
             let sleep = self.client.config().sleep_impl().filter(|_| attempt > 0);
             if let Some(sleep) = sleep {
                 sleep.sleep(READ_PAUSE * (1 << (attempt - 1))).await;
             }
-            let wanted = KeysAndAttributes::builder().set_keys(Some(keys)).build();
+            let wanted = KeysAndAttributes::builder()
+                .set_keys(Some(keys))
+                .consistent_read(is_consistent)
+                .build();
             let wanted = wanted.map_err(|error| self.unreadable(&error.to_string()))?;
             let call = self.client.batch_get_item().request_items(&self.table, wanted);
             let answer = call.send().await.map_err(|error| self.fault(&error))?;

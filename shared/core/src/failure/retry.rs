@@ -6,7 +6,7 @@ use super::{Condition, Event, Failure};
 use crate::{
     Attempt,
     attribute::Attribute,
-    envelope::{Envelope, RetryMetadata},
+    envelope::{Envelope, INVOCATION_MAX, RetryMetadata},
     reason::Reason,
 };
 
@@ -38,11 +38,15 @@ impl Failure<'_> {
         (!is_redriven).then(|| self.metadata(attempt))
     }
 
-    /// Whether Lambda or SQS accepts the retry.
-    pub(crate) fn check(&self, attempt: Attempt) -> Result<(), Reason> {
+    /// Whether Lambda or SQS accepts the retry, of a function with or without an envelope.
+    pub(crate) fn check(&self, attempt: Attempt, is_transparent: bool) -> Result<(), Reason> {
+        let fits = |envelope: Envelope<'_>| match is_transparent {
+            true => envelope.payload.get().len() <= INVOCATION_MAX,
+            false => envelope.fits(),
+        };
         match self.queued() {
             Some(queued) => queued.check(self.sent_metadata(attempt).as_ref()),
-            None if self.envelope(attempt).is_some_and(|it| !it.fits()) => {
+            None if self.envelope(attempt).is_some_and(|it| !fits(it)) => {
                 Err(Reason::PayloadTooLarge)
             }
             None => Ok(()),

@@ -79,6 +79,7 @@ impl<'a> Life<'a> {
             condition: Condition::Failed,
             error: ErrorReport::default(),
             event: None,
+            whole: None,
         };
         Self { policy, failure, event: (0, 0) }
     }
