@@ -1,10 +1,20 @@
 //! The port for functions: asynchronous invocations by Lambda, and CloudWatch's counts.
 
-use std::{borrow::Cow, time::Duration};
+use std::{
+    borrow::Cow,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
 
 use aws_config::SdkConfig;
 use aws_sdk_lambda::{
-    Client, error::SdkError, operation::invoke::InvokeError, primitives::Blob,
+    Client,
+    error::SdkError,
+    operation::{RequestId, invoke::InvokeError},
+    primitives::Blob,
     types::InvocationType,
 };
 use comeback_core::{
@@ -13,7 +23,7 @@ use comeback_core::{
     circuit::Minute,
     fault::{InvokeFault, classify},
 };
-use comeback_flow::ports::{CallFault, Functions, Invocation};
+use comeback_flow::ports::{CallFault, Functions, Invocation, Invoked};
 
 use crate::{clients::fault_of, counts};
 
@@ -35,7 +45,9 @@ impl LambdaFunctions {
 }
 
 impl Functions for LambdaFunctions {
-    async fn invoke(&self, invocation: Invocation<'_>) -> Result<(), InvokeFault> {
+    async fn invoke(&self, invocation: Invocation<'_>) -> Invoked {
+        let calls = Arc::new(AtomicU32::new(0));
+        let count = Arc::clone(&calls);
         let trace = invocation.trace_header.map(str::to_owned);
         let call = self
             .lambda
@@ -47,12 +59,19 @@ impl Functions for LambdaFunctions {
             .payload(Blob::new(invocation.payload));
         // The SDK would send the trace of the batch, which contains other events too.
         let traced = call.customize().mutate_request(move |request| {
+            count.fetch_add(1, Ordering::Relaxed);
             let headers = request.headers_mut();
             headers.remove(TRACE_HEADER);
             // A trace that is not a valid header value is dropped.
             let _ = trace.clone().map(|trace| headers.try_insert(TRACE_HEADER, trace));
         });
-        traced.send().await.map(drop).map_err(|error| fault(&error))
+        let answer = match traced.send().await {
+            Ok(accepted) => Ok(accepted.request_id().map(str::to_owned)),
+            Err(error) => Err(fault(&error)),
+        };
+        let is_repeated = calls.load(Ordering::Relaxed) > 1;
+        let is_unanswered = answer.as_ref().is_err_and(InvokeFault::may_be_accepted);
+        Invoked { answer, may_be_accepted_unseen: is_repeated || is_unanswered }
     }
 
     async fn minutes(

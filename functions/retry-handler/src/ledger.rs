@@ -8,6 +8,7 @@ use comeback_core::{
     Timestamp,
     claim::{Claim, State},
     fault::StoreFault,
+    note::{Change, Found, Keys},
     register::{Waiting, target_key},
 };
 use comeback_dynamodb::{
@@ -52,10 +53,14 @@ impl Ledger for DynamoLedger {
         key: &str,
         seen: Option<&Claim>,
         next: Option<&Claim>,
+        change: Option<&Change<'_>>,
     ) -> Result<(), NotReplaced> {
-        match next {
-            Some(next) => self.claims.put(key, seen, next, Item::new()).await,
-            None => self.claims.delete(key, seen).await,
+        match (next, change) {
+            (_, Some(change)) => {
+                self.claims.replace_noting(key, seen, next, Item::new(), change).await
+            }
+            (Some(next), None) => self.claims.put(key, seen, next, Item::new()).await,
+            (None, None) => self.claims.delete(key, seen).await,
         }
         .map_err(not_replaced)
     }
@@ -66,9 +71,16 @@ impl Ledger for DynamoLedger {
         seen: Option<&Claim>,
         next: &Claim,
         waiting: &Waiting<'_>,
+        change: Option<&Change<'_>>,
     ) -> Result<(), NotReplaced> {
         let attributes = register::attributes(waiting);
-        self.register.put(key, seen, next, attributes).await.map_err(not_replaced)
+        match change {
+            Some(change) => {
+                self.register.replace_noting(key, seen, Some(next), attributes, change).await
+            }
+            None => self.register.put(key, seen, next, attributes).await,
+        }
+        .map_err(not_replaced)
     }
 
     async fn look_up(&self, wanted: &Wanted<'_>) -> Result<Notes, StoreFault> {
@@ -98,6 +110,14 @@ impl Ledger for DynamoLedger {
         let written = self.claims.exchange(&key, VERSION, seen, CIRCUIT, next);
         let current = |there: Option<Item>| there.as_ref().map(stored).unwrap_or_default();
         written.await.map_err(|why| why.map(current))
+    }
+
+    async fn recall(&self, wanted: &[Keys]) -> Result<Vec<Found>, StoreFault> {
+        self.claims.recall(wanted).await
+    }
+
+    async fn adopt(&self, change: &Change<'_>) -> Result<bool, StoreFault> {
+        self.claims.adopt(change).await
     }
 
     async fn list(

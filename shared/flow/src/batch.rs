@@ -30,6 +30,7 @@ use crate::{
     outages::{LEDGER, Outages},
     ports::{Clock, ENTRIES_MAX, Functions, Invocation, Ledger, Queues, Resent},
     probes,
+    recall::{self, Recalled},
     register::{self, Steered},
     report::{Obstacle, Outcome, Report, TargetReport},
     run::Run,
@@ -124,13 +125,30 @@ where
             registers: self.settings.register,
             circuits: self.settings.probe.then_some(&self.memory),
         };
+        let Recalled { items, unknown } =
+            recall::recall(items, &self.settings.rules, budget.recall, &run).await;
         // Without a box, the future is nested too deeply for rustc.
-        let work = Box::pin(self.work(&items, &run));
-        let targets = within(&self.clock, budget.all, work).await.unwrap_or_default();
+        let work = Box::pin(join(self.work(&items, &run), self.put_back_unknown(&unknown, &run)));
+        let worked = within(&self.clock, budget.all, work).await;
+        let targets = worked.map(|(targets, ())| targets).unwrap_or_default();
+        let mut items: Vec<_> = items.into_iter().chain(unknown).collect();
+        items.sort_unstable_by_key(|item| item.nth);
         let not_reached = items.iter().filter(|item| !item.has_ended());
         not_reached.for_each(|item| log::end(item, Outcome::NotReached));
         items.iter().filter(|item| item.is_unmarked()).for_each(log::unmarked);
         Ok(Report { entries: items.into_iter().map(Item::into_entry).collect(), targets })
+    }
+
+    /// Settles the messages of which it is unknown which attempt has failed. No other phase concerns them.
+    async fn put_back_unknown(&self, unknown: &[Item<'_>], run: &Run<'_, L, C>) {
+        let tasks: Vec<_> = unknown.iter().map(|item| Task::of(item, None)).collect();
+        let mut settlements = Settlements::default();
+        for task in &tasks {
+            if let Decision::Settle(settlement) = task.decision() {
+                settlements.add(task, settlement);
+            }
+        }
+        self.settle(settlements, run).await;
     }
 
     /// Makes the calls for the messages of a batch. Without a ledger, the tasks are what the messages alone say, and
@@ -258,7 +276,10 @@ where
         let tenant = policy.tenant(&envelope.payload);
         let invocation = |tenant_id| Invocation {
             function: failure.target.as_str(),
-            payload: envelope.to_json(),
+            payload: match policy.transparent {
+                true => envelope.payload.get().to_owned(),
+                false => envelope.to_json(),
+            },
             tenant_id,
             execution_name: policy
                 .durable
@@ -267,13 +288,14 @@ where
         };
         let tenant_id = tenant.as_ref().ok().cloned().flatten();
         let has_tenant = tenant_id.is_some();
-        let mut answer = self.functions.invoke(invocation(tenant_id)).await;
+        let mut invoked = self.functions.invoke(invocation(tenant_id)).await;
         // TENANT_ID may be set for all functions. Lambda refuses what it is not for, before anything runs.
-        if has_tenant && answer.as_ref().is_err_and(InvokeFault::is_about_tenant) {
-            answer = self.functions.invoke(invocation(None)).await;
+        if has_tenant && invoked.answer.as_ref().is_err_and(InvokeFault::is_about_tenant) {
+            invoked = self.functions.invoke(invocation(None)).await;
         }
-        match answer {
-            Ok(()) => {
+        item.note_progress(invoked.progress());
+        match invoked.answer {
+            Ok(_) => {
                 log::end(item, Outcome::Invoked { lateness });
                 None
             }

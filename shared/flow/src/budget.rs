@@ -20,6 +20,8 @@ const FOLLOW_UP: Duration = Duration::from_secs(3);
 /// When the parts of a batch end. These are times and not durations, because the calls before a part may be slow.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Budget {
+    /// From this time on no note is waited for. Other messages wait until then.
+    pub(crate) recall: Timestamp,
     /// From this time on no further message is acted on.
     pub(crate) acts: Timestamp,
     /// From this time on everything that is not done is left to the queue.
@@ -33,7 +35,7 @@ impl Budget {
         let rest = between(now, deadline);
         let all = rest - ANSWER.min(rest / 4);
         let acts = all - FOLLOW_UP.min(all / 3);
-        Self { acts: later(now, acts), all: later(now, all) }
+        Self { recall: later(now, acts / 2), acts: later(now, acts), all: later(now, all) }
     }
 }
 

@@ -12,8 +12,10 @@ use std::time::Duration;
 use comeback_core::{
     Timestamp,
     claim::{Claim, Claimant, LOOKS_MAX, State, Verdict, is_same},
+    decision::Decision,
     fault::StoreFault,
     log_line::decision,
+    note::Unwrapped,
 };
 
 use crate::{
@@ -52,7 +54,7 @@ pub(crate) async fn claim<L: Ledger, C: Clock>(
     for _ in 0..LOOKS_MAX {
         let claim = match judge(item, found.as_ref(), run.clock.now(), run) {
             Verdict::Own(claim) => {
-                item.hold(claim);
+                hold(task, claim, run);
                 return Ok(());
             }
             Verdict::Take(claim) => claim,
@@ -60,8 +62,10 @@ pub(crate) async fn claim<L: Ledger, C: Clock>(
             Verdict::Done => return Err(NotClaimed::Done),
         };
         // Noted before the write, which may succeed although its answer is lost. Then the claim has to be released.
-        item.hold(claim.clone());
-        match ledger.replace(&key, found.as_ref(), Some(&claim)).await {
+        hold(task, claim.clone(), run);
+        let sending = item.sending();
+        let change = sending.as_ref().map(Unwrapped::begin);
+        match ledger.replace(&key, found.as_ref(), Some(&claim), change.as_ref()).await {
             Ok(()) => return Ok(()),
             Err(NotReplaced::Changed(current)) => {
                 item.forget_claim();
@@ -77,6 +81,18 @@ pub(crate) async fn claim<L: Ledger, C: Clock>(
     }
     let message = "the claim changed each time it was looked at".to_owned();
     Err(NotClaimed::Unknown(StoreFault { passes: true, code: None, message }))
+}
+
+/// Holds a claim, and notes what is about to be sent without an envelope. It is written with the claim, so that the
+/// record of its failure is recognized even if this handler dies.
+fn hold<L, C: Clock>(task: &Task<'_>, claim: Claim, run: &Run<'_, L, C>) {
+    let item = task.item;
+    item.hold(claim.clone(), None);
+    // An operator's order in the claim may have changed the decision.
+    if task.decision() == Decision::Invoke {
+        let sending = item.unwrapped(&claim, run.clock.now());
+        item.hold(claim, sending);
+    }
 }
 
 /// Judges the claim that was found for the item, if there is one.
@@ -97,7 +113,7 @@ pub(crate) fn owner<L, C>(item: &Item<'_>, run: &Run<'_, L, C>) -> String {
 }
 
 /// Records that the item's failure was acted on.
-pub(crate) async fn mark<L: Ledger, C>(item: &Item<'_>, run: &Run<'_, L, C>) {
+pub(crate) async fn mark<L: Ledger, C: Clock>(item: &Item<'_>, run: &Run<'_, L, C>) {
     let done = |held: &Claim| Some(held.done());
     match rewrite(item, done, run).await {
         Ok(()) => {}
@@ -111,7 +127,7 @@ pub(crate) async fn mark<L: Ledger, C>(item: &Item<'_>, run: &Run<'_, L, C>) {
 
 /// Releases the claim, so that the next delivery may act. If another invocation has taken it over by now, it stays as
 /// it is.
-pub(crate) async fn release<L: Ledger, C>(item: &Item<'_>, run: &Run<'_, L, C>) {
+pub(crate) async fn release<L: Ledger, C: Clock>(item: &Item<'_>, run: &Run<'_, L, C>) {
     // An operator's order has to stay for the invocation that acts next.
     let ordered =
         |held: &Claim| held.order.map(|_| Claim { state: State::Waiting, ..held.clone() });
@@ -122,7 +138,7 @@ pub(crate) async fn release<L: Ledger, C>(item: &Item<'_>, run: &Run<'_, L, C>) 
 }
 
 /// Replaces the claim that the item holds, if it holds one.
-async fn rewrite<L: Ledger, C>(
+async fn rewrite<L: Ledger, C: Clock>(
     item: &Item<'_>,
     next: impl FnOnce(&Claim) -> Option<Claim>,
     run: &Run<'_, L, C>,
@@ -134,8 +150,11 @@ async fn rewrite<L: Ledger, C>(
         next.as_ref().is_none_or(|next| next.token == held.token),
         "another owner's claim"
     );
+    let sending = item.sending();
+    let change = sending.as_ref().map(|it| it.end(run.clock.now()));
     // Held until the answer arrives, so that a mark which is cut off is logged.
-    let written = ledger.replace(&failure.claim_key(), Some(&held), next.as_ref()).await;
+    let written =
+        ledger.replace(&failure.claim_key(), Some(&held), next.as_ref(), change.as_ref()).await;
     item.forget_claim();
     match written {
         // If the answer was lost and the SDK has repeated the write, it finds its own first write.

@@ -9,11 +9,14 @@ use aws_lambda_events::event::sqs::SqsMessage;
 use comeback_core::{
     Timestamp,
     arn::Home,
-    claim::Claim,
-    decision::{Judgement, decide},
+    claim::{Claim, State},
+    decision::{Judgement, Settlement, decide},
+    envelope::Envelope,
     in_flight::is_backlog,
+    note::{self, Progress, Sending, Unwrapped},
     record::Failure,
     settings::Settings,
+    target::Target,
     time::between,
 };
 
@@ -31,9 +34,20 @@ pub(crate) struct Item<'e> {
     pub(crate) judgement: Judgement<'e>,
     pub(crate) judged_at: Timestamp,
     source: Option<Source<'e>>,
-    claim: RefCell<Option<Claim>>,
+    /// Whether its function is invoked without an envelope.
+    is_transparent: bool,
+    /// The senders of its payload whose sendings no record needs any more.
+    over: Vec<String>,
+    claim: RefCell<Option<Held>>,
     outcome: OnceCell<Outcome>,
     obstacle: Cell<Option<Obstacle>>,
+}
+
+/// A claim, and what is sent under it without an envelope.
+#[derive(Clone)]
+struct Held {
+    claim: Claim,
+    unwrapped: Option<Unwrapped>,
 }
 
 impl<'e> Item<'e> {
@@ -44,7 +58,11 @@ impl<'e> Item<'e> {
         now: Timestamp,
     ) -> Self {
         let judgement = decide(view(record), home, &settings.rules, now);
+        let policy = judgement.failure.as_ref().ok().map(|failure| &failure.target);
+        let policy = policy.map(|target| settings.rules.policies.of(target.name()));
         Self {
+            is_transparent: policy.is_some_and(|policy| policy.transparent),
+            over: Vec::new(),
             record,
             nth,
             judgement,
@@ -54,6 +72,16 @@ impl<'e> Item<'e> {
             outcome: OnceCell::new(),
             obstacle: Cell::new(None),
         }
+    }
+
+    /// The same item, after the notes for its failure were read.
+    pub(crate) fn recalled(self, judgement: Judgement<'e>, over: Vec<String>) -> Self {
+        Self { judgement, over, ..self }
+    }
+
+    /// The same item, as long as it is unknown which attempt has failed.
+    pub(crate) fn unknown(self, settlement: Settlement) -> Self {
+        Self { judgement: self.judgement.unplanned(settlement), ..self }
     }
 
     /// The failure that the message describes, even if the message is refused.
@@ -112,13 +140,44 @@ impl<'e> Item<'e> {
         trace_header(self.record)
     }
 
-    /// Notes the claim that is being written, and has to be marked or released later.
-    pub(crate) fn hold(&self, claim: Claim) {
-        self.claim.replace(Some(claim));
+    /// What is sent without an envelope under this claim, if the target is invoked.
+    pub(crate) fn unwrapped(&self, claim: &Claim, now: Timestamp) -> Option<Unwrapped> {
+        let (State::Held { until }, Target::Function(function), true) =
+            (claim.state, &self.failure()?.target, self.is_transparent)
+        else {
+            return None;
+        };
+        let Envelope { metadata, payload } = self.judgement.envelope()?;
+        let sender = claim.token.owner.clone();
+        Some(Unwrapped {
+            function: function.unqualified().to_owned(),
+            sendings: note::sendings_key(function.unqualified(), payload.get()),
+            sending: Sending { sender, metadata, since: now, until },
+            over: self.over.clone(),
+            progress: Progress::NotAccepted,
+        })
+    }
+
+    /// Notes the claim that is being written, and has to be marked or released later, with what is sent under it.
+    pub(crate) fn hold(&self, claim: Claim, unwrapped: Option<Unwrapped>) {
+        self.claim.replace(Some(Held { claim, unwrapped }));
     }
 
     pub(crate) fn held(&self) -> Option<Claim> {
-        self.claim.borrow().clone()
+        self.claim.borrow().as_ref().map(|held| held.claim.clone())
+    }
+
+    /// What is sent without an envelope under the claim that it holds.
+    pub(crate) fn sending(&self) -> Option<Unwrapped> {
+        self.claim.borrow().as_ref()?.unwrapped.clone()
+    }
+
+    /// Notes how far the invocation has come.
+    pub(crate) fn note_progress(&self, progress: Progress) {
+        let mut claim = self.claim.borrow_mut();
+        if let Some(unwrapped) = claim.as_mut().and_then(|held| held.unwrapped.as_mut()) {
+            unwrapped.progress = progress;
+        }
     }
 
     /// Forgets the claim, after its last write or because it was not written.

@@ -158,14 +158,24 @@ pub(crate) fn held(item: &Item<'_>, until: Timestamp) {
     write_about(item, Level::INFO, "another invocation is acting on the same failure", line);
 }
 
+pub(crate) fn not_yet_recalled(item: &Item<'_>, again_at: Timestamp) {
+    let until = rfc3339(again_at);
+    let line = Line { held_until: Some(&until), ..Line::default() };
+    let message = "another invocation may be about to note that this was a retry; the event waits for the note";
+    write_about(item, Level::INFO, message, line);
+}
+
 /// A warning if the fault will pass, an error if a person has to fix it.
 fn level(fault: &StoreFault) -> Level {
     if fault.passes { Level::WARN } else { Level::ERROR }
 }
 
-/// A write to the ledger failed. Another line has the outcome of the message.
+/// A write to the ledger failed, or the read of a note. Another line has the outcome of the message.
 pub(crate) fn not_written(item: &Item<'_>, write: &'static str, fault: &StoreFault) {
     let message = match write {
+        decision::RECALL => {
+            "LEDGER_TABLE can't say whether this was a retry; its event waits until it can"
+        }
         decision::CLAIM => {
             "the failure can't be claimed in LEDGER_TABLE; its event waits until it can"
         }

@@ -18,6 +18,7 @@ use comeback_core::{
     claim::Claim,
     dead_letter::DeadLetter,
     fault::{self, InvokeFault, StoreFault},
+    note::{Change, Found, Keys, Progress},
     register::Waiting,
 };
 
@@ -50,7 +51,7 @@ pub trait Queues {
 
 pub trait Functions {
     /// Invokes a function asynchronously. Once Lambda has accepted the invocation, it keeps the event.
-    fn invoke(&self, invocation: Invocation<'_>) -> impl Future<Output = Result<(), InvokeFault>>;
+    fn invoke(&self, invocation: Invocation<'_>) -> impl Future<Output = Invoked>;
 
     /// The counts of all invocations of a function, whoever has made them: the minutes between these times for which
     /// there are counts. Only probes need them.
@@ -66,12 +67,13 @@ pub trait Functions {
 /// of targets.
 pub trait Ledger {
     /// Replaces the claim under `key` by `next`, or removes it, if it is still the one that was `seen`. If `seen` is
-    /// `None`, there must be no claim. This is one conditional write.
+    /// `None`, there must be no claim. This is one conditional write, which also makes the `change` of the notes.
     fn replace(
         &self,
         key: &str,
         seen: Option<&Claim>,
         next: Option<&Claim>,
+        change: Option<&Change<'_>>,
     ) -> impl Future<Output = Result<(), NotReplaced>>;
 
     /// Replaces the claim under `key` by the item of a waiting event, as [`Ledger::replace`] does. The item also has
@@ -82,6 +84,7 @@ pub trait Ledger {
         seen: Option<&Claim>,
         next: &Claim,
         waiting: &Waiting<'_>,
+        change: Option<&Change<'_>>,
     ) -> impl Future<Output = Result<(), NotReplaced>>;
 
     /// Reads the items of these events and targets, however many there are, with as few calls as possible.
@@ -95,6 +98,12 @@ pub trait Ledger {
         seen: u64,
         next: &str,
     ) -> impl Future<Output = Result<(), NotExchanged>>;
+
+    /// Reads what there is for these failure records, in order, with as few consistent calls as possible.
+    fn recall(&self, wanted: &[Keys]) -> impl Future<Output = Result<Vec<Found>, StoreFault>>;
+
+    /// Changes the notes, if the sending that this removes is still there. Returns whether it was.
+    fn adopt(&self, change: &Change<'_>) -> impl Future<Output = Result<bool, StoreFault>>;
 
     /// Lists the `count` events of this target that are in flight until after this time, the earliest first, or all if
     /// there are fewer.
@@ -185,6 +194,31 @@ pub struct Invocation<'a> {
     pub execution_name: Option<String>,
     /// The event's trace. Lambda's recursive-loop detection uses it.
     pub trace_header: Option<&'a str>,
+}
+
+/// How an invocation ended.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Invoked {
+    /// The request id that Lambda's answer names, which is that of the invocation.
+    pub answer: Result<Option<String>, InvokeFault>,
+    /// Whether Lambda may have accepted the invocation without an answer that arrived: this call, or an earlier one that
+    /// was made again.
+    pub may_be_accepted_unseen: bool,
+}
+
+impl Invoked {
+    /// What the notes have to say about an invocation without an envelope.
+    pub fn progress(&self) -> Progress {
+        let is_repeated = self.may_be_accepted_unseen;
+        match &self.answer {
+            Ok(Some(request_id)) => {
+                Progress::Accepted { request_id: request_id.clone(), is_repeated }
+            }
+            Ok(None) => Progress::Unanswered,
+            Err(_) if is_repeated => Progress::Unanswered,
+            Err(_) => Progress::NotAccepted,
+        }
+    }
 }
 
 /// Why a claim was not replaced. Contains the current one, if there is one.

@@ -206,7 +206,9 @@ async fn enter<L: Ledger, C: Clock>(
             return false;
         }
         let next = Claim::waiting(claims::owner(item, run), seen.as_ref(), waiting.expires_at());
-        let written = ledger.enter(&key, seen.as_ref(), &next, &waiting).await;
+        let sending = item.sending();
+        let change = sending.as_ref().map(|it| it.end(run.clock.now()));
+        let written = ledger.enter(&key, seen.as_ref(), &next, &waiting, change.as_ref()).await;
         if let Err(NotReplaced::Fault(fault)) = written {
             item.note_obstacle(Some(Obstacle::Ledger));
             log::not_written(item, decision::REGISTER, &fault);

@@ -94,12 +94,34 @@ impl World {
         let takes = made.takes(1);
         let mut entries = vec![made.answer(1)];
         let mut found = Found::Nothing;
+        if way != Way::Answered {
+            let name = state.handlers[handler].as_ref().map(|run| run.name);
+            let own = state.sent.values_mut().filter(|it| Some(it.run) == name);
+            own.for_each(|it| it.is_hit = true);
+        }
         match call {
             Request::Sleep(_) | Request::Minutes { .. } => {}
-            Request::Hide { .. }
-            | Request::Again { .. }
-            | Request::Letters(_)
-            | Request::Invoke(_) => entries = self.entries(state, call, made)?,
+            Request::Hide { .. } | Request::Again { .. } | Request::Letters(_) => {
+                entries = self.entries(state, call, made)?
+            }
+            Request::Invoke(invoke) => {
+                if takes {
+                    let accepted = self.invoke(state, invoke, made)?;
+                    found = accepted.filter(|_| !made.is_lost()).unwrap_or_default();
+                }
+            }
+            Request::Recall(keys) => {
+                if takes {
+                    found = Found::Recalled(self.recall(state, handler, keys)?);
+                }
+            }
+            Request::Adopt(noting) => {
+                if takes {
+                    let is_there = self.adopt(state, handler, noting)?;
+                    let first = way != Way::Repeated;
+                    found = Found::Adopted(is_there && first && !made.is_lost());
+                }
+            }
             Request::Count { .. } => {
                 found = Found::Count(if self.scope.is_crowded { 5 } else { 0 })
             }
@@ -165,17 +187,14 @@ impl World {
                 }
                 let content = self.check_sent_back(state, queue_url, message, made)?;
                 self.act(state, &content, made)?;
-                self.end(state, &content, &message.body, text_attributes(message), made.fails);
+                let attributes = text_attributes(message);
+                self.end(state, &content, None, &message.body, attributes, made.fails);
             }
         } else if let Request::Letters(letters) = call {
             count = letters.len();
             for letter in made.taken(letters) {
                 self.give_up(state, letter, made)?;
             }
-        } else if let Request::Invoke(invoke) = call
-            && made.takes(0)
-        {
-            self.invoke(state, invoke, made)?;
         }
         Ok((0..count).map(|nth| made.answer(nth)).collect())
     }
@@ -220,7 +239,8 @@ impl World {
         Ok(())
     }
 
-    fn invoke(&mut self, state: &mut State, invoke: &Invoke, made: Made) -> Checked {
+    /// Returns what the answer says about it, if that matters.
+    fn invoke(&mut self, state: &mut State, invoke: &Invoke, made: Made) -> Checked<Option<Found>> {
         let (content, number) = self.check_invocation(state, invoke, made)?;
         // If the answer is lost, its handler gives the probe back.
         let is_probe = self.check_probe(state, made.handler, &content)? && !made.is_lost();
@@ -229,10 +249,22 @@ impl World {
         if self.scope.is_down {
             let payload = self.keys.number(payload.to_string());
             state.flights.push(Flight { content: number, payload, since: state.now, is_probe });
+        } else if self.is_transparent() {
+            let is_repeated = made.way == Way::Repeated;
+            if is_repeated {
+                // It is accepted twice. Nobody knows the id of the first time.
+                let unseen = self.accept(state, made.handler, &content)?;
+                self.end(state, &content, Some(&unseen), payload, Vec::new(), made.fails);
+            }
+            let request_id = self.accept(state, made.handler, &content)?;
+            let fails = made.fails && !is_repeated;
+            self.end(state, &content, Some(&request_id), payload, Vec::new(), fails);
+            self.tell_of(state, made.handler, &content, is_repeated, made.is_lost());
+            return Ok(Some(Found::Accepted { request_id, is_repeated }));
         } else {
-            self.end(state, &content, payload, Vec::new(), made.fails);
+            self.end(state, &content, None, payload, Vec::new(), made.fails);
         }
-        Ok(())
+        Ok(None)
     }
 
     /// A handler acts on a failure.
@@ -247,7 +279,7 @@ impl World {
     }
 
     fn replace(&mut self, state: &mut State, replace: &Replace, made: Made) -> Checked<Answer> {
-        let Replace { key, seen, next, waiting } = replace;
+        let Replace { key, seen, next, waiting, noting } = replace;
         let key = self.keys.number(key.clone());
         let marks = next.as_ref().is_some_and(|it| it.state == ClaimState::Done);
         if !made.takes(1) && marks {
@@ -260,6 +292,10 @@ impl World {
             ensure(waiting.is_none() || self.registers(), "ListsTruly", || {
                 "listed without a register".to_owned()
             })?;
+            if let Some(noting) = noting {
+                self.note(state, made.handler, key, next.as_ref(), noting)?;
+            }
+            self.check_ends_sending(state, made.handler, key, next.as_ref(), noting.as_ref())?;
             let waiting =
                 waiting.as_ref().map(|entry| (millis(entry.due), entry.receipt_handle.clone()));
             match next.clone() {
@@ -306,19 +342,23 @@ impl World {
 }
 
 /// How this call may end.
-pub fn ways(call: &Request) -> &'static [Way] {
+pub fn ways(call: &Request, is_transparent: bool) -> &'static [Way] {
     let entries = match call {
         Request::Hide { changes, .. } => changes.len(),
         Request::Again { messages, .. } => messages.len(),
         Request::Letters(letters) => letters.len(),
+        Request::Invoke(_) if is_transparent => {
+            return &[Way::Answered, Way::Lost, Way::Repeated, Way::Unsent];
+        }
         Request::Invoke(_) => 1,
-        Request::Replace(_) | Request::Exchange(_) => {
+        Request::Replace(_) | Request::Exchange(_) | Request::Adopt(_) => {
             return &[Way::Answered, Way::Lost, Way::Repeated, Way::Unsent];
         }
         Request::Sleep(_)
         | Request::Count { .. }
         | Request::Minutes { .. }
         | Request::LookUp { .. }
+        | Request::Recall(_)
         | Request::List { .. } => return &[Way::Answered, Way::Unsent],
     };
     let all = &[Way::Answered, Way::Lost, Way::Unsent, Way::Partly];

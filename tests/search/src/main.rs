@@ -7,6 +7,7 @@
 
 mod calls;
 mod machine;
+mod recall;
 mod rules;
 mod scopes;
 mod tell;

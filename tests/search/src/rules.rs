@@ -21,7 +21,7 @@ use crate::{
     scopes::Kind,
     world::{
         Broken, Content, FUNCTION, Failure, Form, Message, ORDER_KEPT_UNTIL, QUEUE, Run, SECOND,
-        State, World, payload, trace,
+        State, World, trace,
     },
 };
 
@@ -43,7 +43,7 @@ impl Failure {
         (self.at + (world.base << self.attempts)).min(self.last_chance(world))
     }
 
-    fn metadata(&self) -> String {
+    pub fn metadata(&self) -> String {
         let initial = timestamp(self.first_at).timestamp();
         let (attempt, id) = (self.attempts + 1, &self.first_id);
         format!(r#"{{"attempt":{attempt},"initial_timestamp":{initial},"request_id":"{id}"}}"#)
@@ -59,7 +59,7 @@ impl Run {
 }
 
 impl World {
-    fn is_calm(&self, state: &State) -> bool {
+    pub fn is_calm(&self, state: &State) -> bool {
         (state.left.faults, state.left.copies)
             == (self.scope.limits.faults, self.scope.limits.copies)
     }
@@ -225,10 +225,13 @@ impl World {
     ) -> Checked<(Rc<Content>, u32)> {
         let (sent, traced) = (&*message.body, message.trace_header.as_deref().unwrap_or_default());
         let is_it = |content: &Content| {
+            if self.is_transparent() {
+                return self.payload(content.event) == sent && trace(content.event) == traced;
+            }
             let metadata = content.failure.metadata();
             format!(
                 r#"{{"_retry_metadata":{metadata},"_original_payload":{}}}"#,
-                payload(content.event)
+                self.payload(content.event)
             ) == sent
         };
         let (content, number) = self.in_batch(state, made.handler, is_it, "Envelope", sent)?;
@@ -253,7 +256,7 @@ impl World {
             if !content.failure.is_redriven {
                 attributes.insert(0, ("_retry_metadata".to_owned(), content.failure.metadata()));
             }
-            *sent.body == payload(content.event) && text_attributes(sent) == attributes
+            *sent.body == self.payload(content.event) && text_attributes(sent) == attributes
         };
         let (content, _) = self.in_batch(state, made.handler, is_it, "SentBack", &text)?;
         let is_right = Some(url) == queue_url(QUEUE).as_deref()
@@ -284,6 +287,9 @@ impl World {
         ensure(has_reason, "HopsForAReason", || format!("{} is delayed", content.id))?;
         ensure(delay <= 900, "HopsInRange", || format!("{} is delayed by {delay} s", content.id))?;
         let (until, due) = (made.at + Millis::from(delay) * SECOND, content.failure.due(self));
+        if let Some(holds) = self.check_wait_for_note(state, made.handler, &content, until) {
+            return holds.map(|()| content);
+        }
         ensure(until < due + SECOND || due <= made.at, "HopsInRange", || {
             format!("{} is delayed until {until}, due at {due}", content.id)
         })?;
@@ -297,7 +303,7 @@ impl World {
         handler: usize,
         DeadLetter { body, attributes }: &DeadLetter<'_>,
     ) -> Checked<Rc<Content>> {
-        let is_it = |it: &Content| payload(it.event) == *body;
+        let is_it = |it: &Content| self.payload(it.event) == *body;
         let (content, _) = self.in_batch(state, handler, is_it, "OriginalBytes", body)?;
         let (failure, now) = (&content.failure, state.now);
         let has =
@@ -371,6 +377,9 @@ impl World {
         })?;
         let act = state.acts.get(&content.failure.key).copied().unwrap_or_default();
         let run = state.handlers[handler].as_ref();
+        if let Some(holds) = self.check_wait_for_note(state, handler, &content, until) {
+            return holds;
+        }
         let knows_pause =
             run.is_some_and(|run| run.knows_pause && !run.is_hit) && self.is_calm(state);
         let (ordered, is_function) =

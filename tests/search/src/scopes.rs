@@ -16,6 +16,8 @@ pub struct Scope {
     pub timeout: Millis,
     /// Whether a handler may receive both events at once.
     pub batches: bool,
+    /// Whether all events have the same payload.
+    pub is_equal: bool,
     /// Whether more messages are in flight than `IN_FLIGHT_MAX` allows.
     pub is_crowded: bool,
     /// Whether the target is known to be down at first, and is slow, so that several runs are under way.
@@ -48,6 +50,7 @@ pub struct Limits {
 const NOTHING: Limits = Limits { faults: 0, copies: 0, orders: 0, failures: 0, redrives: 0 };
 const LEDGER: (&str, &str) = ("LEDGER_TABLE", "ledger");
 const REGISTER: (&str, &str) = ("REGISTER", "true");
+const TRANSPARENT: (&str, &str) = ("TRANSPARENT", "true");
 const TWICE: (&str, &str) = ("MAX_ATTEMPTS", "2");
 const BASE: Scope = Scope {
     name: "",
@@ -56,6 +59,7 @@ const BASE: Scope = Scope {
     limits: NOTHING,
     timeout: 30 * SECOND,
     batches: false,
+    is_equal: false,
     is_crowded: false,
     is_down: false,
 };
@@ -64,6 +68,10 @@ const BASE: Scope = Scope {
 pub fn scopes(is_whole: bool) -> Vec<Scope> {
     // The second value is that of the whole search.
     let pick = |small: u8, whole: u8| if is_whole { whole } else { small };
+    [with_envelopes(pick), without_envelopes(pick)].concat()
+}
+
+fn with_envelopes(pick: impl Fn(u8, u8) -> u8) -> Vec<Scope> {
     vec![
         Scope {
             name: "without a ledger",
@@ -158,6 +166,32 @@ pub fn scopes(is_whole: bool) -> Vec<Scope> {
             settings: &[LEDGER, REGISTER, TWICE, ("PROBE", "true")],
             limits: Limits { faults: pick(0, 1), failures: 1, ..NOTHING },
             is_down: true,
+            ..BASE
+        },
+    ]
+}
+
+fn without_envelopes(pick: impl Fn(u8, u8) -> u8) -> Vec<Scope> {
+    vec![
+        Scope {
+            name: "no envelope",
+            settings: &[LEDGER, TRANSPARENT, TWICE],
+            limits: Limits { faults: 1, copies: pick(0, 1), failures: 2, ..NOTHING },
+            ..BASE
+        },
+        Scope {
+            name: "no envelope, two faults",
+            settings: &[LEDGER, TRANSPARENT, TWICE],
+            limits: Limits { faults: pick(0, 2), failures: pick(1, 2), ..NOTHING },
+            ..BASE
+        },
+        Scope {
+            name: "equal payloads",
+            events: &[Function, Function],
+            // So short that a sending may seem to be of a failure that came before it.
+            settings: &[LEDGER, TRANSPARENT, TWICE, ("BASE_BACKOFF", "5s")],
+            limits: Limits { faults: 1, failures: pick(0, 2), ..NOTHING },
+            is_equal: true,
             ..BASE
         },
     ]

@@ -7,6 +7,8 @@ use aws_lambda_events::event::sqs::{SqsEvent, SqsMessage, SqsMessageAttribute};
 use comeback_core::{
     arn::{FunctionArn, queue_url},
     claim::{Claim, Order, State as ClaimState, Token},
+    envelope::RetryMetadata,
+    note::Sending,
     settings::Settings,
 };
 use comeback_flow::ports::Stored;
@@ -15,6 +17,7 @@ use wire::Request;
 use crate::{
     calls::{Way, ways},
     machine::{Arena, Attributes, Input, Machine, Millis, RETRY_QUEUE, Start, millis, timestamp},
+    recall::Sent,
     scopes::{Kind, Limits, Scope},
 };
 
@@ -103,6 +106,8 @@ pub struct Run {
     /// The keys of failures that it has acted on, and of those whose messages it has sent again.
     pub acted: Vec<u32>,
     pub resent: Vec<u32>,
+    /// The keys of failures whose notes it may have to wait for, and until when at most.
+    pub unknown: Vec<(u32, Millis)>,
 }
 
 /// A run of a slow target.
@@ -144,6 +149,11 @@ pub struct State {
     pub letters: Vec<u32>,
     pub handlers: [Option<Run>; 2],
     pub items: BTreeMap<u32, u32>,
+    /// The notes of retries without an envelope, and what is being sent, by sender.
+    pub notes: BTreeMap<u32, u32>,
+    pub sendings: BTreeMap<u32, BTreeMap<String, u32>>,
+    pub sent: BTreeMap<String, Sent>,
+    pub accepted: u16,
     pub circuit: u32,
     pub is_paused: bool,
     pub flights: Vec<Flight>,
@@ -194,6 +204,8 @@ pub struct World {
     pub machine: Machine,
     pub contents: Arena<Content>,
     pub items: Arena<Item>,
+    pub metadata: Arena<RetryMetadata>,
+    pub sendings: Arena<Sending>,
     pub circuits: Arena<Stored>,
     pub keys: Arena<String>,
     pub base: Millis,
@@ -201,7 +213,7 @@ pub struct World {
     pub max_attempts: u32,
 }
 
-pub fn payload(event: usize) -> String {
+fn payload(event: usize) -> String {
     format!(r#"{{"event":{event}, "exact": 1.0}}"#)
 }
 
@@ -236,6 +248,8 @@ impl World {
             machine: Machine::new(settings, &home),
             contents: Arena::default(),
             items: Arena::default(),
+            metadata: Arena::default(),
+            sendings: Arena::default(),
             circuits: Arena::default(),
             keys: Arena::default(),
             base: base as Millis,
@@ -253,6 +267,14 @@ impl World {
         self.scope.settings.iter().any(|(name, _)| *name == "REGISTER")
     }
 
+    pub fn is_transparent(&self) -> bool {
+        self.scope.settings.iter().any(|(name, _)| *name == "TRANSPARENT")
+    }
+
+    pub fn payload(&self, event: usize) -> String {
+        payload(if self.scope.is_equal { 0 } else { event })
+    }
+
     pub fn initial(&mut self) -> State {
         let circuit = self.scope.is_down.then(|| {
             let [since, next_at] = [0, RECEIVED].map(|at| timestamp(at).timestamp_millis());
@@ -268,9 +290,9 @@ impl World {
             ..State::default()
         };
         for event in 0..events.len() {
-            let sent = payload(event);
+            let sent = self.payload(event);
             let own = vec![("own".to_owned(), "1".to_owned())];
-            self.fail(&mut state, event, None, &sent, own);
+            self.fail(&mut state, event, None, None, &sent, own);
         }
         state.now = if self.scope.is_crowded { RECEIVED_LATE } else { RECEIVED };
         state
@@ -283,10 +305,11 @@ impl World {
         state: &mut State,
         event: usize,
         before: Option<&Failure>,
+        accepted_as: Option<&str>,
         sent: &str,
         attributes: Attributes,
     ) {
-        let id = format!("id-{}", state.numbered);
+        let id = accepted_as.map_or_else(|| format!("id-{}", state.numbered), str::to_owned);
         let (target, form) = match self.scope.events[event] {
             Kind::Function => (FUNCTION, Form::Record),
             Kind::Queue => (QUEUE, Form::Moved),
@@ -348,7 +371,10 @@ impl World {
                 let acts = matches!(call, Request::Invoke(_))
                     || matches!(call, Request::Again { queue_url, .. } if !is_retry_queue(queue_url));
                 let acts = acts && !self.scope.is_down;
-                for way in ways(call).iter().filter(|way| faults > 0 || **way == Way::Answered) {
+                for way in ways(call, self.is_transparent())
+                    .iter()
+                    .filter(|way| faults > 0 || **way == Way::Answered)
+                {
                     let may_fail = acts && failures > 0 && *way != Way::Unsent;
                     for fails in [false, true].into_iter().filter(|fails| !fails || may_fail) {
                         steps.push(Step::Call { handler, nth: *nth, way: *way, fails });
@@ -438,7 +464,7 @@ impl World {
                 let flight = state.flights.remove(*flight);
                 let content = self.contents.get(flight.content);
                 let sent = self.keys.get(flight.payload);
-                self.end(&mut state, &content, &sent, Vec::new(), *fails);
+                self.end(&mut state, &content, None, &sent, Vec::new(), *fails);
             }
             Step::Redrive(nth) => {
                 state.left.redrives -= 1;
@@ -511,6 +537,7 @@ impl World {
             circuit: state.circuit,
             acted: Vec::new(),
             resent: Vec::new(),
+            unknown: Vec::new(),
         };
         let free = state.handlers.iter_mut().find(|it| it.is_none());
         if let Some(free) = free {
@@ -524,13 +551,15 @@ impl World {
         &mut self,
         state: &mut State,
         content: &Content,
+        accepted_as: Option<&str>,
         sent: &str,
         attributes: Attributes,
         fails: bool,
     ) {
         if fails {
             state.left.failures -= 1;
-            self.fail(state, content.event, Some(&content.failure), sent, attributes);
+            let before = Some(&content.failure);
+            self.fail(state, content.event, before, accepted_as, sent, attributes);
         } else {
             state.fates[content.event].delivered += 1;
         }
@@ -565,6 +594,7 @@ impl World {
     fn cut_off(&self, state: &mut State, handler: usize) {
         let Some(run) = &mut state.handlers[handler] else { return };
         run.is_hit = true;
+        state.sent.values_mut().filter(|it| it.run == run.name).for_each(|it| it.is_hit = true);
         for key in &run.acted {
             let item = state.items.get(key).map(|item| self.items.get(*item));
             if item.is_none_or(|item| item.claim.state != ClaimState::Done) {

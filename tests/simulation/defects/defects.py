@@ -4,10 +4,10 @@
 STAYS = "let stays = |entry: &&Entry| match entry.outcome {"
 INVOKE = "Decision::Invoke => self.retry(item).await,"
 HOPS = "register::enter_all(&sent, false, self.run),"
-PLANNED = "let schedule = planned.ok();"
+PLANNED = "let planned = plan(failure, self.is_refused, rules);"
 HELD = "Next::Settle(item.judgement.after_held(until, self.clock.now()))"
 WANTED = "if item.came_back() {\n            wanted"
-LATER = "let planned = planned.map(|it| Schedule { due: crate::time::later(it.due, %s), ..it });\n    let schedule = planned.ok();"
+LATER = PLANNED + "let message = &self.message;\n        let _ = message;\n        let planned = planned.map(|it| Schedule { due: crate::time::later(it.due, %s), ..it });"
 
 DEFECTS = [
     # flow
@@ -25,7 +25,7 @@ DEFECTS = [
     ("the handler works until its deadline", "flow/budget",
      "let all = rest - ANSWER.min(rest / 4);", "let all = rest;"),
     ("calls are not ended when the time is up", "flow/batch",
-     "within(&self.clock, budget.all, work).await.unwrap_or_default();", "work.await;"),
+     "let worked = within(&self.clock, budget.all, work).await;", "let worked = Some(work.await);"),
     ("a call takes eleven entries", "flow/ports",
      "pub const ENTRIES_MAX: usize = 10;", "pub const ENTRIES_MAX: usize = 11;"),
     ("the size of dead letters in one call is not bounded", "flow/sends",
@@ -126,9 +126,9 @@ DEFECTS = [
     ("the lease ends before its holder does", "core/claim",
      "State::Held { until: later(dead_by, CLOCK_SKEW_MAX) }", "State::Held { until: later(now, CLOCK_SKEW_MAX / 10) }"),
     ("invoked twice under one claim", "flow/batch",
-     "let mut answer = self.functions.invoke(invocation(tenant_id)).await;",
+     "let mut invoked = self.functions.invoke(invocation(tenant_id)).await;",
      "let _ = self.functions.invoke(invocation(tenant_id.clone())).await;\n"
-     "        let mut answer = self.functions.invoke(invocation(tenant_id)).await;"),
+     "        let mut invoked = self.functions.invoke(invocation(tenant_id)).await;"),
     ("what another handler holds comes back at once", "flow/batch",
      HELD, "Next::Settle(Settlement::Wait { until: self.clock.now() })"),
     ("dropped although another handler only holds the claim", "flow/batch",
@@ -136,8 +136,8 @@ DEFECTS = [
     ("released after it was accepted", "flow/batch", INVOKE,
      "Decision::Invoke => {\n                    let next = self.retry(item).await;\n                    if matches!(next, Next::Done) {\n                        claims::release(item, run).await;\n                    }\n                    next\n                }"),
     ("a mark is not fenced: it replaces whatever is there", "flow/claims",
-     "ledger.replace(&failure.claim_key(), Some(&held), next.as_ref()).await",
-     "ledger.replace(&failure.claim_key(), None, next.as_ref()).await"),
+     "ledger.replace(&failure.claim_key(), Some(&held), next.as_ref(), change.as_ref()).await",
+     "ledger.replace(&failure.claim_key(), None, next.as_ref(), change.as_ref()).await"),
     ("a claim whose lease is over is not taken over", "core/claim",
      "State::Held { .. } => Verdict::Take(self.claim_after(found, now)),",
      "State::Held { until } => Verdict::Held { until },"),
@@ -337,4 +337,67 @@ DEFECTS = [
      "message.is_of_unknown_sender().filter(|_| !failure.is_of_consumer());",
      "message.is_of_unknown_sender().filter(|_| !failure.target.is_queue());"),
     ("no time is kept for what follows an act", "flow/budget", "let acts = all - FOLLOW_UP.min(all / 3);", "let acts = all;"),
+    # retries without an envelope
+    ("a note stands under the id of its event", "core/note",
+     "let note = (note_key(&self.function, request_id), &self.sending.metadata);",
+     "let id = self.sending.metadata.request_id.as_deref().unwrap_or(request_id);\n"
+     "                let note = (note_key(&self.function, id), &self.sending.metadata);"),
+    ("a call without an answer ends its sending", "core/note",
+     "Progress::Unanswered => self.change(None, Some(ended())),", "Progress::Unanswered => self.change(None, None),"),
+    ("a sending stays after its only acceptance", "core/note", "is_repeated.then(ended))", "Some(is_repeated).map(|_| ended()))"),
+    ("a call that was made twice counts as one", "core/note",
+     "is_repeated.then(ended))", "is_repeated.then(ended).filter(|_| false))"),
+    ("a sending is taken while its sender lives", "core/note", "now < self.until &&", "now < self.since &&"),
+    ("a sending is taken and stays", "core/note",
+     "Change { note, sendings, sender, sending: None, over: &[], expires_at }",
+     "Change { note, sendings, sender, sending: Some(Cow::Borrowed(orphan)), over: &[], expires_at }"),
+    ("sendings of all functions are one", "core/note", 'format!("sending/{function}/{digest}")', 'format!("sending//{digest}")'),
+    ("sendings of all payloads are one", "core/note",
+     'format!("sending/{function}/{digest}")', 'format!("sending/{function}/{}", &digest[..0])'),
+    ("a note is known by the request id alone", "core/note", 'format!("note/{function}/{request_id}")', 'format!("note//{request_id}")'),
+    ("what failed before a sending began takes it", "core/note",
+     "self.since <= later(at, CLOCK_SKEW_MAX)", "Timestamp::MIN_UTC <= later(at, CLOCK_SKEW_MAX)"),
+    ("the first failure of an event takes the sending of its retry", "core/note",
+     "it.may_have_failed(failed_at) && !it.retries(request_id)", "it.may_have_failed(failed_at)"),
+    ("a note is believed only from the second retry on", "core/note",
+     "if let Some(metadata) = self.note {", "if let Some(metadata) = self.note.filter(|it| it.attempt.get() > 1) {"),
+    ("a wait for a note outlasts its sender", "core/note",
+     "again_at: later(now, wait).min(until) }", "again_at: later(until, wait) }"),
+    ("a wait for a note is never short", "core/note",
+     "const LOOK_INTERVAL_MIN: Duration = Duration::from_secs(1);",
+     "const LOOK_INTERVAL_MIN: Duration = Duration::from_secs(20);"),
+    ("a note expires before its record is judged", "core/note",
+     "FAILS_WITHIN.saturating_add(RETENTION_MAX)", "Duration::from_hours(1)"),
+    ("a sending is over after half a minute", "core/note",
+     "later(self.since, KEPT) < now", "later(self.since, Duration::from_secs(30)) < now"),
+    ("an envelope is read in spite of a note", "core/failure",
+     "if let Some(payload) = self.whole.take() {",
+     "if let Some(payload) = self.whole.take() {\n            let payload = match self.event.take() {\n"
+     "                Some(Event::Retried(envelope)) => envelope.payload,\n                _ => payload,\n            };"),
+    ("what a payload says of its attempt is believed in spite of a note", "core/failure",
+     "if let Some(payload) = self.whole.take() {",
+     "if let Some(payload) = self.whole.take().filter(|_| self.retried().is_none()) {"),
+    ("what continues a retry keeps the schedule of a first failure", "core/decision",
+     "failure.continues(metadata);\n        }\n        self.planned(rules, now)",
+     "failure.continues(metadata);\n        }\n        let _ = (rules, now);\n        self"),
+    ("a payload goes out in an envelope in spite of its note", "flow/batch",
+     "true => envelope.payload.get().to_owned(),", "true => envelope.to_json(),"),
+    ("it is not learned that an invocation was accepted", "flow/batch", "item.note_progress(invoked.progress());", ""),
+    ("a call without an answer counts as refused", "flow/ports",
+     "Err(_) if is_repeated => Progress::Unanswered,", "Err(_) if is_repeated => Progress::NotAccepted,"),
+    ("nothing is noted before a call", "flow/claims",
+     "let change = sending.as_ref().map(Unwrapped::begin);",
+     "let change = sending.as_ref().filter(|_| false).map(Unwrapped::begin);"),
+    ("what waits again leaves its sending", "flow/register",
+     "let change = sending.as_ref().map(|it| it.end(", "let change = sending.as_ref().filter(|_| false).map(|it| it.end("),
+    ("a fault of recall counts as no note", "flow/recall",
+     "Err(fault) => fault,\n    };\n    vec!",
+     "Err(_) => return keys.iter().map(|_| Ok(Found::default())).collect(),\n    };\n    vec!"),
+    ("the answers of recall are read in reverse", "flow/recall",
+     "return found.into_iter().map(Ok).collect(),", "return found.into_iter().rev().map(Ok).collect(),"),
+    ("a note that is not there yet is not waited for", "flow/recall",
+     "note::Recalled::Unknown { again_at } => Known::NotYet { again_at },",
+     "note::Recalled::Unknown { .. } => Known::Judged { judgement: Box::new(judgement), over },"),
+    ("two failures take one sending", "flow/recall",
+     "Ok(true) => Known::Judged {", "Ok(_) => Known::Judged {"),
 ]

@@ -12,6 +12,7 @@ mod circuits;
 mod delays;
 mod deliveries;
 mod letters;
+mod recall;
 mod register;
 mod turns;
 
@@ -35,6 +36,7 @@ use self::{
     circuits::{FaultFree, Known},
     delays::Process,
     deliveries::Delivery,
+    recall::Sent,
 };
 use crate::{
     notes::{Check, Seen, Story, Tally, Violation},
@@ -91,6 +93,11 @@ pub struct Judge {
     known_circuits: HashMap<u64, BTreeMap<String, Known>>,
     /// The targets with events since the last fault, by ARN.
     fault_free: HashMap<String, FaultFree>,
+    /// What was sent without an envelope, by the request ids of these invocations, and what the notes are about, by
+    /// their keys.
+    sendings: Vec<Sent>,
+    sent_as: HashMap<Arc<str>, usize>,
+    noted: HashMap<String, usize>,
     /// The number of answers that handlers have received.
     answers: u64,
     /// The functions that operators have paused, by the names in their failure records.
@@ -128,6 +135,10 @@ pub struct Open {
     /// The time of the event's first failure in seconds, if it has failed before.
     pub initial: Option<i64>,
     pub first_request: Arc<str>,
+    /// Whether these are the metadata of another writer, whose envelope the event is.
+    pub is_foreign: bool,
+    /// Whether it is a retry without an envelope.
+    pub is_unwrapped: bool,
     /// The trace that its failure record would carry.
     pub trace: Arc<str>,
 }
@@ -190,6 +201,8 @@ impl Judge {
             attempt: foreign.as_ref().map_or(0, |foreign| foreign.attempt),
             initial: foreign.as_ref().map(|foreign| foreign.initial),
             first_request: Arc::clone(request_id),
+            is_foreign: foreign.is_some(),
+            is_unwrapped: false,
             trace,
         };
         self.open.insert(Arc::clone(request_id), open);
@@ -211,7 +224,8 @@ impl Judge {
         let Some(open) = self.open.get_mut(request_id) else { return };
         open.trace = Arc::clone(trace);
         let open = &self.open[request_id];
-        let expected = self.expected(open, open.attempt, open.initial);
+        let initial = open.initial.filter(|_| !open.is_unwrapped);
+        let expected = self.expected(open, open.attempt, initial);
         if payload != &*expected.body {
             let expected = &expected.body;
             let event = open.event;
@@ -220,14 +234,21 @@ impl Judge {
         }
     }
 
-    /// What a target must be given at this attempt: a function its payload, a queue its message.
-    fn expected(&self, of: &Open, attempt: u32, initial: Option<i64>) -> Outgoing {
-        let Event { payload, foreign, message, .. } = &self.events[of.event];
+    /// The metadata of an attempt.
+    fn metadata(&self, of: &Open, attempt: u32, initial: i64) -> String {
+        let foreign = self.events[of.event].foreign.as_ref().filter(|_| of.is_foreign);
         let (id, others) = match foreign {
             Some(foreign) => (foreign.request_id.as_deref(), &*foreign.others),
             None => (Some(&*of.first_request), ""),
         };
-        let metadata = initial.map(|initial| metadata(attempt, initial, id, others));
+        metadata(attempt, initial, id, others)
+    }
+
+    /// What a target must be given at this attempt: a function its payload, a queue its message. Without the time of its
+    /// first failure, it is the original payload.
+    fn expected(&self, of: &Open, attempt: u32, initial: Option<i64>) -> Outgoing {
+        let Event { payload, message, .. } = &self.events[of.event];
+        let metadata = initial.map(|initial| self.metadata(of, attempt, initial));
         if let Some(message) = message {
             let mut message = Outgoing::clone(message);
             let metadata = metadata.map(MessageAttribute::string);

@@ -102,6 +102,18 @@ pub enum Check {
     BringsForward,
     /// No event is held back once events have come for long without a fault.
     ClosesInTheEnd,
+    /// A failure that may be of a retry without an envelope is judged once its notes were read, and not before.
+    RecallsFirst,
+    /// A failure continues the invocation of which it is, unless a counted fault let another failure take its sending.
+    RecallsTruly,
+    /// What is to be sent without an envelope is noted before, and every note says the truth.
+    NotesTruly,
+    /// A sending stays as long as the record of its invocation may need it, and no longer.
+    SendingsStay,
+    /// A sending is taken only when its sender writes no note any more, once, and by what may be its failure.
+    AdoptsOrphans,
+    /// A failure whose note may be about to be written waits for it, no longer than its sender may live.
+    WaitsForNote,
     /// A message that its queue may not send counts for no function: no claim, no item, no circuit, no metric.
     RefusedCountsForNone,
     /// However large what others have written, little of it is stored.
@@ -234,6 +246,8 @@ pub enum Fault {
     LedgerDenied,
     /// The ledger answered a call late, but without an error.
     LedgerSlow,
+    /// A transaction of the ledger was cancelled because of another one.
+    TransactionConflict,
     /// A look-up missed the latest writes.
     LookUpLate,
     /// An item of the ledger was written by something other than a handler.

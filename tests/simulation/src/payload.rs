@@ -75,6 +75,24 @@ pub fn plain(event: usize) -> Payload {
     Payload { text: format!(r#"{{"order":"{event}"}}"#), envelope: None, message: None }
 }
 
+/// A payload that several events have. One of them looks like an envelope, and is none.
+pub fn equal(dice: &mut Dice) -> Payload {
+    let text = dice.pick(&[
+        "{}",
+        r#"{"tick": 1.0}"#,
+        r#"{"_retry_metadata":{"attempt":0,"initial_timestamp":1},"_original_payload":{}}"#,
+    ]);
+    Payload { text: text.to_owned(), envelope: None, message: None }
+}
+
+/// An envelope that no handler has written, around what looks like another one. That one is the event's payload.
+pub fn nested(event: usize, second: i64, dice: &mut Dice) -> Payload {
+    let inner = forgery(event, second, dice).text;
+    let foreign = Foreign { original: inner, ..foreign(event, second, dice) };
+    let text = envelope(&foreign.metadata(), &foreign.original);
+    Payload { text, envelope: Some(foreign), message: None }
+}
+
 /// A payload near the limit of what a message can carry.
 pub fn large(event: usize, dice: &mut Dice) -> Payload {
     let bytes = dice.number(LARGE.0..=LARGE.1) as usize;

@@ -55,6 +55,13 @@ pub struct Plan {
     pub moves_anew: bool,
     /// The target to which a caller sends envelopes that no handler has written, and whose runs fail.
     pub forging: Option<usize>,
+    /// The share of events whose payload others have too, and the share of runs that end within milliseconds.
+    pub equal: f64,
+    pub fast: f64,
+    /// The share of events whose payload looks like an envelope once it is taken out of one.
+    pub nested: f64,
+    /// When handlers are deployed again with other settings of `TRANSPARENT`.
+    pub turns_at: Option<Duration>,
     /// Whose messages the strangers' are, if one function is compromised.
     pub attack: Option<Attack>,
 }
@@ -134,6 +141,9 @@ pub struct HandlerPlan {
     /// Whether it lists waiting events in the ledger.
     pub has_register: bool,
     pub probes: bool,
+    /// Whether its targets are retried without an envelope, unless their own policies say otherwise, before and after
+    /// the handlers are deployed again.
+    pub transparent: [bool; 2],
     /// Values of `IN_FLIGHT_MAX`. Each of its processes was deployed with one of them.
     pub in_flight_max: [u32; 2],
 }
@@ -176,6 +186,8 @@ pub struct TargetPlan {
     /// Whether its queue is bound to it, or to no target.
     pub bound: bool,
     pub stopped_in_loops: bool,
+    /// Whether it is retried without an envelope, before and after the handlers are deployed again.
+    pub transparent: [bool; 2],
     /// The target that gets this name when it is renamed.
     pub successor_of: Option<usize>,
 }
@@ -200,6 +212,11 @@ pub struct Spell {
 }
 
 impl Plan {
+    /// Whether a target is retried without an envelope, by a handler that was or was not deployed again.
+    pub fn is_transparent(&self, target: usize, is_turned: bool) -> bool {
+        self.targets[target].transparent[usize::from(is_turned)]
+    }
+
     /// The handler that retries a target's events.
     pub fn handler_of(&self, target: usize) -> &HandlerPlan {
         &self.handlers[self.queues[self.targets[target].queue].handler]

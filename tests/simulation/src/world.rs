@@ -85,6 +85,8 @@ struct World {
     /// Idle processes, by handler.
     idle: Vec<Vec<Process>>,
     next_run: u64,
+    /// Whether each handler was deployed again.
+    turned: Vec<bool>,
     /// The numbers of targets and of handlers, by the names of their functions.
     targets: BTreeMap<Arc<str>, usize>,
     handlers: BTreeMap<Arc<str>, usize>,
@@ -120,6 +122,7 @@ impl World {
             runs: BTreeMap::new(),
             idle: plan.handlers.iter().map(|_| Vec::new()).collect(),
             next_run: 0,
+            turned: vec![false; plan.handlers.len()],
             targets: BTreeMap::new(),
             handlers: BTreeMap::new(),
             troubles: Vec::new(),
@@ -143,6 +146,9 @@ impl World {
             }
         }
         world.after(plan.calm_after, Self::calm_down);
+        for handler in 0..plan.handlers.len() {
+            plan.turns_at.into_iter().for_each(|at| world.after(at, move |it| it.turn(handler)));
+        }
         if plan.events > 0 {
             world.plan_sending(plan.events, Self::send);
         }
@@ -154,7 +160,9 @@ impl World {
 
     fn play(mut self) -> Judge {
         let last = self.plan.sending.max(self.plan.calm_after);
-        let end = later(at_millis(BEGAN_AT), last + self.plan.age_max() + SETTLING);
+        // If its notes are not read any more, an event begins anew.
+        let ages = if self.plan.equal > 0.0 { 2 } else { 1 };
+        let end = later(at_millis(BEGAN_AT), last + ages * self.plan.age_max() + SETTLING);
         let steps_max = (self.plan.events + self.plan.strangers + 1) * STEPS_PER_EVENT_MAX;
         let mut steps = 0;
         while self.judge.violation.is_none() {

@@ -18,7 +18,9 @@ use comeback_core::{
     circuit::Minute,
     claim::Claim,
     dead_letter::DeadLetter,
+    envelope::RetryMetadata,
     fault::{FaultKind, InvokeFault, StoreFault, classify, classify_send, store_fault_passes},
+    note::{self, Change, Keys, Sending},
     register::Waiting,
     settings::Settings,
     time::later,
@@ -29,8 +31,8 @@ use comeback_flow::{
     memory::CircuitMemory,
     outages::Outages,
     ports::{
-        Attribute, CallFault, Clock, Entered, Functions, Invocation, Ledger, Listed, NotExchanged,
-        NotReplaced, Notes, Queues, Resent, Stored, Value, VisibilityChange, Wanted,
+        Attribute, CallFault, Clock, Entered, Functions, Invocation, Invoked, Ledger, Listed,
+        NotExchanged, NotReplaced, Notes, Queues, Resent, Stored, Value, VisibilityChange, Wanted,
     },
 };
 use comeback_local_model::sqs::{AttributeValue, MessageAttribute, Outgoing};
@@ -55,12 +57,16 @@ pub enum Request {
     },
     Letters(Vec<DeadLetter<'static>>),
     Invoke(Invoke),
-    Replace(Replace),
+    Replace(Box<Replace>),
     /// Read items of the ledger.
     LookUp {
         events: Vec<String>,
         targets: Vec<String>,
     },
+    /// Read the notes for these failure records.
+    Recall(Vec<Keys>),
+    /// Change the notes, if the sending that this removes is still there.
+    Adopt(Noting),
     Exchange(Exchange),
     /// List the events of a target that wait in flight.
     List {
@@ -97,6 +103,35 @@ pub struct Replace {
     pub next: Option<Claim>,
     /// What is written beside the claim of an event that waits.
     pub waiting: Option<Entry>,
+    /// The change of the notes in the same transaction.
+    pub noting: Option<Noting>,
+}
+
+/// A change of the notes.
+#[derive(Clone, Debug)]
+pub struct Noting {
+    /// The note that is written, with its key.
+    pub note: Option<(String, RetryMetadata)>,
+    pub sendings: String,
+    pub sender: String,
+    /// What the sender sends; `None` removes it.
+    pub sending: Option<Sending>,
+    pub over: Vec<String>,
+    /// When all of this has expired.
+    pub expires_at: Timestamp,
+}
+
+impl Noting {
+    fn of(change: &Change<'_>) -> Self {
+        Self {
+            note: change.note.as_ref().map(|(key, metadata)| (key.clone(), (*metadata).clone())),
+            sendings: change.sendings.to_owned(),
+            sender: change.sender.to_owned(),
+            sending: change.sending.as_deref().cloned(),
+            over: change.over.to_vec(),
+            expires_at: change.expires_at,
+        }
+    }
 }
 
 /// An entry of the register. Its receipt handle is the one of its message in flight.
@@ -135,6 +170,17 @@ pub enum Found {
     Circuit(Stored),
     Listed(Vec<Listed>),
     Minutes(Vec<Minute>),
+    /// What there is for each failure record, in order.
+    Recalled(Vec<note::Found>),
+    /// The request id of the invocation, and whether Lambda may have accepted another one for the same call.
+    Accepted {
+        request_id: String,
+        is_repeated: bool,
+    },
+    /// The call was refused, and Lambda may have accepted an earlier one that was made for it.
+    MaybeAccepted,
+    /// Whether the sending was still there.
+    Adopted(bool),
 }
 
 impl From<Result<Found, Refusal>> for Reply {
@@ -252,12 +298,16 @@ impl Port {
         seen: Option<&Claim>,
         next: Option<&Claim>,
         waiting: Option<Entry>,
+        change: Option<&Change<'_>>,
     ) -> Result<(), NotReplaced> {
+        let noting = change.map(Noting::of);
         let (seen, next) = (seen.cloned(), next.cloned());
-        let replace = Replace { key: key.to_owned(), seen, next, waiting };
-        self.ask_once(Request::Replace(replace)).await.map_err(|refusal| match refusal.found {
-            Some(found) => NotReplaced::Changed(found),
-            None => NotReplaced::Fault(refusal.into()),
+        let replace = Replace { key: key.to_owned(), seen, next, waiting, noting };
+        self.ask_once(Request::Replace(Box::new(replace))).await.map_err(|refusal| {
+            match refusal.found {
+                Some(found) => NotReplaced::Changed(found),
+                None => NotReplaced::Fault(refusal.into()),
+            }
         })
     }
 }
@@ -337,7 +387,7 @@ fn outgoing(message: &Resent<'_>) -> Outgoing {
 }
 
 impl Functions for Port {
-    async fn invoke(&self, invocation: Invocation<'_>) -> Result<(), InvokeFault> {
+    async fn invoke(&self, invocation: Invocation<'_>) -> Invoked {
         let invoke = Invoke {
             target: invocation.function.to_owned(),
             message: Outgoing {
@@ -346,11 +396,23 @@ impl Functions for Port {
                 ..Outgoing::default()
             },
         };
-        self.ask_once(Request::Invoke(invoke)).await.map_err(|refusal| InvokeFault {
+        let Reply { entries, found } = self.ask(Request::Invoke(invoke)).await;
+        let answer = entries.into_iter().collect::<Answer>().map_err(|refusal| InvokeFault {
             kind: classify(refusal.code, refusal.status, "", refusal.retry_after),
             code: refusal.code.map(str::to_owned),
             message: MESSAGE.to_owned(),
-        })
+        });
+        match (answer, found) {
+            (Ok(()), Found::Accepted { request_id, is_repeated }) => {
+                Invoked { answer: Ok(Some(request_id)), may_be_accepted_unseen: is_repeated }
+            }
+            (Ok(()), _) => Invoked { answer: Ok(None), may_be_accepted_unseen: false },
+            (Err(fault), found) => Invoked {
+                may_be_accepted_unseen: fault.may_be_accepted()
+                    || matches!(found, Found::MaybeAccepted),
+                answer: Err(fault),
+            },
+        }
     }
 
     async fn minutes(
@@ -370,8 +432,9 @@ impl Ledger for Port {
         key: &str,
         seen: Option<&Claim>,
         next: Option<&Claim>,
+        change: Option<&Change<'_>>,
     ) -> Result<(), NotReplaced> {
-        self.write(key, seen, next, None).await
+        self.write(key, seen, next, None, change).await
     }
 
     async fn enter(
@@ -380,6 +443,7 @@ impl Ledger for Port {
         seen: Option<&Claim>,
         next: &Claim,
         waiting: &Waiting<'_>,
+        change: Option<&Change<'_>>,
     ) -> Result<(), NotReplaced> {
         let entry = Entry {
             target: waiting.target.to_owned(),
@@ -389,7 +453,7 @@ impl Ledger for Port {
             due: waiting.due,
             receipt_handle: waiting.receipt_handle.map(str::to_owned),
         };
-        self.write(key, seen, Some(next), Some(entry)).await
+        self.write(key, seen, Some(next), Some(entry), change).await
     }
 
     async fn look_up(&self, wanted: &Wanted<'_>) -> Result<Notes, StoreFault> {
@@ -407,6 +471,16 @@ impl Ledger for Port {
         } else {
             Notes::default()
         })
+    }
+
+    async fn recall(&self, wanted: &[Keys]) -> Result<Vec<note::Found>, StoreFault> {
+        let found = self.read(Request::Recall(wanted.to_vec())).await?;
+        Ok(if let Found::Recalled(found) = found { found } else { Vec::new() })
+    }
+
+    async fn adopt(&self, change: &Change<'_>) -> Result<bool, StoreFault> {
+        let found = self.read(Request::Adopt(Noting::of(change))).await?;
+        Ok(matches!(found, Found::Adopted(true)))
     }
 
     async fn exchange(&self, target: &str, seen: u64, next: &str) -> Result<(), NotExchanged> {

@@ -3,13 +3,8 @@
 use std::time::Duration;
 
 use aws_config::{SdkConfig, retry::RetryConfig};
-use comeback_core::{
-    Timestamp,
-    circuit::Minute,
-    fault::{FaultKind, InvokeFault},
-    reason::Reason,
-};
-use comeback_flow::ports::{CallFault, Functions, Invocation};
+use comeback_core::{Timestamp, circuit::Minute, fault::FaultKind, reason::Reason};
+use comeback_flow::ports::{CallFault, Functions, Invocation, Invoked};
 use minicbor::{Encoder, data::IanaTag};
 use moto::config;
 use retry_handler::LambdaFunctions;
@@ -19,11 +14,11 @@ use super::{answering, request, response};
 
 const PAYLOAD: &str = r#"{"a":1.0}"#;
 
-async fn invoke(endpoint: &str, trace_header: Option<&str>) -> Result<(), InvokeFault> {
+async fn invoke(endpoint: &str, trace_header: Option<&str>) -> Invoked {
     invoke_with(&config(endpoint), trace_header).await
 }
 
-async fn invoke_with(aws: &SdkConfig, trace_header: Option<&str>) -> Result<(), InvokeFault> {
+async fn invoke_with(aws: &SdkConfig, trace_header: Option<&str>) -> Invoked {
     let functions = LambdaFunctions::new(aws, false);
     let function = "arn:aws:lambda:us-east-1:123456789012:function:orders:$LATEST";
     let payload = PAYLOAD.to_owned();
@@ -36,9 +31,11 @@ async fn invoke_with(aws: &SdkConfig, trace_header: Option<&str>) -> Result<(), 
 #[tokio::test]
 async fn an_invocation_is_asynchronous_with_the_tenant_the_execution_and_the_trace_of_its_message()
 {
-    let (endpoint, asked) = answering(response(202, "", "")).await;
+    let (endpoint, asked) = answering(response(202, "x-amzn-requestid: r-2\r\n", "")).await;
     let trace = "Root=1-5759e988-bd862e3fe1be46a994272793;Lineage=a87bd80c:3";
-    invoke(&endpoint, Some(trace)).await.unwrap();
+    let invoked = invoke(&endpoint, Some(trace)).await;
+    let id = Some("r-2".to_owned());
+    assert_eq!(invoked, Invoked { answer: Ok(id), may_be_accepted_unseen: false });
     let asked = asked.await.unwrap();
     let path = "/2015-03-31/functions/arn%3Aaws%3Alambda%3Aus-east-1%3A123456789012%3Afunction%3Aorders%3A%24LATEST/invocations";
     assert!(asked.starts_with(&format!("POST {path} ")), "{asked}");
@@ -48,7 +45,7 @@ async fn an_invocation_is_asynchronous_with_the_tenant_the_execution_and_the_tra
     assert!(asked.contains("x-amz-durable-execution-name: 3b72eb0b-1\r\n"), "{asked}");
     assert!(asked.ends_with("\r\n\r\n{\"a\":1.0}"), "{asked}");
     let (endpoint, asked) = answering(response(202, "", "")).await;
-    invoke(&endpoint, Some("Root=1\r\nX-Evil: yes")).await.unwrap();
+    invoke(&endpoint, Some("Root=1\r\nX-Evil: yes")).await.answer.unwrap();
     assert!(!asked.await.unwrap().contains("x-amzn-trace-id"), "no header value");
 }
 
@@ -58,16 +55,19 @@ async fn every_answer_of_lambda_is_taken_for_what_it_is() {
         retry_after: seconds.map(Duration::from_secs),
     };
     let table = [
-        (429, "TooManyRequestsException", "", transient(None)),
-        (429, "TooManyRequestsException", "retry-after: 7\r\n", transient(Some(7))),
-        (503, "", "", transient(None)),
-        (502, "KMSDisabledException", "", FaultKind::Configuration),
-        (413, "RequestTooLargeException", "", FaultKind::Refused(Reason::PayloadTooLarge)),
+        (429, "TooManyRequestsException", "", transient(None), false),
+        (429, "TooManyRequestsException", "retry-after: 7\r\n", transient(Some(7)), false),
+        (503, "", "", transient(None), true),
+        (500, "ServiceException", "", transient(None), true),
+        (502, "KMSDisabledException", "", FaultKind::Configuration, false),
+        (413, "RequestTooLargeException", "", FaultKind::Refused(Reason::PayloadTooLarge), false),
     ];
-    for (status, code, headers, kind) in table {
+    for (status, code, headers, kind, may_be_accepted_unseen) in table {
         let headers = format!("x-amzn-errortype: {code}\r\n{headers}");
         let (endpoint, _asked) = answering(response(status, &headers, r#"{"message":"no"}"#)).await;
-        assert_eq!(invoke(&endpoint, None).await.unwrap_err().kind, kind, "{status} {code}");
+        let invoked = invoke(&endpoint, None).await;
+        assert_eq!(invoked.may_be_accepted_unseen, may_be_accepted_unseen, "{status} {code}");
+        assert_eq!(invoked.answer.unwrap_err().kind, kind, "{status} {code}");
     }
 }
 
@@ -89,7 +89,8 @@ async fn an_invocation_whose_answer_is_lost_is_made_again_at_once_whether_or_not
     });
     let retries = RetryConfig::standard().with_initial_backoff(Duration::from_millis(1));
     let aws = config(&endpoint).to_builder().retry_config(retries).build();
-    invoke_with(&aws, None).await.unwrap();
+    let invoked = invoke_with(&aws, None).await;
+    assert!(invoked.answer.is_ok() && invoked.may_be_accepted_unseen, "{invoked:?}");
     assert_eq!(lambda.await.unwrap(), [PAYLOAD; 3]);
 }
 
@@ -98,7 +99,7 @@ async fn an_endpoint_that_nobody_listens_at_is_a_transient_fault() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
-    let fault = invoke(&endpoint, None).await.unwrap_err();
+    let fault = invoke(&endpoint, None).await.answer.unwrap_err();
     assert_eq!((fault.kind, fault.code), (FaultKind::Transient { retry_after: None }, None));
 }
 

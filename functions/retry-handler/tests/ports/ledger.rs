@@ -72,7 +72,7 @@ fn waits(seen: Option<&Claim>) -> Claim {
 #[tokio::test]
 async fn the_item_of_an_event_that_waits_is_its_claim_with_what_an_operator_needs() {
     let (client, register) = register("items").await;
-    register.enter("soon", None, &waits(None), &waiting(1, Some("handle"))).await.unwrap();
+    register.enter("soon", None, &waits(None), &waiting(1, Some("handle")), None).await.unwrap();
     let text = |value: &str| AttributeValue::S(value.to_owned());
     let number = |value: &str| AttributeValue::N(value.to_owned());
     let expected = HashMap::from([
@@ -100,23 +100,23 @@ async fn the_item_of_an_event_that_waits_is_its_claim_with_what_an_operator_need
 async fn of_a_wait_and_an_order_the_first_write_wins() {
     let (client, register) = register("orders").await;
     let first = waits(None);
-    register.enter("a", None, &first, &waiting(1, Some("handle"))).await.unwrap();
+    register.enter("a", None, &first, &waiting(1, Some("handle")), None).await.unwrap();
     let order = client.update_item().table_name("orders");
     let order = register::order(order, "a", Order::Cancel, "operator", at_millis(FAR));
     order.clone().send().await.unwrap();
-    let late = register.replace("a", Some(&first), Some(&held("handler/1", 2))).await;
+    let late = register.replace("a", Some(&first), Some(&held("handler/1", 2)), None).await;
     let Err(NotReplaced::Changed(Some(there))) = late else { panic!("{late:?}") };
     assert_eq!((there.state, there.order), (State::Waiting, Some(Order::Cancel)));
-    register.replace("a", Some(&there), Some(&held("handler/1", 2))).await.unwrap();
+    register.replace("a", Some(&there), Some(&held("handler/1", 2)), None).await.unwrap();
     assert!(order.send().await.is_err(), "a handler acts by now");
 }
 
 #[tokio::test]
 async fn one_call_reads_the_items_of_events_and_targets() {
     let (client, register) = register("read").await;
-    register.enter("flying", None, &waits(None), &waiting(7, Some("handle"))).await.unwrap();
-    register.enter("delayed", None, &waits(None), &waiting(7, None)).await.unwrap();
-    register.replace("held", None, Some(&held("handler/1", 2))).await.unwrap();
+    register.enter("flying", None, &waits(None), &waiting(7, Some("handle")), None).await.unwrap();
+    register.enter("delayed", None, &waits(None), &waiting(7, None), None).await.unwrap();
+    register.replace("held", None, Some(&held("handler/1", 2)), None).await.unwrap();
     for (target, name) in [(TARGET, "paused_at"), (OTHER, "else")] {
         client
             .put_item()
@@ -147,7 +147,7 @@ async fn one_call_reads_the_items_of_events_and_targets() {
 async fn a_pause_is_found_in_a_batch_of_any_size() {
     let (client, register) = register("read-many").await;
     for event in ["event 0", "event 150", "event 299"] {
-        register.enter(event, None, &waits(None), &waiting(7, Some("handle"))).await.unwrap();
+        register.enter(event, None, &waits(None), &waiting(7, Some("handle")), None).await.unwrap();
     }
     let pause = client.put_item().table_name("read-many");
     let pause = pause.item("id", AttributeValue::S(format!("target/{TARGET}")));
@@ -283,7 +283,7 @@ async fn events_in_flight_are_listed_by_their_due_times_until_they_are_claimed()
         ("other", OTHER, 6_000, Some("handle of other")),
     ] {
         let waiting = Waiting { target, ..waiting(due, handle) };
-        ledger.enter(key, None, &waits(None), &waiting).await.unwrap();
+        ledger.enter(key, None, &waits(None), &waiting, None).await.unwrap();
     }
     let listed = |handles: &[&str]| {
         let listed = handles.iter().map(|&handle| Listed {
@@ -296,10 +296,10 @@ async fn events_in_flight_are_listed_by_their_due_times_until_they_are_claimed()
     assert_eq!(ledger.list(TARGET, after, 10).await, listed(&["handle of soon", "handle of late"]));
     assert_eq!(ledger.list(TARGET, after, 1).await, listed(&["handle of soon"]));
     let claim = held("handler/1", 2);
-    ledger.replace("soon", Some(&waits(None)), Some(&claim)).await.unwrap();
+    ledger.replace("soon", Some(&waits(None)), Some(&claim), None).await.unwrap();
     assert_eq!(ledger.list(TARGET, after, 10).await, listed(&["handle of late"]));
     let again = Waiting { due: at_millis(9_500), ..waiting(1, Some("handle of soon")) };
-    ledger.enter("soon", Some(&claim), &waits(Some(&claim)), &again).await.unwrap();
+    ledger.enter("soon", Some(&claim), &waits(Some(&claim)), &again, None).await.unwrap();
     assert_eq!(ledger.list(TARGET, after, 10).await, listed(&["handle of late", "handle of soon"]));
 }
 
@@ -309,7 +309,8 @@ async fn a_table_without_the_index_or_no_table_is_for_a_person_to_mend() {
     let without_index = DynamoLedger::new(&of_moto(), "without-index".to_owned());
     let no_index = without_index.list(TARGET, at_millis(0), 1).await.unwrap_err();
     let missing = DynamoLedger::new(&of_moto(), "missing".to_owned());
-    let Err(NotReplaced::Fault(no_claims)) = missing.replace("a", None, Some(&held("b", 1))).await
+    let Err(NotReplaced::Fault(no_claims)) =
+        missing.replace("a", None, Some(&held("b", 1)), None).await
     else {
         panic!()
     };
@@ -327,7 +328,7 @@ async fn a_table_without_the_index_or_no_table_is_for_a_person_to_mend() {
 async fn replace(answer: String, next: Option<&Claim>) -> Result<(), NotReplaced> {
     let (endpoint, _asked) = answering(answer).await;
     let ledger = DynamoLedger::new(&moto::config(&endpoint), "claims".to_owned());
-    ledger.replace("failed-request", None, next).await
+    ledger.replace("failed-request", None, next, None).await
 }
 
 #[tokio::test]
@@ -389,7 +390,8 @@ async fn a_table_that_does_not_answer_is_given_up_sooner_than_other_services_are
         let silent = Table { is_silent: true, ..Table::default() };
         let ledger = silent.ledger(attempts, others.clone());
         let start = Instant::now();
-        let claimed = ledger.replace("failed-request", None, Some(&held("handler/0", 2))).await;
+        let claimed =
+            ledger.replace("failed-request", None, Some(&held("handler/0", 2)), None).await;
         let Err(NotReplaced::Fault(fault)) = claimed else { panic!("{claimed:?}") };
         assert!(fault.passes, "{fault}");
         assert_eq!(start.elapsed().as_secs(), seconds, "{attempts} attempts");
@@ -403,10 +405,10 @@ async fn a_throttled_table_delays_a_claim_and_never_an_event_that_only_has_to_be
     let ledger = throttled.ledger(3, TimeoutConfig::disabled());
     let start = Instant::now();
     let listed =
-        ledger.enter("failed-request", None, &held("handler/0", 2), &waiting(1, None)).await;
+        ledger.enter("failed-request", None, &held("handler/0", 2), &waiting(1, None), None).await;
     assert!(matches!(listed, Err(NotReplaced::Fault(_))), "{listed:?}");
     assert_eq!((throttled.calls.swap(0, Ordering::Relaxed), start.elapsed()), (1, Duration::ZERO));
-    let claimed = ledger.replace("failed-request", None, Some(&held("handler/0", 2))).await;
+    let claimed = ledger.replace("failed-request", None, Some(&held("handler/0", 2)), None).await;
     assert!(matches!(claimed, Err(NotReplaced::Fault(_))), "{claimed:?}");
     assert_eq!(throttled.calls.load(Ordering::Relaxed), 3);
 }

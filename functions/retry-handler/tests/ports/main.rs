@@ -4,6 +4,7 @@
 
 mod functions;
 mod ledger;
+mod notes;
 mod queues;
 
 use std::sync::OnceLock;

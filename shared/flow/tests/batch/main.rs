@@ -3,6 +3,7 @@
 mod answers;
 mod ledger;
 mod log;
+mod notes;
 mod probes;
 mod queues;
 mod world;

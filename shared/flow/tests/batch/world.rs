@@ -15,7 +15,9 @@ use comeback_core::{
     circuit::Minute,
     claim::{Claim, State, is_same},
     dead_letter::DeadLetter,
+    envelope::RetryMetadata,
     fault::{FaultKind, InvokeFault, StoreFault},
+    note::{Change, Found, Keys, Sending},
     reason::Reason,
     register::Waiting,
     settings::Settings,
@@ -27,7 +29,7 @@ use comeback_flow::{
     memory::CircuitMemory,
     outages::Outages,
     ports::{
-        CallFault, Clock, Entered, Functions, Invocation, Ledger, Listed, NotExchanged,
+        CallFault, Clock, Entered, Functions, Invocation, Invoked, Ledger, Listed, NotExchanged,
         NotReplaced, Notes, Queues, Resent, Stored, VisibilityChange, Wanted,
     },
     report::{Outcome, Report},
@@ -135,6 +137,12 @@ pub struct World {
     /// The circuits by target.
     pub circuits: RefCell<BTreeMap<String, Stored>>,
     pub probes: bool,
+    /// Whether functions are retried without an envelope; the notes, and what is sent, by their keys.
+    pub transparent: bool,
+    pub notes: RefCell<BTreeMap<String, String>>,
+    pub sendings: RefCell<BTreeMap<String, BTreeMap<String, String>>>,
+    /// How many failures each read of notes was about.
+    pub recalls: RefCell<Vec<usize>>,
     under_way: Cell<usize>,
     pub most_under_way: Cell<usize>,
 }
@@ -177,6 +185,8 @@ impl World {
             ("QUEUE_TARGETS", self.queue_targets),
             ("PROBE", if self.probes { "true" } else { "false" }),
             ("REGISTER", if self.registers { "true" } else { "false" }),
+            ("TRANSPARENT", if self.transparent { "true" } else { "false" }),
+            ("POLICIES", r#"{"enveloped":{"TRANSPARENT":"false"}}"#),
         ]);
         let lookup = |name: &str| variables.get(name).map(|&value| value.to_owned());
         let settings = Settings::from_lookup(lookup).unwrap();
@@ -316,7 +326,20 @@ impl Queues for &World {
 }
 
 impl Functions for &World {
-    async fn invoke(&self, invocation: Invocation<'_>) -> Result<(), InvokeFault> {
+    async fn invoke(&self, invocation: Invocation<'_>) -> Invoked {
+        let answer = self.invoked(invocation).await;
+        let may_be_accepted_unseen = answer.as_ref().is_err_and(InvokeFault::may_be_accepted);
+        Invoked { answer, may_be_accepted_unseen }
+    }
+
+    async fn minutes(&self, _: &str, _: Timestamp, _: Timestamp) -> Result<Vec<Minute>, CallFault> {
+        Ok(Vec::new())
+    }
+}
+
+impl World {
+    /// Accepts an invocation under a request id with its number, or not.
+    async fn invoked(&self, invocation: Invocation<'_>) -> Result<Option<String>, InvokeFault> {
         if self.isolation.is_some_and(|is| is != invocation.tenant_id.is_some()) {
             let message = "The invoked function is enabled with tenancy configuration. Add a valid tenant ID in your request and try again.";
             let code = Some("InvalidParameterValueException".to_owned());
@@ -339,7 +362,9 @@ impl Functions for &World {
             | Answer::Lost
             | Answer::OneTooFew
             | Answer::OneTooMany
-            | Answer::NoneAtAll => return Ok(()),
+            | Answer::NoneAtAll => {
+                return Ok(Some(format!("retry-{}", self.invocations.borrow().len())));
+            }
             Answer::Refused | Answer::Spoils | Answer::Never => {
                 FaultKind::Transient { retry_after: None }
             }
@@ -348,8 +373,18 @@ impl Functions for &World {
         Err(InvokeFault { kind, code: None, message: "no ".repeat(1000) })
     }
 
-    async fn minutes(&self, _: &str, _: Timestamp, _: Timestamp) -> Result<Vec<Minute>, CallFault> {
-        Ok(Vec::new())
+    /// Makes a change of the notes.
+    fn change(&self, change: &Change<'_>) {
+        let mut sendings = self.sendings.borrow_mut();
+        let of_payload = sendings.entry(change.sendings.to_owned()).or_default();
+        change.over.iter().for_each(|sender| drop(of_payload.remove(sender)));
+        match &change.sending {
+            Some(sending) => of_payload.insert(change.sender.to_owned(), sending.to_json()),
+            None => of_payload.remove(change.sender),
+        };
+        if let Some((key, metadata)) = &change.note {
+            self.notes.borrow_mut().insert(key.clone(), metadata.to_json());
+        }
     }
 }
 
@@ -359,6 +394,7 @@ impl Ledger for &World {
         key: &str,
         seen: Option<&Claim>,
         next: Option<&Claim>,
+        change: Option<&Change<'_>>,
     ) -> Result<(), NotReplaced> {
         self.ledger_calls.borrow_mut().push((key.to_owned(), next.cloned()));
         let verb = match next.map(|claim| claim.state) {
@@ -381,6 +417,7 @@ impl Ledger for &World {
             Some(next) => claims.insert(key.to_owned(), next.clone()),
             None => claims.remove(key),
         };
+        change.iter().for_each(|change| self.change(change));
         match answer {
             // The SDK repeats the call, and finds its own first write.
             Answer::Repeated => Err(NotReplaced::Changed(next.cloned())),
@@ -403,8 +440,9 @@ impl Ledger for &World {
         seen: Option<&Claim>,
         next: &Claim,
         waiting: &Waiting<'_>,
+        change: Option<&Change<'_>>,
     ) -> Result<(), NotReplaced> {
-        self.replace(key, seen, Some(next)).await?;
+        self.replace(key, seen, Some(next), change).await?;
         let handle = waiting.receipt_handle.map(str::to_owned);
         self.waits.borrow_mut().insert(key.to_owned(), (waiting.due, handle));
         Ok(())
@@ -444,6 +482,35 @@ impl Ledger for &World {
         *there = Stored { version: seen + 1, text: Some(next.to_owned()) };
         // The SDK repeats the call, and finds its own first write.
         if answer == Answer::Repeated { Err(NotExchanged::Changed(there.clone())) } else { Ok(()) }
+    }
+
+    async fn recall(&self, wanted: &[Keys]) -> Result<Vec<Found>, StoreFault> {
+        self.recalls.borrow_mut().push(wanted.len());
+        if let Answer::Fault(kind) = self.answer("recall").await {
+            return Err(store_fault(kind));
+        }
+        let (notes, sendings) = (self.notes.borrow(), self.sendings.borrow());
+        let found = |keys: &Keys| Found {
+            note: notes.get(&keys.note).and_then(|json| RetryMetadata::read(json)),
+            sendings: sendings.get(&keys.sendings).map_or_else(Vec::new, |all| {
+                all.iter().map(|(sender, json)| Sending::read(sender, json).unwrap()).collect()
+            }),
+        };
+        Ok(wanted.iter().map(found).collect())
+    }
+
+    async fn adopt(&self, change: &Change<'_>) -> Result<bool, StoreFault> {
+        if let Answer::Fault(kind) = self.answer("adopt").await {
+            return Err(store_fault(kind));
+        }
+        let sendings = self.sendings.borrow();
+        let is_there =
+            sendings.get(change.sendings).is_some_and(|all| all.contains_key(change.sender));
+        drop(sendings);
+        if is_there {
+            self.change(change);
+        }
+        Ok(is_there)
     }
 
     async fn list(&self, _: &str, _: Timestamp, _: u32) -> Result<Vec<Listed>, StoreFault> {

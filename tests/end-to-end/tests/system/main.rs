@@ -14,3 +14,4 @@ mod outages;
 mod queues;
 mod servers;
 mod transparent;
+mod without_envelope;

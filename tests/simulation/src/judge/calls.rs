@@ -16,6 +16,7 @@ use super::{
     delays::{DELAY_MAX, HOP_MIN, content, exchange},
     deliveries::{Delivery, Met, receive_count},
     letters::attribute,
+    recall::Recall,
     register::{Wait, came_back},
 };
 use crate::{
@@ -37,6 +38,9 @@ const WAIT_MAX: u32 = 43_140;
 const MANY_RECEIVES: u32 = 500;
 const MANY_RECEIVES_WAIT: (Millis, Millis) = (1_800_000, 3_600_000);
 
+/// How long a message may wait, in milliseconds, if a fault keeps its handler from knowing which attempt has failed.
+const UNKNOWN_WAIT: (Millis, Millis) = (0, 900_000);
+
 /// How late an attempt may be if nothing prevents it: visibility timeouts are in whole seconds, and the previous batch
 /// takes some time.
 const LATENESS_MAX: Millis = 5_000;
@@ -47,6 +51,8 @@ pub struct Subject {
     pub run: u64,
     pub place: usize,
     pub case: usize,
+    /// What is sent without an envelope.
+    pub sending: Option<usize>,
 }
 
 impl Judge {
@@ -81,6 +87,7 @@ impl Judge {
         if self.is_held_back(&self.runs[&run][place]) {
             self.violated(Check::PausesHold, event, format!("run {run} invokes a paused target"));
         }
+        let sending = self.sends(run, place);
         let came_back = came_back(self.runs[&run][place].record());
         let may_be_early = self.judge_probe(run, &invoke.target, case, came_back);
         let place_since = self.place_since(&self.runs[&run][place]);
@@ -88,7 +95,7 @@ impl Judge {
         if let Some((check, what)) = wrong {
             self.violated(check, event, what);
         }
-        Some(Subject { run, place, case })
+        Some(Subject { run, place, case, sending })
     }
 
     /// Returns what is wrong with an invocation, or None.
@@ -112,7 +119,7 @@ impl Judge {
         }
         let (earliest, latest) = case.due_range(next);
         let arn = case.arn(&self.plan);
-        let initial = Some(case.first.div_euclid(1000));
+        let initial = (!case.is_transparent).then(|| case.first.div_euclid(1000));
         let expected = self.expected(&case.of, next.attempt, initial);
         let ordinal = format!(r#"{{"attempt":{},"#, next.attempt);
         let Invoke { target, message } = invoke;
@@ -134,7 +141,7 @@ impl Judge {
             (Check::OnTime, format!("it is invoked at {at}, and was due at {latest} at the latest"))
         } else if *target != arn {
             (Check::RightTarget, format!("{target} is retried, and {arn} failed"))
-        } else if !metadata.starts_with(&ordinal) {
+        } else if !case.is_transparent && !metadata.starts_with(&ordinal) {
             let head = &metadata[..metadata.floor_char_boundary(60)];
             (Check::AttemptsRise, format!("expected attempt {}, got {head}", next.attempt))
         } else if content(message) != content(&expected) || message.delay.is_some_and(|it| it > 0) {
@@ -160,7 +167,9 @@ impl Judge {
         let Ok(next) = case.verdict else { return };
         self.tally.count(Seen::Step("attempts"));
         let initial = Some(case.first.div_euclid(1000));
-        let open = Open { attempt: next.attempt, initial, trace, ..case.of.clone() };
+        let open =
+            Open { attempt: next.attempt, initial, trace, is_unwrapped: false, ..case.of.clone() };
+        let open = self.accepted_unwrapped(of, request_id, open);
         self.retried(open.target, request_id);
         self.open.insert(Arc::clone(request_id), open);
     }
@@ -178,7 +187,7 @@ impl Judge {
 
     /// A case was re-invoked or dead-lettered, which can't be undone.
     fn acted(&mut self, of: Subject, how: &'static str) {
-        let Subject { run, place, case } = of;
+        let Subject { run, place, case, .. } = of;
         let message = self.runs.get_mut(&run).and_then(|run| run.get_mut(place));
         let case = &mut self.cases[case];
         match message {
@@ -306,7 +315,7 @@ impl Judge {
                 continue;
             }
             message.put_back = true;
-            let of = Subject { run, place, case: message.case };
+            let of = Subject { run, place, case: message.case, sending: None };
             let event = self.cases[of.case].of.event;
             self.story.tell(self.now, event, || format!("run {run} puts it back for {seconds} s"));
             self.puts_in_flight(of, at);
@@ -327,6 +336,13 @@ impl Judge {
         let message = self.runs.get_mut(&of.run).and_then(|run| run.get_mut(of.place));
         let Some(message) = message else { return 0 };
         let before = message.wait.replace(Wait::of(at, seconds, is_partial, is_delay));
+        let is_late =
+            self.now > message.acts_until && is_within(spared(message, (0, 0)), seconds, is_delay);
+        // Nobody knows which of several copies in a batch it is.
+        let is_copy = message.recall == Recall::Either;
+        if is_copy || is_late && self.is_put_back_unread(of) {
+            return 0;
+        }
         let message = &self.runs[&of.run][of.place];
         let event = self.cases[of.case].of.event;
         if is_delay && seconds > DELAY_MAX {
@@ -369,8 +385,15 @@ impl Judge {
     fn cause(&self, message: &Delivery, at: Millis) -> Option<(Check, (Millis, Millis))> {
         if let Some(fault) = message.fault.map(|fault| (fault, message.known_for)) {
             let passed = (self.now - message.fault_at).num_milliseconds();
-            let (low, high) = self.wait_after_fault(message, at - passed, fault);
+            let (low, high) = match self.wait_for_note(message, at) {
+                // As long as its attempt is unknown, so are its due time and its last chance.
+                Some(_) => (passed, passed.saturating_add(spared(message, UNKNOWN_WAIT).1)),
+                None => self.wait_after_fault(message, at - passed, fault),
+            };
             return Some((Check::FaultWaits, (low - passed, high.saturating_sub(passed))));
+        }
+        if let Some((low, high)) = self.wait_for_note(message, at) {
+            return Some((Check::WaitsForNote, self.held_for(message, low, high)));
         }
         let rest = message.held_until? - at;
         Some((Check::WaitsForHolder, self.held(message, rest)))
@@ -378,9 +401,13 @@ impl Judge {
 
     /// The range of a wait until another handler has ended, in which this handler may have done other things first.
     pub fn held(&self, message: &Delivery, rest: Millis) -> (Millis, Millis) {
-        let (low, high) = spared(message, (rest, rest));
+        self.held_for(message, rest, rest)
+    }
+
+    fn held_for(&self, message: &Delivery, least: Millis, most: Millis) -> (Millis, Millis) {
+        let (low, high) = spared(message, (least, most));
         let timeout = self.plan.handler_of(self.cases[message.case].of.target).timeout;
-        (if low > rest { low - i64::from(timeout) * 1000 } else { low }, high)
+        (if low > least { low - i64::from(timeout) * 1000 } else { low }, high)
     }
 
     /// The range of a wait that begins at `at` and whose cause asks for `range`: longer if the message has to spare its

@@ -25,6 +25,8 @@ pub const ATTRIBUTES_MAX: usize = 10;
 /// A failure whose message is in a retry queue. It stays one case however often the message is delivered.
 pub struct Case {
     pub of: Open,
+    /// The invocation that has failed, whatever it was taken for.
+    pub truth: Open,
     pub request_id: Arc<str>,
     /// The key of its claim: the function that failed, and the request id.
     pub key: String,
@@ -34,6 +36,10 @@ pub struct Case {
     pub is_bare: bool,
     /// Whether it names a function for which its queue may not speak.
     pub is_refused: bool,
+    /// Why it must be given up, whatever else is known of it.
+    over: Option<&'static str>,
+    /// Whether its next attempt is made without an envelope.
+    pub is_transparent: bool,
     pub condition: Condition,
     pub error: ErrorReport,
     pub at: Millis,
@@ -162,6 +168,8 @@ impl Judge {
             attempt: envelope.as_ref().map_or(0, |foreign| foreign.attempt),
             initial: envelope.as_ref().map(|foreign| foreign.initial),
             first_request: Arc::clone(request_id),
+            is_foreign: envelope.is_some(),
+            is_unwrapped: false,
             trace,
         };
         self.events.push(Event::new(letter.clone(), envelope.clone().map(Box::new), None));
@@ -190,6 +198,8 @@ impl Judge {
             strange: stranger.is_some(),
             is_bare,
             is_refused,
+            over,
+            is_transparent: false,
             condition,
             error,
             at,
@@ -210,10 +220,11 @@ impl Judge {
             order_until: Timestamp::default(),
             receives: 0,
             writes: 0,
+            truth: of.clone(),
             of,
         };
         case.key = format!("{}/{}", case.arn(&self.plan), case.request_id);
-        case.verdict = over.map_or_else(|| self.verdict(&case), Err);
+        case.verdict = self.verdict(&case);
         if !self.plan.targets[case.of.target].is_allowed() {
             case.is_refused = true;
             case.claimed = false;
@@ -241,7 +252,12 @@ impl Judge {
     }
 
     /// The next attempt, or the reason to give the event up.
-    fn verdict(&self, case: &Case) -> Result<Next, &'static str> {
+    pub fn verdict(&self, case: &Case) -> Result<Next, &'static str> {
+        // Without an envelope around it, it is not too large.
+        let fits = |over: &&str| case.is_transparent && *over == "payload_too_large";
+        if let Some(over) = case.over.filter(|over| !fits(over)) {
+            return Err(over);
+        }
         let rules = self.plan.rules(case.of.target);
         if !self.plan.targets[case.of.target].is_allowed() {
             return Err("target_not_allowed");
@@ -262,7 +278,8 @@ impl Judge {
         let next =
             rules.next(case.first, case.at, case.kept, attempt, paused, hint.unwrap_or_default());
         let next = next.ok_or("max_age_exceeded")?;
-        let expected = self.expected(&case.of, attempt, Some(case.first.div_euclid(1000)));
+        let initial = (!case.is_transparent).then(|| case.first.div_euclid(1000));
+        let expected = self.expected(&case.of, attempt, initial);
         if expected.attributes.len() > ATTRIBUTES_MAX {
             return Err("attribute_limit");
         }
@@ -271,6 +288,11 @@ impl Judge {
 }
 
 impl Case {
+    /// Whether it may be of a retry without an envelope, if its target has those.
+    pub fn may_be_noted(&self) -> bool {
+        !self.is_refused && !matches!(self.over, Some("unreadable" | "payload_missing"))
+    }
+
     /// Whether the target has asked for the time until the next attempt.
     pub fn asks_for_time(&self) -> bool {
         self.condition != Condition::Paused && retry_hint(&self.error).is_some()

@@ -62,6 +62,8 @@ const FORGETS: (Millis, Millis) = (60_000, 1_800_000);
 /// A process of a handler, and what it knows about its queues and about faults.
 pub struct Process {
     in_flight_max: u32,
+    /// Whether it was deployed after others, with other settings.
+    pub is_turned: bool,
     queues: BTreeMap<String, Known>,
     /// When it met the first and the last fault of each target, and of the ledger, in a row.
     faults: BTreeMap<String, (Timestamp, Timestamp)>,
@@ -94,9 +96,9 @@ impl Known {
 }
 
 impl Judge {
-    pub fn starts(&mut self, in_flight_max: u32) -> usize {
+    pub fn starts(&mut self, in_flight_max: u32, is_turned: bool) -> usize {
         let (queues, faults) = Default::default();
-        self.processes.push(Process { in_flight_max, queues, faults });
+        self.processes.push(Process { in_flight_max, is_turned, queues, faults });
         self.processes.len() - 1
     }
 
@@ -110,6 +112,7 @@ impl Judge {
             let is_paused = || self.paused.contains(&self.cases[message.case].arn(&self.plan));
             message.listing.was_paused = !self.paused.is_empty() && is_paused();
         }
+        self.begins_to_judge(run, process);
     }
 
     /// A handler meets a fault now, of the ledger or of a target. Returns for how long it has known of it. What is
@@ -238,7 +241,7 @@ impl Judge {
             self.violated(Check::HopsChangeNothing, event, what);
         }
         self.story.tell(self.now, event, || format!("run {run} sends it again for {seconds} s"));
-        let of = Subject { run, place, case };
+        let of = Subject { run, place, case, sending: None };
         self.runs.get_mut(&run)?[place].sent = true;
         let rest = self.judge_length(of, at, seconds, true);
         let is_hop = rest > i64::from(DELAY_MAX) * 1000;

@@ -14,6 +14,7 @@ use wire::{Answer, Refusal, Replace};
 use super::{
     Judge, Subject,
     delays::{LEDGER, exchange},
+    recall::Recall,
     register::{LOOKS_MAX, Listing, Wait},
 };
 use crate::{
@@ -74,6 +75,10 @@ pub struct Delivery {
     /// The wait that the handler has asked for, and what the handler knows from the register.
     pub wait: Option<Wait>,
     pub listing: Listing,
+    /// What the handler knows from the notes, and what it sends without an envelope.
+    pub recall: Recall,
+    pub noted: Option<usize>,
+    pub sending: Option<usize>,
 }
 
 impl Delivery {
@@ -243,6 +248,7 @@ impl Judge {
                 let what = format!("run {run} lets it wait, and does not list it");
                 self.violated(Check::ListsTruly, event, what);
             }
+            self.ends_sending(message);
             self.let_go(run, message, stays(message.handle()));
         }
     }
@@ -250,6 +256,7 @@ impl Judge {
     /// A handler has ended without an answer.
     pub fn killed(&mut self, run: u64) {
         for message in self.runs.remove(&run).unwrap_or_default() {
+            self.ends_sending(&message);
             self.let_go(run, &message, true);
         }
     }
@@ -311,6 +318,7 @@ impl Judge {
 
     /// A handler begins to act on a message: it claims its failure, or retries it without a claim.
     pub fn judge_begin(&mut self, run: u64, place: usize) {
+        self.is_judged_unread(run, place, "is acted on");
         let message = &self.runs[&run][place];
         let case = &self.cases[message.case];
         if self.now > message.acts_until {
@@ -368,6 +376,7 @@ impl Judge {
                 self.violated(Check::ClaimsFence, event, what);
             }
         }
+        self.announces(subject, replace, clock);
         if let Some(entry) = &replace.waiting {
             self.lists(subject, replace.seen.as_ref(), entry, clock);
         }
@@ -386,7 +395,8 @@ impl Judge {
             message.is_some_and(|message| self.cases[message.case].key == replace.key)
         };
         let place = named.filter(is_it).or_else(|| (0..batch.len()).find(is_it))?;
-        Some(Subject { run, place, case: batch[place].case })
+        let Delivery { case, sending, .. } = batch[place];
+        Some(Subject { run, place, case, sending })
     }
 
     /// The ledger has the mark of a case that was acted on.
@@ -411,6 +421,9 @@ impl Judge {
     /// A handler received the answer to a write to the ledger.
     pub fn told_of_claim(&mut self, of: Subject, replace: &Replace, answer: &Answer) {
         self.answers += 1;
+        if answer.is_err() {
+            self.hit(&[Some(of)]);
+        }
         let is_refused = answer.as_ref().is_err_and(|refusal| refusal.found.is_some());
         let case = &mut self.cases[of.case];
         // Two runs may have received an event that others have brought forward, and one of them is refused.

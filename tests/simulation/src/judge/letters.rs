@@ -77,7 +77,8 @@ impl Judge {
             self.violated(check, event, what);
         }
         self.runs.get_mut(&run)?[place].dead_letter_sent = true;
-        Some(Subject { run, place, case: index })
+        self.is_judged_unread(run, place, "is given up");
+        Some(Subject { run, place, case: index, sending: None })
     }
 
     /// The request id of the event in its dead letter.
@@ -88,7 +89,7 @@ impl Judge {
 
     /// The request id by which an event is known in all its attempts. Another writer's envelope may have none.
     pub fn event_id<'a>(&'a self, of: &'a Open) -> Option<&'a str> {
-        match &self.events[of.event].foreign {
+        match self.events[of.event].foreign.as_ref().filter(|_| of.is_foreign) {
             Some(foreign) => foreign.request_id.as_deref(),
             None => Some(&of.first_request),
         }

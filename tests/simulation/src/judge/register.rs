@@ -152,7 +152,8 @@ impl Judge {
         let at = clock.timestamp_millis();
         let Some(batch) = self.runs.get(&run) else { return };
         let has_come_back = |message: &&Delivery| {
-            self.has_register(&self.cases[message.case]) && came_back(message.record())
+            let is_known = self.wait_for_note(message, 0).is_none();
+            is_known && self.has_register(&self.cases[message.case]) && came_back(message.record())
         };
         let case_of = |message: &Delivery| &self.cases[message.case];
         let expected: BTreeSet<&str> =
@@ -384,8 +385,10 @@ impl Judge {
         let is_written = listing.writes > listing.changes || listing.writes == LOOKS_MAX;
         let is_anothers =
             listing.read().and_then(|read| read.state).is_some_and(|state| state != State::Waiting);
-        let is_excused =
-            listing.excused || is_anothers || listed_before.is_some_and(|due| wait.is_until(due));
+        let is_excused = self.wait_for_note(message, 0).is_some()
+            || listing.excused
+            || is_anothers
+            || listed_before.is_some_and(|due| wait.is_until(due));
         self.has_register(case) && case.verdict.is_ok() && !is_written && !is_excused
     }
 

@@ -28,6 +28,7 @@ impl Plan {
             has_ledger: true,
             has_register: false,
             probes: false,
+            transparent: [false; 2],
             in_flight_max: [IN_FLIGHT_MAX; 2],
         };
         let queue =

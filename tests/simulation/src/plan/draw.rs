@@ -13,6 +13,9 @@ use crate::{
     rules::Rules,
 };
 
+/// The share of worlds in which functions are retried without an envelope.
+const TRANSPARENT: f64 = 0.4;
+
 /// The longest time for which faults last, in seconds.
 const FAULTS_MAX: u64 = DAY;
 
@@ -126,6 +129,7 @@ impl Plan {
         } else if !flawless && apart.happens(0.03) {
             plan.draw_crowd(&mut apart);
         }
+        plan.draw_transparent();
         plan
     }
 
@@ -143,6 +147,7 @@ impl Plan {
             has_ledger: dice.happens(0.5),
             has_register: false,
             probes: false,
+            transparent: [false; 2],
             in_flight_max: {
                 let most = dice.pick(&[1, 20, 20, 300, IN_FLIGHT_MAX, IN_FLIGHT_MAX]);
                 let mut draw = || if dice.happens(0.8) { most } else { IN_FLIGHT_MAX };
@@ -183,6 +188,7 @@ impl Plan {
             listed: !handler.lists_targets || dice.happens(0.9),
             bound: !handler.binds_queues || dice.happens(0.9),
             stopped_in_loops: !self.flawless && dice.happens(0.1),
+            transparent: [false; 2],
             successor_of: None,
         });
     }
@@ -240,6 +246,41 @@ impl Plan {
                 let until = (from + lasts).min(self.calm_after);
                 self.spells.push(Spell { trouble, number, from, until });
             }
+        }
+    }
+
+    /// In some worlds functions are retried without an envelope: all of them, or those whose policies say so. Some events
+    /// have equal payloads, and some functions fail before their invocation is noted.
+    fn draw_transparent(&mut self) {
+        let dice = &mut Dice::seeded(self.seed ^ 0x6e_6f74_6573);
+        if !dice.happens(TRANSPARENT) {
+            return;
+        }
+        let turns = !self.flawless && dice.happens(0.25);
+        self.turns_at = turns.then(|| dice.within(Duration::ZERO, self.calm_after));
+        for handler in &mut self.handlers {
+            handler.has_ledger = true;
+            let is_general = dice.happens(0.6);
+            handler.transparent = [is_general, is_general != (turns && dice.happens(0.8))];
+        }
+        for number in 0..self.targets.len() {
+            let general = self.handler_of(number).transparent;
+            let target = &mut self.targets[number];
+            let differs = dice.happens(0.3);
+            if !target.is_queue() {
+                target.transparent = general.map(|is_general| is_general != differs);
+            }
+            if let Some(old) = target.successor_of {
+                self.targets[number].transparent = self.targets[old].transparent;
+            }
+        }
+        self.equal = dice.pick(&[0.1, 0.2, 0.4, 0.8]);
+        self.fast = 0.5 * dice.unit();
+        // Such a payload is only known by its note. Of two runs of one call, one may have none.
+        let is_repeated = self.rates.get(&Fault::CallRepeated).is_some_and(|rate| *rate > 0.0);
+        self.nested = if turns || is_repeated { 0.0 } else { 0.1 };
+        if !self.flawless && dice.happens(0.6) {
+            self.rates.insert(Fault::TransactionConflict, 0.3 * dice.unit().powi(2));
         }
     }
 

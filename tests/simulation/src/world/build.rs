@@ -30,6 +30,7 @@ use super::{BEGAN_AT, World};
 use crate::{
     dice::Dice,
     plan::{Form, Plan, TargetPlan},
+    rules::Rules,
 };
 
 /// The longest time for which SQS keeps a message, in seconds.
@@ -149,7 +150,7 @@ impl World {
 }
 
 /// The settings of a handler's process. Production reads them from the variables that would be deployed.
-pub fn settings(plan: &Plan, number: usize, variant: usize) -> settings::Settings {
+pub fn settings(plan: &Plan, number: usize, variant: usize, is_turned: bool) -> settings::Settings {
     let handler = &plan.handlers[number];
     let targets =
         || plan.targets.iter().filter(|target| plan.queues[target.queue].handler == number);
@@ -158,8 +159,20 @@ pub fn settings(plan: &Plan, number: usize, variant: usize) -> settings::Setting
         true => format!("sqs:{}", target.name),
         false => target.name.clone(),
     };
-    let policy = |target: &TargetPlan| Some((named(target), target.own.as_ref()?.variables()));
+    let is_transparent = handler.transparent[usize::from(is_turned)];
+    let policy = |target: &TargetPlan| {
+        let mut policy = target.own.as_ref().map(Rules::variables).unwrap_or_default();
+        let own = target.transparent[usize::from(is_turned)];
+        if own != is_transparent && !target.is_queue() {
+            policy.insert("TRANSPARENT", own.to_string());
+        }
+        (!policy.is_empty()).then(|| (named(target), policy))
+    };
     let policies: BTreeMap<_, _> = targets().filter_map(policy).collect();
+    let has_ledger = handler.probes
+        || handler.has_register
+        || is_transparent
+        || targets().any(|it| it.transparent[usize::from(is_turned)]);
     let queues = plan.queues.iter().enumerate().filter(|(_, queue)| queue.handler == number);
     let bound = queues.map(|(number, queue)| {
         let is_open = plan.attack.is_some_and(|attack| attack.open_queue == number);
@@ -186,7 +199,8 @@ pub fn settings(plan: &Plan, number: usize, variant: usize) -> settings::Setting
         ("DEAD_LETTER_QUEUE_URL", Some(dead_letters)),
         ("POLICIES", if_so(!policies.is_empty(), &json!(policies))),
         ("IN_FLIGHT_MAX", if_so(in_flight_max != IN_FLIGHT_MAX.get(), &in_flight_max)),
-        ("LEDGER_TABLE", if_so(handler.probes || handler.has_register, &"ledger")),
+        ("LEDGER_TABLE", if_so(has_ledger, &"ledger")),
+        ("TRANSPARENT", if_so(is_transparent, &true)),
         ("PROBE", if_so(handler.probes, &true)),
         ("REGISTER", if_so(handler.has_register, &true)),
         ("QUEUE_TARGETS", if_so(handler.binds_queues && !bound.is_empty(), &json!(bound))),

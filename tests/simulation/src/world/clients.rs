@@ -67,6 +67,11 @@ impl World {
             payload::plain(event)
         } else if self.dice.happens(self.plan.large) {
             payload::large(event, &mut self.dice)
+        } else if self.dice.happens(self.plan.equal) {
+            self.judge.tally.count(Seen::Step("equal payloads"));
+            payload::equal(&mut self.dice)
+        } else if self.dice.happens(self.plan.nested) {
+            payload::nested(event, second, &mut self.dice)
         } else {
             payload::payload(event, second, &mut self.dice)
         };
@@ -416,6 +421,7 @@ impl World {
         };
         let lasts = match matches!(outcome, Outcome::TimedOut) {
             true => run.configuration.timeout(),
+            false if self.dice.happens(self.plan.fast) => self.dice.millis(1..=5),
             false => self.dice.millis(5..=2_000),
         };
         let run = run.id;

@@ -184,11 +184,30 @@ impl World {
             self.judge.tally.count(Seen::Fault(Fault::ClockOff));
         }
         let variant = self.dice.index(2);
-        let number = self.judge.starts(self.plan.handlers[handler].in_flight_max[variant]);
+        let is_turned = self.turned[handler];
+        let in_flight_max = self.plan.handlers[handler].in_flight_max[variant];
+        let number = self.judge.starts(in_flight_max, is_turned);
         let (now, requests) = (Rc::clone(&self.clock), RefCell::default());
-        let settings = build::settings(&self.plan, handler, variant);
+        let settings = build::settings(&self.plan, handler, variant, is_turned);
         let environment = Environment { number, now, ahead, behind, requests };
         Rc::new(environment.handler(settings, self.plan.handlers[handler].has_ledger))
+    }
+
+    /// A handler is deployed again with other settings, as soon as none of its runs is under way.
+    pub fn turn(&mut self, handler: usize) {
+        if self.runs.values().any(|run| run.handler == handler) {
+            return self.after(Duration::from_millis(700), move |world| world.turn(handler));
+        }
+        self.turned[handler] = true;
+        self.idle[handler].clear();
+        self.judge.tally.count(Seen::Step("deployments with another TRANSPARENT"));
+        self.judge.story.tell(self.now, None, || format!("handler {handler} is deployed again"));
+    }
+
+    /// The time by the clock of a run.
+    pub fn clock_of(&self, key: u64) -> Timestamp {
+        let working = self.runs.get(&key).and_then(|run| run.working.as_ref());
+        working.map_or(self.now, |(process, _)| process.clock.now())
     }
 
     /// Polls a handler until it waits for another answer.

@@ -1,6 +1,7 @@
 //! The services that a handler's calls reach. Anything can go wrong with a call and its answer.
 
 use std::{
+    cell::Cell,
     collections::BTreeMap,
     ops::RangeInclusive,
     rc::{Rc, Weak},
@@ -74,6 +75,8 @@ pub struct Call {
     clock: Timestamp,
     /// The subject of each entry. Visibility changes and counts don't need it.
     subjects: Vec<Option<Subject>>,
+    /// Whether it is made twice.
+    is_repeated: Cell<bool>,
     slot: Weak<Slot>,
 }
 
@@ -83,6 +86,8 @@ impl Call {
             self.request,
             Request::Replace(_)
                 | Request::LookUp { .. }
+                | Request::Recall(_)
+                | Request::Adopt(_)
                 | Request::Exchange(_)
                 | Request::List { .. }
         )
@@ -120,7 +125,10 @@ impl World {
                 self.judge.hides(run, clock, changes);
                 vec![None; changes.len()]
             }
-            Request::Count { .. } | Request::Minutes { .. } => vec![None],
+            Request::Count { .. }
+            | Request::Minutes { .. }
+            | Request::Recall(_)
+            | Request::Adopt(_) => vec![None],
             Request::Exchange(exchange) => {
                 self.judge.turns(run, exchange);
                 vec![None]
@@ -140,7 +148,8 @@ impl World {
                 vec![None]
             }
         };
-        let call = Rc::new(Call { run, handler, clock, request, subjects, slot });
+        let is_repeated = Cell::new(false);
+        let call = Rc::new(Call { run, handler, clock, request, subjects, is_repeated, slot });
         if let Request::Sleep(lasts) = call.request {
             // Whole milliseconds, like every time here.
             let millis = lasts.as_nanos().div_ceil(1_000_000) as u64;
@@ -174,6 +183,8 @@ impl World {
             self.time_out(call);
         } else if may_fork && self.happens(Fault::CallRepeated) {
             self.send_off(&call, out, None);
+            call.is_repeated.set(true);
+            self.judge.hit(&call.subjects);
             let again = out + self.dice.millis(100..=3_000);
             self.send_off(&call, again, Some(back));
         } else if call.is_of_ledger() && self.happens(Fault::LedgerSlow) {
@@ -192,6 +203,7 @@ impl World {
     }
 
     fn refuse(&mut self, call: Rc<Call>, after: Duration, is_throttled: bool) {
+        self.judge.hit(&call.subjects);
         let of_ledger = call.is_of_ledger();
         let of_queue = matches!(call.request, Request::Again { .. });
         let says_when = is_throttled && !of_ledger && !of_queue && self.dice.happens(0.3);
@@ -208,6 +220,7 @@ impl World {
 
     /// A call gets no answer. It times out after a while, or never.
     fn time_out(&mut self, call: Rc<Call>) {
+        self.judge.hit(&call.subjects);
         if self.happens(Fault::CallHung) {
             return;
         }
@@ -224,6 +237,8 @@ impl World {
                     | Request::Again { .. }
                     | Request::Replace(_)
                     | Request::LookUp { .. }
+                    | Request::Recall(_)
+                    | Request::Adopt(_)
             )
         };
         if !needs_kind(&call.request) {
@@ -256,7 +271,17 @@ impl World {
                 }
             }
             Request::Letters(letters) => self.take_letters(call, letters).into(),
-            Request::Invoke(invoke) => vec![self.take_invocation(invoke, subject)].into(),
+            Request::Invoke(invoke) => match self.take_invocation(invoke, subject) {
+                Ok(request_id) => {
+                    Ok(Found::Accepted { request_id, is_repeated: call.is_repeated.get() }).into()
+                }
+                Err(refusal) if call.is_repeated.get() => {
+                    Reply { entries: vec![Err(refusal)], found: Found::MaybeAccepted }
+                }
+                Err(refusal) => vec![Err(refusal)].into(),
+            },
+            Request::Recall(keys) => self.recall(run, keys).into(),
+            Request::Adopt(noting) => self.adopt(run, noting).into(),
             Request::Replace(replace) => vec![self.replace(replace, subject)].into(),
             Request::LookUp { events, targets } => {
                 let read = self.look_up(run, events, targets);
@@ -473,7 +498,12 @@ impl World {
         vec![Minute { began, invocations: 100, errors }]
     }
 
-    fn take_invocation(&mut self, invoke: &Invoke, subject: Option<Subject>) -> Answer {
+    /// Returns the request id of the invocation.
+    fn take_invocation(
+        &mut self,
+        invoke: &Invoke,
+        subject: Option<Subject>,
+    ) -> Result<String, Refusal> {
         let function = invoke.target.split(':').nth(6).unwrap_or_default();
         self.admit(self.targets.get(function).copied(), &MISCONFIGURATIONS, &REJECTIONS)?;
         let Outgoing { body, trace_header, .. } = &invoke.message;
@@ -490,10 +520,11 @@ impl World {
             .cloud
             .invoke(self.now, invocation)
             .map_err(|error| Refusal::of(error.code(), error.status(), FaultKind::Configuration))?;
-        if let (Accepted::Accepted(request_id), Some(subject)) = (accepted, subject) {
+        let Accepted::Accepted(request_id) = accepted else { return Ok(String::new()) };
+        if let Some(subject) = subject {
             self.judge.reinvoked(subject, &request_id, trace.into());
         }
-        Ok(())
+        Ok(request_id.to_string())
     }
 
     /// Answers arrive at a handler, which may no longer wait for them.
@@ -512,6 +543,17 @@ impl World {
                 if answer.is_err() {
                     self.judge.looked_up(call.run, targets, &BTreeMap::new());
                 }
+            }
+            (Request::Recall(keys), Some(answer)) => {
+                let now = self.clock_of(call.run);
+                let none = Vec::new();
+                let found = if let Found::Recalled(found) = &reply.found { found } else { &none };
+                self.judge.told_of_recall(call.run, now, keys, answer, found);
+            }
+            (Request::Adopt(noting), Some(answer)) => {
+                let now = self.clock_of(call.run);
+                let is_adopted = matches!(reply.found, Found::Adopted(true));
+                self.judge.told_of_adoption(call.run, now, noting, answer, is_adopted);
             }
             (Request::List { target, .. }, Some(Err(_))) => {
                 self.judge.told_of_no_list(call.run, target);
@@ -532,7 +574,11 @@ impl World {
                 {
                     self.judge.told_of_copy(*subject, answer);
                 }
-                (Some(subject), _) => self.judge.told(*subject, answer),
+                (Some(subject), _) => {
+                    let answered = &reply.found;
+                    self.judge.told_of_request(*subject, answered, answer);
+                    self.judge.told(*subject, answer);
+                }
             }
         }
         if call.subjects.len() > 1 && reply.entries.iter().all(is_send_rejected) {

@@ -8,11 +8,13 @@ use std::{
 use comeback_core::{
     Timestamp,
     claim::{Claim, Order, State, Token, is_same},
+    envelope::RetryMetadata,
     fault::FaultKind,
+    note::{self, Keys, Sending},
     time::{between, later},
 };
 use comeback_flow::ports::{Entered, Listed};
-use wire::{Answer, Entry, Found, Refusal, Replace};
+use wire::{Answer, Entry, Found, Noting, Refusal, Replace};
 
 use super::{World, service::name_of};
 use crate::{
@@ -45,6 +47,9 @@ pub struct Table {
     forged: BTreeSet<String>,
     replaced: VecDeque<(Timestamp, String, Item)>,
     orders: u32,
+    /// The notes of retries without an envelope, and what is being sent, by sender. Each item has an expiry.
+    notes: HashMap<String, (Timestamp, RetryMetadata)>,
+    sendings: HashMap<String, (Timestamp, BTreeMap<String, Sending>)>,
 }
 
 impl Table {
@@ -60,6 +65,33 @@ impl Table {
         self.replaced.push_back((now, key.to_owned(), (before, was_waiting)));
         while self.replaced.front().is_some_and(|(at, ..)| between(*at, now) > LOOK_UP_LAG) {
             self.replaced.pop_front();
+        }
+    }
+
+    fn note(&mut self, now: Timestamp, noting: &Noting) {
+        let Noting { note, sendings, sender, sending, over, expires_at } = noting;
+        if let Some((key, metadata)) = note {
+            self.notes.insert(key.clone(), (*expires_at, metadata.clone()));
+        }
+        let (end, senders) = self.sendings.entry(sendings.clone()).or_default();
+        if *end <= now {
+            senders.clear();
+        }
+        *end = *expires_at;
+        over.iter().for_each(|sender| drop(senders.remove(sender)));
+        match sending {
+            Some(sending) => senders.insert(sender.clone(), sending.clone()),
+            None => senders.remove(sender),
+        };
+    }
+
+    /// What there is for a failure record. What has expired may be gone, so it counts as that.
+    fn recall(&self, now: Timestamp, keys: &Keys) -> note::Found {
+        let note = self.notes.get(&keys.note).filter(|(end, _)| *end > now);
+        let sendings = self.sendings.get(&keys.sendings).filter(|(end, _)| *end > now);
+        note::Found {
+            note: note.map(|(_, metadata)| metadata.clone()),
+            sendings: sendings.map_or_else(Vec::new, |(_, all)| all.values().cloned().collect()),
         }
     }
 
@@ -83,6 +115,7 @@ impl World {
         if self.table.forged.contains(&replace.key) {
             return Err(Refusal::of("NoClaim", 400, FaultKind::Configuration));
         }
+        self.conflict(replace.noting.is_some())?;
         let there = self.table.claims.get(&replace.key);
         if !is_same(there, replace.seen.as_ref()) {
             return Err(Refusal { found: Some(there.cloned()), ..Refusal::default() });
@@ -92,6 +125,10 @@ impl World {
         }
         let Replace { key, next, waiting, .. } = replace;
         self.table.write(self.now, key, next.clone(), waiting.clone());
+        if let Some(noting) = &replace.noting {
+            self.table.note(self.now, noting);
+            self.judge.notes(noting);
+        }
         // Where everything takes long, operators wait for what they have ordered.
         let is_ordered = next.as_ref().is_some_and(|claim| claim.order.is_some());
         if let Some(entry) = waiting
@@ -100,6 +137,35 @@ impl World {
             self.show(key, entry);
         }
         Ok(())
+    }
+
+    /// Draws whether a transaction is cancelled because of another one.
+    fn conflict(&mut self, is_transaction: bool) -> Answer {
+        if is_transaction && self.happens(Fault::TransactionConflict) {
+            let transient = FaultKind::Transient { retry_after: None };
+            return Err(Refusal::of("TransactionConflict", 400, transient));
+        }
+        Ok(())
+    }
+
+    /// A handler reads the notes for failure records, as they are now.
+    pub fn recall(&mut self, run: u64, keys: &[Keys]) -> Result<Found, Refusal> {
+        self.ask_ledger()?;
+        self.judge.reads_notes(run, keys);
+        Ok(Found::Recalled(keys.iter().map(|keys| self.table.recall(self.now, keys)).collect()))
+    }
+
+    /// A failure takes the sending of a handler that died, if it is still there.
+    pub fn adopt(&mut self, run: u64, noting: &Noting) -> Result<Found, Refusal> {
+        self.ask_ledger()?;
+        self.conflict(true)?;
+        let there = self.table.sendings.get(&noting.sendings).filter(|(end, _)| *end > self.now);
+        let is_there = there.is_some_and(|(_, senders)| senders.contains_key(&noting.sender));
+        if is_there {
+            self.table.note(self.now, noting);
+            self.judge.adopts(run, noting);
+        }
+        Ok(Found::Adopted(is_there))
     }
 
     /// A handler reads the items of events and targets.
