@@ -171,11 +171,8 @@ locals {
     [
       for table in aws_dynamodb_table.ledger : {
         Effect = "Allow"
-        Action = concat(
-          ["dynamodb:PutItem", "dynamodb:DeleteItem"],
-          [for action in ["dynamodb:BatchGetItem"] : action if var.register || var.probe],
-          [for action in ["dynamodb:UpdateItem"] : action if var.probe],
-        )
+        # Also in transactions. A function may become transparent at any time, which needs all of them.
+        Action   = ["dynamodb:PutItem", "dynamodb:DeleteItem", "dynamodb:BatchGetItem", "dynamodb:UpdateItem"]
         Resource = [table.arn]
       }
     ],
@@ -328,6 +325,10 @@ resource "aws_lambda_function" "handler" {
     precondition {
       condition     = var.ledger || !(var.register || var.probe)
       error_message = "The register and probes need the ledger: set ledger to true."
+    }
+    precondition {
+      condition     = var.ledger || !anytrue(concat([var.transparent], [for it in values(var.functions) : coalesce(it.transparent, false)]))
+      error_message = "Transparent functions need the ledger: set ledger to true, or leave transparent out and add the layer that removes envelopes where you define the function."
     }
     precondition {
       condition     = length(local.faults) == 0

@@ -117,15 +117,16 @@ class RoleTest(unittest.TestCase):
 
     def test_of_a_ledger_with_a_register_and_probes(self) -> None:
         table = f"arn:aws:dynamodb:{HOME}:table/{{LedgerTable}}"
-        read, update = {"dynamodb:BatchGetItem": {table}}, {"dynamodb:UpdateItem": {table}}
         metrics = {"cloudwatch:GetMetricData": {"*"}}
         query = {"dynamodb:Query": {f"{table}/index/waiting"}}
-        ledger = self.may() | dict.fromkeys(["dynamodb:PutItem", "dynamodb:DeleteItem"], {table})
+        on_table = [f"dynamodb:{action}Item" for action in ("Put", "Delete", "BatchGet", "Update")]
+        ledger = self.may() | dict.fromkeys(on_table, {table})
         for options, more in (
             ({}, {}),
-            ({"Register": "true"}, read),
-            ({"Probe": "true"}, read | update | metrics),
-            ({"Register": "true", "Probe": "true"}, read | update | metrics | query),
+            ({"Transparent": "true"}, {}),
+            ({"Register": "true"}, {}),
+            ({"Probe": "true"}, metrics),
+            ({"Register": "true", "Probe": "true"}, metrics | query),
         ):
             with self.subTest(options):
                 self.assertEqual(self.may(Ledger="true", **options), ledger | more)
@@ -158,8 +159,8 @@ class OptionTest(unittest.TestCase):
     def variables(made: Mapping[str, Resource]) -> dict[str, str]:
         return made["Handler"].properties["Environment"]["Variables"]
 
-    def test_register_and_probe_need_a_ledger(self) -> None:
-        for parameter in ("Register", "Probe"):
+    def test_register_probe_and_transparent_need_a_ledger(self) -> None:
+        for parameter in ("Register", "Probe", "Transparent"):
             self.assertEqual(system_template(Ledger="true", **{parameter: "true"}).refusals(), [])
             refusals = system_template(**{parameter: "true"}).refusals()
             self.assertEqual(refusals, [f"Ledger must be true if {parameter} is"])

@@ -18,6 +18,7 @@ import { Attachment, checkAttachable, Senders } from './attachment';
 import { codeOf } from './code';
 import { RetryDashboard, RetryDashboardProps } from './dashboard';
 import { DeadLetterQueue, REDRIVE, RetryQueue, warnOfOwnQueue } from './queues';
+import { checkLayer } from './envelope-proxy';
 import { Faults } from './faults';
 import { estimatedLength, INVOKE, KEY_ACTIONS, RetryHandler, VARIABLES_MAX } from './handler';
 import { createLedger } from './ledger';
@@ -131,16 +132,16 @@ export class AsyncRetry extends Construct {
    * synthesis says what to do.
    */
   public attach(target: lambda.IFunction, options: AttachOptions = {}): void {
-    const { transparent = false, ...policy } = options;
+    const { layer = false, ...policy } = options;
     const attached = new Target(target);
-    this.checkAttach(attached, policy, transparent);
+    this.checkAttach(attached, policy, layer);
 
     const known = this.attachments.find((each) => each.target.isSameFunction(attached));
     const consumed = known ? known.consumed : this.queues.add(retriedBy(attached));
     const attachment = new Attachment(this, {
       target: attached,
       policy,
-      transparent,
+      layer,
       consumed,
       senders: this.senders,
       source: this.props.source,
@@ -360,7 +361,7 @@ export class AsyncRetry extends Construct {
     );
   }
 
-  private checkAttach(target: Target, policy: RetryPolicy, transparent: boolean): void {
+  private checkAttach(target: Target, policy: RetryPolicy, layer: boolean): void {
     const faults = new Faults();
     const ofFunction = this.attachments.filter((each) => each.target.isSameFunction(target));
     const written = (own: RetryPolicy) => JSON.stringify(Stack.of(this).resolve(variables(own)));
@@ -382,7 +383,14 @@ export class AsyncRetry extends Construct {
       target.checkHome(this, faults);
       const effective = effectivePolicy(this.props, policy);
       checkPolicy(effective, faults);
-      checkAttachable(target, effective, transparent, faults);
+      checkAttachable(target, effective, faults);
+      if (effective.transparent && !this.props.ledger) {
+        faults.note(
+          'transparent needs the ledger, which notes what an envelope would say: set ledger of the AsyncRetry to true, or ' +
+            'let a layer take the envelopes off (layer: true, for the managed runtimes)',
+        );
+      }
+      if (layer) checkLayer(target, faults);
     }
     faults.throwIfAny(`AsyncRetry ${this.node.path} can't attach ${target.path}`);
   }

@@ -9,7 +9,7 @@ import {
   Token,
 } from 'aws-cdk-lib';
 import { Construct, IDependable } from 'constructs';
-import { checkTransparency, makeTransparent } from './envelope-proxy';
+import { addLayer } from './envelope-proxy';
 import { Faults } from './faults';
 import { KEY_ACTIONS } from './handler';
 import { RetryPolicy } from './retry-policy';
@@ -21,7 +21,8 @@ export interface AttachmentProps {
   readonly target: Target;
   /** The function's own policy. */
   readonly policy: RetryPolicy;
-  readonly transparent: boolean;
+  /** Whether a layer removes the envelopes. */
+  readonly layer: boolean;
   /** The queue for its failures. No failure may arrive before the mapping exists. */
   readonly consumed: ConsumedQueue;
   readonly senders: Senders;
@@ -29,7 +30,7 @@ export interface AttachmentProps {
 }
 
 /** Reports why a function can't be attached. */
-export function checkAttachable(target: Target, policy: RetryPolicy, transparent: boolean, faults: Faults): void {
+export function checkAttachable(target: Target, policy: RetryPolicy, faults: Faults): void {
   target.checkLoop(faults);
   if (target.resource?.tenancyConfig && !policy.tenantId) {
     faults.note(
@@ -53,7 +54,6 @@ export function checkAttachable(target: Target, policy: RetryPolicy, transparent
       `retryAttempts must not be set: Lambda's own retries would come before the first failure is known, got ${got}`,
     );
   }
-  if (transparent) checkTransparency(target, faults);
 }
 
 /**
@@ -87,7 +87,7 @@ export class Attachment extends Construct {
       );
     }
     this.warnOfReplacedVersion();
-    if (props.transparent) this.addEnvelopeProxy(props.source);
+    if (props.layer) this.addEnvelopeProxy(props.source);
   }
 
   /** Other settings in the app that contradict this attachment. `configs` are all event invoke configs of the app. */
@@ -161,11 +161,11 @@ export class Attachment extends Construct {
 
   private addEnvelopeProxy(source?: string): void {
     const { target } = this;
-    if (!makeTransparent(target, source)) {
+    if (!addLayer(target, source)) {
       this.warn(
-        'transparent',
-        "its envelopes are not taken off, because a layer can't be added to it here: add the layer and " +
-          'AWS_LAMBDA_EXEC_WRAPPER=/opt/comeback-exec where the function is defined',
+        'layer',
+        "its envelopes are not taken off, because a layer can't be added to it here: use transparent, which needs a ledger, " +
+          'or add the layer and AWS_LAMBDA_EXEC_WRAPPER=/opt/comeback-exec where the function is defined',
       );
       return;
     }

@@ -13,27 +13,27 @@ const WRAPPER = '/opt/comeback-exec';
 const LAYERS_MAX = 5;
 
 /** Reports why the layer can't remove the envelopes for a function. */
-export function checkTransparency(target: Target, faults: Faults): void {
+export function checkLayer(target: Target, faults: Faults): void {
   const { resource } = target;
   if (resource === undefined) return;
   if (resource.packageType === 'Image') {
     faults.note(
-      "transparent must be off for a container image, which has no layers: put the layer's extensions/comeback into the image as its bootstrap",
+      "layer must be off for a container image, which has no layers: use transparent, which needs a ledger, or put the layer's extensions/comeback into the image as its bootstrap",
     );
   } else if (resource.runtime?.startsWith('provided')) {
     faults.note(
-      `transparent must be off for the runtime ${resource.runtime}, which supports no wrapper: put the layer's extensions/comeback into the code as its bootstrap`,
+      `layer must be off for the runtime ${resource.runtime}, which supports no wrapper: use transparent, which needs a ledger, or put the layer's extensions/comeback into the code as its bootstrap`,
     );
   }
   const layers = layersOf(resource);
   const existing = existingLayer(target.base);
   const isThere = existing !== undefined && hasLayer(resource, existing);
   if (!isThere && layers.length >= LAYERS_MAX)
-    faults.note(`transparent needs a layer, and it already has ${layers.length}`);
+    faults.note(`it already has ${layers.length} layers, and can't have another: use transparent, which needs a ledger`);
   const wrapper = environmentOf(resource)[WRAPPER_VARIABLE];
   if (wrapper !== undefined && wrapper !== WRAPPER) {
     faults.note(
-      `transparent needs ${WRAPPER_VARIABLE}, which is ${JSON.stringify(wrapper)}: set it to a script of your own that runs both, with ${WRAPPER} last, and add the layer by hand`,
+      `layer needs ${WRAPPER_VARIABLE}, which is ${JSON.stringify(wrapper)}: use transparent, which needs a ledger, or set it to a script of your own that runs both, with ${WRAPPER} last, and add the layer by hand`,
     );
   }
 }
@@ -42,7 +42,7 @@ export function checkTransparency(target: Target, faults: Faults): void {
  * Adds the layer that removes the envelope before the function's runtime sees it. Returns whether that is possible: the
  * app can't add a layer to an imported function.
  */
-export function makeTransparent(target: Target, source?: string): boolean {
+export function addLayer(target: Target, source?: string): boolean {
   const { base } = target;
   if (!('addLayers' in base)) return false;
   const own = base as lambda.Function;

@@ -5,6 +5,12 @@ import type { RetryHandler } from './handler';
 import type { AsyncRetryProps } from './props';
 import { tagPart } from './tags';
 
+/**
+ * What the handler does with the table, also in transactions. One that keeps only claims would need no reads and no
+ * updates, but `transparent`, which may be set for one function at any time, must not wait for permissions.
+ */
+const LEDGER_ACTIONS = ['dynamodb:PutItem', 'dynamodb:DeleteItem', 'dynamodb:BatchGetItem', 'dynamodb:UpdateItem'];
+
 /** Creates the table of handled failures, and grants the handler its permissions on the table. */
 export function createLedger(scope: Construct, handler: RetryHandler, props: AsyncRetryProps): dynamodb.ITable {
   const { encryptionKey, register, probe } = props;
@@ -25,10 +31,7 @@ export function createLedger(scope: Construct, handler: RetryHandler, props: Asy
       sortKey: { name: TABLE.index_sort_key, type: dynamodb.AttributeType.NUMBER },
     });
   }
-  const actions = ['dynamodb:PutItem', 'dynamodb:DeleteItem'];
-  if (register || probe) actions.push('dynamodb:BatchGetItem');
-  if (probe) actions.push('dynamodb:UpdateItem');
-  handler.allow(actions, table.tableArn);
+  handler.allow(LEDGER_ACTIONS, table.tableArn);
   if (register && probe) handler.allow(['dynamodb:Query'], `${table.tableArn}/index/${TABLE.index}`);
   // CloudWatch doesn't support resource-level permissions.
   if (probe) handler.allow(['cloudwatch:GetMetricData'], '*');

@@ -162,12 +162,13 @@ export interface AsyncRetryProps extends RetryPolicy, HardeningProps {
 /** Options for attaching a function. The values of its own policy override the general ones. */
 export interface AttachOptions extends RetryPolicy {
   /**
-   * Whether a Lambda layer removes the envelope, so that the function receives its original payload in every attempt.
-   * For the managed runtimes.
+   * Whether a Lambda layer removes the envelope before the function's runtime sees it: for the managed runtimes, without
+   * a ledger. With a ledger, use `transparent`, which works for any function and leaves it as it is. With both, the layer
+   * takes off the envelopes that were sent before `transparent` was on.
    *
    * @default false
    */
-  readonly transparent?: boolean;
+  readonly layer?: boolean;
 }
 
 /** Options for attaching a queue. The values of its own policy override the general ones. */

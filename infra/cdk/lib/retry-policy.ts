@@ -134,11 +134,11 @@ export function checkPolicy(policy: RetryPolicy, faults: Faults): void {
     checkLastChance(good.has('baseBackoff') ? baseBackoff : Duration.seconds(1), maxAge, faults);
 }
 
-/** Reports the faults of the other settings of all functions. */
+/** Reports the faults of the other settings of all functions, and settings that need the ledger without it. */
 export function checkHandler(props: RetryPolicy & { readonly ledger?: boolean }, faults: Faults): void {
   const values: Values = props as Values;
   checkValues(HANDLER, values, faults);
-  for (const [property, { needs, default: own }] of Object.entries(HANDLER))
+  for (const [property, { needs, default: own }] of Object.entries({ ...HANDLER, ...POLICY }))
     if (needs && (values[property] ?? own) && !props.ledger)
       faults.add('ledger', `true if ${property} is`, props.ledger ?? false);
 }

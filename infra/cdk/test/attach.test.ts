@@ -144,7 +144,7 @@ test('aliases and versions are configured by their qualifiers, and the handler k
 test("a function in another stack doesn't depend on the stack of the retries", () => {
   const { app, functions, retries } = twoStacks();
   const orders = functionIn(functions, 'Orders');
-  new AsyncRetry(retries, 'Retry').attach(orders, { transparent: true, maxAge: Duration.days(7) });
+  new AsyncRetry(retries, 'Retry').attach(orders, { layer: true, maxAge: Duration.days(7) });
   app.synth();
   assert.deepEqual(
     retries.dependencies.map(({ stackName }) => stackName),
@@ -180,7 +180,7 @@ test('the other properties of an event invoke config are kept', () => {
   assert.match(JSON.stringify(config.DestinationConfig.OnFailure), /RetryQueue/);
 });
 
-test('a transparent function gets the layer of its architecture and the wrapper', () => {
+test('a function with the layer gets that of its architecture and the wrapper', () => {
   const stack = new TestStack();
   const functions = [
     ['Old', lambda.Architecture.X86_64],
@@ -188,7 +188,7 @@ test('a transparent function gets the layer of its architecture and the wrapper'
     ['Newer', lambda.Architecture.ARM_64],
   ] as const;
   for (const [id, architecture] of functions)
-    stack.retry.attach(stack.function(id, { architecture }), { transparent: true });
+    stack.retry.attach(stack.function(id, { architecture }), { layer: true });
   stack.template.resourceCountIs('AWS::Lambda::LayerVersion', 2);
   for (const [id, { name }] of functions) {
     const properties = stack.only('AWS::Lambda::Function', new RegExp(`^${id}[0-9A-F]{8}$`));
@@ -198,12 +198,12 @@ test('a transparent function gets the layer of its architecture and the wrapper'
   }
 });
 
-test("a function that can't be transparent is refused", () => {
+test("a layer that can't be added is refused, and the error names what works instead", () => {
   const asset = lambda.Code.fromInline('-');
   const cases: [Partial<lambda.FunctionProps>, RegExp][] = [
     [
       { runtime: lambda.Runtime.PROVIDED_AL2023, code: lambda.Code.fromAsset(__dirname) },
-      /transparent must be off for the runtime provided.al2023, which supports no wrapper/,
+      /layer must be off for the runtime provided.al2023, which supports no wrapper: use transparent, which needs a ledger/,
     ],
     [
       {
@@ -217,20 +217,77 @@ test("a function that can't be transparent is refused", () => {
           addToResourcePolicy: () => ({ statementAdded: true }),
         } as any),
       },
-      /transparent must be off for a container image, which has no layers/,
+      /layer must be off for a container image, which has no layers: use transparent, which needs a ledger/,
     ],
     [
       { code: asset, environment: { AWS_LAMBDA_EXEC_WRAPPER: '/opt/other' } },
-      /transparent needs AWS_LAMBDA_EXEC_WRAPPER, which is "\/opt\/other"/,
+      /layer needs AWS_LAMBDA_EXEC_WRAPPER, which is "\/opt\/other": use transparent, which needs a ledger/,
     ],
-    [{ code: asset, layers: layersOf(5) }, /transparent needs a layer, and it already has 5/],
+    [{ code: asset, layers: layersOf(5) }, /it already has 5 layers, and can't have another: use transparent, which needs a ledger/],
   ];
   for (const [props, expected] of cases) {
     const stack = new TestStack();
-    const message = errorOf(() => stack.retry.attach(stack.function('Orders', props), { transparent: true }));
+    const message = errorOf(() => stack.retry.attach(stack.function('Orders', props), { layer: true }));
     assert.ok(message.startsWith(REFUSED), message);
     assert.match(message, expected);
   }
+});
+
+test('any function is transparent with a ledger, and stays as it is', () => {
+  const image = lambda.Code.fromEcrImage({
+    repositoryName: 'x',
+    repositoryArn: 'arn',
+    repositoryUriForTagOrDigest: () => 'x',
+    grantPull: () => undefined,
+    addToResourcePolicy: () => ({ statementAdded: true }),
+  } as any);
+  const cases: (() => Partial<lambda.FunctionProps>)[] = [
+    () => ({}),
+    () => ({ runtime: lambda.Runtime.PROVIDED_AL2023, code: lambda.Code.fromAsset(__dirname) }),
+    () => ({ runtime: lambda.Runtime.FROM_IMAGE, handler: lambda.Handler.FROM_IMAGE, code: image }),
+    () => ({ environment: { AWS_LAMBDA_EXEC_WRAPPER: '/opt/other' } }),
+    () => ({ layers: layersOf(5) }),
+  ];
+  for (const props of cases) {
+    const propertiesOf = (options?: AttachOptions) => {
+      const stack = new TestStack({ ledger: true });
+      const orders = stack.function('Orders', props());
+      stack.retry.attach(orders, options);
+      return [stack, stack.only('AWS::Lambda::Function', /^Orders/)] as const;
+    };
+    const [stack, transparent] = propertiesOf({ transparent: true });
+    assert.deepEqual(transparent, propertiesOf()[1]);
+    assert.deepEqual(stack.json('POLICIES'), { Orders: { TRANSPARENT: 'true' } });
+    stack.template.resourceCountIs('AWS::Lambda::LayerVersion', 0);
+    assert.deepEqual(stack.warnings, []);
+  }
+});
+
+test('an imported function is transparent, too', () => {
+  const stack = new TestStack({ ledger: true });
+  stack.retry.attach(lambda.Function.fromFunctionName(stack, 'Orders', 'orders'), { transparent: true });
+  const { POLICIES } = stack.only('AWS::Lambda::Function', /^RetryHandler/).Environment.Variables;
+  assert.match(JSON.stringify(POLICIES), /TRANSPARENT\\+":\\+"true/);
+  assert.ok(!stack.warnings.some((text) => text.includes('comeback:layer')));
+});
+
+test('a transparent function without a ledger is refused, and the error names both ways out', () => {
+  const stack = new TestStack();
+  const message = errorOf(() => stack.retry.attach(stack.function('Orders'), { transparent: true }));
+  assert.equal(
+    message,
+    `${REFUSED}transparent needs the ledger, which notes what an envelope would say: set ledger of the AsyncRetry to true, ` +
+      'or let a layer take the envelopes off (layer: true, for the managed runtimes)',
+  );
+});
+
+test('one function may have an envelope where all others are transparent', () => {
+  const stack = new TestStack({ ledger: true, transparent: true });
+  stack.retry.attach(stack.function('Orders'), { transparent: false });
+  stack.retry.attach(stack.function('Payments'));
+  const { TRANSPARENT } = stack.only('AWS::Lambda::Function', /^RetryHandler/).Environment.Variables;
+  assert.equal(TRANSPARENT, 'true');
+  assert.deepEqual(stack.json('POLICIES'), { Orders: { TRANSPARENT: 'false' } });
 });
 
 const other = (stack: TestStack) => new destinations.SqsDestination(new sqs.Queue(stack, 'Mine'));
@@ -517,24 +574,24 @@ test('a singleton function is a function of this app', () => {
     handler: 'index.handler',
     code: lambda.Code.fromInline('-'),
   });
-  stack.retry.attach(orders, { transparent: true });
+  stack.retry.attach(orders, { layer: true });
   assert.deepEqual(stack.warnings, []);
   const properties = stack.only('AWS::Lambda::Function', /^Singleton/);
   assert.deepEqual([properties.RecursiveLoop, properties.Layers.length], ['Allow', 1]);
 });
 
-test('a function is made transparent once, even if several aliases are attached', () => {
+test('a function gets the layer once, even if several aliases are attached', () => {
   const stack = new TestStack();
   const orders = stack.function('Orders', { layers: layersOf(4) });
   for (const each of [orders, orders.currentVersion])
-    stack.retry.attach(each, { transparent: true, nonRetryableErrors: ['A', 'B'] });
+    stack.retry.attach(each, { layer: true, nonRetryableErrors: ['A', 'B'] });
   assert.equal(stack.only('AWS::Lambda::Function', /^Orders/).Layers.length, 5);
 });
 
 test('an existing wrapper variable does not replace the layer', () => {
   const stack = new TestStack();
   stack.retry.attach(stack.function('Orders', { environment: { AWS_LAMBDA_EXEC_WRAPPER: '/opt/comeback-exec' } }), {
-    transparent: true,
+    layer: true,
   });
   assert.equal(stack.only('AWS::Lambda::Function', /^Orders/).Layers.length, 1);
 });
@@ -587,7 +644,7 @@ test('an alias in another stack is attached without its version', () => {
 test('a version that may lack the layer is a warning', () => {
   const warningsOf = (target: (stack: TestStack, orders: lambda.Function) => lambda.IFunction) => {
     const stack = new TestStack();
-    stack.retry.attach(target(stack, stack.function('Orders')), { transparent: true });
+    stack.retry.attach(target(stack, stack.function('Orders')), { layer: true });
     return stack.warnings.filter((text) => text.includes('comeback:version-layer'));
   };
   type Made = (stack: TestStack, orders: lambda.Function) => lambda.IFunction;
@@ -711,11 +768,11 @@ test('an imported function is attached as far as a template allows, with a warni
   );
 
   const other = new TestStack({}, { env });
-  other.retry.attach(lambda.Function.fromFunctionArn(other, 'Orders', functionArn), { transparent: true });
+  other.retry.attach(lambda.Function.fromFunctionArn(other, 'Orders', functionArn), { layer: true });
   assert.deepEqual(other.warnings.map((text) => /comeback:(\w+)/.exec(text)?.[1]).sort(), [
+    'layer',
     'recursion',
     'role',
-    'transparent',
   ]);
 
   const unnamed = new TestStack();

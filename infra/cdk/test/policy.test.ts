@@ -192,12 +192,13 @@ const DAY = 24 * HOUR;
 
 test('a flag is a variable of the handler only if it is not its default', () => {
   const flags = (props: AsyncRetryProps) => {
-    const { DURABLE, PROBE, REGISTER } = generalVariables(props);
-    return [DURABLE, PROBE, REGISTER];
+    const { DURABLE, PROBE, REGISTER, TRANSPARENT } = generalVariables(props);
+    return [DURABLE, PROBE, REGISTER, TRANSPARENT];
   };
-  assert.deepEqual(flags({}), [undefined, undefined, undefined]);
-  assert.deepEqual(flags({ durable: false, probe: false, register: false }), [undefined, undefined, undefined]);
-  assert.deepEqual(flags({ durable: true, probe: true, register: true }), ['true', 'true', 'true']);
+  const [off, on] = [false, true].map((set) => ({ durable: set, probe: set, register: set, transparent: set }));
+  assert.deepEqual(flags({}), Array(4).fill(undefined));
+  assert.deepEqual(flags(off), Array(4).fill(undefined));
+  assert.deepEqual(flags(on), Array(4).fill('true'));
   // The policy of one function may turn off what the general one turns on.
   assert.deepEqual(variables({ durable: false }), { DURABLE: 'false' });
 });
@@ -221,7 +222,11 @@ test('the construct refuses exactly what the handler refuses', () => {
     ...[0, 1, 120_001, 2 ** 32 - 1, 2 ** 32].map((inFlightMax) => ({ inFlightMax })),
     { nonRetryableErrors: ['ValidationError', '*.Fatal'] },
     ...[false, true].flatMap((ledger) =>
-      [false, true].flatMap((register) => [false, true].map((probe) => ({ ledger, register, probe }))),
+      [false, true].flatMap((register) =>
+        [false, true].flatMap((probe) =>
+          [false, true].map((transparent) => ({ ledger, register, probe, transparent })),
+        ),
+      ),
     ),
   ];
   for (const props of [...policies, ...others]) {

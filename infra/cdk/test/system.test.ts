@@ -51,16 +51,18 @@ test('memory and architecture can be set', () => {
   assert.deepEqual([MemorySize, Architectures], [256, ['x86_64']]);
 });
 
-test('a ledger without a register has no index, and is only written to', () => {
+test('a ledger without a register has no index', () => {
   const stack = new TestStack({ ledger: true });
   const table = stack.only('AWS::DynamoDB::Table');
   assert.deepEqual(table.AttributeDefinitions, [{ AttributeName: 'id', AttributeType: 'S' }]);
   assert.equal(table.GlobalSecondaryIndexes, undefined);
-  assert.deepEqual(stack.actionsOf(/HandlerRole/, /Ledger/), [['dynamodb:PutItem', 'dynamodb:DeleteItem']]);
+  assert.deepEqual(stack.actionsOf(/HandlerRole/, /Ledger/), [
+    ['dynamodb:PutItem', 'dynamodb:DeleteItem', 'dynamodb:BatchGetItem', 'dynamodb:UpdateItem'],
+  ]);
   assert.ok(stack.retry.ledger);
 });
 
-test('a register and probes need only their own permissions, and are variables', () => {
+test('a register and probes need only their own permissions besides, and are variables', () => {
   const before = new TestStack({ ledger: true });
   const added = (props: AsyncRetryProps) => {
     const stack = new TestStack({ ledger: true, ...props });
@@ -72,25 +74,22 @@ test('a register and probes need only their own permissions, and are variables',
   };
   const [tableId] = Object.keys(before.template.findResources('AWS::DynamoDB::Table'));
   const table = { 'Fn::GetAtt': [tableId, 'Arn'] };
-  const writes = ['dynamodb:PutItem', 'dynamodb:DeleteItem'];
   const index = { 'Fn::Join': ['', [table, '/index/waiting']] };
-  const probing = [...writes, 'dynamodb:BatchGetItem', 'dynamodb:UpdateItem'];
-  assert.deepEqual(added({ register: true }), ['true', undefined, [[...writes, 'dynamodb:BatchGetItem'], table]]);
-  assert.deepEqual(added({ probe: true }), [undefined, 'true', [probing, table], ['cloudwatch:GetMetricData', '*']]);
+  assert.deepEqual(added({ register: true }), ['true', undefined]);
+  assert.deepEqual(added({ probe: true }), [undefined, 'true', ['cloudwatch:GetMetricData', '*']]);
   assert.deepEqual(added({ register: true, probe: true }), [
     'true',
     'true',
-    [probing, table],
     ['dynamodb:Query', index],
     ['cloudwatch:GetMetricData', '*'],
   ]);
   assert.deepEqual(added({ register: false, probe: false }), [undefined, undefined]);
 });
 
-test('a register and probes need a ledger', () => {
-  assert.throws(() => new TestStack({ register: true, probe: true }), {
+test('a register, probes and transparent functions need a ledger', () => {
+  assert.throws(() => new TestStack({ register: true, probe: true, transparent: true }), {
     message:
-      'AsyncRetry Test/Retry: ledger must be true if probe is, got false; ledger must be true if register is, got false',
+      'AsyncRetry Test/Retry: ledger must be true if probe is, got false; ledger must be true if register is, got false; ledger must be true if transparent is, got false',
   });
 });
 
@@ -179,7 +178,7 @@ test('a checkout builds the code if `source` is set', () => {
       { mode: 0o755 },
     );
     const stack = new TestStack({ source, architecture: lambda.Architecture.X86_64 });
-    stack.retry.attach(stack.function('Orders', { architecture: lambda.Architecture.ARM_64 }), { transparent: true });
+    stack.retry.attach(stack.function('Orders', { architecture: lambda.Architecture.ARM_64 }), { layer: true });
     const { directory } = (stack.node.root as any).synth();
     const built = ({ S3Key }: any) => readFileSync(join(directory, `asset.${S3Key}`), 'utf8');
     assert.equal(built(stack.only('AWS::Lambda::Function', /Handler/).Code), '--arch x86_64 handler ');

@@ -154,6 +154,34 @@ run "the_code_may_be_in_s3_the_handler_in_a_vpc_and_dead_letters_elsewhere" {
   }
 }
 
+run "a_transparent_function_needs_only_the_ledger_and_its_permissions" {
+  variables {
+    ledger = true
+    functions = {
+      orders = {
+        arn         = "arn:aws:lambda:us-east-1:123456789012:function:orders"
+        role_arn    = "arn:aws:iam::123456789012:role/orders"
+        transparent = true
+      }
+    }
+  }
+  assert {
+    condition     = jsondecode(local.environment.POLICIES) == { orders = { TRANSPARENT = "true" } }
+    error_message = "expected the function's own policy, got ${local.environment.POLICIES}"
+  }
+  assert {
+    condition     = !contains(keys(local.environment), "TRANSPARENT")
+    error_message = "expected no general value"
+  }
+  assert {
+    condition = anytrue([
+      for it in jsondecode(aws_iam_role_policy.handler.policy).Statement :
+      toset(it.Action) == toset(["dynamodb:PutItem", "dynamodb:DeleteItem", "dynamodb:BatchGetItem", "dynamodb:UpdateItem"])
+    ])
+    error_message = "expected the four actions of transactions and reads, got ${aws_iam_role_policy.handler.policy}"
+  }
+}
+
 run "the_ledger_grants_what_its_options_need_and_each_alarm_exists" {
   variables {
     ledger   = true

@@ -186,6 +186,26 @@ run "refuses_need_the_ledger_2" {
   expect_failures = [aws_lambda_function.handler]
 }
 
+run "refuses_transparent_functions_need_the_ledger" {
+  command = plan
+  variables { transparent = true }
+  expect_failures = [aws_lambda_function.handler]
+}
+
+run "refuses_transparent_functions_need_the_ledger_2" {
+  command = plan
+  variables {
+    functions = {
+      orders = {
+        arn         = "arn:aws:lambda:us-east-1:123456789012:function:orders"
+        role_arn    = "arn:aws:iam::123456789012:role/orders"
+        transparent = true
+      }
+    }
+  }
+  expect_failures = [aws_lambda_function.handler]
+}
+
 run "refuses_that_docs_deploy_cdk_operations_md_lists" {
   command = plan
   variables { alarms = { settings = { Late = {} } } }
