@@ -102,6 +102,16 @@ impl Function {
         table.filter(|table| !table.is_empty())
     }
 
+    /// The ARN of its ledger table, if it has a ledger.
+    pub fn ledger_arn(&self) -> Option<String> {
+        let table = self.ledger()?;
+        if table.starts_with("arn:") {
+            return Some(table.to_owned());
+        }
+        let home = self.arn.split(":function:").next().unwrap_or_default();
+        Some(format!("{}:table/{table}", home.replacen(":lambda:", ":dynamodb:", 1)))
+    }
+
     /// The ARN of the function that messages of its own dead-letter queue belong to, if the handler retries those.
     pub fn dlq_target(&self) -> Option<FunctionArn> {
         self.settings().ok()?.rules.dlq_target?.at(&FunctionArn::parse(&self.arn)?.home())

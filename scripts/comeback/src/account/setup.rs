@@ -24,6 +24,13 @@ pub const ACTIONS_ON_RETRY_QUEUE: [&str; 5] = [
     "sqs:SendMessage",
 ];
 
+/// The actions on the ledger's table that the claims need.
+pub const ACTIONS_ON_CLAIMS: [&str; 2] = ["dynamodb:PutItem", "dynamodb:DeleteItem"];
+
+/// The actions on the ledger's table that transparent functions need: transactions with the claims, and reads.
+pub const ACTIONS_ON_NOTES: [&str; 4] =
+    ["dynamodb:PutItem", "dynamodb:DeleteItem", "dynamodb:BatchGetItem", "dynamodb:UpdateItem"];
+
 /// To send to a queue with a key, both are needed; to receive from it, the second.
 pub const ACTIONS_ON_KEY: [&str; 2] = ["kms:GenerateDataKey", "kms:Decrypt"];
 

@@ -19,6 +19,8 @@ pub struct Previous {
     pub may_loop: Option<bool>,
     pub settings: bool,
     pub policy: bool,
+    /// If it became transparent: the value of `TRANSPARENT` in its own policy before, or an empty text.
+    pub transparent: Option<String>,
     pub layer: Option<String>,
     /// Whether `AWS_LAMBDA_EXEC_WRAPPER` was added.
     pub wrapper: bool,
@@ -26,6 +28,9 @@ pub struct Previous {
 
 /// The tag with everything except ARNs.
 const TAG: &str = "comeback:before";
+
+/// In a tag, stands for a setting that was not there.
+const NO_VALUE: &str = "none";
 
 const TAG_OF_DESTINATION: &str = "comeback:before-destination";
 
@@ -56,6 +61,7 @@ impl Previous {
             may_loop: words.get("loop").map(|text| *text == "yes"),
             settings: is("settings"),
             policy: is("policy"),
+            transparent: words.get("transparent").map(|it| it.replace(NO_VALUE, "")),
             layer: tags.get(&key(TAG_OF_LAYER, qualifier)).cloned(),
             wrapper: is("wrapper"),
         })
@@ -99,6 +105,9 @@ impl fmt::Display for Previous {
             if is {
                 write!(f, " {name}=yes")?;
             }
+        }
+        if let Some(before) = &self.transparent {
+            write!(f, " transparent={}", if before.is_empty() { NO_VALUE } else { before })?;
         }
         Ok(())
     }

@@ -62,7 +62,7 @@ pub async fn run_attach(args: &AttachArgs, shell: &Shell) -> Result<Outcome, Fai
     let AttachArgs { order, options } = args;
     let aws = Aws::connect(&options.connection, shell.now).await?;
     let (plan, name, handler, undo) = if let Some(named) = &order.function {
-        let facts = gather::facts(&aws, named, order.transparent.as_deref(), options).await?;
+        let facts = gather::facts(&aws, named, order.layer.as_deref(), options).await?;
         (attach(&facts, order)?, full_name(named), facts.handler, full_name(named))
     } else {
         let source = order.queue.as_deref().unwrap_or_default();

@@ -71,6 +71,33 @@ async fn failures_of_an_attached_function_come_back_until_it_is_detached() {
 }
 
 #[tokio::test]
+async fn a_transparent_function_comes_back_with_its_own_bytes_until_it_is_detached() {
+    let cloud =
+        Cloud::start(&["--set", "TARGET_FUNCTIONS=example-target", "--set", "MAX_BACKOFF=1s"]);
+    cloud.create("orders").await;
+    let attached = cloud.says(&["attach", "orders", "--transparent", "--yes"]);
+    assert!(attached.contains(r#"POLICIES={"orders":{"TRANSPARENT":"true"}}"#), "{attached}");
+    let findings = text(&cloud.run(&["doctor", "orders"]).stdout);
+    assert!(!findings.contains("settings_bad"), "{findings}");
+    let payload = r#"{"id": "1", "fail":{"error":"Down"}}"#;
+    cloud.client.invoke("orders", payload).await.unwrap();
+    assert_eq!(cloud.runs_of("orders", 3).await, [payload; 3]);
+    cloud.says(&["detach", "orders", "--yes", "--now"]);
+    let call = cloud.client.lambda.get_function_configuration().function_name("retry-handler");
+    let environment = call.send().await.unwrap().environment.unwrap();
+    assert!(!environment.variables.unwrap().contains_key("POLICIES"));
+}
+
+#[tokio::test]
+async fn a_handler_without_a_ledger_refuses_transparent_functions_and_nothing_changes() {
+    let cloud = Cloud::start(&["--no-ledger", "--set", "TARGET_FUNCTIONS=example-target"]);
+    cloud.create("orders").await;
+    let why = "retry-handler has no LEDGER_TABLE: switch its ledger on, or pass --layer LAYER_ARN";
+    cloud.refuses(&["attach", "orders", "--transparent", "--yes"], why);
+    assert_eq!(cloud.settings().await, "example-target");
+}
+
+#[tokio::test]
 async fn contradictory_requests_are_refused_and_change_nothing() {
     let cloud = Cloud::with_orders().await;
     let orders = Cloud::function("by-tenant");

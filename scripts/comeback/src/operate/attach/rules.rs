@@ -12,12 +12,13 @@ pub mod admission;
 pub mod carry_out;
 pub mod facts;
 pub mod functions;
+mod layer;
 pub mod order;
 pub mod plan;
+mod policies;
 pub mod queues;
 pub mod refusal;
 mod settings;
 pub mod steps;
 #[cfg(test)]
 mod tests;
-mod transparency;

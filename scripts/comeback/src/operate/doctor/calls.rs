@@ -180,20 +180,13 @@ fn invoked_arns(target: &Target, by_letters: Option<&FunctionArn>) -> Vec<String
 }
 
 pub async fn ledger(aws: &Aws, handler: &Function) -> Option<Ledger> {
-    let Function { arn: handler_arn, role, environment, .. } = handler;
-    let name = handler.ledger()?.to_owned();
-    let arn = if name.starts_with("arn:") {
-        name.clone()
-    } else {
-        let home = handler_arn.split(":function:").next().unwrap_or_default();
-        format!("{}:table/{name}", home.replacen(":lambda:", ":dynamodb:", 1))
-    };
+    let (name, arn) = (handler.ledger()?.to_owned(), handler.ledger_arn()?);
     let dynamodb = aws.dynamodb_of(handler);
-    let needed = actions_on_ledger(environment);
+    let needed = actions_on_ledger(handler);
     let (table, expiry, denied) = tokio::join!(
         aws.call(dynamodb.describe_table().table_name(&name).send()),
         aws.call(dynamodb.describe_time_to_live().table_name(&name).send()),
-        denied(aws, role, &needed, vec![arn.clone()]),
+        denied(aws, &handler.role, &needed, vec![arn.clone()]),
     );
     let table = existing(table.map_err(fault("dynamodb:DescribeTable", &arn)));
     let table = table.map(|answer| answer?.table.as_ref().map(table_of));

@@ -1,25 +1,25 @@
 //! Plans to attach a function, and to detach it.
 
-use comeback_core::{arn::FunctionArn, target::Target};
+use comeback_core::{arn::FunctionArn, settings::Settings, target::Target};
 
 use crate::{
     account::{
         function::InvokeConfig,
         handlers::queue_targets,
         names::last,
-        policy::{allow, policy_of},
-        setup::{ACTIONS_ON_KEY, WRAPPER, WRAPPER_VARIABLE},
+        policy::{policy_of, statement},
+        setup::{ACTIONS_ON_KEY, ACTIONS_ON_NOTES, WRAPPER, WRAPPER_VARIABLE},
         tags::{Previous, VALUE_MAX},
     },
     operate::attach::rules::{
         admission::{admission, policy_name, send_statements},
         facts::{Facts, RetryQueue, managed},
+        layer::layering,
         order::Order,
         plan::Plan,
         refusal::Refusal,
         settings::{settings_with, settings_without},
         steps::Step,
-        transparency::transparency,
     },
 };
 
@@ -53,23 +53,28 @@ pub fn attach(facts: &Facts, order: &Order) -> Result<Plan, Refusal> {
     let record = format!("{}:{}", function.arn, qualifier.unwrap_or("$LATEST"));
     let not_allowed = || Refusal::NotAllowed { handler: handler.name().to_owned() };
     let failed = FunctionArn::parse(&record).map(Target::Function).ok_or_else(not_allowed)?;
-    let settings = settings_with(handler, &failed, queue.name(), &[])?;
-    let transparency = transparency(facts, order)?;
-    if Previous::read(&facts.tags, qualifier).is_none() {
-        let adds_layer = transparency.as_ref().is_some_and(|(layers, _)| layers.is_some());
-        let before = Previous {
-            queue: queue.name().to_owned(),
-            had_config: config.is_some(),
-            retries: config.as_ref().and_then(|config| config.retries),
-            on_failure: destination.cloned(),
-            may_loop: facts.may_loop.as_ref().ok().copied(),
-            settings: settings.is_some(),
-            policy: policy.is_some(),
-            layer: order.transparent.clone().filter(|_| adds_layer),
-            wrapper: transparency.is_some() && !function.environment.contains_key(WRAPPER_VARIABLE),
-        };
-        let tags = before.tags(qualifier);
-        plan.add(Step::Tag { resource: function.arn.clone(), tags }, "no tag", before.to_string());
+    let settings = settings_with(handler, &failed, queue.name(), &[], order.transparent)?;
+    let layering = layering(facts, order)?;
+    let tagged = Previous::read(&facts.tags, qualifier);
+    let mut before = tagged.clone().unwrap_or_else(|| Previous {
+        queue: queue.name().to_owned(),
+        had_config: config.is_some(),
+        retries: config.as_ref().and_then(|config| config.retries),
+        on_failure: destination.cloned(),
+        may_loop: facts.may_loop.as_ref().ok().copied(),
+        policy: policy.is_some(),
+        ..Previous::default()
+    });
+    // What this changes in a function that is attached already is restored with the rest.
+    let adds_layer = layering.as_ref().is_some_and(|(layers, _)| layers.is_some());
+    before.settings |= settings.is_listed;
+    before.transparent = before.transparent.or_else(|| settings.transparent_before.clone());
+    before.layer = before.layer.or_else(|| order.layer.clone().filter(|_| adds_layer));
+    before.wrapper |= layering.is_some() && !function.environment.contains_key(WRAPPER_VARIABLE);
+    if tagged.as_ref() != Some(&before) {
+        let step = Step::Tag { resource: function.arn.clone(), tags: before.tags(qualifier) };
+        let is = tagged.map_or_else(|| "no tag".to_owned(), |it| it.to_string());
+        plan.add(step, is, before.to_string());
     }
     plan.allow(
         &facts.send_policy,
@@ -79,15 +84,22 @@ pub fn attach(facts: &Facts, order: &Order) -> Result<Plan, Refusal> {
     )?;
     plan.admit(&queue.url, &function.role, policy);
     let arn = &function.arn;
-    let invoke = allow(&["lambda:InvokeFunction"], &[arn, &format!("{arn}:*")]);
+    let mut invoke =
+        vec![statement(&["lambda:InvokeFunction"], &[arn.as_str(), &format!("{arn}:*")])];
+    let is_transparent = |it: &Settings| it.rules.policies.of(function.name()).transparent;
+    if let Some(table) = handler.ledger_arn()
+        && (order.transparent || handler.settings().is_ok_and(|it| is_transparent(&it)))
+    {
+        invoke.push(statement(&ACTIONS_ON_NOTES, &[&table]));
+    }
     let policy = policy_name("invoke", function.name(), qualifier);
-    plan.allow(&facts.invoke_policy, &handler.role, &policy, invoke)?;
-    plan.set(handler, settings);
+    plan.allow(&facts.invoke_policy, &handler.role, &policy, policy_of(&invoke))?;
+    plan.set(handler, settings.variables);
     plan.allow_loop(function.name(), &facts.may_loop)?;
-    if let Some((layers, environment)) = transparency {
+    if let Some((layers, environment)) = layering {
         let becomes = format!(
             "{} and {WRAPPER_VARIABLE}={WRAPPER}",
-            order.transparent.as_deref().unwrap_or_default()
+            order.layer.as_deref().unwrap_or_default()
         );
         let name = function.name().to_owned();
         plan.add(
@@ -178,7 +190,13 @@ fn warnings(facts: &Facts, order: &Order, queue: &RetryQueue) -> Vec<String> {
             ACTIONS_ON_KEY.join(", ")
         ));
     }
-    if let (Some(_), Some(qualifier)) = (&order.transparent, order.qualifier()) {
+    if order.transparent {
+        let name = handler.name();
+        warnings.push(format!(
+            "{name} must be of this version or a later one: an earlier one refuses TRANSPARENT in POLICIES, and does not start"
+        ));
+    }
+    if let (Some(_), Some(qualifier)) = (&order.layer, order.qualifier()) {
         warnings.push(format!(
             "Lambda never changes a version: publish one with the layer, and let {qualifier} point to it"
         ));
@@ -200,8 +218,11 @@ pub fn detach(facts: &Facts, qualifier: Option<&str>, now: bool) -> Result<Plan,
         return Ok(plan);
     }
     let is_elsewhere = Previous::is_elsewhere(&facts.tags, qualifier);
-    if before.settings && !is_elsewhere {
-        plan.set(handler, settings_without(handler, function.name(), &before.queue));
+    if !is_elsewhere {
+        let (listed, transparent) = (before.settings, before.transparent.as_deref());
+        let without =
+            settings_without(handler, function.name(), &before.queue, listed, transparent);
+        plan.set(handler, without);
     }
     let policy = policy_name("invoke", function.name(), qualifier);
     plan.disallow(&facts.invoke_policy, &handler.role, policy)?;

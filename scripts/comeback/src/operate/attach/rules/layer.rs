@@ -1,5 +1,7 @@
 //! Takes the envelope off, by a layer.
 
+use std::collections::BTreeMap;
+
 use crate::{
     account::setup::{WRAPPER, WRAPPER_VARIABLE},
     operate::attach::rules::{
@@ -10,12 +12,12 @@ use crate::{
 };
 
 /// The layers of a function, if they change, and its variables, so that it no longer receives envelopes.
-pub type Transparency = (Option<Vec<String>>, std::collections::BTreeMap<String, String>);
+pub type Layering = (Option<Vec<String>>, BTreeMap<String, String>);
 
-pub fn transparency(facts: &Facts, order: &Order) -> Result<Option<Transparency>, Refusal> {
+pub fn layering(facts: &Facts, order: &Order) -> Result<Option<Layering>, Refusal> {
     /// Lambda's limit for one function.
     const LAYERS_MAX: usize = 5;
-    let Some(layer) = &order.transparent else { return Ok(None) };
+    let Some(layer) = &order.layer else { return Ok(None) };
     let function = &facts.function;
     let runtime = function.runtime.as_deref().unwrap_or(IMAGE);
     if function.runtime.is_none() || runtime.starts_with("provided") {

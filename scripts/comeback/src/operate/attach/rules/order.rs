@@ -23,9 +23,14 @@ pub struct Order {
     /// Replace another on-failure destination, or the queue's dead-letter queue.
     #[arg(long)]
     pub replace: bool,
-    /// Have this layer take the envelope off, so that the function gets its original payload in every attempt.
+    /// Re-invoke the function with its original payload, without an envelope. Works for any function, and needs the
+    /// handler's ledger.
+    #[arg(long, requires = "function", conflicts_with = "layer")]
+    pub transparent: bool,
+    /// Without a ledger: have this layer take the envelope off, so that the function gets its original payload in every
+    /// attempt. For the managed runtimes.
     #[arg(long, value_name = "LAYER_ARN", requires = "function")]
-    pub transparent: Option<String>,
+    pub layer: Option<String>,
 }
 
 impl Order {

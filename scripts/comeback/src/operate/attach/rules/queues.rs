@@ -143,7 +143,7 @@ pub fn attach_queue(facts: &QueueFacts, order: &Order) -> Result<Plan, Refusal> 
         .iter()
         .filter(|it| retry_queues.get(&it.queue).map(String::as_str) == Some(handler.name()));
     let mapped: Vec<_> = mapped.map(|it| last(&it.queue)).collect();
-    let settings = settings_with(handler, &target, retry.name(), &mapped)?;
+    let settings = settings_with(handler, &target, retry.name(), &mapped, false)?;
     let source_queue = facts.source_queue(attributes);
     let admission = admission(handler, &source_queue)?;
     if Previous::read(&facts.tags, None).is_none() {
@@ -151,7 +151,7 @@ pub fn attach_queue(facts: &QueueFacts, order: &Order) -> Result<Plan, Refusal> 
             queue: retry.name().to_owned(),
             retries: before.and_then(|it| u32::try_from(it.receives_max).ok()),
             on_failure: before.map(|it| it.queue.clone()),
-            settings: settings.is_some(),
+            settings: settings.is_listed,
             policy: admission.is_some(),
             ..Previous::default()
         };
@@ -162,7 +162,7 @@ pub fn attach_queue(facts: &QueueFacts, order: &Order) -> Result<Plan, Refusal> 
     let policy = policy_name("queue", name, None);
     plan.allow(&facts.policy, &handler.role, &policy, document(facts, &source_queue))?;
     plan.admit(&facts.url, &handler.role, admission);
-    plan.set(handler, settings);
+    plan.set(handler, settings.variables);
     if facts.mapping().is_none() {
         let (function, queue) = (handler.name().to_owned(), retry.arn.clone());
         plan.add(
@@ -322,9 +322,9 @@ pub fn detach_queue(facts: &QueueFacts) -> Result<Plan, Refusal> {
         let step = Step::Unmap { uuid: mapping.uuid.clone(), queue: retry.arn.clone() };
         plan.add(step, "a mapping", "no mapping");
     }
-    if before.settings {
-        plan.set(handler, settings_without(handler, source.target_name(), retry.name()));
-    }
+    let without =
+        settings_without(handler, source.target_name(), retry.name(), before.settings, None);
+    plan.set(handler, without);
     if before.policy {
         plan.unadmit(&facts.url, &handler.role, attributes.policy.as_deref());
     }

@@ -36,21 +36,29 @@ pub enum Refusal {
     )]
     ClosedQueue { queue: String, role: String },
     #[error(
-        "--transparent has no effect on {0}: put the layer's extensions/comeback into the {place} as its bootstrap", place = if .0.as_str() == IMAGE { "image" } else { "code" }
+        "--layer has no effect on {0}: pass --transparent, which needs a ledger, or put the layer's extensions/comeback into the {place} as its bootstrap", place = if .0.as_str() == IMAGE { "image" } else { "code" }
     )]
     NoWrapper(String),
-    #[error("the function runs on {own}, and {layer} on {architectures}: pass the layer for {own}")]
+    #[error(
+        "the function runs on {own}, and {layer} on {architectures}: pass the layer for {own}, or --transparent, which needs a ledger"
+    )]
     OtherArchitecture { own: String, layer: String, architectures: String },
     #[error(
-        "the function's code signing configuration refuses {layer}, which none of its profiles has signed: sign the layer's zip by {}, publish it, and pass that version", .signers.join(" or ")
+        "the function's code signing configuration refuses {layer}, which none of its profiles has signed: sign the layer's zip by {}, publish it, and pass that version; or pass --transparent, which needs a ledger", .signers.join(" or ")
     )]
     NotSigned { layer: String, signers: Vec<String> },
     #[error(
-        "--transparent needs AWS_LAMBDA_EXEC_WRAPPER, which is {0}: set it to a script that runs both"
+        "--layer needs AWS_LAMBDA_EXEC_WRAPPER, which is {0}: pass --transparent, which needs a ledger, or set it to a script that runs both"
     )]
     OtherWrapper(String),
-    #[error("--transparent needs a layer, and the function already has five")]
+    #[error(
+        "the function already has five layers, and can't have another: pass --transparent, which needs a ledger"
+    )]
     TooManyLayers,
+    #[error(
+        "--transparent needs a ledger, which notes what an envelope would say, and {handler} has no LEDGER_TABLE: switch its ledger on, or pass --layer LAYER_ARN instead, for a managed runtime"
+    )]
+    NoLedger { handler: String },
     #[error(
         "the function's on-failure destination has {0} characters, and a tag that keeps it has at most 256"
     )]

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use comeback_core::{
-    arn::FunctionArn,
+    arn::{FunctionArn, Home},
     settings::{Settings, Targets},
     target::Target,
 };
 
 use crate::{
     account::{function::Function, handlers::queue_targets, tags::Tags},
-    operate::attach::rules::refusal::Refusal,
+    operate::attach::rules::{policies, refusal::Refusal},
 };
 
 /// Lambda's limit in bytes for all variables of a function, including their names.
@@ -20,17 +20,30 @@ const TARGET_FUNCTIONS: &str = "TARGET_FUNCTIONS";
 
 const QUEUE_TARGETS: &str = "QUEUE_TARGETS";
 
+const TRANSPARENT: &str = "TRANSPARENT";
+
 /// The variables of a handler after a change, and the values that change: before and after.
 pub type VariablesChange = (Tags, String, String);
 
-/// The handler's variables, changed so that they allow a target; `None` if they already do. A queue is bound to its
-/// retry queue. With the first binding, the `mapped` retry queues need one, too.
+/// What of the handler's settings changes for a target, and the variables after that.
+#[derive(Debug, Default)]
+pub struct Change {
+    pub variables: Option<VariablesChange>,
+    /// Whether lists of targets name it from now on.
+    pub is_listed: bool,
+    /// If it becomes transparent: the value of its own policy before, or an empty text.
+    pub transparent_before: Option<String>,
+}
+
+/// Changes the handler's variables so that they allow a target, and make it transparent on request. A queue is bound to
+/// its retry queue. With the first binding, the `mapped` retry queues need one, too.
 pub fn settings_with(
     handler: &Function,
     target: &Target,
     queue: &str,
     mapped: &[&str],
-) -> Result<Option<VariablesChange>, Refusal> {
+    transparent: bool,
+) -> Result<Change, Refusal> {
     let name = || handler.name().to_owned();
     let settings = handler
         .settings()
@@ -39,20 +52,51 @@ pub fn settings_with(
     let Some(home) = home else {
         return Err(Refusal::NotAllowed { handler: name() });
     };
-    if settings.rules.allow(target, Some(queue), &home) {
-        return Ok(None);
-    }
     let mut environment = handler.environment.clone();
-    if let Targets::Listed(_) = &settings.rules.targets
+    if !settings.rules.allow(target, Some(queue), &home) {
+        list(&mut environment, &settings, target, (queue, mapped), &home);
+    }
+    let is_listed = environment != handler.environment;
+    let becomes_transparent = transparent && !settings.rules.policies.of(target.name()).transparent;
+    let before = policies::value(&environment, target.name(), TRANSPARENT);
+    if becomes_transparent {
+        if handler.ledger().is_none() {
+            return Err(Refusal::NoLedger { handler: name() });
+        }
+        policies::change(&mut environment, target.name(), TRANSPARENT, Some("true"));
+    }
+    let settings = Settings::from_lookup(|name| environment.get(name).cloned());
+    if !settings.is_ok_and(|it| it.rules.allow(target, Some(queue), &home)) {
+        return Err(Refusal::NotAllowed { handler: name() });
+    }
+    let bytes = environment.iter().map(|(name, value)| name.len() + value.len()).sum();
+    if environment != handler.environment && bytes > VARIABLES_MAX {
+        return Err(Refusal::TooManyVariables { handler: name(), bytes });
+    }
+    let variables = (environment != handler.environment).then(|| changed(handler, environment));
+    let transparent_before = becomes_transparent.then(|| before.unwrap_or_default());
+    Ok(Change { variables, is_listed, transparent_before })
+}
+
+/// Has lists of targets name a target.
+fn list(
+    environment: &mut Tags,
+    settings: &Settings,
+    target: &Target,
+    (queue, mapped): (&str, &[&str]),
+    home: &Home,
+) {
+    let (targets, bound) = (&settings.rules.targets, &settings.rules.queue_targets);
+    if let Targets::Listed(_) = targets
         && !target.is_queue()
-        && !settings.rules.targets.allow(target, &home)
+        && !targets.allow(target, home)
         && let Some(list) = environment.get_mut(TARGET_FUNCTIONS)
     {
         *list = format!("{},{}", list.trim().trim_end_matches(','), target.name());
     }
-    let mut queues = queue_targets(&environment);
-    if settings.rules.queue_targets.is_some() || target.is_queue() {
-        if settings.rules.queue_targets.is_none() {
+    let mut queues = queue_targets(environment);
+    if bound.is_some() || target.is_queue() {
+        if bound.is_none() {
             let all = environment.get(TARGET_FUNCTIONS).map_or("*", String::as_str);
             let all: Vec<_> = all.split(',').map(|it| it.trim().to_owned()).collect();
             queues.extend(mapped.iter().map(|queue| ((*queue).to_owned(), all.clone())));
@@ -64,25 +108,38 @@ pub fn settings_with(
         }
         environment.insert(QUEUE_TARGETS.to_owned(), json(&queues));
     }
-    let settings = Settings::from_lookup(|name| environment.get(name).cloned());
-    if !settings.is_ok_and(|it| it.rules.allow(target, Some(queue), &home)) {
-        return Err(Refusal::NotAllowed { handler: name() });
-    }
-    let bytes = environment.iter().map(|(name, value)| name.len() + value.len()).sum();
-    if bytes > VARIABLES_MAX {
-        return Err(Refusal::TooManyVariables { handler: name(), bytes });
-    }
-    Ok(Some(changed(handler, environment)))
 }
 
-/// The handler's variables without a target; `None` if they don't name it.
-pub fn settings_without(handler: &Function, target: &str, queue: &str) -> Option<VariablesChange> {
+/// The handler's variables after a target is removed from lists, if it `was_listed`, and from its policy, if it became
+/// transparent: `transparent_before` is as in [`Change`]. `None` if nothing changes.
+pub fn settings_without(
+    handler: &Function,
+    target: &str,
+    queue: &str,
+    was_listed: bool,
+    transparent_before: Option<&str>,
+) -> Option<VariablesChange> {
     let mut environment = handler.environment.clone();
+    if was_listed {
+        unlist(&mut environment, target, queue);
+    }
+    // A value that somebody has changed since stays.
+    let is_own =
+        policies::value(&environment, target, TRANSPARENT).is_some_and(|it| it.trim() == "true");
+    if let Some(before) = transparent_before.filter(|_| is_own) {
+        let before = (!before.is_empty()).then_some(before);
+        policies::change(&mut environment, target, TRANSPARENT, before);
+    }
+    let (environment, is, becomes) = changed(handler, environment);
+    (is != becomes).then_some((environment, is, becomes))
+}
+
+fn unlist(environment: &mut Tags, target: &str, queue: &str) {
     if let Some(list) = environment.get_mut(TARGET_FUNCTIONS) {
         let others = list.split(',').map(str::trim).filter(|name| *name != target);
         *list = others.collect::<Vec<_>>().join(",");
     }
-    let mut queues = queue_targets(&environment);
+    let mut queues = queue_targets(environment);
     if let Some(targets) = queues.get_mut(queue) {
         targets.retain(|name| name != target);
         if targets.is_empty() {
@@ -95,8 +152,6 @@ pub fn settings_without(handler: &Function, target: &str, queue: &str) -> Option
             environment.insert(QUEUE_TARGETS.to_owned(), json(&queues));
         }
     }
-    let (environment, is, becomes) = changed(handler, environment);
-    (!is.is_empty()).then_some((environment, is, becomes))
 }
 
 fn json(queues: &BTreeMap<String, Vec<String>>) -> String {
@@ -105,7 +160,7 @@ fn json(queues: &BTreeMap<String, Vec<String>>) -> String {
 
 fn changed(handler: &Function, environment: Tags) -> VariablesChange {
     let says = |of: &Tags| {
-        let names = [TARGET_FUNCTIONS, QUEUE_TARGETS].into_iter();
+        let names = [TARGET_FUNCTIONS, QUEUE_TARGETS, policies::POLICIES].into_iter();
         let names = names.filter(|name| handler.environment.get(*name) != environment.get(*name));
         let values =
             names.map(|name| format!("{name}={}", of.get(name).map_or("", String::as_str)));

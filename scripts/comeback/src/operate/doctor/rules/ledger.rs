@@ -1,24 +1,31 @@
 //! Examines the ledger, and the register in it.
 
-use std::collections::BTreeMap;
-
-use comeback_core::contract::TABLE;
+use comeback_core::{contract::TABLE, settings::Settings};
 use serde_json::json;
 
-use crate::operate::doctor::rules::{
-    facts::{Facts, Ledger},
-    finding::Examined,
-    fix::{Fix, quoted, word},
+use crate::{
+    account::{
+        function::Function,
+        setup::{ACTIONS_ON_CLAIMS, ACTIONS_ON_NOTES},
+    },
+    operate::doctor::rules::{
+        facts::{Facts, Ledger},
+        finding::Examined,
+        fix::{Fix, quoted, word},
+    },
 };
 
-/// The actions on the ledger that a handler with this environment needs.
-pub fn actions_on_ledger(environment: &BTreeMap<String, String>) -> Vec<&'static str> {
-    let is_on = |name| environment.get(name).is_some_and(|value: &String| value.trim() == "true");
-    let (register, probe) = (is_on("REGISTER"), is_on("PROBE"));
-    let mut actions = vec!["dynamodb:PutItem", "dynamodb:DeleteItem"];
-    actions.extend((register || probe).then_some("dynamodb:BatchGetItem"));
-    actions.extend(probe.then_some("dynamodb:UpdateItem"));
-    actions
+/// The actions on the ledger that a handler needs.
+pub fn actions_on_ledger(handler: &Function) -> Vec<&'static str> {
+    let Ok(Settings { register, probe, rules, .. }) = handler.settings() else {
+        return ACTIONS_ON_CLAIMS.into();
+    };
+    // No target has an empty name, so this is the general policy.
+    let general = rules.policies.of("").transparent;
+    if probe || general || rules.policies.own().any(|(_, own)| own.transparent) {
+        return ACTIONS_ON_NOTES.into();
+    }
+    ACTIONS_ON_CLAIMS.into_iter().chain(register.then_some("dynamodb:BatchGetItem")).collect()
 }
 
 pub fn examine_ledger(facts: &Facts, ledger: &Ledger) -> Examined {
@@ -58,8 +65,11 @@ pub fn examine_ledger(facts: &Facts, ledger: &Ledger) -> Examined {
     if let Some(denied) = it.known(denied).filter(|denied| !denied.is_empty()) {
         let says =
             format!("the handler's role {} lacks {}", facts.handler.role_name(), denied.join(", "));
+        let (role, actions) = (facts.handler.role_name(), actions_on_ledger(&facts.handler));
+        let table = facts.handler.ledger_arn().unwrap_or_default();
         it.bad("handler_lacks_ledger", says)
-            .why("The handler can't claim failures, so no event comes back.");
+            .why("The handler can't claim failures, or note what it sends, so events don't come back.")
+            .allow(role, "ledger", &actions, &[&table]);
     }
     it.good = format!("active, items expire by {}", TABLE.expiry);
     it

@@ -89,7 +89,8 @@ pub fn examine_target(facts: &Facts, target: &Target) -> Examined {
             .why("Its events wait until they are given up.")
             .allow(role, &format!("invoke-{name}"), &["lambda:InvokeFunction"], &[arn, &qualified]);
     }
-    transparency(&mut it, target, function);
+    let is_transparent = |it: &Settings| it.rules.policies.of(name).transparent;
+    transparency(&mut it, target, function, settings.as_ref().is_some_and(is_transparent));
     count_target(&mut it, facts, name);
     let how =
         if by_letters { "by its own dead-letter queue" } else { "no retries of Lambda's own" };
@@ -214,11 +215,21 @@ fn sending(it: &mut Examined, facts: &Facts, target: &Target, function: &Functio
     }
 }
 
-/// Reports what keeps a layer from removing envelopes.
-fn transparency(it: &mut Examined, target: &Target, function: &Function) {
+/// Reports what keeps a layer from removing envelopes, and a layer of a function that gets none.
+fn transparency(it: &mut Examined, target: &Target, function: &Function, is_transparent: bool) {
     lacks_layer(it, function);
     let runtime = function.runtime.as_deref().unwrap_or("an image");
-    if is_wrapped(function) && (function.runtime.is_none() || runtime.starts_with("provided")) {
+    if is_transparent {
+        if function.own_layer().is_some() {
+            it.warn("layer_needless", "TRANSPARENT is on for it, and it has Comeback's layer, too").why(
+                "The layer is in the way of each invocation, and takes a payload of the caller's own that looks like an \
+                 envelope for one. When nothing runs any more that was sent in an envelope, remove it and \
+                 AWS_LAMBDA_EXEC_WRAPPER in one update.",
+            );
+        }
+    } else if is_wrapped(function)
+        && (function.runtime.is_none() || runtime.starts_with("provided"))
+    {
         let says = format!("{WRAPPER_VARIABLE} has no effect on {runtime}");
         it.bad("wrapper_without_effect", says)
             .why("The function gets envelopes instead of its payloads.");

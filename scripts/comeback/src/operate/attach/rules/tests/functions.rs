@@ -114,7 +114,7 @@ fn close(facts: &mut Facts, action: &str, condition: Option<Value>) {
 
 type Change = fn(&mut Facts);
 
-const VARIANTS: [(&str, Change); 10] = [
+const VARIANTS: [(&str, Change); 13] = [
     ("as it is", |_| {}),
     ("a destination on success", |it| it.config = aged(Some(1), Some("arn:aws:sns:x:1:done"))),
     ("an event age only", |it| it.config = aged(None, None)),
@@ -130,23 +130,40 @@ const VARIANTS: [(&str, Change); 10] = [
         it.signers = Some(vec!["theirs".into(), "ours".into()]);
     }),
     ("a loop that is allowed", |it| it.may_loop = Ok(true)),
+    ("policies of others", |it| set(it, "POLICIES", r#"{"mail":{"MAX_AGE":"7d"}}"#)),
+    ("a policy of its own", |it| {
+        set(it, "POLICIES", r#"{"orders":{"TRANSPARENT":"false","MAX_AGE":"7d"}}"#)
+    }),
+    ("a ledger", |it| {
+        set(it, "LEDGER_TABLE", "arn:aws:dynamodb:us-east-1:123456789012:table/ledger")
+    }),
     ("layers of its own", |it| it.function.layers = vec!["arn:aws:lambda:x:1:layer:own:1".into()]),
 ];
 
 pub fn order() -> Order {
-    Order { replace: true, transparent: Some(LAYER.to_owned()), ..Order::default() }
+    Order { replace: true, layer: Some(LAYER.to_owned()), ..Order::default() }
+}
+
+/// An order for a function without envelopes.
+fn transparent() -> Order {
+    Order { replace: true, transparent: true, ..Order::default() }
 }
 
 #[test]
 fn each_plan_can_stop_after_any_step_and_be_continued_and_a_detached_function_is_as_before() {
-    for (name, change) in VARIANTS {
+    let layered = VARIANTS.map(|(name, change)| (name, change, order()));
+    let noted = VARIANTS.map(|(name, change)| (name, change, transparent()));
+    for (name, change, order) in layered.into_iter().chain(noted) {
         let mut before = facts();
+        if order.transparent {
+            set(&mut before, "LEDGER_TABLE", "ledger");
+        }
         change(&mut before);
-        let plan = attach(&before, &order()).unwrap().steps;
+        let plan = attach(&before, &order).unwrap().steps;
         let end = after(&before, &plan);
         for stop in 0..=plan.len() {
             let stopped = after(&before, &plan[..stop]);
-            let rest = attach(&stopped, &order()).unwrap().steps;
+            let rest = attach(&stopped, &order).unwrap().steps;
             assert_eq!(parts(&rest), parts(&plan[stop..]), "{name}, stopped after {stop}");
             assert_eq!(state(&after(&stopped, &rest)), state(&end), "{name}, stopped after {stop}");
         }
@@ -194,6 +211,72 @@ fn aliases_of_a_function_are_attached_and_detached_separately() {
     assert_eq!(after(&facts, &back).tags.keys().collect::<Vec<_>>(), ["comeback:before:live"]);
 }
 
+#[test]
+fn any_function_is_transparent_with_a_ledger_and_stays_as_it_is() {
+    let changes: [(&str, Change); 6] = [
+        ("managed", |_| {}),
+        ("an image", |it| it.function.runtime = None),
+        ("a custom runtime", |it| it.function.runtime = Some("provided.al2023".into())),
+        ("five layers", |it| it.function.layers = vec!["x".into(); 5]),
+        ("arm64", |it| it.function.architecture = "arm64".into()),
+        ("a wrapper", |it| {
+            it.function.environment.insert(WRAPPER_VARIABLE.into(), "/opt/own".into());
+        }),
+    ];
+    for (name, change) in changes {
+        let mut before = facts();
+        set(&mut before, "LEDGER_TABLE", "ledger");
+        change(&mut before);
+        let end = after(&before, &attach(&before, &transparent()).unwrap().steps);
+        assert_eq!(end.function, before.function, "{name}");
+        let policies = end.handler.environment.get("POLICIES").map(String::as_str);
+        assert_eq!(policies, Some(r#"{"orders":{"TRANSPARENT":"true"}}"#), "{name}");
+        let may: Value =
+            serde_json::from_str(end.invoke_policy.unwrap().as_deref().unwrap()).unwrap();
+        let table = format!("arn:aws:dynamodb:{HOME}:table/ledger");
+        let actions = ["PutItem", "DeleteItem", "BatchGetItem", "UpdateItem"];
+        let actions = actions.map(|it| format!("dynamodb:{it}"));
+        assert_eq!(may["Statement"][1]["Action"], json!(actions), "{name}");
+        assert_eq!(may["Statement"][1]["Resource"], json!([table]), "{name}");
+    }
+}
+
+#[test]
+fn an_attached_function_becomes_transparent_later_and_is_as_before_when_it_is_detached() {
+    let mut before = facts();
+    set(&mut before, "LEDGER_TABLE", "ledger");
+    set(&mut before, "TARGET_FUNCTIONS", "billing");
+    let attached = after(&before, &attach(&before, &Order::default()).unwrap().steps);
+    let plan = attach(&attached, &transparent()).unwrap();
+    let expected =
+        ["orders: tags", "role handler-role: policy comeback-invoke-orders", "handler: variables"];
+    assert_eq!(parts(&plan.steps), expected);
+    assert!(plan.warnings[0].contains("refuses TRANSPARENT in POLICIES"), "{:?}", plan.warnings);
+    let end = after(&attached, &plan.steps);
+    assert!(attach(&end, &Order::default()).unwrap().steps.is_empty(), "it stays transparent");
+    let back = after(&end, &detach(&end, None, false).unwrap().steps);
+    assert_eq!(state(&back), state(&before));
+}
+
+#[test]
+fn a_value_that_somebody_changed_stays_when_the_function_is_detached() {
+    let mut before = facts();
+    set(&mut before, "LEDGER_TABLE", "ledger");
+    let mut end = after(&before, &attach(&before, &transparent()).unwrap().steps);
+    let changed = r#"{"orders":{"TRANSPARENT":"false"}}"#;
+    set(&mut end, "POLICIES", changed);
+    let back = after(&end, &detach(&end, None, false).unwrap().steps);
+    assert_eq!(back.handler.environment["POLICIES"], changed);
+}
+
+#[test]
+fn a_handler_without_a_ledger_has_no_transparent_functions_and_the_refusal_names_both_ways_out() {
+    let refusal = attach(&facts(), &transparent()).unwrap_err().to_string();
+    for part in ["handler has no LEDGER_TABLE: switch its ledger on", "or pass --layer LAYER_ARN"] {
+        assert!(refusal.contains(part), "{part}: {refusal}");
+    }
+}
+
 fn layer(architecture: &str, signer: Option<&str>) -> Layer {
     Layer { architectures: vec![architecture.to_owned()], signer: signer.map(str::to_owned) }
 }
@@ -232,7 +315,7 @@ const CONTRADICTIONS: [(Contradiction, &str); 18] = [
     (|it, _| it.function.layers = vec!["x".into(); 5], "already has five"),
     (
         |it, _| it.function.runtime = None,
-        "on an image: put the layer's extensions/comeback into the image",
+        "on an image: pass --transparent, which needs a ledger, or put the layer's",
     ),
     (
         |it, _| {

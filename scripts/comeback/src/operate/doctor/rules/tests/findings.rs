@@ -17,6 +17,7 @@ use crate::{
         diagnose,
         facts::{Facts, KnownBy},
         finding::{Examined, Verdict},
+        ledger::actions_on_ledger,
         metric::Metric,
     },
 };
@@ -96,7 +97,7 @@ fn one_of_anything_is_not_counted_as_several() {
 }
 
 /// Ways to break a system, and the only finding that each leads to.
-const BREAKS: [(&str, Break); 95] = [
+const BREAKS: [(&str, Break); 97] = [
     ("handler_inactive", |it| it.running.state = state("Failed")),
     ("handler_inactive", |it| it.running.state = state("Inactive")),
     ("update_failed", |it| {
@@ -214,6 +215,11 @@ const BREAKS: [(&str, Break); 95] = [
         orders(it).architecture = "arm64".into();
         it.targets[0].layer = Some(Ok(for_x86_64()));
     }),
+    ("layer_needless", |it| set(it, "POLICIES", r#"{"orders":{"TRANSPARENT":"true"}}"#)),
+    ("layer_needless", |it| {
+        set(it, "TRANSPARENT", "true");
+        orders(it).environment.clear();
+    }),
     ("role_lacks_key", |it| it.keys = key(&["kms:Decrypt"])),
     ("deliveries_failed", |it| count(it, Metric::DELIVERY_FAILURES, "orders", 2.0)),
     ("target_throttled", |it| count(it, Metric::THROTTLES, "orders", 2.0)),
@@ -232,7 +238,12 @@ const BREAKS: [(&str, Break); 95] = [
 
 #[test]
 fn nothing_is_found_in_a_healthy_system() {
-    let healthy_ones: [(&str, Break); 8] = [
+    let healthy_ones: [(&str, Break); 9] = [
+        ("an image is transparent, and its wrapper variable has no effect", |it| {
+            set(it, "TRANSPARENT", "true");
+            orders(it).runtime = None;
+            orders(it).layers.clear();
+        }),
         ("as it is", |_| {}),
         ("no event of the failed invocations was asynchronous", |it| {
             count(it, Metric::ERRORS, "orders", 30.0);
@@ -380,6 +391,7 @@ fn a_finding_has_the_command_that_fixes_it() {
         ("loop_stopped", "aws lambda put-function-recursion-config --function-name orders --recursive-loop Allow".to_owned()),
         ("role_may_not_send", format!("aws iam put-role-policy --role-name orders-role --policy-name comeback-send-orders --policy-document {}", document("sqs:SendMessage", &format!(r#"["arn:aws:sqs:{HOME}:retry"]"#)))),
         ("handler_may_not_invoke", format!("aws iam put-role-policy --role-name handler-role --policy-name comeback-invoke-orders --policy-document {}", document("lambda:InvokeFunction", &format!(r#"["{orders}","{orders}:*"]"#)))),
+        ("handler_lacks_ledger", format!(r#"aws iam put-role-policy --role-name handler-role --policy-name comeback-ledger --policy-document '{{"Statement":[{{"Action":["dynamodb:PutItem","dynamodb:DeleteItem","dynamodb:BatchGetItem"],"Effect":"Allow","Resource":["arn:aws:dynamodb:{HOME}:table/ledger"]}}],"Version":"2012-10-17"}}'"#)),
         ("ledger_never_expires", "aws dynamodb update-time-to-live --table-name ledger --time-to-live-specification Enabled=true,AttributeName=expires_at".to_owned()),
         ("destination_missing", "comeback attach orders".to_owned()),
         ("queue_public", format!(r#"aws sqs set-queue-attributes --queue-url {url} --attributes '{{"Policy":""}}'"#)),
@@ -418,6 +430,24 @@ fn names_from_settings_are_quoted_in_commands() {
     let finding = examined.iter().find_map(|it| it.findings.first()).unwrap();
     let command = finding.fix.as_ref().unwrap().command();
     assert!(command.contains(r"--table-name 'ledger; x '\''' --time"), "{command}");
+}
+
+#[test]
+fn a_handler_needs_only_the_actions_on_its_ledger_that_its_settings_use() {
+    let of = |settings: &[(&str, &str)]| {
+        let mut facts = healthy();
+        facts.handler.environment.remove("REGISTER");
+        settings.iter().for_each(|(name, value)| set(&mut facts, name, value));
+        actions_on_ledger(&facts.handler)
+    };
+    let [put, delete] = ["dynamodb:PutItem", "dynamodb:DeleteItem"];
+    let all = [put, delete, "dynamodb:BatchGetItem", "dynamodb:UpdateItem"];
+    assert_eq!(of(&[]), [put, delete]);
+    assert_eq!(of(&[("REGISTER", "true")]), [put, delete, "dynamodb:BatchGetItem"]);
+    assert_eq!(of(&[("PROBE", "true")]), all);
+    assert_eq!(of(&[("TRANSPARENT", "true")]), all);
+    assert_eq!(of(&[("POLICIES", r#"{"orders":{"TRANSPARENT":"true"}}"#)]), all);
+    assert_eq!(of(&[("POLICIES", r#"{"orders":{"TRANSPARENT":"false"}}"#)]), [put, delete]);
 }
 
 #[test]
