@@ -17,6 +17,21 @@ from world import Failed, Skipped, World
 ALARM_SECONDS = 480
 
 
+def the_request_id_of_an_answer_is_that_of_the_failure_record(world: World) -> None:
+    """Functions without an envelope (`TRANSPARENT`) need this."""
+    event = secrets.token_hex(6)
+    answered = world.send_bytes("Spied", json.dumps({"id": event, "fail": {}}).encode())
+    world.until("records", lambda: len(world.spied(event)), 1)
+    recorded = json.loads(world.spied(event)[0]["Body"])["requestContext"].get("requestId")
+    if recorded is None and world.account.emulator:
+        raise Skipped("its failure records name no request id")
+    if answered != recorded:
+        raise Failed(
+            f"the answer of Invoke names {answered}, and the failure record {recorded}: don't use TRANSPARENT here, but an "
+            "envelope, or the layer that removes it"
+        )
+
+
 def an_event_that_fails_twice_comes_back(world: World) -> None:
     event = world.send("Orders", fail={"attempts": 2})
     world.until("attempts that succeeded", lambda: world.placed(event), [2])

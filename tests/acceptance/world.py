@@ -106,9 +106,11 @@ class World:
         self.send_bytes(function, json.dumps({"id": event, **order}).encode())
         return event
 
-    def send_bytes(self, function: str, payload: bytes) -> None:
+    def send_bytes(self, function: str, payload: bytes) -> str:
+        """Sends a function these bytes. Returns the request id that the answer names."""
         functions = self.account.client("lambda")
-        functions.invoke(FunctionName=self.names[function], InvocationType="Event", Payload=payload)
+        answer = functions.invoke(FunctionName=self.names[function], InvocationType="Event", Payload=payload)
+        return str(answer["ResponseMetadata"]["RequestId"])
 
     def placed(self, event: str) -> list[int]:
         """The attempts in which an event succeeded."""

@@ -117,6 +117,9 @@ class FunctionTest(unittest.TestCase):
         names = {"ConnectionError": "java.lang.IllegalStateException", "PermanentFailure": "Orders$PermanentFailure"}
         self.orders("Java", with_java, **names)
 
+    def test_one_that_is_transparent_as_it_is(self) -> None:
+        follow(section(FUNCTION, "As it is"), 6, with_go)
+
     def test_go(self) -> None:
         self.orders("Go", with_go, ConnectionError="errorString")
 

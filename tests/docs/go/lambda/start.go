@@ -22,12 +22,14 @@ import (
 const invocations = "/2018-06-01/runtime/invocation/"
 
 // Start calls the handler for each event until the process ends.
-func Start(handler func(context.Context, json.RawMessage) error) {
+func Start[T any](handler func(context.Context, T) error) {
 	for {
 		header, event := call("GET", "next", nil)
 		id := header.Get("Lambda-Runtime-Aws-Request-Id")
 		ctx := lambdacontext.NewContext(context.Background(), &lambdacontext.LambdaContext{AwsRequestID: id})
-		if err := handler(ctx, event); err != nil {
+		var decoded T
+		check(json.Unmarshal(event, &decoded))
+		if err := handler(ctx, decoded); err != nil {
 			failure := map[string]string{"errorMessage": err.Error(), "errorType": name(err)}
 			body, _ := json.Marshal(failure)
 			call("POST", id+"/error", body)
