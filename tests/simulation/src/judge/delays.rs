@@ -312,11 +312,20 @@ impl Judge {
         (!is_same).then(|| format!("it is sent as {sent:?}, expected {expected:?}"))
     }
 
+    /// The message that was sent again by this call. Its record may have been exchanged since with that of its copy.
+    fn sent_by(&mut self, of: Subject) -> Option<&mut Delivery> {
+        let batch = self.runs.get_mut(&of.run)?;
+        let is_it = |message: &Delivery| message.sent && !message.copy_accepted;
+        let is_other = |message: &Delivery| message.case == of.case && is_it(message);
+        let is_exchanged = !batch.get(of.place)?.sent;
+        let place = batch.iter().position(is_other).filter(|_| is_exchanged).unwrap_or(of.place);
+        batch.get_mut(place)
+    }
+
     /// A queue has accepted a message that was sent again.
     pub fn sent_again(&mut self, of: Subject) {
         self.tally.count(Seen::Step("delays"));
-        let message = self.runs.get_mut(&of.run).and_then(|run| run.get_mut(of.place));
-        let is_extra = message.is_none_or(|message| {
+        let is_extra = self.sent_by(of).is_none_or(|message| {
             message.copies += 1;
             message.copies > 1 || message.copy_refused
         });
@@ -327,10 +336,10 @@ impl Judge {
 
     /// A handler received the answer to a message that it sent again.
     pub fn told_of_copy(&mut self, of: Subject, answer: &Answer) {
-        let message = self.runs.get_mut(&of.run).and_then(|run| run.get_mut(of.place));
-        let Some(message) = message else { return };
         let event = self.cases[of.case].of.event;
-        self.story.tell(self.now, event, || format!("run {} is told: {answer:?}", of.run));
+        let (run, now) = (of.run, self.now);
+        self.story.tell(now, event, || format!("run {run} is told: {answer:?}"));
+        let Some(message) = self.sent_by(of) else { return };
         match answer {
             Ok(()) => {
                 message.done = true;

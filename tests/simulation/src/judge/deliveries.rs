@@ -304,10 +304,14 @@ impl Judge {
     /// A handler is about to write a claim, and may make other calls at the same time.
     pub fn claims(&mut self, run: u64, replace: &Replace) {
         let Some(of) = self.subject_of(run, replace) else { return };
-        let message = self.runs.get_mut(&run).and_then(|run| run.get_mut(of.place));
-        if let (Some(message), Some(Claim { state: State::Held { .. }, .. })) =
-            (message, &replace.next)
+        if let (Some(batch), Some(Claim { state: State::Held { .. }, .. })) =
+            (self.runs.get_mut(&run), &replace.next)
         {
+            // A handler claims nothing for a message that it has sent again.
+            if batch[of.place].sent {
+                exchange(batch, of.place, |other| !other.sent && other.written.is_none());
+            }
+            let message = &mut batch[of.place];
             let is_first = message.written.is_none();
             message.written.clone_from(&replace.next);
             if is_first {
