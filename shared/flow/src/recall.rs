@@ -60,19 +60,17 @@ pub(crate) async fn recall<'e, L: Ledger, C: Clock>(
     let (Some(ledger), false) = (run.ledger, keys.is_empty()) else {
         return Recalled { items, unknown: Vec::new() };
     };
-    let reads = async {
-        let found = read(&keys, ledger).await;
-        let informed = of.iter().zip(&keys).zip(found);
-        let informed = informed.map(async |((item, keys), found)| {
-            let known = match found {
-                Ok(found) => inform(item, keys, found, rules, ledger, run).await,
-                Err(fault) => Known::Failed(fault),
-            };
-            (item.nth, known)
-        });
-        join_all(informed).await.into_iter().collect()
-    };
-    let mut known: HashMap<_, _> = within(run.clock, until, reads).await.unwrap_or_default();
+    let found = within(run.clock, until, read(&keys, ledger)).await;
+    let found = found.unwrap_or_else(|| vec![Err(cut_off()); keys.len()]);
+    let informed = of.iter().zip(&keys).zip(found);
+    let informed = informed.map(async |((item, keys), found)| {
+        let known = match found {
+            Ok(found) => inform(item, keys, found, rules, ledger, until, run).await,
+            Err(fault) => Known::Failed(fault),
+        };
+        (item.nth, known)
+    });
+    let mut known: HashMap<_, _> = join_all(informed).await.into_iter().collect();
     let sought: HashSet<_> = of.into_iter().map(|item| item.nth).collect();
     let mut recalled = Recalled { items: Vec::with_capacity(items.len()), unknown: Vec::new() };
     for item in items {
@@ -102,9 +100,9 @@ pub(crate) async fn recall<'e, L: Ledger, C: Clock>(
     recalled
 }
 
-/// The fault of a read that was given up, so that messages of other functions need not wait for it.
+/// The fault of a call that was given up, so that other messages need not wait for it.
 fn cut_off() -> StoreFault {
-    let message = "the notes were not read in time".to_owned();
+    let message = "the ledger did not answer in time".to_owned();
     StoreFault { passes: true, code: None, message }
 }
 
@@ -128,6 +126,7 @@ async fn inform<'e, L: Ledger, C: Clock>(
     found: Found,
     rules: &Rules,
     ledger: &L,
+    until: Timestamp,
     run: &Run<'_, L, C>,
 ) -> Known<'e> {
     let now = run.clock.now();
@@ -142,7 +141,8 @@ async fn inform<'e, L: Ledger, C: Clock>(
         note::Recalled::Unknown { again_at } => Known::NotYet { again_at },
         note::Recalled::Orphan(orphan) => {
             let judgement = judgement.continuing(orphan.metadata.clone(), rules, now);
-            match ledger.adopt(&keys.adopt(&orphan, now)).await {
+            let adopted = within(run.clock, until, ledger.adopt(&keys.adopt(&orphan, now))).await;
+            match adopted.unwrap_or_else(|| Err(cut_off())) {
                 Ok(true) => Known::Judged { judgement: Box::new(judgement), over },
                 // The record of another event with the same payload has just taken it.
                 Ok(false) => Known::NotYet { again_at: now },

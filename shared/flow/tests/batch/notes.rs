@@ -173,6 +173,17 @@ async fn a_read_that_hangs_holds_up_no_message_of_another_function_for_long() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_sending_whose_taking_hangs_holds_up_no_message_whose_note_was_read() {
+    let world = transparent(&[("adopt", Answer::Never)]);
+    begin(&world, "a", start() - Duration::from_secs(610), start() - Duration::from_secs(570));
+    world.notes.borrow_mut().insert(note_key(FUNCTION, "request of b"), retried().to_json());
+    let report = crate::handle_within(10, &world, vec![failed("a", 600), failed("b", 600)]).await;
+    assert_eq!(outcomes(&report), ["waits", "invoked"]);
+    assert_eq!(report.entries[0].obstacle, Some(Obstacle::Ledger));
+    assert_eq!(sendings(&world, "a"), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn functions_with_an_envelope_read_no_notes() {
     let world = World::with_ledger(&[]);
     assert_eq!(outcomes(&handle(&world, vec![due("a")]).await), ["invoked"]);
