@@ -336,11 +336,8 @@ impl Judge {
         let message = self.runs.get_mut(&of.run).and_then(|run| run.get_mut(of.place));
         let Some(message) = message else { return 0 };
         let before = message.wait.replace(Wait::of(at, seconds, is_partial, is_delay));
-        let is_late =
-            self.now > message.acts_until && is_within(spared(message, (0, 0)), seconds, is_delay);
         // Nobody knows which of several copies in a batch it is.
-        let is_copy = message.recall == Recall::Either;
-        if is_copy || is_late && self.is_put_back_unread(of) {
+        if matches!(message.recall, Recall::Either(_)) {
             return 0;
         }
         let message = &self.runs[&of.run][of.place];

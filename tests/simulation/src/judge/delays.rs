@@ -50,7 +50,7 @@ const COUNT_HOLDS: Millis = 170_000;
 /// The time that a handler keeps for its answer, and for what follows an act. Times are in whole milliseconds here.
 const ANSWER: Duration = Duration::from_millis(500);
 const FOLLOW_UP: Duration = Duration::from_secs(3);
-const ROUNDING: Duration = Duration::from_millis(1);
+pub const ROUNDING: Duration = Duration::from_millis(1);
 
 /// The ledger, beside the targets that a process knows faults of.
 pub const LEDGER: &str = "the ledger";
@@ -104,11 +104,14 @@ impl Judge {
 
     pub fn begun(&mut self, run: u64, process: usize, timeout: Duration) {
         // Half a second or a quarter is for the answer, and three seconds or a third of the rest for what follows an
-        // act.
+        // act. For half of what is left, a handler waits for notes.
         let all = timeout - ANSWER.min(timeout / 4);
-        let acts_until = later(self.now, all - FOLLOW_UP.min(all / 3) + ROUNDING);
+        let acts = all - FOLLOW_UP.min(all / 3);
+        let (recalls_until, acts_until) =
+            (later(self.now, acts / 2), later(self.now, acts + ROUNDING));
         for message in self.runs.get_mut(&run).into_iter().flatten() {
             (message.process, message.acts_until) = (process, acts_until);
+            message.recalls_until = recalls_until;
             let is_paused = || self.paused.contains(&self.cases[message.case].arn(&self.plan));
             message.listing.was_paused = !self.paused.is_empty() && is_paused();
         }

@@ -36,7 +36,8 @@ pub struct Delivery {
     pub received_at: Timestamp,
     /// Since when its mapping had had no place for it, if it had none.
     pub behind_since: Option<Timestamp>,
-    /// When the handler begins no more acts.
+    /// When the handler gives up waiting for notes, and when it begins no more acts.
+    pub recalls_until: Timestamp,
     pub acts_until: Timestamp,
     /// When the handler invoked the target, by the handler's clock.
     pub invoked_at: Option<Millis>,

@@ -4,14 +4,20 @@
 //! for another event's only if both have the same payload, and if a counted fault kept the sender of that one from
 //! noting it. From then on the judge expects that the failure is taken for that, and not for anything else.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
-use comeback_core::{Timestamp, claim::State, fault::FaultKind, note};
+use comeback_core::{Timestamp, claim::State, fault::FaultKind, note, time::between};
 use comeback_local_model::lambda::name::arn;
 use sha2::{Digest, Sha256};
 use wire::{Answer, Found, Noting, Replace};
 
-use super::{Judge, Open, Subject, cases::Case, delays::LEDGER, deliveries::Delivery};
+use super::{
+    Judge, Open, Subject,
+    cases::Case,
+    delays::{LEDGER, ROUNDING},
+    deliveries::Delivery,
+    register::came_back,
+};
 use crate::{
     notes::{Check, Seen},
     rules::Millis,
@@ -42,8 +48,11 @@ pub enum Recall {
     Unknown(Millis, Millis),
     /// There is no note, and there will be none. Its sending is to be taken.
     Orphan,
-    /// Its sending was taken for this message, or for its copy in the same batch, and then it is looked for again.
-    Either,
+    /// The ledger did not say.
+    Failed,
+    /// Copies of this message in the same batch have learned different things, and nobody can tell which of them has
+    /// learned what. Whether one of them has taken its sending.
+    Either(bool),
     Known,
 }
 
@@ -127,24 +136,16 @@ impl Judge {
     pub fn wait_for_note(&self, message: &Delivery, at: Millis) -> Option<(Millis, Millis)> {
         match message.recall {
             Recall::Unknown(low, high) => Some((low - at, high - at)),
-            // There was no time for an answer.
+            Recall::Failed | Recall::Either(false) => Some((0, 0)),
             Recall::Unread | Recall::Orphan if self.needs_recall(message) => Some((0, 0)),
-            Recall::Unread | Recall::Orphan | Recall::Either | Recall::Known => None,
+            Recall::Unread | Recall::Orphan | Recall::Either(true) | Recall::Known => None,
         }
-    }
-
-    /// A handler that has no time left puts a message back. It may have had to wait for the notes of others until then.
-    pub fn is_put_back_unread(&mut self, of: Subject) -> bool {
-        let is_unread = self.needs_recall(&self.runs[&of.run][of.place]);
-        let message = self.runs.get_mut(&of.run).and_then(|run| run.get_mut(of.place));
-        message.into_iter().for_each(|message| message.listing.excused |= is_unread);
-        is_unread
     }
 
     /// A handler acts on a failure.
     pub fn is_judged_unread(&mut self, run: u64, place: usize, how: &str) {
         let message = &self.runs[&run][place];
-        let is_known = matches!(message.recall, Recall::Known | Recall::Either);
+        let is_known = matches!(message.recall, Recall::Known | Recall::Either(true));
         if self.needs_recall(message) && !is_known {
             let event = self.cases[message.case].of.event;
             let what =
@@ -421,12 +422,22 @@ impl Judge {
         }
     }
 
-    /// A handler has tried to take a sending for one of several copies of a message.
-    fn knows_either(&mut self, run: u64, place: usize) {
-        if let Some(message) = self.runs.get_mut(&run).and_then(|run| run.get_mut(place)) {
-            message.recall = Recall::Either;
-            message.listing.excused = true;
+    /// The items of events for which a look-up must ask, and those for which it may ask too.
+    pub fn looks_for(&self, batch: &[Delivery]) -> (BTreeSet<&str>, BTreeSet<&str>) {
+        let (mut must, mut may) = (BTreeSet::new(), BTreeSet::new());
+        for message in batch {
+            let case = &self.cases[message.case];
+            let is_either = matches!(message.recall, Recall::Either(_));
+            let is_known = self.wait_for_note(message, 0).is_none();
+            if !is_known || !self.has_register(case) || !came_back(message.record()) {
+                continue;
+            }
+            let mut copies = batch.iter().filter(|other| other.case == message.case);
+            let is_sure = !is_either || copies.all(|other| came_back(other.record()));
+            let keys = if is_sure { &mut must } else { &mut may };
+            keys.insert(&*case.key);
         }
+        (must, may)
     }
 
     fn own_metadata(&self, case: &Case) -> &str {
@@ -446,9 +457,42 @@ impl Judge {
         for place in places {
             let message = self.runs.get_mut(&run).and_then(|run| run.get_mut(*place));
             let Some(message) = message else { continue };
+            message.recall = Recall::Failed;
             message.listing.excused = true;
             message.told = self.answers;
             message.met(Some(fault), known_for, self.now);
+        }
+    }
+
+    /// A handler makes a call that is not about notes, and so it waits for none any more. It may have waited for them
+    /// for half of its time, and what it doesn't know by then is a fault of the ledger.
+    pub fn is_past_notes(&mut self, run: u64) {
+        let batch = self.runs.get(&run).map(Vec::as_slice).unwrap_or_default();
+        let is_cut_off = |message: &Delivery| {
+            let is_open = matches!(message.recall, Recall::Unread | Recall::Orphan);
+            is_open && self.needs_recall(message)
+        };
+        let places: Vec<_> = (0..batch.len()).filter(|place| is_cut_off(&batch[*place])).collect();
+        if let Some(first) = places.first().map(|place| &batch[*place]) {
+            let (until, event) = (first.recalls_until, self.cases[first.case].of.event);
+            if between(self.now, until).max(between(until, self.now)) > ROUNDING {
+                let what =
+                    format!("run {run} waits for its notes no longer, and should until {until}");
+                self.violated(Check::RecallsFirst, event, what);
+            }
+            self.told_nothing(run, &places, None);
+        }
+        let batch = self.runs.get_mut(&run).map(Vec::as_mut_slice).unwrap_or_default();
+        for place in 0..batch.len() {
+            let Delivery { case, recall, .. } = batch[place];
+            let copies = || batch.iter().filter(|other| other.case == case);
+            if copies().any(|other| other.recall != recall) {
+                let is_any = copies().any(|other| other.recall == Recall::Known);
+                for copy in batch.iter_mut().filter(|other| other.case == case) {
+                    (copy.recall, copy.fault) = (Recall::Either(is_any), None);
+                    copy.listing.excused = true;
+                }
+            }
         }
     }
 
@@ -566,15 +610,11 @@ impl Judge {
         let places = self.noted_by(run, key);
         // A batch may have several copies of one message.
         let is_open = |place: &&usize| self.runs[&run][**place].recall == Recall::Orphan;
-        let is_either = |place: &&usize| self.runs[&run][**place].recall == Recall::Either;
-        let Some(&place) = places.iter().find(is_open).or(places.iter().find(is_either)) else {
+        let Some(&place) = places.iter().find(is_open) else {
             let what = format!("run {run} takes a sending and had no reason to: {noting:?}");
             return self.violated(Check::AdoptsOrphans, None, what);
         };
         if let Err(refusal) = answer {
-            if places.len() > 1 {
-                return self.knows_either(run, place);
-            }
             return self.told_nothing(run, &[place], refusal.kind);
         }
         let index = self.runs[&run][place].case;
@@ -583,9 +623,6 @@ impl Judge {
         if let (true, Some(&taken)) = (is_adopted, self.noted.get(key)) {
             let of = self.sendings[taken].of.clone();
             self.continues(index, &of);
-        }
-        if places.len() > 1 {
-            return self.knows_either(run, place);
         }
         if let Some(message) = self.runs.get_mut(&run).and_then(|run| run.get_mut(place)) {
             message.recall = recall;

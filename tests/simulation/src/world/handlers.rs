@@ -220,6 +220,12 @@ impl World {
         match polled {
             Poll::Ready(answer) => self.finish(key, answer),
             Poll::Pending => {
+                let is_of_notes = |(request, _): &(Request, _)| {
+                    matches!(request, Request::Sleep(_) | Request::Recall(_) | Request::Adopt(_))
+                };
+                if !requests.iter().all(is_of_notes) {
+                    self.judge.is_past_notes(key);
+                }
                 for (request, _) in &requests {
                     if let Request::Replace(replace) = request {
                         self.judge.claims(key, replace);
