@@ -1,9 +1,9 @@
 //! Destinations and dead-letter queues: what Lambda sends, and where, when an event succeeds or is given up.
 //!
-//! A destination gets a record, whose members are in AWS's order and whose payloads keep their bytes. The function's
-//! own dead-letter queue gets the event itself. Each message or invocation carries the trace header of the event's last
-//! run, or the header that the event was accepted with if it never ran. Recursion detection counts the runs in this
-//! header.
+//! A destination gets a record, whose members are in AWS's order and whose payloads keep their bytes. Only in a bucket
+//! may it be larger than a message or an event. The function's own dead-letter queue gets the event itself. Each
+//! message, object or invocation carries the trace header of the event's last run, or the header that the event was
+//! accepted with if it never ran. Recursion detection counts the runs in this header.
 
 use std::sync::Arc;
 
@@ -20,6 +20,7 @@ use super::{
         run::Response,
     },
     queue_name,
+    s3::Put,
     sqs::{MessageAttribute, MessageAttributes, Outgoing, is_valid_char},
 };
 
@@ -70,8 +71,11 @@ impl Cloud {
                     self.send(now, queue, message(record.get(), MessageAttributes::new()))
                 }
                 DestinationKind::Function(name) => self.send_event(now, event, name, record),
+                DestinationKind::Bucket(bucket) => {
+                    self.put_record(now, event, bucket, &role, &record)
+                }
             };
-            self.note_delivery(now, event, arn, sent);
+            self.note_delivery(now, event, arn, sent, "DestinationDeliveryFailures");
         }
         if let Some(target) = dead_letter_target {
             let attributes = dead_letter_attributes(event, condition, response);
@@ -79,7 +83,7 @@ impl Cloud {
                 Some(queue) => self.send(now, queue, message(event.payload.get(), attributes)),
                 None => Err("it is not a queue".to_owned()),
             };
-            self.note_delivery(now, event, target, sent);
+            self.note_delivery(now, event, target, sent, "DeadLetterErrors");
         }
     }
 
@@ -106,16 +110,37 @@ impl Cloud {
         Ok(())
     }
 
+    fn put_record(
+        &mut self,
+        now: Timestamp,
+        event: &QueuedEvent,
+        bucket: &str,
+        role: &str,
+        record: &Payload,
+    ) -> Result<(), String> {
+        let ids = self.s3.request_ids();
+        let put = Put {
+            bucket,
+            key: &record_key(now, &event.function, &self.lambda.ids.uuid()),
+            bytes: record.get().as_bytes().into(),
+            content_type: None,
+            principal: &sender_id(now, role),
+            trace_header: Some(&event.trace_header),
+        };
+        self.put_object(now, &put, &ids).map(drop).map_err(|error| error.to_string())
+    }
+
     fn note_delivery(
         &mut self,
         at: Timestamp,
         event: &QueuedEvent,
         destination: Arc<str>,
         sent: Result<(), String>,
+        failure_metric: &'static str,
     ) {
         let what = match sent {
             Ok(()) => What::DestinationSent { destination },
-            Err(reason) => What::DestinationFailed { destination, reason },
+            Err(reason) => What::DestinationFailed { destination, reason, metric: failure_metric },
         };
         self.note(at, event, what);
     }
@@ -123,6 +148,11 @@ impl Cloud {
     pub(super) fn note(&mut self, at: Timestamp, event: &QueuedEvent, what: What) {
         self.happened.push(Event::new(at, &event.function, Some(&event.request_id), what));
     }
+}
+
+/// The key of a record that Lambda puts into a bucket, as its documentation says.
+fn record_key(now: Timestamp, function: &str, id: &str) -> String {
+    format!("aws/lambda/async/{function}/{}-{id}", now.format("%Y/%m/%d/%Y-%m-%dT%H.%M.%S"))
 }
 
 /// The `SenderId` of messages that Lambda sends for a function: the id of the function's role, and the session in

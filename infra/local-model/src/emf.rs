@@ -157,6 +157,11 @@ impl Emf {
         self.add_of_function(at, function, "AsyncEventsDropped", 1.0);
     }
 
+    /// Counts a record or event that could not be sent, in this metric.
+    pub fn not_sent(&mut self, at: Timestamp, function: &str, metric: &str) {
+        self.add_of_function(at, function, metric, 1.0);
+    }
+
     fn add_of_function(&mut self, at: Timestamp, function: &str, name: &str, value: f64) {
         self.add_of(("AWS/Lambda", "FunctionName", function), at, name, value);
     }

@@ -48,10 +48,12 @@ pub enum What {
     DestinationSent {
         destination: Arc<str>,
     },
-    /// A record or event could not be sent. AWS counts this in the metric `DestinationDeliveryFailures`.
+    /// A record or event could not be sent.
     DestinationFailed {
         destination: Arc<str>,
         reason: String,
+        /// Where AWS counts it: `DestinationDeliveryFailures` for a record, `DeadLetterErrors` for an event.
+        metric: &'static str,
     },
     Logged {
         line: String,

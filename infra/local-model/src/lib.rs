@@ -1,10 +1,11 @@
-//! The rules of the local cloud: queues, the asynchronous queue, retries, destinations, mappings, concurrency.
+//! The rules of the local cloud: queues, the asynchronous queue, retries, destinations, mappings, concurrency, buckets.
 //!
 //! They are pure: time and randomness are arguments, so that a simulation can drive them in virtual time.
 //!
-//! [`Cloud`] joins the two services as AWS does: Lambda's destinations and dead-letter queues send to SQS, and event
-//! source mappings poll it. Its caller must call [`Cloud::advance`] after every request and at the time of
-//! [`Cloud::next_wakeup`], carry out the runs that `advance` returns, and pass each outcome to [`Cloud::finish`].
+//! [`Cloud`] joins the services as AWS does: Lambda's destinations and dead-letter queues send to SQS, a destination
+//! may be a bucket, buckets notify queues, and event source mappings poll them. Its caller must call
+//! [`Cloud::advance`] after every request and at the time of [`Cloud::next_wakeup`], carry out the runs that `advance`
+//! returns, and pass each outcome to [`Cloud::finish`].
 
 mod delivery;
 pub mod emf;
@@ -12,7 +13,9 @@ mod event;
 mod invocation;
 pub mod lambda;
 pub mod log_filter;
+mod notices;
 pub mod polling;
+pub mod s3;
 pub mod sqs;
 #[cfg(test)]
 mod tests;
@@ -24,6 +27,7 @@ pub use event::{Ending, Event, What};
 pub use invocation::{Invocation, InvocationType, Invoked};
 use lambda::{Lambda, run::Run};
 use rand::{Rng as _, SeedableRng as _, rngs::Xoshiro256PlusPlus};
+use s3::S3;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 use sqs::Sqs;
@@ -31,6 +35,8 @@ use sqs::Sqs;
 pub const ACCOUNT: &str = "000000000000";
 
 pub const REGION: &str = "us-east-1";
+
+const BUCKET_PREFIX: &str = "arn:aws:s3:::";
 
 pub fn queue_arn(name: &str) -> String {
     format!("arn:aws:sqs:{REGION}:{ACCOUNT}:{name}")
@@ -42,6 +48,16 @@ pub fn queue_name(arn: &str) -> Option<&str> {
     let rest = rest.strip_prefix(REGION)?.strip_prefix(':')?;
     let name = rest.strip_prefix(ACCOUNT)?.strip_prefix(':')?;
     (!name.is_empty() && !name.contains(':')).then_some(name)
+}
+
+/// The ARN of a bucket. It names no account and no region, because all buckets share one namespace.
+pub fn bucket_arn(name: &str) -> String {
+    format!("{BUCKET_PREFIX}{name}")
+}
+
+/// The bucket name in `arn`, or `None` if it is not the ARN of a bucket.
+pub fn bucket_name(arn: &str) -> Option<&str> {
+    arn.strip_prefix(BUCKET_PREFIX).filter(|name| !name.is_empty() && !name.contains(['/', ':']))
 }
 
 /// Whether `name` consists of 1 to `max` letters, digits, hyphens and underscores, the syntax of most AWS names.
@@ -62,6 +78,7 @@ pub struct Waiting {
 pub struct Cloud {
     pub sqs: Sqs,
     pub lambda: Lambda,
+    pub s3: S3,
     happened: Vec<Event>,
 }
 
@@ -71,8 +88,9 @@ impl Cloud {
     pub fn new(concurrency: u32, seed: u64) -> Self {
         Self {
             sqs: Sqs::new(seed),
-            // A different seed, so that Lambda's ids differ from those of SQS.
+            // Different seeds, so that the ids of the services differ.
             lambda: Lambda::new(concurrency, seed.wrapping_add(1)),
+            s3: S3::new(seed.wrapping_add(2)),
             happened: Vec::new(),
         }
     }

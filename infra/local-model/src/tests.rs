@@ -1,6 +1,7 @@
 //! Tests of the rules that involve both services: asynchronous events, destinations, batches and recursion.
 
 mod mapping;
+mod records;
 
 use std::{
     collections::{BTreeMap, BTreeSet},

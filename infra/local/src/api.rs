@@ -3,6 +3,7 @@
 pub(crate) mod cloudwatch;
 pub(crate) mod lambda;
 pub(crate) mod logs;
+pub(crate) mod s3;
 pub(crate) mod sqs;
 
 use axum::{

@@ -81,6 +81,9 @@ async fn answer(shared: &Shared, others: Others, request: Request, next: Next) -
         )
             .into_response();
     }
+    if api::s3::is_s3_request(headers) {
+        return api::s3::handle(shared, request).await;
+    }
     let target = api::text(headers, "x-amz-target").unwrap_or_default().to_owned();
     if let Some(action) = target.strip_prefix("AmazonSQS.") {
         return api::sqs::handle(shared, request, action).await;

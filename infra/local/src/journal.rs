@@ -94,6 +94,8 @@ impl Kept {
             self.metrics.throttled(event.at, &event.function);
         } else if let What::GivenUp { .. } = event.what {
             self.metrics.given_up(event.at, &event.function);
+        } else if let What::DestinationFailed { metric, .. } = event.what {
+            self.metrics.not_sent(event.at, &event.function, metric);
         } else if let What::Finished { outcome, .. } = event.what {
             self.metrics.run(event.at, &event.function, outcome != Ending::Succeeded);
         }
@@ -140,6 +142,10 @@ mod tests {
         let end = |outcome| What::Finished { outcome, response: Payload::of(&1) };
         write("orders", What::Accepted { payload: Payload::of(&1) });
         write("orders", What::GivenUp { condition: "EventAgeExceeded", lost: false });
+        for metric in ["DestinationDeliveryFailures", "DeadLetterErrors", "DeadLetterErrors"] {
+            let (destination, reason) = ("d".into(), "gone".to_owned());
+            write("orders", What::DestinationFailed { destination, reason, metric });
+        }
         for ending in [Ending::Succeeded, Ending::Failed, Ending::TimedOut] {
             write("orders", end(ending));
         }
@@ -148,6 +154,8 @@ mod tests {
         for (name, count) in [
             ("AsyncEventsReceived", 1.0),
             ("AsyncEventsDropped", 1.0),
+            ("DestinationDeliveryFailures", 1.0),
+            ("DeadLetterErrors", 2.0),
             ("Invocations", 3.0),
             ("Errors", 2.0),
             ("Throttles", 1.0),

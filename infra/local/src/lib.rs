@@ -1,4 +1,4 @@
-//! SQS and Lambda in one process on loopback, for trying out and testing.
+//! SQS, Lambda and a little of S3 in one process on loopback, for trying out and testing.
 //!
 //! It runs real, unmodified function binaries behind the Lambda Runtime API, and any AWS SDK or the AWS CLI can talk to
 //! it. A request enters through the `gate`, which checks that it is allowed and passes it to the `api` of its service.

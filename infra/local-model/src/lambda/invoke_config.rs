@@ -14,7 +14,7 @@ use super::{
     error::{Faults, LambdaError},
     name,
 };
-use crate::{Payload, queue_name};
+use crate::{Payload, bucket_name, queue_name};
 
 /// The number of retries of a failed event: AWS's bounds and default.
 const RETRY_ATTEMPTS: std::ops::RangeInclusive<i64> = 0..=2;
@@ -40,7 +40,7 @@ pub struct DestinationConfig {
     on_failure: Option<Target>,
 }
 
-/// The ARN of a queue or a function. Without one, there is no destination any more.
+/// The ARN of a queue, a function or a bucket. Without one, there is no destination any more.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 struct Target {
@@ -74,6 +74,8 @@ pub struct Destination {
 pub enum DestinationKind {
     Queue(Arc<str>),
     Function(Arc<str>),
+    /// Only on failure.
+    Bucket(Arc<str>),
 }
 
 impl Destination {
@@ -82,10 +84,12 @@ impl Destination {
             DestinationKind::Queue(queue.into())
         } else if arn.starts_with("arn:aws:lambda:") {
             DestinationKind::Function(name::resolve(arn, None)?.into())
+        } else if let Some(bucket) = bucket_name(arn) {
+            DestinationKind::Bucket(bucket.into())
         } else {
             return Err(LambdaError::invalid(format_args!(
                 "The provided destination config is invalid: a destination must be an SQS queue or a \
-                 Lambda function of this account and region here, got {arn}"
+                 Lambda function of this account and region here, or an S3 bucket, got {arn}"
             )));
         };
         Ok(Self { arn: arn.into(), kind })
@@ -115,10 +119,17 @@ impl EventInvokeConfig {
             }
         };
         let config = settings.destination_config.clone().unwrap_or_default();
+        let on_success = destination(config.on_success, old.on_success)?;
+        if let Some(Destination { arn, kind: DestinationKind::Bucket(_) }) = &on_success {
+            return Err(LambdaError::invalid(format_args!(
+                "The provided destination config is invalid: a bucket can only be a destination on \
+                 failure, got {arn}"
+            )));
+        }
         Ok(Self {
             maximum_retry_attempts: number(retries).or(old.maximum_retry_attempts),
             maximum_event_age_in_seconds: number(age).or(old.maximum_event_age_in_seconds),
-            on_success: destination(config.on_success, old.on_success)?,
+            on_success,
             on_failure: destination(config.on_failure, old.on_failure)?,
             last_modified: now,
         })

@@ -1,6 +1,6 @@
-//! CloudWatch's operation `GetMetricData`, for the metrics `Invocations`, `Errors`, `Throttles`, `AsyncEventsReceived`
-//! and `AsyncEventsDropped` of functions, for the receives of queues, and for the metrics in functions' log lines. The
-//! protocol is Smithy's RPC v2 with CBOR.
+//! CloudWatch's operation `GetMetricData`, for the metrics `Invocations`, `Errors`, `Throttles`, `AsyncEventsReceived`,
+//! `AsyncEventsDropped`, `DestinationDeliveryFailures` and `DeadLetterErrors` of functions, for the receives of queues,
+//! and for the metrics in functions' log lines. The protocol is Smithy's RPC v2 with CBOR.
 
 use std::collections::BTreeMap;
 

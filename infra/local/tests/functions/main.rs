@@ -11,6 +11,7 @@
     reason = "a test that can't go on fails"
 )]
 
+mod buckets;
 mod client;
 mod extensions;
 mod layers;
