@@ -210,13 +210,18 @@ class Notebook:
         return f"{status} {shape} {headers['x-amzn-query-error']} {kind}"
 
     def _made(self, operation: str, parameters: dict[str, Any]) -> dict[str, Any]:
-        clients = (self._cloud.sqs, self._cloud.functions)
+        clients = (self._cloud.sqs, self._cloud.functions, self._cloud.s3)
         client = next(each for each in clients if operation in each.meta.service_model.operation_names)
         shape = client.meta.service_model.operation_model(operation).input_shape
         parameters = {name: value for name, value in self._completed(parameters, shape).items() if value is not None}
-        return getattr(client, xform_name(operation))(**parameters)
+        answer = getattr(client, xform_name(operation))(**parameters)
+        if operation == "GetObject":
+            answer["Body"] = answer["Body"].read()
+        return answer
 
     def _completed(self, parameters: dict[str, Any], shape: Any) -> dict[str, Any]:
+        if "Bucket" in shape.members:
+            return {"Bucket": self._cloud.name("bucket"), **parameters}
         is_of_queue = "QueueUrl" in shape.members
         return {"QueueUrl": self._queue, **parameters} if is_of_queue else parameters
 

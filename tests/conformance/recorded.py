@@ -31,6 +31,7 @@ class Cloud:
     def __init__(self, endpoint: Endpoint, check: str) -> None:
         self.sqs = endpoint.client("sqs")
         self.functions = endpoint.client("lambda")
+        self.s3 = endpoint.client("s3")
         # Unique to the check, and short enough for the name of a function.
         self.prefix = f"{zlib.crc32(check.encode()):08x}-"
 
