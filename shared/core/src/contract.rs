@@ -10,6 +10,7 @@ use serde::Serialize;
 use crate::{
     Attempt,
     backoff::Jitter,
+    buckets::RecordBuckets,
     error_type::NonRetryable,
     in_flight::IN_FLIGHT_MAX,
     json::Pointer,
@@ -241,6 +242,17 @@ pub const SETTINGS: &[Setting] = &[
         },
         meaning: "a DynamoDB table that makes each failure re-invoke its target once",
         page: Some("ledger.md"),
+        ..RESOURCE
+    },
+    Setting {
+        name: "RECORD_BUCKETS",
+        value: Value::List {
+            default: None,
+            put: |it, list, faults| it.record_buckets = RecordBuckets::read(list, faults),
+        },
+        meaning: "the names of the buckets from which failure records may be read; a record that no queue can take, as \
+                  it is larger than 1 MiB, goes to a bucket",
+        page: Some("records.md"),
         ..RESOURCE
     },
     Setting {

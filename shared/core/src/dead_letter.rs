@@ -7,6 +7,9 @@
 //! say why the letter is there and for which function: whoever redrives it decides by them whom the event may reach. A
 //! body whose sender can't be trusted is cut instead. A payload is never cut.
 //!
+//! If the failure record lies in a bucket, its payload stays there when it leaves no room for the attributes. The body
+//! of the letter is then the notice of that record, and [`PAYLOAD_LOCATION`] says where it lies.
+//!
 //! The message of a queue is never cut either, as it can be of any size that SQS accepts. Its own attributes are kept
 //! before the name of its queue, so that no redrive sends it back without them.
 
@@ -15,7 +18,8 @@ use std::borrow::Cow;
 use crate::{
     attribute::{DATA_TYPE, SIZE_MAX, acceptable_json, is_accepted},
     failure::Failure,
-    message::{Message, SOURCE_QUEUE_ARN},
+    message::{Message, PAYLOAD_LOCATION, SOURCE_QUEUE_ARN},
+    notice::Location,
     queued::{ORIGINAL_ATTRIBUTES, Queued},
     reason::Reason,
     time::rfc3339,
@@ -41,7 +45,13 @@ pub struct DeadLetter<'a> {
 }
 
 impl<'a> DeadLetter<'a> {
-    pub fn of(failure: &'a Failure<'_>, message: &Message<'a>, reason: Reason) -> Self {
+    /// The dead letter of an event. `location` is where its failure record lies, if the message only says so.
+    pub fn of(
+        failure: &'a Failure<'_>,
+        message: &Message<'a>,
+        location: Option<&Location>,
+        reason: Reason,
+    ) -> Self {
         let payload = failure.event.as_ref().map(|event| event.payload());
         let target = if failure.target.is_queue() { SOURCE_QUEUE_ARN } else { FUNCTION_ARN };
         let body = payload.unwrap_or(message.body);
@@ -63,6 +73,14 @@ impl<'a> DeadLetter<'a> {
             attribute("ErrorType", said(&failure.error.error_type)),
             attribute("ErrorMessage", said(&failure.error.message)),
         ];
+        let mut attributes: Vec<_> = attributes.into_iter().flatten().collect();
+        if let Some(location) = location
+            && size(&acceptable_body(body), &attributes) > SIZE_MAX
+        {
+            let place = acceptable_beginning(&location.to_string());
+            attributes.insert(1, (PAYLOAD_LOCATION, place));
+            return Self::fitting(message.body, attributes, &[]);
+        }
         // A payload that leaves no room for all three keeps its bytes, and the reason.
         let kept = if failure.target.is_queue() {
             &[]
@@ -71,15 +89,13 @@ impl<'a> DeadLetter<'a> {
         } else {
             &IDENTITY[..1]
         };
-        Self::fitting(body, attributes.into_iter().flatten().collect(), kept)
+        Self::fitting(body, attributes, kept)
     }
 
-    /// The dead letter of a message that could not be read.
-    pub fn unreadable(message: &Message<'a>, why: &str) -> Self {
-        let attributes = vec![
-            ("Reason", Reason::Unreadable.to_string()),
-            ("ErrorMessage", acceptable_beginning(why)),
-        ];
+    /// The dead letter of a message that describes no failure.
+    pub fn unread(message: &Message<'a>, reason: Reason, why: &str) -> Self {
+        let attributes =
+            vec![("Reason", reason.to_string()), ("ErrorMessage", acceptable_beginning(why))];
         Self::fitting(message.body, attributes, &IDENTITY)
     }
 
@@ -89,9 +105,7 @@ impl<'a> DeadLetter<'a> {
 
     /// The size as SQS counts it, up to [`SIZE_MAX`].
     pub fn size(&self) -> usize {
-        let sizes =
-            self.attributes.iter().map(|(name, value)| name.len() + DATA_TYPE.len() + value.len());
-        self.body.len() + sizes.sum::<usize>()
+        size(&self.body, &self.attributes)
     }
 
     fn fitting(body: &'a str, attributes: Vec<(&'static str, String)>, kept: &[&str]) -> Self {
@@ -113,6 +127,11 @@ impl<'a> DeadLetter<'a> {
         let end = self.body.floor_char_boundary(self.body.len().saturating_sub(excess));
         self.body.to_mut().truncate(end);
     }
+}
+
+fn size(body: &str, attributes: &[(&str, String)]) -> usize {
+    let of = |(name, value): &(&str, String)| name.len() + DATA_TYPE.len() + value.len();
+    body.len() + attributes.iter().map(of).sum::<usize>()
 }
 
 /// The beginning of an external text, as long as an attribute may be. Characters that SQS refuses are replaced before
@@ -148,7 +167,7 @@ mod tests {
     fn letter(body: &str, reason: Reason) -> DeadLetter<'static> {
         let message = message(body);
         let failure = testing::read(&message);
-        DeadLetter::of(&failure, &message, reason).into_owned()
+        DeadLetter::of(&failure, &message, None, reason).into_owned()
     }
 
     #[test]
@@ -217,14 +236,17 @@ mod tests {
         let no_payload = foreign.replacen("requestPayload", "requestpayload", 1);
         for size in [SIZE_MAX, SIZE_MAX - 20] {
             let unread = fill(&"ü".repeat(1000), size);
-            let letter = DeadLetter::unreadable(&message(&unread), "why");
+            let letter = DeadLetter::unread(&message(&unread), Reason::Unreadable, "why");
             assert_eq!(letter.attributes[0], ("Reason", "unreadable".to_owned()));
             assert_eq!(letter.attributes[1], (ORIGINAL_BODY_SIZE, size.to_string()));
             assert!(unread.starts_with(&*letter.body) && letter.size() == SIZE_MAX);
         }
         let whole = fill("no JSON", SIZE_MAX - 40);
-        let unread =
-            DeadLetter::unreadable(&message(&whole), "a reason that takes more than the rest");
+        let unread = DeadLetter::unread(
+            &message(&whole),
+            Reason::Unreadable,
+            "a reason that takes more than the rest",
+        );
         assert_eq!((&*unread.body, unread.attributes.len()), (&*whole, 1), "the error goes first");
         let names = |body: &str, reason| {
             let letter = letter(body, reason);
@@ -239,9 +261,36 @@ mod tests {
 
     #[test]
     fn a_body_that_sqs_would_refuse_means_the_same_after_its_escape() {
-        let letter = DeadLetter::unreadable(&message("\"\u{fffe}\u{10ffff}\""), "why");
+        let letter =
+            DeadLetter::unread(&message("\"\u{fffe}\u{10ffff}\""), Reason::Unreadable, "why");
         assert_eq!(letter.body, "\"\\ufffe\u{10ffff}\"");
         assert_eq!(letter.attributes[1], ("ErrorMessage", "why".to_owned()));
-        assert_eq!(DeadLetter::unreadable(&message(""), "why").body, "\"\"");
+        assert_eq!(DeadLetter::unread(&message(""), Reason::Unreadable, "why").body, "\"\"");
+    }
+    #[test]
+    fn a_payload_in_a_bucket_stays_there_if_it_leaves_no_room_for_the_attributes() {
+        let notice = include_str!("../fixtures/s3_notification.json");
+        let message = message(notice);
+        let location =
+            Location::of("failure-records", "aws/lambda/async/my-function/2019/11/14/x", None);
+        let letter = |payload: &str| {
+            let text = testing::record_of(payload);
+            let sent = Message { body: &text, ..message.clone() };
+            let failure = testing::read(&sent);
+            DeadLetter::of(&failure, &message, location.as_ref(), Reason::NotRetryable).into_owned()
+        };
+        let of = |size: usize| format!("\"{}\"", "x".repeat(size - 2));
+        let taken = letter("1").size() - 1;
+        let fits = of(SIZE_MAX - taken);
+        let whole = letter(&fits);
+        assert_eq!((&*whole.body, whole.size(), whole.attributes.len()), (&*fits, SIZE_MAX, 7));
+        for size in [SIZE_MAX - taken + 1, SIZE_MAX, 6 << 20] {
+            let pointer = letter(&of(size));
+            assert_eq!(pointer.body, notice);
+            let place = "s3://failure-records/aws/lambda/async/my-function/2019/11/14/x";
+            assert_eq!(pointer.attributes[1], (PAYLOAD_LOCATION, place.to_owned()));
+            let others = pointer.attributes.iter().filter(|(name, _)| *name != PAYLOAD_LOCATION);
+            assert!(others.eq(whole.attributes.iter()), "{:?}", pointer.attributes);
+        }
     }
 }

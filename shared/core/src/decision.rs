@@ -17,6 +17,7 @@ use crate::{
     in_flight::whole_seconds,
     message::Message,
     note,
+    notice::Location,
     reason::Reason,
     record::{self, Unreadable},
     schedule::{Schedule, stay_end},
@@ -59,6 +60,9 @@ pub struct Judgement<'a> {
     pub message: Message<'a>,
     /// The failure, or why the message could not be read.
     pub failure: Result<Failure<'a>, Unreadable>,
+    /// Where the failure record lies, if the message only says so. Until [`Judgement::fetched`], the failure is what the
+    /// message alone says.
+    pub location: Option<Location>,
     /// Whether messages of this queue may not name this target.
     pub(crate) is_refused: bool,
     pub schedule: Option<Schedule>,
@@ -76,10 +80,16 @@ pub fn decide<'a>(
     let moved = record::moved(&message).filter(|_| rules.bind_a_queue(message.queue));
     let failure =
         moved.unwrap_or_else(|| record::read(&message, bare_target.as_ref(), &rules.policies));
-    let is_refused = failure.as_ref().is_ok_and(|it| !is_allowed(it, &message, home, rules));
+    let (failure, location) = match failure {
+        Err(Unreadable::InBucket(location)) => {
+            (record::unread(&message, &location, home), Some(*location))
+        }
+        failure => (failure, None),
+    };
     let decision = dead_letter(Reason::Unreadable);
-    let judgement = Judgement { message, failure, is_refused, schedule: None, decision };
-    judgement.planned(rules, now)
+    let judgement =
+        Judgement { message, failure, location, is_refused: false, schedule: None, decision };
+    judgement.decided(home, rules, now)
 }
 
 fn dead_letter(reason: Reason) -> Decision {
@@ -117,9 +127,58 @@ fn plan(failure: &Failure, is_refused: bool, rules: &Rules) -> Result<Schedule, 
 }
 
 impl<'a> Judgement<'a> {
+    /// The same message, whose failure was read anew.
+    fn decided(self, home: &Home, rules: &Rules, now: Timestamp) -> Self {
+        let is_allowed = |failure| is_allowed(failure, &self.message, home, rules);
+        let is_refused = self.failure.as_ref().is_ok_and(|failure| !is_allowed(failure));
+        Self { is_refused, ..self }.planned(rules, now)
+    }
+
+    /// The decision when the record was fetched for whose location the message is, or will not be.
+    #[must_use]
+    pub fn fetched(
+        self,
+        record: Result<&[u8], Unreadable>,
+        home: &Home,
+        rules: &Rules,
+        now: Timestamp,
+    ) -> Self {
+        let failure = record.and_then(|bytes| {
+            let text = str::from_utf8(bytes).map_err(|_| Unreadable::NoObject)?;
+            let location = self.location.as_ref().ok_or(Unreadable::OtherNotice)?;
+            record::fetched(&self.message, location, text, &rules.policies)
+        });
+        Self { failure, ..self }.decided(home, rules, now)
+    }
+
+    /// The decision when the record could not be fetched, because of a fault that this handler has seen `since` then.
+    /// The message waits until the bucket can be read. It is given up only before SQS would delete it.
+    #[must_use]
+    pub fn unfetched(self, passes: bool, since: Timestamp, now: Timestamp) -> Self {
+        let judgement = Self { schedule: None, ..self };
+        if judgement.failure.as_ref().is_ok_and(|it| now <= stay_end(it)) {
+            let wait = fault::wait(passes, judgement.kept_for(since, now), judgement.draw_at(now));
+            let settlement = judgement.put_back(wait, now);
+            return judgement.unplanned(settlement);
+        }
+        let failure = Err(Unreadable::NotFetched);
+        Self { failure, decision: dead_letter(Reason::Unreadable), ..judgement }
+    }
+
+    /// Whether S3 has tested with this message whether it may send to the queue.
+    pub fn is_test(&self) -> bool {
+        self.failure.as_ref().is_err_and(|why| *why == Unreadable::TestEvent)
+    }
+
     /// The same message, decided anew.
     fn planned(self, rules: &Rules, now: Timestamp) -> Self {
-        let Ok(failure) = &self.failure else { return self };
+        let failure = match &self.failure {
+            Ok(failure) => failure,
+            Err(why) => {
+                let decision = dead_letter(why.reason());
+                return Self { schedule: None, decision, ..self };
+            }
+        };
         let planned = plan(failure, self.is_refused, rules);
         let decision = match planned {
             Ok(schedule) if now > schedule.expiry => dead_letter(Reason::MaxAgeExceeded),
@@ -165,8 +224,8 @@ impl<'a> Judgement<'a> {
 
     pub fn dead_letter(&self, reason: Reason) -> DeadLetter<'_> {
         match &self.failure {
-            Ok(failure) => DeadLetter::of(failure, &self.message, reason),
-            Err(why) => DeadLetter::unreadable(&self.message, &why.to_string()),
+            Ok(failure) => DeadLetter::of(failure, &self.message, self.location.as_ref(), reason),
+            Err(why) => DeadLetter::unread(&self.message, reason, &why.to_string()),
         }
     }
 

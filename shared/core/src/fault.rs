@@ -242,6 +242,36 @@ pub fn classify_send(code: Option<&str>, status: Option<u16>, message: &str) -> 
     }
 }
 
+/// Why the object that has a failure record was not read.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum RecordFault {
+    #[error("there is no such object")]
+    Gone,
+    #[error("the object is larger than 8 MiB")]
+    TooLarge,
+    #[error("{0}")]
+    Store(StoreFault),
+}
+
+/// Classifies S3's answer to a read by its code and status. Without the right to list the bucket, S3 says of an object
+/// that is gone that access is denied.
+pub fn classify_read(code: Option<&str>, status: Option<u16>, message: &str) -> RecordFault {
+    let name = code.unwrap_or_default();
+    if matches!(name, "NoSuchKey" | "NoSuchVersion" | "NoSuchBucket") || status == Some(404) {
+        return RecordFault::Gone;
+    }
+    // S3 passes the errors of KMS on under a name such as `KMS.ThrottlingException`.
+    let last = name.rsplit('.').next().unwrap_or_default();
+    let passes = throttles(last)
+        || matches!(name, "RequestTimeout" | "OperationAborted")
+        || matches!(status, None | Some(..300 | 408 | 429 | 500..));
+    RecordFault::Store(StoreFault {
+        passes,
+        code: code.map(str::to_owned),
+        message: message.to_owned(),
+    })
+}
+
 /// Whether an error of DynamoDB is transient. Its throttling errors have status 400, like errors that a person has to
 /// fix.
 pub fn store_fault_passes(code: Option<&str>, status: Option<u16>) -> bool {
@@ -526,5 +556,34 @@ mod tests {
             "TooManyRequestsException: Rate Exceeded."
         );
         assert_eq!(fault(None).to_string(), "Rate Exceeded.");
+    }
+    #[test]
+    fn an_object_that_is_gone_is_told_from_one_that_cant_be_read_now_or_until_somebody_acts() {
+        for (code, status, passes) in [
+            (Some("NoSuchKey"), 404, None),
+            (Some("NoSuchVersion"), 404, None),
+            (Some("NoSuchBucket"), 404, None),
+            (None, 404, None),
+            (Some("AccessDenied"), 403, Some(false)),
+            (Some("InvalidObjectState"), 403, Some(false)),
+            (Some("PermanentRedirect"), 301, Some(false)),
+            (Some("AuthorizationHeaderMalformed"), 400, Some(false)),
+            (Some("KMS.DisabledException"), 400, Some(false)),
+            (Some("KMS.NotFoundException"), 400, Some(false)),
+            (Some("KMS.ThrottlingException"), 400, Some(true)),
+            (Some("SlowDown"), 503, Some(true)),
+            (Some("InternalError"), 500, Some(true)),
+            (Some("RequestTimeout"), 400, Some(true)),
+            (None, 200, Some(true)),
+        ] {
+            let got = match classify_read(code, Some(status), "m") {
+                RecordFault::Gone => None,
+                RecordFault::Store(fault) => Some(fault.passes),
+                RecordFault::TooLarge => panic!("{code:?}"),
+            };
+            assert_eq!(got, passes, "{code:?} {status}");
+        }
+        let RecordFault::Store(cut) = classify_read(None, None, "m") else { panic!("no answer") };
+        assert!(cut.passes);
     }
 }

@@ -3,7 +3,8 @@
 //! A message of the retry queue goes through three steps:
 //!
 //! 1. [`record`] *reads* it: which [`target`] failed, when, why, and with which payload. The payload may be in the
-//!    [`envelope`] of an earlier retry; that of a queue's consumer is a [`queued`] message.
+//!    [`envelope`] of an earlier retry; that of a queue's consumer is a [`queued`] message. If the message is only the
+//!    [`notice`] of a record in a bucket, the record is read when it was fetched.
 //! 2. [`schedule`] plans its next attempt: the ordinal, the due time after a [`backoff`], or the reason why there is
 //!    no further attempt.
 //! 3. [`decision`] *decides*: wait, retry, or give up. An event that is given up becomes a [`dead_letter`].
@@ -18,6 +19,7 @@ pub mod arn;
 pub mod attribute;
 pub mod backoff;
 mod bad_settings;
+pub mod buckets;
 pub mod circuit;
 pub mod claim;
 pub mod contract;
@@ -36,6 +38,7 @@ mod message;
 pub mod metric;
 mod misspelt;
 pub mod note;
+pub mod notice;
 pub mod pattern;
 mod policies;
 pub mod policy;

@@ -4,11 +4,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Timestamp, time};
 
-/// The decision of a line, or the call to the ledger that failed.
+/// The decision of a line, or the call to a bucket or to the ledger that failed.
 pub mod decision {
     pub const INVOKE: &str = "invoke";
     pub const WAIT: &str = "wait";
     pub const DEAD_LETTER: &str = "dead_letter";
+    pub const READ: &str = "read";
     pub const DROP: &str = "drop";
     pub const RECALL: &str = "recall";
     pub const CLAIM: &str = "claim";
@@ -22,7 +23,7 @@ pub mod decision {
 macro_rules! with_log_fields {
     ($macro:ident! [$($argument:tt)*]) => {
         $macro! { [$($argument)*]
-            decision: T, "`invoke`, `wait`, `dead_letter`, `drop`; for the ledger `recall`, `claim`, `mark`, `release`, `register`";
+            decision: T, "`invoke`, `wait`, `dead_letter`, `drop`; for a bucket `read`; for the ledger `recall`, `claim`, `mark`, `release`, `register`";
             target: T, "the ARN of the function, as in the failure record";
             request_id: T, "the request id of the run that failed";
             event_id: T, "the request id of the first run: the same in all lines about an event";
@@ -33,6 +34,7 @@ macro_rules! with_log_fields {
             lateness_ms: u64, "how long after its due time a retry was accepted";
             age_seconds: u64, "the time since the first failure";
             error_type: T, "the type of the function's error";
+            record: T, "where the failure record lies, if it is in a bucket";
             reason: T, "why an event was given up";
             why: T, "what is missing in a message that is not a failure record";
             error: T, "AWS's answer";

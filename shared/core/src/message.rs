@@ -47,6 +47,8 @@ pub struct MessageAttributes<'a> {
     pub message_id: Option<&'a str>,
     /// [`SOURCE_QUEUE_ARN`], ours, of a queue's message that was sent again or given up.
     pub source_queue_arn: Option<&'a str>,
+    /// [`PAYLOAD_LOCATION`], ours, of a dead letter whose payload lies in a bucket.
+    pub payload_location: Option<&'a str>,
     /// All attributes, if the message may be that of a queue's consumer.
     pub all: Vec<Attribute<'a>>,
 }
@@ -61,6 +63,10 @@ pub const MESSAGE_ID: &str = "MessageId";
 /// The attribute that names the queue of a message whose consumer failed, once SQS doesn't name it: of a message that
 /// is sent again, and of a dead letter.
 pub const SOURCE_QUEUE_ARN: &str = "SourceQueueArn";
+
+/// The attribute of a dead letter whose payload is too large for it: where the failure record lies that has it. The
+/// body is the notice of that record.
+pub const PAYLOAD_LOCATION: &str = "PayloadLocation";
 
 /// The attribute that says why a dead letter was given up.
 const REASON: &str = "Reason";
@@ -95,7 +101,12 @@ impl<'a> Message<'a> {
     /// or the handler could not read the message.
     pub(crate) fn is_of_unknown_sender(&self) -> Option<Reason> {
         let reason = self.attributes.reason?;
-        let unknown = [Reason::TargetNotAllowed, Reason::Unreadable, Reason::PayloadMissing];
+        let unknown = [
+            Reason::TargetNotAllowed,
+            Reason::Unreadable,
+            Reason::PayloadMissing,
+            Reason::RecordGone,
+        ];
         unknown.into_iter().find(|it| it.as_str() == reason)
     }
 

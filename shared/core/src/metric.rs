@@ -40,8 +40,8 @@ metrics! {
     EventAge, Seconds, Maximum, "the time since the first failure, of each event that was handled";
     DeadLettered, Count, Sum, "events that were given up, by `Target` and `Reason` ([reasons](reasons.md))";
     DeadLettersNotSent, Count, Sum, "given-up events whose dead letter can't be sent";
-    Throttled, Count, Sum, "retries that Lambda throttled, or answered with a server error (5xx)";
-    ConfigurationFaults, Count, Sum, "retries that Lambda refuses until somebody changes something";
+    Throttled, Count, Sum, "retries, and reads of records in buckets, that AWS throttled or answered with a server error (5xx)";
+    ConfigurationFaults, Count, Sum, "retries, and reads of records in buckets, that AWS refuses until somebody changes something";
     Duplicates, Count, Sum, "failures that were delivered again and dropped; needs a ledger";
     LedgerFaults, Count, Sum, "events for which the ledger could not be used";
     CircuitOpen, Count, Maximum, "1 while the target is down, 0 otherwise, whenever its circuit is read; needs probes";

@@ -41,6 +41,7 @@ reasons! {
     InvokeRejected, "invoke_rejected", "seldom", "a payload that Lambda refuses";
     Cancelled, "cancelled", "yes, if you redrive it", "an operator";
     AttributeLimit, "attribute_limit", "yes, once", "a queue's message with ten attributes of its own";
+    RecordGone, "record_gone", "no", "the bucket's lifecycle is shorter than the event's life";
     Unreadable, "unreadable", "no", "another sender";
 }
 

@@ -8,6 +8,7 @@
 //! | event | on-failure destination EventBridge | the record is the `detail` of an event |
 //! | bare | the function's own dead-letter queue | the body is the event, attributes describe the failure |
 //! | redriven | our own dead-letter queue, by SQS's redrive | one of our dead letters, unchanged |
+//! | notice | on-failure destination S3 | the record lies in a bucket, and S3 says [where](crate::notice) |
 //!
 //! A moved message is what its producer sent: its body and attributes may be those of another form. So if the retry
 //! queue is bound to a queue, this form is looked for first.
@@ -16,6 +17,9 @@
 //! sent time stand in for a missing request id and failure time. A member of the wrong type counts as absent.
 //!
 //! Payloads are borrowed from the message's body, so nothing is copied for a message that only waits.
+//!
+//! A record in a bucket is read in two steps: [`read`] says where it lies, and [`fetched`] reads it. In between,
+//! [`unread`] is what the message alone says.
 
 use std::borrow::Cow;
 
@@ -23,12 +27,13 @@ use serde_json::value::RawValue;
 
 use crate::{
     Timestamp,
-    arn::{FunctionArn, QueueArn},
+    arn::{FunctionArn, Home, QueueArn},
     attribute::Value,
     envelope::{Envelope, REQUEST_ID_MAX},
     error_type::ErrorReport,
     json::Object,
     message::is_id,
+    notice::{Location, Notice},
     policies::Policies,
     policy::Policy,
     queued::{self, Queued},
@@ -38,11 +43,14 @@ use crate::{
 };
 pub use crate::{
     failure::{Condition, Event, Failure},
-    message::{CARRIED, FAILED_AT, MESSAGE_ID, Message, MessageAttributes, SOURCE_QUEUE_ARN},
+    message::{
+        CARRIED, FAILED_AT, MESSAGE_ID, Message, MessageAttributes, PAYLOAD_LOCATION,
+        SOURCE_QUEUE_ARN,
+    },
 };
 
-/// Why a message has none of the six forms.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+/// Why a message describes no failure, or not yet.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unreadable {
     /// The body is not a JSON object.
@@ -76,6 +84,41 @@ pub enum Unreadable {
         "expected message attributes as JSON in the attribute OriginalAttributes of a dead letter"
     )]
     NoLetterAttributes,
+    /// The failure record lies in a bucket, and has to be fetched.
+    #[error("expected a failure record, got the notice of one at {0}")]
+    InBucket(Box<Location>),
+    /// S3 has tested whether it may send notices to the queue.
+    #[error("expected a failure record, got S3's test event")]
+    TestEvent,
+    #[error(
+        "expected S3's notice of one failure record, got a notice of several, each of which is an event"
+    )]
+    SeveralRecords,
+    #[error(
+        "expected S3's notice of a new failure record, with the key aws/lambda/async/FUNCTION/YYYY/MM/DD/…, got another notice"
+    )]
+    OtherNotice,
+    /// The record in the bucket, or the dead letter about it, names another function than its key.
+    #[error("expected a failure record of the function that its key names, got one of another")]
+    OtherFunction,
+    #[error(
+        "expected the failure record that S3 has announced, got no such object, or no such bucket"
+    )]
+    RecordGone,
+    #[error("expected a failure record of at most 8 MiB in its bucket, got a larger object")]
+    RecordTooLarge,
+    /// Its bucket could not be read for as long as SQS keeps the message.
+    #[error(
+        "expected to read the failure record in its bucket, got faults until SQS would delete its notice"
+    )]
+    NotFetched,
+}
+
+impl Unreadable {
+    /// Why the message is given up.
+    pub(crate) fn reason(&self) -> Reason {
+        if *self == Self::RecordGone { Reason::RecordGone } else { Reason::Unreadable }
+    }
 }
 
 /// Reads a message that a queue's redrive policy moved here, or returns `None` if it was not moved. The retry queue
@@ -109,9 +152,13 @@ pub fn read<'a>(
     bare_target: Option<&FunctionArn>,
     policies: &Policies,
 ) -> Result<Failure<'a>, Unreadable> {
-    let &MessageAttributes { lambda_request_id, error_message, reason, .. } = &message.attributes;
-    if reason.is_some_and(|reason| !body_is_message(reason)) {
-        return redriven(message, policies);
+    let &MessageAttributes { lambda_request_id, error_message, payload_location, .. } =
+        &message.attributes;
+    if is_redriven(message) {
+        return match payload_location.and_then(|_| notice_in(message.body)) {
+            Some(notice) => Err(announced(notice)),
+            None => redriven(message, policies),
+        };
     }
     let bare_target = bare_target.map(|target| (target, policies));
     if let Some(request_id) = lambda_request_id {
@@ -123,14 +170,87 @@ pub fn read<'a>(
         let Notification { text, bare_request_id, bare_error_message } = notification;
         return match &bare_request_id {
             Some(id) => bare(message, &text, id, bare_error_message, bare_target),
-            None => record(message, &Object::read(&text).ok_or(Unreadable::NoObject)?, policies),
+            None => {
+                let body = Object::read(&text).ok_or(Unreadable::NoObject)?;
+                match Notice::read(&body) {
+                    Some(notice) => Err(announced(notice)),
+                    None => record(message, &body, policies),
+                }
+            }
         }
         .map(of_notification);
     }
     if body.text("detail-type").is_some_and(|kind| kind.ends_with("Failure")) {
         return record(message, &body.object("detail").ok_or(Unreadable::NoFunction)?, policies);
     }
-    record(message, &body, policies)
+    match Notice::read(&body) {
+        Some(notice) => Err(announced(notice)),
+        None => record(message, &body, policies),
+    }
+}
+
+/// The notice in the body of a message, or in its SNS notification.
+fn notice_in(body: &str) -> Option<Notice> {
+    let body = Object::read(body)?;
+    match Notification::read(&body) {
+        Some(Notification { text, .. }) => Notice::read(&Object::read(&text)?),
+        None => Notice::read(&body),
+    }
+}
+
+/// Why a message with this notice describes no failure yet.
+fn announced(notice: Notice) -> Unreadable {
+    match notice {
+        Notice::Record(location) => Unreadable::InBucket(Box::new(location)),
+        Notice::Test => Unreadable::TestEvent,
+        Notice::Several => Unreadable::SeveralRecords,
+        Notice::Other => Unreadable::OtherNotice,
+    }
+}
+
+/// What a message says about the failure whose record lies in a bucket, as long as that was not read. The record may
+/// name the function in another account or region.
+pub(crate) fn unread(
+    message: &Message,
+    location: &Location,
+    home: &Home,
+) -> Result<Failure<'static>, Unreadable> {
+    let function = home.function(location.function()).ok_or(Unreadable::NoFunction)?;
+    Ok(Failure {
+        target: Target::Function(function),
+        request_id: message.first_id().to_owned(),
+        failed_at: failed_at(message, None)?,
+        condition: Condition::Failed,
+        error: ErrorReport::default(),
+        event: None,
+        whole: None,
+    })
+}
+
+/// Reads the record that lay at `location`. A dead letter about it starts its event over.
+pub(crate) fn fetched(
+    message: &Message,
+    location: &Location,
+    text: &str,
+    policies: &Policies,
+) -> Result<Failure<'static>, Unreadable> {
+    let text = Object::read(text).ok_or(Unreadable::NoObject)?;
+    let failure = record(message, &text, policies)?;
+    if failure.target.name() != location.function() {
+        return Err(Unreadable::OtherFunction);
+    }
+    let failure = if is_redriven(message) { restarted(failure, message)? } else { failure };
+    Ok(of_notification(failure))
+}
+
+/// The event of a dead letter that leaves its payload in the bucket, from the start.
+fn restarted<'a>(failure: Failure<'a>, message: &Message) -> Result<Failure<'a>, Unreadable> {
+    if message.attributes.function_arn != Some(failure.target.as_str()) {
+        return Err(Unreadable::OtherFunction);
+    }
+    let Redriven { request_id, failed_at, condition, error } = Redriven::of(message)?;
+    let event = failure.event.map(Event::started_over);
+    Ok(Failure { request_id, failed_at, condition, error, event, whole: None, ..failure })
 }
 
 /// An SNS notification, which wraps the message of an on-failure destination or of a function's own dead-letter topic.
@@ -213,27 +333,47 @@ fn bare<'a>(
 /// Whether the body of a dead letter with this reason is the message as received, which is read like any other message.
 /// The body of every other letter is a payload, even if it looks like a failure record.
 fn body_is_message(reason: &str) -> bool {
-    [Reason::Unreadable, Reason::PayloadMissing].iter().any(|other| other.as_str() == reason)
+    [Reason::Unreadable, Reason::PayloadMissing, Reason::RecordGone]
+        .iter()
+        .any(|other| other.as_str() == reason)
+}
+
+/// Whether the message is a dead letter of ours that was moved back, with an event to start over.
+fn is_redriven(message: &Message) -> bool {
+    message.attributes.reason.is_some_and(|reason| !body_is_message(reason))
+}
+
+/// What the attributes of a redriven dead letter say.
+struct Redriven {
+    request_id: String,
+    failed_at: Timestamp,
+    condition: Condition,
+    error: ErrorReport,
+}
+
+impl Redriven {
+    fn of(message: &Message) -> Result<Self, Unreadable> {
+        let MessageAttributes { request_id, error_type, error_message, .. } = message.attributes;
+        Ok(Self {
+            request_id: self::request_id(message, request_id),
+            failed_at: failed_at(message, None)?,
+            condition: Condition::Redriven { message_id: message.first_id().to_owned() },
+            error: ErrorReport {
+                error_type: error_type.map(str::to_owned),
+                message: error_message.map(str::to_owned),
+            },
+        })
+    }
 }
 
 fn redriven<'a>(message: &Message<'a>, policies: &Policies) -> Result<Failure<'a>, Unreadable> {
-    let &MessageAttributes { error_type, error_message, .. } = &message.attributes;
     let (target, event) = match queue_letter(message)? {
         Some((queue, queued)) => (Target::Queue(queue), Event::Queued(queued)),
         None => function_letter(message, policies)?,
     };
-    Ok(Failure {
-        target,
-        request_id: request_id(message, message.attributes.request_id),
-        failed_at: failed_at(message, None)?,
-        condition: Condition::Redriven { message_id: message.first_id().to_owned() },
-        error: ErrorReport {
-            error_type: error_type.map(str::to_owned),
-            message: error_message.map(str::to_owned),
-        },
-        event: Some(event),
-        whole: None,
-    })
+    let Redriven { request_id, failed_at, condition, error } = Redriven::of(message)?;
+    let event = Some(event);
+    Ok(Failure { target, request_id, failed_at, condition, error, event, whole: None })
 }
 
 fn function_letter<'a>(
@@ -243,11 +383,8 @@ fn function_letter<'a>(
     let payload: &RawValue = serde_json::from_str(message.body).map_err(|_| Unreadable::NoEvent)?;
     let function = message.attributes.function_arn.and_then(FunctionArn::parse);
     let function = function.ok_or(Unreadable::NoLetterFunction)?;
-    let event = match Event::read(payload, policies.of(function.name())) {
-        // Our letters contain no envelope, but those of another program may. Their events start over too.
-        Event::Retried(envelope) => Event::Fresh(envelope.payload),
-        event @ (Event::Fresh(_) | Event::Queued(_)) => event,
-    };
+    // Our letters contain no envelope, but those of another program may. Their events start over too.
+    let event = Event::read(payload, policies.of(function.name())).started_over();
     Ok((Target::Function(function), event))
 }
 
@@ -292,6 +429,14 @@ impl<'a> Event<'a> {
         };
         envelope.map_or(Self::Fresh(Cow::Borrowed(payload)), Self::Retried)
     }
+
+    /// The same event before its first retry.
+    fn started_over(self) -> Self {
+        match self {
+            Self::Retried(envelope) => Self::Fresh(envelope.payload),
+            Self::Fresh(_) | Self::Queued(_) => self,
+        }
+    }
 }
 
 impl Condition {
@@ -307,7 +452,8 @@ impl Condition {
     }
 }
 
-/// The same failure, independent of the notification's decoded text, which is never a queue's message.
+/// The same failure, independent of the text that was decoded from a notification or fetched from a bucket, which is
+/// never a queue's message.
 fn of_notification(failure: Failure<'_>) -> Failure<'static> {
     let Failure { target, request_id, failed_at, condition, error, event, whole } = failure;
     let owned = |payload: Cow<'_, RawValue>| Cow::Owned(payload.into_owned());
@@ -561,6 +707,100 @@ mod tests {
             assert_eq!(failure.error, ErrorReport::default());
             assert_eq!(failure.request_id, message(&body).id);
             assert_eq!(failure.event.as_ref().unwrap().payload(), wrong);
+        }
+    }
+    const KEY: &str = "aws/lambda/async/my-function/2019/11/14/2019-11-14T18.16.05-ac1e49f4-7d3b-4d0c-9a55-6b0ce3c3d1f0";
+
+    fn location() -> Location {
+        Location::of("failure-records", KEY, None).unwrap()
+    }
+
+    fn in_sns(text: &str) -> String {
+        let text = serde_json::to_string(text).unwrap();
+        format!(r#"{{"Type":"Notification","Message":{text}}}"#)
+    }
+
+    #[test]
+    fn a_notice_of_s3_or_eventbridge_even_through_sns_says_where_the_record_lies() {
+        let notices = [
+            include_str!("../fixtures/s3_notification.json"),
+            include_str!("../fixtures/s3_eventbridge_event.json"),
+        ];
+        for notice in notices {
+            for body in [notice.to_owned(), in_sns(notice)] {
+                let why = read(&message(&body), None).unwrap_err();
+                assert_eq!(why, Unreadable::InBucket(Box::new(location())), "{body}");
+            }
+        }
+        let test = include_str!("../fixtures/s3_test_event.json");
+        for body in [test.to_owned(), in_sns(test)] {
+            assert_eq!(read(&message(&body), None).unwrap_err(), Unreadable::TestEvent);
+        }
+    }
+
+    #[test]
+    fn an_event_that_is_a_notice_of_s3_stays_an_event_of_its_function() {
+        let notice = include_str!("../fixtures/s3_notification.json").trim();
+        let body = testing::record_of(notice);
+        let failure = testing::read(&message(&body));
+        assert_eq!(failure.event.unwrap().payload(), notice);
+        let bare = MessageAttributes { lambda_request_id: Some("r-1"), ..Default::default() };
+        let bare = Message { attributes: bare, ..message(notice) };
+        let target = testing::home().function("legacy").unwrap();
+        assert_eq!(read(&bare, Some(&target)).unwrap().event.unwrap().payload(), notice);
+        let letter = letter(notice);
+        assert_eq!(read(&letter, None).unwrap().event.unwrap().payload(), notice);
+    }
+
+    #[test]
+    fn a_fetched_record_is_what_it_would_be_as_a_message() {
+        let notice = include_str!("../fixtures/s3_notification.json");
+        let message = message(notice);
+        let fetched =
+            |text: &str| super::fetched(&message, &location(), text, &Policies::default());
+        for payload in ["1.0", "null", &*testing::envelope(3, 1_573_755_000, "first", "[1 ,2]")] {
+            let text = testing::record_of(payload);
+            let (there, sent) = (fetched(&text).unwrap(), testing::message(&text));
+            let sent = testing::read(&sent);
+            assert_eq!(there.claim_key(), sent.claim_key());
+            assert_eq!((there.failed_at, &there.error), (sent.failed_at, &sent.error));
+            assert_eq!(there.attempts_made(), sent.attempts_made());
+            assert_eq!(there.event.unwrap().payload(), sent.event.unwrap().payload());
+        }
+        let other = RECORD.replace("my-function", "their-function");
+        assert_eq!(fetched(&other).unwrap_err(), Unreadable::OtherFunction);
+        assert_eq!(fetched("no JSON").unwrap_err(), Unreadable::NoObject);
+        assert_eq!(fetched("{}").unwrap_err(), Unreadable::NoFunction);
+    }
+
+    #[test]
+    fn a_dead_letter_that_leaves_its_payload_in_the_bucket_starts_its_event_over() {
+        let notice = include_str!("../fixtures/s3_notification.json");
+        let arn = "arn:aws:lambda:us-east-1:123456789012:function:my-function:$LATEST";
+        for body in [notice.to_owned(), in_sns(notice)] {
+            let attributes = MessageAttributes {
+                function_arn: Some(arn),
+                payload_location: Some("s3://failure-records/…"),
+                ..letter(&body).attributes
+            };
+            let letter = Message { attributes, ..message(&body) };
+            let why = read(&letter, None).unwrap_err();
+            assert_eq!(why, Unreadable::InBucket(Box::new(location())));
+            let text = testing::record_of(&testing::envelope(7, 1, "other", "1.0"));
+            let policies = Policies::default();
+            let failure = super::fetched(&letter, &location(), &text, &policies).unwrap();
+            assert_eq!(failure.first_request_id(), Some("first-id"));
+            assert_eq!(failure.claim_key(), format!("{}/{}", failure.target, letter.id));
+            assert_eq!(failure.first_failure(), letter.sent_at.unwrap(), "its age begins anew");
+            assert_eq!(failure.attempts_made(), 0);
+            assert_eq!(failure.event.unwrap().payload(), "1.0");
+            let other = MessageAttributes {
+                function_arn: Some("arn:aws:lambda:us-east-1:123456789012:function:orders"),
+                ..letter.attributes.clone()
+            };
+            let other = Message { attributes: other, ..letter };
+            let why = super::fetched(&other, &location(), &text, &policies).unwrap_err();
+            assert_eq!(why, Unreadable::OtherFunction);
         }
     }
 }

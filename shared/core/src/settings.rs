@@ -6,6 +6,7 @@ use std::num::NonZeroU32;
 
 pub use crate::{
     bad_settings::BadSettings,
+    buckets::RecordBuckets,
     misspelt::Misspelt,
     policies::Policies,
     rules::Rules,
@@ -23,6 +24,8 @@ pub struct Settings {
     pub in_flight_max: NonZeroU32,
     /// The table in which each failure is claimed before it is acted on.
     pub ledger_table: Option<String>,
+    /// The buckets from which failure records may be read.
+    pub record_buckets: RecordBuckets,
     /// Whether waiting events are listed in that table, and an operator's orders are read from it.
     pub register: bool,
     /// Whether a target that is down is probed instead of retried at every due time.
@@ -47,6 +50,7 @@ impl Settings {
             retry_queue_url,
             in_flight_max,
             ledger_table,
+            record_buckets,
             register,
             probe,
         } = values;
@@ -66,6 +70,7 @@ impl Settings {
                 retry_queue_url,
                 in_flight_max,
                 ledger_table,
+                record_buckets,
                 register,
                 probe,
             }),

@@ -3,6 +3,7 @@
 use std::num::NonZeroU32;
 
 use crate::{
+    buckets::RecordBuckets,
     policy::Policy,
     targets::{DlqTarget, QueueTargets, Targets},
 };
@@ -20,6 +21,7 @@ pub struct Values {
     pub retry_queue_url: Option<String>,
     pub in_flight_max: NonZeroU32,
     pub ledger_table: Option<String>,
+    pub record_buckets: RecordBuckets,
     pub register: bool,
     pub probe: bool,
 }
@@ -37,6 +39,7 @@ impl Values {
             retry_queue_url: None,
             in_flight_max: NonZeroU32::MIN,
             ledger_table: None,
+            record_buckets: RecordBuckets::default(),
             register: false,
             probe: false,
         }
