@@ -25,7 +25,7 @@ const CONNECT_MAX: Duration = Duration::from_secs(1);
 const ATTEMPT_MAX: Duration = Duration::from_secs(3);
 
 /// The limit for a call with all its attempts: less time than a handler with a timeout of ten seconds has.
-const CALL_MAX: Duration = Duration::from_secs(6);
+pub(crate) const CALL_MAX: Duration = Duration::from_secs(6);
 
 /// Reads region, credentials and endpoints from the environment, like every AWS program.
 pub async fn connect() -> SdkConfig {
@@ -50,7 +50,7 @@ pub async fn connect() -> SdkConfig {
 ///
 /// The SDK's own HTTP client builds two for each service and discards one of them, and each copies the CA certificates
 /// of the system.
-static CONNECTOR: LazyLock<SharedHttpConnector> = LazyLock::new(|| {
+pub(crate) static CONNECTOR: LazyLock<SharedHttpConnector> = LazyLock::new(|| {
     let settings = HttpConnectorSettings::builder().connect_timeout(CONNECT_MAX).build();
     let builder =
         Connector::builder().connector_settings(settings).proxy_config(ProxyConfig::from_env());

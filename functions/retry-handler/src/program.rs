@@ -24,9 +24,10 @@ use tracing::level_filters::LevelFilter;
 
 use crate::{
     clients::connect, functions::LambdaFunctions, ledger::DynamoLedger, queues::SqsQueues,
+    records::S3Records,
 };
 
-type AwsHandler = Handler<SqsQueues, LambdaFunctions, DynamoLedger, SystemClock>;
+type AwsHandler = Handler<SqsQueues, LambdaFunctions, DynamoLedger, S3Records, SystemClock>;
 
 /// Runs the handler until Lambda ends the process. A program calls this first in its `main`.
 pub fn run() -> ExitCode {
@@ -73,10 +74,12 @@ async fn serve(settings: Settings) -> Result<(), Error> {
     let functions = LambdaFunctions::new(&aws, settings.probe);
     let ledger = settings.ledger_table.clone();
     let ledger = ledger.map(|table| DynamoLedger::new(&aws, table));
+    let records = (!settings.record_buckets.is_empty()).then(|| S3Records::new(&aws));
     let gauges = Gauges::default();
     let memory = CircuitMemory::default();
     let (clock, outages) = (SystemClock, Outages::default());
-    let handler = &Handler { settings, queues, functions, ledger, clock, gauges, memory, outages };
+    let handler =
+        &Handler { settings, queues, functions, ledger, records, clock, gauges, memory, outages };
     lambda_runtime::run(service_fn(|event| handle(handler, event))).await
 }
 

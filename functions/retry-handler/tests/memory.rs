@@ -21,7 +21,7 @@ use comeback_flow::{
     outages::Outages,
     ports::Clock,
 };
-use retry_handler::{DynamoLedger, LambdaFunctions, SqsQueues};
+use retry_handler::{DynamoLedger, LambdaFunctions, S3Records, SqsQueues};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -183,6 +183,7 @@ fn memory(raw: &[u8], variables: &[(&str, &str)]) -> u64 {
             ),
             functions: LambdaFunctions::new(&aws, settings.probe),
             ledger: Some(DynamoLedger::new(&aws, "claims".to_owned())),
+            records: None::<S3Records>,
             settings,
             clock: PausedClock(Instant::now()),
             gauges: Gauges::default(),

@@ -186,6 +186,16 @@ fn domain(partition: &str) -> &'static str {
 pub struct Home(String);
 
 impl Home {
+    /// The account.
+    pub fn account(&self) -> &str {
+        self.0.split(':').nth(4).unwrap_or_default()
+    }
+
+    /// The domain of the endpoints in its partition.
+    pub fn domain(&self) -> &'static str {
+        domain(self.0.split(':').nth(1).unwrap_or_default())
+    }
+
     /// The ARN of the function with this name in this home, or `None` if the name is invalid.
     pub fn function(&self, name: &str) -> Option<FunctionArn> {
         FunctionArn::parse(&format!("{}{name}", self.0))

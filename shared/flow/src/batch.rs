@@ -23,12 +23,13 @@ use crate::{
     answers::Answered,
     budget::{Budget, within},
     claims::{self, NotClaimed},
+    fetch::{self, Fetched},
     in_flight::Gauges,
     item::Item,
     log,
     memory::CircuitMemory,
     outages::{LEDGER, Outages},
-    ports::{Clock, ENTRIES_MAX, Functions, Invocation, Ledger, Queues, Resent},
+    ports::{Clock, ENTRIES_MAX, Functions, Invocation, Ledger, Queues, Records, Resent},
     probes,
     recall::{self, Recalled},
     register::{self, Steered},
@@ -74,13 +75,15 @@ pub struct Context<'a> {
     pub deadline: Timestamp,
 }
 
-pub struct Handler<Q, F, L, C> {
+pub struct Handler<Q, F, L, R, C> {
     pub settings: Settings,
     /// The retry queues, the dead-letter queue, and the queues whose consumers failed.
     pub queues: Q,
     pub functions: F,
     /// The ledger, if there is one, so that each failure is acted on once.
     pub ledger: Option<L>,
+    /// The buckets with failure records, if there are any.
+    pub records: Option<R>,
     pub clock: C,
     pub gauges: Gauges,
     /// What it remembers about the circuits of its targets between batches.
@@ -89,11 +92,12 @@ pub struct Handler<Q, F, L, C> {
     pub outages: Outages,
 }
 
-impl<Q, F, L, C> Handler<Q, F, L, C>
+impl<Q, F, L, R, C> Handler<Q, F, L, R, C>
 where
     Q: Queues,
     F: Functions,
     L: Ledger,
+    R: Records,
     C: Clock,
 {
     pub async fn handle(
@@ -125,13 +129,17 @@ where
             registers: self.settings.register,
             circuits: self.settings.probe.then_some(&self.memory),
         };
+        let (settings, records) = (&self.settings, self.records.as_ref());
+        let Fetched { items, unread } =
+            fetch::fetch(items, records, settings, context.home, budget.reads, &run).await;
         let Recalled { items, unknown } =
-            recall::recall(items, &self.settings.rules, budget.recall, &run).await;
+            recall::recall(items, &settings.rules, budget.recall, &run).await;
+        let aside: Vec<_> = unread.into_iter().chain(unknown).collect();
         // Without a box, the future is nested too deeply for rustc.
-        let work = Box::pin(join(self.work(&items, &run), self.put_back_unknown(&unknown, &run)));
+        let work = Box::pin(join(self.work(&items, &run), self.put_back(&aside, &run)));
         let worked = within(&self.clock, budget.all, work).await;
         let targets = worked.map(|(targets, ())| targets).unwrap_or_default();
-        let mut items: Vec<_> = items.into_iter().chain(unknown).collect();
+        let mut items: Vec<_> = items.into_iter().chain(aside).collect();
         items.sort_unstable_by_key(|item| item.nth);
         let not_reached = items.iter().filter(|item| !item.has_ended());
         not_reached.for_each(|item| log::end(item, Outcome::NotReached));
@@ -139,9 +147,11 @@ where
         Ok(Report { entries: items.into_iter().map(Item::into_entry).collect(), targets })
     }
 
-    /// Settles the messages of which it is unknown which attempt has failed. No other phase concerns them.
-    async fn put_back_unknown(&self, unknown: &[Item<'_>], run: &Run<'_, L, C>) {
-        let tasks: Vec<_> = unknown.iter().map(|item| Task::of(item, None)).collect();
+    /// Settles the messages of which it is unknown which attempt has failed, or whose failure. No other phase concerns
+    /// them.
+    async fn put_back(&self, aside: &[Item<'_>], run: &Run<'_, L, C>) {
+        let unsettled = aside.iter().filter(|item| !item.has_ended());
+        let tasks: Vec<_> = unsettled.map(|item| Task::of(item, None)).collect();
         let mut settlements = Settlements::default();
         for task in &tasks {
             if let Decision::Settle(settlement) = task.decision() {

@@ -20,6 +20,8 @@ const FOLLOW_UP: Duration = Duration::from_secs(3);
 /// When the parts of a batch end. These are times and not durations, because the calls before a part may be slow.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Budget {
+    /// From this time on no failure record is read, so that there is time to act on what was read.
+    pub(crate) reads: Timestamp,
     /// From this time on no note is waited for. Other messages wait until then.
     pub(crate) recall: Timestamp,
     /// From this time on no further message is acted on.
@@ -35,7 +37,12 @@ impl Budget {
         let rest = between(now, deadline);
         let all = rest - ANSWER.min(rest / 4);
         let acts = all - FOLLOW_UP.min(all / 3);
-        Self { recall: later(now, acts / 2), acts: later(now, acts), all: later(now, all) }
+        Self {
+            reads: later(now, acts / 4),
+            recall: later(now, acts / 2),
+            acts: later(now, acts),
+            all: later(now, all),
+        }
     }
 }
 
@@ -59,16 +66,17 @@ mod tests {
     fn if_there_is_little_time_each_reserve_takes_only_a_part_of_it() {
         let now = Timestamp::UNIX_EPOCH;
         let table = [
-            (30_000, 26_500, 29_500),
-            (10_000, 6_500, 9_500),
-            (3_000, 1_667, 2_500),
-            (1_000, 500, 750),
-            (0, 0, 0),
+            (30_000, 6_625, 26_500, 29_500),
+            (10_000, 1_625, 6_500, 9_500),
+            (3_000, 417, 1_667, 2_500),
+            (1_000, 125, 500, 750),
+            (0, 0, 0, 0),
         ];
-        for (rest, acts, all) in table {
+        for (rest, reads, acts, all) in table {
             let budget = Budget::of(now, later(now, Duration::from_millis(rest)));
             let rounded = |end| (between(now, end).as_micros() + 500) / 1000;
-            assert_eq!((rounded(budget.acts), rounded(budget.all)), (acts, all), "{rest}");
+            let ends = [budget.reads, budget.acts, budget.all].map(rounded);
+            assert_eq!(ends, [reads, acts, all], "{rest}");
         }
         let past = later(now, ANSWER);
         assert_eq!(Budget::of(past, now).all, past, "a deadline in the past");

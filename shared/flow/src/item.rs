@@ -58,10 +58,8 @@ impl<'e> Item<'e> {
         now: Timestamp,
     ) -> Self {
         let judgement = decide(view(record), home, &settings.rules, now);
-        let policy = judgement.failure.as_ref().ok().map(|failure| &failure.target);
-        let policy = policy.map(|target| settings.rules.policies.of(target.name()));
         Self {
-            is_transparent: policy.is_some_and(|policy| policy.transparent),
+            is_transparent: is_transparent(&judgement, settings),
             over: Vec::new(),
             record,
             nth,
@@ -72,6 +70,11 @@ impl<'e> Item<'e> {
             outcome: OnceCell::new(),
             obstacle: Cell::new(None),
         }
+    }
+
+    /// The same item, after its failure record was fetched, or was not.
+    pub(crate) fn judged_again(self, settings: &Settings, judgement: Judgement<'e>) -> Self {
+        Self { is_transparent: is_transparent(&judgement, settings), judgement, ..self }
     }
 
     /// The same item, after the notes for its failure were read.
@@ -222,4 +225,10 @@ impl<'e> Item<'e> {
             outcome: self.outcome.into_inner().unwrap_or(Outcome::NotReached),
         }
     }
+}
+
+fn is_transparent(judgement: &Judgement<'_>, settings: &Settings) -> bool {
+    let failure = judgement.failure.as_ref().ok();
+    let policy = failure.map(|it| settings.rules.policies.of(it.target.name()));
+    policy.is_some_and(|policy| policy.transparent)
 }

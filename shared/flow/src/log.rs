@@ -36,6 +36,7 @@ fn write(level: Level, line: &Line<'_>) {
 fn write_about(item: &Item<'_>, level: Level, message: &str, line: Line<'_>) {
     let failure = item.failure();
     let schedule = item.judgement.schedule.as_ref();
+    let record = item.judgement.location.as_ref().map(ToString::to_string);
     let due_time = schedule.map(|schedule| rfc3339(schedule.due));
     let line = Line {
         message,
@@ -45,6 +46,7 @@ fn write_about(item: &Item<'_>, level: Level, message: &str, line: Line<'_>) {
         trace: item.trace_header().filter(|_| ends_failure(line.decision)).map(beginning),
         attempt: schedule.map(|schedule| schedule.attempt.get()),
         due_time: due_time.as_deref(),
+        record: record.as_deref().map(beginning),
         error_type: failure.and_then(|it| it.error.error_type.as_deref()).map(beginning),
         age_seconds: item.age().map(|age| age.as_secs()),
         message_id: Some(item.judgement.message.id),
@@ -82,6 +84,10 @@ pub(crate) fn end(item: &Item<'_>, outcome: Outcome) {
         }
         Outcome::Duplicate => {
             let message = "dropped: its failure was already acted on";
+            write_about(item, Level::INFO, message, decided(decision::DROP));
+        }
+        Outcome::Tested => {
+            let message = "dropped: S3 has tested whether it may send notices to the queue";
             write_about(item, Level::INFO, message, decided(decision::DROP));
         }
         Outcome::DeadLettered(reason) => {
@@ -168,6 +174,16 @@ pub(crate) fn not_yet_recalled(item: &Item<'_>, again_at: Timestamp) {
 /// A warning if the fault will pass, an error if a person has to fix it.
 fn level(fault: &StoreFault) -> Level {
     if fault.passes { Level::WARN } else { Level::ERROR }
+}
+
+/// The failure record can't be read. Another line has the outcome of the message.
+pub(crate) fn not_read(item: &Item<'_>, fault: &StoreFault) {
+    let message = if fault.passes {
+        "the failure record can't be read in its bucket; its event waits until it can"
+    } else {
+        "the failure record can't be read in its bucket, and will not be until somebody fixes the cause"
+    };
+    failed(item, level(fault), message, decided(decision::READ), fault);
 }
 
 /// A write to the ledger failed, or the read of a note. Another line has the outcome of the message.

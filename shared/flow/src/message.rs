@@ -7,7 +7,10 @@ use comeback_core::{
     Timestamp,
     arn::{queue_name, queue_url},
     attribute::DATA_TYPE,
-    record::{FAILED_AT, Failure, MESSAGE_ID, Message, MessageAttributes, SOURCE_QUEUE_ARN},
+    record::{
+        FAILED_AT, Failure, MESSAGE_ID, Message, MessageAttributes, PAYLOAD_LOCATION,
+        SOURCE_QUEUE_ARN,
+    },
 };
 
 use crate::ports::{Attribute, Resent, Value};
@@ -30,6 +33,7 @@ pub(crate) fn view(record: &SqsMessage) -> Message<'_> {
             FAILED_AT => &mut attributes.failed_at,
             MESSAGE_ID => &mut attributes.message_id,
             SOURCE_QUEUE_ARN => &mut attributes.source_queue_arn,
+            PAYLOAD_LOCATION => &mut attributes.payload_location,
             _ => continue,
         };
         *value = attribute.string_value.as_deref();

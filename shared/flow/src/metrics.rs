@@ -43,7 +43,10 @@ impl Tally {
             Outcome::Invoked { .. } => add(Metric::Invoked),
             Outcome::Duplicate => add(Metric::Duplicates),
             Outcome::DeadLetterNotSent { .. } => add(Metric::DeadLettersNotSent),
-            Outcome::DeadLettered(_) | Outcome::LeftToQueue(_) | Outcome::NotReached => {}
+            Outcome::DeadLettered(_)
+            | Outcome::Tested
+            | Outcome::LeftToQueue(_)
+            | Outcome::NotReached => {}
         }
         match entry.obstacle {
             Some(Obstacle::Throttled) => add(Metric::Throttled),

@@ -13,12 +13,14 @@ use std::{
 pub use comeback_core::attribute::{Attribute, Value};
 use comeback_core::{
     Timestamp,
+    arn::Home,
     attribute::message_size,
     circuit::Minute,
     claim::Claim,
     dead_letter::DeadLetter,
-    fault::{self, InvokeFault, StoreFault},
+    fault::{self, InvokeFault, RecordFault, StoreFault},
     note::{Change, Found, Keys, Progress},
+    notice::Location,
     register::Waiting,
 };
 
@@ -62,6 +64,20 @@ pub trait Functions {
         until: Timestamp,
     ) -> impl Future<Output = Result<Vec<Minute>, CallFault>>;
 }
+
+/// The buckets with failure records.
+pub trait Records {
+    /// Reads the object at this location, if it has at most [`RECORD_MAX`] bytes. The bucket must belong to the account
+    /// in which the handler is at `home`.
+    fn read(
+        &self,
+        location: &Location,
+        home: &Home,
+    ) -> impl Future<Output = Result<Vec<u8>, RecordFault>>;
+}
+
+/// The largest record that is read. It has a payload of at most 1 MiB, and the function's answer of at most 6 MB.
+pub const RECORD_MAX: usize = 8 << 20;
 
 /// The ledger's table, shared by all handlers: the claims on failures, the register of waiting events, and the circuits
 /// of targets.

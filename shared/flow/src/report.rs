@@ -45,6 +45,8 @@ pub enum Outcome {
     DeadLettered(Reason),
     /// Its failure was already acted on, after another delivery.
     Duplicate,
+    /// It was S3's test whether it may send to the queue.
+    Tested,
     /// It was put back until the event's wait ends.
     Waits {
         delay: Duration,
@@ -70,9 +72,9 @@ pub enum Outcome {
 /// What prevented an invocation, or a claim or item in the ledger.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Obstacle {
-    /// Lambda or its queue did not accept it now, because of a transient fault.
+    /// Lambda, its queue or its bucket did not serve it now, because of a transient fault.
     Throttled,
-    /// Lambda or its queue will not accept it until a person fixes the cause.
+    /// Lambda, its queue or its bucket will not serve it until a person fixes the cause.
     Configuration,
     Ledger,
 }
@@ -88,6 +90,7 @@ impl Report {
             Outcome::Invoked { .. }
             | Outcome::DeadLettered(_)
             | Outcome::Duplicate
+            | Outcome::Tested
             | Outcome::Delayed { .. } => false,
         };
         let mut response = SqsBatchResponse::default();

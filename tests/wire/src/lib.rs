@@ -15,12 +15,17 @@ use std::{
 
 use comeback_core::{
     Timestamp,
+    arn::Home,
     circuit::Minute,
     claim::Claim,
     dead_letter::DeadLetter,
     envelope::RetryMetadata,
-    fault::{FaultKind, InvokeFault, StoreFault, classify, classify_send, store_fault_passes},
+    fault::{
+        FaultKind, InvokeFault, RecordFault, StoreFault, classify, classify_send,
+        store_fault_passes,
+    },
     note::{self, Change, Keys, Sending},
+    notice::Location,
     register::Waiting,
     settings::Settings,
     time::later,
@@ -32,7 +37,8 @@ use comeback_flow::{
     outages::Outages,
     ports::{
         Attribute, CallFault, Clock, Entered, Functions, Invocation, Invoked, Ledger, Listed,
-        NotExchanged, NotReplaced, Notes, Queues, Resent, Stored, Value, VisibilityChange, Wanted,
+        NotExchanged, NotReplaced, Notes, Queues, Records, Resent, Stored, Value, VisibilityChange,
+        Wanted,
     },
 };
 use comeback_local_model::sqs::{AttributeValue, MessageAttribute, Outgoing};
@@ -245,7 +251,7 @@ pub struct Environment {
 pub struct Port(pub Rc<Environment>);
 
 /// Production's handler, as it runs in one environment.
-pub type AwsHandler = Handler<Port, Port, Port, Port>;
+pub type AwsHandler = Handler<Port, Port, Port, Port, Port>;
 
 impl Environment {
     pub fn handler(self, settings: Settings, has_ledger: bool) -> AwsHandler {
@@ -256,6 +262,7 @@ impl Environment {
             queues: port(),
             functions: port(),
             ledger: has_ledger.then(port),
+            records: None,
             clock: port(),
             gauges: Gauges::default(),
             memory: CircuitMemory::default(),
@@ -383,6 +390,13 @@ fn outgoing(message: &Resent<'_>) -> Outgoing {
         group_id: message.group_id.map(str::to_owned),
         delay: Some(message.delay),
         ..Outgoing::default()
+    }
+}
+
+/// No world has buckets.
+impl Records for Port {
+    async fn read(&self, _location: &Location, _home: &Home) -> Result<Vec<u8>, RecordFault> {
+        Err(RecordFault::Gone)
     }
 }
 

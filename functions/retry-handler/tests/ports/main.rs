@@ -1,11 +1,12 @@
-//! Tests the adapters: the requests that they send, and how they interpret AWS's answers. Queues and tables are those
-//! of moto, an independent implementation of SQS and DynamoDB; other answers are raw HTTP.
+//! Tests the adapters: the requests that they send, and how they interpret AWS's answers. Queues, tables and
+//! buckets are those of moto, an independent implementation of SQS, DynamoDB and S3; other answers are raw HTTP.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod functions;
 mod ledger;
 mod notes;
 mod queues;
+mod records;
 
 use std::sync::OnceLock;
 

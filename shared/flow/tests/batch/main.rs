@@ -6,6 +6,7 @@ mod log;
 mod notes;
 mod probes;
 mod queues;
+mod records;
 mod world;
 
 use std::time::Duration;

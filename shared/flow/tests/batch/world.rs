@@ -16,8 +16,9 @@ use comeback_core::{
     claim::{Claim, State, is_same},
     dead_letter::DeadLetter,
     envelope::RetryMetadata,
-    fault::{FaultKind, InvokeFault, StoreFault},
+    fault::{FaultKind, InvokeFault, RecordFault, StoreFault},
     note::{Change, Found, Keys, Sending},
+    notice::Location,
     reason::Reason,
     register::Waiting,
     settings::Settings,
@@ -30,7 +31,7 @@ use comeback_flow::{
     outages::Outages,
     ports::{
         CallFault, Clock, Entered, Functions, Invocation, Invoked, Ledger, Listed, NotExchanged,
-        NotReplaced, Notes, Queues, Resent, Stored, VisibilityChange, Wanted,
+        NotReplaced, Notes, Queues, Records, Resent, Stored, VisibilityChange, Wanted,
     },
     report::{Outcome, Report},
 };
@@ -88,7 +89,7 @@ type VisibilityCall = (String, Vec<(String, u32)>);
 pub type InvokeCall = (String, String, Option<String>);
 
 /// A handler with fake ports.
-pub type Fake<'w> = Handler<&'w World, &'w World, &'w World, &'w World>;
+pub type Fake<'w> = Handler<&'w World, &'w World, &'w World, &'w World, &'w World>;
 
 /// When a world began, on tokio's paused clock.
 struct Began(tokio::time::Instant);
@@ -124,6 +125,14 @@ pub struct World {
     pub isolation: Option<bool>,
     pub executions: RefCell<Vec<String>>,
     pub queue_targets: &'static str,
+    /// The handler's `RECORD_BUCKETS`, the objects by their locations, and the locations that were read.
+    pub record_buckets: &'static str,
+    pub objects: BTreeMap<String, Vec<u8>>,
+    pub reads: RefCell<Vec<String>>,
+    /// The bodies of messages that were sent again.
+    pub sent_again: RefCell<Vec<String>>,
+    reading: Cell<usize>,
+    pub most_reading: Cell<usize>,
     /// The claims by their keys; `None` where the handler has no ledger.
     claims: Option<RefCell<BTreeMap<String, Claim>>>,
     /// The key and the claim of each write; `None` where a claim was to be removed.
@@ -158,6 +167,14 @@ impl World {
         Self { claims: Some(RefCell::default()), ..Self::new(answers) }
     }
 
+    /// With a ledger, and these objects in a bucket.
+    pub fn with_records(
+        objects: BTreeMap<String, Vec<u8>>,
+        answers: &[(&'static str, Answer)],
+    ) -> Self {
+        Self { record_buckets: "records", objects, ..Self::with_ledger(answers) }
+    }
+
     pub fn with_register(answers: &[(&'static str, Answer)]) -> Self {
         Self { registers: true, ..Self::with_ledger(answers) }
     }
@@ -184,6 +201,7 @@ impl World {
             ("DURABLE", self.durable),
             ("QUEUE_TARGETS", self.queue_targets),
             ("PROBE", if self.probes { "true" } else { "false" }),
+            ("RECORD_BUCKETS", self.record_buckets),
             ("REGISTER", if self.registers { "true" } else { "false" }),
             ("TRANSPARENT", if self.transparent { "true" } else { "false" }),
             ("POLICIES", r#"{"enveloped":{"TRANSPARENT":"false"}}"#),
@@ -196,6 +214,7 @@ impl World {
             queues: self,
             functions: self,
             ledger,
+            records: (!self.record_buckets.is_empty()).then_some(self),
             clock: self,
             gauges: Gauges::default(),
             memory: CircuitMemory::default(),
@@ -274,6 +293,8 @@ impl Queues for &World {
     }
 
     async fn send_again(&self, _: &str, messages: &[&Resent<'_>]) -> Vec<Result<(), InvokeFault>> {
+        let bodies = messages.iter().map(|message| message.body.to_owned());
+        self.sent_again.borrow_mut().extend(bodies);
         let transient = FaultKind::Transient { retry_after: None };
         let (mut answers, mut of_entries) = (Vec::new(), Vec::new());
         for message in messages {
@@ -322,6 +343,30 @@ impl Queues for &World {
             }
         }
         counted(answers, &of_entries)
+    }
+}
+
+impl Records for &World {
+    async fn read(&self, location: &Location, _: &Home) -> Result<Vec<u8>, RecordFault> {
+        let place = location.to_string();
+        self.reads.borrow_mut().push(place.clone());
+        self.reading.set(self.reading.get() + 1);
+        self.most_reading.set(self.most_reading.get().max(self.reading.get()));
+        let answer = self.answer(&place).await;
+        self.reading.set(self.reading.get() - 1);
+        match answer {
+            Answer::Fault(kind) => Err(RecordFault::Store(store_fault(kind))),
+            Answer::Refused => Err(RecordFault::TooLarge),
+            Answer::Accepted
+            | Answer::Never
+            | Answer::Slow(_)
+            | Answer::Repeated
+            | Answer::Lost
+            | Answer::Spoils
+            | Answer::OneTooFew
+            | Answer::OneTooMany
+            | Answer::NoneAtAll => self.objects.get(&place).cloned().ok_or(RecordFault::Gone),
+        }
     }
 }
 
@@ -601,6 +646,7 @@ pub fn outcomes(report: &Report) -> Vec<&'static str> {
         Outcome::Invoked { .. } => "invoked",
         Outcome::DeadLettered(reason) => Reason::as_str(*reason),
         Outcome::Duplicate => "duplicate",
+        Outcome::Tested => "tested",
         Outcome::Waits { .. } => "waits",
         Outcome::Delayed { .. } => "delayed",
         Outcome::LeftToQueue(_) => "left to queue",

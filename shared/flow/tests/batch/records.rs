@@ -1,0 +1,212 @@
+//! Failure records in buckets.
+#![allow(clippy::unwrap_used, reason = "a test's own helpers")]
+
+use std::time::Duration;
+
+use aws_lambda_events::event::sqs::{SqsMessage, SqsMessageAttribute};
+use comeback_core::{fault::FaultKind, in_flight::IN_FLIGHT_MAX};
+use comeback_flow::report::Obstacle;
+
+use crate::{
+    THROTTLED, log,
+    world::{
+        Answer, QUEUE_URL, World, due, failed, handle, handle_within, kept, message, outcomes,
+        start, waiting,
+    },
+};
+
+const LARGE: &str = "s3://records/aws/lambda/async/orders/2026/02/01/2026-02-01T11.59.00-large";
+
+fn key(id: &str) -> String {
+    format!("aws/lambda/async/orders/2026/02/01/2026-02-01T11.59.00-{id}")
+}
+
+fn notice_in(bucket: &str, id: &str) -> SqsMessage {
+    let body = format!(
+        r#"{{"Records":[{{"eventVersion":"2.1","eventSource":"aws:s3","eventName":"ObjectCreated:Put","s3":{{"bucket":{{"name":"{bucket}"}},"object":{{"key":"{}"}}}}}}]}}"#,
+        key(id)
+    );
+    message(id, &body)
+}
+
+fn notice(id: &str) -> SqsMessage {
+    notice_in("records", id)
+}
+
+/// A world with a bucket that has the bodies of these messages as records.
+fn world(records: &[SqsMessage], answers: &[(&'static str, Answer)]) -> World {
+    let of = |record: &SqsMessage| {
+        let place = format!("s3://records/{}", key(record.message_id.as_deref().unwrap()));
+        (place, record.body.clone().unwrap().into_bytes())
+    };
+    let objects = records.iter().map(of).collect();
+    World::with_records(objects, answers)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_in_a_bucket_is_judged_as_one_in_a_message_and_its_message_stays_the_notice() {
+    let world = world(&[due("a"), waiting("b")], &[]);
+    let report = handle(&world, vec![notice("a"), notice("b"), due("c")]).await;
+    assert_eq!(outcomes(&report), ["invoked", "waits", "invoked"]);
+    assert_eq!(kept(&report), ["b"]);
+    let targets: Vec<_> = report.entries.iter().map(|it| it.target.as_deref()).collect();
+    assert_eq!(targets, [Some("orders"); 3]);
+    let invocations = world.invocations.borrow();
+    let is_of = |id: &str| invocations.iter().any(|it| it.1.contains(&format!("payload of {id}")));
+    assert!(is_of("a") && is_of("c"));
+    assert_eq!(world.visibility_calls.borrow()[0].1, [("handle of b".to_owned(), 60)]);
+    assert_eq!(world.claims().len(), 2, "each failure is claimed under its own request id");
+    assert!(world.claims().keys().any(|key| key.ends_with("request of a")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_wait_as_a_delay_sends_the_notice_again_and_never_the_record() {
+    let ids: Vec<_> = (0..10).map(|nth| format!("w{nth}")).collect();
+    let records: Vec<_> = ids.iter().map(|id| waiting(id)).collect();
+    let notices: Vec<_> = ids.iter().map(|id| notice(id)).collect();
+    let world = world(&records, &[]);
+    world.in_flight.set(Some(IN_FLIGHT_MAX.get().into()));
+    let report = handle(&world, notices.clone()).await;
+    assert_eq!(outcomes(&report), ["delayed"; 10]);
+    let sent = world.sent_again.borrow();
+    let bodies = notices.iter().map(|it| it.body.clone().unwrap());
+    assert!(bodies.into_iter().all(|body| sent.contains(&body)), "{sent:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_notice_that_comes_twice_retries_its_event_once() {
+    let world = world(&[due("a")], &[]);
+    assert_eq!(outcomes(&handle(&world, vec![notice("a")]).await), ["invoked"]);
+    assert_eq!(outcomes(&handle(&world, vec![notice("a")]).await), ["duplicate"]);
+    assert_eq!(world.invocations.borrow().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_fault_of_a_read_ends_in_its_outcome_and_touches_no_neighbour() {
+    let mut records: Vec<_> =
+        ["good", "throttled", "denied", "large", "other", "bare"].map(due).to_vec();
+    records[4].body = records[4].body.as_ref().map(|body| body.replace(":orders:", ":their:"));
+    records[5].body = Some("no JSON".to_owned());
+    let world = world(
+        &records,
+        &[
+            ("-throttled", Answer::Fault(THROTTLED)),
+            ("-denied", Answer::Fault(FaultKind::Configuration)),
+            (LARGE, Answer::Refused),
+        ],
+    );
+    let mut batch: Vec<_> =
+        ["good", "throttled", "denied", "large", "other", "bare", "gone"].map(notice).to_vec();
+    batch.push(notice_in("unlisted", "unlisted"));
+    batch.push(due("neighbour"));
+    let report = handle(&world, batch).await;
+    assert_eq!(
+        outcomes(&report),
+        [
+            "invoked",
+            "waits",
+            "waits",
+            "unreadable",
+            "unreadable",
+            "unreadable",
+            "record_gone",
+            "waits",
+            "invoked",
+        ]
+    );
+    assert_eq!(kept(&report), ["throttled", "denied", "unlisted"]);
+    let obstacles: Vec<_> = report.entries.iter().filter_map(|it| it.obstacle).collect();
+    let (passes, mended) = (Obstacle::Throttled, Obstacle::Configuration);
+    assert_eq!(obstacles, [passes, mended, mended]);
+    assert_eq!(log::errors(), ["no", "RECORD_BUCKETS does not name unlisted"]);
+    assert!(!world.reads.borrow().iter().any(|place| place.contains("unlisted")));
+    let letters = world.letter_calls.borrow();
+    let gone = letters.iter().flatten().find(|it| it.attributes[0].1 == "record_gone").unwrap();
+    assert_eq!(
+        Some(&*gone.body),
+        notice("gone").body.as_deref(),
+        "so that a redrive reads it again"
+    );
+    let why: Vec<_> = letters.iter().flatten().map(|it| &*it.attributes[1].1).collect();
+    for part in
+        ["at most 8 MiB", "function that its key names", "not a JSON object", "no such object"]
+    {
+        assert!(why.iter().any(|why| why.contains(part)), "{part}: {why:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_that_cant_be_read_waits_until_sqs_would_delete_its_notice() {
+    let world = world(&[], &[("", Answer::Fault(FaultKind::Configuration))]);
+    let sent = |days: u64| {
+        let mut notice = notice("a");
+        let sent_at = start() - Duration::from_secs(days * 24 * 3600);
+        notice.attributes.insert("SentTimestamp".into(), sent_at.timestamp_millis().to_string());
+        notice
+    };
+    assert_eq!(outcomes(&handle(&world, vec![sent(13)]).await), ["waits"]);
+    assert_eq!(outcomes(&handle(&world, vec![sent(14)]).await), ["unreadable"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn s3s_test_event_is_done_and_other_notices_are_dead_letters_that_say_why() {
+    let test = r#"{"Service":"Amazon S3","Event":"s3:TestEvent","Bucket":"records"}"#;
+    let removed = notice("c").body.unwrap().replace("ObjectCreated:Put", "ObjectRemoved:Delete");
+    let one = notice("d").body.unwrap();
+    let record = one.strip_prefix(r#"{"Records":["#).unwrap().strip_suffix("]}").unwrap();
+    let two = format!(r#"{{"Records":[{record},{record}]}}"#);
+    let records = vec![message("b", test), message("c", &removed), message("d", &two)];
+    for world in [world(&[], &[]), World::new(&[])] {
+        let report = handle(&world, records.clone()).await;
+        assert_eq!(outcomes(&report), ["tested", "unreadable", "unreadable"]);
+        assert!(kept(&report).is_empty() && world.reads.borrow().is_empty());
+        let letters = world.letter_calls.borrow();
+        assert_eq!(letters[0][1].body, two, "no event of it is lost");
+        assert!(letters[0][1].attributes[1].1.contains("a notice of several"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_buckets_nothing_is_read_and_a_notice_waits_for_somebody_to_set_them() {
+    let world = World::new(&[]);
+    let report = handle(&world, vec![notice("a"), due("b")]).await;
+    assert_eq!(outcomes(&report), ["waits", "invoked"]);
+    assert_eq!(report.entries[0].obstacle, Some(Obstacle::Configuration));
+    assert!(world.reads.borrow().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn few_records_are_read_at_a_time_and_what_was_read_in_time_is_acted_on() {
+    let ids = ["a", "b", "c", "d", "hung", "e"];
+    let world = world(&ids.map(due), &[("-hung", Answer::Never)]);
+    let report = handle_within(10, &world, ids.map(notice).to_vec()).await;
+    assert_eq!(outcomes(&report), ["invoked", "invoked", "invoked", "invoked", "waits", "invoked"]);
+    assert_eq!(world.most_reading.get(), 3);
+    assert_eq!(world.reads.borrow().len(), 6);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_large_payload_that_is_given_up_stays_in_its_bucket_and_a_redrive_brings_it_back() {
+    let mut record = failed("a", 2 * 24 * 3600);
+    let large = "x".repeat(1 << 20);
+    record.body = record.body.map(|body| body.replace("payload of a", &large));
+    let world = world(std::slice::from_ref(&record), &[]);
+    assert_eq!(outcomes(&handle(&world, vec![notice("a")]).await), ["payload_too_large"]);
+    let letter = world.letter_calls.borrow()[0][0].clone();
+    assert_eq!(Some(&*letter.body), notice("a").body.as_deref());
+    let place = ("PayloadLocation", format!("s3://records/{}", key("a")));
+    assert_eq!(letter.attributes[1], place);
+    let mut moved = message("moved", &letter.body);
+    for (name, value) in &letter.attributes {
+        let mut attribute = SqsMessageAttribute::default();
+        attribute.string_value = Some(value.clone());
+        moved.message_attributes.insert((*name).to_owned(), attribute);
+    }
+    let small = world.objects.values().next().unwrap();
+    let small = String::from_utf8(small.clone()).unwrap().replace(&large, "small");
+    let objects = world.objects.keys().map(|place| (place.clone(), small.clone().into_bytes()));
+    let after = World::with_records(objects.collect(), &[]);
+    let report = handle(&after, vec![moved]).await;
+    assert_eq!(outcomes(&report), ["waits"], "the event starts over at its first backoff");
+    assert_eq!(after.visibility_calls.borrow()[0].0, QUEUE_URL);
+}
