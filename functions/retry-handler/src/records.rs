@@ -50,6 +50,11 @@ pub struct S3Records {
 
 impl S3Records {
     pub fn new(aws: &SdkConfig) -> Self {
+        Self::over(CONNECTOR.clone(), aws)
+    }
+
+    /// The same over connections of the caller's own.
+    pub fn over(connector: SharedHttpConnector, aws: &SdkConfig) -> Self {
         let host = match (aws.use_fips().unwrap_or(false), aws.use_dual_stack().unwrap_or(false)) {
             (false, false) => "s3",
             (false, true) => "s3.dualstack",
@@ -58,7 +63,7 @@ impl S3Records {
         };
         let timeouts = aws.timeout_config();
         Self {
-            connector: CONNECTOR.clone(),
+            connector,
             credentials: aws.credentials_provider(),
             time: aws.time_source().unwrap_or_default(),
             region: aws.region().map_or_else(String::new, ToString::to_string),
@@ -68,6 +73,25 @@ impl S3Records {
         }
     }
 
+    /// Reads an object. A connection that was kept from an earlier invocation may be closed by now, so a request without
+    /// an answer is made once more. All else is left to the notice, which waits and comes back.
+    pub async fn read(&self, location: &Location, home: &Home) -> Result<Vec<u8>, RecordFault> {
+        let read = async {
+            match self.get(location, home).await {
+                Err(Unread::Unanswered(_)) => self.get(location, home).await,
+                read => read,
+            }
+        };
+        match tokio::time::timeout(self.max, read).await {
+            Ok(Ok(bytes)) => Ok(bytes),
+            Ok(Err(Unread::Fault(fault))) => Err(fault),
+            Ok(Err(Unread::Unanswered(message))) => Err(classify_read(None, None, &message)),
+            Err(_) => {
+                let message = format!("there was no whole answer within {:?}", self.max);
+                Err(classify_read(None, None, &message))
+            }
+        }
+    }
     /// The URL of an object. The certificate of `*.s3.REGION.amazonaws.com` covers no bucket with dots in its name, so
     /// that is in the path.
     fn url(&self, location: &Location, domain: &str) -> String {
@@ -177,24 +201,8 @@ enum Unread {
 }
 
 impl Records for S3Records {
-    /// Reads an object. A connection that was kept from an earlier invocation may be closed by now, so a request without
-    /// an answer is made once more. All else is left to the notice, which waits and comes back.
     async fn read(&self, location: &Location, home: &Home) -> Result<Vec<u8>, RecordFault> {
-        let read = async {
-            match self.get(location, home).await {
-                Err(Unread::Unanswered(_)) => self.get(location, home).await,
-                read => read,
-            }
-        };
-        match tokio::time::timeout(self.max, read).await {
-            Ok(Ok(bytes)) => Ok(bytes),
-            Ok(Err(Unread::Fault(fault))) => Err(fault),
-            Ok(Err(Unread::Unanswered(message))) => Err(classify_read(None, None, &message)),
-            Err(_) => {
-                let message = format!("there was no whole answer within {:?}", self.max);
-                Err(classify_read(None, None, &message))
-            }
-        }
+        self.read(location, home).await
     }
 }
 

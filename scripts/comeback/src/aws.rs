@@ -12,14 +12,21 @@ use std::{
     time::Duration,
 };
 
+use aws_config::SdkConfig;
 use aws_sdk_sqs::{
     error::{ProvideErrorMetadata, SdkError},
     types::BatchResultErrorEntry,
 };
+use aws_smithy_http_client::{
+    Connector,
+    tls::{Provider, rustls_provider::CryptoMode},
+};
+use aws_smithy_runtime_api::client::http::SharedHttpConnector;
 use comeback_core::{
     Timestamp,
     fault::{FaultKind, classify, classify_send},
 };
+use retry_handler::S3Records;
 use tokio::sync::Semaphore;
 
 use crate::account::fault::{Answer, Clock, Fault};
@@ -36,6 +43,8 @@ pub struct Aws {
     pub logs: aws_sdk_cloudwatchlogs::Client,
     pub sqs: aws_sdk_sqs::Client,
     pub region: String,
+    /// What the clients have in common.
+    config: SdkConfig,
     permits: Arc<Semaphore>,
     now: fn() -> Timestamp,
     is_local: bool,
@@ -54,6 +63,12 @@ impl Clock for Aws {
 }
 
 impl Aws {
+    /// A client that reads failure records in buckets.
+    pub fn records(&self) -> S3Records {
+        let connector = Connector::builder().tls_provider(Provider::Rustls(CryptoMode::Ring));
+        S3Records::over(SharedHttpConnector::new(connector.build()), &self.config)
+    }
+
     /// Makes a call as soon as fewer than [`CALLS_MAX`] calls are running.
     pub async fn call<T>(&self, call: impl Future<Output = T>) -> T {
         // The semaphore is never closed.

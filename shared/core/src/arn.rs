@@ -99,6 +99,12 @@ impl QueueArn {
         &self.text
     }
 
+    /// The home of the functions in its partition, region and account.
+    pub fn home(&self) -> Option<Home> {
+        let [partition, region, account, _] = queue_parts(&self.text)?;
+        Some(Home(format!("arn:{partition}:lambda:{region}:{account}:function:")))
+    }
+
     /// Its name in settings and metrics: `sqs:imports`.
     pub fn target_name(&self) -> &str {
         &self.target_name

@@ -189,6 +189,14 @@ pub fn read<'a>(
     }
 }
 
+/// Where the record lies that has the payload of a dead letter with [`PAYLOAD_LOCATION`] and this body.
+pub fn location_in(body: &str) -> Option<Location> {
+    match notice_in(body)? {
+        Notice::Record(location) => Some(location),
+        Notice::Test | Notice::Several | Notice::Other => None,
+    }
+}
+
 /// The notice in the body of a message, or in its SNS notification.
 fn notice_in(body: &str) -> Option<Notice> {
     let body = Object::read(body)?;
@@ -332,7 +340,7 @@ fn bare<'a>(
 
 /// Whether the body of a dead letter with this reason is the message as received, which is read like any other message.
 /// The body of every other letter is a payload, even if it looks like a failure record.
-fn body_is_message(reason: &str) -> bool {
+pub fn body_is_message(reason: &str) -> bool {
     [Reason::Unreadable, Reason::PayloadMissing, Reason::RecordGone]
         .iter()
         .any(|other| other.as_str() == reason)

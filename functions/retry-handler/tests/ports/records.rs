@@ -5,7 +5,7 @@ use comeback_core::{
     fault::RecordFault,
     notice::Location,
 };
-use comeback_flow::ports::{RECORD_MAX, Records};
+use comeback_flow::ports::RECORD_MAX;
 use retry_handler::S3Records;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 

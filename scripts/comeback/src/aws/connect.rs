@@ -114,6 +114,7 @@ impl Aws {
             logs: aws_sdk_cloudwatchlogs::Client::new(&config),
             sqs: aws_sdk_sqs::Client::new(&config),
             region,
+            config,
             permits: Arc::new(Semaphore::new(CALLS_MAX)),
             now,
             is_local,

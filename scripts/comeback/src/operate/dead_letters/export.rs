@@ -73,10 +73,15 @@ pub async fn export(args: &ExportArgs, shell: &Shell) -> Result<Outcome, Failure
 
 /// A letter, unchanged. The body is a string and not JSON, so that every byte is kept.
 fn line(letter: &Letter) -> serde_json::Value {
-    json!({
+    let mut line = json!({
         "message_id": letter.id,
         "sent_at": letter.sent_at,
         "attributes": letter.texts().collect::<BTreeMap<_, _>>(),
         "body": letter.body,
-    })
+    });
+    if letter.location().is_some() {
+        // The body is the notice of the record that has it.
+        line["payload"] = letter.facts().payload.into();
+    }
+    line
 }

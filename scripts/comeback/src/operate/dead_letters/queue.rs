@@ -1,6 +1,6 @@
 //! Implements the ports for dead letters: the queue in SQS, and the functions and queues to redrive to.
 
-use std::time::Duration;
+use std::{sync::OnceLock, time::Duration};
 
 use aws_sdk_lambda::{primitives::Blob, types::InvocationType};
 use aws_sdk_sqs::types::{
@@ -9,11 +9,13 @@ use aws_sdk_sqs::types::{
 };
 use comeback_core::{
     Timestamp,
-    arn::{self, QUEUE_PREFIX, is_url_of},
+    arn::{self, QUEUE_PREFIX, QueueArn, is_url_of},
     attribute::{Attribute, Value},
     settings::Policies,
     time,
 };
+use futures_util::future::join_all;
+use retry_handler::S3Records;
 use tokio::task::JoinSet;
 
 use crate::{
@@ -61,6 +63,8 @@ pub struct Queue {
     functions: Option<Vec<Function>>,
     /// The retry handler that the operator has named.
     handler: Option<String>,
+    /// The client for payloads in buckets, once there is a letter that needs it.
+    records: OnceLock<S3Records>,
 }
 
 impl Queue {
@@ -90,6 +94,7 @@ impl Queue {
             redrive_policy: attributes.get(&QueueAttributeName::RedrivePolicy).cloned(),
             functions,
             handler: options.handler.clone(),
+            records: OnceLock::new(),
             aws,
             url,
         })
@@ -130,6 +135,18 @@ impl Queue {
         let home = self.arn.rsplit_once(':').map_or("", |(home, _)| home);
         let named = target.strip_prefix(QUEUE_PREFIX).map(|name| format!("{home}:{name}"));
         arn::queue_url(named.as_deref().unwrap_or(target)).unwrap_or_default()
+    }
+
+    /// The letter with the failure record that has its payload, if that is not in the letter.
+    async fn with_record(&self, letter: Letter) -> Letter {
+        let home = QueueArn::parse(&self.arn).and_then(|arn| arn.home());
+        let (Some(location), Some(home)) = (letter.location(), home) else { return letter };
+        let records = self.records.get_or_init(|| self.aws.records());
+        let record = records.read(&location, &home).await.map_err(|fault| fault.to_string());
+        let record = record.and_then(|bytes| {
+            String::from_utf8(bytes).map_err(|_| "the record is not UTF-8".to_owned())
+        });
+        Letter { record: Some(record), ..letter }
     }
 
     pub fn region(&self) -> &str {
@@ -198,7 +215,8 @@ impl DeadLetterQueue for Queue {
             .send()
             .await;
         let received = received.map_err(fault("sqs:ReceiveMessage", &self.arn))?;
-        Ok(received.messages.unwrap_or_default().into_iter().map(letter).collect())
+        let letters = received.messages.unwrap_or_default().into_iter().map(letter);
+        Ok(join_all(letters.map(|letter| self.with_record(letter))).await)
     }
 
     async fn release(&self, receipt_handles: &[&str]) -> Answer<()> {
@@ -268,6 +286,7 @@ fn letter(message: Message) -> Letter {
         was_moved: system.contains_key(&MessageSystemAttributeName::DeadLetterQueueSourceArn),
         attributes: attributes.into_iter().filter_map(attribute).collect(),
         body: message.body.unwrap_or_default(),
+        record: None,
     }
 }
 

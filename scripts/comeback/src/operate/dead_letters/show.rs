@@ -75,6 +75,10 @@ fn described(letter: &Listed, now: Timestamp) -> Vec<Line> {
     };
     let origin = serde_json::to_value(facts.origin).ok();
     let size = letter.payload_bytes.map(|bytes| format!("{} bytes", count(bytes as u64)));
+    let elsewhere = || {
+        let fault = facts.payload_fault.as_deref().unwrap_or("its record has none");
+        facts.payload_location.as_ref().map(|_| format!("can't be read: {fault}"))
+    };
     let is_queue = facts.target.as_ref().is_some_and(Target::is_queue);
     let what = if is_queue { "queue" } else { "function" };
     let members = [
@@ -88,7 +92,8 @@ fn described(letter: &Listed, now: Timestamp) -> Vec<Line> {
         ("error type", facts.error_type.clone()),
         ("error message", facts.error_message.clone()),
         ("sent", moment(letter.sent_at)),
-        ("payload", Some(size.unwrap_or("none, or not JSON".to_owned()))),
+        ("payload", Some(size.or_else(elsewhere).unwrap_or("none, or not JSON".to_owned()))),
+        ("payload is in", facts.payload_location.clone()),
     ];
     let mut lines = vec![Line::of(Style::Strong, format!("letter {}", letter.message_id))];
     for (name, value) in members {

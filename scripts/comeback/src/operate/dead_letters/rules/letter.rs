@@ -8,10 +8,10 @@ use comeback_core::{
     attribute::{Attribute, Value},
     dead_letter::ORIGINAL_BODY_SIZE,
     envelope::{Envelope, METADATA},
+    notice::Location,
     policy::Policy,
     queued::{ORIGINAL_ATTRIBUTES, read_attributes},
-    reason::Reason,
-    record::{self, CARRIED, Message, MessageAttributes, SOURCE_QUEUE_ARN},
+    record::{self, CARRIED, Message, MessageAttributes, PAYLOAD_LOCATION, SOURCE_QUEUE_ARN},
     settings::Policies,
     target::Target,
     time,
@@ -33,12 +33,14 @@ pub struct Letter {
     /// Whether SQS itself moved it here, after `maxReceiveCount` receives. The handler sends letters.
     pub was_moved: bool,
     pub body: String,
+    /// The failure record that has the payload, if that is not in the body, or why the record can't be read.
+    pub record: Option<Result<String, String>>,
 }
 
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
-    /// The retry handler gave the event up. The body is the payload.
+    /// The retry handler gave the event up. The body is the payload, or the notice of the record that has it.
     GivenUp,
     /// SQS moved the message after `maxReceiveCount` receives. The body is the failure record.
     Moved,
@@ -66,6 +68,12 @@ pub struct Facts {
     /// The size of the message in bytes, if its body was cut.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub original_bytes: Option<u64>,
+    /// Where the failure record lies that has the payload, if it is too large for a letter.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub payload_location: Option<String>,
+    /// Why the payload can't be read there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub payload_fault: Option<String>,
     /// The original payload; `None` if it is unknown, or not JSON although it is for a function.
     #[serde(skip)]
     pub payload: Option<String>,
@@ -165,14 +173,15 @@ impl Letter {
         };
         let text = |name: &str| self.attribute(name).map(str::to_owned);
         let moment = |name: &str| self.attribute(name).and_then(time::parse);
-        // With these two reasons the body is the message that the handler received. It may have become readable since.
-        let body_is_message =
-            [Reason::Unreadable, Reason::PayloadMissing].iter().any(|it| it.as_str() == reason);
+        // The body may be the message that the handler received, and may have become readable since.
+        let body_is_message = record::body_is_message(reason);
+        let payload_location = text(PAYLOAD_LOCATION).filter(|_| !body_is_message);
         let size = self.attribute(ORIGINAL_BODY_SIZE);
         let original_bytes = size.map(|text| text.parse().unwrap_or_default());
         let payload = match body_is_message {
             _ if original_bytes.is_some() => None,
             true => read.and_then(|it| it.payload),
+            false if payload_location.is_some() => self.payload_of_record(policies),
             false => payload(),
         };
         Facts {
@@ -186,8 +195,26 @@ impl Letter {
             error_type: text("ErrorType"),
             error_message: text("ErrorMessage"),
             original_bytes,
+            payload_location,
+            payload_fault: self.record.as_ref().and_then(|record| record.as_ref().err().cloned()),
             payload,
         }
+    }
+
+    /// Where the failure record lies that has the payload, if it is too large for a letter.
+    pub fn location(&self) -> Option<Location> {
+        self.attribute(PAYLOAD_LOCATION)?;
+        record::location_in(&self.body)
+    }
+
+    /// The payload in the failure record in a bucket, which must be that of the letter's function.
+    fn payload_of_record(&self, policies: &Policies) -> Option<String> {
+        let text = self.record.as_ref()?.as_ref().ok()?;
+        let message =
+            Message { id: &self.id, body: text, sent_at: self.sent_at, ..Message::default() };
+        let failure = record::read(&message, None, policies).ok()?;
+        let is_ours = self.target().is_some_and(|target| target == failure.target);
+        failure.event.filter(|_| is_ours).map(|event| event.payload().to_owned())
     }
 
     /// The attributes of a queue's message, as its producer sent it; `None` if they can't be read.
@@ -267,6 +294,8 @@ impl Letter {
             error_type: failure.error.error_type.clone(),
             error_message: failure.error.message.clone(),
             original_bytes: None,
+            payload_location: None,
+            payload_fault: None,
             payload: failure.event.as_ref().map(|event| event.payload().to_owned()),
         })
     }
@@ -341,6 +370,7 @@ pub(crate) mod tests {
             attributes: texts(&Vec::from_iter(all)),
             was_moved: false,
             body: body.to_owned(),
+            record: None,
         }
     }
 
@@ -440,5 +470,36 @@ pub(crate) mod tests {
             ["2026-01-01", "2026-01-01"],
         ];
         assert_eq!(keys, expected);
+    }
+
+    #[test]
+    fn a_payload_that_is_too_large_for_a_letter_is_read_from_the_record_in_its_bucket() {
+        let notice = r#"{"Records":[{"eventVersion":"2.1","eventSource":"aws:s3","eventName":"ObjectCreated:Put","s3":{"bucket":{"name":"records"},"object":{"key":"aws/lambda/async/orders/2026/01/01/x"}}}]}"#;
+        let place = "s3://records/aws/lambda/async/orders/2026/01/01/x";
+        let letter = given_up(notice, &[(PAYLOAD_LOCATION, place)]);
+        assert_eq!(letter.location().unwrap().to_string(), place);
+        assert_eq!(given_up(notice, &[]).location(), None, "the body is the payload");
+        let fetched = |record: Result<&str, &str>| {
+            let record = record.map(str::to_owned).map_err(str::to_owned);
+            Letter { record: Some(record), ..letter.clone() }.facts()
+        };
+        let record = |function: &str, payload: &str| {
+            format!(
+                r#"{{"timestamp":"2026-01-01T10:00:00Z","requestContext":{{"requestId":"r","functionArn":"{function}"}},"requestPayload":{payload}}}"#
+            )
+        };
+        let wrapped = r#"{"_retry_metadata":{"attempt":7,"initial_timestamp":1767225600},"_original_payload":[1.0]}"#;
+        for (payload, expected) in [("{\"a\": 1.0}", "{\"a\": 1.0}"), (wrapped, "[1.0]")] {
+            let facts = fetched(Ok(&record(ORDERS, payload)));
+            assert_eq!(facts.payload.as_deref(), Some(expected));
+            assert_eq!(facts.payload_location.as_deref(), Some(place));
+            assert_eq!(facts.request_id.as_deref(), Some("first-id"));
+        }
+        let other = ORDERS.replace("orders", "other");
+        assert_eq!(fetched(Ok(&record(&other, "1"))).payload, None);
+        let denied = fetched(Err("AccessDenied: no"));
+        assert_eq!(denied.payload, None);
+        assert_eq!(denied.payload_fault.as_deref(), Some("AccessDenied: no"));
+        assert_eq!(letter.facts().payload, None, "the notice is not the payload");
     }
 }

@@ -75,6 +75,8 @@ pub enum StayReason {
     NoAttributes,
     /// Its body was cut, because it left no room for the attributes.
     Cut,
+    /// It is in a bucket that the operator can't read.
+    InBucket,
     /// The retry handler was not allowed to retry its target or has not sent the letter, and the operator did not
     /// name the target.
     NotAllowed,
@@ -101,6 +103,9 @@ impl StayReason {
             Self::NoPayload => "has no JSON payload",
             Self::NoAttributes => "its OriginalAttributes are not the attributes of a message",
             Self::Cut => "its body is not whole: the message was too large for a letter",
+            Self::InBucket => {
+                "its payload is in a bucket that can't be read: see its payload_location, or use SQS's redrive"
+            }
             Self::NotAllowed => {
                 "the handler does not vouch for its target: name the target with --function or --to"
             }
@@ -164,8 +169,11 @@ impl Order {
         let is_queue = is_queue(&target);
         let original = is_queue.then(|| letter.original_attributes());
         let attributes = original.map(|it| it.ok_or(StayReason::NoAttributes)).transpose()?;
-        let none =
-            if facts.original_bytes.is_some() { StayReason::Cut } else { StayReason::NoPayload };
+        let none = match (facts.original_bytes, &facts.payload_location) {
+            (Some(_), _) => StayReason::Cut,
+            (None, Some(_)) => StayReason::InBucket,
+            (None, None) => StayReason::NoPayload,
+        };
         let is_whole = is_queue && none == StayReason::NoPayload;
         let body = || is_whole.then(|| letter.body.clone());
         let payload = payload.or(facts.payload).or_else(body).ok_or(none)?;
