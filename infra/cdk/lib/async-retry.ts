@@ -308,12 +308,17 @@ export class AsyncRetry extends Construct {
     return this.metric('DeadLettersNotSent', options);
   }
 
-  /** Retries that Lambda throttled, or answered with a server error (5xx). By default the sum. */
+  /**
+   * Retries, and reads of records in buckets, that AWS throttled or answered with a server error (5xx). By default the
+   * sum.
+   */
   public metricThrottled(options: RetryMetricOptions = {}): cloudwatch.IMetric {
     return this.metric('Throttled', options);
   }
 
-  /** Retries that Lambda refuses until somebody changes something. By default the sum. */
+  /**
+   * Retries, and reads of records in buckets, that AWS refuses until somebody changes something. By default the sum.
+   */
   public metricConfigurationFaults(options: RetryMetricOptions = {}): cloudwatch.IMetric {
     return this.metric('ConfigurationFaults', options);
   }

@@ -36,7 +36,7 @@ reasons! {
     NotRetryable, "not_retryable", "no", "a bad event, or a bad deployment";
     TargetNotAllowed, "target_not_allowed", "yes, once attached", "a function that is not attached";
     RecursionStopped, "recursion_stopped", "yes", "`RecursiveLoop` is not `Allow`";
-    PayloadMissing, "payload_missing", "no", "another sender";
+    PayloadMissing, "payload_missing", "no", "an SNS topic as destination, or another sender";
     PayloadTooLarge, "payload_too_large", "yes, without an envelope", "a payload near 1 MiB";
     InvokeRejected, "invoke_rejected", "seldom", "a payload that Lambda refuses";
     Cancelled, "cancelled", "yes, if you redrive it", "an operator";
