@@ -1,7 +1,7 @@
 //! The buckets with failure records.
 //!
-//! All that is needed of S3 is to read an object. `aws-sdk-s3` would be by far the largest client of the handler, so this
-//! is one signed request, over the connections and with the credentials of the other clients.
+//! All that is needed of S3 is to read an object. `aws-sdk-s3` would be by far the largest client of the handler, so
+//! this is one signed request, over the connections and with the credentials of the other clients.
 
 use std::time::Duration;
 
@@ -73,8 +73,8 @@ impl S3Records {
         }
     }
 
-    /// Reads an object. A connection that was kept from an earlier invocation may be closed by now, so a request without
-    /// an answer is made once more. All else is left to the notice, which waits and comes back.
+    /// Reads an object. A connection that was kept from an earlier invocation may be closed by now, so a request
+    /// without an answer is made once more. All else is left to the notice, which waits and comes back.
     pub async fn read(&self, location: &Location, home: &Home) -> Result<Vec<u8>, RecordFault> {
         let read = async {
             match self.get(location, home).await {

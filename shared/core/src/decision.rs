@@ -60,8 +60,8 @@ pub struct Judgement<'a> {
     pub message: Message<'a>,
     /// The failure, or why the message could not be read.
     pub failure: Result<Failure<'a>, Unreadable>,
-    /// Where the failure record lies, if the message only says so. Until [`Judgement::fetched`], the failure is what the
-    /// message alone says.
+    /// Where the failure record lies, if the message only says so. Until [`Judgement::fetched`], the failure is what
+    /// the message alone says.
     pub location: Option<Location>,
     /// Whether messages of this queue may not name this target.
     pub(crate) is_refused: bool,
@@ -156,7 +156,7 @@ impl<'a> Judgement<'a> {
     #[must_use]
     pub fn unfetched(self, passes: bool, since: Timestamp, now: Timestamp) -> Self {
         let judgement = Self { schedule: None, ..self };
-        if judgement.failure.as_ref().is_ok_and(|it| now <= stay_end(it)) {
+        if judgement.is_kept(now) {
             let wait = fault::wait(passes, judgement.kept_for(since, now), judgement.draw_at(now));
             let settlement = judgement.put_back(wait, now);
             return judgement.unplanned(settlement);
@@ -296,6 +296,11 @@ impl<'a> Judgement<'a> {
         between(due.map_or(since, |due| due.max(since)), now)
     }
 
+    /// Whether SQS will not soon delete the message.
+    fn is_kept(&self, now: Timestamp) -> bool {
+        self.failure.as_ref().is_ok_and(|it| now <= stay_end(it))
+    }
+
     /// Decides what to do with a message whose failure could not be claimed. It is unknown whether the failure was
     /// acted on, so the message waits until the ledger works. It is given up without a claim only before SQS would
     /// delete it.
@@ -304,7 +309,7 @@ impl<'a> Judgement<'a> {
             Decision::Settle(Settlement::DeadLetter(reason)) => reason,
             Decision::Invoke | Decision::Settle(Settlement::Wait { .. }) => Reason::MaxAgeExceeded,
         };
-        if self.failure.as_ref().is_ok_and(|it| now <= stay_end(it)) {
+        if self.is_kept(now) {
             let wait = fault::wait(passes, self.kept_for(since, now), self.draw_at(now));
             self.put_back(wait, now)
         } else {

@@ -1,7 +1,7 @@
 //! The notices of S3 that a failure record lies in a bucket.
 //!
-//! A bucket is the one on-failure destination that takes records of any size. Lambda puts each record under a key of its
-//! own, which names the function, and the bucket sends a notice about it to the retry queue:
+//! A bucket is the one on-failure destination that takes records of any size. Lambda puts each record under a key of
+//! its own, which names the function, and the bucket sends a notice about it to the retry queue:
 //!
 //! | notice | the object's key in it |
 //! |---|---|

@@ -1,7 +1,7 @@
 //! Fetch: the phase that reads failure records from buckets. Only messages that are notices of S3 need it.
 //!
-//! A record that was fetched is judged as if it had been the body. The message stays the notice, so waits, delays and the
-//! register never copy the record. If a record can't be read now, its notice waits, and no attempt is counted.
+//! A record that was fetched is judged as if it had been the body. The message stays the notice, so waits, delays and
+//! the register never copy the record. If a record can't be read now, its notice waits, and no attempt is counted.
 
 use std::collections::HashMap;
 

@@ -323,7 +323,7 @@ DEFECTS = [
      "        let acts_until = comeback_core::time::later(run.acts_until, passed);\n"
      "        let run = &Run { acts_until, ..*run };\n        let carry_out = self.carry_out(&tasks, run);"),
     ("the time that a claim takes does not count", "flow/batch", "Ok(()) if run.is_late() => {", "Ok(()) if run.id.is_empty() => {"),
-    ("answers to what has begun are not awaited", "flow/budget", "all: later(now, all) }", "all: later(now, acts) }"),
+    ("answers to what has begun are not awaited", "flow/budget", "all: later(now, all),", "all: later(now, acts),"),
     # what takes long, and letters that name queues
     ("the longest lease is taken for an impossible one", "core/claim",
      "LIFE_MAX.saturating_add(CLOCK_SKEW_MAX.saturating_mul(2))", "LIFE_MAX"),
