@@ -12,10 +12,10 @@
 //! Then it finds the sending, by function and payload, and waits for the note until the sender must have ended. If
 //! there still is no note, the sender died, and the sending is this record's.
 //!
-//! Two events of a function with the same payload can't be told apart by their sendings. If the handler that retries one
-//! of them dies before it writes the note, the other one's failure may take the sending, and they swap their attempts
-//! and ages. A sending is therefore only for records whose invocation can have been that one: those that failed after
-//! it began, and not longer after it than Lambda keeps an event.
+//! Two events of a function with the same payload can't be told apart by their sendings. If the handler that retries
+//! one of them dies before it writes the note, the other one's failure may take the sending, and they swap their
+//! attempts and ages. A sending is therefore only for records whose invocation can have been that one: those that
+//! failed after it began, and not longer after it than Lambda keeps an event.
 
 use std::{borrow::Cow, cmp::Reverse, time::Duration};
 

@@ -23,8 +23,8 @@ impl Default for Policy {
     }
 }
 
-/// Puts the values that `lookup` finds for these settings in the place of those in `values`. `is_set` knows all settings
-/// of the handler. Returns what is wrong.
+/// Puts the values that `lookup` finds for these settings in the place of those in `values`. `is_set` knows all
+/// settings of the handler. Returns what is wrong.
 pub(crate) fn read(
     settings: impl Iterator<Item = &'static Setting> + Clone,
     lookup: impl Fn(&str) -> Option<String>,

@@ -217,7 +217,7 @@ pub struct Invocation<'a> {
 pub struct Invoked {
     /// The request id that Lambda's answer names, which is that of the invocation.
     pub answer: Result<Option<String>, InvokeFault>,
-    /// Whether Lambda may have accepted the invocation without an answer that arrived: this call, or an earlier one that
+    /// Whether Lambda may have accepted the invocation although no answer says so: this call, or an earlier one that
     /// was made again.
     pub may_be_accepted_unseen: bool,
 }

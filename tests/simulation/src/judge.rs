@@ -244,8 +244,8 @@ impl Judge {
         metadata(attempt, initial, id, others)
     }
 
-    /// What a target must be given at this attempt: a function its payload, a queue its message. Without the time of its
-    /// first failure, it is the original payload.
+    /// What a target must be given at this attempt: a function its payload, a queue its message. Without the time of
+    /// its first failure, it is the original payload.
     fn expected(&self, of: &Open, attempt: u32, initial: Option<i64>) -> Outgoing {
         let Event { payload, message, .. } = &self.events[of.event];
         let metadata = initial.map(|initial| self.metadata(of, attempt, initial));

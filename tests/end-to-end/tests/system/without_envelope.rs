@@ -1,4 +1,4 @@
-//! Functions that are retried without an envelope: each run has the event's own bytes, and the ledger knows the attempts.
+//! Functions that are retried without an envelope: each run has the event's own bytes, and the ledger has the attempts.
 //! The functions fail at once, often before their handler has written what it sent.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -249,8 +249,8 @@ impl Plan {
         }
     }
 
-    /// In some worlds functions are retried without an envelope: all of them, or those whose policies say so. Some events
-    /// have equal payloads, and some functions fail before their invocation is noted.
+    /// In some worlds functions are retried without an envelope: all of them, or those whose policies say so. Some
+    /// events have equal payloads, and some functions fail before their invocation is noted.
     fn draw_transparent(&mut self) {
         let dice = &mut Dice::seeded(self.seed ^ 0x6e_6f74_6573);
         if !dice.happens(TRANSPARENT) {
