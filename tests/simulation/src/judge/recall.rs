@@ -206,8 +206,12 @@ impl Judge {
         let is_claim =
             replace.next.as_ref().is_some_and(|it| matches!(it.state, State::Held { .. }));
         if !is_claim {
-            // A claim that another one was found for was not written, and nothing with it.
-            let sent = of.sending.map(|sent| &self.sendings[sent]).filter(|sent| sent.is_there);
+            // Nothing is written with a claim that was not. Who has lost its own only lists the event.
+            let of_claim = |sent: &&Sent| {
+                let seen = replace.seen.as_ref();
+                sent.is_there && seen.is_some_and(|seen| seen.token.owner == sent.sender)
+            };
+            let sent = of.sending.map(|sent| &self.sendings[sent]).filter(of_claim);
             let is_told = sent.is_some_and(|sent| sent.told.is_some());
             let note = replace.noting.as_ref().map(|noting| noting.note.is_some());
             if sent.is_some() && (note.is_none() || is_told && note != Some(true)) {
