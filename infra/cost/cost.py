@@ -136,7 +136,8 @@ class Way(NamedTuple):
 
     # The number of messages in one batch. A message that is alone in its batch is assumed to cause a cold start.
     batch: int
-    # The optional parts that are switched on: plain, ledger, register or probes. Each includes the ones before it.
+    # The optional parts that are switched on: plain, ledger, register or probes, each with the ones before it; or
+    # transparent, with the ledger.
     mode: str = "plain"
     # How much larger their payloads are than the counted payload, in bytes.
     more_bytes: int = 0
@@ -183,15 +184,16 @@ def stored(size: float, days: float) -> Usage:
     return Usage({"item_storage": size * days / MONTH_DAYS})
 
 
-# What a call of the handler takes, by its size. Each item that is read is smaller than 4 KB, and an eventually
-# consistent read of one is half a unit. The target's invocation costs the same in every system, so no system includes
+# What a call of the handler takes, by its size. Each item that is read is smaller than 4 KB: the size is the number of
+# eventually consistent reads, each of which is half a unit. Of a transaction it is the number of units. The target's invocation costs the same in every system, so no system includes
 # it.
 CALLS = {
     "ChangeMessageVisibilityBatch": carried,
     "SendMessageBatch": carried,
     "PutItem": written,
     "UpdateItem": written,
-    "BatchGetItem": lambda items: Usage(read=items / 2),
+    "BatchGetItem": lambda reads: Usage(read=reads / 2),
+    "TransactWriteItems": lambda units: Usage(write_of_dynamodb=units),
     "Invoke": lambda _: Usage(),
 }
 
@@ -199,7 +201,9 @@ CALLS = {
 def billed_ms(counted: Counted, fate: str, way: Way) -> int:
     """The billed duration of one invocation of the handler, including a cold start."""
     batch = counted.of(fate, way)
-    writes, updates, reads = (batch["calls"].get(name, 0) for name in ("PutItem", "UpdateItem", "BatchGetItem"))
+    names = ("PutItem", "TransactWriteItems", "UpdateItem", "BatchGetItem")
+    puts, transactions, updates, reads = (batch["calls"].get(name, 0) for name in names)
+    writes = puts + transactions
     cpu_ms = MESSAGE_CPU_MS * (way.batch + writes + updates + reads)
     # One call, plus the table's calls before and after it. Writes for several messages run at the same time: with a
     # ledger, each message is claimed before the call and marked after it.
@@ -226,6 +230,9 @@ def kept(counted: Counted, fate: str, way: Way) -> Usage:
 
     if way.mode == "plain":
         return Usage()
+    if way.mode == "transparent":
+        # The claim and the note, each of which is smaller than this.
+        return stored(2 * KIBIBYTE, CLAIM_DAYS) if fate == "invoked" else Usage()
     match fate, way.mode != "ledger":
         case "waits", False:
             return Usage()

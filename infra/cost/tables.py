@@ -15,6 +15,7 @@ MODES = {
     "ledger": ", with a ledger",
     "register": ", with a register",
     "probes": ", with register and probes",
+    "transparent": ", with a ledger and without envelopes",
 }
 WAYS = {
     f"{name}{said}": Way(size, mode)

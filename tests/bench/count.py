@@ -28,12 +28,16 @@ BATCHES = 8
 # A handler reads and writes a circuit at most once a second. A batch that runs in a second of its own makes one call.
 SHARED = ("BatchGetItem", "UpdateItem")
 
-# The optional parts that are switched on. Each mode includes the ones before it.
+# The two transactions of a retry have different sizes, so their average is counted.
+AVERAGED = ("TransactWriteItems",)
+
+# The optional parts that are switched on. Each mode includes the ones before it, but the last one only the ledger.
 MODES = {
     "plain": {},
     "ledger": {"LEDGER_TABLE": "ledger"},
     "register": {"LEDGER_TABLE": "ledger", "REGISTER": "true"},
     "probes": {"LEDGER_TABLE": "ledger", "REGISTER": "true", "PROBE": "true"},
+    "transparent": {"LEDGER_TABLE": "ledger", "TRANSPARENT": "true"},
 }
 
 
@@ -61,7 +65,9 @@ async def _kind(bootstrap: Path, fate: Fate, size: int, mode: str, log: Path) ->
         "messages": size,
         "mode": mode,
         "calls": {name: 1 if mode == "probes" and name in SHARED else _each(len(sizes)) for name, sizes in requests},
-        "largest_requests": {name: max(size) for name, size in requests},
+        "largest_requests": {
+            name: sum(size) / len(size) if name in AVERAGED else max(size) for name, size in requests
+        },
         "log_lines": _each(len(lines)),
         "log_bytes": -(-sum(len(line.encode()) for line in lines) // BATCHES),
         "metrics": sorted({metric for line in lines for metric in _metrics(json.loads(line))}),

@@ -38,6 +38,8 @@ KINDS: dict[tuple[str, str], tuple[dict[str, int], dict[str, int]]] = {
     ("invoked", "ledger"): ({}, {"Invoke": 1, "PutItem": 2}),
     ("invoked", "register"): (READ, {"Invoke": 1, "PutItem": 2}),
     ("invoked", "probes"): (READ, {"Invoke": 1, "PutItem": 2}),
+    ("waits", "transparent"): (CHANGE | READ, {}),
+    ("invoked", "transparent"): (READ, {"Invoke": 1, "TransactWriteItems": 2}),
     ("given_up", "plain"): ({"SendMessageBatch": 1}, {}),
 }
 
@@ -56,7 +58,9 @@ def kind(fate: str, mode: str, size: int) -> dict[str, Any]:
         "mode": mode,
         "calls": calls,
         # A batch with probes or a register reads the items of its messages and of their target.
-        "largest_requests": dict.fromkeys(calls, 1000) | {"BatchGetItem": size + 1},
+        "largest_requests": dict.fromkeys(calls, 1000)
+        # Without envelopes it reads two items of each message consistently, and the transactions have five items.
+        | ({"BatchGetItem": 4 * size, "TransactWriteItems": 5} if mode == "transparent" else {"BatchGetItem": size + 1}),
         "log_lines": 1,
         "log_bytes": 1000 * size - added,
         "metrics": ["A by Target", f"{fate} by Target"],
@@ -136,6 +140,15 @@ class CostTest(unittest.TestCase):
             (Way(BUSY, "probes"), (5 + 2 / 10) * 0.625 + 1.1 * 0.125 / 2 + claim + wait),
         ):
             self.assert_dollars(cost.retry(ROUND, way), "DynamoDB", expected)
+
+    def test_a_function_without_envelopes_has_ten_units_of_transactions_and_four_consistent_reads_for_a_retry(
+        self,
+    ) -> None:
+        # Two KiB of claim and note for 14 days.
+        kept = 2.048 * 0.25 * 14 / 30
+        for size in (BUSY, QUIET):
+            expected = 10 * 0.625 + 4 * 0.125 + kept
+            self.assert_dollars(cost.retry(ROUND, Way(size, "transparent")), "DynamoDB", expected)
 
     def test_a_claim_is_billed_by_the_size_of_the_larger_item_that_it_replaces(self) -> None:
         way = Way(QUIET, "register")
