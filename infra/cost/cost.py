@@ -185,8 +185,8 @@ def stored(size: float, days: float) -> Usage:
 
 
 # What a call of the handler takes, by its size. Each item that is read is smaller than 4 KB: the size is the number of
-# eventually consistent reads, each of which is half a unit. Of a transaction it is the number of units. The target's invocation costs the same in every system, so no system includes
-# it.
+# eventually consistent reads, each of which is half a unit. Of a transaction it is the number of units. The target's
+# invocation costs the same in every system, so no system includes it.
 CALLS = {
     "ChangeMessageVisibilityBatch": carried,
     "SendMessageBatch": carried,

@@ -27,8 +27,8 @@ def the_request_id_of_an_answer_is_that_of_the_failure_record(world: World) -> N
         raise Skipped("its failure records name no request id")
     if answered != recorded:
         raise Failed(
-            f"the answer of Invoke names {answered}, and the failure record {recorded}: don't use TRANSPARENT here, but an "
-            "envelope, or the layer that removes it"
+            f"the answer of Invoke names {answered}, and the failure record {recorded}: don't use TRANSPARENT here, "
+            "but an envelope, or the layer that removes it"
         )
 
 

@@ -65,9 +65,7 @@ async def _kind(bootstrap: Path, fate: Fate, size: int, mode: str, log: Path) ->
         "messages": size,
         "mode": mode,
         "calls": {name: 1 if mode == "probes" and name in SHARED else _each(len(sizes)) for name, sizes in requests},
-        "largest_requests": {
-            name: sum(size) / len(size) if name in AVERAGED else max(size) for name, size in requests
-        },
+        "largest_requests": {name: sum(size) / len(size) if name in AVERAGED else max(size) for name, size in requests},
         "log_lines": _each(len(lines)),
         "log_bytes": -(-sum(len(line.encode()) for line in lines) // BATCHES),
         "metrics": sorted({metric for line in lines for metric in _metrics(json.loads(line))}),

@@ -60,7 +60,9 @@ def kind(fate: str, mode: str, size: int) -> dict[str, Any]:
         # A batch with probes or a register reads the items of its messages and of their target.
         "largest_requests": dict.fromkeys(calls, 1000)
         # Without envelopes it reads two items of each message consistently, and the transactions have five items.
-        | ({"BatchGetItem": 4 * size, "TransactWriteItems": 5} if mode == "transparent" else {"BatchGetItem": size + 1}),
+        | (
+            {"BatchGetItem": 4 * size, "TransactWriteItems": 5} if mode == "transparent" else {"BatchGetItem": size + 1}
+        ),
         "log_lines": 1,
         "log_bytes": 1000 * size - added,
         "metrics": ["A by Target", f"{fate} by Target"],

@@ -29,7 +29,9 @@ export function checkLayer(target: Target, faults: Faults): void {
   const existing = existingLayer(target.base);
   const isThere = existing !== undefined && hasLayer(resource, existing);
   if (!isThere && layers.length >= LAYERS_MAX)
-    faults.note(`it already has ${layers.length} layers, and can't have another: use transparent, which needs a ledger`);
+    faults.note(
+      `it already has ${layers.length} layers, and can't have another: use transparent, which needs a ledger`,
+    );
   const wrapper = environmentOf(resource)[WRAPPER_VARIABLE];
   if (wrapper !== undefined && wrapper !== WRAPPER) {
     faults.note(

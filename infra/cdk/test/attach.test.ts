@@ -187,8 +187,7 @@ test('a function with the layer gets that of its architecture and the wrapper', 
     ['New', lambda.Architecture.ARM_64],
     ['Newer', lambda.Architecture.ARM_64],
   ] as const;
-  for (const [id, architecture] of functions)
-    stack.retry.attach(stack.function(id, { architecture }), { layer: true });
+  for (const [id, architecture] of functions) stack.retry.attach(stack.function(id, { architecture }), { layer: true });
   stack.template.resourceCountIs('AWS::Lambda::LayerVersion', 2);
   for (const [id, { name }] of functions) {
     const properties = stack.only('AWS::Lambda::Function', new RegExp(`^${id}[0-9A-F]{8}$`));
@@ -223,7 +222,10 @@ test("a layer that can't be added is refused, and the error names what works ins
       { code: asset, environment: { AWS_LAMBDA_EXEC_WRAPPER: '/opt/other' } },
       /layer needs AWS_LAMBDA_EXEC_WRAPPER, which is "\/opt\/other": use transparent, which needs a ledger/,
     ],
-    [{ code: asset, layers: layersOf(5) }, /it already has 5 layers, and can't have another: use transparent, which needs a ledger/],
+    [
+      { code: asset, layers: layersOf(5) },
+      /it already has 5 layers, and can't have another: use transparent, which needs a ledger/,
+    ],
   ];
   for (const [props, expected] of cases) {
     const stack = new TestStack();
