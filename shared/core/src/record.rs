@@ -21,14 +21,18 @@
 //! A record in a bucket is read in two steps: [`read`] says where it lies, and [`fetched`] reads it. In between,
 //! [`unread`] is what the message alone says.
 
+mod letter;
+mod unreadable;
+
 use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
+use self::letter::{is_redriven, redriven, restarted};
+pub use self::{letter::body_is_message, unreadable::Unreadable};
 use crate::{
     Timestamp,
-    arn::{FunctionArn, Home, QueueArn},
-    attribute::Value,
+    arn::{FunctionArn, Home},
     envelope::{Envelope, REQUEST_ID_MAX},
     error_type::ErrorReport,
     json::Object,
@@ -36,8 +40,7 @@ use crate::{
     notice::{Location, Notice},
     policies::Policies,
     policy::Policy,
-    queued::{self, Queued},
-    reason::Reason,
+    queued::Queued,
     target::Target,
     time,
 };
@@ -48,78 +51,6 @@ pub use crate::{
         SOURCE_QUEUE_ARN,
     },
 };
-
-/// Why a message describes no failure, or not yet.
-#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Unreadable {
-    /// The body is not a JSON object.
-    #[error("expected a failure record, got a body that is not a JSON object")]
-    NoObject,
-    /// The body is an object that names no function.
-    #[error(
-        "expected a failure record, got JSON without a function ARN in requestContext.functionArn"
-    )]
-    NoFunction,
-    #[error(
-        "expected a failure record, got the record of a success: the function's on-success destination is a retry queue"
-    )]
-    Success,
-    /// Neither the record nor SQS says when the invocation failed.
-    #[error("expected a time of failure, got neither `timestamp` nor SentTimestamp")]
-    NoTime,
-    /// A bare event, and no setting says which function it belongs to.
-    #[error(
-        "expected DLQ_TARGET to be set, as a message of a function's own dead-letter queue names no function"
-    )]
-    NoTarget,
-    /// A bare or redriven event that is not JSON.
-    #[error("expected an event, got a dead-letter-queue message whose body is not JSON")]
-    NoEvent,
-    /// A dead letter of ours whose `FunctionArn` is not the ARN of a function.
-    #[error("expected the ARN of a function in the attribute FunctionArn of a dead letter")]
-    NoLetterFunction,
-    /// A dead letter of ours whose `OriginalAttributes` are not a message's attributes.
-    #[error(
-        "expected message attributes as JSON in the attribute OriginalAttributes of a dead letter"
-    )]
-    NoLetterAttributes,
-    /// The failure record lies in a bucket, and has to be fetched.
-    #[error("expected a failure record, got the notice of one at {0}")]
-    InBucket(Box<Location>),
-    /// S3 has tested whether it may send notices to the queue.
-    #[error("expected a failure record, got S3's test event")]
-    TestEvent,
-    #[error(
-        "expected S3's notice of one failure record, got a notice of several, each of which is an event"
-    )]
-    SeveralRecords,
-    #[error(
-        "expected S3's notice of a new failure record, with the key aws/lambda/async/FUNCTION/YYYY/MM/DD/…, got another notice"
-    )]
-    OtherNotice,
-    /// The record in the bucket, or the dead letter about it, names another function than its key.
-    #[error("expected a failure record of the function that its key names, got one of another")]
-    OtherFunction,
-    #[error(
-        "expected the failure record that S3 has announced, got no such object, or no such bucket"
-    )]
-    RecordGone,
-    #[error("expected a failure record of at most 8 MiB in its bucket, got a larger object")]
-    RecordTooLarge,
-    /// Its bucket could not be read for as long as SQS keeps the message.
-    #[error(
-        "expected to read the failure record in its bucket, got faults until SQS would delete its notice"
-    )]
-    NotFetched,
-}
-
-impl Unreadable {
-    /// Why the message is given up.
-    pub(crate) fn reason(&self) -> Reason {
-        if *self == Self::RecordGone { Reason::RecordGone } else { Reason::Unreadable }
-    }
-}
 
 /// Reads a message that a queue's redrive policy moved here, or returns `None` if it was not moved. The retry queue
 /// must be bound to a queue: only then is the body that of a consumer's message, whatever it looks like.
@@ -251,16 +182,6 @@ pub(crate) fn fetched(
     Ok(of_notification(failure))
 }
 
-/// The event of a dead letter that leaves its payload in the bucket, from the start.
-fn restarted<'a>(failure: Failure<'a>, message: &Message) -> Result<Failure<'a>, Unreadable> {
-    if message.attributes.function_arn != Some(failure.target.as_str()) {
-        return Err(Unreadable::OtherFunction);
-    }
-    let Redriven { request_id, failed_at, condition, error } = Redriven::of(message)?;
-    let event = failure.event.map(Event::started_over);
-    Ok(Failure { request_id, failed_at, condition, error, event, whole: None, ..failure })
-}
-
 /// An SNS notification, which wraps the message of an on-failure destination or of a function's own dead-letter topic.
 struct Notification {
     text: String,
@@ -336,80 +257,6 @@ fn bare<'a>(
         event: Some(Event::read(event, policy)),
         whole: policy.transparent.then_some(Cow::Borrowed(event)),
     })
-}
-
-/// Whether the body of a dead letter with this reason is the message as received, which is read like any other message.
-/// The body of every other letter is a payload, even if it looks like a failure record.
-pub fn body_is_message(reason: &str) -> bool {
-    [Reason::Unreadable, Reason::PayloadMissing, Reason::RecordGone]
-        .iter()
-        .any(|other| other.as_str() == reason)
-}
-
-/// Whether the message is a dead letter of ours that was moved back, with an event to start over.
-fn is_redriven(message: &Message) -> bool {
-    message.attributes.reason.is_some_and(|reason| !body_is_message(reason))
-}
-
-/// What the attributes of a redriven dead letter say.
-struct Redriven {
-    request_id: String,
-    failed_at: Timestamp,
-    condition: Condition,
-    error: ErrorReport,
-}
-
-impl Redriven {
-    fn of(message: &Message) -> Result<Self, Unreadable> {
-        let MessageAttributes { request_id, error_type, error_message, .. } = message.attributes;
-        Ok(Self {
-            request_id: self::request_id(message, request_id),
-            failed_at: failed_at(message, None)?,
-            condition: Condition::Redriven { message_id: message.first_id().to_owned() },
-            error: ErrorReport {
-                error_type: error_type.map(str::to_owned),
-                message: error_message.map(str::to_owned),
-            },
-        })
-    }
-}
-
-fn redriven<'a>(message: &Message<'a>, policies: &Policies) -> Result<Failure<'a>, Unreadable> {
-    let (target, event) = match queue_letter(message)? {
-        Some((queue, queued)) => (Target::Queue(queue), Event::Queued(queued)),
-        None => function_letter(message, policies)?,
-    };
-    let Redriven { request_id, failed_at, condition, error } = Redriven::of(message)?;
-    let event = Some(event);
-    Ok(Failure { target, request_id, failed_at, condition, error, event, whole: None })
-}
-
-fn function_letter<'a>(
-    message: &Message<'a>,
-    policies: &Policies,
-) -> Result<(Target, Event<'a>), Unreadable> {
-    let payload: &RawValue = serde_json::from_str(message.body).map_err(|_| Unreadable::NoEvent)?;
-    let function = message.attributes.function_arn.and_then(FunctionArn::parse);
-    let function = function.ok_or(Unreadable::NoLetterFunction)?;
-    // Our letters contain no envelope, but those of another program may. Their events start over too.
-    let event = Event::read(payload, policies.of(function.name())).started_over();
-    Ok((Target::Function(function), event))
-}
-
-/// The dead letter of a queue's message: the queue, and the message as its producer sent it.
-fn queue_letter<'a>(message: &Message<'a>) -> Result<Option<(QueueArn, Queued<'a>)>, Unreadable> {
-    let MessageAttributes { function_arn, source_queue_arn, all, .. } = &message.attributes;
-    let queue = source_queue_arn.filter(|_| function_arn.is_none()).and_then(QueueArn::parse);
-    let Some(queue) = queue else { return Ok(None) };
-    let own = all.iter().find(|it| it.name == queued::ORIGINAL_ATTRIBUTES);
-    let attributes = match own.map(|it| &it.value) {
-        Some(Value::Text(json)) => queued::read_attributes(json),
-        Some(Value::Binary(_)) => None,
-        None => Some(Vec::new()),
-    };
-    let attributes = attributes.ok_or(Unreadable::NoLetterAttributes)?;
-    let body = message.body;
-    Ok(Some((queue, Queued { body, attributes, retried: None, enqueued_at: None })))
 }
 
 /// The `given` request id, or the first message's id if it is missing or too long.

@@ -1,0 +1,75 @@
+//! Why a message describes no failure.
+
+use crate::{notice::Location, reason::Reason};
+
+/// Why a message describes no failure, or not yet.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unreadable {
+    /// The body is not a JSON object.
+    #[error("expected a failure record, got a body that is not a JSON object")]
+    NoObject,
+    /// The body is an object that names no function.
+    #[error(
+        "expected a failure record, got JSON without a function ARN in requestContext.functionArn"
+    )]
+    NoFunction,
+    #[error(
+        "expected a failure record, got the record of a success: the function's on-success destination is a retry queue"
+    )]
+    Success,
+    /// Neither the record nor SQS says when the invocation failed.
+    #[error("expected a time of failure, got neither `timestamp` nor SentTimestamp")]
+    NoTime,
+    /// A bare event, and no setting says which function it belongs to.
+    #[error(
+        "expected DLQ_TARGET to be set, as a message of a function's own dead-letter queue names no function"
+    )]
+    NoTarget,
+    /// A bare or redriven event that is not JSON.
+    #[error("expected an event, got a dead-letter-queue message whose body is not JSON")]
+    NoEvent,
+    /// A dead letter of ours whose `FunctionArn` is not the ARN of a function.
+    #[error("expected the ARN of a function in the attribute FunctionArn of a dead letter")]
+    NoLetterFunction,
+    /// A dead letter of ours whose `OriginalAttributes` are not a message's attributes.
+    #[error(
+        "expected message attributes as JSON in the attribute OriginalAttributes of a dead letter"
+    )]
+    NoLetterAttributes,
+    /// The failure record lies in a bucket, and has to be fetched.
+    #[error("expected a failure record, got the notice of one at {0}")]
+    InBucket(Box<Location>),
+    /// S3 has tested whether it may send notices to the queue.
+    #[error("expected a failure record, got S3's test event")]
+    TestEvent,
+    #[error(
+        "expected S3's notice of one failure record, got a notice of several, each of which is an event"
+    )]
+    SeveralRecords,
+    #[error(
+        "expected S3's notice of a new failure record, with the key aws/lambda/async/FUNCTION/YYYY/MM/DD/…, got another notice"
+    )]
+    OtherNotice,
+    /// The record in the bucket, or the dead letter about it, names another function than its key.
+    #[error("expected a failure record of the function that its key names, got one of another")]
+    OtherFunction,
+    #[error(
+        "expected the failure record that S3 has announced, got no such object, or no such bucket"
+    )]
+    RecordGone,
+    #[error("expected a failure record of at most 8 MiB in its bucket, got a larger object")]
+    RecordTooLarge,
+    /// Its bucket could not be read for as long as SQS keeps the message.
+    #[error(
+        "expected to read the failure record in its bucket, got faults until SQS would delete its notice"
+    )]
+    NotFetched,
+}
+
+impl Unreadable {
+    /// Why the message is given up.
+    pub(crate) fn reason(&self) -> Reason {
+        if *self == Self::RecordGone { Reason::RecordGone } else { Reason::Unreadable }
+    }
+}
