@@ -33,6 +33,9 @@ pub const LIFE_MAX: Duration = Duration::from_mins(15);
 /// The longest lease, as seen by a machine whose clock is behind.
 pub const LEASE_MAX: Duration = LIFE_MAX.saturating_add(CLOCK_SKEW_MAX.saturating_mul(2));
 
+/// SQS keeps no message for longer.
+pub const RETENTION_MAX: Duration = Duration::from_hours(14 * 24);
+
 /// The most attempts to replace a claim that keeps changing. Another handler is then acting on the failure.
 pub const LOOKS_MAX: u32 = 3;
 
@@ -185,8 +188,6 @@ mod tests {
     use super::*;
     use crate::testing::at;
 
-    const RETENTION: Duration = Duration::from_hours(14 * 24);
-
     fn now() -> Timestamp {
         at("2026-02-01T12:00:00Z")
     }
@@ -196,7 +197,7 @@ mod tests {
     }
 
     fn claimant(owner: &str) -> Claimant<'_> {
-        Claimant { owner, deadline: secs(30), retention: RETENTION }
+        Claimant { owner, deadline: secs(30), retention: RETENTION_MAX }
     }
 
     fn taken(verdict: Verdict) -> Claim {
@@ -277,7 +278,7 @@ mod tests {
                 let local = |time| shifted(time, skew_ms);
                 let dies = later(time, life);
                 let owner = nth.to_string();
-                let claimant = Claimant { owner: &owner, deadline: local(dies), retention: RETENTION };
+                let claimant = Claimant { owner: &owner, deadline: local(dies), retention: RETENTION_MAX };
                 let verdict = claimant.judge(stored.as_ref(), local(time));
                 let Verdict::Take(claim) = verdict else { continue };
                 if let Some((other, dies)) = holder {

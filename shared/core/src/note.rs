@@ -26,7 +26,7 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     Timestamp,
-    claim::{CLOCK_SKEW_MAX, LEASE_MAX, LIFE_MAX},
+    claim::{CLOCK_SKEW_MAX, LEASE_MAX, LIFE_MAX, RETENTION_MAX},
     envelope::RetryMetadata,
     time::{between, later},
 };
@@ -34,15 +34,15 @@ use crate::{
 /// Lambda keeps an asynchronous event for at most six hours, and then its function runs.
 const FAILS_WITHIN: Duration = Duration::from_hours(6).saturating_add(LIFE_MAX);
 
-/// SQS keeps a message for at most 14 days.
-const RETENTION_MAX: Duration = Duration::from_hours(14 * 24);
-
 /// A note that is not there yet is looked for again after a second at the earliest.
 const LOOK_INTERVAL_MIN: Duration = Duration::from_secs(1);
 
 /// The most sendings of one payload that are kept, unless their senders are at work. Each has about 300 bytes, and an
 /// item of DynamoDB at most 400 KB.
 const SENDINGS_MAX: usize = 200;
+
+/// The most sendings that one write removes. Their names stand in an expression, which DynamoDB limits to 4 KB.
+const REMOVED_MAX: usize = 100;
 
 /// How long notes are kept. Before that, SQS has deleted every record that may need them.
 pub const KEPT: Duration = FAILS_WITHIN.saturating_add(RETENTION_MAX);
@@ -156,15 +156,17 @@ pub enum Recalled {
 }
 
 impl Found {
-    /// The senders whose sendings no record needs any more, or of which there are too many.
+    /// The oldest senders whose sendings no record needs any more, or of which there are too many, as many as one write
+    /// removes.
     pub fn over(&self, now: Timestamp) -> Vec<String> {
         let mut by_age: Vec<_> = self.sendings.iter().collect();
         by_age.sort_unstable_by_key(|it| (Reverse(it.since), &it.sender));
         let is_over = |(nth, it): &(usize, &&Sending)| {
             !it.may_be_noted(now) && (*nth >= SENDINGS_MAX || it.is_over(now))
         };
-        let over = by_age.iter().enumerate().filter(is_over);
-        over.map(|(_, it)| it.sender.clone()).collect()
+        let over: Vec<_> = by_age.iter().enumerate().filter(is_over).collect();
+        let oldest = over.len().saturating_sub(REMOVED_MAX);
+        over[oldest..].iter().map(|(_, it)| it.sender.clone()).collect()
     }
 
     /// What a record continues whose invocation had this request id and failed at this time.
@@ -324,7 +326,7 @@ mod tests {
             // What failed before the call is not its failure, but clocks differ by ten seconds.
             (vec![alive.clone()], after(9), after(60), "nothing"),
             (vec![alive.clone()], after(10), after(60), "b/0"),
-            // Nor is what failed later than Lambda keeps an event.
+            // A failure after Lambda has dropped the event is not its failure either.
             (vec![dead.clone()], after(6 * 3600 + 15 * 60 + 10), after(80_000), "a/0"),
             (vec![dead], after(6 * 3600 + 15 * 60 + 11), after(80_000), "nothing"),
             // A lease longer than any handler's is none.
@@ -404,6 +406,9 @@ mod tests {
         let many = |lease| (0..203).map(move |n| sending(&n.to_string(), after(n), lease));
         assert_eq!(of(many(40).collect(), after(400)), ["2", "1", "0"]);
         assert_eq!(of(many(600).collect(), after(400)), [""; 0]);
+        let crowd = (0..400).map(|n| sending(&n.to_string(), after(n), 40)).collect();
+        let removed = of(crowd, after(600));
+        assert_eq!((removed.len(), &*removed[0], &*removed[99]), (REMOVED_MAX, "99", "0"));
     }
 
     proptest! {

@@ -58,7 +58,8 @@ impl ClaimTable {
         extra: Item,
         change: &Change<'_>,
     ) -> Result<(), NotReplaced> {
-        for attempt in 1.. {
+        let mut attempt = 1;
+        loop {
             let writes = self.writes(change, false).map_err(NotReplaced::Fault)?;
             let written = self.replace_with(key, seen, next, extra.clone(), writes).await;
             let reasons = match written {
@@ -70,8 +71,8 @@ impl ClaimTable {
                 return Err(NotReplaced::Fault(self.cancelled(&reasons)));
             }
             self.pause(attempt).await;
+            attempt += 1;
         }
-        Ok(())
     }
 
     /// Changes the notes, if the sending that this removes is still there. Returns whether it was.

@@ -7,11 +7,9 @@
 //! A claim that could not be marked ends with its lease. If the same failure is then delivered again, it is
 //! acted on again.
 
-use std::time::Duration;
-
 use comeback_core::{
     Timestamp,
-    claim::{Claim, Claimant, LOOKS_MAX, State, Verdict, is_same},
+    claim::{Claim, Claimant, LOOKS_MAX, RETENTION_MAX, State, Verdict, is_same},
     decision::Decision,
     fault::StoreFault,
     log_line::decision,
@@ -26,9 +24,6 @@ use crate::{
     run::Run,
     task::Task,
 };
-
-/// How long a claim is kept: SQS keeps no message for longer.
-const RETENTION: Duration = Duration::from_hours(14 * 24);
 
 pub(crate) enum NotClaimed {
     /// Its failure was already acted on.
@@ -103,7 +98,7 @@ pub(crate) fn judge<L, C>(
     run: &Run<'_, L, C>,
 ) -> Verdict {
     let owner = owner(item, run);
-    let claimant = Claimant { owner: &owner, deadline: run.deadline, retention: RETENTION };
+    let claimant = Claimant { owner: &owner, deadline: run.deadline, retention: RETENTION_MAX };
     claimant.judge(found, now)
 }
 

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use comeback_core::claim::RETENTION_MAX;
+
 /// The batch size of a mapping: Lambda's maximum without a batching window.
 pub const BATCH_SIZE: u32 = 10;
 
@@ -11,7 +13,7 @@ pub const VISIBILITY_PER_TIMEOUT: u32 = 6;
 /// From this visibility timeout on, a failure is seen late.
 pub const VISIBILITY_LONG: Duration = Duration::from_hours(1);
 
-pub const RETENTION: Duration = Duration::from_hours(14 * 24);
+pub const RETENTION: Duration = RETENTION_MAX;
 
 /// The `maxReceiveCount` of a retry queue. It is high because each wait, throttle and crash counts as a receive.
 pub const RECEIVES: u64 = 1_000;
