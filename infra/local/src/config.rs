@@ -1,4 +1,4 @@
-//! What a local cloud is started with.
+//! The options of a local cloud.
 
 use axum::Router;
 

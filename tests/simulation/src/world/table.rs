@@ -85,7 +85,7 @@ impl Table {
         };
     }
 
-    /// What there is for a failure record. What has expired may be gone, so it counts as that.
+    /// Finds the note and the sendings for a failure record. Expired ones may be deleted by now, so they don't count.
     fn recall(&self, now: Timestamp, keys: &Keys) -> note::Found {
         let note = self.notes.get(&keys.note).filter(|(end, _)| *end > now);
         let sendings = self.sendings.get(&keys.sendings).filter(|(end, _)| *end > now);

@@ -65,7 +65,7 @@ pub fn attach(facts: &Facts, order: &Order) -> Result<Plan, Refusal> {
         policy: policy.is_some(),
         ..Previous::default()
     });
-    // What this changes in a function that is attached already is restored with the rest.
+    // `detach` also restores what this command adds to a function that is attached already.
     let adds_layer = layering.as_ref().is_some_and(|(layers, _)| layers.is_some());
     before.settings |= settings.is_listed;
     before.transparent = before.transparent.or_else(|| settings.transparent_before.clone());

@@ -1,4 +1,4 @@
-//! What is found when a part of a retry system is examined.
+//! A finding: a problem of one part of a retry system, and how to fix it.
 
 use serde::Serialize;
 
