@@ -138,7 +138,8 @@ test('an event is followed from its failure to its success, and tells its life',
   assert.equal(await row('app.Down').locator('.marks').innerText(), '✗×2 ✓');
   await row('app.Down').getByRole('link').click();
   await page.getByRole('heading', { name: 'example-target · succeeded in attempt 2' }).waitFor();
-  assert.equal(await page.title(), 'example-target · succeeded in attempt 2 · Comeback');
+  // The page's script sets the title once the heading is there.
+  await page.waitForFunction(() => document.title === 'example-target · succeeded in attempt 2 · Comeback');
   const rows = page.locator('.waterfall li:not(.axis)');
   assert.deepEqual(await rows.locator('.label').allInnerTexts(), ['first run', 'attempt 1', 'attempt 2']);
   assert.deepEqual(
@@ -165,6 +166,7 @@ test('an event that failed is queued until the handler decides, and its title co
   assert.equal(await page.getByText('unknown').locator('visible=true').count(), 0);
   await row('app.Counted').getByRole('link').click();
   await page.getByRole('heading', { name: /^slow · attempt 1 in 9 m \d+ s$/ }).waitFor();
+  await page.waitForFunction(() => document.title.startsWith('slow'));
   const title = await page.title();
   await page.waitForFunction((before) => document.title !== before, title);
   assert.match(await page.title(), /^slow · attempt 1 in \d+ m/);
