@@ -4,9 +4,10 @@
     infra/contract/generate.py            writes them
     infra/contract/generate.py --check    fails if one of them is stale
 
-`infra/cdk/contract` is the contract as data: alarms.json and prices.json are written by hand, settings.json has the
-handler's own table of its settings, and table.json the names in the ledger's table. CDK and Terraform read them. What
-can't read has its part between two lines that name the part. The tables of what a retry costs come from `infra/cost`.
+`infra/cdk/contract` is the contract as data: alarms.json, prices.json and records.json are written by hand,
+settings.json has the handler's own table of its settings, and table.json the names in the ledger's table. CDK and
+Terraform read them. What can't read has its part between two lines that name the part. The tables of what a retry costs
+come from `infra/cost`.
 """
 
 import json

@@ -227,6 +227,13 @@ mod tests {
         assert_eq!(read(include_str!("../fixtures/s3_test_event.json")), Some(Notice::Test));
     }
 
+    #[test]
+    fn deployments_give_permissions_for_the_keys_that_records_have() {
+        let contract = include_str!("../../../infra/cdk/contract/records.json");
+        let contract = Object::read(contract).unwrap();
+        assert!(contract.text("prefix").is_some_and(|prefix| prefix == PREFIX));
+    }
+
     proptest::proptest! {
         #[test]
         fn every_key_of_a_record_survives_s3s_encoding(rest in "\\PC{1,40}", version in "[a-zA-Z0-9._]{0,8}") {
