@@ -1,16 +1,19 @@
 """Runs ministack on a free port of loopback, and prints its endpoint as `comeback-local` does.
 
-ministack reads its port when it is imported, so this program binds a socket before that. It also fixes eight bugs:
+ministack reads its port when it is imported, so this program binds a socket before that. It also fixes ten bugs:
 
-- Race condition: a failure record is appended to a queue without the lock under which the event source mapping replaces
-  the queue's list of messages. About three records in a thousand were lost, so tests of the loop failed at random. Here
-  appending takes the lock too.
+- Race condition: failure records and the notices of buckets are appended to a queue without the lock under which the
+  event source mapping replaces the queue's list of messages. About three records in a thousand were lost, so tests of
+  the loop failed at random. Here appending takes the lock too.
+- Buckets as destinations: ministack accepts a bucket as an on-failure destination, and then sends it nothing. Here it
+  puts the failure record, with the key that Lambda documents.
 - Nested stacks: ministack does not apply a template's transforms in nested stacks. CloudFormation does.
 - Numbers: if a template's parameter gives a mapping's concurrency, the value stays a string and the mapping never
   polls. CloudFormation converts it to a number.
 - Alarms: a stack with an alarm on an expression is refused. CloudWatch accepts it. Here the alarm watches a metric with
   the expression as its name, which never has a value.
 - `aws:PrincipalArn`: in a policy's condition, ministack compares the ARN of a role's session. IAM compares the role's.
+- `aws:PrincipalIsAWSService`: ministack doesn't know that S3, which sends a bucket's notices, is a service of AWS.
 - Logs: a function that still runs after its stack was deleted makes its log group again. On AWS, the roles of these
   functions don't allow that.
 - Moved messages: a mapping delivers a message without the queue from which SQS moved it. Lambda delivers it with all of
@@ -28,7 +31,10 @@ import functools
 import json
 import os
 import socket
+import sys
+import uuid
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 from endpoints import REGION, end_with_starter
@@ -52,7 +58,7 @@ from hypercorn.asyncio import serve
 from hypercorn.config import Config
 from ministack.app import app
 from ministack.core import iam_actions, iam_evaluator
-from ministack.services import cloudwatch_logs, lambda_svc, sqs
+from ministack.services import cloudwatch_logs, lambda_svc, s3, sqs
 from ministack.services.cloudformation import engine, provisioners
 
 
@@ -66,9 +72,38 @@ def replaces(owner: Any, name: str) -> Callable[[Callable[..., Any]], None]:
 
 
 @replaces(lambda_svc, "_route_async_failure")
-def append_failure_record_alone(append: Any, *arguments: Any) -> None:
+def append_failure_record_alone(append: Any, destination: str, *failure: Any) -> None:
+    if destination.startswith("arn:aws:s3:::"):
+        put_failure_record(destination.removeprefix("arn:aws:s3:::"), *failure)
+        return
     with sqs._queues_lock:
-        append(*arguments)
+        append(destination, *failure)
+
+
+def put_failure_record(bucket: str, function: str, event: Any, result: dict[str, Any]) -> None:
+    record = {
+        "requestContext": {
+            "requestId": str(uuid.uuid4()),
+            "functionArn": f"{lambda_svc._functions[function]['config']['FunctionArn']}:$LATEST",
+            "condition": "RetriesExhausted",
+            "approximateInvokeCount": 1,
+        },
+        "requestPayload": event,
+        "responseContext": {"statusCode": 200, "functionError": result.get("function_error") or "Unhandled"},
+        "responsePayload": result["body"] if isinstance(result.get("body"), dict) else {},
+    }
+    time = f"{datetime.now(UTC):%Y/%m/%d/%Y-%m-%dT%H.%M.%S}"
+    status, _, answer = s3._put_object(
+        bucket, f"aws/lambda/async/{function}/{time}-{uuid.uuid4()}", json.dumps(record).encode(), {}
+    )
+    if status != 200:
+        print(f"expected {bucket} to take a failure record, got {status}: {answer!r}", file=sys.stderr)
+
+
+@replaces(s3, "_deliver_event_to_sqs")
+def append_notice_alone(append: Any, *arguments: Any, **options: Any) -> None:
+    with sqs._queues_lock:
+        append(*arguments, **options)
 
 
 @replaces(lambda_svc, "_emit_lambda_logs")
@@ -131,8 +166,10 @@ def extract_action_of_batch(extract: Any, service: str, *arguments: Any) -> str 
 
 
 @replaces(iam_evaluator, "_resolve_condition_key")
-def resolve_condition_key_of_role(resolve: Any, key: str, context: Any) -> Any:
+def resolve_condition_key_of_principal(resolve: Any, key: str, context: Any) -> Any:
     """The value of a condition key. `aws:PrincipalArn` is the ARN of the role; all roles here have the path `/`."""
+    if key.lower() == "aws:principalisawsservice" and context.principal_type == "Service":
+        return "true"
     value = resolve(key, context)
     if key.lower() == "aws:principalarn" and ":assumed-role/" in value:
         account, role = value.split(":")[4], value.split("/")[1]
