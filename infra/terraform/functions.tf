@@ -1,5 +1,5 @@
-# The configuration of each attached function: its role may send to its retry queue, its failures go there, and Lambda
-# doesn't take its retries for an endless loop.
+# The configuration of each attached function: its role may send to its retry queue, its failures go there or to the
+# bucket, and Lambda doesn't take its retries for an endless loop.
 
 locals {
   function_names = { for key, function in var.functions : key => split(":", function.arn)[6] }
@@ -37,11 +37,21 @@ resource "aws_iam_role_policy" "sender" {
         },
       ],
       [
-        for key in [var.kms_key_arn] : {
+        for key in distinct([for key in [var.kms_key_arn, local.bucket_key] : key if key != null]) : {
           Effect   = "Allow"
           Action   = ["kms:Decrypt", "kms:GenerateDataKey"]
           Resource = [key]
-        } if key != null
+        }
+      ],
+      [
+        # Lambda refuses a bucket if the function's role may not put objects under all keys.
+        for arn in [local.bucket_arn] : {
+          Effect   = "Allow"
+          Action   = concat(local.record.function.objects, local.record.function.bucket)
+          Resource = [arn, "${arn}/*"]
+          # Once a bucket is deleted, anybody can take its name.
+          Condition = { StringEquals = { "s3:ResourceAccount" = split(":", each.value.arn)[4] } }
+        } if local.has_bucket
       ],
     )
   })
@@ -57,7 +67,11 @@ resource "aws_lambda_function_event_invoke_config" "this" {
 
   destination_config {
     on_failure {
-      destination = aws_sqs_queue.retry[local.queue_of[each.value.function]].arn
+      destination = (
+        contains(local.recorded, each.value.function)
+        ? local.bucket_arn
+        : aws_sqs_queue.retry[local.queue_of[each.value.function]].arn
+      )
     }
 
     dynamic "on_success" {
@@ -83,11 +97,15 @@ resource "aws_lambda_function_event_invoke_config" "this" {
   }
 
   # Lambda refuses a destination to which the function's role may not send. No failure may arrive before the queue has
-  # its policy and its mapping.
+  # its policy and its mapping, and the bucket all of its own.
   depends_on = [
     aws_iam_role_policy.sender,
     aws_sqs_queue_policy.retry,
     aws_lambda_event_source_mapping.retry,
+    aws_s3_bucket_policy.records,
+    aws_s3_bucket_notification.records,
+    aws_s3_bucket_lifecycle_configuration.records,
+    aws_s3_bucket_server_side_encryption_configuration.records,
   ]
 }
 

@@ -102,6 +102,7 @@ locals {
     for name, value in {
       DEAD_LETTER_QUEUE_URL = local.central == null ? aws_sqs_queue.dead_letter.url : local.central.url
       LEDGER_TABLE          = one(aws_dynamodb_table.ledger[*].name)
+      RECORD_BUCKETS        = local.has_bucket ? local.bucket_name : null
       QUEUE_TARGETS         = length(local.queues) == 0 ? null : jsonencode(local.queue_targets)
       POLICIES = length(merge(values(local.own_policies)...)) == 0 ? null : jsonencode({
         for key, own in local.own_policies : local.target_names[key] => own if length(own) > 0
@@ -182,6 +183,16 @@ locals {
         Action   = ["dynamodb:Query"]
         Resource = ["${table.arn}/index/${local.table.index}"]
       } if var.register && var.probe
+    ],
+    local.record_reading,
+    [
+      # With it, S3 tells a record that is gone from one that the handler may not read.
+      for arn in [local.bucket_arn] : {
+        Effect    = "Allow"
+        Action    = local.record.handler.bucket
+        Resource  = [arn]
+        Condition = { StringLike = { "s3:prefix" = "${local.record.prefix}*" } }
+      } if local.has_bucket
     ],
     [
       # CloudWatch doesn't support resource-level permissions.

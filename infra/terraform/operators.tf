@@ -71,6 +71,13 @@ resource "aws_iam_policy" "read" {
         },
       ],
       [
+        for arn in [local.bucket_arn] : {
+          Effect   = "Allow"
+          Action   = ["s3:GetBucketNotification", "s3:GetLifecycleConfiguration"]
+          Resource = [arn]
+        } if local.has_bucket
+      ],
+      [
         for table in aws_dynamodb_table.ledger : {
           Effect   = "Allow"
           Action   = ["dynamodb:GetItem", "dynamodb:BatchGetItem"]
@@ -147,6 +154,7 @@ resource "aws_iam_policy" "operate" {
           Condition = { "ForAllValues:StringLike" = { "dynamodb:LeadingKeys" = ["target/*"] } }
         }
       ],
+      local.record_reading,
       [
         for key in [var.kms_key_arn] : {
           Effect   = "Allow"
@@ -193,6 +201,7 @@ resource "aws_iam_policy" "redrive" {
           Resource = [for queue in queues : queue.arn]
         } if length(queues) > 0
       ],
+      local.record_reading,
       [
         for key in [var.kms_key_arn] : {
           Effect   = "Allow"

@@ -48,6 +48,24 @@ output "ledger_table_name" {
   value       = one(aws_dynamodb_table.ledger[*].name)
 }
 
+output "records_bucket_name" {
+  description = "The bucket of failure records. Null without one."
+  value       = local.has_bucket ? local.bucket_name : null
+}
+
+output "records_bucket_arn" {
+  description = "The bucket's ARN, which is the on-failure destination of functions with `records`. Null without one."
+  value       = local.has_bucket ? local.bucket_arn : null
+}
+
+output "record_notifications" {
+  description = "The notifications that a bucket of yours needs, each with the arguments of a `queue` of `aws_s3_bucket_notification`."
+  value       = local.has_bucket ? local.record_notifications : []
+
+  # S3 refuses a notification to a queue to which it may not send.
+  depends_on = [aws_sqs_queue_policy.retry]
+}
+
 output "read_policy_arn" {
   description = "The policy that allows reading the state of the system, for `operator_principals` and readers. Null without operators."
   value       = one(aws_iam_policy.read[*].arn)

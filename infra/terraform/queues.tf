@@ -140,6 +140,19 @@ resource "aws_sqs_queue_policy" "retry" {
         }
       ],
       [
+        for arn in [local.bucket_arn] : {
+          Effect    = "Allow"
+          Principal = { Service = "s3.amazonaws.com" }
+          Action    = "sqs:SendMessage"
+          Resource  = aws_sqs_queue.retry[each.key].arn
+          Condition = {
+            ArnEquals = { "aws:SourceArn" = arn }
+            # Once a bucket is deleted, anybody can take its name.
+            StringEquals = { "aws:SourceAccount" = split(":", aws_sqs_queue.retry[each.key].arn)[4] }
+          }
+        } if local.has_bucket && contains(local.notifying_queues, each.key)
+      ],
+      [
         for action in ["sqs:DeleteQueue"] : {
           Effect    = "Deny"
           Principal = "*"
@@ -265,8 +278,11 @@ check "failures_are_seen_soon" {
 
 check "no_failure_is_too_large" {
   assert {
-    condition     = var.max_message_size != null || local.max_message_size == 1048576
-    error_message = "Version 5 of the AWS provider makes queues that take messages of 256 KiB, so Lambda drops the failures of events with more than that. Use version 6.8 or later, or say with max_message_size = 262144 that no event is that large."
+    condition = (
+      var.max_message_size != null || local.max_message_size == 1048576
+      || length(var.queues) == 0 && length(local.recorded) == length(var.functions)
+    )
+    error_message = "Version 5 of the AWS provider makes queues that take messages of 256 KiB, so Lambda drops the failures of events with more than that. Use version 6.8 or later, set records = true, or say with max_message_size = 262144 that no event is that large."
   }
 }
 

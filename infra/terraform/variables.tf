@@ -4,8 +4,9 @@ variable "functions" {
   description = <<-EOT
     The functions whose failed asynchronous events come back, by keys of your choice. `arn` is without a qualifier.
     `qualifiers` are the aliases and versions that are invoked asynchronously. The other values override the
-    general policy. `on_success` and `maximum_event_age` go to the function's event invoke config, which this module
-    owns. `log_group_name` is for operators, if the function doesn't log to /aws/lambda/NAME.
+    general policy, and `records` overrides `records`. `on_success` and `maximum_event_age` go to the function's event
+    invoke config, which this module owns. `log_group_name` is for operators, if the function doesn't log to
+    /aws/lambda/NAME.
   EOT
   type = map(object({
     arn        = string
@@ -22,6 +23,7 @@ variable "functions" {
     durable              = optional(bool)
     transparent          = optional(bool)
     # end: attributes of a function
+    records           = optional(bool)
     on_success        = optional(string)
     maximum_event_age = optional(number)
     log_group_name    = optional(string)
@@ -337,7 +339,7 @@ variable "tracing" {
 }
 
 variable "subnet_ids" {
-  description = "The subnets of the handler, from which it must reach SQS, Lambda, with a ledger DynamoDB, and with probes CloudWatch. Empty for no VPC."
+  description = "The subnets of the handler, from which it must reach SQS, Lambda, with a ledger DynamoDB, with probes CloudWatch, and with records S3. Empty for no VPC."
   type        = list(string)
   default     = []
   nullable    = false
@@ -383,7 +385,7 @@ variable "max_message_size" {
 }
 
 variable "deletion_protection" {
-  description = "Whether the queues' policies forbid everyone to delete the queues. Terraform still can: it deletes the policy first."
+  description = "Whether the queues' policies forbid everyone to delete the queues, and a bucket with records is not deleted. Terraform can still delete the queues: it deletes the policy first."
   type        = bool
   default     = true
   nullable    = false
@@ -415,6 +417,39 @@ variable "ledger" {
   nullable    = false
 }
 
+variable "records" {
+  description = "Whether the failures of all functions go to a bucket first, which takes records of any size, and not to their retry queues. The module makes the bucket, unless there is `records_bucket`."
+  type        = bool
+  default     = false
+  nullable    = false
+}
+
+variable "records_bucket" {
+  description = <<-EOT
+    A bucket of yours for `records`, in this account and region, and the ARN of its key. The module lets it send to the
+    retry queues and the handler read it. Its notifications, lifecycle and policy stay yours, unless
+    `manages_notifications` is true: then the module replaces all notifications of the bucket. Null for a bucket of the
+    module's own.
+  EOT
+  type = object({
+    name                  = string
+    kms_key_arn           = optional(string)
+    manages_notifications = optional(bool, false)
+  })
+  default = null
+
+  validation {
+    condition     = var.records_bucket == null ? true : can(regex("^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$", var.records_bucket.name))
+    error_message = "The records_bucket must have the name of a bucket, and no ARN or URL."
+  }
+  validation {
+    condition = var.records_bucket == null ? true : var.records_bucket.kms_key_arn == null ? true : (
+      can(regex("^arn:[a-z-]+:kms:[a-z0-9-]+:[0-9]{12}:key/.+$", var.records_bucket.kms_key_arn))
+    )
+    error_message = "The kms_key_arn of records_bucket must be the ARN of a key, and no alias."
+  }
+}
+
 # generated: variables of the handler, by infra/contract/generate.py
 variable "in_flight_max" {
   description = "How many messages of a queue may wait in flight; further waits are kept as delays, which have no limit but are less precise; more than 120,000 need a raised quota of SQS."
@@ -441,7 +476,7 @@ variable "register" {
 # Keys. They must be ARNs of keys, not of aliases, because permissions apply to keys.
 
 variable "kms_key_arn" {
-  description = "The ARN of a customer-managed key for the queues and the ledger, whose policy lets IAM decide who uses it. Null for the services' own keys."
+  description = "The ARN of a customer-managed key for the queues, the ledger and the bucket of records, whose policy lets IAM decide who uses it. With records it must also let s3.amazonaws.com use it. Null for the services' own keys."
   type        = string
   default     = null
 

@@ -22,6 +22,9 @@ mock_provider "aws" {
   mock_resource "aws_dynamodb_table" {
     defaults = { arn = "arn:aws:dynamodb:us-east-1:123456789012:table/ledger" }
   }
+  mock_resource "aws_s3_bucket" {
+    defaults = { id = "comeback-records" }
+  }
 }
 
 variables {
@@ -228,6 +231,165 @@ run "an_alarm_that_needs_something_to_be_switched_on_is_made_only_with_it" {
       for alarm, it in local.contract : alarm if contains(["", "ledger"], try(it.only_with, ""))
     ])
     error_message = "expected the alarms of a ledger and no others, got ${jsonencode(keys(local.watched))}"
+  }
+}
+
+run "records_of_any_size_go_to_a_bucket_that_tells_each_functions_own_queue" {
+  variables {
+    records             = true
+    max_age             = "36h"
+    kms_key_arn         = "arn:aws:kms:us-east-1:123456789012:key/mine"
+    operator_principals = ["arn:aws:iam::123456789012:role/operator"]
+    redrive_principals  = ["arn:aws:iam::123456789012:role/redriver"]
+    functions = {
+      orders = {
+        arn      = "arn:aws:lambda:us-east-1:123456789012:function:orders"
+        role_arn = "arn:aws:iam::123456789012:role/orders"
+        max_age  = "10d"
+      }
+      payments = {
+        arn      = "arn:aws:lambda:us-east-1:123456789012:function:payments"
+        role_arn = "arn:aws:iam::123456789012:role/payments"
+        records  = false
+      }
+    }
+  }
+  assert {
+    condition     = local.environment.RECORD_BUCKETS == "comeback-records"
+    error_message = "expected the bucket's name, got ${local.environment.RECORD_BUCKETS}"
+  }
+  assert {
+    condition = (
+      aws_lambda_function_event_invoke_config.this["orders:$LATEST"].destination_config[0].on_failure[0].destination == "arn:aws:s3:::comeback-records"
+      && strcontains(aws_lambda_function_event_invoke_config.this["payments:$LATEST"].destination_config[0].on_failure[0].destination, ":sqs:")
+    )
+    error_message = "expected the bucket as the destination of one function"
+  }
+  assert {
+    condition = [for it in aws_s3_bucket_notification.records[0].queue : "${it.id} ${it.filter_prefix} ${join(",", it.events)}"] == [
+      "orders aws/lambda/async/orders/ s3:ObjectCreated:*", "payments aws/lambda/async/payments/ s3:ObjectCreated:*",
+    ]
+    error_message = "expected notices of each function's records to its own queue, got ${jsonencode(aws_s3_bucket_notification.records[0].queue)}"
+  }
+  assert {
+    # The longest age of all policies, the retention of dead letters, and a day.
+    condition     = aws_s3_bucket_lifecycle_configuration.records[0].rule[0].expiration[0].days == 10 + 14 + 1
+    error_message = "expected that records outlast their events, got ${jsonencode(aws_s3_bucket_lifecycle_configuration.records[0].rule)}"
+  }
+  assert {
+    condition = contains(jsondecode(aws_sqs_queue_policy.retry["retry-orders"].policy).Statement, {
+      Effect    = "Allow"
+      Principal = { Service = "s3.amazonaws.com" }
+      Action    = "sqs:SendMessage"
+      Resource  = "arn:aws:sqs:us-east-1:123456789012:queue"
+      Condition = {
+        ArnEquals    = { "aws:SourceArn" = "arn:aws:s3:::comeback-records" }
+        StringEquals = { "aws:SourceAccount" = "123456789012" }
+      }
+    }) && !strcontains(aws_sqs_queue_policy.retry["redrive"].policy, "s3.amazonaws.com")
+    error_message = "expected that this bucket of this account sends to the queues of functions, got ${aws_sqs_queue_policy.retry["retry-orders"].policy}"
+  }
+  assert {
+    condition = alltrue([
+      for expected in [
+        {
+          Effect = "Allow", Action = ["s3:GetObject"], Resource = ["arn:aws:s3:::comeback-records/aws/lambda/async/*"]
+        },
+        {
+          Effect    = "Allow", Action = ["s3:ListBucket"], Resource = ["arn:aws:s3:::comeback-records"]
+          Condition = { StringLike = { "s3:prefix" = "aws/lambda/async/*" } }
+        },
+      ] : contains([for it in jsondecode(aws_iam_role_policy.handler.policy).Statement : jsonencode(it)], jsonencode(expected))
+    ])
+    error_message = "expected that the handler reads records and nothing else, got ${aws_iam_role_policy.handler.policy}"
+  }
+  assert {
+    condition = alltrue([
+      for policy in [aws_iam_policy.operate[0].policy, aws_iam_policy.redrive[0].policy] :
+      strcontains(policy, "comeback-records/aws/lambda/async/*")
+    ])
+    error_message = "expected that those who look at dead letters may read their payloads"
+  }
+  assert {
+    condition = alltrue([
+      for part in [
+        "sqs:SendMessage", "s3:PutObject", "s3:ListBucket", "\"arn:aws:s3:::comeback-records/*\"", "kms:GenerateDataKey",
+        "{\"s3:ResourceAccount\":\"123456789012\"}",
+      ] :
+      strcontains(aws_iam_role_policy.sender["payments"].policy, part)
+    ])
+    error_message = "expected that a function may send to both, so that its destination may change, got ${aws_iam_role_policy.sender["payments"].policy}"
+  }
+  assert {
+    condition = jsondecode(aws_s3_bucket_policy.records[0].policy).Statement[*].Action == ["s3:*", ["s3:PutObject"], ["s3:GetObject", "s3:GetObjectVersion", "s3:DeleteObject", "s3:DeleteObjectVersion"]] && (
+      toset(jsondecode(aws_s3_bucket_policy.records[0].policy).Statement[1].Condition.ArnNotEquals["aws:PrincipalArn"])
+      == toset(["arn:aws:iam::123456789012:role/orders", "arn:aws:iam::123456789012:role/payments"])
+      ) && (
+      toset(jsondecode(aws_s3_bucket_policy.records[0].policy).Statement[2].Condition.ArnNotEquals["aws:PrincipalArn"])
+      == toset(["arn:aws:iam::123456789012:role/handler", "arn:aws:iam::123456789012:role/operator", "arn:aws:iam::123456789012:role/redriver"])
+    )
+    error_message = "expected a bucket that is closed to others, got ${aws_s3_bucket_policy.records[0].policy}"
+  }
+  assert {
+    condition = (
+      one(aws_s3_bucket_server_side_encryption_configuration.records[0].rule).apply_server_side_encryption_by_default[0].kms_master_key_id == "arn:aws:kms:us-east-1:123456789012:key/mine"
+      && aws_s3_bucket_public_access_block.records[0].restrict_public_buckets
+      && !aws_s3_bucket.records[0].force_destroy
+    )
+    error_message = "expected an encrypted bucket that is not public and not deleted with records"
+  }
+}
+
+run "a_bucket_of_the_users_is_read_before_a_function_sends_there" {
+  variables {
+    records_bucket = { name = "mine", kms_key_arn = "arn:aws:kms:us-east-1:123456789012:key/theirs" }
+  }
+  assert {
+    condition     = length(aws_s3_bucket.records) + length(aws_s3_bucket_notification.records) == 0 && local.environment.RECORD_BUCKETS == "mine"
+    error_message = "expected no bucket and no notification of the module's own"
+  }
+  assert {
+    condition     = strcontains(aws_lambda_function_event_invoke_config.this["orders:$LATEST"].destination_config[0].on_failure[0].destination, ":sqs:")
+    error_message = "expected the retry queue as the destination"
+  }
+  assert {
+    condition = (
+      strcontains(aws_sqs_queue_policy.retry["retry-orders"].policy, "arn:aws:s3:::mine")
+      && strcontains(aws_iam_role_policy.handler.policy, "arn:aws:s3:::mine/aws/lambda/async/*")
+      && strcontains(aws_iam_role_policy.handler.policy, "key/theirs")
+      && strcontains(aws_iam_role_policy.sender["orders"].policy, "key/theirs")
+    )
+    error_message = "expected that the bucket may send, the handler may read and functions may put"
+  }
+  assert {
+    condition     = output.record_notifications[0].filter_prefix == "aws/lambda/async/orders/" && output.records_bucket_name == "mine"
+    error_message = "expected the notifications to add, got ${jsonencode(output.record_notifications)}"
+  }
+}
+
+run "a_bucket_of_the_users_may_have_its_notifications_managed" {
+  variables {
+    records        = true
+    records_bucket = { name = "mine", manages_notifications = true }
+  }
+  assert {
+    condition     = aws_s3_bucket_notification.records[0].bucket == "mine" && length(aws_s3_bucket_notification.records[0].queue) == 2
+    error_message = "expected the notifications of both functions"
+  }
+  assert {
+    condition     = aws_lambda_function_event_invoke_config.this["orders:$LATEST"].destination_config[0].on_failure[0].destination == "arn:aws:s3:::mine"
+    error_message = "expected the bucket as the destination"
+  }
+}
+
+run "without_records_there_is_no_bucket_and_nobody_may_read_one" {
+  assert {
+    condition = (
+      length(aws_s3_bucket.records) == 0 && output.records_bucket_name == null && output.records_bucket_arn == null
+      && !strcontains("${aws_iam_role_policy.handler.policy}${aws_iam_role_policy.sender["orders"].policy}${aws_sqs_queue_policy.retry["retry-orders"].policy}", "s3")
+      && !contains(keys(local.environment), "RECORD_BUCKETS")
+    )
+    error_message = "expected nothing of S3"
   }
 }
 

@@ -186,6 +186,18 @@ run "refuses_need_the_ledger_2" {
   expect_failures = [aws_lambda_function.handler]
 }
 
+run "refuses_an_arn_as_the_name_of_a_bucket" {
+  command = plan
+  variables { records_bucket = { name = "arn:aws:s3:::records" } }
+  expect_failures = [var.records_bucket]
+}
+
+run "refuses_an_alias_as_the_key_of_a_bucket" {
+  command = plan
+  variables { records_bucket = { name = "records", kms_key_arn = "alias/records" } }
+  expect_failures = [var.records_bucket]
+}
+
 run "refuses_transparent_functions_need_the_ledger" {
   command = plan
   variables { transparent = true }

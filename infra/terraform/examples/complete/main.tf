@@ -1,4 +1,5 @@
-# The basic example with every option switched on: a queue, a ledger, probes, keys, limits, and two kinds of alarms.
+# The basic example with every option switched on: a queue, a ledger, records in a bucket, probes, keys,
+# limits, and two kinds of alarms.
 
 terraform {
   required_version = ">= 1.5"
@@ -110,6 +111,9 @@ module "comeback" {
   register = true
   probe    = true
 
+  # Failures of any size come back.
+  records = true
+
   kms_key_arn             = aws_kms_key.comeback.arn
   log_kms_key_arn         = aws_kms_key.comeback.arn
   environment_kms_key_arn = aws_kms_key.comeback.arn
@@ -136,9 +140,9 @@ module "comeback" {
 
 data "aws_region" "current" {}
 
-# IAM decides who uses the key, and CloudWatch Logs may use it for the handler's log.
+# IAM decides who uses the key. CloudWatch Logs may use it for the handler's log, and S3 to send notices of records.
 resource "aws_kms_key" "comeback" {
-  description         = "Comeback's queues, ledger, log and variables"
+  description         = "Comeback's queues, ledger, records, log and variables"
   enable_key_rotation = true
   policy = jsonencode({
     Version = "2012-10-17"
@@ -159,6 +163,13 @@ resource "aws_kms_key" "comeback" {
             "kms:EncryptionContext:aws:logs:arn" = "arn:aws:logs:${data.aws_region.current.id}:${data.aws_caller_identity.current.account_id}:log-group:*"
           }
         }
+      },
+      {
+        Effect    = "Allow"
+        Principal = { Service = "s3.amazonaws.com" }
+        Action    = ["kms:Decrypt", "kms:GenerateDataKey*"]
+        Resource  = "*"
+        Condition = { StringEquals = { "aws:SourceAccount" = data.aws_caller_identity.current.account_id } }
       },
     ]
   })
@@ -233,6 +244,11 @@ output "orders_name" {
 output "dead_letter_queue_url" {
   description = "The queue of events that were given up."
   value       = module.comeback.dead_letter_queue_url
+}
+
+output "records_bucket_name" {
+  description = "The bucket of failure records. Empty it before you destroy the example."
+  value       = module.comeback.records_bucket_name
 }
 
 output "operator_arn" {
