@@ -32,7 +32,7 @@ import endpoints
 import sam
 from inputs import failure_record
 from loop import consume
-from stack import Deployed, find, given_up, life_of_failing, listed, remove
+from stack import Deployed, empty_buckets, find, given_up, life_of_failing, listed, remove, retry_queue
 
 # Far longer than the backoffs of all attempts. If it isn't done by then, something is wrong.
 PATIENCE_SECONDS = 150
@@ -50,6 +50,8 @@ OPERATE = {
     "change_message_visibility: failures",
 }
 PURGE = {"purge_queue: dead letters"}
+# The payload of a large dead letter is still in the bucket.
+READ_RECORDS, DELETE_RECORDS = {"get_object: records"}, {"delete_object: records"}
 
 # What the handler does only under load, if Lambda refuses an invocation, or if its function is down for minutes.
 RARE = (
@@ -58,6 +60,8 @@ RARE = (
     "dynamodb:DeleteItem on ",
     "cloudwatch:GetMetricData on *",
     "dynamodb:Query on ",
+    # S3 asks for it if a record is gone.
+    "s3:ListBucket on ",
 )
 
 
@@ -93,22 +97,20 @@ def faults(
     of_sources = [fault for arn in sources for fault in faults_of_queue(deployed.endpoint, arn)]
     orders, dead_letters = play(deployed)
     event_ids = [letter["MessageAttributes"]["RequestId"]["StringValue"] for letter in dead_letters]
-    status = deployed.comeback(comeback, "status")
-    (system,) = deployed.comeback(comeback, "doctor")["systems"]
-    looked_at = {
+    failures = 2 + 1 + attempts_max
+    operate, purge, looked_at = OPERATE, PURGE, {}
+    if deployed.bucket:
+        operate, purge = OPERATE | READ_RECORDS, PURGE | DELETE_RECORDS
+        looked_at["records"] = (failures, len(deployed.records()))
+    looked_at |= {
         "placed": ([{"placed": "order-7", "attempt": 2}], orders),
         "given up": (never_given_up(attempts_max), list(map(given_up, dead_letters))),
         "what a stranger can do": (set(), deployed.stranger_operations()),
-        "what the operator can do": (OPERATE, deployed.possible(deployed.operators_queues())),
-        "what the operator can do with all permissions": (OPERATE | PURGE, deployed.operations()),
+        "what the operator can do": (operate, deployed.possible(deployed.operators_key)),
+        "what the operator can do with all permissions": (operate | purge, deployed.operations()),
         "permissions that the handler didn't use": (
             [],
             [each for each in deployed.unused_permissions() if not each.startswith(RARE)],
-        ),
-        "comeback status": ([deployed.arn, *sources], [each["function"] for each in status["functions"]]),
-        "comeback doctor": (
-            list(problems),
-            [finding["name"] for finding in system["findings"] if finding["verdict"] == "bad"],
         ),
         "comeback trace": (
             [life_of_failing(attempts_max)],
@@ -121,7 +123,14 @@ def faults(
     looked_at["denied calls"] = (set(), denied)
     if deployed.variables().get("LEDGER_TABLE"):
         # The failures of both events, and two of each queue's message.
-        looked_at["claims"] = (["done"] * (2 + 1 + attempts_max + 2 * len(sources)), deployed.claims())
+        looked_at["claims"] = (["done"] * (failures + 2 * len(sources)), deployed.claims())
+    if not deployed.bucket:
+        # The program finds functions by the queues that are their destinations, and not yet by buckets.
+        status = deployed.comeback(comeback, "status")
+        (system,) = deployed.comeback(comeback, "doctor")["systems"]
+        bad = [finding["name"] for finding in system["findings"] if finding["verdict"] == "bad"]
+        looked_at["comeback status"] = ([deployed.arn, *sources], [each["function"] for each in status["functions"]])
+        looked_at["comeback doctor"] = (list(problems), bad)
     if deployed.variables().get("REGISTER") == "true":
         listed = deployed.comeback(comeback, "waiting", as_operator=True)
         looked_at["comeback waiting"] = (("register", 0), (listed["source"], listed["looked_at"]))
@@ -149,8 +158,9 @@ def faults_of_queue(endpoint: endpoints.Endpoint, source: str) -> list[str]:
 
 
 def destroy(endpoint: endpoints.Endpoint, example: commands.Example, home: Path) -> list[str]:
+    empty_buckets(endpoint)
     replace(example, commands=[["terraform", "destroy", "-auto-approve", "-no-color"]]).deploy(endpoint, home)
-    return listed(endpoint)
+    return [*listed(endpoint), *(each["Name"] for each in endpoint.client("s3").list_buckets()["Buckets"])]
 
 
 class Trial(NamedTuple):
@@ -171,8 +181,7 @@ def of_one(attempts_max: int, comeback: Path, endpoint: endpoints.Endpoint, stac
 def of_terraform(comeback: Path, endpoint: endpoints.Endpoint, _: str) -> list[str]:
     # All names begin with that of the module in the complete example.
     target, handler, operator = (f"comeback-complete-{part}" for part in ("orders", "handler", "operator"))
-    config = endpoint.client("lambda").get_function_event_invoke_config(FunctionName=target, Qualifier="$LATEST")
-    queue = config["DestinationConfig"]["OnFailure"]["Destination"]
+    queue = retry_queue(endpoint, target)
     deployed = Deployed(endpoint, target, handler, queue, operator)
     # Version 5 of the provider makes queues that take only messages of 256 KiB.
     problems = ["messages_small"] * 4 if commands.has_provider_5() else []
@@ -235,7 +244,7 @@ def run_all(runs: Sequence[Callable[[], list[str]]]) -> int:
 def main() -> int:
     # CDK's command line, the output of examples.js with this handler, the handler's zip, and the operator's program.
     cdk, applications, handler, comeback = (Path(argument).resolve() for argument in sys.argv[1:])
-    with_everything = sam.with_everything()
+    with_everything = sam.with_records(sam.with_everything())
     all_on = partial(of_one, sam.ATTEMPTS_MAX, comeback)
     trials = [
         Trial("SAM with everything", lambda folder: commands.sam(handler, folder, with_everything), all_on),

@@ -1,5 +1,6 @@
 """SAM's templates, transformed as CloudFormation would, without uploading code. The example also with everything on."""
 
+import copy
 import functools
 import json
 import logging
@@ -19,6 +20,7 @@ INFRA = Path(__file__).resolve().parents[2] / "infra"
 SYSTEM = INFRA / "sam" / "template.yaml"
 TARGET_ALARMS = INFRA / "sam" / "target-alarms.yaml"
 EXAMPLE = INFRA / "sam" / "example" / "template.yaml"
+WITH_RECORDS = EXAMPLE.with_name("records.yaml")
 TEMPLATES = (SYSTEM, TARGET_ALARMS, EXAMPLE)
 
 HOME = "us-east-1:111111111111"
@@ -159,14 +161,35 @@ KEY_POLICY = {
         },
     ],
 }
+# S3 sends the notices of records to an encrypted queue.
+KEY_FOR_NOTICES = {
+    "Effect": "Allow",
+    "Principal": {"Service": "s3.amazonaws.com"},
+    "Action": ["kms:Decrypt", "kms:GenerateDataKey*"],
+    "Resource": "*",
+    "Condition": {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}},
+}
+
+
+def with_records(document: dict[str, Any]) -> dict[str, Any]:
+    """Lets the failures of this document's function go to a bucket, as in the example with records."""
+    resources, example = document["Resources"], read(WITH_RECORDS)["Resources"]
+    parameters = resources["Retry"]["Properties"]["Parameters"]
+    # The function's own maximum age is 14 days.
+    parameters |= {"Records": example["Retry"]["Properties"]["Parameters"]["Records"], "RecordsDays": "29"}
+    resources["Key"]["Properties"]["KeyPolicy"]["Statement"].append(KEY_FOR_NOTICES)
+    failures, of_records = (each["OrdersFailures"]["Properties"]["PolicyDocument"] for each in (resources, example))
+    failures["Statement"] += of_records["Statement"]
+    resources["OrdersEventInvokeConfig"] = example["OrdersEventInvokeConfig"]
+    return document
 
 
 def with_everything() -> dict[str, Any]:
-    """The example's document with every option of both packages switched on."""
+    """The example's document with every option of both packages switched on, but records."""
     example = read(EXAMPLE)
     resources = example["Resources"]
     resources["Tickets"] = {"Type": "AWS::SNS::Topic"}
-    resources["Key"] = {"Type": "AWS::KMS::Key", "Properties": {"KeyPolicy": KEY_POLICY}}
+    resources["Key"] = {"Type": "AWS::KMS::Key", "Properties": {"KeyPolicy": copy.deepcopy(KEY_POLICY)}}
     resources["Retry"]["Properties"]["Parameters"] |= EVERYTHING
     resources["OrdersAlarms"]["Properties"]["Parameters"] |= ALARMS_OF_TARGET
     # Senders to an encrypted queue, and receivers from it, need its key.

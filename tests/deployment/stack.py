@@ -4,7 +4,7 @@ import functools
 import json
 import subprocess
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -19,9 +19,11 @@ from template import listed as in_list
 # ministack does without them.
 OF_SERVICES = ("sqs:ReceiveMessage", "sqs:DeleteMessage", "logs:", "kms:", "xray:", "ec2:")
 
-EVERYTHING_WITH_QUEUES = json.dumps(
-    {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "sqs:*", "Resource": "*"}]}
+EVERYTHING_WITH_QUEUES_AND_BUCKETS = json.dumps(
+    {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": ["sqs:*", "s3:*"], "Resource": "*"}]}
 )
+
+BUCKET = "arn:aws:s3:::"
 
 
 @dataclass(frozen=True)
@@ -92,22 +94,23 @@ class Deployed:
         return [claim["state"]["S"] for page in pages for claim in page["Items"] if "state" in claim]
 
     def stranger_operations(self) -> set[str]:
-        """The operations on the queues that a stranger with all SQS permissions can do."""
+        """The operations on the queues and records that a stranger with all permissions of SQS and S3 can do."""
         iam = self.endpoint.client("iam")
         iam.create_user(UserName="stranger")
-        iam.put_user_policy(UserName="stranger", PolicyName="queues", PolicyDocument=EVERYTHING_WITH_QUEUES)
+        iam.put_user_policy(UserName="stranger", PolicyName="queues", PolicyDocument=EVERYTHING_WITH_QUEUES_AND_BUCKETS)
         key = iam.create_access_key(UserName="stranger")["AccessKey"]
-        return self.possible(self.endpoint.client("sqs", key["AccessKeyId"], key["SecretAccessKey"]))
+        return self.possible((key["AccessKeyId"], key["SecretAccessKey"]))
 
     def operations(self) -> set[str]:
-        """The operations on the queues that the operator can do if it also has all SQS permissions."""
+        """The operations on the queues and records that the operator can do if it also has all permissions of both."""
         self.endpoint.client("iam").put_role_policy(
-            RoleName=self.operator, PolicyName="queues", PolicyDocument=EVERYTHING_WITH_QUEUES
+            RoleName=self.operator, PolicyName="queues", PolicyDocument=EVERYTHING_WITH_QUEUES_AND_BUCKETS
         )
-        return self.possible(self.operators_queues())
+        return self.possible(self.operators_key)
 
-    def possible(self, queues: Any) -> set[str]:
-        """The operations on the queues that this client can do."""
+    def possible(self, key: Sequence[str]) -> set[str]:
+        """The operations on the queues and records that are possible with this key."""
+        queues = self.endpoint.client("sqs", *key)
         urls = {
             "dead letters": self.variables()["DEAD_LETTER_QUEUE_URL"],
             "failures": queues.get_queue_url(QueueName=self.retry_queue_name)["QueueUrl"],
@@ -121,12 +124,33 @@ class Deployed:
             "purge_queue": {},
             "delete_queue": {},
         }
-        return {
+        on_queues = {
             f"{call}: {queue}"
             for queue, url in urls.items()
             for call, arguments in calls.items()
             if not _is_denied(getattr(queues, call), QueueUrl=url, **arguments)
         }
+        if not self.bucket:
+            return on_queues
+        objects = self.endpoint.client("s3", *key)
+        # Nothing is told of this object.
+        record = {"Key": self.records()[0]}
+        calls = {"put_object": {"Key": "forged", "Body": b""}, "get_object": record, "delete_object": record}
+        return on_queues | {
+            f"{call}: records"
+            for call, arguments in calls.items()
+            if not _is_denied(getattr(objects, call), Bucket=self.bucket, **arguments)
+        }
+
+    @property
+    def bucket(self) -> str:
+        """The bucket of failure records, if there is one."""
+        return self.variables().get("RECORD_BUCKETS", "")
+
+    def records(self) -> list[str]:
+        """The keys of all failure records."""
+        listed = self.endpoint.client("s3").list_objects_v2(Bucket=self.bucket)
+        return [each["Key"] for each in listed.get("Contents", [])]
 
     def comeback(self, program: Path, *arguments: str, as_operator: bool = False) -> Any:
         """Runs a command of the program, with all permissions or the operator's. Returns the JSON that it prints."""
@@ -148,10 +172,12 @@ class Deployed:
 
     def operators_queues(self) -> Any:
         """A client with the operator's role."""
+        return self.endpoint.client("sqs", *self.operators_key)
+
+    @property
+    def operators_key(self) -> tuple[str, str, str]:
         switched = self._operators_credentials
-        return self.endpoint.client(
-            "sqs", switched["AccessKeyId"], switched["SecretAccessKey"], switched["SessionToken"]
-        )
+        return switched["AccessKeyId"], switched["SecretAccessKey"], switched["SessionToken"]
 
     @functools.cached_property
     def _operators_credentials(self) -> dict[str, str]:
@@ -219,12 +245,34 @@ def find(endpoint: Endpoint, stack: str) -> list[Deployed]:
     (handler,) = (name for name, runtime in runtimes.items() if runtime.startswith("provided"))
     (operator,) = (name for name in _of(resources, "AWS::IAM::Role") if "Operator" in name)
 
-    def retry_queue(target: str) -> str:
-        config = functions.get_function_event_invoke_config(FunctionName=target, Qualifier="$LATEST")
-        return config["DestinationConfig"]["OnFailure"]["Destination"]
-
     targets = sorted(name for name in runtimes if name != handler)
-    return [Deployed(endpoint, target, handler, retry_queue(target), operator) for target in targets]
+    return [Deployed(endpoint, target, handler, retry_queue(endpoint, target), operator) for target in targets]
+
+
+def retry_queue(endpoint: Endpoint, target: str) -> str:
+    """The ARN of the queue to which a function's failures go, or to which their bucket sends its notices."""
+    config = endpoint.client("lambda").get_function_event_invoke_config(FunctionName=target, Qualifier="$LATEST")
+    destination = config["DestinationConfig"]["OnFailure"]["Destination"]
+    if not destination.startswith(BUCKET):
+        return destination
+    s3 = endpoint.client("s3")
+    notices = s3.get_bucket_notification_configuration(Bucket=destination.removeprefix(BUCKET))["QueueConfigurations"]
+    key = f"aws/lambda/async/{target}/2026/"
+    (queue,) = (
+        each["QueueArn"]
+        for each in notices
+        for rule in each["Filter"]["Key"]["FilterRules"]
+        if key.startswith(rule["Value"])
+    )
+    return queue
+
+
+def empty_buckets(endpoint: Endpoint) -> None:
+    """Deletes all objects, as a user must before Terraform deletes a bucket."""
+    s3 = endpoint.client("s3")
+    for bucket in s3.list_buckets()["Buckets"]:
+        for each in s3.list_objects_v2(Bucket=bucket["Name"]).get("Contents", []):
+            s3.delete_object(Bucket=bucket["Name"], Key=each["Key"])
 
 
 def remove(endpoint: Endpoint, stack: str) -> list[str]:

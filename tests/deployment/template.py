@@ -16,6 +16,7 @@ PSEUDO_PARAMETERS = {
     "AWS::AccountId": "111111111111",
     "AWS::Partition": "aws",
     "AWS::Region": "us-east-1",
+    "AWS::StackId": "arn:aws:cloudformation:us-east-1:111111111111:stack/stack/11111111-2222-3333-4444-555555555555",
     "AWS::StackName": "stack",
     "AWS::URLSuffix": "amazonaws.com",
 }
@@ -34,6 +35,7 @@ _ARNS = {
     "AWS::IAM::Role": "arn:aws:iam::111111111111:role/*",
     "AWS::DynamoDB::Table": "arn:aws:dynamodb:us-east-1:111111111111:table/*",
     "AWS::KMS::Key": "arn:aws:kms:us-east-1:111111111111:key/*",
+    "AWS::S3::Bucket": "arn:aws:s3:::*",
     "AWS::Logs::LogGroup": "arn:aws:logs:us-east-1:111111111111:log-group:*:*",
 }
 # The attributes that give a resource's name.
@@ -142,6 +144,8 @@ class Template:
                 return self._holds(argument)
             case "Fn::And", _:
                 return all(map(self._work_out, argument))
+            case "Fn::Or", _:
+                return any(map(self._work_out, argument))
             case "Fn::Not", [condition]:
                 return not self._work_out(condition)
             case "Fn::Join", [delimiter, parts]:

@@ -28,6 +28,7 @@ from sam import (
     SYSTEM,
     TARGET_ALARMS,
     TOPIC,
+    WITH_RECORDS,
     of_type,
     resources,
     system,
@@ -152,7 +153,15 @@ class OperatorTest(unittest.TestCase):
 class OptionTest(unittest.TestCase):
     def test_optional_resources_are_made_only_on_request(self) -> None:
         kinds = {each.type for each in system().values()}
-        optional = {"DynamoDB::Table", "IAM::ManagedPolicy", "CloudWatch::Alarm", "CloudWatch::Dashboard", "KMS::Key"}
+        optional = {
+            "DynamoDB::Table",
+            "IAM::ManagedPolicy",
+            "CloudWatch::Alarm",
+            "CloudWatch::Dashboard",
+            "KMS::Key",
+            "S3::Bucket",
+            "S3::BucketPolicy",
+        }
         self.assertEqual(kinds & optional, set())
 
     @staticmethod
@@ -240,13 +249,127 @@ class OptionTest(unittest.TestCase):
             self.assertIn("${PROP('Dim.Target')} re-invoked", body)
 
     def test_an_output_is_of_the_resource_whose_name_it_has(self) -> None:
-        made = system_template(Ledger="true", OperatorPrincipals=ROLES[0])
-        for template in (made, sam.transformed(EXAMPLE)):
+        made = system_template(Ledger="true", Records="true", OperatorPrincipals=ROLES[0])
+        for template in (made, sam.transformed(EXAMPLE), sam.transformed(WITH_RECORDS)):
             for name in template.document["Outputs"]:
                 resource = re.sub("(Arn|Url|Name)$", "", name).replace("AlarmTopic", "Alarms")
                 value = template.output(name)
                 self.assertRegex(value, rf"{{(Retry\.)?{resource}}}$")
                 self.assertEqual(value.startswith("https:"), name.endswith("Url"), name)
+
+
+class RecordsTest(unittest.TestCase):
+    """The bucket of failure records, and a bucket of the user's."""
+
+    CONTRACT = json.loads((INFRA / "cdk/contract/records.json").read_text())
+    PREFIX = CONTRACT["prefix"]
+    # The name is made of the stack's id.
+    ARN = "arn:aws:s3:::comeback-records-11111111-2222-3333-4444-555555555555"
+    OPERATOR, REDRIVER = (f"arn:aws:iam::111111111111:role/{name}" for name in ("operator", "redriver"))
+
+    @staticmethod
+    def allowed(made: Mapping[str, Resource], name: str, service: str = "s3:") -> list[dict[str, Any]]:
+        """What a role's or a queue's policy allows with actions of a service."""
+        properties = made[name].properties
+        document = properties.get("PolicyDocument") or properties["Policies"][0]["PolicyDocument"]
+        allowed = [each for each in document["Statement"] if each["Effect"] == "Allow"]
+        return [each for each in allowed if listed(each["Action"])[0].startswith(service)]
+
+    def test_a_bucket_is_closed_encrypted_and_outlasts_its_events(self) -> None:
+        made = system(
+            Records="true", KeyArn=KEY, OperatorPrincipals=self.OPERATOR, RedrivePrincipals=self.REDRIVER, MaxAge="5d"
+        )
+        bucket = made["RecordsBucket"]
+        self.assertEqual((bucket.at_deletion, bucket.at_replacement), ("Retain", "Retain"))
+        self.assertEqual(f"arn:aws:s3:::{bucket.properties['BucketName']}", self.ARN)
+        self.assertEqual(
+            bucket.properties["BucketEncryption"]["ServerSideEncryptionConfiguration"],
+            [
+                {
+                    "ServerSideEncryptionByDefault": {"SSEAlgorithm": "aws:kms", "KMSMasterKeyID": KEY},
+                    "BucketKeyEnabled": True,
+                }
+            ],
+        )
+        self.assertEqual(set(bucket.properties["PublicAccessBlockConfiguration"].values()), {True})
+        (rule,) = bucket.properties["LifecycleConfiguration"]["Rules"]
+        days = {"Prefix": self.PREFIX, "ExpirationInDays": "380"}
+        self.assertEqual({name: rule[name] for name in days}, days)
+        abort = rule["AbortIncompleteMultipartUpload"]["DaysAfterInitiation"]
+        self.assertEqual(abort, self.CONTRACT["abort_days"])
+        tls, put, get = made["RecordsBucketPolicy"].properties["PolicyDocument"]["Statement"]
+        self.assertEqual({each["Effect"] for each in (tls, put, get)}, {"Deny"})
+        self.assertEqual((tls["Action"], tls["Condition"]), ("s3:*", {"Bool": {"aws:SecureTransport": "false"}}))
+        self.assertEqual(tls["Resource"], ["arn:aws:s3:::{RecordsBucket}", "arn:aws:s3:::{RecordsBucket}/*"])
+        for closed, part, others in (
+            (put, "function", list(ROLES)),
+            (get, "handler", [HANDLER_ROLE, self.REDRIVER, self.OPERATOR]),
+        ):
+            self.assertLessEqual(set(self.CONTRACT[part]["objects"]), set(listed(closed["Action"])))
+            self.assertEqual(closed["Condition"], ClosureTest.unless(*others))
+
+    def test_the_days_that_are_the_default_outlast_any_event(self) -> None:
+        parameters = sam.parameters_of(SYSTEM)["RecordsDays"]
+        # Dead letters are kept for 14 days.
+        enough = [
+            sam.seconds(age) // 86400 + 14 + self.CONTRACT["slack_days"]
+            for setting in [json.loads((INFRA / "cdk/contract/settings.json").read_text())["MAX_AGE"]]
+            for age in (setting["max"], setting["default"])
+        ]
+        self.assertEqual([parameters["Default"], parameters["MinValue"]], enough)
+
+    def test_the_bucket_tells_the_retry_queue_whose_policy_comes_first(self) -> None:
+        made = system(Records="true")
+        (notification,) = made["RecordsBucket"].properties["NotificationConfiguration"]["QueueConfigurations"]
+        (rule,) = notification["Filter"]["S3Key"]["Rules"]
+        self.assertEqual((notification["Event"], notification["Queue"]), (self.CONTRACT["event"], RETRY_QUEUE))
+        self.assertEqual(rule, {"Name": "prefix", "Value": self.PREFIX})
+        self.assertEqual(read(SYSTEM)["Resources"]["RecordsBucket"]["DependsOn"], "RetryQueuePolicy")
+        (may,) = self.allowed(made, "RetryQueuePolicy", "sqs:")
+        self.assertEqual((may["Principal"], may["Action"]), ({"Service": "s3.amazonaws.com"}, "sqs:SendMessage"))
+        self.assertEqual(
+            may["Condition"],
+            {"ArnEquals": {"aws:SourceArn": [self.ARN]}, "StringEquals": {"aws:SourceAccount": "111111111111"}},
+        )
+
+    def test_the_handler_and_operators_read_records_and_nothing_else(self) -> None:
+        mine = "arn:aws:s3:::mine"
+        for parameters, names, arns in (
+            ({"Records": "true"}, "{RecordsBucket}", [self.ARN]),
+            ({"RecordsBucketName": "mine"}, "mine", [mine]),
+            ({"Records": "true", "RecordsBucketName": "mine"}, "{RecordsBucket},mine", [self.ARN, mine]),
+        ):
+            with self.subTest(parameters):
+                made = system(**parameters, RecordsKeyArn=KEY, OperatorPrincipals=self.OPERATOR)
+                self.assertEqual(OptionTest.variables(made)["RECORD_BUCKETS"], names)
+                get, list_ = self.allowed(made, "HandlerRole")
+                self.assertEqual(get["Resource"], [f"{arn}/{self.PREFIX}*" for arn in arns])
+                self.assertEqual(listed(get["Action"]), self.CONTRACT["handler"]["objects"])
+                self.assertEqual((list_["Action"], list_["Resource"]), ("s3:ListBucket", arns))
+                self.assertEqual(list_["Condition"], {"StringLike": {"s3:prefix": f"{self.PREFIX}*"}})
+                self.assertEqual([each["Resource"] for each in self.allowed(made, "OperatePolicy")], [get["Resource"]])
+                for policy in ("HandlerRole", "OperatePolicy"):
+                    self.assertEqual([each["Action"] for each in self.allowed(made, policy, "kms:")], ["kms:Decrypt"])
+                (queue,) = self.allowed(made, "RetryQueuePolicy", "sqs:")
+                self.assertEqual(queue["Condition"]["ArnEquals"]["aws:SourceArn"], arns)
+                self.assertEqual("RecordsBucket" in made, "Records" in parameters)
+
+    def test_without_a_bucket_nothing_is_of_s3(self) -> None:
+        made = system(OperatorPrincipals=self.OPERATOR)
+        self.assertEqual(OptionTest.variables(made)["RECORD_BUCKETS"], "")
+        policies = ("HandlerRole", "ReadPolicy", "OperatePolicy")
+        self.assertEqual([self.allowed(made, name) for name in policies], [[], [], []])
+        self.assertEqual(self.allowed(made, "RetryQueuePolicy", "sqs:"), [])
+
+    def test_the_example_puts_records_into_the_bucket_of_its_account(self) -> None:
+        made = resources(sam.transformed(WITH_RECORDS))
+        destination = made["OrdersEventInvokeConfig"].properties["DestinationConfig"]["OnFailure"]["Destination"]
+        self.assertEqual(destination, "arn:aws:s3:::{Retry.RecordsBucket}")
+        (put,) = self.allowed(made, "OrdersFailures")
+        self.assertEqual(put["Action"], [*self.CONTRACT["function"]["objects"], *self.CONTRACT["function"]["bucket"]])
+        self.assertEqual(put["Resource"], [destination, f"{destination}/*"])
+        self.assertEqual(put["Condition"], {"StringEquals": {"s3:ResourceAccount": "111111111111"}})
+        self.assertEqual(read(WITH_RECORDS)["Resources"]["OrdersEventInvokeConfig"]["DependsOn"], "OrdersFailures")
 
 
 class AlarmTest(unittest.TestCase):
@@ -340,7 +463,7 @@ class PageTest(unittest.TestCase):
         self.assertEqual(set(re.findall(r"^\| `(\w+)`", below, re.MULTILINE)), read(SYSTEM)["Outputs"].keys())
 
     def test_the_snippets_are_the_examples(self) -> None:
-        example = EXAMPLE.read_text() + EXAMPLE.with_name("queue.yaml").read_text()
+        example = "".join(path.read_text() for path in sorted(EXAMPLE.parent.glob("*.yaml")))
         snippets = re.findall(r"```yaml\n(.*?)```", (INFRA / "sam" / "README.md").read_text(), re.DOTALL)
         self.assertTrue(snippets)
         for snippet in snippets:

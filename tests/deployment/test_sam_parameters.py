@@ -51,7 +51,13 @@ class ParameterTest(unittest.TestCase):
             ["", f"{SQS}:imports", f"arn:aws-us-gov:sqs:{HOME}:{'x' * 80}"],
             ["imports", f"{SQS}:imports.fifo", f"{SQS}:{'x' * 81}", f"{SQS}:*"],
         ),
-        **dict.fromkeys(["SourceKeys", "KeyArn", "CentralKeyArn", "LogKeyArn", "EnvironmentKeyArn"], KEYS),
+        **dict.fromkeys(
+            ["SourceKeys", "KeyArn", "CentralKeyArn", "LogKeyArn", "EnvironmentKeyArn", "RecordsKeyArn"], KEYS
+        ),
+        "RecordsBucketName": (
+            ["", "records", "my.records-2026", "a1b", "b" * 63],
+            ["arn:aws:s3:::records", "s3://records", "Records", "ab", "-records", "records.", "a_b", "rec*", "b" * 64],
+        ),
         **dict.fromkeys(["RedrivePrincipals", "OperatorPrincipals"], PRINCIPALS),
         **dict.fromkeys(["AlarmTopicArn", "TicketTopicArn"], TOPICS),
         **{name: OF_TYPES[it["type"]] for name, it in SETTINGS.items() if it["type"] in OF_TYPES},
