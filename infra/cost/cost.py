@@ -46,6 +46,14 @@ MONTH_SECONDS = 365 * 86_400 / 12
 CLAIM_DAYS = 14
 # The longest wait that is not split. The register has an item in its table and in its index as long as a wait lasts.
 WAIT_DAYS = 0.5
+# A record is kept in its bucket for the default maximum age, as long as a dead letter is, and a little longer.
+RECORD_DAYS = (
+    int(json.loads((CONTRACT / "settings.json").read_text())["MAX_AGE"]["default"].removesuffix("d"))
+    + CLAIM_DAYS
+    + json.loads((CONTRACT / "records.json").read_text())["slack_days"]
+)
+# How many records are read at the same time.
+READS_AT_ONCE = stated("shared/flow/src/fetch.rs", r"^const READS_AT_ONCE: usize = (\d+);$")
 # The default retention of the handler's log.
 LOG_DAYS = stated("infra/sam/template.yaml", r"^  LogRetentionDays:\n(?:    .*\n)*?    Default: (\d+)$")
 # The default retention of durable executions.
@@ -136,8 +144,8 @@ class Way(NamedTuple):
 
     # The number of messages in one batch. A message that is alone in its batch is assumed to cause a cold start.
     batch: int
-    # The optional parts that are switched on: plain, ledger, register or probes, each with the ones before it; or
-    # transparent, with the ledger.
+    # The optional parts that are switched on: plain, ledger, register or probes, each with the ones before it;
+    # transparent, with the ledger; or records, in a bucket.
     mode: str = "plain"
     # How much larger their payloads are than the counted payload, in bytes.
     more_bytes: int = 0
@@ -150,13 +158,17 @@ class Counted:
     """The counted figures: the sizes of a message, and a batch of each kind. `tests/bench/count.py` printed them."""
 
     def __init__(self, document: dict[str, Any]) -> None:
-        self.payload_bytes, self.record_bytes, self.error_bytes = (
-            document["message"][f"{part}_bytes"] for part in ("payload", "record", "error")
+        self.payload_bytes, self.record_bytes, self.error_bytes, self.notice_bytes = (
+            document["message"][f"{part}_bytes"] for part in ("payload", "record", "error", "notice")
         )
         self.batches = {(each["fate"], each["messages"], each["mode"]): each for each in document["batches"]}
 
     def of(self, fate: str, way: Way) -> dict[str, Any]:
         return self.batches[fate, way.batch, way.mode]
+
+    def message_bytes(self, way: Way) -> int:
+        """The size of a message: that of the failure record, or of the notice about it."""
+        return self.notice_bytes if way.mode == "records" else self.record_bytes + way.more_bytes
 
     def target_metrics(self) -> list[str]:
         """The metrics of a target whose events are retried."""
@@ -195,19 +207,20 @@ CALLS = {
     "BatchGetItem": lambda reads: Usage(read=reads / 2),
     "TransactWriteItems": lambda units: Usage(write_of_dynamodb=units),
     "Invoke": lambda _: Usage(),
+    "GetObject": lambda _: Usage(get=1),
 }
 
 
 def billed_ms(counted: Counted, fate: str, way: Way) -> int:
     """The billed duration of one invocation of the handler, including a cold start."""
     batch = counted.of(fate, way)
-    names = ("PutItem", "TransactWriteItems", "UpdateItem", "BatchGetItem")
-    puts, transactions, updates, reads = (batch["calls"].get(name, 0) for name in names)
+    names = ("PutItem", "TransactWriteItems", "UpdateItem", "BatchGetItem", "GetObject")
+    puts, transactions, updates, reads, gets = (batch["calls"].get(name, 0) for name in names)
     writes = puts + transactions
-    cpu_ms = MESSAGE_CPU_MS * (way.batch + writes + updates + reads)
+    cpu_ms = MESSAGE_CPU_MS * (way.batch + writes + updates + reads + gets)
     # One call, plus the table's calls before and after it. Writes for several messages run at the same time: with a
     # ledger, each message is claimed before the call and marked after it.
-    waiting_ms = CALL_MS * (1 + writes / way.batch + updates + reads)
+    waiting_ms = CALL_MS * (1 + writes / way.batch + updates + reads + math.ceil(gets / READS_AT_ONCE))
     if way.batch == QUIET:
         cpu_ms += START_CPU_MS
         waiting_ms += CONNECT_MS
@@ -228,7 +241,7 @@ def kept(counted: Counted, fate: str, way: Way) -> Usage:
     def item(fate: str) -> int:
         return counted.of(fate, way)["largest_requests"]["PutItem"]
 
-    if way.mode == "plain":
+    if way.mode in ("plain", "records"):
         return Usage()
     if way.mode == "transparent":
         # The claim and the note, each of which is smaller than this.
@@ -248,8 +261,12 @@ def kept(counted: Counted, fate: str, way: Way) -> Usage:
 
 
 def sent(counted: Counted, way: Way) -> Usage:
-    """A failure record that Lambda sends to the retry queue."""
-    return carried(counted.record_bytes + way.more_bytes)
+    """A failure record that Lambda sends to the retry queue, or puts into a bucket, which then sends a notice."""
+    message = carried(counted.message_bytes(way))
+    if way.mode != "records":
+        return message
+    record_bytes = counted.record_bytes + way.more_bytes
+    return message + Usage({"put": 1, "object_storage": record_bytes * RECORD_DAYS / MONTH_DAYS})
 
 
 def handled(counted: Counted, fate: str, way: Way) -> Usage:
@@ -265,7 +282,7 @@ def handled(counted: Counted, fate: str, way: Way) -> Usage:
         "gb_of_log": logged,
         "log_storage": logged * LOG_DAYS / MONTH_DAYS,
     }
-    received = carried((counted.record_bytes + way.more_bytes) * way.batch)
+    received = carried(counted.message_bytes(way) * way.batch)
     whole = received + deleted + Usage(own) + sum(calls, Usage())
     return times(1 / way.batch, whole) + kept(counted, fate, way)
 

@@ -9,13 +9,14 @@ import cost
 from cost import BUSY, DOWN, MILLION, POLLING, PRICES, QUIET, TRANSITION, Counted, Usage, Way, dollars, times, watched
 
 LARGE_BYTES = 100 * cost.KIBIBYTE
-SERVICES = ("SQS", "Lambda", "CloudWatch", "DynamoDB")
+SERVICES = ("SQS", "Lambda", "CloudWatch", "DynamoDB", "S3")
 MODES = {
     "plain": "",
     "ledger": ", with a ledger",
     "register": ", with a register",
     "probes": ", with register and probes",
     "transparent": ", with a ledger and without envelopes",
+    "records": ", with records in a bucket",
 }
 WAYS = {
     f"{name}{said}": Way(size, mode)
@@ -36,6 +37,7 @@ PAGES = {
     "Lambda": "https://aws.amazon.com/lambda/pricing/",
     "SQS": "https://aws.amazon.com/sqs/pricing/",
     "DynamoDB": "https://aws.amazon.com/dynamodb/pricing/on-demand/",
+    "S3": "https://aws.amazon.com/s3/pricing/",
     "CloudWatch": "https://aws.amazon.com/cloudwatch/pricing/",
     "EventBridge": "https://aws.amazon.com/eventbridge/pricing/",
     "Step Functions": "https://aws.amazon.com/step-functions/pricing/",
@@ -104,7 +106,11 @@ def parts(counted: Counted) -> str:
     more = LARGE_BYTES - counted.payload_bytes
     both = (("busy", Way(BUSY)), ("quiet", Way(QUIET)))
     usages = {f"retries, {name}": cost.retry(counted, way) for name, way in WAYS.items()}
-    usages |= {f"retries of 100 KiB, {name}": cost.retry(counted, way._replace(more_bytes=more)) for name, way in both}
+    in_bucket = (f"busy{MODES['records']}", Way(BUSY, "records"))
+    usages |= {
+        f"retries of 100 KiB, {name}": cost.retry(counted, way._replace(more_bytes=more))
+        for name, way in (*both, in_bucket)
+    }
     usages |= {f"waits more, {name}": cost.handled(counted, "waits", way) for name, way in both}
     usages |= {f"waits as delays, {name}": cost.delay(counted, way) for name, way in both}
     usages |= {f"dead letters, {name}": cost.dead_letter(counted, way) for name, way in both}

@@ -1,9 +1,10 @@
 """The part of AWS that a retry handler talks to, on loopback. It answers at once.
 
-One listener plays four services. The Lambda Runtime API hands out batches and receives their answers. SQS accepts every
+One listener plays five services. The Lambda Runtime API hands out batches and receives their answers. SQS accepts every
 visibility change and every dead letter, and has nothing in flight. Lambda accepts every asynchronous invocation.
-DynamoDB's table is always empty. The listener understands only as much of HTTP as the clients under test use, and
-reports anything else. Requests are stored and checked after the run, so that a handler waits as little as possible.
+DynamoDB's table is always empty. S3 has the failure records that notices are about. The listener understands only as
+much of HTTP as the clients under test use, and reports anything else. Requests are stored and checked after the run, so
+that a handler waits as little as possible.
 """
 
 import asyncio
@@ -88,6 +89,8 @@ class Cloud:
     batches: Sequence[Batch]
     # Responses that differ from the usual ones, by operation. These requests are not noted.
     instead: Mapping[str, bytes] = field(default_factory=dict)
+    # The objects of S3 by their paths.
+    objects: Mapping[str, bytes] = field(default_factory=dict)
     # The operation and the body of each request to AWS.
     calls: list[tuple[str, bytes]] = field(default_factory=list)
     # The function and the body of each invocation.
@@ -107,6 +110,9 @@ class Cloud:
             return response(202, b'{"status":"OK"}')
         if path.startswith(RUNTIME):
             raise NotMeasured(f"the handler reported {path}: {body.decode(errors='replace')}")
+        if method == "GET" and path in self.objects:
+            self.calls.append(("GetObject", b""))
+            return response(200, self.objects[path])
         is_invoke = path.startswith(FUNCTIONS) and path.endswith(INVOCATIONS)
         # CloudWatch's protocol has the operation in the path.
         operation = "Invoke" if is_invoke else target.rpartition(".")[2] or path.rpartition("/operation/")[2]

@@ -18,9 +18,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from cloud import NotMeasured
+from cloud import Cloud, NotMeasured
 from messages import BATCH_SIZE, Batch, Fate, batches_of
 from process import Handler, run
+from recorded import BUCKET, recorded
 
 # With this number, every batch size has as many first failures as retries.
 BATCHES = 8
@@ -31,13 +32,15 @@ SHARED = ("BatchGetItem", "UpdateItem")
 # The two transactions of a retry have different sizes, so their average is counted.
 AVERAGED = ("TransactWriteItems",)
 
-# The optional parts that are switched on. Each mode includes the ones before it, but the last one only the ledger.
+# The optional parts that are switched on. Each mode includes the ones before it, but `transparent` only the ledger, and
+# `records` none.
 MODES = {
     "plain": {},
     "ledger": {"LEDGER_TABLE": "ledger"},
     "register": {"LEDGER_TABLE": "ledger", "REGISTER": "true"},
     "probes": {"LEDGER_TABLE": "ledger", "REGISTER": "true", "PROBE": "true"},
     "transparent": {"LEDGER_TABLE": "ledger", "TRANSPARENT": "true"},
+    "records": {"RECORD_BUCKETS": BUCKET},
 }
 
 
@@ -56,7 +59,12 @@ async def counted(bootstrap: Path) -> dict[str, Any]:
 
 async def _kind(bootstrap: Path, fate: Fate, size: int, mode: str, log: Path) -> dict[str, Any]:
     handler = Handler("retry-handler", [str(bootstrap.resolve())], MODES[mode])
-    done = await run(handler, batches_of(fate, size, BATCHES), log)
+    batches, objects = batches_of(fate, size, BATCHES), {}
+    if mode == "records":
+        batches, objects = recorded(batches)
+    cloud = Cloud(batches, objects=objects)
+    done = await run(handler, batches, log, cloud)
+    cloud.check()
     # GetQueueAttributes is left out: the handler asks for the messages in flight at intervals, not for each batch.
     requests = [(name, sizes) for name, sizes in sorted(done.requests.items()) if name != "GetQueueAttributes"]
     lines = log.read_text().splitlines()
@@ -99,10 +107,12 @@ def _sizes(batches: list[Batch]) -> dict[str, int]:
     def mean(texts: list[str]) -> int:
         return round(sum(len(text.encode()) for text in texts) / len(texts))
 
+    notices = [record["body"] for batch in recorded(batches)[0] for record in json.loads(batch.event)["Records"]]
     return {
         "payload_bytes": mean(payloads),
         "record_bytes": mean(bodies),
         "error_bytes": mean(errors),
+        "notice_bytes": mean(notices),
     }
 
 

@@ -40,6 +40,8 @@ KINDS: dict[tuple[str, str], tuple[dict[str, int], dict[str, int]]] = {
     ("invoked", "probes"): (READ, {"Invoke": 1, "PutItem": 2}),
     ("waits", "transparent"): (CHANGE | READ, {}),
     ("invoked", "transparent"): (READ, {"Invoke": 1, "TransactWriteItems": 2}),
+    ("waits", "records"): (CHANGE, {"GetObject": 1}),
+    ("invoked", "records"): ({}, {"Invoke": 1, "GetObject": 1}),
     ("given_up", "plain"): ({"SendMessageBatch": 1}, {}),
 }
 
@@ -72,7 +74,7 @@ def kind(fate: str, mode: str, size: int) -> dict[str, Any]:
 # Round numbers, for calculation by hand.
 ROUND = Counted(
     {
-        "message": {"payload_bytes": 1000, "record_bytes": 2000, "error_bytes": 400},
+        "message": {"payload_bytes": 1000, "record_bytes": 2000, "error_bytes": 400, "notice_bytes": 900},
         "batches": [kind(*each, size) for each in KINDS for size in (BUSY, QUIET)],
     }
 )
@@ -117,6 +119,8 @@ class CostTest(unittest.TestCase):
             ("invoked", Way(BUSY, "ledger"), 131),
             # 2 x (10 + 22) x 0.067 ms x 1769/128 = 59.26, and five calls.
             ("invoked", Way(BUSY, "probes"), 185),
+            # 2 x (10 + 10) x 0.067 ms x 1769/128 = 37.04, and one call after ten, of which three run at a time.
+            ("waits", Way(BUSY, "records"), 163),
         ):
             self.assertEqual(cost.billed_ms(ROUND, fate, way), expected, (fate, way))
         # Two invocations of a batch. 44 ms of an eighth of a GB are 0.0733 dollars a million, 235 ms 0.3917.
@@ -151,6 +155,17 @@ class CostTest(unittest.TestCase):
         for size in (BUSY, QUIET):
             expected = 10 * 0.625 + 4 * 0.125 + kept
             self.assert_dollars(cost.retry(ROUND, Way(size, "transparent")), "DynamoDB", expected)
+
+    def test_a_record_in_a_bucket_is_put_once_read_at_each_receive_and_kept_and_its_message_stays_small(self) -> None:
+        for size in (BUSY, QUIET):
+            for more in (0, 1_000_000):
+                way = Way(size, "records", more)
+                # A day, two weeks and a day more.
+                kept = (2 + more / 1000) * 0.023 * 16 / 30
+                self.assert_dollars(cost.retry(ROUND, way), "S3", 5 + 2 * 0.4 + kept)
+                self.assert_dollars(
+                    cost.retry(ROUND, way), "SQS", cost.dollars(cost.retry(ROUND, Way(size)), "SQS") * 1e6
+                )
 
     def test_a_claim_is_billed_by_the_size_of_the_larger_item_that_it_replaces(self) -> None:
         way = Way(QUIET, "register")
