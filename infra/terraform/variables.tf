@@ -4,9 +4,9 @@ variable "functions" {
   description = <<-EOT
     The functions whose failed asynchronous events come back, by keys of your choice. `arn` is without a qualifier.
     `qualifiers` are the aliases and versions that are invoked asynchronously. The other values override the
-    general policy, and `records` overrides `records`. `on_success` and `maximum_event_age` go to the function's event
-    invoke config, which this module owns. `log_group_name` is for operators, if the function doesn't log to
-    /aws/lambda/NAME.
+    general policy. `records` overrides the variable of that name. `on_success` and `maximum_event_age` go to the
+    function's event invoke config, which this module owns. `log_group_name` is for operators, if the function doesn't
+    log to /aws/lambda/NAME.
   EOT
   type = map(object({
     arn        = string

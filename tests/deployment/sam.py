@@ -167,7 +167,6 @@ KEY_FOR_NOTICES = {
     "Principal": {"Service": "s3.amazonaws.com"},
     "Action": ["kms:Decrypt", "kms:GenerateDataKey*"],
     "Resource": "*",
-    "Condition": {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}},
 }
 
 

@@ -169,7 +169,6 @@ resource "aws_kms_key" "comeback" {
         Principal = { Service = "s3.amazonaws.com" }
         Action    = ["kms:Decrypt", "kms:GenerateDataKey*"]
         Resource  = "*"
-        Condition = { StringEquals = { "aws:SourceAccount" = data.aws_caller_identity.current.account_id } }
       },
     ]
   })
