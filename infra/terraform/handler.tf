@@ -342,6 +342,10 @@ resource "aws_lambda_function" "handler" {
       error_message = "Transparent functions need the ledger: set ledger to true, or leave transparent out and add the layer that removes envelopes where you define the function."
     }
     precondition {
+      condition     = length(var.functions) > 0 || !local.has_bucket
+      error_message = "Only functions have failure records: leave out records and records_bucket, or attach functions."
+    }
+    precondition {
       condition     = length(local.faults) == 0
       error_message = join(" ", local.faults)
     }

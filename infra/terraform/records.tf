@@ -30,8 +30,7 @@ locals {
   records_days = ceil((local.longest_age + local.retention_seconds) / local.day_seconds) + local.record.slack_days
 
   record_readers = distinct(concat(local.handler_role_arns, var.redrive_principals, var.operator_principals))
-  # A list must not be empty. The handler has no permission to put objects.
-  record_writers = length(var.functions) == 0 ? local.handler_role_arns : distinct([for it in values(var.functions) : it.role_arn])
+  record_writers = distinct([for it in values(var.functions) : it.role_arn])
 
   records_closed_to_all_but = [
     { actions = local.record.function.objects, allowed = local.record_writers },

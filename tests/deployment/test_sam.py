@@ -354,6 +354,22 @@ class RecordsTest(unittest.TestCase):
                 self.assertEqual(queue["Condition"]["ArnEquals"]["aws:SourceArn"], arns)
                 self.assertEqual("RecordsBucket" in made, "Records" in parameters)
 
+    def test_records_need_functions_and_a_key_of_a_bucket_its_name(self) -> None:
+        queue = {"TargetFunctions": "", "SourceQueues": f"arn:aws:sqs:{HOME}:imports"}
+        for parameters, refusals in (
+            ({"Records": "true"}, []),
+            ({"RecordsBucketName": "mine", "RecordsKeyArn": KEY}, []),
+            (
+                {"Records": "true"} | queue,
+                ["TargetFunctions must be given if Records is true, because queues have no failure records"],
+            ),
+            (
+                {"Records": "true", "RecordsKeyArn": KEY},
+                ["RecordsBucketName must be given if RecordsKeyArn is. The key of Records is KeyArn"],
+            ),
+        ):
+            self.assertEqual(system_template(**parameters).refusals(), refusals)
+
     def test_without_a_bucket_nothing_is_of_s3(self) -> None:
         made = system(OperatorPrincipals=self.OPERATOR)
         self.assertEqual(OptionTest.variables(made)["RECORD_BUCKETS"], "")

@@ -198,6 +198,15 @@ run "refuses_an_alias_as_the_key_of_a_bucket" {
   expect_failures = [var.records_bucket]
 }
 
+run "refuses_records_without_functions" {
+  command = plan
+  variables {
+    records   = true
+    functions = {}
+  }
+  expect_failures = [aws_lambda_function.handler]
+}
+
 run "refuses_transparent_functions_need_the_ledger" {
   command = plan
   variables { transparent = true }
