@@ -21,8 +21,8 @@ const { AwsSolutionsChecks, HIPAASecurityChecks, NIST80053R5Checks, PCIDSS321Che
 const { AsyncRetry } = load('comeback-cdk');
 
 const env = { account: '123456789012', region: 'eu-west-1' };
-/** The prefix list of DynamoDB in this region. */
-const DYNAMODB = 'pl-6fa54006';
+/** The prefix lists of DynamoDB and S3 in this region. */
+const [DYNAMODB, S3] = ['pl-6fa54006', 'pl-6da54004'];
 const app = new App();
 
 /** The network, the key and the topics, which a platform team owns. */
@@ -45,8 +45,9 @@ class Platform extends Stack {
     this.vpc.addFlowLog('FlowLog', { destination: ec2.FlowLogDestination.toCloudWatchLogs(log) });
     const endpoints = this.group('Endpoints', 'Endpoints of AWS');
     this.callers.connections.allowTo(endpoints, ec2.Port.HTTPS);
-    this.callers.addEgressRule(ec2.Peer.prefixList(DYNAMODB), ec2.Port.HTTPS);
+    for (const each of [DYNAMODB, S3]) this.callers.addEgressRule(ec2.Peer.prefixList(each), ec2.Port.HTTPS);
     this.vpc.addGatewayEndpoint('DynamoDb', { service: ec2.GatewayVpcEndpointAwsService.DYNAMODB });
+    this.vpc.addGatewayEndpoint('S3', { service: ec2.GatewayVpcEndpointAwsService.S3 });
     for (const [name, service] of Object.entries({
       Sqs: ec2.InterfaceVpcEndpointAwsService.SQS,
       Lambda: ec2.InterfaceVpcEndpointAwsService.LAMBDA,
@@ -114,6 +115,7 @@ class Retries extends Stack {
       ledger: true,
       register: true,
       probe: true,
+      records: true,
       onlyAttachedQualifiers: true,
       deletionProtection: true,
       encryptionKey: key,
@@ -133,7 +135,7 @@ class Retries extends Stack {
       role: iam.Role.fromRoleName(this, 'LegacyRole', 'legacy'),
       sameEnvironment: true,
     });
-    for (const each of [orders, invoices, payments, legacy]) this.retry.attach(each);
+    for (const each of [orders, invoices, payments, legacy]) this.retry.attach(each, { records: each !== payments });
     this.retry.alarms({ actions: [new actions.SnsAction(pages)], ticketActions: [new actions.SnsAction(tickets)] });
     this.retry.dashboard();
     this.operator = new iam.Role(this, 'Operator', { assumedBy: new iam.AccountRootPrincipal() });

@@ -4,6 +4,7 @@ import {
   aws_dynamodb as dynamodb,
   aws_iam as iam,
   aws_lambda as lambda,
+  aws_s3 as s3,
   aws_sqs as sqs,
   Duration,
   Lazy,
@@ -17,7 +18,7 @@ import { AttachedQueue, Source } from './attached-queue';
 import { Attachment, checkAttachable, Senders } from './attachment';
 import { codeOf } from './code';
 import { RetryDashboard, RetryDashboardProps } from './dashboard';
-import { DeadLetterQueue, REDRIVE, RetryQueue, warnOfOwnQueue } from './queues';
+import { DeadLetterQueue, REDRIVE, retentionOf, RetryQueue, warnOfOwnQueue } from './queues';
 import { checkLayer } from './envelope-proxy';
 import { Faults } from './faults';
 import { estimatedLength, INVOKE, KEY_ACTIONS, RetryHandler, VARIABLES_MAX } from './handler';
@@ -33,6 +34,7 @@ import {
   MAX_CONCURRENCY,
   SHARING_MAX,
 } from './props';
+import { daysToKeep, Records } from './records';
 import { checkPolicy, effectivePolicy, generalVariables, RetryPolicy, variables } from './retry-policy';
 import { RetryQueues } from './retry-queues';
 import { isEventInvokeConfig, Retried, Target } from './target';
@@ -58,9 +60,13 @@ export class AsyncRetry extends Construct {
   /** The table of handled failures, if `ledger` is on. */
   public readonly ledger?: dynamodb.ITable;
 
+  /** The bucket of failure records, if `records` is on or `recordBucket` is set. */
+  public readonly recordBucket?: s3.IBucket;
+
   private readonly props: AsyncRetryProps;
   private readonly retryHandler: RetryHandler;
   private readonly queues: RetryQueues;
+  private readonly records?: Records;
   private readonly senders: Senders;
   private readonly attachments: Attachment[] = [];
   private readonly attachedQueues: AttachedQueue[] = [];
@@ -105,6 +111,11 @@ export class AsyncRetry extends Construct {
     for (const own of [props.deadLetterQueue, centralDeadLetterQueue])
       own?.encryptionMasterKey?.grant(handler, ...KEY_ACTIONS);
     if (props.ledger) this.ledger = createLedger(this, handler, props);
+    if (props.records || props.recordBucket) {
+      const days = () => this.daysOfRecords();
+      this.records = new Records(this, { handler, bucket: props.recordBucket, encryptionKey, days });
+      this.recordBucket = this.records.bucket;
+    }
 
     this.queues = new RetryQueues(this, {
       handler,
@@ -117,7 +128,7 @@ export class AsyncRetry extends Construct {
     });
     this.queues.forEach(() => this.checkConcurrency());
     this.redriveQueueArn = Lazy.string({ produce: () => this.queueForRedrive().queueArn });
-    this.senders = new Senders(this, encryptionKey);
+    this.senders = new Senders(this, encryptionKey, this.records);
     this.node.addValidation({ validate: () => this.contradictions() });
   }
 
@@ -132,9 +143,9 @@ export class AsyncRetry extends Construct {
    * synthesis says what to do.
    */
   public attach(target: lambda.IFunction, options: AttachOptions = {}): void {
-    const { layer = false, ...policy } = options;
+    const { layer = false, records = false, ...policy } = options;
     const attached = new Target(target);
-    this.checkAttach(attached, policy, layer);
+    this.checkAttach(attached, policy, layer, records);
 
     const known = this.attachments.find((each) => each.target.isSameFunction(attached));
     const consumed = known ? known.consumed : this.queues.add(retriedBy(attached));
@@ -142,6 +153,7 @@ export class AsyncRetry extends Construct {
       target: attached,
       policy,
       layer,
+      records: records ? this.records : undefined,
       consumed,
       senders: this.senders,
       source: this.props.source,
@@ -153,6 +165,7 @@ export class AsyncRetry extends Construct {
     const { functionArn } = attached.base;
     if (!this.props.onlyAttachedQualifiers) this.retryHandler.allow(INVOKE, functionArn, `${functionArn}:*`);
     this.watchers.forEach((watch) => watch(retriedBy(attached)));
+    this.records?.notify(consumed.queue, consumed.owner?.name);
     this.checkVariables(`attach ${attached.path}`);
   }
 
@@ -236,6 +249,7 @@ export class AsyncRetry extends Construct {
     if (this.deadLetterQueue instanceof DeadLetterQueue) this.deadLetterQueue.allowReceive(principalArn);
     for (const key of [this.props.encryptionKey, this.props.deadLetterQueue?.encryptionMasterKey])
       key?.grant(grantee, ...KEY_ACTIONS);
+    this.records?.grantRead(grantee, principalArn);
     const ofDeadLetters = iam.Grant.addToPrincipal({
       grantee,
       actions: REDRIVE,
@@ -366,7 +380,7 @@ export class AsyncRetry extends Construct {
     );
   }
 
-  private checkAttach(target: Target, policy: RetryPolicy, layer: boolean): void {
+  private checkAttach(target: Target, policy: RetryPolicy, layer: boolean, records: boolean): void {
     const faults = new Faults();
     const ofFunction = this.attachments.filter((each) => each.target.isSameFunction(target));
     const written = (own: RetryPolicy) => JSON.stringify(Stack.of(this).resolve(variables(own)));
@@ -396,6 +410,11 @@ export class AsyncRetry extends Construct {
         );
       }
       if (layer) checkLayer(target, faults);
+      if (records && !this.records) {
+        faults.note(
+          'records needs a bucket: set records of the AsyncRetry to true, or recordBucket to a bucket of your own',
+        );
+      }
     }
     faults.throwIfAny(`AsyncRetry ${this.node.path} can't attach ${target.path}`);
   }
@@ -427,6 +446,7 @@ export class AsyncRetry extends Construct {
       retry: this,
       options: this.props,
       queues: this.queues,
+      records: this.records,
       forEachTarget: (watch) => this.forEachTarget(watch),
     };
   }
@@ -456,6 +476,14 @@ export class AsyncRetry extends Construct {
     return effectivePolicy(this.props, attached?.policy).maxAge;
   }
 
+  /** How long records are kept, in days, by the policies of all functions so far. */
+  private daysOfRecords(): number {
+    const policies = [undefined, ...this.attachments.map(({ policy }) => policy)];
+    const ages = policies.map((own) => effectivePolicy(this.props, own).maxAge);
+    const { centralDeadLetterQueue: central } = this.props;
+    return daysToKeep(ages, [this.deadLetterQueue, ...(central ? [central] : [])].map(retentionOf));
+  }
+
   /** The JSON of an environment variable, or undefined to leave out an empty one. */
   private json(value: object): string | undefined {
     return Object.keys(value).length > 0 ? Stack.of(this).toJsonString(value) : undefined;
@@ -480,7 +508,8 @@ export class AsyncRetry extends Construct {
 
   /** Checks the length of the variables at synthesis, because Lambda would refuse them only during the deployment. */
   private checkVariables(plan: string): void {
-    const written = [generalVariables(this.props), this.queueTargets(), this.ownPolicies()];
+    const bucket = this.records && { RECORD_BUCKETS: this.records.bucket.bucketName };
+    const written = [generalVariables(this.props), bucket ?? {}, this.queueTargets(), this.ownPolicies()];
     const targets = this.attachments.map(({ target }) => target);
     const length = estimatedLength(written, targets, [
       ...this.queues.all.map(({ queue }) => queue),
@@ -519,7 +548,12 @@ export class AsyncRetry extends Construct {
   private contradictions(): string[] {
     const all = (Stage.of(this) ?? this).node.findAll();
     const configs = all.filter(isEventInvokeConfig);
+    const recordless =
+      this.records && this.attachments.length === 0 && this.attachedQueues.length > 0
+        ? [`${this.node.path} must have no records: it retries queues only, whose messages have no failure records`]
+        : [];
     return [
+      ...recordless,
       ...this.attachments.flatMap((each) => each.contradictions(configs)),
       ...this.attachedQueues.flatMap((each) => each.contradictions(all)),
     ];

@@ -12,6 +12,7 @@ import { Construct, IDependable } from 'constructs';
 import { addLayer } from './envelope-proxy';
 import { Faults } from './faults';
 import { KEY_ACTIONS } from './handler';
+import type { Records } from './records';
 import { RetryPolicy } from './retry-policy';
 import { RetryQueue } from './queues';
 import { ConsumedQueue } from './retry-queues';
@@ -23,6 +24,8 @@ export interface AttachmentProps {
   readonly policy: RetryPolicy;
   /** Whether a layer removes the envelopes. */
   readonly layer: boolean;
+  /** The bucket for its failure records, if they go there instead of the queue. */
+  readonly records?: Records;
   /** The queue for its failures. No failure may arrive before the mapping exists. */
   readonly consumed: ConsumedQueue;
   readonly senders: Senders;
@@ -64,18 +67,21 @@ export class Attachment extends Construct {
   public readonly target: Target;
   public readonly policy: RetryPolicy;
   public readonly consumed: ConsumedQueue;
+  private readonly records?: Records;
   private readonly config: lambda.CfnEventInvokeConfig;
 
   constructor(scope: Construct, props: AttachmentProps) {
-    const { target, consumed } = props;
+    const { target, consumed, records } = props;
     super(scope, `Attached-${ownId(target.attached)}`);
     this.target = target;
     this.policy = props.policy;
     this.consumed = consumed;
+    this.records = records;
     const permission = this.allowSend(props.senders);
     this.config = this.sendFailures();
     // Lambda refuses a destination if the function's role may not send to it. SQS enforces the queue's policy.
     this.config.node.addDependency(...permission, consumed.queue.closure, consumed.mapping);
+    if (records) this.config.node.addDependency(records);
     // The config names an alias without a reference, so CloudFormation doesn't know the dependency.
     const alias = target.attached === target.base ? undefined : target.attached.node.defaultChild;
     if (alias) this.config.node.addDependency(alias);
@@ -113,22 +119,27 @@ export class Attachment extends Construct {
       );
       return [];
     }
-    const policy = senders.allow(role, this.consumed.queue);
-    const attachedTo = Stack.of(this).resolve((policy.node.defaultChild as iam.CfnPolicy).roles);
-    if (attachedTo === undefined) {
+    // Also with a bucket, so that nothing is lost while the destination changes.
+    const policies = [senders.allow(role, this.consumed.queue)];
+    if (this.records) policies.push(senders.allowPut(role, this.records));
+    const stack = Stack.of(this);
+    const missing = policies.filter(
+      ({ node }) => stack.resolve((node.defaultChild as iam.CfnPolicy).roles) === undefined,
+    );
+    if (missing.length > 0) {
       this.warn(
         'permission',
         "its role can't be changed here, and Lambda refuses the destination unless the role may already send to it: " +
-          `give it ${JSON.stringify(Stack.of(this).resolve(policy.document))}`,
+          `give it ${missing.map(({ document }) => JSON.stringify(stack.resolve(document))).join(' and ')}`,
       );
     }
-    return [policy];
+    return policies;
   }
 
   /** Sets the destination in the qualifier's only event invoke config, and keeps the other properties. */
   private sendFailures(): lambda.CfnEventInvokeConfig {
     const { ownConfig, configured } = this.target;
-    const onFailure = { destination: this.consumed.queue.queueArn };
+    const onFailure = { destination: this.records?.bucket.bucketArn ?? this.consumed.queue.queueArn };
     if (Stack.of(configured) === Stack.of(this)) {
       const config = ownConfig ?? this.createConfig(configured);
       config.maximumRetryAttempts = 0;
@@ -208,26 +219,32 @@ function destinationsOf(config: lambda.CfnEventInvokeConfig): lambda.CfnEventInv
   return (config.destinationConfig ?? {}) as lambda.CfnEventInvokeConfig.DestinationConfigProperty;
 }
 
-/** The policy of one role, and the queues that the role may send to. */
+/** The policies of one role, and the queues that it may send to. */
 interface Sender {
   readonly policy: iam.Policy;
   readonly queues: Set<RetryQueue>;
+  /** The policy for the bucket of records, if it may put them there. */
+  putting?: iam.Policy;
 }
 
-/** The roles of the attached functions. Each role has one policy, however many functions share it. */
+/**
+ * The roles of the attached functions. Each role has one policy for queues and one for a bucket, however many functions
+ * share it.
+ */
 export class Senders extends Construct {
   private readonly known = new Map<string, Sender>();
 
   constructor(
     scope: Construct,
     private readonly key?: kms.IKey,
+    private readonly records?: Records,
   ) {
     super(scope, 'Senders');
   }
 
   /** Lets a role send to a queue. */
   public allow(role: iam.IRole, queue: RetryQueue): iam.Policy {
-    const { policy, queues } = this.known.get(role.roleArn) ?? this.add(role);
+    const { policy, queues } = this.of(role);
     if (!queues.has(queue)) {
       queues.add(queue);
       queue.allowSend(role.roleArn);
@@ -236,17 +253,36 @@ export class Senders extends Construct {
     return policy;
   }
 
+  /**
+   * Lets a role put records into the bucket. This is a policy of its own, because CloudFormation deletes one
+   * that is not needed any more only after the destination has changed.
+   */
+  public allowPut(role: iam.IRole, records: Records): iam.Policy {
+    const sender = this.of(role);
+    if (sender.putting === undefined) {
+      sender.putting = new iam.Policy(this, `Records-${ownId(role)}`, { statements: records.statements() });
+      role.attachInlinePolicy(sender.putting);
+    }
+    return sender.putting;
+  }
+
   /** Exempts every role of this account, because the function's role is unknown. The role also needs the permission. */
   public allowUnknown(queue: RetryQueue): void {
     const { account, partition } = Stack.of(this);
-    queue.allowSend(`arn:${partition}:iam::${account}:role/*`);
+    const anyRole = `arn:${partition}:iam::${account}:role/*`;
+    queue.allowSend(anyRole);
+    this.records?.exempt(anyRole);
   }
 
-  private add(role: iam.IRole): Sender {
+  private of(role: iam.IRole): Sender {
+    const known = this.known.get(role.roleArn);
+    if (known) return known;
+    // A role whose function uses the bucket no more may still put a record, so this is for all.
+    this.records?.exempt(role.roleArn);
     const policy = new iam.Policy(this, ownId(role));
     if (this.key) policy.addStatements(new iam.PolicyStatement({ actions: KEY_ACTIONS, resources: [this.key.keyArn] }));
     role.attachInlinePolicy(policy);
-    const added = { policy, queues: new Set<RetryQueue>() };
+    const added: Sender = { policy, queues: new Set() };
     this.known.set(role.roleArn, added);
     return added;
   }

@@ -26,6 +26,17 @@ export const TABLE: { readonly [name: string]: string } = read('table');
 
 export const PRICES: { readonly [name: string]: { readonly dollars: number; readonly unit: string } } = read('prices');
 
+/** What failure records in a bucket need: the keys that they have, and what each party may do with them. */
+export const RECORDS: {
+  readonly prefix: string;
+  readonly event: string;
+  readonly handler: { readonly [of: string]: string[] };
+  readonly function: { readonly [of: string]: string[] };
+  readonly notification: { readonly key: string[] };
+  readonly slack_days: number;
+  readonly abort_days: number;
+} = read('records');
+
 /** Reads a file of the contract, which the package has beside its code. */
 export function read(name: string) {
   return JSON.parse(readFileSync(path.join(__dirname, '..', '..', 'contract', `${name}.json`), 'utf8'));

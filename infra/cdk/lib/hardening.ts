@@ -15,8 +15,8 @@ import { checkWhole } from './retry-policy';
 /** Options that follow an organization's rules for running and deploying the handler. */
 export interface HardeningProps {
   /**
-   * The handler's network. From there it must reach SQS and Lambda, with a ledger DynamoDB, and with probes CloudWatch:
-   * through VPC endpoints or a NAT gateway.
+   * The handler's network. From there it must reach SQS and Lambda, with a ledger DynamoDB, with probes CloudWatch,
+   * and with records S3: through VPC endpoints or a NAT gateway.
    *
    * @default - no VPC
    */

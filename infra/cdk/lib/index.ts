@@ -11,6 +11,7 @@
  *     retry-queues.ts           one retry queue for each target, or one for all functions, and one for redrives
  *     handler.ts                the function that decides about failed events, its permissions and its variables
  *     hardening.ts              options that follow an organization's rules
+ *     records.ts                the bucket of failure records that may be too large for a queue
  *     ledger.ts                 the table of handled failures, and of waiting events
  *     operators.ts              the permissions of readers and operators
  *     tags.ts                   the tags by which a program finds the parts of a system

@@ -4,6 +4,7 @@ import { Conditions, INVOKE, KEY_ACTIONS, Statements } from './handler';
 import { TABLE } from './contract';
 import { RetrySystem } from './metrics';
 import type { AsyncRetryProps } from './props';
+import { READ_BUCKET, Records } from './records';
 import type { RetryQueues } from './retry-queues';
 import { Retried, Target } from './target';
 
@@ -40,6 +41,7 @@ export interface OperatedSystem {
   readonly retry: RetrySystem;
   readonly options: AsyncRetryProps;
   readonly queues: RetryQueues;
+  readonly records?: Records;
   /** Calls a function with each attached function or queue, including those that are attached later. */
   readonly forEachTarget: (watch: (attached: Retried) => void) => void;
 }
@@ -49,7 +51,7 @@ export interface OperatedSystem {
  * resource only once keeps policies short.
  */
 export function grantReading(
-  { retry, options, queues, forEachTarget }: OperatedSystem,
+  { retry, options, queues, records, forEachTarget }: OperatedSystem,
   grantee: iam.IGrantable,
   more: Readonly<Record<'onRetryQueues' | 'onFunctions' | 'onSources', string[]>> = {
     onRetryQueues: [],
@@ -72,6 +74,7 @@ export function grantReading(
       permissions.allow([...READ_QUEUE, ...more.onSources], arn);
     }
   });
+  if (records) permissions.allow(READ_BUCKET, records.bucket.bucketArn);
   if (ledger) {
     permissions.allow(['dynamodb:GetItem', 'dynamodb:BatchGetItem'], ledger.tableArn);
     if (options.register)
@@ -83,7 +86,7 @@ export function grantReading(
 
 /** Grants the permissions to see and act on waiting events, functions that are down, and dead letters. */
 export function grantOperating(system: OperatedSystem, grantee: iam.IGrantable, principalArn: string): iam.Grant {
-  const { retry, options, queues } = system;
+  const { retry, options, queues, records } = system;
   const read = grantReading(system, grantee, {
     onRetryQueues: [CHANGE_VISIBILITY],
     onFunctions: INVOKE,
@@ -101,7 +104,8 @@ export function grantOperating(system: OperatedSystem, grantee: iam.IGrantable, 
   }
   for (const key of [options.encryptionKey, options.deadLetterQueue?.encryptionMasterKey])
     key?.grant(grantee, ...KEY_ACTIONS);
-  return permissions.grant.combine(read);
+  const ofRecords = records?.grantRead(grantee, principalArn);
+  return [read, ...(ofRecords ? [ofRecords] : [])].reduce((all, each) => all.combine(each), permissions.grant);
 }
 
 /** Collects the permissions of one principal. */

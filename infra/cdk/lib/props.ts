@@ -2,6 +2,7 @@ import {
   aws_kms as kms,
   aws_lambda as lambda,
   aws_logs as logs,
+  aws_s3 as s3,
   aws_sqs as sqs,
   Duration,
   Stack,
@@ -51,10 +52,10 @@ export interface AsyncRetryProps extends RetryPolicy, HardeningProps {
   readonly deletionProtection?: boolean;
 
   /**
-   * Your own key for the queues and the ledger. Its policy must let IAM decide who uses it, as CDK's keys do. It must
-   * not be an alias, because permissions apply to keys.
+   * Your own key for the queues, the ledger and the bucket of records. Its policy must let IAM decide who uses it, as
+   * CDK's keys do. It must not be an alias, because permissions apply to keys.
    *
-   * @default - SQS's and DynamoDB's own keys
+   * @default - the services' own keys
    */
   readonly encryptionKey?: kms.IKey;
 
@@ -65,6 +66,23 @@ export interface AsyncRetryProps extends RetryPolicy, HardeningProps {
    * @default false
    */
   readonly ledger?: boolean;
+
+  /**
+   * Whether there is a bucket for failure records, which functions attached with `records` use instead of their queue. A
+   * record that is larger than an SQS message, 1 MiB, reaches no queue. The records are kept for longer than `maxAge` and
+   * the dead-letter queue's retention together, and the bucket remains when the stack is deleted.
+   *
+   * @default false
+   */
+  readonly records?: boolean;
+
+  /**
+   * Your own bucket for failure records, for this `AsyncRetry` alone. It must send its events to EventBridge and keep the
+   * records for long enough, as docs/records.md says.
+   *
+   * @default - a bucket of this construct, if `records` is true
+   */
+  readonly recordBucket?: s3.IBucket;
 
   // generated: properties, by infra/contract/generate.py
   /**
@@ -169,6 +187,14 @@ export interface AttachOptions extends RetryPolicy {
    * @default false
    */
   readonly layer?: boolean;
+
+  /**
+   * Whether Lambda puts the failure records of the function into the bucket of `records`, from where they come back
+   * whatever their size. Use it with `transparent`: with an envelope, a payload near 1 MiB is larger than Lambda accepts.
+   *
+   * @default false
+   */
+  readonly records?: boolean;
 }
 
 /** Options for attaching a queue. The values of its own policy override the general ones. */
@@ -220,6 +246,7 @@ export function checkProps(scope: IConstruct, props: AsyncRetryProps): void {
     deadLetterQueue,
     centralDeadLetterQueue,
     encryptionKey,
+    recordBucket,
   } = props;
   const faults = new Faults();
   checkPolicy(effectivePolicy(props), faults);
@@ -248,6 +275,14 @@ export function checkProps(scope: IConstruct, props: AsyncRetryProps): void {
     faults.add('architecture', ARCHITECTURES.join(' or '), architecture.name);
   if (encryptionKey && 'aliasName' in encryptionKey) {
     faults.add('encryptionKey', 'a key and no alias, as permissions are on keys', encryptionKey.node.path);
+  }
+  if (recordBucket) {
+    checkHome('recordBucket', recordBucket, scope, faults);
+    if (props.records === false) faults.add('records', 'true or not set with recordBucket', false);
+    const { encryptionKey: key } = recordBucket;
+    if (key && 'aliasName' in key) {
+      faults.add('recordBucket', 'encrypted with a key and no alias, as permissions are on keys', key.node.path);
+    }
   }
   faults.throwIfAny(`AsyncRetry ${scope.node.path}`);
 }

@@ -98,11 +98,7 @@ export abstract class ClosedQueue extends sqs.Queue {
       const principals = allowed();
       return principals.length > 0 ? principals : [...this.receivers, ...this.senders];
     };
-    this.deny(actions, {
-      ArnNotEquals: { 'aws:PrincipalArn': Lazy.list({ produce }) },
-      // AWS services, such as SNS, have no principal ARN. They need a permission in this policy anyway.
-      BoolIfExists: { 'aws:PrincipalIsAWSService': 'false' },
-    });
+    this.deny(actions, exceptFor(Lazy.list({ produce })));
   }
 
   private deny(actions: string[], conditions: iam.Conditions): void {
@@ -118,11 +114,20 @@ export abstract class ClosedQueue extends sqs.Queue {
   }
 }
 
+/** The conditions of a denial for everyone but these principals. */
+export function exceptFor(principalArns: string[]): iam.Conditions {
+  return {
+    ArnNotEquals: { 'aws:PrincipalArn': principalArns },
+    // AWS services, such as SNS, have no principal ARN. They need a permission in this policy anyway.
+    BoolIfExists: { 'aws:PrincipalIsAWSService': 'false' },
+  };
+}
+
 /**
  * The possible ARNs of a principal. If a role was imported by its name, its ARN lacks the role's path, such as the
  * console's `service-role/`. Names are unique in an account, whatever their path.
  */
-function principalArns(arn: string): string[] {
+export function principalArns(arn: string): string[] {
   const [, before, name] = IMPORTED_BY_NAME.exec(arn) ?? [];
   return name === undefined ? [arn] : [arn, `${before}*/${name}`];
 }
@@ -254,6 +259,21 @@ export class RetryQueue extends ClosedQueue {
     this.allowSend(props.handlerRoleArn);
     tagPart(scope, this, 'retry-queue');
     this.closure = this.node.findChild('Policy');
+  }
+
+  /** Lets an AWS service send on behalf of one of its resources in this account. */
+  public allowService(service: string, sourceArn: string): void {
+    this.addToResourcePolicy(
+      new iam.PolicyStatement({
+        principals: [new iam.ServicePrincipal(service)],
+        actions: ['sqs:SendMessage'],
+        resources: [this.queueArn],
+        conditions: {
+          ArnEquals: { 'aws:SourceArn': sourceArn },
+          StringEquals: { 'aws:SourceAccount': Stack.of(this).account },
+        },
+      }),
+    );
   }
 
   /** Lets SQS move messages here from one queue only, or from every queue of the account if its ARN is unknown. */

@@ -213,7 +213,7 @@ function joinList(list: string[]): string {
 }
 
 /** Reads a duration of the contract, such as 12h. */
-function parseDuration(text: string): Duration {
+export function parseDuration(text: string): Duration {
   const [, perUnit] = SECONDS_PER_UNIT.find(([unit]) => unit === text.slice(-1)) ?? ['s', 1];
   return Duration.seconds(Number(text.slice(0, -1)) * perUnit);
 }

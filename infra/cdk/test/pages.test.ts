@@ -39,7 +39,7 @@ function findings(props: (stack: Stack) => AsyncRetryProps, isAcknowledged = fal
   const app = new App();
   const stack = new Stack(app, 'Test');
   const retry = new AsyncRetry(stack, 'Retry', props(stack));
-  retry.attach(functionIn(stack, 'Orders'), { layer: true });
+  retry.attach(functionIn(stack, 'Orders'), { layer: true, records: retry.recordBucket !== undefined });
   retry.attachQueue(new sqs.Queue(stack, 'Imports', { queueName: 'imports' }));
   retry.alarms();
   retry.dashboard();
@@ -62,6 +62,7 @@ const MOST = (stack: Stack) => ({
   ledger: true,
   register: true,
   probe: true,
+  records: true,
   sharedQueue: true,
   tracing: lambda.Tracing.ACTIVE,
   deploymentConfig: codedeploy.LambdaDeploymentConfig.CANARY_10PERCENT_5MINUTES,
@@ -71,7 +72,7 @@ test('the page explains every finding of cdk-nag', () => {
   const ids = [...EXPLAINED.map(({ id }) => id), ...Object.keys(AS_METADATA)].sort();
   assert.deepEqual(
     findings(LEAST).sort(),
-    ids.filter((id) => !/DDB3|CodeDeploy/.test(id)),
+    ids.filter((id) => !/DDB3|CodeDeploy|Records|S1/.test(id)),
   );
   assert.deepEqual(findings(MOST).sort(), ids);
   for (const props of [LEAST, MOST]) assert.deepEqual(findings(props, true), []);
@@ -94,14 +95,16 @@ function violated(Pack: (typeof PACKS)[keyof typeof PACKS], isHardened: boolean)
   const stack = new Stack(new App(), 'Test');
   const retry = new AsyncRetry(stack, 'Retry', {
     ledger: true,
+    records: true,
     ...(isHardened && {
       vpc: new ec2.Vpc(stack, 'Vpc'),
       reservedConcurrency: 20,
       deploymentConfig: codedeploy.LambdaDeploymentConfig.CANARY_10PERCENT_5MINUTES,
-      logEncryptionKey: new kms.Key(stack, 'Key', { enableKeyRotation: true }),
+      encryptionKey: new kms.Key(stack, 'Key', { enableKeyRotation: true }),
+      logEncryptionKey: new kms.Key(stack, 'LogKey', { enableKeyRotation: true }),
     }),
   });
-  retry.attach(functionIn(stack, 'Orders'), { layer: true });
+  retry.attach(functionIn(stack, 'Orders'), { layer: true, records: true });
   retry.alarms(isHardened ? { actions: [new actions.SnsAction(new sns.Topic(stack, 'Topic'))] } : {});
   retry.dashboard();
   const { violations } = new Pack(retry).validateScope(retry);
