@@ -15,6 +15,7 @@ import { RECORDS, SETTINGS } from './contract';
 import type { RetryHandler } from './handler';
 import { exceptFor, principalArns, RetryQueue } from './queues';
 import { parseDuration } from './retry-policy';
+import { tagPart } from './tags';
 import { ownId } from './target';
 
 /** The actions that show whether a bucket notifies, and how long it keeps its objects. */
@@ -58,6 +59,7 @@ export class Records extends Construct {
     } else {
       this.bucket = this.own = new RecordBucket(this, 'Bucket', props);
       this.own.allowRead(handler.roleArn);
+      tagPart(scope, this.own, 'records');
     }
     handler.addEnvironment('RECORD_BUCKETS', this.bucket.bucketName);
     const { objects, versions, bucket: ofBucket, key } = RECORDS.handler;
@@ -173,6 +175,7 @@ class RecordBucket extends s3.Bucket {
         ? { encryption: s3.BucketEncryption.KMS, encryptionKey, bucketKeyEnabled: true }
         : { encryption: s3.BucketEncryption.S3_MANAGED }),
       blockPublicAccess: s3.BlockPublicAccess.BLOCK_ALL,
+      objectOwnership: s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
       enforceSSL: true,
       lifecycleRules: [
         {

@@ -17,7 +17,7 @@ const REFUSED = /[^\p{L}\p{N} _.:/=+@-]/gu;
 export function tagPart(
   system: IConstruct,
   part: IConstruct,
-  role: 'retry-queue' | 'dead-letter-queue' | 'handler' | 'ledger',
+  role: 'retry-queue' | 'dead-letter-queue' | 'handler' | 'ledger' | 'records',
 ): void {
   // Other resources below the part, such as a queue's mapping, get no tags.
   const { cfnResourceType } = part.node.defaultChild as CfnResource;

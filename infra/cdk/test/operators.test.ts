@@ -154,7 +154,7 @@ test("a principal whose permissions can't be changed is a warning", () => {
 });
 
 test('only the parts of a system are tagged, with the system and their role', () => {
-  const stack = new TestStack({ ledger: true });
+  const stack = new TestStack({ ledger: true, records: true });
   for (const id of ['Orders', 'Payments']) stack.retry.attach(stack.function(id), { layer: true });
   stack.retry.grantRedrive(new iam.User(stack, 'Operator'));
   const tagged = Object.entries<any>(stack.template.toJSON().Resources).flatMap(([id, { Properties = {} }]) => {
@@ -166,6 +166,7 @@ test('only the parts of a system are tagged, with the system and their role', ()
     RetryDeadLetterQueue: tags('dead-letter-queue'),
     RetryHandler: tags('handler'),
     RetryLedger: tags('ledger'),
+    RetryRecordsBucket: tags('records'),
     RetryRedriveQueue: tags('retry-queue'),
     RetryRetryQueueOrders: tags('retry-queue'),
     RetryRetryQueuePayments: tags('retry-queue'),
