@@ -253,7 +253,7 @@ def main() -> int:
             lambda folder: commands.sam_with_a_queue(handler, folder),
             lambda endpoint, _: faults_of_queue(endpoint, "sqs:imports"),
         ),
-        Trial("CDK with everything", lambda _: commands.cdk(cdk, applications / "everything"), all_on),
+        Trial("CDK with everything", lambda _: commands.cdk(cdk, applications / "recorded"), all_on),
         Trial("CDK with several functions", lambda _: commands.cdk(cdk, applications / "several"), of_several),
     ]
     plugins = commands.terraform_plugins()

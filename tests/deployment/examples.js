@@ -37,7 +37,7 @@ const operator = new iam.Role(stack, 'Operator', { assumedBy: new iam.AccountRoo
 
 const APPLICATIONS = {
   /** The example with every option of both packages switched on. sam.py does the same for SAM's example. */
-  everything() {
+  everything(more = {}, ofOrders = {}) {
     const key = new kms.Key(stack, 'Key');
     const retry = new AsyncRetry(stack, 'Comeback', {
       baseBackoff: Duration.seconds(2),
@@ -59,8 +59,9 @@ const APPLICATIONS = {
       inFlightMax: 1,
       logRetention: logs.RetentionDays.ONE_WEEK,
       tracing: lambda.Tracing.ACTIVE,
+      ...more,
     });
-    retry.attach(functionOf('Orders'), { maxAge: Duration.days(14), maxAttempts: 2 });
+    retry.attach(functionOf('Orders'), { maxAge: Duration.days(14), maxAttempts: 2, ...ofOrders });
     retry.alarms({
       actions: [new actions.SnsAction(new sns.Topic(stack, 'Alarms'))],
       ticketActions: [new actions.SnsAction(new sns.Topic(stack, 'Tickets'))],
@@ -72,6 +73,11 @@ const APPLICATIONS = {
     retry.dashboard();
     retry.grantRedrive(operator);
     retry.grantOperate(operator);
+  },
+
+  /** The same with records in a bucket. */
+  recorded() {
+    APPLICATIONS.everything({ records: true }, { records: true });
   },
 
   /** Two functions and a queue with a retry queue each, and a queue for redrives. */

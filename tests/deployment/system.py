@@ -48,7 +48,8 @@ class System:
             lines |= {f"the {which}'s policy: {fact}" for fact in self._queue_policy(which)}
         counts = Counter(each.type for each in self.resources if each.type not in UNCOUNTED)
         lines |= {f"makes {count} {kind}" for kind, count in counts.items()}
-        return {self._with_parts_for_tokens(line) for line in lines}
+        # CDK's bucket tells each queue of the records of its function, SAM's tells its only queue of all.
+        return {self._with_parts_for_tokens(line).replace("async/<target>/", "async/") for line in lines}
 
     def alarms(self) -> dict[str, dict[str, Any]]:
         """The properties of the alarms, by their sections in the runbook. Tokens are replaced by the names of parts."""
@@ -79,6 +80,7 @@ class System:
             "ledger": "DynamoDB::Table",
             "invoke config": "Lambda::EventInvokeConfig",
             "metric filter": "Logs::MetricFilter",
+            "bucket": "S3::Bucket",
         }.items():
             if any(self._of(kind)):
                 parts[name] = self._only(kind)
@@ -97,6 +99,9 @@ class System:
         parts = self._parts()
         for part, resource in parts.items():
             yield resource.token, part
+        if "bucket" in parts:
+            # The bucket is also named without a reference, where it doesn't exist yet.
+            yield parts["bucket"].properties["BucketName"], "bucket"
         for who in ("handler", "target", "operator"):
             if role := self._role(who):
                 yield role.token, f"{who}'s role"
@@ -258,3 +263,4 @@ def systems(application: str, document: dict[str, Any]) -> dict[str, System]:
 
 EXAMPLES = systems("typescript", sam.read(sam.EXAMPLE))
 HARDENED = systems("everything", sam.with_everything())
+RECORDED = systems("recorded", sam.with_records(sam.with_everything()))

@@ -27,6 +27,8 @@ SAM = [ROOT / "infra/sam/template.yaml", ALARMS]
 # ledger missing.
 OF_A_LEDGER = "CKV_AWS_28"
 NO_VPC = "CKV_AWS_117"
+# Nor does it see the bucket that SAM's template makes on demand. CDK's makes one only in the application of the teams.
+OF_A_BUCKET = {"CKV_AWS_18", "CKV_AWS_21"}
 # The permissions for a VPC, which only CDK's application with several teams needs.
 IN_A_VPC = "CKV_AWS_111"
 TEAMS = sorted((TARGET / "cdk/teams").glob("*.template.json"))
@@ -99,9 +101,9 @@ class CheckovTest(unittest.TestCase):
         ]
         intended, rules = listed("Intended"), listed("Rules of an organization")
         for templates, expected in (
-            (SAM, intended - {OF_A_LEDGER, IN_A_VPC}),
-            ([CDK["typescript"]], (intended | rules) - {OF_A_LEDGER, IN_A_VPC}),
-            ([CDK["everything"]], intended - {IN_A_VPC} | {NO_VPC}),
+            (SAM, intended - {OF_A_LEDGER, IN_A_VPC} - OF_A_BUCKET),
+            ([CDK["typescript"]], (intended | rules) - {OF_A_LEDGER, IN_A_VPC} - OF_A_BUCKET),
+            ([CDK["everything"]], intended - {IN_A_VPC} - OF_A_BUCKET | {NO_VPC}),
             (TEAMS, intended),
         ):
             self.assertEqual(found(findings, *templates), expected)
@@ -120,8 +122,9 @@ class TerraformTest(unittest.TestCase):
 # trivy has one check of active tracing for SAM's functions, and one for all others.
 TRACING_OF_SAM = "AVD-AWS-0125"
 TRACING = "AVD-AWS-0066"
-# Of these templates, only SAM's has a bucket.
-OF_BUCKETS = {"AVD-AWS-0090", "AVD-AWS-0132", "s3-bucket-logging"}
+# Only SAM's application and that of the teams have a bucket. trivy doesn't see the key of the latter, in another stack.
+BUCKET_WITHOUT_KEY = "AVD-AWS-0132"
+OF_BUCKETS = {"AVD-AWS-0090", BUCKET_WITHOUT_KEY, "s3-bucket-logging"}
 # Only systems in a VPC have security groups, and SAM's application makes none.
 EGRESS = "aws-vpc-no-public-egress-sgr"
 
@@ -164,7 +167,7 @@ class TrivyTest(unittest.TestCase):
             (SAM, everywhere - {TRACING, EGRESS}),
             ([CDK["typescript"]], everywhere - {TRACING_OF_SAM, EGRESS} - OF_BUCKETS),
             ([CDK["everything"]], intended - OF_BUCKETS),
-            (TEAMS, intended - OF_BUCKETS),
+            (TEAMS, intended | {BUCKET_WITHOUT_KEY}),
         ):
             self.assertEqual(found(findings, *templates), expected)
         of_terraform = {(each.check, each.of) for each in findings if isinstance(each.of, str)}

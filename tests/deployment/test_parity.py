@@ -1,5 +1,5 @@
-"""CDK's construct and SAM's application make the same systems: both examples as they are, and with every option of both
-switched on. Needs the output of tests/deployment/run-cdk.
+"""CDK's construct and SAM's application make the same systems: both examples as they are, with every option of both
+switched on, and with records in a bucket besides. Needs the output of tests/deployment/run-cdk.
 
 It compares what is stated by hand in both: queues, their policies, the mapping, roles, the handler and its environment,
 recursion, the event invoke config and the ledger: all properties except names, the descriptions of functions and the
@@ -8,7 +8,7 @@ location of code. Alarms are made from one file, infra/cdk/contract/alarms.json.
 
 import unittest
 
-from system import EXAMPLES, HARDENED
+from system import EXAMPLES, HARDENED, RECORDED
 
 QUEUE = "arn:aws:sqs:us-east-1:111111111111:<retry queue>"
 
@@ -26,7 +26,7 @@ KINDS = {
 
 class ParityTest(unittest.TestCase):
     def test_both_make_the_same_systems(self) -> None:
-        for systems in (EXAMPLES, HARDENED):
+        for systems in (EXAMPLES, HARDENED, RECORDED):
             of_cdk, of_sam = (system.facts() for system in systems.values())
             self.assertEqual(of_cdk, of_sam)
         self.assertNotEqual(EXAMPLES["SAM"].facts(), of_sam)
