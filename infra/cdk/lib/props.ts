@@ -78,7 +78,7 @@ export interface AsyncRetryProps extends RetryPolicy, HardeningProps {
 
   /**
    * Your own bucket for failure records, for this `AsyncRetry` alone. It must send its events to EventBridge and keep the
-   * records for long enough, as docs/records.md says.
+   * records for long enough, as docs/deploy/cdk-options.md says.
    *
    * @default - a bucket of this construct, if `records` is true
    */

@@ -54,7 +54,7 @@ export class Records extends Construct {
       this.warn(
         'bucket',
         `${bucket.node.path}: let it send its events to EventBridge (eventBridgeEnabled), and keep the objects under ` +
-          `${RECORDS.prefix} for long enough, as docs/records.md says: neither can be seen from here`,
+          `${RECORDS.prefix} for long enough, as docs/deploy/cdk-options.md says: neither can be seen from here`,
       );
     } else {
       this.bucket = this.own = new RecordBucket(this, 'Bucket', props);
