@@ -68,17 +68,17 @@ export interface AsyncRetryProps extends RetryPolicy, HardeningProps {
   readonly ledger?: boolean;
 
   /**
-   * Whether there is a bucket for failure records, which functions attached with `records` use instead of their queue. A
-   * record that is larger than an SQS message, 1 MiB, reaches no queue. The records are kept for longer than `maxAge` and
-   * the dead-letter queue's retention together, and the bucket remains when the stack is deleted.
+   * Whether there is a bucket for failure records, which functions attached with `records` use instead of their queue.
+   * A record that is larger than an SQS message, 1 MiB, reaches no queue. The records are kept for longer than `maxAge`
+   * and the dead-letter queue's retention together, and the bucket remains when the stack is deleted.
    *
    * @default false
    */
   readonly records?: boolean;
 
   /**
-   * Your own bucket for failure records, for this `AsyncRetry` alone. It must send its events to EventBridge and keep the
-   * records for long enough, as docs/deploy/cdk-options.md says.
+   * Your own bucket for failure records, for this `AsyncRetry` alone. It must send its events to EventBridge and keep
+   * the records for long enough, as docs/deploy/cdk-options.md says.
    *
    * @default - a bucket of this construct, if `records` is true
    */
@@ -190,7 +190,8 @@ export interface AttachOptions extends RetryPolicy {
 
   /**
    * Whether Lambda puts the failure records of the function into the bucket of `records`, from where they come back
-   * whatever their size. Use it with `transparent`: with an envelope, a payload near 1 MiB is larger than Lambda accepts.
+   * whatever their size. Use it with `transparent`: with an envelope, a payload near 1 MiB is larger than Lambda
+   * accepts.
    *
    * @default false
    */

@@ -35,8 +35,9 @@ export interface RecordsProps {
 }
 
 /**
- * The bucket of failure records, which tells the retry queues of each record. S3 itself tells them of records in a bucket
- * of ours. A user's bucket has only one notification configuration, which is the user's own, so EventBridge does.
+ * The bucket of failure records, which tells the retry queues of each record. S3 itself tells them of records in a
+ * bucket of ours. A user's bucket has only one notification configuration, which is the user's own, so EventBridge
+ * does.
  */
 export class Records extends Construct {
   public readonly bucket: s3.IBucket;
@@ -99,7 +100,10 @@ export class Records extends Construct {
     this.own?.allowPut(roleArn);
   }
 
-  /** What the role of a function needs to put records. Others report that Lambda refuses one that may put no other objects. */
+  /**
+   * What the role of a function needs to put records. Others report that Lambda refuses one that may put no other
+   * objects.
+   */
   public statements(): iam.PolicyStatement[] {
     const { objects, bucket, key } = RECORDS.function;
     return [
@@ -152,13 +156,13 @@ export class Records extends Construct {
 }
 
 /**
- * A bucket whose policy lets only the attached functions put records, and only the handler and principals that may redrive
- * or operate read and delete them, whatever other permissions exist in the account.
+ * A bucket whose policy lets only the attached functions put records, and only the handler and principals that may
+ * redrive or operate read and delete them, whatever other permissions exist in the account.
  */
 class RecordBucket extends s3.Bucket {
   /**
-   * The ARN, without a reference. A queue's policy names the bucket, and S3 lets the bucket notify the queue only once it
-   * does, so CloudFormation must not need the bucket first. The stack's id makes the name unique.
+   * The ARN, without a reference. A queue's policy names the bucket, and S3 lets the bucket notify the queue only once
+   * it does, so CloudFormation must not need the bucket first. The stack's id makes the name unique.
    */
   private readonly knownArn: string;
   private readonly putters = new Set<string>();
@@ -229,8 +233,8 @@ class RecordBucket extends s3.Bucket {
 }
 
 /**
- * For how many days records are kept: until the last dead letter of an event may expire. The ages and the retentions are
- * those of all policies and dead-letter queues.
+ * For how many days records are kept: until the last dead letter of an event may expire. The ages and the retentions
+ * are those of all policies and dead-letter queues.
  */
 export function daysToKeep(ages: Duration[], retentions: Duration[]): number {
   const longestAge = parseDuration(SETTINGS.MAX_AGE.max as string);
