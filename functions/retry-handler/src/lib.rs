@@ -11,6 +11,7 @@ mod ledger;
 mod program;
 mod queues;
 mod records;
+mod s3;
 
 pub use clients::connect;
 pub use functions::LambdaFunctions;
@@ -18,3 +19,4 @@ pub use ledger::DynamoLedger;
 pub use program::run;
 pub use queues::SqsQueues;
 pub use records::S3Records;
+pub use s3::{Failed, NoAnswer, Refused, S3};

@@ -25,13 +25,17 @@ impl RecordBuckets {
         self.0.is_empty()
     }
 
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(String::as_str)
+    }
+
     pub fn contain(&self, bucket: &str) -> bool {
         self.0.contains(bucket)
     }
 }
 
 /// S3's rules for the names of buckets.
-fn is_bucket_name(name: &str) -> bool {
+pub fn is_bucket_name(name: &str) -> bool {
     let is_end = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     let ends = [name.as_bytes().first(), name.as_bytes().last()];
     (3..=63).contains(&name.len())

@@ -18,7 +18,7 @@ use serde_json::value::RawValue;
 use crate::{arn::is_function_name, json::Object};
 
 /// What the keys of all failure records begin with. The name of the function follows, then the date.
-const PREFIX: &str = "aws/lambda/async/";
+pub const PREFIX: &str = "aws/lambda/async/";
 
 /// Where a failure record lies.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
