@@ -1,8 +1,10 @@
 //! Amazon S3 as a pure model: buckets without versions, whole objects, and notifications to queues.
 //!
 //! This is what failure records in a bucket need: Lambda puts a record, the bucket notifies a queue, and its reader
-//! gets the object. Permissions, encryption, lifecycles, parts of objects and copies are left out.
+//! gets the object. A policy, an encryption, a lifecycle and a block of public access are kept, and have no effect. Parts
+//! of objects and copies are left out.
 
+mod configuration;
 mod error;
 mod notification;
 #[cfg(test)]
@@ -12,6 +14,7 @@ use std::{collections::BTreeMap, ops::Bound, sync::Arc};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use comeback_core::Timestamp;
+pub use configuration::Part;
 pub use error::S3Error;
 use md5::{Digest as _, Md5};
 pub use notification::{NotificationConfiguration, XMLNS, encoded};
@@ -32,10 +35,22 @@ pub struct S3 {
     sequence: u64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Bucket {
     objects: BTreeMap<Arc<str>, Object>,
     notifications: NotificationConfiguration,
+    configuration: BTreeMap<Part, Arc<str>>,
+}
+
+impl Default for Bucket {
+    fn default() -> Self {
+        let configured = |part: Part| Some((part, part.of_new_bucket()?.into()));
+        Self {
+            objects: BTreeMap::new(),
+            notifications: NotificationConfiguration::default(),
+            configuration: Part::ALL.into_iter().filter_map(configured).collect(),
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -149,6 +164,20 @@ impl S3 {
     /// Deletes an object. It is no error if there is none.
     pub fn delete(&mut self, bucket: &str, key: &str) -> Result<(), S3Error> {
         self.bucket_mut(bucket)?.objects.remove(key);
+        Ok(())
+    }
+
+    pub fn configuration(&self, bucket: &str, part: Part) -> Result<&Arc<str>, S3Error> {
+        self.bucket(bucket)?.configuration.get(&part).ok_or_else(|| part.missing())
+    }
+
+    /// Replaces a part of a bucket's configuration, or deletes it.
+    pub fn configure(&mut self, bucket: &str, part: Part, to: Option<&str>) -> Result<(), S3Error> {
+        let configuration = &mut self.bucket_mut(bucket)?.configuration;
+        match to.or_else(|| part.after_deletion()) {
+            Some(to) => configuration.insert(part, to.into()),
+            None => configuration.remove(&part),
+        };
         Ok(())
     }
 

@@ -8,6 +8,11 @@ pub enum S3Error {
     NoSuchBucket(String),
     #[error("The specified key does not exist.")]
     NoSuchKey(String),
+    /// A part of a bucket's configuration that was never put.
+    #[error("{message}")]
+    NoSuchConfiguration { code: &'static str, message: &'static str },
+    #[error("Policies must be valid JSON and the first byte must be '{{'")]
+    MalformedPolicy,
     #[error("The bucket you tried to delete is not empty")]
     BucketNotEmpty(String),
     /// The bucket belongs to another account than the request expects.
@@ -51,6 +56,8 @@ impl S3Error {
         match self {
             Self::NoSuchBucket(_) => ("NoSuchBucket", 404),
             Self::NoSuchKey(_) => ("NoSuchKey", 404),
+            Self::NoSuchConfiguration { code, .. } => (code, 404),
+            Self::MalformedPolicy => ("MalformedPolicy", 400),
             Self::BucketNotEmpty(_) => ("BucketNotEmpty", 409),
             Self::AccessDenied => ("AccessDenied", 403),
             Self::InvalidBucketName(_) => ("InvalidBucketName", 400),

@@ -23,7 +23,7 @@ use super::{BodyError, read_body, text};
 use crate::{
     model::{
         ACCOUNT, Cloud,
-        s3::{Object, Put, RequestIds, S3Error},
+        s3::{Object, Part, Put, RequestIds, S3Error},
     },
     shared::Shared,
 };
@@ -104,6 +104,21 @@ fn answer(
             cloud.set_notifications(now, &bucket, wanted, ids)?;
             Ok(StatusCode::OK.into_response())
         }
+        Operation::GetPart(part) => {
+            let kind = part.element().map_or("application/json", |_| "application/xml");
+            Ok(([(header::CONTENT_TYPE, kind)], s3.configuration(&bucket, part)?.to_string())
+                .into_response())
+        }
+        Operation::PutPart(part) => {
+            s3.configure(&bucket, part, Some(&configuration(part, body)?))?;
+            let is_policy = part == Part::Policy;
+            let status = if is_policy { StatusCode::NO_CONTENT } else { StatusCode::OK };
+            Ok(status.into_response())
+        }
+        Operation::DeletePart(part) => {
+            s3.configure(&bucket, part, None)?;
+            Ok(StatusCode::NO_CONTENT.into_response())
+        }
         Operation::PutObject => {
             let put = Put {
                 bucket: &bucket,
@@ -132,6 +147,9 @@ enum Operation {
     ListObjects,
     GetNotifications,
     PutNotifications,
+    GetPart(Part),
+    PutPart(Part),
+    DeletePart(Part),
     PutObject,
     /// Also HeadObject, whose response is the same without a body.
     GetObject,
@@ -146,6 +164,10 @@ impl Operation {
         let query = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
         let mut names: Vec<_> = query.map(|(name, _)| name).collect();
         names.retain(|name| !REDUNDANT.contains(&&**name));
+        let part = match names.as_slice() {
+            [name] => Part::ALL.into_iter().find(|part| part.parameter() == name),
+            _ => None,
+        };
         let known = match (bucket, key, method.as_str(), names.as_slice()) {
             ("", ..) => None,
             (_, "", "PUT", []) => Some(Self::CreateBucket),
@@ -153,6 +175,9 @@ impl Operation {
             (_, "", "HEAD", []) => Some(Self::HeadBucket),
             (_, "", "GET", [name]) if name == "notification" => Some(Self::GetNotifications),
             (_, "", "PUT", [name]) if name == "notification" => Some(Self::PutNotifications),
+            (_, "", "GET", _) if let Some(part) = part => Some(Self::GetPart(part)),
+            (_, "", "PUT", _) if let Some(part) = part => Some(Self::PutPart(part)),
+            (_, "", "DELETE", _) if let Some(part) = part => Some(Self::DeletePart(part)),
             (_, "", "GET", names) => list::is_list(names).then_some(Self::ListObjects),
             (_, _, "PUT", []) => Some(Self::PutObject),
             (_, _, "GET" | "HEAD", []) => Some(Self::GetObject),
@@ -176,6 +201,24 @@ fn place(uri: &Uri) -> Result<(String, String), S3Error> {
     let (bucket, key) = path.split_once('/').unwrap_or((path, ""));
     let decode = |text| percent_decode_str(text).decode_utf8().map_err(|_| S3Error::InvalidUri);
     Ok((decode(bucket)?.into_owned(), decode(key)?.into_owned()))
+}
+
+/// A part of a bucket's configuration in a request.
+fn configuration(part: Part, body: Vec<u8>) -> Result<String, S3Error> {
+    let malformed = || {
+        let message = "The XML you provided was not well-formed or did not validate against our published schema";
+        S3Error::MalformedXml(message.to_owned())
+    };
+    let text = String::from_utf8(body).map_err(|_| malformed())?;
+    let is_good = match part.element() {
+        Some(element) => xml::root(&text).as_deref() == Some(element),
+        None => text.starts_with('{') && serde_json::from_str::<serde_json::Value>(&text).is_ok(),
+    };
+    match part.element() {
+        _ if is_good => Ok(text),
+        Some(_) => Err(malformed()),
+        None => Err(S3Error::MalformedPolicy),
+    }
 }
 
 /// The bytes of the object in a request.

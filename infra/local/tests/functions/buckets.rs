@@ -89,6 +89,40 @@ fn an_object_is_put_read_listed_and_deleted_under_a_key_of_any_characters() {
 }
 
 #[test]
+fn a_configuration_is_kept_and_a_new_bucket_is_encrypted_and_blocks_public_access() {
+    let cloud = Cloud::start();
+    assert_eq!(s3(&cloud, "PUT", "/records", b"").status, 200);
+    let get = |part: &str| s3(&cloud, "GET", &format!("/records?{part}"), b"");
+    assert!(get("encryption").text().contains("<SSEAlgorithm>AES256</SSEAlgorithm>"));
+    assert_eq!(get("publicAccessBlock").text().matches(">true<").count(), 4);
+    let rules =
+        "<LifecycleConfiguration><Rule><Status>Enabled</Status></Rule></LifecycleConfiguration>";
+    for (part, code, body, bad, status, deleted) in [
+        ("lifecycle", "NoSuchLifecycleConfiguration", rules, "<A/>", 200, 404),
+        ("policy", "NoSuchBucketPolicy", "{\"Statement\":[]}", "[]", 204, 404),
+        (
+            "publicAccessBlock",
+            "NoSuchPublicAccessBlockConfiguration",
+            "<PublicAccessBlockConfiguration/>",
+            "<PublicAccessBlockConfiguration>",
+            200,
+            404,
+        ),
+        ("encryption", "", "<ServerSideEncryptionConfiguration/>", "", 200, 200),
+    ] {
+        let path = format!("/records?{part}");
+        assert_eq!(s3(&cloud, "PUT", &path, bad.as_bytes()).status, 400, "{part}");
+        assert_eq!(s3(&cloud, "PUT", &path, body.as_bytes()).status, status, "{part}");
+        assert_eq!(get(part).text(), body);
+        assert_eq!(s3(&cloud, "DELETE", &path, b"").status, 204, "{part}");
+        let gone = get(part);
+        assert_eq!(gone.status, deleted, "{part}");
+        assert!(deleted == 200 || gone.text().contains(code), "{}", gone.text());
+    }
+    assert_eq!(s3(&cloud, "GET", "/absent?policy", b"").status, 404);
+}
+
+#[test]
 fn errors_are_s3s_xml() {
     let cloud = Cloud::start();
     assert_eq!(s3(&cloud, "PUT", "/records", b"").status, 200);

@@ -4,6 +4,7 @@ use axum::{
     http::{StatusCode, header},
     response::{IntoResponse as _, Response},
 };
+use quick_xml::{Reader, events::Event};
 use serde::Serialize;
 
 use crate::model::s3::{RequestIds, S3Error};
@@ -14,6 +15,31 @@ pub(super) fn respond(status: StatusCode, body: &impl Serialize) -> Response {
     };
     let body = format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{body}");
     (status, [(header::CONTENT_TYPE, "application/xml")], body).into_response()
+}
+
+/// The name of the root element, if the XML is well-formed.
+pub(super) fn root(xml: &str) -> Option<String> {
+    let (mut reader, mut root, mut depth) = (Reader::from_str(xml), None, 0);
+    loop {
+        match reader.read_event().ok()? {
+            Event::Start(element) => {
+                root.get_or_insert_with(|| element.local_name().as_ref().to_owned());
+                depth += 1;
+            }
+            Event::Empty(element) => {
+                root.get_or_insert_with(|| element.local_name().as_ref().to_owned());
+            }
+            Event::End(_) => depth -= 1,
+            Event::Eof => return root.filter(|_| depth == 0),
+            Event::Text(_)
+            | Event::CData(_)
+            | Event::Comment(_)
+            | Event::Decl(_)
+            | Event::PI(_)
+            | Event::DocType(_)
+            | Event::GeneralRef(_) => {}
+        }
+    }
 }
 
 #[derive(Serialize)]
