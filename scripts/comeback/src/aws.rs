@@ -2,6 +2,7 @@
 //! make. A call that only one command makes stands with that command.
 
 pub mod attached;
+pub mod buckets;
 pub mod changes;
 pub mod connect;
 pub mod metrics;
@@ -65,8 +66,7 @@ impl Clock for Aws {
 impl Aws {
     /// A client that reads failure records in buckets.
     pub fn records(&self) -> S3Records {
-        let connector = Connector::builder().tls_provider(Provider::Rustls(CryptoMode::Ring));
-        S3Records::over(SharedHttpConnector::new(connector.build()), &self.config)
+        S3Records::over(connector(), &self.config)
     }
 
     /// Makes a call as soon as fewer than [`CALLS_MAX`] calls are running.
@@ -75,6 +75,12 @@ impl Aws {
         let _permit = self.permits.acquire().await;
         call.await
     }
+}
+
+/// New connections for signed requests to S3.
+fn connector() -> SharedHttpConnector {
+    let connector = Connector::builder().tls_provider(Provider::Rustls(CryptoMode::Ring));
+    SharedHttpConnector::new(connector.build())
 }
 
 /// The endpoint of all services and that of DynamoDB, if they are not AWS's own. A program has one connection.

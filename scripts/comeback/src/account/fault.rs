@@ -53,11 +53,13 @@ impl Fault {
             .any(|it| code.starts_with(it))
     }
 
-    /// Whether an emulator lacks this API. Lambda, SQS and IAM themselves answer with an error code.
+    /// Whether an emulator lacks this API. Lambda, SQS, IAM and S3 themselves answer with an error code.
     pub fn is_unsupported(&self) -> bool {
         match self.code.as_deref() {
             Some(code) => {
-                code.contains("UnsupportedOperation") || code.starts_with("UnknownOperation")
+                code.contains("UnsupportedOperation")
+                    || code.starts_with("UnknownOperation")
+                    || code == "NotImplemented"
             }
             None => !self.passes(),
         }

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use comeback_core::arn::FunctionArn;
+use comeback_core::{arn::FunctionArn, pattern};
 
 use crate::account::{
     function::Function,
-    names::{is_queue, queue_arn},
+    names::{is_queue, last, queue_arn},
 };
 
 pub fn handlers(functions: &[Function]) -> impl Iterator<Item = &Function> {
@@ -109,6 +109,22 @@ pub fn bound_queues(handler: &Function) -> Vec<(String, String)> {
     named_queues(handler).into_iter().filter_map(|(arn, bound)| Some((arn, own(bound)?))).collect()
 }
 
+/// The retry queue of a function whose failures go to a bucket: of these queues, the one that is bound to it, or one that
+/// it may use.
+pub fn queue_for<'a>(
+    handler: &Function,
+    queues: &'a BTreeSet<String>,
+    function: &str,
+) -> Option<&'a String> {
+    let bound = queue_targets(&handler.environment);
+    let names = |arn: &String| bound.get(last(arn));
+    let is_own = |arn: &&String| names(arn).is_some_and(|it| it.iter().any(|it| it == function));
+    let may_use = |arn: &&String| {
+        names(arn).is_none_or(|it| it.iter().any(|it| pattern::matches(it, function)))
+    };
+    queues.iter().find(is_own).or_else(|| queues.iter().find(may_use))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -162,5 +178,22 @@ mod tests {
             r#"{"a-redrive":["orders","sqs:imports"],"retry-imports":["sqs:imports"]}"#;
         handler.environment.insert("QUEUE_TARGETS".to_owned(), with_redrives.to_owned());
         assert_eq!(bound_queues(&handler), [(arn("imports"), arn("retry-imports"))]);
+    }
+
+    #[test]
+    fn a_function_with_a_bucket_has_the_queue_that_is_bound_to_it_or_one_that_it_may_use() {
+        let targets =
+            r#"{"retry-orders":["orders"],"retry-many":["mail-*"],"a-imports":["sqs:imports"]}"#;
+        let handler = with("handler", "QUEUE_TARGETS", targets);
+        let arn = |name: &str| format!("arn:aws:sqs:us-east-1:123456789012:{name}");
+        let bound = ["retry-orders", "retry-many", "a-imports"].map(arn);
+        let queues = BTreeSet::from(bound);
+        let of = |function: &str| queue_for(&handler, &queues, function).map(|arn| last(arn));
+        assert_eq!(
+            [of("orders"), of("mail-out"), of("billing")],
+            [Some("retry-orders"), Some("retry-many"), None]
+        );
+        let shared = BTreeSet::from([arn("retry")]);
+        assert_eq!(queue_for(&handler, &shared, "billing"), shared.first());
     }
 }

@@ -24,6 +24,17 @@ pub fn queue_arn(name_or_url: &str, function_arn: &str) -> String {
     format!("arn:{}:sqs:{}:{account}:{name}", part(1), part(3))
 }
 
+/// The ARN of a key of KMS, in the function's region and account, unless the key is named by an alias.
+pub fn key_arn(key: &str, function_arn: &str) -> Option<String> {
+    if key.starts_with("alias/") || key.contains(":alias/") {
+        return None;
+    }
+    let home = function_arn.split(":function:").next().unwrap_or_default();
+    let home = home.replacen(":lambda:", ":kms:", 1);
+    let arn = || format!("{home}:key/{key}");
+    Some(if key.starts_with("arn:") { key.to_owned() } else { arn() })
+}
+
 /// Whether a target's name or ARN is that of a queue.
 pub fn is_queue(target: &str) -> bool {
     target.starts_with(QUEUE_PREFIX) || QueueArn::parse(target).is_some()

@@ -40,10 +40,9 @@ pub fn ask(policy: &str, role: &str, action: &str) -> Effect {
 }
 
 /// The policy without the statements that allow everyone one of these actions unconditionally; `None` if there are none
-/// of them. A policy without statements is empty.
+/// of them.
 pub fn closed_to_everyone(policy: &str, actions: &[&str]) -> Option<String> {
-    let mut policy: Value = serde_json::from_str(policy).ok()?;
-    let is_open = |statement: &&Value| {
+    let is_open = |statement: &Value| {
         let principal = &statement["Principal"];
         let everyone = principal == "*" || list(&principal["AWS"]).any(|it| it == "*");
         let has_conditions = statement["Condition"].as_object().is_some_and(|it| !it.is_empty());
@@ -53,8 +52,14 @@ pub fn closed_to_everyone(policy: &str, actions: &[&str]) -> Option<String> {
             && !has_conditions
             && actions.iter().any(is_about)
     };
+    without(policy, is_open)
+}
+
+/// The policy without some statements; `None` if it has none of them. A policy without statements is empty.
+fn without(policy: &str, is_removed: impl Fn(&Value) -> bool) -> Option<String> {
+    let mut policy: Value = serde_json::from_str(policy).ok()?;
     let all: Vec<_> = list(&policy["Statement"]).cloned().collect();
-    let kept: Vec<_> = all.iter().filter(|it| !is_open(it)).cloned().collect();
+    let kept: Vec<_> = all.iter().filter(|it| !is_removed(it)).cloned().collect();
     if kept.len() == all.len() {
         return None;
     }
@@ -106,6 +111,74 @@ fn change(policy: &str, action: &str, change: impl Fn(&mut Vec<Value>)) -> Optio
         }
     }
     Some(policy.to_string())
+}
+
+/// The statement's id by which [`admit_bucket`] knows its own.
+fn sid_of(bucket_arn: &str) -> String {
+    let name = bucket_arn.rsplit(':').next().unwrap_or_default();
+    // SQS allows letters, digits, hyphens and underscores. Names of buckets have dots, too.
+    format!("comeback-records-{}", name.replace('.', "_"))
+}
+
+const S3: &str = "s3.amazonaws.com";
+
+/// Whether a queue's policy lets S3 send notifications of this bucket. Conditions on anything but the bucket and its
+/// account count as met.
+pub fn admits_bucket(policy: &str, bucket_arn: &str, account: &str) -> bool {
+    let Ok(policy) = serde_json::from_str::<Value>(policy) else { return false };
+    let is_met = |(key, values): (&String, &Value)| {
+        let mut values = list(values).filter_map(Value::as_str);
+        match key.to_ascii_lowercase().as_str() {
+            "aws:sourcearn" => values.any(|it| pattern::matches(it, bucket_arn)),
+            "aws:sourceaccount" => values.any(|it| it == account),
+            _ => true,
+        }
+    };
+    list(&policy["Statement"]).any(|statement| {
+        let principal = &statement["Principal"];
+        let conditions = statement["Condition"].as_object().into_iter().flatten();
+        let mut conditions =
+            conditions.flat_map(|(_, keys)| keys.as_object().into_iter().flatten());
+        statement["Effect"] == "Allow"
+            && (principal == "*" || list(&principal["Service"]).any(|it| it == S3))
+            && names(&statement["Action"], "sqs:SendMessage")
+            && conditions.all(is_met)
+    })
+}
+
+/// The policy of the queue with this ARN with a statement that lets S3 send notifications of a bucket; `None` if the
+/// policy is not JSON.
+pub fn admit_bucket(
+    policy: &str,
+    queue_arn: &str,
+    bucket_arn: &str,
+    account: &str,
+) -> Option<String> {
+    let empty = || json!({ "Version": "2012-10-17", "Statement": [] });
+    let mut policy = match policy {
+        "" => empty(),
+        policy => serde_json::from_str(policy).ok()?,
+    };
+    let mut all: Vec<_> = list(&policy["Statement"]).cloned().collect();
+    all.push(json!({
+        "Sid": sid_of(bucket_arn),
+        "Effect": "Allow",
+        "Principal": { "Service": S3 },
+        "Action": "sqs:SendMessage",
+        "Resource": queue_arn,
+        "Condition": {
+            "ArnEquals": { "aws:SourceArn": bucket_arn },
+            "StringEquals": { "aws:SourceAccount": account },
+        },
+    }));
+    policy["Statement"] = Value::Array(all);
+    Some(policy.to_string())
+}
+
+/// The policy without the statement that [`admit_bucket`] has added; `None` if it has none.
+pub fn unadmit_bucket(policy: &str, bucket_arn: &str) -> Option<String> {
+    let sid = sid_of(bucket_arn);
+    without(policy, |statement| statement["Sid"] == *sid)
 }
 
 /// The values of a list, or a single value as a list of one.
@@ -232,6 +305,55 @@ mod tests {
         ] {
             let policy = document(&[&[&open], &*others].concat());
             assert_eq!(closed_to_everyone(&policy, &[SEND]), expected, "{policy}");
+        }
+    }
+
+    #[test]
+    fn a_bucket_is_admitted_by_a_statement_of_its_own_which_is_removed_again() {
+        let (queue, account) = ("arn:aws:sqs:us-east-1:123456789012:retry", "123456789012");
+        let bucket = "arn:aws:s3:::my.records";
+        let role = json!({ "Effect": "Allow", "Principal": { "AWS": ROLE }, "Action": "sqs:*" });
+        let others = json!({ "Statement": [role] }).to_string();
+        for before in ["", &others] {
+            assert!(!admits_bucket(before, bucket, account), "{before}");
+            let open = admit_bucket(before, queue, bucket, account).unwrap();
+            assert!(admits_bucket(&open, bucket, account), "{open}");
+            assert!(!admits_bucket(&open, "arn:aws:s3:::other", account), "{open}");
+            assert!(!admits_bucket(&open, bucket, "210987654321"), "{open}");
+            assert_eq!(ask(&open, ROLE, SEND), ask(before, ROLE, SEND));
+            assert_eq!(unadmit_bucket(&open, bucket).as_deref(), Some(before));
+        }
+        assert_eq!(admit_bucket("no JSON", queue, bucket, account), None);
+        assert_eq!(unadmit_bucket(&others, bucket), None);
+    }
+
+    #[test]
+    fn a_queue_admits_a_bucket_for_s3_unless_the_condition_names_another() {
+        let allow = |principal: Value, condition: Value| {
+            let statement = json!({ "Effect": "Allow", "Principal": principal, "Action": SEND, "Condition": condition });
+            json!({ "Statement": statement }).to_string()
+        };
+        let s3 = || json!({ "Service": ["sns.amazonaws.com", S3] });
+        for (policy, expected) in [
+            (allow(s3(), json!({})), true),
+            (
+                allow(s3(), json!({ "ArnLike": { "AWS:SourceArn": ["arn:aws:s3:*:*:records"] } })),
+                true,
+            ),
+            (allow(s3(), json!({ "StringEquals": { "aws:SourceOrgID": "o-1" } })), true),
+            (allow(s3(), json!({ "ArnLike": { "aws:SourceArn": "arn:aws:s3:::mails" } })), false),
+            (allow(s3(), json!({ "StringEquals": { "aws:SourceAccount": "1" } })), false),
+            (
+                allow(
+                    json!("*"),
+                    json!({ "ArnEquals": { "aws:SourceArn": "arn:aws:s3:::records" } }),
+                ),
+                true,
+            ),
+            (allow(json!({ "Service": "sns.amazonaws.com" }), json!({})), false),
+            (allow(json!({ "AWS": ROLE }), json!({})), false),
+        ] {
+            assert_eq!(admits_bucket(&policy, "arn:aws:s3:::records", "2"), expected, "{policy}");
         }
     }
 

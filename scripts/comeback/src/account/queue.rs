@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::account::{
     fault::Answer,
-    names::last,
+    names::{key_arn, last},
     policy::{Effect, ask},
 };
 
@@ -84,11 +84,7 @@ impl QueueAttributes {
 
     /// The ARN of its key, in the function's region and account, unless that is an alias.
     pub fn key_arn(&self, function_arn: &str) -> Option<String> {
-        let key = self.key.as_deref().filter(|key| !key.starts_with("alias/"))?;
-        let home = function_arn.split(":function:").next().unwrap_or_default();
-        let home = home.replacen(":lambda:", ":kms:", 1);
-        let arn = || format!("{home}:key/{key}");
-        Some(if key.starts_with("arn:") { key.to_owned() } else { arn() })
+        key_arn(self.key.as_deref()?, function_arn)
     }
 
     /// What its policy says about this action of a role.

@@ -36,6 +36,15 @@ pub const ACTIONS_ON_NOTES: [&str; 4] =
 /// To send to a queue with a key, both are needed; to receive from it, the second.
 pub const ACTIONS_ON_KEY: [&str; 2] = ["kms:GenerateDataKey", "kms:Decrypt"];
 
+/// What a function needs to put its records into a bucket: the first on its records, the second on the bucket.
+pub const ACTIONS_TO_PUT: [&str; 2] = ["s3:PutObject", "s3:ListBucket"];
+
+/// What the handler needs to read the records of a function. The second is for a bucket that keeps versions.
+pub const ACTIONS_TO_READ: [&str; 2] = ["s3:GetObject", "s3:GetObjectVersion"];
+
+/// With this permission on the bucket, S3 tells a record that is gone from one that the handler may not read.
+pub const ACTION_TO_LIST: &str = "s3:ListBucket";
+
 /// The variable that makes Lambda start managed runtimes through a wrapper script.
 pub const WRAPPER_VARIABLE: &str = "AWS_LAMBDA_EXEC_WRAPPER";
 

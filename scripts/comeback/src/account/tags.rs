@@ -24,6 +24,10 @@ pub struct Previous {
     pub layer: Option<String>,
     /// Whether `AWS_LAMBDA_EXEC_WRAPPER` was added.
     pub wrapper: bool,
+    /// The bucket that its records go to.
+    pub records: Option<String>,
+    /// Whether the bucket was added to `RECORD_BUCKETS`.
+    pub listed: bool,
 }
 
 /// The tag with everything except ARNs.
@@ -64,28 +68,48 @@ impl Previous {
             transparent: words.get("transparent").map(|it| it.replace(NO_VALUE, "")),
             layer: tags.get(&key(TAG_OF_LAYER, qualifier)).cloned(),
             wrapper: is("wrapper"),
+            records: words.get("records").map(|&it| it.to_owned()),
+            listed: is("listed"),
         })
+    }
+
+    /// The states of the other aliases and versions of a function that are attached, each with its qualifier.
+    pub fn others(tags: &Tags, qualifier: Option<&str>) -> Vec<(Option<String>, Self)> {
+        let others = Self::qualifiers(tags).filter(|it| it.as_deref() != qualifier);
+        others.filter_map(|it| Some((it.clone(), Self::read(tags, it.as_deref())?))).collect()
+    }
+
+    fn qualifiers(tags: &Tags) -> impl Iterator<Item = Option<String>> {
+        tags.keys().filter_map(|key| match key.strip_prefix(TAG)? {
+            "" => Some(None),
+            rest => Some(Some(rest.strip_prefix(':')?.to_owned())),
+        })
+    }
+
+    /// The same with what another state of the function has changed that all of its aliases and versions share. Whoever
+    /// is detached last restores it.
+    #[must_use]
+    pub fn inheriting(&self, from: &Self) -> Self {
+        Self {
+            may_loop: if from.may_loop == Some(false) { Some(false) } else { self.may_loop },
+            settings: self.settings || from.settings,
+            policy: self.policy || from.policy && from.queue == self.queue,
+            transparent: self.transparent.clone().or_else(|| from.transparent.clone()),
+            layer: self.layer.clone().or_else(|| from.layer.clone()),
+            wrapper: self.wrapper || from.wrapper,
+            listed: self.listed || from.listed && from.records == self.records,
+            ..self.clone()
+        }
     }
 
     /// The names of the queues that the function, its aliases and versions were attached to.
     pub fn queues(tags: &Tags) -> impl Iterator<Item = String> {
-        let qualifier = |key: &String| key.strip_prefix(TAG)?.strip_prefix(':').map(str::to_owned);
-        let qualifiers = tags.keys().filter_map(qualifier).map(Some).chain([None]);
         let queue = |it: Option<String>| Some(Self::read(tags, it.as_deref())?.queue);
-        qualifiers.filter_map(queue).map(|queue| last(&queue).to_owned())
+        Self::qualifiers(tags).filter_map(queue).map(|queue| last(&queue).to_owned())
     }
 
     pub fn keys(qualifier: Option<&str>) -> [String; 3] {
         [TAG, TAG_OF_DESTINATION, TAG_OF_LAYER].map(|tag| key(tag, qualifier))
-    }
-
-    /// Whether another alias or version of the function is attached, too.
-    pub fn is_elsewhere(tags: &Tags, qualifier: Option<&str>) -> bool {
-        let own = key(TAG, qualifier);
-        let is_of_another = |it: &String| {
-            it.strip_prefix(TAG).is_some_and(|it| it.is_empty() || it.starts_with(':'))
-        };
-        tags.keys().any(|it| is_of_another(it) && *it != own)
     }
 }
 
@@ -99,9 +123,15 @@ impl fmt::Display for Previous {
         if let Some(may_loop) = self.may_loop {
             write!(f, " loop={}", yes(may_loop))?;
         }
-        for (name, is) in
-            [("settings", self.settings), ("policy", self.policy), ("wrapper", self.wrapper)]
-        {
+        if let Some(bucket) = &self.records {
+            write!(f, " records={bucket}")?;
+        }
+        for (name, is) in [
+            ("settings", self.settings),
+            ("policy", self.policy),
+            ("wrapper", self.wrapper),
+            ("listed", self.listed),
+        ] {
             if is {
                 write!(f, " {name}=yes")?;
             }

@@ -8,9 +8,10 @@ use futures_util::future::try_join_all;
 use crate::{
     account::{
         attached::Attached,
+        bucket::bucket_name,
         fault::Answer,
         function::{Function, InvokeConfig},
-        handlers::bound_queues,
+        handlers::{bound_queues, queue_for},
     },
     aws::{Aws, existing, reads},
 };
@@ -37,7 +38,14 @@ pub async fn attached(
     let functions = functions.iter().filter(|function| function.arn != handler.arn);
     let asked = functions.map(|function| destinations(aws, &function.arn));
     let found = try_join_all(asked).await?.into_iter().flatten();
-    let found = found.filter(|it| queues.contains(&it.queue_arn));
+    let buckets = handler.settings().map(|it| it.record_buckets).unwrap_or_default();
+    let found = found.filter_map(|it| {
+        let bucket = bucket_name(&it.queue_arn).filter(|name| buckets.contain(name));
+        let function = FunctionArn::parse(&it.arn);
+        let told = || queue_for(handler, &queues, function.as_ref()?.name());
+        let queue = bucket.map_or_else(|| queues.get(&it.queue_arn), |_| told())?;
+        Some(Attached::of(it.arn.clone(), queue.clone()))
+    });
     let sources = bound_queues(handler).into_iter().map(|(arn, queue_arn)| {
         let consumers = others.iter().filter(|mapping| mapping.queue == arn);
         let consumers = consumers.map(|it| (it.consumer().to_owned(), it.is_enabled())).collect();

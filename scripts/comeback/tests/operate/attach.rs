@@ -119,6 +119,12 @@ async fn contradictory_requests_are_refused_and_change_nothing() {
 const IMPORTS: &str = "arn:aws:sqs:us-east-1:000000000000:imports";
 
 impl Cloud {
+    /// Waits until a mapping has this state, which a change of it leads to.
+    async fn reaches(&self, state: &str, mapping: &str) {
+        let call = self.client.lambda.get_event_source_mapping().uuid(mapping);
+        while call.clone().send().await.unwrap().state() != Some(state) {}
+    }
+
     /// The next message of the queue `imports` with its attributes, which this consumer fails to process.
     async fn fail_to_import(&self, url: &str) -> Message {
         let receive = self.client.sqs.receive_message().queue_url(url).wait_time_seconds(1);
@@ -146,7 +152,8 @@ async fn messages_of_an_attached_queue_come_back_are_dead_lettered_and_redriven_
     cloud.create("importer").await;
     cloud.stop_loops("importer").await;
     let mapping = cloud.client.lambda.create_event_source_mapping().function_name("importer");
-    mapping.event_source_arn(IMPORTS).enabled(false).send().await.unwrap();
+    let mapping = mapping.event_source_arn(IMPORTS).enabled(false).send().await.unwrap();
+    cloud.reaches("Disabled", mapping.uuid().unwrap()).await;
     let attached = cloud.says(&["attach", "--queue", "imports", "--yes"]);
     let findings = text(&cloud.run(&["doctor", "sqs:imports"]).stdout);
     assert!(

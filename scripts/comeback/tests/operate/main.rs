@@ -9,6 +9,7 @@ mod doctor;
 mod local;
 mod page;
 mod permissions;
+mod records;
 mod sessions;
 mod status;
 mod support;

@@ -120,11 +120,16 @@ fn said(output: &Output) -> String {
     words.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The actions that moto does not implement.
-const UNKNOWN_TO_MOTO: [&str; 3] = [
+/// The actions that moto does not implement, and those on buckets, which this system does not have.
+const UNKNOWN_TO_MOTO: [&str; 8] = [
     "lambda:GetFunctionRecursionConfig",
     "iam:SimulatePrincipalPolicy",
     "cloudwatch:GetMetricData",
+    "s3:GetBucketNotification",
+    "s3:GetLifecycleConfiguration",
+    "s3:GetBucketPublicAccessBlock",
+    "s3:GetBucketPolicy",
+    "s3:GetEncryptionConfiguration",
 ];
 
 #[tokio::test]

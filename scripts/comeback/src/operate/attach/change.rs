@@ -7,8 +7,14 @@ use aws_sdk_sqs::types::QueueAttributeName;
 use comeback_core::arn;
 
 use crate::{
-    account::{fault::Answer, function::InvokeConfig, names::role_name, setup::BATCH_SIZE},
-    aws::{Aws, changes, fault},
+    account::{
+        fault::{Answer, Fault},
+        function::InvokeConfig,
+        names::role_name,
+        notifications::Notifications,
+        setup::BATCH_SIZE,
+    },
+    aws::{Aws, buckets::Buckets, changes, fault},
     operate::attach::rules::steps::Step,
 };
 
@@ -74,6 +80,15 @@ pub async fn change(aws: &Aws, step: &Step) -> Answer<()> {
             answer.map(drop).map_err(fault("lambda:UpdateFunctionConfiguration", function))
         }
         Step::Loop { function, allow } => changes::set_loop(aws, function, *allow).await,
+        Step::Notify { bucket, id, queue, prefix } => {
+            let no_queue = || Fault::of("s3:PutBucketNotification", bucket, "InvalidQueue", queue);
+            let buckets = Buckets::beside(aws, queue).ok_or_else(no_queue)?;
+            let change = |is: &Notifications| match prefix {
+                Some(prefix) => is.with(id, queue, prefix),
+                None => is.without(id),
+            };
+            buckets.change_notifications(bucket, change).await
+        }
         Step::Invocations { function, qualifier, config: Some(config) } => {
             let InvokeConfig { retries, age_max, on_failure, on_success, .. } = config;
             let number = |number: u64| i32::try_from(number).unwrap_or(i32::MAX);

@@ -6,15 +6,18 @@ use futures_util::future::{OptionFuture, join_all};
 
 use crate::{
     account::{
+        bucket::bucket_arn,
         function::Function,
         handlers::{handlers, only},
         mapping::Mapping,
-        names::queue_arn,
+        names::{last, queue_arn},
         queue::Queue,
-        tags::Tags,
+        tags::{Previous, Tags},
     },
     aws::{
-        Aws, fault,
+        Aws,
+        buckets::Buckets,
+        fault,
         reads::{self, functions},
     },
     failure::Failure,
@@ -23,9 +26,10 @@ use crate::{
         options::CommonOptions,
         rules::{
             admission::policy_name,
-            facts::{Facts, RetryQueue},
+            facts::{Facts, RecordBucket, RetryQueue},
             order::QualifiedName,
             queues::{QueueFacts, parse_source},
+            refusal::Refusal,
         },
     },
 };
@@ -44,11 +48,13 @@ async fn system(aws: &Aws, options: &CommonOptions) -> Result<System, Failure> {
 }
 
 /// The facts about a function and the retry system to attach it to or detach it from, and about a layer for it. What
-/// isn't known of the layer is left to Lambda, which checks it when the function gets it.
+/// isn't known of the layer is left to Lambda, which checks it when the function gets it. `records` is a bucket for the
+/// function's records, unless it has one.
 pub async fn facts(
     aws: &Aws,
     (name, qualifier): &QualifiedName,
     layer: Option<&str>,
+    records: Option<&str>,
     options: &CommonOptions,
 ) -> Result<Facts, Failure> {
     let aws = &aws.adaptive();
@@ -72,6 +78,12 @@ pub async fn facts(
     );
     let (layer, signers) =
         layer.map(|(layer, signers)| (layer.ok(), signers.ok())).unwrap_or_default();
+    let bucket = Previous::read(&tags, qualifier).and_then(|it| it.records);
+    let bucket = bucket.or_else(|| records.map(str::to_owned));
+    let records = match bucket {
+        Some(name) => Some(record_bucket(aws, &handler.arn, name).await?),
+        None => None,
+    };
     let mut queues = Vec::new();
     for (arn, _) in own {
         let Queue { arn, url, attributes } = reads::queue(aws, &arn).await;
@@ -91,7 +103,16 @@ pub async fn facts(
         invoke_policy,
         layer,
         signers: signers.flatten(),
+        records,
     })
+}
+
+async fn record_bucket(aws: &Aws, handler: &str, name: String) -> Result<RecordBucket, Failure> {
+    let no_handler = || Refusal::NotAllowed { handler: last(handler).to_owned() };
+    let buckets = Buckets::beside(aws, handler).ok_or_else(no_handler)?;
+    let (notifications, key) = tokio::join!(buckets.notifications(&name), buckets.key(&name));
+    let arn = bucket_arn(&name, handler);
+    Ok(RecordBucket { name, arn, notifications: notifications?, key: key? })
 }
 
 /// The facts about a queue and the retry system to attach it to or detach it from.

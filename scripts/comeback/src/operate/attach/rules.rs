@@ -17,6 +17,7 @@ pub mod order;
 pub mod plan;
 mod policies;
 pub mod queues;
+mod records;
 pub mod refusal;
 mod settings;
 pub mod steps;

@@ -7,23 +7,30 @@ use aws_sdk_lambda::types::LastUpdateStatus;
 use comeback_core::{
     arn::{self, FunctionArn},
     contract::TABLE,
+    notice::PREFIX,
 };
 use futures_util::future::{OptionFuture, join_all};
 
 use crate::{
     account::{
+        bucket::{Bucket, bucket_name, records_of},
         fault::Answer,
         function::{Function, InvokeConfig, Running, State},
         mapping::Mapping,
+        names::key_arn,
         queue::Queue,
-        setup::{ACTIONS_ON_KEY, ACTIONS_ON_RETRY_QUEUE},
+        setup::{
+            ACTION_TO_LIST, ACTIONS_ON_KEY, ACTIONS_ON_RETRY_QUEUE, ACTIONS_TO_PUT, ACTIONS_TO_READ,
+        },
         tags::Previous,
     },
     aws::{Aws, existing, fault, reads},
     operate::doctor::{
         denials::{actions, denied},
         rules::{
-            facts::{Consumer, Keys, KnownBy, Ledger, RetryQueue, Source, Table, Target},
+            facts::{
+                Consumer, Keys, KnownBy, Ledger, RecordBucket, RetryQueue, Source, Table, Target,
+            },
             ledger::actions_on_ledger,
         },
     },
@@ -114,23 +121,29 @@ pub async fn target(
     function: Option<&Function>,
     known_by: KnownBy,
     configs: Answer<Vec<InvokeConfig>>,
-    queues: &BTreeSet<String>,
+    destinations: &BTreeSet<String>,
 ) -> Target {
     let own = configs.iter().flatten().filter_map(|config| config.on_failure.clone());
     let own = own.chain(function.and_then(|it| it.dead_letter_target.clone()));
-    let own: BTreeSet<_> = own.filter(|arn| queues.contains(arn)).collect();
-    let own = Vec::from_iter(own);
+    let own: BTreeSet<_> = own.filter(|arn| destinations.contains(arn)).collect();
+    let (buckets, queues): (Vec<_>, Vec<_>) =
+        own.into_iter().partition(|arn| bucket_name(arn).is_some());
     let layer = function.and_then(Function::own_layer);
     let layer = OptionFuture::from(layer.map(async |arn| aws.call(reads::layer(aws, arn)).await));
     let (function, may_send, layer) = match function {
         Some(function) => {
-            let may_send = denied(aws, &function.role, &["sqs:SendMessage"], own.clone());
-            let (running, denied, layer) = tokio::join!(running(aws, name), may_send, layer);
-            let may_send = own.into_iter().map(|arn| {
+            let may_send = denied(aws, &function.role, &["sqs:SendMessage"], queues.clone());
+            let may_put = buckets.into_iter().map(async |arn| {
+                let may = may_put(aws, function, &arn).await;
+                (arn, may)
+            });
+            let (running, denied, may_put, layer) =
+                tokio::join!(running(aws, name), may_send, join_all(may_put), layer);
+            let may_send = queues.into_iter().map(|arn| {
                 let may = denied.clone().map(|denied| denied.iter().all(|(_, on)| *on != arn));
                 (arn, may)
             });
-            (Some((function.clone(), running)), may_send.collect(), layer)
+            (Some((function.clone(), running)), may_send.chain(may_put).collect(), layer)
         }
         None => (None, BTreeMap::new(), None),
     };
@@ -138,19 +151,69 @@ pub async fn target(
     Target { name, function, known_by, configs, may_send, may_be_invoked: Ok(true), layer }
 }
 
-/// What the handler and the targets that use these queues lack on the queues' keys.
-pub async fn keys(aws: &Aws, handler: &Function, queues: &[&Queue], targets: &[Target]) -> Keys {
-    let uses = queues.iter().flat_map(|queue| {
+/// Whether the function may put its records into a bucket.
+async fn may_put(aws: &Aws, function: &Function, bucket_arn: &str) -> Answer<bool> {
+    let (put, list) = ACTIONS_TO_PUT.split_at(1);
+    let records = records_of(bucket_arn, function.name());
+    let (put, list) = tokio::join!(
+        denied(aws, &function.role, put, vec![records]),
+        denied(aws, &function.role, list, vec![bucket_arn.to_owned()]),
+    );
+    Ok(put?.is_empty() && list?.is_empty())
+}
+
+/// A bucket with failure records, and what the handler lacks to read those of its functions; of all if there are none.
+pub async fn record_bucket(
+    aws: &Aws,
+    handler: &Function,
+    (bucket, is_listed): (&Bucket, bool),
+    targets: &[Target],
+) -> RecordBucket {
+    let arn = bucket.arn(&handler.arn);
+    let users = targets.iter().filter(|it| it.may_send.contains_key(&arn));
+    let mut records: Vec<_> = users.map(|it| records_of(&arn, &it.name)).collect();
+    if records.is_empty() {
+        records.push(format!("{arn}/{PREFIX}*"));
+    }
+    let (read, list) = tokio::join!(
+        denied(aws, &handler.role, &ACTIONS_TO_READ[..1], records),
+        denied(aws, &handler.role, &[ACTION_TO_LIST], vec![arn.clone()]),
+    );
+    let denied = read.and_then(|read| Ok([read, list?].concat()));
+    RecordBucket { bucket: bucket.clone(), arn, is_listed, denied }
+}
+
+/// What the handler and the targets that use these queues and buckets lack on their keys.
+pub async fn keys(
+    aws: &Aws,
+    handler: &Function,
+    queues: &[&Queue],
+    buckets: &[RecordBucket],
+    targets: &[Target],
+) -> Keys {
+    let senders_to = |arn: &str| {
+        let senders = targets.iter().filter(|it| it.may_send.contains_key(arn));
+        senders.filter_map(|it| Some(&it.function.as_ref()?.0)).collect::<Vec<_>>()
+    };
+    let mut uses: BTreeMap<_, BTreeSet<&str>> = BTreeMap::new();
+    for queue in queues {
         let attributes = queue.attributes.as_ref().ok().and_then(Option::as_ref);
-        let key = attributes.and_then(|it| it.key_arn(&handler.arn));
-        let senders = targets.iter().filter(|it| it.may_send.contains_key(&queue.arn));
-        let senders = senders.filter_map(|it| Some(&it.function.as_ref()?.0));
-        let roles = senders.chain([handler]).map(|it| it.role.clone());
-        key.into_iter().flat_map(move |key| roles.clone().map(move |role| (key.clone(), role)))
-    });
-    let uses: BTreeSet<_> = uses.collect();
-    let denied = uses.into_iter().map(async |(key, role)| {
-        let denied = denied(aws, &role, &ACTIONS_ON_KEY, vec![key.clone()]).await;
+        let Some(key) = attributes.and_then(|it| it.key_arn(&handler.arn)) else { continue };
+        for user in senders_to(&queue.arn).into_iter().chain([handler]) {
+            uses.entry((key.clone(), user.role.clone())).or_default().extend(ACTIONS_ON_KEY);
+        }
+    }
+    for RecordBucket { bucket, arn, .. } in buckets {
+        let key = bucket.key.as_ref().ok().and_then(Option::as_deref);
+        let Some(key) = key.and_then(|key| key_arn(key, &handler.arn)) else { continue };
+        for user in senders_to(arn) {
+            uses.entry((key.clone(), user.role.clone())).or_default().extend(ACTIONS_ON_KEY);
+        }
+        uses.entry((key, handler.role.clone())).or_default().insert("kms:Decrypt");
+    }
+    let denied = uses.into_iter().map(async |((key, role), needed)| {
+        let needed = Vec::from_iter(needed);
+        let denied = denied(aws, &role, &needed, vec![key.clone()]).await;
         (key, role, denied.map(actions))
     });
     join_all(denied).await

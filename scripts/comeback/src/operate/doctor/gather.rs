@@ -7,7 +7,8 @@ use futures_util::future::join_all;
 
 use crate::{
     account::{
-        fault::{Answer, Fault},
+        bucket::{Bucket, bucket_name, prefix_of},
+        fault::Answer,
         function::{Function, InvokeConfig},
         handlers::{handlers, named, named_queues, named_targets, queue_targets},
         mapping::Mapping,
@@ -15,6 +16,7 @@ use crate::{
     },
     aws::{
         Aws,
+        buckets::Buckets,
         reads::{self, functions},
     },
     failure::Failure,
@@ -22,7 +24,7 @@ use crate::{
         calls,
         denials::{actions, denied},
         metrics,
-        rules::facts::{Facts, KnownBy, Source},
+        rules::facts::{Facts, KnownBy, Source, Target},
     },
 };
 
@@ -34,6 +36,8 @@ struct Account {
     /// The names of the queues that functions were attached to, according to their tags.
     attached: BTreeMap<String, Answer<BTreeSet<String>>>,
     counted: BTreeSet<String>,
+    /// The buckets that `RECORD_BUCKETS` of an examined handler names or a function's failures go to, by name.
+    buckets: BTreeMap<String, Bucket>,
     /// The retry queues of all systems, examined or not: the name of the handler by the queue's ARN.
     retry_queues: BTreeMap<String, String>,
 }
@@ -66,7 +70,8 @@ pub async fn gather(
         join_all(asked.iter().map(|name| calls::attached(aws, &functions[name].arn))),
         metrics::counted(aws, &asked),
     );
-    let configs = asked.iter().cloned().zip(configs).collect();
+    let configs: BTreeMap<_, _> = asked.iter().cloned().zip(configs).collect();
+    let buckets = buckets(aws, examined.iter().map(|name| &functions[name]), &configs).await;
     let attached = asked.iter().cloned().zip(attached).collect();
     // If the metrics can't be read, each system has a finding for it.
     let counted = counted.unwrap_or_default();
@@ -74,7 +79,8 @@ pub async fn gather(
     let retry_queues = retry_queues.filter(|it| all.contains(it.consumer()));
     let retry_queues =
         retry_queues.map(|it| (it.queue.clone(), it.consumer().to_owned())).collect();
-    let account = Account { functions, mappings, configs, attached, counted, retry_queues };
+    let account =
+        Account { functions, mappings, configs, attached, counted, buckets, retry_queues };
     let facts = examined.iter().map(|system| of_system(aws, &account, system, only));
     let mut facts: Vec<_> = join_all(facts).await.into_iter().flatten().collect();
     // With several systems, a function belongs to those that name it, or to whose retry queues it sends its failures.
@@ -101,15 +107,72 @@ pub async fn gather(
     Ok(facts)
 }
 
+/// The buckets that `RECORD_BUCKETS` of these handlers names, and those that failures go to, by name.
+async fn buckets<'a>(
+    aws: &Aws,
+    handlers: impl Iterator<Item = &'a Function> + Clone,
+    configs: &BTreeMap<String, Answer<Vec<InvokeConfig>>>,
+) -> BTreeMap<String, Bucket> {
+    let destinations =
+        configs.values().flatten().flatten().filter_map(|it| it.on_failure.as_deref());
+    let mut names: BTreeSet<_> = destinations.filter_map(bucket_name).map(str::to_owned).collect();
+    for settings in handlers.clone().filter_map(|it| it.settings().ok()) {
+        names.extend(settings.record_buckets.names().map(str::to_owned));
+    }
+    // All handlers are in one account and region.
+    let beside = handlers.map(|it| it.arn.as_str()).next();
+    let Some(all) = beside.and_then(|arn| Buckets::beside(aws, arn)) else {
+        return BTreeMap::new();
+    };
+    let found = join_all(names.iter().map(|name| all.bucket(name))).await;
+    names.iter().cloned().zip(found).collect()
+}
+
 impl Account {
+    /// The buckets of a system with these retry queues, and whether its `RECORD_BUCKETS` names each.
+    fn buckets_of(&self, handler: &Function, queues: &BTreeSet<String>) -> Vec<(&Bucket, bool)> {
+        let listed = handler.settings().map(|it| it.record_buckets).unwrap_or_default();
+        let is_told = |bucket: &Bucket| bucket.told().any(|it| queues.contains(&it.to));
+        let all = self.buckets.values().map(|it| (it, listed.contain(&it.name)));
+        all.filter(|(bucket, is_listed)| *is_listed || is_told(bucket)).collect()
+    }
+
+    /// Whether records of a function in this bucket are for a system with these retry queues: they are, unless the
+    /// bucket tells only other systems' queues of them.
+    fn is_bucket_for(&self, arn: &str, function: &str, queues: &BTreeSet<String>) -> bool {
+        let bucket = bucket_name(arn).and_then(|name| self.buckets.get(name));
+        let prefix = prefix_of(function);
+        let told = bucket.into_iter().flat_map(Bucket::told).filter(|it| it.overlaps(&prefix));
+        let told: Vec<_> = told.map(|it| &it.to).collect();
+        told.iter().any(|to| queues.contains(*to))
+            || !told.iter().any(|to| self.retry_queues.contains_key(*to))
+    }
+
+    /// Whether the destinations and tags of all functions but these could be read.
+    fn others(&self, targets: &[Target]) -> Answer<()> {
+        let is_other = |name: &str| targets.iter().all(|target| target.name != name);
+        let configs = self.configs.iter().filter(|(name, _)| is_other(name));
+        let attached = self.attached.iter().filter(|(name, _)| is_other(name));
+        (configs.map(|(_, configs)| configs.clone().map(drop)))
+            .chain(attached.map(|(_, attached)| attached.clone().map(drop)))
+            .collect()
+    }
+
     /// What shows that a system with these retry queues should retry the function's failures, apart from settings.
-    fn known_by(&self, function: &Function, queues: &BTreeSet<String>) -> Option<KnownBy> {
+    fn known_by(
+        &self,
+        function: &Function,
+        queues: &BTreeSet<String>,
+        buckets: &BTreeSet<String>,
+    ) -> Option<KnownBy> {
         let name = function.name();
         let configs = self.configs.get(name).into_iter().flatten().flatten();
         let destinations = configs.filter_map(|config| config.on_failure.as_deref());
         let destinations: Vec<_> =
             destinations.chain(function.dead_letter_target.as_deref()).collect();
-        if destinations.iter().any(|arn| queues.contains(*arn)) {
+        let is_own_bucket =
+            |arn: &str| buckets.contains(arn) && self.is_bucket_for(arn, name, queues);
+        if destinations.iter().any(|arn| queues.contains(*arn) || is_own_bucket(arn)) {
             return Some(KnownBy::Destination);
         }
         // It may be another system's.
@@ -128,11 +191,8 @@ async fn of_system(aws: &Aws, account: &Account, system: &str, only: &[String]) 
     let handler = account.functions.get(system)?;
     let Function { arn: handler_arn, role, environment, .. } = handler;
     let is_own = |mapping: &&Mapping| mapping.consumer() == handler.name();
-    let mappings = account
-        .mappings
-        .as_ref()
-        .map(|all| all.iter().filter(is_own).cloned().collect::<Vec<_>>())
-        .map_err(Fault::clone);
+    let mappings = account.mappings.clone();
+    let mappings = mappings.map(|all| all.into_iter().filter(|it| is_own(&it)).collect::<Vec<_>>());
     let consumers = |queue: &str| {
         let others = account.mappings.iter().flatten().filter(|it| !is_own(it));
         others.filter(|it| it.queue == queue).cloned().collect::<Vec<_>>()
@@ -140,11 +200,14 @@ async fn of_system(aws: &Aws, account: &Account, system: &str, only: &[String]) 
     let mapped = mappings.iter().flatten().map(|mapping| mapping.queue.clone());
     let bound = queue_targets(environment).into_keys();
     let queues: BTreeSet<_> = mapped.chain(bound.map(|it| queue_arn(&it, handler_arn))).collect();
+    let buckets = account.buckets_of(handler, &queues);
+    let bucket_arns: BTreeSet<_> = buckets.iter().map(|(it, _)| it.arn(handler_arn)).collect();
+    let destinations: BTreeSet<_> = queues.union(&bucket_arns).cloned().collect();
 
     let named = named_targets(environment);
     let known_by = |name: &str| match account.functions.get(name) {
         _ if named.contains(name) => Some(KnownBy::Setting),
-        Some(function) => account.known_by(function, &queues),
+        Some(function) => account.known_by(function, &queues, &bucket_arns),
         None => None,
     };
     let mut sources = named_queues(handler);
@@ -179,7 +242,8 @@ async fn of_system(aws: &Aws, account: &Account, system: &str, only: &[String]) 
         join_all(targets.iter().map(|(name, known_by)| {
             // Without configs, the function doesn't exist.
             let configs = account.configs.get(*name).cloned().unwrap_or(Ok(Vec::new()));
-            calls::target(aws, name, account.functions.get(*name), *known_by, configs, &queues)
+            let function = account.functions.get(*name);
+            calls::target(aws, name, function, *known_by, configs, &destinations)
         })),
         join_all(sources.into_iter().map(|(arn, bound)| {
             let consumers = consumers(&arn).into_iter();
@@ -195,21 +259,19 @@ async fn of_system(aws: &Aws, account: &Account, system: &str, only: &[String]) 
         denied(aws, role, &["sqs:SendMessage"], vec![dead_letters_arn.clone()]),
         calls::ledger(aws, handler),
     );
+    let buckets = buckets.into_iter();
+    let buckets = buckets.map(|it| calls::record_bucket(aws, handler, it, &targets));
+    let buckets = join_all(buckets).await;
     let with_keys: Vec<_> = queues.iter().map(|it| &it.queue).chain([&dead_letters]).collect();
     let (metrics, invocations, keys) = tokio::join!(
         metrics::metrics(aws, handler, &targets, &sources, &dead_letters),
         calls::invocations(aws, handler, &targets),
-        calls::keys(aws, handler, &with_keys, &targets),
+        calls::keys(aws, handler, &with_keys, &buckets, &targets),
     );
     for (target, may_be_invoked) in targets.iter_mut().zip(invocations) {
         target.may_be_invoked = may_be_invoked;
     }
-    let is_other = |name: &str| targets.iter().all(|target| target.name != name);
-    let configs = account.configs.iter().filter(|(name, _)| is_other(name));
-    let attached = account.attached.iter().filter(|(name, _)| is_other(name));
-    let others = (configs.map(|(_, configs)| configs.clone().map(drop)))
-        .chain(attached.map(|(_, attached)| attached.clone().map(drop)))
-        .collect();
+    let others = account.others(&targets);
     let queues_of_others = account.retry_queues.iter().filter(|(_, of)| *of != handler.name());
     Some(Facts {
         handler: handler.clone(),
@@ -222,6 +284,7 @@ async fn of_system(aws: &Aws, account: &Account, system: &str, only: &[String]) 
         dead_letters_denied: dead_letters_denied.map(actions),
         targets,
         sources,
+        buckets,
         keys,
         others,
         ledger,

@@ -1,9 +1,10 @@
 //! Finds problems in a retry system, and says why each one matters and how to fix it.
 //!
 //! [`diagnose`] is a function of [`Facts`]. It examines each part of the system separately: the handler, its mappings,
-//! the retry queues, the dead-letter queue, the functions and queues whose failures are retried, the queues' consumers,
-//! and the ledger. A fact that is unknown, because a call failed, is a finding of its own, and affects no other.
+//! the retry queues, the dead-letter queue, the buckets with failure records, the functions and queues whose failures
+//! are retried, the queues' consumers, and the ledger. A fact that is unknown, because a call failed, is a finding of its own, and affects no other.
 
+mod buckets;
 mod dead_letters;
 pub mod facts;
 pub mod finding;
@@ -41,6 +42,7 @@ pub fn diagnose(facts: &Facts) -> Vec<Examined> {
     let retry_queues = facts.queues.iter().filter(is_retry_queue);
     all.extend(retry_queues.map(|queue| retry_queues::examine_queue(facts, queue)));
     all.push(dead_letters::dead_letters(facts));
+    all.extend(facts.buckets.iter().map(|bucket| buckets::examine_bucket(facts, bucket)));
     all.extend(facts.targets.iter().map(|target| targets::examine_target(facts, target)));
     for source in &facts.sources {
         all.push(sources::examine_source(facts, source));

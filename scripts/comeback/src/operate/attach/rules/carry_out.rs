@@ -53,5 +53,7 @@ fn settles(fault: &Fault) -> bool {
     let code = fault.code.as_deref().unwrap_or_default();
     let is_permission =
         code == "InvalidParameterValueException" && fault.message.contains("permission");
-    is_permission || code == "ResourceConflictException"
+    // S3 tries the queue, whose new policy takes up to a minute.
+    let is_untold = code == "InvalidArgument" && fault.message.contains("Unable to validate");
+    is_permission || is_untold || code == "ResourceConflictException"
 }

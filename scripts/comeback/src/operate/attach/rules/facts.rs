@@ -4,6 +4,7 @@ use crate::account::{
     fault::Answer,
     function::{Function, InvokeConfig, Layer},
     names::last,
+    notifications::Notifications,
     queue::QueueAttributes,
     tags::Tags,
 };
@@ -25,6 +26,17 @@ pub struct Facts {
     pub layer: Option<Layer>,
     /// The only signers whose layers the function takes; `None` if it takes all.
     pub signers: Option<Vec<String>>,
+    /// The bucket that the function's records go to, or shall go to.
+    pub records: Option<RecordBucket>,
+}
+
+#[derive(Clone, Debug)]
+pub struct RecordBucket {
+    pub name: String,
+    pub arn: String,
+    pub notifications: Notifications,
+    /// The key of KMS that encrypts new objects.
+    pub key: Option<String>,
 }
 
 /// A warning if the tags say that a tool or a stack deploys the function or the queue.

@@ -1,6 +1,7 @@
 //! Plans to attach a function, and to detach it.
 
 use comeback_core::{arn::FunctionArn, settings::Settings, target::Target};
+use serde_json::Value;
 
 use crate::{
     account::{
@@ -13,12 +14,13 @@ use crate::{
     },
     operate::attach::rules::{
         admission::{admission, policy_name, send_statements},
-        facts::{Facts, RetryQueue, managed},
+        facts::{Facts, RecordBucket, RetryQueue, managed},
         layer::layering,
         order::Order,
         plan::Plan,
+        records,
         refusal::Refusal,
-        settings::{settings_with, settings_without},
+        settings::{Restored, settings_with, settings_without},
         steps::Step,
     },
 };
@@ -34,8 +36,10 @@ pub fn attach(facts: &Facts, order: &Order) -> Result<Plan, Refusal> {
         return Err(Refusal::Unsupported(unsupported));
     }
     let queue = choose(facts, order)?;
+    let bucket = records::bucket(facts, order, queue)?;
+    let to = bucket.map_or(&queue.arn, |bucket| &bucket.arn);
     let destination = config.as_ref().and_then(|config| config.on_failure.as_ref());
-    if let Some(other) = destination.filter(|arn| **arn != queue.arn) {
+    if let Some(other) = destination.filter(|arn| ![&queue.arn, to].contains(arn)) {
         if let Some(handler) = facts.others.get(other) {
             let (queue, handler) = (last(other).to_owned(), handler.clone());
             return Err(Refusal::OtherSystem { queue, handler });
@@ -49,11 +53,12 @@ pub fn attach(facts: &Facts, order: &Order) -> Result<Plan, Refusal> {
     }
     let name = queue.name().to_owned();
     let mut plan = Plan { queue: name, warnings: warnings(facts, order, queue), ..Plan::default() };
-    let policy = admission(function, queue)?;
+    let policy = if bucket.is_some() { None } else { admission(function, queue)? };
     let record = format!("{}:{}", function.arn, qualifier.unwrap_or("$LATEST"));
     let not_allowed = || Refusal::NotAllowed { handler: handler.name().to_owned() };
     let failed = FunctionArn::parse(&record).map(Target::Function).ok_or_else(not_allowed)?;
-    let settings = settings_with(handler, &failed, queue.name(), &[], order.transparent)?;
+    let records = bucket.map(|bucket| bucket.name.as_str());
+    let settings = settings_with(handler, &failed, queue.name(), &[], order.transparent, records)?;
     let layering = layering(facts, order)?;
     let tagged = Previous::read(&facts.tags, qualifier);
     let mut before = tagged.clone().unwrap_or_else(|| Previous {
@@ -71,6 +76,8 @@ pub fn attach(facts: &Facts, order: &Order) -> Result<Plan, Refusal> {
     before.transparent = before.transparent.or_else(|| settings.transparent_before.clone());
     before.layer = before.layer.or_else(|| order.layer.clone().filter(|_| adds_layer));
     before.wrapper |= layering.is_some() && !function.environment.contains_key(WRAPPER_VARIABLE);
+    before.records = before.records.or_else(|| records.map(str::to_owned));
+    before.listed |= settings.bucket_is_listed;
     if tagged.as_ref() != Some(&before) {
         let step = Step::Tag { resource: function.arn.clone(), tags: before.tags(qualifier) };
         let is = tagged.map_or_else(|| "no tag".to_owned(), |it| it.to_string());
@@ -80,9 +87,13 @@ pub fn attach(facts: &Facts, order: &Order) -> Result<Plan, Refusal> {
         &facts.send_policy,
         &function.role,
         &policy_name("send", function.name(), qualifier),
-        policy_of(&send_statements(function, queue)),
+        policy_of(&sending(facts, queue, bucket)),
     )?;
     plan.admit(&queue.url, &function.role, policy);
+    if let Some(bucket) = bucket {
+        let policy = queue.attributes.policy.as_deref().unwrap_or_default();
+        records::admit(&mut plan, queue, policy, bucket);
+    }
     let arn = &function.arn;
     let mut invoke =
         vec![statement(&["lambda:InvokeFunction"], &[arn.as_str(), &format!("{arn}:*")])];
@@ -92,9 +103,13 @@ pub fn attach(facts: &Facts, order: &Order) -> Result<Plan, Refusal> {
     {
         invoke.push(statement(&ACTIONS_ON_NOTES, &[&table]));
     }
+    invoke.extend(bucket.iter().flat_map(|it| records::read_statements(function, it)));
     let policy = policy_name("invoke", function.name(), qualifier);
     plan.allow(&facts.invoke_policy, &handler.role, &policy, policy_of(&invoke))?;
     plan.set(handler, settings.variables);
+    if let Some(bucket) = bucket {
+        records::notify(&mut plan, function, queue, bucket);
+    }
     plan.allow_loop(function.name(), &facts.may_loop)?;
     if let Some((layers, environment)) = layering {
         let becomes = format!(
@@ -108,14 +123,28 @@ pub fn attach(facts: &Facts, order: &Order) -> Result<Plan, Refusal> {
             becomes,
         );
     }
-    invocations(&mut plan, facts, order, queue);
+    invocations(&mut plan, facts, order, to);
     Ok(plan)
 }
 
-/// Turns Lambda's own retries off and sends failures to the queue. Other settings of the config stay unchanged.
-fn invocations(plan: &mut Plan, facts: &Facts, order: &Order, queue: &RetryQueue) {
+/// What the function's role needs for its failures to arrive. A function whose records went to the queue until now may
+/// go on sending there, because Lambda takes a while to notice its new destination.
+fn sending(facts: &Facts, queue: &RetryQueue, bucket: Option<&RecordBucket>) -> Vec<Value> {
+    let Some(bucket) = bucket else { return send_statements(&facts.function, queue) };
+    let existing = facts.send_policy.as_ref().ok().and_then(Option::as_ref);
+    let may_send = existing.is_some_and(|policy| policy.contains(&queue.arn));
+    let mut statements = records::put_statements(&facts.function, bucket);
+    if may_send {
+        statements.extend(send_statements(&facts.function, queue));
+    }
+    statements
+}
+
+/// Turns Lambda's own retries off and sends failures to this queue or bucket. Other settings of the config stay
+/// unchanged.
+fn invocations(plan: &mut Plan, facts: &Facts, order: &Order, to: &str) {
     let old = facts.config.clone().unwrap_or_default();
-    let new = InvokeConfig { retries: Some(0), on_failure: Some(queue.arn.clone()), ..old.clone() };
+    let new = InvokeConfig { retries: Some(0), on_failure: Some(to.to_owned()), ..old.clone() };
     if facts.config.as_ref() == Some(&new) {
         return;
     }
@@ -190,6 +219,9 @@ fn warnings(facts: &Facts, order: &Order, queue: &RetryQueue) -> Vec<String> {
             ACTIONS_ON_KEY.join(", ")
         ));
     }
+    let is_transparent = |it: &Settings| it.rules.policies.of(function.name()).transparent;
+    let is_transparent = handler.settings().is_ok_and(|it| is_transparent(&it));
+    warnings.extend(records::warnings(facts, queue, order.transparent || is_transparent));
     if order.transparent {
         let name = handler.name();
         warnings.push(format!(
@@ -217,21 +249,46 @@ pub fn detach(facts: &Facts, qualifier: Option<&str>, now: bool) -> Result<Plan,
         plan.waiting = queue.attributes.messages();
         return Ok(plan);
     }
-    let is_elsewhere = Previous::is_elsewhere(&facts.tags, qualifier);
-    if !is_elsewhere {
-        let (listed, transparent) = (before.settings, before.transparent.as_deref());
-        let without =
-            settings_without(handler, function.name(), &before.queue, listed, transparent);
-        plan.set(handler, without);
+    // Notices of records that Lambda put before may still come.
+    if before.records.is_some() && !plan.steps.is_empty() && !now {
+        plan.warnings.push(
+            "S3 may send notices a minute late: then run this again to remove the rest".to_owned(),
+        );
+        return Ok(plan);
     }
+    let others = Previous::others(&facts.tags, qualifier);
+    let is_last = others.is_empty();
+    let is_own = |it: &&(_, Previous)| it.1.records == before.records;
+    let shares_records = before.records.is_some() && others.iter().any(|it| is_own(&it));
+    let forgets = before.records.is_some() && !shares_records;
+    if let Some(queue) = queue.filter(|it| forgets && it.attributes.messages() > 0) {
+        plan.warnings.push(format!(
+            "notices of its records that wait in {} can't be read any more: they stay there until the handler may read them again, or SQS deletes them",
+            queue.name()
+        ));
+    }
+    let is_untold = forgets && records::forget(&mut plan, facts, &before);
+    let restored = Restored {
+        unlist: is_last && before.settings,
+        transparent_before: before.transparent.as_deref().filter(|_| is_last),
+        bucket: before.records.as_deref().filter(|_| before.listed && is_untold),
+    };
+    plan.set(handler, settings_without(handler, function.name(), &before.queue, restored));
     let policy = policy_name("invoke", function.name(), qualifier);
     plan.disallow(&facts.invoke_policy, &handler.role, policy)?;
-    if let Some(queue) = queue.filter(|_| before.policy && !is_elsewhere) {
+    let shares_queue = others.iter().any(|(_, it)| it.queue == before.queue);
+    if let Some(queue) = queue.filter(|_| before.policy && !shares_queue) {
         plan.unadmit(&queue.url, &function.role, queue.attributes.policy.as_deref());
     }
     let policy = policy_name("send", function.name(), qualifier);
     plan.disallow(&facts.send_policy, &function.role, policy)?;
-    if !is_elsewhere {
+    if let Some((heir, is)) = others.iter().find(is_own).or(others.first()) {
+        let becomes = is.inheriting(&before);
+        if becomes != *is {
+            let (resource, tags) = (function.arn.clone(), becomes.tags(heir.as_deref()));
+            plan.add(Step::Tag { resource, tags }, is.to_string(), becomes.to_string());
+        }
+    } else {
         function_itself(&mut plan, facts, &before);
     }
     plan.untag(&function.arn, &facts.tags, qualifier, &before);
@@ -242,7 +299,9 @@ pub fn detach(facts: &Facts, qualifier: Option<&str>, now: bool) -> Result<Plan,
 fn restore_invocations(plan: &mut Plan, facts: &Facts, qualifier: Option<&str>, before: &Previous) {
     let Some(config) = &facts.config else { return };
     let queue = facts.queues.iter().find(|queue| queue.name() == before.queue);
-    if config.on_failure.as_ref() != queue.map(|queue| &queue.arn) {
+    let bucket = facts.records.as_ref().filter(|_| before.records.is_some());
+    let own = bucket.map(|it| &it.arn).or(queue.map(|it| &it.arn));
+    if config.on_failure.as_ref() != own {
         let to = config.on_failure.as_deref().unwrap_or("no destination");
         if config.on_failure != before.on_failure {
             plan.warnings

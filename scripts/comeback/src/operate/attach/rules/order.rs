@@ -1,6 +1,6 @@
 //! What is to be attached.
 
-use comeback_core::arn::FunctionArn;
+use comeback_core::{arn::FunctionArn, buckets::is_bucket_name};
 
 /// The name of a function, with its alias or version.
 pub type QualifiedName = (String, Option<String>);
@@ -31,6 +31,10 @@ pub struct Order {
     /// attempt. For the managed runtimes.
     #[arg(long, value_name = "LAYER_ARN", requires = "function")]
     pub layer: Option<String>,
+    /// Send the function's failure records to this bucket, which tells the retry queue: no record is too large for a
+    /// bucket. The bucket must exist, in the handler's account and region.
+    #[arg(long, value_name = "BUCKET", requires = "function", value_parser = bucket)]
+    pub records: Option<String>,
 }
 
 impl Order {
@@ -38,6 +42,11 @@ impl Order {
     pub fn qualifier(&self) -> Option<&str> {
         self.function.as_ref()?.1.as_deref()
     }
+}
+
+fn bucket(text: &str) -> Result<String, String> {
+    let expected = "expected the name of a bucket, which is no URL or ARN";
+    is_bucket_name(text).then(|| text.to_owned()).ok_or_else(|| expected.to_owned())
 }
 
 /// Parses a function's name or ARN into the name and the alias or version.

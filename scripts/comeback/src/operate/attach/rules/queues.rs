@@ -31,7 +31,7 @@ use crate::{
         order::Order,
         plan::Plan,
         refusal::Refusal,
-        settings::{settings_with, settings_without},
+        settings::{Restored, settings_with, settings_without},
         steps::Step,
     },
     text::exact_span,
@@ -143,7 +143,7 @@ pub fn attach_queue(facts: &QueueFacts, order: &Order) -> Result<Plan, Refusal> 
         .iter()
         .filter(|it| retry_queues.get(&it.queue).map(String::as_str) == Some(handler.name()));
     let mapped: Vec<_> = mapped.map(|it| last(&it.queue)).collect();
-    let settings = settings_with(handler, &target, retry.name(), &mapped, false)?;
+    let settings = settings_with(handler, &target, retry.name(), &mapped, false, None)?;
     let source_queue = facts.source_queue(attributes);
     let admission = admission(handler, &source_queue)?;
     if Previous::read(&facts.tags, None).is_none() {
@@ -322,8 +322,8 @@ pub fn detach_queue(facts: &QueueFacts) -> Result<Plan, Refusal> {
         let step = Step::Unmap { uuid: mapping.uuid.clone(), queue: retry.arn.clone() };
         plan.add(step, "a mapping", "no mapping");
     }
-    let without =
-        settings_without(handler, source.target_name(), retry.name(), before.settings, None);
+    let restored = Restored { unlist: before.settings, ..Restored::default() };
+    let without = settings_without(handler, source.target_name(), retry.name(), restored);
     plan.set(handler, without);
     if before.policy {
         plan.unadmit(&facts.url, &handler.role, attributes.policy.as_deref());

@@ -63,6 +63,18 @@ pub enum Refusal {
         "the function's on-failure destination has {0} characters, and a tag that keeps it has at most 256"
     )]
     LongDestination(usize),
+    #[error(
+        "the function's records go to the bucket {is}: detach it first, and then attach it with --records {other}"
+    )]
+    OtherBucket { is: String, other: String },
+    #[error(
+        "{bucket} already tells {to} of objects below {prefix} (notification {id}), and S3 has only one notification of an object: remove that, or let its filter leave out {prefix}"
+    )]
+    Told { bucket: String, id: String, to: String, prefix: String },
+    #[error(
+        "{0} has AWS's own key for SQS, which S3 can't use: give the queue another key, whose policy lets s3.amazonaws.com use it, or none"
+    )]
+    ClosedKey(String),
     #[error("{0}")]
     Unsupported(Unsupported),
     #[error(

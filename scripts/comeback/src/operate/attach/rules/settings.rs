@@ -22,6 +22,8 @@ const QUEUE_TARGETS: &str = "QUEUE_TARGETS";
 
 const TRANSPARENT: &str = "TRANSPARENT";
 
+const RECORD_BUCKETS: &str = "RECORD_BUCKETS";
+
 /// The variables of a handler after a change, and the values that change: before and after.
 pub type VariablesChange = (Tags, String, String);
 
@@ -33,16 +35,20 @@ pub struct Change {
     pub is_listed: bool,
     /// If it becomes transparent: the value of its own policy before, or an empty text.
     pub transparent_before: Option<String>,
+    /// Whether `RECORD_BUCKETS` names its bucket from now on.
+    pub bucket_is_listed: bool,
 }
 
-/// Changes the handler's variables so that they allow a target, and make it transparent on request. A queue is bound to
-/// its retry queue. With the first binding, the `mapped` retry queues need one, too.
+/// Changes the handler's variables so that they allow a target, make it transparent on request, and have its records
+/// read from a bucket. A queue is bound to its retry queue. With the first binding, the `mapped` retry queues need one,
+/// too.
 pub fn settings_with(
     handler: &Function,
     target: &Target,
     queue: &str,
     mapped: &[&str],
     transparent: bool,
+    bucket: Option<&str>,
 ) -> Result<Change, Refusal> {
     let name = || handler.name().to_owned();
     let settings = handler
@@ -65,6 +71,12 @@ pub fn settings_with(
         }
         policies::change(&mut environment, target.name(), TRANSPARENT, Some("true"));
     }
+    let unlisted = bucket.filter(|bucket| !settings.record_buckets.contain(bucket));
+    if let Some(bucket) = unlisted {
+        let list = environment.get(RECORD_BUCKETS).filter(|list| !list.trim().is_empty());
+        let list = list.map_or(bucket.to_owned(), |list| format!("{},{bucket}", list.trim()));
+        environment.insert(RECORD_BUCKETS.to_owned(), list);
+    }
     let settings = Settings::from_lookup(|name| environment.get(name).cloned());
     if !settings.is_ok_and(|it| it.rules.allow(target, Some(queue), &home)) {
         return Err(Refusal::NotAllowed { handler: name() });
@@ -75,7 +87,8 @@ pub fn settings_with(
     }
     let variables = (environment != handler.environment).then(|| changed(handler, environment));
     let transparent_before = becomes_transparent.then(|| before.unwrap_or_default());
-    Ok(Change { variables, is_listed, transparent_before })
+    let bucket_is_listed = unlisted.is_some();
+    Ok(Change { variables, is_listed, transparent_before, bucket_is_listed })
 }
 
 /// Has lists of targets name a target.
@@ -110,17 +123,27 @@ fn list(
     }
 }
 
-/// The handler's variables after a target is removed from lists, if it `was_listed`, and from its policy, if it became
-/// transparent: `transparent_before` is as in [`Change`]. `None` if nothing changes.
+/// What of the handler's settings is restored when a target is detached.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Restored<'a> {
+    /// Whether lists of targets no longer name it.
+    pub unlist: bool,
+    /// As in [`Change`].
+    pub transparent_before: Option<&'a str>,
+    /// The bucket that `RECORD_BUCKETS` no longer names.
+    pub bucket: Option<&'a str>,
+}
+
+/// The handler's variables after a target is detached. `None` if nothing changes.
 pub fn settings_without(
     handler: &Function,
     target: &str,
     queue: &str,
-    was_listed: bool,
-    transparent_before: Option<&str>,
+    restored: Restored<'_>,
 ) -> Option<VariablesChange> {
+    let Restored { unlist: is_unlisted, transparent_before, bucket } = restored;
     let mut environment = handler.environment.clone();
-    if was_listed {
+    if is_unlisted {
         unlist(&mut environment, target, queue);
     }
     // A value that somebody has changed since stays.
@@ -129,6 +152,15 @@ pub fn settings_without(
     if let Some(before) = transparent_before.filter(|_| is_own) {
         let before = (!before.is_empty()).then_some(before);
         policies::change(&mut environment, target, TRANSPARENT, before);
+    }
+    if let Some(bucket) = bucket {
+        let list = environment.remove(RECORD_BUCKETS).unwrap_or_default();
+        let others: Vec<_> = list.split(',').map(str::trim).filter(|it| *it != bucket).collect();
+        let others = others.join(",");
+        // The handler refuses an empty list.
+        if !others.is_empty() {
+            environment.insert(RECORD_BUCKETS.to_owned(), others);
+        }
     }
     let (environment, is, becomes) = changed(handler, environment);
     (is != becomes).then_some((environment, is, becomes))
@@ -160,8 +192,10 @@ fn json(queues: &BTreeMap<String, Vec<String>>) -> String {
 
 fn changed(handler: &Function, environment: Tags) -> VariablesChange {
     let says = |of: &Tags| {
-        let names = [TARGET_FUNCTIONS, QUEUE_TARGETS, policies::POLICIES].into_iter();
-        let names = names.filter(|name| handler.environment.get(*name) != environment.get(*name));
+        let names = [TARGET_FUNCTIONS, QUEUE_TARGETS, policies::POLICIES, RECORD_BUCKETS];
+        let names = names
+            .into_iter()
+            .filter(|name| handler.environment.get(*name) != environment.get(*name));
         let values =
             names.map(|name| format!("{name}={}", of.get(name).map_or("", String::as_str)));
         values.collect::<Vec<_>>().join(" ")

@@ -61,6 +61,13 @@ pub enum Step {
         function: String,
         allow: bool,
     },
+    /// Have a bucket notify a queue of the records below a prefix, or no longer if there is no prefix.
+    Notify {
+        bucket: String,
+        id: String,
+        queue: String,
+        prefix: Option<String>,
+    },
     /// Set the event invoke config of a function, an alias or a version, or delete it if there is none.
     Invocations {
         function: String,
@@ -101,6 +108,7 @@ impl Planned {
             Step::Configure { function, layers: None, .. } => format!("{function}: variables"),
             Step::Configure { function, .. } => format!("{function}: layers and variables"),
             Step::Loop { function, .. } => format!("{function}: RecursiveLoop"),
+            Step::Notify { bucket, .. } => format!("bucket {bucket}: notifications"),
             Step::Invocations { function, qualifier, .. } => {
                 let of = qualifier.as_ref().map(|it| format!(":{it}")).unwrap_or_default();
                 format!("{function}{of}: asynchronous invocations")

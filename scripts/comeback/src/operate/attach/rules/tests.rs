@@ -1,7 +1,8 @@
-//! Tests of the plans for a function and for a queue, and of refusals.
+//! Tests of the plans for a function, for its records in a bucket and for a queue, and of refusals.
 
 mod functions;
 mod queues;
+mod records;
 
 use crate::{account::queue::QueueAttributes, operate::attach::rules::facts::RetryQueue};
 

@@ -7,10 +7,12 @@ use std::{
 
 use crate::{
     account::{
+        bucket::Bucket,
         fault::Answer,
         function::{Function, InvokeConfig, Layer, Running},
         mapping::Mapping,
         queue::Queue,
+        setup::RETENTION,
     },
     operate::doctor::rules::metric::Metric,
 };
@@ -32,6 +34,8 @@ pub struct Facts {
     pub dead_letters_denied: Answer<Vec<String>>,
     pub targets: Vec<Target>,
     pub sources: Vec<Source>,
+    /// The buckets with failure records: those of `RECORD_BUCKETS`, and those that tell a queue of this system.
+    pub buckets: Vec<RecordBucket>,
     pub keys: Keys,
     /// Whether the destinations of all other functions could be read. If not, `targets` may be incomplete.
     pub others: Answer<()>,
@@ -51,6 +55,21 @@ impl Facts {
     /// Whether an ARN is that of a queue that the handler receives from, or should.
     pub fn has_queue(&self, arn: Option<&str>) -> bool {
         arn.is_some_and(|arn| self.queues.iter().any(|it| it.queue.arn == arn))
+    }
+
+    /// The bucket with this ARN, if the handler reads its records, or should.
+    pub fn bucket(&self, arn: Option<&str>) -> Option<&RecordBucket> {
+        self.buckets.iter().find(|it| Some(it.arn.as_str()) == arn)
+    }
+
+    /// The longest `MAX_AGE` of any target.
+    pub fn age_max(&self) -> Duration {
+        let Ok(settings) = self.handler.settings() else { return RETENTION };
+        let policies = &settings.rules.policies;
+        let names = self.targets.iter().map(|target| target.name.clone());
+        let queues = self.sources.iter().map(|source| format!("sqs:{}", source.queue.name()));
+        let ages = names.chain(queues).map(|name| policies.of(&name).max_age);
+        ages.max().unwrap_or(policies.of("").max_age)
     }
 
     /// Whether CloudWatch has values of a metric for a function or queue, which may be zero.
@@ -79,6 +98,17 @@ pub struct RetryQueue {
     pub moved_from: Answer<Vec<String>>,
 }
 
+/// A bucket whose failure records the handler reads, or should.
+#[derive(Clone, Debug)]
+pub struct RecordBucket {
+    pub bucket: Bucket,
+    pub arn: String,
+    /// Whether `RECORD_BUCKETS` names it.
+    pub is_listed: bool,
+    /// The actions that the handler needs, but its role lacks; each with its resource.
+    pub denied: Answer<Vec<(String, String)>>,
+}
+
 /// A function whose failures are retried, or should be.
 #[derive(Clone, Debug)]
 pub struct Target {
@@ -87,7 +117,7 @@ pub struct Target {
     pub function: Option<(Function, Running)>,
     pub known_by: KnownBy,
     pub configs: Answer<Vec<InvokeConfig>>,
-    /// Whether its role may send to a destination, by the ARN of the queue.
+    /// Whether its role may send to a destination, by the ARN of the queue or the bucket.
     pub may_send: BTreeMap<String, Answer<bool>>,
     pub may_be_invoked: Answer<bool>,
     /// Comeback's layer, if the function has that.

@@ -104,6 +104,11 @@ impl Examined {
         } else {
             format!("can't be checked without {action} on {resource}: got {got}")
         };
+        self.unchecked(says);
+    }
+
+    /// Says what can't be checked, once.
+    pub fn unchecked(&mut self, says: String) {
         if self.findings.iter().all(|finding| finding.says != says) {
             self.found(Verdict::Unknown, "unchecked", says);
         }

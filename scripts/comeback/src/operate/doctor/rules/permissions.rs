@@ -52,6 +52,7 @@ fn resource(action: &str) -> &'static str {
         "logs:FilterLogEvents" => "arn:aws:logs:*:*:log-group:*",
         other if other.starts_with("dynamodb:") => "arn:aws:dynamodb:*:*:table/*",
         other if other.starts_with("iam:") => "arn:aws:iam::*:role/*",
+        other if other.starts_with("s3:") => "arn:aws:s3:::*",
         other if other.starts_with("sqs:") => "arn:aws:sqs:*:*:*",
         _ => "arn:aws:lambda:*:*:function:*",
     }

@@ -48,7 +48,7 @@ pub fn examine_queue(facts: &Facts, queue: &RetryQueue) -> Examined {
         return it;
     }
     visibility(&mut it, facts.handler.timeout, queue, attributes);
-    retention(&mut it, longest(facts, settings), queue, attributes);
+    retention(&mut it, facts.age_max(), queue, attributes);
     size(&mut it, queue, attributes);
     if let Some(url) = settings
         .and_then(|it| it.retry_queue_url.as_deref())
@@ -122,16 +122,6 @@ fn visibility(it: &mut Examined, timeout: Duration, queue: &Queue, attributes: &
         return;
     };
     finding.fix(set(queue, "VisibilityTimeout", expected.as_secs()));
-}
-
-/// The longest `MAX_AGE` of any target.
-fn longest(facts: &Facts, settings: Option<&Settings>) -> Duration {
-    let Some(settings) = settings else { return RETENTION };
-    let policies = &settings.rules.policies;
-    let names = facts.targets.iter().map(|target| target.name.clone());
-    let queues = facts.sources.iter().map(|source| format!("sqs:{}", source.queue.name()));
-    let ages = names.chain(queues).map(|name| policies.of(&name).max_age);
-    ages.max().unwrap_or(policies.of("").max_age)
 }
 
 fn retention(it: &mut Examined, longest: Duration, queue: &Queue, attributes: &QueueAttributes) {

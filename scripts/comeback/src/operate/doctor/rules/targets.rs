@@ -6,12 +6,14 @@ use comeback_core::{arn::FunctionArn, settings::Settings};
 
 use crate::{
     account::{
+        bucket::{bucket_name, records_of},
         function::{Function, InvokeConfig, Unsupported},
         names::last,
         policy::Effect,
-        setup::{WRAPPER, WRAPPER_VARIABLE},
+        setup::{ACTIONS_TO_PUT, WRAPPER, WRAPPER_VARIABLE},
     },
     operate::doctor::rules::{
+        buckets::queues_told,
         facts::{EARLIER, Facts, KnownBy, Target},
         finding::Examined,
         fix::Fix,
@@ -57,19 +59,19 @@ pub fn examine_target(facts: &Facts, target: &Target) -> Examined {
             .why("Its events wait until it may run again.")
             .by_hand(format!("aws lambda delete-function-concurrency --function-name {name}"));
     }
-    let is_own = |arn: &Option<String>| facts.has_queue(arn.as_deref());
+    let is_own = |arn: &Option<String>| {
+        facts.has_queue(arn.as_deref()) || facts.bucket(arn.as_deref()).is_some()
+    };
     if let Some(configs) = it.known(&target.configs) {
         let retried: Vec<_> = configs.iter().filter(|config| is_own(&config.on_failure)).collect();
         if retried.is_empty() && !by_letters {
             destination(&mut it, facts, target, configs);
         }
         for success in configs.iter().filter(|config| is_own(&config.on_success)) {
-            let queue = last(success.on_success.as_deref().unwrap_or_default());
-            it.bad(
-                "successes_retried",
-                format!("its on-success destination is the retry queue {queue}"),
-            )
-            .why("Each success becomes a dead letter.");
+            let arn = success.on_success.as_deref().unwrap_or_default();
+            let what = if bucket_name(arn).is_some() { "record bucket" } else { "retry queue" };
+            let says = format!("its on-success destination is the {what} {}", last(arn));
+            it.bad("successes_retried", says).why("Each success becomes a dead letter.");
         }
         for config in retried {
             examine_config(&mut it, facts, target, function, config);
@@ -91,7 +93,9 @@ pub fn examine_target(facts: &Facts, target: &Target) -> Examined {
     }
     let is_transparent = |it: &Settings| it.rules.policies.of(name).transparent;
     transparency(&mut it, target, function, settings.as_ref().is_some_and(is_transparent));
-    count_target(&mut it, facts, name);
+    let configs = target.configs.iter().flatten();
+    let has_bucket = configs.clone().any(|it| facts.bucket(it.on_failure.as_deref()).is_some());
+    count_target(&mut it, facts, name, has_bucket);
     let how =
         if by_letters { "by its own dead-letter queue" } else { "no retries of Lambda's own" };
     it.good = format!("its failures are retried, {how}, RecursiveLoop is Allow");
@@ -152,7 +156,10 @@ fn destination(it: &mut Examined, facts: &Facts, target: &Target, configs: &[Inv
             it.warn(name, says).why("If it was not detached on purpose, its failures are lost.")
         }
     };
-    finding.by_hand(facts.command(&format!("attach {}", target.name)));
+    // Another bucket may be for records of another kind. That of an attachment has its own command.
+    let bucket = elsewhere.and_then(bucket_name).map(|name| format!(" --records {name}"));
+    let command = format!("attach {}{}", target.name, bucket.unwrap_or_default());
+    finding.by_hand(facts.command(&command));
 }
 
 fn examine_config(
@@ -164,7 +171,6 @@ fn examine_config(
 ) {
     let InvokeConfig { qualifier, retries, age_max, on_failure, .. } = config;
     let (name, arn) = (&target.name, on_failure.as_deref().unwrap_or_default());
-    let queue = last(arn);
     let of = qualifier.as_ref().map(|it| format!(" of {it}")).unwrap_or_default();
     if *retries != Some(0) {
         let says = format!("Lambda's own retries{of} are {}, and not 0", retries.unwrap_or(2));
@@ -181,19 +187,40 @@ fn examine_config(
     let record = FunctionArn::parse(&format!("{}:{qualified}", function.arn));
     let record = record.map(comeback_core::target::Target::Function);
     let home = FunctionArn::parse(&facts.handler.arn).map(|arn| arn.home());
-    if let (Ok(settings), Some(record), Some(home)) = (facts.handler.settings(), record, home)
-        && !settings.rules.allow(&record, Some(queue), &home)
-    {
-        let says = format!("TARGET_FUNCTIONS or QUEUE_TARGETS does not allow it{of} for {queue}");
-        it.bad("target_not_allowed", says)
-            .why("Its events are dead-lettered with the reason target_not_allowed.");
+    let queues = match facts.bucket(Some(arn)) {
+        Some(bucket) => queues_told(facts, bucket, name).collect(),
+        None => vec![last(arn)],
+    };
+    if let (Ok(settings), Some(record), Some(home)) = (facts.handler.settings(), record, home) {
+        let may = |queue: &&str| settings.rules.allow(&record, Some(*queue), &home);
+        for queue in queues.iter().filter(|queue| !may(queue)) {
+            let says =
+                format!("TARGET_FUNCTIONS or QUEUE_TARGETS does not allow it{of} for {queue}");
+            it.bad("target_not_allowed", says)
+                .why("Its events are dead-lettered with the reason target_not_allowed.");
+        }
     }
     sending(it, facts, target, function, arn);
 }
 
-/// Reports a function that may not send its failures to this queue.
+/// Reports a function that may not send its failures to this queue or bucket.
 fn sending(it: &mut Examined, facts: &Facts, target: &Target, function: &Function, arn: &str) {
     let (name, queue) = (&target.name, last(arn));
+    if facts.bucket(Some(arn)).is_some() {
+        let may_put = target.may_send.get(arn).and_then(|fact| it.known(fact));
+        if may_put == Some(&false) {
+            let says =
+                format!("its role lacks {} on the bucket {queue}", ACTIONS_TO_PUT.join(" or "));
+            let (role, records) = (function.role_name(), records_of(arn, name));
+            it.bad("role_may_not_send", says).why("Its failures are lost.").allow(
+                role,
+                &format!("put-{name}"),
+                &ACTIONS_TO_PUT,
+                &[&records, arn],
+            );
+        }
+        return;
+    }
     let attributes = facts.queues.iter().find(|it| it.queue.arn == arn);
     let attributes = attributes.and_then(|it| it.queue.attributes.as_ref().ok()?.as_ref());
     let effect = attributes.map(|it| it.effect(&function.role, "sqs:SendMessage"));
@@ -249,12 +276,23 @@ fn transparency(it: &mut Examined, target: &Target, function: &Function, is_tran
     }
 }
 
-fn count_target(it: &mut Examined, facts: &Facts, name: &str) {
+fn count_target(it: &mut Examined, facts: &Facts, name: &str, has_bucket: bool) {
     if let Some(undelivered) = facts.counted(Metric::DELIVERY_FAILURES, name) {
         let undelivered = counted(undelivered, "failure");
-        let says = format!("Lambda could not deliver {undelivered} to the queue in the last day");
-        it.bad("deliveries_failed", says)
-            .why("They are lost. Its role may lack a permission, or payloads are close to 1 MiB.");
+        let to = if has_bucket { "bucket" } else { "queue" };
+        let says = format!("Lambda could not deliver {undelivered} to the {to} in the last day");
+        let finding = it.bad("deliveries_failed", says);
+        if has_bucket {
+            finding
+                .why("They are lost. Its role may lack a permission on the bucket or on its key.");
+        } else {
+            finding
+                .why(
+                    "They are lost. Its role may lack a permission, or the records, which have the payload and the \
+                     answer, are larger than 1 MiB: a bucket takes records of any size.",
+                )
+                .by_hand(facts.command(&format!("attach {name} --records BUCKET")));
+        }
     }
     let is_retried = it.findings.iter().all(|finding| !DESTINATIONS.contains(&finding.name));
     if let Some(errors) = facts.counted(Metric::ERRORS, name)

@@ -1,5 +1,6 @@
 //! Tests of the findings: a healthy system, and the ways to break it.
 
+mod buckets;
 mod findings;
 mod queues;
 mod systems;

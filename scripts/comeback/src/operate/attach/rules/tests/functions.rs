@@ -31,7 +31,7 @@ use crate::{
 const LAYER: &str = "arn:aws:lambda:us-east-1:123456789012:layer:comeback:3";
 
 /// A system with a shared queue, and a function that was never attached.
-fn facts() -> Facts {
+pub fn facts() -> Facts {
     Facts {
         handler: with("handler", "DEAD_LETTER_QUEUE_URL", DEAD),
         handler_tags: BTreeMap::new(),
@@ -45,6 +45,7 @@ fn facts() -> Facts {
         invoke_policy: Ok(None),
         layer: None,
         signers: None,
+        records: None,
     }
 }
 
@@ -56,7 +57,7 @@ fn apply(facts: &mut Facts, step: &Step) {
         Step::Disallow { policy, .. } => *policy_of(facts, &policy) = Ok(None),
         Step::QueuePolicy { url, policy } => {
             let queue = facts.queues.iter_mut().find(|queue| queue.url == url).unwrap();
-            queue.attributes.policy = Some(policy);
+            queue.attributes.policy = Some(policy).filter(|policy| !policy.is_empty());
         }
         Step::Configure { function, environment, layers, .. } => {
             let is_handler = function == facts.handler.name();
@@ -65,6 +66,13 @@ fn apply(facts: &mut Facts, step: &Step) {
             function.layers = layers.unwrap_or_else(|| function.layers.clone());
         }
         Step::Loop { allow, .. } => facts.may_loop = Ok(allow),
+        Step::Notify { id, queue, prefix, .. } => {
+            let bucket = facts.records.as_mut().unwrap();
+            bucket.notifications = match prefix {
+                Some(prefix) => bucket.notifications.with(&id, &queue, &prefix),
+                None => bucket.notifications.without(&id),
+            };
+        }
         Step::Invocations { config, .. } => facts.config = config,
         Step::QueueAttribute { .. }
         | Step::Create { .. }
@@ -74,7 +82,7 @@ fn apply(facts: &mut Facts, step: &Step) {
 }
 
 /// The facts after these steps.
-fn after(facts: &Facts, steps: &[Planned]) -> Facts {
+pub fn after(facts: &Facts, steps: &[Planned]) -> Facts {
     let mut facts = facts.clone();
     steps.iter().for_each(|planned| apply(&mut facts, &planned.step));
     facts
@@ -88,11 +96,11 @@ pub fn parts(steps: &[Planned]) -> Vec<&str> {
     steps.iter().map(|planned| planned.what.as_str()).collect()
 }
 
-fn state(facts: &Facts) -> String {
+pub fn state(facts: &Facts) -> String {
     format!("{facts:?}")
 }
 
-fn set(facts: &mut Facts, name: &str, value: &str) {
+pub fn set(facts: &mut Facts, name: &str, value: &str) {
     facts.handler.environment.insert(name.to_owned(), value.to_owned());
 }
 
@@ -112,9 +120,9 @@ fn close(facts: &mut Facts, action: &str, condition: Option<Value>) {
     facts.queues[0].attributes.policy = Some(json!({ "Statement": [statement] }).to_string());
 }
 
-type Change = fn(&mut Facts);
+pub type Change = fn(&mut Facts);
 
-const VARIANTS: [(&str, Change); 13] = [
+pub const VARIANTS: [(&str, Change); 13] = [
     ("as it is", |_| {}),
     ("a destination on success", |it| it.config = aged(Some(1), Some("arn:aws:sns:x:1:done"))),
     ("an event age only", |it| it.config = aged(None, None)),

@@ -85,7 +85,7 @@ fn apply(facts: &mut QueueFacts, step: &Step) {
             facts.retry_queues.remove(&queue);
         }
         Step::Loop { allow, .. } => facts.consumers[0].1 = Ok(allow),
-        Step::Invocations { .. } => panic!("a queue has none"),
+        Step::Invocations { .. } | Step::Notify { .. } => panic!("a queue has none"),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::{
+    buckets::BREAKS_OF_BUCKETS,
     queues::BREAKS_OF_QUEUES,
     systems::{
         Break, HOME, closed_to_all_but, config, count, dead, for_everyone, for_x86_64, healthy,
@@ -455,8 +456,9 @@ fn every_finding_is_in_the_guide() {
     let guide = include_str!("../../../../../../../docs/operate/doctor.md");
     let all = BREAKS.iter().map(|(name, _)| *name);
     let of_queues = BREAKS_OF_QUEUES.iter().map(|(name, ..)| *name);
+    let of_buckets = BREAKS_OF_BUCKETS.iter().map(|(name, ..)| *name);
     let others = ["queue_unbound", "consumer_unattached", "unchecked"];
-    for name in all.chain(of_queues).chain(others) {
+    for name in all.chain(of_queues).chain(of_buckets).chain(others) {
         assert!(guide.contains(&format!("`{name}`")), "{name} is not in docs/operate/doctor.md");
     }
 }

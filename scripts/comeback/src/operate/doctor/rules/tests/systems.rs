@@ -89,6 +89,7 @@ pub fn healthy() -> Facts {
             moved_from: Ok(Vec::new()),
         }],
         sources: Vec::new(),
+        buckets: Vec::new(),
         keys: Vec::new(),
         dead_letters,
         dead_letters_denied: Ok(Vec::new()),

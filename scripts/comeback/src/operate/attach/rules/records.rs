@@ -1,0 +1,173 @@
+//! What a function whose records go to a bucket needs: permissions, and a notification of its records to its queue.
+//!
+//! Permissions and notification are about this function's records only, so another function that uses the bucket keeps
+//! its own.
+
+use serde_json::Value;
+
+use crate::{
+    account::{
+        bucket::{prefix_of, records_of},
+        function::Function,
+        names::{key_arn, last},
+        notifications::Notification,
+        policy::{admit_bucket, admits_bucket, statement, unadmit_bucket},
+        setup::{ACTION_TO_LIST, ACTIONS_ON_KEY, ACTIONS_TO_PUT, ACTIONS_TO_READ},
+        tags::Previous,
+    },
+    operate::attach::rules::{
+        facts::{Facts, RecordBucket, RetryQueue},
+        order::Order,
+        plan::Plan,
+        refusal::Refusal,
+        steps::Step,
+    },
+};
+
+/// The id of the notification that is added for a function.
+fn id(function: &str) -> String {
+    format!("comeback-{function}")
+}
+
+/// The bucket of an attachment, unless the order names another one than that in use.
+pub fn bucket<'a>(
+    facts: &'a Facts,
+    order: &Order,
+    queue: &RetryQueue,
+) -> Result<Option<&'a RecordBucket>, Refusal> {
+    let Some(bucket) = &facts.records else { return Ok(None) };
+    if let Some(other) = order.records.as_ref().filter(|it| **it != bucket.name) {
+        let (is, other) = (bucket.name.clone(), other.clone());
+        return Err(Refusal::OtherBucket { is, other });
+    }
+    if queue.attributes.key.as_deref().is_some_and(|it| it.ends_with("alias/aws/sqs")) {
+        return Err(Refusal::ClosedKey(queue.name().to_owned()));
+    }
+    let prefix = prefix_of(facts.function.name());
+    let own = id(facts.function.name());
+    let is_other = |it: &&Notification| it.to != queue.arn && it.id != own && it.overlaps(&prefix);
+    // Something else may pass on what a topic or a function is told, but a queue's messages are its consumer's.
+    let other =
+        bucket.notifications.sent().find(is_other).filter(|_| !is_told(bucket, &prefix, queue));
+    if let Some(Notification { id, to, .. }) = other {
+        return Err(Refusal::Told {
+            bucket: bucket.name.clone(),
+            id: id.clone(),
+            to: to.clone(),
+            prefix,
+        });
+    }
+    Ok(Some(bucket))
+}
+
+fn is_told(bucket: &RecordBucket, prefix: &str, queue: &RetryQueue) -> bool {
+    bucket.notifications.sent().any(|it| it.to == queue.arn && it.covers(prefix))
+}
+
+/// What lets the function's role put its records into the bucket, and use the bucket's key.
+pub fn put_statements(function: &Function, bucket: &RecordBucket) -> Vec<Value> {
+    let [put, list] = ACTIONS_TO_PUT;
+    let key = bucket.key.as_deref().and_then(|key| key_arn(key, &function.arn));
+    let key = key.map(|key| statement(&ACTIONS_ON_KEY, &[&key]));
+    let put = statement(&[put], &[&records_of(&bucket.arn, function.name())]);
+    [put, statement(&[list], &[&bucket.arn])].into_iter().chain(key).collect()
+}
+
+/// What lets the handler's role read the function's records.
+pub fn read_statements(function: &Function, bucket: &RecordBucket) -> Vec<Value> {
+    let key = bucket.key.as_deref().and_then(|key| key_arn(key, &function.arn));
+    let key = key.map(|key| statement(&["kms:Decrypt"], &[&key]));
+    let read = statement(&ACTIONS_TO_READ, &[&records_of(&bucket.arn, function.name())]);
+    [read, statement(&[ACTION_TO_LIST], &[&bucket.arn])].into_iter().chain(key).collect()
+}
+
+/// Lets the bucket send to the queue, whose policy is this one by now.
+pub fn admit(plan: &mut Plan, queue: &RetryQueue, policy: &str, bucket: &RecordBucket) {
+    let account = queue.arn.split(':').nth(4).unwrap_or_default();
+    if admits_bucket(policy, &bucket.arn, account) {
+        return;
+    }
+    if let Some(policy) = admit_bucket(policy, &queue.arn, &bucket.arn, account) {
+        let step = Step::QueuePolicy { url: queue.url.clone(), policy };
+        plan.add(step, format!("S3 may not send for {}", bucket.name), "it may");
+    }
+}
+
+/// Has the bucket tell the queue of the function's records, unless it does.
+pub fn notify(plan: &mut Plan, function: &Function, queue: &RetryQueue, bucket: &RecordBucket) {
+    let prefix = prefix_of(function.name());
+    if is_told(bucket, &prefix, queue) {
+        return;
+    }
+    let becomes = format!("{} is told of {prefix}", queue.name());
+    let step = Step::Notify {
+        bucket: bucket.name.clone(),
+        id: id(function.name()),
+        queue: queue.arn.clone(),
+        prefix: Some(prefix),
+    };
+    plan.add(step, "nobody is told", becomes);
+}
+
+pub fn warnings(facts: &Facts, queue: &RetryQueue, is_transparent: bool) -> Vec<String> {
+    let Some(bucket) = &facts.records else { return Vec::new() };
+    let Facts { handler, function, .. } = facts;
+    let (name, own) = (handler.name(), queue.name());
+    let mut warnings = vec![format!(
+        "{name} must be of this version or a later one: an earlier one doesn't read records in buckets, and makes \
+         dead letters of them"
+    )];
+    if !is_transparent {
+        warnings.push(
+            "a payload near 1 MiB has no room for an envelope, and becomes a dead letter: pass --transparent, too"
+                .to_owned(),
+        );
+    }
+    if let Some(key) = &queue.attributes.key {
+        warnings.push(format!(
+            "{own} has the key {key}: the key's policy must let s3.amazonaws.com use it ({}), or S3 can't send",
+            ACTIONS_ON_KEY.join(", ")
+        ));
+    }
+    if let Some(key) = bucket.key.as_deref().filter(|key| key_arn(key, &function.arn).is_none()) {
+        warnings.push(format!(
+            "{} has the key {key}: let {} and {} use it ({}), or records are lost",
+            bucket.name,
+            function.role_name(),
+            handler.role_name(),
+            ACTIONS_ON_KEY.join(", ")
+        ));
+    }
+    if bucket.notifications.uses_event_bridge() {
+        warnings.push(format!(
+            "{} also tells EventBridge: if a rule sends that to a retry queue, each notice comes twice, and without a \
+             ledger its event is retried twice",
+            bucket.name
+        ));
+    }
+    warnings
+}
+
+/// Takes back what [`notify`] and [`admit`] have added. The result is whether the bucket tells no queue of the handler
+/// of any record after that.
+pub fn forget(plan: &mut Plan, facts: &Facts, before: &Previous) -> bool {
+    let Some(bucket) = &facts.records else { return true };
+    let id = id(facts.function.name());
+    let rest = bucket.notifications.without(&id);
+    let told = bucket.notifications.sent().find(|it| it.id == id);
+    if let Some(Notification { to, .. }) = told {
+        let step =
+            Step::Notify { bucket: bucket.name.clone(), id, queue: to.clone(), prefix: None };
+        plan.add(step, format!("{} is told of its records", last(to)), "it is not told");
+    }
+    let queue = facts.queues.iter().find(|it| it.name() == before.queue);
+    let tells = |queue: &RetryQueue| rest.sent().any(|it| it.to == queue.arn);
+    if let Some(queue) = queue.filter(|queue| !tells(queue)) {
+        let policy = queue.attributes.policy.as_deref().unwrap_or_default();
+        if let Some(policy) = unadmit_bucket(policy, &bucket.arn) {
+            let step = Step::QueuePolicy { url: queue.url.clone(), policy };
+            plan.add(step, format!("S3 may send for {}", bucket.name), "it may not");
+        }
+    }
+    !facts.queues.iter().any(tells)
+}
