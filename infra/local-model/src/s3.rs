@@ -1,8 +1,8 @@
 //! Amazon S3 as a pure model: buckets without versions, whole objects, and notifications to queues.
 //!
 //! This is what failure records in a bucket need: Lambda puts a record, the bucket notifies a queue, and its reader
-//! gets the object. A policy, an encryption, a lifecycle and a block of public access are kept, and have no effect. Parts
-//! of objects and copies are left out.
+//! gets the object. A policy, an encryption, a lifecycle and a block of public access are kept, and have no effect.
+//! Parts of objects and copies are left out.
 
 mod configuration;
 mod error;

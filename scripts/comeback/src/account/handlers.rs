@@ -109,8 +109,8 @@ pub fn bound_queues(handler: &Function) -> Vec<(String, String)> {
     named_queues(handler).into_iter().filter_map(|(arn, bound)| Some((arn, own(bound)?))).collect()
 }
 
-/// The retry queue of a function whose failures go to a bucket: of these queues, the one that is bound to it, or one that
-/// it may use.
+/// The retry queue of a function whose failures go to a bucket: of these queues, the one that is bound to it, or one
+/// that it may use.
 pub fn queue_for<'a>(
     handler: &Function,
     queues: &'a BTreeSet<String>,

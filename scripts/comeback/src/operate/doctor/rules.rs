@@ -2,7 +2,8 @@
 //!
 //! [`diagnose`] is a function of [`Facts`]. It examines each part of the system separately: the handler, its mappings,
 //! the retry queues, the dead-letter queue, the buckets with failure records, the functions and queues whose failures
-//! are retried, the queues' consumers, and the ledger. A fact that is unknown, because a call failed, is a finding of its own, and affects no other.
+//! are retried, the queues' consumers, and the ledger. A fact that is unknown, because a call failed, is a finding of
+//! its own, and affects no other.
 
 mod buckets;
 mod dead_letters;
