@@ -20,6 +20,9 @@ use crate::{
 /// If the profile sets no timeout.
 const CALL_MAX: Duration = Duration::from_secs(15);
 
+/// What S3 answers if there is no such bucket.
+pub const NO_BUCKET: &str = "NoSuchBucket";
+
 /// What S3 answers if a part of a bucket's configuration was never set.
 const UNSET: [&str; 4] = [
     "NoSuchLifecycleConfiguration",
@@ -63,7 +66,7 @@ impl<'a> Buckets<'a> {
             self.key(name),
         );
         let notifications = match notifications {
-            Err(fault) if fault.code.as_deref() == Some("NoSuchBucket") => Ok(None),
+            Err(fault) if fault.code.as_deref() == Some(NO_BUCKET) => Ok(None),
             notifications => notifications.map(Some),
         };
         let rules = rules.and_then(|xml| {

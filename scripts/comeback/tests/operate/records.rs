@@ -3,20 +3,21 @@
 use std::{
     io::{Read, Write},
     net::TcpStream,
+    process::Output,
 };
 
-use crate::support::{Cloud, text};
+use crate::support::{Cloud, create_on_moto, json, on_moto, text};
+use moto::Moto;
 use serde_json::json;
 
 /// The largest payload of an event. With the record around it, no queue takes it.
 const PAYLOAD_MAX: usize = 1_048_576;
 
-impl Cloud {
-    /// The answer of S3 to a request about the bucket `records`, which must succeed.
-    fn bucket(&self, method: &str, part: &str, body: &str) -> String {
-        let address = self.endpoint.strip_prefix("http://").unwrap();
-        let mut connection = TcpStream::connect(address).unwrap();
-        write!(
+/// The answer of S3 to a request about the bucket `records`, which must succeed.
+fn bucket(endpoint: &str, method: &str, part: &str, body: &str) -> String {
+    let address = endpoint.strip_prefix("http://").unwrap();
+    let mut connection = TcpStream::connect(address).unwrap();
+    write!(
             connection,
             "{method} /records{part} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\
              authorization: AWS4-HMAC-SHA256 Credential=x/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, \
@@ -24,19 +25,28 @@ impl Cloud {
             body.len()
         )
         .unwrap();
-        let mut answer = String::new();
-        connection.read_to_string(&mut answer).unwrap();
-        assert!(answer.starts_with("HTTP/1.1 20"), "{method} {part}: {answer}");
-        answer
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 20"), "{method} {part}: {answer}");
+    answer
+}
+
+/// The findings about the bucket, in the output of `comeback doctor --json`.
+fn findings_of_bucket(output: &Output) -> Vec<String> {
+    let document = json(output);
+    let all = document["systems"][0]["findings"].as_array().unwrap().iter();
+    let all = all.filter(|it| it["part"] == "record bucket records");
+    let names = all.map(|it| it["name"].as_str().unwrap().to_owned());
+    names.filter(|name| !["good", "unchecked"].contains(&name.as_str())).collect()
+}
+
+impl Cloud {
+    fn bucket(&self, method: &str, part: &str, body: &str) -> String {
+        bucket(&self.endpoint, method, part, body)
     }
 
-    /// The findings about the bucket.
     fn findings_of_bucket(&self) -> Vec<String> {
-        let document = crate::support::json(&self.run(&["doctor", "--json"]));
-        let all = document["systems"][0]["findings"].as_array().unwrap().iter();
-        let all = all.filter(|it| it["part"] == "record bucket records");
-        let names = all.map(|it| it["name"].as_str().unwrap().to_owned());
-        names.filter(|name| !["good", "unchecked"].contains(&name.as_str())).collect()
+        findings_of_bucket(&self.run(&["doctor", "--json"]))
     }
 
     async fn variable(&self, name: &str) -> Option<String> {
@@ -124,4 +134,51 @@ async fn what_a_bucket_lacks_is_found_and_each_command_of_a_finding_mends_it() {
     assert_eq!(cloud.findings_of_bucket(), ["bucket_unblocked"]);
     cloud.bucket("DELETE", "", "");
     assert_eq!(cloud.findings_of_bucket(), ["record_bucket_missing"]);
+    cloud.says(&["detach", "orders", "--yes", "--now"]);
+    assert_eq!(cloud.variable("RECORD_BUCKETS").await, None);
+}
+
+#[tokio::test]
+async fn the_configurations_of_another_implementation_of_s3_are_understood_and_kept() {
+    let moto = Moto::start();
+    let sdk = moto::config(&moto.endpoint);
+    let sqs = aws_sdk_sqs::Client::new(&sdk);
+    let queue = |name: &'static str| sqs.create_queue().queue_name(name).send();
+    let dead = queue("dead").await.unwrap().queue_url.unwrap();
+    queue("retry").await.unwrap();
+    queue("logs").await.unwrap();
+    create_on_moto(&sdk, "handler", &[("DEAD_LETTER_QUEUE_URL", &dead)]).await;
+    create_on_moto(&sdk, "orders", &[]).await;
+    let lambda = aws_sdk_lambda::Client::new(&sdk);
+    let mapping = lambda.create_event_source_mapping().function_name("handler");
+    let mapping = mapping.event_source_arn("arn:aws:sqs:us-east-1:000000000000:retry");
+    mapping.send().await.unwrap();
+    let bucket = |method: &str, part: &str, body: &str| bucket(&moto.endpoint, method, part, body);
+    bucket("PUT", "", "");
+    bucket("PUT", "?notification", &notifications(OTHERS));
+    let attached = on_moto(&moto, &["attach", "orders", "--records", "records", "--yes"]).output();
+    let attached = attached.unwrap();
+    assert!(attached.status.success(), "{attached:?}");
+    let told = bucket("GET", "?notification", "");
+    assert!(told.contains("<Id>logs</Id>") && told.contains("<Id>comeback-orders</Id>"), "{told}");
+    let doctor = || findings_of_bucket(&on_moto(&moto, &["doctor", "--json"]).output().unwrap());
+    let open = ["records_kept_forever", "bucket_unblocked", "bucket_without_tls"];
+    assert_eq!(doctor(), open);
+    bucket(
+        "PUT",
+        "?lifecycle",
+        "<LifecycleConfiguration><Rule><ID>r</ID><Filter><Prefix>aws/</Prefix></Filter><Status>Enabled</Status>\
+         <Expiration><Days>3</Days></Expiration></Rule></LifecycleConfiguration>",
+    );
+    bucket(
+        "PUT",
+        "?publicAccessBlock",
+        "<PublicAccessBlockConfiguration><BlockPublicAcls>true</BlockPublicAcls><IgnorePublicAcls>true\
+         </IgnorePublicAcls><BlockPublicPolicy>true</BlockPublicPolicy><RestrictPublicBuckets>true\
+         </RestrictPublicBuckets></PublicAccessBlockConfiguration>",
+    );
+    let tls = json!({ "Statement": [{ "Effect": "Deny", "Principal": "*", "Action": "s3:*",
+        "Resource": "*", "Condition": { "Bool": { "aws:SecureTransport": "false" } } }] });
+    bucket("PUT", "?policy", &tls.to_string());
+    assert_eq!(doctor(), ["records_expire"]);
 }

@@ -11,12 +11,13 @@ use crate::{
         handlers::{handlers, only},
         mapping::Mapping,
         names::{last, queue_arn},
+        notifications::Notifications,
         queue::Queue,
         tags::{Previous, Tags},
     },
     aws::{
         Aws,
-        buckets::Buckets,
+        buckets::{Buckets, NO_BUCKET},
         fault,
         reads::{self, functions},
     },
@@ -81,7 +82,7 @@ pub async fn facts(
     let bucket = Previous::read(&tags, qualifier).and_then(|it| it.records);
     let bucket = bucket.or_else(|| records.map(str::to_owned));
     let records = match bucket {
-        Some(name) => Some(record_bucket(aws, &handler.arn, name).await?),
+        Some(name) => Some(record_bucket(aws, &handler.arn, name, records.is_some()).await?),
         None => None,
     };
     let mut queues = Vec::new();
@@ -107,12 +108,24 @@ pub async fn facts(
     })
 }
 
-async fn record_bucket(aws: &Aws, handler: &str, name: String) -> Result<RecordBucket, Failure> {
+/// A bucket for records. A function can be detached when its bucket is gone.
+async fn record_bucket(
+    aws: &Aws,
+    handler: &str,
+    name: String,
+    must_exist: bool,
+) -> Result<RecordBucket, Failure> {
     let no_handler = || Refusal::NotAllowed { handler: last(handler).to_owned() };
     let buckets = Buckets::beside(aws, handler).ok_or_else(no_handler)?;
     let (notifications, key) = tokio::join!(buckets.notifications(&name), buckets.key(&name));
     let arn = bucket_arn(&name, handler);
-    Ok(RecordBucket { name, arn, notifications: notifications?, key: key? })
+    let (notifications, key) = match notifications {
+        Err(fault) if !must_exist && fault.code.as_deref() == Some(NO_BUCKET) => {
+            (Notifications::default(), None)
+        }
+        notifications => (notifications?, key?),
+    };
+    Ok(RecordBucket { name, arn, notifications, key })
 }
 
 /// The facts about a queue and the retry system to attach it to or detach it from.
