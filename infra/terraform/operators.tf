@@ -72,8 +72,14 @@ resource "aws_iam_policy" "read" {
       ],
       [
         for arn in [local.bucket_arn] : {
-          Effect   = "Allow"
-          Action   = ["s3:GetBucketNotification", "s3:GetLifecycleConfiguration"]
+          Effect = "Allow"
+          Action = [
+            "s3:GetBucketNotification",
+            "s3:GetBucketPolicy",
+            "s3:GetBucketPublicAccessBlock",
+            "s3:GetEncryptionConfiguration",
+            "s3:GetLifecycleConfiguration",
+          ]
           Resource = [arn]
         } if local.has_bucket
       ],

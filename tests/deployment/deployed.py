@@ -124,13 +124,11 @@ def faults(
     if deployed.variables().get("LEDGER_TABLE"):
         # The failures of both events, and two of each queue's message.
         looked_at["claims"] = (["done"] * (failures + 2 * len(sources)), deployed.claims())
-    if not deployed.bucket:
-        # The program finds functions by the queues that are their destinations, and not yet by buckets.
-        status = deployed.comeback(comeback, "status")
-        (system,) = deployed.comeback(comeback, "doctor")["systems"]
-        bad = [finding["name"] for finding in system["findings"] if finding["verdict"] == "bad"]
-        looked_at["comeback status"] = ([deployed.arn, *sources], [each["function"] for each in status["functions"]])
-        looked_at["comeback doctor"] = (list(problems), bad)
+    status = deployed.comeback(comeback, "status")
+    (system,) = deployed.comeback(comeback, "doctor")["systems"]
+    bad = [finding["name"] for finding in system["findings"] if finding["verdict"] == "bad"]
+    looked_at["comeback status"] = ([deployed.arn, *sources], [each["function"] for each in status["functions"]])
+    looked_at["comeback doctor"] = (list(problems), bad)
     if deployed.variables().get("REGISTER") == "true":
         listed = deployed.comeback(comeback, "waiting", as_operator=True)
         looked_at["comeback waiting"] = (("register", 0), (listed["source"], listed["looked_at"]))

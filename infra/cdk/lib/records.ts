@@ -19,7 +19,13 @@ import { tagPart } from './tags';
 import { ownId } from './target';
 
 /** The actions that show whether a bucket notifies, and how long it keeps its objects. */
-export const READ_BUCKET = ['s3:GetBucketNotification', 's3:GetLifecycleConfiguration'];
+export const READ_BUCKET = [
+  's3:GetBucketNotification',
+  's3:GetBucketPolicy',
+  's3:GetBucketPublicAccessBlock',
+  's3:GetEncryptionConfiguration',
+  's3:GetLifecycleConfiguration',
+];
 
 const READ = [...RECORDS.handler.objects, ...RECORDS.handler.versions];
 const DELETE = ['s3:DeleteObject', 's3:DeleteObjectVersion'];

@@ -53,6 +53,12 @@ pub fn prefix_of(function: &str) -> String {
     format!("{PREFIX}{function}/")
 }
 
+/// All objects of a bucket. Others report that Lambda accepts a bucket as a destination only if the function's role may put
+/// under every key.
+pub fn everything_in(bucket_arn: &str) -> String {
+    format!("{bucket_arn}/*")
+}
+
 /// The ARN of all records of a function in the bucket with this ARN.
 pub fn records_of(bucket_arn: &str, function: &str) -> String {
     format!("{bucket_arn}/{}*", prefix_of(function))

@@ -36,7 +36,7 @@ pub const ACTIONS_ON_NOTES: [&str; 4] =
 /// To send to a queue with a key, both are needed; to receive from it, the second.
 pub const ACTIONS_ON_KEY: [&str; 2] = ["kms:GenerateDataKey", "kms:Decrypt"];
 
-/// What a function needs to put its records into a bucket: the first on its records, the second on the bucket.
+/// What a function needs to put its records into a bucket: the first on all of its objects, the second on the bucket.
 pub const ACTIONS_TO_PUT: [&str; 2] = ["s3:PutObject", "s3:ListBucket"];
 
 /// What the handler needs to read the records of a function. The second is for a bucket that keeps versions.

@@ -13,7 +13,7 @@ use futures_util::future::{OptionFuture, join_all};
 
 use crate::{
     account::{
-        bucket::{Bucket, bucket_name, records_of},
+        bucket::{Bucket, bucket_name, everything_in, records_of},
         fault::Answer,
         function::{Function, InvokeConfig, Running, State},
         mapping::Mapping,
@@ -154,9 +154,9 @@ pub async fn target(
 /// Whether the function may put its records into a bucket.
 async fn may_put(aws: &Aws, function: &Function, bucket_arn: &str) -> Answer<bool> {
     let (put, list) = ACTIONS_TO_PUT.split_at(1);
-    let records = records_of(bucket_arn, function.name());
+    let objects = everything_in(bucket_arn);
     let (put, list) = tokio::join!(
-        denied(aws, &function.role, put, vec![records]),
+        denied(aws, &function.role, put, vec![objects]),
         denied(aws, &function.role, list, vec![bucket_arn.to_owned()]),
     );
     Ok(put?.is_empty() && list?.is_empty())

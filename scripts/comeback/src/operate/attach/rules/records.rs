@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{
     account::{
-        bucket::{prefix_of, records_of},
+        bucket::{everything_in, prefix_of, records_of},
         function::Function,
         names::{key_arn, last},
         notifications::Notification,
@@ -69,7 +69,7 @@ pub fn put_statements(function: &Function, bucket: &RecordBucket) -> Vec<Value> 
     let [put, list] = ACTIONS_TO_PUT;
     let key = bucket.key.as_deref().and_then(|key| key_arn(key, &function.arn));
     let key = key.map(|key| statement(&ACTIONS_ON_KEY, &[&key]));
-    let put = statement(&[put], &[&records_of(&bucket.arn, function.name())]);
+    let put = statement(&[put], &[&everything_in(&bucket.arn)]);
     [put, statement(&[list], &[&bucket.arn])].into_iter().chain(key).collect()
 }
 

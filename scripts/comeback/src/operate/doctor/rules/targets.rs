@@ -6,7 +6,7 @@ use comeback_core::{arn::FunctionArn, settings::Settings};
 
 use crate::{
     account::{
-        bucket::{bucket_name, records_of},
+        bucket::{bucket_name, everything_in},
         function::{Function, InvokeConfig, Unsupported},
         names::last,
         policy::Effect,
@@ -211,12 +211,12 @@ fn sending(it: &mut Examined, facts: &Facts, target: &Target, function: &Functio
         if may_put == Some(&false) {
             let says =
                 format!("its role lacks {} on the bucket {queue}", ACTIONS_TO_PUT.join(" or "));
-            let (role, records) = (function.role_name(), records_of(arn, name));
+            let (role, objects) = (function.role_name(), everything_in(arn));
             it.bad("role_may_not_send", says).why("Its failures are lost.").allow(
                 role,
                 &format!("put-{name}"),
                 &ACTIONS_TO_PUT,
-                &[&records, arn],
+                &[&objects, arn],
             );
         }
         return;

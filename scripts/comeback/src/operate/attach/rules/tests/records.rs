@@ -87,7 +87,7 @@ fn a_plan_for_records_can_stop_after_any_step_and_a_detached_function_is_as_befo
 }
 
 #[test]
-fn a_function_may_put_and_the_handler_may_read_its_own_records_only() {
+fn a_function_may_put_into_its_bucket_and_the_handler_may_read_its_own_records_only() {
     let mut before = with_bucket(facts(), "");
     before.records.as_mut().unwrap().key = Some("1234".to_owned());
     let end = after(&before, &attach(&before, &order()).unwrap().steps);
@@ -101,7 +101,7 @@ fn a_function_may_put_and_the_handler_may_read_its_own_records_only() {
     );
     let allow = |actions: &[&str], on: &str| json!({ "Effect": "Allow", "Action": actions, "Resource": [on] });
     let put = json!([
-        allow(&["s3:PutObject"], records),
+        allow(&["s3:PutObject"], "arn:aws:s3:::records/*"),
         allow(&["s3:ListBucket"], ARN),
         allow(&["kms:GenerateDataKey", "kms:Decrypt"], key),
     ]);
