@@ -151,8 +151,9 @@ impl<'a> Judgement<'a> {
         Self { failure, ..self }.decided(home, rules, now)
     }
 
-    /// The decision when the record could not be fetched, because of a fault that this handler has seen `since` then.
-    /// The message waits until the bucket can be read. It is given up only before SQS would delete it.
+    /// The decision when the record could not be fetched, or the notices not be sent that replace the message, because
+    /// of a fault that this handler has seen `since` then. The message waits until the bucket can be read, or the queue
+    /// takes them. It is given up only before SQS would delete it.
     #[must_use]
     pub fn unfetched(self, passes: bool, since: Timestamp, now: Timestamp) -> Self {
         let judgement = Self { schedule: None, ..self };
@@ -161,8 +162,16 @@ impl<'a> Judgement<'a> {
             let settlement = judgement.put_back(wait, now);
             return judgement.unplanned(settlement);
         }
-        let failure = Err(Unreadable::NotFetched);
+        let failure = Err(judgement.failure.err().unwrap_or(Unreadable::NotFetched));
         Self { failure, decision: dead_letter(Reason::Unreadable), ..judgement }
+    }
+
+    /// The notices to send instead of the message, if it is S3's notice of several objects.
+    pub fn notices(&self) -> &[String] {
+        match &self.failure {
+            Err(Unreadable::SeveralRecords(notices)) => notices,
+            Ok(_) | Err(_) => &[],
+        }
     }
 
     /// Whether S3 has tested with this message whether it may send to the queue.
@@ -298,7 +307,11 @@ impl<'a> Judgement<'a> {
 
     /// Whether SQS will not soon delete the message.
     fn is_kept(&self, now: Timestamp) -> bool {
-        self.failure.as_ref().is_ok_and(|it| now <= stay_end(it))
+        let since = match &self.failure {
+            Ok(failure) => Some(failure.kept_since()),
+            Err(_) => self.message.sent_at,
+        };
+        since.is_some_and(|since| now <= stay_end(since))
     }
 
     /// Decides what to do with a message whose failure could not be claimed. It is unknown whether the failure was

@@ -11,6 +11,7 @@ pub mod decision {
     pub const DEAD_LETTER: &str = "dead_letter";
     pub const READ: &str = "read";
     pub const DROP: &str = "drop";
+    pub const SPLIT: &str = "split";
     pub const RECALL: &str = "recall";
     pub const CLAIM: &str = "claim";
     pub const MARK: &str = "mark";
@@ -23,7 +24,7 @@ pub mod decision {
 macro_rules! with_log_fields {
     ($macro:ident! [$($argument:tt)*]) => {
         $macro! { [$($argument)*]
-            decision: T, "`invoke`, `wait`, `dead_letter`, `drop`; for a bucket `read`; for the ledger `recall`, `claim`, `mark`, `release`, `register`";
+            decision: T, "`invoke`, `wait`, `dead_letter`, `drop`, `split`; for a bucket `read`; for the ledger `recall`, `claim`, `mark`, `release`, `register`";
             target: T, "the ARN of the function, as in the failure record";
             request_id: T, "the request id of the run that failed";
             event_id: T, "the request id of the first run: the same in all lines about an event";

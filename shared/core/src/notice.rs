@@ -15,7 +15,7 @@ use std::fmt;
 use percent_encoding::percent_decode_str;
 use serde_json::value::RawValue;
 
-use crate::{arn::is_function_name, json::Object};
+use crate::{arn::is_function_name, attribute::acceptable_json, json::Object};
 
 /// What the keys of all failure records begin with. The name of the function follows, then the date.
 pub const PREFIX: &str = "aws/lambda/async/";
@@ -74,8 +74,8 @@ pub(crate) enum Notice {
     Record(Location),
     /// S3 has tested whether it may send notices to the queue.
     Test,
-    /// Several objects were put, which are several events. S3 has never been seen to send such a notice.
-    Several,
+    /// Several objects were put, which are several events: the notice of each. S3 has never been seen to send this.
+    Several(Vec<String>),
     /// Anything else has happened, or to another object.
     Other,
 }
@@ -93,12 +93,18 @@ impl Notice {
         }
         let records: Vec<&RawValue> = serde_json::from_str(body.get("Records")?.get()).ok()?;
         let of_s3 = |record: &Object| record.text("eventSource").is_some_and(|it| it == "aws:s3");
-        let first = Object::read(records.first()?.get()).filter(of_s3)?;
-        if records.len() > 1 {
-            return Some(Self::Several);
+        let mut read = records.iter().map(|record| Object::read(record.get()).filter(of_s3));
+        if let [_] = records[..] {
+            return Some(of_notification(&read.next()??).map_or(Self::Other, Self::Record));
         }
-        Some(of_notification(&first).map_or(Self::Other, Self::Record))
+        let is_of_s3 = read.any(|record| record.is_some());
+        is_of_s3.then(|| Self::Several(records.into_iter().map(alone).collect()))
     }
+}
+
+/// The notice that has only this record of one that has several. SNS may have encoded what SQS refuses.
+fn alone(record: &RawValue) -> String {
+    acceptable_json(format!(r#"{{"Records":[{}]}}"#, record.get()).into()).into_owned()
 }
 
 /// The location in EventBridge's `Object Created`.
@@ -204,15 +210,12 @@ mod tests {
             assert_eq!(is_record(&body), expected, "{name} {version} {key}");
             assert_eq!(read(&body) == Some(Notice::Other), !expected, "{name} {version} {key}");
         }
-        let one = notification("ObjectCreated:Put", "2.1", KEY);
-        let record = Object::read(&one).unwrap().get("Records").unwrap().get();
-        let record = record.trim_start_matches('[').trim_end_matches(']');
-        assert_eq!(read(&format!(r#"{{"Records":[{record},{record}]}}"#)), Some(Notice::Several));
         let deleted = include_str!("../fixtures/s3_eventbridge_event.json")
             .replace("Object Created", "Object Deleted");
         assert_eq!(read(&deleted), Some(Notice::Other));
         for body in [
             r#"{"Records":[]}"#,
+            r#"{"Records":[7,{"eventSource":"aws:sqs"}]}"#,
             r#"{"Records":[{"eventSource":"aws:sqs"}]}"#,
             r#"{"Records":{"eventSource":"aws:s3"}}"#,
             r#"{"Event":"other"}"#,
@@ -220,6 +223,26 @@ mod tests {
         ] {
             assert_eq!(read(body), None, "{body}");
         }
+    }
+
+    #[test]
+    fn a_notice_of_several_objects_is_one_notice_for_each_whatever_the_others_are() {
+        let one = notification("ObjectCreated:Put", "2.1", KEY);
+        let record = Object::read(&one).unwrap().get("Records").unwrap().get();
+        let good = record.trim_start_matches('[').trim_end_matches(']');
+        let removed = good.replace("ObjectCreated:Put", "ObjectRemoved:Delete");
+        let noncharacter = good.replace("sequencer\"", "sequencer\u{ffff}\"");
+        let stranger = r#"{"eventSource": "aws:sqs"}"#;
+        let entries = ["7", stranger, good, good, &removed, &noncharacter];
+        let body = format!(r#"{{"Records": [{}]}}"#, entries.join(" , "));
+        let Some(Notice::Several(notices)) = read(&body) else { panic!("{body}") };
+        let escaped = noncharacter.replace('\u{ffff}', "\\uffff");
+        let expected = ["7", stranger, good, good, &removed, &escaped];
+        assert_eq!(notices, expected.map(|entry| format!(r#"{{"Records":[{entry}]}}"#)));
+        let record = || Location::of("failure-records", KEY, None).map(Notice::Record);
+        let other = || Some(Notice::Other);
+        let each = [None, None, record(), record(), other(), record()];
+        assert_eq!(Vec::from_iter(notices.iter().map(|notice| read(notice))), each);
     }
 
     #[test]

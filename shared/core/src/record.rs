@@ -124,7 +124,7 @@ pub fn read<'a>(
 pub fn location_in(body: &str) -> Option<Location> {
     match notice_in(body)? {
         Notice::Record(location) => Some(location),
-        Notice::Test | Notice::Several | Notice::Other => None,
+        Notice::Test | Notice::Several(_) | Notice::Other => None,
     }
 }
 
@@ -142,7 +142,7 @@ fn announced(notice: Notice) -> Unreadable {
     match notice {
         Notice::Record(location) => Unreadable::InBucket(Box::new(location)),
         Notice::Test => Unreadable::TestEvent,
-        Notice::Several => Unreadable::SeveralRecords,
+        Notice::Several(notices) => Unreadable::SeveralRecords(notices),
         Notice::Other => Unreadable::OtherNotice,
     }
 }

@@ -51,14 +51,14 @@ impl Schedule {
             return Err(Reason::MaxAgeExceeded);
         }
         let due = later(failure.failed_at, delay(failure, attempt, policy)).min(last_chance);
-        let expiry = later(first_failure, policy.max_age).min(stay_end(failure));
+        let expiry = later(first_failure, policy.max_age).min(stay_end(failure.kept_since()));
         Ok(Self { attempt, due, last_chance, expiry })
     }
 }
 
 /// After this time, a message is given up even if its failure can't be claimed, because SQS will soon delete it.
-pub(crate) fn stay_end(failure: &Failure) -> Timestamp {
-    later(failure.kept_since(), STAY_END)
+pub(crate) fn stay_end(kept_since: Timestamp) -> Timestamp {
+    later(kept_since, STAY_END)
 }
 
 /// If the target did not run, the same attempt is made again.

@@ -38,6 +38,7 @@ use crate::{
     sends::{CALLS_AT_ONCE, by_size},
     settle::Settler,
     settlements::Settlements,
+    split,
     task::Task,
 };
 
@@ -130,11 +131,15 @@ where
             circuits: self.settings.probe.then_some(&self.memory),
         };
         let (settings, records) = (&self.settings, self.records.as_ref());
-        let Fetched { items, unread } =
-            fetch::fetch(items, records, settings, context.home, budget.reads, &run).await;
+        let (several, items) = items.into_iter().partition(|it| !it.judgement.notices().is_empty());
+        let (split, Fetched { items, unread }) = join(
+            split::split(several, &self.queues, settings, budget.reads, &run),
+            fetch::fetch(items, records, settings, context.home, budget.reads, &run),
+        )
+        .await;
         let Recalled { items, unknown } =
             recall::recall(items, &settings.rules, budget.recall, &run).await;
-        let aside: Vec<_> = unread.into_iter().chain(unknown).collect();
+        let aside: Vec<_> = split.into_iter().chain(unread).chain(unknown).collect();
         // Without a box, the future is nested too deeply for rustc.
         let work = Box::pin(join(self.work(&items, &run), self.put_back(&aside, &run)));
         let worked = within(&self.clock, budget.all, work).await;
@@ -147,8 +152,8 @@ where
         Ok(Report { entries: items.into_iter().map(Item::into_entry).collect(), targets })
     }
 
-    /// Settles the messages of which it is unknown which attempt has failed, or whose failure. No other phase concerns
-    /// them.
+    /// Settles the messages that were not split, and those of which it is unknown which attempt has failed, or whose
+    /// failure. No other phase concerns them.
     async fn put_back(&self, aside: &[Item<'_>], run: &Run<'_, L, C>) {
         let unsettled = aside.iter().filter(|item| !item.has_ended());
         let tasks: Vec<_> = unsettled.map(|item| Task::of(item, None)).collect();

@@ -85,10 +85,13 @@ pub(crate) async fn fetch<'e, R: Records, L, C: Clock>(
     });
     let _ = within(run.clock, until, reads).await;
     for item in sought {
-        match judged.remove(&item.nth).unwrap_or_else(|| Err(out_of_time())) {
+        match judged.remove(&item.nth).unwrap_or_else(|| Err(out_of_time("the record was read"))) {
             Ok(judgement) => fetched.items.push(item.judged_again(settings, judgement)),
             Err(fault) => {
-                let item = put_back(item, &fault, settings, run);
+                log::not_read(&item, &fault);
+                let bucket =
+                    item.judgement.location.as_ref().map(|it| format!("s3://{}", it.bucket));
+                let item = put_back(item, &fault, &bucket.unwrap_or_default(), settings, run);
                 let waits =
                     matches!(item.judgement.decision, Decision::Settle(Settlement::Wait { .. }));
                 if waits { &mut fetched.unread } else { &mut fetched.items }.push(item);
@@ -99,18 +102,18 @@ pub(crate) async fn fetch<'e, R: Records, L, C: Clock>(
     fetched
 }
 
-fn put_back<'e, L, C: Clock>(
+/// Lets a message wait because of a fault of this place.
+pub(crate) fn put_back<'e, L, C: Clock>(
     item: Item<'e>,
     fault: &StoreFault,
+    place: &str,
     settings: &Settings,
     run: &Run<'_, L, C>,
 ) -> Item<'e> {
     let obstacle = if fault.passes { Obstacle::Throttled } else { Obstacle::Configuration };
     item.note_obstacle(Some(obstacle));
-    log::not_read(&item, fault);
     let now = run.clock.now();
-    let bucket = item.judgement.location.as_ref().map(|it| format!("s3://{}", it.bucket));
-    let since = run.outages.met(&bucket.unwrap_or_default(), now);
+    let since = run.outages.met(place, now);
     let judgement = item.judgement.clone().unfetched(fault.passes, since, now);
     item.judged_again(settings, judgement)
 }
@@ -120,7 +123,7 @@ fn not_listed(location: &Location) -> StoreFault {
     StoreFault { passes: false, code: None, message }
 }
 
-fn out_of_time() -> StoreFault {
-    let message = "the handler ran out of time before the record was read".to_owned();
+pub(crate) fn out_of_time(before: &str) -> StoreFault {
+    let message = format!("the handler ran out of time before {before}");
     StoreFault { passes: true, code: None, message }
 }

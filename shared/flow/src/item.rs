@@ -21,7 +21,7 @@ use comeback_core::{
 };
 
 use crate::{
-    message::{Source, group_id, resent, trace_header, view},
+    message::{Source, group_id, replacing, resent, trace_header, view},
     ports::Resent,
     report::{Entry, Obstacle, Outcome},
 };
@@ -119,6 +119,11 @@ impl<'e> Item<'e> {
     /// The message to send again with this delay, or `None` if it describes no failure.
     pub(crate) fn resent(&self, delay: u32) -> Option<Resent<'e>> {
         Some(resent(self.record, &self.judgement.message, self.failure()?, delay))
+    }
+
+    /// The messages to send instead of this one, if it is S3's notice of several objects.
+    pub(crate) fn replacements(&self) -> Vec<Resent<'_>> {
+        self.judgement.notices().iter().map(|notice| replacing(self.record, notice)).collect()
     }
 
     pub(crate) fn may_be_sent_again(&self) -> bool {

@@ -3,7 +3,8 @@
 //! [`batch::Handler::handle`] is the place to start reading. Its phases:
 //!
 //! 1. *Judge*: `comeback-core` decides about each message. That is an `item`.
-//! 2. *Fetch*: failure records that lie in buckets are read, and judged like those in messages (`fetch`).
+//! 2. *Fetch*: failure records that lie in buckets are read, and judged like those in messages (`fetch`). A notice of
+//!    several is replaced by one for each (`split`).
 //! 3. *Recall*: what the ledger says about retries that had no envelope replaces what an envelope would say (`recall`).
 //! 4. *Look*: one call reads what the ledger's table has about these events and their targets (`register`).
 //! 5. *Steer*: an operator's orders and the circuits of targets that are down change the decisions (`register`,
@@ -40,4 +41,5 @@ mod run;
 mod sends;
 mod settle;
 mod settlements;
+mod split;
 mod task;

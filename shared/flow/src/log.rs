@@ -90,6 +90,11 @@ pub(crate) fn end(item: &Item<'_>, outcome: Outcome) {
             let message = "dropped: S3 has tested whether it may send notices to the queue";
             write_about(item, Level::INFO, message, decided(decision::DROP));
         }
+        Outcome::Split => {
+            let message =
+                "split: S3 has announced several objects in one notice, and each has its own now";
+            write_about(item, Level::INFO, message, decided(decision::SPLIT));
+        }
         Outcome::DeadLettered(reason) => {
             let why = item.judgement.failure.as_ref().err().map(ToString::to_string);
             let reason = Some(reason.as_str());
@@ -184,6 +189,12 @@ pub(crate) fn not_read(item: &Item<'_>, fault: &StoreFault) {
         "the failure record can't be read in its bucket, and will not be until somebody fixes the cause"
     };
     failed(item, level(fault), message, decided(decision::READ), fault);
+}
+
+/// Not all notices that replace the message were sent. Another line has the outcome of the message.
+pub(crate) fn not_split(item: &Item<'_>, fault: &StoreFault) {
+    let message = "the notice of several objects can't be sent to its own queue as one for each; it waits until it can";
+    failed(item, level(fault), message, decided(decision::SPLIT), fault);
 }
 
 /// A write to the ledger failed, or the read of a note. Another line has the outcome of the message.

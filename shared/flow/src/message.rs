@@ -94,11 +94,16 @@ pub(crate) fn resent<'a>(
 ) -> Resent<'a> {
     let carried = failure.carried(message);
     let is_carried = |name: &str| carried.iter().any(|(other, _)| *other == name);
-    let mut attributes: Vec<_> = received(record).filter(|it| !is_carried(&it.name)).collect();
-    attributes.extend(carried.into_iter().map(|(name, value)| Attribute::text(name, value)));
-    let body = record.body.as_deref().unwrap_or_default();
-    let trace_header = trace_header(record);
-    Resent { body, attributes, trace_header, group_id: group_id(record), delay }
+    let mut resent = replacing(record, record.body.as_deref().unwrap_or_default());
+    resent.attributes.retain(|it| !is_carried(&it.name));
+    resent.attributes.extend(carried.into_iter().map(|(name, value)| Attribute::text(name, value)));
+    Resent { delay, ..resent }
+}
+
+/// A message to send to the record's own queue instead of it, with the same attributes.
+pub(crate) fn replacing<'a>(record: &'a SqsMessage, body: &'a str) -> Resent<'a> {
+    let (attributes, trace_header) = (received(record).collect(), trace_header(record));
+    Resent { body, attributes, trace_header, group_id: group_id(record), delay: 0 }
 }
 
 fn received(record: &SqsMessage) -> impl Iterator<Item = Attribute<'_>> {

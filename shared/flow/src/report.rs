@@ -47,6 +47,8 @@ pub enum Outcome {
     Duplicate,
     /// It was S3's test whether it may send to the queue.
     Tested,
+    /// It was S3's notice of several objects. One notice for each was sent instead.
+    Split,
     /// It was put back until the event's wait ends.
     Waits {
         delay: Duration,
@@ -91,6 +93,7 @@ impl Report {
             | Outcome::DeadLettered(_)
             | Outcome::Duplicate
             | Outcome::Tested
+            | Outcome::Split
             | Outcome::Delayed { .. } => false,
         };
         let mut response = SqsBatchResponse::default();

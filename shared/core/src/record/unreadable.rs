@@ -43,10 +43,10 @@ pub enum Unreadable {
     /// S3 has tested whether it may send notices to the queue.
     #[error("expected a failure record, got S3's test event")]
     TestEvent,
-    #[error(
-        "expected S3's notice of one failure record, got a notice of several, each of which is an event"
-    )]
-    SeveralRecords,
+    /// A notice of several objects, and the notice of each. They are sent instead of it, so that each is judged by
+    /// itself.
+    #[error("expected S3's notice of one failure record, got a notice of several objects")]
+    SeveralRecords(Vec<String>),
     #[error(
         "expected S3's notice of a new failure record, with the key aws/lambda/async/FUNCTION/YYYY/MM/DD/…, got another notice"
     )]

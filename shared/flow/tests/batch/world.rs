@@ -45,7 +45,7 @@ pub fn start() -> Timestamp {
 }
 
 /// The result of a call, or of one of its entries.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Answer {
     Accepted,
     Refused,
@@ -129,8 +129,9 @@ pub struct World {
     pub record_buckets: &'static str,
     pub objects: BTreeMap<String, Vec<u8>>,
     pub reads: RefCell<Vec<String>>,
-    /// The bodies of messages that were sent again.
+    /// The bodies of messages that were sent again, and the names of their attributes.
     pub sent_again: RefCell<Vec<String>>,
+    pub names_sent_again: RefCell<Vec<Vec<String>>>,
     reading: Cell<usize>,
     pub most_reading: Cell<usize>,
     /// The claims by their keys; `None` where the handler has no ledger.
@@ -295,6 +296,8 @@ impl Queues for &World {
     async fn send_again(&self, _: &str, messages: &[&Resent<'_>]) -> Vec<Result<(), InvokeFault>> {
         let bodies = messages.iter().map(|message| message.body.to_owned());
         self.sent_again.borrow_mut().extend(bodies);
+        let names = |it: &Resent<'_>| it.attributes.iter().map(|it| it.name.to_string()).collect();
+        self.names_sent_again.borrow_mut().extend(messages.iter().map(|it| names(it)));
         let transient = FaultKind::Transient { retry_after: None };
         let (mut answers, mut of_entries) = (Vec::new(), Vec::new());
         for message in messages {
@@ -647,6 +650,7 @@ pub fn outcomes(report: &Report) -> Vec<&'static str> {
         Outcome::DeadLettered(reason) => Reason::as_str(*reason),
         Outcome::Duplicate => "duplicate",
         Outcome::Tested => "tested",
+        Outcome::Split => "split",
         Outcome::Waits { .. } => "waits",
         Outcome::Delayed { .. } => "delayed",
         Outcome::LeftToQueue(_) => "left to queue",

@@ -1,0 +1,69 @@
+//! Split: the phase that sends S3's notices of several objects again, as one notice for each object.
+//!
+//! Each of these objects is an event of its own, with its wait, its attempts and its end, so each needs a message of
+//! its own. The notice of all is done once all of the others were sent. If one was not, it comes back, and those that
+//! were sent come twice. The ledger then knows their failures.
+
+use comeback_core::{
+    Timestamp,
+    fault::{FaultKind, InvokeFault, StoreFault},
+    settings::Settings,
+};
+use futures_util::{StreamExt, stream};
+
+use crate::{
+    answers::Answered,
+    budget::within,
+    fetch::{out_of_time, put_back},
+    item::Item,
+    log,
+    message::Source,
+    ports::{Clock, Queues},
+    report::Outcome,
+    run::Run,
+    sends::{CALLS_AT_ONCE, by_size},
+};
+
+/// Splits these notices until this time. Those that can't be split now are to wait.
+pub(crate) async fn split<'e, Q: Queues, L, C: Clock>(
+    items: Vec<Item<'e>>,
+    queues: &Q,
+    settings: &Settings,
+    until: Timestamp,
+    run: &Run<'_, L, C>,
+) -> Vec<Item<'e>> {
+    let split = items.into_iter().map(async |item| {
+        let sent = within(run.clock, until, send(&item, queues)).await;
+        let Err(fault) = sent.unwrap_or_else(|| Err(out_of_time("the notices were sent"))) else {
+            log::end(&item, Outcome::Split);
+            return item;
+        };
+        log::not_split(&item, &fault);
+        let queue = item.source().and_then(Source::url).unwrap_or_default();
+        put_back(item, &fault, &queue, settings, run)
+    });
+    stream::iter(split).buffer_unordered(CALLS_AT_ONCE).collect().await
+}
+
+/// Sends all that replaces this notice. Returns the first fault.
+async fn send<Q: Queues>(item: &Item<'_>, queues: &Q) -> Result<(), StoreFault> {
+    let Some(url) = item.source().and_then(Source::url) else {
+        let message = "its eventSourceARN names no queue: set RETRY_QUEUE_URL".to_owned();
+        return Err(StoreFault { passes: false, code: None, message });
+    };
+    let notices = item.replacements();
+    let calls = by_size(&notices, |notice| notice.size()).into_iter().map(async |part| {
+        let entries: Vec<_> = part.iter().collect();
+        let answers = queues.send_again(&url, &entries).await;
+        Answered::of(part, answers).pairs().find_map(|(_, answer)| answer.err())
+    });
+    let faults = stream::iter(calls).buffer_unordered(CALLS_AT_ONCE);
+    let faults: Vec<InvokeFault> = faults.filter_map(async |fault| fault).collect().await;
+    match faults.into_iter().next() {
+        None => Ok(()),
+        Some(InvokeFault { kind, code, message }) => {
+            let passes = matches!(kind, FaultKind::Transient { .. });
+            Err(StoreFault { passes, code, message })
+        }
+    }
+}
